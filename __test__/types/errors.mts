@@ -1,0 +1,19 @@
+import { type ErrorCode, openSync, ZTensorError } from 'ztensor'
+import { type Equal, holds } from './equal.js'
+
+try {
+  openSync('model.zt')
+} catch (error) {
+  if (error instanceof ZTensorError) {
+    error satisfies Error
+    holds<Equal<typeof error.code, ErrorCode>>()
+    const { tensor, component, offset, rule } = error
+    tensor satisfies string | undefined
+    component satisfies string | undefined
+    offset satisfies number | undefined
+    rule satisfies string | undefined
+    if (error.code === 'ZT_TRUNCATED') error.cause satisfies unknown
+    // @ts-expect-error: no such code
+    if (error.code === 'ZT_TRUNCATD') throw error
+  }
+}

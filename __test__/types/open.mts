@@ -1,0 +1,93 @@
+import {
+  type AnyTensor,
+  type OpenOptions,
+  open,
+  openSync,
+  type Tensor,
+  TensorFile,
+  type VerifyResult,
+  verify,
+  type Warning,
+} from 'ztensor'
+import { type Equal, holds } from './equal.js'
+
+// Sources: a path, a file URL, bytes.
+const file = openSync('model.zt')
+holds<Equal<typeof file, TensorFile>>()
+openSync(new URL('file:///model.zt'))
+openSync(new Uint8Array(8))
+openSync(Buffer.alloc(8))
+openSync(new ArrayBuffer(8))
+// @ts-expect-error: a number is no source
+openSync(3)
+// @ts-expect-error: a file is made by open, never by `new`
+new TensorFile()
+
+// Options.
+openSync('model.bin', {
+  format: 'safetensors',
+  verify: true,
+  maxIndexBytes: 1e9,
+  maxDecodedBytes: 1e9,
+  maxRank: 8,
+  maxAttributeValues: 10,
+})
+// @ts-expect-error: no such format
+openSync('model.bin', { format: 'gguf2' })
+// @ts-expect-error: an option that is misspelt
+openSync('model.bin', { verfiy: true })
+// @ts-expect-error: exactOptionalPropertyTypes: left out, or a boolean
+const options: OpenOptions = { verify: undefined }
+// @ts-expect-error: there is nothing to abort in a synchronous call
+openSync('model.zt', { signal: AbortSignal.timeout(1) })
+
+const pending = open('model.zt', { ...options, signal: AbortSignal.timeout(1) })
+holds<Equal<typeof pending, Promise<TensorFile>>>()
+const verified = verify('model.zt', { onProgress: ({ bytes, totalBytes }) => bytes / totalBytes })
+holds<Equal<typeof verified, Promise<VerifyResult>>>()
+
+// A tensor by name.
+holds<Equal<ReturnType<typeof file.get>, AnyTensor | undefined>>()
+const any = file.tensor('wte')
+holds<Equal<typeof any, AnyTensor>>()
+const float32 = file.tensor('wte', { dtype: 'float32' })
+holds<Equal<typeof float32, Tensor<'float32'>>>()
+holds<Equal<typeof float32.data, Float32Array>>()
+// @ts-expect-error: no such dtype
+file.tensor('wte', { dtype: 'float' })
+
+// A ReadonlyMap.
+file satisfies ReadonlyMap<string, AnyTensor>
+for (const [name, tensor] of file) {
+  holds<Equal<typeof name, string>>()
+  holds<Equal<typeof tensor, AnyTensor>>()
+}
+const byName: Map<string, AnyTensor> = new Map(file)
+file.forEach((tensor, name, map) => {
+  tensor satisfies AnyTensor
+  name satisfies string
+  map satisfies ReadonlyMap<string, AnyTensor>
+  byName.delete(name)
+})
+// @ts-expect-error: read-only
+file.size = 3
+// @ts-expect-error: read-only
+file.set('a', any)
+
+// What a file says of itself.
+holds<Equal<typeof file.format, 'zt' | 'safetensors' | 'btf'>>()
+holds<Equal<typeof file.version, string | undefined>>()
+holds<Equal<typeof file.path, string | undefined>>()
+holds<Equal<typeof file.byteLength, number>>()
+holds<Equal<typeof file.warnings, readonly Warning[]>>()
+// @ts-expect-error: read-only
+file.warnings.push({ code: '', message: '' })
+
+await file.load({
+  names: ['wte'],
+  concurrency: 2,
+  onProgress: ({ tensors }) => tensors,
+  signal: AbortSignal.timeout(1),
+})
+await file.prefetch(new Set(['wte']))
+file.evict()

@@ -1,0 +1,10 @@
+import ztensor = require('ztensor')
+import equal = require('./equal.js')
+
+const file = ztensor.openSync('model.zt')
+equal.holds<equal.Equal<typeof file, ztensor.TensorFile>>()
+const tensor = file.tensor('wte', { dtype: 'uint64' })
+equal.holds<equal.Equal<typeof tensor, ztensor.Tensor<'uint64'>>>()
+equal.holds<equal.Equal<typeof tensor.data, BigUint64Array>>()
+// @ts-expect-error: there is no default export
+ztensor.default

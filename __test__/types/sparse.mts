@@ -1,0 +1,23 @@
+import type { CooTensor, CsrTensor, IndexArray, Tensor } from 'ztensor'
+import { type Equal, holds } from './equal.js'
+
+declare const tensor: Tensor<'float64'>
+
+const csr = tensor.csr()
+holds<Equal<typeof csr, CsrTensor<'float64'>>>()
+holds<Equal<typeof csr.values, Float64Array>>()
+holds<Equal<typeof csr.indices, IndexArray>>()
+holds<Equal<typeof csr.indptr, IndexArray>>()
+holds<Equal<typeof csr.shape, readonly [number, number]>>()
+holds<Equal<ReturnType<typeof csr.toDense>, Float64Array>>()
+const fromCsr = csr.toCoo()
+holds<Equal<typeof fromCsr, CooTensor<'float64'>>>()
+
+const coo = await tensor.loadCoo({ signal: AbortSignal.timeout(1) })
+holds<Equal<typeof coo, CooTensor<'float64'>>>()
+holds<Equal<typeof coo.coords, IndexArray>>()
+holds<Equal<typeof coo.nnz, number>>()
+const fromCoo = coo.toCsr()
+holds<Equal<typeof fromCoo, CsrTensor<'float64'>>>()
+// @ts-expect-error: a COO tensor has coordinates, no row pointers
+coo.indptr

@@ -1,0 +1,45 @@
+import type { AnyTensor, Component, CopyReason, Cut, Tensor } from 'ztensor'
+import { type Equal, holds } from './equal.js'
+
+declare const tensor: AnyTensor
+holds<Equal<typeof tensor.name, string>>()
+holds<Equal<typeof tensor.shape, readonly number[]>>()
+holds<Equal<typeof tensor.size, number>>()
+holds<Equal<typeof tensor.byteLength, number>>()
+holds<Equal<typeof tensor.mapped, boolean>>()
+holds<Equal<typeof tensor.copyReason, CopyReason | undefined>>()
+// @ts-expect-error: read-only
+tensor.shape.push(1)
+// @ts-expect-error: read-only
+tensor.name = 'other'
+
+const component = tensor.components.get('data')
+holds<Equal<typeof component, Component | undefined>>()
+if (component !== undefined) {
+  // Before it is decoded nobody may know how long it will be.
+  holds<Equal<typeof component.byteLength, number | undefined>>()
+  holds<Equal<typeof component.storedLength, number>>()
+}
+
+declare const half: Tensor<'float16'>
+holds<Equal<typeof half.data, Uint16Array>>()
+const loaded = await half.load()
+holds<Equal<typeof loaded, Uint16Array>>()
+const widened = await half.load({ as: 'float32', signal: AbortSignal.timeout(1) })
+holds<Equal<typeof widened, Float32Array>>()
+const now = half.toFloat32({ into: new Float32Array(4) })
+holds<Equal<typeof now, Float32Array>>()
+// @ts-expect-error: widening is to float32 only
+await half.load({ as: 'float64' })
+// @ts-expect-error: the target of a widening is a Float32Array
+half.toFloat32({ into: new Float64Array(4) })
+
+const cut = half.slice([[0, 128], null])
+holds<Equal<typeof cut, Cut<'float16'>>>()
+holds<Equal<typeof cut.data, Uint16Array>>()
+const shard = half.shard({ dim: 0, rank: 1, worldSize: 2 })
+holds<Equal<typeof shard, Cut<'float16'>>>()
+// @ts-expect-error: a range has a start and an end
+half.slice([[0]])
+// @ts-expect-error: a shard is of a number of shards
+half.shard({ dim: 0, rank: 1 })

@@ -1,0 +1,113 @@
+// `ztensor cat`: the values of one tensor.
+import type { AnyTensor, TensorFile } from '../index.js'
+import { painter } from './color.js'
+import { printDense, printDenseJson } from './dense.js'
+import { UsageError } from './failure.js'
+import { jsonText } from './json.js'
+import { jsonComponent, showDigest, showDtype, showShape } from './listing.js'
+import { showBytes, showCount } from './quantity.js'
+import { parseSlice, type Range, volume } from './region.js'
+import { type SourceOptions, withFile } from './source.js'
+import { isSparse, printEntries, printEntriesJson, readEntries } from './sparse.js'
+import { print, printLines } from './stdout.js'
+import { type Column, table } from './table.js'
+import { parseName, printable, showName } from './text.js'
+
+export interface CatOptions extends SourceOptions {
+  slice?: string
+  json?: boolean
+  all?: boolean
+}
+
+// JSON leaves nothing out, so a document of gigabytes has to be asked for.
+const jsonAtMost = 1_000_000
+
+/** The tensor called `name`, or the one that `ztensor ls` shows as that. Throws ZT_NOT_FOUND with the names that are close. */
+function find(file: TensorFile, name: string): AnyTensor {
+  return file.get(name) ?? file.get(parseName(name)) ?? file.tensor(name)
+}
+
+function head(tensor: AnyTensor, region: readonly Range[] | undefined): string {
+  const paint = painter()
+  const parts = [
+    showDtype(tensor.dtype),
+    showShape(tensor.shape),
+    printable(tensor.layout),
+    showBytes(tensor.byteLength),
+  ]
+  if (region !== undefined) parts.push(`slice [${region.map(([start, stop]) => `${start}:${stop}`).join(', ')}]`)
+  return `${paint('bold', showName(tensor.name))}  ${parts.join('  ')}\n`
+}
+
+function guardJson(amount: number, all: boolean | undefined): void {
+  if (all || amount <= jsonAtMost) return
+  throw new UsageError(
+    `--json would print ${showCount(amount)} values`,
+    'Choose a part with --slice, or say --all if you mean it.',
+  )
+}
+
+/** Opens a JSON object with what is known of `tensor`; `"data"` and the closing brace follow. */
+function jsonHead(tensor: AnyTensor, more: object): string {
+  const known = { name: tensor.name, dtype: tensor.dtype ?? null, shape: tensor.shape, layout: tensor.layout, ...more }
+  return jsonText(known).slice(0, -1)
+}
+
+async function catDense(tensor: AnyTensor, options: CatOptions): Promise<void> {
+  const region = options.slice === undefined ? undefined : parseSlice(options.slice, tensor.shape)
+  const shown = region ?? tensor.shape.map((extent): Range => [0, extent])
+  if (!options.json) {
+    await print(head(tensor, region))
+    return printDense(tensor, shown, options.all === true)
+  }
+  guardJson(volume(shown), options.all)
+  const before = `${jsonHead(tensor, region === undefined ? {} : { slice: region })},"data":`
+  await printDenseJson(tensor, shown, before, '}\n')
+}
+
+async function catSparse(tensor: AnyTensor, options: CatOptions): Promise<void> {
+  const entries = await readEntries(tensor)
+  if (!options.json) {
+    await print(head(tensor, undefined))
+    return printEntries(entries, options.all === true)
+  }
+  guardJson(entries.nnz, options.all)
+  await printEntriesJson(entries, `${jsonHead(tensor, { nnz: entries.nnz })},"data":`, '}\n')
+}
+
+/** A layout that this version does not know: what it is made of, since nobody here can say what its values are. */
+async function catComponents(tensor: AnyTensor, options: CatOptions): Promise<void> {
+  const components = Array.from(tensor.components.values())
+  if (options.json) return print(`${jsonHead(tensor, { components: components.map(jsonComponent) })}}\n`)
+  const heads: Column[] = [
+    { title: 'COMPONENT' },
+    { title: 'DTYPE' },
+    { title: 'SIZE', align: 'right' },
+    { title: 'STORED', align: 'right' },
+    { title: 'ENCODING' },
+    { title: 'DIGEST' },
+  ]
+  const rows = components.map((component) => [
+    printable(component.role),
+    showDtype(component.dtype),
+    showBytes(component.byteLength),
+    showBytes(component.storedLength),
+    printable(component.encoding),
+    showDigest(component.digest),
+  ])
+  await print(head(tensor, undefined))
+  await printLines(table(heads, rows, (text) => painter()('bold', text)))
+}
+
+/** Prints the values of the tensor `name` of `path`. */
+export async function cat(path: string, name: string, options: CatOptions): Promise<void> {
+  await withFile(path, options, async (file) => {
+    const tensor = find(file, name)
+    if (tensor.layout === 'dense') return catDense(tensor, options)
+    if (options.slice !== undefined) {
+      throw new UsageError(`--slice works on dense tensors, and this one is ${tensor.layout}`)
+    }
+    if (isSparse(tensor)) return catSparse(tensor, options)
+    return catComponents(tensor, options)
+  })
+}

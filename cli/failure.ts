@@ -1,0 +1,49 @@
+// How a command fails: one line `ztensor: <message> (CODE)`, hints under it where they help, never a stack.
+import { painter } from './color.js'
+import { printable } from './text.js'
+
+/** Exit codes: 1, a file was read and is not sound; 2, the command or the file cannot be used; 130, interrupted. */
+export const exitCodes = { unsound: 1, unusable: 2, interrupted: 130 } as const
+
+/** Something wrong with what was typed. */
+export class UsageError extends Error {
+  readonly code = 'ZT_INVALID_ARG'
+  readonly hint: string | undefined
+  constructor(message: string, hint?: string) {
+    super(message)
+    this.hint = hint
+  }
+}
+
+const hints: Readonly<Record<string, string>> = {
+  ZT_BAD_MAGIC:
+    'zTensor, safetensors and BTF files are known. BTF has no signature of its own: for one of those pass --format btf.',
+  ZT_NOT_FOUND: '`ztensor ls FILE` lists the names.',
+  ZT_TRUNCATED: 'The file ends too early: a download or a copy may have been cut short.',
+  ZT_DIGEST_MISMATCH: 'The bytes are not those that were written: fetch the file again.',
+  ZT_INTERNAL: 'This is a fault of ztensor, not of the file. Please report it.',
+}
+
+/** The code of `error`, or undefined where it has none. */
+export function errorCode(error: unknown): string | undefined {
+  const code = (error as { code?: unknown } | null)?.code
+  return typeof code === 'string' ? code : undefined
+}
+
+/** The message of `error` on one line, safe for a terminal. */
+export function errorMessage(error: unknown): string {
+  return printable((error instanceof Error ? error.message : String(error)).trim())
+}
+
+/** Prints `error` on standard error and sets the exit code. */
+export function fail(error: unknown): void {
+  const paint = painter(process.stderr)
+  const text = error instanceof Error ? error.message.trim() : String(error)
+  const [message = '', ...rest] = text.split('\n').filter((line) => line.trim() !== '')
+  const code = errorCode(error) ?? 'ZT_INTERNAL'
+  const hint = error instanceof UsageError ? error.hint : hints[code]
+  const lines = [`${paint('red', 'ztensor:')} ${printable(message)} (${printable(code)})`]
+  for (const line of hint === undefined ? rest : [...rest, hint]) lines.push(`  ${paint('dim', printable(line))}`)
+  process.stderr.write(`${lines.join('\n')}\n`)
+  process.exitCode = exitCodes.unusable
+}

@@ -1,0 +1,109 @@
+// `ztensor info`: what a file is, in one screen, from the index alone.
+import type { TensorFile } from '../index.js'
+import { type Paint, painter } from './color.js'
+import { jsonAttribute, jsonText } from './json.js'
+import { type Entry, entries, showDtype, showPlace } from './listing.js'
+import { showBytes, showCount, showCounted } from './quantity.js'
+import { type SourceOptions, withFile } from './source.js'
+import { printLines } from './stdout.js'
+import { printable, shorten, showName } from './text.js'
+
+export interface InfoOptions extends SourceOptions {
+  json?: boolean
+}
+
+interface Total {
+  tensors: number
+  bytes: number
+}
+
+// An attribute may be a megabyte of vocabulary; `--json` has all of it.
+const attributeColumns = 100
+const warningsShown = 20
+
+function totals(listed: readonly Entry[], key: (entry: Entry) => string): Map<string, Total> {
+  const found = new Map<string, Total>()
+  for (const one of listed) {
+    const total = found.get(key(one)) ?? { tensors: 0, bytes: 0 }
+    total.tensors++
+    total.bytes += one.tensor.byteLength ?? 0
+    found.set(key(one), total)
+  }
+  return new Map(Array.from(found).sort(([, a], [, b]) => b.bytes - a.bytes || b.tensors - a.tensors))
+}
+
+/** The elements of all tensors; bigint, since shapes of a sparse file may add up to more than 2^53. */
+function parameters(listed: readonly Entry[]): bigint {
+  return listed.reduce((sum, { tensor }) => sum + BigInt(tensor.size), 0n)
+}
+
+function attributePairs(attributes: TensorFile['attributes']): [unknown, unknown][] {
+  return attributes instanceof Map ? Array.from(attributes) : Object.entries(attributes)
+}
+
+function showAttribute(value: unknown): string {
+  const text = typeof value === 'string' ? printable(value) : jsonText(jsonAttribute(value))
+  return shorten(text, attributeColumns)
+}
+
+function* lines(file: TensorFile, listed: readonly Entry[], paint: Paint): Generator<string> {
+  const field = (title: string, value: string): string => `${paint('bold', title.padEnd(12))}${value}`
+  const version = file.version === undefined ? '' : ` ${printable(file.version)}`
+  if (file.path !== undefined) yield field('path', printable(file.path))
+  yield field('format', `${file.format}${version}`)
+  if (file.generator !== undefined) yield field('generator', shorten(printable(file.generator), attributeColumns))
+  yield field('size', `${showBytes(file.byteLength)} (${showCounted(file.byteLength, 'byte')})`)
+  yield field('tensors', showCount(file.size))
+  yield field('parameters', showCount(parameters(listed)))
+
+  const groups = {
+    dtypes: totals(listed, ({ tensor }) => showDtype(tensor.dtype)),
+    layouts: totals(listed, ({ tensor }) => printable(tensor.layout)),
+    encodings: totals(listed, ({ encoding }) => printable(encoding)),
+  }
+  for (const [title, group] of Object.entries(groups)) {
+    let head = title
+    for (const [key, total] of group) {
+      yield field(head, `${key}: ${showCounted(total.tensors, 'tensor')}, ${showBytes(total.bytes)}`)
+      head = ''
+    }
+  }
+  const pairs = attributePairs(file.attributes)
+  if (pairs.length > 0) yield paint('bold', 'attributes')
+  for (const [key, value] of pairs) {
+    const name = shorten(typeof key === 'string' ? showName(key) : jsonText(jsonAttribute(key)), attributeColumns)
+    yield `  ${paint('cyan', name)}: ${showAttribute(value)}`
+  }
+  if (file.warnings.length > 0) yield paint('bold', 'warnings')
+  for (const warning of file.warnings.slice(0, warningsShown)) {
+    const place = showPlace(warning)
+    yield `  ${paint('yellow', warning.code)} ${place === '' ? '' : `${place}: `}${printable(warning.message)}`
+  }
+  const unseen = file.warnings.length - warningsShown
+  if (unseen > 0) yield `  … and ${showCount(unseen)} more (--json has them all)`
+}
+
+function json(file: TensorFile, listed: readonly Entry[]): object {
+  return {
+    path: file.path ?? null,
+    format: file.format,
+    version: file.version ?? null,
+    generator: file.generator ?? null,
+    byteLength: file.byteLength,
+    tensors: file.size,
+    parameters: jsonAttribute(parameters(listed)),
+    dtypes: Object.fromEntries(totals(listed, ({ tensor }) => showDtype(tensor.dtype))),
+    layouts: Object.fromEntries(totals(listed, ({ tensor }) => tensor.layout)),
+    encodings: Object.fromEntries(totals(listed, ({ encoding }) => encoding)),
+    attributes: jsonAttribute(file.attributes),
+    warnings: file.warnings,
+  }
+}
+
+/** Prints what `path` is: format, totals, attributes and warnings. */
+export async function info(path: string, options: InfoOptions): Promise<void> {
+  await withFile(path, options, async (file) => {
+    const listed = entries(file)
+    await printLines(options.json ? [jsonText(json(file, listed), 2)] : lines(file, listed, painter()))
+  })
+}

@@ -1,0 +1,103 @@
+// What the index says about a tensor, from which every list is made. Nothing here touches data.
+import type { AnyTensor, Component, TensorFile } from '../index.js'
+import { jsonText } from './json.js'
+import { printable, shorten } from './text.js'
+
+/** A tensor with what follows from its components. */
+export interface Entry {
+  tensor: AnyTensor
+  components: readonly Component[]
+  /** Where its first component starts; undefined where it lies inside the index. */
+  offset: number | undefined
+  /** Bytes in the file, compressed where they are. */
+  storedLength: number
+  /** The distinct encodings of its components: `raw`, `zstd`, `raw+zstd`. */
+  encoding: string
+}
+
+export function entry(tensor: AnyTensor): Entry {
+  const components = Array.from(tensor.components.values())
+  let offset: number | undefined
+  let storedLength = 0
+  for (const component of components) {
+    storedLength += component.storedLength
+    if (component.offset !== undefined && (offset === undefined || component.offset < offset)) offset = component.offset
+  }
+  const [first, ...others] = components
+  const same = first !== undefined && others.every((component) => component.encoding === first.encoding)
+  const encoding = same
+    ? first.encoding
+    : Array.from(new Set(components.map((one) => one.encoding)))
+        .sort()
+        .join('+')
+  return { tensor, components, offset, storedLength, encoding }
+}
+
+/** The entries of `file` in its own order, those whose name `keep` accepts. */
+export function entries(file: TensorFile, keep: (name: string) => boolean = () => true): Entry[] {
+  const kept: Entry[] = []
+  for (const [name, tensor] of file) if (keep(name)) kept.push(entry(tensor))
+  return kept
+}
+
+/** `[50257, 768]`; `[]` is a scalar. */
+export function showShape(shape: readonly number[]): string {
+  return `[${shape.join(', ')}]`
+}
+
+/** The dtype, or `-` where the file leaves it to an unknown layout. */
+export function showDtype(dtype: string | undefined): string {
+  return dtype === undefined ? '-' : printable(dtype)
+}
+
+/** `sha256:1f2e3d4c…`, enough to tell two apart; `--json` has all of it. */
+export function showDigest(digest: string | undefined): string {
+  return digest === undefined ? '-' : shorten(printable(digest), 20)
+}
+
+/** The digest of a tensor of one component; otherwise how many of its components have one: `crc32c ×3`, `crc32c ×2 of 3`. */
+export function showDigests(components: readonly Component[]): string {
+  if (components.length === 1) return showDigest(components[0]?.digest)
+  const digests = components.flatMap((component) => component.digest ?? [])
+  if (digests.length === 0) return '-'
+  const algorithms = Array.from(new Set(digests.map((digest) => digest.split(':', 1)[0] ?? digest)))
+  const share = digests.length === components.length ? '' : ` of ${components.length}`
+  return `${shorten(printable(algorithms.join('+')), 20)} ×${digests.length}${share}`
+}
+
+/** A component as `--json` says it. */
+export function jsonComponent(component: Component): object {
+  return {
+    role: component.role,
+    dtype: component.dtype ?? null,
+    byteLength: component.byteLength ?? null,
+    storedLength: component.storedLength,
+    offset: component.offset ?? null,
+    encoding: component.encoding,
+    digest: component.digest ?? null,
+  }
+}
+
+/** A tensor as `--json` says it. */
+export function jsonEntry({ tensor, components, offset, storedLength, encoding }: Entry): object {
+  return {
+    name: tensor.name,
+    dtype: tensor.dtype ?? null,
+    shape: tensor.shape,
+    layout: tensor.layout,
+    byteLength: tensor.byteLength ?? null,
+    storedLength,
+    offset: offset ?? null,
+    encoding,
+    digest: components.length === 1 ? (components[0]?.digest ?? null) : null,
+    components: components.map(jsonComponent),
+  }
+}
+
+/** Where a warning or failure lies: `tensor "wte", component data`, or nothing. */
+export function showPlace(where: { tensor?: string | undefined; component?: string | undefined }): string {
+  const parts: string[] = []
+  if (where.tensor !== undefined) parts.push(`tensor ${jsonText(where.tensor)}`)
+  if (where.component !== undefined) parts.push(`component ${printable(where.component)}`)
+  return parts.join(', ')
+}

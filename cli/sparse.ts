@@ -1,0 +1,78 @@
+// The entries of a sparse tensor: coordinates and values, in the order of the file.
+import type { AnyTensor, IndexArray, Tensor, TypedArray } from '../index.js'
+import { cellJson, cellText } from './cells.js'
+import { showCount } from './quantity.js'
+import { print, printLines } from './stdout.js'
+
+// Beyond fifty entries, ten at each end.
+const shownInFull = 50
+const edge = 10
+
+export interface Entries {
+  nnz: number
+  coordinates(at: number): number[]
+  text(at: number): string
+  json(at: number): string
+}
+
+export function isSparse(tensor: AnyTensor): boolean {
+  return tensor.layout === 'sparse_csr' || tensor.layout === 'sparse_coo'
+}
+
+/** The row of entry `at`: the last one that starts at or before it. */
+function rowOf(indptr: IndexArray, at: number): number {
+  let low = 0
+  let high = indptr.length - 1
+  while (high - low > 1) {
+    const middle = (low + high) >>> 1
+    if (Number(indptr[middle]) <= at) low = middle
+    else high = middle
+  }
+  return low
+}
+
+/** The entries of `tensor`, over the file where it allows that: what is printed is what is read, beside the check of the indices. */
+export async function readEntries(tensor: AnyTensor): Promise<Entries> {
+  const { dtype } = tensor
+  const values = (all: TypedArray) => ({
+    text: (at: number) => cellText(dtype)(all, at),
+    json: (at: number) => cellJson(dtype)(all, at),
+  })
+  if (tensor.layout === 'sparse_csr') {
+    const csr = (tensor as Tensor).csr()
+    const coordinates = (at: number) => [rowOf(csr.indptr, at), Number(csr.indices[at])]
+    return { nnz: csr.nnz, coordinates, ...values(csr.values) }
+  }
+  const coo = (tensor as Tensor).coo()
+  // Dimension-major: all of dimension 0 first.
+  const coordinates = (at: number) => coo.shape.map((_, dimension) => Number(coo.coords[dimension * coo.nnz + at]))
+  return { nnz: coo.nnz, coordinates, ...values(coo.values) }
+}
+
+/** Prints `(row, column)  value` for each entry, the middle of many left out unless `all`. */
+export async function printEntries(entries: Entries, all: boolean): Promise<void> {
+  const { nnz } = entries
+  const line = (at: number): string => `(${entries.coordinates(at).join(', ')})  ${entries.text(at)}`
+  const whole = all || nnz <= shownInFull
+  function* lines(): Generator<string> {
+    yield `${showCount(nnz)} stored:`
+    for (let at = 0; at < (whole ? nnz : edge); at++) yield line(at)
+    if (whole) return
+    yield '…'
+    for (let at = nnz - edge; at < nnz; at++) yield line(at)
+  }
+  await printLines(lines())
+}
+
+/** Prints a JSON array of [coordinates, value] pairs between `before` and `after`. */
+export async function printEntriesJson(entries: Entries, before: string, after: string): Promise<void> {
+  const { nnz } = entries
+  function* lines(): Generator<string> {
+    yield `${before}[`
+    for (let at = 0; at < nnz; at++) {
+      yield ` [[${entries.coordinates(at).join(', ')}], ${entries.json(at)}]${at < nnz - 1 ? ',' : ''}`
+    }
+  }
+  await printLines(lines())
+  await print(`]${after}`)
+}

@@ -1,0 +1,102 @@
+// `ztensor verify`: every digest and every layout's rule, over files that the index alone cannot vouch for.
+import { type VerifyResult, verify as verifyFile } from '../index.js'
+import { type Paint, painter } from './color.js'
+import { errorCode, errorMessage, exitCodes } from './failure.js'
+import { jsonLines } from './json.js'
+import { showPlace } from './listing.js'
+import { followProgress } from './progress.js'
+import { showCounted } from './quantity.js'
+import { openOptions, type SourceOptions } from './source.js'
+import { printLines } from './stdout.js'
+import { printable } from './text.js'
+
+export interface VerifyOptions extends SourceOptions {
+  json?: boolean
+}
+
+/** A file with what was found: the library's result, or the error that kept it from being opened. */
+interface Report {
+  path: string
+  result: VerifyResult | undefined
+  error: unknown
+}
+
+/** Everything that is wrong with the file: the failures of its data, or the one error of its index. */
+function failures({ result, error }: Report): readonly unknown[] {
+  return result === undefined ? [error] : result.failures
+}
+
+function exitCode({ result, error }: Report): number {
+  if (result !== undefined) return result.ok ? 0 : exitCodes.unsound
+  const code = errorCode(error)
+  // A file whose index is damaged was read and is not sound; one that cannot be read was not judged.
+  const judged = code?.startsWith('ZT_') && !['ZT_IO', 'ZT_INVALID_ARG', 'ZT_INTERNAL'].includes(code)
+  return judged ? exitCodes.unsound : exitCodes.unusable
+}
+
+function jsonFailure(failure: unknown): object {
+  const { tensor, component, offset, rule } = failure as Record<'tensor' | 'component' | 'offset' | 'rule', unknown>
+  return {
+    code: errorCode(failure) ?? 'ZT_INTERNAL',
+    tensor: tensor ?? null,
+    component: component ?? null,
+    offset: offset ?? null,
+    rule: rule ?? null,
+    message: errorMessage(failure),
+  }
+}
+
+function jsonReport(report: Report): object {
+  return {
+    path: report.path,
+    ok: report.result?.ok ?? false,
+    checked: report.result?.checked ?? 0,
+    undigested: report.result?.undigested ?? 0,
+    failures: failures(report).map(jsonFailure),
+  }
+}
+
+function* lines(report: Report, paint: Paint): Generator<string> {
+  const { path, result } = report
+  const name = printable(path)
+  const found = failures(report)
+  if (result === undefined) {
+    yield `${paint('red', 'FAILED')}  ${name}`
+  } else {
+    const counts = `${showCounted(result.checked, 'component')} checked, ${result.undigested} without a digest`
+    const verdict = result.ok ? paint('green', 'ok') : paint('red', 'FAILED')
+    yield `${verdict}  ${name}: ${counts}${result.ok ? '' : `, ${showCounted(found.length, 'failure')}`}`
+  }
+  for (const failure of found) {
+    const place = showPlace(failure as { tensor?: string; component?: string })
+    yield `  ${errorCode(failure) ?? 'ZT_INTERNAL'}  ${place === '' ? '' : `${place}: `}${errorMessage(failure)}`
+  }
+}
+
+/** Verifies each of `paths` and sets the exit code: 1 where something is unsound, 2 where a file cannot be read. */
+export async function verify(paths: readonly string[], options: VerifyOptions): Promise<void> {
+  const paint = painter()
+  const stop = new AbortController()
+  // The second Ctrl-C finds no listener and ends the process at once.
+  process.once('SIGINT', () => stop.abort())
+  const reports: Report[] = []
+  for (const path of paths) {
+    const progress = await followProgress(path)
+    const report: Report = { path, result: undefined, error: undefined }
+    try {
+      report.result = await verifyFile(path, { ...openOptions(options), ...progress.listen, signal: stop.signal })
+    } catch (error) {
+      report.error = error
+    } finally {
+      progress.stop()
+    }
+    if (stop.signal.aborted) {
+      process.exitCode = exitCodes.interrupted
+      return
+    }
+    process.exitCode = Math.max(Number(process.exitCode ?? 0), exitCode(report))
+    if (options.json) reports.push(report)
+    else await printLines(lines(report, paint))
+  }
+  if (options.json) await printLines(jsonLines(reports.map(jsonReport)))
+}

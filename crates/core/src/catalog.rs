@@ -1,0 +1,293 @@
+//! The one model that every format is read into: names, shapes, dtypes, layouts and where the bytes are.
+#![forbid(unsafe_code)]
+
+mod builder;
+mod dtype;
+mod label;
+
+pub use builder::{Builder, NewTensor};
+pub use dtype::DType;
+pub use label::{Label, Labels, Layout};
+
+use std::hash::{BuildHasher, RandomState};
+
+use ciborium::Value;
+use hashbrown::HashTable;
+
+use crate::codec::digest::Digest;
+use crate::layout::single_blob::InBlob;
+use crate::layout::records::Records;
+
+/// The container that a file is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Container {
+    Zt,
+    Safetensors,
+    Btf,
+}
+
+impl Container {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Zt => "zt",
+            Self::Safetensors => "safetensors",
+            Self::Btf => "btf",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Zt, Self::Safetensors, Self::Btf].into_iter().find(|container| container.name() == name)
+    }
+}
+
+/// Free-form metadata, in the order of the file. Keys are unique.
+pub type Attributes = Vec<(Value, Value)>;
+
+/// How the stored bytes of a component become its elements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Encoding {
+    Raw,
+    Zstd,
+    /// The elements stand in the index itself (0.1's index arrays).
+    Inline,
+    /// An encoding that this version does not know: listed, never decoded.
+    Unknown(Label),
+}
+
+/// The byte order of multi-byte elements. Only 0.1 knows the big one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ByteOrder {
+    Little,
+    Big,
+}
+
+/// Which part of a decoded blob a component is. Only 0.1 and BTF share one blob between components.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// A run of bytes.
+    Range { start: u64, length: u64 },
+    /// One field of interleaved records, to be gathered field by field.
+    Records(Records),
+    /// One array of a blob whose decoded size is not known before it is decoded.
+    InBlob(InBlob),
+}
+
+/// A named run of stored bytes.
+#[derive(Clone, Debug)]
+pub struct Component {
+    pub role: Label,
+    /// `None`: bytes whose meaning only the layout knows.
+    pub dtype: Option<DType>,
+    pub encoding: Encoding,
+    pub byte_order: ByteOrder,
+    /// Absolute file offset of the blob.
+    pub offset: u64,
+    /// Bytes of the blob in the file.
+    pub stored_length: u64,
+    /// Bytes of the component after decoding; `None` where only decoding can tell.
+    pub decoded_length: Option<u64>,
+    pub digest: Option<Box<Digest>>,
+    pub part: Option<Box<Part>>,
+    /// Little-endian elements of an inline component.
+    pub inline: Option<Box<[u8]>>,
+}
+
+impl Component {
+    /// A component that is a whole raw blob.
+    pub fn raw(role: Label, dtype: Option<DType>, offset: u64, length: u64) -> Self {
+        Self {
+            role,
+            dtype,
+            encoding: Encoding::Raw,
+            byte_order: ByteOrder::Little,
+            offset,
+            stored_length: length,
+            decoded_length: Some(length),
+            digest: None,
+            part: None,
+            inline: None,
+        }
+    }
+
+    /// Where the component's elements stand in the file as they are in memory, if they do:
+    /// `(absolute offset, bytes)`.
+    pub fn plain_range(&self) -> Option<(u64, u64)> {
+        let swapped = self.byte_order == ByteOrder::Big && self.dtype.is_none_or(|dtype| dtype.element_bytes() > 1);
+        if self.encoding != Encoding::Raw || swapped {
+            return None;
+        }
+        match self.part.as_deref() {
+            None => Some((self.offset, self.stored_length)),
+            Some(Part::Range { start, length }) => Some((self.offset.checked_add(*start)?, *length)),
+            Some(Part::Records(_) | Part::InBlob(_)) => None,
+        }
+    }
+}
+
+/// What the catalog holds of a tensor; the rest is behind the ids.
+#[derive(Clone, Debug)]
+struct Entry {
+    name_end: u32,
+    shape: u32,
+    layout: Layout,
+    dtype: Option<DType>,
+    first_component: u32,
+    components: u32,
+    attributes: Option<Box<Attributes>>,
+}
+
+/// Something about the file that a user should know and that does not make it unreadable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    pub code: &'static str,
+    pub message: String,
+    pub tensor: Option<String>,
+    pub component: Option<String>,
+}
+
+/// An opened index.
+#[derive(Debug)]
+pub struct Catalog {
+    pub container: Container,
+    pub version: Option<String>,
+    /// What wrote the file, where the format says (1.0 §4.1).
+    pub generator: Option<String>,
+    pub attributes: Attributes,
+    pub warnings: Vec<Warning>,
+    names: String,
+    entries: Vec<Entry>,
+    components: Vec<Component>,
+    shapes: Vec<Box<[u64]>>,
+    labels: Labels,
+    table: HashTable<u32>,
+    hasher: RandomState,
+}
+
+impl Catalog {
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The tensor at `ordinal`, in the index's order.
+    pub fn tensor(&self, ordinal: usize) -> Option<Tensor<'_>> {
+        self.entries.get(ordinal).map(|entry| Tensor { catalog: self, entry, ordinal })
+    }
+
+    /// The ordinal of the tensor called `name`.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        let hash = self.hasher.hash_one(name);
+        let found = self.table.find(hash, |&ordinal| self.name(ordinal as usize) == Some(name))?;
+        Some(*found as usize)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = Tensor<'_>> {
+        (0..self.len()).filter_map(|ordinal| self.tensor(ordinal))
+    }
+
+    /// Every tensor's name, one after the other: `Tensor::name_end` cuts them.
+    pub fn names(&self) -> &str {
+        &self.names
+    }
+
+    /// The distinct shapes; `Tensor::shape_id` points into them.
+    pub fn shapes(&self) -> &[Box<[u64]>] {
+        &self.shapes
+    }
+
+    pub fn label(&self, label: Label) -> &str {
+        self.labels.text(label)
+    }
+
+    pub fn labels(&self) -> &Labels {
+        &self.labels
+    }
+
+    /// The label of an encoding as users see it.
+    pub fn encoding_name(&self, encoding: Encoding) -> &str {
+        match encoding {
+            Encoding::Raw => "raw",
+            Encoding::Zstd => "zstd",
+            Encoding::Inline => "inline",
+            Encoding::Unknown(label) => self.label(label),
+        }
+    }
+
+    fn name(&self, ordinal: usize) -> Option<&str> {
+        let end = self.entries.get(ordinal)?.name_end as usize;
+        let start = match ordinal.checked_sub(1) {
+            None => 0,
+            Some(previous) => self.entries.get(previous)?.name_end as usize,
+        };
+        self.names.get(start..end)
+    }
+}
+
+/// One tensor of a catalog.
+#[derive(Clone, Copy)]
+pub struct Tensor<'a> {
+    catalog: &'a Catalog,
+    entry: &'a Entry,
+    ordinal: usize,
+}
+
+impl<'a> Tensor<'a> {
+    pub fn ordinal(self) -> usize {
+        self.ordinal
+    }
+
+    pub fn name(self) -> &'a str {
+        self.catalog.name(self.ordinal).unwrap_or_default()
+    }
+
+    /// The end of this tensor's name in [`Catalog::names`], in bytes.
+    pub fn name_end(self) -> usize {
+        self.entry.name_end as usize
+    }
+
+    pub fn shape_id(self) -> u32 {
+        self.entry.shape
+    }
+
+    pub fn shape(self) -> &'a [u64] {
+        self.catalog.shapes.get(self.entry.shape as usize).map_or(&[], |shape| shape)
+    }
+
+    pub fn layout(self) -> Layout {
+        self.entry.layout
+    }
+
+    pub fn layout_name(self) -> &'a str {
+        self.catalog.label(self.entry.layout.label())
+    }
+
+    /// The dtype of a dense tensor's elements or a sparse tensor's values; `None` for a composite that
+    /// does not say.
+    pub fn dtype(self) -> Option<DType> {
+        self.entry.dtype
+    }
+
+    pub fn attributes(self) -> Option<&'a Attributes> {
+        self.entry.attributes.as_deref()
+    }
+
+    pub fn components(self) -> &'a [Component] {
+        let start = self.entry.first_component as usize;
+        let end = start + self.entry.components as usize;
+        self.catalog.components.get(start..end).unwrap_or_default()
+    }
+
+    /// The bytes of the file, from the first to past the last, in which all components lie.
+    pub fn span(self) -> (u64, u64) {
+        let blobs = self.components().iter().filter(|component| component.stored_length > 0);
+        let ranges = blobs.map(|blob| (blob.offset, blob.offset.saturating_add(blob.stored_length)));
+        ranges.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1))).unwrap_or_default()
+    }
+
+    pub fn component(self, role: Label) -> Option<&'a Component> {
+        self.components().iter().find(|component| component.role == role)
+    }
+}

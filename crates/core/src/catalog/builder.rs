@@ -1,0 +1,177 @@
+//! Builds a [`Catalog`] tensor by tensor, refusing a name that is there already.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry as Slot;
+
+use super::{Attributes, Catalog, Component, Container, DType, Entry, Label, Labels, Layout, Warning};
+use crate::checked::exact;
+use crate::error::{Code, Error, Result};
+use crate::limits::{self, Limits};
+
+/// What a parser says of one tensor.
+pub struct NewTensor<'a> {
+    pub name: &'a str,
+    pub shape: &'a [u64],
+    pub layout: Layout,
+    pub dtype: Option<DType>,
+    pub components: Vec<Component>,
+    pub attributes: Option<Attributes>,
+}
+
+/// A catalog in the making.
+pub struct Builder {
+    catalog: Catalog,
+    shape_ids: HashMap<Box<[u64]>, u32>,
+    last_shape: u32,
+    limits: Limits,
+    unlisted_warnings: u64,
+}
+
+impl Builder {
+    pub fn new(container: Container, limits: &Limits) -> Self {
+        Self {
+            catalog: Catalog {
+                container,
+                version: None,
+                generator: None,
+                attributes: Vec::new(),
+                warnings: Vec::new(),
+                names: String::new(),
+                entries: Vec::new(),
+                components: Vec::new(),
+                shapes: Vec::new(),
+                labels: Labels::default(),
+                table: HashTable::new(),
+                hasher: RandomState::new(),
+            },
+            shape_ids: HashMap::new(),
+            last_shape: 0,
+            limits: *limits,
+            unlisted_warnings: 0,
+        }
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    pub fn version(&mut self, version: impl Into<String>) {
+        self.catalog.version = Some(version.into());
+    }
+
+    pub fn generator(&mut self, generator: impl Into<String>) {
+        self.catalog.generator = Some(generator.into());
+    }
+
+    pub fn attributes(&mut self, attributes: Attributes) {
+        self.catalog.attributes = attributes;
+    }
+
+    pub fn intern(&mut self, text: &str) -> Label {
+        self.catalog.labels.intern(text)
+    }
+
+    pub fn label(&self, label: Label) -> &str {
+        self.catalog.label(label)
+    }
+
+    /// Adds a warning; past [`limits::WARNINGS`] only their number is kept.
+    pub fn warn(&mut self, code: &'static str, message: impl Into<String>, tensor: Option<&str>, role: Option<&str>) {
+        if self.catalog.warnings.len() >= limits::WARNINGS {
+            self.unlisted_warnings += 1;
+            return;
+        }
+        self.catalog.warnings.push(Warning {
+            code,
+            message: message.into(),
+            tensor: tensor.map(str::to_owned),
+            component: role.map(str::to_owned),
+        });
+    }
+
+    /// Adds a tensor after checking its name and shape. The layout's own rules are `layout::check`'s.
+    pub fn tensor(&mut self, new: NewTensor<'_>) -> Result<()> {
+        let name = new.name;
+        let shape = self.shape(new.shape).map_err(|error| error.tensor(name))?;
+        let catalog = &mut self.catalog;
+        let ordinal = small(catalog.entries.len(), "the number of tensors")?;
+        catalog.names.push_str(name);
+        let entry = Entry {
+            name_end: small(catalog.names.len(), "the length of all names")?,
+            shape,
+            layout: new.layout,
+            dtype: new.dtype,
+            first_component: small(catalog.components.len(), "the number of components")?,
+            components: small(new.components.len(), "the number of components")?,
+            attributes: new.attributes.filter(|list| !list.is_empty()).map(Box::new),
+        };
+        catalog.entries.push(entry);
+        catalog.components.extend(new.components);
+
+        let Catalog { table, hasher, names, entries, .. } = catalog;
+        let name_of = |ordinal: u32| {
+            let end = entries[ordinal as usize].name_end as usize;
+            let start = if ordinal == 0 { 0 } else { entries[ordinal as usize - 1].name_end as usize };
+            &names[start..end]
+        };
+        let slot = table.entry(
+            hasher.hash_one(name),
+            |&other| name_of(other) == name,
+            |&other| hasher.hash_one(name_of(other)),
+        );
+        match slot {
+            Slot::Occupied(_) => {
+                Err(Error::new(Code::BadIndex, "the name stands twice in the index").tensor(name).rule("unique names"))
+            }
+            Slot::Vacant(vacant) => {
+                vacant.insert(ordinal);
+                Ok(())
+            }
+        }
+    }
+
+    pub fn finish(mut self) -> Catalog {
+        if self.unlisted_warnings > 0 {
+            let message = format!("{} more warnings are not listed", self.unlisted_warnings);
+            self.catalog.warnings.push(Warning {
+                code: "ZT_WARN_TRUNCATED_LIST",
+                message,
+                tensor: None,
+                component: None,
+            });
+        }
+        self.catalog
+    }
+
+    /// The id of a shape. Tensors next to each other often share theirs.
+    fn shape(&mut self, dims: &[u64]) -> Result<u32> {
+        if self.catalog.shapes.get(self.last_shape as usize).is_some_and(|last| **last == *dims) {
+            return Ok(self.last_shape);
+        }
+        if let Some(&id) = self.shape_ids.get(dims) {
+            self.last_shape = id;
+            return Ok(id);
+        }
+        if dims.len() > self.limits.max_rank as usize {
+            let message =
+                format!("{} dimensions, more than the {} allowed (option maxRank)", dims.len(), self.limits.max_rank);
+            return Err(Error::new(Code::Limit, message));
+        }
+        for &dim in dims {
+            exact(dim, "a dimension")?;
+        }
+        let id = small(self.catalog.shapes.len(), "the number of shapes")?;
+        self.catalog.shapes.push(Box::from(dims));
+        self.shape_ids.insert(Box::from(dims), id);
+        self.last_shape = id;
+        Ok(id)
+    }
+}
+
+fn small(value: usize, what: &str) -> Result<u32> {
+    u32::try_from(value).map_err(|_| Error::new(Code::Limit, format!("{what} is {value}, more than 2^32 - 1")))
+}

@@ -1,0 +1,95 @@
+//! Roles, layout names and encoding names: few distinct texts, many uses, so kept once and named by a number.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+
+/// A text in [`Labels`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct Label(pub(super) u32);
+
+/// The texts that every catalog starts with, in the order of the constants below.
+const KNOWN: [&str; 8] = ["data", "values", "indices", "indptr", "coords", "dense", "sparse_csr", "sparse_coo"];
+
+impl Label {
+    pub const DATA: Self = Self(0);
+    pub const VALUES: Self = Self(1);
+    pub const INDICES: Self = Self(2);
+    pub const INDPTR: Self = Self(3);
+    pub const COORDS: Self = Self(4);
+    pub const DENSE: Self = Self(5);
+    pub const SPARSE_CSR: Self = Self(6);
+    pub const SPARSE_COO: Self = Self(7);
+
+    pub const fn id(self) -> u32 {
+        self.0
+    }
+}
+
+/// The distinct texts of one catalog.
+#[derive(Clone, Debug)]
+pub struct Labels {
+    texts: Vec<Box<str>>,
+    ids: HashMap<Box<str>, u32>,
+}
+
+impl Default for Labels {
+    fn default() -> Self {
+        let texts: Vec<Box<str>> = KNOWN.iter().map(|&text| Box::from(text)).collect();
+        Self { texts, ids: HashMap::new() }
+    }
+}
+
+impl Labels {
+    /// The label of `text`, made where it is new.
+    pub fn intern(&mut self, text: &str) -> Label {
+        if let Some(id) = (0_u32..).zip(KNOWN).find_map(|(id, known)| (known == text).then_some(id)) {
+            return Label(id);
+        }
+        if let Some(&id) = self.ids.get(text) {
+            return Label(id);
+        }
+        // An index of at most 1 GiB (or what an option allows) cannot hold 2^32 distinct texts.
+        let id = u32::try_from(self.texts.len()).unwrap_or(u32::MAX);
+        self.texts.push(Box::from(text));
+        self.ids.insert(Box::from(text), id);
+        Label(id)
+    }
+
+    pub fn text(&self, label: Label) -> &str {
+        self.texts.get(label.0 as usize).map_or("", |text| text)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.texts.iter().map(AsRef::as_ref)
+    }
+}
+
+/// How the components of a tensor make it up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Layout {
+    Dense,
+    SparseCsr,
+    SparseCoo,
+    /// A layout that only its file's own label names.
+    Other(Label),
+}
+
+impl Layout {
+    pub const fn label(self) -> Label {
+        match self {
+            Self::Dense => Label::DENSE,
+            Self::SparseCsr => Label::SPARSE_CSR,
+            Self::SparseCoo => Label::SPARSE_COO,
+            Self::Other(label) => label,
+        }
+    }
+
+    pub const fn from_label(label: Label) -> Self {
+        match label {
+            Label::DENSE => Self::Dense,
+            Label::SPARSE_CSR => Self::SparseCsr,
+            Label::SPARSE_COO => Self::SparseCoo,
+            other => Self::Other(other),
+        }
+    }
+}

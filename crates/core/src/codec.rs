@@ -1,0 +1,5 @@
+//! Digests and compression. They know no format.
+#![forbid(unsafe_code)]
+
+pub mod digest;
+pub mod zstd;

@@ -1,0 +1,145 @@
+//! Digests over stored bytes: `algorithm:value`, as 0.1 (`checksum`), 1.0 §4.3 and 1.2 §1 write them.
+#![forbid(unsafe_code)]
+
+use sha2::Digest as _;
+
+use crate::error::{Code, Error, Result};
+
+/// A digest that a file declares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Digest {
+    /// As it stands in the file.
+    pub text: Box<str>,
+    pub expected: Expected,
+}
+
+/// What the digest demands of the bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expected {
+    Crc32c(u32),
+    Sha256([u8; 32]),
+    /// An algorithm that this version does not know. Never counts as verified.
+    Unknown,
+}
+
+impl Digest {
+    /// Parses `crc32c:0x1A2B3C4D` (the `0x` and leading zeros are optional, as the peers read it) or
+    /// `sha256:` and 64 hex digits. Hex is case-insensitive.
+    pub fn parse(text: &str) -> Result<Self> {
+        let malformed = |what: &str| {
+            Error::new(Code::BadDigest, format!("the digest {text:?} {what}")).rule("digest = algorithm:value")
+        };
+        let (algorithm, value) = text.split_once(':').ok_or_else(|| malformed("has no algorithm before a ':'"))?;
+        let expected = match algorithm {
+            "crc32c" => {
+                let digits = value.strip_prefix("0x").or_else(|| value.strip_prefix("0X")).unwrap_or(value);
+                if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+                    return Err(malformed("needs 1 to 8 hex digits"));
+                }
+                let value = u32::from_str_radix(digits, 16);
+                Expected::Crc32c(value.map_err(|_| malformed("needs 1 to 8 hex digits"))?)
+            }
+            "sha256" => Expected::Sha256(hex32(value).ok_or_else(|| malformed("needs 64 hex digits"))?),
+            "" => return Err(malformed("has no algorithm before the ':'")),
+            _ => Expected::Unknown,
+        };
+        Ok(Self { text: text.into(), expected })
+    }
+
+    /// A hasher of this digest's algorithm, where it is known.
+    pub fn hasher(&self) -> Option<Hasher> {
+        match self.expected {
+            Expected::Crc32c(_) => Some(Hasher::Crc32c(0)),
+            Expected::Sha256(_) => Some(Hasher::Sha256(Box::default())),
+            Expected::Unknown => None,
+        }
+    }
+
+    /// Compares what was hashed with what is declared.
+    pub fn check(&self, hasher: Hasher) -> Result<()> {
+        let found = match hasher {
+            Hasher::Crc32c(crc) => Expected::Crc32c(crc),
+            Hasher::Sha256(state) => Expected::Sha256(state.finalize().into()),
+        };
+        if found == self.expected {
+            return Ok(());
+        }
+        let found = match found {
+            Expected::Crc32c(crc) => format!("crc32c:0x{crc:08X}"),
+            Expected::Sha256(bytes) => format!("sha256:{}", hex(&bytes)),
+            Expected::Unknown => String::new(),
+        };
+        let message = format!("the stored bytes hash to {found}, the index says {}: the file is damaged", self.text);
+        Err(Error::new(Code::DigestMismatch, message))
+    }
+
+    /// Hashes `bytes` and compares. An unknown algorithm passes: it was warned of at open.
+    pub fn check_bytes(&self, bytes: &[u8]) -> Result<()> {
+        let Some(mut hasher) = self.hasher() else { return Ok(()) };
+        hasher.update(bytes);
+        self.check(hasher)
+    }
+}
+
+/// A digest in the making.
+pub enum Hasher {
+    Crc32c(u32),
+    Sha256(Box<sha2::Sha256>),
+}
+
+impl Hasher {
+    pub fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Crc32c(crc) => *crc = crc32c::crc32c_append(*crc, bytes),
+            Self::Sha256(state) => state.update(bytes),
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn hex32(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+        let high = char::from(pair[0]).to_digit(16)?;
+        let low = char::from(pair[1]).to_digit(16)?;
+        *byte = u8::try_from(high * 16 + low).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_answers() {
+        // RFC 3720 B.4 and FIPS 180-2 B.1.
+        Digest::parse("crc32c:0x8A9136AA").unwrap().check_bytes(&[0; 32]).unwrap();
+        let abc = "sha256:BA7816BF8F01CFEA414140DE5DAE2223b00361a396177a9cb410ff61f20015ad";
+        Digest::parse(abc).unwrap().check_bytes(b"abc").unwrap();
+        let error = Digest::parse(abc).unwrap().check_bytes(b"abd").unwrap_err();
+        assert_eq!(error.code(), Code::DigestMismatch);
+    }
+
+    #[test]
+    fn spellings() {
+        for good in ["crc32c:1a2b3c4d", "crc32c:0X1", "xxh3:whatever", "sha512:"] {
+            assert!(Digest::parse(good).is_ok(), "{good}");
+        }
+        let short = "sha256:ab";
+        for bad in ["", "crc32c", "crc32c:", "crc32c:0x", "crc32c:0x123456789", "crc32c:+1", "crc32c:zz", short, ":ab"] {
+            assert_eq!(Digest::parse(bad).unwrap_err().code(), Code::BadDigest, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The one error type. Every rejection says what, where and which rule of which specification.
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+/// The stable codes that callers match on. One table in the README documents them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Code {
+    Truncated,
+    BadMagic,
+    BadIndex,
+    OutOfBounds,
+    BadShape,
+    BadDtype,
+    BadLayout,
+    BadSparse,
+    BadDigest,
+    DigestMismatch,
+    Decode,
+    UnsupportedVersion,
+    UnsupportedEncoding,
+    Limit,
+    NotFound,
+    Closed,
+    MappingLost,
+    Io,
+    InvalidArg,
+    /// The caller's abort signal stopped the work; never reaches users, who get `signal.reason`.
+    Aborted,
+    Internal,
+}
+
+impl Code {
+    /// The code as users see it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Truncated => "ZT_TRUNCATED",
+            Self::BadMagic => "ZT_BAD_MAGIC",
+            Self::BadIndex => "ZT_BAD_INDEX",
+            Self::OutOfBounds => "ZT_OUT_OF_BOUNDS",
+            Self::BadShape => "ZT_BAD_SHAPE",
+            Self::BadDtype => "ZT_BAD_DTYPE",
+            Self::BadLayout => "ZT_BAD_LAYOUT",
+            Self::BadSparse => "ZT_BAD_SPARSE",
+            Self::BadDigest => "ZT_BAD_DIGEST",
+            Self::DigestMismatch => "ZT_DIGEST_MISMATCH",
+            Self::Decode => "ZT_DECODE",
+            Self::UnsupportedVersion => "ZT_UNSUPPORTED_VERSION",
+            Self::UnsupportedEncoding => "ZT_UNSUPPORTED_ENCODING",
+            Self::Limit => "ZT_LIMIT",
+            Self::NotFound => "ZT_NOT_FOUND",
+            Self::Closed => "ZT_CLOSED",
+            Self::MappingLost => "ZT_MAPPING_LOST",
+            Self::Io => "ZT_IO",
+            Self::InvalidArg => "ZT_INVALID_ARG",
+            Self::Aborted => "ZT_ABORTED",
+            Self::Internal => "ZT_INTERNAL",
+        }
+    }
+}
+
+/// What the operating system said, kept apart so that a host can rebuild its own kind of error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Os {
+    /// The raw error number, where there is one.
+    pub errno: Option<i32>,
+    /// The call that failed: `open`, `stat`, `read`, `mmap`.
+    pub syscall: &'static str,
+}
+
+#[derive(Clone, Debug)]
+struct Inner {
+    code: Code,
+    message: String,
+    tensor: Option<String>,
+    component: Option<String>,
+    offset: Option<u64>,
+    rule: Option<&'static str>,
+    os: Option<Os>,
+}
+
+/// A failure. Boxed, so that a `Result` stays one word wide on the fast path.
+#[derive(Clone, Debug, thiserror::Error)]
+pub struct Error(Box<Inner>);
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self(Box::new(Inner { code, message, tensor: None, component: None, offset: None, rule: None, os: None }))
+    }
+
+    /// A failed system call.
+    pub fn io(syscall: &'static str, error: &std::io::Error) -> Self {
+        let mut made = Self::new(Code::Io, format!("{syscall}: {error}"));
+        made.0.os = Some(Os { errno: error.raw_os_error(), syscall });
+        made
+    }
+
+    /// Names the tensor, unless a deeper place already did.
+    #[must_use]
+    pub fn tensor(mut self, name: &str) -> Self {
+        self.0.tensor.get_or_insert_with(|| name.to_owned());
+        self
+    }
+
+    /// Names the component, unless a deeper place already did.
+    #[must_use]
+    pub fn component(mut self, role: &str) -> Self {
+        self.0.component.get_or_insert_with(|| role.to_owned());
+        self
+    }
+
+    /// The byte of the file at which the rule is broken.
+    #[must_use]
+    pub fn at(mut self, offset: u64) -> Self {
+        self.0.offset.get_or_insert(offset);
+        self
+    }
+
+    /// The section of the specification that the input breaks.
+    #[must_use]
+    pub fn rule(mut self, rule: &'static str) -> Self {
+        self.0.rule.get_or_insert(rule);
+        self
+    }
+
+    pub fn code(&self) -> Code {
+        self.0.code
+    }
+
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    pub fn tensor_name(&self) -> Option<&str> {
+        self.0.tensor.as_deref()
+    }
+
+    pub fn component_role(&self) -> Option<&str> {
+        self.0.component.as_deref()
+    }
+
+    pub fn offset(&self) -> Option<u64> {
+        self.0.offset
+    }
+
+    pub fn broken_rule(&self) -> Option<&'static str> {
+        self.0.rule
+    }
+
+    pub fn os(&self) -> Option<&Os> {
+        self.0.os.as_ref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(tensor) = &self.0.tensor {
+            write!(f, "tensor {tensor:?}")?;
+            if let Some(component) = &self.0.component {
+                write!(f, ", component {component:?}")?;
+            }
+            f.write_str(": ")?;
+        }
+        f.write_str(&self.0.message)
+    }
+}

@@ -1,0 +1,226 @@
+//! safetensors: the size of a JSON header in 8 bytes, the header, one byte buffer that the tensors fill
+//! without holes. As strict as the reference implementation, and stricter where its page is: duplicate
+//! names and a header that does not begin with `{` are refused.
+#![forbid(unsafe_code)]
+
+use std::borrow::Cow;
+
+use ciborium::Value;
+
+use crate::catalog::{Attributes, Builder, Catalog, Component, Container, DType, Label, Layout, NewTensor};
+use crate::checked::{exact, u64_le};
+use crate::error::{Code, Error, Result};
+use crate::layout;
+use crate::limits::{self, Limits};
+use crate::source::ReadAt;
+use crate::syntax::Unique;
+use crate::syntax::json::Reader;
+
+const RULE: &str = "safetensors Format";
+const BUFFER_RULE: &str = "safetensors Format: the byte buffer is entirely indexed";
+/// Bytes before the header.
+const PREFIX: u64 = 8;
+
+/// Reads the header of a safetensors file.
+pub fn parse(source: &dyn ReadAt, limits: &Limits) -> Result<Catalog> {
+    let total = source.length();
+    if total < PREFIX {
+        let message = format!("{total} bytes are too few for a safetensors file, which begins with 8 bytes of header size");
+        return Err(Error::new(Code::Truncated, message).rule(RULE));
+    }
+    let size = u64_le(&source.read_vec(0, PREFIX)?, 0).unwrap_or_default();
+    let limit = limits.max_index_bytes.unwrap_or(limits::SAFETENSORS_INDEX_BYTES);
+    if size > limit {
+        let message = format!("the header is {size} bytes, more than the {limit} allowed (option maxIndexBytes)");
+        return Err(Error::new(Code::Limit, message).at(0).rule(RULE));
+    }
+    if size > total - PREFIX {
+        let message = format!("the header should be {size} bytes, the file has {} after its size", total - PREFIX);
+        return Err(Error::new(Code::Truncated, message).at(0).rule(RULE));
+    }
+    parse_index(&source.read_vec(PREFIX, size)?, total, limits)
+}
+
+/// The catalog of the header `bytes` of a file of `total` bytes.
+pub fn parse_index(bytes: &[u8], total: u64, limits: &Limits) -> Result<Catalog> {
+    if bytes.first() != Some(&b'{') {
+        return Err(Error::new(Code::BadIndex, "the header does not begin with '{'").at(PREFIX).rule(RULE));
+    }
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let at = PREFIX + error.valid_up_to() as u64;
+        Error::new(Code::BadIndex, "the header is not valid UTF-8").at(at).rule(RULE)
+    })?;
+    let data = PREFIX + bytes.len() as u64;
+    let mut builder = Builder::new(Container::Safetensors, limits);
+    let mut spans = Vec::new();
+    let mut has_metadata = false;
+    let mut reader = Reader::new(text, PREFIX);
+    let read = reader.object("'{'", Unique::ByCaller, |reader, name| {
+        if name == "__metadata__" {
+            if std::mem::replace(&mut has_metadata, true) {
+                return Err(reader.error("\"__metadata__\" stands twice").rule("safetensors Format: duplicate keys"));
+            }
+            let attributes = metadata(reader, limits)?;
+            builder.attributes(attributes);
+            return Ok(());
+        }
+        let added = Entry::read(reader, limits).and_then(|entry| {
+            spans.push((entry.begin, entry.end));
+            entry.add(&mut builder, name, data)
+        });
+        added.map_err(|error| error.tensor(name).rule(RULE))
+    });
+    read.and_then(|()| reader.end()).map_err(|error| error.rule(RULE))?;
+    let catalog = builder.finish();
+    without_holes(&catalog, &spans, total - data)?;
+    Ok(catalog)
+}
+
+/// String to string only.
+fn metadata(reader: &mut Reader<'_>, limits: &Limits) -> Result<Attributes> {
+    let mut attributes = Attributes::new();
+    if reader.null() {
+        return Ok(attributes);
+    }
+    reader.object("the object of \"__metadata__\"", Unique::Here, |reader, key| {
+        if attributes.len() >= limits.max_attribute_values as usize {
+            return Err(Error::new(Code::Limit, "too many entries of metadata (option maxAttributeValues)"));
+        }
+        let value = reader.string("a string, as all metadata is")?.into_owned();
+        attributes.push((Value::Text(key.to_owned()), Value::Text(value)));
+        Ok(())
+    })?;
+    Ok(attributes)
+}
+
+/// One tensor's entry.
+struct Entry {
+    dtype: DType,
+    shape: Vec<u64>,
+    begin: u64,
+    end: u64,
+}
+
+impl Entry {
+    fn read(reader: &mut Reader<'_>, limits: &Limits) -> Result<Self> {
+        let (mut dtype, mut shape, mut offsets) = (None, None, None);
+        reader.object("the object of a tensor", Unique::Here, |reader, key| {
+            match key {
+                "dtype" => dtype = Some(dtype_of(&reader.string("a dtype")?)?),
+                "shape" => shape = Some(dims(reader, limits)?),
+                "data_offsets" => offsets = Some(span(reader)?),
+                _ => reader.skip()?,
+            }
+            Ok(())
+        })?;
+        let missing = |key: &str| reader.error(format!("the tensor has no {key:?}"));
+        let (begin, end) = offsets.ok_or_else(|| missing("data_offsets"))?;
+        Ok(Self {
+            dtype: dtype.ok_or_else(|| missing("dtype"))?,
+            shape: shape.ok_or_else(|| missing("shape"))?,
+            begin,
+            end,
+        })
+    }
+
+    fn add(self, builder: &mut Builder, name: &str, data: u64) -> Result<()> {
+        let offset = data.checked_add(self.begin);
+        let (Some(offset), Some(length)) = (offset, self.end.checked_sub(self.begin)) else {
+            let message = format!("data_offsets [{}, {}] are no range", self.begin, self.end);
+            return Err(Error::new(Code::BadIndex, message).rule(BUFFER_RULE));
+        };
+        let components = vec![Component::raw(Label::DATA, Some(self.dtype), offset, exact(length, "the data")?)];
+        let dtype = Some(self.dtype);
+        let shape = &self.shape;
+        let mut tensor = NewTensor { name, shape, layout: Layout::Dense, dtype, components, attributes: None };
+        layout::check(&mut tensor)?;
+        builder.tensor(tensor)
+    }
+}
+
+fn dims(reader: &mut Reader<'_>, limits: &Limits) -> Result<Vec<u64>> {
+    let mut dims = Vec::new();
+    reader.array("the array of a shape", |reader| {
+        if dims.len() == limits.max_rank as usize {
+            return Err(Error::new(Code::Limit, format!("more than {} dimensions (option maxRank)", limits.max_rank)));
+        }
+        dims.push(exact(reader.uint("a dimension")?, "a dimension")?);
+        Ok(())
+    })?;
+    Ok(dims)
+}
+
+fn span(reader: &mut Reader<'_>) -> Result<(u64, u64)> {
+    let mut offsets = [0; 2];
+    let mut count = 0;
+    reader.array("the array of data_offsets", |reader| {
+        let offset = reader.uint("an offset")?;
+        *offsets.get_mut(count).ok_or_else(|| reader.error("data_offsets holds more than 2 offsets"))? = offset;
+        count += 1;
+        Ok(())
+    })?;
+    if count < 2 {
+        return Err(reader.error("data_offsets holds fewer than 2 offsets"));
+    }
+    Ok((offsets[0], offsets[1]))
+}
+
+/// The names of the reference implementation 0.8.
+fn dtype_of(text: &Cow<'_, str>) -> Result<DType> {
+    Ok(match text.as_ref() {
+        "BOOL" => DType::Bool,
+        "F4" => DType::Float4E2M1Fn,
+        "F6_E2M3" => DType::Float6E2M3Fn,
+        "F6_E3M2" => DType::Float6E3M2Fn,
+        "U8" => DType::Uint8,
+        "I8" => DType::Int8,
+        "F8_E5M2" => DType::Float8E5M2,
+        "F8_E4M3" => DType::Float8E4M3Fn,
+        "F8_E8M0" => DType::Float8E8M0Fnu,
+        "F8_E4M3FNUZ" => DType::Float8E4M3Fnuz,
+        "F8_E5M2FNUZ" => DType::Float8E5M2Fnuz,
+        "I16" => DType::Int16,
+        "U16" => DType::Uint16,
+        "F16" => DType::Float16,
+        "BF16" => DType::BFloat16,
+        "I32" => DType::Int32,
+        "U32" => DType::Uint32,
+        "F32" => DType::Float32,
+        "C64" => DType::Complex64,
+        "F64" => DType::Float64,
+        "I64" => DType::Int64,
+        "U64" => DType::Uint64,
+        _ => return Err(Error::new(Code::BadDtype, format!("{text:?} is no dtype of safetensors"))),
+    })
+}
+
+/// The tensors, in the order of their offsets, follow each other from the first byte of the buffer to its
+/// last.
+fn without_holes(catalog: &Catalog, spans: &[(u64, u64)], buffer: u64) -> Result<()> {
+    let mut order: Vec<usize> = Vec::new();
+    if !spans.is_sorted() {
+        order.extend(0..spans.len());
+        order.sort_unstable_by_key(|&ordinal| spans.get(ordinal));
+    }
+    let mut expected = 0;
+    for position in 0..spans.len() {
+        let ordinal = order.get(position).copied().unwrap_or(position);
+        let (begin, end) = spans.get(ordinal).copied().unwrap_or_default();
+        if begin != expected {
+            let what = if begin > expected { "leaves a hole behind" } else { "overlaps" };
+            let message = format!("begins at {begin} of the byte buffer and {what} what ends at {expected}");
+            let name = catalog.tensor(ordinal).map_or("", |tensor| tensor.name());
+            return Err(Error::new(Code::BadIndex, message).tensor(name).rule(BUFFER_RULE));
+        }
+        expected = end;
+    }
+    if expected > buffer {
+        let message = format!("the tensors need {expected} bytes of data, the file has {buffer}: it is cut short");
+        return Err(Error::new(Code::Truncated, message).rule(BUFFER_RULE));
+    }
+    if expected < buffer {
+        let message = format!("{} bytes follow the data of the last tensor", buffer - expected);
+        return Err(Error::new(Code::BadIndex, message).rule(BUFFER_RULE));
+    }
+    Ok(())
+}

@@ -1,0 +1,382 @@
+//! What zTensor 1.0 and 1.1-1.2 have in common: the manifest's root, version negotiation (1.0 §6.1) and
+//! the place of a component.
+#![forbid(unsafe_code)]
+
+use std::borrow::Cow;
+
+use super::zt_trailer::placed;
+use crate::catalog::{
+    Attributes, Builder, ByteOrder, Catalog, Component, Container, DType, Encoding, Label, Layout, NewTensor,
+};
+use crate::checked::exact;
+use crate::codec::digest::{Digest, Expected};
+use crate::error::{Code, Error, Result};
+use crate::layout;
+use crate::limits::Limits;
+use crate::syntax::Unique;
+use crate::syntax::cbor::Reader;
+
+/// Blobs start at multiples of this (1.0 §2, 1.2 §4).
+const ALIGNMENT: u64 = 64;
+
+/// How one generation spells the manifest.
+pub struct Dialect {
+    /// The root's key of the tensors.
+    pub tensors: &'static str,
+    /// A root key that tells that the file is of the other generation, cut short.
+    pub foreign: Option<&'static str>,
+    /// The newest minor version of major 1 that this generation's rules cover.
+    pub newest_minor: u64,
+    /// Reads one component's dtype from its fields and the tensor's.
+    pub dtypes: Dtypes,
+    pub root_rule: &'static str,
+    pub tensor_rule: &'static str,
+    pub component_rule: &'static str,
+    pub bounds_rule: &'static str,
+    pub version_rule: &'static str,
+}
+
+/// Where a dtype stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Dtypes {
+    /// One for the tensor; index arrays are uint64 (1.0 §4.2, §5).
+    OfTensor,
+    /// One for each component, with an optional logical type (1.2 §2).
+    OfComponents,
+}
+
+/// The catalog of the manifest `bytes` at `offset`. `total` is the size of the file, against which components are placed.
+pub fn parse(bytes: &[u8], offset: u64, total: u64, dialect: &Dialect, limits: &Limits) -> Result<Catalog> {
+    parse_root(bytes, offset, total, dialect, limits).map_err(|error| {
+        // Another major version may spell everything differently, so its number outranks what broke.
+        let version = find_version(bytes);
+        version.and_then(|text| negotiate(&text, dialect).err()).filter(|e| e.code() == Code::UnsupportedVersion).unwrap_or(error)
+    })
+}
+
+fn parse_root(bytes: &[u8], offset: u64, total: u64, dialect: &Dialect, limits: &Limits) -> Result<Catalog> {
+    let mut builder = Builder::new(Container::Zt, limits);
+    let mut reader = Reader::new(bytes, offset, limits.max_attribute_values);
+    let mut version: Option<String> = None;
+    let mut has_tensors = false;
+    let mut place = Place { index: offset, total, dialect, builder: &mut builder };
+    reader
+        .map("the manifest", Unique::Here, |reader, key| {
+            if key == dialect.tensors {
+                has_tensors = true;
+                return reader.map("the map of tensors", Unique::ByCaller, |reader, name| place.tensor(reader, name));
+            }
+            if Some(key) == dialect.foreign {
+                let message = format!("the manifest holds {key:?}, which a footer magic must follow: the file is cut short");
+                return Err(Error::new(Code::Truncated, message).at(total));
+            }
+            match key {
+                "version" => version = Some(reader.text("version")?.into_owned()),
+                "generator" if !reader.null() => place.builder.generator(reader.text("generator")?),
+                "attributes" if !reader.null() => place.builder.attributes(reader.attributes("attributes")?),
+                "generator" | "attributes" => {}
+                _ => reader.skip()?,
+            }
+            Ok(())
+        })
+        .and_then(|()| reader.end())
+        .map_err(|error| error.rule(dialect.root_rule))?;
+    let missing = |key: &str| Error::new(Code::BadIndex, format!("the manifest has no {key:?}")).rule(dialect.root_rule);
+    let version = version.ok_or_else(|| missing("version"))?;
+    if negotiate(&version, dialect)? > dialect.newest_minor {
+        let message = format!("the file is of version {version}, newer than the 1.{} known here", dialect.newest_minor);
+        builder.warn("ZT_WARN_NEWER_VERSION", message, None, None);
+    }
+    if !has_tensors {
+        return Err(missing(dialect.tensors));
+    }
+    builder.version(version);
+    Ok(builder.finish())
+}
+
+/// The minor version of a file of major version 1.
+fn negotiate(version: &str, dialect: &Dialect) -> Result<u64> {
+    let mut numbers = version.split(['.', '-', '+']);
+    let mut number = || numbers.next().map(str::parse::<u64>);
+    let (Some(Ok(major)), minor) = (number(), number()) else {
+        return Err(Error::new(Code::BadIndex, format!("{version:?} is no version")).rule(dialect.version_rule));
+    };
+    if major != 1 {
+        let message = format!("version {version} of the manifest is not supported; a file of this magic has version 1");
+        return Err(Error::new(Code::UnsupportedVersion, message).rule(dialect.version_rule));
+    }
+    match minor {
+        None => Ok(0),
+        Some(Ok(minor)) => Ok(minor),
+        Some(Err(_)) => Err(Error::new(Code::BadIndex, format!("{version:?} is no version")).rule(dialect.version_rule)),
+    }
+}
+
+/// The version of a manifest whose rest could not be read.
+fn find_version(bytes: &[u8]) -> Option<String> {
+    let mut reader = Reader::new(bytes, 0, 0);
+    let mut version = None;
+    let walked = reader.map("the manifest", Unique::ByCaller, |reader, key| {
+        if key == "version" {
+            version = Some(reader.text("version")?.into_owned());
+            return Ok(());
+        }
+        reader.skip()
+    });
+    drop(walked);
+    version
+}
+
+/// The state of a manifest being read.
+struct Place<'p> {
+    index: u64,
+    total: u64,
+    dialect: &'p Dialect,
+    builder: &'p mut Builder,
+}
+
+/// A component as its map spells it.
+struct Fields {
+    role: Label,
+    dtype: Option<DType>,
+    unknown_type: Option<String>,
+    offset: u64,
+    length: u64,
+    uncompressed: Option<u64>,
+    encoding: Encoding,
+    digest: Option<Box<Digest>>,
+}
+
+impl Place<'_> {
+    fn tensor(&mut self, reader: &mut Reader<'_>, name: &str) -> Result<()> {
+        self.entry(reader, name).map_err(|error| error.tensor(name).rule(self.dialect.tensor_rule))
+    }
+
+    fn entry(&mut self, reader: &mut Reader<'_>, name: &str) -> Result<()> {
+        let mut dtype = None;
+        let mut shape: Option<Vec<u64>> = None;
+        let mut layout = None;
+        let mut fields: Option<Vec<Fields>> = None;
+        let mut attributes: Option<Attributes> = None;
+        reader.map("the tensor", Unique::Here, |reader, key| {
+            match key {
+                "dtype" if self.dialect.dtypes == Dtypes::OfTensor => {
+                    let text = reader.text("dtype")?;
+                    dtype = Some(tensor_dtype(&text)?);
+                }
+                "shape" => shape = Some(self.shape(reader)?),
+                "format" => layout = Some(Layout::from_label(self.builder.intern(&reader.text("format")?))),
+                "attributes" if !reader.null() => attributes = Some(reader.attributes("attributes")?),
+                "attributes" => {}
+                "components" => fields = Some(self.components(reader, name)?),
+                _ => reader.skip()?,
+            }
+            Ok(())
+        })?;
+        let missing = |key: &str| Error::new(Code::BadIndex, format!("the tensor has no {key:?}"));
+        let layout = layout.ok_or_else(|| missing("format"))?;
+        let fields = fields.ok_or_else(|| missing("components"))?;
+        let shape = shape.ok_or_else(|| missing("shape"))?;
+        if self.dialect.dtypes == Dtypes::OfTensor && dtype.is_none() {
+            return Err(missing("dtype"));
+        }
+        let components = fields.into_iter().map(|fields| self.component(fields, name, layout, dtype)).collect();
+        self.warn_of_layout(layout, name);
+        let mut tensor = NewTensor { name, shape: &shape, layout, dtype, components, attributes };
+        layout::check(&mut tensor)?;
+        tensor.dtype = dtype.or_else(|| {
+            let role = if layout == Layout::Dense { Label::DATA } else { Label::VALUES };
+            let known = matches!(layout, Layout::Dense | Layout::SparseCsr | Layout::SparseCoo);
+            tensor.components.iter().find(|component| known && component.role == role)?.dtype
+        });
+        self.builder.tensor(tensor)
+    }
+
+    fn shape(&self, reader: &mut Reader<'_>) -> Result<Vec<u64>> {
+        let mut shape = Vec::new();
+        let most = self.builder.limits().max_rank as usize;
+        reader.array("shape", |reader| {
+            if shape.len() == most {
+                let message = format!("more than {most} dimensions (option maxRank)");
+                return Err(Error::new(Code::Limit, message));
+            }
+            shape.push(exact(reader.uint("a dimension")?, "a dimension")?);
+            Ok(())
+        })?;
+        Ok(shape)
+    }
+
+    fn components(&mut self, reader: &mut Reader<'_>, name: &str) -> Result<Vec<Fields>> {
+        let mut components = Vec::new();
+        reader.map("components", Unique::Here, |reader, role| {
+            let fields = self.fields(reader, role, name);
+            components.push(fields.map_err(|error| error.component(role).rule(self.dialect.component_rule))?);
+            Ok(())
+        })?;
+        Ok(components)
+    }
+
+    fn fields(&mut self, reader: &mut Reader<'_>, role: &str, name: &str) -> Result<Fields> {
+        let own_dtype = self.dialect.dtypes == Dtypes::OfComponents;
+        let mut storage: Option<Cow<'_, str>> = None;
+        let mut logical: Option<Cow<'_, str>> = None;
+        let (mut offset, mut length, mut uncompressed) = (None, None, None);
+        let mut encoding = Encoding::Raw;
+        let mut digest = None;
+        reader.map("the component", Unique::Here, |reader, key| {
+            match key {
+                "offset" => offset = Some(reader.uint("offset")?),
+                "length" => length = Some(exact(reader.uint("length")?, "length")?),
+                "dtype" if own_dtype => storage = Some(Cow::Owned(reader.text("dtype")?.into_owned())),
+                "type" | "uncompressed_length" | "encoding" | "digest" if reader.null() => {}
+                "type" if own_dtype => logical = Some(Cow::Owned(reader.text("type")?.into_owned())),
+                "uncompressed_length" if own_dtype => {
+                    uncompressed = Some(exact(reader.uint("uncompressed_length")?, "uncompressed_length")?);
+                }
+                "encoding" => encoding = self.encoding(&reader.text("encoding")?, name, role),
+                "digest" => digest = Some(self.digest(&reader.text("digest")?, name, role)?),
+                _ => reader.skip()?,
+            }
+            Ok(())
+        })?;
+        let missing = |key: &str| Error::new(Code::BadIndex, format!("the component has no {key:?}"));
+        let offset = offset.ok_or_else(|| missing("offset"))?;
+        let length = length.ok_or_else(|| missing("length"))?;
+        placed(offset, length, self.index, self.total, self.dialect.bounds_rule)?;
+        if offset % ALIGNMENT != 0 && length > 0 {
+            let message = format!("offset {offset} is no multiple of {ALIGNMENT}; reading works, SIMD code may be slower");
+            self.builder.warn("ZT_WARN_UNALIGNED", message, Some(name), Some(role));
+        }
+        let (mut dtype, mut unknown_type) = (None, None);
+        if own_dtype {
+            let storage = storage.ok_or_else(|| missing("dtype"))?;
+            match logical.as_deref() {
+                None => dtype = Some(component_dtype(&storage)?),
+                Some(logical) => match logical_dtype(logical, &storage)? {
+                    Some(known) => dtype = Some(known),
+                    None => unknown_type = Some(logical.to_owned()),
+                },
+            }
+        }
+        let role = self.builder.intern(role);
+        Ok(Fields { role, dtype, unknown_type, offset, length, uncompressed, encoding, digest })
+    }
+
+    fn encoding(&mut self, text: &str, name: &str, role: &str) -> Encoding {
+        match text {
+            "raw" => Encoding::Raw,
+            "zstd" => Encoding::Zstd,
+            other => {
+                let message = format!("the encoding {other:?} is not known here; the data cannot be decoded");
+                self.builder.warn("ZT_WARN_UNKNOWN_ENCODING", message, Some(name), Some(role));
+                Encoding::Unknown(self.builder.intern(other))
+            }
+        }
+    }
+
+    fn digest(&mut self, text: &str, name: &str, role: &str) -> Result<Box<Digest>> {
+        let digest = Digest::parse(text)?;
+        if digest.expected == Expected::Unknown {
+            let message = format!("the digest {text:?} is of an algorithm not known here and is never checked");
+            self.builder.warn("ZT_WARN_UNKNOWN_DIGEST", message, Some(name), Some(role));
+        }
+        Ok(Box::new(digest))
+    }
+
+    /// The component of a tensor of known layout.
+    fn component(&mut self, fields: Fields, name: &str, layout: Layout, dtype: Option<DType>) -> Component {
+        if let Some(unknown) = &fields.unknown_type {
+            let message = format!("the type {unknown:?} is not known here; the component is readable as bytes");
+            let role = self.builder.label(fields.role).to_owned();
+            self.builder.warn("ZT_WARN_UNKNOWN_TYPE", message, Some(name), Some(&role));
+        }
+        let dtype = match (self.dialect.dtypes, layout, fields.role) {
+            (Dtypes::OfComponents, ..) => fields.dtype,
+            (_, Layout::Dense, Label::DATA) => dtype,
+            (_, Layout::SparseCsr | Layout::SparseCoo, Label::VALUES) => dtype,
+            (_, Layout::SparseCsr, Label::INDICES | Label::INDPTR) => Some(DType::Uint64),
+            (_, Layout::SparseCoo, Label::COORDS) => Some(DType::Uint64),
+            _ => None,
+        };
+        let decoded_length = match fields.encoding {
+            Encoding::Raw => Some(fields.length),
+            _ => fields.uncompressed,
+        };
+        Component {
+            role: fields.role,
+            dtype,
+            encoding: fields.encoding,
+            byte_order: ByteOrder::Little,
+            offset: fields.offset,
+            stored_length: fields.length,
+            decoded_length,
+            digest: fields.digest,
+            part: None,
+            inline: None,
+        }
+    }
+
+    fn warn_of_layout(&mut self, layout: Layout, name: &str) {
+        let Layout::Other(label) = layout else { return };
+        let text = self.builder.label(label).to_owned();
+        // 1.1 §III.4 and 1.2 §3 define this one; its parts are read as what they are.
+        if self.dialect.dtypes == Dtypes::OfComponents && text == "quantized_group" {
+            return;
+        }
+        let message = format!("the layout {text:?} is not known here; its components are readable");
+        self.builder.warn("ZT_WARN_UNKNOWN_LAYOUT", message, Some(name), None);
+    }
+}
+
+/// The dtypes of 0.1 and of 1.0 §4.2.
+pub fn tensor_dtype(text: &str) -> Result<DType> {
+    DType::ALL[..13].iter().copied().find(|dtype| dtype.name() == text).ok_or_else(|| unknown_dtype(text))
+}
+
+fn unknown_dtype(text: &str) -> Error {
+    Error::new(Code::BadDtype, format!("{text:?} is no dtype of this format"))
+}
+
+/// The storage types of 1.2 §2 and the further ones of 1.1 §II.4.
+fn component_dtype(text: &str) -> Result<DType> {
+    Ok(match text {
+        "f64" => DType::Float64,
+        "f32" => DType::Float32,
+        "f16" => DType::Float16,
+        "bf16" => DType::BFloat16,
+        "i64" => DType::Int64,
+        "i32" => DType::Int32,
+        "i16" => DType::Int16,
+        "i8" => DType::Int8,
+        "u64" => DType::Uint64,
+        "u32" => DType::Uint32,
+        "u16" => DType::Uint16,
+        "u8" => DType::Uint8,
+        "bool" => DType::Bool,
+        "f8_e4m3" => DType::Float8E4M3Fn,
+        "f8_e5m2" => DType::Float8E5M2,
+        "complex64" => DType::Complex64,
+        "complex128" => DType::Complex128,
+        _ => return Err(unknown_dtype(text)),
+    })
+}
+
+/// The logical types of 1.2 §2, each over its one storage type; `None` for one that is not known.
+fn logical_dtype(logical: &str, storage: &str) -> Result<Option<DType>> {
+    let stored = component_dtype(storage)?;
+    let (dtype, over) = match logical {
+        "f8_e4m3fn" => (DType::Float8E4M3Fn, DType::Uint8),
+        "f8_e5m2" => (DType::Float8E5M2, DType::Uint8),
+        "f8_e4m3fnuz" => (DType::Float8E4M3Fnuz, DType::Uint8),
+        "f8_e5m2fnuz" => (DType::Float8E5M2Fnuz, DType::Uint8),
+        "complex64" => (DType::Complex64, DType::Float32),
+        "complex128" => (DType::Complex128, DType::Float64),
+        same if same == storage => return Ok(Some(stored)),
+        _ => return Ok(None),
+    };
+    if stored != over && stored != dtype {
+        let message = format!("the type {logical:?} is stored as {}, not as {storage:?}", over.name());
+        return Err(Error::new(Code::BadDtype, message));
+    }
+    Ok(Some(dtype))
+}

@@ -1,0 +1,22 @@
+//! Reads tensor files. A path becomes a [`source`], [`detect`] finds the container, a [`format`] parses the
+//! index into a [`catalog`] that [`layout`] has checked, and [`read`] loads, decodes and verifies the data.
+
+pub mod catalog;
+pub mod checked;
+pub mod codec;
+pub mod cut;
+pub mod detect;
+pub mod error;
+pub mod format;
+pub mod layout;
+pub mod limits;
+pub mod prefetch;
+pub mod read;
+pub mod similar;
+pub mod source;
+mod strided;
+pub mod swap;
+pub mod syntax;
+pub mod verify;
+pub mod widen;
+pub mod work;

@@ -1,0 +1,246 @@
+//! Loads components: positional reads into memory of our own, hashed as they arrive, decoded, put in order.
+//! What is returned is little-endian and is exactly what was hashed.
+#![forbid(unsafe_code)]
+
+use crate::catalog::{ByteOrder, Catalog, Component, DType, Encoding, Layout, Part, Tensor};
+use crate::checked::{self, index};
+use crate::codec::digest::Hasher;
+use crate::codec::zstd;
+use crate::cut::Cut;
+use crate::error::{Code, Error, Result};
+use crate::layout::coo::Coo;
+use crate::layout::csr::Csr;
+use crate::layout::indices::Indices;
+use crate::layout::records;
+use crate::limits::Limits;
+use crate::source::ReadAt;
+use crate::source::owned::Owned;
+use crate::swap::swap_bytes;
+use crate::widen;
+use crate::work::{PIECE, Watch};
+
+/// What loading needs besides the component.
+#[derive(Clone, Copy)]
+pub struct Reading<'a> {
+    pub source: &'a dyn ReadAt,
+    pub catalog: &'a Catalog,
+    pub limits: &'a Limits,
+    pub watch: &'a Watch,
+}
+
+impl Reading<'_> {
+    /// The decoded bytes of a component, after its digest was checked.
+    pub fn component(&self, tensor: Tensor<'_>, component: &Component) -> Result<Owned> {
+        self.decode(component).map_err(|error| self.name(error, tensor, component))
+    }
+
+    /// The bytes of a cut through a dense tensor. Where the data is stored raw only the cut is read, so that
+    /// a digest over the whole cannot be checked.
+    pub fn cut(&self, tensor: Tensor<'_>, component: &Component, cut: &Cut) -> Result<Owned> {
+        let result = match component.plain_range() {
+            Some((offset, length)) => self.read_cut(offset, length, cut),
+            None => self.decode(component).and_then(|whole| {
+                let mut output = Owned::zeroed(cut.byte_length())?;
+                cut.pack(&whole, &mut output)?;
+                Ok(output)
+            }),
+        };
+        result.map_err(|error| self.name(error, tensor, component))
+    }
+
+    /// Widens loaded elements to float32, in the byte order of the host.
+    pub fn widen(&self, dtype: DType, elements: u64, bytes: &[u8]) -> Result<Owned> {
+        let mut output = Owned::zeroed(elements.checked_mul(4).ok_or_else(too_many)?)?;
+        // Whole bytes of input and whole floats of output, whatever the width.
+        const ELEMENTS: usize = 1 << 20;
+        let step = ELEMENTS * dtype.bits() as usize / 8;
+        for (input, output) in bytes.chunks(step.max(1)).zip(output.chunks_mut(ELEMENTS * 4)) {
+            self.watch.stop.check()?;
+            widen::to_float32(dtype, input, output)?;
+        }
+        Ok(output)
+    }
+
+    /// The arrays of a sparse tensor, in the order of their roles (values, indices, indptr; values, coords),
+    /// after the rules of its layout were checked on them.
+    pub fn sparse(&self, tensor: Tensor<'_>) -> Result<Vec<Owned>> {
+        let parts = sparse_parts(tensor)?;
+        let arrays = parts.iter().map(|part| self.component(tensor, part)).collect::<Result<Vec<_>>>()?;
+        let views: Vec<&[u8]> = arrays.iter().map(|array| &**array).collect();
+        check_sparse(tensor, &parts, &views)?;
+        Ok(arrays)
+    }
+
+    fn name(&self, error: Error, tensor: Tensor<'_>, component: &Component) -> Error {
+        error.tensor(tensor.name()).component(self.catalog.label(component.role))
+    }
+
+    fn decode(&self, component: &Component) -> Result<Owned> {
+        if let Some(inline) = &component.inline {
+            return Ok(Owned::from(inline.to_vec()));
+        }
+        if let (Some((offset, length)), None) = (component.plain_range(), &component.digest) {
+            return self.read(offset, length, None);
+        }
+        let mut hasher = component.digest.as_deref().and_then(|digest| digest.hasher());
+        let stored = self.read(component.offset, component.stored_length, hasher.as_mut())?;
+        if let (Some(digest), Some(hasher)) = (&component.digest, hasher) {
+            digest.check(hasher).map_err(|error| error.at(component.offset))?;
+        }
+        let mut bytes = self.decompress(component, stored)?;
+        bytes = extract(component.part.as_deref(), bytes)?;
+        if component.byte_order == ByteOrder::Big
+            && let Some(dtype) = component.dtype
+        {
+            swap_bytes(&mut bytes, dtype.element_bytes());
+        }
+        Ok(bytes)
+    }
+
+    fn decompress(&self, component: &Component, stored: Owned) -> Result<Owned> {
+        match component.encoding {
+            Encoding::Raw | Encoding::Inline => Ok(stored),
+            Encoding::Unknown(label) => {
+                let message = format!("the encoding {:?} cannot be decoded here", self.catalog.label(label));
+                Err(Error::new(Code::UnsupportedEncoding, message))
+            }
+            Encoding::Zstd => match component.decoded_length.filter(|_| component.part.is_none()) {
+                Some(length) => {
+                    within(length, self.limits)?;
+                    let mut output = Owned::zeroed(length)?;
+                    zstd::decode_into(&stored, &mut output, &self.watch.stop)?;
+                    Ok(output)
+                }
+                None => zstd::decode_unsized(&stored, self.limits.max_decoded_bytes, &self.watch.stop).map(Owned::from),
+            },
+        }
+    }
+
+    /// Reads in pieces, hashing each as it arrives.
+    fn read(&self, offset: u64, length: u64, mut hasher: Option<&mut Hasher>) -> Result<Owned> {
+        let mut output = self.claim(offset, length)?;
+        let mut at = offset;
+        for piece in output.chunks_mut(PIECE) {
+            self.watch.stop.check()?;
+            self.source.read_at(at, piece)?;
+            if let Some(hasher) = hasher.as_deref_mut() {
+                hasher.update(piece);
+            }
+            at += piece.len() as u64;
+            self.watch.did_bytes(piece.len() as u64);
+        }
+        Ok(output)
+    }
+
+    /// Memory for bytes of the file, after looking that the file has them.
+    fn claim(&self, offset: u64, length: u64) -> Result<Owned> {
+        if checked::end_within(offset, length, self.source.length()).is_none() {
+            return Err(Error::new(Code::Truncated, "the file ends before the data does").at(offset));
+        }
+        Owned::zeroed(length)
+    }
+
+    fn read_cut(&self, offset: u64, length: u64, cut: &Cut) -> Result<Owned> {
+        if let Some((start, bytes)) = cut.contiguous() {
+            return self.read(offset.saturating_add(start), bytes, None);
+        }
+        let mut output = Owned::zeroed(cut.byte_length())?;
+        let mut filled = 0_usize;
+        let mut block: Vec<u8> = Vec::new();
+        let mut block_at = 0_u64;
+        for (start, bytes) in cut.runs() {
+            let end = filled.checked_add(index(bytes, "a run")?).ok_or_else(too_many)?;
+            let target = output.get_mut(filled..end).ok_or_else(too_many)?;
+            filled = end;
+            self.watch.did_bytes(bytes);
+            // Long runs are read where they belong; short ones out of a block that several of them share.
+            if bytes >= BLOCK {
+                self.watch.stop.check()?;
+                for (piece, at) in target.chunks_mut(PIECE).zip((start..).step_by(PIECE)) {
+                    self.source.read_at(offset + at, piece)?;
+                }
+                continue;
+            }
+            let held = start.checked_sub(block_at).and_then(|at| checked::slice(&block, at, bytes));
+            if let Some(run) = held {
+                target.copy_from_slice(run);
+                continue;
+            }
+            self.watch.stop.check()?;
+            block = self.source.read_vec(offset + start, BLOCK.min(length.saturating_sub(start)))?;
+            block_at = start;
+            target.copy_from_slice(checked::slice(&block, 0, bytes).ok_or_else(too_many)?);
+        }
+        Ok(output)
+    }
+}
+
+/// Bytes read at once where a cut has short runs.
+const BLOCK: u64 = 1 << 20;
+
+fn too_many() -> Error {
+    Error::new(Code::Limit, "more bytes than this platform can address")
+}
+
+fn within(length: u64, limits: &Limits) -> Result<()> {
+    if length <= limits.max_decoded_bytes {
+        return Ok(());
+    }
+    let message = format!("decodes to {length} bytes, more than {} (option maxDecodedBytes)", limits.max_decoded_bytes);
+    Err(Error::new(Code::Limit, message))
+}
+
+/// Takes a component's part out of its decoded blob.
+fn extract(part: Option<&Part>, blob: Owned) -> Result<Owned> {
+    let outside = || Error::new(Code::Decode, "the decoded blob is shorter than its parts");
+    match part {
+        None => Ok(blob),
+        Some(Part::InBlob(array)) => {
+            let (part, _) = array.place(blob.len() as u64)?;
+            extract(Some(&part), blob)
+        }
+        Some(&Part::Range { start, length }) => {
+            let mut output = Owned::zeroed(length)?;
+            output.copy_from_slice(checked::slice(&blob, start, length).ok_or_else(outside)?);
+            Ok(output)
+        }
+        Some(&Part::Records(records)) => {
+            let length = records.count.checked_mul(records.fields).and_then(|n| n.checked_mul(records.width));
+            let mut output = Owned::zeroed(length.ok_or_else(too_many)?)?;
+            records::from_records(&blob, records, &mut output)?;
+            Ok(output)
+        }
+    }
+}
+
+/// The components of a sparse tensor in the order of [`Reading::sparse`].
+pub fn sparse_parts<'c>(tensor: Tensor<'c>) -> Result<Vec<&'c Component>> {
+    use crate::catalog::Label;
+    let roles: &[Label] = match tensor.layout() {
+        Layout::SparseCsr => &[Label::VALUES, Label::INDICES, Label::INDPTR],
+        Layout::SparseCoo => &[Label::VALUES, Label::COORDS],
+        _ => {
+            let message = format!("the layout is {:?}, not a sparse one", tensor.layout_name());
+            return Err(Error::new(Code::BadLayout, message).tensor(tensor.name()));
+        }
+    };
+    let found = roles.iter().map(|&role| tensor.component(role)).collect::<Option<Vec<_>>>();
+    found.ok_or_else(|| Error::new(Code::BadLayout, "a component is missing").tensor(tensor.name()))
+}
+
+/// Checks the data rules of a sparse tensor on its arrays, in the order of [`Reading::sparse`].
+pub fn check_sparse(tensor: Tensor<'_>, parts: &[&Component], arrays: &[&[u8]]) -> Result<()> {
+    let indices = |at: usize| {
+        let dtype = parts.get(at).and_then(|part| part.dtype).unwrap_or(DType::Uint64);
+        Indices::new(dtype, arrays.get(at).copied().unwrap_or_default())
+    };
+    let values = arrays.first().copied().unwrap_or_default();
+    let checked = match (tensor.layout(), tensor.shape(), parts.first().and_then(|part| part.dtype)) {
+        (_, _, None) => Err(Error::new(Code::BadDtype, "the type of the values is not known").component("values")),
+        (Layout::SparseCsr, &[rows, columns], Some(dtype)) => {
+            Csr { shape: [rows, columns], dtype, values, indices: indices(1)?, indptr: indices(2)? }.check()
+        }
+        (_, shape, Some(dtype)) => Coo { shape, dtype, values, coords: indices(1)? }.check(),
+    };
+    checked.map_err(|error| error.tensor(tensor.name()))
+}

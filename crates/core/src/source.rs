@@ -1,0 +1,51 @@
+//! Where bytes come from: a file read at positions, its mapping, memory. Knows no format.
+
+pub mod file;
+pub mod mapping;
+pub mod owned;
+pub mod staged;
+
+use crate::checked;
+use crate::error::{Code, Error, Result};
+
+/// Bytes that can be read at any offset, into memory of the reader's own.
+pub trait ReadAt: Send + Sync {
+    /// Bytes in all.
+    fn length(&self) -> u64;
+
+    /// Fills `buffer` from `offset`, or fails.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
+
+    /// `length` bytes from `offset`, in memory that is only claimed once they are known to exist.
+    fn read_vec(&self, offset: u64, length: u64) -> Result<Vec<u8>> {
+        if checked::end_within(offset, length, self.length()).is_none() {
+            return Err(ends_early(offset, length, self.length()));
+        }
+        let mut bytes = Vec::new();
+        let length = checked::index(length, "a read")?;
+        bytes.try_reserve_exact(length).map_err(|_| {
+            Error::new(Code::Limit, format!("not enough memory for {length} bytes of the file"))
+        })?;
+        bytes.resize(length, 0);
+        self.read_at(offset, &mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+impl ReadAt for &[u8] {
+    fn length(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let length = buffer.len() as u64;
+        let bytes = checked::slice(self, offset, length);
+        buffer.copy_from_slice(bytes.ok_or_else(|| ends_early(offset, length, self.len() as u64))?);
+        Ok(())
+    }
+}
+
+fn ends_early(offset: u64, length: u64, total: u64) -> Error {
+    let message = format!("{length} bytes are needed at offset {offset}, the file has {total} in all");
+    Error::new(Code::Truncated, message).at(offset)
+}

@@ -1,0 +1,121 @@
+//! A file that stays open: read at positions, mapped when somebody first asks for an alias.
+#![forbid(unsafe_code)]
+
+use std::fs::{File, OpenOptions};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::ReadAt;
+use super::mapping::Mapping;
+use crate::error::{Code, Error, Result};
+
+/// An open regular file.
+pub struct FileSource {
+    file: File,
+    length: u64,
+    map: Mutex<Map>,
+}
+
+enum Map {
+    NotYet,
+    Made(Arc<Mapping>),
+    /// The system refused (commit limit, `RLIMIT_AS`, 32 bits); positional reads serve instead.
+    Refused,
+    Closed,
+}
+
+impl FileSource {
+    pub fn open(path: &Path) -> Result<Self> {
+        let mut options = OpenOptions::new();
+        options.read(true);
+        // A named pipe must not block the opener before it is known to be none.
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+        let file = options.open(path).map_err(|error| Error::io("open", &error))?;
+        let metadata = file.metadata().map_err(|error| Error::io("fstat", &error))?;
+        if metadata.is_dir() {
+            return Err(Error::io("read", &is_a_directory()));
+        }
+        if !metadata.is_file() {
+            return Err(Error::new(Code::Io, "not a regular file: pipes and devices cannot be mapped; copy it to a file"));
+        }
+        Ok(Self { file, length: metadata.len(), map: Mutex::new(Map::NotYet) })
+    }
+
+    /// The mapping, made at the first call. `None`: the system refuses to map this file.
+    pub fn mapping(&self) -> Result<Option<Arc<Mapping>>> {
+        let mut map = self.map.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*map {
+            Map::Made(mapping) => return Ok(Some(Arc::clone(mapping))),
+            Map::Refused => return Ok(None),
+            Map::Closed => return Err(Error::new(Code::Closed, "the file is closed")),
+            Map::NotYet => {}
+        }
+        let now = self.file.metadata().map_err(|error| Error::io("fstat", &error))?.len();
+        if now < self.length {
+            let message = format!("the file shrank from {} to {now} bytes since it was opened", self.length);
+            return Err(Error::new(Code::Truncated, message).at(now));
+        }
+        let made = Mapping::new(&self.file, self.length).map(Arc::new);
+        *map = made.as_ref().map_or(Map::Refused, |mapping| Map::Made(Arc::clone(mapping)));
+        Ok(made)
+    }
+
+    /// Lets go of this file's share of the mapping. Positional reads still work for work under way.
+    pub fn release_mapping(&self) {
+        *self.map.lock().unwrap_or_else(PoisonError::into_inner) = Map::Closed;
+    }
+
+    /// The share of the mapping that exists already, without making one.
+    pub fn mapped(&self) -> Option<Arc<Mapping>> {
+        match &*self.map.lock().unwrap_or_else(PoisonError::into_inner) {
+            Map::Made(mapping) => Some(Arc::clone(mapping)),
+            _ => None,
+        }
+    }
+
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+impl ReadAt for FileSource {
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    #[cfg(unix)]
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let read = std::os::unix::fs::FileExt::read_exact_at(&self.file, buffer, offset);
+        read.map_err(|error| failed_read(&error, offset))
+    }
+
+    #[cfg(windows)]
+    fn read_at(&self, mut offset: u64, mut buffer: &mut [u8]) -> Result<()> {
+        while !buffer.is_empty() {
+            let read = std::os::windows::fs::FileExt::seek_read(&self.file, buffer, offset);
+            match read.map_err(|error| failed_read(&error, offset))? {
+                0 => return Err(failed_read(&std::io::ErrorKind::UnexpectedEof.into(), offset)),
+                count => {
+                    offset += count as u64;
+                    buffer = &mut std::mem::take(&mut buffer)[count..];
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn failed_read(error: &std::io::Error, offset: u64) -> Error {
+    if error.kind() == std::io::ErrorKind::UnexpectedEof {
+        return Error::new(Code::Truncated, "the file ends early: it was cut while it was open").at(offset);
+    }
+    Error::io("read", error).at(offset)
+}
+
+fn is_a_directory() -> std::io::Error {
+    #[cfg(unix)]
+    return std::io::Error::from_raw_os_error(libc::EISDIR);
+    #[cfg(not(unix))]
+    std::io::ErrorKind::IsADirectory.into()
+}

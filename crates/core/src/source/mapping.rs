@@ -1,0 +1,129 @@
+//! A private, copy-on-write mapping of a whole file, and its careful end.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+
+use memmap2::{MmapMut, MmapOptions};
+
+/// A mapped file. Writes into it stay in this process.
+///
+/// It ends in two steps on Unix: native code of others (a compression job on a view) may still be reading
+/// when the last share goes, so the range is first overlaid with anonymous zero pages, which frees the file
+/// and its pages at once, and only its addresses wait in a bounded quarantine before they are unmapped.
+pub struct Mapping(Option<MmapMut>);
+
+impl Mapping {
+    /// Maps `length` bytes of `file`, or gives `None` where the system refuses.
+    pub fn new(file: &File, length: u64) -> Option<Self> {
+        let length = usize::try_from(length).ok().filter(|&length| length > 0)?;
+        let mut options = MmapOptions::new();
+        options.len(length).no_reserve_swap();
+        // SAFETY: the mapping is private and only ever handed out as raw memory that JavaScript may write
+        // and another process may change below us; no Rust reference to its bytes is kept across a call,
+        // and parsers and decoders read through the file, not through here.
+        unsafe { options.map_copy(file) }.ok().map(|map| Self(Some(map)))
+    }
+
+    pub fn length(&self) -> usize {
+        self.0.as_ref().map_or(0, |map| map.len())
+    }
+
+    /// The address of `offset`, where `length` bytes from there lie inside the mapping.
+    pub fn address(&self, offset: u64, length: u64) -> Option<*mut u8> {
+        let map = self.0.as_ref()?;
+        crate::checked::end_within(offset, length, map.len() as u64)?;
+        let offset = usize::try_from(offset).ok()?;
+        Some(map.as_ptr().cast_mut().wrapping_add(offset))
+    }
+
+    /// Brings the pages of a range in. Fails, rather than raising a signal, where the file ends early.
+    #[cfg(target_os = "linux")]
+    pub fn populate(&self, offset: usize, length: usize) -> std::io::Result<()> {
+        self.0.as_ref().map_or(Ok(()), |map| map.advise_range(memmap2::Advice::PopulateRead, offset, length))
+    }
+
+    /// Lets the kernel take the unmodified pages of a range back; pages that JavaScript wrote to stay.
+    #[cfg(target_os = "linux")]
+    pub fn page_out(&self, offset: usize, length: usize) {
+        let Some(map) = &self.0 else { return };
+        let page = 4096.max(usize::try_from(page_size()).unwrap_or(4096));
+        let start = offset - offset % page;
+        let length = length.saturating_add(offset - start);
+        if start.checked_add(length).is_none_or(|end| end > map.len()) {
+            return;
+        }
+        // SAFETY: the range lies in our mapping; the advice drops no modified page. A kernel that does not
+        // know it says so, and the pages stay.
+        unsafe { libc::madvise(map.as_ptr().cast_mut().wrapping_add(start).cast(), length, libc::MADV_PAGEOUT) };
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn page_size() -> libc::c_long {
+    // SAFETY: a plain question to the system.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) }
+}
+
+#[cfg(unix)]
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        if let Some(map) = self.0.take() {
+            quarantine::retire(map);
+        }
+    }
+}
+
+#[cfg(unix)]
+mod quarantine {
+    use std::collections::VecDeque;
+    use std::sync::{Mutex, PoisonError};
+
+    use memmap2::MmapMut;
+
+    /// Ranges that wait. The kernel allows 65,530 maps a process, and neighbouring anonymous ranges merge.
+    const RANGES: usize = 1024;
+    /// Addresses that wait: 1 TiB of the 128 TiB that a 64-bit process has; little on 32 bits.
+    const BYTES: usize = if usize::BITS >= 64 { 1 << 40 } else { 64 << 20 };
+
+    struct Waiting {
+        ranges: VecDeque<MmapMut>,
+        bytes: usize,
+    }
+
+    static WAITING: Mutex<Waiting> = Mutex::new(Waiting { ranges: VecDeque::new(), bytes: 0 });
+
+    pub fn retire(map: MmapMut) {
+        let flags = libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: the range is a mapping that we own and have the only handle to; MAP_FIXED replaces exactly
+        // it. Whoever still holds an address into it reads zeros instead of the file.
+        let overlaid = unsafe { libc::mmap(map.as_ptr().cast_mut().cast(), map.len(), protection, flags, -1, 0) };
+        if overlaid == libc::MAP_FAILED {
+            return; // `map` is unmapped as it drops.
+        }
+        let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.bytes = waiting.bytes.saturating_add(map.len());
+        waiting.ranges.push_back(map);
+        while waiting.ranges.len() > RANGES || waiting.bytes > BYTES {
+            let Some(oldest) = waiting.ranges.pop_front() else { break };
+            waiting.bytes = waiting.bytes.saturating_sub(oldest.len());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_outside_have_no_address() {
+        let path = std::env::temp_dir().join(format!("ztensor-mapping-{}", std::process::id()));
+        std::fs::write(&path, [7; 100]).unwrap();
+        let mapping = Mapping::new(&File::open(&path).unwrap(), 100).unwrap();
+        assert_eq!(mapping.length(), 100);
+        assert!(mapping.address(100, 0).is_some());
+        assert!(mapping.address(100, 1).is_none());
+        assert!(mapping.address(u64::MAX, 2).is_none());
+        std::fs::remove_file(path).unwrap();
+    }
+}

@@ -1,0 +1,44 @@
+//! How an index is spelled: pull readers for CBOR and JSON that allocate nothing a file could inflate.
+//! They know no format.
+#![forbid(unsafe_code)]
+
+pub mod cbor;
+pub mod json;
+
+use std::collections::HashSet;
+
+/// Where keys of a map are checked to be unique.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Unique {
+    /// By the reader.
+    Here,
+    /// By whoever takes the keys, who has a table of them anyway.
+    ByCaller,
+}
+
+/// The keys of a map seen so far. Real maps have a handful, so those are compared one by one.
+#[derive(Default)]
+struct Seen<T> {
+    few: Vec<T>,
+    many: HashSet<T>,
+}
+
+/// Above this many keys a hash set takes over, so that a hostile map costs linear time.
+const FEW: usize = 16;
+
+impl<T: Eq + std::hash::Hash> Seen<T> {
+    /// Whether `key` is new.
+    fn insert(&mut self, key: T) -> bool {
+        if self.many.is_empty() {
+            if self.few.contains(&key) {
+                return false;
+            }
+            if self.few.len() < FEW {
+                self.few.push(key);
+                return true;
+            }
+            self.many.extend(self.few.drain(..));
+        }
+        self.many.insert(key)
+    }
+}

@@ -1,0 +1,331 @@
+//! A strict pull reader of JSON (RFC 8259), as much as an index needs: objects, arrays, strings and
+//! unsigned integers are read, anything else is checked and skipped.
+#![forbid(unsafe_code)]
+
+use std::borrow::Cow;
+
+use super::{Seen, Unique};
+use crate::error::{Code, Error, Result};
+use crate::limits;
+
+/// A reader over the text of one index.
+pub struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+    base: u64,
+}
+
+impl<'a> Reader<'a> {
+    /// `base` is the file offset of the first byte, for errors.
+    pub fn new(text: &'a str, base: u64) -> Self {
+        Self { text, at: 0, base }
+    }
+
+    pub fn error(&self, message: impl Into<String>) -> Error {
+        Error::new(Code::BadIndex, message).at(self.base + self.at as u64)
+    }
+
+    fn bytes(&self) -> &'a [u8] {
+        self.text.as_bytes()
+    }
+
+    fn skip_space(&mut self) {
+        let rest = self.bytes().get(self.at..).unwrap_or_default();
+        self.at += rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count();
+    }
+
+    /// The next byte that is not white space.
+    pub fn peek(&mut self) -> Option<u8> {
+        self.skip_space();
+        self.bytes().get(self.at).copied()
+    }
+
+    fn expect(&mut self, wanted: u8, what: &str) -> Result<()> {
+        if self.peek() == Some(wanted) {
+            self.at += 1;
+            return Ok(());
+        }
+        Err(self.error(format!("expected {what}, found {}", self.found())))
+    }
+
+    fn found(&self) -> String {
+        match self.text.get(self.at..).and_then(|rest| rest.chars().next()) {
+            None => "the end of the header".to_owned(),
+            Some(character) => format!("{character:?}"),
+        }
+    }
+
+    /// Only white space may follow the root.
+    pub fn end(&mut self) -> Result<()> {
+        match self.peek() {
+            None => Ok(()),
+            Some(_) => Err(self.error(format!("{} follows the end of the JSON", self.found()))),
+        }
+    }
+
+    /// Calls `each` with each key of an object; it must read exactly the value.
+    pub fn object(
+        &mut self,
+        what: &str,
+        unique: Unique,
+        mut each: impl FnMut(&mut Self, &str) -> Result<()>,
+    ) -> Result<()> {
+        self.expect(b'{', what)?;
+        if self.peek() == Some(b'}') {
+            self.at += 1;
+            return Ok(());
+        }
+        let mut seen = Seen::default();
+        loop {
+            let key = self.string("a key")?;
+            self.expect(b':', "':'")?;
+            each(self, &key)?;
+            if unique == Unique::Here && !seen.insert(key.clone()) {
+                return Err(self.error(format!("the key {key:?} stands twice")).rule("unique keys"));
+            }
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                _ => return self.expect(b'}', "',' or '}'"),
+            }
+        }
+    }
+
+    /// Calls `each` before each item of an array; it must read exactly that item.
+    pub fn array(&mut self, what: &str, mut each: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        self.expect(b'[', what)?;
+        if self.peek() == Some(b']') {
+            self.at += 1;
+            return Ok(());
+        }
+        loop {
+            each(self)?;
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                _ => return self.expect(b']', "',' or ']'"),
+            }
+        }
+    }
+
+    /// An unsigned integer: digits alone, no leading zero, no fraction, no exponent.
+    pub fn uint(&mut self, what: &str) -> Result<u64> {
+        self.skip_space();
+        let rest = self.bytes().get(self.at..).unwrap_or_default();
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let leading_zero = digits > 1 && rest.first() == Some(&b'0');
+        let goes_on = matches!(rest.get(digits), Some(b'.' | b'e' | b'E'));
+        if digits == 0 || leading_zero || goes_on {
+            return Err(self.error(format!("{what} must be an unsigned integer in plain digits")));
+        }
+        let mut value = 0_u64;
+        for digit in rest.iter().take(digits) {
+            let next = value.checked_mul(10).and_then(|tens| tens.checked_add(u64::from(digit - b'0')));
+            value = next.ok_or_else(|| {
+                Error::new(Code::Limit, format!("{what} exceeds a u64")).at(self.base + self.at as u64)
+            })?;
+        }
+        self.at += digits;
+        Ok(value)
+    }
+
+    /// A string, borrowed where it has no escapes.
+    pub fn string(&mut self, what: &str) -> Result<Cow<'a, str>> {
+        self.expect(b'"', what)?;
+        let mut unescaped: Option<String> = None;
+        loop {
+            let rest = self.bytes().get(self.at..).unwrap_or_default();
+            let plain = rest.iter().take_while(|&&byte| byte != b'"' && byte != b'\\' && byte >= 0x20).count();
+            // Both ends are ASCII, so the slice falls on character boundaries.
+            let run = self.text.get(self.at..self.at + plain).unwrap_or_default();
+            self.at += plain;
+            match rest.get(plain) {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(match unescaped {
+                        None => Cow::Borrowed(run),
+                        Some(mut text) => {
+                            text.push_str(run);
+                            Cow::Owned(text)
+                        }
+                    });
+                }
+                Some(b'\\') => {
+                    let text = unescaped.get_or_insert_default();
+                    text.push_str(run);
+                    self.at += 1;
+                    let character = self.escape()?;
+                    unescaped.get_or_insert_default().push(character);
+                }
+                Some(_) => return Err(self.error("a control character stands in a string unescaped")),
+                None => return Err(self.error("a string has no end")),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<char> {
+        let kind = self.bytes().get(self.at).copied();
+        self.at += 1;
+        Ok(match kind {
+            Some(b'"') => '"',
+            Some(b'\\') => '\\',
+            Some(b'/') => '/',
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            Some(b'n') => '\n',
+            Some(b'r') => '\r',
+            Some(b't') => '\t',
+            Some(b'u') => self.unicode()?,
+            _ => return Err(self.error("an escape that JSON does not know")),
+        })
+    }
+
+    fn unicode(&mut self) -> Result<char> {
+        let first = self.hex4()?;
+        let mut code = first;
+        if (0xd800..0xdc00).contains(&first) {
+            if self.bytes().get(self.at..self.at + 2) != Some(b"\\u") {
+                return Err(self.error("a lone surrogate in a string"));
+            }
+            self.at += 2;
+            let second = self.hex4()?;
+            if !(0xdc00..0xe000).contains(&second) {
+                return Err(self.error("a lone surrogate in a string"));
+            }
+            code = 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00);
+        }
+        char::from_u32(code).ok_or_else(|| self.error("a lone surrogate in a string"))
+    }
+
+    fn hex4(&mut self) -> Result<u32> {
+        let digits = self.bytes().get(self.at..self.at + 4).unwrap_or_default();
+        let mut value = 0;
+        for &digit in digits {
+            let digit = char::from(digit).to_digit(16).ok_or_else(|| self.error("\\u needs four hex digits"))?;
+            value = value * 16 + digit;
+        }
+        if digits.len() < 4 {
+            return Err(self.error("\\u needs four hex digits"));
+        }
+        self.at += 4;
+        Ok(value)
+    }
+
+    /// Takes `null` if it comes next.
+    pub fn null(&mut self) -> bool {
+        self.peek() == Some(b'n') && self.word("null").is_ok()
+    }
+
+    /// Checks and skips any value.
+    pub fn skip(&mut self) -> Result<()> {
+        self.skip_at(limits::JSON_DEPTH)
+    }
+
+    fn skip_at(&mut self, depth: u32) -> Result<()> {
+        let Some(deeper) = depth.checked_sub(1) else {
+            let message = format!("values are nested more than {} deep", limits::JSON_DEPTH);
+            return Err(Error::new(Code::Limit, message).at(self.base + self.at as u64));
+        };
+        match self.peek() {
+            Some(b'{') => self.object("an object", Unique::Here, |reader, _| reader.skip_at(deeper)),
+            Some(b'[') => self.array("an array", |reader| reader.skip_at(deeper)),
+            Some(b'"') => self.string("a string").map(drop),
+            Some(b't') => self.word("true"),
+            Some(b'f') => self.word("false"),
+            Some(b'n') => self.word("null"),
+            _ => self.number(),
+        }
+    }
+
+    fn word(&mut self, word: &str) -> Result<()> {
+        if self.text.get(self.at..).is_some_and(|rest| rest.starts_with(word)) {
+            self.at += word.len();
+            return Ok(());
+        }
+        Err(self.error(format!("expected a value, found {}", self.found())))
+    }
+
+    fn number(&mut self) -> Result<()> {
+        let rest = self.bytes().get(self.at..).unwrap_or_default();
+        let digits_from = |from: usize| rest.iter().skip(from).take_while(|byte| byte.is_ascii_digit()).count();
+        let sign = usize::from(rest.first() == Some(&b'-'));
+        let integer = digits_from(sign);
+        let mut length = sign + integer;
+        let mut valid = integer == 1 || (integer > 1 && rest.get(sign) != Some(&b'0'));
+        if rest.get(length) == Some(&b'.') {
+            let fraction = digits_from(length + 1);
+            valid &= fraction > 0;
+            length += 1 + fraction;
+        }
+        if matches!(rest.get(length), Some(b'e' | b'E')) {
+            let signed = usize::from(matches!(rest.get(length + 1), Some(b'+' | b'-')));
+            let exponent = digits_from(length + 1 + signed);
+            valid &= exponent > 0;
+            length += 1 + signed + exponent;
+        }
+        if !valid {
+            return Err(self.error(format!("expected a value, found {}", self.found())));
+        }
+        self.at += length;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn skip(text: &str) -> Result<()> {
+        let mut reader = Reader::new(text, 0);
+        reader.skip()?;
+        reader.end()
+    }
+
+    #[test]
+    fn skips_json_and_nothing_else() {
+        for good in ["{}", "[]", " [1, -0.5e+3 ,\"a\\u00e9\\ud83d\\ude00\", {\"a\":{}}, true, null] \n", "0", "-0"] {
+            assert!(skip(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "", "{", "[1,]", "{\"a\":1,}", "{\"a\" 1}", "01", "1.", ".5", "1e", "+1", "nul", "\"", "\"\\x\"", "\"\n\"",
+            "\"\\ud800\"", "\"\\ud800\\u0041\"", "\"\\udc00\"", "\"\\u12\"", "\"\\u12g4\"", "[1 2]", "{}x", "\u{feff}{}",
+            "{\"a\":1,\"a\":2}", "{\"a\":1,\"\\u0061\":2}", "NaN", "'a'",
+        ] {
+            assert_eq!(skip(bad).map_err(|error| error.code()), Err(Code::BadIndex), "{bad}");
+        }
+        assert_eq!(skip(&"[".repeat(200)).unwrap_err().code(), Code::Limit);
+    }
+
+    #[test]
+    fn integers_are_plain() {
+        let uint = |text| Reader::new(text, 0).uint("n").map_err(|error| error.code());
+        assert_eq!(uint("18446744073709551615"), Ok(u64::MAX));
+        assert_eq!(uint("18446744073709551616"), Err(Code::Limit));
+        for bad in ["", "-1", "01", "1.0", "1e2", "\"1\"", "0x1"] {
+            if bad == "0x1" {
+                assert_eq!(uint(bad), Ok(0), "the x is the caller's to refuse");
+            } else {
+                assert_eq!(uint(bad), Err(Code::BadIndex), "{bad}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn strings_survive(text: String) {
+            let mut quoted = String::from("\"");
+            for character in text.chars() {
+                let mut units = [0; 2];
+                for unit in character.encode_utf16(&mut units) {
+                    quoted.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
+            quoted.push('"');
+            prop_assert_eq!(Reader::new(&quoted, 0).string("s").unwrap(), text);
+        }
+
+        #[test]
+        fn never_panics(text: String) {
+            let _ = skip(&text);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+// `npm run build`: the addon (Rust), then the wrapper (TypeScript) into dist/.
+//   --debug     an unoptimised addon
+//   --addon     the addon only; what else is on the command line goes to `napi build` (--target, -x, --use-napi-cross)
+//   --wrapper   the wrapper only, around the addon that is already there
+import { chmodSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { isInstalled, root, runOrExit } from './command.mjs'
+import { hostPlatform, manifest, packageOf } from './platform.mjs'
+
+const require = createRequire(import.meta.url)
+const flags = new Set(['--debug', '--addon', '--wrapper'])
+const given = new Set(process.argv.slice(2).filter((argument) => flags.has(argument)))
+const forNapi = process.argv.slice(2).filter((argument) => !flags.has(argument))
+
+function installedAddon() {
+  try {
+    return require(`${packageOf(hostPlatform)}/package.json`).version === manifest.version
+  } catch {
+    return false
+  }
+}
+
+function buildAddon() {
+  if (isInstalled('cargo')) {
+    // No loader is generated: lib/native.ts is the only one. The generated types are for reading, never public.
+    const cli = join(root, 'node_modules/@napi-rs/cli/dist/cli.js')
+    const profile = given.has('--debug') ? [] : ['--release']
+    runOrExit(process.execPath, [
+      cli,
+      'build',
+      '--platform',
+      ...profile,
+      '--no-js',
+      '--dts',
+      'binding.d.cts',
+      ...forNapi,
+    ])
+  } else if (installedAddon()) {
+    console.log(`cargo not found: using the installed ${packageOf(hostPlatform)} ${manifest.version}`)
+  } else {
+    console.error('cargo not found: install Rust (stable, 1.88 or later) from https://rustup.rs, then run this again')
+    process.exit(1)
+  }
+}
+
+// The facade names what the CommonJS module exports at run time, so that both module systems see the same classes.
+async function writeFacade(dist) {
+  const names = Object.keys(require(join(dist, 'index.js'))).sort()
+  const facade = join(dist, 'index.mjs')
+  writeFileSync(facade, `export {\n${names.map((name) => `  ${name},\n`).join('')}} from './index.js'\n`)
+  await import(pathToFileURL(facade))
+}
+
+async function buildWrapper() {
+  const dist = join(root, 'dist')
+  rmSync(dist, { recursive: true, force: true })
+  runOrExit(process.execPath, [require.resolve('typescript/lib/tsc.js'), '--project', root])
+  await writeFacade(dist)
+  chmodSync(join(dist, 'cli/main.js'), 0o755)
+}
+
+if (!given.has('--wrapper')) buildAddon()
+if (!given.has('--addon')) await buildWrapper()

@@ -1,0 +1,21 @@
+// The package `ztensor` as it is published, in build/package: what package.json names in `files`, and a manifest that
+// asks for every platform package at exactly its own version. The committed manifest never does: `npm ci` would look for
+// packages that are not published yet.
+import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { root } from './command.mjs'
+import { manifest } from './platform.mjs'
+
+/** Makes build/package anew for the platform packages of these names. Returns its path. */
+export function createMainPackage(platformNames) {
+  const folder = join(root, 'build/package')
+  rmSync(folder, { recursive: true, force: true })
+  mkdirSync(folder, { recursive: true })
+  for (const name of [...manifest.files, 'README.md', 'LICENSE']) {
+    cpSync(join(root, name), join(folder, name), { recursive: true })
+  }
+  const { scripts, devDependencies, ava, napi, ...published } = manifest
+  const optionalDependencies = Object.fromEntries(platformNames.map((name) => [name, manifest.version]))
+  writeFileSync(join(folder, 'package.json'), `${JSON.stringify({ ...published, optionalDependencies }, null, 2)}\n`)
+  return folder
+}

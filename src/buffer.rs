@@ -1,0 +1,157 @@
+//! The only place that makes ArrayBuffers over memory of ours, and lets go of them.
+#![allow(unsafe_code)]
+
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::ptr;
+use std::rc::Rc;
+use std::sync::{Arc, OnceLock};
+
+use napi::bindgen_prelude::{Uint8ArraySlice, Unknown};
+use napi::{Env, JsValue, Result, sys};
+use ztensor_core::source::mapping::Mapping;
+use ztensor_core::source::owned::Owned;
+
+use crate::accounting::{Account, Discount};
+use crate::error::misuse;
+
+/// An alias's share of a mapping. `close` takes it early; the finalizer drops what is left.
+pub type Share = Rc<RefCell<Option<Arc<Mapping>>>>;
+
+/// What an external buffer keeps alive.
+enum Backing {
+    Mapped { share: Share, discount: Discount },
+    Owned(Owned),
+}
+
+/// Whether external buffers are switched off, as Electron has them: `ZTENSOR_NO_EXTERNAL=1`.
+fn forbidden() -> bool {
+    static FORBIDDEN: OnceLock<bool> = OnceLock::new();
+    *FORBIDDEN.get_or_init(|| std::env::var_os("ZTENSOR_NO_EXTERNAL").is_some_and(|value| value == "1"))
+}
+
+/// An ArrayBuffer over `length` mapped bytes at `offset`, and its share of the mapping. `None` where the
+/// runtime refuses external buffers, or ones of this size.
+pub fn alias<'env>(
+    env: &'env Env,
+    mapping: Arc<Mapping>,
+    account: &Rc<Account>,
+    offset: u64,
+    length: u64,
+) -> Result<Option<(Unknown<'env>, Share)>> {
+    let address = mapping.address(offset, length).ok_or_else(|| misuse("an alias outside the mapping"))?;
+    let length = usize::try_from(length).map_err(|_| misuse("an alias beyond the address space"))?;
+    if forbidden() {
+        return Ok(None);
+    }
+    let share = Rc::new(RefCell::new(Some(mapping)));
+    let discount = account.enter(*env, length);
+    let backing = Backing::Mapped { share: Rc::clone(&share), discount };
+    Ok(match external(*env, address, length, backing) {
+        Ok(buffer) => Some((buffer, share)),
+        Err(Backing::Mapped { discount, .. }) => {
+            discount.leave(*env);
+            None
+        }
+        Err(Backing::Owned(_)) => None,
+    })
+}
+
+/// An ArrayBuffer that owns `owned`. The memory comes back where the runtime refuses.
+pub fn give(env: &Env, mut owned: Owned) -> std::result::Result<Unknown<'_>, Owned> {
+    if forbidden() || owned.is_empty() {
+        return Err(owned);
+    }
+    let (address, length) = (owned.as_mut_ptr(), owned.len());
+    external(*env, address, length, Backing::Owned(owned)).map_err(|backing| match backing {
+        Backing::Owned(owned) => owned,
+        Backing::Mapped { .. } => Owned::from(Vec::new()),
+    })
+}
+
+fn external<'env>(
+    env: Env,
+    address: *mut u8,
+    length: usize,
+    backing: Backing,
+) -> std::result::Result<Unknown<'env>, Backing> {
+    let hint = Box::into_raw(Box::new(backing));
+    let mut value = ptr::null_mut();
+    // SAFETY: `address` and `length` name memory that `hint` keeps alive until the finalizer frees it.
+    let status = unsafe {
+        sys::napi_create_external_arraybuffer(
+            env.raw(),
+            address.cast(),
+            length,
+            Some(finalize),
+            hint.cast(),
+            &raw mut value,
+        )
+    };
+    if status == sys::Status::napi_ok {
+        // SAFETY: the value was just made in this environment.
+        return Ok(unsafe { Unknown::from_raw_unchecked(env.raw(), value) });
+    }
+    clear_exception(env);
+    // SAFETY: the runtime refused, so it holds no copy of the pointer and never calls the finalizer.
+    Err(*unsafe { Box::from_raw(hint) })
+}
+
+/// A refusal can leave an exception behind, which would be thrown on return.
+fn clear_exception(env: Env) {
+    let mut pending = false;
+    let mut exception = ptr::null_mut();
+    // SAFETY: plain calls on a live environment.
+    unsafe {
+        if sys::napi_is_exception_pending(env.raw(), &raw mut pending) == sys::Status::napi_ok && pending {
+            sys::napi_get_and_clear_last_exception(env.raw(), &raw mut exception);
+        }
+    }
+}
+
+extern "C" fn finalize(env: sys::napi_env, _data: *mut c_void, hint: *mut c_void) {
+    // SAFETY: `hint` is the box made in `external`, and the runtime calls this once.
+    let backing = unsafe { Box::from_raw(hint.cast::<Backing>()) };
+    if let Backing::Mapped { share, discount } = *backing {
+        discount.leave(Env::from_raw(env));
+        share.borrow_mut().take();
+    }
+}
+
+/// Detaches a buffer, so that its views become empty. False where it was detached before: JavaScript moved
+/// its memory elsewhere, where it may still be in use.
+pub fn detach(env: &Env, buffer: &Unknown<'_>) -> bool {
+    let mut detached = true;
+    // SAFETY: a live value of this environment.
+    let asked = unsafe { sys::napi_is_detached_arraybuffer(env.raw(), buffer.raw(), &raw mut detached) };
+    if asked != sys::Status::napi_ok || detached {
+        return false;
+    }
+    // SAFETY: as above.
+    let done = unsafe { sys::napi_detach_arraybuffer(env.raw(), buffer.raw()) } == sys::Status::napi_ok;
+    if !done {
+        clear_exception(*env);
+    }
+    done
+}
+
+/// Corrects the bytes that V8 counts as held outside its heap.
+pub fn adjust_external_memory(env: Env, change: i64) {
+    let mut sum = 0;
+    // SAFETY: a plain call on a live environment; the account keeps the sum from going negative.
+    unsafe { sys::napi_adjust_external_memory(env.raw(), change, &raw mut sum) };
+}
+
+/// The bytes of a JavaScript array, to be written.
+pub fn writable<'a>(array: &'a mut Uint8ArraySlice<'_>, inputs: &[&[u8]]) -> Result<&'a mut [u8]> {
+    let output = array.as_ref().as_ptr_range();
+    let overlaps = |input: &&[u8]| {
+        let input = input.as_ptr_range();
+        input.start < output.end && output.start < input.end
+    };
+    if inputs.iter().any(overlaps) {
+        return Err(misuse("the output overlaps the input"));
+    }
+    // SAFETY: JavaScript does not run while we hold the slice, and it overlaps no other slice we hold.
+    Ok(unsafe { array.as_mut() })
+}

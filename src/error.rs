@@ -1,0 +1,53 @@
+//! The one place where errors become JavaScript values: a plain object that the wrapper turns into a
+//! `ZTensorError` (or, for a bad argument, a TypeError).
+
+use napi::bindgen_prelude::ToNapiValue;
+use napi::{Env, Error, Result, Status};
+use napi_derive::napi;
+use ztensor_core::error::Error as CoreError;
+
+use crate::index::number;
+
+/// An error of the core's, as a plain object.
+#[napi(object, object_from_js = false)]
+pub struct NativeError {
+    pub code: String,
+    pub message: String,
+    pub tensor: Option<String>,
+    pub component: Option<String>,
+    pub offset: Option<f64>,
+    pub rule: Option<String>,
+    /// The failed call and its error number, of `ZT_IO`.
+    pub syscall: Option<String>,
+    pub errno: Option<i32>,
+}
+
+impl From<&CoreError> for NativeError {
+    fn from(error: &CoreError) -> Self {
+        Self {
+            code: error.code().name().to_owned(),
+            message: error.to_string(),
+            tensor: error.tensor_name().map(str::to_owned),
+            component: error.component_role().map(str::to_owned),
+            offset: error.offset().map(number),
+            rule: error.broken_rule().map(str::to_owned),
+            syscall: error.os().map(|os| os.syscall.to_owned()),
+            errno: error.os().and_then(|os| os.errno),
+        }
+    }
+}
+
+/// The error as a value to throw or reject with.
+pub fn to_js(env: &Env, error: &CoreError) -> Error {
+    NativeError::from(error).into_unknown(env).map_or_else(|failed| failed, Error::from)
+}
+
+/// Throws a core error out of a synchronous function.
+pub fn throw<T>(env: &Env, result: ztensor_core::error::Result<T>) -> Result<T> {
+    result.map_err(|error| to_js(env, &error))
+}
+
+/// A call of the wrapper's that breaks the binding's own contract; users never cause it.
+pub fn misuse(what: &str) -> Error {
+    Error::new(Status::InvalidArg, format!("internal: {what}"))
+}

@@ -1,0 +1,469 @@
+//! An open file, as the wrapper sees it.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use napi::bindgen_prelude::{Object, Uint8ArraySlice, Uint32Array, Unknown};
+use napi::{Env, Result};
+use napi_derive::napi;
+use ztensor_core::catalog::{Catalog, Component, Container, Tensor};
+use ztensor_core::cut::Cut;
+use ztensor_core::detect;
+use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
+use ztensor_core::limits::Limits;
+use ztensor_core::prefetch;
+use ztensor_core::read::Reading;
+use ztensor_core::similar;
+use ztensor_core::source::ReadAt;
+use ztensor_core::source::file::FileSource;
+use ztensor_core::source::owned::Owned;
+use ztensor_core::source::staged::Staged;
+use ztensor_core::verify;
+use ztensor_core::work::Watch;
+
+use crate::accounting::Account;
+use crate::buffer::{self, Share};
+use crate::control::Control;
+use crate::error::{NativeError, misuse, throw};
+use crate::index::{self, ComponentInfo, FlatIndex, number, unsigned};
+use crate::memory::Memory;
+use crate::task::{contain, spawn};
+use crate::{kernels, value};
+
+/// What the wrapper asks of an opening.
+#[napi(object)]
+pub struct OpenRequest {
+    pub format: Option<String>,
+    pub max_index_bytes: Option<f64>,
+    pub max_decoded_bytes: Option<f64>,
+    pub max_rank: Option<f64>,
+    pub max_attribute_values: Option<f64>,
+}
+
+impl OpenRequest {
+    fn limits(&self) -> Limits {
+        let default = Limits::default();
+        let small = |value: Option<f64>| value.and_then(unsigned).map(|value| u32::try_from(value).unwrap_or(u32::MAX));
+        Limits {
+            max_index_bytes: self.max_index_bytes.and_then(unsigned),
+            max_decoded_bytes: self.max_decoded_bytes.and_then(unsigned).unwrap_or(default.max_decoded_bytes),
+            max_rank: small(self.max_rank).unwrap_or(default.max_rank),
+            max_attribute_values: small(self.max_attribute_values).unwrap_or(default.max_attribute_values),
+        }
+    }
+
+    fn container(&self) -> Option<Container> {
+        self.format.as_deref().and_then(Container::from_name)
+    }
+}
+
+/// What threads share of an open file.
+struct Shared {
+    catalog: Catalog,
+    /// `None` for memory of the caller's, of which pieces are staged for each call.
+    source: Option<FileSource>,
+    length: u64,
+    limits: Limits,
+}
+
+impl Shared {
+    fn open(path: &str, request: &OpenRequest) -> CoreResult<Self> {
+        let limits = request.limits();
+        let source = FileSource::open(Path::new(path))?;
+        let catalog = detect::parse(&source, request.container(), &limits)?;
+        Ok(Self { catalog, length: source.length(), source: Some(source), limits })
+    }
+
+    fn from_memory(bytes: &[u8], request: &OpenRequest) -> CoreResult<Self> {
+        let limits = request.limits();
+        let catalog = detect::parse(&bytes, request.container(), &limits)?;
+        Ok(Self { catalog, length: bytes.len() as u64, source: None, limits })
+    }
+
+    fn part(&self, ordinal: u32, component: u32) -> CoreResult<(Tensor<'_>, &Component)> {
+        let tensor = self.tensor(ordinal)?;
+        let component = tensor.components().get(component as usize);
+        Ok((tensor, component.ok_or_else(|| CoreError::new(Code::Internal, "no such component"))?))
+    }
+
+    fn tensor(&self, ordinal: u32) -> CoreResult<Tensor<'_>> {
+        self.catalog.tensor(ordinal as usize).ok_or_else(|| CoreError::new(Code::Internal, "no such tensor"))
+    }
+
+    /// Calls `read` with the file, or with what the caller staged of its memory.
+    fn reading<T>(
+        &self,
+        staged: Option<&Staged>,
+        watch: &Watch,
+        read: impl FnOnce(Reading<'_>) -> CoreResult<T>,
+    ) -> CoreResult<T> {
+        let source: &dyn ReadAt = match (&self.source, staged) {
+            (Some(file), _) => file,
+            (None, Some(staged)) => staged,
+            (None, None) => return Err(CoreError::new(Code::Internal, "nothing is staged")),
+        };
+        read(Reading { source, catalog: &self.catalog, limits: &self.limits, watch })
+    }
+}
+
+/// Bytes of the caller's memory, copied so that other threads may read them. They are filled by the wrapper
+/// piece by piece.
+#[napi]
+pub struct Stage {
+    staged: Arc<Staged>,
+}
+
+/// A stage in the making.
+#[napi]
+pub struct StageBuilder {
+    offset: u64,
+    bytes: Option<Owned>,
+}
+
+#[napi]
+impl StageBuilder {
+    #[napi(constructor)]
+    pub fn new(env: Env, offset: f64, length: f64) -> Result<Self> {
+        let bounds = unsigned(offset).zip(unsigned(length));
+        let (offset, length) = bounds.ok_or_else(|| misuse("a stage without bounds"))?;
+        Ok(Self { offset, bytes: Some(throw(&env, Owned::zeroed(length))?) })
+    }
+
+    /// Fills the stage from `at` on.
+    #[napi]
+    pub fn fill(&mut self, at: f64, piece: Uint8ArraySlice<'_>) -> Result<()> {
+        let bytes = self.bytes.as_deref_mut().unwrap_or_default();
+        let start = unsigned(at).and_then(|at| usize::try_from(at).ok());
+        let end = start.and_then(|start| start.checked_add(piece.len()));
+        let target = start.zip(end).and_then(|(start, end)| bytes.get_mut(start..end));
+        target.ok_or_else(|| misuse("a piece outside the stage"))?.copy_from_slice(&piece);
+        Ok(())
+    }
+
+    #[napi]
+    pub fn finish(&mut self, total: f64) -> Result<Stage> {
+        let bytes = self.bytes.take().ok_or_else(|| misuse("a stage finished twice"))?;
+        let total = unsigned(total).ok_or_else(|| misuse("a stage without bounds"))?;
+        Ok(Stage { staged: Arc::new(Staged::new(self.offset, bytes, total)) })
+    }
+}
+
+/// What a load does with the bytes.
+#[napi(object)]
+pub struct LoadRequest {
+    /// `[start, stop]` of each dimension, flat.
+    pub ranges: Option<Vec<f64>>,
+    /// Widen to float32.
+    pub widen: bool,
+}
+
+/// The open file.
+#[napi]
+pub struct NativeFile {
+    shared: Arc<Shared>,
+    account: Rc<Account>,
+    /// The aliases' shares, in the order in which they were made.
+    shares: RefCell<Vec<Share>>,
+}
+
+impl NativeFile {
+    fn new(shared: Shared) -> Self {
+        let account = Account::new(shared.length);
+        Self { shared: Arc::new(shared), account, shares: RefCell::default() }
+    }
+}
+
+#[napi(catch_unwind)]
+pub fn open_path_sync(env: Env, path: String, request: OpenRequest) -> Result<NativeFile> {
+    throw(&env, contain(|| Shared::open(&path, &request))).map(NativeFile::new)
+}
+
+#[napi(ts_return_type = "Promise<NativeFile>")]
+pub fn open_path(env: &Env, path: String, request: OpenRequest) -> Result<Object<'_>> {
+    spawn(env, move || Shared::open(&path, &request), |_, shared| Ok(NativeFile::new(shared)))
+}
+
+#[napi(catch_unwind)]
+pub fn open_memory(env: Env, bytes: Uint8ArraySlice<'_>, request: OpenRequest) -> Result<NativeFile> {
+    throw(&env, contain(|| Shared::from_memory(&bytes, &request))).map(NativeFile::new)
+}
+
+#[napi]
+impl NativeFile {
+    #[napi(getter)]
+    pub fn format(&self) -> &'static str {
+        self.shared.catalog.container.name()
+    }
+
+    #[napi(getter)]
+    pub fn version(&self) -> Option<String> {
+        self.shared.catalog.version.clone()
+    }
+
+    #[napi(getter)]
+    pub fn generator(&self) -> Option<String> {
+        self.shared.catalog.generator.clone()
+    }
+
+    #[napi(getter)]
+    pub fn byte_length(&self) -> f64 {
+        number(self.shared.length)
+    }
+
+    #[napi(getter)]
+    pub fn size(&self) -> f64 {
+        number(self.shared.catalog.len() as u64)
+    }
+
+    #[napi]
+    pub fn attributes<'env>(&self, env: &'env Env) -> Result<Unknown<'env>> {
+        value::attributes(env, &self.shared.catalog.attributes)
+    }
+
+    #[napi]
+    pub fn tensor_attributes<'env>(&self, env: &'env Env, ordinal: u32) -> Result<Unknown<'env>> {
+        let tensor = throw(env, self.shared.tensor(ordinal))?;
+        value::attributes(env, tensor.attributes().unwrap_or(&Vec::new()))
+    }
+
+    #[napi]
+    pub fn warnings<'env>(&self, env: &'env Env) -> Result<Vec<Object<'env>>> {
+        let to_js = |warning: &ztensor_core::catalog::Warning| {
+            let mut object = Object::new(env)?;
+            object.set("code", warning.code)?;
+            object.set("message", warning.message.as_str())?;
+            if let Some(tensor) = &warning.tensor {
+                object.set("tensor", tensor.as_str())?;
+            }
+            if let Some(component) = &warning.component {
+                object.set("component", component.as_str())?;
+            }
+            Ok(object)
+        };
+        self.shared.catalog.warnings.iter().map(to_js).collect()
+    }
+
+    #[napi]
+    pub fn index(&self) -> FlatIndex {
+        index::flatten(&self.shared.catalog)
+    }
+
+    /// The ordinal of the tensor called `name`, or -1.
+    #[napi]
+    pub fn find(&self, name: String) -> f64 {
+        self.shared.catalog.find(&name).map_or(-1.0, |ordinal| number(ordinal as u64))
+    }
+
+    /// Names like `name`, the closest first.
+    #[napi]
+    pub fn similar(&self, name: String) -> Vec<String> {
+        similar::to(&self.shared.catalog, &name).into_iter().map(str::to_owned).collect()
+    }
+
+    #[napi]
+    pub fn components(&self, env: Env, ordinal: u32) -> Result<Vec<ComponentInfo>> {
+        let tensor = throw(&env, self.shared.tensor(ordinal))?;
+        Ok(index::components(&self.shared.catalog, tensor))
+    }
+
+    /// An ArrayBuffer over a range of the mapping; a text saying why there is none.
+    #[napi(ts_return_type = "ArrayBuffer | 'runtime' | 'map-failed'")]
+    pub fn alias<'env>(&self, env: &'env Env, offset: f64, length: f64) -> Result<Unknown<'env>> {
+        use napi::bindgen_prelude::ToNapiValue;
+        let range = unsigned(offset).zip(unsigned(length));
+        let (offset, length) = range.ok_or_else(|| misuse("an alias without bounds"))?;
+        let file = self.shared.source.as_ref().ok_or_else(|| misuse("an alias of memory"))?;
+        let Some(mapping) = throw(env, file.mapping())? else {
+            return "map-failed".into_unknown(env);
+        };
+        match buffer::alias(env, mapping, &self.account, offset, length)? {
+            Some((array, share)) => {
+                self.shares.borrow_mut().push(share);
+                Ok(array)
+            }
+            None => "runtime".into_unknown(env),
+        }
+    }
+
+    /// Detaches the aliases, given in the order in which they were made, and lets go of the mapping.
+    #[napi]
+    pub fn close(&self, env: &Env, aliases: Vec<Unknown<'_>>) {
+        for (alias, share) in aliases.iter().zip(self.shares.take()) {
+            if buffer::detach(env, alias) {
+                share.borrow_mut().take();
+            }
+        }
+        if let Some(file) = &self.shared.source {
+            file.release_mapping();
+        }
+    }
+
+    /// The bytes of a component, decoded on this thread.
+    #[napi(catch_unwind)]
+    pub fn decode(&self, env: Env, ordinal: u32, component: u32, stage: Option<&Stage>) -> Result<Memory> {
+        let staged = stage.map(|stage| &*stage.staged);
+        let decoded = contain(|| {
+            self.shared.reading(staged, &Watch::default(), |reading| {
+                let (tensor, component) = self.shared.part(ordinal, component)?;
+                let mut bytes = reading.component(tensor, component)?;
+                kernels::to_host_order(component.dtype, &mut bytes);
+                Ok(bytes)
+            })
+        });
+        throw(&env, decoded).map(Memory::from)
+    }
+
+    /// The bytes of a range of the file, copied on this thread: for cuts of what cannot be aliased.
+    #[napi(catch_unwind)]
+    pub fn read(&self, env: Env, offset: f64, length: f64) -> Result<Memory> {
+        let range = unsigned(offset).zip(unsigned(length));
+        let (offset, length) = range.ok_or_else(|| misuse("a read without bounds"))?;
+        let file = self.shared.source.as_ref().ok_or_else(|| misuse("a read of memory"))?;
+        let read = contain(|| {
+            let mut bytes = Owned::zeroed(length)?;
+            file.read_at(offset, &mut bytes)?;
+            Ok(bytes)
+        });
+        throw(&env, read).map(Memory::from)
+    }
+
+    /// Loads a component, or a cut of it, or its elements as float32.
+    #[napi(ts_return_type = "Promise<Memory>")]
+    pub fn load<'env>(
+        &self,
+        env: &'env Env,
+        ordinal: u32,
+        component: u32,
+        request: LoadRequest,
+        control: &Control,
+        stage: Option<&Stage>,
+    ) -> Result<Object<'env>> {
+        let (shared, watch) = (Arc::clone(&self.shared), control.watch.clone());
+        let staged = stage.map(|stage| Arc::clone(&stage.staged));
+        let job = move || {
+            shared.reading(staged.as_deref(), &watch, |reading| {
+                let (tensor, component) = shared.part(ordinal, component)?;
+                load(reading, tensor, component, &request)
+            })
+        };
+        spawn(env, job, |_, block| Ok(Memory::from(block)))
+    }
+
+    /// Loads the arrays of a sparse tensor and checks them.
+    #[napi(ts_return_type = "Promise<Memory[]>")]
+    pub fn load_sparse<'env>(
+        &self,
+        env: &'env Env,
+        ordinal: u32,
+        control: &Control,
+        stage: Option<&Stage>,
+    ) -> Result<Object<'env>> {
+        let (shared, watch) = (Arc::clone(&self.shared), control.watch.clone());
+        let staged = stage.map(|stage| Arc::clone(&stage.staged));
+        let job = move || {
+            shared.reading(staged.as_deref(), &watch, |reading| {
+                let tensor = shared.tensor(ordinal)?;
+                let mut arrays = reading.sparse(tensor)?;
+                let parts = ztensor_core::read::sparse_parts(tensor)?;
+                for (array, part) in arrays.iter_mut().zip(parts) {
+                    kernels::to_host_order(part.dtype, array);
+                }
+                Ok(arrays)
+            })
+        };
+        spawn(env, job, |_, arrays| Ok(arrays.into_iter().map(Memory::from).collect::<Vec<_>>()))
+    }
+
+    /// Checks digests, lengths and data rules.
+    #[napi(ts_return_type = "Promise<{ checked: number, undigested: number, failures: NativeError[] }>")]
+    pub fn verify<'env>(
+        &self,
+        env: &'env Env,
+        ordinals: Uint32Array,
+        control: &Control,
+        stage: Option<&Stage>,
+    ) -> Result<Object<'env>> {
+        let (shared, watch) = (Arc::clone(&self.shared), control.watch.clone());
+        let staged = stage.map(|stage| Arc::clone(&stage.staged));
+        let ordinals = ordinals.to_vec();
+        let job = move || shared.reading(staged.as_deref(), &watch, |reading| verify::verify(reading, &ordinals));
+        spawn(env, job, |_, outcome| Ok(Verified::from(outcome)))
+    }
+
+    /// The same on this thread.
+    #[napi(catch_unwind)]
+    pub fn verify_sync(&self, env: Env, ordinals: Uint32Array, stage: Option<&Stage>) -> Result<Verified> {
+        let staged = stage.map(|stage| &*stage.staged);
+        let verified = contain(|| {
+            self.shared.reading(staged, &Watch::default(), |reading| verify::verify(reading, &ordinals))
+        });
+        throw(&env, verified).map(Verified::from)
+    }
+
+    /// `[offset, length]` of the bytes in which all components of a tensor lie.
+    #[napi]
+    pub fn span(&self, env: Env, ordinal: u32) -> Result<Vec<f64>> {
+        let tensor = throw(&env, self.shared.tensor(ordinal))?;
+        let (start, end) = tensor.span();
+        Ok(vec![number(start), number(end - start)])
+    }
+
+    /// Brings the tensors' pages into memory.
+    #[napi(ts_return_type = "Promise<void>")]
+    pub fn prefetch<'env>(&self, env: &'env Env, ordinals: Uint32Array, control: &Control) -> Result<Object<'env>> {
+        let (shared, watch) = (Arc::clone(&self.shared), control.watch.clone());
+        let ordinals = ordinals.to_vec();
+        let job = move || match &shared.source {
+            Some(file) => prefetch::prefetch(file, &shared.catalog, &ordinals, &watch),
+            None => Ok(()),
+        };
+        spawn(env, job, |_, ()| Ok(()))
+    }
+
+    /// Lets the kernel have the tensors' pages back.
+    #[napi]
+    pub fn evict(&self, ordinals: Uint32Array) {
+        if let Some(file) = &self.shared.source {
+            prefetch::evict(file, &self.shared.catalog, &ordinals);
+        }
+    }
+}
+
+fn load(reading: Reading<'_>, tensor: Tensor<'_>, component: &Component, request: &LoadRequest) -> CoreResult<Owned> {
+    let mut elements = ztensor_core::checked::product(tensor.shape());
+    let mut bytes = match &request.ranges {
+        None => reading.component(tensor, component)?,
+        Some(ranges) => {
+            let ranges = kernels::pairs(ranges)?;
+            let bits = component.dtype.map_or(8, ztensor_core::catalog::DType::bits);
+            let cut = Cut::new(tensor.shape(), &ranges, bits)?;
+            elements = ztensor_core::checked::product(cut.shape());
+            reading.cut(tensor, component, &cut)?
+        }
+    };
+    if let (true, Some(dtype), Some(elements)) = (request.widen, component.dtype, elements) {
+        return reading.widen(dtype, elements, &bytes).map_err(|error| error.tensor(tensor.name()));
+    }
+    kernels::to_host_order(component.dtype, &mut bytes);
+    Ok(bytes)
+}
+
+/// The outcome of a verification.
+#[napi(object, object_from_js = false)]
+pub struct Verified {
+    pub checked: f64,
+    pub undigested: f64,
+    pub failures: Vec<NativeError>,
+}
+
+impl From<verify::Outcome> for Verified {
+    fn from(outcome: verify::Outcome) -> Self {
+        Self {
+            checked: number(outcome.checked),
+            undigested: number(outcome.undigested),
+            failures: outcome.failures.iter().map(NativeError::from).collect(),
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The index as it crosses into JavaScript: once, in flat arrays.
+
+use napi::bindgen_prelude::{Float64Array, Uint32Array};
+use napi_derive::napi;
+use ztensor_core::catalog::{ByteOrder, Catalog, Component, Encoding, Label, Layout, Part, Tensor};
+
+/// Numbers that JavaScript holds exactly; larger ones were refused when the index was read.
+#[allow(clippy::cast_precision_loss)]
+pub fn number(value: u64) -> f64 {
+    value as f64
+}
+
+/// A whole number from JavaScript.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+pub fn unsigned(value: f64) -> Option<u64> {
+    (value >= 0.0 && value <= 9_007_199_254_740_991.0 && value.fract() == 0.0).then_some(value as u64)
+}
+
+/// No dtype, or one that is not known.
+const NO_DTYPE: u32 = 0xff;
+/// The data stands in the file as it is in memory.
+const PLAIN: u32 = 0x100;
+
+/// All tensors. `records` holds for each: the end of its name in `names` (UTF-16 units); its dtype code and
+/// the plain flag; its shape's ordinal; its layout's ordinal in `labels`. `numbers` holds for each: the offset
+/// of its data (plain tensors only) and its bytes.
+#[napi(object)]
+pub struct FlatIndex {
+    pub names: String,
+    pub records: Uint32Array,
+    pub numbers: Float64Array,
+    pub shape_ends: Uint32Array,
+    pub shape_dims: Float64Array,
+    pub labels: Vec<String>,
+}
+
+pub fn flatten(catalog: &Catalog) -> FlatIndex {
+    let ascii = catalog.names().is_ascii();
+    let mut records = Vec::with_capacity(catalog.len() * 4);
+    let mut numbers = Vec::with_capacity(catalog.len() * 2);
+    let mut utf16_end = 0;
+    for tensor in catalog.iter() {
+        utf16_end += if ascii { tensor.name().len() } else { tensor.name().encode_utf16().count() };
+        let plain = dense_data(tensor).and_then(readable_in_place);
+        let dtype = tensor.dtype().map_or(NO_DTYPE, |dtype| dtype as u32);
+        // The builder keeps the length of all names below 2^32.
+        records.push(u32::try_from(utf16_end).unwrap_or(u32::MAX));
+        records.push(dtype | if plain.is_some() { PLAIN } else { 0 });
+        records.push(tensor.shape_id());
+        records.push(tensor.layout().label().id());
+        numbers.push(plain.map_or(-1.0, |(offset, _)| number(offset)));
+        numbers.push(number(byte_length(tensor)));
+    }
+    let mut shape_ends = Vec::new();
+    let mut shape_dims = Vec::new();
+    for shape in catalog.shapes() {
+        shape_dims.extend(shape.iter().copied().map(number));
+        shape_ends.push(u32::try_from(shape_dims.len()).unwrap_or(u32::MAX));
+    }
+    FlatIndex {
+        names: catalog.names().to_owned(),
+        records: records.into(),
+        numbers: numbers.into(),
+        shape_ends: shape_ends.into(),
+        shape_dims: shape_dims.into(),
+        labels: catalog.labels().iter().map(str::to_owned).collect(),
+    }
+}
+
+fn dense_data(tensor: Tensor<'_>) -> Option<&Component> {
+    tensor.component(Label::DATA).filter(|_| tensor.layout() == Layout::Dense)
+}
+
+/// Where a component stands in the file as this host has it in memory.
+pub fn readable_in_place(component: &Component) -> Option<(u64, u64)> {
+    let single_bytes = component.dtype.is_none_or(|dtype| dtype.element_bytes() == 1);
+    component.plain_range().filter(|_| single_bytes || cfg!(target_endian = "little"))
+}
+
+/// Decoded bytes of all components; of one whose decoded size only decoding tells, the stored ones.
+fn byte_length(tensor: Tensor<'_>) -> u64 {
+    let lengths = tensor.components().iter();
+    lengths.map(|part| part.decoded_length.unwrap_or(part.stored_length)).fold(0, u64::saturating_add)
+}
+
+/// A component, as the wrapper lists it.
+#[napi(object)]
+pub struct ComponentInfo {
+    pub role: String,
+    pub dtype: Option<u32>,
+    pub byte_length: Option<f64>,
+    pub stored_length: f64,
+    pub offset: Option<f64>,
+    pub encoding: String,
+    pub digest: Option<String>,
+    /// Where the elements stand in the file as they are in memory.
+    pub plain_offset: Option<f64>,
+    /// Why they do not.
+    pub copy_reason: Option<String>,
+}
+
+pub fn components(catalog: &Catalog, tensor: Tensor<'_>) -> Vec<ComponentInfo> {
+    let info = |component: &Component| {
+        let plain = readable_in_place(component);
+        ComponentInfo {
+            role: catalog.label(component.role).to_owned(),
+            dtype: component.dtype.map(|dtype| dtype as u32),
+            byte_length: component.decoded_length.map(number),
+            stored_length: number(component.stored_length),
+            offset: component.inline.is_none().then(|| number(component.offset)),
+            encoding: catalog.encoding_name(component.encoding).to_owned(),
+            digest: component.digest.as_ref().map(|digest| digest.text.to_string()),
+            plain_offset: plain.map(|(offset, _)| number(offset)),
+            copy_reason: plain.is_none().then(|| copy_reason(component).to_owned()),
+        }
+    };
+    tensor.components().iter().map(info).collect()
+}
+
+fn copy_reason(component: &Component) -> &'static str {
+    match (component.encoding, component.part.as_deref()) {
+        (Encoding::Inline, _) => "inline",
+        (Encoding::Zstd | Encoding::Unknown(_), _) => "encoded",
+        (Encoding::Raw, Some(Part::Records(_) | Part::InBlob(_))) => "reordered",
+        (Encoding::Raw, _) if component.byte_order == ByteOrder::Big || cfg!(target_endian = "big") => "byte-order",
+        (Encoding::Raw, _) => "misaligned",
+    }
+}

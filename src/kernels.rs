@@ -1,0 +1,277 @@
+//! Work on arrays that JavaScript already holds: widening, cuts, sparse conversions. The core's kernels are
+//! little-endian; on a big-endian host the arrays are swapped into copies on their way in and out.
+
+use std::borrow::Cow;
+
+use napi::bindgen_prelude::Uint8ArraySlice;
+use napi::{Env, Result};
+use napi_derive::napi;
+use ztensor_core::catalog::DType;
+use ztensor_core::cut::{self, Cut};
+use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
+use ztensor_core::layout::coo::Coo;
+use ztensor_core::layout::csr::Csr;
+use ztensor_core::layout::indices::Indices;
+use ztensor_core::swap::swap_bytes;
+use ztensor_core::widen;
+
+use crate::buffer::writable;
+use crate::error::{misuse, throw};
+use crate::index::{number, unsigned};
+use crate::task::contain;
+
+const SWAPPED: bool = cfg!(target_endian = "big");
+
+/// Puts little-endian elements into the byte order of the host.
+pub fn to_host_order(dtype: Option<DType>, bytes: &mut [u8]) {
+    if let (true, Some(dtype)) = (SWAPPED, dtype) {
+        swap_bytes(bytes, dtype.element_bytes());
+    }
+}
+
+fn little(dtype: DType, bytes: &[u8]) -> Cow<'_, [u8]> {
+    if !SWAPPED || dtype.element_bytes() == 1 {
+        return Cow::Borrowed(bytes);
+    }
+    let mut copy = bytes.to_vec();
+    swap_bytes(&mut copy, dtype.element_bytes());
+    Cow::Owned(copy)
+}
+
+fn dtype(codes: &[u32], at: usize) -> Result<DType> {
+    let code = codes.get(at).and_then(|&code| u8::try_from(code).ok());
+    code.and_then(DType::from_code).ok_or_else(|| misuse("no such dtype code"))
+}
+
+fn numbers(values: &[f64]) -> CoreResult<Vec<u64>> {
+    let all = values.iter().map(|&value| unsigned(value)).collect::<Option<Vec<_>>>();
+    all.ok_or_else(|| CoreError::new(Code::InvalidArg, "a size must be a whole number from 0 to 2^53 - 1"))
+}
+
+/// `[start, stop, start, stop, …]` as pairs.
+pub fn pairs(flat: &[f64]) -> CoreResult<Vec<(u64, u64)>> {
+    Ok(numbers(flat)?.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect())
+}
+
+/// Widens elements to float32.
+#[napi(catch_unwind)]
+pub fn to_float32(env: Env, dtype_code: u32, input: Uint8ArraySlice<'_>, mut output: Uint8ArraySlice<'_>) -> Result<()> {
+    let dtype = dtype(&[dtype_code], 0)?;
+    let output = writable(&mut output, &[&input])?;
+    let input = little(dtype, &input);
+    throw(&env, contain(|| widen::to_float32(dtype, &input, output)))
+}
+
+/// A cut as the wrapper needs to know it.
+#[napi(object)]
+pub struct CutPlan {
+    pub shape: Vec<f64>,
+    pub byte_length: f64,
+    /// Where the cut begins in the tensor's bytes, if it is one run of them; -1 otherwise.
+    pub start: f64,
+}
+
+#[napi(catch_unwind)]
+pub fn plan_cut(env: Env, shape: Vec<f64>, ranges: Vec<f64>, bits: u32) -> Result<CutPlan> {
+    let cut = throw(&env, contain(|| Cut::new(&numbers(&shape)?, &pairs(&ranges)?, bits)))?;
+    Ok(CutPlan {
+        shape: cut.shape().iter().copied().map(number).collect(),
+        byte_length: number(cut.byte_length()),
+        start: cut.contiguous().map_or(-1.0, |(start, _)| number(start)),
+    })
+}
+
+/// Packs a cut of `input` into `output`.
+#[napi(catch_unwind)]
+pub fn pack_cut(
+    env: Env,
+    shape: Vec<f64>,
+    ranges: Vec<f64>,
+    bits: u32,
+    input: Uint8ArraySlice<'_>,
+    mut output: Uint8ArraySlice<'_>,
+) -> Result<()> {
+    let output = writable(&mut output, &[&input])?;
+    throw(&env, contain(|| Cut::new(&numbers(&shape)?, &pairs(&ranges)?, bits)?.pack(&input, output)))
+}
+
+/// The ranges of one rank's share of dimension `dim`, flat.
+#[napi(catch_unwind)]
+pub fn shard_ranges(env: Env, shape: Vec<f64>, dim: f64, rank: f64, world_size: f64) -> Result<Vec<f64>> {
+    let ranges = contain(|| {
+        let [dim, rank, world_size] = numbers(&[dim, rank, world_size])?[..] else { return Ok(Vec::new()) };
+        cut::shard(&numbers(&shape)?, usize::try_from(dim).unwrap_or(usize::MAX), rank, world_size)
+    });
+    Ok(throw(&env, ranges)?.into_iter().flat_map(|(start, stop)| [number(start), number(stop)]).collect())
+}
+
+/// Calls `work` with a CSR tensor over arrays of JavaScript's; `codes` are the dtypes of the three.
+fn with_csr<T>(
+    env: &Env,
+    shape: &[f64],
+    codes: &[u32],
+    arrays: [&[u8]; 3],
+    work: impl FnOnce(Csr<'_>) -> CoreResult<T>,
+) -> Result<T> {
+    let dtypes = [dtype(codes, 0)?, dtype(codes, 1)?, dtype(codes, 2)?];
+    let [values, indices, indptr] = [0, 1, 2].map(|at| little(dtypes[at], arrays[at]));
+    throw(
+        env,
+        contain(|| {
+            let shape = numbers(shape)?;
+            let &[rows, columns] = shape.as_slice() else {
+                return Err(CoreError::new(Code::InvalidArg, "a CSR tensor has 2 dimensions"));
+            };
+            let (indices, indptr) = (Indices::new(dtypes[1], &indices)?, Indices::new(dtypes[2], &indptr)?);
+            work(Csr { shape: [rows, columns], dtype: dtypes[0], values: &values, indices, indptr })
+        }),
+    )
+}
+
+fn with_coo<T>(
+    env: &Env,
+    shape: &[f64],
+    codes: &[u32],
+    arrays: [&[u8]; 2],
+    work: impl FnOnce(Coo<'_>) -> CoreResult<T>,
+) -> Result<T> {
+    let dtypes = [dtype(codes, 0)?, dtype(codes, 1)?];
+    let [values, coords] = [0, 1].map(|at| little(dtypes[at], arrays[at]));
+    throw(
+        env,
+        contain(|| {
+            let shape = numbers(shape)?;
+            work(Coo { shape: &shape, dtype: dtypes[0], values: &values, coords: Indices::new(dtypes[1], &coords)? })
+        }),
+    )
+}
+
+/// Checks the data rules of CSR.
+#[napi(catch_unwind)]
+pub fn check_csr(
+    env: Env,
+    shape: Vec<f64>,
+    codes: Vec<u32>,
+    values: Uint8ArraySlice<'_>,
+    indices: Uint8ArraySlice<'_>,
+    indptr: Uint8ArraySlice<'_>,
+) -> Result<()> {
+    with_csr(&env, &shape, &codes, [&values, &indices, &indptr], |csr| csr.check())
+}
+
+/// Fills `output` with the dense elements.
+#[napi(catch_unwind)]
+pub fn csr_to_dense(
+    env: Env,
+    shape: Vec<f64>,
+    codes: Vec<u32>,
+    values: Uint8ArraySlice<'_>,
+    indices: Uint8ArraySlice<'_>,
+    indptr: Uint8ArraySlice<'_>,
+    mut output: Uint8ArraySlice<'_>,
+) -> Result<()> {
+    let output = writable(&mut output, &[&values, &indices, &indptr])?;
+    with_csr(&env, &shape, &codes, [&values, &indices, &indptr], |csr| {
+        csr.to_dense(output)?;
+        to_host_order(Some(csr.dtype), output);
+        Ok(())
+    })
+}
+
+/// The dtype code of the coordinates that `csrToCoords` writes.
+#[napi(catch_unwind)]
+pub fn csr_coords_dtype(
+    env: Env,
+    shape: Vec<f64>,
+    codes: Vec<u32>,
+    values: Uint8ArraySlice<'_>,
+    indices: Uint8ArraySlice<'_>,
+    indptr: Uint8ArraySlice<'_>,
+) -> Result<u32> {
+    with_csr(&env, &shape, &codes, [&values, &indices, &indptr], |csr| Ok(csr.coords_dtype() as u32))
+}
+
+/// Fills `output` with the coordinates of the values, all rows and then all columns.
+#[napi(catch_unwind)]
+pub fn csr_to_coords(
+    env: Env,
+    shape: Vec<f64>,
+    codes: Vec<u32>,
+    values: Uint8ArraySlice<'_>,
+    indices: Uint8ArraySlice<'_>,
+    indptr: Uint8ArraySlice<'_>,
+    mut output: Uint8ArraySlice<'_>,
+) -> Result<()> {
+    let output = writable(&mut output, &[&values, &indices, &indptr])?;
+    with_csr(&env, &shape, &codes, [&values, &indices, &indptr], |csr| {
+        csr.to_coo_coords(output)?;
+        to_host_order(Some(csr.coords_dtype()), output);
+        Ok(())
+    })
+}
+
+/// Checks the data rules of COO.
+#[napi(catch_unwind)]
+pub fn check_coo(
+    env: Env,
+    shape: Vec<f64>,
+    codes: Vec<u32>,
+    values: Uint8ArraySlice<'_>,
+    coords: Uint8ArraySlice<'_>,
+) -> Result<()> {
+    with_coo(&env, &shape, &codes, [&values, &coords], |coo| coo.check())
+}
+
+/// Fills `output` with the dense elements.
+#[napi(catch_unwind)]
+pub fn coo_to_dense(
+    env: Env,
+    shape: Vec<f64>,
+    codes: Vec<u32>,
+    values: Uint8ArraySlice<'_>,
+    coords: Uint8ArraySlice<'_>,
+    mut output: Uint8ArraySlice<'_>,
+) -> Result<()> {
+    let output = writable(&mut output, &[&values, &coords])?;
+    with_coo(&env, &shape, &codes, [&values, &coords], |coo| {
+        coo.to_dense(output)?;
+        to_host_order(Some(coo.dtype), output);
+        Ok(())
+    })
+}
+
+/// The dtype code of the row pointers that `cooToCsr` writes.
+#[napi(catch_unwind)]
+pub fn coo_indptr_dtype(
+    env: Env,
+    shape: Vec<f64>,
+    codes: Vec<u32>,
+    values: Uint8ArraySlice<'_>,
+    coords: Uint8ArraySlice<'_>,
+) -> Result<u32> {
+    with_coo(&env, &shape, &codes, [&values, &coords], |coo| Ok(coo.indptr_dtype() as u32))
+}
+
+/// Fills the arrays of the CSR form: `outputs` is values, indices and indptr.
+#[napi(catch_unwind)]
+pub fn coo_to_csr(
+    env: Env,
+    shape: Vec<f64>,
+    codes: Vec<u32>,
+    values: Uint8ArraySlice<'_>,
+    coords: Uint8ArraySlice<'_>,
+    outputs: Vec<Uint8ArraySlice<'_>>,
+) -> Result<()> {
+    let [mut values_out, mut indices_out, mut indptr_out] =
+        <[Uint8ArraySlice<'_>; 3]>::try_from(outputs).map_err(|_| misuse("CSR has three arrays"))?;
+    let values_out = writable(&mut values_out, &[&values, &coords])?;
+    let indices_out = writable(&mut indices_out, &[&values, &coords, values_out])?;
+    let indptr_out = writable(&mut indptr_out, &[&values, &coords, values_out, indices_out])?;
+    with_coo(&env, &shape, &codes, [&values, &coords], |coo| {
+        coo.to_csr(values_out, indices_out, indptr_out)?;
+        to_host_order(Some(coo.dtype), values_out);
+        to_host_order(Some(coo.coords.dtype()), indices_out);
+        to_host_order(Some(coo.indptr_dtype()), indptr_out);
+        Ok(())
+    })
+}
