@@ -18,8 +18,11 @@ const [bundle] = generateDtsBundle(
   { preferredConfigPath: join(root, 'tsconfig.types.json') },
 )
 
+// URL, AbortSignal and Symbol.dispose are Node's: since TypeScript 6 a consumer sees them only where they are asked for.
+const reference = '/// <reference types="node" />\n'
+
 const outputs = {
-  'index.d.ts': `${banner}\n${bundle}`,
+  'index.d.ts': `${banner}\n${bundle.includes(reference) ? '' : `${reference}\n`}${bundle}`,
   'index.d.mts': `${banner}\nexport * from './index.js'\n`,
 }
 

@@ -315,18 +315,34 @@ impl NativeFile {
         throw(&env, decoded).map(Memory::from)
     }
 
-    /// The bytes of a range of the file, copied on this thread: for cuts of what cannot be aliased.
+    /// Copies a range of the file into `target` on this thread.
     #[napi(catch_unwind)]
-    pub fn read(&self, env: Env, offset: f64, length: f64) -> Result<Memory> {
-        let range = unsigned(offset).zip(unsigned(length));
-        let (offset, length) = range.ok_or_else(|| misuse("a read without bounds"))?;
+    pub fn read_into(&self, env: Env, offset: f64, mut target: Uint8ArraySlice<'_>) -> Result<()> {
+        let offset = unsigned(offset).ok_or_else(|| misuse("a read without bounds"))?;
         let file = self.shared.source.as_ref().ok_or_else(|| misuse("a read of memory"))?;
-        let read = contain(|| {
-            let mut bytes = Owned::zeroed(length)?;
-            file.read_at(offset, &mut bytes)?;
-            Ok(bytes)
+        let target = buffer::writable(&mut target, &[])?;
+        throw(&env, contain(|| file.read_at(offset, target)))
+    }
+
+    /// The bytes of a cut of a dense component, read on this thread.
+    #[napi(catch_unwind)]
+    pub fn cut(
+        &self,
+        env: Env,
+        ordinal: u32,
+        component: u32,
+        ranges: Vec<f64>,
+        stage: Option<&Stage>,
+    ) -> Result<Memory> {
+        let staged = stage.map(|stage| &*stage.staged);
+        let request = LoadRequest { ranges: Some(ranges), widen: false };
+        let packed = contain(|| {
+            self.shared.reading(staged, &Watch::default(), |reading| {
+                let (tensor, component) = self.shared.part(ordinal, component)?;
+                load(reading, tensor, component, &request)
+            })
         });
-        throw(&env, read).map(Memory::from)
+        throw(&env, packed).map(Memory::from)
     }
 
     /// Loads a component, or a cut of it, or its elements as float32.

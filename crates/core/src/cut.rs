@@ -64,8 +64,8 @@ impl Cut {
             return Err(Error::new(
                 Code::InvalidArg,
                 format!(
-                    "the cut {} of shape {shape:?} starts or ends a run inside a byte: elements of {bits} bits \
-                     are packed, cut them at whole bytes or read the whole tensor",
+                    "the cut {} of shape {shape:?} starts or ends a run inside a byte: elements of {bits} \
+                     bits are packed, cut them at whole bytes or read the whole tensor",
                     show(ranges)
                 ),
             ));

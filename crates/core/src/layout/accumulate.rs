@@ -132,7 +132,7 @@ impl<'a> Accumulator<'a> {
                 return Err(Error::new(
                     Code::BadSparse,
                     format!(
-                        "element {position} of the dense tensor is given twice, the second time by value {from}, \
+                        "element {position} of the dense tensor is given twice, again by value {from}, \
                          and {} has no addition",
                         self.dtype.name()
                     ),

@@ -44,9 +44,7 @@ impl Coo<'_> {
             if needed != Some(out as u64) {
                 return Err(Error::new(
                     Code::InvalidArg,
-                    format!(
-                        "{name} of {nnz} values in {row_count} rows do not fill the {out} bytes of the destination"
-                    ),
+                    format!("{name} of {nnz} values in {row_count} rows are not the {out} bytes given"),
                 ));
             }
         }

@@ -197,7 +197,7 @@ mod tests {
         let empty = coo(&shape, DType::Float64, &[], &[]);
         empty.check().unwrap();
         empty.to_dense(&mut []).unwrap();
-        let one = coo(&shape, DType::Float64, &[0; 8], &[0, 0, 0]);
+        let one = coo(&shape, DType::Float64, &[0; 8], &[1, 1, 0]);
         assert_eq!(one.to_dense(&mut []).unwrap_err().message(), one.check().unwrap_err().message());
     }
 

@@ -101,7 +101,7 @@ impl Csr<'_> {
             return Err(Error::new(
                 Code::InvalidArg,
                 format!(
-                    "the coordinates of {} values, {width} bytes each, are not the {} bytes of the destination",
+                    "the coordinates of {} values, {width} bytes each, are not the {} bytes given",
                     self.nnz(),
                     out.len()
                 ),
@@ -168,7 +168,7 @@ impl Csr<'_> {
                 while end <= first + at {
                     // Runs out after the last row, with values left over.
                     match pointers.next().flatten() {
-                        Some(next) if next >= end && next <= nnz => end = next,
+                        Some(next) if next >= end => end = next,
                         _ => return Err(changed()),
                     }
                     started += 1;

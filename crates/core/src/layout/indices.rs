@@ -198,8 +198,8 @@ impl<'a> Indices<'a> {
     pub fn first_descent(&self) -> Option<usize> {
         for_type!(self.dtype, None, T => {
             let lanes = T::lanes(self.bytes);
-            type Bytes = <T as Integer>::Bytes;
-            let descends = |(&a, &b): (&Bytes, &Bytes)| T::read(b) < T::read(a);
+            let read = |&lane: &<T as Integer>::Bytes| T::read(lane);
+            let descends = |(earlier, later)| read(later) < read(earlier);
             let later = lanes.get(1..).unwrap_or_default();
             let mut blocks = lanes.chunks(SCAN_BLOCK).zip(later.chunks(SCAN_BLOCK)).enumerate();
             blocks.find_map(|(i, (block, later))| {

@@ -1,0 +1,25 @@
+// Where t.data lies depends on the machine: this says what to expect on the one that runs the tests.
+import { endianness } from 'node:os'
+
+const EXTERNAL = process.env.ZTENSOR_NO_EXTERNAL !== '1'
+
+/** Whether bytes of a mapped file can be shown without a copy: one-byte elements always, wider ones on little-endian hosts. */
+export const canMap = (elementBytes = 4) => EXTERNAL && (elementBytes === 1 || endianness() === 'LE')
+
+/** Asserts that a tensor or cut aliases the file, or that this machine is why it does not. */
+export function isMapped(t, { mapped, copyReason }, elementBytes, where = '') {
+  if (canMap(elementBytes)) {
+    t.true(mapped, where)
+    t.is(copyReason, undefined, where)
+  } else {
+    t.false(mapped, where)
+    t.is(copyReason, EXTERNAL ? 'byte-order' : 'runtime', where)
+  }
+}
+
+/** Asserts that it is a copy, and why: any of the reasons. */
+export function isCopied(t, { mapped, copyReason }, ...reasons) {
+  t.false(mapped)
+  const expected = EXTERNAL ? reasons : [...reasons, 'runtime']
+  t.true(expected.includes(copyReason), `${copyReason} is none of ${expected}`)
+}

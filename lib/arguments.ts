@@ -1,0 +1,73 @@
+// Arguments are checked here, before they reach native code: expected what, got what.
+import { inspect } from 'node:util'
+import { invalid } from './errors.js'
+
+function got(value: unknown): string {
+  if (typeof value === 'object' && value !== null) {
+    const name: unknown = Object.getPrototypeOf(value)?.constructor?.name
+    return typeof name === 'string' && name !== '' ? `an instance of ${name}` : 'an object'
+  }
+  return inspect(value, { maxStringLength: 40, breakLength: Number.POSITIVE_INFINITY })
+}
+
+/** The error of an argument of the wrong type. */
+export function wrongType(name: string, expected: string, value: unknown): Error {
+  return invalid(TypeError, `${name} must be ${expected}, got ${got(value)}`)
+}
+
+export function aString(name: string, value: unknown): string {
+  if (typeof value !== 'string') throw wrongType(name, 'a string', value)
+  return value
+}
+
+/** A whole number from `least` on. */
+export function aWholeNumber(name: string, value: unknown, least = 0): number {
+  if (typeof value !== 'number') throw wrongType(name, 'a whole number', value)
+  if (!Number.isSafeInteger(value) || value < least) {
+    throw invalid(RangeError, `${name} must be a whole number from ${least} to 2^53 - 1, got ${value}`)
+  }
+  return value
+}
+
+export function optional<T>(value: unknown, check: (value: unknown) => T): T | undefined {
+  return value === undefined ? undefined : check(value)
+}
+
+export function aFunction(name: string, value: unknown): void {
+  if (typeof value !== 'function') throw wrongType(name, 'a function', value)
+}
+
+/** An options object, read once so that getters cannot give two answers. */
+export function options<T extends object>(value: T | undefined, known: readonly (keyof T & string)[]): Partial<T> {
+  if (value === undefined) return {}
+  if (typeof value !== 'object' || value === null) throw wrongType('options', 'an object', value)
+  const read: Partial<T> = {}
+  for (const key of known) {
+    const option = value[key]
+    if (option !== undefined) read[key] = option
+  }
+  return read
+}
+
+export function oneOf<T extends string>(name: string, allowed: readonly T[], value: unknown): T {
+  if (!allowed.includes(value as T)) throw wrongType(name, `one of ${allowed.map((a) => `'${a}'`).join(', ')}`, value)
+  return value as T
+}
+
+export function aBoolean(name: string, value: unknown): boolean {
+  if (typeof value !== 'boolean') throw wrongType(name, 'a boolean', value)
+  return value
+}
+
+export function aSignal(value: unknown): AbortSignal {
+  const signal = value as AbortSignal
+  if (
+    typeof signal !== 'object' ||
+    signal === null ||
+    typeof signal.aborted !== 'boolean' ||
+    !('addEventListener' in signal)
+  ) {
+    throw wrongType('signal', 'an AbortSignal', value)
+  }
+  return signal
+}

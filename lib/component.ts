@@ -1,0 +1,114 @@
+import { aSignal, optional, options } from './arguments.js'
+import { type DType, type DTypeInfo, dtypes, type TypedArray, uint8 } from './dtype.js'
+import { calling } from './errors.js'
+import { run } from './job.js'
+import { toBuffer, toBufferSync } from './memory.js'
+import type { ComponentInfo } from './native.js'
+import { array, type CopyReason, type Store, type View } from './store.js'
+
+/** One stored part of a tensor, such as the `data` of a dense one or the `indices` of a sparse one. */
+export class Component {
+  readonly role: string
+  /** Undefined where only the layout knows what the bytes are, or the type is not known here. */
+  readonly dtype: DType | undefined
+  /** Bytes after decoding; undefined where only decoding can tell. */
+  readonly byteLength: number | undefined
+  /** Bytes in the file. */
+  readonly storedLength: number
+  /** Where they stand in the file; undefined for elements that stand in the index. */
+  readonly offset: number | undefined
+  /** `raw`, `zstd`, `inline`, or the file's own label. */
+  readonly encoding: string
+  /** As it stands in the file: `crc32c:…` or `sha256:…`, over the stored bytes. */
+  readonly digest: string | undefined
+  readonly #store: Store
+  readonly #tensor: number
+  readonly #ordinal: number
+  readonly #info: ComponentInfo
+  readonly #dtype: DTypeInfo
+  #view: View | undefined
+
+  private constructor(store: Store, tensor: number, ordinal: number, info: ComponentInfo) {
+    const dtype = info.dtype === undefined ? undefined : dtypes[info.dtype]
+    this.role = info.role
+    this.dtype = dtype?.name
+    this.byteLength = info.byteLength
+    this.storedLength = info.storedLength
+    this.offset = info.offset
+    this.encoding = info.encoding
+    this.digest = info.digest
+    this.#store = store
+    this.#tensor = tensor
+    this.#ordinal = ordinal
+    this.#info = info
+    this.#dtype = dtype ?? uint8
+  }
+
+  /** @internal */
+  static make(store: Store, tensor: number, ordinal: number, info: ComponentInfo): Component {
+    return new Component(store, tensor, ordinal, info)
+  }
+
+  /**
+   * The elements, over the mapping where they are stored as they are in memory, otherwise decoded on this
+   * thread. The same array at each access. Bytes where the dtype is undefined.
+   *
+   * @throws ZTensorError ZT_CLOSED, ZT_DECODE, ZT_DIGEST_MISMATCH (of data that has to be decoded),
+   * ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED
+   */
+  get data(): TypedArray {
+    return this.#viewed().data
+  }
+
+  /** Whether `data` aliases the file. */
+  get mapped(): boolean {
+    return this.copyReason === undefined
+  }
+
+  /** Why `data` is a copy; undefined where it aliases the file. */
+  get copyReason(): CopyReason | undefined {
+    this.#store.throwIfClosed()
+    return this.#info.plainOffset === undefined ? (this.#info.copyReason as CopyReason) : this.#viewed().copyReason
+  }
+
+  #viewed(): View {
+    this.#store.throwIfClosed()
+    this.#view ??= this.#make()
+    return this.#view
+  }
+
+  #make(): View {
+    const { plainOffset, byteLength, copyReason } = this.#info
+    if (plainOffset !== undefined) return this.#store.view(this.#dtype, plainOffset, byteLength ?? 0)
+    const stage = this.#info.offset === undefined ? undefined : this.#store.stageSync(this.#tensor)
+    const memory = calling(() => this.#store.native.decode(this.#tensor, this.#ordinal, stage), this.#store.path)
+    return { data: this.#array(toBufferSync(memory)), copyReason: copyReason as CopyReason }
+  }
+
+  #array(buffer: ArrayBuffer): TypedArray {
+    return array(this.#dtype, buffer, 0, buffer.byteLength)
+  }
+
+  /**
+   * The elements in memory of your own, decoded, after the digest was checked, off the event loop.
+   *
+   * @throws ZTensorError ZT_CLOSED, ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO,
+   * ZT_TRUNCATED; the signal's reason
+   */
+  async load(given?: { signal?: AbortSignal | undefined }): Promise<TypedArray> {
+    const { signal } = options(given, ['signal'])
+    optional(signal, aSignal)
+    signal?.throwIfAborted()
+    this.#store.throwIfClosed()
+    const stage = await this.#store.stage(this.#tensor)
+    const memory = await run(this.#store, { signal }, (control) =>
+      this.#store.native.load(this.#tensor, this.#ordinal, { widen: false }, control, stage),
+    )
+    return this.#array(await toBuffer(memory))
+  }
+
+  toJSON(): object {
+    const { role, dtype, byteLength, storedLength, offset, encoding, digest } = this
+    return { role, dtype, byteLength, storedLength, offset, encoding, digest }
+  }
+}

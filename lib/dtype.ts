@@ -1,0 +1,108 @@
+/** The typed array that holds a tensor's elements, for each dtype. */
+export interface DTypeArrays {
+  float64: Float64Array
+  float32: Float32Array
+  /** The raw bits; `toFloat32()` and `float16()` give numbers. */
+  float16: Uint16Array
+  /** The raw bits; `toFloat32()` gives numbers. */
+  bfloat16: Uint16Array
+  int64: BigInt64Array
+  int32: Int32Array
+  int16: Int16Array
+  int8: Int8Array
+  uint64: BigUint64Array
+  uint32: Uint32Array
+  uint16: Uint16Array
+  uint8: Uint8Array
+  /** One byte an element, 0 or 1. */
+  bool: Uint8Array
+  float8_e4m3fn: Uint8Array
+  float8_e5m2: Uint8Array
+  float8_e4m3fnuz: Uint8Array
+  float8_e5m2fnuz: Uint8Array
+  float8_e8m0fnu: Uint8Array
+  /** Packed, four elements in three bytes. */
+  float6_e2m3fn: Uint8Array
+  /** Packed, four elements in three bytes. */
+  float6_e3m2fn: Uint8Array
+  /** Packed, two elements a byte, the first in the low half. */
+  float4_e2m1fn: Uint8Array
+  /** Interleaved real and imaginary parts. */
+  complex64: Float32Array
+  /** Interleaved real and imaginary parts. */
+  complex128: Float64Array
+}
+
+/** The type of a tensor's elements, named as NumPy and ml_dtypes name them. */
+export type DType = keyof DTypeArrays
+
+/** Any of the arrays that hold elements. */
+export type TypedArray = DTypeArrays[DType]
+
+/** Arrays of indices into rows, columns or other dimensions, in the type in which they are stored. */
+export type IndexArray =
+  | BigInt64Array
+  | BigUint64Array
+  | Int32Array
+  | Uint32Array
+  | Int16Array
+  | Uint16Array
+  | Int8Array
+  | Uint8Array
+
+interface ArrayClass {
+  new (buffer: ArrayBufferLike, byteOffset: number, length: number): TypedArray
+  readonly BYTES_PER_ELEMENT: number
+}
+
+/** What the wrapper needs to know of a dtype. */
+export interface DTypeInfo {
+  readonly name: DType
+  readonly code: number
+  /** Bits of one element; below 8 the elements are packed. */
+  readonly bits: number
+  readonly array: ArrayClass
+}
+
+// In the order of the codes that cross the binding.
+const table: readonly [DType, number, ArrayClass][] = [
+  ['float64', 64, Float64Array],
+  ['float32', 32, Float32Array],
+  ['float16', 16, Uint16Array],
+  ['bfloat16', 16, Uint16Array],
+  ['int64', 64, BigInt64Array],
+  ['int32', 32, Int32Array],
+  ['int16', 16, Int16Array],
+  ['int8', 8, Int8Array],
+  ['uint64', 64, BigUint64Array],
+  ['uint32', 32, Uint32Array],
+  ['uint16', 16, Uint16Array],
+  ['uint8', 8, Uint8Array],
+  ['bool', 8, Uint8Array],
+  ['float8_e4m3fn', 8, Uint8Array],
+  ['float8_e5m2', 8, Uint8Array],
+  ['float8_e4m3fnuz', 8, Uint8Array],
+  ['float8_e5m2fnuz', 8, Uint8Array],
+  ['float8_e8m0fnu', 8, Uint8Array],
+  ['float6_e2m3fn', 6, Uint8Array],
+  ['float6_e3m2fn', 6, Uint8Array],
+  ['float4_e2m1fn', 4, Uint8Array],
+  ['complex64', 64, Float32Array],
+  ['complex128', 128, Float64Array],
+]
+
+export const dtypes: readonly DTypeInfo[] = table.map(([name, bits, array], code) => ({ name, code, bits, array }))
+
+const byName = new Map(dtypes.map((info) => [info.name as string, info]))
+
+export function dtypeInfo(name: string): DTypeInfo | undefined {
+  return byName.get(name)
+}
+
+/** Bytes without a known type are looked at one by one. */
+export const uint8 = dtypes[11] as DTypeInfo
+
+/** An array's bytes, wherever it is a view. */
+export function bytesOf(array: ArrayBufferView): Uint8Array {
+  return new Uint8Array(array.buffer, array.byteOffset, array.byteLength)
+}

@@ -1,0 +1,122 @@
+import { getSystemErrorMap } from 'node:util'
+
+/** Why a file, or a call, was refused. The README's table says what to do about each. */
+export type ErrorCode =
+  | 'ZT_TRUNCATED'
+  | 'ZT_BAD_MAGIC'
+  | 'ZT_BAD_INDEX'
+  | 'ZT_OUT_OF_BOUNDS'
+  | 'ZT_BAD_SHAPE'
+  | 'ZT_BAD_DTYPE'
+  | 'ZT_BAD_LAYOUT'
+  | 'ZT_BAD_SPARSE'
+  | 'ZT_BAD_DIGEST'
+  | 'ZT_DIGEST_MISMATCH'
+  | 'ZT_DECODE'
+  | 'ZT_UNSUPPORTED_VERSION'
+  | 'ZT_UNSUPPORTED_ENCODING'
+  | 'ZT_LIMIT'
+  | 'ZT_NOT_FOUND'
+  | 'ZT_EXISTS'
+  | 'ZT_CLOSED'
+  | 'ZT_MAPPING_LOST'
+  | 'ZT_IO'
+  | 'ZT_INVALID_ARG'
+  | 'ZT_INTERNAL'
+
+/** Where an error lies. */
+export interface ErrorDetails {
+  tensor?: string | undefined
+  component?: string | undefined
+  offset?: number | undefined
+  rule?: string | undefined
+  cause?: unknown
+}
+
+/**
+ * A refusal: what is wrong, where, and which rule of which specification it breaks.
+ *
+ * A bad argument is a `TypeError` or `RangeError` instead, with the `code` `ZT_INVALID_ARG`.
+ */
+export class ZTensorError extends Error {
+  /** Stable; match on this, not on the message. */
+  readonly code: ErrorCode
+  /** The tensor's name, where one is concerned. */
+  declare readonly tensor?: string
+  /** The component's role, where one is concerned. */
+  declare readonly component?: string
+  /** The byte of the file at which the rule is broken. */
+  declare readonly offset?: number
+  /** The section of the specification that the file breaks. */
+  declare readonly rule?: string
+
+  constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
+    super(message, details.cause === undefined ? undefined : { cause: details.cause })
+    this.code = code
+    for (const key of ['tensor', 'component', 'offset', 'rule'] as const) {
+      const value = details[key]
+      if (value !== undefined) Object.defineProperty(this, key, { value, enumerable: true })
+    }
+  }
+}
+
+Object.defineProperty(ZTensorError.prototype, 'name', { value: 'ZTensorError', configurable: true, writable: true })
+
+/** An error as the binding throws it. */
+export interface NativeError {
+  code: ErrorCode | 'ZT_ABORTED'
+  message: string
+  tensor?: string
+  component?: string
+  offset?: number
+  rule?: string
+  syscall?: string
+  errno?: number
+}
+
+function isNative(thrown: unknown): thrown is NativeError {
+  return typeof thrown === 'object' && thrown !== null && !(thrown instanceof Error) && 'code' in thrown
+}
+
+/** The error of an open file's path, as Node's own `fs` spells it. */
+function systemError(native: NativeError, path: string | undefined): Error {
+  const errno = -(native.errno ?? 0)
+  const [code, text] = getSystemErrorMap().get(errno) ?? ['UNKNOWN', native.message]
+  const place = path === undefined ? '' : ` '${path}'`
+  const error = new Error(`${code}: ${text}, ${native.syscall}${place}`)
+  return Object.assign(error, { errno, code, syscall: native.syscall, ...(path === undefined ? {} : { path }) })
+}
+
+/** Turns what the binding threw into what users see. */
+export function publicError(thrown: unknown, path?: string): unknown {
+  if (!isNative(thrown)) {
+    if (
+      thrown instanceof ZTensorError ||
+      (thrown instanceof Error && 'code' in thrown && thrown.code === 'ZT_INVALID_ARG')
+    ) {
+      return thrown
+    }
+    const said = thrown instanceof Error ? thrown.message : String(thrown)
+    return new ZTensorError('ZT_INTERNAL', `a defect in ztensor, please report it: ${said}`, { cause: thrown })
+  }
+  if (thrown.code === 'ZT_INVALID_ARG') return invalid(RangeError, thrown.message)
+  if (thrown.code === 'ZT_IO' && thrown.errno !== undefined) {
+    const cause = systemError(thrown, path)
+    return new ZTensorError('ZT_IO', cause.message, { ...thrown, cause })
+  }
+  return new ZTensorError(thrown.code as ErrorCode, thrown.message, thrown)
+}
+
+/** Runs a call into the binding. */
+export function calling<T>(call: () => T, path?: string): T {
+  try {
+    return call()
+  } catch (thrown) {
+    throw publicError(thrown, path)
+  }
+}
+
+/** A bad argument. */
+export function invalid(Kind: typeof TypeError | typeof RangeError, message: string): Error {
+  return Object.assign(new Kind(message), { code: 'ZT_INVALID_ARG' as const })
+}

@@ -1,0 +1,292 @@
+import { inspect } from 'node:util'
+import { aString, aWholeNumber, optional, options, wrongType } from './arguments.js'
+import { type Attributes, thawMap } from './attributes.js'
+import { Catalog } from './catalog.js'
+import { type DType, dtypeInfo, type TypedArray } from './dtype.js'
+import { calling, ZTensorError } from './errors.js'
+import { type JobOptions, run } from './job.js'
+import { loadAll } from './load.js'
+import type { NativeFile } from './native.js'
+import type { CooTensor, CsrTensor } from './sparse.js'
+import { Store } from './store.js'
+import { type AnyTensor, Tensor } from './tensor.js'
+import { jobOptions, type VerifyResult, verifySync, verifyTensors } from './verify.js'
+
+/** The containers that files come in. */
+export type Format = 'zt' | 'safetensors' | 'btf'
+
+/** Something about a file that does not make it unreadable. */
+export interface Warning {
+  /** Stable: `ZT_WARN_UNALIGNED`, `ZT_WARN_NEWER_VERSION`, `ZT_WARN_UNKNOWN_LAYOUT`, … */
+  readonly code: string
+  readonly message: string
+  readonly tensor?: string
+  readonly component?: string
+}
+
+/** What to load of a file. */
+export interface LoadFileOptions extends JobOptions {
+  /** The tensors to load; all of them by default. */
+  names?: Iterable<string> | undefined
+  /** Tensors under way at once; 4 by default. */
+  concurrency?: number | undefined
+}
+
+/** A loaded tensor: its elements, its sparse form, or the components of a layout that is not known here. */
+export type Loaded = TypedArray | CsrTensor | CooTensor | ReadonlyMap<string, TypedArray>
+
+/** An open file: its tensors by name, in the order of its index. */
+export class TensorFile implements ReadonlyMap<string, AnyTensor> {
+  readonly format: Format
+  /** `'0.1'`, `'1.0'`, `'1.1.0'`, `'1.2.0'` for zTensor; undefined for formats without versions. */
+  readonly version: string | undefined
+  /** What wrote the file, where it says. */
+  readonly generator: string | undefined
+  /** Undefined for a file in memory. */
+  readonly path: string | undefined
+  /** Bytes of the whole file. */
+  readonly byteLength: number
+  /** Tensors in the file. */
+  readonly size: number
+  readonly #store: Store
+  #catalog: Catalog | undefined
+  #tensors: (AnyTensor | undefined)[] = []
+  #attributes: Attributes | undefined
+  #warnings: readonly Warning[] | undefined
+
+  private constructor(store: Store) {
+    const { native } = store
+    this.format = native.format as Format
+    this.version = native.version ?? undefined
+    this.generator = native.generator ?? undefined
+    this.path = store.path
+    this.byteLength = native.byteLength
+    this.size = native.size
+    this.#store = store
+  }
+
+  /** @internal */
+  static make(native: NativeFile, origin: { path?: string; memory?: Uint8Array }): TensorFile {
+    return new TensorFile(new Store(native, origin))
+  }
+
+  /** @internal */
+  static storeOf(file: TensorFile): Store {
+    return file.#store
+  }
+
+  /** The file's metadata. */
+  get attributes(): Attributes {
+    this.#attributes ??= thawMap(calling(() => this.#store.native.attributes()) as { map: unknown[] })
+    return this.#attributes
+  }
+
+  /** What a user should know about the file and what does not make it unreadable. */
+  get warnings(): readonly Warning[] {
+    this.#warnings ??= Object.freeze(calling(() => this.#store.native.warnings()))
+    return this.#warnings
+  }
+
+  get closed(): boolean {
+    return this.#store.closed
+  }
+
+  #index(): Catalog {
+    this.#store.throwIfClosed()
+    this.#catalog ??= new Catalog(this.#store.native)
+    return this.#catalog
+  }
+
+  #at(ordinal: number): AnyTensor {
+    let tensor = this.#tensors[ordinal]
+    if (tensor === undefined) {
+      tensor = Tensor.make(this.#store, this.#index(), ordinal)
+      this.#tensors[ordinal] = tensor
+    }
+    return tensor
+  }
+
+  #find(name: string): number {
+    this.#store.throwIfClosed()
+    return calling(() => this.#store.native.find(name))
+  }
+
+  /**
+   * The tensor called `name`.
+   *
+   * @throws ZTensorError ZT_NOT_FOUND, naming close matches; ZT_BAD_DTYPE unless it is of the dtype asked for;
+   * ZT_CLOSED
+   */
+  tensor<D extends DType>(name: string, options: { readonly dtype: D }): Tensor<D>
+  tensor(name: string, options?: { readonly dtype?: undefined }): AnyTensor
+  tensor(name: string, given?: { readonly dtype?: DType | undefined }): AnyTensor {
+    const { dtype } = options(given, ['dtype'])
+    const ordinal = this.#find(aString('name', name))
+    if (dtype !== undefined && dtypeInfo(dtype) === undefined) throw wrongType('dtype', 'the name of a dtype', dtype)
+    if (ordinal < 0) throw this.#notFound(name)
+    const tensor = this.#at(ordinal)
+    if (dtype !== undefined && tensor.dtype !== dtype) {
+      const found = tensor.dtype ?? 'not known'
+      const message = `tensor ${JSON.stringify(name)}: the elements are ${found}, not ${dtype}`
+      throw new ZTensorError('ZT_BAD_DTYPE', message, { tensor: name })
+    }
+    return tensor
+  }
+
+  #notFound(name: string): ZTensorError {
+    const close = calling(() => this.#store.native.similar(name)).map((other) => JSON.stringify(other))
+    const hint = close.length === 0 ? `the file has ${this.size} tensors` : `did you mean ${close.join(' or ')}?`
+    return new ZTensorError('ZT_NOT_FOUND', `there is no tensor ${JSON.stringify(name)}: ${hint}`, { tensor: name })
+  }
+
+  get(name: string): AnyTensor | undefined {
+    if (typeof name !== 'string') return undefined
+    const ordinal = this.#find(name)
+    return ordinal < 0 ? undefined : this.#at(ordinal)
+  }
+
+  has(name: string): boolean {
+    return typeof name === 'string' && this.#find(name) >= 0
+  }
+
+  keys(): MapIterator<string> {
+    const index = this.#index()
+    return walk(index.size, (ordinal) => index.name(ordinal))
+  }
+
+  values(): MapIterator<AnyTensor> {
+    return walk(this.#index().size, (ordinal) => this.#at(ordinal))
+  }
+
+  entries(): MapIterator<[string, AnyTensor]> {
+    return walk(this.#index().size, (ordinal) => {
+      const tensor = this.#at(ordinal)
+      return [tensor.name, tensor]
+    })
+  }
+
+  [Symbol.iterator](): MapIterator<[string, AnyTensor]> {
+    return this.entries()
+  }
+
+  forEach(
+    callback: (tensor: AnyTensor, name: string, file: ReadonlyMap<string, AnyTensor>) => void,
+    self?: unknown,
+  ): void {
+    if (typeof callback !== 'function') throw wrongType('callback', 'a function', callback)
+    for (const tensor of this.values()) callback.call(self, tensor, tensor.name, this)
+  }
+
+  /** The ordinals of the named tensors, all without names. */
+  #ordinals(names: Iterable<string> | undefined): number[] {
+    this.#store.throwIfClosed()
+    if (names === undefined) return Array.from({ length: this.size }, (_, ordinal) => ordinal)
+    if (typeof names === 'string' || typeof names?.[Symbol.iterator] !== 'function') {
+      throw wrongType('names', 'an iterable of names', names)
+    }
+    return Array.from(new Set(names), (name) => {
+      const ordinal = this.#find(aString('a name', name))
+      if (ordinal < 0) throw this.#notFound(name)
+      return ordinal
+    })
+  }
+
+  /**
+   * Loads tensors into memory of your own, several at once, off the event loop, their digests checked.
+   * Gives them by name, in the order asked for.
+   *
+   * @throws ZTensorError what `Tensor.load` throws, ZT_NOT_FOUND; the signal's reason. One failure ends all.
+   */
+  async load(given?: LoadFileOptions): Promise<Map<string, Loaded>> {
+    const { names, concurrency, onProgress, signal } = options(given, ['names', 'concurrency', 'onProgress', 'signal'])
+    const most = optional(concurrency, (value) => aWholeNumber('concurrency', value, 1)) ?? 4
+    const job = jobOptions({ onProgress, signal })
+    signal?.throwIfAborted()
+    const tensors = this.#ordinals(names).map((ordinal) => this.#at(ordinal))
+    return loadAll(tensors, most, job)
+  }
+
+  /**
+   * Checks every digest, decoded length and data rule. Resolves with what failed; rejects only where the file
+   * cannot be read or the signal says so.
+   */
+  async verify(given?: JobOptions): Promise<VerifyResult> {
+    return verifyTensors(this.#store, this.#ordinals(undefined), given)
+  }
+
+  /** Brings tensors' pages into memory, so that touching their data does not wait for the disk. */
+  async prefetch(names?: Iterable<string>, given?: JobOptions): Promise<void> {
+    const job = jobOptions(given)
+    const ordinals = Uint32Array.from(this.#ordinals(names))
+    await run(this.#store, job, (control) => this.#store.native.prefetch(ordinals, control))
+  }
+
+  /** Tells the system that tensors' pages will not be needed soon. What JavaScript wrote to them stays. */
+  evict(names?: Iterable<string>): void {
+    const ordinals = Uint32Array.from(this.#ordinals(names))
+    calling(() => this.#store.native.evict(ordinals))
+  }
+
+  /**
+   * Ends the file: views become empty, work under way rejects with ZT_CLOSED, the mapping goes. Wait for other
+   * native code that still reads a view (a compression, a write) first: it would read zeros. Closing twice is
+   * fine.
+   */
+  close(): void {
+    this.#store.close()
+    this.#tensors = []
+    this.#catalog = undefined
+  }
+
+  [Symbol.dispose](): void {
+    this.close()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.close()
+  }
+
+  get [Symbol.toStringTag](): string {
+    return 'TensorFile'
+  }
+
+  /** Never touches data. */
+  toJSON(): object {
+    const { format, version, path, byteLength } = this
+    return { format, version, path, byteLength, tensors: this.closed ? [] : Array.from(this.values()) }
+  }
+
+  /** Never touches data. */
+  [inspect.custom](_depth: number, options: import('node:util').InspectOptions): string {
+    const { path, format, version, size, byteLength, closed } = this
+    return `TensorFile ${inspect({ path, format, version, size, byteLength, closed }, options)}`
+  }
+
+  /** @internal Throws the first failure of a verification at open. */
+  static verified(file: TensorFile, { ok, failures }: VerifyResult): TensorFile {
+    if (ok) return file
+    file.close()
+    const [first] = failures as [ZTensorError]
+    const more = failures.length === 1 ? '' : ` (and ${failures.length - 1} more failures)`
+    throw new ZTensorError(first.code, `${first.message}${more}`, { ...first, cause: failures })
+  }
+
+  /** @internal */
+  static verifiedSync(file: TensorFile): TensorFile {
+    return TensorFile.verified(file, verifySync(file.#store))
+  }
+}
+
+/** An iterator by hand: a generator costs twice as much over 100,000 tensors. */
+function walk<T>(size: number, at: (ordinal: number) => T): MapIterator<T> {
+  let next = 0
+  const iterator = {
+    next(): IteratorResult<T, undefined> {
+      return next < size ? { done: false, value: at(next++) } : { done: true, value: undefined }
+    },
+    [Symbol.iterator]() {
+      return iterator
+    },
+  }
+  return iterator as unknown as MapIterator<T>
+}

@@ -1,0 +1,211 @@
+// The only place that loads the addon. Its types are private; `binding.d.cts` of a build shows the same.
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import type { NativeError } from './errors.js'
+
+export interface NativeMemory {
+  readonly byteLength: number
+  take(): ArrayBuffer | null
+  copyTo(offset: number, target: Uint8Array): void
+}
+
+export interface NativeControl {
+  cancel(): void
+  progress(): [bytes: number, totalBytes: number, tensors: number, totalTensors: number]
+}
+
+export interface NativeStage {
+  readonly stage: unique symbol
+}
+
+export interface NativeStageBuilder {
+  fill(at: number, piece: Uint8Array): void
+  finish(total: number): NativeStage
+}
+
+export interface FlatIndex {
+  names: string
+  records: Uint32Array
+  numbers: Float64Array
+  shapeEnds: Uint32Array
+  shapeDims: Float64Array
+  labels: string[]
+}
+
+export interface ComponentInfo {
+  role: string
+  dtype?: number
+  byteLength?: number
+  storedLength: number
+  offset?: number
+  encoding: string
+  digest?: string
+  plainOffset?: number
+  copyReason?: string
+}
+
+export interface OpenRequest {
+  format?: string
+  maxIndexBytes?: number
+  maxDecodedBytes?: number
+  maxRank?: number
+  maxAttributeValues?: number
+}
+
+export interface NativeWarning {
+  code: string
+  message: string
+  tensor?: string
+  component?: string
+}
+
+export interface NativeOutcome {
+  checked: number
+  undigested: number
+  failures: NativeError[]
+}
+
+export interface LoadRequest {
+  ranges?: number[]
+  widen: boolean
+}
+
+export interface NativeFile {
+  readonly format: string
+  readonly version: string | null
+  readonly generator: string | null
+  readonly byteLength: number
+  readonly size: number
+  attributes(): unknown
+  tensorAttributes(ordinal: number): unknown
+  warnings(): NativeWarning[]
+  index(): FlatIndex
+  find(name: string): number
+  similar(name: string): string[]
+  components(ordinal: number): ComponentInfo[]
+  alias(offset: number, length: number): ArrayBuffer | 'runtime' | 'map-failed'
+  close(aliases: ArrayBuffer[]): void
+  decode(ordinal: number, component: number, stage?: NativeStage): NativeMemory
+  readInto(offset: number, target: Uint8Array): void
+  cut(ordinal: number, component: number, ranges: number[], stage?: NativeStage): NativeMemory
+  load(
+    ordinal: number,
+    component: number,
+    request: LoadRequest,
+    control: NativeControl,
+    stage?: NativeStage,
+  ): Promise<NativeMemory>
+  loadSparse(ordinal: number, control: NativeControl, stage?: NativeStage): Promise<NativeMemory[]>
+  verify(ordinals: Uint32Array, control: NativeControl, stage?: NativeStage): Promise<NativeOutcome>
+  verifySync(ordinals: Uint32Array, stage?: NativeStage): NativeOutcome
+  span(ordinal: number): [offset: number, length: number]
+  prefetch(ordinals: Uint32Array, control: NativeControl): Promise<void>
+  evict(ordinals: Uint32Array): void
+}
+
+interface Binding {
+  Control: new () => NativeControl
+  StageBuilder: new (offset: number, length: number) => NativeStageBuilder
+  openPathSync(path: string, request: OpenRequest): NativeFile
+  openPath(path: string, request: OpenRequest): Promise<NativeFile>
+  openMemory(bytes: Uint8Array, request: OpenRequest): NativeFile
+  toFloat32(dtype: number, input: Uint8Array, output: Uint8Array): void
+  planCut(
+    shape: readonly number[],
+    ranges: number[],
+    bits: number,
+  ): { shape: number[]; byteLength: number; start: number }
+  packCut(shape: readonly number[], ranges: number[], bits: number, input: Uint8Array, output: Uint8Array): void
+  shardRanges(shape: readonly number[], dim: number, rank: number, worldSize: number): number[]
+  checkCsr(
+    shape: readonly number[],
+    codes: readonly number[],
+    values: Uint8Array,
+    indices: Uint8Array,
+    indptr: Uint8Array,
+  ): void
+  csrToDense(
+    shape: readonly number[],
+    codes: readonly number[],
+    values: Uint8Array,
+    indices: Uint8Array,
+    indptr: Uint8Array,
+    output: Uint8Array,
+  ): void
+  csrCoordsDtype(
+    shape: readonly number[],
+    codes: readonly number[],
+    values: Uint8Array,
+    indices: Uint8Array,
+    indptr: Uint8Array,
+  ): number
+  csrToCoords(
+    shape: readonly number[],
+    codes: readonly number[],
+    values: Uint8Array,
+    indices: Uint8Array,
+    indptr: Uint8Array,
+    output: Uint8Array,
+  ): void
+  checkCoo(shape: readonly number[], codes: readonly number[], values: Uint8Array, coords: Uint8Array): void
+  cooToDense(
+    shape: readonly number[],
+    codes: readonly number[],
+    values: Uint8Array,
+    coords: Uint8Array,
+    output: Uint8Array,
+  ): void
+  cooIndptrDtype(shape: readonly number[], codes: readonly number[], values: Uint8Array, coords: Uint8Array): number
+  cooToCsr(
+    shape: readonly number[],
+    codes: readonly number[],
+    values: Uint8Array,
+    coords: Uint8Array,
+    outputs: [values: Uint8Array, indices: Uint8Array, indptr: Uint8Array],
+  ): void
+}
+
+/** The name of this machine's platform package, as the build names them. */
+function platform(): string {
+  const { platform, arch } = process
+  if (platform === 'win32') return `win32-${arch}-msvc`
+  if (platform !== 'linux') return `${platform}-${arch}`
+  if (arch === 'arm') return 'linux-arm-gnueabihf'
+  return `linux-${arch}-${isMusl() ? 'musl' : 'gnu'}`
+}
+
+/** glibc names its version in Node's report; where there is no report, musl's loader tells. */
+function isMusl(): boolean {
+  const report = process.report?.getReport() as { header?: { glibcVersionRuntime?: string } } | undefined
+  if (report?.header !== undefined) return report.header.glibcVersionRuntime === undefined
+  try {
+    return readdirSync('/lib').some((name) => name.startsWith('ld-musl-'))
+  } catch {
+    return false
+  }
+}
+
+function load(): Binding {
+  const name = platform()
+  const places = [join(__dirname, '..', '..', `ztensor.${name}.node`), `@ztensor/${name}`]
+  const failures: unknown[] = []
+  for (const place of places) {
+    try {
+      return require(place) as Binding
+    } catch (failure) {
+      failures.push(failure)
+    }
+  }
+  // A binary that is there and does not load says more than one that is not there.
+  const telling = failures.find((failure) => (failure as { code?: string }).code !== 'MODULE_NOT_FOUND')
+  const reason = telling instanceof Error ? ` It is there but does not load: ${telling.message.split('\n')[0]}.` : ''
+  throw new Error(
+    `ztensor has no native binary for ${name}: neither ${places[0]} nor the package ${places[1]} can be loaded.${reason} ` +
+      `Run "npm install --include=optional ztensor" on this machine; if packages are copied between machines, ` +
+      `"npm install --os=${process.platform} --cpu=${process.arch} ztensor". ` +
+      `On a platform without a prebuilt binary, build one from the repository with "npm ci && npm run build".`,
+    { cause: telling ?? failures[0] },
+  )
+}
+
+export const binding: Binding = load()

@@ -1,0 +1,147 @@
+import { existsSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { aBoolean, aWholeNumber, oneOf, optional, options, wrongType } from './arguments.js'
+import { calling, invalid, publicError, ZTensorError } from './errors.js'
+import { type Format, TensorFile } from './file.js'
+import type { JobOptions } from './job.js'
+import { binding, type OpenRequest } from './native.js'
+import { jobOptions, type VerifyResult } from './verify.js'
+
+/** A path, a file: URL, or a file that is in memory already. */
+export type Source = string | URL | Uint8Array | ArrayBuffer
+
+/** How to open a file. The limits bound what a hostile one may make us do. */
+export interface OpenOptions {
+  /** The container, where its bytes are not to tell. */
+  format?: Format | undefined
+  /** Check every digest and data rule before the file is handed out. */
+  verify?: boolean | undefined
+  /** Bytes of the index: 1 GiB for zTensor, 100 MB for safetensors by default. */
+  maxIndexBytes?: number | undefined
+  /** Bytes that one component may decode to: 16 GiB by default. */
+  maxDecodedBytes?: number | undefined
+  /** Dimensions of a tensor: 64 by default. */
+  maxRank?: number | undefined
+  /** Attribute values in the index, nested ones included: 1,048,576 by default. */
+  maxAttributeValues?: number | undefined
+}
+
+const limits = ['maxIndexBytes', 'maxDecodedBytes', 'maxRank', 'maxAttributeValues'] as const
+
+function readOptions(given: OpenOptions | undefined): { request: OpenRequest; verify: boolean } {
+  const read = options(given, ['format', 'verify', ...limits])
+  const request: OpenRequest = {}
+  if (read.format !== undefined) request.format = oneOf('format', ['zt', 'safetensors', 'btf'], read.format)
+  for (const limit of limits) {
+    const value = optional(read[limit], (value) => aWholeNumber(limit, value))
+    if (value !== undefined) request[limit] = value
+  }
+  return { request, verify: optional(read.verify, (value) => aBoolean('verify', value)) ?? false }
+}
+
+type Place = { path: string } | { memory: Uint8Array }
+
+function place(source: unknown): Place {
+  if (typeof source === 'string') return { path: aPath(source) }
+  if (isFileUrl(source)) return { path: aPath(fileURLToPath(source)) }
+  if (source instanceof Uint8Array) return { memory: source }
+  const kind = Object.prototype.toString.call(source)
+  if (kind === '[object ArrayBuffer]') return { memory: new Uint8Array(source as ArrayBuffer) }
+  throw wrongType('source', 'a path, a file: URL, a Uint8Array or an ArrayBuffer', source)
+}
+
+function isFileUrl(source: unknown): source is URL {
+  if (!(source instanceof URL)) return false
+  if (source.protocol !== 'file:') {
+    throw invalid(TypeError, `source must be a file: URL, got ${source.protocol} (read it into memory first)`)
+  }
+  return true
+}
+
+const ASAR = /\.asar(?=[\\/])/
+
+/** Electron packs an app into an archive, of which only the unpacked twin can be mapped. */
+function aPath(path: string): string {
+  if (path === '' || path.includes('\0'))
+    throw invalid(TypeError, 'source must be a path without null bytes, and not empty')
+  if (!ASAR.test(path) || existsSync(path.replace(ASAR, '.asar.unpacked')) === false) return path
+  return path.replace(ASAR, '.asar.unpacked')
+}
+
+function openError(thrown: unknown, path: string): unknown {
+  const error = publicError(thrown, path)
+  if (!(error instanceof ZTensorError) || error.code !== 'ZT_IO' || !ASAR.test(path)) return error
+  const message = `${error.message}: a file inside an .asar archive cannot be mapped; add it to "asarUnpack" in the packager's configuration`
+  return new ZTensorError('ZT_IO', message, { cause: error.cause ?? error })
+}
+
+/**
+ * Opens a file on this thread: reads and checks its index. No data is read, whatever the file's size.
+ *
+ * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG
+ */
+export function openSync(source: Source, options?: OpenOptions): TensorFile {
+  const { request, verify } = readOptions(options)
+  const from = place(source)
+  let file: TensorFile
+  if ('path' in from) {
+    try {
+      file = TensorFile.make(binding.openPathSync(from.path, request), from)
+    } catch (thrown) {
+      throw openError(thrown, from.path)
+    }
+  } else {
+    file = TensorFile.make(
+      calling(() => binding.openMemory(from.memory, request)),
+      from,
+    )
+  }
+  return verify ? TensorFile.verifiedSync(file) : file
+}
+
+/**
+ * Opens a file off the event loop: reads and checks its index. No data is read, whatever the file's size,
+ * unless `verify` asks for it. A file in memory is opened on this thread.
+ *
+ * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG; the
+ * signal's reason
+ */
+export async function open(source: Source, options?: OpenOptions & JobOptions): Promise<TensorFile> {
+  const { request, verify } = readOptions(options)
+  const job = jobOptions(options)
+  const from = place(source)
+  job.signal?.throwIfAborted()
+  let file: TensorFile
+  if ('path' in from) {
+    try {
+      file = TensorFile.make(await binding.openPath(from.path, request), from)
+    } catch (thrown) {
+      throw openError(thrown, from.path)
+    }
+  } else {
+    file = TensorFile.make(
+      calling(() => binding.openMemory(from.memory, request)),
+      from,
+    )
+  }
+  try {
+    job.signal?.throwIfAborted()
+    return verify ? TensorFile.verified(file, await file.verify(job)) : file
+  } catch (error) {
+    file.close()
+    throw error
+  }
+}
+
+/** Opens a file, checks every digest and data rule, and closes it. */
+export async function verify(
+  source: Source,
+  options?: Omit<OpenOptions, 'verify'> & JobOptions,
+): Promise<VerifyResult> {
+  const file = await open(source, { ...options, verify: false })
+  try {
+    return await file.verify(options)
+  } finally {
+    file.close()
+  }
+}

@@ -1,0 +1,209 @@
+import { aWholeNumber, optional, options } from './arguments.js'
+import { bytesOf, type DType, type DTypeArrays, type DTypeInfo, dtypeInfo, dtypes, type IndexArray } from './dtype.js'
+import { calling, ZTensorError } from './errors.js'
+import { allocate } from './memory.js'
+import { binding } from './native.js'
+import { array } from './store.js'
+
+/** What `toDense()` may fill unless it is told otherwise: 1 GiB. */
+const DENSE_BYTES = 2 ** 30
+
+/** How large a dense tensor may become. */
+export interface ToDenseOptions {
+  /** Bytes that the dense elements may take up; 1 GiB by default. */
+  maxBytes?: number | undefined
+}
+
+/** Room for the dense elements of a sparse tensor, within the limit. */
+function dense(shape: readonly number[], dtype: DTypeInfo, given: ToDenseOptions | undefined) {
+  const { maxBytes } = options(given, ['maxBytes'])
+  const most = optional(maxBytes, (value) => aWholeNumber('maxBytes', value)) ?? DENSE_BYTES
+  const byteLength = Math.ceil((shape.reduce((product, size) => product * size, 1) * dtype.bits) / 8)
+  if (byteLength > most) {
+    const message = `the dense tensor of shape [${shape.join(', ')}] takes ${byteLength} bytes, more than the ${most} allowed (option maxBytes)`
+    throw new ZTensorError('ZT_LIMIT', message)
+  }
+  return array(dtype, allocate(byteLength), 0, byteLength)
+}
+
+function indexArray(code: number, length: number): IndexArray {
+  const dtype = dtypes[code] as DTypeInfo
+  const byteLength = (length * dtype.bits) / 8
+  return array(dtype, allocate(byteLength), 0, byteLength) as IndexArray
+}
+
+const indexDTypes = new Map<unknown, DType>([
+  [Int8Array, 'int8'],
+  [Uint8Array, 'uint8'],
+  [Int16Array, 'int16'],
+  [Uint16Array, 'uint16'],
+  [Int32Array, 'int32'],
+  [Uint32Array, 'uint32'],
+  [BigInt64Array, 'int64'],
+  [BigUint64Array, 'uint64'],
+])
+
+function codeOf(indices: IndexArray): number {
+  const name = indexDTypes.get(indices.constructor) as DType
+  return (dtypeInfo(name) as DTypeInfo).code
+}
+
+/**
+ * A matrix by its rows: the values of row `r` are `values[indptr[r]]` up to `values[indptr[r + 1]]`, their
+ * columns the `indices` at the same places.
+ */
+export class CsrTensor<D extends DType = DType> {
+  readonly shape: readonly [rows: number, columns: number]
+  readonly dtype: D
+  readonly values: DTypeArrays[D]
+  readonly indices: IndexArray
+  readonly indptr: IndexArray
+  /** Stored values. */
+  readonly nnz: number
+
+  private constructor(
+    shape: readonly number[],
+    dtype: D,
+    values: DTypeArrays[D],
+    indices: IndexArray,
+    indptr: IndexArray,
+  ) {
+    this.shape = shape as readonly [number, number]
+    this.dtype = dtype
+    this.values = values
+    this.indices = indices
+    this.indptr = indptr
+    this.nnz = indices.length
+  }
+
+  /** @internal */
+  static make<D extends DType>(
+    shape: readonly number[],
+    dtype: D,
+    values: DTypeArrays[D],
+    indices: IndexArray,
+    indptr: IndexArray,
+  ): CsrTensor<D> {
+    return new CsrTensor(shape, dtype, values, indices, indptr)
+  }
+
+  #parts() {
+    const dtype = dtypeInfo(this.dtype) as DTypeInfo
+    const codes = [dtype.code, codeOf(this.indices), codeOf(this.indptr)]
+    return [this.shape, codes, bytesOf(this.values), bytesOf(this.indices), bytesOf(this.indptr)] as const
+  }
+
+  /** @internal Throws ZT_BAD_SPARSE where the arrays are no CSR matrix. */
+  check(): this {
+    calling(() => binding.checkCsr(...this.#parts()))
+    return this
+  }
+
+  /**
+   * All elements in row-major order; values at the same place are added.
+   *
+   * @throws ZTensorError ZT_LIMIT beyond `maxBytes`, ZT_BAD_SPARSE where the arrays were changed to nonsense
+   */
+  toDense(options?: ToDenseOptions): DTypeArrays[D] {
+    const output = dense(this.shape, dtypeInfo(this.dtype) as DTypeInfo, options)
+    calling(() => binding.csrToDense(...this.#parts(), bytesOf(output)))
+    return output as DTypeArrays[D]
+  }
+
+  toCsr(): this {
+    return this
+  }
+
+  /** The same values by their coordinates. The values are shared. */
+  toCoo(): CooTensor<D> {
+    const parts = this.#parts()
+    const coords = indexArray(
+      calling(() => binding.csrCoordsDtype(...parts)),
+      2 * this.nnz,
+    )
+    calling(() => binding.csrToCoords(...parts, bytesOf(coords)))
+    return CooTensor.make(this.shape, this.dtype, this.values, coords)
+  }
+}
+
+/**
+ * A tensor by the coordinates of its values. `coords` is dimension-major: `nnz` indices into dimension 0, then
+ * `nnz` into dimension 1, and so on.
+ */
+export class CooTensor<D extends DType = DType> {
+  readonly shape: readonly number[]
+  readonly dtype: D
+  readonly values: DTypeArrays[D]
+  readonly coords: IndexArray
+  /** Stored values. */
+  readonly nnz: number
+
+  private constructor(shape: readonly number[], dtype: D, values: DTypeArrays[D], coords: IndexArray) {
+    this.shape = shape
+    this.dtype = dtype
+    this.values = values
+    this.coords = coords
+    this.nnz = (values.byteLength * 8) / (dtypeInfo(dtype) as DTypeInfo).bits
+  }
+
+  /** @internal */
+  static make<D extends DType>(
+    shape: readonly number[],
+    dtype: D,
+    values: DTypeArrays[D],
+    coords: IndexArray,
+  ): CooTensor<D> {
+    return new CooTensor(shape, dtype, values, coords)
+  }
+
+  #parts() {
+    const codes = [(dtypeInfo(this.dtype) as DTypeInfo).code, codeOf(this.coords)]
+    return [this.shape, codes, bytesOf(this.values), bytesOf(this.coords)] as const
+  }
+
+  /** @internal Throws ZT_BAD_SPARSE where the arrays are no COO tensor. */
+  check(): this {
+    calling(() => binding.checkCoo(...this.#parts()))
+    return this
+  }
+
+  /**
+   * All elements in row-major order; values at the same place are added.
+   *
+   * @throws ZTensorError ZT_LIMIT beyond `maxBytes`, ZT_BAD_SPARSE where the arrays were changed to nonsense
+   */
+  toDense(options?: ToDenseOptions): DTypeArrays[D] {
+    const output = dense(this.shape, dtypeInfo(this.dtype) as DTypeInfo, options)
+    calling(() => binding.cooToDense(...this.#parts(), bytesOf(output)))
+    return output as DTypeArrays[D]
+  }
+
+  /**
+   * The same values by rows, sorted by row and column; values at the same place stay apart.
+   *
+   * @throws ZTensorError ZT_BAD_LAYOUT unless the tensor has 2 dimensions, ZT_LIMIT
+   */
+  toCsr(): CsrTensor<D> {
+    const parts = this.#parts()
+    const { shape, nnz } = this
+    if (shape.length !== 2) {
+      throw new ZTensorError(
+        'ZT_BAD_LAYOUT',
+        `CSR has 2 dimensions, the shape [${shape.join(', ')}] has ${shape.length}`,
+      )
+    }
+    const dtype = dtypeInfo(this.dtype) as DTypeInfo
+    const values = array(dtype, allocate(this.values.byteLength), 0, this.values.byteLength) as DTypeArrays[D]
+    const indices = indexArray(codeOf(this.coords), nnz)
+    const indptr = indexArray(
+      calling(() => binding.cooIndptrDtype(...parts)),
+      (shape[0] as number) + 1,
+    )
+    calling(() => binding.cooToCsr(...parts, [bytesOf(values), bytesOf(indices), bytesOf(indptr)]))
+    return CsrTensor.make(shape, this.dtype, values, indices, indptr)
+  }
+
+  toCoo(): this {
+    return this
+  }
+}

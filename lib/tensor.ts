@@ -1,0 +1,437 @@
+import { aSignal, oneOf, optional, options, wrongType } from './arguments.js'
+import { type Attributes, thawMap } from './attributes.js'
+import type { Catalog } from './catalog.js'
+import { Component } from './component.js'
+import { type Cut, flatRanges, type Range, type Shard, shardRanges } from './cut.js'
+import {
+  bytesOf,
+  type DType,
+  type DTypeArrays,
+  type DTypeInfo,
+  dtypeInfo,
+  type IndexArray,
+  type TypedArray,
+} from './dtype.js'
+import { calling, invalid, ZTensorError } from './errors.js'
+import { type JobOptions, run } from './job.js'
+import { allocate, copyInto, toBuffer, toBufferSync } from './memory.js'
+import { binding, type LoadRequest, type NativeMemory } from './native.js'
+import { CooTensor, CsrTensor } from './sparse.js'
+import { array, type CopyReason, type Store, type View } from './store.js'
+import { type VerifyResult, verifyTensors } from './verify.js'
+
+/** How the components of a tensor make it up: one of these in every format, otherwise the file's own label. */
+export type Layout = 'dense' | 'sparse_csr' | 'sparse_coo' | (string & {})
+
+/** What to load of a dense tensor, and where to. */
+export interface LoadOptions {
+  /** Widen the elements to float32. */
+  as?: 'float32' | undefined
+  /** Only a rectangular part. Where the data is stored raw only that part is read, and no digest checked. */
+  slice?: readonly Range[] | undefined
+  /** Only one rank's share of a dimension. */
+  shard?: Shard | undefined
+  /** An array to fill, of exactly the length and of the type that would be made. */
+  into?: ArrayBufferView | undefined
+  signal?: AbortSignal | undefined
+}
+
+/** The Float16Array of runtimes and compilers that have one. */
+export type Float16Elements = typeof globalThis extends { Float16Array: { prototype: infer A } } ? A : unknown
+
+const FLOAT32 = dtypeInfo('float32') as DTypeInfo
+
+/** A tensor of an open file. Making one reads nothing; its data is read when asked for. */
+export class Tensor<D extends DType = DType> {
+  readonly name: string
+  /** The type of the elements, or of a sparse tensor's values. Undefined for a composite that does not say. */
+  readonly dtype: D
+  readonly shape: readonly number[]
+  /** Elements: the product of the shape. */
+  readonly size: number
+  /** Bytes of all components after decoding; of one whose size only decoding can tell, the stored ones. */
+  readonly byteLength: number
+  readonly layout: Layout
+  readonly #store: Store
+  readonly #ordinal: number
+  readonly #plainOffset: number | undefined
+  readonly #dtype: DTypeInfo | undefined
+  #view: View | undefined
+  #components: ReadonlyMap<string, Component> | undefined
+  #attributes: Attributes | undefined
+
+  private constructor(store: Store, catalog: Catalog, ordinal: number) {
+    const dtype = catalog.dtype(ordinal)
+    const shape = catalog.shape(ordinal)
+    let size = 1
+    for (const dim of shape) size *= dim
+    this.name = catalog.name(ordinal)
+    this.dtype = dtype?.name as D
+    this.shape = shape
+    this.size = size
+    this.byteLength = catalog.byteLength(ordinal)
+    this.layout = catalog.layout(ordinal)
+    this.#store = store
+    this.#ordinal = ordinal
+    this.#plainOffset = catalog.plainOffset(ordinal)
+    this.#dtype = dtype
+  }
+
+  /** @internal */
+  static make(store: Store, catalog: Catalog, ordinal: number): AnyTensor {
+    return new Tensor(store, catalog, ordinal) as AnyTensor
+  }
+
+  /** The tensor's own attributes; empty in formats that have none. */
+  get attributes(): Attributes {
+    this.#attributes ??= thawMap(
+      calling(() => this.#store.native.tensorAttributes(this.#ordinal)) as { map: unknown[] },
+    )
+    return this.#attributes
+  }
+
+  /** The stored parts by their roles. */
+  get components(): ReadonlyMap<string, Component> {
+    if (this.#components === undefined) {
+      const infos = calling(() => this.#store.native.components(this.#ordinal))
+      const make = (info: (typeof infos)[number], at: number) => Component.make(this.#store, this.#ordinal, at, info)
+      this.#components = new Map(infos.map((info, at) => [info.role, make(info, at)]))
+    }
+    return this.#components
+  }
+
+  /**
+   * The elements of a dense tensor: a typed array over the mapping where the file stores them as they are in
+   * memory, otherwise a copy (see `mapped` and `copyReason`). The same array at each access; empty after the
+   * file's `close()`. Writing to it changes this process's view only, never the file. Digests of data that
+   * need not be decoded are not checked here: `load()` and `verify()` do.
+   *
+   * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless dense, ZT_BAD_DTYPE of an unknown type, ZT_DECODE,
+   * ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT beyond what one array can hold, ZT_IO, ZT_TRUNCATED
+   */
+  get data(): DTypeArrays[D] {
+    return this.#viewed().data as DTypeArrays[D]
+  }
+
+  /** Whether the data aliases the file; of a composite tensor, whether every component's does. */
+  get mapped(): boolean {
+    return this.copyReason === undefined
+  }
+
+  /** Why the data is a copy; undefined where it aliases the file. */
+  get copyReason(): CopyReason | undefined {
+    this.#store.throwIfClosed()
+    if (this.#plainOffset !== undefined) return this.#viewed().copyReason
+    for (const component of this.components.values()) {
+      if (component.copyReason !== undefined) return component.copyReason
+    }
+    return undefined
+  }
+
+  #viewed(): View {
+    this.#store.throwIfClosed()
+    if (this.#view === undefined) {
+      const dtype = this.#dense()
+      this.#view =
+        this.#plainOffset === undefined
+          ? { data: this.#dataComponent().data, copyReason: this.#dataComponent().copyReason }
+          : this.#store.view(dtype, this.#plainOffset, this.byteLength)
+    }
+    return this.#view
+  }
+
+  /** The dtype of a dense tensor. */
+  #dense(): DTypeInfo {
+    if (this.layout !== 'dense') {
+      const instead =
+        this.layout === 'sparse_csr'
+          ? 'csr() or loadCsr()'
+          : this.layout === 'sparse_coo'
+            ? 'coo() or loadCoo()'
+            : 'components'
+      throw this.#error('ZT_BAD_LAYOUT', `the layout is ${this.layout}, not dense: use ${instead}`)
+    }
+    if (this.#dtype === undefined) {
+      throw this.#error('ZT_BAD_DTYPE', "the element type is not known here: components.get('data') has the bytes")
+    }
+    return this.#dtype
+  }
+
+  #dataComponent(): Component {
+    return this.components.get('data') as Component
+  }
+
+  #dataOrdinal(): number {
+    return [...this.components.keys()].indexOf('data')
+  }
+
+  #error(code: ZTensorError['code'], message: string): ZTensorError {
+    return new ZTensorError(code, `tensor ${JSON.stringify(this.name)}: ${message}`, { tensor: this.name })
+  }
+
+  /**
+   * The elements of a dense tensor in memory of your own: read off the event loop, decoded, their digest
+   * checked. Never touches the mapping, so a file cut short meanwhile is an error and no signal.
+   *
+   * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT, ZT_BAD_DTYPE, ZT_DIGEST_MISMATCH, ZT_DECODE,
+   * ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError and RangeError ZT_INVALID_ARG; the
+   * signal's reason
+   */
+  load(options: LoadOptions & { as: 'float32' }): Promise<Float32Array>
+  load(options?: LoadOptions & { as?: undefined }): Promise<DTypeArrays[D]>
+  load(options?: LoadOptions): Promise<DTypeArrays[D] | Float32Array>
+  async load(given?: LoadOptions): Promise<DTypeArrays[D] | Float32Array> {
+    const { as, slice, shard, into, signal } = options(given, ['as', 'slice', 'shard', 'into', 'signal'])
+    optional(as, (value) => oneOf('as', ['float32'], value))
+    optional(signal, aSignal)
+    if (slice !== undefined && shard !== undefined) throw invalid(TypeError, 'slice and shard exclude each other')
+    signal?.throwIfAborted()
+    this.#store.throwIfClosed()
+    const stored = this.#dense()
+    const dtype = as === undefined ? stored : FLOAT32
+    const request: LoadRequest = { widen: as !== undefined }
+    if (slice !== undefined) request.ranges = flatRanges(this.shape, slice)
+    if (shard !== undefined) request.ranges = shardRanges(this.shape, shard)
+    const length = request.ranges === undefined ? this.size : sizeOf(request.ranges)
+    const target = optional(into, (value) => aTarget(value, dtype, length))
+    const stage = await this.#store.stage(this.#ordinal)
+    const memory = await run(this.#store, { signal }, (control) =>
+      this.#store.native.load(this.#ordinal, this.#dataOrdinal(), request, control, stage),
+    )
+    return (await this.#deliver(memory, dtype, target)) as DTypeArrays[D] | Float32Array
+  }
+
+  async #deliver(memory: NativeMemory, dtype: DTypeInfo, target: ArrayBufferView | undefined): Promise<TypedArray> {
+    if (target !== undefined) {
+      await copyInto(memory, bytesOf(target))
+      return target as TypedArray
+    }
+    const buffer = await toBuffer(memory)
+    return array(dtype, buffer, 0, buffer.byteLength)
+  }
+
+  /**
+   * The elements widened to float32: exactly for the 8- and 16-bit types and bool, to the nearest (ties to
+   * even) for wider integers and float64. `load({ as: 'float32' })` does the same off the event loop.
+   *
+   * @throws ZTensorError what `data` throws, and ZT_BAD_DTYPE for complex and 6-bit types
+   */
+  toFloat32(given?: { into?: Float32Array | undefined }): Float32Array {
+    const { into } = options(given, ['into'])
+    const dtype = this.#dense()
+    const target = optional(into, (value) => aTarget(value, FLOAT32, this.size) as Float32Array)
+    const output = target ?? (array(FLOAT32, allocate(this.size * 4), 0, this.size * 4) as Float32Array)
+    const input = bytesOf(this.data)
+    if (input.buffer === output.buffer) throw invalid(TypeError, 'into must not be a view of the tensor itself')
+    calling(() => binding.toFloat32(dtype.code, input, bytesOf(output)))
+    return output
+  }
+
+  /**
+   * The elements of a float16 tensor as a Float16Array over the same memory, where the runtime has one.
+   *
+   * @throws ZTensorError what `data` throws, and ZT_BAD_DTYPE for other types and where there is no Float16Array
+   */
+  float16(): Float16Elements {
+    if (this.#dense().name !== 'float16')
+      throw this.#error('ZT_BAD_DTYPE', `the elements are ${this.dtype}, not float16`)
+    const { Float16Array } = globalThis as unknown as { Float16Array?: DTypeInfo['array'] }
+    if (Float16Array === undefined)
+      throw this.#error('ZT_BAD_DTYPE', 'this runtime has no Float16Array: use toFloat32()')
+    const { buffer, byteOffset, length } = this.data
+    return new Float16Array(buffer, byteOffset, length) as Float16Elements
+  }
+
+  /**
+   * A rectangular part: `[start, stop]` or null for each dimension, the missing ones whole. A cut that is one
+   * run of memory (whole rows) shares the tensor's; others are packed into memory of their own.
+   *
+   * @throws ZTensorError what `data` throws; TypeError and RangeError ZT_INVALID_ARG
+   */
+  slice(ranges: readonly Range[]): Cut<D> {
+    this.#dense()
+    return this.#cut(flatRanges(this.shape, ranges))
+  }
+
+  /**
+   * One rank's even share of a dimension.
+   *
+   * @throws ZTensorError what `data` throws; RangeError ZT_INVALID_ARG where the dimension does not divide
+   */
+  shard(spec: Shard): Cut<D> {
+    this.#dense()
+    return this.#cut(shardRanges(this.shape, spec))
+  }
+
+  #cut(ranges: number[]): Cut<D> {
+    this.#store.throwIfClosed()
+    const dtype = this.#dense()
+    const shape = [...this.shape]
+    const plan = calling(() => binding.planCut(shape, ranges, dtype.bits))
+    const whole = this.#wholeOrTooLarge()
+    const view = ((): View => {
+      if (whole !== undefined && plan.start >= 0) {
+        const width = dtype.array.BYTES_PER_ELEMENT
+        const data = whole.data.subarray(plan.start / width, (plan.start + plan.byteLength) / width)
+        return { data, copyReason: whole.copyReason }
+      }
+      if (plan.start >= 0 && this.#plainOffset !== undefined) {
+        return this.#store.view(dtype, this.#plainOffset + plan.start, plan.byteLength)
+      }
+      return { data: this.#packed(dtype, ranges, plan.byteLength, whole), copyReason: 'packed' }
+    })()
+    return {
+      dtype: this.dtype,
+      shape: plan.shape,
+      data: view.data as DTypeArrays[D],
+      mapped: view.copyReason === undefined,
+      copyReason: view.copyReason,
+    }
+  }
+
+  #packed(dtype: DTypeInfo, ranges: number[], byteLength: number, whole: View | undefined): TypedArray {
+    if (whole === undefined) {
+      const stage = this.#store.stageSync(this.#ordinal)
+      const cut = () => this.#store.native.cut(this.#ordinal, this.#dataOrdinal(), ranges, stage)
+      const buffer = toBufferSync(calling(cut, this.#store.path))
+      return array(dtype, buffer, 0, buffer.byteLength)
+    }
+    const output = array(dtype, allocate(byteLength), 0, byteLength)
+    calling(() => binding.packCut([...this.shape], ranges, dtype.bits, bytesOf(whole.data), bytesOf(output)))
+    return output
+  }
+
+  /** All elements, unless no array can hold them. */
+  #wholeOrTooLarge(): View | undefined {
+    try {
+      return this.#viewed()
+    } catch (error) {
+      if (error instanceof ZTensorError && error.code === 'ZT_LIMIT' && this.#plainOffset !== undefined)
+        return undefined
+      throw error
+    }
+  }
+
+  /**
+   * A sparse matrix stored by rows, over the mapping where it can be, after its arrays were checked.
+   *
+   * @throws ZTensorError ZT_BAD_LAYOUT unless it is one, ZT_BAD_SPARSE where the arrays break the layout's
+   * rules, and what `data` of a component throws
+   */
+  csr(): CsrTensor<D> {
+    const [values, indices, indptr] = this.#sparseArrays('sparse_csr', ['values', 'indices', 'indptr'])
+    return this.#named(() =>
+      CsrTensor.make(
+        this.shape,
+        this.dtype,
+        values as DTypeArrays[D],
+        indices as IndexArray,
+        indptr as IndexArray,
+      ).check(),
+    )
+  }
+
+  /**
+   * A sparse tensor stored by coordinates, over the mapping where it can be, after its arrays were checked.
+   *
+   * @throws ZTensorError ZT_BAD_LAYOUT unless it is one, ZT_BAD_SPARSE where the arrays break the layout's
+   * rules, and what `data` of a component throws
+   */
+  coo(): CooTensor<D> {
+    const [values, coords] = this.#sparseArrays('sparse_coo', ['values', 'coords'])
+    return this.#named(() =>
+      CooTensor.make(this.shape, this.dtype, values as DTypeArrays[D], coords as IndexArray).check(),
+    )
+  }
+
+  #sparseArrays(layout: Layout, roles: string[]): TypedArray[] {
+    this.#store.throwIfClosed()
+    this.#sparse(layout)
+    return roles.map((role) => (this.components.get(role) as Component).data)
+  }
+
+  #sparse(layout: Layout): void {
+    if (this.layout !== layout) throw this.#error('ZT_BAD_LAYOUT', `the layout is ${this.layout}, not ${layout}`)
+    if (this.#dtype === undefined) throw this.#error('ZT_BAD_DTYPE', 'the type of the values is not known here')
+  }
+
+  /** Adds the tensor's name to an error of the kernels, which do not know it. */
+  #named<T>(make: () => T): T {
+    try {
+      return make()
+    } catch (error) {
+      if (!(error instanceof ZTensorError)) throw error
+      const { code, component, rule, message } = error
+      throw new ZTensorError(code, `tensor ${JSON.stringify(this.name)}: ${message}`, {
+        tensor: this.name,
+        component,
+        rule,
+      })
+    }
+  }
+
+  /** What `csr()` gives, in memory of your own, digests checked, off the event loop. */
+  async loadCsr(given?: { signal?: AbortSignal | undefined }): Promise<CsrTensor<D>> {
+    const [values, indices, indptr] = await this.#loadSparse('sparse_csr', ['values', 'indices', 'indptr'], given)
+    return CsrTensor.make(this.shape, this.dtype, values as DTypeArrays[D], indices as IndexArray, indptr as IndexArray)
+  }
+
+  /** What `coo()` gives, in memory of your own, digests checked, off the event loop. */
+  async loadCoo(given?: { signal?: AbortSignal | undefined }): Promise<CooTensor<D>> {
+    const [values, coords] = await this.#loadSparse('sparse_coo', ['values', 'coords'], given)
+    return CooTensor.make(this.shape, this.dtype, values as DTypeArrays[D], coords as IndexArray)
+  }
+
+  async #loadSparse(
+    layout: Layout,
+    roles: string[],
+    given?: { signal?: AbortSignal | undefined },
+  ): Promise<TypedArray[]> {
+    const { signal } = options(given, ['signal'])
+    optional(signal, aSignal)
+    signal?.throwIfAborted()
+    this.#store.throwIfClosed()
+    this.#sparse(layout)
+    const stage = await this.#store.stage(this.#ordinal)
+    const memories = await run(this.#store, { signal }, (control) =>
+      this.#store.native.loadSparse(this.#ordinal, control, stage),
+    )
+    const dtypes = roles.map((role) => dtypeInfo(this.components.get(role)?.dtype as string) as DTypeInfo)
+    const arrays: TypedArray[] = []
+    for (const [at, memory] of memories.entries())
+      arrays.push(await this.#deliver(memory, dtypes[at] as DTypeInfo, undefined))
+    return arrays
+  }
+
+  /** Checks this tensor's digests, decoded lengths and data rules. */
+  async verify(given?: JobOptions): Promise<VerifyResult> {
+    return verifyTensors(this.#store, [this.#ordinal], given)
+  }
+
+  toJSON(): object {
+    const { name, dtype, shape, layout, byteLength } = this
+    return { name, dtype, shape, layout, byteLength }
+  }
+}
+
+/** A tensor of any dtype: checking `dtype` narrows `data`. */
+export type AnyTensor = { [D in DType]: Tensor<D> }[DType]
+
+/** Elements in flat ranges. */
+function sizeOf(ranges: number[]): number {
+  let size = 1
+  for (let at = 0; at < ranges.length; at += 2) size *= (ranges[at + 1] as number) - (ranges[at] as number)
+  return size
+}
+
+/** An array to fill: of the dtype's own type, or bytes. */
+function aTarget(value: unknown, dtype: DTypeInfo, length: number): ArrayBufferView {
+  const byteLength = (length * dtype.bits) / 8
+  if (!(value instanceof dtype.array) && !(value instanceof Uint8Array)) {
+    throw wrongType('into', `a ${dtype.array.name} or Uint8Array`, value)
+  }
+  if (value.byteLength !== byteLength) {
+    throw invalid(RangeError, `into must have ${byteLength} bytes, got ${value.byteLength}`)
+  }
+  return value
+}
