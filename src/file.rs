@@ -45,7 +45,9 @@ pub struct OpenRequest {
 impl OpenRequest {
     fn limits(&self) -> Limits {
         let default = Limits::default();
-        let small = |value: Option<f64>| value.and_then(unsigned).map(|value| u32::try_from(value).unwrap_or(u32::MAX));
+        let small = |value: Option<f64>| {
+            value.and_then(unsigned).map(|value| u32::try_from(value).unwrap_or(u32::MAX))
+        };
         Limits {
             max_index_bytes: self.max_index_bytes.and_then(unsigned),
             max_decoded_bytes: self.max_decoded_bytes.and_then(unsigned).unwrap_or(default.max_decoded_bytes),
@@ -404,7 +406,8 @@ impl NativeFile {
         let (shared, watch) = (Arc::clone(&self.shared), control.watch.clone());
         let staged = stage.map(|stage| Arc::clone(&stage.staged));
         let ordinals = ordinals.to_vec();
-        let job = move || shared.reading(staged.as_deref(), &watch, |reading| verify::verify(reading, &ordinals));
+        let job =
+            move || shared.reading(staged.as_deref(), &watch, |reading| verify::verify(reading, &ordinals));
         spawn(env, job, |_, outcome| Ok(Verified::from(outcome)))
     }
 
@@ -428,7 +431,12 @@ impl NativeFile {
 
     /// Brings the tensors' pages into memory.
     #[napi(ts_return_type = "Promise<void>")]
-    pub fn prefetch<'env>(&self, env: &'env Env, ordinals: Uint32Array, control: &Control) -> Result<Object<'env>> {
+    pub fn prefetch<'env>(
+        &self,
+        env: &'env Env,
+        ordinals: Uint32Array,
+        control: &Control,
+    ) -> Result<Object<'env>> {
         let (shared, watch) = (Arc::clone(&self.shared), control.watch.clone());
         let ordinals = ordinals.to_vec();
         let job = move || match &shared.source {
@@ -447,7 +455,12 @@ impl NativeFile {
     }
 }
 
-fn load(reading: Reading<'_>, tensor: Tensor<'_>, component: &Component, request: &LoadRequest) -> CoreResult<Owned> {
+fn load(
+    reading: Reading<'_>,
+    tensor: Tensor<'_>,
+    component: &Component,
+    request: &LoadRequest,
+) -> CoreResult<Owned> {
     let mut elements = ztensor_core::checked::product(tensor.shape());
     let mut bytes = match &request.ranges {
         None => reading.component(tensor, component)?,

@@ -13,7 +13,7 @@ pub fn number(value: u64) -> f64 {
 /// A whole number from JavaScript.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 pub fn unsigned(value: f64) -> Option<u64> {
-    (value >= 0.0 && value <= 9_007_199_254_740_991.0 && value.fract() == 0.0).then_some(value as u64)
+    ((0.0..=9_007_199_254_740_991.0).contains(&value) && value.fract() == 0.0).then_some(value as u64)
 }
 
 /// No dtype, or one that is not known.
@@ -122,7 +122,9 @@ fn copy_reason(component: &Component) -> &'static str {
         (Encoding::Inline, _) => "inline",
         (Encoding::Zstd | Encoding::Unknown(_), _) => "encoded",
         (Encoding::Raw, Some(Part::Records(_) | Part::InBlob(_))) => "reordered",
-        (Encoding::Raw, _) if component.byte_order == ByteOrder::Big || cfg!(target_endian = "big") => "byte-order",
+        (Encoding::Raw, _) if component.byte_order == ByteOrder::Big || cfg!(target_endian = "big") => {
+            "byte-order"
+        }
         (Encoding::Raw, _) => "misaligned",
     }
 }

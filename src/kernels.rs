@@ -55,7 +55,12 @@ pub fn pairs(flat: &[f64]) -> CoreResult<Vec<(u64, u64)>> {
 
 /// Widens elements to float32.
 #[napi(catch_unwind)]
-pub fn to_float32(env: Env, dtype_code: u32, input: Uint8ArraySlice<'_>, mut output: Uint8ArraySlice<'_>) -> Result<()> {
+pub fn to_float32(
+    env: Env,
+    dtype_code: u32,
+    input: Uint8ArraySlice<'_>,
+    mut output: Uint8ArraySlice<'_>,
+) -> Result<()> {
     let dtype = dtype(&[dtype_code], 0)?;
     let output = writable(&mut output, &[&input])?;
     let input = little(dtype, &input);
@@ -141,7 +146,12 @@ fn with_coo<T>(
         env,
         contain(|| {
             let shape = numbers(shape)?;
-            work(Coo { shape: &shape, dtype: dtypes[0], values: &values, coords: Indices::new(dtypes[1], &coords)? })
+            work(Coo {
+                shape: &shape,
+                dtype: dtypes[0],
+                values: &values,
+                coords: Indices::new(dtypes[1], &coords)?,
+            })
         }),
     )
 }

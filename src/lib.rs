@@ -1,6 +1,9 @@
 //! The Node addon: it hands the core's results to JavaScript and knows no format. Everything that it
 //! exports is private to the TypeScript wrapper, which checks arguments and builds the public objects.
 
+// Arguments come as the binding generator converts them: owned, and the environment by reference.
+#![allow(clippy::needless_pass_by_value, clippy::trivially_copy_pass_by_ref)]
+
 mod accounting;
 mod buffer;
 mod control;

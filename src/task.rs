@@ -33,7 +33,8 @@ where
 pub fn contain<T>(job: impl FnOnce() -> CoreResult<T>) -> CoreResult<T> {
     catch_unwind(AssertUnwindSafe(job)).unwrap_or_else(|panic| {
         let said = panic.downcast_ref::<&str>().copied();
-        let said = said.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+        let said =
+            said.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
         Err(CoreError::new(Code::Internal, format!("a defect in ztensor: {said}. Please report it")))
     })
 }

@@ -65,8 +65,10 @@ fn integer_to_js<'env>(env: &'env Env, value: i128) -> Result<Unknown<'env>> {
 
 /// A negative bignum stands for -1 - n.
 fn bignum<'env>(env: &'env Env, negative: bool, bytes: &[u8]) -> Result<Unknown<'env>> {
-    let mut words: Vec<u64> =
-        bytes.rchunks(8).map(|word| word.iter().fold(0, |value, &byte| (value << 8) | u64::from(byte))).collect();
+    let mut words: Vec<u64> = bytes
+        .rchunks(8)
+        .map(|word| word.iter().fold(0, |value, &byte| (value << 8) | u64::from(byte)))
+        .collect();
     if negative {
         let mut carry = true;
         for word in &mut words {

@@ -15,8 +15,8 @@ use ciborium::Value;
 use hashbrown::HashTable;
 
 use crate::codec::digest::Digest;
-use crate::layout::single_blob::InBlob;
 use crate::layout::records::Records;
+use crate::layout::single_blob::InBlob;
 
 /// The container that a file is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,7 +112,8 @@ impl Component {
     /// Where the component's elements stand in the file as they are in memory, if they do:
     /// `(absolute offset, bytes)`.
     pub fn plain_range(&self) -> Option<(u64, u64)> {
-        let swapped = self.byte_order == ByteOrder::Big && self.dtype.is_none_or(|dtype| dtype.element_bytes() > 1);
+        let swapped =
+            self.byte_order == ByteOrder::Big && self.dtype.is_none_or(|dtype| dtype.element_bytes() > 1);
         if self.encoding != Encoding::Raw || swapped {
             return None;
         }

@@ -16,7 +16,9 @@ pub fn parse(source: &dyn ReadAt, wanted: Option<Container>, limits: &Limits) ->
     match wanted {
         Some(Container::Btf) => btf::parse(source, limits),
         Some(Container::Safetensors) => safetensors::parse(source, limits),
-        Some(Container::Zt) => zt(source, limits)?.ok_or_else(|| bad_magic("it does not begin with a zTensor magic"))?,
+        Some(Container::Zt) => {
+            zt(source, limits)?.ok_or_else(|| bad_magic("it does not begin with a zTensor magic"))?
+        }
         None => detect(source, limits),
     }
 }
@@ -65,6 +67,7 @@ fn zt(source: &dyn ReadAt, limits: &Limits) -> Result<Option<Result<Catalog>>> {
 }
 
 fn bad_magic(what: &str) -> Error {
-    let message = format!("this is no tensor file known here: {what}. If it is one, name its format in the options");
+    let message =
+        format!("this is no tensor file known here: {what}. If it is one, name its format in the options");
     Error::new(Code::BadMagic, message).at(0)
 }

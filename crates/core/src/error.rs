@@ -88,7 +88,15 @@ pub type Result<T> = std::result::Result<T, Error>;
 impl Error {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         let message = message.into();
-        Self(Box::new(Inner { code, message, tensor: None, component: None, offset: None, rule: None, os: None }))
+        Self(Box::new(Inner {
+            code,
+            message,
+            tensor: None,
+            component: None,
+            offset: None,
+            rule: None,
+            os: None,
+        }))
     }
 
     /// A failed system call.

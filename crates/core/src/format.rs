@@ -4,8 +4,8 @@
 
 pub mod btf;
 pub mod safetensors;
-mod zt1;
 pub mod zt01;
+mod zt1;
 pub mod zt10;
 pub mod zt12;
 mod zt_trailer;

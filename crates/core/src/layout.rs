@@ -34,7 +34,12 @@ fn countable(shape: &[u64]) -> Result<u64> {
     })
 }
 
-fn component<'t>(components: &'t mut [Component], role: Label, name: &str, layout: &str) -> Result<&'t mut Component> {
+fn component<'t>(
+    components: &'t mut [Component],
+    role: Label,
+    name: &str,
+    layout: &str,
+) -> Result<&'t mut Component> {
     components.iter_mut().find(|component| component.role == role).ok_or_else(|| {
         Error::new(Code::BadLayout, format!("a {layout} tensor needs a component {name:?}")).component(name)
     })
@@ -45,7 +50,8 @@ fn dense(tensor: &mut NewTensor<'_>) -> Result<()> {
     let data = component(&mut tensor.components, Label::DATA, "data", "dense")?;
     let Some(dtype) = data.dtype else { return countable(shape).map(drop) };
     let too_large = || {
-        let message = format!("the shape {shape:?} of {} has more than 2^53 - 1 elements or bytes", dtype.name());
+        let message =
+            format!("the shape {shape:?} of {} has more than 2^53 - 1 elements or bytes", dtype.name());
         Error::new(Code::Limit, message)
     };
     let elements = product(shape).filter(|&elements| elements <= MAX_EXACT).ok_or_else(too_large)?;
@@ -59,7 +65,8 @@ fn dense(tensor: &mut NewTensor<'_>) -> Result<()> {
     if bytes > MAX_EXACT {
         return Err(too_large());
     }
-    has_bytes(data, bytes, || format!("the shape {shape:?} of {} needs", dtype.name())).map_err(|e| e.component("data"))
+    has_bytes(data, bytes, || format!("the shape {shape:?} of {} needs", dtype.name()))
+        .map_err(|e| e.component("data"))
 }
 
 /// The component decodes to `bytes`: checked where its length is known, noted where it is not.
@@ -115,7 +122,8 @@ fn has_elements(component: &mut Component, role: &str, count: u64, why: &str) ->
 
 fn csr_entry(tensor: &mut NewTensor<'_>) -> Result<()> {
     let &[rows, _] = tensor.shape else {
-        let message = format!("sparse_csr has 2 dimensions, the shape {:?} has {}", tensor.shape, tensor.shape.len());
+        let message =
+            format!("sparse_csr has 2 dimensions, the shape {:?} has {}", tensor.shape, tensor.shape.len());
         return Err(Error::new(Code::BadLayout, message));
     };
     countable(tensor.shape)?;
@@ -148,11 +156,14 @@ fn coo_entry(tensor: &mut NewTensor<'_>) -> Result<()> {
     let coords_count = elements(coords, "coords")?;
     if let Some(nnz) = values_count {
         let count = nnz.checked_mul(rank).filter(|&count| count <= MAX_EXACT).ok_or_else(|| {
-            Error::new(Code::Limit, format!("{nnz} values of rank {rank} have more than 2^53 - 1 coordinates"))
+            Error::new(
+                Code::Limit,
+                format!("{nnz} values of rank {rank} have more than 2^53 - 1 coordinates"),
+            )
         })?;
         has_elements(coords, "coords", count, "one coordinate a value and dimension")?;
     } else if let Some(count) = coords_count.filter(|_| rank > 0) {
-        if count % rank != 0 {
+        if !count.is_multiple_of(rank) {
             let message = format!("coords has {count} elements, no multiple of the rank {rank}");
             return Err(Error::new(Code::BadSparse, message).component("coords"));
         }

@@ -2,9 +2,9 @@
 //! What is returned is little-endian and is exactly what was hashed.
 #![forbid(unsafe_code)]
 
-use crate::catalog::{ByteOrder, Catalog, Component, DType, Encoding, Layout, Part, Tensor};
+use crate::catalog::{ByteOrder, Catalog, Component, DType, Encoding, Label, Layout, Part, Tensor};
 use crate::checked::{self, index};
-use crate::codec::digest::Hasher;
+use crate::codec::digest::{Digest, Hasher};
 use crate::codec::zstd;
 use crate::cut::Cut;
 use crate::error::{Code, Error, Result};
@@ -51,10 +51,8 @@ impl Reading<'_> {
     /// Widens loaded elements to float32, in the byte order of the host.
     pub fn widen(&self, dtype: DType, elements: u64, bytes: &[u8]) -> Result<Owned> {
         let mut output = Owned::zeroed(elements.checked_mul(4).ok_or_else(too_many)?)?;
-        // Whole bytes of input and whole floats of output, whatever the width.
-        const ELEMENTS: usize = 1 << 20;
-        let step = ELEMENTS * dtype.bits() as usize / 8;
-        for (input, output) in bytes.chunks(step.max(1)).zip(output.chunks_mut(ELEMENTS * 4)) {
+        let step = WIDENED * dtype.bits() as usize / 8;
+        for (input, output) in bytes.chunks(step.max(1)).zip(output.chunks_mut(WIDENED * 4)) {
             self.watch.stop.check()?;
             widen::to_float32(dtype, input, output)?;
         }
@@ -82,7 +80,7 @@ impl Reading<'_> {
         if let (Some((offset, length)), None) = (component.plain_range(), &component.digest) {
             return self.read(offset, length, None);
         }
-        let mut hasher = component.digest.as_deref().and_then(|digest| digest.hasher());
+        let mut hasher = component.digest.as_deref().and_then(Digest::hasher);
         let stored = self.read(component.offset, component.stored_length, hasher.as_mut())?;
         if let (Some(digest), Some(hasher)) = (&component.digest, hasher) {
             digest.check(hasher).map_err(|error| error.at(component.offset))?;
@@ -111,7 +109,8 @@ impl Reading<'_> {
                     zstd::decode_into(&stored, &mut output, &self.watch.stop)?;
                     Ok(output)
                 }
-                None => zstd::decode_unsized(&stored, self.limits.max_decoded_bytes, &self.watch.stop).map(Owned::from),
+                None => zstd::decode_unsized(&stored, self.limits.max_decoded_bytes, &self.watch.stop)
+                    .map(Owned::from),
             },
         }
     }
@@ -175,6 +174,8 @@ impl Reading<'_> {
     }
 }
 
+/// Elements widened between two looks at the stop flag. Whole bytes of input, whatever the width.
+const WIDENED: usize = 1 << 20;
 /// Bytes read at once where a cut has short runs.
 const BLOCK: u64 = 1 << 20;
 
@@ -186,7 +187,8 @@ fn within(length: u64, limits: &Limits) -> Result<()> {
     if length <= limits.max_decoded_bytes {
         return Ok(());
     }
-    let message = format!("decodes to {length} bytes, more than {} (option maxDecodedBytes)", limits.max_decoded_bytes);
+    let message =
+        format!("decodes to {length} bytes, more than {} (option maxDecodedBytes)", limits.max_decoded_bytes);
     Err(Error::new(Code::Limit, message))
 }
 
@@ -214,8 +216,7 @@ fn extract(part: Option<&Part>, blob: Owned) -> Result<Owned> {
 }
 
 /// The components of a sparse tensor in the order of [`Reading::sparse`].
-pub fn sparse_parts<'c>(tensor: Tensor<'c>) -> Result<Vec<&'c Component>> {
-    use crate::catalog::Label;
+pub fn sparse_parts(tensor: Tensor<'_>) -> Result<Vec<&Component>> {
     let roles: &[Label] = match tensor.layout() {
         Layout::SparseCsr => &[Label::VALUES, Label::INDICES, Label::INDPTR],
         Layout::SparseCoo => &[Label::VALUES, Label::COORDS],
@@ -236,7 +237,9 @@ pub fn check_sparse(tensor: Tensor<'_>, parts: &[&Component], arrays: &[&[u8]]) 
     };
     let values = arrays.first().copied().unwrap_or_default();
     let checked = match (tensor.layout(), tensor.shape(), parts.first().and_then(|part| part.dtype)) {
-        (_, _, None) => Err(Error::new(Code::BadDtype, "the type of the values is not known").component("values")),
+        (_, _, None) => {
+            Err(Error::new(Code::BadDtype, "the type of the values is not known").component("values"))
+        }
         (Layout::SparseCsr, &[rows, columns], Some(dtype)) => {
             Csr { shape: [rows, columns], dtype, values, indices: indices(1)?, indptr: indices(2)? }.check()
         }

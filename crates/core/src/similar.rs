@@ -18,7 +18,8 @@ pub fn to<'c>(catalog: &'c Catalog, wanted: &str) -> Vec<&'c str> {
     let mut close: Vec<(usize, usize, &str)> = Vec::new();
     for tensor in catalog.iter().take(NAMES) {
         let name = tensor.name();
-        let contains = !wanted.is_empty() && (name.contains(wanted) || (!name.is_empty() && wanted.contains(name)));
+        let contains =
+            !wanted.is_empty() && (name.contains(wanted) || (!name.is_empty() && wanted.contains(name)));
         let distance = if contains { Some(1) } else { distance(&characters, name, most) };
         if let Some(distance) = distance {
             close.push((distance, tensor.ordinal(), name));

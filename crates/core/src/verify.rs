@@ -4,6 +4,7 @@
 use rayon::prelude::*;
 
 use crate::catalog::{Component, Encoding, Layout, Tensor};
+use crate::codec::digest::Digest;
 use crate::codec::zstd;
 use crate::error::{Code, Error, Result};
 use crate::read::Reading;
@@ -33,7 +34,7 @@ impl Outcome {
 /// order of the ordinals.
 pub fn verify(reading: Reading<'_>, ordinals: &[u32]) -> Result<Outcome> {
     let tensors = ordinals.iter().filter_map(|&ordinal| reading.catalog.tensor(ordinal as usize));
-    let bytes = tensors.flat_map(|tensor| tensor.components()).map(|component| component.stored_length);
+    let bytes = tensors.flat_map(Tensor::components).map(|component| component.stored_length);
     let bytes = bytes.fold(0, u64::saturating_add);
     reading.watch.expect(bytes, ordinals.len() as u64);
     let outcomes: Vec<Result<Outcome>> = ordinals
@@ -61,7 +62,11 @@ fn tensor_outcome(reading: Reading<'_>, tensor: Tensor<'_>) -> Result<Outcome> {
     let failures = match tensor.layout() {
         // The rules need the arrays in memory, and loading them checks digests and lengths on the way.
         Layout::SparseCsr | Layout::SparseCoo => reading.sparse(tensor).map(drop).err().into_iter().collect(),
-        _ => tensor.components().iter().filter_map(|component| blob(reading, tensor, component).err()).collect::<Vec<_>>(),
+        _ => tensor
+            .components()
+            .iter()
+            .filter_map(|component| blob(reading, tensor, component).err())
+            .collect::<Vec<_>>(),
     };
     for failure in failures {
         if matches!(failure.code(), Code::Io | Code::Aborted | Code::Truncated) {
@@ -83,8 +88,12 @@ fn blob(reading: Reading<'_>, tensor: Tensor<'_>, component: &Component) -> Resu
     checked.map_err(|error| error.tensor(tensor.name()).component(reading.catalog.label(component.role)))
 }
 
-fn hashed(reading: Reading<'_>, component: &Component, mut keep: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
-    let mut hasher = component.digest.as_deref().and_then(|digest| digest.hasher());
+fn hashed(
+    reading: Reading<'_>,
+    component: &Component,
+    mut keep: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    let mut hasher = component.digest.as_deref().and_then(Digest::hasher);
     let (mut at, end) = (component.offset, component.offset.saturating_add(component.stored_length));
     while at < end {
         reading.watch.stop.check()?;
@@ -105,15 +114,19 @@ fn hashed(reading: Reading<'_>, component: &Component, mut keep: impl FnMut(&[u8
 fn decoded(reading: Reading<'_>, component: &Component) -> Result<()> {
     let mut stored = Vec::new();
     hashed(reading, component, |piece| {
-        stored.try_reserve(piece.len()).map_err(|_| Error::new(Code::Limit, "not enough memory to decode"))?;
+        stored
+            .try_reserve(piece.len())
+            .map_err(|_| Error::new(Code::Limit, "not enough memory to decode"))?;
         stored.extend_from_slice(piece);
         Ok(())
     })?;
-    let length = zstd::each_piece(&stored, reading.limits.max_decoded_bytes, &reading.watch.stop, |_| Ok(()))?;
+    let length =
+        zstd::each_piece(&stored, reading.limits.max_decoded_bytes, &reading.watch.stop, |_| Ok(()))?;
     match component.decoded_length {
-        Some(expected) if expected != length => {
-            Err(Error::new(Code::Decode, format!("the zstd frame holds {length} bytes, the tensor {expected}")))
-        }
+        Some(expected) if expected != length => Err(Error::new(
+            Code::Decode,
+            format!("the zstd frame holds {length} bytes, the tensor {expected}"),
+        )),
         _ => Ok(()),
     }
 }

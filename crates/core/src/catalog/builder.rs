@@ -80,7 +80,13 @@ impl Builder {
     }
 
     /// Adds a warning; past [`limits::WARNINGS`] only their number is kept.
-    pub fn warn(&mut self, code: &'static str, message: impl Into<String>, tensor: Option<&str>, role: Option<&str>) {
+    pub fn warn(
+        &mut self,
+        code: &'static str,
+        message: impl Into<String>,
+        tensor: Option<&str>,
+        role: Option<&str>,
+    ) {
         if self.catalog.warnings.len() >= limits::WARNINGS {
             self.unlisted_warnings += 1;
             return;
@@ -124,9 +130,9 @@ impl Builder {
             |&other| hasher.hash_one(name_of(other)),
         );
         match slot {
-            Slot::Occupied(_) => {
-                Err(Error::new(Code::BadIndex, "the name stands twice in the index").tensor(name).rule("unique names"))
-            }
+            Slot::Occupied(_) => Err(Error::new(Code::BadIndex, "the name stands twice in the index")
+                .tensor(name)
+                .rule("unique names")),
             Slot::Vacant(vacant) => {
                 vacant.insert(ordinal);
                 Ok(())
@@ -157,8 +163,11 @@ impl Builder {
             return Ok(id);
         }
         if dims.len() > self.limits.max_rank as usize {
-            let message =
-                format!("{} dimensions, more than the {} allowed (option maxRank)", dims.len(), self.limits.max_rank);
+            let message = format!(
+                "{} dimensions, more than the {} allowed (option maxRank)",
+                dims.len(),
+                self.limits.max_rank
+            );
             return Err(Error::new(Code::Limit, message));
         }
         for &dim in dims {
@@ -173,5 +182,6 @@ impl Builder {
 }
 
 fn small(value: usize, what: &str) -> Result<u32> {
-    u32::try_from(value).map_err(|_| Error::new(Code::Limit, format!("{what} is {value}, more than 2^32 - 1")))
+    u32::try_from(value)
+        .map_err(|_| Error::new(Code::Limit, format!("{what} is {value}, more than 2^32 - 1")))
 }

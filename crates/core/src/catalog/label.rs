@@ -8,7 +8,8 @@ use std::collections::HashMap;
 pub struct Label(pub(super) u32);
 
 /// The texts that every catalog starts with, in the order of the constants below.
-const KNOWN: [&str; 8] = ["data", "values", "indices", "indptr", "coords", "dense", "sparse_csr", "sparse_coo"];
+const KNOWN: [&str; 8] =
+    ["data", "values", "indices", "indptr", "coords", "dense", "sparse_csr", "sparse_coo"];
 
 impl Label {
     pub const DATA: Self = Self(0);

@@ -27,13 +27,18 @@ impl Digest {
     /// `sha256:` and 64 hex digits. Hex is case-insensitive.
     pub fn parse(text: &str) -> Result<Self> {
         let malformed = |what: &str| {
-            Error::new(Code::BadDigest, format!("the digest {text:?} {what}")).rule("digest = algorithm:value")
+            Error::new(Code::BadDigest, format!("the digest {text:?} {what}"))
+                .rule("digest = algorithm:value")
         };
-        let (algorithm, value) = text.split_once(':').ok_or_else(|| malformed("has no algorithm before a ':'"))?;
+        let (algorithm, value) =
+            text.split_once(':').ok_or_else(|| malformed("has no algorithm before a ':'"))?;
         let expected = match algorithm {
             "crc32c" => {
                 let digits = value.strip_prefix("0x").or_else(|| value.strip_prefix("0X")).unwrap_or(value);
-                if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+                if digits.is_empty()
+                    || digits.len() > 8
+                    || !digits.bytes().all(|digit| digit.is_ascii_hexdigit())
+                {
                     return Err(malformed("needs 1 to 8 hex digits"));
                 }
                 let value = u32::from_str_radix(digits, 16);
@@ -69,7 +74,8 @@ impl Digest {
             Expected::Sha256(bytes) => format!("sha256:{}", hex(&bytes)),
             Expected::Unknown => String::new(),
         };
-        let message = format!("the stored bytes hash to {found}, the index says {}: the file is damaged", self.text);
+        let message =
+            format!("the stored bytes hash to {found}, the index says {}: the file is damaged", self.text);
         Err(Error::new(Code::DigestMismatch, message))
     }
 
@@ -138,7 +144,17 @@ mod tests {
             assert!(Digest::parse(good).is_ok(), "{good}");
         }
         let short = "sha256:ab";
-        for bad in ["", "crc32c", "crc32c:", "crc32c:0x", "crc32c:0x123456789", "crc32c:+1", "crc32c:zz", short, ":ab"] {
+        for bad in [
+            "",
+            "crc32c",
+            "crc32c:",
+            "crc32c:0x",
+            "crc32c:0x123456789",
+            "crc32c:+1",
+            "crc32c:zz",
+            short,
+            ":ab",
+        ] {
             assert_eq!(Digest::parse(bad).unwrap_err().code(), Code::BadDigest, "{bad}");
         }
     }

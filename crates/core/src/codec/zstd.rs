@@ -35,7 +35,8 @@ fn declared_size(input: &[u8]) -> Result<Option<u64>> {
 
 /// Decodes `input` into `output`, which must be filled to its last byte.
 pub fn decode_into(input: &[u8], output: &mut [u8], stop: &Stop) -> Result<()> {
-    let wrong_size = |found: u64| error(format!("the zstd frame holds {found} bytes, the tensor {}", output.len()));
+    let wrong_size =
+        |found: u64| error(format!("the zstd frame holds {found} bytes, the tensor {}", output.len()));
     if let Some(declared) = declared_size(input)?.filter(|&declared| declared != output.len() as u64) {
         return Err(wrong_size(declared));
     }
@@ -69,7 +70,9 @@ pub fn decode_into(input: &[u8], output: &mut [u8], stop: &Stop) -> Result<()> {
 pub fn decode_unsized(input: &[u8], limit: u64, stop: &Stop) -> Result<Vec<u8>> {
     let mut output = Vec::new();
     each_piece(input, limit, stop, |piece| {
-        output.try_reserve(piece.len()).map_err(|_| Error::new(Code::Limit, "not enough memory to decode"))?;
+        output
+            .try_reserve(piece.len())
+            .map_err(|_| Error::new(Code::Limit, "not enough memory to decode"))?;
         output.extend_from_slice(piece);
         Ok(())
     })?;
@@ -84,7 +87,10 @@ pub fn each_piece(
     mut each: impl FnMut(&[u8]) -> Result<()>,
 ) -> Result<u64> {
     let too_large = || {
-        Error::new(Code::Limit, format!("the frame decodes to more than {limit} bytes (option maxDecodedBytes)"))
+        Error::new(
+            Code::Limit,
+            format!("the frame decodes to more than {limit} bytes (option maxDecodedBytes)"),
+        )
     };
     let declared = declared_size(input)?;
     if declared.is_some_and(|declared| declared > limit) {

@@ -31,9 +31,11 @@ impl Parser<'_> {
     fn parse(&mut self) -> Result<Catalog> {
         let total = self.window.source.length();
         let count = self.window.word(0)?;
-        let table = count.checked_add(1).and_then(|words| words.checked_mul(WORD)).filter(|&end| end <= total);
+        let table =
+            count.checked_add(1).and_then(|words| words.checked_mul(WORD)).filter(|&end| end <= total);
         let Some(first_record) = table else {
-            let message = format!("the header says {count} tensors, whose offsets do not fit into {total} bytes");
+            let message =
+                format!("the header says {count} tensors, whose offsets do not fit into {total} bytes");
             return Err(Error::new(Code::Truncated, message).at(0));
         };
         let offsets = self.window.source.read_vec(WORD, first_record - WORD)?;
@@ -42,8 +44,10 @@ impl Parser<'_> {
         for ordinal in 0..count {
             let offset = checked::u64_le(&offsets, ordinal * WORD).unwrap_or_default();
             let name = ordinal.to_string();
-            if offset % ALIGNMENT != 0 || offset < first_record || offset > total {
-                let message = format!("the record's offset {offset} is no multiple of 8 between {first_record} and {total}");
+            if !offset.is_multiple_of(ALIGNMENT) || offset < first_record || offset > total {
+                let message = format!(
+                    "the record's offset {offset} is no multiple of 8 between {first_record} and {total}"
+                );
                 return Err(bad(message, WORD + ordinal * WORD).tensor(&name));
             }
             let end = self.record(&mut builder, &name, offset).map_err(|error| error.tensor(&name))?;
@@ -91,7 +95,8 @@ impl Parser<'_> {
         let elements = product(shape).filter(|&elements| elements <= MAX_EXACT);
         let bytes = elements.and_then(|elements| bytes_of(elements, dtype.bits()));
         let bytes = bytes.filter(|&bytes| bytes <= MAX_EXACT).ok_or_else(|| {
-            let message = format!("the shape {shape:?} of {} has more than 2^53 - 1 elements or bytes", dtype.name());
+            let message =
+                format!("the shape {shape:?} of {} has more than 2^53 - 1 elements or bytes", dtype.name());
             Error::new(Code::Limit, message)
         })?;
         let end = self.fits(at, bytes)?;
@@ -110,7 +115,10 @@ impl Parser<'_> {
         let coords_at = at + 2 * WORD;
         let too_large = || Error::new(Code::Limit, format!("{nnz} values need more than 2^53 - 1 bytes"));
         let exact_bytes = |count: Option<u64>, bits| {
-            count.and_then(|count| bytes_of(count, bits)).filter(|&bytes| bytes <= MAX_EXACT).ok_or_else(too_large)
+            count
+                .and_then(|count| bytes_of(count, bits))
+                .filter(|&bytes| bytes <= MAX_EXACT)
+                .ok_or_else(too_large)
         };
         let coords_bytes = exact_bytes(nnz.checked_mul(rank), 64)?;
         let count_at = self.fits(coords_at, coords_bytes)?;
@@ -146,7 +154,10 @@ impl Parser<'_> {
         let mut expected = first;
         for (position, &(start, end)) in spans.iter().enumerate() {
             if start != expected {
-                return Err(bad(format!("a record begins at {start}, the one before ends at {expected}"), start));
+                return Err(bad(
+                    format!("a record begins at {start}, the one before ends at {expected}"),
+                    start,
+                ));
             }
             let padded = end.next_multiple_of(ALIGNMENT);
             let last = position + 1 == spans.len();
@@ -171,7 +182,9 @@ fn dtype_of(code: u8) -> Result<DType> {
         3 => DType::Int64,
         4 => DType::Float32,
         5 => DType::Float64,
-        other => return Err(Error::new(Code::BadDtype, format!("{other} is no BTF dtype, which are 0 to 5"))),
+        other => {
+            return Err(Error::new(Code::BadDtype, format!("{other} is no BTF dtype, which are 0 to 5")));
+        }
     })
 }
 
@@ -192,17 +205,17 @@ impl Window<'_> {
     fn get(&mut self, offset: u64, length: u64) -> Result<&[u8]> {
         let total = self.source.length();
         if checked::end_within(offset, length, total).is_none() {
-            let message = format!("{length} bytes are needed at offset {offset}, the file has {total} in all");
+            let message =
+                format!("{length} bytes are needed at offset {offset}, the file has {total} in all");
             return Err(Error::new(Code::Truncated, message).at(offset));
         }
         let held = offset.checked_sub(self.start).filter(|at| at + length <= self.bytes.len() as u64);
-        let at = match held {
-            Some(at) => at,
-            None => {
-                self.bytes = self.source.read_vec(offset, (total - offset).min(Self::BYTES.max(length)))?;
-                self.start = offset;
-                0
-            }
+        let at = if let Some(at) = held {
+            at
+        } else {
+            self.bytes = self.source.read_vec(offset, (total - offset).min(Self::BYTES.max(length)))?;
+            self.start = offset;
+            0
         };
         Ok(checked::slice(&self.bytes, at, length).unwrap_or_default())
     }

@@ -3,8 +3,6 @@
 //! names and a header that does not begin with `{` are refused.
 #![forbid(unsafe_code)]
 
-use std::borrow::Cow;
-
 use ciborium::Value;
 
 use crate::catalog::{Attributes, Builder, Catalog, Component, Container, DType, Label, Layout, NewTensor};
@@ -25,17 +23,21 @@ const PREFIX: u64 = 8;
 pub fn parse(source: &dyn ReadAt, limits: &Limits) -> Result<Catalog> {
     let total = source.length();
     if total < PREFIX {
-        let message = format!("{total} bytes are too few for a safetensors file, which begins with 8 bytes of header size");
+        let message = format!(
+            "{total} bytes are too few for a safetensors file, which begins with 8 bytes of header size"
+        );
         return Err(Error::new(Code::Truncated, message).rule(RULE));
     }
     let size = u64_le(&source.read_vec(0, PREFIX)?, 0).unwrap_or_default();
     let limit = limits.max_index_bytes.unwrap_or(limits::SAFETENSORS_INDEX_BYTES);
     if size > limit {
-        let message = format!("the header is {size} bytes, more than the {limit} allowed (option maxIndexBytes)");
+        let message =
+            format!("the header is {size} bytes, more than the {limit} allowed (option maxIndexBytes)");
         return Err(Error::new(Code::Limit, message).at(0).rule(RULE));
     }
     if size > total - PREFIX {
-        let message = format!("the header should be {size} bytes, the file has {} after its size", total - PREFIX);
+        let message =
+            format!("the header should be {size} bytes, the file has {} after its size", total - PREFIX);
         return Err(Error::new(Code::Truncated, message).at(0).rule(RULE));
     }
     parse_index(&source.read_vec(PREFIX, size)?, total, limits)
@@ -58,7 +60,9 @@ pub fn parse_index(bytes: &[u8], total: u64, limits: &Limits) -> Result<Catalog>
     let read = reader.object("'{'", Unique::ByCaller, |reader, name| {
         if name == "__metadata__" {
             if std::mem::replace(&mut has_metadata, true) {
-                return Err(reader.error("\"__metadata__\" stands twice").rule("safetensors Format: duplicate keys"));
+                return Err(reader
+                    .error("\"__metadata__\" stands twice")
+                    .rule("safetensors Format: duplicate keys"));
             }
             let attributes = metadata(reader, limits)?;
             builder.attributes(attributes);
@@ -129,10 +133,12 @@ impl Entry {
             let message = format!("data_offsets [{}, {}] are no range", self.begin, self.end);
             return Err(Error::new(Code::BadIndex, message).rule(BUFFER_RULE));
         };
-        let components = vec![Component::raw(Label::DATA, Some(self.dtype), offset, exact(length, "the data")?)];
+        let components =
+            vec![Component::raw(Label::DATA, Some(self.dtype), offset, exact(length, "the data")?)];
         let dtype = Some(self.dtype);
         let shape = &self.shape;
-        let mut tensor = NewTensor { name, shape, layout: Layout::Dense, dtype, components, attributes: None };
+        let mut tensor =
+            NewTensor { name, shape, layout: Layout::Dense, dtype, components, attributes: None };
         layout::check(&mut tensor)?;
         builder.tensor(tensor)
     }
@@ -142,7 +148,10 @@ fn dims(reader: &mut Reader<'_>, limits: &Limits) -> Result<Vec<u64>> {
     let mut dims = Vec::new();
     reader.array("the array of a shape", |reader| {
         if dims.len() == limits.max_rank as usize {
-            return Err(Error::new(Code::Limit, format!("more than {} dimensions (option maxRank)", limits.max_rank)));
+            return Err(Error::new(
+                Code::Limit,
+                format!("more than {} dimensions (option maxRank)", limits.max_rank),
+            ));
         }
         dims.push(exact(reader.uint("a dimension")?, "a dimension")?);
         Ok(())
@@ -155,7 +164,8 @@ fn span(reader: &mut Reader<'_>) -> Result<(u64, u64)> {
     let mut count = 0;
     reader.array("the array of data_offsets", |reader| {
         let offset = reader.uint("an offset")?;
-        *offsets.get_mut(count).ok_or_else(|| reader.error("data_offsets holds more than 2 offsets"))? = offset;
+        *offsets.get_mut(count).ok_or_else(|| reader.error("data_offsets holds more than 2 offsets"))? =
+            offset;
         count += 1;
         Ok(())
     })?;
@@ -166,8 +176,8 @@ fn span(reader: &mut Reader<'_>) -> Result<(u64, u64)> {
 }
 
 /// The names of the reference implementation 0.8.
-fn dtype_of(text: &Cow<'_, str>) -> Result<DType> {
-    Ok(match text.as_ref() {
+fn dtype_of(text: &str) -> Result<DType> {
+    Ok(match text {
         "BOOL" => DType::Bool,
         "F4" => DType::Float4E2M1Fn,
         "F6_E2M3" => DType::Float6E2M3Fn,
@@ -215,7 +225,8 @@ fn without_holes(catalog: &Catalog, spans: &[(u64, u64)], buffer: u64) -> Result
         expected = end;
     }
     if expected > buffer {
-        let message = format!("the tensors need {expected} bytes of data, the file has {buffer}: it is cut short");
+        let message =
+            format!("the tensors need {expected} bytes of data, the file has {buffer}: it is cut short");
         return Err(Error::new(Code::Truncated, message).rule(BUFFER_RULE));
     }
     if expected < buffer {

@@ -7,10 +7,11 @@
 
 use ciborium::Value;
 
-use super::zt1::tensor_dtype;
 use super::zt_trailer::{self, placed};
+use super::zt1::tensor_dtype;
 use crate::catalog::{
-    Attributes, Builder, ByteOrder, Catalog, Component, Container, DType, Encoding, Label, Layout, NewTensor, Part,
+    Attributes, Builder, ByteOrder, Catalog, Component, Container, DType, Encoding, Label, Layout, NewTensor,
+    Part,
 };
 use crate::checked::exact;
 use crate::codec::digest::{Digest, Expected};
@@ -84,7 +85,8 @@ impl Fields {
             }
             Ok(())
         });
-        let named = |error: Error| name.as_deref().map_or(error.clone(), |name: &str| error.clone().tensor(name));
+        let named =
+            |error: Error| name.as_deref().map_or(error.clone(), |name: &str| error.clone().tensor(name));
         read.map_err(named)?;
         let missing = |key: &str| named(Error::new(Code::BadIndex, format!("the metadata has no {key:?}")));
         let dtype = dtype.ok_or_else(|| missing("dtype"))?;
@@ -105,15 +107,19 @@ impl Fields {
     fn add(mut self, builder: &mut Builder, index: u64, total: u64) -> Result<()> {
         placed(self.offset, self.size, index, total, "zTensor 0.1 File Layout")?;
         let name = self.name.clone();
-        if self.offset % ALIGNMENT != 0 && self.size > 0 {
-            let message = format!("offset {} is no multiple of {ALIGNMENT}; reading works, SIMD code may be slower", self.offset);
+        if !self.offset.is_multiple_of(ALIGNMENT) && self.size > 0 {
+            let message = format!(
+                "offset {} is no multiple of {ALIGNMENT}; reading works, SIMD code may be slower",
+                self.offset
+            );
             builder.warn("ZT_WARN_UNALIGNED", message, Some(&name), None);
         }
         let blob = self.blob(builder)?;
         let (layout, components) = self.components(builder, blob)?;
         let shape = std::mem::take(&mut self.shape);
         let attributes = Some(std::mem::take(&mut self.custom));
-        let mut tensor = NewTensor { name: &name, shape: &shape, layout, dtype: Some(self.dtype), components, attributes };
+        let mut tensor =
+            NewTensor { name: &name, shape: &shape, layout, dtype: Some(self.dtype), components, attributes };
         layout::check(&mut tensor).map_err(|error| error.rule(TENSOR_RULE))?;
         builder.tensor(tensor)
     }
@@ -138,7 +144,8 @@ impl Fields {
         if let Some(text) = &self.checksum {
             let digest = Digest::parse(text)?;
             if digest.expected == Expected::Unknown {
-                let message = format!("the checksum {text:?} is of an algorithm not known here and is never checked");
+                let message =
+                    format!("the checksum {text:?} is of an algorithm not known here and is never checked");
                 builder.warn("ZT_WARN_UNKNOWN_DIGEST", message, Some(&self.name), None);
             }
             blob.digest = Some(Box::new(digest));
@@ -156,10 +163,13 @@ impl Fields {
         };
         match sparse {
             Some(Layout::SparseCsr) => {
-                let arrays = (self.take_array("indices", Label::INDICES)?, self.take_array("indptr", Label::INDPTR)?);
+                let arrays =
+                    (self.take_array("indices", Label::INDICES)?, self.take_array("indptr", Label::INDPTR)?);
                 match arrays {
                     (None, None) => Ok((Layout::SparseCsr, self.packed_csr(&blob)?)),
-                    (Some(indices), Some(indptr)) => Ok((Layout::SparseCsr, vec![values(blob), indices, indptr])),
+                    (Some(indices), Some(indptr)) => {
+                        Ok((Layout::SparseCsr, vec![values(blob), indices, indptr]))
+                    }
                     (Some(_), None) => Err(lacks_array("indptr")),
                     (None, Some(_)) => Err(lacks_array("indices")),
                 }
@@ -170,7 +180,8 @@ impl Fields {
             },
             None => {
                 let layout = Layout::from_label(builder.intern(&self.layout));
-                let message = format!("the layout {:?} is not known here; its data is readable as bytes", self.layout);
+                let message =
+                    format!("the layout {:?} is not known here; its data is readable as bytes", self.layout);
                 builder.warn("ZT_WARN_UNKNOWN_LAYOUT", message, Some(&self.name), None);
                 Ok((layout, vec![Component { dtype: None, ..blob }]))
             }
@@ -180,7 +191,9 @@ impl Fields {
     /// What `sparse_format` says, taken out of the custom fields where it is understood.
     fn sparse_format(&mut self) -> Result<Option<Layout>> {
         let Some(at) = self.custom_at("sparse_format") else {
-            return Err(Error::new(Code::BadIndex, "a sparse tensor needs a \"sparse_format\"").rule(SPARSE_RULE));
+            return Err(
+                Error::new(Code::BadIndex, "a sparse tensor needs a \"sparse_format\"").rule(SPARSE_RULE)
+            );
         };
         let layout = match self.custom[at].1.as_text() {
             Some("csr") => Layout::SparseCsr,
@@ -198,7 +211,8 @@ impl Fields {
     fn take_array(&mut self, key: &str, role: Label) -> Result<Option<Component>> {
         let Some(at) = self.custom_at(key) else { return Ok(None) };
         let (_, value) = self.custom.remove(at);
-        let elements = value.as_array().and_then(|items| items.iter().map(unsigned).collect::<Option<Vec<_>>>());
+        let elements =
+            value.as_array().and_then(|items| items.iter().map(unsigned).collect::<Option<Vec<_>>>());
         let elements = elements.ok_or_else(|| no_array(key))?;
         Ok(Some(inline(role, &elements)))
     }
@@ -216,11 +230,13 @@ impl Fields {
         if let Some(flat) = items.iter().map(unsigned).collect::<Option<Vec<_>>>() {
             return Ok(Some(inline(Label::COORDS, &flat)));
         }
-        let nested = items.iter().map(|item| item.as_array()?.iter().map(unsigned).collect::<Option<Vec<_>>>());
+        let nested =
+            items.iter().map(|item| item.as_array()?.iter().map(unsigned).collect::<Option<Vec<_>>>());
         let nested = nested.collect::<Option<Vec<_>>>().ok_or_else(|| no_array(key))?;
         let rank = self.shape.len();
         if nested.iter().all(|tuple| tuple.len() == rank) {
-            let flat: Vec<u64> = (0..rank).flat_map(|dim| nested.iter().map(move |tuple| tuple[dim])).collect();
+            let flat: Vec<u64> =
+                (0..rank).flat_map(|dim| nested.iter().map(move |tuple| tuple[dim])).collect();
             return Ok(Some(inline(Label::COORDS, &flat)));
         }
         if nested.len() == rank {
@@ -232,7 +248,8 @@ impl Fields {
 
     fn packed_csr(&self, blob: &Component) -> Result<Vec<Component>> {
         let &[rows, _] = self.shape.as_slice() else {
-            let message = format!("sparse_csr has 2 dimensions, the shape {:?} has {}", self.shape, self.shape.len());
+            let message =
+                format!("sparse_csr has 2 dimensions, the shape {:?} has {}", self.shape, self.shape.len());
             return Err(Error::new(Code::BadLayout, message).rule(SPARSE_RULE));
         };
         let width = u64::from(self.dtype.bits() / 8);
@@ -257,7 +274,10 @@ fn read_shape(reader: &mut Reader<'_>, limits: &Limits) -> Result<Vec<u64>> {
     let mut shape = Vec::new();
     reader.array("shape", |reader| {
         if shape.len() == limits.max_rank as usize {
-            return Err(Error::new(Code::Limit, format!("more than {} dimensions (option maxRank)", limits.max_rank)));
+            return Err(Error::new(
+                Code::Limit,
+                format!("more than {} dimensions (option maxRank)", limits.max_rank),
+            ));
         }
         shape.push(exact(reader.uint("a dimension")?, "a dimension")?);
         Ok(())
@@ -269,7 +289,10 @@ fn read_byte_order(text: &str) -> Result<ByteOrder> {
     match text {
         "little" => Ok(ByteOrder::Little),
         "big" => Ok(ByteOrder::Big),
-        _ => Err(Error::new(Code::BadIndex, format!("data_endianness must be \"little\" or \"big\", not {text:?}"))),
+        _ => Err(Error::new(
+            Code::BadIndex,
+            format!("data_endianness must be \"little\" or \"big\", not {text:?}"),
+        )),
     }
 }
 
@@ -302,9 +325,13 @@ fn unsigned(value: &Value) -> Option<u64> {
 }
 
 fn lacks_array(key: &'static str) -> Error {
-    Error::new(Code::BadLayout, format!("index arrays come together, {key:?} is missing")).component(key).rule(SPARSE_RULE)
+    Error::new(Code::BadLayout, format!("index arrays come together, {key:?} is missing"))
+        .component(key)
+        .rule(SPARSE_RULE)
 }
 
 fn no_array(key: &str) -> Error {
-    Error::new(Code::BadSparse, format!("{key} must be an array of unsigned integers")).component(key).rule(SPARSE_RULE)
+    Error::new(Code::BadSparse, format!("{key} must be an array of unsigned integers"))
+        .component(key)
+        .rule(SPARSE_RULE)
 }

@@ -50,7 +50,10 @@ pub fn parse(bytes: &[u8], offset: u64, total: u64, dialect: &Dialect, limits: &
     parse_root(bytes, offset, total, dialect, limits).map_err(|error| {
         // Another major version may spell everything differently, so its number outranks what broke.
         let version = find_version(bytes);
-        version.and_then(|text| negotiate(&text, dialect).err()).filter(|e| e.code() == Code::UnsupportedVersion).unwrap_or(error)
+        version
+            .and_then(|text| negotiate(&text, dialect).err())
+            .filter(|e| e.code() == Code::UnsupportedVersion)
+            .unwrap_or(error)
     })
 }
 
@@ -64,10 +67,13 @@ fn parse_root(bytes: &[u8], offset: u64, total: u64, dialect: &Dialect, limits: 
         .map("the manifest", Unique::Here, |reader, key| {
             if key == dialect.tensors {
                 has_tensors = true;
-                return reader.map("the map of tensors", Unique::ByCaller, |reader, name| place.tensor(reader, name));
+                return reader
+                    .map("the map of tensors", Unique::ByCaller, |reader, name| place.tensor(reader, name));
             }
             if Some(key) == dialect.foreign {
-                let message = format!("the manifest holds {key:?}, which a footer magic must follow: the file is cut short");
+                let message = format!(
+                    "the manifest holds {key:?}, which a footer magic must follow: the file is cut short"
+                );
                 return Err(Error::new(Code::Truncated, message).at(total));
             }
             match key {
@@ -81,10 +87,13 @@ fn parse_root(bytes: &[u8], offset: u64, total: u64, dialect: &Dialect, limits: 
         })
         .and_then(|()| reader.end())
         .map_err(|error| error.rule(dialect.root_rule))?;
-    let missing = |key: &str| Error::new(Code::BadIndex, format!("the manifest has no {key:?}")).rule(dialect.root_rule);
+    let missing = |key: &str| {
+        Error::new(Code::BadIndex, format!("the manifest has no {key:?}")).rule(dialect.root_rule)
+    };
     let version = version.ok_or_else(|| missing("version"))?;
     if negotiate(&version, dialect)? > dialect.newest_minor {
-        let message = format!("the file is of version {version}, newer than the 1.{} known here", dialect.newest_minor);
+        let message =
+            format!("the file is of version {version}, newer than the 1.{} known here", dialect.newest_minor);
         builder.warn("ZT_WARN_NEWER_VERSION", message, None, None);
     }
     if !has_tensors {
@@ -99,16 +108,21 @@ fn negotiate(version: &str, dialect: &Dialect) -> Result<u64> {
     let mut numbers = version.split(['.', '-', '+']);
     let mut number = || numbers.next().map(str::parse::<u64>);
     let (Some(Ok(major)), minor) = (number(), number()) else {
-        return Err(Error::new(Code::BadIndex, format!("{version:?} is no version")).rule(dialect.version_rule));
+        return Err(
+            Error::new(Code::BadIndex, format!("{version:?} is no version")).rule(dialect.version_rule)
+        );
     };
     if major != 1 {
-        let message = format!("version {version} of the manifest is not supported; a file of this magic has version 1");
+        let message =
+            format!("version {version} of the manifest is not supported; a file of this magic has version 1");
         return Err(Error::new(Code::UnsupportedVersion, message).rule(dialect.version_rule));
     }
     match minor {
         None => Ok(0),
         Some(Ok(minor)) => Ok(minor),
-        Some(Err(_)) => Err(Error::new(Code::BadIndex, format!("{version:?} is no version")).rule(dialect.version_rule)),
+        Some(Err(_)) => {
+            Err(Error::new(Code::BadIndex, format!("{version:?} is no version")).rule(dialect.version_rule))
+        }
     }
 }
 
@@ -180,7 +194,8 @@ impl Place<'_> {
         if self.dialect.dtypes == Dtypes::OfTensor && dtype.is_none() {
             return Err(missing("dtype"));
         }
-        let components = fields.into_iter().map(|fields| self.component(fields, name, layout, dtype)).collect();
+        let components =
+            fields.into_iter().map(|fields| self.component(fields, name, layout, dtype)).collect();
         self.warn_of_layout(layout, name);
         let mut tensor = NewTensor { name, shape: &shape, layout, dtype, components, attributes };
         layout::check(&mut tensor)?;
@@ -243,8 +258,10 @@ impl Place<'_> {
         let offset = offset.ok_or_else(|| missing("offset"))?;
         let length = length.ok_or_else(|| missing("length"))?;
         placed(offset, length, self.index, self.total, self.dialect.bounds_rule)?;
-        if offset % ALIGNMENT != 0 && length > 0 {
-            let message = format!("offset {offset} is no multiple of {ALIGNMENT}; reading works, SIMD code may be slower");
+        if !offset.is_multiple_of(ALIGNMENT) && length > 0 {
+            let message = format!(
+                "offset {offset} is no multiple of {ALIGNMENT}; reading works, SIMD code may be slower"
+            );
             self.builder.warn("ZT_WARN_UNALIGNED", message, Some(name), Some(role));
         }
         let (mut dtype, mut unknown_type) = (None, None);
@@ -277,7 +294,8 @@ impl Place<'_> {
     fn digest(&mut self, text: &str, name: &str, role: &str) -> Result<Box<Digest>> {
         let digest = Digest::parse(text)?;
         if digest.expected == Expected::Unknown {
-            let message = format!("the digest {text:?} is of an algorithm not known here and is never checked");
+            let message =
+                format!("the digest {text:?} is of an algorithm not known here and is never checked");
             self.builder.warn("ZT_WARN_UNKNOWN_DIGEST", message, Some(name), Some(role));
         }
         Ok(Box::new(digest))
@@ -286,16 +304,18 @@ impl Place<'_> {
     /// The component of a tensor of known layout.
     fn component(&mut self, fields: Fields, name: &str, layout: Layout, dtype: Option<DType>) -> Component {
         if let Some(unknown) = &fields.unknown_type {
-            let message = format!("the type {unknown:?} is not known here; the component is readable as bytes");
+            let message =
+                format!("the type {unknown:?} is not known here; the component is readable as bytes");
             let role = self.builder.label(fields.role).to_owned();
             self.builder.warn("ZT_WARN_UNKNOWN_TYPE", message, Some(name), Some(&role));
         }
         let dtype = match (self.dialect.dtypes, layout, fields.role) {
             (Dtypes::OfComponents, ..) => fields.dtype,
-            (_, Layout::Dense, Label::DATA) => dtype,
-            (_, Layout::SparseCsr | Layout::SparseCoo, Label::VALUES) => dtype,
-            (_, Layout::SparseCsr, Label::INDICES | Label::INDPTR) => Some(DType::Uint64),
-            (_, Layout::SparseCoo, Label::COORDS) => Some(DType::Uint64),
+            (_, Layout::Dense, Label::DATA) | (_, Layout::SparseCsr | Layout::SparseCoo, Label::VALUES) => {
+                dtype
+            }
+            (_, Layout::SparseCsr, Label::INDICES | Label::INDPTR)
+            | (_, Layout::SparseCoo, Label::COORDS) => Some(DType::Uint64),
             _ => None,
         };
         let decoded_length = match fields.encoding {

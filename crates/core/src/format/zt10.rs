@@ -1,8 +1,8 @@
 //! zTensor 1.0: `ZTEN1000`, blobs, a CBOR manifest with `tensors`, its size in the last 8 bytes.
 #![forbid(unsafe_code)]
 
-use super::zt1::{self, Dialect, Dtypes};
 use super::zt_trailer;
+use super::zt1::{self, Dialect, Dtypes};
 use crate::catalog::Catalog;
 use crate::error::Result;
 use crate::limits::Limits;

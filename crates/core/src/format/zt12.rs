@@ -1,8 +1,8 @@
 //! zTensor 1.1 and 1.2: `ZTEN1000` at both ends, a CBOR manifest with `objects`, a dtype for each component.
 #![forbid(unsafe_code)]
 
-use super::zt1::{self, Dialect, Dtypes};
 use super::zt_trailer;
+use super::zt1::{self, Dialect, Dtypes};
 use crate::catalog::Catalog;
 use crate::error::Result;
 use crate::limits::Limits;

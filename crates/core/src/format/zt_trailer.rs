@@ -20,7 +20,8 @@ pub struct Index {
 pub fn read(source: &dyn ReadAt, footer: u64, limits: &Limits, rule: &'static str) -> Result<Index> {
     let total = source.length();
     let Some(room) = total.checked_sub(MAGIC + footer) else {
-        let message = format!("{total} bytes are too few for a zTensor file: magic, index and footer do not fit");
+        let message =
+            format!("{total} bytes are too few for a zTensor file: magic, index and footer do not fit");
         return Err(Error::new(Code::Truncated, message).rule(rule));
     };
     let size_at = total - footer;
@@ -28,11 +29,14 @@ pub fn read(source: &dyn ReadAt, footer: u64, limits: &Limits, rule: &'static st
     let limit = limits.max_index_bytes.unwrap_or(limits::ZT_INDEX_BYTES);
     // A file cut short ends in bytes that are no size, so this is looked at before the limit.
     if size > room {
-        let message = format!("the index should be {size} bytes, the file has room for {room}: it is cut short or damaged");
+        let message = format!(
+            "the index should be {size} bytes, the file has room for {room}: it is cut short or damaged"
+        );
         return Err(Error::new(Code::Truncated, message).at(size_at).rule(rule));
     }
     if size > limit {
-        let message = format!("the index is {size} bytes, more than the {limit} allowed (option maxIndexBytes)");
+        let message =
+            format!("the index is {size} bytes, more than the {limit} allowed (option maxIndexBytes)");
         return Err(Error::new(Code::Limit, message).at(size_at).rule(rule));
     }
     let offset = size_at - size;
@@ -47,6 +51,8 @@ pub fn placed(offset: u64, length: u64, index: u64, total: u64, rule: &'static s
     if fits {
         return Ok(());
     }
-    let message = format!("{length} bytes at offset {offset} are not inside the data, which is bytes {first} to {last}");
+    let message = format!(
+        "{length} bytes at offset {offset} are not inside the data, which is bytes {first} to {last}"
+    );
     Err(Error::new(Code::OutOfBounds, message).at(offset).rule(rule))
 }

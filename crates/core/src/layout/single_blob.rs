@@ -53,7 +53,7 @@ impl InBlob {
 }
 
 fn whole(bytes: u64, entry: u64) -> Result<u64> {
-    if bytes % entry != 0 {
+    if !bytes.is_multiple_of(entry) {
         return Err(bad(format!("{bytes} bytes are no whole number of entries of {entry} bytes")));
     }
     Ok(bytes / entry)

@@ -37,7 +37,10 @@ impl FileSource {
             return Err(Error::io("read", &is_a_directory()));
         }
         if !metadata.is_file() {
-            return Err(Error::new(Code::Io, "not a regular file: pipes and devices cannot be mapped; copy it to a file"));
+            return Err(Error::new(
+                Code::Io,
+                "not a regular file: pipes and devices cannot be mapped; copy it to a file",
+            ));
         }
         Ok(Self { file, length: metadata.len(), map: Mutex::new(Map::NotYet) })
     }

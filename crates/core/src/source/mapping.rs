@@ -54,7 +54,9 @@ impl Mapping {
         }
         // SAFETY: the range lies in our mapping; the advice drops no modified page. A kernel that does not
         // know it says so, and the pages stay.
-        unsafe { libc::madvise(map.as_ptr().cast_mut().wrapping_add(start).cast(), length, libc::MADV_PAGEOUT) };
+        unsafe {
+            libc::madvise(map.as_ptr().cast_mut().wrapping_add(start).cast(), length, libc::MADV_PAGEOUT)
+        };
     }
 }
 
@@ -97,7 +99,8 @@ mod quarantine {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: the range is a mapping that we own and have the only handle to; MAP_FIXED replaces exactly
         // it. Whoever still holds an address into it reads zeros instead of the file.
-        let overlaid = unsafe { libc::mmap(map.as_ptr().cast_mut().cast(), map.len(), protection, flags, -1, 0) };
+        let overlaid =
+            unsafe { libc::mmap(map.as_ptr().cast_mut().cast(), map.len(), protection, flags, -1, 0) };
         if overlaid == libc::MAP_FAILED {
             return; // `map` is unmapped as it drops.
         }

@@ -77,7 +77,9 @@ impl<'a> Reader<'a> {
         let left = self.bytes.get(self.at..).unwrap_or_default();
         let taken = usize::try_from(length).ok().and_then(|length| left.get(..length));
         let Some(taken) = taken else {
-            return Err(self.error(format!("the CBOR ends inside an item of {length} bytes ({} left)", left.len())));
+            return Err(
+                self.error(format!("the CBOR ends inside an item of {length} bytes ({} left)", left.len()))
+            );
         };
         self.at += taken.len();
         Ok(taken)
@@ -91,6 +93,7 @@ impl<'a> Reader<'a> {
         Ok(self.take(bytes)?.iter().fold(0, |value, &byte| (value << 8) | u64::from(byte)))
     }
 
+    #[allow(clippy::cast_possible_truncation)] // each argument was read as as many bytes as it is cast to
     fn head(&mut self) -> Result<Head> {
         let start = self.at;
         let first = self.byte()?;
@@ -134,18 +137,18 @@ impl<'a> Reader<'a> {
     }
 
     /// Whether a container has another item. Takes the break of an indefinite one.
-    fn more(&mut self, left: &mut Option<u64>) -> Result<bool> {
+    fn more(&mut self, left: &mut Option<u64>) -> bool {
         match left {
-            Some(0) => Ok(false),
+            Some(0) => false,
             Some(count) => {
                 *count -= 1;
-                Ok(true)
+                true
             }
             None if self.bytes.get(self.at) == Some(&0xff) => {
                 self.at += 1;
-                Ok(false)
+                false
             }
-            None => Ok(true),
+            None => true,
         }
     }
 
@@ -166,7 +169,7 @@ impl<'a> Reader<'a> {
     fn text_of(&mut self, length: Option<u64>) -> Result<Cow<'a, str>> {
         let Some(length) = length else {
             let mut joined = String::new();
-            while self.more(&mut None)? {
+            while self.more(&mut None) {
                 match self.head()? {
                     Head::Text(Some(length)) => joined.push_str(&self.text_of(Some(length))?),
                     other => return Err(self.expected("a chunk of a text", "a text of known length", other)),
@@ -181,10 +184,16 @@ impl<'a> Reader<'a> {
     fn bytes_of(&mut self, length: Option<u64>) -> Result<Vec<u8>> {
         let Some(length) = length else {
             let mut joined = Vec::new();
-            while self.more(&mut None)? {
+            while self.more(&mut None) {
                 match self.head()? {
                     Head::Bytes(Some(length)) => joined.extend_from_slice(self.take(length)?),
-                    other => return Err(self.expected("a chunk of a byte string", "bytes of known length", other)),
+                    other => {
+                        return Err(self.expected(
+                            "a chunk of a byte string",
+                            "bytes of known length",
+                            other,
+                        ));
+                    }
                 }
             }
             return Ok(joined);
@@ -198,7 +207,7 @@ impl<'a> Reader<'a> {
             Head::Array(length) => length,
             other => return Err(self.expected(what, "an array", other)),
         };
-        while self.more(&mut left)? {
+        while self.more(&mut left) {
             each(self)?;
         }
         Ok(())
@@ -216,11 +225,13 @@ impl<'a> Reader<'a> {
             other => return Err(self.expected(what, "a map", other)),
         };
         let mut seen = Seen::default();
-        while self.more(&mut left)? {
+        while self.more(&mut left) {
             let key = self.text("a key")?;
             each(self, &key)?;
             if unique == Unique::Here && !seen.insert(key.clone()) {
-                return Err(self.error(format!("the key {key:?} stands twice in {what}")).rule("unique keys"));
+                return Err(self
+                    .error(format!("the key {key:?} stands twice in {what}"))
+                    .rule("unique keys"));
             }
         }
         Ok(())
@@ -250,7 +261,7 @@ impl<'a> Reader<'a> {
 
     fn skip_items(&mut self, mut left: Option<u64>, each: u32, depth: u32) -> Result<()> {
         let depth = self.deeper(depth)?;
-        while self.more(&mut left)? {
+        while self.more(&mut left) {
             for _ in 0..each {
                 self.skip_at(depth)?;
             }
@@ -300,7 +311,7 @@ impl<'a> Reader<'a> {
             Head::Array(mut left) => {
                 let depth = self.deeper(depth)?;
                 let mut items = Vec::new();
-                while self.more(&mut left)? {
+                while self.more(&mut left) {
                     items.push(self.value_at(depth)?);
                 }
                 Value::Array(items)
@@ -324,7 +335,7 @@ impl<'a> Reader<'a> {
     fn entries(&mut self, mut left: Option<u64>, depth: u32) -> Result<Vec<(Value, Value)>> {
         let mut entries = Vec::new();
         let mut seen = Seen::default();
-        while self.more(&mut left)? {
+        while self.more(&mut left) {
             let key = self.value_at(depth)?;
             if !seen.insert(identity(&key)) {
                 return Err(self.error("a key stands twice in a map of attributes").rule("unique keys"));
@@ -363,16 +374,16 @@ mod tests {
     fn refuses_what_is_no_cbor() {
         let cases: [(&[u8], Code); 12] = [
             (b"", Code::BadIndex),
-            (b"\x1c", Code::BadIndex),         // reserved head
-            (b"\x1f", Code::BadIndex),         // indefinite integer
-            (b"\xff", Code::BadIndex),         // break outside
-            (b"\x62a", Code::BadIndex),        // text cut short
-            (b"\x61\xff", Code::BadIndex),     // not UTF-8
-            (b"\x7f\x41a\xff", Code::BadIndex), // byte chunk inside a text
-            (b"\xa2\x61a\x00\x61a\x01", Code::BadIndex), // duplicate key
+            (b"\x1c", Code::BadIndex),                     // reserved head
+            (b"\x1f", Code::BadIndex),                     // indefinite integer
+            (b"\xff", Code::BadIndex),                     // break outside
+            (b"\x62a", Code::BadIndex),                    // text cut short
+            (b"\x61\xff", Code::BadIndex),                 // not UTF-8
+            (b"\x7f\x41a\xff", Code::BadIndex),            // byte chunk inside a text
+            (b"\xa2\x61a\x00\x61a\x01", Code::BadIndex),   // duplicate key
             (b"\xa2\x01\x00\x18\x01\x01", Code::BadIndex), // the same key, spelled wider
-            (b"\x00\x00", Code::BadIndex),     // trailing byte
-            (b"\xf8\x10", Code::BadIndex),     // small simple value in two bytes
+            (b"\x00\x00", Code::BadIndex),                 // trailing byte
+            (b"\xf8\x10", Code::BadIndex),                 // small simple value in two bytes
             (b"\x9b\xff\xff\xff\xff\xff\xff\xff\xff", Code::BadIndex), // 2^64 - 1 items
         ];
         for (bytes, code) in cases {

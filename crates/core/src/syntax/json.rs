@@ -133,7 +133,8 @@ impl<'a> Reader<'a> {
         let mut unescaped: Option<String> = None;
         loop {
             let rest = self.bytes().get(self.at..).unwrap_or_default();
-            let plain = rest.iter().take_while(|&&byte| byte != b'"' && byte != b'\\' && byte >= 0x20).count();
+            let plain =
+                rest.iter().take_while(|&&byte| byte != b'"' && byte != b'\\' && byte >= 0x20).count();
             // Both ends are ASCII, so the slice falls on character boundaries.
             let run = self.text.get(self.at..self.at + plain).unwrap_or_default();
             self.at += plain;
@@ -199,7 +200,8 @@ impl<'a> Reader<'a> {
         let digits = self.bytes().get(self.at..self.at + 4).unwrap_or_default();
         let mut value = 0;
         for &digit in digits {
-            let digit = char::from(digit).to_digit(16).ok_or_else(|| self.error("\\u needs four hex digits"))?;
+            let digit =
+                char::from(digit).to_digit(16).ok_or_else(|| self.error("\\u needs four hex digits"))?;
             value = value * 16 + digit;
         }
         if digits.len() < 4 {
@@ -245,7 +247,8 @@ impl<'a> Reader<'a> {
 
     fn number(&mut self) -> Result<()> {
         let rest = self.bytes().get(self.at..).unwrap_or_default();
-        let digits_from = |from: usize| rest.iter().skip(from).take_while(|byte| byte.is_ascii_digit()).count();
+        let digits_from =
+            |from: usize| rest.iter().skip(from).take_while(|byte| byte.is_ascii_digit()).count();
         let sign = usize::from(rest.first() == Some(&b'-'));
         let integer = digits_from(sign);
         let mut length = sign + integer;
@@ -282,13 +285,38 @@ mod tests {
 
     #[test]
     fn skips_json_and_nothing_else() {
-        for good in ["{}", "[]", " [1, -0.5e+3 ,\"a\\u00e9\\ud83d\\ude00\", {\"a\":{}}, true, null] \n", "0", "-0"] {
+        for good in
+            ["{}", "[]", " [1, -0.5e+3 ,\"a\\u00e9\\ud83d\\ude00\", {\"a\":{}}, true, null] \n", "0", "-0"]
+        {
             assert!(skip(good).is_ok(), "{good}");
         }
         for bad in [
-            "", "{", "[1,]", "{\"a\":1,}", "{\"a\" 1}", "01", "1.", ".5", "1e", "+1", "nul", "\"", "\"\\x\"", "\"\n\"",
-            "\"\\ud800\"", "\"\\ud800\\u0041\"", "\"\\udc00\"", "\"\\u12\"", "\"\\u12g4\"", "[1 2]", "{}x", "\u{feff}{}",
-            "{\"a\":1,\"a\":2}", "{\"a\":1,\"\\u0061\":2}", "NaN", "'a'",
+            "",
+            "{",
+            "[1,]",
+            "{\"a\":1,}",
+            "{\"a\" 1}",
+            "01",
+            "1.",
+            ".5",
+            "1e",
+            "+1",
+            "nul",
+            "\"",
+            "\"\\x\"",
+            "\"\n\"",
+            "\"\\ud800\"",
+            "\"\\ud800\\u0041\"",
+            "\"\\udc00\"",
+            "\"\\u12\"",
+            "\"\\u12g4\"",
+            "[1 2]",
+            "{}x",
+            "\u{feff}{}",
+            "{\"a\":1,\"a\":2}",
+            "{\"a\":1,\"\\u0061\":2}",
+            "NaN",
+            "'a'",
         ] {
             assert_eq!(skip(bad).map_err(|error| error.code()), Err(Code::BadIndex), "{bad}");
         }
