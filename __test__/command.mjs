@@ -71,6 +71,7 @@ const widths = {
   I8: 1,
   BOOL: 1,
   F8_E4M3: 1,
+  F4: 0.5,
 }
 
 /**

@@ -3,11 +3,12 @@ import type { AnyTensor, TensorFile } from '../index.js'
 import { painter } from './color.js'
 import { printDense, printDenseJson } from './dense.js'
 import { UsageError } from './failure.js'
+import type { SourceOptions } from './format.js'
 import { jsonText } from './json.js'
 import { jsonComponent, showDigest, showDtype, showShape } from './listing.js'
 import { showBytes, showCount } from './quantity.js'
 import { parseSlice, type Range, volume } from './region.js'
-import { type SourceOptions, withFile } from './source.js'
+import { withFile } from './source.js'
 import { isSparse, printEntries, printEntriesJson, readEntries } from './sparse.js'
 import { print, printLines } from './stdout.js'
 import { type Column, table } from './table.js'
@@ -56,17 +57,14 @@ function jsonHead(tensor: AnyTensor, more: object): string {
 async function catDense(tensor: AnyTensor, options: CatOptions): Promise<void> {
   const region = options.slice === undefined ? undefined : parseSlice(options.slice, tensor.shape)
   const shown = region ?? tensor.shape.map((extent): Range => [0, extent])
-  if (!options.json) {
-    await print(head(tensor, region))
-    return printDense(tensor, shown, options.all === true)
-  }
+  if (!options.json) return printDense(tensor, shown, head(tensor, region), options.all === true)
   guardJson(volume(shown), options.all)
   const before = `${jsonHead(tensor, region === undefined ? {} : { slice: region })},"data":`
   await printDenseJson(tensor, shown, before, '}\n')
 }
 
 async function catSparse(tensor: AnyTensor, options: CatOptions): Promise<void> {
-  const entries = await readEntries(tensor)
+  const entries = readEntries(tensor)
   if (!options.json) {
     await print(head(tensor, undefined))
     return printEntries(entries, options.all === true)

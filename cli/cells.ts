@@ -12,6 +12,10 @@ export function isNarrowFloat(dtype: DType): boolean {
   return /^b?float/.test(dtype) && dtype !== 'float32' && dtype !== 'float64'
 }
 
+export function isComplex(dtype: DType): boolean {
+  return dtype === 'complex64' || dtype === 'complex128'
+}
+
 function showFloat(value: number, digits: number): string {
   if (Object.is(value, -0)) return '-0'
   if (!Number.isFinite(value) || Number.isSafeInteger(value)) return String(value)

@@ -1,20 +1,13 @@
 // The values of a dense tensor, read a box at a time: printing a summary of 100 GB reads a few hundred bytes.
-import type { AnyTensor, Tensor, TypedArray } from '../index.js'
-import { cellJson, cellText, isNarrowFloat } from './cells.js'
+import type { AnyTensor, TypedArray } from '../index.js'
+import { BoxReader } from './box-reader.js'
+import { cellJson, cellText } from './cells.js'
 import { NestedText } from './nested.js'
 import { type Axis, boxes, type Range, summarize, volume } from './region.js'
 import { print } from './stdout.js'
 
 // Up to here elements are held as text, so that their columns can be aligned; beyond, they go out as they come.
 const heldAtOnce = 1 << 20
-
-/** The elements of `box` in row-major order, floats narrower than float32 widened. */
-async function read(tensor: AnyTensor, box: readonly Range[]): Promise<TypedArray> {
-  const as = isNarrowFloat(tensor.dtype) ? ({ as: 'float32' } as const) : {}
-  // The whole tensor without a slice: then its digest is checked as well.
-  const whole = box.every(([start, stop], dimension) => start === 0 && stop === tensor.shape[dimension])
-  return (tensor as Tensor).load(whole ? as : { ...as, slice: box })
-}
 
 /** One piece of each axis, in every combination: the boxes to read, each with the place of its first element. */
 function* corners(axes: readonly Axis[]): Generator<{ box: Range[]; at: number[] }> {
@@ -33,13 +26,14 @@ function* corners(axes: readonly Axis[]): Generator<{ box: Range[]; at: number[]
 
 /** The texts of all elements that `axes` show, in row-major order of what is shown. */
 async function gather(tensor: AnyTensor, axes: readonly Axis[]): Promise<string[]> {
+  const reader = new BoxReader(tensor)
   const show = cellText(tensor.dtype)
   const strides = axes.map((_, dimension) =>
     axes.slice(dimension + 1).reduce((product, axis) => product * axis.shown, 1),
   )
   const texts: string[] = new Array(axes.reduce((product, axis) => product * axis.shown, 1))
   for (const { box, at } of corners(axes)) {
-    const data = await read(tensor, box)
+    const data = await reader.read(box)
     const index = box.map(() => 0)
     let place = at.reduce((sum, one, dimension) => sum + one * (strides[dimension] as number), 0)
     for (let element = 0, count = volume(box); element < count; element++) {
@@ -59,12 +53,17 @@ async function gather(tensor: AnyTensor, axes: readonly Axis[]): Promise<string[
   return texts
 }
 
-/** Prints `region` of `tensor` between nested brackets, what is large with its middle left out unless `all`. */
-export async function printDense(tensor: AnyTensor, region: readonly Range[], all: boolean): Promise<void> {
+/** Prints `head`, then `region` of `tensor` between nested brackets, what is large with its middle left out unless `all`. */
+export async function printDense(
+  tensor: AnyTensor,
+  region: readonly Range[],
+  head: string,
+  all: boolean,
+): Promise<void> {
   const columns = process.stdout.columns ?? 80
-  if (volume(region) === 0) return print('[]\n')
+  if (volume(region) === 0) return print(`${head}[]\n`)
   if (all && volume(region) > heldAtOnce) {
-    return printStream(tensor, region, { show: cellText(tensor.dtype), columns, before: '', after: '\n' })
+    return printStream(tensor, region, { show: cellText(tensor.dtype), columns, before: head, after: '\n' })
   }
 
   const axes = all
@@ -79,7 +78,7 @@ export async function printDense(tensor: AnyTensor, region: readonly Range[], al
   })
   for (const text of texts) nested.add(text.padStart(width))
   nested.end()
-  await print(`${nested.take()}\n`)
+  await print(`${head}${nested.take()}\n`)
 }
 
 /** Prints `region` of `tensor` as nested JSON arrays, all of it, between `before` and `after`. */
@@ -102,11 +101,12 @@ interface StreamOptions {
 /** Prints box after box as they are read. `before` waits for the first: what cannot be read at all prints nothing. */
 async function printStream(tensor: AnyTensor, region: readonly Range[], options: StreamOptions): Promise<void> {
   const { show, columns, after } = options
+  const reader = new BoxReader(tensor)
   const nested = new NestedText({ shown: region.map(([start, stop]) => stop - start), columns })
   let { before } = options
   if (volume(region) > 0) {
     for (const box of boxes(region, heldAtOnce)) {
-      const data = await read(tensor, box)
+      const data = await reader.read(box)
       for (let element = 0, count = volume(box); element < count; element++) nested.add(show(data, element))
       await print(before + nested.take())
       before = ''

@@ -1,10 +1,11 @@
 // `ztensor info`: what a file is, in one screen, from the index alone.
 import type { TensorFile } from '../index.js'
 import { type Paint, painter } from './color.js'
+import type { SourceOptions } from './format.js'
 import { jsonAttribute, jsonText } from './json.js'
 import { type Entry, entries, showDtype, showPlace } from './listing.js'
 import { showBytes, showCount, showCounted } from './quantity.js'
-import { type SourceOptions, withFile } from './source.js'
+import { withFile } from './source.js'
 import { printLines } from './stdout.js'
 import { printable, shorten, showName } from './text.js'
 

@@ -1,11 +1,12 @@
 // `ztensor ls`: one row a tensor, from the index alone.
 
 import { painter } from './color.js'
+import type { SourceOptions } from './format.js'
 import { globMatcher } from './glob.js'
 import { jsonLines } from './json.js'
 import { type Entry, entries, jsonEntry, showDigests, showDtype, showShape } from './listing.js'
 import { showBytes, showCounted } from './quantity.js'
-import { type SourceOptions, withFile } from './source.js'
+import { withFile } from './source.js'
 import { printLines } from './stdout.js'
 import { type Column, table } from './table.js'
 import { printable, showName } from './text.js'

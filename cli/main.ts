@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Command, CommanderError, Option } from 'commander'
 import { exitCodes, fail, UsageError } from './failure.js'
-import { formatOption } from './source.js'
+import { formatOption } from './format.js'
 import { exitQuietlyOnBrokenPipe } from './stdout.js'
 
 function version(): string {

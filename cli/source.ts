@@ -1,18 +1,8 @@
-// The file that a command works on, and the option that every command takes about it.
-import { Option } from 'commander'
+// The file that a command works on.
 import { open, type TensorFile } from '../index.js'
+import type { SourceOptions } from './format.js'
 
-const formats = ['zt', 'safetensors', 'btf'] as const
-export interface SourceOptions {
-  format?: (typeof formats)[number]
-}
-
-/** `--format NAME`: read the file as that, whatever its first bytes look like. */
-export function formatOption(): Option {
-  return new Option('--format <name>', 'read the file as this format instead of detecting it').choices(formats)
-}
-
-/** Options for `open` and `verify` of the library. */
+/** What of a command's options goes to the library. */
 export function openOptions(options: SourceOptions): SourceOptions {
   return options.format === undefined ? {} : { format: options.format }
 }

@@ -1,8 +1,9 @@
 // The entries of a sparse tensor: coordinates and values, in the order of the file.
-import type { AnyTensor, IndexArray, Tensor, TypedArray } from '../index.js'
-import { cellJson, cellText } from './cells.js'
+import type { AnyTensor, DType, IndexArray, Tensor, TypedArray } from '../index.js'
+import { cellJson, cellText, isNarrowFloat } from './cells.js'
 import { showCount } from './quantity.js'
 import { print, printLines } from './stdout.js'
+import { widened } from './widen.js'
 
 // Beyond fifty entries, ten at each end.
 const shownInFull = 50
@@ -31,12 +32,31 @@ function rowOf(indptr: IndexArray, at: number): number {
   return low
 }
 
+// Narrow values are widened some at a time: the ends of a large tensor need not be all of it.
+const widenedAtOnce = 1 << 14
+
+/** Reads single values of `all` as `format` has them. */
+function valueReader(dtype: DType, all: TypedArray, format: (data: TypedArray, index: number) => string) {
+  if (!isNarrowFloat(dtype)) return (at: number) => format(all, at)
+  const perElement = dtype === 'float4_e2m1fn' ? 2 : 1
+  let from = -1
+  let values: TypedArray = all
+  return (at: number) => {
+    const start = at - (at % widenedAtOnce)
+    if (start !== from) {
+      values = widened(dtype, all.subarray(start / perElement, (start + widenedAtOnce) / perElement))
+      from = start
+    }
+    return format(values, at - start)
+  }
+}
+
 /** The entries of `tensor`, over the file where it allows that: what is printed is what is read, beside the check of the indices. */
-export async function readEntries(tensor: AnyTensor): Promise<Entries> {
+export function readEntries(tensor: AnyTensor): Entries {
   const { dtype } = tensor
   const values = (all: TypedArray) => ({
-    text: (at: number) => cellText(dtype)(all, at),
-    json: (at: number) => cellJson(dtype)(all, at),
+    text: valueReader(dtype, all, cellText(dtype)),
+    json: valueReader(dtype, all, cellJson(dtype)),
   })
   if (tensor.layout === 'sparse_csr') {
     const csr = (tensor as Tensor).csr()

@@ -49,13 +49,19 @@ export function printableJson(json: string): string {
 // Two columns wide in a terminal: East Asian Wide and Fullwidth, and emoji. https://www.unicode.org/reports/tr11/
 const wide =
   /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe10-\ufe19\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6\u{16fe0}-\u{18dff}\u{1aff0}-\u{1b2ff}\u{20000}-\u{3fffd}\p{Emoji_Presentation}]/u
-const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' })
+// Made when the first name needs it: it takes some 10 ms, and most files are all ASCII.
+let segmenter: Intl.Segmenter | undefined
+
+function graphemes(text: string): Intl.Segments {
+  segmenter ??= new Intl.Segmenter('en', { granularity: 'grapheme' })
+  return segmenter.segment(text)
+}
 
 /** The columns that `text` takes in a terminal. `text` is printable and holds no colour. */
 export function columns(text: string): number {
   if (plain.test(text)) return text.length
   let total = 0
-  for (const { segment } of graphemes.segment(text)) total += wide.test(segment) ? 2 : 1
+  for (const { segment } of graphemes(text)) total += wide.test(segment) ? 2 : 1
   return total
 }
 
@@ -63,9 +69,10 @@ export function columns(text: string): number {
 export function shorten(text: string, limit: number): string {
   // A grapheme holds at least one UTF-16 unit and is at most two columns wide.
   if (text.length * 2 <= limit) return text
+  if (plain.test(text)) return text.length <= limit ? text : `${text.slice(0, limit - 1)}…`
   let total = 0
   let kept = 0
-  for (const { segment, index } of graphemes.segment(text)) {
+  for (const { segment, index } of graphemes(text)) {
     total += wide.test(segment) ? 2 : 1
     if (total > limit) return `${text.slice(0, kept)}…`
     if (total < limit) kept = index + segment.length

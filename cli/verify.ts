@@ -2,11 +2,12 @@
 import { type VerifyResult, verify as verifyFile } from '../index.js'
 import { type Paint, painter } from './color.js'
 import { errorCode, errorMessage, exitCodes } from './failure.js'
+import type { SourceOptions } from './format.js'
 import { jsonLines } from './json.js'
 import { showPlace } from './listing.js'
 import { followProgress } from './progress.js'
 import { showCounted } from './quantity.js'
-import { openOptions, type SourceOptions } from './source.js'
+import { openOptions } from './source.js'
 import { printLines } from './stdout.js'
 import { printable } from './text.js'
 

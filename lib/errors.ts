@@ -74,8 +74,11 @@ export interface NativeError {
   errno?: number
 }
 
+/** Whether the binding threw it: its errors have our codes and none of our classes. */
 function isNative(thrown: unknown): thrown is NativeError {
-  return typeof thrown === 'object' && thrown !== null && !(thrown instanceof Error) && 'code' in thrown
+  if (typeof thrown !== 'object' || thrown === null || thrown instanceof ZTensorError) return false
+  if (thrown instanceof TypeError || thrown instanceof RangeError) return false
+  return 'code' in thrown && typeof thrown.code === 'string' && thrown.code.startsWith('ZT_')
 }
 
 /** The error of an open file's path, as Node's own `fs` spells it. */
@@ -87,24 +90,29 @@ function systemError(native: NativeError, path: string | undefined): Error {
   return Object.assign(error, { errno, code, syscall: native.syscall, ...(path === undefined ? {} : { path }) })
 }
 
+/** What a native error says of its place; null there is undefined here. */
+function details({ tensor, component, offset, rule }: NativeError): ErrorDetails {
+  return {
+    tensor: tensor ?? undefined,
+    component: component ?? undefined,
+    offset: offset ?? undefined,
+    rule: rule ?? undefined,
+  }
+}
+
 /** Turns what the binding threw into what users see. */
 export function publicError(thrown: unknown, path?: string): unknown {
   if (!isNative(thrown)) {
-    if (
-      thrown instanceof ZTensorError ||
-      (thrown instanceof Error && 'code' in thrown && thrown.code === 'ZT_INVALID_ARG')
-    ) {
-      return thrown
-    }
+    if (thrown instanceof Error && 'code' in thrown && String(thrown.code).startsWith('ZT_')) return thrown
     const said = thrown instanceof Error ? thrown.message : String(thrown)
     return new ZTensorError('ZT_INTERNAL', `a defect in ztensor, please report it: ${said}`, { cause: thrown })
   }
   if (thrown.code === 'ZT_INVALID_ARG') return invalid(RangeError, thrown.message)
-  if (thrown.code === 'ZT_IO' && thrown.errno !== undefined) {
+  if (thrown.code === 'ZT_IO' && typeof thrown.errno === 'number') {
     const cause = systemError(thrown, path)
-    return new ZTensorError('ZT_IO', cause.message, { ...thrown, cause })
+    return new ZTensorError('ZT_IO', cause.message, { ...details(thrown), cause })
   }
-  return new ZTensorError(thrown.code as ErrorCode, thrown.message, thrown)
+  return new ZTensorError(thrown.code as ErrorCode, thrown.message, details(thrown))
 }
 
 /** Runs a call into the binding. */

@@ -1,7 +1,7 @@
 //! The one place where errors become JavaScript values: a plain object that the wrapper turns into a
 //! `ZTensorError` (or, for a bad argument, a TypeError).
 
-use napi::bindgen_prelude::ToNapiValue;
+use napi::bindgen_prelude::{JsObjectValue as _, JsValue as _, Unknown};
 use napi::{Env, Error, Result, Status};
 use napi_derive::napi;
 use ztensor_core::error::Error as CoreError;
@@ -37,9 +37,22 @@ impl From<&CoreError> for NativeError {
     }
 }
 
-/// The error as a value to throw or reject with.
+/// The error as a value to throw or reject with: an Error, since only that is thrown as it is, with the fields
+/// of [`NativeError`].
 pub fn to_js(env: &Env, error: &CoreError) -> Error {
-    NativeError::from(error).into_unknown(env).map_or_else(|failed| failed, Error::from)
+    thrown(env, &NativeError::from(error)).map_or_else(|failed| failed, Error::from)
+}
+
+fn thrown<'env>(env: &'env Env, error: &NativeError) -> Result<Unknown<'env>> {
+    let mut object = env.create_error(Error::from_reason(error.message.clone()))?;
+    object.set("code", error.code.as_str())?;
+    object.set("tensor", error.tensor.as_deref())?;
+    object.set("component", error.component.as_deref())?;
+    object.set("offset", error.offset)?;
+    object.set("rule", error.rule.as_deref())?;
+    object.set("syscall", error.syscall.as_deref())?;
+    object.set("errno", error.errno)?;
+    Ok(object.to_unknown())
 }
 
 /// Throws a core error out of a synchronous function.

@@ -10,7 +10,7 @@ use ztensor_core::work;
 use crate::error::{throw, to_js};
 
 /// Runs `job` on the pool and `finish` on the environment's thread; gives the promise.
-pub fn spawn<'env, T, R, J, F>(env: &'env Env, job: J, finish: F) -> Result<Object<'env>>
+pub fn spawn<T, R, J, F>(env: &Env, job: J, finish: F) -> Result<Object<'_>>
 where
     T: Send + 'static,
     R: ToNapiValue + 'static,

@@ -52,7 +52,7 @@ fn to_js<'env>(env: &'env Env, value: &Value) -> Result<Unknown<'env>> {
     }
 }
 
-fn integer_to_js<'env>(env: &'env Env, value: i128) -> Result<Unknown<'env>> {
+fn integer_to_js(env: &Env, value: i128) -> Result<Unknown<'_>> {
     if value.abs() <= MAX_NUMBER {
         #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // within 2^53
         return (value as f64).into_unknown(env);

@@ -340,14 +340,8 @@ mod tests {
     proptest! {
         #[test]
         fn strings_survive(text: String) {
-            let mut quoted = String::from("\"");
-            for character in text.chars() {
-                let mut units = [0; 2];
-                for unit in character.encode_utf16(&mut units) {
-                    quoted.push_str(&format!("\\u{unit:04x}"));
-                }
-            }
-            quoted.push('"');
+            let escaped: Vec<String> = text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
+            let quoted = format!("\"{}\"", escaped.concat());
             prop_assert_eq!(Reader::new(&quoted, 0).string("s").unwrap(), text);
         }
 
