@@ -209,7 +209,7 @@ test('info shortens a long attribute', async (t) => {
 
 test('info shows the warnings of a file', async (t) => {
   const { stdout } = await run(['info', fixture('zt10h-extension-format.zt')])
-  t.regex(stdout, /^warnings\n {2}ZT_WARN_UNKNOWN_LAYOUT tensor "q": \S/m)
+  t.regex(stdout, /^warnings\n {2}ZT_WARN_UNKNOWN_LAYOUT {2}tensor "q": \S/m)
   const { warnings } = await json(t, ['info', fixture('zt10h-extension-format.zt')])
   t.like(warnings[0], { code: 'ZT_WARN_UNKNOWN_LAYOUT', tensor: 'q' })
 })
@@ -221,8 +221,8 @@ test('verify passes a sound file and counts what has no digest', async (t) => {
   t.is(code, 0)
   t.is(stderr, '')
   const [zt, st] = lines(stdout)
-  t.regex(zt, /^ok {2}.*zt12-crc32c\.zt: \d+ components checked, 0 without a digest$/)
-  t.regex(st, /^ok {2}.*three\.safetensors: \d+ components? checked, 3 without a digest$/)
+  t.regex(zt, /^ok {2}.*zt12-crc32c\.zt: 26 digests checked, 0 components without one$/)
+  t.regex(st, /^ok {2}.*three\.safetensors: 0 digests checked, 3 components without one$/)
 })
 
 test('verify says what is wrong and ends with 1', async (t) => {
@@ -231,8 +231,8 @@ test('verify says what is wrong and ends with 1', async (t) => {
   t.is(code, 1)
   t.is(stderr, '')
   const [head, failure, ...rest] = lines(stdout)
-  t.regex(head, /^FAILED {2}.*: \d+ components checked, 0 without a digest, 1 failure$/)
-  t.regex(failure, /^ {2}ZT_DIGEST_MISMATCH {2}tensor "t_int32", component data: \S/)
+  t.regex(head, /^FAILED {2}.*: 26 digests checked, 0 components without one, 1 failure$/)
+  t.regex(failure, /^ {2}ZT_DIGEST_MISMATCH {2}tensor "t_int32", component "data": (?!tensor)\S/)
   t.deepEqual(rest, [])
 })
 

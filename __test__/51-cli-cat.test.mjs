@@ -45,7 +45,7 @@ test('cat names the tensor, its dtype, shape, layout and size above the values',
 
 for (const [name, text] of [
   ['f32', '[[       0.1,         -2, 0.33333334],\n [      1e-7,        NaN,  -Infinity]]\n'],
-  ['f64', '[         0.1,    3.1415927, 3.1415927e+10]\n'],
+  ['f64', '[          0.1,     3.1415927, 3.1415927e+10]\n'],
   ['f16', '[       1,       -2, 0.099976, Infinity]\n'],
   ['bf16', '[     1, 3.1406,     -0]\n'],
   ['f8', '[  1, 448, NaN]\n'],

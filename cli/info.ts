@@ -3,7 +3,7 @@ import type { TensorFile } from '../index.js'
 import { type Paint, painter } from './color.js'
 import type { SourceOptions } from './format.js'
 import { jsonAttribute, jsonText } from './json.js'
-import { type Entry, entries, showDtype, showPlace } from './listing.js'
+import { type Entry, entries, showDtype, showPlaced } from './listing.js'
 import { showBytes, showCount, showCounted } from './quantity.js'
 import { withFile } from './source.js'
 import { printLines } from './stdout.js'
@@ -77,8 +77,7 @@ function* lines(file: TensorFile, listed: readonly Entry[], paint: Paint): Gener
   }
   if (file.warnings.length > 0) yield paint('bold', 'warnings')
   for (const warning of file.warnings.slice(0, warningsShown)) {
-    const place = showPlace(warning)
-    yield `  ${paint('yellow', warning.code)} ${place === '' ? '' : `${place}: `}${printable(warning.message)}`
+    yield `  ${paint('yellow', warning.code)}  ${showPlaced(warning, warning.message)}`
   }
   const unseen = file.warnings.length - warningsShown
   if (unseen > 0) yield `  … and ${showCount(unseen)} more (--json has them all)`

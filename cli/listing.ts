@@ -94,10 +94,11 @@ export function jsonEntry({ tensor, components, offset, storedLength, encoding }
   }
 }
 
-/** Where a warning or failure lies: `tensor "wte", component data`, or nothing. */
-export function showPlace(where: { tensor?: string | undefined; component?: string | undefined }): string {
+/** A warning's or failure's message on one line, after `tensor "wte", component data: ` where it does not say so itself. */
+export function showPlaced(where: { tensor?: unknown; component?: unknown }, message: string): string {
   const parts: string[] = []
-  if (where.tensor !== undefined) parts.push(`tensor ${jsonText(where.tensor)}`)
-  if (where.component !== undefined) parts.push(`component ${printable(where.component)}`)
-  return parts.join(', ')
+  if (typeof where.tensor === 'string') parts.push(`tensor ${jsonText(where.tensor)}`)
+  if (typeof where.component === 'string') parts.push(`component ${jsonText(where.component)}`)
+  const placed = parts.length === 0 || message.startsWith('tensor ') ? message : `${parts.join(', ')}: ${message}`
+  return printable(placed)
 }

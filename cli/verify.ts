@@ -4,7 +4,7 @@ import { type Paint, painter } from './color.js'
 import { errorCode, errorMessage, exitCodes } from './failure.js'
 import type { SourceOptions } from './format.js'
 import { jsonLines } from './json.js'
-import { showPlace } from './listing.js'
+import { showPlaced } from './listing.js'
 import { followProgress } from './progress.js'
 import { showCounted } from './quantity.js'
 import { openOptions } from './source.js'
@@ -64,13 +64,13 @@ function* lines(report: Report, paint: Paint): Generator<string> {
   if (result === undefined) {
     yield `${paint('red', 'FAILED')}  ${name}`
   } else {
-    const counts = `${showCounted(result.checked, 'component')} checked, ${result.undigested} without a digest`
+    const unvouched = `${showCounted(result.undigested, 'component')} without one`
+    const counts = `${showCounted(result.checked, 'digest')} checked, ${unvouched}`
     const verdict = result.ok ? paint('green', 'ok') : paint('red', 'FAILED')
     yield `${verdict}  ${name}: ${counts}${result.ok ? '' : `, ${showCounted(found.length, 'failure')}`}`
   }
   for (const failure of found) {
-    const place = showPlace(failure as { tensor?: string; component?: string })
-    yield `  ${errorCode(failure) ?? 'ZT_INTERNAL'}  ${place === '' ? '' : `${place}: `}${errorMessage(failure)}`
+    yield `  ${errorCode(failure) ?? 'ZT_INTERNAL'}  ${showPlaced(failure as object, errorMessage(failure))}`
   }
 }
 

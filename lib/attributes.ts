@@ -29,7 +29,7 @@ interface TaggedList {
 /** Builds a value out of what crossed the binding. */
 function thaw(value: unknown): AttributeValue {
   if (typeof value !== 'object' || value === null || value instanceof Uint8Array) return value as AttributeValue
-  if ('list' in value) return (value as TaggedList).list.map(thaw)
+  if ('list' in value) return Object.freeze((value as TaggedList).list.map(thaw))
   return thawMap(value as TaggedMap)
 }
 
@@ -39,5 +39,5 @@ export function thawMap({ map }: TaggedMap): Attributes {
   if (entries.some(([key]) => typeof key !== 'string')) return new Map(entries)
   const object: Record<string, AttributeValue> = Object.create(null)
   for (const [key, value] of entries) object[key as string] = value
-  return object
+  return Object.freeze(object)
 }

@@ -27,19 +27,19 @@ export interface Cut<D extends DType = DType> {
 }
 
 /** Checks ranges and completes them: `[start, stop]` of each dimension, flat. */
-export function flatRanges(shape: readonly number[], ranges: unknown): number[] {
-  if (!Array.isArray(ranges)) throw wrongType('ranges', 'an array of [start, stop] or null', ranges)
+export function flatRanges(shape: readonly number[], ranges: unknown, name = 'ranges'): number[] {
+  if (!Array.isArray(ranges)) throw wrongType(name, 'an array of [start, stop] or null', ranges)
   if (ranges.length > shape.length) {
-    throw invalid(RangeError, `ranges has ${ranges.length} entries, the tensor has ${shape.length} dimensions`)
+    throw invalid(RangeError, `${name} has ${ranges.length} entries, the tensor has ${shape.length} dimensions`)
   }
   return shape.flatMap((size, dim) => {
     const range: unknown = ranges[dim]
     if (range === null || range === undefined) return [0, size]
-    if (!Array.isArray(range) || range.length !== 2) throw wrongType(`ranges[${dim}]`, '[start, stop] or null', range)
-    const start = aWholeNumber(`ranges[${dim}][0]`, range[0])
-    const stop = aWholeNumber(`ranges[${dim}][1]`, range[1])
+    if (!Array.isArray(range) || range.length !== 2) throw wrongType(`${name}[${dim}]`, '[start, stop] or null', range)
+    const start = aWholeNumber(`${name}[${dim}][0]`, range[0])
+    const stop = aWholeNumber(`${name}[${dim}][1]`, range[1])
     if (start > stop || stop > size) {
-      throw invalid(RangeError, `ranges[${dim}] must lie within 0 and ${size}, got [${start}, ${stop}]`)
+      throw invalid(RangeError, `${name}[${dim}] must lie within 0 and ${size}, got [${start}, ${stop}]`)
     }
     return [start, stop]
   })

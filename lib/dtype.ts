@@ -104,5 +104,6 @@ export const uint8 = dtypes[11] as DTypeInfo
 
 /** An array's bytes, wherever it is a view. */
 export function bytesOf(array: ArrayBufferView): Uint8Array {
-  return new Uint8Array(array.buffer, array.byteOffset, array.byteLength)
+  // Of a detached buffer no view can be made, not even an empty one.
+  return array.byteLength === 0 ? new Uint8Array(0) : new Uint8Array(array.buffer, array.byteOffset, array.byteLength)
 }

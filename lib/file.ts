@@ -77,13 +77,17 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
 
   /** The file's metadata. */
   get attributes(): Attributes {
+    this.#store.throwIfClosed()
     this.#attributes ??= thawMap(calling(() => this.#store.native.attributes()) as { map: unknown[] })
     return this.#attributes
   }
 
   /** What a user should know about the file and what does not make it unreadable. */
   get warnings(): readonly Warning[] {
-    this.#warnings ??= Object.freeze(calling(() => this.#store.native.warnings()))
+    this.#store.throwIfClosed()
+    this.#warnings ??= Object.freeze(
+      calling(() => this.#store.native.warnings()).map((warning) => Object.freeze(warning)),
+    )
     return this.#warnings
   }
 
@@ -185,7 +189,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
       throw wrongType('names', 'an iterable of names', names)
     }
     return Array.from(new Set(names), (name) => {
-      const ordinal = this.#find(aString('a name', name))
+      const ordinal = this.#find(aString('an entry of names', name))
       if (ordinal < 0) throw this.#notFound(name)
       return ordinal
     })

@@ -68,11 +68,16 @@ function aPath(path: string): string {
   return path.replace(ASAR, '.asar.unpacked')
 }
 
+/** Names the file, and what helps where it is packed away. */
 function openError(thrown: unknown, path: string): unknown {
   const error = publicError(thrown, path)
-  if (!(error instanceof ZTensorError) || error.code !== 'ZT_IO' || !ASAR.test(path)) return error
-  const message = `${error.message}: a file inside an .asar archive cannot be mapped; add it to "asarUnpack" in the packager's configuration`
-  return new ZTensorError('ZT_IO', message, { cause: error.cause ?? error })
+  if (!(error instanceof ZTensorError)) return error
+  const named = error.message.includes(path) ? error.message : `'${path}': ${error.message}`
+  const packed = error.code === 'ZT_IO' && ASAR.test(path)
+  const hint =
+    ': a file inside an .asar archive cannot be mapped; add it to "asarUnpack" in the packager\'s configuration'
+  const { code, tensor, component, offset, rule, cause } = error
+  return new ZTensorError(code, packed ? `${named}${hint}` : named, { tensor, component, offset, rule, cause })
 }
 
 /**

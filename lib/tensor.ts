@@ -84,6 +84,7 @@ export class Tensor<D extends DType = DType> {
 
   /** The tensor's own attributes; empty in formats that have none. */
   get attributes(): Attributes {
+    this.#store.throwIfClosed()
     this.#attributes ??= thawMap(
       calling(() => this.#store.native.tensorAttributes(this.#ordinal)) as { map: unknown[] },
     )
@@ -92,6 +93,7 @@ export class Tensor<D extends DType = DType> {
 
   /** The stored parts by their roles. */
   get components(): ReadonlyMap<string, Component> {
+    this.#store.throwIfClosed()
     if (this.#components === undefined) {
       const infos = calling(() => this.#store.native.components(this.#ordinal))
       const make = (info: (typeof infos)[number], at: number) => Component.make(this.#store, this.#ordinal, at, info)
@@ -190,7 +192,7 @@ export class Tensor<D extends DType = DType> {
     const stored = this.#dense()
     const dtype = as === undefined ? stored : FLOAT32
     const request: LoadRequest = { widen: as !== undefined }
-    if (slice !== undefined) request.ranges = flatRanges(this.shape, slice)
+    if (slice !== undefined) request.ranges = flatRanges(this.shape, slice, 'slice')
     if (shard !== undefined) request.ranges = shardRanges(this.shape, shard)
     const length = request.ranges === undefined ? this.size : sizeOf(request.ranges)
     const target = optional(into, (value) => aTarget(value, dtype, length))
@@ -223,7 +225,7 @@ export class Tensor<D extends DType = DType> {
     const output = target ?? (array(FLOAT32, allocate(this.size * 4), 0, this.size * 4) as Float32Array)
     const input = bytesOf(this.data)
     if (input.buffer === output.buffer) throw invalid(TypeError, 'into must not be a view of the tensor itself')
-    calling(() => binding.toFloat32(dtype.code, input, bytesOf(output)))
+    this.#named(() => calling(() => binding.toFloat32(dtype.code, input, bytesOf(output))))
     return output
   }
 

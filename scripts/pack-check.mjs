@@ -78,6 +78,7 @@ function pathWithoutRust(folder) {
 }
 
 const work = realpathSync(mkdtempSync(join(tmpdir(), 'ztensor-pack-')))
+process.on('exit', () => rmSync(work, { recursive: true, force: true }))
 const consumer = join(work, 'consumer')
 mkdirSync(consumer)
 
@@ -241,6 +242,5 @@ await check('without its platform package the wrapper says which one is missing'
 })
 
 registry.close()
-rmSync(work, { recursive: true, force: true })
 console.log(`\npack checks: ${passed} passed, ${failed} failed`)
 process.exitCode = failed > 0 ? 1 : 0

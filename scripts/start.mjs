@@ -70,7 +70,8 @@ async function show() {
   if (proof !== undefined) step('summed', proof.time, proof.sentence)
 
   const { result: verified, time: verifyTime } = await timed(() => file.verify())
-  const counts = `${showCounted(verified.checked, 'component')} checked, ${verified.undigested} without a digest`
+  const unvouched = `${showCounted(verified.undigested, 'component')} without one`
+  const counts = `${showCounted(verified.checked, 'digest')} checked, ${unvouched}`
   step('verified', verifyTime, `${verified.ok ? 'sound' : 'NOT SOUND'}: ${counts}`)
   for (const failure of verified.failures)
     console.log(`${' '.repeat(25)}${failure.code}: ${printable(failure.message)}`)

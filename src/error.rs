@@ -1,7 +1,7 @@
 //! The one place where errors become JavaScript values: a plain object that the wrapper turns into a
 //! `ZTensorError` (or, for a bad argument, a TypeError).
 
-use napi::bindgen_prelude::{JsObjectValue as _, JsValue as _, Unknown};
+use napi::bindgen_prelude::{JsValue as _, Unknown};
 use napi::{Env, Error, Result, Status};
 use napi_derive::napi;
 use ztensor_core::error::Error as CoreError;

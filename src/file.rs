@@ -101,10 +101,11 @@ impl Shared {
         watch: &Watch,
         read: impl FnOnce(Reading<'_>) -> CoreResult<T>,
     ) -> CoreResult<T> {
+        let nothing: &[u8] = &[]; // enough for what stands in the index
         let source: &dyn ReadAt = match (&self.source, staged) {
             (Some(file), _) => file,
             (None, Some(staged)) => staged,
-            (None, None) => return Err(CoreError::new(Code::Internal, "nothing is staged")),
+            (None, None) => &nothing,
         };
         read(Reading { source, catalog: &self.catalog, limits: &self.limits, watch })
     }
@@ -164,7 +165,8 @@ pub struct LoadRequest {
 /// The open file.
 #[napi]
 pub struct NativeFile {
-    shared: Arc<Shared>,
+    /// `None` once closed; work under way keeps its own share until it stops.
+    shared: RefCell<Option<Arc<Shared>>>,
     account: Rc<Account>,
     /// The aliases' shares, in the order in which they were made.
     shares: RefCell<Vec<Share>>,
@@ -173,7 +175,12 @@ pub struct NativeFile {
 impl NativeFile {
     fn new(shared: Shared) -> Self {
         let account = Account::new(shared.length);
-        Self { shared: Arc::new(shared), account, shares: RefCell::default() }
+        Self { shared: RefCell::new(Some(Arc::new(shared))), account, shares: RefCell::default() }
+    }
+
+    fn shared(&self, env: &Env) -> Result<Arc<Shared>> {
+        let shared = self.shared.borrow().as_ref().map(Arc::clone);
+        throw(env, shared.ok_or_else(|| CoreError::new(Code::Closed, "the file is closed")))
     }
 }
 
@@ -195,38 +202,39 @@ pub fn open_memory(env: Env, bytes: Uint8ArraySlice<'_>, request: OpenRequest) -
 #[napi]
 impl NativeFile {
     #[napi(getter)]
-    pub fn format(&self) -> &'static str {
-        self.shared.catalog.container.name()
+    pub fn format(&self, env: &Env) -> Result<&'static str> {
+        Ok(self.shared(env)?.catalog.container.name())
     }
 
     #[napi(getter)]
-    pub fn version(&self) -> Option<String> {
-        self.shared.catalog.version.clone()
+    pub fn version(&self, env: &Env) -> Result<Option<String>> {
+        Ok(self.shared(env)?.catalog.version.clone())
     }
 
     #[napi(getter)]
-    pub fn generator(&self) -> Option<String> {
-        self.shared.catalog.generator.clone()
+    pub fn generator(&self, env: &Env) -> Result<Option<String>> {
+        Ok(self.shared(env)?.catalog.generator.clone())
     }
 
     #[napi(getter)]
-    pub fn byte_length(&self) -> f64 {
-        number(self.shared.length)
+    pub fn byte_length(&self, env: &Env) -> Result<f64> {
+        Ok(number(self.shared(env)?.length))
     }
 
     #[napi(getter)]
-    pub fn size(&self) -> f64 {
-        number(self.shared.catalog.len() as u64)
+    pub fn size(&self, env: &Env) -> Result<f64> {
+        Ok(number(self.shared(env)?.catalog.len() as u64))
     }
 
     #[napi]
     pub fn attributes<'env>(&self, env: &'env Env) -> Result<Unknown<'env>> {
-        value::attributes(env, &self.shared.catalog.attributes)
+        value::attributes(env, &self.shared(env)?.catalog.attributes)
     }
 
     #[napi]
     pub fn tensor_attributes<'env>(&self, env: &'env Env, ordinal: u32) -> Result<Unknown<'env>> {
-        let tensor = throw(env, self.shared.tensor(ordinal))?;
+        let shared = self.shared(env)?;
+        let tensor = throw(env, shared.tensor(ordinal))?;
         value::attributes(env, tensor.attributes().unwrap_or(&Vec::new()))
     }
 
@@ -244,30 +252,31 @@ impl NativeFile {
             }
             Ok(object)
         };
-        self.shared.catalog.warnings.iter().map(to_js).collect()
+        self.shared(env)?.catalog.warnings.iter().map(to_js).collect()
     }
 
     #[napi]
-    pub fn index(&self) -> FlatIndex {
-        index::flatten(&self.shared.catalog)
+    pub fn index(&self, env: &Env) -> Result<FlatIndex> {
+        Ok(index::flatten(&self.shared(env)?.catalog))
     }
 
     /// The ordinal of the tensor called `name`, or -1.
     #[napi]
-    pub fn find(&self, name: String) -> f64 {
-        self.shared.catalog.find(&name).map_or(-1.0, |ordinal| number(ordinal as u64))
+    pub fn find(&self, env: &Env, name: String) -> Result<f64> {
+        Ok(self.shared(env)?.catalog.find(&name).map_or(-1.0, |ordinal| number(ordinal as u64)))
     }
 
     /// Names like `name`, the closest first.
     #[napi]
-    pub fn similar(&self, name: String) -> Vec<String> {
-        similar::to(&self.shared.catalog, &name).into_iter().map(str::to_owned).collect()
+    pub fn similar(&self, env: &Env, name: String) -> Result<Vec<String>> {
+        Ok(similar::to(&self.shared(env)?.catalog, &name).into_iter().map(str::to_owned).collect())
     }
 
     #[napi]
     pub fn components(&self, env: Env, ordinal: u32) -> Result<Vec<ComponentInfo>> {
-        let tensor = throw(&env, self.shared.tensor(ordinal))?;
-        Ok(index::components(&self.shared.catalog, tensor))
+        let shared = self.shared(&env)?;
+        let tensor = throw(&env, shared.tensor(ordinal))?;
+        Ok(index::components(&shared.catalog, tensor))
     }
 
     /// An ArrayBuffer over a range of the mapping; a text saying why there is none.
@@ -276,7 +285,8 @@ impl NativeFile {
         use napi::bindgen_prelude::ToNapiValue;
         let range = unsigned(offset).zip(unsigned(length));
         let (offset, length) = range.ok_or_else(|| misuse("an alias without bounds"))?;
-        let file = self.shared.source.as_ref().ok_or_else(|| misuse("an alias of memory"))?;
+        let shared = self.shared(env)?;
+        let file = shared.source.as_ref().ok_or_else(|| misuse("an alias of memory"))?;
         let Some(mapping) = throw(env, file.mapping())? else {
             return "map-failed".into_unknown(env);
         };
@@ -297,7 +307,7 @@ impl NativeFile {
                 share.borrow_mut().take();
             }
         }
-        if let Some(file) = &self.shared.source {
+        if let Some(Shared { source: Some(file), .. }) = self.shared.take().as_deref() {
             file.release_mapping();
         }
     }
@@ -305,10 +315,11 @@ impl NativeFile {
     /// The bytes of a component, decoded on this thread.
     #[napi(catch_unwind)]
     pub fn decode(&self, env: Env, ordinal: u32, component: u32, stage: Option<&Stage>) -> Result<Memory> {
+        let shared = self.shared(&env)?;
         let staged = stage.map(|stage| &*stage.staged);
         let decoded = contain(|| {
-            self.shared.reading(staged, &Watch::default(), |reading| {
-                let (tensor, component) = self.shared.part(ordinal, component)?;
+            shared.reading(staged, &Watch::default(), |reading| {
+                let (tensor, component) = shared.part(ordinal, component)?;
                 let mut bytes = reading.component(tensor, component)?;
                 kernels::to_host_order(component.dtype, &mut bytes);
                 Ok(bytes)
@@ -321,7 +332,8 @@ impl NativeFile {
     #[napi(catch_unwind)]
     pub fn read_into(&self, env: Env, offset: f64, mut target: Uint8ArraySlice<'_>) -> Result<()> {
         let offset = unsigned(offset).ok_or_else(|| misuse("a read without bounds"))?;
-        let file = self.shared.source.as_ref().ok_or_else(|| misuse("a read of memory"))?;
+        let shared = self.shared(&env)?;
+        let file = shared.source.as_ref().ok_or_else(|| misuse("a read of memory"))?;
         let target = buffer::writable(&mut target, &[])?;
         throw(&env, contain(|| file.read_at(offset, target)))
     }
@@ -336,11 +348,12 @@ impl NativeFile {
         ranges: Vec<f64>,
         stage: Option<&Stage>,
     ) -> Result<Memory> {
+        let shared = self.shared(&env)?;
         let staged = stage.map(|stage| &*stage.staged);
         let request = LoadRequest { ranges: Some(ranges), widen: false };
         let packed = contain(|| {
-            self.shared.reading(staged, &Watch::default(), |reading| {
-                let (tensor, component) = self.shared.part(ordinal, component)?;
+            shared.reading(staged, &Watch::default(), |reading| {
+                let (tensor, component) = shared.part(ordinal, component)?;
                 load(reading, tensor, component, &request)
             })
         });
@@ -358,7 +371,7 @@ impl NativeFile {
         control: &Control,
         stage: Option<&Stage>,
     ) -> Result<Object<'env>> {
-        let (shared, watch) = (Arc::clone(&self.shared), control.watch.clone());
+        let (shared, watch) = (self.shared(env)?, control.watch.clone());
         let staged = stage.map(|stage| Arc::clone(&stage.staged));
         let job = move || {
             shared.reading(staged.as_deref(), &watch, |reading| {
@@ -378,7 +391,7 @@ impl NativeFile {
         control: &Control,
         stage: Option<&Stage>,
     ) -> Result<Object<'env>> {
-        let (shared, watch) = (Arc::clone(&self.shared), control.watch.clone());
+        let (shared, watch) = (self.shared(env)?, control.watch.clone());
         let staged = stage.map(|stage| Arc::clone(&stage.staged));
         let job = move || {
             shared.reading(staged.as_deref(), &watch, |reading| {
@@ -403,7 +416,7 @@ impl NativeFile {
         control: &Control,
         stage: Option<&Stage>,
     ) -> Result<Object<'env>> {
-        let (shared, watch) = (Arc::clone(&self.shared), control.watch.clone());
+        let (shared, watch) = (self.shared(env)?, control.watch.clone());
         let staged = stage.map(|stage| Arc::clone(&stage.staged));
         let ordinals = ordinals.to_vec();
         let job =
@@ -414,9 +427,10 @@ impl NativeFile {
     /// The same on this thread.
     #[napi(catch_unwind)]
     pub fn verify_sync(&self, env: Env, ordinals: Uint32Array, stage: Option<&Stage>) -> Result<Verified> {
+        let shared = self.shared(&env)?;
         let staged = stage.map(|stage| &*stage.staged);
         let verified = contain(|| {
-            self.shared.reading(staged, &Watch::default(), |reading| verify::verify(reading, &ordinals))
+            shared.reading(staged, &Watch::default(), |reading| verify::verify(reading, &ordinals))
         });
         throw(&env, verified).map(Verified::from)
     }
@@ -424,8 +438,8 @@ impl NativeFile {
     /// `[offset, length]` of the bytes in which all components of a tensor lie.
     #[napi]
     pub fn span(&self, env: Env, ordinal: u32) -> Result<Vec<f64>> {
-        let tensor = throw(&env, self.shared.tensor(ordinal))?;
-        let (start, end) = tensor.span();
+        let shared = self.shared(&env)?;
+        let (start, end) = throw(&env, shared.tensor(ordinal))?.span();
         Ok(vec![number(start), number(end - start)])
     }
 
@@ -437,7 +451,7 @@ impl NativeFile {
         ordinals: Uint32Array,
         control: &Control,
     ) -> Result<Object<'env>> {
-        let (shared, watch) = (Arc::clone(&self.shared), control.watch.clone());
+        let (shared, watch) = (self.shared(env)?, control.watch.clone());
         let ordinals = ordinals.to_vec();
         let job = move || match &shared.source {
             Some(file) => prefetch::prefetch(file, &shared.catalog, &ordinals, &watch),
@@ -448,10 +462,12 @@ impl NativeFile {
 
     /// Lets the kernel have the tensors' pages back.
     #[napi]
-    pub fn evict(&self, ordinals: Uint32Array) {
-        if let Some(file) = &self.shared.source {
-            prefetch::evict(file, &self.shared.catalog, &ordinals);
+    pub fn evict(&self, env: &Env, ordinals: Uint32Array) -> Result<()> {
+        let shared = self.shared(env)?;
+        if let Some(file) = &shared.source {
+            prefetch::evict(file, &shared.catalog, &ordinals);
         }
+        Ok(())
     }
 }
 

@@ -1,10 +1,14 @@
 import {
   type AnyTensor,
+  type CooTensor,
+  type CsrTensor,
+  type Loaded,
   type OpenOptions,
   open,
   openSync,
   type Tensor,
   TensorFile,
+  type TypedArray,
   type VerifyResult,
   verify,
   type Warning,
@@ -36,7 +40,7 @@ openSync('model.bin', {
 openSync('model.bin', { format: 'gguf2' })
 // @ts-expect-error: an option that is misspelt
 openSync('model.bin', { verfiy: true })
-// @ts-expect-error: exactOptionalPropertyTypes: left out, or a boolean
+// Under exactOptionalPropertyTypes too an option may be passed on without a value.
 const options: OpenOptions = { verify: undefined }
 // @ts-expect-error: there is nothing to abort in a synchronous call
 openSync('model.zt', { signal: AbortSignal.timeout(1) })
@@ -83,11 +87,13 @@ holds<Equal<typeof file.warnings, readonly Warning[]>>()
 // @ts-expect-error: read-only
 file.warnings.push({ code: '', message: '' })
 
-await file.load({
+const loaded = await file.load({
   names: ['wte'],
   concurrency: 2,
   onProgress: ({ tensors }) => tensors,
   signal: AbortSignal.timeout(1),
 })
+holds<Equal<typeof loaded, Map<string, Loaded>>>()
+holds<Equal<Loaded, TypedArray | CsrTensor | CooTensor | ReadonlyMap<string, TypedArray>>>()
 await file.prefetch(new Set(['wte']))
 file.evict()

@@ -1,5 +1,6 @@
 //! The Binary Tensor Format: a count, the offsets of that many records, the records. It has neither a magic
-//! nor names; tensors are called `0`, `1`, … in the order of their offsets' table.
+//! nor names; tensors are called `0`, `1`, … in the order of the file. As the grammar has it, the records follow
+//! each other in the order of their offsets.
 #![forbid(unsafe_code)]
 
 use crate::catalog::{Builder, Catalog, Component, Container, DType, Label, Layout, NewTensor, Part};
@@ -40,21 +41,32 @@ impl Parser<'_> {
         };
         let offsets = self.window.source.read_vec(WORD, first_record - WORD)?;
         let mut builder = Builder::new(Container::Btf, self.limits);
-        let mut spans = Vec::new();
+        let mut expected = first_record;
         for ordinal in 0..count {
             let offset = checked::u64_le(&offsets, ordinal * WORD).unwrap_or_default();
             let name = ordinal.to_string();
-            if !offset.is_multiple_of(ALIGNMENT) || offset < first_record || offset > total {
-                let message = format!(
-                    "the record's offset {offset} is no multiple of 8 between {first_record} and {total}"
-                );
+            if offset != expected {
+                let message =
+                    format!("the record's offset is {offset}, what comes before ends at {expected}");
                 return Err(bad(message, WORD + ordinal * WORD).tensor(&name));
             }
             let end = self.record(&mut builder, &name, offset).map_err(|error| error.tensor(&name))?;
-            spans.push((offset, end));
+            expected = self.padded(end, ordinal + 1 == count).map_err(|error| error.tensor(&name))?;
         }
-        self.account(first_record, total, &mut spans)?;
+        if expected != total {
+            return Err(bad(format!("{} bytes follow the last record", total - expected), expected));
+        }
         Ok(builder.finish())
+    }
+
+    /// Records are padded with zeros to a multiple of 8; only the last may go without.
+    fn padded(&mut self, end: u64, last: bool) -> Result<u64> {
+        let padded = end.next_multiple_of(ALIGNMENT);
+        let stop = if last { padded.min(self.window.source.length()) } else { padded };
+        if self.window.get(end, stop.saturating_sub(end))?.iter().any(|&byte| byte != 0) {
+            return Err(bad("the padding of a record is not zero".to_owned(), end));
+        }
+        Ok(stop)
     }
 
     /// Adds the tensor of the record at `offset` and gives the end of its payload.
@@ -146,31 +158,6 @@ impl Parser<'_> {
             let message = format!("{bytes} bytes of data at offset {at} go beyond the file's {total}");
             Error::new(Code::Truncated, message).at(at)
         })
-    }
-
-    /// Records follow each other, each padded with zeros to a multiple of 8; only the last may go without.
-    fn account(&mut self, first: u64, total: u64, spans: &mut [(u64, u64)]) -> Result<()> {
-        spans.sort_unstable();
-        let mut expected = first;
-        for (position, &(start, end)) in spans.iter().enumerate() {
-            if start != expected {
-                return Err(bad(
-                    format!("a record begins at {start}, the one before ends at {expected}"),
-                    start,
-                ));
-            }
-            let padded = end.next_multiple_of(ALIGNMENT);
-            let last = position + 1 == spans.len();
-            let stop = if last { padded.min(total) } else { padded };
-            if self.window.get(end, stop.saturating_sub(end))?.iter().any(|&byte| byte != 0) {
-                return Err(bad("the padding of a record is not zero".to_owned(), end));
-            }
-            expected = stop;
-        }
-        if expected != total {
-            return Err(bad(format!("{} bytes follow the last record", total - expected), expected));
-        }
-        Ok(())
     }
 }
 

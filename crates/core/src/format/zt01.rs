@@ -127,8 +127,8 @@ impl Fields {
     /// The tensor's one blob, as a component of its values.
     fn blob(&self, builder: &mut Builder) -> Result<Component> {
         let mut blob = Component::raw(Label::DATA, Some(self.dtype), self.offset, self.size);
-        // The page gives `data_endianness` to raw data only.
-        blob.byte_order = if self.encoding == "raw" { self.byte_order } else { ByteOrder::Little };
+        // The page has `data_endianness` for raw data in mind; where compressed data says it, it is meant as well.
+        blob.byte_order = self.byte_order;
         blob.encoding = match self.encoding.as_str() {
             "raw" => Encoding::Raw,
             "zstd" => Encoding::Zstd,
@@ -331,7 +331,7 @@ fn lacks_array(key: &'static str) -> Error {
 }
 
 fn no_array(key: &str) -> Error {
-    Error::new(Code::BadSparse, format!("{key} must be an array of unsigned integers"))
+    Error::new(Code::BadIndex, format!("{key} must be an array of unsigned integers"))
         .component(key)
         .rule(SPARSE_RULE)
 }

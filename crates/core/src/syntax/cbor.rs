@@ -213,7 +213,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Calls `each` with each key of a map of text keys; it must read exactly the value.
+    /// Calls `each` with each text key of a map; it must read exactly the value. Other keys are ignored.
     pub fn map(
         &mut self,
         what: &str,
@@ -225,21 +225,23 @@ impl<'a> Reader<'a> {
             other => return Err(self.expected(what, "a map", other)),
         };
         let mut seen = Seen::default();
+        let mut other = Seen::default();
         while self.more(&mut left) {
+            // A key that is no text is one that no version knows, so it is ignored like any other such key.
+            if self.bytes.get(self.at).is_some_and(|first| first >> 5 != 3) {
+                if !other.insert(self.skipped(limits::CBOR_DEPTH)?) {
+                    return Err(self.twice(format!("a key stands twice in {what}")));
+                }
+                self.skip()?;
+                continue;
+            }
             let key = self.text("a key")?;
             each(self, &key)?;
             if unique == Unique::Here && !seen.insert(key.clone()) {
-                return Err(self
-                    .error(format!("the key {key:?} stands twice in {what}"))
-                    .rule("unique keys"));
+                return Err(self.twice(format!("the key {key:?} stands twice in {what}")));
             }
         }
         Ok(())
-    }
-
-    /// Whether the next item is an array.
-    pub fn at_array(&self) -> bool {
-        self.bytes.get(self.at).is_some_and(|first| first >> 5 == 4)
     }
 
     /// Skips any item without keeping it.
@@ -251,22 +253,43 @@ impl<'a> Reader<'a> {
         match self.head()? {
             Head::Bytes(length) => self.bytes_of(length).map(drop),
             Head::Text(length) => self.text_of(length).map(drop),
-            Head::Array(left) => self.skip_items(left, 1, depth),
-            Head::Map(left) => self.skip_items(left, 2, depth),
-            Head::Tag(_) => self.skip_items(Some(1), 1, depth),
+            Head::Array(left) => self.skip_items(left, depth),
+            Head::Map(left) => self.skip_entries(left, depth),
+            Head::Tag(_) => self.skip_items(Some(1), depth),
             Head::Break => Err(self.error("a break outside an indefinite item")),
             _ => Ok(()),
         }
     }
 
-    fn skip_items(&mut self, mut left: Option<u64>, each: u32, depth: u32) -> Result<()> {
+    fn skip_items(&mut self, mut left: Option<u64>, depth: u32) -> Result<()> {
         let depth = self.deeper(depth)?;
         while self.more(&mut left) {
-            for _ in 0..each {
-                self.skip_at(depth)?;
-            }
+            self.skip_at(depth)?;
         }
         Ok(())
+    }
+
+    fn skip_entries(&mut self, mut left: Option<u64>, depth: u32) -> Result<()> {
+        let depth = self.deeper(depth)?;
+        let mut seen = Seen::default();
+        while self.more(&mut left) {
+            if !seen.insert(self.skipped(depth)?) {
+                return Err(self.twice("a key stands twice in a map"));
+            }
+            self.skip_at(depth)?;
+        }
+        Ok(())
+    }
+
+    /// Skips an item and gives its bytes.
+    fn skipped(&mut self, depth: u32) -> Result<&'a [u8]> {
+        let start = self.at;
+        self.skip_at(depth)?;
+        Ok(self.bytes.get(start..self.at).unwrap_or_default())
+    }
+
+    fn twice(&self, message: impl Into<String>) -> Error {
+        self.error(message).rule("unique keys")
     }
 
     fn deeper(&self, depth: u32) -> Result<u32> {
@@ -338,7 +361,7 @@ impl<'a> Reader<'a> {
         while self.more(&mut left) {
             let key = self.value_at(depth)?;
             if !seen.insert(identity(&key)) {
-                return Err(self.error("a key stands twice in a map of attributes").rule("unique keys"));
+                return Err(self.twice("a key stands twice in a map of attributes"));
             }
             let value = self.value_at(depth)?;
             entries.push((key, value));

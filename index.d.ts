@@ -1,0 +1,498 @@
+// The public types of ztensor, rolled up from index.ts by `npm run types`. Not edited by hand.
+
+/// <reference types="node" />
+
+import { inspect } from 'node:util';
+
+/** A value of a file's or a tensor's attributes. Integers beyond 2^53 - 1 are bigints. */
+export type AttributeValue = string | number | bigint | boolean | null | Uint8Array | readonly AttributeValue[] | AttributeObject | ReadonlyMap<AttributeValue, AttributeValue>;
+/** A map whose keys are all text: an object without a prototype, so that every key is just a key. */
+export interface AttributeObject {
+	readonly [key: string]: AttributeValue;
+}
+/** Attributes: an object without a prototype, or a Map where keys are not text. */
+export type Attributes = AttributeObject | ReadonlyMap<AttributeValue, AttributeValue>;
+/** The typed array that holds a tensor's elements, for each dtype. */
+export interface DTypeArrays {
+	float64: Float64Array;
+	float32: Float32Array;
+	/** The raw bits; `toFloat32()` and `float16()` give numbers. */
+	float16: Uint16Array;
+	/** The raw bits; `toFloat32()` gives numbers. */
+	bfloat16: Uint16Array;
+	int64: BigInt64Array;
+	int32: Int32Array;
+	int16: Int16Array;
+	int8: Int8Array;
+	uint64: BigUint64Array;
+	uint32: Uint32Array;
+	uint16: Uint16Array;
+	uint8: Uint8Array;
+	/** One byte an element, 0 or 1. */
+	bool: Uint8Array;
+	float8_e4m3fn: Uint8Array;
+	float8_e5m2: Uint8Array;
+	float8_e4m3fnuz: Uint8Array;
+	float8_e5m2fnuz: Uint8Array;
+	float8_e8m0fnu: Uint8Array;
+	/** Packed, four elements in three bytes. */
+	float6_e2m3fn: Uint8Array;
+	/** Packed, four elements in three bytes. */
+	float6_e3m2fn: Uint8Array;
+	/** Packed, two elements a byte, the first in the low half. */
+	float4_e2m1fn: Uint8Array;
+	/** Interleaved real and imaginary parts. */
+	complex64: Float32Array;
+	/** Interleaved real and imaginary parts. */
+	complex128: Float64Array;
+}
+/** The type of a tensor's elements, named as NumPy and ml_dtypes name them. */
+export type DType = keyof DTypeArrays;
+/** Any of the arrays that hold elements. */
+export type TypedArray = DTypeArrays[DType];
+/** Arrays of indices into rows, columns or other dimensions, in the type in which they are stored. */
+export type IndexArray = BigInt64Array | BigUint64Array | Int32Array | Uint32Array | Int16Array | Uint16Array | Int8Array | Uint8Array;
+/** Why a file, or a call, was refused. The README's table says what to do about each. */
+export type ErrorCode = "ZT_TRUNCATED" | "ZT_BAD_MAGIC" | "ZT_BAD_INDEX" | "ZT_OUT_OF_BOUNDS" | "ZT_BAD_SHAPE" | "ZT_BAD_DTYPE" | "ZT_BAD_LAYOUT" | "ZT_BAD_SPARSE" | "ZT_BAD_DIGEST" | "ZT_DIGEST_MISMATCH" | "ZT_DECODE" | "ZT_UNSUPPORTED_VERSION" | "ZT_UNSUPPORTED_ENCODING" | "ZT_LIMIT" | "ZT_NOT_FOUND" | "ZT_EXISTS" | "ZT_CLOSED" | "ZT_MAPPING_LOST" | "ZT_IO" | "ZT_INVALID_ARG" | "ZT_INTERNAL";
+/** Where an error lies. */
+export interface ErrorDetails {
+	tensor?: string | undefined;
+	component?: string | undefined;
+	offset?: number | undefined;
+	rule?: string | undefined;
+	cause?: unknown;
+}
+/**
+ * A refusal: what is wrong, where, and which rule of which specification it breaks.
+ *
+ * A bad argument is a `TypeError` or `RangeError` instead, with the `code` `ZT_INVALID_ARG`.
+ */
+export declare class ZTensorError extends Error {
+	/** Stable; match on this, not on the message. */
+	readonly code: ErrorCode;
+	/** The tensor's name, where one is concerned. */
+	readonly tensor?: string;
+	/** The component's role, where one is concerned. */
+	readonly component?: string;
+	/** The byte of the file at which the rule is broken. */
+	readonly offset?: number;
+	/** The section of the specification that the file breaks. */
+	readonly rule?: string;
+	constructor(code: ErrorCode, message: string, details?: ErrorDetails);
+}
+/** Why data is a copy instead of an alias of the file. */
+export type CopyReason = 
+/** It is stored compressed. */
+"encoded"
+/** It stands at an offset that its element type does not allow. */
+ | "misaligned"
+/** The runtime forbids arrays over foreign memory (Electron), or ones of this size. */
+ | "runtime"
+/** The system refused to map the file. */
+ | "map-failed"
+/** It is stored in the byte order that this machine does not have. */
+ | "byte-order"
+/** It is stored in another order of elements. */
+ | "reordered"
+/** It stands in the file's index. */
+ | "inline"
+/** It is a cut that is not one run of memory. */
+ | "packed";
+/** One stored part of a tensor, such as the `data` of a dense one or the `indices` of a sparse one. */
+export declare class Component {
+	#private;
+	readonly role: string;
+	/** Undefined where only the layout knows what the bytes are, or the type is not known here. */
+	readonly dtype: DType | undefined;
+	/** Bytes after decoding; undefined where only decoding can tell. */
+	readonly byteLength: number | undefined;
+	/** Bytes in the file. */
+	readonly storedLength: number;
+	/** Where they stand in the file; undefined for elements that stand in the index. */
+	readonly offset: number | undefined;
+	/** `raw`, `zstd`, `inline`, or the file's own label. */
+	readonly encoding: string;
+	/** As it stands in the file: `crc32c:…` or `sha256:…`, over the stored bytes. */
+	readonly digest: string | undefined;
+	private constructor();
+	/**
+	 * The elements, over the mapping where they are stored as they are in memory, otherwise decoded on this
+	 * thread. The same array at each access. Bytes where the dtype is undefined.
+	 *
+	 * @throws ZTensorError ZT_CLOSED, ZT_DECODE, ZT_DIGEST_MISMATCH (of data that has to be decoded),
+	 * ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED
+	 */
+	get data(): TypedArray;
+	/** Whether `data` aliases the file. */
+	get mapped(): boolean;
+	/** Why `data` is a copy; undefined where it aliases the file. */
+	get copyReason(): CopyReason | undefined;
+	/**
+	 * The elements in memory of your own, decoded, after the digest was checked, off the event loop.
+	 *
+	 * @throws ZTensorError ZT_CLOSED, ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO,
+	 * ZT_TRUNCATED; the signal's reason
+	 */
+	load(given?: {
+		signal?: AbortSignal | undefined;
+	}): Promise<TypedArray>;
+	toJSON(): object;
+}
+/** `[start, stop]` of a dimension, or null for all of it. */
+export type Range = readonly [
+	start: number,
+	stop: number
+] | null;
+/** One rank's even share of a dimension. */
+export interface Shard {
+	/** The dimension that is divided. */
+	readonly dim: number;
+	/** From 0 to `worldSize - 1`. */
+	readonly rank: number;
+	readonly worldSize: number;
+}
+/** A rectangular part of a dense tensor. */
+export interface Cut<D extends DType = DType> {
+	readonly dtype: D;
+	readonly shape: readonly number[];
+	readonly data: DTypeArrays[D];
+	/** Whether `data` aliases the file. */
+	readonly mapped: boolean;
+	readonly copyReason: CopyReason | undefined;
+}
+/** How far long work has come. */
+export interface Progress {
+	readonly bytes: number;
+	readonly totalBytes: number;
+	readonly tensors: number;
+	readonly totalTensors: number;
+}
+/** What every long call takes. */
+export interface JobOptions {
+	/** Called now and then while the work runs, and once at its end. */
+	onProgress?: ((progress: Progress) => void) | undefined;
+	/** Ends the work; the call rejects with `signal.reason`. */
+	signal?: AbortSignal | undefined;
+}
+/** How large a dense tensor may become. */
+export interface ToDenseOptions {
+	/** Bytes that the dense elements may take up; 1 GiB by default. */
+	maxBytes?: number | undefined;
+}
+/**
+ * A matrix by its rows: the values of row `r` are `values[indptr[r]]` up to `values[indptr[r + 1]]`, their
+ * columns the `indices` at the same places.
+ */
+export declare class CsrTensor<D extends DType = DType> {
+	#private;
+	readonly shape: readonly [
+		rows: number,
+		columns: number
+	];
+	readonly dtype: D;
+	readonly values: DTypeArrays[D];
+	readonly indices: IndexArray;
+	readonly indptr: IndexArray;
+	/** Stored values. */
+	readonly nnz: number;
+	private constructor();
+	/**
+	 * All elements in row-major order; values at the same place are added.
+	 *
+	 * @throws ZTensorError ZT_LIMIT beyond `maxBytes`, ZT_BAD_SPARSE where the arrays were changed to nonsense
+	 */
+	toDense(options?: ToDenseOptions): DTypeArrays[D];
+	toCsr(): this;
+	/** The same values by their coordinates. The values are shared. */
+	toCoo(): CooTensor<D>;
+}
+/**
+ * A tensor by the coordinates of its values. `coords` is dimension-major: `nnz` indices into dimension 0, then
+ * `nnz` into dimension 1, and so on.
+ */
+export declare class CooTensor<D extends DType = DType> {
+	#private;
+	readonly shape: readonly number[];
+	readonly dtype: D;
+	readonly values: DTypeArrays[D];
+	readonly coords: IndexArray;
+	/** Stored values. */
+	readonly nnz: number;
+	private constructor();
+	/**
+	 * All elements in row-major order; values at the same place are added.
+	 *
+	 * @throws ZTensorError ZT_LIMIT beyond `maxBytes`, ZT_BAD_SPARSE where the arrays were changed to nonsense
+	 */
+	toDense(options?: ToDenseOptions): DTypeArrays[D];
+	/**
+	 * The same values by rows, sorted by row and column; values at the same place stay apart.
+	 *
+	 * @throws ZTensorError ZT_BAD_LAYOUT unless the tensor has 2 dimensions, ZT_LIMIT
+	 */
+	toCsr(): CsrTensor<D>;
+	toCoo(): this;
+}
+/** What a verification found. */
+export interface VerifyResult {
+	/** Whether nothing failed. */
+	readonly ok: boolean;
+	/** Components whose digest was compared. */
+	readonly checked: number;
+	/** Components without a digest, or with one of an algorithm that is not known here. */
+	readonly undigested: number;
+	readonly failures: readonly ZTensorError[];
+}
+/** How the components of a tensor make it up: one of these in every format, otherwise the file's own label. */
+export type Layout = "dense" | "sparse_csr" | "sparse_coo" | (string & {});
+/** What to load of a dense tensor, and where to. */
+export interface LoadOptions {
+	/** Widen the elements to float32. */
+	as?: "float32" | undefined;
+	/** Only a rectangular part. Where the data is stored raw only that part is read, and no digest checked. */
+	slice?: readonly Range[] | undefined;
+	/** Only one rank's share of a dimension. */
+	shard?: Shard | undefined;
+	/** An array to fill, of exactly the length and of the type that would be made. */
+	into?: ArrayBufferView | undefined;
+	signal?: AbortSignal | undefined;
+}
+/** The Float16Array of runtimes and compilers that have one. */
+export type Float16Elements = typeof globalThis extends {
+	Float16Array: {
+		prototype: infer A;
+	};
+} ? A : unknown;
+/** A tensor of an open file. Making one reads nothing; its data is read when asked for. */
+export declare class Tensor<D extends DType = DType> {
+	#private;
+	readonly name: string;
+	/** The type of the elements, or of a sparse tensor's values. Undefined for a composite that does not say. */
+	readonly dtype: D;
+	readonly shape: readonly number[];
+	/** Elements: the product of the shape. */
+	readonly size: number;
+	/** Bytes of all components after decoding; of one whose size only decoding can tell, the stored ones. */
+	readonly byteLength: number;
+	readonly layout: Layout;
+	private constructor();
+	/** The tensor's own attributes; empty in formats that have none. */
+	get attributes(): Attributes;
+	/** The stored parts by their roles. */
+	get components(): ReadonlyMap<string, Component>;
+	/**
+	 * The elements of a dense tensor: a typed array over the mapping where the file stores them as they are in
+	 * memory, otherwise a copy (see `mapped` and `copyReason`). The same array at each access; empty after the
+	 * file's `close()`. Writing to it changes this process's view only, never the file. Digests of data that
+	 * need not be decoded are not checked here: `load()` and `verify()` do.
+	 *
+	 * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless dense, ZT_BAD_DTYPE of an unknown type, ZT_DECODE,
+	 * ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT beyond what one array can hold, ZT_IO, ZT_TRUNCATED
+	 */
+	get data(): DTypeArrays[D];
+	/** Whether the data aliases the file; of a composite tensor, whether every component's does. */
+	get mapped(): boolean;
+	/** Why the data is a copy; undefined where it aliases the file. */
+	get copyReason(): CopyReason | undefined;
+	/**
+	 * The elements of a dense tensor in memory of your own: read off the event loop, decoded, their digest
+	 * checked. Never touches the mapping, so a file cut short meanwhile is an error and no signal.
+	 *
+	 * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT, ZT_BAD_DTYPE, ZT_DIGEST_MISMATCH, ZT_DECODE,
+	 * ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError and RangeError ZT_INVALID_ARG; the
+	 * signal's reason
+	 */
+	load(options: LoadOptions & {
+		as: "float32";
+	}): Promise<Float32Array>;
+	load(options?: LoadOptions & {
+		as?: undefined;
+	}): Promise<DTypeArrays[D]>;
+	load(options?: LoadOptions): Promise<DTypeArrays[D] | Float32Array>;
+	/**
+	 * The elements widened to float32: exactly for the 8- and 16-bit types and bool, to the nearest (ties to
+	 * even) for wider integers and float64. `load({ as: 'float32' })` does the same off the event loop.
+	 *
+	 * @throws ZTensorError what `data` throws, and ZT_BAD_DTYPE for complex and 6-bit types
+	 */
+	toFloat32(given?: {
+		into?: Float32Array | undefined;
+	}): Float32Array;
+	/**
+	 * The elements of a float16 tensor as a Float16Array over the same memory, where the runtime has one.
+	 *
+	 * @throws ZTensorError what `data` throws, and ZT_BAD_DTYPE for other types and where there is no Float16Array
+	 */
+	float16(): Float16Elements;
+	/**
+	 * A rectangular part: `[start, stop]` or null for each dimension, the missing ones whole. A cut that is one
+	 * run of memory (whole rows) shares the tensor's; others are packed into memory of their own.
+	 *
+	 * @throws ZTensorError what `data` throws; TypeError and RangeError ZT_INVALID_ARG
+	 */
+	slice(ranges: readonly Range[]): Cut<D>;
+	/**
+	 * One rank's even share of a dimension.
+	 *
+	 * @throws ZTensorError what `data` throws; RangeError ZT_INVALID_ARG where the dimension does not divide
+	 */
+	shard(spec: Shard): Cut<D>;
+	/**
+	 * A sparse matrix stored by rows, over the mapping where it can be, after its arrays were checked.
+	 *
+	 * @throws ZTensorError ZT_BAD_LAYOUT unless it is one, ZT_BAD_SPARSE where the arrays break the layout's
+	 * rules, and what `data` of a component throws
+	 */
+	csr(): CsrTensor<D>;
+	/**
+	 * A sparse tensor stored by coordinates, over the mapping where it can be, after its arrays were checked.
+	 *
+	 * @throws ZTensorError ZT_BAD_LAYOUT unless it is one, ZT_BAD_SPARSE where the arrays break the layout's
+	 * rules, and what `data` of a component throws
+	 */
+	coo(): CooTensor<D>;
+	/** What `csr()` gives, in memory of your own, digests checked, off the event loop. */
+	loadCsr(given?: {
+		signal?: AbortSignal | undefined;
+	}): Promise<CsrTensor<D>>;
+	/** What `coo()` gives, in memory of your own, digests checked, off the event loop. */
+	loadCoo(given?: {
+		signal?: AbortSignal | undefined;
+	}): Promise<CooTensor<D>>;
+	/** Checks this tensor's digests, decoded lengths and data rules. */
+	verify(given?: JobOptions): Promise<VerifyResult>;
+	toJSON(): object;
+}
+/** A tensor of any dtype: checking `dtype` narrows `data`. */
+export type AnyTensor = {
+	[D in DType]: Tensor<D>;
+}[DType];
+/** The containers that files come in. */
+export type Format = "zt" | "safetensors" | "btf";
+/** Something about a file that does not make it unreadable. */
+export interface Warning {
+	/** Stable: `ZT_WARN_UNALIGNED`, `ZT_WARN_NEWER_VERSION`, `ZT_WARN_UNKNOWN_LAYOUT`, … */
+	readonly code: string;
+	readonly message: string;
+	readonly tensor?: string;
+	readonly component?: string;
+}
+/** What to load of a file. */
+export interface LoadFileOptions extends JobOptions {
+	/** The tensors to load; all of them by default. */
+	names?: Iterable<string> | undefined;
+	/** Tensors under way at once; 4 by default. */
+	concurrency?: number | undefined;
+}
+/** A loaded tensor: its elements, its sparse form, or the components of a layout that is not known here. */
+export type Loaded = TypedArray | CsrTensor | CooTensor | ReadonlyMap<string, TypedArray>;
+/** An open file: its tensors by name, in the order of its index. */
+export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
+	#private;
+	readonly format: Format;
+	/** `'0.1'`, `'1.0'`, `'1.1.0'`, `'1.2.0'` for zTensor; undefined for formats without versions. */
+	readonly version: string | undefined;
+	/** What wrote the file, where it says. */
+	readonly generator: string | undefined;
+	/** Undefined for a file in memory. */
+	readonly path: string | undefined;
+	/** Bytes of the whole file. */
+	readonly byteLength: number;
+	/** Tensors in the file. */
+	readonly size: number;
+	private constructor();
+	/** The file's metadata. */
+	get attributes(): Attributes;
+	/** What a user should know about the file and what does not make it unreadable. */
+	get warnings(): readonly Warning[];
+	get closed(): boolean;
+	/**
+	 * The tensor called `name`.
+	 *
+	 * @throws ZTensorError ZT_NOT_FOUND, naming close matches; ZT_BAD_DTYPE unless it is of the dtype asked for;
+	 * ZT_CLOSED
+	 */
+	tensor<D extends DType>(name: string, options: {
+		readonly dtype: D;
+	}): Tensor<D>;
+	tensor(name: string, options?: {
+		readonly dtype?: undefined;
+	}): AnyTensor;
+	get(name: string): AnyTensor | undefined;
+	has(name: string): boolean;
+	keys(): MapIterator<string>;
+	values(): MapIterator<AnyTensor>;
+	entries(): MapIterator<[
+		string,
+		AnyTensor
+	]>;
+	[Symbol.iterator](): MapIterator<[
+		string,
+		AnyTensor
+	]>;
+	forEach(callback: (tensor: AnyTensor, name: string, file: ReadonlyMap<string, AnyTensor>) => void, self?: unknown): void;
+	/**
+	 * Loads tensors into memory of your own, several at once, off the event loop, their digests checked.
+	 * Gives them by name, in the order asked for.
+	 *
+	 * @throws ZTensorError what `Tensor.load` throws, ZT_NOT_FOUND; the signal's reason. One failure ends all.
+	 */
+	load(given?: LoadFileOptions): Promise<Map<string, Loaded>>;
+	/**
+	 * Checks every digest, decoded length and data rule. Resolves with what failed; rejects only where the file
+	 * cannot be read or the signal says so.
+	 */
+	verify(given?: JobOptions): Promise<VerifyResult>;
+	/** Brings tensors' pages into memory, so that touching their data does not wait for the disk. */
+	prefetch(names?: Iterable<string>, given?: JobOptions): Promise<void>;
+	/** Tells the system that tensors' pages will not be needed soon. What JavaScript wrote to them stays. */
+	evict(names?: Iterable<string>): void;
+	/**
+	 * Ends the file: views become empty, work under way rejects with ZT_CLOSED, the mapping goes. Wait for other
+	 * native code that still reads a view (a compression, a write) first: it would read zeros. Closing twice is
+	 * fine.
+	 */
+	close(): void;
+	[Symbol.dispose](): void;
+	[Symbol.asyncDispose](): Promise<void>;
+	get [Symbol.toStringTag](): string;
+	/** Never touches data. */
+	toJSON(): object;
+	/** Never touches data. */
+	[inspect.custom](_depth: number, options: import("node:util").InspectOptions): string;
+}
+/** A path, a file: URL, or a file that is in memory already. */
+export type Source = string | URL | Uint8Array | ArrayBuffer;
+/** How to open a file. The limits bound what a hostile one may make us do. */
+export interface OpenOptions {
+	/** The container, where its bytes are not to tell. */
+	format?: Format | undefined;
+	/** Check every digest and data rule before the file is handed out. */
+	verify?: boolean | undefined;
+	/** Bytes of the index: 1 GiB for zTensor, 100 MB for safetensors by default. */
+	maxIndexBytes?: number | undefined;
+	/** Bytes that one component may decode to: 16 GiB by default. */
+	maxDecodedBytes?: number | undefined;
+	/** Dimensions of a tensor: 64 by default. */
+	maxRank?: number | undefined;
+	/** Attribute values in the index, nested ones included: 1,048,576 by default. */
+	maxAttributeValues?: number | undefined;
+}
+/**
+ * Opens a file on this thread: reads and checks its index. No data is read, whatever the file's size.
+ *
+ * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG
+ */
+export declare function openSync(source: Source, options?: OpenOptions): TensorFile;
+/**
+ * Opens a file off the event loop: reads and checks its index. No data is read, whatever the file's size,
+ * unless `verify` asks for it. A file in memory is opened on this thread.
+ *
+ * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG; the
+ * signal's reason
+ */
+export declare function open(source: Source, options?: OpenOptions & JobOptions): Promise<TensorFile>;
+/** Opens a file, checks every digest and data rule, and closes it. */
+export declare function verify(source: Source, options?: Omit<OpenOptions, "verify"> & JobOptions): Promise<VerifyResult>;
+
+export {};

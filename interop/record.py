@@ -1,0 +1,73 @@
+"""The record of what a peer wrote: expected.json beside its files, in the terms of the vectors' sidecars."""
+
+import hashlib
+import json
+import pathlib
+import sys
+
+import numpy as np
+
+
+def fingerprint(array):
+    """Length and sha256 of an array's little-endian bytes."""
+    raw = np.asarray(array)
+    if raw.dtype.byteorder == '>' or (raw.dtype.byteorder == '=' and sys.byteorder == 'big'):
+        raw = raw.astype(raw.dtype.newbyteorder('<'))
+    data = raw.tobytes()
+    return {'sha256': hashlib.sha256(data).hexdigest(), 'nbytes': len(data)}
+
+
+class Record:
+    """Collects files, and what the peer could not do with which message. `directory` is where the files go."""
+
+    def __init__(self, directory, peer):
+        self.directory = pathlib.Path(directory)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.peer = peer
+        self.files = []
+        self.cannot = []
+
+    def path(self, name):
+        return str(self.directory / name)
+
+    def refuses(self, what, error):
+        """Notes what the peer refuses. The same message for many samples is one row."""
+        message = f'{type(error).__name__}: {error}'.splitlines()[0].replace(str(self.directory) + '/', '')
+        self.notes(what, message)
+
+    def notes(self, what, message):
+        for row in self.cannot:
+            if row['message'] == message:
+                row['what'].append(what)
+                return
+        self.cannot.append({'what': [what], 'message': message})
+
+    def attempt(self, what, work):
+        """Runs it; False, with the message noted, where it fails."""
+        try:
+            work()
+            return True
+        except BaseException as error:  # a panic of a Rust peer derives from BaseException
+            if isinstance(error, (KeyboardInterrupt, SystemExit)):
+                raise
+            self.refuses(what, error)
+            return False
+
+    def add(self, name, tensors, **facts):
+        """A finished file. `tensors`: what `tensor()` returned for each."""
+        self.files.append({'file': name, 'tensors': tensors, **facts})
+
+    def finish(self):
+        told = {'peer': self.peer, 'files': self.files, 'cannot': self.cannot}
+        (self.directory / 'expected.json').write_text(json.dumps(told, indent=1))
+
+
+def tensor(name, dtype, shape, layout='dense', nnz=None, attributes=None, **components):
+    """What one tensor should read as; components by role."""
+    expected = {'name': name, 'dtype': dtype, 'shape': list(shape), 'format': layout}
+    expected['components'] = {role: fingerprint(value) for role, value in components.items()}
+    if nnz is not None:
+        expected['nnz'] = nnz
+    if attributes is not None:
+        expected['attributes'] = attributes
+    return expected
