@@ -86,7 +86,8 @@ test('file.load({ names }) gives those, from any iterable, each once', async (t)
   const error = await rejectionOf(() => file.load({ names: ['a', 'd'] }))
   t.is(error?.code, 'ZT_NOT_FOUND')
   t.true(error?.message.includes('d'))
-  for (const names of ['abc', 7, [7], null]) isArgumentError(t, await rejectionOf(() => file.load({ names })), 'names')
+  for (const names of ['abc', 7, null]) isArgumentError(t, await rejectionOf(() => file.load({ names })), 'names')
+  isArgumentError(t, await rejectionOf(() => file.load({ names: [7] })), 'name')
   file.close()
 })
 
@@ -98,6 +99,22 @@ test('file.load({ concurrency }) gives the same, however many at a time', async 
     for (const { name, components } of meaning.tensors) t.is(fingerprint(loaded.get(name)).sha256, components.data.sha256)
   }
   for (const concurrency of [0, -1, 1.5, Number.NaN, '2', null]) isArgumentError(t, await rejectionOf(() => file.load({ concurrency })), 'concurrency')
+  file.close()
+})
+
+test('many tensors at a time warn nobody about too many listeners', async (t) => {
+  const file = openSync(zt10(Object.fromEntries(Array.from({ length: 30 }, (_, i) => [`t${i}`, square10()]))))
+  const warnings = []
+  const listen = (warning) => warnings.push(warning.message)
+  process.on('warning', listen)
+  const { signal } = new AbortController()
+  await file.load({ concurrency: 30 })
+  await file.load({ concurrency: 30, signal })
+  await Promise.all(Array.from({ length: 30 }, (_, i) => file.tensor(`t${i}`).load()))
+  // warnings are told on a later turn
+  await new Promise(setImmediate)
+  process.off('warning', listen)
+  t.deepEqual(warnings, [])
   file.close()
 })
 

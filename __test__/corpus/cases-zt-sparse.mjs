@@ -122,6 +122,7 @@ export const cases = [
   ].map(([role, content]) => ({
     name: `csr whose compressed ${role} decodes to ${content.length} bytes`,
     bytes: csr10({ [role]: frame(content) }, { overrides: { [role]: { encoding: 'zstd' } } }),
+    names: ['m'],
     uses: [
       { call: 'csr', tensor: 'm', code: ['ZT_BAD_SPARSE', 'ZT_DECODE'], error: IN_M },
       { call: 'loadCsr', tensor: 'm', code: ['ZT_BAD_SPARSE', 'ZT_DECODE'], error: IN_M },

@@ -96,7 +96,7 @@ export const cases = [
   },
   {
     name: 'unknown format',
-    bytes: zt12({ q: { shape: [2, 2], format: 'quantized_group', components: { packed: { dtype: 'u8', bytes: Buffer.from([7, 8]) } } } }),
+    bytes: zt12({ q: { shape: [2, 2], format: 'ternary_blocks', components: { packed: { dtype: 'u8', bytes: Buffer.from([7, 8]) } } } }),
     names: ['q'],
     warnings: [{ code: 'ZT_WARN_UNKNOWN_LAYOUT', tensor: 'q' }],
     uses: [

@@ -98,13 +98,13 @@ export function zt01(tensors, file = {}) {
   let end = 8
   const entries = tensors.map((tensor) => {
     if (!isPlain(tensor)) return tensor
-    const { bytes, lead = 0, ...fields } = tensor
+    const { name, bytes, lead = 0, ...fields } = tensor
     const offset = Math.ceil(end / 64) * 64 + lead
     if (bytes !== undefined) {
       blobs.push({ offset, bytes })
       end = offset + bytes.length
     }
-    const located = { offset, size: bytes?.length ?? 0, encoding: 'raw', layout: 'dense', ...fields }
+    const located = { name, offset, size: bytes?.length ?? 0, encoding: 'raw', layout: 'dense', ...fields }
     return present(located)
   })
   return container({ magic: MAGIC_01, blobs, index: encode(entries), ...file })

@@ -1,18 +1,15 @@
-import { type Attributes, type AttributeValue, openSync } from 'ztensor'
+import { type AttributeObject, type Attributes, type AttributeValue, openSync } from 'ztensor'
 import { type Equal, holds } from './equal.js'
 
 const { attributes } = openSync('model.zt')
 holds<Equal<typeof attributes, Attributes>>()
+if (attributes instanceof Map) attributes satisfies ReadonlyMap<AttributeValue, AttributeValue>
 
-if (attributes instanceof Map) {
-  attributes satisfies ReadonlyMap<AttributeValue, AttributeValue>
-} else {
-  const license = attributes['license']
-  holds<Equal<typeof license, AttributeValue | undefined>>()
-  if (typeof license === 'string') license.toUpperCase()
-  if (typeof license === 'bigint') holds<Equal<typeof license, bigint>>()
-  // @ts-expect-error: an attribute may be of any kind, or missing
-  license.toUpperCase()
-  // @ts-expect-error: read-only
-  attributes['license'] = 'MIT'
-}
+declare const object: AttributeObject
+object satisfies Attributes
+const { license } = object
+holds<Equal<typeof license, AttributeValue | undefined>>()
+if (typeof license === 'string') license.toUpperCase()
+if (typeof license === 'bigint') holds<Equal<typeof license, bigint>>()
+// @ts-expect-error: an attribute may be of any kind, or missing
+license.toUpperCase()

@@ -7,18 +7,9 @@ pub mod json;
 
 use std::collections::HashSet;
 
-/// Where keys of a map are checked to be unique.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Unique {
-    /// By the reader.
-    Here,
-    /// By whoever takes the keys, who has a table of them anyway.
-    ByCaller,
-}
-
-/// The keys of a map seen so far. Real maps have a handful, so those are compared one by one.
+/// Keys seen so far. Real maps have a handful, so those are compared one by one.
 #[derive(Default)]
-struct Seen<T> {
+pub(crate) struct Seen<T> {
     few: Vec<T>,
     many: HashSet<T>,
 }
@@ -28,7 +19,7 @@ const FEW: usize = 16;
 
 impl<T: Eq + std::hash::Hash> Seen<T> {
     /// Whether `key` is new.
-    fn insert(&mut self, key: T) -> bool {
+    pub fn insert(&mut self, key: T) -> bool {
         if self.many.is_empty() {
             if self.few.contains(&key) {
                 return false;

@@ -11,8 +11,7 @@ use crate::error::{Code, Error, Result};
 use crate::layout;
 use crate::limits::{self, Limits};
 use crate::source::ReadAt;
-use crate::syntax::Unique;
-use crate::syntax::json::Reader;
+use crate::syntax::json::{Reader, Unique};
 
 const RULE: &str = "safetensors Format";
 const BUFFER_RULE: &str = "safetensors Format: the byte buffer is entirely indexed";

@@ -19,7 +19,6 @@ use crate::error::{Code, Error, Result};
 use crate::layout::{self, single_blob::InBlob};
 use crate::limits::Limits;
 use crate::source::ReadAt;
-use crate::syntax::Unique;
 use crate::syntax::cbor::Reader;
 
 const INDEX_RULE: &str = "zTensor 0.1 Index Reading";
@@ -65,11 +64,12 @@ struct Fields {
 
 impl Fields {
     fn read(reader: &mut Reader<'_>, limits: &Limits) -> Result<Self> {
+        let start = reader.clone();
         let (mut name, mut shape, mut dtype, mut offset, mut size) = (None, None, None, None, None);
         let (mut encoding, mut layout, mut checksum) = (None, None, None);
         let mut byte_order = ByteOrder::Little;
         let mut custom = Attributes::new();
-        let read = reader.map("a tensor's metadata", Unique::Here, |reader, key| {
+        let read = reader.fields("a tensor's metadata", |reader, key| {
             match key {
                 "name" => name = Some(reader.text("name")?.into_owned()),
                 "shape" => shape = Some(read_shape(reader, limits)?),
@@ -85,8 +85,10 @@ impl Fields {
             }
             Ok(())
         });
-        let named =
-            |error: Error| name.as_deref().map_or(error.clone(), |name: &str| error.clone().tensor(name));
+        let named = |error: Error| match name.clone().or_else(|| find_name(start.clone())) {
+            Some(name) => error.tensor(&name),
+            None => error,
+        };
         read.map_err(named)?;
         let missing = |key: &str| named(Error::new(Code::BadIndex, format!("the metadata has no {key:?}")));
         let dtype = dtype.ok_or_else(|| missing("dtype"))?;
@@ -268,6 +270,20 @@ impl Fields {
             part(blob, Label::COORDS, DType::Uint64, InBlob::CooCoords { rank, width })?,
         ])
     }
+}
+
+/// The name of a tensor whose map could not be read.
+fn find_name(mut reader: Reader<'_>) -> Option<String> {
+    let mut name = None;
+    let walked = reader.fields("a tensor's metadata", |reader, key| {
+        if key == "name" {
+            name = Some(reader.text("name")?.into_owned());
+            return Ok(());
+        }
+        reader.skip()
+    });
+    drop(walked);
+    name
 }
 
 fn read_shape(reader: &mut Reader<'_>, limits: &Limits) -> Result<Vec<u64>> {

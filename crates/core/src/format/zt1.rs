@@ -13,7 +13,7 @@ use crate::codec::digest::{Digest, Expected};
 use crate::error::{Code, Error, Result};
 use crate::layout;
 use crate::limits::Limits;
-use crate::syntax::Unique;
+use crate::syntax::Seen;
 use crate::syntax::cbor::Reader;
 
 /// Blobs start at multiples of this (1.0 §2, 1.2 §4).
@@ -64,11 +64,10 @@ fn parse_root(bytes: &[u8], offset: u64, total: u64, dialect: &Dialect, limits: 
     let mut has_tensors = false;
     let mut place = Place { index: offset, total, dialect, builder: &mut builder };
     reader
-        .map("the manifest", Unique::Here, |reader, key| {
+        .fields("the manifest", |reader, key| {
             if key == dialect.tensors {
                 has_tensors = true;
-                return reader
-                    .map("the map of tensors", Unique::ByCaller, |reader, name| place.tensor(reader, name));
+                return reader.names("the map of tensors", |reader, name| place.tensor(reader, name));
             }
             if Some(key) == dialect.foreign {
                 let message = format!(
@@ -130,7 +129,7 @@ fn negotiate(version: &str, dialect: &Dialect) -> Result<u64> {
 fn find_version(bytes: &[u8]) -> Option<String> {
     let mut reader = Reader::new(bytes, 0, 0);
     let mut version = None;
-    let walked = reader.map("the manifest", Unique::ByCaller, |reader, key| {
+    let walked = reader.fields("the manifest", |reader, key| {
         if key == "version" {
             version = Some(reader.text("version")?.into_owned());
             return Ok(());
@@ -172,7 +171,7 @@ impl Place<'_> {
         let mut layout = None;
         let mut fields: Option<Vec<Fields>> = None;
         let mut attributes: Option<Attributes> = None;
-        reader.map("the tensor", Unique::Here, |reader, key| {
+        reader.fields("the tensor", |reader, key| {
             match key {
                 "dtype" if self.dialect.dtypes == Dtypes::OfTensor => {
                     let text = reader.text("dtype")?;
@@ -222,9 +221,14 @@ impl Place<'_> {
     }
 
     fn components(&mut self, reader: &mut Reader<'_>, name: &str) -> Result<Vec<Fields>> {
-        let mut components = Vec::new();
-        reader.map("components", Unique::Here, |reader, role| {
-            let fields = self.fields(reader, role, name);
+        let mut components: Vec<Fields> = Vec::new();
+        let mut roles = Seen::default();
+        reader.names("components", |reader, role| {
+            let fields = self.fields(reader, role, name).and_then(|fields| {
+                let twice =
+                    || Error::new(Code::BadIndex, "the role stands twice in the tensor").rule("unique keys");
+                roles.insert(fields.role).then_some(fields).ok_or_else(twice)
+            });
             components.push(fields.map_err(|error| error.component(role).rule(self.dialect.component_rule))?);
             Ok(())
         })?;
@@ -238,7 +242,7 @@ impl Place<'_> {
         let (mut offset, mut length, mut uncompressed) = (None, None, None);
         let mut encoding = Encoding::Raw;
         let mut digest = None;
-        reader.map("the component", Unique::Here, |reader, key| {
+        reader.fields("the component", |reader, key| {
             match key {
                 "offset" => offset = Some(reader.uint("offset")?),
                 "length" => length = Some(exact(reader.uint("length")?, "length")?),

@@ -7,11 +7,12 @@ use std::borrow::Cow;
 use ciborium::Value;
 use ciborium::value::Integer;
 
-use super::{Seen, Unique};
+use super::Seen;
 use crate::error::{Code, Error, Result};
 use crate::limits;
 
-/// A reader over the bytes of one index.
+/// A reader over the bytes of one index. A clone goes its own way.
+#[derive(Clone)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -213,21 +214,13 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Calls `each` with each text key of a map; it must read exactly the value. Other keys are ignored.
-    pub fn map(
-        &mut self,
-        what: &str,
-        unique: Unique,
-        mut each: impl FnMut(&mut Self, &str) -> Result<()>,
-    ) -> Result<()> {
-        let mut left = match self.head()? {
-            Head::Map(length) => length,
-            other => return Err(self.expected(what, "a map", other)),
-        };
+    /// Calls `each` with each field of a map that has fields; it must read exactly the value. A key that is no
+    /// text is one that no version knows, so it is ignored like any other such key.
+    pub fn fields(&mut self, what: &str, mut each: impl FnMut(&mut Self, &str) -> Result<()>) -> Result<()> {
+        let mut left = self.map_head(what)?;
         let mut seen = Seen::default();
         let mut other = Seen::default();
         while self.more(&mut left) {
-            // A key that is no text is one that no version knows, so it is ignored like any other such key.
             if self.bytes.get(self.at).is_some_and(|first| first >> 5 != 3) {
                 if !other.insert(self.skipped(limits::CBOR_DEPTH)?) {
                     return Err(self.twice(format!("a key stands twice in {what}")));
@@ -237,11 +230,29 @@ impl<'a> Reader<'a> {
             }
             let key = self.text("a key")?;
             each(self, &key)?;
-            if unique == Unique::Here && !seen.insert(key.clone()) {
+            if !seen.insert(key.clone()) {
                 return Err(self.twice(format!("the key {key:?} stands twice in {what}")));
             }
         }
         Ok(())
+    }
+
+    /// Calls `each` with each name of a map from names; it must read exactly the value, and see to it that no
+    /// name comes twice.
+    pub fn names(&mut self, what: &str, mut each: impl FnMut(&mut Self, &str) -> Result<()>) -> Result<()> {
+        let mut left = self.map_head(what)?;
+        while self.more(&mut left) {
+            let name = self.text("a name")?;
+            each(self, &name)?;
+        }
+        Ok(())
+    }
+
+    fn map_head(&mut self, what: &str) -> Result<Option<u64>> {
+        match self.head()? {
+            Head::Map(length) => Ok(length),
+            other => Err(self.expected(what, "a map", other)),
+        }
     }
 
     /// Skips any item without keeping it.
@@ -313,10 +324,8 @@ impl<'a> Reader<'a> {
 
     /// A map of free-form values, with keys of any kind.
     pub fn attributes(&mut self, what: &str) -> Result<Vec<(Value, Value)>> {
-        match self.head()? {
-            Head::Map(length) => self.entries(length, limits::CBOR_DEPTH),
-            other => Err(self.expected(what, "a map", other)),
-        }
+        let length = self.map_head(what)?;
+        self.entries(length, limits::CBOR_DEPTH)
     }
 
     fn value_at(&mut self, depth: u32) -> Result<Value> {

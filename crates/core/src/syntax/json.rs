@@ -4,9 +4,18 @@
 
 use std::borrow::Cow;
 
-use super::{Seen, Unique};
+use super::Seen;
 use crate::error::{Code, Error, Result};
 use crate::limits;
+
+/// Where keys of an object are checked to be unique.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Unique {
+    /// By the reader.
+    Here,
+    /// By whoever takes the keys, who has a table of them anyway.
+    ByCaller,
+}
 
 /// A reader over the text of one index.
 pub struct Reader<'a> {
