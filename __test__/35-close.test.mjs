@@ -177,7 +177,7 @@ test('a worker that ends with files open takes nothing down', (t) => {
     import { Worker } from 'node:worker_threads'
     const code = "const { openSync } = require('ztensor'); const f = openSync(" + ${JSON.stringify(JSON.stringify(path))} + "); const d = f.tensor('a').data; require('worker_threads').parentPort.postMessage(d[3]); f.load(); setInterval(() => {}, 1000)"
     for (let i = 0; i < 10; i++) {
-      const worker = new Worker(code, { eval: true })
+      const worker = new Worker(code, { eval: true, execArgv: [] })
       await new Promise((resolve, reject) => { worker.once('message', resolve); worker.once('error', reject) })
       await worker.terminate()
     }

@@ -8,23 +8,22 @@ import sys
 import numpy as np
 import samples
 from record import Record, tensor
-from safetensors import safe_open, serialize_file
+from safetensors import TensorSpec, safe_open, serialize_file
 
 record = Record(sys.argv[1], f'safetensors {importlib.metadata.version("safetensors")}')
-DTYPES = {
-    'float64': 'float64', 'float32': 'float32', 'float16': 'float16', 'bfloat16': 'bfloat16', 'int64': 'int64',
-    'int32': 'int32', 'int16': 'int16', 'int8': 'int8', 'uint64': 'uint64', 'uint32': 'uint32', 'uint16': 'uint16',
-    'uint8': 'uint8', 'bool': 'bool', 'complex64': 'complex64', 'float8_e4m3fn': 'float8_e4m3fn', 'float8_e5m2': 'float8_e5m2',
-    'float8_e8m0fnu': 'float8_e8m0fnu', 'float8_e4m3fnuz': 'float8_e4m3fnuz', 'float8_e5m2fnuz': 'float8_e5m2fnuz', 'complex128': 'complex128',
-}
 
 
 def serialize(path, tensors, metadata=None):
-    serialize_file({name: {'dtype': DTYPES[dtype], 'shape': array.shape, 'data': array.tobytes()} for name, dtype, array in tensors}, path, metadata)
+    # The specs hold addresses only: `tensors` keeps the arrays alive meanwhile.
+    specs = {
+        name: TensorSpec(dtype=dtype, shape=list(array.shape), data_ptr=array.ctypes.data, data_len=array.nbytes)
+        for name, dtype, array in tensors
+    }
+    serialize_file(specs, path, metadata)
 
 
 trial = record.path('trial.safetensors')
-kept = [s for s in samples.dense() if record.attempt(f'write {s[1]}', lambda: serialize(trial, [s]))]
+kept = [s for s in samples.dense() if record.attempt(f'write {s[0]}', lambda: serialize(trial, [s]))]
 pathlib.Path(trial).unlink(missing_ok=True)
 serialize(record.path('dense.safetensors'), kept)
 record.add('dense.safetensors', [tensor(name, dtype, array.shape, data=array) for name, dtype, array in kept])
@@ -38,10 +37,12 @@ serialize(record.path('none.safetensors'), [])
 record.add('none.safetensors', [])
 
 for path in sorted(pathlib.Path(sys.argv[2]).glob('st-*.safetensors')):
-    def read_all():
+
+    def read_all(path=path):
         with safe_open(path, 'np') as file:
             for name in file.keys():
                 record.attempt(f'read {path.name} {name} as numpy', lambda: file.get_tensor(name))
+
     record.attempt(f'open {path.name}', read_all)
 
 corpus = pathlib.Path(sys.argv[3])

@@ -8,10 +8,15 @@ pub mod json;
 use std::collections::HashSet;
 
 /// Keys seen so far. Real maps have a handful, so those are compared one by one.
-#[derive(Default)]
 pub(crate) struct Seen<T> {
     few: Vec<T>,
     many: HashSet<T>,
+}
+
+impl<T> Default for Seen<T> {
+    fn default() -> Self {
+        Self { few: Vec::new(), many: HashSet::new() }
+    }
 }
 
 /// Above this many keys a hash set takes over, so that a hostile map costs linear time.
