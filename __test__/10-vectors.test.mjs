@@ -6,7 +6,14 @@ import { indexNames } from './corpus/index-names.mjs'
 import { vectors } from './vectors.mjs'
 
 const FORMATS = { zt: 'zt', safetensors: 'safetensors', btf: 'btf' }
-const VERSIONS = { 'zt0.1': '0.1', 'zt1.0': '1.0', 'zt1.1': '1.1.0', 'zt1.2': '1.2.0', safetensors: undefined, btf: undefined }
+const VERSIONS = {
+  'zt0.1': '0.1',
+  'zt1.0': '1.0',
+  'zt1.1': '1.1.0',
+  'zt1.2': '1.2.0',
+  safetensors: undefined,
+  btf: undefined,
+}
 const oneOf = (value) => [value].flat()
 const only = ({ sha256, nbytes }) => ({ sha256, nbytes })
 
@@ -20,7 +27,9 @@ function areComponents(t, actual, tensor, where) {
   const matches = variants.some(
     (variant) =>
       Object.keys(variant).length === Object.keys(prints).length &&
-      Object.entries(variant).every(([role, c]) => prints[role]?.sha256 === c.sha256 && prints[role]?.nbytes === c.nbytes),
+      Object.entries(variant).every(
+        ([role, c]) => prints[role]?.sha256 === c.sha256 && prints[role]?.nbytes === c.nbytes,
+      ),
   )
   t.true(matches, `${where}: ${JSON.stringify(prints)} is none of ${JSON.stringify(variants)}`)
 }
@@ -43,7 +52,11 @@ async function isTensor(t, actual, tensor) {
   t.true(oneOf(tensor.dtype).includes(actual.dtype), `${where}: dtype ${actual.dtype}`)
   t.deepEqual([...actual.shape], tensor.shape, where)
   t.true(oneOf(tensor.format).includes(actual.layout), `${where}: layout ${actual.layout}`)
-  t.is(actual.size, tensor.shape.reduce((a, b) => a * b, 1), where)
+  t.is(
+    actual.size,
+    tensor.shape.reduce((a, b) => a * b, 1),
+    where,
+  )
 
   const views = [...actual.components].map(([role, component]) => {
     t.is(component.role, role)
@@ -83,7 +96,12 @@ function isFile(t, file, { name, bytes, meaning }) {
   }
   const names = [...file.keys()]
   t.deepEqual(names, indexNames(name, bytes))
-  t.deepEqual([...names].sort(), expectedTensors(meaning).map((tensor) => tensor.name).sort())
+  t.deepEqual(
+    [...names].sort(),
+    expectedTensors(meaning)
+      .map((tensor) => tensor.name)
+      .sort(),
+  )
 }
 
 const SOURCES = {
@@ -140,6 +158,13 @@ for (const one of vectors) {
 }
 
 test('there are vectors of every format', (t) => {
-  t.deepEqual([...new Set(vectors.map((v) => v.meaning.group))].sort(), ['btf', 'safetensors', 'zt0.1', 'zt1.0', 'zt1.1', 'zt1.2'])
+  t.deepEqual([...new Set(vectors.map((v) => v.meaning.group))].sort(), [
+    'btf',
+    'safetensors',
+    'zt0.1',
+    'zt1.0',
+    'zt1.1',
+    'zt1.2',
+  ])
   t.is(vectors.length, 25)
 })

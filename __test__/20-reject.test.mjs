@@ -15,7 +15,16 @@ import { rejectionOf, thrownBy } from './raised.mjs'
 import { scratchFile } from './scratch.mjs'
 import { vectors } from './vectors.mjs'
 
-const CORPORA = { 'zt 1.0 container': container, 'zt 1.0 index': index, 'zt stored bytes': stored, 'zt 1.2': zt12, 'zt sparse': sparse, 'zt 0.1': zt01, safetensors, btf }
+const CORPORA = {
+  'zt 1.0 container': container,
+  'zt 1.0 index': index,
+  'zt stored bytes': stored,
+  'zt 1.2': zt12,
+  'zt sparse': sparse,
+  'zt 0.1': zt01,
+  safetensors,
+  btf,
+}
 const bytesOf = ({ bytes }) => (typeof bytes === 'function' ? bytes() : bytes)
 
 function isRefusal(t, error, { code, error: fields = {} }, where) {
@@ -25,8 +34,10 @@ function isRefusal(t, error, { code, error: fields = {} }, where) {
   t.true(typeof error.message === 'string' && error.message.length > 0, where)
   for (const [field, value] of Object.entries(fields)) {
     const actual = error[field]
-    if (field === 'offset' && value === true) t.true(Number.isSafeInteger(actual) && actual >= 0, `${where}: offset ${actual}`)
-    else if (field === 'rule' && value === true) t.true(typeof actual === 'string' && actual.length > 0, `${where}: rule ${actual}`)
+    if (field === 'offset' && value === true)
+      t.true(Number.isSafeInteger(actual) && actual >= 0, `${where}: offset ${actual}`)
+    else if (field === 'rule' && value === true)
+      t.true(typeof actual === 'string' && actual.length > 0, `${where}: rule ${actual}`)
     else t.is(actual, value, `${where}: ${field} of "${error.message}"`)
   }
 }
@@ -34,7 +45,9 @@ function isRefusal(t, error, { code, error: fields = {} }, where) {
 function areWarnings(t, actual, expected = []) {
   t.deepEqual(actual.map((w) => w.code).sort(), expected.map((w) => w.code).sort())
   expected.forEach((want) => {
-    const found = actual.some((w) => Object.entries(want).every(([field, value]) => w[field] === value) && w.message.length > 0)
+    const found = actual.some(
+      (w) => Object.entries(want).every(([field, value]) => w[field] === value) && w.message.length > 0,
+    )
     t.true(found, `no ${JSON.stringify(want)} among ${JSON.stringify(actual)}`)
   })
 }
@@ -60,7 +73,12 @@ async function runUse(t, file, bytes, options, use) {
     if (use.code !== undefined) isRefusal(t, result.failures[0], use, where)
     if (use.undigested !== undefined) t.is(result.undigested, use.undigested, where)
   } else if (use.call === 'openVerify') {
-    isRefusal(t, thrownBy(() => openSync(bytes, { ...options, verify: true }).close()), use, where)
+    isRefusal(
+      t,
+      thrownBy(() => openSync(bytes, { ...options, verify: true }).close()),
+      use,
+      where,
+    )
     isRefusal(t, await rejectionOf(async () => (await open(bytes, { ...options, verify: true })).close()), use, where)
   } else if (use.code !== undefined) {
     isRefusal(t, await rejectionOf(async () => RUN[use.call](file, use)), use, where)
@@ -83,7 +101,12 @@ for (const [title, cases] of Object.entries(CORPORA)) {
       const sources = { path: scratchFile(bytes), Uint8Array: new Uint8Array(bytes), ArrayBuffer: arrayBufferOf(bytes) }
       for (const [kind, source] of Object.entries(sources)) {
         if (one.code !== undefined) {
-          isRefusal(t, thrownBy(() => openSync(source, one.options).close()), one, `openSync ${kind}`)
+          isRefusal(
+            t,
+            thrownBy(() => openSync(source, one.options).close()),
+            one,
+            `openSync ${kind}`,
+          )
           isRefusal(t, await rejectionOf(async () => (await open(source, one.options)).close()), one, `open ${kind}`)
           continue
         }
@@ -93,7 +116,9 @@ for (const [title, cases] of Object.entries(CORPORA)) {
           t.deepEqual([...file.keys()], one.names)
           for (const [name, elements] of Object.entries(one.data ?? {})) {
             t.deepEqual(Array.from(file.tensor(name).data, Number), elements, name)
-            const refusesToLoad = one.uses?.some((use) => use.call === 'load' && use.tensor === name && use.code !== undefined)
+            const refusesToLoad = one.uses?.some(
+              (use) => use.call === 'load' && use.tensor === name && use.code !== undefined,
+            )
             if (!refusesToLoad) t.deepEqual(Array.from(await file.tensor(name).load(), Number), elements, name)
           }
           for (const use of one.uses ?? []) await runUse(t, file, source, one.options, use)
@@ -114,7 +139,13 @@ test('btf: what is refused when asked for is refused when not', async (t) => {
 })
 
 // Every proper prefix of a file lacks its end, which all of these formats need.
-const PREFIXED = ['zt01-shapes.zt', 'zt101-shapes.zt', 'zt111-shapes.zt', 'st-empty-tensors.safetensors', 'btf-dense.btf']
+const PREFIXED = [
+  'zt01-shapes.zt',
+  'zt101-shapes.zt',
+  'zt111-shapes.zt',
+  'st-empty-tensors.safetensors',
+  'btf-dense.btf',
+]
 for (const { name, bytes } of vectors.filter((v) => PREFIXED.includes(v.name))) {
   test(`every proper prefix of ${name} is refused`, (t) => {
     const format = name.slice(name.lastIndexOf('.') + 1)
@@ -147,7 +178,8 @@ for (const { name, bytes } of vectors.filter((v) => v.bytes.length < 4000)) {
           for (const tensor of file.values()) tensor.toJSON?.()
           file.close()
         })
-        if (error !== undefined && (!(error instanceof ZTensorError) || error.code === 'ZT_INTERNAL')) strangers.push(`${at} ^ ${flip}: ${error}`)
+        if (error !== undefined && (!(error instanceof ZTensorError) || error.code === 'ZT_INTERNAL'))
+          strangers.push(`${at} ^ ${flip}: ${error}`)
       }
       changed[at] = bytes[at]
     }

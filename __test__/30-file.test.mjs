@@ -63,7 +63,10 @@ test('a tensor says what it is', (t) => {
 test('a compressed component says so', (t) => {
   const file = openSync(vector('zt12-zstd.zt').path)
   const { encoding, storedLength, byteLength, offset } = file.tensor('lvl9').components.get('data')
-  t.deepEqual({ encoding, storedLength, byteLength, offset }, { encoding: 'zstd', storedLength: 83, byteLength: 16640, offset: 1792 })
+  t.deepEqual(
+    { encoding, storedLength, byteLength, offset },
+    { encoding: 'zstd', storedLength: 83, byteLength: 16640, offset: 1792 },
+  )
   t.is(file.tensor('lvl9').byteLength, 16640)
   file.close()
 })
@@ -86,9 +89,18 @@ test('it is a map of its tensors, in the order of the index', (t) => {
   const file = openSync(THREE)
   t.is(file.size, 3)
   t.deepEqual([...file.keys()], NAMES)
-  t.deepEqual([...file.values()].map((tensor) => tensor.name), NAMES)
-  t.deepEqual([...file.entries()].map(([name, tensor]) => [name, tensor.name]), NAMES.map((name) => [name, name]))
-  t.deepEqual([...file].map(([name]) => name), NAMES)
+  t.deepEqual(
+    [...file.values()].map((tensor) => tensor.name),
+    NAMES,
+  )
+  t.deepEqual(
+    [...file.entries()].map(([name, tensor]) => [name, tensor.name]),
+    NAMES.map((name) => [name, name]),
+  )
+  t.deepEqual(
+    [...file].map(([name]) => name),
+    NAMES,
+  )
   t.deepEqual([...new Map(file).keys()], NAMES)
   for (const name of NAMES) {
     t.true(file.has(name))
@@ -110,7 +122,10 @@ test('forEach gives value, name, file, and the this that is asked for', (t) => {
     seen.push([tensor.name, name, map === file, this === self])
   }, self)
   t.is(returned, undefined)
-  t.deepEqual(seen, NAMES.map((name) => [name, name, true, true]))
+  t.deepEqual(
+    seen,
+    NAMES.map((name) => [name, name, true, true]),
+  )
   file.close()
 })
 
@@ -139,13 +154,20 @@ test('components are a map, too', (t) => {
   t.true(components.has('values'))
   t.false(components.has('data'))
   t.is(components.get('data'), undefined)
-  t.deepEqual([...components].map(([role, component]) => role === component.role), [true, true, true])
+  t.deepEqual(
+    [...components].map(([role, component]) => role === component.role),
+    [true, true, true],
+  )
   file.close()
 })
 
 test('a name that is not there: ZT_NOT_FOUND, with the names that come close', (t) => {
   const file = openSync(THREE)
-  for (const [asked, close] of [['layer1.wieght', 'layer1.weight'], ['layer1.bia', 'layer1.bias'], ['Head', 'head']]) {
+  for (const [asked, close] of [
+    ['layer1.wieght', 'layer1.weight'],
+    ['layer1.bia', 'layer1.bias'],
+    ['Head', 'head'],
+  ]) {
     const error = thrownBy(() => file.tensor(asked))
     t.true(error instanceof ZTensorError)
     t.is(error?.code, 'ZT_NOT_FOUND')
@@ -167,7 +189,12 @@ test('a name that is not there in a file of none', (t) => {
 
 test('a name must be a text', (t) => {
   const file = openSync(THREE)
-  for (const name of [undefined, null, 7, {}, ['head'], Symbol.iterator]) isArgumentError(t, thrownBy(() => file.tensor(name)), 'name')
+  for (const name of [undefined, null, 7, {}, ['head'], Symbol.iterator])
+    isArgumentError(
+      t,
+      thrownBy(() => file.tensor(name)),
+      'name',
+    )
   file.close()
 })
 
@@ -180,14 +207,42 @@ test('tensor() with a dtype gives that dtype or ZT_BAD_DTYPE', (t) => {
   t.is(error?.tensor, 'head')
   t.regex(error?.message ?? '', /float32/)
   t.regex(error?.message ?? '', /float16/)
-  for (const dtype of ['f32', 'Float32', 32, null]) isArgumentError(t, thrownBy(() => file.tensor('head', { dtype })), 'dtype')
-  isArgumentError(t, thrownBy(() => file.tensor('head', 'float32')), 'options')
+  for (const dtype of ['f32', 'Float32', 32, null])
+    isArgumentError(
+      t,
+      thrownBy(() => file.tensor('head', { dtype })),
+      'dtype',
+    )
+  isArgumentError(
+    t,
+    thrownBy(() => file.tensor('head', 'float32')),
+    'options',
+  )
   file.close()
 })
 
 test('names are found whatever they are', (t) => {
-  const names = ['', ' ', '__proto__', 'constructor', 'toString', 'a\0b', '層', '\u{1f600}', 'é', 'e\u0301', 'x'.repeat(10_000), '0', '-1']
-  const objects = new Map(names.map((name) => [name, { shape: [0], format: 'dense', components: { data: { dtype: 'f32', offset: 64, length: 0 } } }]))
+  const names = [
+    '',
+    ' ',
+    '__proto__',
+    'constructor',
+    'toString',
+    'a\0b',
+    '層',
+    '\u{1f600}',
+    'é',
+    'e\u0301',
+    'x'.repeat(10_000),
+    '0',
+    '-1',
+  ]
+  const objects = new Map(
+    names.map((name) => [
+      name,
+      { shape: [0], format: 'dense', components: { data: { dtype: 'f32', offset: 64, length: 0 } } },
+    ]),
+  )
   const file = openSync(zt12({}, { root: { objects } }))
   t.deepEqual([...file.keys()], names)
   for (const name of names) t.is(file.tensor(name).name, name)
@@ -198,7 +253,11 @@ test('names are found whatever they are', (t) => {
 test('inspect, toJSON and JSON.stringify say much and touch no data', (t) => {
   // Reading any of this data is an error, so anything that touched it would throw.
   const bytes = zt10(
-    { broken: square10({}, { encoding: 'zstd' }), strange: square10({ format: 'other' }), lost: square10({}, { encoding: 'lz4' }) },
+    {
+      broken: square10({}, { encoding: 'zstd' }),
+      strange: square10({ format: 'other' }),
+      lost: square10({}, { encoding: 'lz4' }),
+    },
     { root: { attributes: { big: (1n << 63n) + 1n, text: 'x' } } },
   )
   const file = openSync(bytes)
@@ -230,7 +289,14 @@ test('import and require give the same classes', (t) => {
     t.is(typeof cjs[name], 'function', name)
     t.is(cjs[name], esm[name], name)
   }
-  t.deepEqual(Object.keys(cjs).filter((key) => key !== '__esModule').sort(), Object.keys(esm).filter((key) => key !== 'default' && key !== 'module.exports').sort())
+  t.deepEqual(
+    Object.keys(cjs)
+      .filter((key) => key !== '__esModule')
+      .sort(),
+    Object.keys(esm)
+      .filter((key) => key !== 'default' && key !== 'module.exports')
+      .sort(),
+  )
 })
 
 test('errors are Errors, with a name, a stack and fields that show', (t) => {
@@ -251,7 +317,10 @@ test('errors of the promise know who called', async (t) => {
 
 test('a hundred thousand tensors are listed', (t) => {
   const count = 100_000
-  const entries = Array.from({ length: count }, (_, i) => `"t${i}":{"dtype":"U8","shape":[1],"data_offsets":[${i},${i + 1}]}`)
+  const entries = Array.from(
+    { length: count },
+    (_, i) => `"t${i}":{"dtype":"U8","shape":[1],"data_offsets":[${i},${i + 1}]}`,
+  )
   const header = Buffer.from(`{${entries.join(',')}}`)
   const size = Buffer.alloc(8)
   size.writeBigUInt64LE(BigInt(header.length))

@@ -3,8 +3,8 @@ import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import test from 'ava'
 import { openSync, ZTensorError } from 'ztensor'
 import { safetensors } from './corpus/safetensors.mjs'
-import { f32s, SQUARE, square01, square10, square12, zt01, zt10, zt12 } from './corpus/zt.mjs'
 import { frame } from './corpus/zstd.mjs'
+import { f32s, SQUARE, square01, square10, square12, zt01, zt10, zt12 } from './corpus/zt.mjs'
 import { canMap, isCopied, isMapped } from './placing.mjs'
 import { thrownBy } from './raised.mjs'
 import { scratchFile } from './scratch.mjs'
@@ -12,19 +12,36 @@ import { vector } from './vectors.mjs'
 
 // dtype -> [safetensors name, class, elements of the array for each element of the tensor]
 const ARRAYS = {
-  float64: ['F64', Float64Array], float32: ['F32', Float32Array], float16: ['F16', Uint16Array], bfloat16: ['BF16', Uint16Array],
-  int64: ['I64', BigInt64Array], int32: ['I32', Int32Array], int16: ['I16', Int16Array], int8: ['I8', Int8Array],
-  uint64: ['U64', BigUint64Array], uint32: ['U32', Uint32Array], uint16: ['U16', Uint16Array], uint8: ['U8', Uint8Array],
-  bool: ['BOOL', Uint8Array], float8_e4m3fn: ['F8_E4M3', Uint8Array], float8_e5m2: ['F8_E5M2', Uint8Array],
-  float8_e4m3fnuz: ['F8_E4M3FNUZ', Uint8Array], float8_e5m2fnuz: ['F8_E5M2FNUZ', Uint8Array], float8_e8m0fnu: ['F8_E8M0', Uint8Array],
-  float4_e2m1fn: ['F4', Uint8Array, 0.5], float6_e2m3fn: ['F6_E2M3', Uint8Array, 0.75], float6_e3m2fn: ['F6_E3M2', Uint8Array, 0.75],
+  float64: ['F64', Float64Array],
+  float32: ['F32', Float32Array],
+  float16: ['F16', Uint16Array],
+  bfloat16: ['BF16', Uint16Array],
+  int64: ['I64', BigInt64Array],
+  int32: ['I32', Int32Array],
+  int16: ['I16', Int16Array],
+  int8: ['I8', Int8Array],
+  uint64: ['U64', BigUint64Array],
+  uint32: ['U32', Uint32Array],
+  uint16: ['U16', Uint16Array],
+  uint8: ['U8', Uint8Array],
+  bool: ['BOOL', Uint8Array],
+  float8_e4m3fn: ['F8_E4M3', Uint8Array],
+  float8_e5m2: ['F8_E5M2', Uint8Array],
+  float8_e4m3fnuz: ['F8_E4M3FNUZ', Uint8Array],
+  float8_e5m2fnuz: ['F8_E5M2FNUZ', Uint8Array],
+  float8_e8m0fnu: ['F8_E8M0', Uint8Array],
+  float4_e2m1fn: ['F4', Uint8Array, 0.5],
+  float6_e2m3fn: ['F6_E2M3', Uint8Array, 0.75],
+  float6_e3m2fn: ['F6_E3M2', Uint8Array, 0.75],
   complex64: ['C64', Float32Array, 2],
 }
 
 for (const [dtype, [spelling, Class, ratio = 1]] of Object.entries(ARRAYS)) {
   test(`${dtype}: ${Class.name}, of the bytes in the file`, async (t) => {
     const elements = 8
-    const bytes = Buffer.from(Array.from({ length: elements * ratio * Class.BYTES_PER_ELEMENT }, (_, i) => (i * 37 + 1) & 0x7f))
+    const bytes = Buffer.from(
+      Array.from({ length: elements * ratio * Class.BYTES_PER_ELEMENT }, (_, i) => (i * 37 + 1) & 0x7f),
+    )
     const header = JSON.stringify({ x: { dtype: spelling, shape: [2, 4], data_offsets: [0, bytes.length] } })
     const path = scratchFile(safetensors(header.padEnd(Math.ceil(header.length / 8) * 8), bytes))
     const file = openSync(path)
@@ -43,13 +60,29 @@ for (const [dtype, [spelling, Class, ratio = 1]] of Object.entries(ARRAYS)) {
 }
 
 test('complex128 is a Float64Array, interleaved', (t) => {
-  const file = openSync(zt12({ c: { shape: [1], format: 'dense', components: { data: { dtype: 'f64', type: 'complex128', bytes: Buffer.from(new Float64Array([1, -2]).buffer) } } } }))
+  const file = openSync(
+    zt12({
+      c: {
+        shape: [1],
+        format: 'dense',
+        components: {
+          data: { dtype: 'f64', type: 'complex128', bytes: Buffer.from(new Float64Array([1, -2]).buffer) },
+        },
+      },
+    }),
+  )
   t.deepEqual(file.tensor('c', { dtype: 'complex128' }).data, new Float64Array([1, -2]))
   file.close()
 })
 
 test('data is the same object at each access', (t) => {
-  for (const name of ['zt101-shapes.zt', 'zt01h-zstd.zt', 'zt01h-big-endian.zt', 'st-empty-tensors.safetensors', 'btf-dense.btf']) {
+  for (const name of [
+    'zt101-shapes.zt',
+    'zt01h-zstd.zt',
+    'zt01h-big-endian.zt',
+    'st-empty-tensors.safetensors',
+    'btf-dense.btf',
+  ]) {
     const file = openSync(vector(name).path)
     for (const tensor of file.values()) {
       t.is(tensor.data, tensor.data, tensor.name)
@@ -82,7 +115,9 @@ test('raw and aligned: mapped', (t) => {
 })
 
 test('mapped and copyReason are known without reading data first', (t) => {
-  const file = openSync(scratchFile(zt10({ w: square10(), z: square10({}, { bytes: frame(SQUARE), encoding: 'zstd' }) })))
+  const file = openSync(
+    scratchFile(zt10({ w: square10(), z: square10({}, { bytes: frame(SQUARE), encoding: 'zstd' }) })),
+  )
   isMapped(t, file.tensor('w'), 4)
   isCopied(t, file.tensor('z'), 'encoded')
   file.close()
@@ -101,7 +136,18 @@ test('misaligned for its elements: a copy, because misaligned; for bytes it is m
   isCopied(t, wide.tensor('w'), 'misaligned')
   t.deepEqual([...wide.tensor('w').data], [1, 2, 3, 4])
   wide.close()
-  const narrow = openSync(scratchFile(zt10({ w: { dtype: 'uint8', shape: [4], format: 'dense', components: { data: { bytes: Buffer.from([1, 2, 3, 4]), lead: 3 } } } })))
+  const narrow = openSync(
+    scratchFile(
+      zt10({
+        w: {
+          dtype: 'uint8',
+          shape: [4],
+          format: 'dense',
+          components: { data: { bytes: Buffer.from([1, 2, 3, 4]), lead: 3 } },
+        },
+      }),
+    ),
+  )
   isMapped(t, narrow.tensor('w'), 1)
   t.deepEqual([...narrow.tensor('w').data], [1, 2, 3, 4])
   narrow.close()
@@ -143,7 +189,10 @@ test('data holds no more of the file than the tensor', (t) => {
 
 test('empty tensors and scalars', async (t) => {
   const file = openSync(vector('zt111-shapes.zt').path)
-  for (const [name, Class] of [['empty', Float32Array], ['empty2', Float64Array]]) {
+  for (const [name, Class] of [
+    ['empty', Float32Array],
+    ['empty2', Float64Array],
+  ]) {
     const tensor = file.tensor(name)
     t.is(tensor.size, 0)
     t.is(tensor.byteLength, 0)
@@ -174,12 +223,15 @@ test('a file of more than 4,096 tensors: small ones share buffers, large ones do
     at += bytes.length
   }
   const header = JSON.stringify(tensors)
-  const file = openSync(scratchFile(safetensors(header.padEnd(Math.ceil(header.length / 64) * 64), Buffer.concat(parts))))
+  const file = openSync(
+    scratchFile(safetensors(header.padEnd(Math.ceil(header.length / 64) * 64), Buffer.concat(parts))),
+  )
   const buffers = new Set()
   for (let i = 0; i < count; i++) {
     const tensor = file.tensor(`t${i}`)
     const { data } = tensor
-    if (data[0] !== i || data[1] !== i + 0.25 || data[2] !== i + 0.5 || data.length !== tensor.size) t.fail(`t${i}: ${data.subarray(0, 3)}`)
+    if (data[0] !== i || data[1] !== i + 0.25 || data[2] !== i + 0.5 || data.length !== tensor.size)
+      t.fail(`t${i}: ${data.subarray(0, 3)}`)
     buffers.add(data.buffer)
   }
   if (canMap(4)) t.true(buffers.size < count / 100, `${buffers.size} buffers`)

@@ -3,22 +3,33 @@ import test from 'ava'
 import fc from 'fast-check'
 import { openSync } from 'ztensor'
 import { safetensors } from './corpus/safetensors.mjs'
-import { u64s, zt10 } from './corpus/zt.mjs'
 import { frame } from './corpus/zstd.mjs'
+import { u64s, zt10 } from './corpus/zt.mjs'
 import { pick, shardRanges, sliceIndices, sliceShape } from './naive.mjs'
 import { canMap, isCopied, isMapped } from './placing.mjs'
 import { isArgumentError, rejectionOf, thrownBy } from './raised.mjs'
 import { scratchFile } from './scratch.mjs'
 
 // safetensors dtype -> [array, array elements per element]
-const KINDS = { U8: [Uint8Array, 1], BOOL: [Uint8Array, 1], I16: [Int16Array, 1], F16: [Uint16Array, 1], F32: [Float32Array, 1], I64: [BigInt64Array, 1], F64: [Float64Array, 1], C64: [Float32Array, 2] }
+const KINDS = {
+  U8: [Uint8Array, 1],
+  BOOL: [Uint8Array, 1],
+  I16: [Int16Array, 1],
+  F16: [Uint16Array, 1],
+  F32: [Float32Array, 1],
+  I64: [BigInt64Array, 1],
+  F64: [Float64Array, 1],
+  C64: [Float32Array, 2],
+}
 const productOf = (shape) => shape.reduce((a, b) => a * b, 1)
 
 /** A file of one tensor "x" whose every element differs from its neighbours. */
 function sample(kind, shape, pad = 0) {
   const [Class, per] = KINDS[kind]
   const big = Class === BigInt64Array
-  const array = Class.from({ length: productOf(shape) * per }, (_, i) => (big ? BigInt(i * 7 + 1) : (i * 7 + 1) & (Class.BYTES_PER_ELEMENT === 1 ? 0xff : 0xfff)))
+  const array = Class.from({ length: productOf(shape) * per }, (_, i) =>
+    big ? BigInt(i * 7 + 1) : (i * 7 + 1) & (Class.BYTES_PER_ELEMENT === 1 ? 0xff : 0xfff),
+  )
   const bytes = Buffer.from(array.buffer)
   const header = JSON.stringify({ x: { dtype: kind, shape, data_offsets: [0, bytes.length] } })
   return { array, per, bytes: safetensors(header.padEnd(Math.ceil(header.length / 8) * 8 + pad), bytes) }
@@ -29,7 +40,9 @@ const rangesOf = (shape) =>
   fc.tuple(
     ...shape.map((length) =>
       fc.option(
-        fc.tuple(fc.integer({ min: 0, max: length }), fc.integer({ min: 0, max: length })).map(([a, b]) => [Math.min(a, b), Math.max(a, b)]),
+        fc
+          .tuple(fc.integer({ min: 0, max: length }), fc.integer({ min: 0, max: length }))
+          .map(([a, b]) => [Math.min(a, b), Math.max(a, b)]),
         { freq: 3 },
       ),
     ),
@@ -57,12 +70,18 @@ test('any slice of any shape holds what a naive slice holds', async (t) => {
 })
 
 const shards = fc
-  .record({ kind: fc.constantFrom(...Object.keys(KINDS)), shape: fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 1, maxLength: 4 }), worldSize: fc.integer({ min: 1, max: 4 }) })
+  .record({
+    kind: fc.constantFrom(...Object.keys(KINDS)),
+    shape: fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 1, maxLength: 4 }),
+    worldSize: fc.integer({ min: 1, max: 4 }),
+  })
   .chain(({ kind, shape, worldSize }) =>
-    fc.record({ dim: fc.integer({ min: 0, max: shape.length - 1 }), rank: fc.integer({ min: 0, max: worldSize - 1 }) }).map(({ dim, rank }) => {
-      const even = shape.map((length, d) => (d === dim ? length * worldSize : length))
-      return { kind, shape: even, spec: { dim, rank, worldSize } }
-    }),
+    fc
+      .record({ dim: fc.integer({ min: 0, max: shape.length - 1 }), rank: fc.integer({ min: 0, max: worldSize - 1 }) })
+      .map(({ dim, rank }) => {
+        const even = shape.map((length, d) => (d === dim ? length * worldSize : length))
+        return { kind, shape: even, spec: { dim, rank, worldSize } }
+      }),
   )
 
 test('any even shard holds what a naive shard holds', async (t) => {
@@ -95,10 +114,27 @@ test('rows alias the file, other cuts are packed', (t) => {
   const { bytes } = sample('F32', [6, 5, 4])
   const file = openSync(scratchFile(bytes))
   const tensor = file.tensor('x')
-  for (const rows of [[[1, 4], null, null], [null, null, null], [[2, 3], [1, 3], null], [[0, 1], [0, 1], [1, 3]]]) {
+  for (const rows of [
+    [[1, 4], null, null],
+    [null, null, null],
+    [[2, 3], [1, 3], null],
+    [
+      [0, 1],
+      [0, 1],
+      [1, 3],
+    ],
+  ]) {
     isMapped(t, tensor.slice(rows), 4, JSON.stringify(rows))
   }
-  for (const packed of [[null, [0, 2], null], [null, null, [0, 3]], [[0, 2], [1, 2], [0, 1]]]) {
+  for (const packed of [
+    [null, [0, 2], null],
+    [null, null, [0, 3]],
+    [
+      [0, 2],
+      [1, 2],
+      [0, 1],
+    ],
+  ]) {
     isCopied(t, tensor.slice(packed), 'packed')
   }
   isMapped(t, tensor.shard({ dim: 0, rank: 1, worldSize: 3 }), 4)
@@ -113,11 +149,23 @@ test('rows alias the file, other cuts are packed', (t) => {
 test('slices of compressed, big-endian and misaligned tensors', async (t) => {
   const array = Float32Array.from({ length: 24 }, (_, i) => i)
   const bytes = Buffer.from(array.buffer)
-  const file = openSync(scratchFile(zt10({
-    z: { dtype: 'float32', shape: [4, 6], format: 'dense', components: { data: { bytes: frame(bytes), encoding: 'zstd' } } },
-    m: { dtype: 'float32', shape: [4, 6], format: 'dense', components: { data: { bytes, lead: 2 } } },
-  })))
-  for (const [name, reason] of [['z', 'encoded'], ['m', 'misaligned']]) {
+  const file = openSync(
+    scratchFile(
+      zt10({
+        z: {
+          dtype: 'float32',
+          shape: [4, 6],
+          format: 'dense',
+          components: { data: { bytes: frame(bytes), encoding: 'zstd' } },
+        },
+        m: { dtype: 'float32', shape: [4, 6], format: 'dense', components: { data: { bytes, lead: 2 } } },
+      }),
+    ),
+  )
+  for (const [name, reason] of [
+    ['z', 'encoded'],
+    ['m', 'misaligned'],
+  ]) {
     const tensor = file.tensor(name)
     const rows = tensor.slice([[1, 3], null])
     t.deepEqual([...rows.data], [...array.subarray(6, 18)])
@@ -139,8 +187,31 @@ test('a loaded slice is owned: it outlives close()', async (t) => {
 test('a slice may be widened', async (t) => {
   const { array, bytes } = sample('I16', [4, 6])
   const file = openSync(bytes)
-  t.deepEqual(await file.tensor('x').load({ as: 'float32', slice: [[1, 3], [2, 5]] }), Float32Array.from(pick(array, sliceIndices([4, 6], [[1, 3], [2, 5]]))))
-  t.deepEqual(await file.tensor('x').load({ as: 'float32', shard: { dim: 1, rank: 2, worldSize: 3 } }), Float32Array.from(pick(array, sliceIndices([4, 6], [null, [4, 6]]))))
+  t.deepEqual(
+    await file.tensor('x').load({
+      as: 'float32',
+      slice: [
+        [1, 3],
+        [2, 5],
+      ],
+    }),
+    Float32Array.from(
+      pick(
+        array,
+        sliceIndices(
+          [4, 6],
+          [
+            [1, 3],
+            [2, 5],
+          ],
+        ),
+      ),
+    ),
+  )
+  t.deepEqual(
+    await file.tensor('x').load({ as: 'float32', shard: { dim: 1, rank: 2, worldSize: 3 } }),
+    Float32Array.from(pick(array, sliceIndices([4, 6], [null, [4, 6]]))),
+  )
   file.close()
 })
 
@@ -155,9 +226,9 @@ const badRanges = {
   'a negative end': [[0, -1], null],
   'a fraction': [[0, 1.5], null],
   'not a number': [[0, Number.NaN], null],
-  'infinity': [[0, Infinity], null],
+  infinity: [[0, Infinity], null],
   'a bigint': [[0n, 1n], null],
-  'texts': [['0', '1'], null],
+  texts: [['0', '1'], null],
   'one number': [[1], null],
   'three numbers': [[0, 4, 2], null],
   'a number for a range': [1, null],
@@ -165,7 +236,11 @@ const badRanges = {
 for (const [what, ranges] of Object.entries(badRanges)) {
   test(`slice refuses ${what}`, async (t) => {
     const file = openSync(sample('F32', [4, 6]).bytes)
-    isArgumentError(t, thrownBy(() => file.tensor('x').slice(ranges)), 'ranges')
+    isArgumentError(
+      t,
+      thrownBy(() => file.tensor('x').slice(ranges)),
+      'ranges',
+    )
     isArgumentError(t, await rejectionOf(() => file.tensor('x').load({ slice: ranges })), 'slice')
     file.close()
   })
@@ -180,13 +255,16 @@ const badShards = {
   'a world of none': { dim: 0, rank: 0, worldSize: 0 },
   'a fractional rank': { dim: 0, rank: 0.5, worldSize: 2 },
   'no rank': { dim: 0, worldSize: 2 },
-  'texts': { dim: '0', rank: '0', worldSize: '2' },
-  'null': null,
+  texts: { dim: '0', rank: '0', worldSize: '2' },
+  null: null,
 }
 for (const [what, spec] of Object.entries(badShards)) {
   test(`shard refuses ${what}`, async (t) => {
     const file = openSync(sample('F32', [4, 6]).bytes)
-    for (const error of [thrownBy(() => file.tensor('x').shard(spec)), await rejectionOf(() => file.tensor('x').load({ shard: spec }))]) {
+    for (const error of [
+      thrownBy(() => file.tensor('x').shard(spec)),
+      await rejectionOf(() => file.tensor('x').load({ shard: spec })),
+    ]) {
       t.true(error instanceof TypeError || error instanceof RangeError, String(error?.stack))
       t.is(error?.code, 'ZT_INVALID_ARG')
     }
@@ -196,15 +274,30 @@ for (const [what, spec] of Object.entries(badShards)) {
 
 test('slice and shard together are refused', async (t) => {
   const file = openSync(sample('F32', [4, 6]).bytes)
-  const error = await rejectionOf(() => file.tensor('x').load({ slice: [null, null], shard: { dim: 0, rank: 0, worldSize: 2 } }))
+  const error = await rejectionOf(() =>
+    file.tensor('x').load({ slice: [null, null], shard: { dim: 0, rank: 0, worldSize: 2 } }),
+  )
   t.is(error?.code, 'ZT_INVALID_ARG')
   file.close()
 })
 
 test('what is not dense has no slices', async (t) => {
-  const file = openSync(zt10({ m: { dtype: 'float32', shape: [1, 1], format: 'sparse_csr', components: { values: { bytes: Buffer.alloc(4) }, indices: { bytes: u64s(0) }, indptr: { bytes: u64s(0, 1) } } } }))
+  const file = openSync(
+    zt10({
+      m: {
+        dtype: 'float32',
+        shape: [1, 1],
+        format: 'sparse_csr',
+        components: { values: { bytes: Buffer.alloc(4) }, indices: { bytes: u64s(0) }, indptr: { bytes: u64s(0, 1) } },
+      },
+    }),
+  )
   const tensor = file.tensor('m')
-  for (const error of [thrownBy(() => tensor.slice([null, null])), thrownBy(() => tensor.shard({ dim: 0, rank: 0, worldSize: 1 })), await rejectionOf(() => tensor.load({ slice: [null, null] }))]) {
+  for (const error of [
+    thrownBy(() => tensor.slice([null, null])),
+    thrownBy(() => tensor.shard({ dim: 0, rank: 0, worldSize: 1 })),
+    await rejectionOf(() => tensor.load({ slice: [null, null] })),
+  ]) {
     t.is(error?.code, 'ZT_BAD_LAYOUT')
     t.is(error?.tensor, 'm')
   }

@@ -2,13 +2,17 @@
 import test from 'ava'
 import { open, openSync, ZTensorError } from 'ztensor'
 import { fingerprint } from './bytes.mjs'
-import { f32s, SQUARE, square10, u64s, zt10 } from './corpus/zt.mjs'
 import { frame } from './corpus/zstd.mjs'
+import { f32s, SQUARE, square10, u64s, zt10 } from './corpus/zt.mjs'
 import { isArgumentError, rejectionOf, thrownBy } from './raised.mjs'
 import { scratchFile } from './scratch.mjs'
 import { vector } from './vectors.mjs'
 
-const PAIR = zt10({ a: square10(), b: square10({}, { bytes: frame(f32s(5, 6, 7, 8)), encoding: 'zstd' }), c: { dtype: 'int8', shape: [2], format: 'dense', components: { data: { bytes: Buffer.from([9, 10]) } } } })
+const PAIR = zt10({
+  a: square10(),
+  b: square10({}, { bytes: frame(f32s(5, 6, 7, 8)), encoding: 'zstd' }),
+  c: { dtype: 'int8', shape: [2], format: 'dense', components: { data: { bytes: Buffer.from([9, 10]) } } },
+})
 
 test('loaded bytes are owned: they outlive close(), and are nobody else’s', async (t) => {
   const file = openSync(scratchFile(PAIR))
@@ -33,7 +37,10 @@ test('loading from memory copies, too', async (t) => {
 
 test('into: fills the given array and resolves it', async (t) => {
   const file = openSync(scratchFile(PAIR))
-  for (const [name, values] of [['a', [1, 2, 3, 4]], ['b', [5, 6, 7, 8]]]) {
+  for (const [name, values] of [
+    ['a', [1, 2, 3, 4]],
+    ['b', [5, 6, 7, 8]],
+  ]) {
     const room = new Float32Array(8).fill(-1)
     const into = room.subarray(2, 6)
     t.is(await file.tensor(name).load({ into }), into)
@@ -60,7 +67,8 @@ test('into: of another size or kind is refused, and left as it was', async (t) =
 
 test('options that are none', async (t) => {
   const file = openSync(PAIR)
-  for (const options of [7, 'float32', null]) isArgumentError(t, await rejectionOf(() => file.tensor('a').load(options)), 'options')
+  for (const options of [7, 'float32', null])
+    isArgumentError(t, await rejectionOf(() => file.tensor('a').load(options)), 'options')
   isArgumentError(t, await rejectionOf(() => file.tensor('a').load({ signal: {} })), 'signal')
   file.close()
 })
@@ -70,7 +78,14 @@ test('file.load() gives every tensor, in order', async (t) => {
   const loaded = await file.load()
   t.true(loaded instanceof Map)
   t.deepEqual([...loaded.keys()], ['a', 'b', 'c'])
-  t.deepEqual([...loaded.values()].map((array) => [...array]), [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10]])
+  t.deepEqual(
+    [...loaded.values()].map((array) => [...array]),
+    [
+      [1, 2, 3, 4],
+      [5, 6, 7, 8],
+      [9, 10],
+    ],
+  )
   file.close()
   t.deepEqual([...loaded.get('a')], [1, 2, 3, 4])
 })
@@ -96,9 +111,11 @@ test('file.load({ concurrency }) gives the same, however many at a time', async 
   const file = openSync(path)
   for (const concurrency of [1, 2, 1000]) {
     const loaded = await file.load({ concurrency })
-    for (const { name, components } of meaning.tensors) t.is(fingerprint(loaded.get(name)).sha256, components.data.sha256)
+    for (const { name, components } of meaning.tensors)
+      t.is(fingerprint(loaded.get(name)).sha256, components.data.sha256)
   }
-  for (const concurrency of [0, -1, 1.5, Number.NaN, '2', null]) isArgumentError(t, await rejectionOf(() => file.load({ concurrency })), 'concurrency')
+  for (const concurrency of [0, -1, 1.5, Number.NaN, '2', null])
+    isArgumentError(t, await rejectionOf(() => file.load({ concurrency })), 'concurrency')
   file.close()
 })
 
@@ -166,8 +183,18 @@ const MIXED = zt10({
   a: square10(),
   b: square10({}, { bytes: frame(SQUARE), encoding: 'zstd' }),
   c: { dtype: 'int8', shape: [2], format: 'dense', components: { data: { bytes: Buffer.from([9, 10]) } } },
-  m: { dtype: 'float32', shape: [1, 1], format: 'sparse_csr', components: { values: { bytes: f32s(1) }, indices: { bytes: u64s(0) }, indptr: { bytes: u64s(0, 1) } } },
-  k: { dtype: 'float32', shape: [1], format: 'sparse_coo', components: { values: { bytes: f32s(1) }, coords: { bytes: u64s(0) } } },
+  m: {
+    dtype: 'float32',
+    shape: [1, 1],
+    format: 'sparse_csr',
+    components: { values: { bytes: f32s(1) }, indices: { bytes: u64s(0) }, indptr: { bytes: u64s(0, 1) } },
+  },
+  k: {
+    dtype: 'float32',
+    shape: [1],
+    format: 'sparse_coo',
+    components: { values: { bytes: f32s(1) }, coords: { bytes: u64s(0) } },
+  },
 })
 for (const [what, run] of Object.entries(ABORTABLE)) {
   test(`${what}: an abort rejects with the signal's reason`, async (t) => {
@@ -197,7 +224,11 @@ test('prefetch and evict take names, and change nothing', async (t) => {
   t.is((await rejectionOf(() => file.prefetch(['d'])))?.code, 'ZT_NOT_FOUND')
   t.is(thrownBy(() => file.evict(['d']))?.code, 'ZT_NOT_FOUND')
   isArgumentError(t, await rejectionOf(() => file.prefetch('abc')), 'names')
-  isArgumentError(t, thrownBy(() => file.evict(7)), 'names')
+  isArgumentError(
+    t,
+    thrownBy(() => file.evict(7)),
+    'names',
+  )
   file.close()
 })
 

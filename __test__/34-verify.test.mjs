@@ -10,7 +10,16 @@ import { fixturePath, vector } from './vectors.mjs'
 const sha256 = (bytes) => `sha256:${createHash('sha256').update(bytes).digest('hex')}`
 const good = square10({}, { digest: sha256(SQUARE) })
 const bad = square10({}, { digest: sha256(Buffer.from('else')) })
-const csr = (indices) => ({ dtype: 'float32', shape: [2, 2], format: 'sparse_csr', components: { values: { bytes: SQUARE.subarray(0, 8) }, indices: { bytes: u64s(...indices) }, indptr: { bytes: u64s(0, 1, 2) } } })
+const csr = (indices) => ({
+  dtype: 'float32',
+  shape: [2, 2],
+  format: 'sparse_csr',
+  components: {
+    values: { bytes: SQUARE.subarray(0, 8) },
+    indices: { bytes: u64s(...indices) },
+    indptr: { bytes: u64s(0, 1, 2) },
+  },
+})
 
 test('a file that holds', async (t) => {
   const result = await verify(vector('zt12-crc32c.zt').path)
@@ -22,7 +31,12 @@ test('the same of a path, a URL, bytes and an open file', async (t) => {
   const path = fixturePath('zt10h-sha256.zt')
   const { pathToFileURL } = await import('node:url')
   const file = openSync(path)
-  const results = [await verify(path), await verify(pathToFileURL(path)), await verify(new Uint8Array(bytes)), await file.verify()]
+  const results = [
+    await verify(path),
+    await verify(pathToFileURL(path)),
+    await verify(new Uint8Array(bytes)),
+    await file.verify(),
+  ]
   for (const result of results) t.deepEqual(result, { ok: true, checked: 26, undigested: 0, failures: [] })
   file.close()
 })
@@ -38,10 +52,19 @@ test('a digest of an unknown algorithm never counts as checked', async (t) => {
 })
 
 test('every failure is reported, each with its tensor and code', async (t) => {
-  const { ok, failures } = await verify(scratchFile(zt10({ a: good, b: bad, c: square10({}, { encoding: 'zstd' }), d: csr([0, 7]), e: csr([0, 1]), f: bad })))
+  const { ok, failures } = await verify(
+    scratchFile(
+      zt10({ a: good, b: bad, c: square10({}, { encoding: 'zstd' }), d: csr([0, 7]), e: csr([0, 1]), f: bad }),
+    ),
+  )
   t.false(ok)
   t.true(failures.every((failure) => failure instanceof ZTensorError))
-  t.deepEqual(failures.map(({ tensor, code }) => [tensor, code]).sort(), [['b', 'ZT_DIGEST_MISMATCH'], ['c', 'ZT_DECODE'], ['d', 'ZT_BAD_SPARSE'], ['f', 'ZT_DIGEST_MISMATCH']])
+  t.deepEqual(failures.map(({ tensor, code }) => [tensor, code]).sort(), [
+    ['b', 'ZT_DIGEST_MISMATCH'],
+    ['c', 'ZT_DECODE'],
+    ['d', 'ZT_BAD_SPARSE'],
+    ['f', 'ZT_DIGEST_MISMATCH'],
+  ])
 })
 
 test('a tensor verifies alone', async (t) => {
@@ -55,7 +78,10 @@ test('a tensor verifies alone', async (t) => {
 
 test('open({ verify: true }) refuses what verify() reports', async (t) => {
   const path = scratchFile(zt10({ a: good, b: bad }))
-  for (const error of [thrownBy(() => openSync(path, { verify: true })), await rejectionOf(() => open(path, { verify: true }))]) {
+  for (const error of [
+    thrownBy(() => openSync(path, { verify: true })),
+    await rejectionOf(() => open(path, { verify: true })),
+  ]) {
     t.is(error?.code, 'ZT_DIGEST_MISMATCH')
     t.is(error?.tensor, 'b')
   }
@@ -95,7 +121,13 @@ test('verifying copes with data that another view of the file has changed', asyn
   t.is(data[0], 1)
   // load() hashes the very bytes that it returns: whichever they are, they match or it rejects
   data[0] = 7
-  const outcome = await file.tensor('a').load().then((array) => [...array], (error) => error.code)
+  const outcome = await file
+    .tensor('a')
+    .load()
+    .then(
+      (array) => [...array],
+      (error) => error.code,
+    )
   t.true(outcome === 'ZT_DIGEST_MISMATCH' || outcome[0] === 1, String(outcome))
   file.close()
 })

@@ -3,8 +3,8 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
 import { open, openSync, ZTensorError } from 'ztensor'
-import { f32s, square10, u64s, zt10 } from './corpus/zt.mjs'
 import { frame } from './corpus/zstd.mjs'
+import { f32s, square10, u64s, zt10 } from './corpus/zt.mjs'
 import { canMap } from './placing.mjs'
 import { rejectionOf } from './raised.mjs'
 import { scratchFile } from './scratch.mjs'
@@ -12,8 +12,18 @@ import { scratchFile } from './scratch.mjs'
 const BYTES = zt10({
   a: square10(),
   z: square10({}, { bytes: frame(f32s(5, 6, 7, 8)), encoding: 'zstd' }),
-  m: { dtype: 'float32', shape: [1, 1], format: 'sparse_csr', components: { values: { bytes: f32s(1) }, indices: { bytes: u64s(0) }, indptr: { bytes: u64s(0, 1) } } },
-  k: { dtype: 'float32', shape: [1], format: 'sparse_coo', components: { values: { bytes: f32s(1) }, coords: { bytes: u64s(0) } } },
+  m: {
+    dtype: 'float32',
+    shape: [1, 1],
+    format: 'sparse_csr',
+    components: { values: { bytes: f32s(1) }, indices: { bytes: u64s(0) }, indptr: { bytes: u64s(0, 1) } },
+  },
+  k: {
+    dtype: 'float32',
+    shape: [1],
+    format: 'sparse_coo',
+    components: { values: { bytes: f32s(1) }, coords: { bytes: u64s(0) } },
+  },
 })
 const root = fileURLToPath(new URL('..', import.meta.url))
 
@@ -130,7 +140,11 @@ test('open and close many times over, with views left to the collector', (t) => 
 
 /** Runs a module in a process of its own, in the root of the package. */
 const child = (source, env = {}, flags = []) =>
-  spawnSync(process.execPath, [...flags, '--input-type=module', '-e', source], { cwd: root, encoding: 'utf8', env: { ...process.env, ...env } })
+  spawnSync(process.execPath, [...flags, '--input-type=module', '-e', source], {
+    cwd: root,
+    encoding: 'utf8',
+    env: { ...process.env, ...env },
+  })
 
 test('a buffer that was moved away keeps its bytes after close()', (t) => {
   const { status, signal, stdout, stderr } = child(`
@@ -142,7 +156,10 @@ test('a buffer that was moved away keeps its bytes after close()', (t) => {
     for (let i = 0; i < 100; i++) { const other = openSync(${JSON.stringify(scratchFile(BYTES))}); other.tensor('z').data; other.close() }
     console.log(new Float32Array(moved).join())
   `)
-  t.deepEqual({ status, signal, stdout: stdout.trim(), stderr }, { status: 0, signal: null, stdout: '1,2,3,4', stderr: '' })
+  t.deepEqual(
+    { status, signal, stdout: stdout.trim(), stderr },
+    { status: 0, signal: null, stdout: '1,2,3,4', stderr: '' },
+  )
 })
 
 test('a file that nobody closes is collected', (t) => {
@@ -157,7 +174,10 @@ test('a file that nobody closes is collected', (t) => {
     {},
     ['--expose-gc'],
   )
-  t.deepEqual({ status, signal, stdout: stdout.trim(), stderr }, { status: 0, signal: null, stdout: '5000', stderr: '' })
+  t.deepEqual(
+    { status, signal, stdout: stdout.trim(), stderr },
+    { status: 0, signal: null, stdout: '5000', stderr: '' },
+  )
 })
 
 test('process.exit() with loads under way ends the process', (t) => {
@@ -184,13 +204,19 @@ test('a worker that ends with files open takes nothing down', (t) => {
     const { openSync } = await import('ztensor')
     console.log(openSync(${JSON.stringify(path)}).tensor('a').data.join())
   `)
-  t.deepEqual({ status, signal, stdout: stdout.trim(), stderr }, { status: 0, signal: null, stdout: '1,2,3,4', stderr: '' })
+  t.deepEqual(
+    { status, signal, stdout: stdout.trim(), stderr },
+    { status: 0, signal: null, stdout: '1,2,3,4', stderr: '' },
+  )
 })
 
 test('ZTENSOR_NO_EXTERNAL=1: copies, with the reason runtime, and the same values', (t) => {
   const out = execFileSync(
     process.execPath,
-    ['--input-type=module', '-e', `
+    [
+      '--input-type=module',
+      '-e',
+      `
     import { openSync } from 'ztensor'
     const file = openSync(${JSON.stringify(scratchFile(BYTES))})
     const a = file.tensor('a')
@@ -198,8 +224,18 @@ test('ZTENSOR_NO_EXTERNAL=1: copies, with the reason runtime, and the same value
     a.data[0] = 9
     told.kept = a.data[0]
     file.close()
-    console.log(JSON.stringify(told))`],
+    console.log(JSON.stringify(told))`,
+    ],
     { cwd: root, encoding: 'utf8', env: { ...process.env, ZTENSOR_NO_EXTERNAL: '1' } },
   )
-  t.deepEqual(JSON.parse(out), { mapped: false, copyReason: 'runtime', data: [1, 2, 3, 4], same: true, rows: [3, 4], loaded: [1, 2, 3, 4], csr: [1], kept: 9 })
+  t.deepEqual(JSON.parse(out), {
+    mapped: false,
+    copyReason: 'runtime',
+    data: [1, 2, 3, 4],
+    same: true,
+    rows: [3, 4],
+    loaded: [1, 2, 3, 4],
+    csr: [1],
+    kept: 9,
+  })
 })

@@ -11,7 +11,10 @@ import { isArgumentError, rejectionOf, thrownBy } from './raised.mjs'
 import { scratchFile, scratchPath } from './scratch.mjs'
 
 const BYTES = zt10({ w: square10() })
-const both = async (source, options) => [thrownBy(() => openSync(source, options).close()), await rejectionOf(async () => (await open(source, options)).close())]
+const both = async (source, options) => [
+  thrownBy(() => openSync(source, options).close()),
+  await rejectionOf(async () => (await open(source, options)).close()),
+]
 
 /** The bytes in a view that begins `lead` bytes into its buffer and ends before that does. */
 function viewAt(lead, Buffers = ArrayBuffer) {
@@ -84,7 +87,10 @@ test('bytes that change while open() reads them never crash it', async (t) => {
     shared.set(BYTES)
     const opening = open(shared)
     shared.fill(round, 64)
-    const outcome = await opening.then((file) => file.close(), (error) => error)
+    const outcome = await opening.then(
+      (file) => file.close(),
+      (error) => error,
+    )
     t.true(outcome === undefined || outcome instanceof ZTensorError, String(outcome))
   }
 })
@@ -148,7 +154,21 @@ if (process.platform !== 'win32') {
   })
 }
 
-const NO_SOURCES = { nothing: undefined, null: null, 'a number': 7, 'a boolean': true, 'an object': {}, 'an array': [1, 2], 'a symbol': Symbol('x'), 'a function': () => {}, 'a Float32Array': new Float32Array(8), 'a DataView': new DataView(new ArrayBuffer(8)), 'an empty text': '', 'a text with a zero byte': 'a\0b', 'an http: URL': new URL('http://example.com/a.zt') }
+const NO_SOURCES = {
+  nothing: undefined,
+  null: null,
+  'a number': 7,
+  'a boolean': true,
+  'an object': {},
+  'an array': [1, 2],
+  'a symbol': Symbol('x'),
+  'a function': () => {},
+  'a Float32Array': new Float32Array(8),
+  'a DataView': new DataView(new ArrayBuffer(8)),
+  'an empty text': '',
+  'a text with a zero byte': 'a\0b',
+  'an http: URL': new URL('http://example.com/a.zt'),
+}
 for (const [what, source] of Object.entries(NO_SOURCES)) {
   test(`${what} is no source`, async (t) => {
     for (const error of await both(source)) isArgumentError(t, error, 'source')
@@ -167,18 +187,28 @@ const NO_OPTIONS = {
 for (const [name, values] of Object.entries(NO_OPTIONS)) {
   test(`options: ${name} that is none`, async (t) => {
     for (const value of values) {
-      for (const error of await both(BYTES, name === 'options' ? value : { [name]: value })) isArgumentError(t, error, name)
+      for (const error of await both(BYTES, name === 'options' ? value : { [name]: value }))
+        isArgumentError(t, error, name)
     }
   })
 }
 
 test('options: signal and onProgress of open()', async (t) => {
-  for (const signal of [{}, 7, 'x', null]) isArgumentError(t, await rejectionOf(() => open(BYTES, { signal })), 'signal')
-  for (const onProgress of [{}, 7, 'x', null]) isArgumentError(t, await rejectionOf(() => open(BYTES, { onProgress })), 'onProgress')
+  for (const signal of [{}, 7, 'x', null])
+    isArgumentError(t, await rejectionOf(() => open(BYTES, { signal })), 'signal')
+  for (const onProgress of [{}, 7, 'x', null])
+    isArgumentError(t, await rejectionOf(() => open(BYTES, { onProgress })), 'onProgress')
 })
 
 test('options: undefined is as good as absent', (t) => {
-  const file = openSync(BYTES, { format: undefined, verify: undefined, maxIndexBytes: undefined, maxDecodedBytes: undefined, maxRank: undefined, maxAttributeValues: undefined })
+  const file = openSync(BYTES, {
+    format: undefined,
+    verify: undefined,
+    maxIndexBytes: undefined,
+    maxDecodedBytes: undefined,
+    maxRank: undefined,
+    maxAttributeValues: undefined,
+  })
   t.is(file.size, 1)
   file.close()
   openSync(BYTES, undefined).close()

@@ -27,7 +27,13 @@ test('none: an empty object without a prototype', (t) => {
 })
 
 test('keys like properties of every object are keys like any other', (t) => {
-  const attributes = read(pairs([['__proto__', 'x'], ['constructor', 1], ['toString', pairs([['__proto__', pairs([['polluted', true]])]])]]))
+  const attributes = read(
+    pairs([
+      ['__proto__', 'x'],
+      ['constructor', 1],
+      ['toString', pairs([['__proto__', pairs([['polluted', true]])]])],
+    ]),
+  )
   t.is(Object.getPrototypeOf(attributes), null)
   t.deepEqual(Object.keys(attributes), ['__proto__', 'constructor', 'toString'])
   t.is(attributes.__proto__, 'x')
@@ -39,9 +45,24 @@ test('keys like properties of every object are keys like any other', (t) => {
 
 test('every type of value', (t) => {
   const attributes = read({
-    text: 'déscription 層 \u{1f600}\0', empty: '', yes: true, no: false, nothing: null,
-    zero: 0, small: -1, list: [1, 'two', [3]], map: { a: { b: 'c' } }, bytes: Buffer.from([1, 2, 3]), noBytes: Buffer.alloc(0),
-    half: float16(0x3e00), single: float32(0.5), double: float64(0.1), whole: float64(2), minusZero: float64(-0), infinite: float16(0xfc00), nan: float16(0x7e00),
+    text: 'déscription 層 \u{1f600}\0',
+    empty: '',
+    yes: true,
+    no: false,
+    nothing: null,
+    zero: 0,
+    small: -1,
+    list: [1, 'two', [3]],
+    map: { a: { b: 'c' } },
+    bytes: Buffer.from([1, 2, 3]),
+    noBytes: Buffer.alloc(0),
+    half: float16(0x3e00),
+    single: float32(0.5),
+    double: float64(0.1),
+    whole: float64(2),
+    minusZero: float64(-0),
+    infinite: float16(0xfc00),
+    nan: float16(0x7e00),
   })
   t.is(attributes.text, 'déscription 層 \u{1f600}\0')
   t.is(attributes.empty, '')
@@ -67,7 +88,12 @@ test('every type of value', (t) => {
 
 test('integers are numbers as far as those are exact, then bigints', (t) => {
   const attributes = read({
-    largest: 2 ** 53 - 1, above: (1n << 53n) + 1n, most: (1n << 64n) - 1n, least: -(2 ** 53 - 1), below: -(1n << 53n) - 1n, lowest: -(1n << 64n),
+    largest: 2 ** 53 - 1,
+    above: (1n << 53n) + 1n,
+    most: (1n << 64n) - 1n,
+    least: -(2 ** 53 - 1),
+    below: -(1n << 53n) - 1n,
+    lowest: -(1n << 64n),
   })
   t.is(attributes.largest, Number.MAX_SAFE_INTEGER)
   t.is(attributes.above, (1n << 53n) + 1n)
@@ -78,18 +104,55 @@ test('integers are numbers as far as those are exact, then bigints', (t) => {
 })
 
 test('a map whose keys are not all text is a Map', (t) => {
-  const { labels, mixed, nested } = read({ labels: pairs([[0, 'cat'], [1, 'dog'], [-1, 'none']]), mixed: pairs([['a', 1], [2, 'b'], [true, 'c']]), nested: [pairs([[7, pairs([[8, 9]])]])] })
+  const { labels, mixed, nested } = read({
+    labels: pairs([
+      [0, 'cat'],
+      [1, 'dog'],
+      [-1, 'none'],
+    ]),
+    mixed: pairs([
+      ['a', 1],
+      [2, 'b'],
+      [true, 'c'],
+    ]),
+    nested: [pairs([[7, pairs([[8, 9]])]])],
+  })
   t.true(labels instanceof Map)
-  t.deepEqual([...labels], [[0, 'cat'], [1, 'dog'], [-1, 'none']])
+  t.deepEqual(
+    [...labels],
+    [
+      [0, 'cat'],
+      [1, 'dog'],
+      [-1, 'none'],
+    ],
+  )
   t.true(mixed instanceof Map)
-  t.deepEqual([...mixed], [['a', 1], [2, 'b'], [true, 'c']])
+  t.deepEqual(
+    [...mixed],
+    [
+      ['a', 1],
+      [2, 'b'],
+      [true, 'c'],
+    ],
+  )
   t.is(nested[0].get(7).get(8), 9)
 })
 
 test('attributes whose own keys are not all text are a Map', (t) => {
-  const attributes = read(pairs([[1, 'one'], ['two', 2]]))
+  const attributes = read(
+    pairs([
+      [1, 'one'],
+      ['two', 2],
+    ]),
+  )
   t.true(attributes instanceof Map)
-  t.deepEqual([...attributes], [[1, 'one'], ['two', 2]])
+  t.deepEqual(
+    [...attributes],
+    [
+      [1, 'one'],
+      ['two', 2],
+    ],
+  )
 })
 
 test('keys keep their order, and may look like numbers', (t) => {
@@ -99,11 +162,20 @@ test('keys keep their order, and may look like numbers', (t) => {
   keys.forEach((key, i) => {
     t.is(attributes[key], i)
   })
-  t.deepEqual(Object.keys(attributes).filter((key) => !/^\d/.test(key)), ['b', 'a', ''])
+  t.deepEqual(
+    Object.keys(attributes).filter((key) => !/^\d/.test(key)),
+    ['b', 'a', ''],
+  )
 })
 
 test('indefinite lengths mean the same', (t) => {
-  const attributes = read(openMap({ list: openArray([1, openArray([])]), text: openText('a', '', 'bc'), bytes: openBytes(Buffer.from([1]), Buffer.from([2, 3])) }))
+  const attributes = read(
+    openMap({
+      list: openArray([1, openArray([])]),
+      text: openText('a', '', 'bc'),
+      bytes: openBytes(Buffer.from([1]), Buffer.from([2, 3])),
+    }),
+  )
   t.deepEqual(attributes.list, [1, []])
   t.is(attributes.text, 'abc')
   t.deepEqual([...attributes.bytes], [1, 2, 3])
@@ -117,7 +189,12 @@ test('the same object at each access', (t) => {
 })
 
 test('attributes of a file of 1.2, and of its objects', (t) => {
-  const file = openSync(zt12({ w: square12({ attributes: { axis: 1, __note: 'x' } }), v: square12() }, { root: { attributes: { framework: 'none' } } }))
+  const file = openSync(
+    zt12(
+      { w: square12({ attributes: { axis: 1, __note: 'x' } }), v: square12() },
+      { root: { attributes: { framework: 'none' } } },
+    ),
+  )
   t.is(file.attributes.framework, 'none')
   t.is(file.tensor('w').attributes.axis, 1)
   t.is(Object.getPrototypeOf(file.tensor('w').attributes), null)
@@ -167,5 +244,9 @@ test('any attribute value comes back as it was', (t) => {
 function plain(given) {
   if (Array.isArray(given)) return given.map(plain)
   if (given === null || typeof given !== 'object') return given
-  return new Map(Object.entries(given).sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, inner]) => [key, plain(inner)]))
+  return new Map(
+    Object.entries(given)
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([key, inner]) => [key, plain(inner)]),
+  )
 }

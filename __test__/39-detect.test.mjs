@@ -10,7 +10,13 @@ import { thrownBy } from './raised.mjs'
 import { scratchFile } from './scratch.mjs'
 import { vectors } from './vectors.mjs'
 
-const FILES = { zt01: ['zt', zt01([square01()])], zt10: ['zt', zt10({ w: square10() })], zt12: ['zt', zt12({ w: square12() })], safetensors: ['safetensors', safetensors(`{"w":${entry()}}`, SQUARE)], btf: ['btf', btf([dense({ data: SQUARE })])] }
+const FILES = {
+  zt01: ['zt', zt01([square01()])],
+  zt10: ['zt', zt10({ w: square10() })],
+  zt12: ['zt', zt12({ w: square12() })],
+  safetensors: ['safetensors', safetensors(`{"w":${entry()}}`, SQUARE)],
+  btf: ['btf', btf([dense({ data: SQUARE })])],
+}
 
 for (const [what, [format, bytes]] of Object.entries(FILES)) {
   test(`${what} is told by its bytes, under any name`, (t) => {
@@ -32,7 +38,8 @@ for (const [what, [format, bytes]] of Object.entries(FILES)) {
 }
 
 test('asked for as zt, without its magic: ZT_BAD_MAGIC', (t) => {
-  for (const bytes of [FILES.safetensors[1], FILES.btf[1], Buffer.alloc(64)]) t.is(thrownBy(() => openSync(bytes, { format: 'zt' }))?.code, 'ZT_BAD_MAGIC')
+  for (const bytes of [FILES.safetensors[1], FILES.btf[1], Buffer.alloc(64)])
+    t.is(thrownBy(() => openSync(bytes, { format: 'zt' }))?.code, 'ZT_BAD_MAGIC')
 })
 
 const OTHERS = {
@@ -63,13 +70,20 @@ test('a BTF file is one only if every byte is accounted for', (t) => {
   const whole = btf([record])
   t.is(openSync(whole).format, 'btf')
   t.is(openSync(btf([record], { padLast: false })).format, 'btf')
-  for (const bytes of [Buffer.concat([whole, Buffer.alloc(1)]), Buffer.concat([whole, whole]), whole.subarray(0, -6), whole.map((byte, at) => (at === 30 ? 1 : byte))]) {
+  for (const bytes of [
+    Buffer.concat([whole, Buffer.alloc(1)]),
+    Buffer.concat([whole, whole]),
+    whole.subarray(0, -6),
+    whole.map((byte, at) => (at === 30 ? 1 : byte)),
+  ]) {
     t.is(thrownBy(() => openSync(bytes))?.code, 'ZT_BAD_MAGIC')
   }
 })
 
 test('a BTF file of so many tensors that its first bytes could be a header length is a BTF file', (t) => {
-  const many = btf(Array.from({ length: 300 }, (_, i) => dense({ dtype: INT8, dims: [1], data: Buffer.from([i & 127]) })))
+  const many = btf(
+    Array.from({ length: 300 }, (_, i) => dense({ dtype: INT8, dims: [1], data: Buffer.from([i & 127]) })),
+  )
   const file = openSync(many)
   t.is(file.format, 'btf')
   t.is(file.size, 300)
@@ -79,10 +93,14 @@ test('a BTF file of so many tensors that its first bytes could be a header lengt
 
 test('random bytes are an error of ours, or a file', (t) => {
   fc.assert(
-    fc.property(fc.uint8Array({ maxLength: 200 }), fc.constantFrom(undefined, 'zt', 'safetensors', 'btf'), (bytes, format) => {
-      const error = thrownBy(() => openSync(bytes, { format }).close())
-      t.true(error === undefined || (error instanceof ZTensorError && error.code !== 'ZT_INTERNAL'), String(error))
-    }),
+    fc.property(
+      fc.uint8Array({ maxLength: 200 }),
+      fc.constantFrom(undefined, 'zt', 'safetensors', 'btf'),
+      (bytes, format) => {
+        const error = thrownBy(() => openSync(bytes, { format }).close())
+        t.true(error === undefined || (error instanceof ZTensorError && error.code !== 'ZT_INTERNAL'), String(error))
+      },
+    ),
     { numRuns: 2000 },
   )
 })
@@ -90,23 +108,35 @@ test('random bytes are an error of ours, or a file', (t) => {
 test('random bytes after a right beginning are an error of ours, or a file', (t) => {
   const starts = vectors.filter(({ bytes }) => bytes.length < 6000)
   fc.assert(
-    fc.property(fc.constantFrom(...starts), fc.nat(), fc.uint8Array({ minLength: 1, maxLength: 24 }), ({ bytes }, at, patch) => {
-      const changed = Buffer.from(bytes)
-      changed.set(patch.subarray(0, changed.length - (at % changed.length)), at % changed.length)
-      const error = thrownBy(() => {
-        const file = openSync(changed)
-        // every tensor is read as far as it lets itself be
-        for (const tensor of file.values()) readAll(tensor)
-        file.close()
-      })
-      t.true(error === undefined || (error instanceof ZTensorError && error.code !== 'ZT_INTERNAL'), `${error?.stack}`)
-    }),
+    fc.property(
+      fc.constantFrom(...starts),
+      fc.nat(),
+      fc.uint8Array({ minLength: 1, maxLength: 24 }),
+      ({ bytes }, at, patch) => {
+        const changed = Buffer.from(bytes)
+        changed.set(patch.subarray(0, changed.length - (at % changed.length)), at % changed.length)
+        const error = thrownBy(() => {
+          const file = openSync(changed)
+          // every tensor is read as far as it lets itself be
+          for (const tensor of file.values()) readAll(tensor)
+          file.close()
+        })
+        t.true(
+          error === undefined || (error instanceof ZTensorError && error.code !== 'ZT_INTERNAL'),
+          `${error?.stack}`,
+        )
+      },
+    ),
     { numRuns: 2000 },
   )
 })
 
 function readAll(tensor) {
-  for (const read of [() => tensor.data, () => tensor.csr().toDense({ maxBytes: 1 << 20 }), () => tensor.coo().toDense({ maxBytes: 1 << 20 })]) {
+  for (const read of [
+    () => tensor.data,
+    () => tensor.csr().toDense({ maxBytes: 1 << 20 }),
+    () => tensor.coo().toDense({ maxBytes: 1 << 20 }),
+  ]) {
     const error = thrownBy(read)
     if (error !== undefined && !(error instanceof ZTensorError && error.code !== 'ZT_INTERNAL')) throw error
   }

@@ -8,9 +8,25 @@ import { isArgumentError, rejectionOf, thrownBy } from './raised.mjs'
 import { fixturePath } from './vectors.mjs'
 
 const SAFETENSORS_NAMES = {
-  float16: 'F16', bfloat16: 'BF16', int16: 'I16', uint16: 'U16', int8: 'I8', uint8: 'U8', int32: 'I32', uint32: 'U32',
-  int64: 'I64', uint64: 'U64', float64: 'F64', float32: 'F32', bool: 'BOOL', complex64: 'C64', float8_e4m3fn: 'F8_E4M3',
-  float8_e5m2: 'F8_E5M2', float8_e4m3fnuz: 'F8_E4M3FNUZ', float8_e5m2fnuz: 'F8_E5M2FNUZ', float8_e8m0fnu: 'F8_E8M0',
+  float16: 'F16',
+  bfloat16: 'BF16',
+  int16: 'I16',
+  uint16: 'U16',
+  int8: 'I8',
+  uint8: 'U8',
+  int32: 'I32',
+  uint32: 'U32',
+  int64: 'I64',
+  uint64: 'U64',
+  float64: 'F64',
+  float32: 'F32',
+  bool: 'BOOL',
+  complex64: 'C64',
+  float8_e4m3fn: 'F8_E4M3',
+  float8_e5m2: 'F8_E5M2',
+  float8_e4m3fnuz: 'F8_E4M3FNUZ',
+  float8_e5m2fnuz: 'F8_E5M2FNUZ',
+  float8_e8m0fnu: 'F8_E8M0',
 }
 const WIDTHS = { float16: 2, bfloat16: 2, int16: 2, uint16: 2, int32: 4, uint32: 4, int64: 8, uint64: 8, float64: 8 }
 
@@ -23,7 +39,15 @@ const tables = (() => {
   const take = (length) => payload.subarray(at, (at += length))
   const entries = JSON.parse(file.subarray(0, end).toString()).tables.map(({ dtype, elements, inputs }) => {
     const width = WIDTHS[dtype] ?? 1
-    return [dtype, { elements, width, inputs: inputs ? take(elements * width) : patterns(elements, width), outputs: take(elements * 4) }]
+    return [
+      dtype,
+      {
+        elements,
+        width,
+        inputs: inputs ? take(elements * width) : patterns(elements, width),
+        outputs: take(elements * 4),
+      },
+    ]
   })
   return Object.fromEntries(entries)
 })()
@@ -37,7 +61,9 @@ function patterns(elements, width) {
 
 /** A file of one tensor "x" of these elements. `pad` shifts the data by some bytes, so that it may lie misaligned. */
 function holding(dtype, bytes, width, pad = 0) {
-  const header = JSON.stringify({ x: { dtype: SAFETENSORS_NAMES[dtype], shape: [bytes.length / width], data_offsets: [0, bytes.length] } })
+  const header = JSON.stringify({
+    x: { dtype: SAFETENSORS_NAMES[dtype], shape: [bytes.length / width], data_offsets: [0, bytes.length] },
+  })
   const aligned = Math.ceil(header.length / 8) * 8
   return safetensors(header.padEnd(aligned + pad), bytes)
 }
@@ -121,7 +147,10 @@ test('bool widens to 0 and 1', (t) => {
 
 test('complex numbers have no float32', async (t) => {
   const file = openSync(holding('complex64', Buffer.alloc(16), 8))
-  for (const error of [thrownBy(() => file.tensor('x').toFloat32()), await rejectionOf(() => file.tensor('x').load({ as: 'float32' }))]) {
+  for (const error of [
+    thrownBy(() => file.tensor('x').toFloat32()),
+    await rejectionOf(() => file.tensor('x').load({ as: 'float32' })),
+  ]) {
     t.is(error?.code, 'ZT_BAD_DTYPE')
     t.is(error?.tensor, 'x')
   }
@@ -138,8 +167,20 @@ test('the widened values are owned: they outlive close()', (t) => {
 test('into: a Float32Array of the tensor’s size, or a ZT_INVALID_ARG that names it', (t) => {
   const file = openSync(holding('int8', Buffer.from([1, 2, 3]), 1))
   const tensor = file.tensor('x')
-  for (const into of [new Float32Array(2), new Float32Array(4), new Float64Array(3), [0, 0, 0], new ArrayBuffer(12), 7, null]) {
-    isArgumentError(t, thrownBy(() => tensor.toFloat32({ into })), 'into')
+  for (const into of [
+    new Float32Array(2),
+    new Float32Array(4),
+    new Float64Array(3),
+    [0, 0, 0],
+    new ArrayBuffer(12),
+    7,
+    null,
+  ]) {
+    isArgumentError(
+      t,
+      thrownBy(() => tensor.toFloat32({ into })),
+      'into',
+    )
   }
   file.close()
 })

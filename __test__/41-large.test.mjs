@@ -26,11 +26,22 @@ function sparseFile(tensors, blobs) {
   closeSync(descriptor)
   return { path, length: end + index.length + 8 }
 }
-const tensor = (dtype, shape, offset, length) => ({ dtype, shape, format: 'dense', components: { data: { offset, length } } })
+const tensor = (dtype, shape, offset, length) => ({
+  dtype,
+  shape,
+  format: 'dense',
+  components: { data: { offset, length } },
+})
 
 test('a tensor behind 4 GiB reads right', async (t) => {
   const far = 5 * GIB
-  const { path, length } = sparseFile({ far: tensor('float32', [2, 2], far, 16), near: tensor('float32', [4], 64, 16) }, [{ offset: 64, bytes: f32s(1, 2, 3, 4) }, { offset: far, bytes: f32s(5, 6, 7, 8) }])
+  const { path, length } = sparseFile(
+    { far: tensor('float32', [2, 2], far, 16), near: tensor('float32', [4], 64, 16) },
+    [
+      { offset: 64, bytes: f32s(1, 2, 3, 4) },
+      { offset: far, bytes: f32s(5, 6, 7, 8) },
+    ],
+  )
   for (const file of [openSync(path), await open(path)]) {
     t.is(file.byteLength, length)
     t.is(file.tensor('far').components.get('data').offset, far)
@@ -47,13 +58,34 @@ test('a tensor of 3 GiB is listed, mapped and sliced without being read', async 
   const rows = 3 * 1024
   const columns = 1024 * 1024
   const last = 64 + rows * columns - 4
-  const { path } = sparseFile({ big: tensor('uint8', [rows, columns], 64, rows * columns) }, [{ offset: 64, length: rows * columns }, { offset: last, bytes: Buffer.from([1, 2, 3, 4]) }])
+  const { path } = sparseFile({ big: tensor('uint8', [rows, columns], 64, rows * columns) }, [
+    { offset: 64, length: rows * columns },
+    { offset: last, bytes: Buffer.from([1, 2, 3, 4]) },
+  ])
   const file = openSync(path)
   const big = file.tensor('big')
   t.is(big.size, 3 * GIB)
   t.is(big.byteLength, 3 * GIB)
-  t.deepEqual([...big.slice([[rows - 1, rows], [columns - 4, columns]]).data], [1, 2, 3, 4])
-  t.deepEqual([...(await big.load({ slice: [[rows - 2, rows], [columns - 2, columns]] }))], [0, 0, 3, 4])
+  t.deepEqual(
+    [
+      ...big.slice([
+        [rows - 1, rows],
+        [columns - 4, columns],
+      ]).data,
+    ],
+    [1, 2, 3, 4],
+  )
+  t.deepEqual(
+    [
+      ...(await big.load({
+        slice: [
+          [rows - 2, rows],
+          [columns - 2, columns],
+        ],
+      })),
+    ],
+    [0, 0, 3, 4],
+  )
   if (process.env.ZTENSOR_NO_EXTERNAL !== '1') {
     t.is(big.data.length, 3 * GIB)
     t.is(big.data[3 * GIB - 1], 4)

@@ -10,7 +10,8 @@ export function sliceIndices(shape, ranges) {
   return flat
 }
 
-export const sliceShape = (shape, ranges) => shape.map((length, dim) => (ranges[dim] ? ranges[dim][1] - ranges[dim][0] : length))
+export const sliceShape = (shape, ranges) =>
+  shape.map((length, dim) => (ranges[dim] ? ranges[dim][1] - ranges[dim][0] : length))
 
 /** The elements at these flat indices, `per` array elements each. */
 export function pick(array, indices, per = 1) {
@@ -51,12 +52,14 @@ export function toCoo(dense, shape, keep) {
     if (!keep[flat]) return
     values.push(value)
     let rest = flat
-    tuples.push(shape.map((_, d) => {
-      const inner = shape.slice(d + 1).reduce((a, b) => a * b, 1)
-      const at = Math.floor(rest / inner)
-      rest %= inner
-      return at
-    }))
+    tuples.push(
+      shape.map((_, d) => {
+        const inner = shape.slice(d + 1).reduce((a, b) => a * b, 1)
+        const at = Math.floor(rest / inner)
+        rest %= inner
+        return at
+      }),
+    )
   })
   return { values, coords: shape.flatMap((_, d) => tuples.map((tuple) => tuple[d])) }
 }

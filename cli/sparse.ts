@@ -1,9 +1,8 @@
 // The entries of a sparse tensor: coordinates and values, in the order of the file.
-import type { AnyTensor, DType, IndexArray, Tensor, TypedArray } from '../index.js'
+import { type AnyTensor, type DType, type IndexArray, type Tensor, type TypedArray, toFloat32 } from '../index.js'
 import { cellJson, cellText, isNarrowFloat } from './cells.js'
 import { showCount } from './quantity.js'
 import { print, printLines } from './stdout.js'
-import { widened } from './widen.js'
 
 // Beyond fifty entries, ten at each end.
 const shownInFull = 50
@@ -44,7 +43,7 @@ function valueReader(dtype: DType, all: TypedArray, format: (data: TypedArray, i
   return (at: number) => {
     const start = at - (at % widenedAtOnce)
     if (start !== from) {
-      values = widened(dtype, all.subarray(start / perElement, (start + widenedAtOnce) / perElement))
+      values = toFloat32(all.subarray(start / perElement, (start + widenedAtOnce) / perElement), dtype)
       from = start
     }
     return format(values, at - start)

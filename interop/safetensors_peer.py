@@ -28,6 +28,12 @@ pathlib.Path(trial).unlink(missing_ok=True)
 serialize(record.path('dense.safetensors'), kept)
 record.add('dense.safetensors', [tensor(name, dtype, array.shape, data=array) for name, dtype, array in kept])
 
+# Elements narrower than a byte: the specification counts elements, the bytes hold two of them each.
+packed = np.arange(24, dtype=np.uint8).reshape(3, 8)
+spec = TensorSpec(dtype='float4_e2m1fn_x2', shape=[3, 8], data_ptr=packed.ctypes.data, data_len=packed.nbytes)
+if record.attempt('write float4', lambda: serialize_file({'packed': spec}, record.path('packed.safetensors'))):
+    record.add('packed.safetensors', [tensor('packed', 'float4_e2m1fn', (3, 16), data=packed)])
+
 short = np.arange(3, dtype=np.int16)
 metadata = {'format': 'np', 'quotes': '"\\\n\t', '層': '\U0001f600', '': 'empty', '__proto__': 'x', 'long': 'y' * 5000}
 names = ['a.b/c', ' ', '層', '\U0001f600', '"quoted\\"', 'tab\t\x01', '__proto__', '']

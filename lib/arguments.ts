@@ -1,5 +1,6 @@
 // Arguments are checked here, before they reach native code: expected what, got what.
 import { inspect } from 'node:util'
+import type { DTypeInfo, TypedArray } from './dtype.js'
 import { invalid } from './errors.js'
 
 function got(value: unknown): string {
@@ -70,4 +71,21 @@ export function aSignal(value: unknown): AbortSignal {
     throw wrongType('signal', 'an AbortSignal', value)
   }
   return signal
+}
+
+/** An array to fill: of the dtype's own type, or bytes. */
+export function aTarget(value: unknown, dtype: DTypeInfo, length: number): ArrayBufferView {
+  const byteLength = (length * dtype.bits) / 8
+  if (!(value instanceof dtype.array) && !(value instanceof Uint8Array)) {
+    throw wrongType('into', `a ${dtype.array.name} or Uint8Array`, value)
+  }
+  if (value.byteLength !== byteLength) {
+    throw invalid(RangeError, `into must have ${byteLength} bytes, got ${value.byteLength}`)
+  }
+  return value
+}
+
+export function aTypedArray(name: string, value: unknown): TypedArray {
+  if (!ArrayBuffer.isView(value) || value instanceof DataView) throw wrongType(name, 'a typed array', value)
+  return value as TypedArray
 }

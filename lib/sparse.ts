@@ -4,6 +4,7 @@ import { calling, ZTensorError } from './errors.js'
 import { allocate } from './memory.js'
 import { binding } from './native.js'
 import { array } from './store.js'
+import { toFloat32 } from './widen.js'
 
 /** What `toDense()` may fill unless it is told otherwise: 1 GiB. */
 const DENSE_BYTES = 2 ** 30
@@ -110,6 +111,15 @@ export class CsrTensor<D extends DType = DType> {
     return output as DTypeArrays[D]
   }
 
+  /**
+   * The same matrix with its values widened to float32; the index arrays are shared.
+   *
+   * @throws ZTensorError ZT_BAD_DTYPE for complex types
+   */
+  toFloat32(): CsrTensor<'float32'> {
+    return new CsrTensor(this.shape, 'float32', toFloat32(this.values, this.dtype), this.indices, this.indptr)
+  }
+
   toCsr(): this {
     return this
   }
@@ -201,6 +211,15 @@ export class CooTensor<D extends DType = DType> {
     )
     calling(() => binding.cooToCsr(...parts, [bytesOf(values), bytesOf(indices), bytesOf(indptr)]))
     return CsrTensor.make(shape, this.dtype, values, indices, indptr)
+  }
+
+  /**
+   * The same tensor with its values widened to float32; the coordinates are shared.
+   *
+   * @throws ZTensorError ZT_BAD_DTYPE for complex types
+   */
+  toFloat32(): CooTensor<'float32'> {
+    return new CooTensor(this.shape, 'float32', toFloat32(this.values, this.dtype), this.coords)
   }
 
   toCoo(): this {

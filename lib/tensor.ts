@@ -1,4 +1,4 @@
-import { aSignal, oneOf, optional, options, wrongType } from './arguments.js'
+import { aSignal, aTarget, oneOf, optional, options } from './arguments.js'
 import { type Attributes, thawMap } from './attributes.js'
 import type { Catalog } from './catalog.js'
 import { Component } from './component.js'
@@ -19,6 +19,7 @@ import { binding, type LoadRequest, type NativeMemory } from './native.js'
 import { CooTensor, CsrTensor } from './sparse.js'
 import { array, type CopyReason, type Store, type View } from './store.js'
 import { type VerifyResult, verifyTensors } from './verify.js'
+import { FLOAT32, type WidenOptions, widen } from './widen.js'
 
 /** How the components of a tensor make it up: one of these in every format, otherwise the file's own label. */
 export type Layout = 'dense' | 'sparse_csr' | 'sparse_coo' | (string & {})
@@ -38,8 +39,6 @@ export interface LoadOptions {
 
 /** The Float16Array of runtimes and compilers that have one. */
 export type Float16Elements = typeof globalThis extends { Float16Array: { prototype: infer A } } ? A : unknown
-
-const FLOAT32 = dtypeInfo('float32') as DTypeInfo
 
 /** A tensor of an open file. Making one reads nothing; its data is read when asked for. */
 export class Tensor<D extends DType = DType> {
@@ -218,15 +217,10 @@ export class Tensor<D extends DType = DType> {
    *
    * @throws ZTensorError what `data` throws, and ZT_BAD_DTYPE for complex and 6-bit types
    */
-  toFloat32(given?: { into?: Float32Array | undefined }): Float32Array {
+  toFloat32(given?: WidenOptions): Float32Array {
     const { into } = options(given, ['into'])
     const dtype = this.#dense()
-    const target = optional(into, (value) => aTarget(value, FLOAT32, this.size) as Float32Array)
-    const output = target ?? (array(FLOAT32, allocate(this.size * 4), 0, this.size * 4) as Float32Array)
-    const input = bytesOf(this.data)
-    if (input.buffer === output.buffer) throw invalid(TypeError, 'into must not be a view of the tensor itself')
-    this.#named(() => calling(() => binding.toFloat32(dtype.code, input, bytesOf(output))))
-    return output
+    return this.#named(() => widen(bytesOf(this.data), dtype, this.size, into))
   }
 
   /**
@@ -424,16 +418,4 @@ function sizeOf(ranges: number[]): number {
   let size = 1
   for (let at = 0; at < ranges.length; at += 2) size *= (ranges[at + 1] as number) - (ranges[at] as number)
   return size
-}
-
-/** An array to fill: of the dtype's own type, or bytes. */
-function aTarget(value: unknown, dtype: DTypeInfo, length: number): ArrayBufferView {
-  const byteLength = (length * dtype.bits) / 8
-  if (!(value instanceof dtype.array) && !(value instanceof Uint8Array)) {
-    throw wrongType('into', `a ${dtype.array.name} or Uint8Array`, value)
-  }
-  if (value.byteLength !== byteLength) {
-    throw invalid(RangeError, `into must have ${byteLength} bytes, got ${value.byteLength}`)
-  }
-  return value
 }

@@ -17,12 +17,12 @@ function sum(pattern, output) {
   return counts
 }
 
-// ava counts in words: "120 tests passed", and beside "1 test failed" also hooks, uncaught exceptions and rejections.
+// ava marks each test that passes, and sums up only what did not: tests, hooks, uncaught exceptions, unhandled rejections.
 function avaCounts(output) {
-  const count = (pattern) => [...output.matchAll(pattern)].reduce((total, [, number]) => total + Number(number), 0)
+  const failures = output.matchAll(/^ +(\d+) (?:(?:tests?|hooks?) failed|uncaught exceptions?|unhandled rejections?)/gm)
   return {
-    passed: count(/^\s+(\d+) tests? passed/gm),
-    failed: count(/^\s+(\d+) (?:(?:tests?|hooks?) failed|uncaught exceptions?|unhandled rejections?)/gm),
+    passed: [...output.matchAll(/^ +[✔√] /gm)].length,
+    failed: [...failures].reduce((total, [, number]) => total + Number(number), 0),
   }
 }
 

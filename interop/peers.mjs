@@ -1,0 +1,46 @@
+// The real readers and writers that we are held against, each in a virtual environment of its own.
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { capture } from '../scripts/command.mjs'
+
+const COMMON = ['numpy==2.4.6', 'ml_dtypes==0.6.0', 'scipy==1.17.1']
+
+export const peers = [
+  ...['0.1.4', '1.0.0', '1.0.1', '1.1.1'].map((version) => ({
+    name: `ztensor ${version}`,
+    requirements: [...COMMON, 'cffi==2.1.1', `ztensor==${version}`],
+    script: 'ztensor_ffi.py',
+  })),
+  { name: 'ztensor 1.2.3', requirements: [...COMMON, 'ztensor==1.2.3'], script: 'ztensor_1_2.py' },
+  { name: 'safetensors 0.8.0', requirements: [...COMMON, 'safetensors==0.8.0'], script: 'safetensors_peer.py' },
+]
+
+/** Runs a program that has to succeed; otherwise throws what it said. */
+export async function succeed(program, args) {
+  const { status, output } = await capture(program, args)
+  if (status !== 0) throw new Error(`${program} ${args.join(' ')} ended with ${status}:\n${output}`)
+}
+
+const read = (path) => {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return undefined
+  }
+}
+
+/** The Python of a peer's environment, made with `python` unless one with the same requirements is there. */
+export async function environment(directory, python, requirements) {
+  const [bin, executable] = process.platform === 'win32' ? ['Scripts', 'python.exe'] : ['bin', 'python']
+  const own = join(directory, bin, executable)
+  const stamp = join(directory, 'requirements.txt')
+  const wanted = `${requirements.join('\n')}\n`
+  if (read(stamp) === wanted) return own
+  rmSync(directory, { recursive: true, force: true })
+  mkdirSync(directory, { recursive: true })
+  await succeed(python, ['-m', 'venv', directory])
+  await succeed(own, ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', ...requirements])
+  // written last, so that an installation that broke off is made again
+  writeFileSync(stamp, wanted)
+  return own
+}

@@ -1,0 +1,116 @@
+// `npm run interop`: real peers write files of every dtype, shape, layout and encoding that they can, and we read each value
+// back; then the reference reader of safetensors judges our corpus of broken files. Needs `npm run build` first, Python 3
+// (or PYTHON naming one), and a package index for pip. The environments stay in build/interop for the next run.
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { openSync } from 'ztensor'
+import { cases } from '../__test__/corpus/cases-safetensors.mjs'
+import { compareFile } from '../interop/compare.mjs'
+import { environment, peers, succeed } from '../interop/peers.mjs'
+import { isInstalled, root } from './command.mjs'
+
+const python = process.env.PYTHON ?? 'python3'
+const build = join(root, 'build/interop')
+const corpus = join(build, 'corpus')
+const fixtures = join(root, '__test__/fixtures')
+const readJson = (path) => JSON.parse(readFileSync(path, 'utf8'))
+const fresh = (directory) => {
+  rmSync(directory, { recursive: true, force: true })
+  mkdirSync(directory, { recursive: true })
+  return directory
+}
+
+let passed = 0
+let failed = 0
+
+function count(claim, error) {
+  if (error === undefined) {
+    passed += 1
+    return
+  }
+  failed += 1
+  console.log(
+    `failed  ${claim}: ${error.code ?? ''} ${String(error.message ?? error)
+      .split('\n')
+      .slice(0, 4)
+      .join(' ')}`,
+  )
+}
+
+/** What a peer could not do, one row for each of its messages. */
+function table({ peer, cannot }) {
+  if (cannot.length === 0) return
+  console.log(`\n${peer} could not:`)
+  for (const { what, message } of cannot) {
+    const more = what.length > 1 ? ` and ${what.length - 1} more` : ''
+    console.log(`  ${`${what[0]}${more}`.padEnd(48)}  ${message.slice(0, 140)}`)
+  }
+}
+
+async function runPeer({ name, requirements, script }) {
+  const label = name.replace(' ', '-')
+  const own = await environment(join(build, `venv-${label}`), python, requirements)
+  const directory = fresh(join(build, label))
+  await succeed(own, [join(root, 'interop', script), directory, fixtures, corpus])
+  const told = readJson(join(directory, 'expected.json'))
+  let checks = 0
+  for (const file of told.files) {
+    const results = await compareFile(join(directory, file.file), file)
+    checks += results.length
+    for (const { what, error } of results) count(`${name}, ${file.file}, ${what}`, error)
+  }
+  console.log(`\n${name}: ${told.files.length} files, ${checks} checks`)
+  table(told)
+}
+
+const corpusFile = (i) => `${String(i).padStart(3, '0')}.safetensors`
+
+function writeCorpus() {
+  fresh(corpus)
+  cases.forEach(({ bytes }, i) => {
+    writeFileSync(join(corpus, corpusFile(i)), typeof bytes === 'function' ? bytes() : bytes)
+  })
+}
+
+/** Our verdict on every file of the corpus beside the reference reader's. Where they part, the corpus has to say so. */
+function compareVerdicts() {
+  const verdicts = new Map(readJson(join(corpus, 'verdicts.json')).map((verdict) => [verdict.file, verdict]))
+  console.log(`\nOur corpus of ${cases.length} safetensors files, where the reference reader decides otherwise:`)
+  cases.forEach(({ name, code, official, options }, i) => {
+    const path = join(corpus, corpusFile(i))
+    let ours = 'accepts'
+    try {
+      openSync(path, options).close()
+    } catch (error) {
+      ours = `refuses with ${error.code}`
+    }
+    const expected = code === undefined ? 'accepts' : 'refuses'
+    count(`corpus, ${name}`, ours.startsWith(expected) ? undefined : new Error(`we ${ours}`))
+    const theirs = verdicts.get(corpusFile(i)).accepts ? 'accepts' : 'refuses'
+    if (!ours.startsWith(theirs)) console.log(`  ${name.padEnd(48)}  it ${theirs}, ours ${ours}`)
+    count(
+      `corpus, ${name}`,
+      theirs === (official ?? expected) ? undefined : new Error(`the reference reader ${theirs}`),
+    )
+  })
+}
+
+if (isInstalled(python)) {
+  writeCorpus()
+  for (const peer of peers) {
+    try {
+      await runPeer(peer)
+    } catch (error) {
+      count(peer.name, error)
+    }
+  }
+  compareVerdicts()
+  console.log()
+  console.log(`interop: ${passed} passed, ${failed} failed`)
+  process.exitCode = failed > 0 ? 1 : 0
+} else {
+  console.log(
+    `interop: 0 passed, 1 failed: ${python} cannot be started, and the peers are Python packages; PYTHON names another`,
+  )
+  process.exitCode = 1
+}
