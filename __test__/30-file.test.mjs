@@ -71,6 +71,32 @@ test('a compressed component says so', (t) => {
   file.close()
 })
 
+test('dtype: of the values where sparse, the declared one of an unknown layout, undefined where nothing says it', (t) => {
+  const q8 = { dtype: 'u8', bytes: Buffer.from([1, 2]) }
+  const newer = openSync(
+    zt12({
+      unknownLayout: { shape: [2], format: 'ternary_blocks', components: { packed: q8 } },
+      unknownType: {
+        shape: [4],
+        format: 'dense',
+        components: { data: { ...q8, type: 'nf4', bytes: Buffer.from([3]) } },
+      },
+    }),
+  )
+  t.is(newer.tensor('unknownLayout').dtype, undefined)
+  t.is(newer.tensor('unknownLayout').layout, 'ternary_blocks')
+  t.is(newer.tensor('unknownType').dtype, undefined)
+  newer.close()
+  const extension = openSync(vector('zt10h-extension-format.zt').path)
+  t.is(extension.tensor('q').dtype, 'uint8')
+  t.is(extension.tensor('q').layout, 'quantized_4bit')
+  extension.close()
+  const sparse = openSync(vector('zt111-sparse.zt').path)
+  t.is(sparse.tensor('csr_bfloat16').dtype, 'bfloat16')
+  t.is(sparse.tensor('coo_3d').dtype, 'float32')
+  sparse.close()
+})
+
 test('a digest is told as the file spells it', (t) => {
   const file = openSync(vector('zt12-crc32c.zt').path)
   t.is(file.tensor('t_bfloat16').components.get('data').digest, 'crc32c:0x28F9C073')

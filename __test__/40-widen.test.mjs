@@ -36,7 +36,10 @@ const tables = (() => {
   const end = file.indexOf('\n')
   const payload = inflateSync(file.subarray(end + 1))
   let at = 0
-  const take = (length) => payload.subarray(at, (at += length))
+  const take = (length) => {
+    at += length
+    return payload.subarray(at - length, at)
+  }
   const entries = JSON.parse(file.subarray(0, end).toString()).tables.map(({ dtype, elements, inputs }) => {
     const width = WIDTHS[dtype] ?? 1
     return [

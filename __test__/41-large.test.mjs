@@ -5,6 +5,7 @@ import { open, openSync } from 'ztensor'
 import { encode } from './corpus/cbor.mjs'
 import { f32s, MAGIC_10, u64 } from './corpus/zt.mjs'
 import { isMapped } from './placing.mjs'
+import { rejectionOf, thrownBy } from './raised.mjs'
 import { scratchPath } from './scratch.mjs'
 
 const GIB = 2 ** 30
@@ -92,4 +93,17 @@ test('a tensor of 3 GiB is listed, mapped and sliced without being read', async 
     t.is(big.data[2 * GIB], 0)
   }
   file.close()
+})
+
+test('an index that fits the file but passes 1 GiB is refused before it is read', async (t) => {
+  const size = GIB + 1
+  const path = scratchPath('index.zt')
+  const descriptor = openFile(path, 'w')
+  writeSync(descriptor, MAGIC_10, 0, 8, 0)
+  writeSync(descriptor, u64(size), 0, 8, 8 + size)
+  closeSync(descriptor)
+  for (const error of [thrownBy(() => openSync(path)), await rejectionOf(() => open(path))]) {
+    t.is(error?.code, 'ZT_LIMIT')
+    t.regex(error?.message ?? '', /maxIndexBytes/)
+  }
 })

@@ -70,9 +70,9 @@ async function show() {
   if (proof !== undefined) step('summed', proof.time, proof.sentence)
 
   const { result: verified, time: verifyTime } = await timed(() => file.verify())
-  const unvouched = `${showCounted(verified.undigested, 'component')} without one`
-  const counts = `${showCounted(verified.checked, 'digest')} checked, ${unvouched}`
-  step('verified', verifyTime, `${verified.ok ? 'sound' : 'NOT SOUND'}: ${counts}`)
+  const digests =
+    verified.checked === 0 ? 'the file carries no digests' : `${showCounted(verified.checked, 'digest')} compared`
+  step('verified', verifyTime, `${verified.ok ? 'every rule of the format holds' : 'NOT SOUND'}; ${digests}`)
   for (const failure of verified.failures)
     console.log(`${' '.repeat(25)}${failure.code}: ${printable(failure.message)}`)
   if (!verified.ok) process.exitCode = 1
@@ -84,7 +84,7 @@ Try next, in a file of your own:
 
   import { open } from 'ztensor'
 
-  using file = await open(${JSON.stringify(name)})
+  const file = await open(${JSON.stringify(name)})
   for (const [name, tensor] of file) console.log(name, tensor.dtype, tensor.shape)${
     subject === undefined
       ? ''
@@ -92,6 +92,7 @@ Try next, in a file of your own:
   const tensor = file.tensor(${JSON.stringify(subject.name)})
   console.log(tensor.${subject.layout === 'dense' ? 'data' : 'components'})`
   }
+  file.close()
 
 or on the command line:  npx ztensor --help`)
 }

@@ -46,8 +46,9 @@ export const cases = [
   { name: 'magic of 0.2', bytes: zt01([], { magic: Buffer.from('ZTEN0002') }), code: 'ZT_BAD_MAGIC' },
   { name: 'index of no bytes', bytes: index01(Buffer.alloc(0)), code: ['ZT_BAD_INDEX', 'ZT_TRUNCATED'] },
   { name: 'index one byte larger than fits', bytes: zt01([], { size: 2 }), code: 'ZT_TRUNCATED' },
-  { name: 'index of 1 GiB and one byte', bytes: zt01([], { size: (1 << 30) + 1 }), code: 'ZT_LIMIT' },
-  { name: 'index size of 2^64 - 1', bytes: zt01([], { size: (1n << 64n) - 1n }), code: 'ZT_LIMIT' },
+  { name: 'index of 1 GiB and one byte in a small file', bytes: zt01([], { size: (1 << 30) + 1 }), code: 'ZT_TRUNCATED' },
+  { name: 'index size of 2^64 - 1 in a small file', bytes: zt01([], { size: (1n << 64n) - 1n }), code: 'ZT_TRUNCATED' },
+  { name: 'index larger than maxIndexBytes', bytes: VALID, options: { maxIndexBytes: 16 }, code: 'ZT_LIMIT' },
   { name: 'file that lost its footer', bytes: VALID.subarray(0, -8), code: ['ZT_TRUNCATED', 'ZT_LIMIT'] },
   { name: 'bytes after the array', bytes: index01(Buffer.from([0x80, 0x80])), code: 'ZT_BAD_INDEX' },
 
