@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import type { Loaded } from './file.js'
 import type { JobOptions } from './job.js'
 import type { AnyTensor } from './tensor.js'
@@ -22,6 +23,7 @@ export async function loadAll(
   for (const tensor of tensors) loaded.set(tensor.name, new Map())
   const totalBytes = tensors.reduce((total, tensor) => total + tensor.byteLength, 0)
   const stop = new AbortController()
+  setMaxListeners(0, stop.signal) // each load listens
   const abort = () => stop.abort(signal?.reason)
   signal?.addEventListener('abort', abort, { once: true })
   let bytes = 0

@@ -129,8 +129,8 @@ impl Fields {
     /// The tensor's one blob, as a component of its values.
     fn blob(&self, builder: &mut Builder) -> Result<Component> {
         let mut blob = Component::raw(Label::DATA, Some(self.dtype), self.offset, self.size);
-        // The page has `data_endianness` for raw data in mind; where compressed data says it, it is meant as well.
-        blob.byte_order = self.byte_order;
+        // The page has `data_endianness` for raw data only, and the 0.1.4 peer swaps nothing else.
+        blob.byte_order = if self.encoding == "raw" { self.byte_order } else { ByteOrder::Little };
         blob.encoding = match self.encoding.as_str() {
             "raw" => Encoding::Raw,
             "zstd" => Encoding::Zstd,
