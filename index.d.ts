@@ -202,6 +202,12 @@ export declare class CsrTensor<D extends DType = DType> {
 	 * @throws ZTensorError ZT_LIMIT beyond `maxBytes`, ZT_BAD_SPARSE where the arrays were changed to nonsense
 	 */
 	toDense(options?: ToDenseOptions): DTypeArrays[D];
+	/**
+	 * The same matrix with its values widened to float32; the index arrays are shared.
+	 *
+	 * @throws ZTensorError ZT_BAD_DTYPE for complex types
+	 */
+	toFloat32(): CsrTensor<"float32">;
 	toCsr(): this;
 	/** The same values by their coordinates. The values are shared. */
 	toCoo(): CooTensor<D>;
@@ -231,6 +237,12 @@ export declare class CooTensor<D extends DType = DType> {
 	 * @throws ZTensorError ZT_BAD_LAYOUT unless the tensor has 2 dimensions, ZT_LIMIT
 	 */
 	toCsr(): CsrTensor<D>;
+	/**
+	 * The same tensor with its values widened to float32; the coordinates are shared.
+	 *
+	 * @throws ZTensorError ZT_BAD_DTYPE for complex types
+	 */
+	toFloat32(): CooTensor<"float32">;
 	toCoo(): this;
 }
 /** What a verification found. */
@@ -243,6 +255,19 @@ export interface VerifyResult {
 	readonly undigested: number;
 	readonly failures: readonly ZTensorError[];
 }
+/** Where widened elements go. */
+export interface WidenOptions {
+	/** An array to fill, with one float for each element. */
+	into?: Float32Array | undefined;
+}
+/**
+ * Elements widened to float32: exactly for the 8- and 16-bit types and bool, to the nearest (ties to even) for
+ * wider integers and float64. For the data of a cut, of a sparse tensor or of a component; a dense tensor has
+ * `toFloat32()` of its own.
+ *
+ * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_LIMIT; TypeError and RangeError ZT_INVALID_ARG
+ */
+export declare function toFloat32<D extends DType>(values: DTypeArrays[D], dtype: D, given?: WidenOptions): Float32Array;
 /** How the components of a tensor make it up: one of these in every format, otherwise the file's own label. */
 export type Layout = "dense" | "sparse_csr" | "sparse_coo" | (string & {});
 /** What to load of a dense tensor, and where to. */
@@ -315,9 +340,7 @@ export declare class Tensor<D extends DType = DType> {
 	 *
 	 * @throws ZTensorError what `data` throws, and ZT_BAD_DTYPE for complex and 6-bit types
 	 */
-	toFloat32(given?: {
-		into?: Float32Array | undefined;
-	}): Float32Array;
+	toFloat32(given?: WidenOptions): Float32Array;
 	/**
 	 * The elements of a float16 tensor as a Float16Array over the same memory, where the runtime has one.
 	 *

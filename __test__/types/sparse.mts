@@ -21,3 +21,6 @@ const fromCoo = coo.toCsr()
 holds<Equal<typeof fromCoo, CsrTensor<'float64'>>>()
 // @ts-expect-error: a COO tensor has coordinates, no row pointers
 coo.indptr
+
+const widened = [csr.toFloat32(), coo.toFloat32()] as const
+holds<Equal<typeof widened, readonly [CsrTensor<'float32'>, CooTensor<'float32'>]>>()

@@ -1,4 +1,12 @@
-import type { AnyTensor, Component, CopyReason, Cut, Tensor } from 'ztensor'
+import {
+  type AnyTensor,
+  type Component,
+  type CopyReason,
+  type Cut,
+  type Float16Elements,
+  type Tensor,
+  toFloat32,
+} from 'ztensor'
 import { type Equal, holds } from './equal.js'
 
 declare const tensor: AnyTensor
@@ -43,3 +51,9 @@ holds<Equal<typeof shard, Cut<'float16'>>>()
 half.slice([[0]])
 // @ts-expect-error: a shard is of a number of shards
 half.shard({ dim: 0, rank: 1 })
+holds<Equal<ReturnType<typeof half.float16>, Float16Elements>>()
+
+const fromCut = toFloat32(cut.data, cut.dtype)
+holds<Equal<typeof fromCut, Float32Array>>()
+// @ts-expect-error: the elements are of the array type of their dtype
+toFloat32(cut.data, 'int64')
