@@ -5,13 +5,13 @@
 import { inspect } from 'node:util';
 
 /** A value of a file's or a tensor's attributes. Integers beyond 2^53 - 1 are bigints. */
-export type AttributeValue = string | number | bigint | boolean | null | Uint8Array | readonly AttributeValue[] | AttributeObject | ReadonlyMap<AttributeValue, AttributeValue>;
+export type AttributeValue = string | number | bigint | boolean | null | Uint8Array | readonly AttributeValue[] | AttributeObject | Map<AttributeValue, AttributeValue>;
 /** A map whose keys are all text: an object without a prototype, so that every key is just a key. */
 export interface AttributeObject {
 	readonly [key: string]: AttributeValue;
 }
-/** Attributes: an object without a prototype, or a Map where keys are not text. */
-export type Attributes = AttributeObject | ReadonlyMap<AttributeValue, AttributeValue>;
+/** Attributes: an object without a prototype, or a Map where keys are not text; `instanceof Map` tells them apart. */
+export type Attributes = AttributeObject | Map<AttributeValue, AttributeValue>;
 /** The typed array that holds a tensor's elements, for each dtype. */
 export interface DTypeArrays {
 	float64: Float64Array;

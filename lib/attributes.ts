@@ -8,15 +8,15 @@ export type AttributeValue =
   | Uint8Array
   | readonly AttributeValue[]
   | AttributeObject
-  | ReadonlyMap<AttributeValue, AttributeValue>
+  | Map<AttributeValue, AttributeValue>
 
 /** A map whose keys are all text: an object without a prototype, so that every key is just a key. */
 export interface AttributeObject {
   readonly [key: string]: AttributeValue
 }
 
-/** Attributes: an object without a prototype, or a Map where keys are not text. */
-export type Attributes = AttributeObject | ReadonlyMap<AttributeValue, AttributeValue>
+/** Attributes: an object without a prototype, or a Map where keys are not text; `instanceof Map` tells them apart. */
+export type Attributes = AttributeObject | Map<AttributeValue, AttributeValue>
 
 interface TaggedMap {
   map: unknown[]

@@ -3,7 +3,8 @@ import { type Equal, holds } from './equal.js'
 
 const { attributes } = openSync('model.zt')
 holds<Equal<typeof attributes, Attributes>>()
-if (attributes instanceof Map) attributes satisfies ReadonlyMap<AttributeValue, AttributeValue>
+if (attributes instanceof Map) attributes satisfies Map<AttributeValue, AttributeValue>
+else attributes satisfies AttributeObject
 
 declare const object: AttributeObject
 object satisfies Attributes

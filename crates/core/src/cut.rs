@@ -374,7 +374,7 @@ mod tests {
             let input: Vec<u8> = (0..bytes)
                 .map(|i| i.to_le_bytes().iter().fold(7, |hash: u8, b| hash.wrapping_mul(31) ^ b))
                 .collect();
-            let mut expected = Vec::new();
+            let mut expected: Vec<u8> = Vec::new();
             for at in offsets(&shape, &ranges, width.into()) {
                 let at = usize::try_from(at).unwrap();
                 expected.extend(&input[at..at + width as usize]);

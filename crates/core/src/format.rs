@@ -5,7 +5,9 @@
 pub mod btf;
 pub mod safetensors;
 pub mod zt01;
+pub(crate) mod zt01_encode;
 mod zt1;
 pub mod zt10;
 pub mod zt12;
+pub(crate) mod zt1_encode;
 mod zt_trailer;

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cbor;
+pub mod cbor_encode;
 pub mod json;
 
 use std::collections::HashSet;

@@ -99,6 +99,24 @@ impl Builder {
         });
     }
 
+    /// Tensors so far.
+    pub fn len(&self) -> usize {
+        self.catalog.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.catalog.is_empty()
+    }
+
+    pub fn contains(&self, name: &str) -> bool {
+        self.catalog.find(name).is_some()
+    }
+
+    /// Checks a shape as [`Builder::tensor`] will.
+    pub fn check_shape(&mut self, dims: &[u64]) -> Result<()> {
+        self.shape(dims).map(drop)
+    }
+
     /// Adds a tensor after checking its name and shape. The layout's own rules are `layout::check`'s.
     pub fn tensor(&mut self, new: NewTensor<'_>) -> Result<()> {
         let name = new.name;

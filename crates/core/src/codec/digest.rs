@@ -22,6 +22,17 @@ pub enum Expected {
     Unknown,
 }
 
+impl Expected {
+    /// As the peers write it.
+    fn text(&self) -> String {
+        match self {
+            Self::Crc32c(crc) => format!("crc32c:0x{crc:08X}"),
+            Self::Sha256(bytes) => format!("sha256:{}", hex(bytes)),
+            Self::Unknown => String::new(),
+        }
+    }
+}
+
 impl Digest {
     /// Parses `crc32c:0x1A2B3C4D` (the `0x` and leading zeros are optional, as the peers read it) or
     /// `sha256:` and 64 hex digits. Hex is case-insensitive.
@@ -62,18 +73,11 @@ impl Digest {
 
     /// Compares what was hashed with what is declared.
     pub fn check(&self, hasher: Hasher) -> Result<()> {
-        let found = match hasher {
-            Hasher::Crc32c(crc) => Expected::Crc32c(crc),
-            Hasher::Sha256(state) => Expected::Sha256(state.finalize().into()),
-        };
+        let found = hasher.finish();
         if found == self.expected {
             return Ok(());
         }
-        let found = match found {
-            Expected::Crc32c(crc) => format!("crc32c:0x{crc:08X}"),
-            Expected::Sha256(bytes) => format!("sha256:{}", hex(&bytes)),
-            Expected::Unknown => String::new(),
-        };
+        let found = found.text();
         let message =
             format!("the stored bytes hash to {found}, the index says {}: the file is damaged", self.text);
         Err(Error::new(Code::DigestMismatch, message))
@@ -87,6 +91,28 @@ impl Digest {
     }
 }
 
+/// An algorithm to write digests of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Algorithm {
+    Crc32c,
+    Sha256,
+}
+
+impl Algorithm {
+    pub fn hasher(self) -> Hasher {
+        match self {
+            Self::Crc32c => Hasher::Crc32c(0),
+            Self::Sha256 => Hasher::Sha256(Box::default()),
+        }
+    }
+
+    /// The digest of what `hasher` was fed.
+    pub fn digest(self, hasher: Hasher) -> Digest {
+        let expected = hasher.finish();
+        Digest { text: expected.text().into(), expected }
+    }
+}
+
 /// A digest in the making.
 pub enum Hasher {
     Crc32c(u32),
@@ -94,6 +120,13 @@ pub enum Hasher {
 }
 
 impl Hasher {
+    fn finish(self) -> Expected {
+        match self {
+            Self::Crc32c(crc) => Expected::Crc32c(crc),
+            Self::Sha256(state) => Expected::Sha256(state.finalize().into()),
+        }
+    }
+
     pub fn update(&mut self, bytes: &[u8]) {
         match self {
             Self::Crc32c(crc) => *crc = crc32c::crc32c_append(*crc, bytes),

