@@ -2,6 +2,7 @@
 
 /// <reference types="node" />
 
+import { Writable } from 'node:stream';
 import { inspect } from 'node:util';
 
 /** A value of a file's or a tensor's attributes. Integers beyond 2^53 - 1 are bigints. */
@@ -12,6 +13,12 @@ export interface AttributeObject {
 }
 /** Attributes: an object without a prototype, or a Map where keys are not text; `instanceof Map` tells them apart. */
 export type Attributes = AttributeObject | Map<AttributeValue, AttributeValue>;
+/** A value to write as an attribute. */
+export type AttributeValueInput = string | number | bigint | boolean | null | Uint8Array | readonly AttributeValueInput[] | AttributeInput;
+/** Attributes to write: an object, or a Map where keys are not text. */
+export type AttributeInput = {
+	readonly [key: string]: AttributeValueInput;
+} | ReadonlyMap<AttributeValueInput, AttributeValueInput>;
 /** The typed array that holds a tensor's elements, for each dtype. */
 export interface DTypeArrays {
 	float64: Float64Array;
@@ -517,5 +524,123 @@ export declare function openSync(source: Source, options?: OpenOptions): TensorF
 export declare function open(source: Source, options?: OpenOptions & JobOptions): Promise<TensorFile>;
 /** Opens a file, checks every digest and data rule, and closes it. */
 export declare function verify(source: Source, options?: Omit<OpenOptions, "verify"> & JobOptions): Promise<VerifyResult>;
+/** How to write a file. */
+export interface CreateOptions {
+	/** The container: `'zt'` by default. */
+	format?: "zt" | "safetensors" | "btf" | undefined;
+	/** The zTensor version: `'1.0'` by default. 1.0 is read by Python 1.0.0 and 1.0.1, 1.2 by 1.0.2 to 1.2.3. */
+	version?: "0.1" | "1.0" | "1.2" | undefined;
+	/** A digest over each stored blob: crc32c by default for zTensor, the only format that has them. */
+	digest?: "crc32c" | "sha256" | false | undefined;
+	/** zstd for blobs that it makes smaller; off by default, zTensor only. */
+	compression?: {
+		readonly level?: number | undefined;
+		readonly minSavings?: number | undefined;
+	} | false | undefined;
+	/** The file's metadata: text only in safetensors, none in BTF and zTensor 0.1. */
+	attributes?: AttributeInput | undefined;
+	/** What 1.0 names as its writer. */
+	generator?: string | undefined;
+	/** Blobs begin at multiples of this power of two, 64 at least. */
+	alignment?: number | undefined;
+	/** Replace a file that is there; otherwise that is ZT_EXISTS. */
+	overwrite?: boolean | undefined;
+}
+/** Elements with their type and shape, for types that no array of JavaScript has. */
+export interface TensorInput {
+	readonly dtype: DType;
+	readonly shape: readonly number[];
+	/** The elements, by their bits: an array of any type with exactly the bytes. */
+	readonly data: ArrayBufferView;
+}
+/** A matrix by rows, as `CsrTensor` has it. */
+export interface CsrInput {
+	readonly shape: readonly [
+		rows: number,
+		columns: number
+	];
+	readonly dtype?: DType | undefined;
+	readonly values: TypedArray;
+	readonly indices: IndexArray;
+	readonly indptr: IndexArray;
+}
+/** A tensor by coordinates, as `CooTensor` has it: `coords` is dimension-major. */
+export interface CooInput {
+	readonly shape: readonly number[];
+	readonly dtype?: DType | undefined;
+	readonly values: TypedArray;
+	readonly coords: IndexArray;
+}
+/** A tensor of any layout, by its components. */
+export interface ObjectInput {
+	readonly layout: string;
+	readonly shape: readonly number[];
+	/** 1.0 asks for one; uint8 where there is none. */
+	readonly dtype?: DType | undefined;
+	readonly attributes?: AttributeInput | undefined;
+	readonly components: Readonly<Record<string, {
+		readonly dtype?: DType | undefined;
+		readonly data: ArrayBufferView;
+	}>>;
+}
+/** What goes with a tensor. */
+export interface AddOptions {
+	readonly attributes?: AttributeInput | undefined;
+}
+/** A file being written. Nothing is at its path before `finish()`; calls may overlap and are done in their order. */
+export declare class TensorWriter {
+	#private;
+	readonly path: string;
+	private constructor();
+	/**
+	 * Adds a dense tensor: a typed array (of one dimension), or `{ dtype, shape, data }`.
+	 *
+	 * @throws ZTensorError ZT_BAD_SHAPE, ZT_BAD_DTYPE, ZT_BAD_INDEX (the name is there), ZT_IO; TypeError ZT_INVALID_ARG
+	 */
+	add(name: string, tensor: TypedArray | TensorInput, given?: AddOptions): Promise<void>;
+	/**
+	 * Adds a sparse matrix by rows, after checking that it is one.
+	 *
+	 * @throws ZTensorError what `add` throws, ZT_BAD_SPARSE
+	 */
+	addCsr(name: string, matrix: CsrInput, given?: AddOptions): Promise<void>;
+	/**
+	 * Adds a sparse tensor by coordinates, after checking that it is one.
+	 *
+	 * @throws ZTensorError what `add` throws, ZT_BAD_SPARSE
+	 */
+	addCoo(name: string, tensor: CooInput, given?: AddOptions): Promise<void>;
+	/**
+	 * Adds a tensor of any layout by its components. Those of `dense`, `sparse_csr` and `sparse_coo` are checked
+	 * against the layout's rules on sizes.
+	 *
+	 * @throws ZTensorError what `add` throws, ZT_BAD_LAYOUT
+	 */
+	addObject(name: string, object: ObjectInput): Promise<void>;
+	/**
+	 * A stream into a dense tensor: bytes as they come, as many as the shape asks for by its end. Other calls wait
+	 * until it has ended.
+	 */
+	stream(name: string, tensor: {
+		readonly dtype: DType;
+		readonly shape: readonly number[];
+	}, given?: AddOptions): Writable;
+	/**
+	 * Writes the index, puts file and folder on the disk, and moves the file to its path: from then on it is there
+	 * whole.
+	 *
+	 * @throws ZTensorError ZT_EXISTS where somebody took the path meanwhile, ZT_IO, ZT_CLOSED
+	 */
+	finish(): Promise<void>;
+	/** Gives the file up: nothing is left behind, and what was at the path stays. */
+	abort(): Promise<void>;
+	[Symbol.asyncDispose](): Promise<void>;
+}
+/**
+ * Begins a file: written beside its path, it appears there with `finish()`.
+ *
+ * @throws ZTensorError ZT_EXISTS unless `overwrite`, ZT_IO; TypeError and RangeError ZT_INVALID_ARG
+ */
+export declare function create(path: string | URL, options?: CreateOptions): Promise<TensorWriter>;
 
 export {};

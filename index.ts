@@ -1,4 +1,10 @@
-export type { AttributeObject, Attributes, AttributeValue } from './lib/attributes.js'
+export type {
+  AttributeInput,
+  AttributeObject,
+  Attributes,
+  AttributeValue,
+  AttributeValueInput,
+} from './lib/attributes.js'
 export { Component } from './lib/component.js'
 export type { Cut, Range, Shard } from './lib/cut.js'
 export type { DType, DTypeArrays, IndexArray, TypedArray } from './lib/dtype.js'
@@ -11,3 +17,13 @@ export type { CopyReason } from './lib/store.js'
 export { type AnyTensor, type Float16Elements, type Layout, type LoadOptions, Tensor } from './lib/tensor.js'
 export type { VerifyResult } from './lib/verify.js'
 export { toFloat32, type WidenOptions } from './lib/widen.js'
+export {
+  type AddOptions,
+  type CooInput,
+  type CreateOptions,
+  type CsrInput,
+  create,
+  type ObjectInput,
+  type TensorInput,
+  TensorWriter,
+} from './lib/writer.js'

@@ -1,3 +1,6 @@
+import { wrongType } from './arguments.js'
+import { invalid } from './errors.js'
+
 /** A value of a file's or a tensor's attributes. Integers beyond 2^53 - 1 are bigints. */
 export type AttributeValue =
   | string
@@ -40,4 +43,54 @@ export function thawMap({ map }: TaggedMap): Attributes {
   const object: Record<string, AttributeValue> = Object.create(null)
   for (const [key, value] of entries) object[key as string] = value
   return Object.freeze(object)
+}
+
+/** A value to write as an attribute. */
+export type AttributeValueInput =
+  | string
+  | number
+  | bigint
+  | boolean
+  | null
+  | Uint8Array
+  | readonly AttributeValueInput[]
+  | AttributeInput
+
+/** Attributes to write: an object, or a Map where keys are not text. */
+export type AttributeInput =
+  | { readonly [key: string]: AttributeValueInput }
+  | ReadonlyMap<AttributeValueInput, AttributeValueInput>
+
+/** As deep as the reader follows. */
+const DEPTH = 64
+
+/** A map of attributes on its way across the binding, its kinds and depth checked. */
+export function freezeMap(name: string, value: unknown, depth = DEPTH): TaggedMap {
+  if (typeof value !== 'object' || value === null || Array.isArray(value) || ArrayBuffer.isView(value)) {
+    throw wrongType(name, 'an object or a Map', value)
+  }
+  const entries = value instanceof Map ? [...value] : Object.entries(value)
+  return {
+    map: entries.flatMap(([key, item]) => [
+      freeze(`a key of ${name}`, key, depth - 1),
+      freeze(`${name}.${String(key)}`, item, depth - 1),
+    ]),
+  }
+}
+
+function freeze(name: string, value: unknown, depth: number): unknown {
+  if (depth < 0) throw invalid(RangeError, `${name} is nested more than ${DEPTH} deep`)
+  switch (typeof value) {
+    case 'string':
+    case 'number':
+    case 'bigint':
+    case 'boolean':
+      return value
+    case 'object':
+      if (value === null || value instanceof Uint8Array) return value
+      if (Array.isArray(value)) return { list: value.map((item, at) => freeze(`${name}[${at}]`, item, depth - 1)) }
+      return freezeMap(name, value, depth)
+    default:
+      throw wrongType(name, 'a value that a file can hold', value)
+  }
 }

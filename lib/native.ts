@@ -103,7 +103,40 @@ export interface NativeFile {
   evict(ordinals: Uint32Array): void
 }
 
+export interface WriteRequest {
+  dialect: string
+  alignment: number
+  digest?: string
+  level?: number
+  minSavings: number
+  overwrite: boolean
+  attributes: unknown
+  generator?: string
+}
+
+export interface TensorSpec {
+  name: string
+  shape: readonly number[]
+  layout: string
+  dtype?: number
+  attributes?: unknown
+  components: { role: string; dtype?: number; byteLength: number }[]
+}
+
+export interface NativeWriter {
+  begin(tensor: TensorSpec): void
+  push(bytes: Uint8Array): number
+  pushAsync(bytes: Uint8Array): Promise<void>
+  end(): void
+  flush(): Promise<void>
+  finish(): Promise<void>
+  abort(): Promise<void>
+}
+
 interface Binding {
+  createWriter(path: string, request: WriteRequest): Promise<NativeWriter>
+  widenIndices(dtype: number, bytes: Uint8Array): NativeMemory
+  packCoo(dialect: string, rank: number, width: number, values: Uint8Array, coords: Uint8Array): NativeMemory
   Control: new () => NativeControl
   StageBuilder: new (offset: number, length: number) => NativeStageBuilder
   openPathSync(path: string, request: OpenRequest): NativeFile

@@ -1,5 +1,15 @@
-import { aWholeNumber, optional, options } from './arguments.js'
-import { bytesOf, type DType, type DTypeArrays, type DTypeInfo, dtypeInfo, dtypes, type IndexArray } from './dtype.js'
+import { aWholeNumber, optional, options, wrongType } from './arguments.js'
+import {
+  bytesOf,
+  type DType,
+  type DTypeArrays,
+  type DTypeInfo,
+  dtypeInfo,
+  dtypeOfArray,
+  dtypes,
+  type IndexArray,
+  type TypedArray,
+} from './dtype.js'
 import { calling, ZTensorError } from './errors.js'
 import { allocate } from './memory.js'
 import { binding } from './native.js'
@@ -33,20 +43,29 @@ function indexArray(code: number, length: number): IndexArray {
   return array(dtype, allocate(byteLength), 0, byteLength) as IndexArray
 }
 
-const indexDTypes = new Map<unknown, DType>([
-  [Int8Array, 'int8'],
-  [Uint8Array, 'uint8'],
-  [Int16Array, 'int16'],
-  [Uint16Array, 'uint16'],
-  [Int32Array, 'int32'],
-  [Uint32Array, 'uint32'],
-  [BigInt64Array, 'int64'],
-  [BigUint64Array, 'uint64'],
-])
-
 function codeOf(indices: IndexArray): number {
-  const name = indexDTypes.get(indices.constructor) as DType
-  return (dtypeInfo(name) as DTypeInfo).code
+  const name = dtypeOfArray(indices)
+  const info = name === undefined ? undefined : dtypeInfo(name)
+  if (info === undefined || !/^u?int/.test(info.name)) throw wrongType('indices', 'an array of integers', indices)
+  return info.code
+}
+
+/** Throws ZT_BAD_SPARSE where arrays are no CSR matrix. */
+export function checkCsr(
+  shape: readonly number[],
+  dtype: DTypeInfo,
+  values: TypedArray,
+  indices: IndexArray,
+  indptr: IndexArray,
+): void {
+  const codes = [dtype.code, codeOf(indices), codeOf(indptr)]
+  calling(() => binding.checkCsr(shape, codes, bytesOf(values), bytesOf(indices), bytesOf(indptr)))
+}
+
+/** Throws ZT_BAD_SPARSE where arrays are no COO tensor. */
+export function checkCoo(shape: readonly number[], dtype: DTypeInfo, values: TypedArray, coords: IndexArray): void {
+  const codes = [dtype.code, codeOf(coords)]
+  calling(() => binding.checkCoo(shape, codes, bytesOf(values), bytesOf(coords)))
 }
 
 /**
@@ -96,7 +115,7 @@ export class CsrTensor<D extends DType = DType> {
 
   /** @internal Throws ZT_BAD_SPARSE where the arrays are no CSR matrix. */
   check(): this {
-    calling(() => binding.checkCsr(...this.#parts()))
+    checkCsr(this.shape, dtypeInfo(this.dtype) as DTypeInfo, this.values, this.indices, this.indptr)
     return this
   }
 
@@ -173,7 +192,7 @@ export class CooTensor<D extends DType = DType> {
 
   /** @internal Throws ZT_BAD_SPARSE where the arrays are no COO tensor. */
   check(): this {
-    calling(() => binding.checkCoo(...this.#parts()))
+    checkCoo(this.shape, dtypeInfo(this.dtype) as DTypeInfo, this.values, this.coords)
     return this
   }
 

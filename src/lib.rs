@@ -14,3 +14,4 @@ mod kernels;
 mod memory;
 mod task;
 mod value;
+mod writer;

@@ -2,9 +2,14 @@
 //! which the wrapper builds null-prototype objects, Maps and arrays.
 
 use ciborium::Value;
-use napi::bindgen_prelude::{Array, BigInt, JsValue, Null, Object, ToNapiValue, Uint8Array, Unknown};
-use napi::{Env, Result};
+use ciborium::value::Integer;
+use napi::bindgen_prelude::{
+    Array, BigInt, FromNapiValue, JsValue, Null, Object, ToNapiValue, Uint8Array, Unknown,
+};
+use napi::{Env, Result, ValueType};
 use ztensor_core::catalog::Attributes;
+
+use crate::error::misuse;
 
 /// Integers up to here are numbers, beyond they are bigints.
 const MAX_NUMBER: i128 = (1 << 53) - 1;
@@ -82,4 +87,73 @@ fn bignum<'env>(env: &'env Env, negative: bool, bytes: &[u8]) -> Result<Unknown<
         words.push(0);
     }
     BigInt { sign_bit: negative, words }.into_unknown(env)
+}
+
+/// Attributes from the wrapper's `{ map: [key, value, …] }`. It has checked kinds and depth.
+pub fn from_js_map(value: Unknown<'_>) -> Result<Attributes> {
+    match from_js(value)? {
+        Value::Map(entries) => Ok(entries),
+        _ => Err(misuse("attributes that are no map")),
+    }
+}
+
+fn from_js(value: Unknown<'_>) -> Result<Value> {
+    Ok(match value.get_type()? {
+        ValueType::String => Value::Text(FromNapiValue::from_unknown(value)?),
+        ValueType::Boolean => Value::Bool(FromNapiValue::from_unknown(value)?),
+        ValueType::Number => number_from_js(FromNapiValue::from_unknown(value)?),
+        ValueType::BigInt => bigint_from_js(&BigInt::from_unknown(value)?),
+        ValueType::Null | ValueType::Undefined => Value::Null,
+        ValueType::Object if value.is_typedarray()? => {
+            let bytes: Uint8Array = FromNapiValue::from_unknown(value)?;
+            Value::Bytes(bytes.to_vec())
+        }
+        ValueType::Object => {
+            let object: Object<'_> = FromNapiValue::from_unknown(value)?;
+            if let Some(items) = object.get::<Vec<Unknown<'_>>>("list")? {
+                return Ok(Value::Array(items.into_iter().map(from_js).collect::<Result<_>>()?));
+            }
+            let flat =
+                object.get::<Vec<Unknown<'_>>>("map")?.ok_or_else(|| misuse("an attribute of no kind"))?;
+            let values = flat.into_iter().map(from_js).collect::<Result<Vec<_>>>()?;
+            Value::Map(values.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect())
+        }
+        _ => return Err(misuse("an attribute of no kind")),
+    })
+}
+
+/// Whole numbers are integers in the file, except for negative zero.
+fn number_from_js(value: f64) -> Value {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)] // checked to be exact
+    if value.fract() == 0.0 && value.abs() <= MAX_NUMBER as f64 && !(value == 0.0 && value.is_sign_negative())
+    {
+        return Value::Integer((value as i64).into());
+    }
+    Value::Float(value)
+}
+
+/// Bigints of up to 64 bits are integers, larger ones bignums (RFC 8949 §3.4.3).
+fn bigint_from_js(value: &BigInt) -> Value {
+    let words: Vec<u64> = value.words.iter().copied().rev().skip_while(|&word| word == 0).collect();
+    if let [] | [_] = words[..] {
+        let magnitude = i128::from(words.first().copied().unwrap_or(0));
+        let signed = if value.sign_bit { -magnitude } else { magnitude };
+        if let Ok(integer) = Integer::try_from(signed) {
+            return Value::Integer(integer);
+        }
+    }
+    let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+    if value.sign_bit {
+        // A negative bignum holds -1 - n.
+        for byte in bytes.iter_mut().rev() {
+            let (less, borrow) = byte.overflowing_sub(1);
+            *byte = less;
+            if !borrow {
+                break;
+            }
+        }
+    }
+    let start = bytes.iter().take_while(|&&byte| byte == 0).count();
+    let tag = if value.sign_bit { NEGATIVE_BIGNUM } else { POSITIVE_BIGNUM };
+    Value::Tag(tag, Box::new(Value::Bytes(bytes.split_off(start))))
 }

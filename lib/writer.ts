@@ -1,0 +1,474 @@
+import { Writable } from 'node:stream'
+import { fileURLToPath } from 'node:url'
+import { aBoolean, aString, aTypedArray, aWholeNumber, oneOf, optional, options, wrongType } from './arguments.js'
+import { type AttributeInput, freezeMap } from './attributes.js'
+import {
+  bytesOf,
+  type DType,
+  type DTypeInfo,
+  dtypeInfo,
+  dtypeOfArray,
+  type IndexArray,
+  type TypedArray,
+} from './dtype.js'
+import { calling, invalid, publicError, ZTensorError } from './errors.js'
+import { toBufferSync } from './memory.js'
+import { binding, type NativeWriter, type WriteRequest } from './native.js'
+import { checkCoo, checkCsr } from './sparse.js'
+
+/** How to write a file. */
+export interface CreateOptions {
+  /** The container: `'zt'` by default. */
+  format?: 'zt' | 'safetensors' | 'btf' | undefined
+  /** The zTensor version: `'1.0'` by default. 1.0 is read by Python 1.0.0 and 1.0.1, 1.2 by 1.0.2 to 1.2.3. */
+  version?: '0.1' | '1.0' | '1.2' | undefined
+  /** A digest over each stored blob: crc32c by default for zTensor, the only format that has them. */
+  digest?: 'crc32c' | 'sha256' | false | undefined
+  /** zstd for blobs that it makes smaller; off by default, zTensor only. */
+  compression?: { readonly level?: number | undefined; readonly minSavings?: number | undefined } | false | undefined
+  /** The file's metadata: text only in safetensors, none in BTF and zTensor 0.1. */
+  attributes?: AttributeInput | undefined
+  /** What 1.0 names as its writer. */
+  generator?: string | undefined
+  /** Blobs begin at multiples of this power of two, 64 at least. */
+  alignment?: number | undefined
+  /** Replace a file that is there; otherwise that is ZT_EXISTS. */
+  overwrite?: boolean | undefined
+}
+
+/** Elements with their type and shape, for types that no array of JavaScript has. */
+export interface TensorInput {
+  readonly dtype: DType
+  readonly shape: readonly number[]
+  /** The elements, by their bits: an array of any type with exactly the bytes. */
+  readonly data: ArrayBufferView
+}
+
+/** A matrix by rows, as `CsrTensor` has it. */
+export interface CsrInput {
+  readonly shape: readonly [rows: number, columns: number]
+  readonly dtype?: DType | undefined
+  readonly values: TypedArray
+  readonly indices: IndexArray
+  readonly indptr: IndexArray
+}
+
+/** A tensor by coordinates, as `CooTensor` has it: `coords` is dimension-major. */
+export interface CooInput {
+  readonly shape: readonly number[]
+  readonly dtype?: DType | undefined
+  readonly values: TypedArray
+  readonly coords: IndexArray
+}
+
+/** A tensor of any layout, by its components. */
+export interface ObjectInput {
+  readonly layout: string
+  readonly shape: readonly number[]
+  /** 1.0 asks for one; uint8 where there is none. */
+  readonly dtype?: DType | undefined
+  readonly attributes?: AttributeInput | undefined
+  readonly components: Readonly<Record<string, { readonly dtype?: DType | undefined; readonly data: ArrayBufferView }>>
+}
+
+/** What goes with a tensor. */
+export interface AddOptions {
+  readonly attributes?: AttributeInput | undefined
+}
+
+// Below this a piece is taken on the JavaScript thread: a crossing costs more than its hash.
+const SMALL = 64 * 2 ** 10
+const PIECE = 4 * 2 ** 20
+const FULL = 8 * 2 ** 20
+const ZSTD_LEVEL = 3
+const MIN_SAVINGS = 0.05
+
+interface Part {
+  role: string
+  dtype: DTypeInfo | undefined
+  bytes: Uint8Array
+}
+
+function aDType(name: string, value: unknown): DTypeInfo {
+  const info = typeof value === 'string' ? dtypeInfo(value) : undefined
+  if (info === undefined) throw wrongType(name, 'the name of a dtype', value)
+  return info
+}
+
+function aShape(value: unknown): number[] {
+  if (!Array.isArray(value)) throw wrongType('shape', 'an array of sizes', value)
+  return value.map((size, dim) => aWholeNumber(`shape[${dim}]`, size))
+}
+
+function viewBytes(name: string, value: unknown): Uint8Array {
+  if (!ArrayBuffer.isView(value)) throw wrongType(name, 'a typed array or DataView', value)
+  return bytesOf(value)
+}
+
+/** A file being written. Nothing is at its path before `finish()`; calls may overlap and are done in their order. */
+export class TensorWriter {
+  readonly path: string
+  readonly #native: NativeWriter
+  readonly #dialect: string
+  readonly #compresses: boolean
+  #queue: Promise<unknown> = Promise.resolve()
+  #ended = false
+
+  private constructor(path: string, native: NativeWriter, request: WriteRequest) {
+    this.path = path
+    this.#native = native
+    this.#dialect = request.dialect
+    this.#compresses = request.level !== undefined
+  }
+
+  /** @internal */
+  static async make(path: string, request: WriteRequest): Promise<TensorWriter> {
+    try {
+      return new TensorWriter(path, await binding.createWriter(path, request), request)
+    } catch (thrown) {
+      throw publicError(thrown, path)
+    }
+  }
+
+  /** Does one thing after the other, whatever the caller waits for. */
+  async #next<T>(work: () => Promise<T>): Promise<T> {
+    const turn = this.#queue.then(async () => {
+      try {
+        return await work()
+      } catch (thrown) {
+        throw publicError(thrown, this.path)
+      }
+    })
+    this.#queue = turn.catch(() => {})
+    return turn
+  }
+
+  #begin(
+    name: string,
+    shape: number[],
+    layout: string,
+    dtype: DTypeInfo | undefined,
+    given: AddOptions,
+    parts: Omit<Part, 'bytes'>[],
+    lengths: number[],
+  ): void {
+    const { attributes } = given
+    if (this.#ended) throw new ZTensorError('ZT_CLOSED', 'the writer has ended; create another one')
+    this.#native.begin({
+      name,
+      shape,
+      layout,
+      ...(dtype === undefined ? {} : { dtype: dtype.code }),
+      ...(attributes === undefined ? {} : { attributes: freezeMap('attributes', attributes) }),
+      components: parts.map((part, at) => ({
+        role: part.role,
+        ...(part.dtype === undefined ? {} : { dtype: part.dtype.code }),
+        byteLength: lengths[at] as number,
+      })),
+    })
+  }
+
+  async #push(bytes: Uint8Array): Promise<void> {
+    if (bytes.byteLength <= SMALL && !this.#compresses) {
+      if (this.#native.push(bytes) >= FULL) await this.#native.flush()
+      return
+    }
+    const { byteLength } = bytes
+    for (let at = 0; at < byteLength; at += PIECE) {
+      if (bytes.byteLength !== byteLength) {
+        throw new ZTensorError('ZT_CLOSED', 'the array to write was detached or resized meanwhile')
+      }
+      await this.#native.pushAsync(bytes.subarray(at, at + PIECE))
+    }
+  }
+
+  async #write(
+    name: string,
+    shape: number[],
+    layout: string,
+    dtype: DTypeInfo | undefined,
+    given: AddOptions,
+    parts: Part[],
+    packed?: Uint8Array[],
+  ): Promise<void> {
+    const lengths = parts.map((part) => part.bytes.byteLength)
+    await this.#next(async () => {
+      this.#begin(name, shape, layout, dtype, given, parts, lengths)
+      try {
+        for (const bytes of packed ?? parts.map((part) => part.bytes)) await this.#push(bytes)
+        this.#native.end()
+      } catch (thrown) {
+        // Half a tensor is in the file: it cannot go on.
+        await this.#native.abort()
+        throw thrown
+      }
+    })
+  }
+
+  /**
+   * Adds a dense tensor: a typed array (of one dimension), or `{ dtype, shape, data }`.
+   *
+   * @throws ZTensorError ZT_BAD_SHAPE, ZT_BAD_DTYPE, ZT_BAD_INDEX (the name is there), ZT_IO; TypeError ZT_INVALID_ARG
+   */
+  async add(name: string, tensor: TypedArray | TensorInput, given?: AddOptions): Promise<void> {
+    const checked = aString('name', name)
+    const read = options(given, ['attributes'])
+    const input = ArrayBuffer.isView(tensor) ? ownInput(tensor) : tensor
+    if (typeof input !== 'object' || input === null)
+      throw wrongType('tensor', 'a typed array or { dtype, shape, data }', input)
+    const dtype = aDType('dtype', input.dtype)
+    const parts = [{ role: 'data', dtype, bytes: viewBytes('data', input.data) }]
+    await this.#write(checked, aShape(input.shape), 'dense', dtype, read, parts)
+  }
+
+  /**
+   * Adds a sparse matrix by rows, after checking that it is one.
+   *
+   * @throws ZTensorError what `add` throws, ZT_BAD_SPARSE
+   */
+  async addCsr(name: string, matrix: CsrInput, given?: AddOptions): Promise<void> {
+    const checked = aString('name', name)
+    const read = options(given, ['attributes'])
+    const shape = aShape(matrix.shape)
+    const dtype = valuesDType(matrix)
+    checkCsr(shape, dtype, matrix.values, matrix.indices, matrix.indptr)
+    const [values, indices, indptr] = [bytesOf(matrix.values), widened(matrix.indices), widened(matrix.indptr)]
+    const parts = sparseParts(dtype, { values, indices, indptr })
+    const packed = this.#dialect === '0.1' ? [indptr, indices, values] : undefined
+    await this.#write(checked, shape, 'sparse_csr', dtype, read, parts, packed)
+  }
+
+  /**
+   * Adds a sparse tensor by coordinates, after checking that it is one.
+   *
+   * @throws ZTensorError what `add` throws, ZT_BAD_SPARSE
+   */
+  async addCoo(name: string, tensor: CooInput, given?: AddOptions): Promise<void> {
+    const checked = aString('name', name)
+    const read = options(given, ['attributes'])
+    const shape = aShape(tensor.shape)
+    const dtype = valuesDType(tensor)
+    checkCoo(shape, dtype, tensor.values, tensor.coords)
+    const [values, coords] = [bytesOf(tensor.values), widened(tensor.coords)]
+    const packs = this.#dialect === '0.1' || this.#dialect === 'btf'
+    const pack = () => binding.packCoo(this.#dialect, shape.length, dtype.bits / 8, values, coords)
+    const packed = packs ? [new Uint8Array(toBufferSync(calling(pack)))] : undefined
+    await this.#write(checked, shape, 'sparse_coo', dtype, read, sparseParts(dtype, { values, coords }), packed)
+  }
+
+  /**
+   * Adds a tensor of any layout by its components. Those of `dense`, `sparse_csr` and `sparse_coo` are checked
+   * against the layout's rules on sizes.
+   *
+   * @throws ZTensorError what `add` throws, ZT_BAD_LAYOUT
+   */
+  async addObject(name: string, object: ObjectInput): Promise<void> {
+    const checked = aString('name', name)
+    const { components } = object
+    if (typeof components !== 'object' || components === null) throw wrongType('components', 'an object', components)
+    const parts = Object.entries(components).map(([role, component]) => ({
+      role,
+      dtype: optional(component.dtype, (value) => aDType(`components.${role}.dtype`, value)),
+      bytes: viewBytes(`components.${role}.data`, component.data),
+    }))
+    const dtype = optional(object.dtype, (value) => aDType('dtype', value))
+    const layout = aString('layout', object.layout)
+    if (layout === 'sparse_csr' || layout === 'sparse_coo') {
+      throw invalid(TypeError, `layout ${layout} is written by ${layout === 'sparse_csr' ? 'addCsr()' : 'addCoo()'}`)
+    }
+    await this.#write(checked, aShape(object.shape), layout, dtype, object, parts)
+  }
+
+  /**
+   * A stream into a dense tensor: bytes as they come, as many as the shape asks for by its end. Other calls wait
+   * until it has ended.
+   */
+  stream(
+    name: string,
+    tensor: { readonly dtype: DType; readonly shape: readonly number[] },
+    given?: AddOptions,
+  ): Writable {
+    const checked = aString('name', name)
+    const read = options(given, ['attributes'])
+    const dtype = aDType('dtype', tensor.dtype)
+    const shape = aShape(tensor.shape)
+    const byteLength = (shape.reduce((product, size) => product * size, 1) * dtype.bits) / 8
+    let done: (() => void) | undefined
+    const ended = new Promise<void>((resolve) => {
+      done = resolve
+    })
+    let complete = false
+    const begun = new Promise<void>((resolve, reject) => {
+      this.#next(async () => {
+        try {
+          this.#begin(checked, shape, 'dense', dtype, read, [{ role: 'data', dtype }], [byteLength])
+          resolve()
+        } catch (thrown) {
+          reject(publicError(thrown, this.path))
+          return
+        }
+        await ended
+        if (!complete) await this.#native.abort()
+      }).catch(() => {})
+    })
+    begun.catch(() => {})
+    const settle = (work: Promise<unknown>, callback: (error?: Error | null) => void) =>
+      work.then(
+        () => callback(),
+        (thrown) => callback(publicError(thrown, this.path) as Error),
+      )
+    return new Writable({
+      highWaterMark: PIECE,
+      decodeStrings: true,
+      write: (chunk: Uint8Array, _encoding, callback) => {
+        settle(
+          begun.then(() => this.#push(bytesOf(chunk))),
+          callback,
+        )
+      },
+      final: (callback) => {
+        const end = () => {
+          calling(() => this.#native.end())
+          complete = true
+        }
+        settle(begun.then(end), callback)
+      },
+      destroy: (error, callback) => {
+        done?.()
+        callback(error)
+      },
+    })
+  }
+
+  /**
+   * Writes the index, puts file and folder on the disk, and moves the file to its path: from then on it is there
+   * whole.
+   *
+   * @throws ZTensorError ZT_EXISTS where somebody took the path meanwhile, ZT_IO, ZT_CLOSED
+   */
+  async finish(): Promise<void> {
+    await this.#next(async () => {
+      this.#ended = true
+      await this.#native.finish()
+    })
+  }
+
+  /** Gives the file up: nothing is left behind, and what was at the path stays. */
+  async abort(): Promise<void> {
+    await this.#next(async () => {
+      this.#ended = true
+      await this.#native.abort()
+    })
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.abort()
+  }
+}
+
+function ownInput(array: ArrayBufferView): TensorInput {
+  const dtype = dtypeOfArray(array)
+  if (dtype === undefined) throw wrongType('tensor', 'an array whose type is a dtype, or { dtype, shape, data }', array)
+  return { dtype, shape: [(array as TypedArray).length], data: array }
+}
+
+function valuesDType(tensor: { readonly dtype?: DType | undefined; readonly values: TypedArray }): DTypeInfo {
+  const values = aTypedArray('values', tensor.values)
+  return aDType('dtype', tensor.dtype ?? dtypeOfArray(values))
+}
+
+function sparseParts(dtype: DTypeInfo, bytes: Record<string, Uint8Array>): Part[] {
+  const uint64 = dtypeInfo('uint64')
+  return Object.entries(bytes).map(([role, bytes]) => ({ role, dtype: role === 'values' ? dtype : uint64, bytes }))
+}
+
+/** Indices as files hold them. */
+function widened(indices: IndexArray): Uint8Array {
+  const dtype = dtypeInfo(dtypeOfArray(indices) as string) as DTypeInfo
+  if (dtype.name === 'uint64') return bytesOf(indices)
+  return new Uint8Array(toBufferSync(calling(() => binding.widenIndices(dtype.code, bytesOf(indices)))))
+}
+
+function readOptions(given: CreateOptions | undefined): WriteRequest {
+  const read = options(given, [
+    'format',
+    'version',
+    'digest',
+    'compression',
+    'attributes',
+    'generator',
+    'alignment',
+    'overwrite',
+  ])
+  const format = optional(read.format, (value) => oneOf('format', ['zt', 'safetensors', 'btf'], value)) ?? 'zt'
+  const version = optional(read.version, (value) => oneOf('version', ['0.1', '1.0', '1.2'], value))
+  if (format !== 'zt' && version !== undefined) throw invalid(TypeError, `${format} has no version`)
+  const zt = format === 'zt'
+  const digest = read.digest === false ? undefined : (read.digest ?? (zt ? 'crc32c' : undefined))
+  if (digest !== undefined) {
+    oneOf('digest', ['crc32c', 'sha256'], digest)
+    if (!zt) throw invalid(TypeError, `${format} has no digests`)
+  }
+  const request: WriteRequest = {
+    dialect: zt ? (version ?? '1.0') : format,
+    alignment: optional(read.alignment, anAlignment) ?? 64,
+    minSavings: MIN_SAVINGS,
+    overwrite: optional(read.overwrite, (value) => aBoolean('overwrite', value)) ?? false,
+    attributes: fileAttributes(format, version, read.attributes),
+  }
+  if (digest !== undefined) request.digest = digest
+  const generator = optional(read.generator, (value) => aString('generator', value))
+  if (generator !== undefined) request.generator = generator
+  if (read.compression !== undefined && read.compression !== false) {
+    if (!zt) throw invalid(TypeError, `${format} is never compressed`)
+    const { level, minSavings } = options(read.compression, ['level', 'minSavings'])
+    request.level = optional(level, aLevel) ?? ZSTD_LEVEL
+    request.minSavings = optional(minSavings, aPart) ?? MIN_SAVINGS
+  }
+  return request
+}
+
+function anAlignment(value: unknown): number {
+  const alignment = aWholeNumber('alignment', value, 64)
+  if (alignment > 2 ** 30 || !Number.isInteger(Math.log2(alignment))) {
+    throw invalid(RangeError, `alignment must be a power of two from 64 to 2^30, got ${alignment}`)
+  }
+  return alignment
+}
+
+function aLevel(value: unknown): number {
+  const level = aWholeNumber('compression.level', value, 1)
+  if (level > 22) throw invalid(RangeError, `compression.level must be from 1 to 22, got ${level}`)
+  return level
+}
+
+function aPart(value: unknown): number {
+  if (typeof value !== 'number' || !(value >= 0 && value < 1))
+    throw wrongType('compression.minSavings', 'a number from 0 to below 1', value)
+  return value
+}
+
+function fileAttributes(format: string, version: string | undefined, given: AttributeInput | undefined) {
+  const tagged = freezeMap('attributes', given ?? {})
+  if (tagged.map.length > 0 && (format === 'btf' || version === '0.1')) {
+    throw invalid(TypeError, `${format === 'btf' ? 'BTF' : 'zTensor 0.1'} has no attributes of a file`)
+  }
+  if (format === 'safetensors' && tagged.map.some((item) => typeof item !== 'string')) {
+    throw invalid(TypeError, 'attributes of safetensors must be text')
+  }
+  return tagged
+}
+
+/**
+ * Begins a file: written beside its path, it appears there with `finish()`.
+ *
+ * @throws ZTensorError ZT_EXISTS unless `overwrite`, ZT_IO; TypeError and RangeError ZT_INVALID_ARG
+ */
+export async function create(path: string | URL, options?: CreateOptions): Promise<TensorWriter> {
+  const request = readOptions(options)
+  if (path instanceof URL && path.protocol !== 'file:')
+    throw invalid(TypeError, `path must be a file: URL, got ${path.protocol}`)
+  const target = path instanceof URL ? fileURLToPath(path) : aString('path', path)
+  if (target === '' || target.includes('\0')) throw invalid(TypeError, 'path must not be empty or hold null bytes')
+  return TensorWriter.make(target, request)
+}

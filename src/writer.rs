@@ -1,0 +1,238 @@
+//! A file being written, as the wrapper sees it. The wrapper sends one call after the other.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use napi::bindgen_prelude::{Object, Uint8ArraySlice, Unknown};
+use napi::{Env, Result};
+use napi_derive::napi;
+use ztensor_core::catalog::DType;
+use ztensor_core::codec::digest::Algorithm;
+use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
+use ztensor_core::source::owned::Owned;
+use ztensor_core::write::{self, Compression, Dialect, Settings, Spec, Writer, arrange};
+
+use crate::error::{misuse, throw};
+use crate::index::{number, unsigned};
+use crate::task::{contain, spawn};
+use crate::value;
+
+/// What the wrapper asks of a new file.
+#[napi(object, object_to_js = false)]
+pub struct WriteRequest<'env> {
+    /// `0.1`, `1.0`, `1.2`, `safetensors` or `btf`.
+    pub dialect: String,
+    pub alignment: f64,
+    pub digest: Option<String>,
+    pub level: Option<i32>,
+    pub min_savings: f64,
+    pub overwrite: bool,
+    pub attributes: Unknown<'env>,
+    pub generator: Option<String>,
+}
+
+impl WriteRequest<'_> {
+    fn settings(&self) -> Result<Settings> {
+        let threads = std::thread::available_parallelism()
+            .map_or(1, |threads| u32::try_from(threads.get()).unwrap_or(1));
+        let digest = match self.digest.as_deref() {
+            None => None,
+            Some("crc32c") => Some(Algorithm::Crc32c),
+            Some("sha256") => Some(Algorithm::Sha256),
+            Some(_) => return Err(misuse("no such digest")),
+        };
+        Ok(Settings {
+            dialect: dialect(&self.dialect)?,
+            alignment: unsigned(self.alignment)
+                .filter(|alignment| *alignment > 0)
+                .ok_or_else(|| misuse("no alignment"))?,
+            digest,
+            compression: self.level.map(|level| Compression {
+                level,
+                min_savings: self.min_savings,
+                threads,
+            }),
+            overwrite: self.overwrite,
+            attributes: value::from_js_map(self.attributes)?,
+            generator: self.generator.clone(),
+        })
+    }
+}
+
+fn dialect(name: &str) -> Result<Dialect> {
+    Ok(match name {
+        "0.1" => Dialect::Zt01,
+        "1.0" => Dialect::Zt10,
+        "1.2" => Dialect::Zt12,
+        "safetensors" => Dialect::Safetensors,
+        "btf" => Dialect::Btf,
+        _ => return Err(misuse("no such dialect")),
+    })
+}
+
+/// A component as the wrapper announces it.
+#[napi(object)]
+pub struct ComponentSpec {
+    pub role: String,
+    pub dtype: Option<u32>,
+    pub byte_length: f64,
+}
+
+/// A tensor as the wrapper announces it.
+#[napi(object, object_to_js = false)]
+pub struct TensorSpec<'env> {
+    pub name: String,
+    pub shape: Vec<f64>,
+    pub layout: String,
+    pub dtype: Option<u32>,
+    pub attributes: Option<Unknown<'env>>,
+    pub components: Vec<ComponentSpec>,
+}
+
+fn dtype(code: Option<u32>) -> Result<Option<DType>> {
+    let known = code.map(|code| {
+        u8::try_from(code).ok().and_then(DType::from_code).ok_or_else(|| misuse("no such dtype"))
+    });
+    known.transpose()
+}
+
+impl TensorSpec<'_> {
+    fn spec(self) -> Result<Spec> {
+        let size = |size: f64| unsigned(size).ok_or_else(|| misuse("no size"));
+        let component = |part: ComponentSpec| Ok((part.role, dtype(part.dtype)?, size(part.byte_length)?));
+        Ok(Spec {
+            name: self.name,
+            shape: self.shape.into_iter().map(size).collect::<Result<_>>()?,
+            layout: self.layout,
+            dtype: dtype(self.dtype)?,
+            attributes: self.attributes.map(value::from_js_map).transpose()?,
+            components: self.components.into_iter().map(component).collect::<Result<_>>()?,
+        })
+    }
+}
+
+/// The writer; gone after its end, or after an error that left the file in pieces.
+type Slot = Arc<Mutex<Option<Writer>>>;
+
+#[napi]
+pub struct NativeWriter {
+    slot: Slot,
+}
+
+/// Runs `work` on the writer; where it fails, the file is given up.
+fn with_writer<T>(slot: &Slot, work: impl FnOnce(&mut Writer) -> CoreResult<T>) -> CoreResult<T> {
+    let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+    let writer = slot.as_mut().ok_or_else(gone)?;
+    let result = contain(|| work(writer));
+    if result.is_err() {
+        *slot = None;
+    }
+    result
+}
+
+fn gone() -> CoreError {
+    CoreError::new(Code::Closed, "the writer has ended; create another one")
+}
+
+#[napi(ts_return_type = "Promise<NativeWriter>")]
+pub fn create_writer<'env>(env: &'env Env, path: String, request: WriteRequest<'_>) -> Result<Object<'env>> {
+    let settings = request.settings()?;
+    spawn(
+        env,
+        move || Writer::create(Path::new(&path), settings),
+        |_, writer| Ok(NativeWriter { slot: Arc::new(Mutex::new(Some(writer))) }),
+    )
+}
+
+#[napi]
+impl NativeWriter {
+    /// Announces a tensor. What is refused here leaves the file as it was.
+    #[napi(catch_unwind)]
+    pub fn begin(&self, env: Env, tensor: TensorSpec<'_>) -> Result<()> {
+        let spec = tensor.spec()?;
+        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        throw(&env, slot.as_mut().ok_or_else(gone).and_then(|writer| contain(|| writer.begin(spec))))
+    }
+
+    /// Takes a small piece on this thread and says how many bytes wait to be flushed.
+    #[napi(catch_unwind)]
+    pub fn push(&self, env: Env, bytes: Uint8ArraySlice<'_>) -> Result<f64> {
+        let pending = with_writer(&self.slot, |writer| {
+            writer.push(&bytes)?;
+            Ok(writer.pending())
+        });
+        throw(&env, pending).map(|pending| number(pending as u64))
+    }
+
+    /// Takes a large piece: copied here, hashed, compressed and written on our threads.
+    #[napi(ts_return_type = "Promise<void>")]
+    pub fn push_async<'env>(&self, env: &'env Env, bytes: Uint8ArraySlice<'_>) -> Result<Object<'env>> {
+        let mut copy = throw(env, Owned::zeroed(bytes.len() as u64))?;
+        copy.copy_from_slice(&bytes);
+        let slot = Arc::clone(&self.slot);
+        let job = move || {
+            with_writer(&slot, |writer| {
+                writer.push(&copy)?;
+                if writer.pending() >= write::FULL { writer.flush() } else { Ok(()) }
+            })
+        };
+        spawn(env, job, |_, ()| Ok(()))
+    }
+
+    /// Ends the announced tensor.
+    #[napi(catch_unwind)]
+    pub fn end(&self, env: Env) -> Result<()> {
+        throw(&env, with_writer(&self.slot, Writer::end))
+    }
+
+    /// Writes what waits.
+    #[napi(ts_return_type = "Promise<void>")]
+    pub fn flush<'env>(&self, env: &'env Env) -> Result<Object<'env>> {
+        let slot = Arc::clone(&self.slot);
+        spawn(env, move || with_writer(&slot, Writer::flush), |_, ()| Ok(()))
+    }
+
+    /// Writes the index and puts the file under its name.
+    #[napi(ts_return_type = "Promise<void>")]
+    pub fn finish<'env>(&self, env: &'env Env) -> Result<Object<'env>> {
+        let slot = Arc::clone(&self.slot);
+        let job = move || {
+            let writer = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+            writer.ok_or_else(gone).and_then(Writer::finish)
+        };
+        spawn(env, job, |_, ()| Ok(()))
+    }
+
+    /// Gives the file up; nothing is left behind.
+    #[napi(ts_return_type = "Promise<void>")]
+    pub fn abort<'env>(&self, env: &'env Env) -> Result<Object<'env>> {
+        let slot = Arc::clone(&self.slot);
+        let job = move || {
+            drop(slot.lock().unwrap_or_else(PoisonError::into_inner).take());
+            Ok(())
+        };
+        spawn(env, job, |_, ()| Ok(()))
+    }
+}
+
+/// Index arrays as u64, which is what files hold.
+#[napi(catch_unwind)]
+pub fn widen_indices(env: Env, code: u32, bytes: Uint8ArraySlice<'_>) -> Result<crate::memory::Memory> {
+    let dtype = dtype(Some(code))?.ok_or_else(|| misuse("no dtype"))?;
+    throw(&env, contain(|| arrange::widened(dtype, &bytes))).map(Into::into)
+}
+
+/// The one blob of a COO tensor, of u64 coordinates, for a dialect that packs.
+#[napi(catch_unwind)]
+pub fn pack_coo(
+    env: Env,
+    name: String,
+    rank: u32,
+    width: u32,
+    values: Uint8ArraySlice<'_>,
+    coords: Uint8ArraySlice<'_>,
+) -> Result<crate::memory::Memory> {
+    let dialect = dialect(&name)?;
+    let packed = contain(|| arrange::coo(dialect, rank as usize, width as usize, &values, &coords));
+    throw(&env, packed).map(Into::into)
+}
