@@ -6,6 +6,7 @@ export type {
   AttributeValueInput,
 } from './lib/attributes.js'
 export { Component } from './lib/component.js'
+export { type ConvertOptions, type ConvertResult, convert } from './lib/convert.js'
 export type { Cut, Range, Shard } from './lib/cut.js'
 export type { DType, DTypeArrays, IndexArray, TypedArray } from './lib/dtype.js'
 export { type ErrorCode, type ErrorDetails, ZTensorError } from './lib/errors.js'

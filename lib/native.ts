@@ -127,6 +127,13 @@ export interface NativeWriter {
   begin(tensor: TensorSpec): void
   push(bytes: Uint8Array): number
   pushAsync(bytes: Uint8Array): Promise<void>
+  copy(
+    file: NativeFile,
+    ordinals: Uint32Array,
+    names: string[],
+    control: NativeControl,
+    stage?: NativeStage,
+  ): Promise<void>
   end(): void
   flush(): Promise<void>
   finish(): Promise<void>
@@ -135,6 +142,7 @@ export interface NativeWriter {
 
 interface Binding {
   createWriter(path: string, request: WriteRequest): Promise<NativeWriter>
+  refusals(file: NativeFile, ordinals: Uint32Array, dialect: string): NativeError[]
   widenIndices(dtype: number, bytes: Uint8Array): NativeMemory
   packCoo(dialect: string, rank: number, width: number, values: Uint8Array, coords: Uint8Array): NativeMemory
   Control: new () => NativeControl

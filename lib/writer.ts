@@ -121,6 +121,11 @@ export class TensorWriter {
     this.#compresses = request.level !== undefined
   }
 
+  /** @internal The binding's side, for work that it does alone. */
+  static nativeOf(writer: TensorWriter): NativeWriter {
+    return writer.#native
+  }
+
   /** @internal */
   static async make(path: string, request: WriteRequest): Promise<TensorWriter> {
     try {
@@ -389,7 +394,8 @@ function widened(indices: IndexArray): Uint8Array {
   return new Uint8Array(toBufferSync(calling(() => binding.widenIndices(dtype.code, bytesOf(indices)))))
 }
 
-function readOptions(given: CreateOptions | undefined): WriteRequest {
+/** What the binding needs to know to write a file. */
+export function writeRequest(given: CreateOptions | undefined): WriteRequest {
   const read = options(given, [
     'format',
     'version',
@@ -465,10 +471,15 @@ function fileAttributes(format: string, version: string | undefined, given: Attr
  * @throws ZTensorError ZT_EXISTS unless `overwrite`, ZT_IO; TypeError and RangeError ZT_INVALID_ARG
  */
 export async function create(path: string | URL, options?: CreateOptions): Promise<TensorWriter> {
-  const request = readOptions(options)
+  const request = writeRequest(options)
+  return TensorWriter.make(targetPath(path), request)
+}
+
+/** A path to write to. */
+export function targetPath(path: string | URL): string {
   if (path instanceof URL && path.protocol !== 'file:')
     throw invalid(TypeError, `path must be a file: URL, got ${path.protocol}`)
   const target = path instanceof URL ? fileURLToPath(path) : aString('path', path)
   if (target === '' || target.includes('\0')) throw invalid(TypeError, 'path must not be empty or hold null bytes')
-  return TensorWriter.make(target, request)
+  return target
 }

@@ -162,6 +162,19 @@ pub struct LoadRequest {
     pub widen: bool,
 }
 
+/// An open file on its way to another thread.
+pub struct Reader {
+    shared: Arc<Shared>,
+    staged: Option<Arc<Staged>>,
+    watch: Watch,
+}
+
+impl Reader {
+    pub fn read<T>(&self, read: impl FnOnce(Reading<'_>) -> CoreResult<T>) -> CoreResult<T> {
+        self.shared.reading(self.staged.as_deref(), &self.watch, read)
+    }
+}
+
 /// The open file.
 #[napi]
 pub struct NativeFile {
@@ -176,6 +189,16 @@ impl NativeFile {
     fn new(shared: Shared) -> Self {
         let account = Account::new(shared.length);
         Self { shared: RefCell::new(Some(Arc::new(shared))), account, shares: RefCell::default() }
+    }
+
+    /// What another thread needs to read the file.
+    pub fn reader(&self, env: &Env, control: &Control, stage: Option<&Stage>) -> Result<Reader> {
+        let staged = stage.map(|stage| Arc::clone(&stage.staged));
+        Ok(Reader { shared: self.shared(env)?, staged, watch: control.watch.clone() })
+    }
+
+    pub fn with_catalog<T>(&self, env: &Env, look: impl FnOnce(&Catalog) -> T) -> Result<T> {
+        Ok(look(&self.shared(env)?.catalog))
     }
 
     fn shared(&self, env: &Env) -> Result<Arc<Shared>> {
@@ -371,11 +394,10 @@ impl NativeFile {
         control: &Control,
         stage: Option<&Stage>,
     ) -> Result<Object<'env>> {
-        let (shared, watch) = (self.shared(env)?, control.watch.clone());
-        let staged = stage.map(|stage| Arc::clone(&stage.staged));
+        let source = self.reader(env, control, stage)?;
         let job = move || {
-            shared.reading(staged.as_deref(), &watch, |reading| {
-                let (tensor, component) = shared.part(ordinal, component)?;
+            source.read(|reading| {
+                let (tensor, component) = source.shared.part(ordinal, component)?;
                 load(reading, tensor, component, &request)
             })
         };
@@ -391,11 +413,10 @@ impl NativeFile {
         control: &Control,
         stage: Option<&Stage>,
     ) -> Result<Object<'env>> {
-        let (shared, watch) = (self.shared(env)?, control.watch.clone());
-        let staged = stage.map(|stage| Arc::clone(&stage.staged));
+        let source = self.reader(env, control, stage)?;
         let job = move || {
-            shared.reading(staged.as_deref(), &watch, |reading| {
-                let tensor = shared.tensor(ordinal)?;
+            source.read(|reading| {
+                let tensor = source.shared.tensor(ordinal)?;
                 let mut arrays = reading.sparse(tensor)?;
                 let parts = ztensor_core::read::sparse_parts(tensor)?;
                 for (array, part) in arrays.iter_mut().zip(parts) {

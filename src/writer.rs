@@ -3,16 +3,19 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use napi::bindgen_prelude::{Object, Uint8ArraySlice, Unknown};
+use napi::bindgen_prelude::{Object, Uint8ArraySlice, Uint32Array, Unknown};
 use napi::{Env, Result};
 use napi_derive::napi;
-use ztensor_core::catalog::DType;
+use ztensor_core::catalog::{DType, Tensor};
 use ztensor_core::codec::digest::Algorithm;
+use ztensor_core::convert;
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
 use ztensor_core::source::owned::Owned;
-use ztensor_core::write::{self, Compression, Dialect, Settings, Spec, Writer, arrange};
+use ztensor_core::write::{Compression, Dialect, Settings, Spec, Writer, arrange};
 
-use crate::error::{misuse, throw};
+use crate::control::Control;
+use crate::error::{NativeError, misuse, throw};
+use crate::file::{NativeFile, Stage};
 use crate::index::{number, unsigned};
 use crate::task::{contain, spawn};
 use crate::value;
@@ -173,7 +176,39 @@ impl NativeWriter {
         let job = move || {
             with_writer(&slot, |writer| {
                 writer.push(&copy)?;
-                if writer.pending() >= write::FULL { writer.flush() } else { Ok(()) }
+                writer.flush_if_full()
+            })
+        };
+        spawn(env, job, |_, ()| Ok(()))
+    }
+
+    /// Copies tensors of an open file under the given names, one after the other.
+    #[napi(ts_return_type = "Promise<void>")]
+    pub fn copy<'env>(
+        &self,
+        env: &'env Env,
+        file: &NativeFile,
+        ordinals: Uint32Array,
+        names: Vec<String>,
+        control: &Control,
+        stage: Option<&Stage>,
+    ) -> Result<Object<'env>> {
+        let (slot, source) = (Arc::clone(&self.slot), file.reader(env, control, stage)?);
+        let ordinals = ordinals.to_vec();
+        let job = move || {
+            source.read(|reading| {
+                let tensors = ordinals.iter().filter_map(|&ordinal| reading.catalog.tensor(ordinal as usize));
+                let lengths = tensors.flat_map(Tensor::components).map(|component| component.stored_length);
+                reading.watch.expect(lengths.fold(0, u64::saturating_add), ordinals.len() as u64);
+                with_writer(&slot, |writer| {
+                    for (&ordinal, name) in ordinals.iter().zip(&names) {
+                        if let Some(tensor) = reading.catalog.tensor(ordinal as usize) {
+                            convert::copy(reading, tensor, name, writer)?;
+                            reading.watch.did_tensor();
+                        }
+                    }
+                    Ok(())
+                })
             })
         };
         spawn(env, job, |_, ()| Ok(()))
@@ -235,4 +270,21 @@ pub fn pack_coo(
     let dialect = dialect(&name)?;
     let packed = contain(|| arrange::coo(dialect, rank as usize, width as usize, &values, &coords));
     throw(&env, packed).map(Into::into)
+}
+
+/// Why tensors of a file, or its attributes, cannot be held by a dialect; empty where all can.
+#[napi(catch_unwind)]
+pub fn refusals(
+    env: &Env,
+    file: &NativeFile,
+    ordinals: Uint32Array,
+    name: String,
+) -> Result<Vec<NativeError>> {
+    let dialect = dialect(&name)?;
+    file.with_catalog(env, |catalog| {
+        let tensors = ordinals.iter().filter_map(|&ordinal| catalog.tensor(ordinal as usize));
+        let refused = tensors.filter_map(|tensor| convert::refusal(tensor, dialect));
+        let attributes = convert::attribute_refusal(&catalog.attributes, dialect);
+        refused.chain(attributes).map(|error| NativeError::from(&error)).collect()
+    })
 }

@@ -4,6 +4,7 @@
 pub mod catalog;
 pub mod checked;
 pub mod codec;
+pub mod convert;
 pub mod cut;
 pub mod detect;
 pub mod error;

@@ -58,7 +58,8 @@ impl Dialect {
         matches!(self, Self::Zt01 | Self::Btf)
     }
 
-    fn holds(self, dtype: DType) -> bool {
+    /// Whether elements of this type can be stored.
+    pub fn holds(self, dtype: DType) -> bool {
         match self {
             Self::Zt01 | Self::Zt10 => (dtype as u8) <= DType::Bool as u8,
             Self::Zt12 => zt1_encode::types(dtype).is_some(),
@@ -67,7 +68,13 @@ impl Dialect {
         }
     }
 
-    fn holds_layout(self, layout: Layout) -> bool {
+    /// Whether tensors can have attributes of their own.
+    pub const fn holds_tensor_attributes(self) -> bool {
+        !self.index_first()
+    }
+
+    /// Whether tensors of this layout can be stored.
+    pub fn holds_layout(self, layout: Layout) -> bool {
         match self {
             Self::Zt10 | Self::Zt12 => true,
             Self::Zt01 => matches!(layout, Layout::Dense | Layout::SparseCsr | Layout::SparseCoo),
@@ -188,7 +195,8 @@ impl Writer {
                 return Err(Error::new(Code::BadDtype, message));
             }
         }
-        if spec.attributes.as_ref().is_some_and(|list| !list.is_empty()) && dialect.index_first() {
+        if spec.attributes.as_ref().is_some_and(|list| !list.is_empty()) && !dialect.holds_tensor_attributes()
+        {
             let message = format!("{} has no attributes of a tensor", dialect.name());
             return Err(Error::new(Code::InvalidArg, message));
         }
@@ -295,6 +303,15 @@ impl Writer {
     /// Bytes that wait in the buffer.
     pub fn pending(&self) -> usize {
         self.buffer.len()
+    }
+
+    pub fn dialect(&self) -> Dialect {
+        self.settings.dialect
+    }
+
+    /// Writes the buffer to the file once it is worth it.
+    pub fn flush_if_full(&mut self) -> Result<()> {
+        if self.pending() >= FULL { self.flush() } else { Ok(()) }
     }
 
     /// Writes the buffer to the file.

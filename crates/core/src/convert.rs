@@ -1,0 +1,161 @@
+//! Copies tensors from an open file into one being written, in pieces: raw data never stands in memory
+//! whole.
+#![forbid(unsafe_code)]
+
+use crate::catalog::{Attributes, ByteOrder, Component, DType, Encoding, Label, Layout, Tensor};
+use crate::checked::bytes_of;
+use crate::error::{Code, Error, Result};
+use crate::read::Reading;
+use crate::swap::swap_bytes;
+use crate::work::PIECE;
+use crate::write::{Dialect, Spec, Writer, arrange};
+
+/// Why a dialect cannot hold a tensor as it is.
+pub fn refusal(tensor: Tensor<'_>, dialect: Dialect) -> Option<Error> {
+    let problem = if !dialect.holds_layout(tensor.layout()) {
+        Some(Error::new(
+            Code::BadLayout,
+            format!("{} cannot hold the layout {:?}", dialect.name(), tensor.layout_name()),
+        ))
+    } else if let Some(dtype) = dtypes(tensor).find(|&dtype| !dialect.holds(dtype)) {
+        Some(Error::new(Code::BadDtype, format!("{} cannot hold {}", dialect.name(), dtype.name())))
+    } else if tensor.layout() == Layout::Dense && tensor.dtype().is_none() {
+        Some(Error::new(Code::BadDtype, "the type of its elements is not known"))
+    } else if tensor.components().iter().any(|part| matches!(part.encoding, Encoding::Unknown(_))) {
+        Some(Error::new(Code::UnsupportedEncoding, "its encoding cannot be decoded"))
+    } else if tensor.attributes().is_some() && !dialect.holds_tensor_attributes() {
+        Some(Error::new(Code::InvalidArg, format!("{} has no attributes of a tensor", dialect.name())))
+    } else {
+        None
+    };
+    problem.map(|error| error.tensor(tensor.name()))
+}
+
+/// The types that the target must know: index arrays become u64 wherever sparse tensors can be held.
+fn dtypes(tensor: Tensor<'_>) -> impl Iterator<Item = DType> {
+    let sparse = matches!(tensor.layout(), Layout::SparseCsr | Layout::SparseCoo);
+    let parts = tensor.components().iter().filter(move |part| !sparse || part.role == Label::VALUES);
+    parts.filter_map(|part| part.dtype)
+}
+
+/// What of a file's own attributes the dialect cannot hold.
+pub fn attribute_refusal(attributes: &Attributes, dialect: Dialect) -> Option<Error> {
+    let text_only = || attributes.iter().all(|(key, value)| key.is_text() && value.is_text());
+    let held = attributes.is_empty()
+        || match dialect {
+            Dialect::Zt10 | Dialect::Zt12 => true,
+            Dialect::Safetensors => text_only(),
+            Dialect::Zt01 | Dialect::Btf => false,
+        };
+    let message = || format!("{} cannot hold the file's attributes", dialect.name());
+    (!held).then(|| Error::new(Code::InvalidArg, message()))
+}
+
+/// Copies one tensor under a name.
+pub fn copy(reading: Reading<'_>, tensor: Tensor<'_>, name: &str, writer: &mut Writer) -> Result<()> {
+    let spec = |components| Spec {
+        name: name.to_owned(),
+        shape: tensor.shape().to_vec(),
+        layout: tensor.layout_name().to_owned(),
+        dtype: tensor.dtype(),
+        attributes: tensor.attributes().cloned(),
+        components,
+    };
+    match tensor.layout() {
+        Layout::SparseCsr | Layout::SparseCoo => sparse(reading, tensor, writer, spec)?,
+        _ => {
+            let mut components = Vec::new();
+            for part in tensor.components() {
+                let role = reading.catalog.label(part.role).to_owned();
+                let length = match part.decoded_length {
+                    Some(length) => length,
+                    // Only decoding tells; then it has to be done for its length first.
+                    None => reading.component(tensor, part)?.len() as u64,
+                };
+                components.push((role, part.dtype, length));
+            }
+            writer.begin(spec(components))?;
+            for part in tensor.components() {
+                component(reading, tensor, part, writer)?;
+            }
+        }
+    }
+    writer.end()?;
+    writer.flush_if_full()
+}
+
+fn component(reading: Reading<'_>, tensor: Tensor<'_>, part: &Component, writer: &mut Writer) -> Result<()> {
+    let streams = part.encoding == Encoding::Raw && part.part.is_none();
+    if !streams {
+        let whole = reading.component(tensor, part)?;
+        return push(reading, writer, &whole);
+    }
+    let mut hasher = part.digest.as_deref().and_then(crate::codec::digest::Digest::hasher);
+    let mut piece = Vec::new();
+    let (mut at, end) = (part.offset, part.offset.saturating_add(part.stored_length));
+    while at < end {
+        reading.watch.stop.check()?;
+        let length = usize::try_from(end - at).unwrap_or(PIECE).min(PIECE);
+        piece.resize(length, 0);
+        reading.source.read_at(at, &mut piece)?;
+        if let Some(hasher) = &mut hasher {
+            hasher.update(&piece);
+        }
+        // A piece is whole elements: 4 MiB is a multiple of every width.
+        if part.byte_order == ByteOrder::Big {
+            swap_bytes(&mut piece, part.dtype.map_or(1, DType::element_bytes));
+        }
+        writer.push(&piece)?;
+        writer.flush_if_full()?;
+        at += length as u64;
+        reading.watch.did_bytes(length as u64);
+    }
+    match (&part.digest, hasher) {
+        (Some(digest), Some(hasher)) => digest.check(hasher).map_err(|error| error.tensor(tensor.name())),
+        _ => Ok(()),
+    }
+}
+
+fn push(reading: Reading<'_>, writer: &mut Writer, bytes: &[u8]) -> Result<()> {
+    for piece in bytes.chunks(PIECE) {
+        reading.watch.stop.check()?;
+        writer.push(piece)?;
+        writer.flush_if_full()?;
+    }
+    Ok(())
+}
+
+/// A sparse tensor is held whole while it is checked and its index arrays become u64.
+fn sparse(
+    reading: Reading<'_>,
+    tensor: Tensor<'_>,
+    writer: &mut Writer,
+    spec: impl Fn(Vec<(String, Option<DType>, u64)>) -> Spec,
+) -> Result<()> {
+    let parts = crate::read::sparse_parts(tensor)?;
+    let mut arrays = reading.sparse(tensor)?;
+    for (array, part) in arrays.iter_mut().zip(&parts).skip(1) {
+        if let Some(dtype) = part.dtype.filter(|&dtype| dtype != DType::Uint64) {
+            *array = arrange::widened(dtype, array)?;
+        }
+    }
+    let announced = parts.iter().zip(&arrays).map(|(part, array)| {
+        let dtype = if part.role == Label::VALUES { part.dtype } else { Some(DType::Uint64) };
+        (reading.catalog.label(part.role).to_owned(), dtype, array.len() as u64)
+    });
+    writer.begin(spec(announced.collect()))?;
+    let dialect = writer.dialect();
+    let width = tensor.dtype().and_then(|dtype| bytes_of(1, dtype.bits())).unwrap_or(1);
+    match (&arrays[..], dialect) {
+        ([values, coords], Dialect::Zt01 | Dialect::Btf) => {
+            let width = usize::try_from(width).unwrap_or(1);
+            let blob = arrange::coo(dialect, tensor.shape().len(), width, values, coords)?;
+            push(reading, writer, &blob)
+        }
+        ([values, indices, indptr], _) => {
+            let order = arrange::csr(dialect, values, indices, indptr);
+            order.into_iter().try_for_each(|array| push(reading, writer, array))
+        }
+        (arrays, _) => arrays.iter().try_for_each(|array| push(reading, writer, array)),
+    }
+}

@@ -1,0 +1,143 @@
+import { aBoolean, aFunction, aString, optional, options } from './arguments.js'
+import type { AttributeInput } from './attributes.js'
+import { calling, publicError, ZTensorError } from './errors.js'
+import { TensorFile } from './file.js'
+import { type JobOptions, type Progress, run } from './job.js'
+import { binding } from './native.js'
+import { type OpenOptions, open, type Source } from './open.js'
+import type { AnyTensor } from './tensor.js'
+import { jobOptions } from './verify.js'
+import { type CreateOptions, TensorWriter, targetPath, writeRequest } from './writer.js'
+
+/** What to convert, and into what. The file's own attributes and generator go along unless others are given. */
+export interface ConvertOptions extends CreateOptions, JobOptions {
+  /** How to open the source. */
+  source?: OpenOptions | undefined
+  /** Which tensors to take; all by default. */
+  filter?: ((tensor: AnyTensor) => boolean) | undefined
+  /** New names. BTF has none: there tensors are numbered. */
+  rename?: ((name: string) => string) | undefined
+  /** Leave out what the target cannot hold, rather than refuse the whole. */
+  skip?: boolean | undefined
+}
+
+/** What was converted. */
+export interface ConvertResult {
+  /** Tensors written. */
+  readonly tensors: number
+  /** What was left out, and why. Empty unless `skip` was given. */
+  readonly skipped: readonly ZTensorError[]
+  /** Which programs read the file. */
+  readonly readers: readonly string[]
+}
+
+const readers: Record<string, readonly string[]> = {
+  '0.1': ['ztensor for Python 0.1.x', 'this package'],
+  '1.0': ['ztensor for Python 1.0.0 and 1.0.1', 'this package'],
+  '1.2': ['ztensor for Python 1.0.2 to 1.2.3', 'this package'],
+  safetensors: ['safetensors for Python', 'every other reader of safetensors', 'this package'],
+  btf: ['readers of BTF', 'this package'],
+}
+
+/** The format that a path's ending names. */
+function formatOf(path: string): 'safetensors' | 'btf' | undefined {
+  if (path.endsWith('.safetensors')) return 'safetensors'
+  return path.endsWith('.btf') ? 'btf' : undefined
+}
+
+/** The error of a source that the target cannot hold: all reasons at once. */
+function refusal(refusals: readonly ZTensorError[], target: string): ZTensorError {
+  const [first] = refusals as [ZTensorError]
+  const shown = refusals.slice(0, 20).map((error) => error.message)
+  const more = refusals.length > shown.length ? `; and ${refusals.length - shown.length} more` : ''
+  const message = `${target} cannot hold all of the source (option skip leaves it out): ${shown.join('; ')}${more}`
+  return new ZTensorError(first.code, message, { tensor: first.tensor, cause: refusals })
+}
+
+/**
+ * Writes the tensors of a file into a new file of any format that can be written. Raw data passes in pieces, whatever
+ * its size; digests of the source are checked on the way.
+ *
+ * @throws ZTensorError what `open`, `load` and `create` throw; where the target cannot hold something, an error
+ * that lists it, before anything is written; the signal's reason. The target is then as it was.
+ */
+export async function convert(source: Source, target: string | URL, given?: ConvertOptions): Promise<ConvertResult> {
+  const read = options(given, ['source', 'filter', 'rename', 'skip'])
+  const path = targetPath(target)
+  const job = jobOptions(given)
+  optional(read.filter, (value) => aFunction('filter', value))
+  optional(read.rename, (value) => aFunction('rename', value))
+  const skip = optional(read.skip, (value) => aBoolean('skip', value)) ?? false
+  const file = await open(source, { ...read.source, signal: job.signal })
+  try {
+    return await convertFile(file, path, { ...given, format: given?.format ?? formatOf(path) }, job, skip)
+  } finally {
+    file.close()
+  }
+}
+
+async function convertFile(
+  file: TensorFile,
+  path: string,
+  given: ConvertOptions,
+  job: JobOptions,
+  skip: boolean,
+): Promise<ConvertResult> {
+  const { filter, rename, attributes } = given
+  const store = TensorFile.storeOf(file)
+  // The target's own options are checked without the source's attributes, which may have to be left out.
+  const { dialect } = writeRequest({ ...given, attributes: undefined })
+  const chosen: { ordinal: number; name: string }[] = []
+  let ordinal = 0
+  for (const tensor of file.values()) {
+    if (filter?.(tensor) ?? true) chosen.push({ ordinal, name: tensor.name })
+    ordinal += 1
+  }
+  const ordinals = Uint32Array.from(chosen, (one) => one.ordinal)
+  const found = calling(() => binding.refusals(store.native, ordinals, dialect))
+  const refusals = found.map((error) => publicError(error) as ZTensorError)
+  const skipped = attributes === undefined ? refusals : refusals.filter((error) => error.tensor !== undefined)
+  if (skipped.length > 0 && !skip) throw refusal(skipped, dialect)
+  const left = new Set(skipped.map((error) => error.tensor))
+  const taken = chosen.filter(({ name }) => !left.has(name))
+  const names = taken.map(({ name }, at) =>
+    dialect === 'btf' ? String(at) : aString('what rename gives', rename === undefined ? name : rename(name)),
+  )
+  const own = left.has(undefined) ? {} : (file.attributes as AttributeInput)
+  const generator = given.generator ?? file.generator
+  const request = writeRequest({ ...given, attributes: attributes ?? own, generator })
+  const writer = await TensorWriter.make(path, request)
+  const native = TensorWriter.nativeOf(writer)
+  try {
+    const copy = (at: number[], stage?: Awaited<ReturnType<typeof store.stage>>, options = job) =>
+      run(store, options, (control) => {
+        const ordinals = Uint32Array.from(at, (one) => (taken[one] as { ordinal: number }).ordinal)
+        return native.copy(
+          store.native,
+          ordinals,
+          at.map((one) => names[one] as string),
+          control,
+          stage,
+        )
+      })
+    if (store.memory === undefined) {
+      await copy([...taken.keys()])
+    } else {
+      const totalTensors = taken.length
+      const totalBytes = taken.reduce((total, one) => total + store.native.span(one.ordinal)[1], 0)
+      let progress: Progress = { bytes: 0, totalBytes, tensors: 0, totalTensors }
+      for (const [at, one] of taken.entries()) {
+        await copy([at], await store.stage(one.ordinal), { signal: job.signal })
+        const bytes = progress.bytes + store.native.span(one.ordinal)[1]
+        progress = { ...progress, bytes, tensors: at + 1 }
+        job.onProgress?.(progress)
+      }
+    }
+    job.signal?.throwIfAborted()
+    await writer.finish()
+  } catch (error) {
+    await writer.abort()
+    throw error
+  }
+  return { tensors: taken.length, skipped, readers: readers[dialect] as readonly string[] }
+}
