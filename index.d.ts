@@ -145,28 +145,6 @@ export declare class Component {
 	}): Promise<TypedArray>;
 	toJSON(): object;
 }
-/** `[start, stop]` of a dimension, or null for all of it. */
-export type Range = readonly [
-	start: number,
-	stop: number
-] | null;
-/** One rank's even share of a dimension. */
-export interface Shard {
-	/** The dimension that is divided. */
-	readonly dim: number;
-	/** From 0 to `worldSize - 1`. */
-	readonly rank: number;
-	readonly worldSize: number;
-}
-/** A rectangular part of a dense tensor. */
-export interface Cut<D extends DType = DType> {
-	readonly dtype: D;
-	readonly shape: readonly number[];
-	readonly data: DTypeArrays[D];
-	/** Whether `data` aliases the file. */
-	readonly mapped: boolean;
-	readonly copyReason: CopyReason | undefined;
-}
 /** How far long work has come. */
 export interface Progress {
 	readonly bytes: number;
@@ -181,9 +159,9 @@ export interface JobOptions {
 	/** Ends the work; the call rejects with `signal.reason`. */
 	signal?: AbortSignal | undefined;
 }
-/** How large a dense tensor may become. */
+/** How large a converted tensor may become. */
 export interface ToDenseOptions {
-	/** Bytes that the dense elements may take up; 1 GiB by default. */
+	/** Bytes that the dense elements, or the row pointers, may take up; 1 GiB by default. */
 	maxBytes?: number | undefined;
 }
 /**
@@ -243,7 +221,7 @@ export declare class CooTensor<D extends DType = DType> {
 	 *
 	 * @throws ZTensorError ZT_BAD_LAYOUT unless the tensor has 2 dimensions, ZT_LIMIT
 	 */
-	toCsr(): CsrTensor<D>;
+	toCsr(given?: ToDenseOptions): CsrTensor<D>;
 	/**
 	 * The same tensor with its values widened to float32; the coordinates are shared.
 	 *
@@ -251,6 +229,28 @@ export declare class CooTensor<D extends DType = DType> {
 	 */
 	toFloat32(): CooTensor<"float32">;
 	toCoo(): this;
+}
+/** `[start, stop]` of a dimension, or null for all of it. */
+export type Range = readonly [
+	start: number,
+	stop: number
+] | null;
+/** One rank's even share of a dimension. */
+export interface Shard {
+	/** The dimension that is divided. */
+	readonly dim: number;
+	/** From 0 to `worldSize - 1`. */
+	readonly rank: number;
+	readonly worldSize: number;
+}
+/** A rectangular part of a dense tensor. */
+export interface Cut<D extends DType = DType> {
+	readonly dtype: D;
+	readonly shape: readonly number[];
+	readonly data: DTypeArrays[D];
+	/** Whether `data` aliases the file. */
+	readonly mapped: boolean;
+	readonly copyReason: CopyReason | undefined;
 }
 /** What a verification found. */
 export interface VerifyResult {
@@ -260,6 +260,7 @@ export interface VerifyResult {
 	readonly checked: number;
 	/** Components without a digest, or with one of an algorithm that is not known here. */
 	readonly undigested: number;
+	/** What failed; of very many the first thousand, and a last one that says how many more there are. */
 	readonly failures: readonly ZTensorError[];
 }
 /** Where widened elements go. */
@@ -642,5 +643,33 @@ export declare class TensorWriter {
  * @throws ZTensorError ZT_EXISTS unless `overwrite`, ZT_IO; TypeError and RangeError ZT_INVALID_ARG
  */
 export declare function create(path: string | URL, options?: CreateOptions): Promise<TensorWriter>;
+/** What to convert, and into what. The file's own attributes and generator go along unless others are given. */
+export interface ConvertOptions extends CreateOptions, JobOptions {
+	/** How to open the source. */
+	source?: OpenOptions | undefined;
+	/** Which tensors to take; all by default. */
+	filter?: ((tensor: AnyTensor) => boolean) | undefined;
+	/** New names. BTF has none: there tensors are numbered. */
+	rename?: ((name: string) => string) | undefined;
+	/** Leave out what the target cannot hold, rather than refuse the whole. */
+	skip?: boolean | undefined;
+}
+/** What was converted. */
+export interface ConvertResult {
+	/** Tensors written. */
+	readonly tensors: number;
+	/** What was left out, and why. Empty unless `skip` was given. */
+	readonly skipped: readonly ZTensorError[];
+	/** Which programs read the file. */
+	readonly readers: readonly string[];
+}
+/**
+ * Writes the tensors of a file into a new file of any format that can be written. Raw data passes in pieces, whatever
+ * its size; digests of the source are checked on the way.
+ *
+ * @throws ZTensorError what `open`, `load` and `create` throw; where the target cannot hold something, an error
+ * that lists it, before anything is written; the signal's reason. The target is then as it was.
+ */
+export declare function convert(source: Source, target: string | URL, given?: ConvertOptions): Promise<ConvertResult>;
 
 export {};

@@ -56,10 +56,12 @@ export function noise(length, seed) {
   return bytes
 }
 
-/** Any bits of a dtype, in its array; booleans are 0 and 1. */
-export function sample(dtype, shape, seed) {
+/** Any bits of a dtype, in its array; booleans are 0 and 1. With a `period`, the bytes repeat. */
+export function sample(dtype, shape, seed, period) {
   const [Class, bits] = DTYPES[dtype]
-  const bytes = noise((shape.reduce((product, size) => product * size, 1) * bits) / 8, seed)
+  const length = (shape.reduce((product, size) => product * size, 1) * bits) / 8
+  const bytes = noise(length, seed)
+  if (period !== undefined) for (let i = period; i < length; i++) bytes[i] = bytes[i - period]
   if (dtype === 'bool') for (let i = 0; i < bytes.length; i++) bytes[i] &= 1
   return new Class(bytes.buffer)
 }

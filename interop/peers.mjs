@@ -5,14 +5,28 @@ import { capture } from '../scripts/command.mjs'
 
 const COMMON = ['numpy==2.4.6', 'ml_dtypes==0.6.0', 'scipy==1.17.1']
 
+// What of our files a peer cannot read, for want of the dtype or layout. All else it has to.
+const CANNOT_READ = {
+  '0.1.4': [],
+  '1.0.0': [],
+  '1.0.1': [],
+  '1.1.1': [],
+}
+
 export const peers = [
   ...['0.1.4', '1.0.0', '1.0.1', '1.1.1'].map((version) => ({
     name: `ztensor ${version}`,
     requirements: [...COMMON, 'cffi==2.1.1', `ztensor==${version}`],
     script: 'ztensor_ffi.py',
+    cannotRead: CANNOT_READ[version],
   })),
-  { name: 'ztensor 1.2.3', requirements: [...COMMON, 'ztensor==1.2.3'], script: 'ztensor_1_2.py' },
-  { name: 'safetensors 0.8.0', requirements: [...COMMON, 'safetensors==0.8.0'], script: 'safetensors_peer.py' },
+  { name: 'ztensor 1.2.3', requirements: [...COMMON, 'ztensor==1.2.3'], script: 'ztensor_1_2.py', cannotRead: [] },
+  {
+    name: 'safetensors 0.8.0',
+    requirements: [...COMMON, 'safetensors==0.8.0'],
+    script: 'safetensors_peer.py',
+    cannotRead: [],
+  },
 ]
 
 /** Runs a program that has to succeed; otherwise throws what it said. */

@@ -1,4 +1,4 @@
-"""The record of what a peer wrote: expected.json beside its files, in the terms of the vectors' sidecars."""
+"""The record of what a peer wrote and read: expected.json beside its files, in the terms of the vectors' sidecars."""
 
 import hashlib
 import json
@@ -26,6 +26,7 @@ class Record:
         self.peer = peer
         self.files = []
         self.cannot = []
+        self.reads = []
 
     def path(self, name):
         return str(self.directory / name)
@@ -53,12 +54,24 @@ class Record:
             self.refuses(what, error)
             return False
 
+    def cannot_read(self, what, error):
+        """Notes that the peer does not read this of our files."""
+        if isinstance(error, (KeyboardInterrupt, SystemExit)):
+            raise error
+        message = f'{type(error).__name__}: {error}'.splitlines()[0]
+        self.reads.append({'what': what, 'cannot': message})
+        self.notes(f'read our {what}', message)
+
+    def compares(self, what, found, expected):
+        """Notes whether it reads this of our files as we wrote it."""
+        self.reads.append({'what': what} if found == expected else {'what': what, 'wrong': f'{found!r:.200}, we wrote {expected!r:.200}'})
+
     def add(self, name, tensors, **facts):
         """A finished file. `tensors`: what `tensor()` returned for each."""
         self.files.append({'file': name, 'tensors': tensors, **facts})
 
     def finish(self):
-        told = {'peer': self.peer, 'files': self.files, 'cannot': self.cannot}
+        told = {'peer': self.peer, 'files': self.files, 'cannot': self.cannot, 'reads': self.reads}
         (self.directory / 'expected.json').write_text(json.dumps(told, indent=1))
 
 

@@ -1,4 +1,4 @@
-"""safetensors writes what it can, and says which files of our corpus it takes: python safetensors_peer.py DIRECTORY FIXTURES CORPUS."""
+"""safetensors writes what it can, and says which files of our corpus it takes, and reads what we wrote: python safetensors_peer.py DIRECTORY FIXTURES CORPUS OURS."""
 
 import importlib.metadata
 import json
@@ -7,8 +7,9 @@ import sys
 
 import numpy as np
 import samples
+from read_ours import read_ours
 from record import Record, tensor
-from safetensors import TensorSpec, safe_open, serialize_file
+from safetensors import TensorSpec, deserialize, safe_open, serialize_file
 
 record = Record(sys.argv[1], f'safetensors {importlib.metadata.version("safetensors")}')
 
@@ -61,4 +62,46 @@ for path in sorted(corpus.glob('*.safetensors')):
     except BaseException as error:
         verdicts.append({'file': path.name, 'accepts': False, 'message': str(error)})
 (corpus / 'verdicts.json').write_text(json.dumps(verdicts))
+
+
+DTYPES = {
+    'float64': 'F64',
+    'float32': 'F32',
+    'float16': 'F16',
+    'bfloat16': 'BF16',
+    'int64': 'I64',
+    'int32': 'I32',
+    'int16': 'I16',
+    'int8': 'I8',
+    'uint64': 'U64',
+    'uint32': 'U32',
+    'uint16': 'U16',
+    'uint8': 'U8',
+    'bool': 'BOOL',
+    'float8_e4m3fn': 'F8_E4M3',
+    'float8_e5m2': 'F8_E5M2',
+    'float8_e4m3fnuz': 'F8_E4M3FNUZ',
+    'float8_e5m2fnuz': 'F8_E5M2FNUZ',
+    'float8_e8m0fnu': 'F8_E8M0',
+    'float6_e2m3fn': 'F6_E2M3',
+    'float6_e3m2fn': 'F6_E3M2',
+    'float4_e2m1fn': 'F4',
+    'complex64': 'C64',
+}
+
+
+def open_ours(path):
+    """Every tensor by its name, and the metadata as its own reader has it."""
+    with safe_open(path, 'np') as file:
+        record.compares(f'{pathlib.Path(path).name}: metadata', file.metadata(), {'made': 'by us'})
+    return dict(deserialize(pathlib.Path(path).read_bytes()))
+
+
+def read_our_tensor(reader, tensor):
+    found = reader[tensor['name']]
+    record.compares(f'dtype of {tensor["name"][:40]}', found['dtype'], DTYPES[tensor['dtype']])
+    return found['shape'], {'data': np.frombuffer(found['data'], dtype=np.uint8)}
+
+
+read_ours(record, sys.argv[4], 'safetensors', open_ours, read_our_tensor, lambda reader: reader.keys())
 record.finish()

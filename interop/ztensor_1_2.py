@@ -1,4 +1,4 @@
-"""ztensor 1.2.3 writes what it can: python ztensor_1_2.py DIRECTORY FIXTURES."""
+"""ztensor 1.2.3 writes what it can, and reads what we wrote: python ztensor_1_2.py DIRECTORY FIXTURES CORPUS OURS."""
 
 import importlib.metadata
 import pathlib
@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import samples
+from read_ours import read_ours
 from record import Record, fingerprint, tensor
 
 import ztensor
@@ -145,4 +146,14 @@ def read_fixture(path):
 
 for path in sorted(pathlib.Path(sys.argv[2]).glob('zt12*.zt')):
     record.attempt(f'open {path.name}', lambda: read_fixture(path))
+
+
+def read_our_tensor(reader, tensor):
+    value = reader.read(tensor['name'])
+    if value.format != tensor['format']:
+        raise ValueError(f'reads the layout {value.format}')
+    return value.shape, value.components
+
+
+read_ours(record, sys.argv[4], '1.2', ztensor.Reader, read_our_tensor, lambda reader: reader.keys())
 record.finish()

@@ -1,4 +1,4 @@
-"""ztensor 0.1.4, 1.0.0, 1.0.1 and 1.1.1 (the peers over cffi) write what they can: python ztensor_ffi.py DIRECTORY FIXTURES."""
+"""ztensor 0.1.4, 1.0.0, 1.0.1 and 1.1.1 (the peers over cffi) write what they can, and read what we wrote: python ztensor_ffi.py DIRECTORY FIXTURES CORPUS OURS."""
 
 import importlib.metadata
 import inspect
@@ -7,12 +7,14 @@ import sys
 
 import numpy as np
 import samples
+from read_ours import read_ours
 from record import Record, fingerprint, tensor
 
 import ztensor
 
 VERSION = importlib.metadata.version('ztensor')
 FIXTURES = {'0.1.4': 'zt01', '1.0.0': 'zt10', '1.0.1': 'zt10', '1.1.1': 'zt111'}[VERSION]
+OURS = {'0.1.4': '0.1', '1.0.0': '1.0', '1.0.1': '1.0', '1.1.1': '1.2'}[VERSION]
 
 # They call ascontiguousarray, which makes a scalar a vector of one. require() keeps rank 0, which their format has.
 np.ascontiguousarray = lambda array: np.require(array, requirements='C')
@@ -133,4 +135,20 @@ names_file()
 if record.attempt('write a file of no tensors', lambda: write(record.path('none.zt'), lambda writer: None)):
     record.add('none.zt', [])
 own_fixtures(sys.argv[2])
+
+
+def read_our_tensor(reader, tensor):
+    name, layout = tensor['name'], tensor['format']
+    metadata = reader.get_metadata(name)
+    if layout == 'dense':
+        return metadata.shape, {'data': np.array(reader.read_tensor(name))}
+    # By component: what scipy makes of a sparse tensor depends on the dtypes and ranks that scipy has.
+    if metadata.layout != layout:
+        raise ValueError(f'reads the layout {metadata.layout}')
+    component = lambda role, dtype: np.array(reader._read_component(name, role, lambda: dtype)[0])
+    roles = {role: np.uint64 for role in tensor['components']} | {'values': metadata.dtype}
+    return metadata.shape, {role: component(role, dtype) for role, dtype in roles.items()}
+
+
+read_ours(record, sys.argv[4], OURS, ztensor.Reader, read_our_tensor, lambda reader: reader.get_tensor_names())
 record.finish()

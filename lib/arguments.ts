@@ -1,5 +1,6 @@
 // Arguments are checked here, before they reach native code: expected what, got what.
-import { inspect } from 'node:util'
+import { fileURLToPath } from 'node:url'
+import { inspect, types } from 'node:util'
 import type { DTypeInfo, TypedArray } from './dtype.js'
 import { invalid } from './errors.js'
 
@@ -34,6 +35,12 @@ export function optional<T>(value: unknown, check: (value: unknown) => T): T | u
   return value === undefined ? undefined : check(value)
 }
 
+/** Something with properties. */
+export function anObject<T>(name: string, value: T): T & object {
+  if (typeof value !== 'object' || value === null) throw wrongType(name, 'an object', value)
+  return value
+}
+
 export function aFunction(name: string, value: unknown): void {
   if (typeof value !== 'function') throw wrongType(name, 'a function', value)
 }
@@ -63,10 +70,8 @@ export function aBoolean(name: string, value: unknown): boolean {
 export function aSignal(value: unknown): AbortSignal {
   const signal = value as AbortSignal
   if (
-    typeof signal !== 'object' ||
-    signal === null ||
-    typeof signal.aborted !== 'boolean' ||
-    !('addEventListener' in signal)
+    !(signal instanceof AbortSignal) &&
+    typeof (signal as Partial<AbortSignal> | null)?.throwIfAborted !== 'function'
   ) {
     throw wrongType('signal', 'an AbortSignal', value)
   }
@@ -76,7 +81,7 @@ export function aSignal(value: unknown): AbortSignal {
 /** An array to fill: of the dtype's own type, or bytes. */
 export function aTarget(value: unknown, dtype: DTypeInfo, length: number): ArrayBufferView {
   const byteLength = (length * dtype.bits) / 8
-  if (!(value instanceof dtype.array) && !(value instanceof Uint8Array)) {
+  if (!types.isTypedArray(value) || !(value instanceof dtype.array || value instanceof Uint8Array)) {
     throw wrongType('into', `a ${dtype.array.name} or Uint8Array`, value)
   }
   if (value.byteLength !== byteLength) {
@@ -86,6 +91,16 @@ export function aTarget(value: unknown, dtype: DTypeInfo, length: number): Array
 }
 
 export function aTypedArray(name: string, value: unknown): TypedArray {
-  if (!ArrayBuffer.isView(value) || value instanceof DataView) throw wrongType(name, 'a typed array', value)
+  if (!types.isTypedArray(value)) throw wrongType(name, 'a typed array', value)
   return value as TypedArray
+}
+
+/** The path of a file: URL. */
+export function filePath(name: string, url: URL): string {
+  try {
+    return fileURLToPath(url)
+  } catch (cause) {
+    const message = `${name} must be a file: URL of this machine, got ${url.href} (read it into memory first)`
+    throw Object.assign(invalid(TypeError, message), { cause })
+  }
 }

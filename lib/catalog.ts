@@ -1,4 +1,5 @@
 import { type DTypeInfo, dtypes } from './dtype.js'
+import { calling } from './errors.js'
 import type { FlatIndex, NativeFile } from './native.js'
 
 const RECORD = 4
@@ -12,7 +13,7 @@ export class Catalog {
   readonly #shapes: (readonly number[])[] = []
 
   constructor(native: NativeFile) {
-    this.#flat = native.index()
+    this.#flat = calling(() => native.index())
     this.size = this.#flat.records.length / RECORD
     let start = 0
     for (const end of this.#flat.shapeEnds) {

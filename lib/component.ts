@@ -68,7 +68,9 @@ export class Component {
   /** Why `data` is a copy; undefined where it aliases the file. */
   get copyReason(): CopyReason | undefined {
     this.#store.throwIfClosed()
-    return this.#info.plainOffset === undefined ? (this.#info.copyReason as CopyReason) : this.#viewed().copyReason
+    const { plainOffset, byteLength } = this.#info
+    if (plainOffset === undefined) return this.#info.copyReason as CopyReason
+    return this.#store.copyReason(this.#dtype, plainOffset, byteLength ?? 0) ?? this.#viewed().copyReason
   }
 
   #viewed(): View {
@@ -80,7 +82,7 @@ export class Component {
   #make(): View {
     const { plainOffset, byteLength, copyReason } = this.#info
     if (plainOffset !== undefined) return this.#store.view(this.#dtype, plainOffset, byteLength ?? 0)
-    const stage = this.#info.offset === undefined ? undefined : this.#store.stageSync(this.#tensor)
+    const stage = this.#info.offset === undefined ? undefined : this.#store.stageSync(this.#tensor, this.#ordinal)
     const memory = calling(() => this.#store.native.decode(this.#tensor, this.#ordinal, stage), this.#store.path)
     return { data: this.#array(toBufferSync(memory)), copyReason: copyReason as CopyReason }
   }
@@ -100,11 +102,11 @@ export class Component {
     optional(signal, aSignal)
     signal?.throwIfAborted()
     this.#store.throwIfClosed()
-    const stage = await this.#store.stage(this.#tensor)
+    const stage = await this.#store.stage(this.#tensor, this.#ordinal, signal)
     const memory = await run(this.#store, { signal }, (control) =>
       this.#store.native.load(this.#tensor, this.#ordinal, { widen: false }, control, stage),
     )
-    return this.#array(await toBuffer(memory))
+    return this.#array(await toBuffer(memory, () => this.#store.check(signal)))
   }
 
   toJSON(): object {

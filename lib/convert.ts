@@ -6,7 +6,7 @@ import { type JobOptions, type Progress, run } from './job.js'
 import { binding } from './native.js'
 import { type OpenOptions, open, type Source } from './open.js'
 import type { AnyTensor } from './tensor.js'
-import { jobOptions } from './verify.js'
+import { bytesIn, jobOptions } from './verify.js'
 import { type CreateOptions, TensorWriter, targetPath, writeRequest } from './writer.js'
 
 /** What to convert, and into what. The file's own attributes and generator go along unless others are given. */
@@ -124,11 +124,11 @@ async function convertFile(
       await copy([...taken.keys()])
     } else {
       const totalTensors = taken.length
-      const totalBytes = taken.reduce((total, one) => total + store.native.span(one.ordinal)[1], 0)
+      const totalBytes = taken.reduce((total, one) => total + bytesIn(store.ranges(one.ordinal)), 0)
       let progress: Progress = { bytes: 0, totalBytes, tensors: 0, totalTensors }
       for (const [at, one] of taken.entries()) {
-        await copy([at], await store.stage(one.ordinal), { signal: job.signal })
-        const bytes = progress.bytes + store.native.span(one.ordinal)[1]
+        await copy([at], await store.stage(one.ordinal, undefined, job.signal), { signal: job.signal })
+        const bytes = progress.bytes + bytesIn(store.ranges(one.ordinal))
         progress = { ...progress, bytes, tensors: at + 1 }
         job.onProgress?.(progress)
       }

@@ -18,6 +18,7 @@ export async function loadAll(
   concurrency: number,
   { onProgress, signal }: JobOptions,
 ): Promise<Map<string, Loaded>> {
+  signal?.throwIfAborted()
   const loaded = new Map<string, Loaded>()
   // The keys first, so that the result is in the order asked for, whichever load ends first.
   for (const tensor of tensors) loaded.set(tensor.name, new Map())

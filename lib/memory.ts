@@ -1,7 +1,7 @@
 // Memory on its way from native code to JavaScript, and the other way for sources in memory.
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { calling, ZTensorError } from './errors.js'
-import { binding, type NativeMemory, type NativeStage } from './native.js'
+import { binding, MAX_BUFFER, type NativeMemory, type NativeStage, type NativeStageBuilder } from './native.js'
 
 /** Bytes copied on the JavaScript thread before the event loop gets a turn: some 3 ms. */
 const PIECE = 16 * 2 ** 20
@@ -21,65 +21,99 @@ export function tooLarge(what: string, cause: unknown): ZTensorError {
   return new ZTensorError('ZT_LIMIT', message, { cause })
 }
 
+/** The pieces of a buffer, each small enough for a Uint8Array of any runtime. */
+export function* pieces(
+  buffer: ArrayBufferLike,
+  byteOffset: number,
+  byteLength: number,
+): Generator<[at: number, piece: Uint8Array]> {
+  for (let at = 0; at < byteLength; at += PIECE) {
+    yield [at, new Uint8Array(buffer, byteOffset + at, Math.min(PIECE, byteLength - at))]
+  }
+}
+
+function take(memory: NativeMemory): ArrayBuffer | null {
+  return memory.byteLength > MAX_BUFFER ? null : memory.take()
+}
+
 /** Takes the memory over, or copies it where the runtime refuses to share it. */
 export function toBufferSync(memory: NativeMemory): ArrayBuffer {
-  const taken = memory.take()
+  const taken = take(memory)
   if (taken !== null) return taken
   const buffer = allocate(memory.byteLength)
-  calling(() => memory.copyTo(0, new Uint8Array(buffer)))
+  for (const [at, piece] of pieces(buffer, 0, memory.byteLength)) calling(() => memory.copyTo(at, piece))
   return buffer
 }
 
-/** The same, without holding the event loop up. */
-export async function toBuffer(memory: NativeMemory): Promise<ArrayBuffer> {
-  const taken = memory.take()
+/** The same, without holding the event loop up; `check` is asked between two pieces. */
+export async function toBuffer(memory: NativeMemory, check: () => void): Promise<ArrayBuffer> {
+  const taken = take(memory)
   if (taken !== null) return taken
   const buffer = allocate(memory.byteLength)
-  await copyInto(memory, new Uint8Array(buffer))
+  for (const [at, piece] of pieces(buffer, 0, memory.byteLength)) {
+    if (at > 0) await nextTurn()
+    check()
+    calling(() => memory.copyTo(at, piece))
+  }
   return buffer
 }
 
 /** Copies the memory into `target`, which has exactly its length. */
-export async function copyInto(memory: NativeMemory, target: Uint8Array): Promise<void> {
+export async function copyInto(memory: NativeMemory, target: ArrayBufferView, check: () => void): Promise<void> {
   const { byteLength } = memory
   for (let at = 0; at < byteLength; at += PIECE) {
     if (at > 0) await nextTurn()
-    const end = Math.min(at + PIECE, byteLength)
+    check()
     if (target.byteLength !== byteLength) {
       throw new ZTensorError('ZT_CLOSED', 'the array to load into was detached or resized meanwhile')
     }
-    calling(() => memory.copyTo(at, target.subarray(at, end)))
+    const piece = new Uint8Array(target.buffer, target.byteOffset + at, Math.min(PIECE, byteLength - at))
+    calling(() => memory.copyTo(at, piece))
   }
 }
 
-interface Range {
-  readonly offset: number
-  readonly length: number
+/** The pieces of ranges of the caller's memory, each filled into the stage when its turn comes. */
+function* fillings(bytes: Uint8Array, builder: NativeStageBuilder, ranges: number[]): Generator<() => void> {
+  for (let range = 0; range * 2 < ranges.length; range++) {
+    const offset = ranges[range * 2] as number
+    const length = ranges[range * 2 + 1] as number
+    for (let at = 0; at < length; at += PIECE) {
+      const end = Math.min(at + PIECE, length)
+      yield () => {
+        if (offset + end > bytes.byteLength) throw sourceGone()
+        builder.fill(range, at, bytes.subarray(offset + at, offset + end))
+      }
+    }
+  }
 }
 
-/** Copies a range of the caller's memory to where other threads may read it. */
-export function stageSync(bytes: Uint8Array, total: number, { offset, length }: Range): NativeStage {
+/** The error of a source in memory that is not what it was. */
+export function sourceGone(): ZTensorError {
+  return new ZTensorError('ZT_CLOSED', 'the buffer that the file was opened from was detached or made smaller')
+}
+
+/** Copies ranges of the caller's memory to where other threads may read them. */
+export function stageSync(bytes: Uint8Array, total: number, ranges: number[]): NativeStage {
   return calling(() => {
-    const builder = new binding.StageBuilder(offset, length)
-    builder.fill(0, piece(bytes, offset, offset + length))
+    const builder = new binding.StageBuilder(ranges)
+    for (const fill of fillings(bytes, builder, ranges)) fill()
     return builder.finish(total)
   })
 }
 
-/** The same, without holding the event loop up. */
-export async function stage(bytes: Uint8Array, total: number, { offset, length }: Range): Promise<NativeStage> {
-  const builder = calling(() => new binding.StageBuilder(offset, length))
-  for (let at = 0; at < length; at += PIECE) {
-    if (at > 0) await nextTurn()
-    const end = Math.min(at + PIECE, length)
-    calling(() => builder.fill(at, piece(bytes, offset + at, offset + end)))
+/** The same, without holding the event loop up; `check` is asked between two pieces. */
+export async function stage(
+  bytes: Uint8Array,
+  total: number,
+  ranges: number[],
+  check: () => void,
+): Promise<NativeStage> {
+  const builder = calling(() => new binding.StageBuilder(ranges))
+  let filled = 0
+  for (const fill of fillings(bytes, builder, ranges)) {
+    if (filled++ > 0) await nextTurn()
+    check()
+    calling(fill)
   }
   return calling(() => builder.finish(total))
-}
-
-function piece(bytes: Uint8Array, start: number, end: number): Uint8Array {
-  if (end > bytes.byteLength) {
-    throw new ZTensorError('ZT_CLOSED', 'the buffer that the file was opened from was detached or made smaller')
-  }
-  return bytes.subarray(start, end)
 }

@@ -1,4 +1,5 @@
 // The only place that loads the addon. Its types are private; `binding.d.cts` of a build shows the same.
+import { constants } from 'node:buffer'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { NativeError } from './errors.js'
@@ -19,7 +20,7 @@ export interface NativeStage {
 }
 
 export interface NativeStageBuilder {
-  fill(at: number, piece: Uint8Array): void
+  fill(range: number, at: number, piece: Uint8Array): void
   finish(total: number): NativeStage
 }
 
@@ -62,6 +63,7 @@ export interface NativeWarning {
 export interface NativeOutcome {
   checked: number
   undigested: number
+  failed: number
   failures: NativeError[]
 }
 
@@ -98,7 +100,7 @@ export interface NativeFile {
   loadSparse(ordinal: number, control: NativeControl, stage?: NativeStage): Promise<NativeMemory[]>
   verify(ordinals: Uint32Array, control: NativeControl, stage?: NativeStage): Promise<NativeOutcome>
   verifySync(ordinals: Uint32Array, stage?: NativeStage): NativeOutcome
-  span(ordinal: number): [offset: number, length: number]
+  ranges(ordinal: number, component?: number): number[]
   prefetch(ordinals: Uint32Array, control: NativeControl): Promise<void>
   evict(ordinals: Uint32Array): void
 }
@@ -146,7 +148,7 @@ interface Binding {
   widenIndices(dtype: number, bytes: Uint8Array): NativeMemory
   packCoo(dialect: string, rank: number, width: number, values: Uint8Array, coords: Uint8Array): NativeMemory
   Control: new () => NativeControl
-  StageBuilder: new (offset: number, length: number) => NativeStageBuilder
+  StageBuilder: new (ranges: number[]) => NativeStageBuilder
   openPathSync(path: string, request: OpenRequest): NativeFile
   openPath(path: string, request: OpenRequest): Promise<NativeFile>
   openMemory(bytes: Uint8Array, request: OpenRequest): NativeFile
@@ -250,3 +252,6 @@ function load(): Binding {
 }
 
 export const binding: Binding = load()
+
+/** The largest buffer that the runtime makes; it must not be asked for a larger one. */
+export const MAX_BUFFER: number = constants.MAX_LENGTH

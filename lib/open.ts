@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
-import { aBoolean, aWholeNumber, oneOf, optional, options, wrongType } from './arguments.js'
+import { types } from 'node:util'
+import { aBoolean, aWholeNumber, filePath, oneOf, optional, options, wrongType } from './arguments.js'
 import { calling, invalid, publicError, ZTensorError } from './errors.js'
 import { type Format, TensorFile } from './file.js'
 import type { JobOptions } from './job.js'
@@ -43,19 +43,19 @@ type Place = { path: string } | { memory: Uint8Array }
 
 function place(source: unknown): Place {
   if (typeof source === 'string') return { path: aPath(source) }
-  if (isFileUrl(source)) return { path: aPath(fileURLToPath(source)) }
-  if (source instanceof Uint8Array) return { memory: source }
-  const kind = Object.prototype.toString.call(source)
-  if (kind === '[object ArrayBuffer]') return { memory: new Uint8Array(source as ArrayBuffer) }
+  if (source instanceof URL) return { path: aPath(filePath('source', source)) }
+  if (types.isUint8Array(source)) return { memory: source }
+  if (types.isAnyArrayBuffer(source)) return { memory: wholeBuffer(source) }
   throw wrongType('source', 'a path, a file: URL, a Uint8Array or an ArrayBuffer', source)
 }
 
-function isFileUrl(source: unknown): source is URL {
-  if (!(source instanceof URL)) return false
-  if (source.protocol !== 'file:') {
-    throw invalid(TypeError, `source must be a file: URL, got ${source.protocol} (read it into memory first)`)
+/** The bytes of a buffer; of a detached one there are none. */
+function wholeBuffer(buffer: ArrayBufferLike): Uint8Array {
+  try {
+    return new Uint8Array(buffer)
+  } catch (cause) {
+    throw Object.assign(invalid(TypeError, 'source is a detached buffer'), { cause })
   }
-  return true
 }
 
 const ASAR = /\.asar(?=[\\/])/

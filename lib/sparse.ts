@@ -19,9 +19,9 @@ import { toFloat32 } from './widen.js'
 /** What `toDense()` may fill unless it is told otherwise: 1 GiB. */
 const DENSE_BYTES = 2 ** 30
 
-/** How large a dense tensor may become. */
+/** How large a converted tensor may become. */
 export interface ToDenseOptions {
-  /** Bytes that the dense elements may take up; 1 GiB by default. */
+  /** Bytes that the dense elements, or the row pointers, may take up; 1 GiB by default. */
   maxBytes?: number | undefined
 }
 
@@ -29,7 +29,9 @@ export interface ToDenseOptions {
 function dense(shape: readonly number[], dtype: DTypeInfo, given: ToDenseOptions | undefined) {
   const { maxBytes } = options(given, ['maxBytes'])
   const most = optional(maxBytes, (value) => aWholeNumber('maxBytes', value)) ?? DENSE_BYTES
-  const byteLength = Math.ceil((shape.reduce((product, size) => product * size, 1) * dtype.bits) / 8)
+  const byteLength = Math.ceil(
+    (shape.reduce((product, size) => (product === 0 || size === 0 ? 0 : product * size), 1) * dtype.bits) / 8,
+  )
   if (byteLength > most) {
     const message = `the dense tensor of shape [${shape.join(', ')}] takes ${byteLength} bytes, more than the ${most} allowed (option maxBytes)`
     throw new ZTensorError('ZT_LIMIT', message)
@@ -212,7 +214,7 @@ export class CooTensor<D extends DType = DType> {
    *
    * @throws ZTensorError ZT_BAD_LAYOUT unless the tensor has 2 dimensions, ZT_LIMIT
    */
-  toCsr(): CsrTensor<D> {
+  toCsr(given?: ToDenseOptions): CsrTensor<D> {
     const parts = this.#parts()
     const { shape, nnz } = this
     if (shape.length !== 2) {
@@ -220,6 +222,13 @@ export class CooTensor<D extends DType = DType> {
         'ZT_BAD_LAYOUT',
         `CSR has 2 dimensions, the shape [${shape.join(', ')}] has ${shape.length}`,
       )
+    }
+    const pointers = 8 * ((shape[0] as number) + 1)
+    const { maxBytes } = options(given, ['maxBytes'])
+    const most = optional(maxBytes, (value) => aWholeNumber('maxBytes', value)) ?? DENSE_BYTES
+    if (pointers > most) {
+      const message = `the pointers of ${shape[0]} rows take up to ${pointers} bytes, more than the ${most} allowed (option maxBytes)`
+      throw new ZTensorError('ZT_LIMIT', message)
     }
     const dtype = dtypeInfo(this.dtype) as DTypeInfo
     const values = array(dtype, allocate(this.values.byteLength), 0, this.values.byteLength) as DTypeArrays[D]

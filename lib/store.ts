@@ -1,7 +1,7 @@
-import { bytesOf, type DTypeInfo, type TypedArray } from './dtype.js'
+import type { DTypeInfo, TypedArray } from './dtype.js'
 import { calling, ZTensorError } from './errors.js'
-import { allocate, stage, stageSync, tooLarge } from './memory.js'
-import type { NativeFile, NativeStage } from './native.js'
+import { allocate, pieces, sourceGone, stage, stageSync, tooLarge } from './memory.js'
+import { MAX_BUFFER, type NativeFile, type NativeStage } from './native.js'
 
 /** Why data is a copy instead of an alias of the file. */
 export type CopyReason =
@@ -45,6 +45,8 @@ export class Store {
   readonly #windowed: boolean
   readonly #windows = new Map<number, ArrayBuffer | CopyReason>()
   #aliases: ArrayBuffer[] = []
+  /** What the runtime or the system said to the first alias that it refused. */
+  #refused: 'runtime' | 'map-failed' | undefined
   #closed = false
 
   constructor(native: NativeFile, origin: { path?: string; memory?: Uint8Array }) {
@@ -96,9 +98,7 @@ export class Store {
 
   /** The caller's memory, once it is sure to be there still. */
   #memoryView(dtype: DTypeInfo, memory: Uint8Array, offset: number, byteLength: number): View {
-    if (memory.byteLength < this.#length) {
-      throw new ZTensorError('ZT_CLOSED', 'the buffer that the file was opened from was detached or made smaller')
-    }
+    if (memory.byteLength < this.#length) throw sourceGone()
     const start = memory.byteOffset + offset
     if (start % dtype.array.BYTES_PER_ELEMENT === 0) {
       return { data: array(dtype, memory.buffer, start, byteLength), copyReason: undefined }
@@ -118,32 +118,51 @@ export class Store {
   }
 
   #alias(offset: number, byteLength: number): ArrayBuffer | CopyReason {
+    if (byteLength > MAX_BUFFER) return 'runtime'
+    if (this.#refused !== undefined) return this.#refused
     const alias = calling(() => this.native.alias(offset, byteLength), this.path)
-    if (typeof alias !== 'string') this.#aliases.push(alias)
+    if (typeof alias === 'string') this.#refused = alias
+    else this.#aliases.push(alias)
     return alias
   }
 
   #copy(dtype: DTypeInfo, offset: number, byteLength: number, copyReason: CopyReason): View {
     const data = array(dtype, allocate(byteLength), 0, byteLength)
-    calling(() => this.native.readInto(offset, bytesOf(data)), this.path)
+    for (const [at, piece] of pieces(data.buffer, 0, byteLength)) {
+      calling(() => this.native.readInto(offset + at, piece), this.path)
+    }
     return { data, copyReason }
   }
 
-  /** What native code needs to read a tensor that is in the caller's memory. */
-  stageSync(ordinal: number): NativeStage | undefined {
+  /** What native code needs to read a tensor, or one component of it, that is in the caller's memory. */
+  stageSync(ordinal: number, component?: number): NativeStage | undefined {
     if (this.memory === undefined) return undefined
-    return stageSync(this.memory, this.#length, this.#span(ordinal))
+    return stageSync(this.memory, this.#length, this.ranges(ordinal, component))
   }
 
   /** The same, without holding the event loop up. */
-  async stage(ordinal: number): Promise<NativeStage | undefined> {
+  async stage(ordinal: number, component?: number, signal?: AbortSignal): Promise<NativeStage | undefined> {
     if (this.memory === undefined) return undefined
-    return stage(this.memory, this.#length, this.#span(ordinal))
+    return stage(this.memory, this.#length, this.ranges(ordinal, component), () => this.check(signal))
   }
 
-  #span(ordinal: number): { offset: number; length: number } {
-    const [offset, length] = calling(() => this.native.span(ordinal))
-    return { offset, length }
+  /** `[offset, length, …]` of a tensor's bytes in the file. */
+  ranges(ordinal: number, component?: number): number[] {
+    return calling(() => this.native.ranges(ordinal, component))
+  }
+
+  /** Throws where work should not go on: the signal's reason, or ZT_CLOSED. */
+  check(signal?: AbortSignal): void {
+    signal?.throwIfAborted()
+    this.throwIfClosed()
+  }
+
+  /** Why a view of a range would be a copy, as far as that is known without making one. */
+  copyReason(dtype: DTypeInfo, offset: number, byteLength: number): CopyReason | undefined {
+    if (byteLength === 0) return undefined
+    if ((offset + (this.memory?.byteOffset ?? 0)) % dtype.array.BYTES_PER_ELEMENT !== 0) return 'misaligned'
+    if (this.memory !== undefined) return undefined
+    return byteLength > MAX_BUFFER ? 'runtime' : this.#refused
   }
 }
 

@@ -14,7 +14,7 @@ import {
 } from './dtype.js'
 import { calling, invalid, ZTensorError } from './errors.js'
 import { type JobOptions, run } from './job.js'
-import { allocate, copyInto, toBuffer, toBufferSync } from './memory.js'
+import { allocate, copyInto, sourceGone, toBuffer, toBufferSync } from './memory.js'
 import { binding, type LoadRequest, type NativeMemory } from './native.js'
 import { CooTensor, CsrTensor } from './sparse.js'
 import { array, type CopyReason, type Store, type View } from './store.js'
@@ -62,12 +62,10 @@ export class Tensor<D extends DType = DType> {
   private constructor(store: Store, catalog: Catalog, ordinal: number) {
     const dtype = catalog.dtype(ordinal)
     const shape = catalog.shape(ordinal)
-    let size = 1
-    for (const dim of shape) size *= dim
     this.name = catalog.name(ordinal)
     this.dtype = dtype?.name as D
     this.shape = shape
-    this.size = size
+    this.size = elements(shape)
     this.byteLength = catalog.byteLength(ordinal)
     this.layout = catalog.layout(ordinal)
     this.#store = store
@@ -122,7 +120,10 @@ export class Tensor<D extends DType = DType> {
   /** Why the data is a copy; undefined where it aliases the file. */
   get copyReason(): CopyReason | undefined {
     this.#store.throwIfClosed()
-    if (this.#plainOffset !== undefined) return this.#viewed().copyReason
+    if (this.#plainOffset !== undefined) {
+      const dtype = this.#dense()
+      return this.#store.copyReason(dtype, this.#plainOffset, this.byteLength) ?? this.#viewed().copyReason
+    }
     for (const component of this.components.values()) {
       if (component.copyReason !== undefined) return component.copyReason
     }
@@ -138,6 +139,7 @@ export class Tensor<D extends DType = DType> {
           ? { data: this.#dataComponent().data, copyReason: this.#dataComponent().copyReason }
           : this.#store.view(dtype, this.#plainOffset, this.byteLength)
     }
+    if (this.byteLength > 0 && this.#view.data.byteLength === 0) throw sourceGone()
     return this.#view
   }
 
@@ -195,19 +197,25 @@ export class Tensor<D extends DType = DType> {
     if (shard !== undefined) request.ranges = shardRanges(this.shape, shard)
     const length = request.ranges === undefined ? this.size : sizeOf(request.ranges)
     const target = optional(into, (value) => aTarget(value, dtype, length))
-    const stage = await this.#store.stage(this.#ordinal)
+    const stage = await this.#store.stage(this.#ordinal, undefined, signal)
     const memory = await run(this.#store, { signal }, (control) =>
       this.#store.native.load(this.#ordinal, this.#dataOrdinal(), request, control, stage),
     )
-    return (await this.#deliver(memory, dtype, target)) as DTypeArrays[D] | Float32Array
+    return (await this.#deliver(memory, dtype, target, signal)) as DTypeArrays[D] | Float32Array
   }
 
-  async #deliver(memory: NativeMemory, dtype: DTypeInfo, target: ArrayBufferView | undefined): Promise<TypedArray> {
+  async #deliver(
+    memory: NativeMemory,
+    dtype: DTypeInfo,
+    target?: ArrayBufferView,
+    signal?: AbortSignal,
+  ): Promise<TypedArray> {
+    const check = () => this.#store.check(signal)
     if (target !== undefined) {
-      await copyInto(memory, bytesOf(target))
+      await copyInto(memory, target, check)
       return target as TypedArray
     }
-    const buffer = await toBuffer(memory)
+    const buffer = await toBuffer(memory, check)
     return array(dtype, buffer, 0, buffer.byteLength)
   }
 
@@ -220,7 +228,7 @@ export class Tensor<D extends DType = DType> {
   toFloat32(given?: WidenOptions): Float32Array {
     const { into } = options(given, ['into'])
     const dtype = this.#dense()
-    return this.#named(() => widen(bytesOf(this.data), dtype, this.size, into))
+    return this.#named(() => widen(this.data, dtype, this.size, into))
   }
 
   /**
@@ -264,18 +272,7 @@ export class Tensor<D extends DType = DType> {
     const dtype = this.#dense()
     const shape = [...this.shape]
     const plan = calling(() => binding.planCut(shape, ranges, dtype.bits))
-    const whole = this.#wholeOrTooLarge()
-    const view = ((): View => {
-      if (whole !== undefined && plan.start >= 0) {
-        const width = dtype.array.BYTES_PER_ELEMENT
-        const data = whole.data.subarray(plan.start / width, (plan.start + plan.byteLength) / width)
-        return { data, copyReason: whole.copyReason }
-      }
-      if (plan.start >= 0 && this.#plainOffset !== undefined) {
-        return this.#store.view(dtype, this.#plainOffset + plan.start, plan.byteLength)
-      }
-      return { data: this.#packed(dtype, ranges, plan.byteLength, whole), copyReason: 'packed' }
-    })()
+    const view = this.#cutView(dtype, plan, ranges)
     return {
       dtype: this.dtype,
       shape: plan.shape,
@@ -285,16 +282,28 @@ export class Tensor<D extends DType = DType> {
     }
   }
 
-  #packed(dtype: DTypeInfo, ranges: number[], byteLength: number, whole: View | undefined): TypedArray {
+  #cutView(dtype: DTypeInfo, plan: { start: number; byteLength: number }, ranges: number[]): View {
+    const offset = this.#plainOffset
+    // One run of data that cannot be aliased whole is taken by itself.
+    const alone = offset !== undefined && this.#view === undefined && plan.start >= 0
+    if (alone && this.#store.copyReason(dtype, offset, this.byteLength) !== undefined) {
+      return this.#store.view(dtype, offset + plan.start, plan.byteLength)
+    }
+    const whole = this.#wholeOrTooLarge()
     if (whole === undefined) {
       const stage = this.#store.stageSync(this.#ordinal)
       const cut = () => this.#store.native.cut(this.#ordinal, this.#dataOrdinal(), ranges, stage)
       const buffer = toBufferSync(calling(cut, this.#store.path))
-      return array(dtype, buffer, 0, buffer.byteLength)
+      return { data: array(dtype, buffer, 0, buffer.byteLength), copyReason: 'packed' }
     }
-    const output = array(dtype, allocate(byteLength), 0, byteLength)
+    if (plan.start >= 0) {
+      const width = dtype.array.BYTES_PER_ELEMENT
+      const data = whole.data.subarray(plan.start / width, (plan.start + plan.byteLength) / width)
+      return { data, copyReason: whole.copyReason }
+    }
+    const output = array(dtype, allocate(plan.byteLength), 0, plan.byteLength)
     calling(() => binding.packCut([...this.shape], ranges, dtype.bits, bytesOf(whole.data), bytesOf(output)))
-    return output
+    return { data: output, copyReason: 'packed' }
   }
 
   /** All elements, unless no array can hold them. */
@@ -388,14 +397,14 @@ export class Tensor<D extends DType = DType> {
     signal?.throwIfAborted()
     this.#store.throwIfClosed()
     this.#sparse(layout)
-    const stage = await this.#store.stage(this.#ordinal)
+    const stage = await this.#store.stage(this.#ordinal, undefined, signal)
     const memories = await run(this.#store, { signal }, (control) =>
       this.#store.native.loadSparse(this.#ordinal, control, stage),
     )
     const dtypes = roles.map((role) => dtypeInfo(this.components.get(role)?.dtype as string) as DTypeInfo)
     const arrays: TypedArray[] = []
     for (const [at, memory] of memories.entries())
-      arrays.push(await this.#deliver(memory, dtypes[at] as DTypeInfo, undefined))
+      arrays.push(await this.#deliver(memory, dtypes[at] as DTypeInfo, undefined, signal))
     return arrays
   }
 
@@ -412,6 +421,13 @@ export class Tensor<D extends DType = DType> {
 
 /** A tensor of any dtype: checking `dtype` narrows `data`. */
 export type AnyTensor = { [D in DType]: Tensor<D> }[DType]
+
+/** The product of sizes; one of 0 makes it 0, however large the others. */
+function elements(shape: readonly number[]): number {
+  let size = 1
+  for (const dim of shape) size = dim === 0 || size === 0 ? 0 : size * dim
+  return size
+}
 
 /** Elements in flat ranges. */
 function sizeOf(ranges: number[]): number {

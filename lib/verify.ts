@@ -1,5 +1,5 @@
 import { aFunction, aSignal, optional, options } from './arguments.js'
-import { calling, publicError, type ZTensorError } from './errors.js'
+import { calling, publicError, ZTensorError } from './errors.js'
 import { type JobOptions, type Progress, run } from './job.js'
 import type { NativeOutcome } from './native.js'
 import type { Store } from './store.js'
@@ -12,6 +12,7 @@ export interface VerifyResult {
   readonly checked: number
   /** Components without a digest, or with one of an algorithm that is not known here. */
   readonly undigested: number
+  /** What failed; of very many the first thousand, and a last one that says how many more there are. */
   readonly failures: readonly ZTensorError[]
 }
 
@@ -19,8 +20,19 @@ function result(outcomes: NativeOutcome[]): VerifyResult {
   const failures = outcomes.flatMap((outcome) =>
     outcome.failures.map((failure) => publicError(failure) as ZTensorError),
   )
-  const sum = (field: 'checked' | 'undigested') => outcomes.reduce((total, outcome) => total + outcome[field], 0)
+  const sum = (field: 'checked' | 'undigested' | 'failed') =>
+    outcomes.reduce((total, outcome) => total + outcome[field], 0)
+  const unlisted = sum('failed') - failures.length
+  if (unlisted > 0) {
+    const code = failures[failures.length - 1]?.code ?? 'ZT_BAD_INDEX'
+    failures.push(new ZTensorError(code, `${unlisted} more failures are not listed`))
+  }
   return { ok: failures.length === 0, checked: sum('checked'), undigested: sum('undigested'), failures }
+}
+
+/** Bytes in flat ranges. */
+export function bytesIn(ranges: number[]): number {
+  return ranges.reduce((total, number, at) => (at % 2 === 1 ? total + number : total), 0)
 }
 
 /** Checks the options that every long call takes. */
@@ -42,7 +54,7 @@ export async function verifyTensors(store: Store, ordinals: number[], given?: Jo
     return result([outcome])
   }
   const outcomes: NativeOutcome[] = []
-  const bytes = ordinals.map((ordinal) => store.native.span(ordinal)[1])
+  const bytes = ordinals.map((ordinal) => bytesIn(store.ranges(ordinal)))
   let progress: Progress = {
     bytes: 0,
     totalBytes: bytes.reduce((total, length) => total + length, 0),
@@ -52,7 +64,7 @@ export async function verifyTensors(store: Store, ordinals: number[], given?: Jo
   for (const [at, ordinal] of ordinals.entries()) {
     signal?.throwIfAborted()
     store.throwIfClosed()
-    const stage = await store.stage(ordinal)
+    const stage = await store.stage(ordinal, undefined, signal)
     const one = Uint32Array.of(ordinal)
     outcomes.push(await run(store, { signal }, (control) => store.native.verify(one, control, stage)))
     progress = { ...progress, bytes: progress.bytes + (bytes[at] as number), tensors: at + 1 }

@@ -1,5 +1,5 @@
 import { aTarget, aTypedArray, optional, options, wrongType } from './arguments.js'
-import { bytesOf, type DType, type DTypeArrays, type DTypeInfo, dtypeInfo } from './dtype.js'
+import { type DType, type DTypeArrays, type DTypeInfo, dtypeInfo, type TypedArray } from './dtype.js'
 import { calling, invalid } from './errors.js'
 import { allocate } from './memory.js'
 import { binding } from './native.js'
@@ -23,18 +23,30 @@ export interface WidenOptions {
 export function toFloat32<D extends DType>(values: DTypeArrays[D], dtype: D, given?: WidenOptions): Float32Array {
   const info = dtypeInfo(dtype)
   if (info === undefined) throw wrongType('dtype', 'the name of a dtype', dtype)
-  const input = bytesOf(aTypedArray('values', values))
+  const input = aTypedArray('values', values)
   const { into } = options(given, ['into'])
   const size = Math.floor((input.byteLength * 8) / info.bits)
   return widen(input, info, size, into)
 }
 
+/** Elements widened by one call: no runtime has trouble with arrays of their bytes. */
+const STEP = 2 ** 27
+
 /** Widens `size` elements. */
-export function widen(input: Uint8Array, dtype: DTypeInfo, size: number, into: Float32Array | undefined): Float32Array {
+export function widen(input: TypedArray, dtype: DTypeInfo, size: number, into: Float32Array | undefined): Float32Array {
   const target = optional(into, (value) => aTarget(value, FLOAT32, size) as Float32Array)
   const output = target ?? (array(FLOAT32, allocate(size * 4), 0, size * 4) as Float32Array)
   if (size > 0 && input.buffer === output.buffer)
     throw invalid(TypeError, 'into must not share its buffer with the values')
-  calling(() => binding.toFloat32(dtype.code, input, bytesOf(output)))
+  for (let at = 0; at < size; at += STEP) {
+    const count = Math.min(STEP, size - at)
+    const from = new Uint8Array(
+      input.buffer,
+      input.byteOffset + (at * dtype.bits) / 8,
+      Math.ceil((count * dtype.bits) / 8),
+    )
+    const to = new Uint8Array(output.buffer, output.byteOffset + at * 4, count * 4)
+    calling(() => binding.toFloat32(dtype.code, from, to))
+  }
   return output
 }

@@ -1,6 +1,16 @@
 import { Writable } from 'node:stream'
-import { fileURLToPath } from 'node:url'
-import { aBoolean, aString, aTypedArray, aWholeNumber, oneOf, optional, options, wrongType } from './arguments.js'
+import {
+  aBoolean,
+  anObject,
+  aString,
+  aTypedArray,
+  aWholeNumber,
+  filePath,
+  oneOf,
+  optional,
+  options,
+  wrongType,
+} from './arguments.js'
 import { type AttributeInput, freezeMap } from './attributes.js'
 import {
   bytesOf,
@@ -159,6 +169,9 @@ export class TensorWriter {
   ): void {
     const { attributes } = given
     if (this.#ended) throw new ZTensorError('ZT_CLOSED', 'the writer has ended; create another one')
+    if (!lengths.every(Number.isSafeInteger)) {
+      throw new ZTensorError('ZT_LIMIT', `tensor ${JSON.stringify(name)}: more than 2^53 - 1 bytes`, { tensor: name })
+    }
     this.#native.begin({
       name,
       shape,
@@ -234,7 +247,7 @@ export class TensorWriter {
   async addCsr(name: string, matrix: CsrInput, given?: AddOptions): Promise<void> {
     const checked = aString('name', name)
     const read = options(given, ['attributes'])
-    const shape = aShape(matrix.shape)
+    const shape = aShape(anObject('matrix', matrix).shape)
     const dtype = valuesDType(matrix)
     checkCsr(shape, dtype, matrix.values, matrix.indices, matrix.indptr)
     const [values, indices, indptr] = [bytesOf(matrix.values), widened(matrix.indices), widened(matrix.indptr)]
@@ -251,7 +264,7 @@ export class TensorWriter {
   async addCoo(name: string, tensor: CooInput, given?: AddOptions): Promise<void> {
     const checked = aString('name', name)
     const read = options(given, ['attributes'])
-    const shape = aShape(tensor.shape)
+    const shape = aShape(anObject('tensor', tensor).shape)
     const dtype = valuesDType(tensor)
     checkCoo(shape, dtype, tensor.values, tensor.coords)
     const [values, coords] = [bytesOf(tensor.values), widened(tensor.coords)]
@@ -269,11 +282,12 @@ export class TensorWriter {
    */
   async addObject(name: string, object: ObjectInput): Promise<void> {
     const checked = aString('name', name)
-    const { components } = object
-    if (typeof components !== 'object' || components === null) throw wrongType('components', 'an object', components)
+    const components = anObject('components', anObject('object', object).components)
     const parts = Object.entries(components).map(([role, component]) => ({
       role,
-      dtype: optional(component.dtype, (value) => aDType(`components.${role}.dtype`, value)),
+      dtype: optional(anObject(`components.${role}`, component).dtype, (value) =>
+        aDType(`components.${role}.dtype`, value),
+      ),
       bytes: viewBytes(`components.${role}.data`, component.data),
     }))
     const dtype = optional(object.dtype, (value) => aDType('dtype', value))
@@ -295,7 +309,7 @@ export class TensorWriter {
   ): Writable {
     const checked = aString('name', name)
     const read = options(given, ['attributes'])
-    const dtype = aDType('dtype', tensor.dtype)
+    const dtype = aDType('dtype', anObject('tensor', tensor).dtype)
     const shape = aShape(tensor.shape)
     const byteLength = (shape.reduce((product, size) => product * size, 1) * dtype.bits) / 8
     let done: (() => void) | undefined
@@ -477,9 +491,7 @@ export async function create(path: string | URL, options?: CreateOptions): Promi
 
 /** A path to write to. */
 export function targetPath(path: string | URL): string {
-  if (path instanceof URL && path.protocol !== 'file:')
-    throw invalid(TypeError, `path must be a file: URL, got ${path.protocol}`)
-  const target = path instanceof URL ? fileURLToPath(path) : aString('path', path)
+  const target = path instanceof URL ? filePath('path', path) : aString('path', path)
   if (target === '' || target.includes('\0')) throw invalid(TypeError, 'path must not be empty or hold null bytes')
   return target
 }

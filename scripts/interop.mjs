@@ -1,17 +1,19 @@
 // `npm run interop`: real peers write files of every dtype, shape, layout and encoding that they can, and we read each value
-// back; then the reference reader of safetensors judges our corpus of broken files. Needs `npm run build` first, Python 3
+// back; we write such files, and the peers read each value back; then the reference reader of safetensors judges our corpus of broken files. Needs `npm run build` first, Python 3
 // (or PYTHON naming one), and a package index for pip. The environments stay in build/interop for the next run.
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openSync } from 'ztensor'
 import { cases } from '../__test__/corpus/cases-safetensors.mjs'
 import { compareFile } from '../interop/compare.mjs'
+import { writeOurs } from '../interop/ours.mjs'
 import { environment, peers, succeed } from '../interop/peers.mjs'
 import { isInstalled, root } from './command.mjs'
 
 const python = process.env.PYTHON ?? 'python3'
 const build = join(root, 'build/interop')
 const corpus = join(build, 'corpus')
+const ours = join(build, 'ours')
 const fixtures = join(root, '__test__/fixtures')
 const readJson = (path) => JSON.parse(readFileSync(path, 'utf8'))
 const fresh = (directory) => {
@@ -47,11 +49,21 @@ function table({ peer, cannot }) {
   }
 }
 
-async function runPeer({ name, requirements, script }) {
+/** What the peer read of our files. What it cannot is tabled where it is known, and a failure where it is not. */
+function countReads(name, reads, cannotRead) {
+  for (const { what, cannot, wrong } of reads) {
+    if (cannot !== undefined && cannotRead.some((known) => known.test(what))) continue
+    const message = wrong === undefined ? cannot : `reads ${wrong}`
+    count(`${name} reads our ${what}`, message === undefined ? undefined : new Error(message))
+  }
+  return reads.filter(({ cannot }) => cannot === undefined).length
+}
+
+async function runPeer({ name, requirements, script, cannotRead }) {
   const label = name.replace(' ', '-')
   const own = await environment(join(build, `venv-${label}`), python, requirements)
   const directory = fresh(join(build, label))
-  await succeed(own, [join(root, 'interop', script), directory, fixtures, corpus])
+  await succeed(own, [join(root, 'interop', script), directory, fixtures, corpus, ours])
   const told = readJson(join(directory, 'expected.json'))
   let checks = 0
   for (const file of told.files) {
@@ -59,7 +71,10 @@ async function runPeer({ name, requirements, script }) {
     checks += results.length
     for (const { what, error } of results) count(`${name}, ${file.file}, ${what}`, error)
   }
-  console.log(`\n${name}: ${told.files.length} files, ${checks} checks`)
+  const read = countReads(name, told.reads, cannotRead)
+  console.log(
+    `\n${name}: ${told.files.length} files, ${checks} checks; ${read} of ${told.reads.length} readings of our files`,
+  )
   table(told)
 }
 
@@ -97,6 +112,7 @@ function compareVerdicts() {
 
 if (isInstalled(python)) {
   writeCorpus()
+  await writeOurs(fresh(ours))
   for (const peer of peers) {
     try {
       await runPeer(peer)

@@ -49,23 +49,25 @@ pub fn alias<'env>(
     let backing = Backing::Mapped { share: Rc::clone(&share), discount };
     Ok(match external(*env, address, length, backing) {
         Ok(buffer) => Some((buffer, share)),
-        Err(Backing::Mapped { discount, .. }) => {
-            discount.leave(*env);
+        Err(refused) => {
+            if let Some(Backing::Mapped { discount, .. }) = refused {
+                discount.leave(*env);
+            }
             None
         }
-        Err(Backing::Owned(_)) => None,
     })
 }
 
-/// An ArrayBuffer that owns `owned`. The memory comes back where the runtime refuses.
-pub fn give(env: &Env, mut owned: Owned) -> std::result::Result<Unknown<'_>, Owned> {
+/// An ArrayBuffer that owns `owned`. The memory comes back where the runtime refuses, unless it threw it away:
+/// callers ask for no buffer above the runtime's own bound.
+pub fn give(env: &Env, mut owned: Owned) -> std::result::Result<Unknown<'_>, Option<Owned>> {
     if forbidden() || owned.is_empty() {
-        return Err(owned);
+        return Err(Some(owned));
     }
     let (address, length) = (owned.as_mut_ptr(), owned.len());
-    external(*env, address, length, Backing::Owned(owned)).map_err(|backing| match backing {
-        Backing::Owned(owned) => owned,
-        Backing::Mapped { .. } => Owned::from(Vec::new()),
+    external(*env, address, length, Backing::Owned(owned)).map_err(|refused| match refused {
+        Some(Backing::Owned(owned)) => Some(owned),
+        _ => None,
     })
 }
 
@@ -74,10 +76,13 @@ fn external<'env>(
     address: *mut u8,
     length: usize,
     backing: Backing,
-) -> std::result::Result<Unknown<'env>, Backing> {
-    let hint = Box::into_raw(Box::new(backing));
+) -> std::result::Result<Unknown<'env>, Option<Backing>> {
+    // A refusing runtime may call the finalizer (Node 20 above 4 GiB) or not (Electron), so what is kept alive
+    // stands in a cell that two owners share, and whoever comes first takes it out.
+    let cell = Rc::new(RefCell::new(Some(backing)));
+    let hint = Rc::into_raw(Rc::clone(&cell)).cast_mut();
     let mut value = ptr::null_mut();
-    // SAFETY: `address` and `length` name memory that `hint` keeps alive until the finalizer frees it.
+    // SAFETY: `address` and `length` name memory that the cell keeps alive until the finalizer takes it out.
     let status = unsafe {
         sys::napi_create_external_arraybuffer(
             env.raw(),
@@ -93,8 +98,8 @@ fn external<'env>(
         return Ok(unsafe { Unknown::from_raw_unchecked(env.raw(), value) });
     }
     clear_exception(env);
-    // SAFETY: the runtime refused, so it holds no copy of the pointer and never calls the finalizer.
-    Err(*unsafe { Box::from_raw(hint) })
+    // The runtime's own share of the cell is left to its finalizer, called or not: a few bytes at worst.
+    Err(cell.take())
 }
 
 /// A refusal can leave an exception behind, which would be thrown on return.
@@ -110,9 +115,9 @@ fn clear_exception(env: Env) {
 }
 
 extern "C" fn finalize(env: sys::napi_env, _data: *mut c_void, hint: *mut c_void) {
-    // SAFETY: `hint` is the box made in `external`, and the runtime calls this once.
-    let backing = unsafe { Box::from_raw(hint.cast::<Backing>()) };
-    if let Backing::Mapped { share, discount } = *backing {
+    // SAFETY: `hint` is the share of the cell made in `external` for this call, and the runtime calls it once.
+    let cell = unsafe { Rc::from_raw(hint.cast::<RefCell<Option<Backing>>>()) };
+    if let Some(Backing::Mapped { share, discount }) = cell.take() {
         discount.leave(Env::from_raw(env));
         share.borrow_mut().take();
     }

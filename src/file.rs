@@ -111,7 +111,7 @@ impl Shared {
     }
 }
 
-/// Bytes of the caller's memory, copied so that other threads may read them. They are filled by the wrapper
+/// Ranges of the caller's memory, copied so that other threads may read them. They are filled by the wrapper
 /// piece by piece.
 #[napi]
 pub struct Stage {
@@ -121,23 +121,23 @@ pub struct Stage {
 /// A stage in the making.
 #[napi]
 pub struct StageBuilder {
-    offset: u64,
-    bytes: Option<Owned>,
+    pieces: Vec<(u64, Owned)>,
 }
 
 #[napi]
 impl StageBuilder {
+    /// `ranges` is `[offset, length, offset, length, …]`.
     #[napi(constructor)]
-    pub fn new(env: Env, offset: f64, length: f64) -> Result<Self> {
-        let bounds = unsigned(offset).zip(unsigned(length));
-        let (offset, length) = bounds.ok_or_else(|| misuse("a stage without bounds"))?;
-        Ok(Self { offset, bytes: Some(throw(&env, Owned::zeroed(length))?) })
+    pub fn new(env: Env, ranges: Vec<f64>) -> Result<Self> {
+        let ranges = throw(&env, kernels::pairs(&ranges))?;
+        let pieces = ranges.into_iter().map(|(offset, length)| Ok((offset, Owned::zeroed(length)?)));
+        Ok(Self { pieces: throw(&env, pieces.collect())? })
     }
 
-    /// Fills the stage from `at` on.
+    /// Fills a range, given by its ordinal, from `at` on.
     #[napi]
-    pub fn fill(&mut self, at: f64, piece: Uint8ArraySlice<'_>) -> Result<()> {
-        let bytes = self.bytes.as_deref_mut().unwrap_or_default();
+    pub fn fill(&mut self, range: u32, at: f64, piece: Uint8ArraySlice<'_>) -> Result<()> {
+        let bytes = self.pieces.get_mut(range as usize).map(|(_, bytes)| &mut **bytes).unwrap_or_default();
         let start = unsigned(at).and_then(|at| usize::try_from(at).ok());
         let end = start.and_then(|start| start.checked_add(piece.len()));
         let target = start.zip(end).and_then(|(start, end)| bytes.get_mut(start..end));
@@ -147,9 +147,8 @@ impl StageBuilder {
 
     #[napi]
     pub fn finish(&mut self, total: f64) -> Result<Stage> {
-        let bytes = self.bytes.take().ok_or_else(|| misuse("a stage finished twice"))?;
         let total = unsigned(total).ok_or_else(|| misuse("a stage without bounds"))?;
-        Ok(Stage { staged: Arc::new(Staged::new(self.offset, bytes, total)) })
+        Ok(Stage { staged: Arc::new(Staged::new(std::mem::take(&mut self.pieces), total)) })
     }
 }
 
@@ -456,12 +455,18 @@ impl NativeFile {
         throw(&env, verified).map(Verified::from)
     }
 
-    /// `[offset, length]` of the bytes in which all components of a tensor lie.
+    /// `[offset, length, …]` of the ranges in which the components of a tensor lie, or one of them.
     #[napi]
-    pub fn span(&self, env: Env, ordinal: u32) -> Result<Vec<f64>> {
+    pub fn ranges(&self, env: Env, ordinal: u32, component: Option<u32>) -> Result<Vec<f64>> {
         let shared = self.shared(&env)?;
-        let (start, end) = throw(&env, shared.tensor(ordinal))?.span();
-        Ok(vec![number(start), number(end - start)])
+        let ranges = match component {
+            None => throw(&env, shared.tensor(ordinal))?.ranges(),
+            Some(component) => {
+                let (_, component) = throw(&env, shared.part(ordinal, component))?;
+                vec![(component.offset, component.stored_length)]
+            }
+        };
+        Ok(ranges.into_iter().flat_map(|(offset, length)| [number(offset), number(length)]).collect())
     }
 
     /// Brings the tensors' pages into memory.
@@ -521,6 +526,7 @@ fn load(
 pub struct Verified {
     pub checked: f64,
     pub undigested: f64,
+    pub failed: f64,
     pub failures: Vec<NativeError>,
 }
 
@@ -529,6 +535,7 @@ impl From<verify::Outcome> for Verified {
         Self {
             checked: number(outcome.checked),
             undigested: number(outcome.undigested),
+            failed: number(outcome.failed),
             failures: outcome.failures.iter().map(NativeError::from).collect(),
         }
     }

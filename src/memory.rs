@@ -36,7 +36,7 @@ impl Memory {
         match buffer::give(env, block) {
             Ok(array) => Some(array),
             Err(block) => {
-                self.block = Some(block);
+                self.block = block;
                 None
             }
         }

@@ -16,6 +16,8 @@ const MAX_NUMBER: i128 = (1 << 53) - 1;
 /// RFC 8949 §3.4.3: an unsigned and a negative integer of any size.
 const POSITIVE_BIGNUM: u64 = 2;
 const NEGATIVE_BIGNUM: u64 = 3;
+/// Larger ones stay the bytes that they are: no bigint of every runtime holds them.
+const BIGNUM_BYTES: usize = 1 << 16;
 
 /// `{ map: [key, value, key, value, …] }`.
 pub fn attributes<'env>(env: &'env Env, attributes: &Attributes) -> Result<Unknown<'env>> {
@@ -48,7 +50,9 @@ fn to_js<'env>(env: &'env Env, value: &Value) -> Result<Unknown<'env>> {
             tagged(env, "list", array)
         }
         Value::Map(entries) => attributes(env, entries),
-        Value::Tag(tag @ (POSITIVE_BIGNUM | NEGATIVE_BIGNUM), inner) if inner.is_bytes() => {
+        Value::Tag(tag @ (POSITIVE_BIGNUM | NEGATIVE_BIGNUM), inner)
+            if inner.as_bytes().is_some_and(|bytes| bytes.len() <= BIGNUM_BYTES) =>
+        {
             let bytes = inner.as_bytes().map_or(&[][..], Vec::as_slice);
             bignum(env, *tag == NEGATIVE_BIGNUM, bytes)
         }

@@ -44,7 +44,7 @@ impl Container {
 pub type Attributes = Vec<(Value, Value)>;
 
 /// How the stored bytes of a component become its elements.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Encoding {
     Raw,
     Zstd,
@@ -281,11 +281,21 @@ impl<'a> Tensor<'a> {
         self.catalog.components.get(start..end).unwrap_or_default()
     }
 
-    /// The bytes of the file, from the first to past the last, in which all components lie.
-    pub fn span(self) -> (u64, u64) {
+    /// The ranges of the file in which the components lie, as offset and length, in order and joined where they
+    /// touch or overlap.
+    pub fn ranges(self) -> Vec<(u64, u64)> {
         let blobs = self.components().iter().filter(|component| component.stored_length > 0);
-        let ranges = blobs.map(|blob| (blob.offset, blob.offset.saturating_add(blob.stored_length)));
-        ranges.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1))).unwrap_or_default()
+        let mut ranges: Vec<_> = blobs.map(|blob| (blob.offset, blob.stored_length)).collect();
+        ranges.sort_unstable();
+        ranges.dedup_by(|next, last| {
+            let end = last.0.saturating_add(last.1);
+            let touches = next.0 <= end;
+            if touches {
+                last.1 = end.max(next.0.saturating_add(next.1)) - last.0;
+            }
+            touches
+        });
+        ranges
     }
 
     pub fn component(self, role: Label) -> Option<&'a Component> {

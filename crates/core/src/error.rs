@@ -1,7 +1,12 @@
 //! The one error type. Every rejection says what, where and which rule of which specification.
 #![forbid(unsafe_code)]
 
+use std::borrow::Cow;
 use std::fmt;
+
+/// Characters shown of a name, and of a whole message.
+const NAME: usize = 160;
+pub const MESSAGE: usize = 600;
 
 /// The stable codes that callers match on. One table in the README documents them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -90,6 +95,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 impl Error {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         let message = message.into();
+        let message = short(&message, MESSAGE).into_owned();
         Self(Box::new(Inner {
             code,
             message,
@@ -168,12 +174,20 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(tensor) = &self.0.tensor {
-            write!(f, "tensor {tensor:?}")?;
+            write!(f, "tensor {:?}", short(tensor, NAME))?;
             if let Some(component) = &self.0.component {
-                write!(f, ", component {component:?}")?;
+                write!(f, ", component {:?}", short(component, NAME))?;
             }
             f.write_str(": ")?;
         }
         f.write_str(&self.0.message)
+    }
+}
+
+/// As much of a text as a message needs: texts come from files.
+pub fn short(text: &str, most: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(most) {
+        None => text.into(),
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()).into(),
     }
 }

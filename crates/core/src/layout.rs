@@ -115,7 +115,12 @@ fn has_elements(component: &mut Component, role: &str, count: u64, why: &str) ->
         return Ok(());
     }
     if matches!(component.encoding, Encoding::Zstd) && component.part.is_none() {
-        component.decoded_length = component.dtype.and_then(|dtype| bytes_of(count, dtype.bits()));
+        let bytes = component.dtype.and_then(|dtype| bytes_of(count, dtype.bits()));
+        let bytes = bytes.filter(|&bytes| bytes <= MAX_EXACT).ok_or_else(|| {
+            Error::new(Code::Limit, format!("{role} would have {count} elements, more than 2^53 - 1 bytes"))
+                .component(role)
+        })?;
+        component.decoded_length = Some(bytes);
     }
     Ok(())
 }

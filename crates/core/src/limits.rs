@@ -11,8 +11,8 @@ pub struct Limits {
     pub max_decoded_bytes: u64,
     /// Dimensions of a tensor: 64, as many as NumPy 2 allows.
     pub max_rank: u32,
-    /// Attribute values in one index, nested ones included. A value of one byte costs about 40 in memory,
-    /// so a million keeps the worst case near 40 MiB.
+    /// Attribute values in one index, nested ones included. A value of one byte costs about 40 in memory, an array
+    /// or map some 100 more and so counts as three; a million keeps the worst case near 100 MiB.
     pub max_attribute_values: u32,
 }
 
@@ -37,5 +37,13 @@ pub const CBOR_DEPTH: u32 = 64;
 pub const JSON_DEPTH: u32 = 128;
 /// Warnings kept one by one; past that a last one says that there were more.
 pub const WARNINGS: usize = 1000;
+/// Bytes of all listed warnings: names come from the file.
+pub const WARNING_BYTES: usize = 4 << 20;
+/// Bytes of all names together: what fits into one JavaScript string.
+pub const NAMES_BYTES: usize = 500 << 20;
+/// Bytes of one text or byte string of an index, for the same reason.
+pub const TEXT_BYTES: u64 = 256 << 20;
+/// Components of a tensor. Real ones have up to ten.
+pub const COMPONENTS: usize = 4096;
 /// zstd windows above 2^27 (128 MiB) are refused, as libzstd's own streaming decoder does.
 pub const ZSTD_WINDOW_LOG: u32 = 27;

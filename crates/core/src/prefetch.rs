@@ -1,15 +1,17 @@
 //! Hints about which pages will be needed, and which will not.
 #![forbid(unsafe_code)]
 
-use crate::catalog::Catalog;
-use crate::error::{Error, Result};
+use crate::catalog::{Catalog, Tensor};
+use crate::error::Result;
 use crate::source::ReadAt;
 use crate::source::file::FileSource;
+use crate::source::mapping::Mapping;
 use crate::work::{PIECE, Watch};
 
-/// Bytes of the file in which each tensor lies.
+/// Start and end of the ranges in which the tensors lie.
 fn spans<'c>(catalog: &'c Catalog, ordinals: &'c [u32]) -> impl Iterator<Item = (u64, u64)> + 'c {
-    ordinals.iter().filter_map(|&ordinal| Some(catalog.tensor(ordinal as usize)?.span()))
+    let tensors = ordinals.iter().filter_map(|&ordinal| catalog.tensor(ordinal as usize));
+    tensors.flat_map(Tensor::ranges).map(|(start, length)| (start, start.saturating_add(length)))
 }
 
 /// Brings the tensors into memory: their pages into the mapping where there can be one, else into the page
@@ -24,18 +26,11 @@ pub fn prefetch(file: &FileSource, catalog: &Catalog, ordinals: &[u32], watch: &
         while at < end {
             watch.stop.check()?;
             let length = (end - at).min(PIECE as u64);
-            match &mapping {
-                #[cfg(target_os = "linux")]
-                Some(mapping) => {
-                    let place = usize::try_from(at).ok().zip(usize::try_from(length).ok());
-                    let populated = place.map(|(at, length)| mapping.populate(at, length));
-                    populated.unwrap_or(Ok(())).map_err(|error| Error::io("madvise", &error).at(at))?;
-                }
-                _ => {
-                    scratch.resize(PIECE, 0);
-                    let piece = scratch.get_mut(..usize::try_from(length).unwrap_or(0)).unwrap_or_default();
-                    file.read_at(at, piece)?;
-                }
+            // Reading does on every system what the advice does on newer ones, and says where the file ends early.
+            if !populated(mapping.as_deref(), at, length) {
+                scratch.resize(PIECE, 0);
+                let piece = scratch.get_mut(..usize::try_from(length).unwrap_or(0)).unwrap_or_default();
+                file.read_at(at, piece)?;
             }
             at += length;
             watch.did_bytes(length);
@@ -43,6 +38,17 @@ pub fn prefetch(file: &FileSource, catalog: &Catalog, ordinals: &[u32], watch: &
         watch.did_tensor();
     }
     Ok(())
+}
+
+/// Whether the kernel brought a range of the mapping in.
+fn populated(mapping: Option<&Mapping>, at: u64, length: u64) -> bool {
+    #[cfg(target_os = "linux")]
+    if let (Some(mapping), Ok(at), Ok(length)) = (mapping, usize::try_from(at), usize::try_from(length)) {
+        return mapping.populate(at, length).is_ok();
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (mapping, at, length);
+    false
 }
 
 /// Lets the kernel take back the tensors' pages, as far as they were not written to.

@@ -1,14 +1,19 @@
 //! Checks everything that a file says of itself: digests, decoded lengths, the data rules of layouts.
 #![forbid(unsafe_code)]
 
-use rayon::prelude::*;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::catalog::{Component, Encoding, Layout, Tensor};
 use crate::codec::digest::Digest;
 use crate::codec::zstd;
 use crate::error::{Code, Error, Result};
 use crate::read::Reading;
-use crate::work::PIECE;
+use crate::work::{self, PIECE};
+
+/// Failures listed one by one, and the bytes of their texts: a hostile file must not fill the memory with them.
+const LISTED: usize = 1000;
+const LISTED_BYTES: usize = 4 << 20;
 
 /// What a verification found.
 #[derive(Debug, Default)]
@@ -17,64 +22,90 @@ pub struct Outcome {
     pub checked: u64,
     /// Components without a digest of a known algorithm.
     pub undigested: u64,
+    /// All failures.
+    pub failed: u64,
+    /// The first of them, in the order of the tensors.
     pub failures: Vec<Error>,
+    listed_bytes: usize,
 }
 
 impl Outcome {
-    fn join(mut self, other: Self) -> Self {
-        self.checked += other.checked;
-        self.undigested += other.undigested;
-        self.failures.extend(other.failures);
-        self
-    }
-}
-
-/// Verifies the tensors of the given ordinals, in parallel on the calling thread's pool. Fails only where
-/// the file cannot be read or the work is stopped; what is wrong with the file is in the outcome, in the
-/// order of the ordinals.
-pub fn verify(reading: Reading<'_>, ordinals: &[u32]) -> Result<Outcome> {
-    let tensors = ordinals.iter().filter_map(|&ordinal| reading.catalog.tensor(ordinal as usize));
-    let bytes = tensors.flat_map(Tensor::components).map(|component| component.stored_length);
-    let bytes = bytes.fold(0, u64::saturating_add);
-    reading.watch.expect(bytes, ordinals.len() as u64);
-    let outcomes: Vec<Result<Outcome>> = ordinals
-        .par_iter()
-        .filter_map(|&ordinal| reading.catalog.tensor(ordinal as usize))
-        .map(|tensor| {
-            let outcome = tensor_outcome(reading, tensor)?;
-            reading.watch.did_tensor();
-            Ok(outcome)
-        })
-        .collect();
-    outcomes.into_iter().try_fold(Outcome::default(), |all, one| Ok(all.join(one?)))
-}
-
-fn tensor_outcome(reading: Reading<'_>, tensor: Tensor<'_>) -> Result<Outcome> {
-    let mut outcome = Outcome::default();
-    for component in tensor.components() {
-        let digested = component.digest.as_deref().is_some_and(|digest| digest.hasher().is_some());
-        if digested {
-            outcome.checked += 1;
-        } else {
-            outcome.undigested += 1;
+    fn fail(&mut self, error: Error) {
+        self.failed += 1;
+        let bytes = error.tensor_name().map_or(0, str::len)
+            + error.component_role().map_or(0, str::len)
+            + error.message().len();
+        if self.failures.len() < LISTED && self.listed_bytes + bytes <= LISTED_BYTES {
+            self.listed_bytes += bytes;
+            self.failures.push(error);
         }
     }
-    let failures = match tensor.layout() {
+}
+
+/// Where a blob stands and how it is read: what is the same need not be checked twice.
+type Blob = (u64, u64, Encoding, Option<u64>);
+
+/// Verifies the tensors of the given ordinals, several at once. Fails only where the file cannot be read or
+/// the work is stopped; what is wrong with the file is in the outcome.
+pub fn verify(reading: Reading<'_>, ordinals: &[u32]) -> Result<Outcome> {
+    let tensors: Vec<_> =
+        ordinals.iter().filter_map(|&ordinal| reading.catalog.tensor(ordinal as usize)).collect();
+    let lengths =
+        tensors.iter().flat_map(|tensor| tensor.components()).map(|component| component.stored_length);
+    reading.watch.expect(lengths.fold(0, u64::saturating_add), tensors.len() as u64);
+    let seen = Mutex::new(HashSet::new());
+    let failures = Mutex::new(BTreeMap::new());
+    let broken = Mutex::new(None);
+    work::for_each(tensors.len(), |at| {
+        let Some(&tensor) = tensors.get(at) else { return };
+        if lock(&broken).is_some() {
+            return;
+        }
+        for error in tensor_failures(reading, tensor, &seen) {
+            if matches!(error.code(), Code::Io | Code::Aborted | Code::Truncated) {
+                lock(&broken).get_or_insert(error);
+                return;
+            }
+            let mut failures = lock(&failures);
+            let outcome: &mut Outcome = failures.entry(at).or_default();
+            outcome.fail(error);
+        }
+        reading.watch.did_tensor();
+    });
+    if let Some(error) = broken.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error);
+    }
+    let mut all = Outcome::default();
+    for component in tensors.iter().flat_map(|tensor| tensor.components()) {
+        let digested = component.digest.as_deref().is_some_and(|digest| digest.hasher().is_some());
+        *(if digested { &mut all.checked } else { &mut all.undigested }) += 1;
+    }
+    for outcome in failures.into_inner().unwrap_or_else(PoisonError::into_inner).into_values() {
+        let unlisted = outcome.failed - outcome.failures.len() as u64;
+        outcome.failures.into_iter().for_each(|error| all.fail(error));
+        all.failed += unlisted;
+    }
+    Ok(all)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn tensor_failures(reading: Reading<'_>, tensor: Tensor<'_>, seen: &Mutex<HashSet<Blob>>) -> Vec<Error> {
+    match tensor.layout() {
         // The rules need the arrays in memory, and loading them checks digests and lengths on the way.
         Layout::SparseCsr | Layout::SparseCoo => reading.sparse(tensor).map(drop).err().into_iter().collect(),
-        _ => tensor
-            .components()
-            .iter()
-            .filter_map(|component| blob(reading, tensor, component).err())
-            .collect::<Vec<_>>(),
-    };
-    for failure in failures {
-        if matches!(failure.code(), Code::Io | Code::Aborted | Code::Truncated) {
-            return Err(failure);
+        _ => {
+            let parts = tensor.components().iter();
+            let news = parts.filter(|part| {
+                // Tensors may share a blob (tied weights). One with a digest of its own is checked in any case.
+                let blob = (part.offset, part.stored_length, part.encoding, part.decoded_length);
+                part.digest.is_some() || lock(seen).insert(blob)
+            });
+            news.filter_map(|component| blob(reading, tensor, component).err()).collect()
         }
-        outcome.failures.push(failure);
     }
-    Ok(outcome)
 }
 
 /// Hashes the stored bytes of a component and decodes them for their length, in constant memory where they

@@ -1,8 +1,10 @@
 //! Long work: it runs on our own threads, counts what it has done and can be told to stop.
 #![forbid(unsafe_code)]
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::num::NonZero;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::thread;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
@@ -63,6 +65,27 @@ impl Watch {
             [0, 1, 2, 3].map(|count: usize| self.counts[count].load(Ordering::Relaxed));
         Progress { bytes, total_bytes, tensors, total_tensors }
     }
+}
+
+/// Calls `work` for each of `count` items, several at once, on the calling thread and on others beside it. Nothing
+/// waits inside a thread of the pool for other work of the pool: that would nest jobs on one stack.
+pub fn for_each(count: usize, work: impl Fn(usize) + Sync) {
+    let next = AtomicUsize::new(0);
+    let run = || loop {
+        let item = next.fetch_add(1, Ordering::Relaxed);
+        if item >= count {
+            return;
+        }
+        work(item);
+    };
+    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(count);
+    thread::scope(|scope| {
+        for _ in 1..threads {
+            // Where the system has no thread left, fewer do the same work.
+            let _ = thread::Builder::new().name("ztensor-each".to_owned()).spawn_scoped(scope, run);
+        }
+        run();
+    });
 }
 
 /// The threads for long work, as many as there are cores; made at first use and kept. They are not those

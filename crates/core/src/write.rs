@@ -210,6 +210,17 @@ impl Writer {
             }
             components.push(Component::raw(role, *dtype, 0, *length));
         }
+        let elements = if layout == Layout::Dense { Label::DATA } else { Label::VALUES };
+        let known = matches!(layout, Layout::Dense | Layout::SparseCsr | Layout::SparseCoo);
+        let own = components.iter().find(|component| known && component.role == elements);
+        if let Some(own) = own.filter(|own| own.dtype != spec.dtype) {
+            let (own, tensor) =
+                (own.dtype.map_or("bytes", DType::name), spec.dtype.map_or("of no type", DType::name));
+            return Err(Error::new(
+                Code::BadDtype,
+                format!("the tensor is {tensor}, its elements are {own}"),
+            ));
+        }
         let (name, shape, dtype) = (spec.name.as_str(), spec.shape.as_slice(), spec.dtype);
         let mut tensor = NewTensor { name, shape, layout, dtype, components, attributes: None };
         layout::check(&mut tensor)?;

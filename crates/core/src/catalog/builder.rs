@@ -9,7 +9,7 @@ use hashbrown::hash_table::Entry as Slot;
 
 use super::{Attributes, Catalog, Component, Container, DType, Entry, Label, Labels, Layout, Warning};
 use crate::checked::exact;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, MESSAGE, Result, short};
 use crate::limits::{self, Limits};
 
 /// What a parser says of one tensor.
@@ -29,6 +29,7 @@ pub struct Builder {
     last_shape: u32,
     limits: Limits,
     unlisted_warnings: u64,
+    warning_bytes: usize,
 }
 
 impl Builder {
@@ -52,6 +53,7 @@ impl Builder {
             last_shape: 0,
             limits: *limits,
             unlisted_warnings: 0,
+            warning_bytes: 0,
         }
     }
 
@@ -79,7 +81,7 @@ impl Builder {
         self.catalog.label(label)
     }
 
-    /// Adds a warning; past [`limits::WARNINGS`] only their number is kept.
+    /// Adds a warning; past [`limits::WARNINGS`] or [`limits::WARNING_BYTES`] only their number is kept.
     pub fn warn(
         &mut self,
         code: &'static str,
@@ -87,13 +89,18 @@ impl Builder {
         tensor: Option<&str>,
         role: Option<&str>,
     ) {
-        if self.catalog.warnings.len() >= limits::WARNINGS {
+        let message = short(&message.into(), MESSAGE).into_owned();
+        let bytes = message.len() + tensor.map_or(0, str::len) + role.map_or(0, str::len);
+        if self.catalog.warnings.len() >= limits::WARNINGS
+            || self.warning_bytes + bytes > limits::WARNING_BYTES
+        {
             self.unlisted_warnings += 1;
             return;
         }
+        self.warning_bytes += bytes;
         self.catalog.warnings.push(Warning {
             code,
-            message: message.into(),
+            message,
             tensor: tensor.map(str::to_owned),
             component: role.map(str::to_owned),
         });
@@ -123,6 +130,14 @@ impl Builder {
         let shape = self.shape(new.shape).map_err(|error| error.tensor(name))?;
         let catalog = &mut self.catalog;
         let ordinal = small(catalog.entries.len(), "the number of tensors")?;
+        if catalog.names.len() + name.len() > limits::NAMES_BYTES {
+            let message = format!("the names of all tensors have more than {} bytes", limits::NAMES_BYTES);
+            return Err(Error::new(Code::Limit, message));
+        }
+        if new.components.len() > limits::COMPONENTS {
+            let message = format!("the tensor has more than {} components", limits::COMPONENTS);
+            return Err(Error::new(Code::Limit, message).tensor(name));
+        }
         catalog.names.push_str(name);
         let entry = Entry {
             name_end: small(catalog.names.len(), "the length of all names")?,

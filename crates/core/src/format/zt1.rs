@@ -12,7 +12,7 @@ use crate::checked::exact;
 use crate::codec::digest::{Digest, Expected};
 use crate::error::{Code, Error, Result};
 use crate::layout;
-use crate::limits::Limits;
+use crate::limits::{self, Limits};
 use crate::syntax::Seen;
 use crate::syntax::cbor::Reader;
 
@@ -224,6 +224,10 @@ impl Place<'_> {
         let mut components: Vec<Fields> = Vec::new();
         let mut roles = Seen::default();
         reader.names("components", |reader, role| {
+            if components.len() == limits::COMPONENTS {
+                let message = format!("the tensor has more than {} components", limits::COMPONENTS);
+                return Err(Error::new(Code::Limit, message));
+            }
             let fields = self.fields(reader, role, name).and_then(|fields| {
                 let twice =
                     || Error::new(Code::BadIndex, "the role stands twice in the tensor").rule("unique keys");

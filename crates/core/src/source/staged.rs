@@ -1,4 +1,4 @@
-//! A piece of memory that stands for a range of a file.
+//! Pieces of memory that stand for ranges of a file.
 #![forbid(unsafe_code)]
 
 use super::owned::Owned;
@@ -6,16 +6,17 @@ use super::{ReadAt, ends_early};
 use crate::checked;
 use crate::error::Result;
 
-/// Bytes that were copied from `offset` on out of a file of `total` bytes held in memory by somebody else.
+/// Ranges that were copied out of a file of `total` bytes held in memory by somebody else.
 pub struct Staged {
-    offset: u64,
-    bytes: Owned,
+    /// Offset and bytes of each, in the order of the offsets.
+    pieces: Vec<(u64, Owned)>,
     total: u64,
 }
 
 impl Staged {
-    pub fn new(offset: u64, bytes: Owned, total: u64) -> Self {
-        Self { offset, bytes, total }
+    pub fn new(mut pieces: Vec<(u64, Owned)>, total: u64) -> Self {
+        pieces.sort_by_key(|&(offset, _)| offset);
+        Self { pieces, total }
     }
 }
 
@@ -26,8 +27,13 @@ impl ReadAt for Staged {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let length = buffer.len() as u64;
-        let piece = offset.checked_sub(self.offset).and_then(|at| checked::slice(&self.bytes, at, length));
-        buffer.copy_from_slice(piece.ok_or_else(|| ends_early(offset, length, self.total))?);
+        if length == 0 {
+            return Ok(());
+        }
+        let after = self.pieces.partition_point(|&(start, _)| start <= offset);
+        let piece = after.checked_sub(1).and_then(|at| self.pieces.get(at));
+        let bytes = piece.and_then(|(start, bytes)| checked::slice(bytes, offset - start, length));
+        buffer.copy_from_slice(bytes.ok_or_else(|| ends_early(offset, length, self.total))?);
         Ok(())
     }
 }

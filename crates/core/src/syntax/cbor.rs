@@ -178,7 +178,7 @@ impl<'a> Reader<'a> {
             }
             return Ok(Cow::Owned(joined));
         };
-        let bytes = self.take(length)?;
+        let bytes = self.short(length)?;
         std::str::from_utf8(bytes).map(Cow::Borrowed).map_err(|_| self.error("a text is not valid UTF-8"))
     }
 
@@ -199,7 +199,17 @@ impl<'a> Reader<'a> {
             }
             return Ok(joined);
         };
-        Ok(self.take(length)?.to_vec())
+        Ok(self.short(length)?.to_vec())
+    }
+
+    /// Bytes of a text or byte string, which must fit into one of the host's.
+    fn short(&mut self, length: u64) -> Result<&'a [u8]> {
+        let bytes = self.take(length)?;
+        if length > limits::TEXT_BYTES {
+            let message = format!("a text of {length} bytes, more than {}", limits::TEXT_BYTES);
+            return Err(Error::new(Code::Limit, message).at(self.base + self.at as u64));
+        }
+        Ok(bytes)
     }
 
     /// Calls `each` before each item of an array; it must read exactly that item.
@@ -329,10 +339,12 @@ impl<'a> Reader<'a> {
     }
 
     fn value_at(&mut self, depth: u32) -> Result<Value> {
-        self.values_left = self.values_left.checked_sub(1).ok_or_else(|| {
+        let head = self.head()?;
+        let cost = if matches!(head, Head::Array(_) | Head::Map(_) | Head::Tag(_)) { 3 } else { 1 };
+        self.values_left = self.values_left.checked_sub(cost).ok_or_else(|| {
             Error::new(Code::Limit, "the index holds too many attribute values (option maxAttributeValues)")
         })?;
-        Ok(match self.head()? {
+        Ok(match head {
             Head::Unsigned(value) => Value::Integer(value.into()),
             Head::Negative(value) => {
                 let integer = Integer::try_from(-1 - i128::from(value));

@@ -1,0 +1,115 @@
+// Writes files of every dialect for the peers to read, and ours.json, which says what they hold.
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { create } from 'ztensor'
+import { fingerprint } from '../__test__/bytes.mjs'
+import { DIALECTS, sample } from '../__test__/writing.mjs'
+
+// Whole bytes for elements of any width.
+const SHAPES = {
+  scalar: [],
+  one: [4],
+  empty: [0],
+  hollow: [4, 0, 2],
+  matrix: [3, 8],
+  deep: [1, 2, 1, 3, 1, 4],
+  large: [129, 68],
+}
+const NAMES = ['a.b/c', ' ', '層', '\u{1f600}', 'é', '__proto__', 'x'.repeat(300), '"quoted\\"', 'tab\t\x01', '']
+const CSR = { shape: [6, 9], indices: [0, 8, 3, 4, 5, 1, 0, 2], indptr: [0, 2, 2, 5, 6, 6, 8] }
+const COO = {
+  two: { shape: [6, 9], coords: [0, 1, 2, 3, 4, 5, 8, 0, 7, 3, 3, 1], nnz: 6 },
+  one: { shape: [50], coords: [3, 9, 49], nnz: 3 },
+  three: { shape: [3, 4, 5], coords: [0, 2, 1, 3, 4, 0], nnz: 2 },
+  none: { shape: [3, 4], coords: [], nnz: 0 },
+}
+const u64s = (numbers) => BigUint64Array.from(numbers, BigInt)
+
+/** What a tensor should read as, in the terms in which the peers tell us of theirs. */
+function expected(name, dtype, shape, format, components) {
+  const prints = Object.entries(components).map(([role, view]) => [role, fingerprint(view)])
+  return { name, dtype, shape, format, components: Object.fromEntries(prints) }
+}
+
+/** [{ told, add }]: each tensor with the call that writes it. */
+const kinds = {
+  dense: ({ dtypes, name: dialect }) =>
+    dtypes
+      .flatMap((dtype) => Object.entries(SHAPES).map(([label, shape]) => ({ dtype, label, shape })))
+      .filter(({ dtype, label }) => label !== 'scalar' || !/float[46]/.test(dtype))
+      .map(({ dtype, label, shape }, i) => {
+        const name = dialect === 'btf' ? String(i) : `${dtype}.${label}`
+        const data = sample(dtype, shape, i, label === 'large' ? 96 : undefined)
+        return {
+          told: expected(name, dtype, shape, 'dense', { data }),
+          add: (writer) => writer.add(name, { dtype, shape, data }),
+        }
+      }),
+  csr: ({ dtypes }) =>
+    dtypes.map((dtype, i) => {
+      const { shape } = CSR
+      const [indices, indptr] = [u64s(CSR.indices), u64s(CSR.indptr)]
+      const values = sample(dtype, [CSR.indices.length], i)
+      return {
+        told: expected(`csr.${dtype}`, dtype, shape, 'sparse_csr', { values, indices, indptr }),
+        add: (writer) => writer.addCsr(`csr.${dtype}`, { shape, dtype, values, indices, indptr }),
+      }
+    }),
+  coo: ({ dtypes }) =>
+    Object.entries(COO).flatMap(([label, { shape, coords: numbers, nnz }]) =>
+      dtypes.map((dtype, i) => {
+        const name = `coo.${dtype}.${label}`
+        const coords = u64s(numbers)
+        const values = sample(dtype, [nnz], i)
+        return {
+          told: expected(name, dtype, shape, 'sparse_coo', { values, coords }),
+          add: (writer) => writer.addCoo(name, { shape, dtype, values, coords }),
+        }
+      }),
+    ),
+  names: () =>
+    NAMES.map((name, i) => {
+      const data = Int16Array.of(i, 1, 2)
+      return {
+        told: expected(name, 'int16', [3], 'dense', { data }),
+        add: (writer) => writer.add(name, data),
+      }
+    }),
+  none: () => [],
+}
+
+const layouts = { safetensors: ['dense', 'names', 'none'] }
+const all = Object.keys(kinds)
+const STORED = [false, 'crc32c', 'sha256'].flatMap((digest) =>
+  [false, {}, { level: 19 }].map((compression) => ({ digest, compression })),
+)
+const storedAs = ({ digest, compression }) =>
+  [digest || 'no digest', compression && `zstd ${compression.level ?? ''}`]
+    .filter(Boolean)
+    .join(' ')
+    .trim()
+    .replaceAll(' ', '-')
+
+/** Writes them all into the directory. BTF has no peer; its reader is among the tests. */
+export async function writeOurs(directory) {
+  const files = []
+  for (const dialect of DIALECTS.filter(({ name }) => name !== 'btf')) {
+    for (const kind of layouts[dialect.name] ?? all) {
+      const variants = dialect.zt ? STORED : [undefined]
+      for (const stored of variants) {
+        const ending = dialect.zt ? 'zt' : 'safetensors'
+        const file = `${dialect.name}-${kind}${stored === undefined ? '' : `-${storedAs(stored)}`}.${ending}`
+        const writer = await create(join(directory, file), {
+          ...dialect.options,
+          ...stored,
+          ...(dialect.name === '0.1' ? {} : { attributes: { made: 'by us' } }),
+        })
+        const tensors = kinds[kind](dialect)
+        for (const { add } of tensors) await add(writer)
+        await writer.finish()
+        files.push({ file, dialect: dialect.name, tensors: tensors.map(({ told }) => told) })
+      }
+    }
+  }
+  writeFileSync(join(directory, 'ours.json'), JSON.stringify({ files }))
+}
