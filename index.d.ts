@@ -542,7 +542,7 @@ export interface CreateOptions {
 	attributes?: AttributeInput | undefined;
 	/** What 1.0 names as its writer. */
 	generator?: string | undefined;
-	/** Blobs begin at multiples of this power of two, 64 at least. */
+	/** Blobs begin at multiples of this power of two, from 64 to 2^24; zTensor only. */
 	alignment?: number | undefined;
 	/** Replace a file that is there; otherwise that is ZT_EXISTS. */
 	overwrite?: boolean | undefined;

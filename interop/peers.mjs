@@ -7,10 +7,12 @@ const COMMON = ['numpy==2.4.6', 'ml_dtypes==0.6.0', 'scipy==1.17.1']
 
 // What of our files a peer cannot read, for want of the dtype or layout. All else it has to.
 const CANNOT_READ = {
-  '0.1.4': [],
+  '0.1.4': [/-(?:csr|coo)-[^:]*: (?:csr|coo)\./],
   '1.0.0': [],
   '1.0.1': [],
-  '1.1.1': [],
+  // Complex numbers have twice as many parts as elements.
+  '1.1.1': [/-dense-[^:]*: complex/],
+  '1.2.3': [/-dense-[^:]*: complex/],
 }
 
 export const peers = [
@@ -20,7 +22,12 @@ export const peers = [
     script: 'ztensor_ffi.py',
     cannotRead: CANNOT_READ[version],
   })),
-  { name: 'ztensor 1.2.3', requirements: [...COMMON, 'ztensor==1.2.3'], script: 'ztensor_1_2.py', cannotRead: [] },
+  {
+    name: 'ztensor 1.2.3',
+    requirements: [...COMMON, 'ztensor==1.2.3'],
+    script: 'ztensor_1_2.py',
+    cannotRead: CANNOT_READ['1.2.3'],
+  },
   {
     name: 'safetensors 0.8.0',
     requirements: [...COMMON, 'safetensors==0.8.0'],

@@ -145,7 +145,12 @@ def read_our_tensor(reader, tensor):
     # By component: what scipy makes of a sparse tensor depends on the dtypes and ranks that scipy has.
     if metadata.layout != layout:
         raise ValueError(f'reads the layout {metadata.layout}')
-    component = lambda role, dtype: np.array(reader._read_component(name, role, lambda: dtype)[0])
+
+    def component(role, dtype):
+        # The view holds the bytes only as long as what comes with it lives.
+        view, _keeps = reader._read_component(name, role, lambda: dtype)
+        return np.array(view)
+
     roles = {role: np.uint64 for role in tensor['components']} | {'values': metadata.dtype}
     return metadata.shape, {role: component(role, dtype) for role, dtype in roles.items()}
 

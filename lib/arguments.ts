@@ -22,6 +22,13 @@ export function aString(name: string, value: unknown): string {
   return value
 }
 
+/** A string that a file can hold: one with half a surrogate pair has no UTF-8. */
+export function aText(name: string, value: unknown): string {
+  const text = aString(name, value)
+  if (/\p{Surrogate}/u.test(text)) throw invalid(RangeError, `${name} must be well-formed text, got ${inspect(text)}`)
+  return text
+}
+
 /** A whole number from `least` on. */
 export function aWholeNumber(name: string, value: unknown, least = 0): number {
   if (typeof value !== 'number') throw wrongType(name, 'a whole number', value)

@@ -1,4 +1,4 @@
-import { wrongType } from './arguments.js'
+import { aText, wrongType } from './arguments.js'
 import { invalid } from './errors.js'
 
 /** A value of a file's or a tensor's attributes. Integers beyond 2^53 - 1 are bigints. */
@@ -64,32 +64,51 @@ export type AttributeInput =
 /** As deep as the reader follows. */
 const DEPTH = 64
 
+/** What a key is in the file, where 1 and 1n are the same. */
+function identity(name: string, key: unknown): string {
+  if (key instanceof Uint8Array) return `bytes ${Buffer.from(key).toString('hex')}`
+  if (typeof key === 'object' && key !== null) throw wrongType(name, 'a text, a number, a boolean, null or bytes', key)
+  return typeof key === 'string'
+    ? `text ${key}`
+    : `${typeof key === 'boolean' || key === null ? 'word' : 'number'} ${key}`
+}
+
 /** A map of attributes on its way across the binding, its kinds and depth checked. */
 export function freezeMap(name: string, value: unknown, depth = DEPTH): TaggedMap {
-  if (typeof value !== 'object' || value === null || Array.isArray(value) || ArrayBuffer.isView(value)) {
-    throw wrongType(name, 'an object or a Map', value)
+  if (depth < 1) throw invalid(RangeError, `${name} is nested more than ${DEPTH} deep`)
+  const map: unknown[] = []
+  const seen = new Set<string>()
+  for (const [key, item] of entriesOf(name, value)) {
+    const same = identity(`a key of ${name}`, key)
+    if (seen.has(same)) throw invalid(RangeError, `${name} has the key ${String(key)} twice`)
+    seen.add(same)
+    map.push(freeze(`a key of ${name}`, key, depth - 1), freeze(`${name}.${String(key)}`, item, depth - 1))
   }
-  const entries = value instanceof Map ? [...value] : Object.entries(value)
-  return {
-    map: entries.flatMap(([key, item]) => [
-      freeze(`a key of ${name}`, key, depth - 1),
-      freeze(`${name}.${String(key)}`, item, depth - 1),
-    ]),
-  }
+  return { map }
+}
+
+/** The entries of a Map or of an object that is nothing else. */
+function entriesOf(name: string, value: unknown): Iterable<[unknown, unknown]> {
+  if (value instanceof Map) return value
+  const prototype = typeof value === 'object' && value !== null ? Object.getPrototypeOf(value) : undefined
+  if (prototype !== null && prototype !== Object.prototype) throw wrongType(name, 'a plain object or a Map', value)
+  return Object.entries(value as object)
 }
 
 function freeze(name: string, value: unknown, depth: number): unknown {
-  if (depth < 0) throw invalid(RangeError, `${name} is nested more than ${DEPTH} deep`)
   switch (typeof value) {
     case 'string':
+      return aText(name, value)
     case 'number':
     case 'bigint':
     case 'boolean':
       return value
     case 'object':
       if (value === null || value instanceof Uint8Array) return value
-      if (Array.isArray(value)) return { list: value.map((item, at) => freeze(`${name}[${at}]`, item, depth - 1)) }
-      return freezeMap(name, value, depth)
+      if (!Array.isArray(value)) return freezeMap(name, value, depth)
+      if (depth < 1) throw invalid(RangeError, `${name} is nested more than ${DEPTH} deep`)
+      // Array.from sees the holes that map() skips.
+      return { list: Array.from(value, (item, at) => freeze(`${name}[${at}]`, item, depth - 1)) }
     default:
       throw wrongType(name, 'a value that a file can hold', value)
   }

@@ -104,7 +104,7 @@ async function convertFile(
     dialect === 'btf' ? String(at) : aString('what rename gives', rename === undefined ? name : rename(name)),
   )
   const own = left.has(undefined) ? {} : (file.attributes as AttributeInput)
-  const generator = given.generator ?? file.generator
+  const generator = given.generator ?? (dialect === '1.0' ? file.generator : undefined)
   const request = writeRequest({ ...given, attributes: attributes ?? own, generator })
   const writer = await TensorWriter.make(path, request)
   const native = TensorWriter.nativeOf(writer)

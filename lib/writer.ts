@@ -3,6 +3,7 @@ import {
   aBoolean,
   anObject,
   aString,
+  aText,
   aTypedArray,
   aWholeNumber,
   filePath,
@@ -40,7 +41,7 @@ export interface CreateOptions {
   attributes?: AttributeInput | undefined
   /** What 1.0 names as its writer. */
   generator?: string | undefined
-  /** Blobs begin at multiples of this power of two, 64 at least. */
+  /** Blobs begin at multiples of this power of two, from 64 to 2^24; zTensor only. */
   alignment?: number | undefined
   /** Replace a file that is there; otherwise that is ZT_EXISTS. */
   overwrite?: boolean | undefined
@@ -163,21 +164,27 @@ export class TensorWriter {
     shape: number[],
     layout: string,
     dtype: DTypeInfo | undefined,
-    given: AddOptions,
+    attributes: unknown,
     parts: Omit<Part, 'bytes'>[],
     lengths: number[],
   ): void {
-    const { attributes } = given
     if (this.#ended) throw new ZTensorError('ZT_CLOSED', 'the writer has ended; create another one')
-    if (!lengths.every(Number.isSafeInteger)) {
-      throw new ZTensorError('ZT_LIMIT', `tensor ${JSON.stringify(name)}: more than 2^53 - 1 bytes`, { tensor: name })
+    for (const length of lengths) {
+      if (Number.isSafeInteger(length)) continue
+      const [code, problem] =
+        length < 2 ** 53
+          ? (['ZT_BAD_SHAPE', 'part of a byte'] as const)
+          : (['ZT_LIMIT', 'more than 2^53 - 1 bytes'] as const)
+      throw new ZTensorError(code, `tensor ${JSON.stringify(name)}: the shape [${shape.join(', ')}] takes ${problem}`, {
+        tensor: name,
+      })
     }
     this.#native.begin({
       name,
       shape,
       layout,
       ...(dtype === undefined ? {} : { dtype: dtype.code }),
-      ...(attributes === undefined ? {} : { attributes: freezeMap('attributes', attributes) }),
+      ...(attributes === undefined ? {} : { attributes }),
       components: parts.map((part, at) => ({
         role: part.role,
         ...(part.dtype === undefined ? {} : { dtype: part.dtype.code }),
@@ -194,7 +201,7 @@ export class TensorWriter {
     const { byteLength } = bytes
     for (let at = 0; at < byteLength; at += PIECE) {
       if (bytes.byteLength !== byteLength) {
-        throw new ZTensorError('ZT_CLOSED', 'the array to write was detached or resized meanwhile')
+        throw detached()
       }
       await this.#native.pushAsync(bytes.subarray(at, at + PIECE))
     }
@@ -205,14 +212,15 @@ export class TensorWriter {
     shape: number[],
     layout: string,
     dtype: DTypeInfo | undefined,
-    given: AddOptions,
+    attributes: unknown,
     parts: Part[],
     packed?: Uint8Array[],
   ): Promise<void> {
     const lengths = parts.map((part) => part.bytes.byteLength)
     await this.#next(async () => {
-      this.#begin(name, shape, layout, dtype, given, parts, lengths)
+      this.#begin(name, shape, layout, dtype, attributes, parts, lengths)
       try {
+        if (parts.some((part, at) => part.bytes.byteLength !== lengths[at])) throw detached()
         for (const bytes of packed ?? parts.map((part) => part.bytes)) await this.#push(bytes)
         this.#native.end()
       } catch (thrown) {
@@ -229,14 +237,14 @@ export class TensorWriter {
    * @throws ZTensorError ZT_BAD_SHAPE, ZT_BAD_DTYPE, ZT_BAD_INDEX (the name is there), ZT_IO; TypeError ZT_INVALID_ARG
    */
   async add(name: string, tensor: TypedArray | TensorInput, given?: AddOptions): Promise<void> {
-    const checked = aString('name', name)
-    const read = options(given, ['attributes'])
+    const checked = aText('name', name)
+    const attributes = ownAttributes(options(given, ['attributes']))
     const input = ArrayBuffer.isView(tensor) ? ownInput(tensor) : tensor
     if (typeof input !== 'object' || input === null)
       throw wrongType('tensor', 'a typed array or { dtype, shape, data }', input)
     const dtype = aDType('dtype', input.dtype)
     const parts = [{ role: 'data', dtype, bytes: viewBytes('data', input.data) }]
-    await this.#write(checked, aShape(input.shape), 'dense', dtype, read, parts)
+    await this.#write(checked, aShape(input.shape), 'dense', dtype, attributes, parts)
   }
 
   /**
@@ -245,15 +253,15 @@ export class TensorWriter {
    * @throws ZTensorError what `add` throws, ZT_BAD_SPARSE
    */
   async addCsr(name: string, matrix: CsrInput, given?: AddOptions): Promise<void> {
-    const checked = aString('name', name)
-    const read = options(given, ['attributes'])
+    const checked = aText('name', name)
+    const attributes = ownAttributes(options(given, ['attributes']))
     const shape = aShape(anObject('matrix', matrix).shape)
     const dtype = valuesDType(matrix)
     checkCsr(shape, dtype, matrix.values, matrix.indices, matrix.indptr)
     const [values, indices, indptr] = [bytesOf(matrix.values), widened(matrix.indices), widened(matrix.indptr)]
     const parts = sparseParts(dtype, { values, indices, indptr })
     const packed = this.#dialect === '0.1' ? [indptr, indices, values] : undefined
-    await this.#write(checked, shape, 'sparse_csr', dtype, read, parts, packed)
+    await this.#write(checked, shape, 'sparse_csr', dtype, attributes, parts, packed)
   }
 
   /**
@@ -262,8 +270,8 @@ export class TensorWriter {
    * @throws ZTensorError what `add` throws, ZT_BAD_SPARSE
    */
   async addCoo(name: string, tensor: CooInput, given?: AddOptions): Promise<void> {
-    const checked = aString('name', name)
-    const read = options(given, ['attributes'])
+    const checked = aText('name', name)
+    const attributes = ownAttributes(options(given, ['attributes']))
     const shape = aShape(anObject('tensor', tensor).shape)
     const dtype = valuesDType(tensor)
     checkCoo(shape, dtype, tensor.values, tensor.coords)
@@ -271,7 +279,7 @@ export class TensorWriter {
     const packs = this.#dialect === '0.1' || this.#dialect === 'btf'
     const pack = () => binding.packCoo(this.#dialect, shape.length, dtype.bits / 8, values, coords)
     const packed = packs ? [new Uint8Array(toBufferSync(calling(pack)))] : undefined
-    await this.#write(checked, shape, 'sparse_coo', dtype, read, sparseParts(dtype, { values, coords }), packed)
+    await this.#write(checked, shape, 'sparse_coo', dtype, attributes, sparseParts(dtype, { values, coords }), packed)
   }
 
   /**
@@ -281,7 +289,7 @@ export class TensorWriter {
    * @throws ZTensorError what `add` throws, ZT_BAD_LAYOUT
    */
   async addObject(name: string, object: ObjectInput): Promise<void> {
-    const checked = aString('name', name)
+    const checked = aText('name', name)
     const components = anObject('components', anObject('object', object).components)
     const parts = Object.entries(components).map(([role, component]) => ({
       role,
@@ -295,7 +303,7 @@ export class TensorWriter {
     if (layout === 'sparse_csr' || layout === 'sparse_coo') {
       throw invalid(TypeError, `layout ${layout} is written by ${layout === 'sparse_csr' ? 'addCsr()' : 'addCoo()'}`)
     }
-    await this.#write(checked, aShape(object.shape), layout, dtype, object, parts)
+    await this.#write(checked, aShape(object.shape), layout, dtype, ownAttributes(object), parts)
   }
 
   /**
@@ -307,8 +315,8 @@ export class TensorWriter {
     tensor: { readonly dtype: DType; readonly shape: readonly number[] },
     given?: AddOptions,
   ): Writable {
-    const checked = aString('name', name)
-    const read = options(given, ['attributes'])
+    const checked = aText('name', name)
+    const attributes = ownAttributes(options(given, ['attributes']))
     const dtype = aDType('dtype', anObject('tensor', tensor).dtype)
     const shape = aShape(tensor.shape)
     const byteLength = (shape.reduce((product, size) => product * size, 1) * dtype.bits) / 8
@@ -320,7 +328,7 @@ export class TensorWriter {
     const begun = new Promise<void>((resolve, reject) => {
       this.#next(async () => {
         try {
-          this.#begin(checked, shape, 'dense', dtype, read, [{ role: 'data', dtype }], [byteLength])
+          this.#begin(checked, shape, 'dense', dtype, attributes, [{ role: 'data', dtype }], [byteLength])
           resolve()
         } catch (thrown) {
           reject(publicError(thrown, this.path))
@@ -391,9 +399,21 @@ function ownInput(array: ArrayBufferView): TensorInput {
   return { dtype, shape: [(array as TypedArray).length], data: array }
 }
 
+function detached(): ZTensorError {
+  return new ZTensorError('ZT_CLOSED', 'the array to write was detached or resized meanwhile')
+}
+
+/** A tensor's attributes as they are now: the caller may change them before their turn. */
+function ownAttributes({ attributes }: AddOptions): unknown {
+  return attributes === undefined ? undefined : freezeMap('attributes', attributes)
+}
+
+/** The dtype of a sparse tensor's values. */
 function valuesDType(tensor: { readonly dtype?: DType | undefined; readonly values: TypedArray }): DTypeInfo {
   const values = aTypedArray('values', tensor.values)
-  return aDType('dtype', tensor.dtype ?? dtypeOfArray(values))
+  const dtype = aDType('dtype', tensor.dtype ?? dtypeOfArray(values))
+  if (dtype.bits < 8) throw new ZTensorError('ZT_BAD_DTYPE', `${dtype.name} is packed: sparse tensors have whole bytes`)
+  return dtype
 }
 
 function sparseParts(dtype: DTypeInfo, bytes: Record<string, Uint8Array>): Part[] {
@@ -437,7 +457,10 @@ export function writeRequest(given: CreateOptions | undefined): WriteRequest {
     attributes: fileAttributes(format, version, read.attributes),
   }
   if (digest !== undefined) request.digest = digest
-  const generator = optional(read.generator, (value) => aString('generator', value))
+  if (!zt && read.alignment !== undefined) throw invalid(TypeError, `${format} has no alignment`)
+  if (request.dialect !== '1.0' && read.generator !== undefined)
+    throw invalid(TypeError, 'only zTensor 1.0 names a generator')
+  const generator = optional(read.generator, (value) => aText('generator', value))
   if (generator !== undefined) request.generator = generator
   if (read.compression !== undefined && read.compression !== false) {
     if (!zt) throw invalid(TypeError, `${format} is never compressed`)
@@ -450,8 +473,8 @@ export function writeRequest(given: CreateOptions | undefined): WriteRequest {
 
 function anAlignment(value: unknown): number {
   const alignment = aWholeNumber('alignment', value, 64)
-  if (alignment > 2 ** 30 || !Number.isInteger(Math.log2(alignment))) {
-    throw invalid(RangeError, `alignment must be a power of two from 64 to 2^30, got ${alignment}`)
+  if (alignment > 2 ** 24 || !Number.isInteger(Math.log2(alignment))) {
+    throw invalid(RangeError, `alignment must be a power of two from 64 to 2^24, got ${alignment}`)
   }
   return alignment
 }
@@ -469,7 +492,7 @@ function aPart(value: unknown): number {
 }
 
 function fileAttributes(format: string, version: string | undefined, given: AttributeInput | undefined) {
-  const tagged = freezeMap('attributes', given ?? {})
+  const tagged = freezeMap('attributes', given === undefined ? {} : given)
   if (tagged.map.length > 0 && (format === 'btf' || version === '0.1')) {
     throw invalid(TypeError, `${format === 'btf' ? 'BTF' : 'zTensor 0.1'} has no attributes of a file`)
   }

@@ -27,7 +27,14 @@ impl AtomicFile {
         }
         // A link keeps pointing where it points: what it points to is replaced.
         let target = target.canonicalize().unwrap_or_else(|_| target.to_owned());
+        if target.is_dir() {
+            return Err(Error::new(Code::Io, format!("'{}' is a folder", target.display())));
+        }
         let (file, temporary) = sibling(&target)?;
+        // Who may read and write the old file may do so with the new one.
+        if let Ok(old) = target.metadata() {
+            file.set_permissions(old.permissions()).map_err(|error| Error::io("fchmod", &error))?;
+        }
         Ok(Self { file, temporary, target, overwrite, committed: false })
     }
 
@@ -128,13 +135,13 @@ fn exists(path: &Path) -> Error {
     Error::new(Code::Exists, format!("'{}' exists already (option overwrite)", path.display()))
 }
 
-/// A new file in the folder of `target`, under a name that nobody has.
+/// A new file in the folder of `target`, under a name that nobody has; it does not hold the target's, which may be as
+/// long as names can be.
 fn sibling(target: &Path) -> Result<(File, PathBuf)> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    let name = target.file_name().unwrap_or_default().to_string_lossy();
     loop {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = target.with_file_name(format!(".{name}.{}-{number}.part", std::process::id()));
+        let path = target.with_file_name(format!(".ztensor-{}-{number}.part", std::process::id()));
         match OpenOptions::new().read(true).write(true).create_new(true).open(&path) {
             Ok(file) => return Ok((file, path)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

@@ -187,18 +187,26 @@ impl Writer {
             let message = format!("{} cannot hold the layout {:?}", dialect.name(), spec.layout);
             return Err(Error::new(Code::BadLayout, message));
         }
-        let dtypes = spec.components.iter().filter_map(|(_, dtype, _)| *dtype).chain(spec.dtype);
-        for dtype in dtypes {
-            let coordinate = dialect == Dialect::Btf && dtype == DType::Uint64;
-            if !dialect.holds(dtype) && !coordinate {
-                let message = format!("{} cannot hold {}", dialect.name(), dtype.name());
-                return Err(Error::new(Code::BadDtype, message));
-            }
+        // BTF's coordinates are uint64, a type that its tensors cannot have.
+        let coords = |role: &str| dialect == Dialect::Btf && role == "coords";
+        let parts =
+            spec.components.iter().filter(|(role, ..)| !coords(role)).filter_map(|(_, dtype, _)| *dtype);
+        if let Some(dtype) = parts.chain(spec.dtype).find(|&dtype| !dialect.holds(dtype)) {
+            let message = format!("{} cannot hold {}", dialect.name(), dtype.name());
+            return Err(Error::new(Code::BadDtype, message));
         }
         if spec.attributes.as_ref().is_some_and(|list| !list.is_empty()) && !dialect.holds_tensor_attributes()
         {
             let message = format!("{} has no attributes of a tensor", dialect.name());
             return Err(Error::new(Code::InvalidArg, message));
+        }
+        let one_blob = matches!(dialect, Dialect::Zt01 | Dialect::Safetensors | Dialect::Btf);
+        if layout == Layout::Dense && one_blob && spec.components.len() > 1 {
+            let message = format!("{} stores one component of a dense tensor, \"data\"", dialect.name());
+            return Err(Error::new(Code::BadLayout, message));
+        }
+        if dialect == Dialect::Zt01 {
+            zt01_encode::check_custom(spec.attributes.as_deref().unwrap_or_default())?;
         }
         let mut components = Vec::new();
         for (role, dtype, length) in &spec.components {
@@ -239,7 +247,8 @@ impl Writer {
     fn open_blob(&mut self) {
         let Some(open) = &mut self.open else { return };
         let Some(&(.., length)) = open.stored.get(open.written.len()) else { return };
-        if !self.settings.dialect.index_first() && length > 0 {
+        // Empty blobs too: the peers refuse any offset that is not aligned.
+        if !self.settings.dialect.index_first() {
             let aligned = self.position.next_multiple_of(self.settings.alignment);
             let padding = usize::try_from(aligned - self.position).unwrap_or(0);
             self.buffer.resize(self.buffer.len() + padding, 0);

@@ -2,8 +2,48 @@
 //! crate: `sparsecsr` and `sparsecoo` with all arrays in one blob.
 #![forbid(unsafe_code)]
 
+use ciborium::Value;
+
 use crate::catalog::{Catalog, Encoding, Layout};
+use crate::error::{Code, Error, Result};
 use crate::syntax::cbor_encode::Encoder;
+
+/// What a tensor's metadata says itself, and index arrays would be taken for.
+const OWN_KEYS: [&str; 13] = [
+    "name",
+    "offset",
+    "size",
+    "dtype",
+    "shape",
+    "encoding",
+    "layout",
+    "data_endianness",
+    "checksum",
+    "sparse_format",
+    "indptr",
+    "indices",
+    "coords",
+];
+
+/// Custom fields stand beside the format's own, so they must be texts of other names.
+pub fn check_custom(attributes: &[(Value, Value)]) -> Result<()> {
+    for (key, _) in attributes {
+        match key.as_text() {
+            Some(key) if !OWN_KEYS.contains(&key) => {}
+            Some(key) => {
+                let message = format!("zTensor 0.1 uses {key:?} itself, no attribute can have that name");
+                return Err(Error::new(Code::InvalidArg, message));
+            }
+            None => {
+                return Err(Error::new(
+                    Code::InvalidArg,
+                    "the names of attributes must be texts in zTensor 0.1",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
 
 /// The metadata array. Each tensor's first component is the blob that the writer wrote for it.
 pub fn encode(catalog: &Catalog) -> Vec<u8> {
