@@ -42,3 +42,8 @@ export function* jsonLines(values: Iterable<unknown>): Generator<string> {
   yield previous === undefined ? '[' : previous
   yield ']'
 }
+
+/** `value` as one line of JSON. */
+export function jsonLine(value: unknown): string {
+  return `${printableJson(JSON.stringify(value))}\n`
+}

@@ -21,9 +21,12 @@ function examples(...pairs: readonly (readonly [command: string, meaning: string
 
 function program(): Command {
   const ztensor = new Command('ztensor')
-    .description('Looks into tensor files (zTensor, safetensors, BTF) without reading their data, and checks them.')
+    .description(
+      'Looks into tensor files (zTensor, safetensors, BTF) without reading their data, checks and converts them.',
+    )
     .version(version(), '-v, --version', 'print the version')
     .helpOption('-h, --help', 'show help')
+    .enablePositionalOptions() // --version behind `convert` is convert's
     .exitOverride()
     .configureOutput({ outputError: () => {} })
     .addHelpText(
@@ -33,6 +36,7 @@ function program(): Command {
         ['ztensor info model.zt', 'what it is'],
         ['ztensor verify *.zt', 'is it sound'],
         ['ztensor cat model.zt wte', 'the values of a tensor'],
+        ['ztensor convert model.safetensors model.zt', 'another format'],
       ),
     )
 
@@ -103,6 +107,37 @@ function program(): Command {
       ),
     )
     .action(async (file, name, options) => (await import('./cat.js')).cat(file, name, options))
+
+  ztensor
+    .command('convert')
+    .description('write the tensors of a file into a new file of any format')
+    .argument('<source>', 'the tensor file')
+    .argument('<target>', 'the new file; its ending names the format unless --format does')
+    .addOption(new Option('--format <name>', 'the format to write').choices(['zt', 'safetensors', 'btf']))
+    .addOption(
+      new Option('--version <version>', 'the zTensor version to write (default: 1.0)').choices(['0.1', '1.0', '1.2']),
+    )
+    .addOption(new Option('--from <name>', 'read the source as this format').choices(['zt', 'safetensors', 'btf']))
+    .addOption(
+      new Option('--digest <name>', 'what to hash with (default: crc32c)').choices(['crc32c', 'sha256', 'none']),
+    )
+    .option('--compress [level]', 'compress with zstd where that saves space')
+    .option('--include <glob...>', 'only tensors whose names match one of these')
+    .option('--exclude <glob...>', 'no tensors whose names match one of these')
+    .option('--rename <old=new...>', 'new names for tensors')
+    .option('--overwrite', 'replace a target that is there')
+    .option('--skip', 'leave out what the target cannot hold, instead of refusing')
+    .option('--json', 'progress and result as JSON, one event a line')
+    .addHelpText(
+      'after',
+      examples(
+        ['ztensor convert model.safetensors model.zt', 'for Python ztensor 1.0.0 and 1.0.1, and this package'],
+        ['ztensor convert model.zt model.safetensors', 'for everybody else'],
+        ['ztensor convert a.zt b.zt --version 1.2 --compress=9', 'another version, compressed'],
+        ["ztensor convert a.zt b.zt --include 'encoder.*'", 'a part of it'],
+      ),
+    )
+    .action(async (source, target, options) => (await import('./convert.js')).convert(source, target, options))
 
   return ztensor
 }

@@ -16,7 +16,7 @@ export async function followProgress(path: string): Promise<ProgressListener> {
   // Loaded here: it would be a third of the start-up of `ztensor ls`.
   const { SingleBar } = await import('cli-progress')
   const bar = new SingleBar({
-    format: `${shorten(printable(path), 30)} {bar} {percentage}%  {done} of {all}`,
+    format: `${shorten(printable(path), 30)} {bar} {percentage}%  {done} of {all}  {rate}/s  {eta_formatted} left`,
     barsize: 24,
     barCompleteChar: '█',
     barIncompleteChar: '░',
@@ -26,10 +26,16 @@ export async function followProgress(path: string): Promise<ProgressListener> {
     gracefulExit: false,
   })
   let started = false
+  const begun = performance.now()
   return {
     listen: {
       onProgress: ({ bytes, totalBytes }) => {
-        const payload = { done: showBytes(bytes), all: showBytes(totalBytes) }
+        const seconds = (performance.now() - begun) / 1000
+        const payload = {
+          done: showBytes(bytes),
+          all: showBytes(totalBytes),
+          rate: showBytes(Math.round(bytes / Math.max(seconds, 0.001))),
+        }
         if (started) bar.update(bytes, payload)
         else bar.start(totalBytes, bytes, payload)
         started = true

@@ -1,0 +1,105 @@
+// `ztensor convert`: any file that can be read into any format that can be written.
+import {
+  type AnyTensor,
+  type ConvertOptions,
+  type ConvertResult,
+  convert as convertFile,
+  type Progress,
+} from '../index.js'
+import { painter } from './color.js'
+import { errorCode, errorMessage, exitCodes, UsageError } from './failure.js'
+import type { SourceOptions } from './format.js'
+import { globMatcher } from './glob.js'
+import { jsonLine } from './json.js'
+import { followProgress } from './progress.js'
+import { showCounted } from './quantity.js'
+import { printLines } from './stdout.js'
+import { printable } from './text.js'
+
+export interface ConvertCommandOptions {
+  format?: NonNullable<ConvertOptions['format']>
+  version?: NonNullable<ConvertOptions['version']>
+  from?: NonNullable<SourceOptions['format']>
+  digest?: 'crc32c' | 'sha256' | 'none'
+  compress?: true | string
+  include?: string[]
+  exclude?: string[]
+  rename?: string[]
+  overwrite?: boolean
+  skip?: boolean
+  json?: boolean
+}
+
+function level(compress: true | string): number {
+  const level = compress === true ? 3 : Number(compress)
+  if (!Number.isInteger(level) || level < 1 || level > 22) {
+    throw new UsageError(`--compress takes a level from 1 to 22, got ${String(compress)}`)
+  }
+  return level
+}
+
+/** Whether a tensor is taken: by any of `include`, and by none of `exclude`. */
+function filter({ include, exclude }: ConvertCommandOptions): (tensor: AnyTensor) => boolean {
+  const included = include?.map(globMatcher)
+  const excluded = exclude?.map(globMatcher) ?? []
+  return ({ name }) =>
+    (included?.some((matches) => matches(name)) ?? true) && !excluded.some((matches) => matches(name))
+}
+
+function renaming(pairs: readonly string[] | undefined): (name: string) => string {
+  const names = new Map<string, string>()
+  for (const pair of pairs ?? []) {
+    const at = pair.indexOf('=')
+    if (at < 1) throw new UsageError(`--rename takes OLD=NEW, got ${pair}`)
+    names.set(pair.slice(0, at), pair.slice(at + 1))
+  }
+  return (name) => names.get(name) ?? name
+}
+
+function convertOptions(options: ConvertCommandOptions): ConvertOptions {
+  const { format, version, from, digest, compress, overwrite, skip } = options
+  return {
+    ...(format === undefined ? {} : { format }),
+    ...(version === undefined ? {} : { version }),
+    ...(from === undefined ? {} : { source: { format: from } }),
+    ...(digest === undefined ? {} : { digest: digest === 'none' ? false : digest }),
+    ...(compress === undefined ? {} : { compression: { level: level(compress) } }),
+    overwrite: overwrite ?? false,
+    skip: skip ?? false,
+    filter: filter(options),
+    rename: renaming(options.rename),
+  }
+}
+
+function* lines(target: string, result: ConvertResult): Generator<string> {
+  const paint = painter()
+  yield `${paint('green', 'wrote')}  ${printable(target)}: ${showCounted(result.tensors, 'tensor')}`
+  for (const error of result.skipped) yield `  left out  ${errorCode(error) ?? ''}  ${errorMessage(error)}`
+  yield `read by: ${result.readers.join(', ')}`
+}
+
+/** Converts `source` into `target`. Ctrl-C leaves nothing behind. */
+export async function convert(source: string, target: string, options: ConvertCommandOptions): Promise<void> {
+  const given = convertOptions(options)
+  const stop = new AbortController()
+  process.once('SIGINT', () => stop.abort())
+  const events = (progress: Progress) => process.stdout.write(jsonLine({ event: 'progress', ...progress }))
+  const progress = await followProgress(target)
+  const listen = options.json ? { onProgress: events } : progress.listen
+  try {
+    const result = await convertFile(source, target, { ...given, ...listen, signal: stop.signal })
+    progress.stop()
+    const { tensors, skipped, readers } = result
+    const left = skipped.map((error) => ({
+      code: errorCode(error),
+      tensor: error.tensor,
+      message: errorMessage(error),
+    }))
+    if (options.json) process.stdout.write(jsonLine({ event: 'done', target, tensors, skipped: left, readers }))
+    else await printLines(lines(target, result))
+  } catch (error) {
+    progress.stop()
+    if (!stop.signal.aborted) throw error
+    process.exitCode = exitCodes.interrupted
+  }
+}
