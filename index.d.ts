@@ -547,6 +547,34 @@ export interface CreateOptions {
 	/** Replace a file that is there; otherwise that is ZT_EXISTS. */
 	overwrite?: boolean | undefined;
 }
+/** What to convert, and into what. The file's own attributes and generator go along unless others are given. */
+export interface ConvertOptions extends CreateOptions, JobOptions {
+	/** How to open the source. */
+	source?: OpenOptions | undefined;
+	/** Which tensors to take; all by default. */
+	filter?: ((tensor: AnyTensor) => boolean) | undefined;
+	/** New names. BTF has none: there tensors are numbered. */
+	rename?: ((name: string) => string) | undefined;
+	/** Leave out what the target cannot hold, rather than refuse the whole. */
+	skip?: boolean | undefined;
+}
+/** What was converted. */
+export interface ConvertResult {
+	/** Tensors written. */
+	readonly tensors: number;
+	/** What was left out, and why. Empty unless `skip` was given. */
+	readonly skipped: readonly ZTensorError[];
+	/** Which programs read the file. */
+	readonly readers: readonly string[];
+}
+/**
+ * Writes the tensors of a file into a new file of any format that can be written. Raw data passes in pieces, whatever
+ * its size; digests of the source are checked on the way.
+ *
+ * @throws ZTensorError what `open`, `load` and `create` throw; where the target cannot hold something, an error
+ * that lists it, before anything is written; the signal's reason. The target is then as it was.
+ */
+export declare function convert(source: Source, target: string | URL, given?: ConvertOptions): Promise<ConvertResult>;
 /** Elements with their type and shape, for types that no array of JavaScript has. */
 export interface TensorInput {
 	readonly dtype: DType;
@@ -643,33 +671,5 @@ export declare class TensorWriter {
  * @throws ZTensorError ZT_EXISTS unless `overwrite`, ZT_IO; TypeError and RangeError ZT_INVALID_ARG
  */
 export declare function create(path: string | URL, options?: CreateOptions): Promise<TensorWriter>;
-/** What to convert, and into what. The file's own attributes and generator go along unless others are given. */
-export interface ConvertOptions extends CreateOptions, JobOptions {
-	/** How to open the source. */
-	source?: OpenOptions | undefined;
-	/** Which tensors to take; all by default. */
-	filter?: ((tensor: AnyTensor) => boolean) | undefined;
-	/** New names. BTF has none: there tensors are numbered. */
-	rename?: ((name: string) => string) | undefined;
-	/** Leave out what the target cannot hold, rather than refuse the whole. */
-	skip?: boolean | undefined;
-}
-/** What was converted. */
-export interface ConvertResult {
-	/** Tensors written. */
-	readonly tensors: number;
-	/** What was left out, and why. Empty unless `skip` was given. */
-	readonly skipped: readonly ZTensorError[];
-	/** Which programs read the file. */
-	readonly readers: readonly string[];
-}
-/**
- * Writes the tensors of a file into a new file of any format that can be written. Raw data passes in pieces, whatever
- * its size; digests of the source are checked on the way.
- *
- * @throws ZTensorError what `open`, `load` and `create` throw; where the target cannot hold something, an error
- * that lists it, before anything is written; the signal's reason. The target is then as it was.
- */
-export declare function convert(source: Source, target: string | URL, given?: ConvertOptions): Promise<ConvertResult>;
 
 export {};

@@ -18,10 +18,10 @@ export type { CopyReason } from './lib/store.js'
 export { type AnyTensor, type Float16Elements, type Layout, type LoadOptions, Tensor } from './lib/tensor.js'
 export type { VerifyResult } from './lib/verify.js'
 export { toFloat32, type WidenOptions } from './lib/widen.js'
+export type { CreateOptions } from './lib/write-options.js'
 export {
   type AddOptions,
   type CooInput,
-  type CreateOptions,
   type CsrInput,
   create,
   type ObjectInput,

@@ -7,7 +7,8 @@ import { binding } from './native.js'
 import { type OpenOptions, open, type Source } from './open.js'
 import type { AnyTensor } from './tensor.js'
 import { bytesIn, jobOptions } from './verify.js'
-import { type CreateOptions, TensorWriter, targetPath, writeRequest } from './writer.js'
+import { type CreateOptions, targetPath, writeRequest } from './write-options.js'
+import { TensorWriter } from './writer.js'
 
 /** What to convert, and into what. The file's own attributes and generator go along unless others are given. */
 export interface ConvertOptions extends CreateOptions, JobOptions {

@@ -1,156 +1,34 @@
 //! An open file, as the wrapper sees it.
 
 use std::cell::RefCell;
-use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use napi::bindgen_prelude::{Object, Uint8ArraySlice, Uint32Array, Unknown};
+use napi::bindgen_prelude::{Object, ToNapiValue, Uint8ArraySlice, Uint32Array, Unknown};
 use napi::{Env, Result};
 use napi_derive::napi;
-use ztensor_core::catalog::{Catalog, Component, Container, Tensor};
+use ztensor_core::catalog::{Catalog, Component, Tensor};
 use ztensor_core::cut::Cut;
-use ztensor_core::detect;
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
-use ztensor_core::limits::Limits;
 use ztensor_core::prefetch;
 use ztensor_core::read::Reading;
 use ztensor_core::similar;
 use ztensor_core::source::ReadAt;
-use ztensor_core::source::file::FileSource;
 use ztensor_core::source::owned::Owned;
-use ztensor_core::source::staged::Staged;
 use ztensor_core::verify;
 use ztensor_core::work::Watch;
 
 use crate::accounting::Account;
 use crate::buffer::{self, Share};
 use crate::control::Control;
-use crate::error::{NativeError, misuse, throw};
+use crate::error::{misuse, throw};
 use crate::index::{self, ComponentInfo, FlatIndex, number, unsigned};
 use crate::memory::Memory;
+use crate::opened::{OpenRequest, Reader, Shared};
+use crate::stage::Stage;
 use crate::task::{contain, spawn};
+use crate::verified::Verified;
 use crate::{kernels, value};
-
-/// What the wrapper asks of an opening.
-#[napi(object)]
-pub struct OpenRequest {
-    pub format: Option<String>,
-    pub max_index_bytes: Option<f64>,
-    pub max_decoded_bytes: Option<f64>,
-    pub max_rank: Option<f64>,
-    pub max_attribute_values: Option<f64>,
-}
-
-impl OpenRequest {
-    fn limits(&self) -> Limits {
-        let default = Limits::default();
-        let small = |value: Option<f64>| {
-            value.and_then(unsigned).map(|value| u32::try_from(value).unwrap_or(u32::MAX))
-        };
-        Limits {
-            max_index_bytes: self.max_index_bytes.and_then(unsigned),
-            max_decoded_bytes: self.max_decoded_bytes.and_then(unsigned).unwrap_or(default.max_decoded_bytes),
-            max_rank: small(self.max_rank).unwrap_or(default.max_rank),
-            max_attribute_values: small(self.max_attribute_values).unwrap_or(default.max_attribute_values),
-        }
-    }
-
-    fn container(&self) -> Option<Container> {
-        self.format.as_deref().and_then(Container::from_name)
-    }
-}
-
-/// What threads share of an open file.
-struct Shared {
-    catalog: Catalog,
-    /// `None` for memory of the caller's, of which pieces are staged for each call.
-    source: Option<FileSource>,
-    length: u64,
-    limits: Limits,
-}
-
-impl Shared {
-    fn open(path: &str, request: &OpenRequest) -> CoreResult<Self> {
-        let limits = request.limits();
-        let source = FileSource::open(Path::new(path))?;
-        let catalog = detect::parse(&source, request.container(), &limits)?;
-        Ok(Self { catalog, length: source.length(), source: Some(source), limits })
-    }
-
-    fn from_memory(bytes: &[u8], request: &OpenRequest) -> CoreResult<Self> {
-        let limits = request.limits();
-        let catalog = detect::parse(&bytes, request.container(), &limits)?;
-        Ok(Self { catalog, length: bytes.len() as u64, source: None, limits })
-    }
-
-    fn part(&self, ordinal: u32, component: u32) -> CoreResult<(Tensor<'_>, &Component)> {
-        let tensor = self.tensor(ordinal)?;
-        let component = tensor.components().get(component as usize);
-        Ok((tensor, component.ok_or_else(|| CoreError::new(Code::Internal, "no such component"))?))
-    }
-
-    fn tensor(&self, ordinal: u32) -> CoreResult<Tensor<'_>> {
-        self.catalog.tensor(ordinal as usize).ok_or_else(|| CoreError::new(Code::Internal, "no such tensor"))
-    }
-
-    /// Calls `read` with the file, or with what the caller staged of its memory.
-    fn reading<T>(
-        &self,
-        staged: Option<&Staged>,
-        watch: &Watch,
-        read: impl FnOnce(Reading<'_>) -> CoreResult<T>,
-    ) -> CoreResult<T> {
-        let nothing: &[u8] = &[]; // enough for what stands in the index
-        let source: &dyn ReadAt = match (&self.source, staged) {
-            (Some(file), _) => file,
-            (None, Some(staged)) => staged,
-            (None, None) => &nothing,
-        };
-        read(Reading { source, catalog: &self.catalog, limits: &self.limits, watch })
-    }
-}
-
-/// Ranges of the caller's memory, copied so that other threads may read them. They are filled by the wrapper
-/// piece by piece.
-#[napi]
-pub struct Stage {
-    staged: Arc<Staged>,
-}
-
-/// A stage in the making.
-#[napi]
-pub struct StageBuilder {
-    pieces: Vec<(u64, Owned)>,
-}
-
-#[napi]
-impl StageBuilder {
-    /// `ranges` is `[offset, length, offset, length, …]`.
-    #[napi(constructor)]
-    pub fn new(env: Env, ranges: Vec<f64>) -> Result<Self> {
-        let ranges = throw(&env, kernels::pairs(&ranges))?;
-        let pieces = ranges.into_iter().map(|(offset, length)| Ok((offset, Owned::zeroed(length)?)));
-        Ok(Self { pieces: throw(&env, pieces.collect())? })
-    }
-
-    /// Fills a range, given by its ordinal, from `at` on.
-    #[napi]
-    pub fn fill(&mut self, range: u32, at: f64, piece: Uint8ArraySlice<'_>) -> Result<()> {
-        let bytes = self.pieces.get_mut(range as usize).map(|(_, bytes)| &mut **bytes).unwrap_or_default();
-        let start = unsigned(at).and_then(|at| usize::try_from(at).ok());
-        let end = start.and_then(|start| start.checked_add(piece.len()));
-        let target = start.zip(end).and_then(|(start, end)| bytes.get_mut(start..end));
-        target.ok_or_else(|| misuse("a piece outside the stage"))?.copy_from_slice(&piece);
-        Ok(())
-    }
-
-    #[napi]
-    pub fn finish(&mut self, total: f64) -> Result<Stage> {
-        let total = unsigned(total).ok_or_else(|| misuse("a stage without bounds"))?;
-        Ok(Stage { staged: Arc::new(Staged::new(std::mem::take(&mut self.pieces), total)) })
-    }
-}
 
 /// What a load does with the bytes.
 #[napi(object)]
@@ -159,19 +37,6 @@ pub struct LoadRequest {
     pub ranges: Option<Vec<f64>>,
     /// Widen to float32.
     pub widen: bool,
-}
-
-/// An open file on its way to another thread.
-pub struct Reader {
-    shared: Arc<Shared>,
-    staged: Option<Arc<Staged>>,
-    watch: Watch,
-}
-
-impl Reader {
-    pub fn read<T>(&self, read: impl FnOnce(Reading<'_>) -> CoreResult<T>) -> CoreResult<T> {
-        self.shared.reading(self.staged.as_deref(), &self.watch, read)
-    }
 }
 
 /// The open file.
@@ -304,7 +169,6 @@ impl NativeFile {
     /// An ArrayBuffer over a range of the mapping; a text saying why there is none.
     #[napi(ts_return_type = "ArrayBuffer | 'runtime' | 'map-failed'")]
     pub fn alias<'env>(&self, env: &'env Env, offset: f64, length: f64) -> Result<Unknown<'env>> {
-        use napi::bindgen_prelude::ToNapiValue;
         let range = unsigned(offset).zip(unsigned(length));
         let (offset, length) = range.ok_or_else(|| misuse("an alias without bounds"))?;
         let shared = self.shared(env)?;
@@ -519,24 +383,4 @@ fn load(
     }
     kernels::to_host_order(component.dtype, &mut bytes);
     Ok(bytes)
-}
-
-/// The outcome of a verification.
-#[napi(object, object_from_js = false)]
-pub struct Verified {
-    pub checked: f64,
-    pub undigested: f64,
-    pub failed: f64,
-    pub failures: Vec<NativeError>,
-}
-
-impl From<verify::Outcome> for Verified {
-    fn from(outcome: verify::Outcome) -> Self {
-        Self {
-            checked: number(outcome.checked),
-            undigested: number(outcome.undigested),
-            failed: number(outcome.failed),
-            failures: outcome.failures.iter().map(NativeError::from).collect(),
-        }
-    }
 }

@@ -15,8 +15,9 @@ use ztensor_core::write::{Compression, Dialect, Settings, Spec, Writer, arrange}
 
 use crate::control::Control;
 use crate::error::{NativeError, misuse, throw};
-use crate::file::{NativeFile, Stage};
+use crate::file::NativeFile;
 use crate::index::{number, unsigned};
+use crate::stage::Stage;
 use crate::task::{contain, spawn};
 use crate::value;
 

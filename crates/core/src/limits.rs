@@ -1,6 +1,9 @@
 //! Every bound on what a file may make us do, in one place. Options raise them.
 #![forbid(unsafe_code)]
 
+use crate::checked::exact;
+use crate::error::{Code, Error, Result};
+
 /// The bounds under which a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -14,6 +17,20 @@ pub struct Limits {
     /// Attribute values in one index, nested ones included. A value of one byte costs about 40 in memory, an array
     /// or map some 100 more and so counts as three; a million keeps the worst case near 100 MiB.
     pub max_attribute_values: u32,
+}
+
+impl Limits {
+    /// Adds a dimension that an index names to a shape.
+    pub fn push_dim(&self, shape: &mut Vec<u64>, dim: u64) -> Result<()> {
+        if shape.len() == self.max_rank as usize {
+            return Err(Error::new(
+                Code::Limit,
+                format!("more than {} dimensions (option maxRank)", self.max_rank),
+            ));
+        }
+        shape.push(exact(dim, "a dimension")?);
+        Ok(())
+    }
 }
 
 impl Default for Limits {

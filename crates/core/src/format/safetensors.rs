@@ -145,16 +145,7 @@ impl Entry {
 
 fn dims(reader: &mut Reader<'_>, limits: &Limits) -> Result<Vec<u64>> {
     let mut dims = Vec::new();
-    reader.array("the array of a shape", |reader| {
-        if dims.len() == limits.max_rank as usize {
-            return Err(Error::new(
-                Code::Limit,
-                format!("more than {} dimensions (option maxRank)", limits.max_rank),
-            ));
-        }
-        dims.push(exact(reader.uint("a dimension")?, "a dimension")?);
-        Ok(())
-    })?;
+    reader.array("the array of a shape", |reader| limits.push_dim(&mut dims, reader.uint("a dimension")?))?;
     Ok(dims)
 }
 

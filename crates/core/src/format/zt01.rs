@@ -288,16 +288,7 @@ fn find_name(mut reader: Reader<'_>) -> Option<String> {
 
 fn read_shape(reader: &mut Reader<'_>, limits: &Limits) -> Result<Vec<u64>> {
     let mut shape = Vec::new();
-    reader.array("shape", |reader| {
-        if shape.len() == limits.max_rank as usize {
-            return Err(Error::new(
-                Code::Limit,
-                format!("more than {} dimensions (option maxRank)", limits.max_rank),
-            ));
-        }
-        shape.push(exact(reader.uint("a dimension")?, "a dimension")?);
-        Ok(())
-    })?;
+    reader.array("shape", |reader| limits.push_dim(&mut shape, reader.uint("a dimension")?))?;
     Ok(shape)
 }
 

@@ -208,15 +208,8 @@ impl Place<'_> {
 
     fn shape(&self, reader: &mut Reader<'_>) -> Result<Vec<u64>> {
         let mut shape = Vec::new();
-        let most = self.builder.limits().max_rank as usize;
-        reader.array("shape", |reader| {
-            if shape.len() == most {
-                let message = format!("more than {most} dimensions (option maxRank)");
-                return Err(Error::new(Code::Limit, message));
-            }
-            shape.push(exact(reader.uint("a dimension")?, "a dimension")?);
-            Ok(())
-        })?;
+        let limits = self.builder.limits();
+        reader.array("shape", |reader| limits.push_dim(&mut shape, reader.uint("a dimension")?))?;
         Ok(shape)
     }
 
