@@ -1,8 +1,8 @@
 //! Checks everything that a file says of itself: digests, decoded lengths, the data rules of layouts.
 #![forbid(unsafe_code)]
 
-use std::collections::{BTreeMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::catalog::{Component, Encoding, Layout, Tensor};
 use crate::codec::digest::Digest;
@@ -42,8 +42,11 @@ impl Outcome {
     }
 }
 
-/// Where a blob stands and how it is read: what is the same need not be checked twice.
-type Blob = (u64, u64, Encoding, Option<u64>);
+/// Where a blob stands, how it is read and what it must hash to.
+type Blob<'a> = (u64, u64, Encoding, Option<u64>, Option<&'a str>);
+
+/// What was found of each blob. Tensors may share one (tied weights): it is read once and judged for all.
+type Found<'a> = Mutex<HashMap<Blob<'a>, Arc<OnceLock<Option<Error>>>>>;
 
 /// Verifies the tensors of the given ordinals, several at once. Fails only where the file cannot be read or
 /// the work is stopped; what is wrong with the file is in the outcome.
@@ -53,7 +56,7 @@ pub fn verify(reading: Reading<'_>, ordinals: &[u32]) -> Result<Outcome> {
     let lengths =
         tensors.iter().flat_map(|tensor| tensor.components()).map(|component| component.stored_length);
     reading.watch.expect(lengths.fold(0, u64::saturating_add), tensors.len() as u64);
-    let seen = Mutex::new(HashSet::new());
+    let found = Found::default();
     let failures = Mutex::new(BTreeMap::new());
     let broken = Mutex::new(None);
     work::for_each(tensors.len(), |at| {
@@ -61,7 +64,7 @@ pub fn verify(reading: Reading<'_>, ordinals: &[u32]) -> Result<Outcome> {
         if lock(&broken).is_some() {
             return;
         }
-        for error in tensor_failures(reading, tensor, &seen) {
+        for error in tensor_failures(reading, tensor, &found) {
             if matches!(error.code(), Code::Io | Code::Aborted | Code::Truncated) {
                 lock(&broken).get_or_insert(error);
                 return;
@@ -92,31 +95,37 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn tensor_failures(reading: Reading<'_>, tensor: Tensor<'_>, seen: &Mutex<HashSet<Blob>>) -> Vec<Error> {
+fn tensor_failures<'a>(reading: Reading<'a>, tensor: Tensor<'a>, found: &Found<'a>) -> Vec<Error> {
     match tensor.layout() {
         // The rules need the arrays in memory, and loading them checks digests and lengths on the way.
         Layout::SparseCsr | Layout::SparseCoo => reading.sparse(tensor).map(drop).err().into_iter().collect(),
-        _ => {
-            let parts = tensor.components().iter();
-            let news = parts.filter(|part| {
-                // Tensors may share a blob (tied weights). One with a digest of its own is checked in any case.
-                let blob = (part.offset, part.stored_length, part.encoding, part.decoded_length);
-                part.digest.is_some() || lock(seen).insert(blob)
-            });
-            news.filter_map(|component| blob(reading, tensor, component).err()).collect()
-        }
+        _ => tensor
+            .components()
+            .iter()
+            .filter_map(|component| blob(reading, tensor, component, found))
+            .collect(),
     }
 }
 
 /// Hashes the stored bytes of a component and decodes them for their length, in constant memory where they
 /// are not compressed.
-fn blob(reading: Reading<'_>, tensor: Tensor<'_>, component: &Component) -> Result<()> {
-    let checked = match component.encoding {
-        Encoding::Zstd => decoded(reading, component),
-        _ if component.digest.is_some() => hashed(reading, component, |_| Ok(())),
-        _ => Ok(()),
-    };
-    checked.map_err(|error| error.tensor(tensor.name()).component(reading.catalog.label(component.role)))
+fn blob<'a>(
+    reading: Reading<'a>,
+    tensor: Tensor<'a>,
+    component: &'a Component,
+    found: &Found<'a>,
+) -> Option<Error> {
+    let digest = component.digest.as_deref().map(|digest| &*digest.text);
+    let key =
+        (component.offset, component.stored_length, component.encoding, component.decoded_length, digest);
+    let cell = Arc::clone(lock(found).entry(key).or_default());
+    let judged = cell.get_or_init(|| match component.encoding {
+        Encoding::Zstd => decoded(reading, component).err(),
+        _ if component.digest.is_some() => hashed(reading, component, |_| Ok(())).err(),
+        _ => None,
+    });
+    let error = judged.clone()?;
+    Some(error.tensor(tensor.name()).component(reading.catalog.label(component.role)))
 }
 
 fn hashed(
