@@ -32,6 +32,8 @@ export interface View<A extends TypedArray = TypedArray> {
 const MANY_TENSORS = 4096
 const SMALL = 64 * 2 ** 10
 const WINDOW = 2 ** 20
+/** Up to here a refusal speaks of all aliases, not of this one's size. */
+const LARGE = 2 ** 32
 
 /** An open file's bytes: aliases and copies of them, and their common end. */
 export class Store {
@@ -121,8 +123,9 @@ export class Store {
     if (byteLength > MAX_BUFFER) return 'runtime'
     if (this.#refused !== undefined) return this.#refused
     const alias = calling(() => this.native.alias(offset, byteLength), this.path)
-    if (typeof alias === 'string') this.#refused = alias
-    else this.#aliases.push(alias)
+    if (typeof alias !== 'string') this.#aliases.push(alias)
+    // A runtime that refuses a very large alias may still take smaller ones.
+    else if (alias === 'map-failed' || byteLength <= LARGE) this.#refused = alias
     return alias
   }
 
