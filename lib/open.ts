@@ -80,6 +80,29 @@ function openError(thrown: unknown, path: string): unknown {
   return new ZTensorError(code, packed ? `${named}${hint}` : named, { tensor, component, offset, rule, cause })
 }
 
+function openPathSync(from: { path: string }, request: OpenRequest): TensorFile {
+  try {
+    return TensorFile.make(binding.openPathSync(from.path, request), from)
+  } catch (thrown) {
+    throw openError(thrown, from.path)
+  }
+}
+
+async function openPath(from: { path: string }, request: OpenRequest): Promise<TensorFile> {
+  try {
+    return TensorFile.make(await binding.openPath(from.path, request), from)
+  } catch (thrown) {
+    throw openError(thrown, from.path)
+  }
+}
+
+function openMemory(from: { memory: Uint8Array }, request: OpenRequest): TensorFile {
+  return TensorFile.make(
+    calling(() => binding.openMemory(from.memory, request)),
+    from,
+  )
+}
+
 /**
  * Opens a file on this thread: reads and checks its index. No data is read, whatever the file's size.
  *
@@ -88,19 +111,7 @@ function openError(thrown: unknown, path: string): unknown {
 export function openSync(source: Source, options?: OpenOptions): TensorFile {
   const { request, verify } = readOptions(options)
   const from = place(source)
-  let file: TensorFile
-  if ('path' in from) {
-    try {
-      file = TensorFile.make(binding.openPathSync(from.path, request), from)
-    } catch (thrown) {
-      throw openError(thrown, from.path)
-    }
-  } else {
-    file = TensorFile.make(
-      calling(() => binding.openMemory(from.memory, request)),
-      from,
-    )
-  }
+  const file = 'path' in from ? openPathSync(from, request) : openMemory(from, request)
   return verify ? TensorFile.verifiedSync(file) : file
 }
 
@@ -116,19 +127,7 @@ export async function open(source: Source, options?: OpenOptions & JobOptions): 
   const job = jobOptions(options)
   const from = place(source)
   job.signal?.throwIfAborted()
-  let file: TensorFile
-  if ('path' in from) {
-    try {
-      file = TensorFile.make(await binding.openPath(from.path, request), from)
-    } catch (thrown) {
-      throw openError(thrown, from.path)
-    }
-  } else {
-    file = TensorFile.make(
-      calling(() => binding.openMemory(from.memory, request)),
-      from,
-    )
-  }
+  const file = 'path' in from ? await openPath(from, request) : openMemory(from, request)
   try {
     job.signal?.throwIfAborted()
     return verify ? TensorFile.verified(file, await file.verify(job)) : file

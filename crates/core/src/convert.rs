@@ -90,30 +90,15 @@ fn component(reading: Reading<'_>, tensor: Tensor<'_>, part: &Component, writer:
         let whole = reading.component(tensor, part)?;
         return push(reading, writer, &whole);
     }
-    let mut hasher = part.digest.as_deref().and_then(crate::codec::digest::Digest::hasher);
-    let mut piece = Vec::new();
-    let (mut at, end) = (part.offset, part.offset.saturating_add(part.stored_length));
-    while at < end {
-        reading.watch.stop.check()?;
-        let length = usize::try_from(end - at).unwrap_or(PIECE).min(PIECE);
-        piece.resize(length, 0);
-        reading.source.read_at(at, &mut piece)?;
-        if let Some(hasher) = &mut hasher {
-            hasher.update(&piece);
-        }
+    let piecewise = reading.pieces(part, |piece| {
         // A piece is whole elements: 4 MiB is a multiple of every width.
         if part.byte_order == ByteOrder::Big {
-            swap_bytes(&mut piece, part.dtype.map_or(1, DType::element_bytes));
+            swap_bytes(piece, part.dtype.map_or(1, DType::element_bytes));
         }
-        writer.push(&piece)?;
-        writer.flush_if_full()?;
-        at += length as u64;
-        reading.watch.did_bytes(length as u64);
-    }
-    match (&part.digest, hasher) {
-        (Some(digest), Some(hasher)) => digest.check(hasher).map_err(|error| error.tensor(tensor.name())),
-        _ => Ok(()),
-    }
+        writer.push(piece)?;
+        writer.flush_if_full()
+    });
+    piecewise.map_err(|error| error.tensor(tensor.name()))
 }
 
 fn push(reading: Reading<'_>, writer: &mut Writer, bytes: &[u8]) -> Result<()> {

@@ -80,11 +80,7 @@ impl Reading<'_> {
         if let (Some((offset, length)), None) = (component.plain_range(), &component.digest) {
             return self.read(offset, length, None);
         }
-        let mut hasher = component.digest.as_deref().and_then(Digest::hasher);
-        let stored = self.read(component.offset, component.stored_length, hasher.as_mut())?;
-        if let (Some(digest), Some(hasher)) = (&component.digest, hasher) {
-            digest.check(hasher).map_err(|error| error.at(component.offset))?;
-        }
+        let stored = self.stored(component)?;
         let mut bytes = self.decompress(component, stored)?;
         bytes = extract(component.part.as_deref(), bytes)?;
         if component.byte_order == ByteOrder::Big
@@ -93,6 +89,33 @@ impl Reading<'_> {
             swap_bytes(&mut bytes, dtype.element_bytes());
         }
         Ok(bytes)
+    }
+
+    /// The stored bytes of a component, after its digest was checked.
+    pub fn stored(&self, component: &Component) -> Result<Owned> {
+        let mut hasher = component.digest.as_deref().and_then(Digest::hasher);
+        let stored = self.read(component.offset, component.stored_length, hasher.as_mut())?;
+        compare(component, hasher)?;
+        Ok(stored)
+    }
+
+    /// Calls `each` with the stored bytes of a component, piece by piece, and checks its digest at the end.
+    pub fn pieces(&self, component: &Component, mut each: impl FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
+        let mut hasher = component.digest.as_deref().and_then(Digest::hasher);
+        let mut piece = Vec::new();
+        let (mut at, end) = (component.offset, component.offset.saturating_add(component.stored_length));
+        while at < end {
+            self.watch.stop.check()?;
+            piece.resize(usize::try_from(end - at).unwrap_or(PIECE).min(PIECE), 0);
+            self.source.read_at(at, &mut piece)?;
+            if let Some(hasher) = &mut hasher {
+                hasher.update(&piece);
+            }
+            at += piece.len() as u64;
+            self.watch.did_bytes(piece.len() as u64);
+            each(&mut piece)?;
+        }
+        compare(component, hasher)
     }
 
     fn decompress(&self, component: &Component, stored: Owned) -> Result<Owned> {
@@ -190,6 +213,14 @@ fn within(length: u64, limits: &Limits) -> Result<()> {
     let message =
         format!("decodes to {length} bytes, more than {} (option maxDecodedBytes)", limits.max_decoded_bytes);
     Err(Error::new(Code::Limit, message))
+}
+
+/// Compares what was hashed with the component's digest.
+fn compare(component: &Component, hasher: Option<Hasher>) -> Result<()> {
+    match (&component.digest, hasher) {
+        (Some(digest), Some(hasher)) => digest.check(hasher).map_err(|error| error.at(component.offset)),
+        _ => Ok(()),
+    }
 }
 
 /// Takes a component's part out of its decoded blob.

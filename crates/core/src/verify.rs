@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::catalog::{Component, Encoding, Layout, Tensor};
-use crate::codec::digest::Digest;
 use crate::codec::zstd;
 use crate::error::{Code, Error, Result};
 use crate::read::Reading;
-use crate::work::{self, PIECE};
+use crate::work;
 
 /// Failures listed one by one, and the bytes of their texts: a hostile file must not fill the memory with them.
 const LISTED: usize = 1000;
@@ -121,45 +120,15 @@ fn blob<'a>(
     let cell = Arc::clone(lock(found).entry(key).or_default());
     let judged = cell.get_or_init(|| match component.encoding {
         Encoding::Zstd => decoded(reading, component).err(),
-        _ if component.digest.is_some() => hashed(reading, component, |_| Ok(())).err(),
+        _ if component.digest.is_some() => reading.pieces(component, |_| Ok(())).err(),
         _ => None,
     });
     let error = judged.clone()?;
     Some(error.tensor(tensor.name()).component(reading.catalog.label(component.role)))
 }
 
-fn hashed(
-    reading: Reading<'_>,
-    component: &Component,
-    mut keep: impl FnMut(&[u8]) -> Result<()>,
-) -> Result<()> {
-    let mut hasher = component.digest.as_deref().and_then(Digest::hasher);
-    let (mut at, end) = (component.offset, component.offset.saturating_add(component.stored_length));
-    while at < end {
-        reading.watch.stop.check()?;
-        let piece = reading.source.read_vec(at, (end - at).min(PIECE as u64))?;
-        if let Some(hasher) = &mut hasher {
-            hasher.update(&piece);
-        }
-        keep(&piece)?;
-        at += piece.len() as u64;
-        reading.watch.did_bytes(piece.len() as u64);
-    }
-    match (&component.digest, hasher) {
-        (Some(digest), Some(hasher)) => digest.check(hasher).map_err(|error| error.at(component.offset)),
-        _ => Ok(()),
-    }
-}
-
 fn decoded(reading: Reading<'_>, component: &Component) -> Result<()> {
-    let mut stored = Vec::new();
-    hashed(reading, component, |piece| {
-        stored
-            .try_reserve(piece.len())
-            .map_err(|_| Error::new(Code::Limit, "not enough memory to decode"))?;
-        stored.extend_from_slice(piece);
-        Ok(())
-    })?;
+    let stored = reading.stored(component)?;
     let length =
         zstd::each_piece(&stored, reading.limits.max_decoded_bytes, &reading.watch.stop, |_| Ok(()))?;
     match component.decoded_length {

@@ -6,12 +6,12 @@ pub mod arrange;
 mod blob;
 mod index_first;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::catalog::{Attributes, Builder, ByteOrder, Component, Container, DType, Label, Layout, NewTensor};
 use crate::codec::digest::Algorithm;
 use crate::error::{Code, Error, Result};
-use crate::format::{zt01_encode, zt1_encode};
+use crate::format::{btf, safetensors, zt01_encode, zt1_encode};
 use crate::layout;
 use crate::limits::Limits;
 use crate::sink::{AtomicFile, Spool};
@@ -63,8 +63,8 @@ impl Dialect {
         match self {
             Self::Zt01 | Self::Zt10 => (dtype as u8) <= DType::Bool as u8,
             Self::Zt12 => zt1_encode::types(dtype).is_some(),
-            Self::Safetensors => index_first::safetensors_dtype(dtype).is_some(),
-            Self::Btf => index_first::btf_dtype(dtype).is_some(),
+            Self::Safetensors => safetensors::name_of(dtype).is_some(),
+            Self::Btf => btf::code_of(dtype).is_some(),
         }
     }
 
@@ -111,7 +111,8 @@ pub struct Spec {
 /// Where the bytes go until the end.
 enum Out {
     File(AtomicFile),
-    Spool(Spool),
+    /// The file waits for its index; the data goes into the spool.
+    Spool(Spool, AtomicFile),
 }
 
 /// Role, dtype and raw bytes of a blob.
@@ -130,7 +131,6 @@ struct Open {
 /// A file being written. Bytes gather in a buffer, which [`Writer::flush`] empties into the file.
 pub struct Writer {
     out: Out,
-    target: PathBuf,
     settings: Settings,
     builder: Builder,
     buffer: Vec<u8>,
@@ -145,9 +145,9 @@ pub const FULL: usize = 8 << 20;
 impl Writer {
     pub fn create(target: &Path, settings: Settings) -> Result<Self> {
         let dialect = settings.dialect;
-        // The file is made first: it finds out whether the target may be written at all.
         let file = AtomicFile::create(target, settings.overwrite)?;
-        let out = if dialect.index_first() { Out::Spool(Spool::beside(target)?) } else { Out::File(file) };
+        let out =
+            if dialect.index_first() { Out::Spool(Spool::beside(target)?, file) } else { Out::File(file) };
         let builder = Builder::new(dialect.container(), &Limits::default());
         let mut buffer = Vec::with_capacity(FULL);
         match dialect {
@@ -156,7 +156,7 @@ impl Writer {
             Dialect::Safetensors | Dialect::Btf => {}
         }
         let position = buffer.len() as u64;
-        Ok(Self { out, target: target.to_owned(), settings, builder, buffer, position, open: None })
+        Ok(Self { out, settings, builder, buffer, position, open: None })
     }
 
     /// Begins a tensor, after checking all that can be checked before its bytes are known.
@@ -338,7 +338,7 @@ impl Writer {
     pub fn flush(&mut self) -> Result<()> {
         match &mut self.out {
             Out::File(file) => file.write(&self.buffer)?,
-            Out::Spool(spool) => spool.write(&self.buffer)?,
+            Out::Spool(spool, _) => spool.write(&self.buffer)?,
         }
         self.buffer.clear();
         Ok(())
@@ -365,8 +365,7 @@ impl Writer {
                 file.write(&[&index, &(index.len() as u64).to_le_bytes()[..], footer].concat())?;
                 file.commit()
             }
-            Out::Spool(spool) => {
-                let mut file = AtomicFile::create(&self.target, self.settings.overwrite)?;
+            Out::Spool(spool, mut file) => {
                 index_first::assemble(self.settings.dialect, &catalog, &spool, &mut file)?;
                 file.commit()
             }

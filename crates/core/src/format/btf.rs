@@ -161,18 +161,18 @@ impl Parser<'_> {
     }
 }
 
+/// The dtypes, at the places of their codes.
+const DTYPES: [DType; 6] =
+    [DType::Int8, DType::Int16, DType::Int32, DType::Int64, DType::Float32, DType::Float64];
+
 fn dtype_of(code: u8) -> Result<DType> {
-    Ok(match code {
-        0 => DType::Int8,
-        1 => DType::Int16,
-        2 => DType::Int32,
-        3 => DType::Int64,
-        4 => DType::Float32,
-        5 => DType::Float64,
-        other => {
-            return Err(Error::new(Code::BadDtype, format!("{other} is no BTF dtype, which are 0 to 5")));
-        }
-    })
+    let found = DTYPES.get(usize::from(code)).copied();
+    found.ok_or_else(|| Error::new(Code::BadDtype, format!("{code} is no BTF dtype, which are 0 to 5")))
+}
+
+/// BTF's code of a dtype; `None` for one that it does not have.
+pub fn code_of(dtype: DType) -> Option<u8> {
+    (0_u8..).zip(DTYPES).find_map(|(code, known)| (known == dtype).then_some(code))
 }
 
 fn bad(message: String, offset: u64) -> Error {

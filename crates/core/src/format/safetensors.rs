@@ -166,32 +166,39 @@ fn span(reader: &mut Reader<'_>) -> Result<(u64, u64)> {
 }
 
 /// The names of the reference implementation 0.8.
+const DTYPES: [(&str, DType); 22] = [
+    ("BOOL", DType::Bool),
+    ("F4", DType::Float4E2M1Fn),
+    ("F6_E2M3", DType::Float6E2M3Fn),
+    ("F6_E3M2", DType::Float6E3M2Fn),
+    ("U8", DType::Uint8),
+    ("I8", DType::Int8),
+    ("F8_E5M2", DType::Float8E5M2),
+    ("F8_E4M3", DType::Float8E4M3Fn),
+    ("F8_E8M0", DType::Float8E8M0Fnu),
+    ("F8_E4M3FNUZ", DType::Float8E4M3Fnuz),
+    ("F8_E5M2FNUZ", DType::Float8E5M2Fnuz),
+    ("I16", DType::Int16),
+    ("U16", DType::Uint16),
+    ("F16", DType::Float16),
+    ("BF16", DType::BFloat16),
+    ("I32", DType::Int32),
+    ("U32", DType::Uint32),
+    ("F32", DType::Float32),
+    ("C64", DType::Complex64),
+    ("F64", DType::Float64),
+    ("I64", DType::Int64),
+    ("U64", DType::Uint64),
+];
+
 fn dtype_of(text: &str) -> Result<DType> {
-    Ok(match text {
-        "BOOL" => DType::Bool,
-        "F4" => DType::Float4E2M1Fn,
-        "F6_E2M3" => DType::Float6E2M3Fn,
-        "F6_E3M2" => DType::Float6E3M2Fn,
-        "U8" => DType::Uint8,
-        "I8" => DType::Int8,
-        "F8_E5M2" => DType::Float8E5M2,
-        "F8_E4M3" => DType::Float8E4M3Fn,
-        "F8_E8M0" => DType::Float8E8M0Fnu,
-        "F8_E4M3FNUZ" => DType::Float8E4M3Fnuz,
-        "F8_E5M2FNUZ" => DType::Float8E5M2Fnuz,
-        "I16" => DType::Int16,
-        "U16" => DType::Uint16,
-        "F16" => DType::Float16,
-        "BF16" => DType::BFloat16,
-        "I32" => DType::Int32,
-        "U32" => DType::Uint32,
-        "F32" => DType::Float32,
-        "C64" => DType::Complex64,
-        "F64" => DType::Float64,
-        "I64" => DType::Int64,
-        "U64" => DType::Uint64,
-        _ => return Err(Error::new(Code::BadDtype, format!("{text:?} is no dtype of safetensors"))),
-    })
+    let found = DTYPES.iter().find(|(name, _)| *name == text).map(|&(_, dtype)| dtype);
+    found.ok_or_else(|| Error::new(Code::BadDtype, format!("{text:?} is no dtype of safetensors")))
+}
+
+/// What safetensors calls a dtype; `None` for one that it does not have.
+pub fn name_of(dtype: DType) -> Option<&'static str> {
+    DTYPES.iter().find(|(_, known)| *known == dtype).map(|&(name, _)| name)
 }
 
 /// The tensors, in the order of their offsets, follow each other from the first byte of the buffer to its

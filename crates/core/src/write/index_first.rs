@@ -6,54 +6,15 @@ use std::fmt::Write;
 use super::Dialect;
 use crate::catalog::{Catalog, Component, DType, Layout, Tensor};
 use crate::error::Result;
+use crate::format::{btf, safetensors};
 use crate::sink::{AtomicFile, Spool};
-
-pub fn safetensors_dtype(dtype: DType) -> Option<&'static str> {
-    Some(match dtype {
-        DType::Bool => "BOOL",
-        DType::Float4E2M1Fn => "F4",
-        DType::Float6E2M3Fn => "F6_E2M3",
-        DType::Float6E3M2Fn => "F6_E3M2",
-        DType::Uint8 => "U8",
-        DType::Int8 => "I8",
-        DType::Float8E5M2 => "F8_E5M2",
-        DType::Float8E4M3Fn => "F8_E4M3",
-        DType::Float8E8M0Fnu => "F8_E8M0",
-        DType::Float8E4M3Fnuz => "F8_E4M3FNUZ",
-        DType::Float8E5M2Fnuz => "F8_E5M2FNUZ",
-        DType::Int16 => "I16",
-        DType::Uint16 => "U16",
-        DType::Float16 => "F16",
-        DType::BFloat16 => "BF16",
-        DType::Int32 => "I32",
-        DType::Uint32 => "U32",
-        DType::Float32 => "F32",
-        DType::Complex64 => "C64",
-        DType::Float64 => "F64",
-        DType::Int64 => "I64",
-        DType::Uint64 => "U64",
-        DType::Complex128 => return None,
-    })
-}
-
-pub fn btf_dtype(dtype: DType) -> Option<u8> {
-    Some(match dtype {
-        DType::Int8 => 0,
-        DType::Int16 => 1,
-        DType::Int32 => 2,
-        DType::Int64 => 3,
-        DType::Float32 => 4,
-        DType::Float64 => 5,
-        _ => return None,
-    })
-}
 
 /// Writes index and data to the file.
 pub fn assemble(dialect: Dialect, catalog: &Catalog, spool: &Spool, file: &mut AtomicFile) -> Result<()> {
     if dialect == Dialect::Safetensors {
-        safetensors(catalog, spool, file)
+        write_safetensors(catalog, spool, file)
     } else {
-        btf(catalog, spool, file)
+        write_btf(catalog, spool, file)
     }
 }
 
@@ -63,7 +24,7 @@ fn blobs(catalog: &Catalog) -> Vec<(Tensor<'_>, &Component)> {
 }
 
 /// As the reference implementation orders them: wide elements first, so that all stay aligned, then by name.
-fn safetensors(catalog: &Catalog, spool: &Spool, file: &mut AtomicFile) -> Result<()> {
+fn write_safetensors(catalog: &Catalog, spool: &Spool, file: &mut AtomicFile) -> Result<()> {
     let mut blobs = blobs(catalog);
     blobs
         .sort_by_key(|(tensor, _)| (std::cmp::Reverse(tensor.dtype().map_or(0, DType::bits)), tensor.name()));
@@ -84,7 +45,7 @@ fn safetensors(catalog: &Catalog, spool: &Spool, file: &mut AtomicFile) -> Resul
         end += blob.stored_length;
         header.push_str(if at == 0 { "" } else { "," });
         quote(&mut header, tensor.name());
-        let dtype = tensor.dtype().and_then(safetensors_dtype).unwrap_or_default();
+        let dtype = tensor.dtype().and_then(safetensors::name_of).unwrap_or_default();
         let shape = tensor.shape().iter().map(u64::to_string).collect::<Vec<_>>().join(",");
         // Writing to a String cannot fail.
         let _ =
@@ -118,7 +79,7 @@ fn quote(header: &mut String, text: &str) {
     header.push('"');
 }
 
-fn btf(catalog: &Catalog, spool: &Spool, file: &mut AtomicFile) -> Result<()> {
+fn write_btf(catalog: &Catalog, spool: &Spool, file: &mut AtomicFile) -> Result<()> {
     let blobs = blobs(catalog);
     let mut table = (blobs.len() as u64).to_le_bytes().to_vec();
     let mut offset = 8 + 8 * blobs.len() as u64;
@@ -132,7 +93,7 @@ fn btf(catalog: &Catalog, spool: &Spool, file: &mut AtomicFile) -> Result<()> {
         let layout = if tensor.layout() == Layout::SparseCoo { 2 } else { 0 };
         let mut head = (tensor.shape().len() as u64).to_le_bytes().to_vec();
         head.extend_from_slice(&[
-            tensor.dtype().and_then(btf_dtype).unwrap_or_default(),
+            tensor.dtype().and_then(btf::code_of).unwrap_or_default(),
             layout,
             0,
             0,
