@@ -1,7 +1,10 @@
-//! Digests over stored bytes: `algorithm:value`, as 0.1 (`checksum`), 1.0 §4.3 and 1.2 §1 write them.
+//! Digests: `algorithm:value`, as 0.1 (`checksum`), 1.0 §4.3, 1.2 §1 and 2 §3.4 write them.
 #![forbid(unsafe_code)]
 
+use std::hash::Hasher as _;
+
 use sha2::Digest as _;
+use twox_hash::XxHash3_64;
 
 use crate::error::{Code, Error, Result};
 
@@ -18,6 +21,8 @@ pub struct Digest {
 pub enum Expected {
     Crc32c(u32),
     Sha256([u8; 32]),
+    /// XXH3 of 64 bits without a seed. Only 2 §3.4 registers it.
+    Xxh3(u64),
     /// An algorithm that this version does not know. Never counts as verified.
     Unknown,
 }
@@ -28,6 +33,7 @@ impl Expected {
         match self {
             Self::Crc32c(crc) => format!("crc32c:0x{crc:08X}"),
             Self::Sha256(bytes) => format!("sha256:{}", hex(bytes)),
+            Self::Xxh3(hash) => format!("xxh3:{hash:016x}"),
             Self::Unknown => String::new(),
         }
     }
@@ -62,11 +68,39 @@ impl Digest {
         Ok(Self { text: text.into(), expected })
     }
 
+    /// Parses the form of 2 §3.4: `xxh3:` and 16 or `sha256:` and 64 hex digits, lower case. Other algorithms of
+    /// letters, digits and hex digits are unknown, not refused.
+    pub fn parse_registered(text: &str) -> Result<Self> {
+        let malformed = |what: &str| {
+            Error::new(Code::BadDigest, format!("the digest {text:?} {what}")).rule("3.4 Part: digest")
+        };
+        let (algorithm, value) =
+            text.split_once(':').ok_or_else(|| malformed("has no algorithm before a ':'"))?;
+        if algorithm.is_empty()
+            || !algorithm.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        {
+            return Err(malformed("has no algorithm of lower-case letters and digits before the ':'"));
+        }
+        if value.is_empty() || !value.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+            return Err(malformed("has no lower-case hex digits after the ':'"));
+        }
+        let expected = match algorithm {
+            "xxh3" if value.len() == 16 => {
+                Expected::Xxh3(u64::from_str_radix(value, 16).map_err(|_| malformed("needs 16 hex digits"))?)
+            }
+            "xxh3" => return Err(malformed("needs 16 hex digits")),
+            "sha256" => Expected::Sha256(hex32(value).ok_or_else(|| malformed("needs 64 hex digits"))?),
+            _ => Expected::Unknown,
+        };
+        Ok(Self { text: text.into(), expected })
+    }
+
     /// A hasher of this digest's algorithm, where it is known.
     pub fn hasher(&self) -> Option<Hasher> {
         match self.expected {
             Expected::Crc32c(_) => Some(Hasher::Crc32c(0)),
             Expected::Sha256(_) => Some(Hasher::Sha256(Box::default())),
+            Expected::Xxh3(_) => Some(Hasher::Xxh3(Box::default())),
             Expected::Unknown => None,
         }
     }
@@ -78,8 +112,7 @@ impl Digest {
             return Ok(());
         }
         let found = found.text();
-        let message =
-            format!("the stored bytes hash to {found}, the index says {}: the file is damaged", self.text);
+        let message = format!("the bytes hash to {found}, the index says {}: the file is damaged", self.text);
         Err(Error::new(Code::DigestMismatch, message))
     }
 
@@ -96,6 +129,7 @@ impl Digest {
 pub enum Algorithm {
     Crc32c,
     Sha256,
+    Xxh3,
 }
 
 impl Algorithm {
@@ -103,6 +137,7 @@ impl Algorithm {
         match self {
             Self::Crc32c => Hasher::Crc32c(0),
             Self::Sha256 => Hasher::Sha256(Box::default()),
+            Self::Xxh3 => Hasher::Xxh3(Box::default()),
         }
     }
 
@@ -117,6 +152,7 @@ impl Algorithm {
 pub enum Hasher {
     Crc32c(u32),
     Sha256(Box<sha2::Sha256>),
+    Xxh3(Box<XxHash3_64>),
 }
 
 impl Hasher {
@@ -124,6 +160,7 @@ impl Hasher {
         match self {
             Self::Crc32c(crc) => Expected::Crc32c(crc),
             Self::Sha256(state) => Expected::Sha256(state.finalize().into()),
+            Self::Xxh3(state) => Expected::Xxh3(state.finish()),
         }
     }
 
@@ -131,8 +168,14 @@ impl Hasher {
         match self {
             Self::Crc32c(crc) => *crc = crc32c::crc32c_append(*crc, bytes),
             Self::Sha256(state) => state.update(bytes),
+            Self::Xxh3(state) => state.write(bytes),
         }
     }
+}
+
+/// XXH3 of 64 bits of `bytes`, without a seed.
+pub fn xxh3(bytes: &[u8]) -> u64 {
+    XxHash3_64::oneshot(bytes)
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -169,6 +212,42 @@ mod tests {
         Digest::parse(abc).unwrap().check_bytes(b"abc").unwrap();
         let error = Digest::parse(abc).unwrap().check_bytes(b"abd").unwrap_err();
         assert_eq!(error.code(), Code::DigestMismatch);
+    }
+
+    #[test]
+    fn xxh3_answers() {
+        // The reference implementation's sanity vectors, of no byte and of pieces at once and one by one.
+        let empty = Digest::parse_registered("xxh3:2d06800538d394c2").unwrap();
+        empty.check_bytes(b"").unwrap();
+        assert_eq!(empty.check_bytes(b"a").unwrap_err().code(), Code::DigestMismatch);
+        let bytes: Vec<u8> = (0..100_000_u32).map(|i| i.to_le_bytes()[0] ^ i.to_le_bytes()[1]).collect();
+        let mut hasher = Algorithm::Xxh3.hasher();
+        bytes.chunks(977).for_each(|piece| hasher.update(piece));
+        assert_eq!(Algorithm::Xxh3.digest(hasher).expected, Expected::Xxh3(xxh3(&bytes)));
+    }
+
+    #[test]
+    fn registered_spellings() {
+        let sha = format!("sha256:{}", "0a".repeat(32));
+        for (good, known) in [("xxh3:00000000000000ff", true), (&*sha, true), ("blake3:00", false)] {
+            let digest = Digest::parse_registered(good).unwrap();
+            assert_eq!(digest.expected != Expected::Unknown, known, "{good}");
+        }
+        for bad in [
+            "xxh3:ff",
+            "xxh3:00000000000000FF",
+            "xxh3:",
+            ":00",
+            "xxh3",
+            "XXH3:00",
+            "sha256:00",
+            "a-b:00",
+            "a:0g",
+        ] {
+            assert_eq!(Digest::parse_registered(bad).unwrap_err().code(), Code::BadDigest, "{bad}");
+        }
+        let older = Digest::parse("xxh3:00000000000000ff").unwrap();
+        assert_eq!(older.expected, Expected::Unknown);
     }
 
     #[test]
