@@ -10,4 +10,5 @@ mod zt1;
 pub mod zt10;
 pub mod zt12;
 pub(crate) mod zt1_encode;
+pub mod zt2;
 mod zt_trailer;
