@@ -105,6 +105,12 @@ export type CopyReason =
  | "inline"
 /** It is a cut that is not one run of memory. */
  | "packed";
+/** One of the files that hold the tensors. */
+export interface FilePart {
+	/** Undefined for a file in memory. */
+	readonly path: string | undefined;
+	readonly byteLength: number;
+}
 /** One stored part of a tensor, such as the `data` of a dense one or the `indices` of a sparse one. */
 export declare class Component {
 	#private;
@@ -115,6 +121,8 @@ export declare class Component {
 	readonly byteLength: number | undefined;
 	/** Bytes in the file. */
 	readonly storedLength: number;
+	/** The file that holds it; undefined for a file in memory. */
+	readonly path: string | undefined;
 	/** Where they stand in the file; undefined for elements that stand in the index. */
 	readonly offset: number | undefined;
 	/** `raw`, `zstd`, `inline`, or the file's own label. */
@@ -427,7 +435,7 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	readonly generator: string | undefined;
 	/** Undefined for a file in memory. */
 	readonly path: string | undefined;
-	/** Bytes of the whole file. */
+	/** Bytes of the whole file, of all files together. */
 	readonly byteLength: number;
 	/** Tensors in the file. */
 	readonly size: number;
@@ -436,6 +444,8 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	get attributes(): Attributes;
 	/** What a user should know about the file and what does not make it unreadable. */
 	get warnings(): readonly Warning[];
+	/** The files that hold the tensors, one unless it was opened as several. */
+	get files(): readonly FilePart[];
 	get closed(): boolean;
 	/**
 	 * The tensor called `name`.

@@ -14,7 +14,7 @@ export { type Format, type Loaded, type LoadFileOptions, TensorFile, type Warnin
 export type { JobOptions, Progress } from './lib/job.js'
 export { type OpenOptions, open, openSync, type Source, verify } from './lib/open.js'
 export { CooTensor, CsrTensor, type ToDenseOptions } from './lib/sparse.js'
-export type { CopyReason } from './lib/store.js'
+export type { CopyReason, FilePart } from './lib/store.js'
 export { type AnyTensor, type Float16Elements, type Layout, type LoadOptions, Tensor } from './lib/tensor.js'
 export type { VerifyResult } from './lib/verify.js'
 export { toFloat32, type WidenOptions } from './lib/widen.js'

@@ -50,6 +50,11 @@ export class Catalog {
     return this.#record(ordinal, 1) & PLAIN ? this.#flat.numbers[ordinal * 2] : undefined
   }
 
+  /** The number of the file that holds a dense tensor's elements. */
+  file(ordinal: number): number {
+    return this.#flat.files?.[ordinal] ?? 0
+  }
+
   byteLength(ordinal: number): number {
     return this.#flat.numbers[ordinal * 2 + 1] as number
   }

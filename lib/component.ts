@@ -15,6 +15,8 @@ export class Component {
   readonly byteLength: number | undefined
   /** Bytes in the file. */
   readonly storedLength: number
+  /** The file that holds it; undefined for a file in memory. */
+  readonly path: string | undefined
   /** Where they stand in the file; undefined for elements that stand in the index. */
   readonly offset: number | undefined
   /** `raw`, `zstd`, `inline`, or the file's own label. */
@@ -37,6 +39,7 @@ export class Component {
     this.offset = info.offset
     this.encoding = info.encoding
     this.digest = info.digest
+    this.path = store.files[info.file]?.path
     this.#store = store
     this.#tensor = tensor
     this.#ordinal = ordinal
@@ -68,9 +71,9 @@ export class Component {
   /** Why `data` is a copy; undefined where it aliases the file. */
   get copyReason(): CopyReason | undefined {
     this.#store.throwIfClosed()
-    const { plainOffset, byteLength } = this.#info
+    const { file, plainOffset, byteLength } = this.#info
     if (plainOffset === undefined) return this.#info.copyReason as CopyReason
-    return this.#store.copyReason(this.#dtype, plainOffset, byteLength ?? 0) ?? this.#viewed().copyReason
+    return this.#store.copyReason(this.#dtype, file, plainOffset, byteLength ?? 0) ?? this.#viewed().copyReason
   }
 
   #viewed(): View {
@@ -80,8 +83,8 @@ export class Component {
   }
 
   #make(): View {
-    const { plainOffset, byteLength, copyReason } = this.#info
-    if (plainOffset !== undefined) return this.#store.view(this.#dtype, plainOffset, byteLength ?? 0)
+    const { file, plainOffset, byteLength, copyReason } = this.#info
+    if (plainOffset !== undefined) return this.#store.view(this.#dtype, file, plainOffset, byteLength ?? 0)
     const stage = this.#info.offset === undefined ? undefined : this.#store.stageSync(this.#tensor, this.#ordinal)
     const memory = calling(() => this.#store.native.decode(this.#tensor, this.#ordinal, stage), this.#store.path)
     return { data: this.#array(toBufferSync(memory)), copyReason: copyReason as CopyReason }

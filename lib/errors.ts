@@ -72,6 +72,8 @@ export interface NativeError {
   rule?: string
   syscall?: string
   errno?: number
+  /** The file, where it is not the one that the caller named. */
+  path?: string
 }
 
 /** Whether the binding threw it: its errors have our codes and none of our classes. */
@@ -109,7 +111,7 @@ export function publicError(thrown: unknown, path?: string): unknown {
   }
   if (thrown.code === 'ZT_INVALID_ARG') return invalid(RangeError, thrown.message)
   if (thrown.code === 'ZT_IO' && typeof thrown.errno === 'number') {
-    const cause = systemError(thrown, path)
+    const cause = systemError(thrown, thrown.path ?? path)
     return new ZTensorError('ZT_IO', cause.message, { ...details(thrown), cause })
   }
   return new ZTensorError(thrown.code as ErrorCode, thrown.message, details(thrown))

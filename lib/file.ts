@@ -9,7 +9,7 @@ import { type JobOptions, run } from './job.js'
 import { loadAll } from './load.js'
 import type { NativeFile } from './native.js'
 import type { CooTensor, CsrTensor } from './sparse.js'
-import { Store } from './store.js'
+import { type FilePart, Store } from './store.js'
 import { type AnyTensor, Tensor } from './tensor.js'
 import { jobOptions, type VerifyResult, verifySync, verifyTensors } from './verify.js'
 
@@ -45,7 +45,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   readonly generator: string | undefined
   /** Undefined for a file in memory. */
   readonly path: string | undefined
-  /** Bytes of the whole file. */
+  /** Bytes of the whole file, of all files together. */
   readonly byteLength: number
   /** Tensors in the file. */
   readonly size: number
@@ -90,6 +90,11 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
       calling(() => this.#store.native.warnings()).map((warning) => Object.freeze(warning)),
     )
     return this.#warnings
+  }
+
+  /** The files that hold the tensors, one unless it was opened as several. */
+  get files(): readonly FilePart[] {
+    return this.#store.files
   }
 
   get closed(): boolean {

@@ -30,11 +30,14 @@ export interface FlatIndex {
   numbers: Float64Array
   shapeEnds: Uint32Array
   shapeDims: Float64Array
+  /** The file of each tensor's data, where there are several files. */
+  files?: Uint32Array
   labels: string[]
 }
 
 export interface ComponentInfo {
   role: string
+  file: number
   dtype?: number
   byteLength?: number
   storedLength: number
@@ -85,10 +88,10 @@ export interface NativeFile {
   find(name: string): number
   similar(name: string): string[]
   components(ordinal: number): ComponentInfo[]
-  alias(offset: number, length: number): ArrayBuffer | 'runtime' | 'map-failed'
+  alias(file: number, offset: number, length: number): ArrayBuffer | 'runtime' | 'map-failed'
   close(aliases: ArrayBuffer[]): void
   decode(ordinal: number, component: number, stage?: NativeStage): NativeMemory
-  readInto(offset: number, target: Uint8Array): void
+  readInto(file: number, offset: number, target: Uint8Array): void
   cut(ordinal: number, component: number, ranges: number[], stage?: NativeStage): NativeMemory
   load(
     ordinal: number,
@@ -101,6 +104,7 @@ export interface NativeFile {
   verify(ordinals: Uint32Array, control: NativeControl, stage?: NativeStage): Promise<NativeOutcome>
   verifySync(ordinals: Uint32Array, stage?: NativeStage): NativeOutcome
   ranges(ordinal: number, component?: number): number[]
+  files(): { path: string; byteLength: number }[]
   prefetch(ordinals: Uint32Array, control: NativeControl): Promise<void>
   evict(ordinals: Uint32Array): void
 }

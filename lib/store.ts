@@ -22,6 +22,13 @@ export type CopyReason =
   /** It is a cut that is not one run of memory. */
   | 'packed'
 
+/** One of the files that hold the tensors. */
+export interface FilePart {
+  /** Undefined for a file in memory. */
+  readonly path: string | undefined
+  readonly byteLength: number
+}
+
 /** Data, and whether it aliases the file. */
 export interface View<A extends TypedArray = TypedArray> {
   readonly data: A
@@ -45,10 +52,14 @@ export class Store {
   readonly memory: Uint8Array | undefined
   readonly #length: number
   readonly #windowed: boolean
-  readonly #windows = new Map<number, ArrayBuffer | CopyReason>()
+  /** Of each file, by their numbers. */
+  readonly #windows: Map<number, ArrayBuffer | CopyReason>[] = []
   #aliases: ArrayBuffer[] = []
-  /** What the runtime or the system said to the first alias that it refused. */
-  #refused: 'runtime' | 'map-failed' | undefined
+  /** Whether the runtime refuses aliases. */
+  #refused = false
+  /** The files that the system refused to map. */
+  readonly #unmapped = new Set<number>()
+  #files: readonly FilePart[] | undefined
   #closed = false
 
   constructor(native: NativeFile, origin: { path?: string; memory?: Uint8Array }) {
@@ -77,24 +88,24 @@ export class Store {
     for (const cancel of this.jobs) cancel()
     const aliases = this.#aliases
     this.#aliases = []
-    this.#windows.clear()
+    this.#windows.length = 0
     calling(() => this.native.close(aliases), this.path)
   }
 
-  /** An array over `byteLength` bytes at `offset`: an alias where that is possible, else a copy. */
-  view(dtype: DTypeInfo, offset: number, byteLength: number): View {
+  /** An array over `byteLength` bytes at `offset` of a file: an alias where that is possible, else a copy. */
+  view(dtype: DTypeInfo, file: number, offset: number, byteLength: number): View {
     this.throwIfClosed()
     if (byteLength === 0) return { data: array(dtype, new ArrayBuffer(0), 0, 0), copyReason: undefined }
     if (this.memory !== undefined) return this.#memoryView(dtype, this.memory, offset, byteLength)
-    if (offset % dtype.array.BYTES_PER_ELEMENT !== 0) return this.#copy(dtype, offset, byteLength, 'misaligned')
+    if (offset % dtype.array.BYTES_PER_ELEMENT !== 0) return this.#copy(dtype, file, offset, byteLength, 'misaligned')
     if (this.#windowed && byteLength <= SMALL) {
       const start = offset - (offset % WINDOW)
-      const window = this.#window(start)
-      if (typeof window === 'string') return this.#copy(dtype, offset, byteLength, window)
+      const window = this.#window(file, start)
+      if (typeof window === 'string') return this.#copy(dtype, file, offset, byteLength, window)
       return { data: array(dtype, window, offset - start, byteLength), copyReason: undefined }
     }
-    const alias = this.#alias(offset, byteLength)
-    if (typeof alias === 'string') return this.#copy(dtype, offset, byteLength, alias)
+    const alias = this.#alias(file, offset, byteLength)
+    if (typeof alias === 'string') return this.#copy(dtype, file, offset, byteLength, alias)
     return { data: array(dtype, alias, 0, byteLength), copyReason: undefined }
   }
 
@@ -110,29 +121,50 @@ export class Store {
     return { data: array(dtype, copy, 0, byteLength), copyReason: 'misaligned' }
   }
 
-  #window(start: number): ArrayBuffer | CopyReason {
-    let window = this.#windows.get(start)
+  #window(file: number, start: number): ArrayBuffer | CopyReason {
+    this.#windows[file] ??= new Map()
+    const windows = this.#windows[file]
+    let window = windows.get(start)
     if (window === undefined) {
-      window = this.#alias(start, Math.min(WINDOW + SMALL, this.#length - start))
-      this.#windows.set(start, window)
+      const { byteLength } = this.files[file] as FilePart
+      window = this.#alias(file, start, Math.min(WINDOW + SMALL, byteLength - start))
+      windows.set(start, window)
     }
     return window
   }
 
-  #alias(offset: number, byteLength: number): ArrayBuffer | CopyReason {
-    if (byteLength > MAX_BUFFER) return 'runtime'
-    if (this.#refused !== undefined) return this.#refused
-    const alias = calling(() => this.native.alias(offset, byteLength), this.path)
+  /** The files, by their numbers. */
+  get files(): readonly FilePart[] {
+    this.throwIfClosed()
+    if (this.#files === undefined) {
+      const files =
+        this.memory === undefined ? calling(() => this.native.files()) : [{ path: undefined, byteLength: this.#length }]
+      this.#files = Object.freeze(files.map((file) => Object.freeze(file)))
+    }
+    return this.#files
+  }
+
+  #alias(file: number, offset: number, byteLength: number): ArrayBuffer | CopyReason {
+    const refusal = this.#refusal(file, byteLength)
+    if (refusal !== undefined) return refusal
+    const alias = calling(() => this.native.alias(file, offset, byteLength), this.path)
     if (typeof alias !== 'string') this.#aliases.push(alias)
+    else if (alias === 'map-failed') this.#unmapped.add(file)
     // A runtime that refuses a very large alias may still take smaller ones.
-    else if (alias === 'map-failed' || byteLength <= LARGE) this.#refused = alias
+    else if (byteLength <= LARGE) this.#refused = true
     return alias
   }
 
-  #copy(dtype: DTypeInfo, offset: number, byteLength: number, copyReason: CopyReason): View {
+  /** What is known to be refused without asking again. */
+  #refusal(file: number, byteLength: number): 'runtime' | 'map-failed' | undefined {
+    if (byteLength > MAX_BUFFER || this.#refused) return 'runtime'
+    return this.#unmapped.has(file) ? 'map-failed' : undefined
+  }
+
+  #copy(dtype: DTypeInfo, file: number, offset: number, byteLength: number, copyReason: CopyReason): View {
     const data = array(dtype, allocate(byteLength), 0, byteLength)
     for (const [at, piece] of pieces(data.buffer, 0, byteLength)) {
-      calling(() => this.native.readInto(offset + at, piece), this.path)
+      calling(() => this.native.readInto(file, offset + at, piece), this.path)
     }
     return { data, copyReason }
   }
@@ -161,11 +193,11 @@ export class Store {
   }
 
   /** Why a view of a range would be a copy, as far as that is known without making one. */
-  copyReason(dtype: DTypeInfo, offset: number, byteLength: number): CopyReason | undefined {
+  copyReason(dtype: DTypeInfo, file: number, offset: number, byteLength: number): CopyReason | undefined {
     if (byteLength === 0) return undefined
     if ((offset + (this.memory?.byteOffset ?? 0)) % dtype.array.BYTES_PER_ELEMENT !== 0) return 'misaligned'
     if (this.memory !== undefined) return undefined
-    return byteLength > MAX_BUFFER ? 'runtime' : this.#refused
+    return this.#refusal(file, byteLength)
   }
 }
 

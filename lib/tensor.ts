@@ -53,6 +53,7 @@ export class Tensor<D extends DType = DType> {
   readonly layout: Layout
   readonly #store: Store
   readonly #ordinal: number
+  readonly #file: number
   readonly #plainOffset: number | undefined
   readonly #dtype: DTypeInfo | undefined
   #view: View | undefined
@@ -70,6 +71,7 @@ export class Tensor<D extends DType = DType> {
     this.layout = catalog.layout(ordinal)
     this.#store = store
     this.#ordinal = ordinal
+    this.#file = catalog.file(ordinal)
     this.#plainOffset = catalog.plainOffset(ordinal)
     this.#dtype = dtype
   }
@@ -122,7 +124,7 @@ export class Tensor<D extends DType = DType> {
     this.#store.throwIfClosed()
     if (this.#plainOffset !== undefined) {
       const dtype = this.#dense()
-      return this.#store.copyReason(dtype, this.#plainOffset, this.byteLength) ?? this.#viewed().copyReason
+      return this.#store.copyReason(dtype, this.#file, this.#plainOffset, this.byteLength) ?? this.#viewed().copyReason
     }
     for (const component of this.components.values()) {
       if (component.copyReason !== undefined) return component.copyReason
@@ -137,7 +139,7 @@ export class Tensor<D extends DType = DType> {
       this.#view =
         this.#plainOffset === undefined
           ? { data: this.#dataComponent().data, copyReason: this.#dataComponent().copyReason }
-          : this.#store.view(dtype, this.#plainOffset, this.byteLength)
+          : this.#store.view(dtype, this.#file, this.#plainOffset, this.byteLength)
     }
     if (this.byteLength > 0 && this.#view.data.byteLength === 0) throw sourceGone()
     return this.#view
@@ -286,8 +288,8 @@ export class Tensor<D extends DType = DType> {
     const offset = this.#plainOffset
     // One run of data that cannot be aliased whole is taken by itself.
     const alone = offset !== undefined && this.#view === undefined && plan.start >= 0
-    if (alone && this.#store.copyReason(dtype, offset, this.byteLength) !== undefined) {
-      return this.#store.view(dtype, offset + plan.start, plan.byteLength)
+    if (alone && this.#store.copyReason(dtype, this.#file, offset, this.byteLength) !== undefined) {
+      return this.#store.view(dtype, this.#file, offset + plan.start, plan.byteLength)
     }
     const whole = this.#wholeOrTooLarge()
     if (whole === undefined) {

@@ -20,6 +20,8 @@ pub struct NativeError {
     /// The failed call and its error number, of `ZT_IO`.
     pub syscall: Option<String>,
     pub errno: Option<i32>,
+    /// The file, where it is not the one that the caller named.
+    pub path: Option<String>,
 }
 
 impl From<&CoreError> for NativeError {
@@ -33,6 +35,7 @@ impl From<&CoreError> for NativeError {
             rule: error.broken_rule().map(str::to_owned),
             syscall: error.os().map(|os| os.syscall.to_owned()),
             errno: error.os().and_then(|os| os.errno),
+            path: error.path().map(|path| path.to_string_lossy().into_owned()),
         }
     }
 }
@@ -52,6 +55,7 @@ fn thrown<'env>(env: &'env Env, error: &NativeError) -> Result<Unknown<'env>> {
     object.set("rule", error.rule.as_deref())?;
     object.set("syscall", error.syscall.as_deref())?;
     object.set("errno", error.errno)?;
+    object.set("path", error.path.as_deref())?;
     Ok(object.to_unknown())
 }
 

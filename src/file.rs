@@ -1,19 +1,22 @@
 //! An open file, as the wrapper sees it.
 
 use std::cell::RefCell;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use napi::bindgen_prelude::{Object, ToNapiValue, Uint8ArraySlice, Uint32Array, Unknown};
 use napi::{Env, Result};
 use napi_derive::napi;
-use ztensor_core::catalog::{Catalog, Component, Tensor};
+use ztensor_core::catalog::{Catalog, Component, Span, Tensor};
 use ztensor_core::cut::Cut;
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
 use ztensor_core::prefetch;
 use ztensor_core::read::Reading;
 use ztensor_core::similar;
 use ztensor_core::source::ReadAt;
+use ztensor_core::source::file::FileSource;
+use ztensor_core::source::files::Files;
 use ztensor_core::source::owned::Owned;
 use ztensor_core::verify;
 use ztensor_core::work::Watch;
@@ -22,7 +25,7 @@ use crate::accounting::Account;
 use crate::buffer::{self, Share};
 use crate::control::Control;
 use crate::error::{misuse, throw};
-use crate::index::{self, ComponentInfo, FlatIndex, number, unsigned};
+use crate::index::{self, ComponentInfo, FileInfo, FlatIndex, number, unsigned};
 use crate::memory::Memory;
 use crate::opened::{OpenRequest, Reader, Shared};
 use crate::stage::Stage;
@@ -168,12 +171,12 @@ impl NativeFile {
 
     /// An ArrayBuffer over a range of the mapping; a text saying why there is none.
     #[napi(ts_return_type = "ArrayBuffer | 'runtime' | 'map-failed'")]
-    pub fn alias<'env>(&self, env: &'env Env, offset: f64, length: f64) -> Result<Unknown<'env>> {
+    pub fn alias<'env>(&self, env: &'env Env, file: u32, offset: f64, length: f64) -> Result<Unknown<'env>> {
         let range = unsigned(offset).zip(unsigned(length));
         let (offset, length) = range.ok_or_else(|| misuse("an alias without bounds"))?;
         let shared = self.shared(env)?;
-        let file = shared.source.as_ref().ok_or_else(|| misuse("an alias of memory"))?;
-        let Some(mapping) = throw(env, file.mapping())? else {
+        let files = shared.files.as_ref().ok_or_else(|| misuse("an alias of memory"))?;
+        let Some(mapping) = throw(env, files.file(file).and_then(FileSource::mapping))? else {
             return "map-failed".into_unknown(env);
         };
         match buffer::alias(env, mapping, &self.account, offset, length)? {
@@ -185,7 +188,7 @@ impl NativeFile {
         }
     }
 
-    /// Detaches the aliases, given in the order in which they were made, and lets go of the mapping.
+    /// Detaches the aliases, given in the order in which they were made, and lets go of the mappings.
     #[napi]
     pub fn close(&self, env: &Env, aliases: Vec<Unknown<'_>>) {
         for (alias, share) in aliases.iter().zip(self.shares.take()) {
@@ -193,8 +196,8 @@ impl NativeFile {
                 share.borrow_mut().take();
             }
         }
-        if let Some(Shared { source: Some(file), .. }) = self.shared.take().as_deref() {
-            file.release_mapping();
+        if let Some(Shared { files: Some(files), .. }) = self.shared.take().as_deref() {
+            files.close();
         }
     }
 
@@ -214,14 +217,14 @@ impl NativeFile {
         throw(&env, decoded).map(Memory::from)
     }
 
-    /// Copies a range of the file into `target` on this thread.
+    /// Copies a range of a file into `target` on this thread.
     #[napi(catch_unwind)]
-    pub fn read_into(&self, env: Env, offset: f64, mut target: Uint8ArraySlice<'_>) -> Result<()> {
+    pub fn read_into(&self, env: Env, file: u32, offset: f64, mut target: Uint8ArraySlice<'_>) -> Result<()> {
         let offset = unsigned(offset).ok_or_else(|| misuse("a read without bounds"))?;
         let shared = self.shared(&env)?;
-        let file = shared.source.as_ref().ok_or_else(|| misuse("a read of memory"))?;
+        let files = shared.files.as_ref().ok_or_else(|| misuse("a read of memory"))?;
         let target = buffer::writable(&mut target, &[])?;
-        throw(&env, contain(|| file.read_at(offset, target)))
+        throw(&env, contain(|| files.file(file)?.read_at(offset, target)))
     }
 
     /// The bytes of a cut of a dense component, read on this thread.
@@ -319,7 +322,18 @@ impl NativeFile {
         throw(&env, verified).map(Verified::from)
     }
 
-    /// `[offset, length, …]` of the ranges in which the components of a tensor lie, or one of them.
+    /// Path and bytes of each file, in the order of their numbers. Empty for memory.
+    #[napi]
+    pub fn files(&self, env: &Env) -> Result<Vec<FileInfo>> {
+        let shared = self.shared(env)?;
+        let info = |(path, length): (&Path, u64)| FileInfo {
+            path: path.to_string_lossy().into_owned(),
+            byte_length: number(length),
+        };
+        Ok(shared.files.iter().flat_map(Files::iter).map(info).collect())
+    }
+
+    /// `[offset, length, …]` of the ranges in which the components of a tensor lie, or one of them, file by file.
     #[napi]
     pub fn ranges(&self, env: Env, ordinal: u32, component: Option<u32>) -> Result<Vec<f64>> {
         let shared = self.shared(&env)?;
@@ -327,10 +341,10 @@ impl NativeFile {
             None => throw(&env, shared.tensor(ordinal))?.ranges(),
             Some(component) => {
                 let (_, component) = throw(&env, shared.part(ordinal, component))?;
-                vec![(component.offset, component.stored_length)]
+                vec![Span { file: component.file, offset: component.offset, length: component.stored_length }]
             }
         };
-        Ok(ranges.into_iter().flat_map(|(offset, length)| [number(offset), number(length)]).collect())
+        Ok(ranges.into_iter().flat_map(|span| [number(span.offset), number(span.length)]).collect())
     }
 
     /// Brings the tensors' pages into memory.
@@ -343,8 +357,8 @@ impl NativeFile {
     ) -> Result<Object<'env>> {
         let (shared, watch) = (self.shared(env)?, control.watch.clone());
         let ordinals = ordinals.to_vec();
-        let job = move || match &shared.source {
-            Some(file) => prefetch::prefetch(file, &shared.catalog, &ordinals, &watch),
+        let job = move || match &shared.files {
+            Some(files) => prefetch::prefetch(files, &shared.catalog, &ordinals, &watch),
             None => Ok(()),
         };
         spawn(env, job, |_, ()| Ok(()))
@@ -354,8 +368,8 @@ impl NativeFile {
     #[napi]
     pub fn evict(&self, env: &Env, ordinals: Uint32Array) -> Result<()> {
         let shared = self.shared(env)?;
-        if let Some(file) = &shared.source {
-            prefetch::evict(file, &shared.catalog, &ordinals);
+        if let Some(files) = &shared.files {
+            prefetch::evict(files, &shared.catalog, &ordinals);
         }
         Ok(())
     }

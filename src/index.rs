@@ -29,6 +29,8 @@ pub struct FlatIndex {
     pub names: String,
     pub records: Uint32Array,
     pub numbers: Float64Array,
+    /// The file that holds each tensor's data, where there are several files.
+    pub files: Option<Uint32Array>,
     pub shape_ends: Uint32Array,
     pub shape_dims: Float64Array,
     pub labels: Vec<String>,
@@ -38,18 +40,26 @@ pub fn flatten(catalog: &Catalog) -> FlatIndex {
     let ascii = catalog.names().is_ascii();
     let mut records = Vec::with_capacity(catalog.len() * 4);
     let mut numbers = Vec::with_capacity(catalog.len() * 2);
+    let mut files = Vec::new();
     let mut utf16_end = 0;
     for tensor in catalog.iter() {
         utf16_end += if ascii { tensor.name().len() } else { tensor.name().encode_utf16().count() };
-        let plain = dense_data(tensor).and_then(readable_in_place);
+        let plain = dense_data(tensor).and_then(|data| Some((data.file, readable_in_place(data)?.0)));
         let dtype = tensor.dtype().map_or(NO_DTYPE, |dtype| dtype as u32);
         // The builder keeps the length of all names below 2^32.
         records.push(u32::try_from(utf16_end).unwrap_or(u32::MAX));
         records.push(dtype | if plain.is_some() { PLAIN } else { 0 });
         records.push(tensor.shape_id());
         records.push(tensor.layout().label().id());
-        numbers.push(plain.map_or(-1.0, |(offset, _)| number(offset)));
+        numbers.push(plain.map_or(-1.0, |(_, offset)| number(offset)));
+        if let Some((file, _)) = plain.filter(|&(file, _)| file != 0) {
+            files.resize(tensor.ordinal(), 0);
+            files.push(file);
+        }
         numbers.push(number(byte_length(tensor)));
+    }
+    if !files.is_empty() {
+        files.resize(catalog.len(), 0);
     }
     let mut shape_ends = Vec::new();
     let mut shape_dims = Vec::new();
@@ -61,6 +71,7 @@ pub fn flatten(catalog: &Catalog) -> FlatIndex {
         names: catalog.names().to_owned(),
         records: records.into(),
         numbers: numbers.into(),
+        files: (!files.is_empty()).then(|| files.into()),
         shape_ends: shape_ends.into(),
         shape_dims: shape_dims.into(),
         labels: catalog.labels().iter().map(str::to_owned).collect(),
@@ -83,10 +94,19 @@ fn byte_length(tensor: Tensor<'_>) -> u64 {
     lengths.map(|part| part.decoded_length.unwrap_or(part.stored_length)).fold(0, u64::saturating_add)
 }
 
+/// A file of the name space, as the wrapper lists it.
+#[napi(object)]
+pub struct FileInfo {
+    pub path: String,
+    pub byte_length: f64,
+}
+
 /// A component, as the wrapper lists it.
 #[napi(object)]
 pub struct ComponentInfo {
     pub role: String,
+    /// The number of its file.
+    pub file: u32,
     pub dtype: Option<u32>,
     pub byte_length: Option<f64>,
     pub stored_length: f64,
@@ -104,6 +124,7 @@ pub fn components(catalog: &Catalog, tensor: Tensor<'_>) -> Vec<ComponentInfo> {
         let plain = readable_in_place(component);
         ComponentInfo {
             role: catalog.label(component.role).to_owned(),
+            file: component.file,
             dtype: component.dtype.map(|dtype| dtype as u32),
             byte_length: component.decoded_length.map(number),
             stored_length: number(component.stored_length),

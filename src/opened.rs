@@ -9,9 +9,10 @@ use ztensor_core::detect;
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
 use ztensor_core::limits::Limits;
 use ztensor_core::read::Reading;
-use ztensor_core::source::ReadAt;
 use ztensor_core::source::file::FileSource;
+use ztensor_core::source::files::Files;
 use ztensor_core::source::staged::Staged;
+use ztensor_core::source::{ReadAt, Sources};
 use ztensor_core::work::Watch;
 
 use crate::index::unsigned;
@@ -49,7 +50,8 @@ impl OpenRequest {
 pub struct Shared {
     pub catalog: Catalog,
     /// `None` for memory of the caller's, of which pieces are staged for each call.
-    pub source: Option<FileSource>,
+    pub files: Option<Files>,
+    /// Bytes of all files.
     pub length: u64,
     limits: Limits,
 }
@@ -57,15 +59,16 @@ pub struct Shared {
 impl Shared {
     pub fn open(path: &str, request: &OpenRequest) -> CoreResult<Self> {
         let limits = request.limits();
-        let source = FileSource::open(Path::new(path))?;
+        let path = Path::new(path);
+        let source = FileSource::open(path)?;
         let catalog = detect::parse(&source, request.container(), &limits)?;
-        Ok(Self { catalog, length: source.length(), source: Some(source), limits })
+        Ok(Self { catalog, length: source.length(), files: Some(Files::lone(path, source)), limits })
     }
 
     pub fn from_memory(bytes: &[u8], request: &OpenRequest) -> CoreResult<Self> {
         let limits = request.limits();
         let catalog = detect::parse(&bytes, request.container(), &limits)?;
-        Ok(Self { catalog, length: bytes.len() as u64, source: None, limits })
+        Ok(Self { catalog, length: bytes.len() as u64, files: None, limits })
     }
 
     pub fn part(&self, ordinal: u32, component: u32) -> CoreResult<(Tensor<'_>, &Component)> {
@@ -86,12 +89,12 @@ impl Shared {
         read: impl FnOnce(Reading<'_>) -> CoreResult<T>,
     ) -> CoreResult<T> {
         let nothing: &[u8] = &[]; // enough for what stands in the index
-        let source: &dyn ReadAt = match (&self.source, staged) {
-            (Some(file), _) => file,
+        let sources: &dyn Sources = match (&self.files, staged) {
+            (Some(files), _) => files,
             (None, Some(staged)) => staged,
             (None, None) => &nothing,
         };
-        read(Reading { source, catalog: &self.catalog, limits: &self.limits, watch })
+        read(Reading { sources, catalog: &self.catalog, limits: &self.limits, watch })
     }
 }
 

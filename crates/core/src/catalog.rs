@@ -76,11 +76,13 @@ pub enum Part {
 #[derive(Clone, Debug)]
 pub struct Component {
     pub role: Label,
+    /// Which file of the name space holds the blob; 0 is the one that was opened.
+    pub file: u32,
     /// `None`: bytes whose meaning only the layout knows.
     pub dtype: Option<DType>,
     pub encoding: Encoding,
     pub byte_order: ByteOrder,
-    /// Absolute file offset of the blob.
+    /// Offset of the blob in its file.
     pub offset: u64,
     /// Bytes of the blob in the file.
     pub stored_length: u64,
@@ -97,6 +99,7 @@ impl Component {
     pub fn raw(role: Label, dtype: Option<DType>, offset: u64, length: u64) -> Self {
         Self {
             role,
+            file: 0,
             dtype,
             encoding: Encoding::Raw,
             byte_order: ByteOrder::Little,
@@ -122,6 +125,34 @@ impl Component {
             Some(Part::Range { start, length }) => Some((self.offset.checked_add(*start)?, *length)),
             Some(Part::Records(_) | Part::InBlob(_)) => None,
         }
+    }
+}
+
+/// A run of bytes of one file.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Span {
+    pub file: u32,
+    pub offset: u64,
+    pub length: u64,
+}
+
+impl Span {
+    /// The offset behind the last byte.
+    pub fn end(self) -> u64 {
+        self.offset.saturating_add(self.length)
+    }
+
+    /// The spans in the order of the files and their bytes, joined where they touch or overlap.
+    pub fn joined(mut spans: Vec<Self>) -> Vec<Self> {
+        spans.sort_unstable();
+        spans.dedup_by(|next, last| {
+            let touches = next.file == last.file && next.offset <= last.end();
+            if touches {
+                last.length = last.end().max(next.end()) - last.offset;
+            }
+            touches
+        });
+        spans
     }
 }
 
@@ -281,21 +312,12 @@ impl<'a> Tensor<'a> {
         self.catalog.components.get(start..end).unwrap_or_default()
     }
 
-    /// The ranges of the file in which the components lie, as offset and length, in order and joined where they
-    /// touch or overlap.
-    pub fn ranges(self) -> Vec<(u64, u64)> {
+    /// The ranges of the files in which the components lie, in order and joined where they touch or overlap.
+    pub fn ranges(self) -> Vec<Span> {
         let blobs = self.components().iter().filter(|component| component.stored_length > 0);
-        let mut ranges: Vec<_> = blobs.map(|blob| (blob.offset, blob.stored_length)).collect();
-        ranges.sort_unstable();
-        ranges.dedup_by(|next, last| {
-            let end = last.0.saturating_add(last.1);
-            let touches = next.0 <= end;
-            if touches {
-                last.1 = end.max(next.0.saturating_add(next.1)) - last.0;
-            }
-            touches
-        });
-        ranges
+        let spans =
+            blobs.map(|blob| Span { file: blob.file, offset: blob.offset, length: blob.stored_length });
+        Span::joined(spans.collect())
     }
 
     pub fn component(self, role: Label) -> Option<&'a Component> {

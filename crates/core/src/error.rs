@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 /// Characters shown of a name, and of a whole message.
 const NAME: usize = 160;
@@ -84,6 +85,7 @@ struct Inner {
     offset: Option<u64>,
     rule: Option<&'static str>,
     os: Option<Os>,
+    path: Option<PathBuf>,
 }
 
 /// A failure. Boxed, so that a `Result` stays one word wide on the fast path.
@@ -104,6 +106,7 @@ impl Error {
             offset: None,
             rule: None,
             os: None,
+            path: None,
         }))
     }
 
@@ -142,6 +145,13 @@ impl Error {
         self
     }
 
+    /// The file, where it is not the one that the caller named.
+    #[must_use]
+    pub fn file(mut self, path: &Path) -> Self {
+        self.0.path.get_or_insert_with(|| path.to_owned());
+        self
+    }
+
     pub fn code(&self) -> Code {
         self.0.code
     }
@@ -168,6 +178,10 @@ impl Error {
 
     pub fn os(&self) -> Option<&Os> {
         self.0.os.as_ref()
+    }
+
+    pub fn path(&self) -> Option<&Path> {
+        self.0.path.as_deref()
     }
 }
 

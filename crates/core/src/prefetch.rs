@@ -1,28 +1,31 @@
 //! Hints about which pages will be needed, and which will not.
 #![forbid(unsafe_code)]
 
-use crate::catalog::{Catalog, Tensor};
+use crate::catalog::{Catalog, Span, Tensor};
 use crate::error::Result;
 use crate::source::ReadAt;
+#[cfg(target_os = "linux")]
 use crate::source::file::FileSource;
+use crate::source::files::Files;
 use crate::source::mapping::Mapping;
 use crate::work::{PIECE, Watch};
 
-/// Start and end of the ranges in which the tensors lie.
-fn spans<'c>(catalog: &'c Catalog, ordinals: &'c [u32]) -> impl Iterator<Item = (u64, u64)> + 'c {
+/// The ranges in which the tensors lie.
+fn spans<'c>(catalog: &'c Catalog, ordinals: &'c [u32]) -> impl Iterator<Item = Span> + 'c {
     let tensors = ordinals.iter().filter_map(|&ordinal| catalog.tensor(ordinal as usize));
-    tensors.flat_map(Tensor::ranges).map(|(start, length)| (start, start.saturating_add(length)))
+    tensors.flat_map(Tensor::ranges)
 }
 
 /// Brings the tensors into memory: their pages into the mapping where there can be one, else into the page
 /// cache. Returns when they are there.
-pub fn prefetch(file: &FileSource, catalog: &Catalog, ordinals: &[u32], watch: &Watch) -> Result<()> {
-    let total = spans(catalog, ordinals).map(|(start, end)| end - start).fold(0, u64::saturating_add);
+pub fn prefetch(files: &Files, catalog: &Catalog, ordinals: &[u32], watch: &Watch) -> Result<()> {
+    let total = spans(catalog, ordinals).map(|span| span.length).fold(0, u64::saturating_add);
     watch.expect(total, ordinals.len() as u64);
-    let mapping = file.mapping()?;
     let mut scratch = Vec::new();
-    for (start, end) in spans(catalog, ordinals) {
-        let mut at = start;
+    for span in spans(catalog, ordinals) {
+        let file = files.file(span.file)?;
+        let mapping = file.mapping()?;
+        let (mut at, end) = (span.offset, span.end());
         while at < end {
             watch.stop.check()?;
             let length = (end - at).min(PIECE as u64);
@@ -52,16 +55,15 @@ fn populated(mapping: Option<&Mapping>, at: u64, length: u64) -> bool {
 }
 
 /// Lets the kernel take back the tensors' pages, as far as they were not written to.
-pub fn evict(file: &FileSource, catalog: &Catalog, ordinals: &[u32]) {
+pub fn evict(files: &Files, catalog: &Catalog, ordinals: &[u32]) {
     #[cfg(target_os = "linux")]
-    if let Some(mapping) = file.mapped() {
-        for (start, end) in spans(catalog, ordinals) {
-            // Only a hint: a kernel that does not know it keeps the pages.
-            if let (Ok(start), Ok(end)) = (usize::try_from(start), usize::try_from(end)) {
-                mapping.page_out(start, end - start);
-            }
+    for span in spans(catalog, ordinals) {
+        let Some(mapping) = files.opened(span.file).and_then(FileSource::mapped) else { continue };
+        // Only a hint: a kernel that does not know it keeps the pages.
+        if let (Ok(start), Ok(length)) = (usize::try_from(span.offset), usize::try_from(span.length)) {
+            mapping.page_out(start, length);
         }
     }
     #[cfg(not(target_os = "linux"))]
-    let _ = (file, catalog, ordinals);
+    let _ = (files, catalog, ordinals);
 }

@@ -13,8 +13,8 @@ use crate::layout::csr::Csr;
 use crate::layout::indices::Indices;
 use crate::layout::records;
 use crate::limits::Limits;
-use crate::source::ReadAt;
 use crate::source::owned::Owned;
+use crate::source::{ReadAt, Sources};
 use crate::swap::swap_bytes;
 use crate::widen;
 use crate::work::{PIECE, Watch};
@@ -22,7 +22,7 @@ use crate::work::{PIECE, Watch};
 /// What loading needs besides the component.
 #[derive(Clone, Copy)]
 pub struct Reading<'a> {
-    pub source: &'a dyn ReadAt,
+    pub sources: &'a dyn Sources,
     pub catalog: &'a Catalog,
     pub limits: &'a Limits,
     pub watch: &'a Watch,
@@ -38,7 +38,9 @@ impl Reading<'_> {
     /// a digest over the whole cannot be checked.
     pub fn cut(&self, tensor: Tensor<'_>, component: &Component, cut: &Cut) -> Result<Owned> {
         let result = match component.plain_range() {
-            Some((offset, length)) => self.read_cut(offset, length, cut),
+            Some((offset, length)) => {
+                self.source(component).and_then(|source| self.read_cut(source, offset, length, cut))
+            }
             None => self.decode(component).and_then(|whole| {
                 let mut output = Owned::zeroed(cut.byte_length())?;
                 cut.pack(&whole, &mut output)?;
@@ -69,6 +71,11 @@ impl Reading<'_> {
         Ok(arrays)
     }
 
+    /// Where a component's bytes are.
+    pub fn source(&self, component: &Component) -> Result<&dyn ReadAt> {
+        self.sources.source(component.file)
+    }
+
     fn name(&self, error: Error, tensor: Tensor<'_>, component: &Component) -> Error {
         error.tensor(tensor.name()).component(self.catalog.label(component.role))
     }
@@ -78,7 +85,7 @@ impl Reading<'_> {
             return Ok(Owned::from(inline.to_vec()));
         }
         if let (Some((offset, length)), None) = (component.plain_range(), &component.digest) {
-            return self.read(offset, length, None);
+            return self.read(self.source(component)?, offset, length, None);
         }
         let stored = self.stored(component)?;
         let mut bytes = self.decompress(component, stored)?;
@@ -94,7 +101,8 @@ impl Reading<'_> {
     /// The stored bytes of a component, after its digest was checked.
     pub fn stored(&self, component: &Component) -> Result<Owned> {
         let mut hasher = component.digest.as_deref().and_then(Digest::hasher);
-        let stored = self.read(component.offset, component.stored_length, hasher.as_mut())?;
+        let stored =
+            self.read(self.source(component)?, component.offset, component.stored_length, hasher.as_mut())?;
         compare(component, hasher)?;
         Ok(stored)
     }
@@ -102,12 +110,13 @@ impl Reading<'_> {
     /// Calls `each` with the stored bytes of a component, piece by piece, and checks its digest at the end.
     pub fn pieces(&self, component: &Component, mut each: impl FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
         let mut hasher = component.digest.as_deref().and_then(Digest::hasher);
+        let source = self.source(component)?;
         let mut piece = Vec::new();
         let (mut at, end) = (component.offset, component.offset.saturating_add(component.stored_length));
         while at < end {
             self.watch.stop.check()?;
             piece.resize(usize::try_from(end - at).unwrap_or(PIECE).min(PIECE), 0);
-            self.source.read_at(at, &mut piece)?;
+            source.read_at(at, &mut piece)?;
             if let Some(hasher) = &mut hasher {
                 hasher.update(&piece);
             }
@@ -139,12 +148,18 @@ impl Reading<'_> {
     }
 
     /// Reads in pieces, hashing each as it arrives.
-    fn read(&self, offset: u64, length: u64, mut hasher: Option<&mut Hasher>) -> Result<Owned> {
-        let mut output = self.claim(offset, length)?;
+    fn read(
+        &self,
+        source: &dyn ReadAt,
+        offset: u64,
+        length: u64,
+        mut hasher: Option<&mut Hasher>,
+    ) -> Result<Owned> {
+        let mut output = claim(source, offset, length)?;
         let mut at = offset;
         for piece in output.chunks_mut(PIECE) {
             self.watch.stop.check()?;
-            self.source.read_at(at, piece)?;
+            source.read_at(at, piece)?;
             if let Some(hasher) = hasher.as_deref_mut() {
                 hasher.update(piece);
             }
@@ -154,17 +169,9 @@ impl Reading<'_> {
         Ok(output)
     }
 
-    /// Memory for bytes of the file, after looking that the file has them.
-    fn claim(&self, offset: u64, length: u64) -> Result<Owned> {
-        if checked::end_within(offset, length, self.source.length()).is_none() {
-            return Err(Error::new(Code::Truncated, "the file ends before the data does").at(offset));
-        }
-        Owned::zeroed(length)
-    }
-
-    fn read_cut(&self, offset: u64, length: u64, cut: &Cut) -> Result<Owned> {
+    fn read_cut(&self, source: &dyn ReadAt, offset: u64, length: u64, cut: &Cut) -> Result<Owned> {
         if let Some((start, bytes)) = cut.contiguous() {
-            return self.read(offset.saturating_add(start), bytes, None);
+            return self.read(source, offset.saturating_add(start), bytes, None);
         }
         let mut output = Owned::zeroed(cut.byte_length())?;
         let mut filled = 0_usize;
@@ -179,7 +186,7 @@ impl Reading<'_> {
             if bytes >= BLOCK {
                 self.watch.stop.check()?;
                 for (piece, at) in target.chunks_mut(PIECE).zip((start..).step_by(PIECE)) {
-                    self.source.read_at(offset + at, piece)?;
+                    source.read_at(offset + at, piece)?;
                 }
                 continue;
             }
@@ -189,12 +196,20 @@ impl Reading<'_> {
                 continue;
             }
             self.watch.stop.check()?;
-            block = self.source.read_vec(offset + start, BLOCK.min(length.saturating_sub(start)))?;
+            block = source.read_vec(offset + start, BLOCK.min(length.saturating_sub(start)))?;
             block_at = start;
             target.copy_from_slice(checked::slice(&block, 0, bytes).ok_or_else(too_many)?);
         }
         Ok(output)
     }
+}
+
+/// Memory for bytes of a file, after looking that the file has them.
+fn claim(source: &dyn ReadAt, offset: u64, length: u64) -> Result<Owned> {
+    if checked::end_within(offset, length, source.length()).is_none() {
+        return Err(Error::new(Code::Truncated, "the file ends before the data does").at(offset));
+    }
+    Owned::zeroed(length)
 }
 
 /// Elements widened between two looks at the stop flag. Whole bytes of input, whatever the width.

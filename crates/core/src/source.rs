@@ -1,6 +1,7 @@
 //! Where bytes come from: a file read at positions, its mapping, memory. Knows no format.
 
 pub mod file;
+pub mod files;
 pub mod mapping;
 pub mod owned;
 pub mod staged;
@@ -29,6 +30,20 @@ pub trait ReadAt: Send + Sync {
         bytes.resize(length, 0);
         self.read_at(offset, &mut bytes)?;
         Ok(bytes)
+    }
+}
+
+/// The places that the components of a catalog lie in, by their numbers ([`Component::file`]).
+///
+/// [`Component::file`]: crate::catalog::Component::file
+pub trait Sources: Send + Sync {
+    fn source(&self, file: u32) -> Result<&dyn ReadAt>;
+}
+
+/// Where everything lies in one place, it serves whatever the number.
+impl<T: ReadAt> Sources for T {
+    fn source(&self, _file: u32) -> Result<&dyn ReadAt> {
+        Ok(self)
     }
 }
 

@@ -42,7 +42,7 @@ impl Outcome {
 }
 
 /// Where a blob stands, how it is read and what it must hash to.
-type Blob<'a> = (u64, u64, Encoding, Option<u64>, Option<&'a str>);
+type Blob<'a> = (u32, u64, u64, Encoding, Option<u64>, Option<&'a str>);
 
 /// What was found of each blob. Tensors may share one (tied weights): it is read once and judged for all.
 type Found<'a> = Mutex<HashMap<Blob<'a>, Arc<OnceLock<Option<Error>>>>>;
@@ -115,8 +115,14 @@ fn blob<'a>(
     found: &Found<'a>,
 ) -> Option<Error> {
     let digest = component.digest.as_deref().map(|digest| &*digest.text);
-    let key =
-        (component.offset, component.stored_length, component.encoding, component.decoded_length, digest);
+    let key = (
+        component.file,
+        component.offset,
+        component.stored_length,
+        component.encoding,
+        component.decoded_length,
+        digest,
+    );
     let cell = Arc::clone(lock(found).entry(key).or_default());
     let judged = cell.get_or_init(|| match component.encoding {
         Encoding::Zstd => decoded(reading, component).err(),

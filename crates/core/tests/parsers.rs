@@ -26,7 +26,7 @@ fn exercise(bytes: &[u8]) {
         let Ok(catalog) = parse(bytes, container) else { continue };
         let limits = Limits { max_decoded_bytes: 1 << 20, ..Limits::default() };
         let watch = Watch::default();
-        let reading = Reading { source: &bytes, catalog: &catalog, limits: &limits, watch: &watch };
+        let reading = Reading { sources: &bytes, catalog: &catalog, limits: &limits, watch: &watch };
         let ordinals: Vec<u32> = (0..).take(catalog.len()).collect();
         let _ = verify::verify(reading, &ordinals);
         for tensor in catalog.iter() {
@@ -65,7 +65,7 @@ fn fixtures_read_and_verify() {
     for (path, bytes) in fixtures() {
         let catalog = parse(&bytes, None).unwrap_or_else(|code| panic!("{path}: {code:?}"));
         let (limits, watch) = (Limits::default(), Watch::default());
-        let reading = Reading { source: &&*bytes, catalog: &catalog, limits: &limits, watch: &watch };
+        let reading = Reading { sources: &&*bytes, catalog: &catalog, limits: &limits, watch: &watch };
         let ordinals: Vec<u32> = (0..).take(catalog.len()).collect();
         let outcome = verify::verify(reading, &ordinals).unwrap();
         assert!(outcome.failures.is_empty(), "{path}: {:?}", outcome.failures);

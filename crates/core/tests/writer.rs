@@ -67,7 +67,7 @@ fn written(folder: &std::path::Path, settings: Settings, tensors: &[(Spec, Vec<u
 fn read_back(bytes: &[u8]) -> Catalog {
     let catalog = detect::parse(&bytes, None, &Limits::default()).unwrap();
     let (limits, watch) = (Limits::default(), Watch::default());
-    let reading = Reading { source: &bytes, catalog: &catalog, limits: &limits, watch: &watch };
+    let reading = Reading { sources: &bytes, catalog: &catalog, limits: &limits, watch: &watch };
     let ordinals: Vec<u32> = (0..).take(catalog.len()).collect();
     let outcome = verify::verify(reading, &ordinals).unwrap();
     assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
@@ -77,7 +77,7 @@ fn read_back(bytes: &[u8]) -> Catalog {
 
 fn load(bytes: &[u8], catalog: &Catalog, name: &str, component: usize) -> Vec<u8> {
     let (limits, watch) = (Limits::default(), Watch::default());
-    let reading = Reading { source: &bytes, catalog, limits: &limits, watch: &watch };
+    let reading = Reading { sources: &bytes, catalog, limits: &limits, watch: &watch };
     let tensor = catalog.tensor(catalog.find(name).unwrap()).unwrap();
     reading.component(tensor, &tensor.components()[component]).unwrap().to_vec()
 }

@@ -325,6 +325,7 @@ impl Place<'_> {
         };
         Component {
             role: fields.role,
+            file: 0,
             dtype,
             encoding: fields.encoding,
             byte_order: ByteOrder::Little,

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::ReadAt;
+use super::files::Identity;
 use super::mapping::Mapping;
 use crate::error::{Code, Error, Result};
 
@@ -75,6 +76,12 @@ impl FileSource {
             Map::Made(mapping) => Some(Arc::clone(mapping)),
             _ => None,
         }
+    }
+
+    /// What tells the file from another one that may come under its name.
+    pub fn identity(&self) -> Result<Identity> {
+        let metadata = self.file.metadata().map_err(|error| Error::io("fstat", &error))?;
+        Ok(Identity::of(&metadata))
     }
 
     pub fn file(&self) -> &File {

@@ -1,0 +1,201 @@
+//! The files that one name space lies in: each opened when it is first read and kept, and found again by what it was
+//! when its index was read.
+#![forbid(unsafe_code)]
+
+use std::fs::Metadata;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use super::file::FileSource;
+use super::{ReadAt, Sources};
+use crate::error::{Code, Error, Result};
+
+/// What tells a file from another one, or from an altered one, of the same name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Identity {
+    pub length: u64,
+    /// Device and inode where there are any; elsewhere the time of making stands for them.
+    place: (u64, u64),
+    /// Seconds and nanoseconds.
+    modified: (i64, i64),
+}
+
+impl Identity {
+    #[cfg(unix)]
+    pub fn of(metadata: &Metadata) -> Self {
+        use std::os::unix::fs::MetadataExt;
+        Self {
+            length: metadata.len(),
+            place: (metadata.dev(), metadata.ino()),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        }
+    }
+
+    #[cfg(not(unix))]
+    pub fn of(metadata: &Metadata) -> Self {
+        let since = |time: std::io::Result<std::time::SystemTime>| {
+            let time = time.ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+            time.unwrap_or_default()
+        };
+        let (made, modified) = (since(metadata.created()), since(metadata.modified()));
+        Self {
+            length: metadata.len(),
+            place: (made.as_secs(), u64::from(made.subsec_nanos())),
+            modified: (modified.as_secs().cast_signed(), i64::from(modified.subsec_nanos())),
+        }
+    }
+}
+
+/// One file, and what it was when its index was read.
+struct Part {
+    path: PathBuf,
+    identity: Option<Identity>,
+    length: u64,
+    source: OnceLock<FileSource>,
+}
+
+/// The files of a name space, by their numbers.
+pub struct Files {
+    parts: Vec<Part>,
+    /// Whether the end has come. Held while a file is opened, so that none is opened twice or after the end.
+    closed: Mutex<bool>,
+}
+
+impl Files {
+    /// A name space that one open file holds.
+    pub fn lone(path: &Path, source: FileSource) -> Self {
+        let length = source.length();
+        let part = Part { path: path.to_owned(), identity: None, length, source: OnceLock::from(source) };
+        Self { parts: vec![part], closed: Mutex::new(false) }
+    }
+
+    /// Adds a file that will be opened when it is first read. Gives its number.
+    pub fn add(&mut self, path: PathBuf, identity: Identity) -> Result<u32> {
+        let number = u32::try_from(self.parts.len())
+            .map_err(|_| Error::new(Code::Limit, "more than 2^32 - 1 files"))?;
+        let length = identity.length;
+        self.parts.push(Part { path, identity: Some(identity), length, source: OnceLock::new() });
+        Ok(number)
+    }
+
+    pub fn empty() -> Self {
+        Self { parts: Vec::new(), closed: Mutex::new(false) }
+    }
+
+    pub fn len(&self) -> usize {
+        self.parts.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Path and bytes of each.
+    pub fn iter(&self) -> impl Iterator<Item = (&Path, u64)> {
+        self.parts.iter().map(|part| (&*part.path, part.length))
+    }
+
+    /// Bytes of all of them.
+    pub fn total_length(&self) -> u64 {
+        self.parts.iter().fold(0, |total, part| total.saturating_add(part.length))
+    }
+
+    /// The file of a number, opened now if it was not yet. Fails with `ZT_IO` where it is no longer the one whose
+    /// index was read.
+    pub fn file(&self, number: u32) -> Result<&FileSource> {
+        let part = self.parts.get(number as usize);
+        let part = part.ok_or_else(|| Error::new(Code::Internal, format!("there is no file {number}")))?;
+        if let Some(source) = part.source.get() {
+            return Ok(source);
+        }
+        let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        if *closed {
+            return Err(Error::new(Code::Closed, "the file is closed"));
+        }
+        if let Some(source) = part.source.get() {
+            return Ok(source);
+        }
+        let source = part.open().map_err(|error| error.file(&part.path))?;
+        Ok(part.source.get_or_init(|| source))
+    }
+
+    /// The file of a number, if it was opened already.
+    pub fn opened(&self, number: u32) -> Option<&FileSource> {
+        self.parts.get(number as usize)?.source.get()
+    }
+
+    /// Lets go of all mappings. Positional reads still work for work under way.
+    pub fn close(&self) {
+        *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        for source in self.parts.iter().filter_map(|part| part.source.get()) {
+            source.release_mapping();
+        }
+    }
+}
+
+impl Part {
+    fn open(&self) -> Result<FileSource> {
+        let source = FileSource::open(&self.path)?;
+        if self.identity.is_some_and(|identity| source.identity().ok() != Some(identity)) {
+            let message = "the file was replaced or changed since its index was read; open it again";
+            return Err(Error::new(Code::Io, format!("'{}': {message}", self.path.display())));
+        }
+        Ok(source)
+    }
+}
+
+impl Sources for Files {
+    fn source(&self, file: u32) -> Result<&dyn ReadAt> {
+        Ok(self.file(file)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(name: &str, bytes: &[u8]) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("ztensor-files-{name}-{}", std::process::id()));
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    fn with(path: &Path) -> Files {
+        let mut files = Files::empty();
+        files.add(path.to_owned(), Identity::of(&path.metadata().unwrap())).unwrap();
+        files
+    }
+
+    #[test]
+    fn a_file_is_opened_when_first_read() {
+        let path = written("first", b"0123456789");
+        let files = with(&path);
+        assert!(files.opened(0).is_none());
+        assert_eq!(files.source(0).unwrap().read_vec(2, 3).unwrap(), b"234");
+        assert!(files.opened(0).is_some());
+        assert_eq!(files.total_length(), 10);
+        assert_eq!(files.file(1).err().unwrap().code(), Code::Internal);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_replaced_file_is_refused() {
+        let path = written("replaced", b"0123456789");
+        let files = with(&path);
+        let other = written("replacing", b"9876543210");
+        std::fs::rename(&other, &path).unwrap();
+        let error = files.file(0).err().unwrap();
+        assert_eq!((error.code(), error.path()), (Code::Io, Some(&*path)));
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(files.file(0).err().unwrap().code(), Code::Io);
+    }
+
+    #[test]
+    fn nothing_is_opened_after_the_end() {
+        let path = written("end", b"0123456789");
+        let files = with(&path);
+        files.close();
+        assert_eq!(files.file(0).err().unwrap().code(), Code::Closed);
+        std::fs::remove_file(path).unwrap();
+    }
+}
