@@ -629,7 +629,8 @@ export interface AddOptions {
 /** A file being written. Nothing is at its path before `finish()`; calls may overlap and are done in their order. */
 export declare class TensorWriter {
 	#private;
-	readonly path: string;
+	/** Undefined for a file that is written into a stream. */
+	readonly path: string | undefined;
 	private constructor();
 	/**
 	 * Adds a dense tensor: a typed array (of one dimension), or `{ dtype, shape, data }`.
@@ -666,20 +667,21 @@ export declare class TensorWriter {
 	}, given?: AddOptions): Writable;
 	/**
 	 * Writes the index, puts file and folder on the disk, and moves the file to its path: from then on it is there
-	 * whole.
+	 * whole. A stream is ended, and has taken everything when this resolves.
 	 *
 	 * @throws ZTensorError ZT_EXISTS where somebody took the path meanwhile, ZT_IO, ZT_CLOSED
 	 */
 	finish(): Promise<void>;
-	/** Gives the file up: nothing is left behind, and what was at the path stays. */
+	/** Gives the file up: nothing is left behind, and what was at the path stays. A stream is destroyed, at once. */
 	abort(): Promise<void>;
 	[Symbol.asyncDispose](): Promise<void>;
 }
 /**
- * Begins a file: written beside its path, it appears there with `finish()`.
+ * Begins a file: written beside its path, it appears there with `finish()`. Or into a Node Writable, which gets the same
+ * bytes as they come; formats whose index comes first (safetensors, BTF) cannot be written so.
  *
  * @throws ZTensorError ZT_EXISTS unless `overwrite`, ZT_IO; TypeError and RangeError ZT_INVALID_ARG
  */
-export declare function create(path: string | URL, options?: CreateOptions): Promise<TensorWriter>;
+export declare function create(target: string | URL | Writable, options?: CreateOptions): Promise<TensorWriter>;
 
 export {};

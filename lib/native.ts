@@ -132,7 +132,8 @@ export interface TensorSpec {
 export interface NativeWriter {
   begin(tensor: TensorSpec): void
   push(bytes: Uint8Array): number
-  pushAsync(bytes: Uint8Array): Promise<void>
+  pushAsync(bytes: Uint8Array): Promise<number>
+  take(): NativeMemory
   copy(
     file: NativeFile,
     ordinals: Uint32Array,
@@ -142,12 +143,12 @@ export interface NativeWriter {
   ): Promise<void>
   end(): void
   flush(): Promise<void>
-  finish(): Promise<void>
+  finish(): Promise<NativeMemory>
   abort(): Promise<void>
 }
 
 interface Binding {
-  createWriter(path: string, request: WriteRequest): Promise<NativeWriter>
+  createWriter(path: string | undefined, request: WriteRequest): Promise<NativeWriter>
   refusals(file: NativeFile, ordinals: Uint32Array, dialect: string): NativeError[]
   widenIndices(dtype: number, bytes: Uint8Array): NativeMemory
   packCoo(dialect: string, rank: number, width: number, values: Uint8Array, coords: Uint8Array): NativeMemory

@@ -13,6 +13,7 @@ import {
 import { calling, invalid, publicError, ZTensorError } from './errors.js'
 import { toBufferSync } from './memory.js'
 import { binding, type NativeWriter, type WriteRequest } from './native.js'
+import { isWritable, Outlet } from './outlet.js'
 import { checkCoo, checkCsr } from './sparse.js'
 import { type CreateOptions, targetPath, writeRequest } from './write-options.js'
 
@@ -60,6 +61,8 @@ export interface AddOptions {
 const SMALL = 64 * 2 ** 10
 const PIECE = 4 * 2 ** 20
 const FULL = 8 * 2 ** 20
+/** What a stream gets at once. */
+const STREAMED = 2 ** 20
 
 interface Part {
   role: string
@@ -85,15 +88,18 @@ function viewBytes(name: string, value: unknown): Uint8Array {
 
 /** A file being written. Nothing is at its path before `finish()`; calls may overlap and are done in their order. */
 export class TensorWriter {
-  readonly path: string
+  /** Undefined for a file that is written into a stream. */
+  readonly path: string | undefined
   readonly #native: NativeWriter
+  readonly #outlet: Outlet | undefined
   readonly #dialect: string
   readonly #compresses: boolean
   #queue: Promise<unknown> = Promise.resolve()
   #ended = false
 
-  private constructor(path: string, native: NativeWriter, request: WriteRequest) {
-    this.path = path
+  private constructor(target: string | Outlet, native: NativeWriter, request: WriteRequest) {
+    this.path = typeof target === 'string' ? target : undefined
+    this.#outlet = typeof target === 'string' ? undefined : target
     this.#native = native
     this.#dialect = request.dialect
     this.#compresses = request.level !== undefined
@@ -105,10 +111,12 @@ export class TensorWriter {
   }
 
   /** @internal */
-  static async make(path: string, request: WriteRequest): Promise<TensorWriter> {
+  static async make(target: string | Outlet, request: WriteRequest): Promise<TensorWriter> {
+    const path = typeof target === 'string' ? target : undefined
     try {
-      return new TensorWriter(path, await binding.createWriter(path, request), request)
+      return new TensorWriter(target, await binding.createWriter(path, request), request)
     } catch (thrown) {
+      if (target instanceof Outlet) target.release()
       throw publicError(thrown, path)
     }
   }
@@ -136,6 +144,7 @@ export class TensorWriter {
     lengths: number[],
   ): void {
     if (this.#ended) throw new ZTensorError('ZT_CLOSED', 'the writer has ended; create another one')
+    this.#outlet?.throwIfFailed()
     for (const length of lengths) {
       if (Number.isSafeInteger(length)) continue
       const [code, problem] =
@@ -162,7 +171,7 @@ export class TensorWriter {
 
   async #push(bytes: Uint8Array): Promise<void> {
     if (bytes.byteLength <= SMALL && !this.#compresses) {
-      if (this.#native.push(bytes) >= FULL) await this.#native.flush()
+      await this.#pass(this.#native.push(bytes))
       return
     }
     const { byteLength } = bytes
@@ -170,8 +179,23 @@ export class TensorWriter {
       if (bytes.byteLength !== byteLength) {
         throw detached()
       }
-      await this.#native.pushAsync(bytes.subarray(at, at + PIECE))
+      await this.#pass(await this.#native.pushAsync(bytes.subarray(at, at + PIECE)))
     }
+  }
+
+  /** Passes on what waits, once there is enough of it. */
+  async #pass(pending: number): Promise<void> {
+    if (this.#outlet === undefined) {
+      if (pending >= FULL) await this.#native.flush()
+    } else if (pending >= STREAMED) {
+      await this.#outlet.write(new Uint8Array(toBufferSync(this.#native.take())))
+    }
+  }
+
+  /** Half a file cannot go on. */
+  async #giveUp(): Promise<void> {
+    this.#outlet?.destroy()
+    await this.#native.abort()
   }
 
   async #write(
@@ -191,8 +215,7 @@ export class TensorWriter {
         for (const bytes of packed ?? parts.map((part) => part.bytes)) await this.#push(bytes)
         this.#native.end()
       } catch (thrown) {
-        // Half a tensor is in the file: it cannot go on.
-        await this.#native.abort()
+        await this.#giveUp()
         throw thrown
       }
     })
@@ -302,7 +325,7 @@ export class TensorWriter {
           return
         }
         await ended
-        if (!complete) await this.#native.abort()
+        if (!complete) await this.#giveUp()
       }).catch(() => {})
     })
     begun.catch(() => {})
@@ -336,19 +359,29 @@ export class TensorWriter {
 
   /**
    * Writes the index, puts file and folder on the disk, and moves the file to its path: from then on it is there
-   * whole.
+   * whole. A stream is ended, and has taken everything when this resolves.
    *
    * @throws ZTensorError ZT_EXISTS where somebody took the path meanwhile, ZT_IO, ZT_CLOSED
    */
   async finish(): Promise<void> {
     await this.#next(async () => {
       this.#ended = true
-      await this.#native.finish()
+      const rest = await this.#native.finish()
+      if (this.#outlet === undefined) return
+      try {
+        await this.#outlet.write(new Uint8Array(toBufferSync(rest)))
+        await this.#outlet.end()
+      } catch (thrown) {
+        this.#outlet.destroy()
+        throw thrown
+      }
     })
   }
 
-  /** Gives the file up: nothing is left behind, and what was at the path stays. */
+  /** Gives the file up: nothing is left behind, and what was at the path stays. A stream is destroyed, at once. */
   async abort(): Promise<void> {
+    // Not in its turn: the call before it may be waiting for whoever reads the stream.
+    this.#outlet?.destroy()
     await this.#next(async () => {
       this.#ended = true
       await this.#native.abort()
@@ -396,11 +429,15 @@ function widened(indices: IndexArray): Uint8Array {
 }
 
 /**
- * Begins a file: written beside its path, it appears there with `finish()`.
+ * Begins a file: written beside its path, it appears there with `finish()`. Or into a Node Writable, which gets the same
+ * bytes as they come; formats whose index comes first (safetensors, BTF) cannot be written so.
  *
  * @throws ZTensorError ZT_EXISTS unless `overwrite`, ZT_IO; TypeError and RangeError ZT_INVALID_ARG
  */
-export async function create(path: string | URL, options?: CreateOptions): Promise<TensorWriter> {
+export async function create(target: string | URL | Writable, options?: CreateOptions): Promise<TensorWriter> {
   const request = writeRequest(options)
-  return TensorWriter.make(targetPath(path), request)
+  if (typeof target === 'string' || target instanceof URL) return TensorWriter.make(targetPath(target), request)
+  if (!isWritable(target)) throw wrongType('path', 'a string, a file URL or a Node Writable', target)
+  if (request.overwrite) throw invalid(TypeError, 'overwrite is for paths: a stream replaces nothing')
+  return TensorWriter.make(new Outlet(target), request)
 }

@@ -17,6 +17,7 @@ use crate::control::Control;
 use crate::error::{NativeError, misuse, throw};
 use crate::file::NativeFile;
 use crate::index::{number, unsigned};
+use crate::memory::Memory;
 use crate::stage::Stage;
 use crate::task::{contain, spawn};
 use crate::value;
@@ -138,14 +139,19 @@ fn gone() -> CoreError {
     CoreError::new(Code::Closed, "the writer has ended; create another one")
 }
 
+/// Begins a file at `path`, or one whose bytes the wrapper takes where there is none.
 #[napi(ts_return_type = "Promise<NativeWriter>")]
-pub fn create_writer<'env>(env: &'env Env, path: String, request: WriteRequest<'_>) -> Result<Object<'env>> {
+pub fn create_writer<'env>(
+    env: &'env Env,
+    path: Option<String>,
+    request: WriteRequest<'_>,
+) -> Result<Object<'env>> {
     let settings = request.settings()?;
-    spawn(
-        env,
-        move || Writer::create(Path::new(&path), settings),
-        |_, writer| Ok(NativeWriter { slot: Arc::new(Mutex::new(Some(writer))) }),
-    )
+    let job = move || match path {
+        Some(path) => Writer::create(Path::new(&path), settings),
+        None => Writer::taken(settings),
+    };
+    spawn(env, job, |_, writer| Ok(NativeWriter { slot: Arc::new(Mutex::new(Some(writer))) }))
 }
 
 #[napi]
@@ -168,8 +174,8 @@ impl NativeWriter {
         throw(&env, pending).map(|pending| number(pending as u64))
     }
 
-    /// Takes a large piece: copied here, hashed, compressed and written on our threads.
-    #[napi(ts_return_type = "Promise<void>")]
+    /// Takes a large piece: copied here, hashed, compressed and written on our threads. Says how many bytes wait.
+    #[napi(ts_return_type = "Promise<number>")]
     pub fn push_async<'env>(&self, env: &'env Env, bytes: Uint8ArraySlice<'_>) -> Result<Object<'env>> {
         let mut copy = throw(env, Owned::zeroed(bytes.len() as u64))?;
         copy.copy_from_slice(&bytes);
@@ -177,10 +183,18 @@ impl NativeWriter {
         let job = move || {
             with_writer(&slot, |writer| {
                 writer.push(&copy)?;
-                writer.flush_if_full()
+                writer.flush_if_full()?;
+                Ok(writer.pending())
             })
         };
-        spawn(env, job, |_, ()| Ok(()))
+        spawn(env, job, |_, pending| Ok(number(pending as u64)))
+    }
+
+    /// The bytes that wait, of a file that the wrapper writes.
+    #[napi(catch_unwind)]
+    pub fn take(&self, env: Env) -> Result<Memory> {
+        let taken = with_writer(&self.slot, |writer| Ok(writer.take()));
+        throw(&env, taken).map(|bytes| Owned::from(bytes).into())
     }
 
     /// Copies tensors of an open file under the given names, one after the other.
@@ -228,15 +242,15 @@ impl NativeWriter {
         spawn(env, move || with_writer(&slot, Writer::flush), |_, ()| Ok(()))
     }
 
-    /// Writes the index and puts the file under its name.
-    #[napi(ts_return_type = "Promise<void>")]
+    /// Writes the index and puts the file under its name. Gives what the wrapper has to write yet.
+    #[napi(ts_return_type = "Promise<Memory>")]
     pub fn finish<'env>(&self, env: &'env Env) -> Result<Object<'env>> {
         let slot = Arc::clone(&self.slot);
         let job = move || {
             let writer = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
             writer.ok_or_else(gone).and_then(Writer::finish)
         };
-        spawn(env, job, |_, ()| Ok(()))
+        spawn(env, job, |_, rest| Ok(Memory::from(Owned::from(rest))))
     }
 
     /// Gives the file up; nothing is left behind.
@@ -253,7 +267,7 @@ impl NativeWriter {
 
 /// Index arrays as u64, which is what files hold.
 #[napi(catch_unwind)]
-pub fn widen_indices(env: Env, code: u32, bytes: Uint8ArraySlice<'_>) -> Result<crate::memory::Memory> {
+pub fn widen_indices(env: Env, code: u32, bytes: Uint8ArraySlice<'_>) -> Result<Memory> {
     let dtype = dtype(Some(code))?.ok_or_else(|| misuse("no dtype"))?;
     throw(&env, contain(|| arrange::widened(dtype, &bytes))).map(Into::into)
 }
@@ -267,7 +281,7 @@ pub fn pack_coo(
     width: u32,
     values: Uint8ArraySlice<'_>,
     coords: Uint8ArraySlice<'_>,
-) -> Result<crate::memory::Memory> {
+) -> Result<Memory> {
     let dialect = dialect(&name)?;
     let packed = contain(|| arrange::coo(dialect, rank as usize, width as usize, &values, &coords));
     throw(&env, packed).map(Into::into)

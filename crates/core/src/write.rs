@@ -4,85 +4,24 @@
 
 pub mod arrange;
 mod blob;
+mod dialect;
 mod index_first;
+mod out;
 
 use std::path::Path;
 
-use crate::catalog::{Attributes, Builder, ByteOrder, Component, Container, DType, Label, Layout, NewTensor};
+use crate::catalog::{Attributes, Builder, ByteOrder, Component, DType, Label, Layout, NewTensor};
 use crate::codec::digest::Algorithm;
 use crate::error::{Code, Error, Result};
-use crate::format::{btf, safetensors, zt01_encode, zt1_encode};
+use crate::format::{zt01_encode, zt1_encode};
 use crate::layout;
 use crate::limits::Limits;
 use crate::sink::{AtomicFile, Spool};
 
 use blob::Blob;
 pub use blob::Compression;
-
-/// A container and version that can be written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Dialect {
-    Zt01,
-    Zt10,
-    Zt12,
-    Safetensors,
-    Btf,
-}
-
-impl Dialect {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Zt01 => "zTensor 0.1",
-            Self::Zt10 => "zTensor 1.0",
-            Self::Zt12 => "zTensor 1.2",
-            Self::Safetensors => "safetensors",
-            Self::Btf => "BTF",
-        }
-    }
-
-    const fn container(self) -> Container {
-        match self {
-            Self::Safetensors => Container::Safetensors,
-            Self::Btf => Container::Btf,
-            _ => Container::Zt,
-        }
-    }
-
-    /// Whether the index stands before the data, which is then spooled.
-    const fn index_first(self) -> bool {
-        matches!(self, Self::Safetensors | Self::Btf)
-    }
-
-    /// Whether tensors of a sparse layout are one blob here.
-    const fn packs(self) -> bool {
-        matches!(self, Self::Zt01 | Self::Btf)
-    }
-
-    /// Whether elements of this type can be stored.
-    pub fn holds(self, dtype: DType) -> bool {
-        match self {
-            Self::Zt01 | Self::Zt10 => (dtype as u8) <= DType::Bool as u8,
-            Self::Zt12 => zt1_encode::types(dtype).is_some(),
-            Self::Safetensors => safetensors::name_of(dtype).is_some(),
-            Self::Btf => btf::code_of(dtype).is_some(),
-        }
-    }
-
-    /// Whether tensors can have attributes of their own.
-    pub const fn holds_tensor_attributes(self) -> bool {
-        !self.index_first()
-    }
-
-    /// Whether tensors of this layout can be stored.
-    pub fn holds_layout(self, layout: Layout) -> bool {
-        match self {
-            Self::Zt10 | Self::Zt12 => true,
-            Self::Zt01 => matches!(layout, Layout::Dense | Layout::SparseCsr | Layout::SparseCoo),
-            Self::Safetensors => layout == Layout::Dense,
-            Self::Btf => matches!(layout, Layout::Dense | Layout::SparseCoo),
-        }
-    }
-}
+pub use dialect::Dialect;
+use out::Out;
 
 /// How a file is written.
 pub struct Settings {
@@ -106,13 +45,6 @@ pub struct Spec {
     pub attributes: Option<Attributes>,
     /// Role, dtype and bytes of each component, in the order in which they will be pushed.
     pub components: Vec<(String, Option<DType>, u64)>,
-}
-
-/// Where the bytes go until the end.
-enum Out {
-    File(AtomicFile),
-    /// The file waits for its index; the data goes into the spool.
-    Spool(Spool, AtomicFile),
 }
 
 /// Role, dtype and raw bytes of a blob.
@@ -143,20 +75,43 @@ pub struct Writer {
 pub const FULL: usize = 8 << 20;
 
 impl Writer {
+    /// Begins a file that appears at `target` with [`Writer::finish`].
     pub fn create(target: &Path, settings: Settings) -> Result<Self> {
-        let dialect = settings.dialect;
         let file = AtomicFile::create(target, settings.overwrite)?;
-        let out =
-            if dialect.index_first() { Out::Spool(Spool::beside(target)?, file) } else { Out::File(file) };
+        let out = if settings.dialect.index_first() {
+            Out::Spool(Spool::beside(target)?, file)
+        } else {
+            Out::File(file)
+        };
+        Ok(Self::new(out, settings))
+    }
+
+    /// Begins a file whose bytes the caller takes, in order, with [`Writer::take`] and [`Writer::finish`]. Formats
+    /// whose index comes first cannot be written so: `ZT_INVALID_ARG`.
+    pub fn taken(settings: Settings) -> Result<Self> {
+        if settings.dialect.index_first() {
+            let message = format!(
+                "{} has its index before the data, so it cannot be written to a stream; write it to a path",
+                settings.dialect.name()
+            );
+            return Err(Error::new(Code::InvalidArg, message));
+        }
+        Ok(Self::new(Out::Taken, settings))
+    }
+
+    fn new(out: Out, settings: Settings) -> Self {
+        let dialect = settings.dialect;
         let builder = Builder::new(dialect.container(), &Limits::default());
-        let mut buffer = Vec::with_capacity(FULL);
+        // What is taken is taken with its room.
+        let room = if matches!(out, Out::Taken) { 0 } else { FULL };
+        let mut buffer = Vec::with_capacity(room);
         match dialect {
             Dialect::Zt01 => buffer.extend_from_slice(b"ZTEN0001"),
             Dialect::Zt10 | Dialect::Zt12 => buffer.extend_from_slice(b"ZTEN1000"),
             Dialect::Safetensors | Dialect::Btf => {}
         }
         let position = buffer.len() as u64;
-        Ok(Self { out, settings, builder, buffer, position, open: None })
+        Self { out, settings, builder, buffer, position, open: None }
     }
 
     /// Begins a tensor, after checking all that can be checked before its bytes are known.
@@ -336,16 +291,16 @@ impl Writer {
 
     /// Writes the buffer to the file.
     pub fn flush(&mut self) -> Result<()> {
-        match &mut self.out {
-            Out::File(file) => file.write(&self.buffer)?,
-            Out::Spool(spool, _) => spool.write(&self.buffer)?,
-        }
-        self.buffer.clear();
-        Ok(())
+        self.out.drain(&mut self.buffer)
     }
 
-    /// Writes the index and puts the file under its name.
-    pub fn finish(mut self) -> Result<()> {
+    /// The bytes that wait in the buffer, for a file that nobody else writes.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.buffer)
+    }
+
+    /// Writes the index and puts the file under its name. Gives what the caller has to take yet.
+    pub fn finish(mut self) -> Result<Vec<u8>> {
         if let Some(open) = &self.open {
             return Err(Error::new(Code::InvalidArg, "the tensor is not complete").tensor(&open.spec.name));
         }
@@ -353,22 +308,26 @@ impl Writer {
         if let Some(generator) = self.settings.generator.take() {
             self.builder.generator(generator);
         }
-        self.flush()?;
+        let dialect = self.settings.dialect;
         let catalog = self.builder.finish();
-        match self.out {
-            Out::File(mut file) => {
-                let (index, footer): (_, &[u8]) = match self.settings.dialect {
-                    Dialect::Zt01 => (zt01_encode::encode(&catalog), b""),
-                    Dialect::Zt10 => (zt1_encode::zt10(&catalog), b""),
-                    _ => (zt1_encode::zt12(&catalog), b"ZTEN1000"),
-                };
-                file.write(&[&index, &(index.len() as u64).to_le_bytes()[..], footer].concat())?;
-                file.commit()
-            }
-            Out::Spool(spool, mut file) => {
-                index_first::assemble(self.settings.dialect, &catalog, &spool, &mut file)?;
-                file.commit()
-            }
+        if let Out::Spool(mut spool, mut file) = self.out {
+            spool.write(&self.buffer)?;
+            index_first::assemble(dialect, &catalog, &spool, &mut file)?;
+            file.commit()?;
+            return Ok(Vec::new());
         }
+        let (index, footer): (_, &[u8]) = match dialect {
+            Dialect::Zt01 => (zt01_encode::encode(&catalog), b""),
+            Dialect::Zt10 => (zt1_encode::zt10(&catalog), b""),
+            _ => (zt1_encode::zt12(&catalog), b"ZTEN1000"),
+        };
+        self.buffer.extend_from_slice(&index);
+        self.buffer.extend_from_slice(&(index.len() as u64).to_le_bytes());
+        self.buffer.extend_from_slice(footer);
+        self.out.drain(&mut self.buffer)?;
+        if let Out::File(file) = self.out {
+            file.commit()?;
+        }
+        Ok(self.buffer)
     }
 }
