@@ -286,9 +286,9 @@ export interface WidenOptions {
 export declare function toFloat32<D extends DType>(values: DTypeArrays[D], dtype: D, given?: WidenOptions): Float32Array;
 /** How the components of a tensor make it up: one of these in every format, otherwise the file's own label. */
 export type Layout = "dense" | "sparse_csr" | "sparse_coo" | (string & {});
-/** What to load of a dense tensor, and where to. */
+/** What to load of a dense or quantized tensor, and where to. */
 export interface LoadOptions {
-	/** Widen the elements to float32. */
+	/** Widen the elements to float32; a quantized tensor has no other elements to give. */
 	as?: "float32" | undefined;
 	/** Only a rectangular part. Where the data is stored raw only that part is read, and no digest checked. */
 	slice?: readonly Range[] | undefined;
@@ -336,7 +336,7 @@ export declare class Tensor<D extends DType = DType> {
 	/** Why the data is a copy; undefined where it aliases the file. */
 	get copyReason(): CopyReason | undefined;
 	/**
-	 * The elements of a dense tensor in memory of your own: read off the event loop, decoded, their digest
+	 * The elements of a dense tensor, or with `as: 'float32'` of a quantized one, in memory of your own: read off the event loop, decoded, their digest
 	 * checked. Never touches the mapping, so a file cut short meanwhile is an error and no signal.
 	 *
 	 * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT, ZT_BAD_DTYPE, ZT_DIGEST_MISMATCH, ZT_DECODE,
@@ -354,7 +354,11 @@ export declare class Tensor<D extends DType = DType> {
 	 * The elements widened to float32: exactly for the 8- and 16-bit types and bool, to the nearest (ties to
 	 * even) for wider integers and float64. `load({ as: 'float32' })` does the same off the event loop.
 	 *
-	 * @throws ZTensorError what `data` throws, and ZT_BAD_DTYPE for complex and 6-bit types
+	 * A quantized tensor (`zt.quant_group/1`, `zt.mx/1`, and `gguf.<type>/1` of q4_0, q4_1, q5_0, q5_1, q8_0 and q2_k to
+	 * q6_k) is read from its file, its digests checked, and decoded on all cores.
+	 *
+	 * @throws ZTensorError what `data` throws, and ZT_BAD_DTYPE for complex and 6-bit types; of quantized tensors what
+	 * `load` throws, and ZT_BAD_LAYOUT of other layouts
 	 */
 	toFloat32(given?: WidenOptions): Float32Array;
 	/**

@@ -72,6 +72,13 @@ export async function copyInto(memory: NativeMemory, target: ArrayBufferView, ch
   }
 }
 
+/** The same, on this thread at once. */
+export function copyIntoSync(memory: NativeMemory, target: ArrayBufferView): void {
+  for (const [at, piece] of pieces(target.buffer, target.byteOffset, target.byteLength)) {
+    calling(() => memory.copyTo(at, piece))
+  }
+}
+
 /** The pieces of ranges of the caller's memory, each filled into the stage when its turn comes. */
 function* fillings(bytes: Uint8Array, builder: NativeStageBuilder, ranges: number[]): Generator<() => void> {
   for (let range = 0; range * 2 < ranges.length; range++) {

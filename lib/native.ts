@@ -101,6 +101,13 @@ export interface NativeFile {
     stage?: NativeStage,
   ): Promise<NativeMemory>
   loadSparse(ordinal: number, control: NativeControl, stage?: NativeStage): Promise<NativeMemory[]>
+  dequantize(
+    ordinal: number,
+    ranges: number[] | undefined,
+    control: NativeControl,
+    stage?: NativeStage,
+  ): Promise<NativeMemory>
+  dequantizeSync(ordinal: number, stage?: NativeStage): NativeMemory
   verify(ordinals: Uint32Array, control: NativeControl, stage?: NativeStage): Promise<NativeOutcome>
   verifySync(ordinals: Uint32Array, stage?: NativeStage): NativeOutcome
   ranges(ordinal: number, component?: number): number[]

@@ -14,7 +14,7 @@ import {
 } from './dtype.js'
 import { calling, invalid, ZTensorError } from './errors.js'
 import { type JobOptions, run } from './job.js'
-import { allocate, copyInto, sourceGone, toBuffer, toBufferSync } from './memory.js'
+import { allocate, copyInto, copyIntoSync, sourceGone, toBuffer, toBufferSync } from './memory.js'
 import { binding, type LoadRequest, type NativeMemory } from './native.js'
 import { CooTensor, CsrTensor } from './sparse.js'
 import { array, type CopyReason, type Store, type View } from './store.js'
@@ -24,9 +24,9 @@ import { FLOAT32, type WidenOptions, widen } from './widen.js'
 /** How the components of a tensor make it up: one of these in every format, otherwise the file's own label. */
 export type Layout = 'dense' | 'sparse_csr' | 'sparse_coo' | (string & {})
 
-/** What to load of a dense tensor, and where to. */
+/** What to load of a dense or quantized tensor, and where to. */
 export interface LoadOptions {
-  /** Widen the elements to float32. */
+  /** Widen the elements to float32; a quantized tensor has no other elements to give. */
   as?: 'float32' | undefined
   /** Only a rectangular part. Where the data is stored raw only that part is read, and no digest checked. */
   slice?: readonly Range[] | undefined
@@ -145,6 +145,11 @@ export class Tensor<D extends DType = DType> {
     return this.#view
   }
 
+  /** Whether the layout is neither dense nor sparse: quantized, or not known here. */
+  #composite(): boolean {
+    return this.layout !== 'dense' && this.layout !== 'sparse_csr' && this.layout !== 'sparse_coo'
+  }
+
   /** The dtype of a dense tensor. */
   #dense(): DTypeInfo {
     if (this.layout !== 'dense') {
@@ -153,7 +158,7 @@ export class Tensor<D extends DType = DType> {
           ? 'csr() or loadCsr()'
           : this.layout === 'sparse_coo'
             ? 'coo() or loadCoo()'
-            : 'components'
+            : 'components, or toFloat32() if it is a quantized one'
       throw this.#error('ZT_BAD_LAYOUT', `the layout is ${this.layout}, not dense: use ${instead}`)
     }
     if (this.#dtype === undefined) {
@@ -175,7 +180,7 @@ export class Tensor<D extends DType = DType> {
   }
 
   /**
-   * The elements of a dense tensor in memory of your own: read off the event loop, decoded, their digest
+   * The elements of a dense tensor, or with `as: 'float32'` of a quantized one, in memory of your own: read off the event loop, decoded, their digest
    * checked. Never touches the mapping, so a file cut short meanwhile is an error and no signal.
    *
    * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT, ZT_BAD_DTYPE, ZT_DIGEST_MISMATCH, ZT_DECODE,
@@ -192,7 +197,8 @@ export class Tensor<D extends DType = DType> {
     if (slice !== undefined && shard !== undefined) throw invalid(TypeError, 'slice and shard exclude each other')
     signal?.throwIfAborted()
     this.#store.throwIfClosed()
-    const stored = this.#dense()
+    const quantized = as !== undefined && this.#composite()
+    const stored = quantized ? FLOAT32 : this.#dense()
     const dtype = as === undefined ? stored : FLOAT32
     const request: LoadRequest = { widen: as !== undefined }
     if (slice !== undefined) request.ranges = flatRanges(this.shape, slice, 'slice')
@@ -200,8 +206,11 @@ export class Tensor<D extends DType = DType> {
     const length = request.ranges === undefined ? this.size : sizeOf(request.ranges)
     const target = optional(into, (value) => aTarget(value, dtype, length))
     const stage = await this.#store.stage(this.#ordinal, undefined, signal)
+    const { native } = this.#store
     const memory = await run(this.#store, { signal }, (control) =>
-      this.#store.native.load(this.#ordinal, this.#dataOrdinal(), request, control, stage),
+      quantized
+        ? native.dequantize(this.#ordinal, request.ranges, control, stage)
+        : native.load(this.#ordinal, this.#dataOrdinal(), request, control, stage),
     )
     return (await this.#deliver(memory, dtype, target, signal)) as DTypeArrays[D] | Float32Array
   }
@@ -225,12 +234,27 @@ export class Tensor<D extends DType = DType> {
    * The elements widened to float32: exactly for the 8- and 16-bit types and bool, to the nearest (ties to
    * even) for wider integers and float64. `load({ as: 'float32' })` does the same off the event loop.
    *
-   * @throws ZTensorError what `data` throws, and ZT_BAD_DTYPE for complex and 6-bit types
+   * A quantized tensor (`zt.quant_group/1`, `zt.mx/1`, and `gguf.<type>/1` of q4_0, q4_1, q5_0, q5_1, q8_0 and q2_k to
+   * q6_k) is read from its file, its digests checked, and decoded on all cores.
+   *
+   * @throws ZTensorError what `data` throws, and ZT_BAD_DTYPE for complex and 6-bit types; of quantized tensors what
+   * `load` throws, and ZT_BAD_LAYOUT of other layouts
    */
   toFloat32(given?: WidenOptions): Float32Array {
     const { into } = options(given, ['into'])
+    if (this.#composite()) return this.#dequantized(into)
     const dtype = this.#dense()
     return this.#named(() => widen(this.data, dtype, this.size, into))
+  }
+
+  #dequantized(into: unknown): Float32Array {
+    this.#store.throwIfClosed()
+    const target = optional(into, (value) => aTarget(value, FLOAT32, this.size) as Float32Array)
+    const stage = this.#store.stageSync(this.#ordinal)
+    const memory = calling(() => this.#store.native.dequantizeSync(this.#ordinal, stage), this.#store.path)
+    if (target === undefined) return array(FLOAT32, toBufferSync(memory), 0, this.size * 4) as Float32Array
+    copyIntoSync(memory, target)
+    return target
   }
 
   /**

@@ -13,6 +13,7 @@ mod index;
 mod kernels;
 mod memory;
 mod opened;
+mod quantized;
 mod stage;
 mod task;
 mod value;

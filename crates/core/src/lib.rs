@@ -6,6 +6,7 @@ pub mod checked;
 pub mod codec;
 pub mod convert;
 pub mod cut;
+pub mod dequantize;
 pub mod detect;
 pub mod error;
 pub mod format;

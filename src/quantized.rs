@@ -1,0 +1,53 @@
+//! Quantized tensors as float32.
+
+use napi::bindgen_prelude::Object;
+use napi::{Env, Result};
+use napi_derive::napi;
+use ztensor_core::cut::Cut;
+use ztensor_core::error::Result as CoreResult;
+use ztensor_core::source::owned::Owned;
+
+use crate::control::Control;
+use crate::error::throw;
+use crate::file::NativeFile;
+use crate::kernels;
+use crate::memory::Memory;
+use crate::opened::Reader;
+use crate::stage::Stage;
+use crate::task::{contain, spawn};
+
+#[napi]
+impl NativeFile {
+    /// A quantized tensor as float32, or a cut of it: `[start, stop]` of each dimension, flat.
+    #[napi(ts_return_type = "Promise<Memory>")]
+    pub fn dequantize<'env>(
+        &self,
+        env: &'env Env,
+        ordinal: u32,
+        ranges: Option<Vec<f64>>,
+        control: &Control,
+        stage: Option<&Stage>,
+    ) -> Result<Object<'env>> {
+        let source = self.reader(env, control, stage)?;
+        spawn(env, move || decode(&source, ordinal, ranges.as_deref()), |_, block| Ok(Memory::from(block)))
+    }
+
+    /// The whole of it on this thread and others beside it.
+    #[napi(catch_unwind)]
+    pub fn dequantize_sync(&self, env: Env, ordinal: u32, stage: Option<&Stage>) -> Result<Memory> {
+        let source = self.reader(&env, &Control::new(), stage)?;
+        throw(&env, contain(|| decode(&source, ordinal, None))).map(Memory::from)
+    }
+}
+
+fn decode(source: &Reader, ordinal: u32, ranges: Option<&[f64]>) -> CoreResult<Owned> {
+    source.read(|reading| {
+        let tensor = source.shared.tensor(ordinal)?;
+        let whole = reading.dequantize(tensor)?;
+        let Some(ranges) = ranges else { return Ok(whole) };
+        let cut = Cut::new(tensor.shape(), &kernels::pairs(ranges)?, 32)?;
+        let mut output = Owned::zeroed(cut.byte_length())?;
+        cut.pack(&whole, &mut output)?;
+        Ok(output)
+    })
+}
