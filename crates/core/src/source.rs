@@ -8,6 +8,7 @@ pub mod staged;
 
 use crate::checked;
 use crate::error::{Code, Error, Result};
+use owned::Owned;
 
 /// Bytes that can be read at any offset, into memory of the reader's own.
 pub trait ReadAt: Send + Sync {
@@ -28,6 +29,16 @@ pub trait ReadAt: Send + Sync {
             Error::new(Code::Limit, format!("not enough memory for {length} bytes of the file"))
         })?;
         bytes.resize(length, 0);
+        self.read_at(offset, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The same for many bytes: in whole pages where they are enough for that, huge ones where the system has them.
+    fn read_owned(&self, offset: u64, length: u64) -> Result<Owned> {
+        if checked::end_within(offset, length, self.length()).is_none() {
+            return Err(ends_early(offset, length, self.length()));
+        }
+        let mut bytes = Owned::zeroed(length)?;
         self.read_at(offset, &mut bytes)?;
         Ok(bytes)
     }

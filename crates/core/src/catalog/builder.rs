@@ -2,12 +2,12 @@
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::RandomState;
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
 
-use super::{Attributes, Catalog, Component, Container, DType, Entry, Label, Labels, Layout, Warning};
+use super::{Attributes, Catalog, Component, Container, DType, Entry, Label, Labels, Layout, Named, Warning};
 use crate::checked::exact;
 use crate::error::{Code, Error, MESSAGE, Result, short};
 use crate::limits::{self, Limits};
@@ -30,6 +30,8 @@ pub struct Builder {
     limits: Limits,
     unlisted_warnings: u64,
     warning_bytes: usize,
+    /// The emptied list of the last tensor, for the next: an allocation a tensor is a tenth of an opening.
+    spare: Vec<Component>,
 }
 
 impl Builder {
@@ -54,7 +56,22 @@ impl Builder {
             limits: *limits,
             unlisted_warnings: 0,
             warning_bytes: 0,
+            spare: Vec::new(),
         }
+    }
+
+    /// Makes room for so many tensors of one component, as a guess: memory that is not filled costs nothing, and
+    /// without it the lists are copied as they grow. Fails in silence.
+    pub fn reserve(&mut self, tensors: usize) {
+        let tensors = tensors.min(limits::RESERVED);
+        let _ = self.catalog.entries.try_reserve(tensors);
+        let _ = self.catalog.components.try_reserve(tensors);
+        let _ = self.catalog.table.try_reserve(tensors, Named::spread);
+    }
+
+    /// An empty list for [`NewTensor::components`], with the memory of the last one.
+    pub fn no_components(&mut self) -> Vec<Component> {
+        std::mem::take(&mut self.spare)
     }
 
     pub fn limits(&self) -> &Limits {
@@ -125,7 +142,7 @@ impl Builder {
     }
 
     /// Adds a tensor after checking its name and shape. The layout's own rules are `layout::check`'s.
-    pub fn tensor(&mut self, new: NewTensor<'_>) -> Result<()> {
+    pub fn tensor(&mut self, mut new: NewTensor<'_>) -> Result<()> {
         let name = new.name;
         let shape = self.shape(new.shape).map_err(|error| error.tensor(name))?;
         let catalog = &mut self.catalog;
@@ -149,7 +166,8 @@ impl Builder {
             attributes: new.attributes.filter(|list| !list.is_empty()).map(Box::new),
         };
         catalog.entries.push(entry);
-        catalog.components.extend(new.components);
+        catalog.components.append(&mut new.components);
+        self.spare = new.components;
 
         let Catalog { table, hasher, names, entries, .. } = catalog;
         let name_of = |ordinal: u32| {
@@ -157,17 +175,15 @@ impl Builder {
             let start = if ordinal == 0 { 0 } else { entries[ordinal as usize - 1].name_end as usize };
             &names[start..end]
         };
-        let slot = table.entry(
-            hasher.hash_one(name),
-            |&other| name_of(other) == name,
-            |&other| hasher.hash_one(name_of(other)),
-        );
+        let named = Named::new(hasher, name, ordinal);
+        let same = |other: &Named| other.hash == named.hash && name_of(other.ordinal) == name;
+        let slot = table.entry(named.spread(), same, Named::spread);
         match slot {
             Slot::Occupied(_) => Err(Error::new(Code::BadIndex, "the name stands twice in the index")
                 .tensor(name)
                 .rule("unique names")),
             Slot::Vacant(vacant) => {
-                vacant.insert(ordinal);
+                vacant.insert(named);
                 Ok(())
             }
         }

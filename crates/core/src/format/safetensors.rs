@@ -11,12 +11,15 @@ use crate::error::{Code, Error, Result};
 use crate::layout;
 use crate::limits::{self, Limits};
 use crate::source::ReadAt;
+use crate::syntax::Seen;
 use crate::syntax::json::{Reader, Unique};
 
 const RULE: &str = "safetensors Format";
 const BUFFER_RULE: &str = "safetensors Format: the byte buffer is entirely indexed";
 /// Bytes before the header.
 const PREFIX: u64 = 8;
+/// What a tensor takes in a header, for a first guess at their number: names of 30 to 40 bytes and the rest.
+const ENTRY_BYTES: usize = 96;
 
 /// Reads the header of a safetensors file.
 pub fn parse(source: &dyn ReadAt, limits: &Limits) -> Result<Catalog> {
@@ -39,7 +42,7 @@ pub fn parse(source: &dyn ReadAt, limits: &Limits) -> Result<Catalog> {
             format!("the header should be {size} bytes, the file has {} after its size", total - PREFIX);
         return Err(Error::new(Code::Truncated, message).at(0).rule(RULE));
     }
-    parse_index(&source.read_vec(PREFIX, size)?, total, limits)
+    parse_index(&source.read_owned(PREFIX, size)?, total, limits)
 }
 
 /// The catalog of the header `bytes` of a file of `total` bytes.
@@ -53,7 +56,8 @@ pub fn parse_index(bytes: &[u8], total: u64, limits: &Limits) -> Result<Catalog>
     })?;
     let data = PREFIX + bytes.len() as u64;
     let mut builder = Builder::new(Container::Safetensors, limits);
-    let mut spans = Vec::new();
+    builder.reserve(bytes.len() / ENTRY_BYTES);
+    let mut shape = Vec::new();
     let mut has_metadata = false;
     let mut reader = Reader::new(text, PREFIX);
     let read = reader.object("'{'", Unique::ByCaller, |reader, name| {
@@ -67,15 +71,13 @@ pub fn parse_index(bytes: &[u8], total: u64, limits: &Limits) -> Result<Catalog>
             builder.attributes(attributes);
             return Ok(());
         }
-        let added = Entry::read(reader, limits).and_then(|entry| {
-            spans.push((entry.begin, entry.end));
-            entry.add(&mut builder, name, data)
-        });
+        let added = Entry::read(reader, &mut shape, limits)
+            .and_then(|entry| entry.add(&shape, &mut builder, name, data));
         added.map_err(|error| error.tensor(name).rule(RULE))
     });
     read.and_then(|()| reader.end()).map_err(|error| error.rule(RULE))?;
     let catalog = builder.finish();
-    without_holes(&catalog, &spans, total - data)?;
+    without_holes(&catalog, data, total - data)?;
     Ok(catalog)
 }
 
@@ -90,52 +92,56 @@ fn metadata(reader: &mut Reader<'_>, limits: &Limits) -> Result<Attributes> {
             return Err(Error::new(Code::Limit, "too many entries of metadata (option maxAttributeValues)"));
         }
         let value = reader.string("a string, as all metadata is")?.into_owned();
-        attributes.push((Value::Text(key.to_owned()), Value::Text(value)));
+        attributes.push((Value::Text(key.clone().into_owned()), Value::Text(value)));
         Ok(())
     })?;
     Ok(attributes)
 }
 
-/// One tensor's entry.
+/// One tensor's entry; its shape stands beside it, in memory that all entries share.
 struct Entry {
     dtype: DType,
-    shape: Vec<u64>,
     begin: u64,
     end: u64,
 }
 
 impl Entry {
-    fn read(reader: &mut Reader<'_>, limits: &Limits) -> Result<Self> {
-        let (mut dtype, mut shape, mut offsets) = (None, None, None);
-        reader.object("the object of a tensor", Unique::Here, |reader, key| {
-            match key {
-                "dtype" => dtype = Some(dtype_of(&reader.string("a dtype")?)?),
-                "shape" => shape = Some(dims(reader, limits)?),
-                "data_offsets" => offsets = Some(span(reader)?),
-                _ => reader.skip()?,
-            }
-            Ok(())
+    fn read(reader: &mut Reader<'_>, shape: &mut Vec<u64>, limits: &Limits) -> Result<Self> {
+        let (mut dtype, mut has_shape, mut offsets) = (None, false, None);
+        let mut unknown = Seen::default();
+        reader.object("the object of a tensor", Unique::ByCaller, |reader, key| {
+            let twice = match &**key {
+                "dtype" => dtype.replace(dtype_of(&reader.string("a dtype")?)?).is_some(),
+                "shape" => {
+                    dims(reader, shape, limits)?;
+                    std::mem::replace(&mut has_shape, true)
+                }
+                "data_offsets" => offsets.replace(span(reader)?).is_some(),
+                _ => {
+                    reader.skip()?;
+                    !unknown.insert(key.clone())
+                }
+            };
+            if twice { Err(reader.twice(key)) } else { Ok(()) }
         })?;
         let missing = |key: &str| reader.error(format!("the tensor has no {key:?}"));
         let (begin, end) = offsets.ok_or_else(|| missing("data_offsets"))?;
-        Ok(Self {
-            dtype: dtype.ok_or_else(|| missing("dtype"))?,
-            shape: shape.ok_or_else(|| missing("shape"))?,
-            begin,
-            end,
-        })
+        let dtype = dtype.ok_or_else(|| missing("dtype"))?;
+        if !has_shape {
+            return Err(missing("shape"));
+        }
+        Ok(Self { dtype, begin, end })
     }
 
-    fn add(self, builder: &mut Builder, name: &str, data: u64) -> Result<()> {
+    fn add(self, shape: &[u64], builder: &mut Builder, name: &str, data: u64) -> Result<()> {
         let offset = data.checked_add(self.begin);
         let (Some(offset), Some(length)) = (offset, self.end.checked_sub(self.begin)) else {
             let message = format!("data_offsets [{}, {}] are no range", self.begin, self.end);
             return Err(Error::new(Code::BadIndex, message).rule(BUFFER_RULE));
         };
-        let components =
-            vec![Component::raw(Label::DATA, Some(self.dtype), offset, exact(length, "the data")?)];
         let dtype = Some(self.dtype);
-        let shape = &self.shape;
+        let mut components = builder.no_components();
+        components.push(Component::raw(Label::DATA, dtype, offset, exact(length, "the data")?));
         let mut tensor =
             NewTensor { name, shape, layout: Layout::Dense, dtype, components, attributes: None };
         layout::check(&mut tensor)?;
@@ -143,10 +149,9 @@ impl Entry {
     }
 }
 
-fn dims(reader: &mut Reader<'_>, limits: &Limits) -> Result<Vec<u64>> {
-    let mut dims = Vec::new();
-    reader.array("the array of a shape", |reader| limits.push_dim(&mut dims, reader.uint("a dimension")?))?;
-    Ok(dims)
+fn dims(reader: &mut Reader<'_>, dims: &mut Vec<u64>, limits: &Limits) -> Result<()> {
+    dims.clear();
+    reader.array("the array of a shape", |reader| limits.push_dim(dims, reader.uint("a dimension")?))
 }
 
 fn span(reader: &mut Reader<'_>) -> Result<(u64, u64)> {
@@ -165,29 +170,29 @@ fn span(reader: &mut Reader<'_>) -> Result<(u64, u64)> {
     Ok((offsets[0], offsets[1]))
 }
 
-/// The names of the reference implementation 0.8.
+/// The names of the reference implementation 0.8, those that models are made of first.
 const DTYPES: [(&str, DType); 22] = [
+    ("BF16", DType::BFloat16),
+    ("F32", DType::Float32),
+    ("F16", DType::Float16),
+    ("I64", DType::Int64),
+    ("U8", DType::Uint8),
+    ("I32", DType::Int32),
+    ("F8_E4M3", DType::Float8E4M3Fn),
+    ("F8_E5M2", DType::Float8E5M2),
+    ("F8_E8M0", DType::Float8E8M0Fnu),
     ("BOOL", DType::Bool),
     ("F4", DType::Float4E2M1Fn),
     ("F6_E2M3", DType::Float6E2M3Fn),
     ("F6_E3M2", DType::Float6E3M2Fn),
-    ("U8", DType::Uint8),
     ("I8", DType::Int8),
-    ("F8_E5M2", DType::Float8E5M2),
-    ("F8_E4M3", DType::Float8E4M3Fn),
-    ("F8_E8M0", DType::Float8E8M0Fnu),
     ("F8_E4M3FNUZ", DType::Float8E4M3Fnuz),
     ("F8_E5M2FNUZ", DType::Float8E5M2Fnuz),
     ("I16", DType::Int16),
     ("U16", DType::Uint16),
-    ("F16", DType::Float16),
-    ("BF16", DType::BFloat16),
-    ("I32", DType::Int32),
     ("U32", DType::Uint32),
-    ("F32", DType::Float32),
     ("C64", DType::Complex64),
     ("F64", DType::Float64),
-    ("I64", DType::Int64),
     ("U64", DType::Uint64),
 ];
 
@@ -201,25 +206,30 @@ pub fn name_of(dtype: DType) -> Option<&'static str> {
     DTYPES.iter().find(|(_, known)| *known == dtype).map(|&(name, _)| name)
 }
 
-/// The tensors, in the order of their offsets, follow each other from the first byte of the buffer to its
-/// last.
-fn without_holes(catalog: &Catalog, spans: &[(u64, u64)], buffer: u64) -> Result<()> {
+/// The tensors, in the order of their offsets, follow each other from the first byte of the buffer, which
+/// begins at `data`, to its last.
+fn without_holes(catalog: &Catalog, data: u64, buffer: u64) -> Result<()> {
+    let span = |ordinal: usize| {
+        let component = catalog.tensor(ordinal).and_then(|tensor| tensor.components().first());
+        component.map_or((0, 0), |component| (component.offset - data, component.stored_length))
+    };
     let mut order: Vec<usize> = Vec::new();
-    if !spans.is_sorted() {
-        order.extend(0..spans.len());
-        order.sort_unstable_by_key(|&ordinal| spans.get(ordinal));
+    if !(0..catalog.len()).is_sorted_by_key(span) {
+        order.extend(0..catalog.len());
+        order.sort_unstable_by_key(|&ordinal| span(ordinal));
     }
     let mut expected = 0;
-    for position in 0..spans.len() {
+    for position in 0..catalog.len() {
         let ordinal = order.get(position).copied().unwrap_or(position);
-        let (begin, end) = spans.get(ordinal).copied().unwrap_or_default();
+        let (begin, length) = span(ordinal);
         if begin != expected {
             let what = if begin > expected { "leaves a hole behind" } else { "overlaps" };
             let message = format!("begins at {begin} of the byte buffer and {what} what ends at {expected}");
             let name = catalog.tensor(ordinal).map_or("", |tensor| tensor.name());
             return Err(Error::new(Code::BadIndex, message).tensor(name).rule(BUFFER_RULE));
         }
-        expected = end;
+        // Both were offsets of the header, so their sum is one.
+        expected = begin + length;
     }
     if expected > buffer {
         let message =

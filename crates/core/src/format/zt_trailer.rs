@@ -5,13 +5,14 @@ use crate::checked::u64_le;
 use crate::error::{Code, Error, Result};
 use crate::limits::{self, Limits};
 use crate::source::ReadAt;
+use crate::source::owned::Owned;
 
 /// Bytes of the magic that every file begins with.
 pub const MAGIC: u64 = 8;
 
 /// The index, read into private memory, and where in the file it stands.
 pub struct Index {
-    pub bytes: Vec<u8>,
+    pub bytes: Owned,
     pub offset: u64,
 }
 
@@ -40,7 +41,7 @@ pub fn read(source: &dyn ReadAt, footer: u64, limits: &Limits, rule: &'static st
         return Err(Error::new(Code::Limit, message).at(size_at).rule(rule));
     }
     let offset = size_at - size;
-    Ok(Index { bytes: source.read_vec(offset, size)?, offset })
+    Ok(Index { bytes: source.read_owned(offset, size)?, offset })
 }
 
 /// Checks that a component of `length` bytes at `offset` lies between the magic and the index. An empty one

@@ -38,23 +38,35 @@ impl<'a> Reader<'a> {
         self.text.as_bytes()
     }
 
-    fn skip_space(&mut self) {
-        let rest = self.bytes().get(self.at..).unwrap_or_default();
-        self.at += rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count();
+    /// The next byte that is not white space.
+    #[inline]
+    pub fn peek(&mut self) -> Option<u8> {
+        // Writers of indexes put no spaces, so the first byte is nearly always the one.
+        match self.bytes().get(self.at) {
+            Some(&byte) if byte > b' ' => Some(byte),
+            _ => self.peek_past_space(),
+        }
     }
 
-    /// The next byte that is not white space.
-    pub fn peek(&mut self) -> Option<u8> {
-        self.skip_space();
+    #[cold]
+    fn peek_past_space(&mut self) -> Option<u8> {
+        let rest = self.bytes().get(self.at..).unwrap_or_default();
+        self.at += rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count();
         self.bytes().get(self.at).copied()
     }
 
+    #[inline]
     fn expect(&mut self, wanted: u8, what: &str) -> Result<()> {
         if self.peek() == Some(wanted) {
             self.at += 1;
             return Ok(());
         }
-        Err(self.error(format!("expected {what}, found {}", self.found())))
+        Err(self.unexpected(what))
+    }
+
+    #[cold]
+    fn unexpected(&self, what: &str) -> Error {
+        self.error(format!("expected {what}, found {}", self.found()))
     }
 
     fn found(&self) -> String {
@@ -77,7 +89,7 @@ impl<'a> Reader<'a> {
         &mut self,
         what: &str,
         unique: Unique,
-        mut each: impl FnMut(&mut Self, &str) -> Result<()>,
+        mut each: impl FnMut(&mut Self, &Cow<'a, str>) -> Result<()>,
     ) -> Result<()> {
         self.expect(b'{', what)?;
         if self.peek() == Some(b'}') {
@@ -90,13 +102,19 @@ impl<'a> Reader<'a> {
             self.expect(b':', "':'")?;
             each(self, &key)?;
             if unique == Unique::Here && !seen.insert(key.clone()) {
-                return Err(self.error(format!("the key {key:?} stands twice")).rule("unique keys"));
+                return Err(self.twice(&key));
             }
             match self.peek() {
                 Some(b',') => self.at += 1,
                 _ => return self.expect(b'}', "',' or '}'"),
             }
         }
+    }
+
+    /// The error for a key that an object has already.
+    #[cold]
+    pub fn twice(&self, key: &str) -> Error {
+        self.error(format!("the key {key:?} stands twice")).rule("unique keys")
     }
 
     /// Calls `each` before each item of an array; it must read exactly that item.
@@ -117,21 +135,24 @@ impl<'a> Reader<'a> {
 
     /// An unsigned integer: digits alone, no leading zero, no fraction, no exponent.
     pub fn uint(&mut self, what: &str) -> Result<u64> {
-        self.skip_space();
+        self.peek();
         let rest = self.bytes().get(self.at..).unwrap_or_default();
-        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let mut value = Some(0_u64);
+        let mut digits = 0;
+        while let Some(digit) =
+            rest.get(digits).map(|byte| byte.wrapping_sub(b'0')).filter(|&digit| digit < 10)
+        {
+            value = value.and_then(|value| value.checked_mul(10)?.checked_add(u64::from(digit)));
+            digits += 1;
+        }
         let leading_zero = digits > 1 && rest.first() == Some(&b'0');
         let goes_on = matches!(rest.get(digits), Some(b'.' | b'e' | b'E'));
         if digits == 0 || leading_zero || goes_on {
             return Err(self.error(format!("{what} must be an unsigned integer in plain digits")));
         }
-        let mut value = 0_u64;
-        for digit in rest.iter().take(digits) {
-            let next = value.checked_mul(10).and_then(|tens| tens.checked_add(u64::from(digit - b'0')));
-            value = next.ok_or_else(|| {
-                Error::new(Code::Limit, format!("{what} exceeds a u64")).at(self.base + self.at as u64)
-            })?;
-        }
+        let value = value.ok_or_else(|| {
+            Error::new(Code::Limit, format!("{what} exceeds a u64")).at(self.base + self.at as u64)
+        })?;
         self.at += digits;
         Ok(value)
     }
@@ -142,8 +163,7 @@ impl<'a> Reader<'a> {
         let mut unescaped: Option<String> = None;
         loop {
             let rest = self.bytes().get(self.at..).unwrap_or_default();
-            let plain =
-                rest.iter().take_while(|&&byte| byte != b'"' && byte != b'\\' && byte >= 0x20).count();
+            let plain = plain_run(rest);
             // Both ends are ASCII, so the slice falls on character boundaries.
             let run = self.text.get(self.at..self.at + plain).unwrap_or_default();
             self.at += plain;
@@ -281,6 +301,29 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// How many bytes from the first on stand for themselves in a string: no quote, no backslash, no control
+/// character. Eight at a time: names are most of an index.
+#[inline]
+fn plain_run(bytes: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    // The lowest set bit marks the first byte below `bound` (at most 0x80); bits above it may be wrong.
+    let below = |word: u64, bound: u64| word.wrapping_sub(ONES * bound) & !word & HIGH;
+    let (words, _) = bytes.as_chunks::<8>();
+    for (at, &word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(word);
+        let special = below(word, 0x20)
+            | below(word ^ (ONES * u64::from(b'"')), 1)
+            | below(word ^ (ONES * u64::from(b'\\')), 1);
+        if special != 0 {
+            return at * 8 + special.trailing_zeros() as usize / 8;
+        }
+    }
+    let start = words.len() * 8;
+    let rest = bytes.get(start..).unwrap_or_default();
+    start + rest.iter().take_while(|&&byte| byte != b'"' && byte != b'\\' && byte >= 0x20).count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -352,6 +395,17 @@ mod tests {
             let escaped: Vec<String> = text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
             let quoted = format!("\"{}\"", escaped.concat());
             prop_assert_eq!(Reader::new(&quoted, 0).string("s").unwrap(), text);
+        }
+
+        #[test]
+        fn plain_runs_end_at_the_first_special_byte(bytes in proptest::collection::vec(0x1d_u8..=0xff, 0..40), at: usize) {
+            let slow = |bytes: &[u8]| {
+                bytes.iter().take_while(|&&byte| byte != b'"' && byte != b'\\' && byte >= 0x20).count()
+            };
+            prop_assert_eq!(plain_run(&bytes), slow(&bytes));
+            let mut plain = vec![b'a'; 40];
+            plain[at % 40] = bytes.first().copied().unwrap_or(b'"');
+            prop_assert_eq!(plain_run(&plain), slow(&plain));
         }
 
         #[test]
