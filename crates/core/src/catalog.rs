@@ -276,7 +276,7 @@ impl Named {
     }
 
     /// The hash over 64 bits, as the table wants it: it looks at both ends.
-    fn spread(&self) -> u64 {
+    fn spread(self) -> u64 {
         u64::from(self.hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 }

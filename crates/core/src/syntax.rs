@@ -8,34 +8,52 @@ pub mod json;
 
 use std::collections::HashSet;
 
-/// Keys seen so far. Real maps have a handful, so those are compared one by one.
+/// Keys seen so far. Real maps have a handful, so those are compared one by one and need no memory beside.
 pub(crate) struct Seen<T> {
-    few: Vec<T>,
-    many: HashSet<T>,
+    few: [Option<T>; FEW],
+    count: usize,
+    many: Option<HashSet<T>>,
 }
 
 impl<T> Default for Seen<T> {
     fn default() -> Self {
-        Self { few: Vec::new(), many: HashSet::new() }
+        Self { few: [const { None }; FEW], count: 0, many: None }
     }
 }
 
 /// Above this many keys a hash set takes over, so that a hostile map costs linear time.
-const FEW: usize = 16;
+const FEW: usize = 8;
 
 impl<T: Eq + std::hash::Hash> Seen<T> {
     /// Whether `key` is new.
     pub fn insert(&mut self, key: T) -> bool {
-        if self.many.is_empty() {
-            if self.few.contains(&key) {
-                return false;
-            }
-            if self.few.len() < FEW {
-                self.few.push(key);
-                return true;
-            }
-            self.many.extend(self.few.drain(..));
+        if let Some(many) = &mut self.many {
+            return many.insert(key);
         }
-        self.many.insert(key)
+        if self.few.iter().take(self.count).flatten().any(|seen| *seen == key) {
+            return false;
+        }
+        if let Some(free) = self.few.get_mut(self.count) {
+            *free = Some(key);
+            self.count += 1;
+            return true;
+        }
+        let many = self.many.insert(self.few.iter_mut().filter_map(Option::take).collect());
+        many.insert(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_new_once_however_many() {
+        let mut seen = Seen::default();
+        for round in 0..2 {
+            for key in 0..3 * FEW {
+                assert_eq!(seen.insert(key), round == 0, "{key}");
+            }
+        }
     }
 }

@@ -66,7 +66,7 @@ impl Builder {
         let tensors = tensors.min(limits::RESERVED);
         let _ = self.catalog.entries.try_reserve(tensors);
         let _ = self.catalog.components.try_reserve(tensors);
-        let _ = self.catalog.table.try_reserve(tensors, Named::spread);
+        let _ = self.catalog.table.try_reserve(tensors, |named| named.spread());
     }
 
     /// An empty list for [`NewTensor::components`], with the memory of the last one.
@@ -177,7 +177,7 @@ impl Builder {
         };
         let named = Named::new(hasher, name, ordinal);
         let same = |other: &Named| other.hash == named.hash && name_of(other.ordinal) == name;
-        let slot = table.entry(named.spread(), same, Named::spread);
+        let slot = table.entry(named.spread(), same, |other| other.spread());
         match slot {
             Slot::Occupied(_) => Err(Error::new(Code::BadIndex, "the name stands twice in the index")
                 .tensor(name)

@@ -18,6 +18,8 @@ use crate::syntax::cbor::Reader;
 
 /// Blobs start at multiples of this (1.0 §2, 1.2 §4).
 const ALIGNMENT: u64 = 64;
+/// What a dense tensor takes in a manifest, for a first guess at their number.
+const ENTRY_BYTES: usize = 128;
 
 /// How one generation spells the manifest.
 pub struct Dialect {
@@ -59,10 +61,12 @@ pub fn parse(bytes: &[u8], offset: u64, total: u64, dialect: &Dialect, limits: &
 
 fn parse_root(bytes: &[u8], offset: u64, total: u64, dialect: &Dialect, limits: &Limits) -> Result<Catalog> {
     let mut builder = Builder::new(Container::Zt, limits);
+    builder.reserve(bytes.len() / ENTRY_BYTES);
     let mut reader = Reader::new(bytes, offset, limits.max_attribute_values);
     let mut version: Option<String> = None;
     let mut has_tensors = false;
-    let mut place = Place { index: offset, total, dialect, builder: &mut builder };
+    let mut place =
+        Place { index: offset, total, dialect, builder: &mut builder, shape: Vec::new(), fields: Vec::new() };
     reader
         .fields("the manifest", |reader, key| {
             if key == dialect.tensors {
@@ -146,6 +150,9 @@ struct Place<'p> {
     total: u64,
     dialect: &'p Dialect,
     builder: &'p mut Builder,
+    /// The shape and the components of the tensor being read: memory that all tensors share.
+    shape: Vec<u64>,
+    fields: Vec<Fields>,
 }
 
 /// A component as its map spells it.
@@ -167,9 +174,8 @@ impl Place<'_> {
 
     fn entry(&mut self, reader: &mut Reader<'_>, name: &str) -> Result<()> {
         let mut dtype = None;
-        let mut shape: Option<Vec<u64>> = None;
         let mut layout = None;
-        let mut fields: Option<Vec<Fields>> = None;
+        let (mut has_shape, mut has_components) = (false, false);
         let mut attributes: Option<Attributes> = None;
         reader.fields("the tensor", |reader, key| {
             match key {
@@ -177,26 +183,38 @@ impl Place<'_> {
                     let text = reader.text("dtype")?;
                     dtype = Some(tensor_dtype(&text)?);
                 }
-                "shape" => shape = Some(self.shape(reader)?),
+                "shape" => {
+                    self.shape(reader)?;
+                    has_shape = true;
+                }
                 "format" => layout = Some(Layout::from_label(self.builder.intern(&reader.text("format")?))),
                 "attributes" if !reader.null() => attributes = Some(reader.attributes("attributes")?),
                 "attributes" => {}
-                "components" => fields = Some(self.components(reader, name)?),
+                "components" => {
+                    self.components(reader, name)?;
+                    has_components = true;
+                }
                 _ => reader.skip()?,
             }
             Ok(())
         })?;
         let missing = |key: &str| Error::new(Code::BadIndex, format!("the tensor has no {key:?}"));
         let layout = layout.ok_or_else(|| missing("format"))?;
-        let fields = fields.ok_or_else(|| missing("components"))?;
-        let shape = shape.ok_or_else(|| missing("shape"))?;
+        if !has_components {
+            return Err(missing("components"));
+        }
+        if !has_shape {
+            return Err(missing("shape"));
+        }
         if self.dialect.dtypes == Dtypes::OfTensor && dtype.is_none() {
             return Err(missing("dtype"));
         }
-        let components =
-            fields.into_iter().map(|fields| self.component(fields, name, layout, dtype)).collect();
+        let mut components = self.builder.no_components();
+        let mut fields = std::mem::take(&mut self.fields);
+        components.extend(fields.drain(..).map(|fields| self.component(fields, name, layout, dtype)));
+        self.fields = fields;
         self.warn_of_layout(layout, name);
-        let mut tensor = NewTensor { name, shape: &shape, layout, dtype, components, attributes };
+        let mut tensor = NewTensor { name, shape: &self.shape, layout, dtype, components, attributes };
         layout::check(&mut tensor)?;
         tensor.dtype = dtype.or_else(|| {
             let role = if layout == Layout::Dense { Label::DATA } else { Label::VALUES };
@@ -206,18 +224,17 @@ impl Place<'_> {
         self.builder.tensor(tensor)
     }
 
-    fn shape(&self, reader: &mut Reader<'_>) -> Result<Vec<u64>> {
-        let mut shape = Vec::new();
+    fn shape(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+        self.shape.clear();
         let limits = self.builder.limits();
-        reader.array("shape", |reader| limits.push_dim(&mut shape, reader.uint("a dimension")?))?;
-        Ok(shape)
+        reader.array("shape", |reader| limits.push_dim(&mut self.shape, reader.uint("a dimension")?))
     }
 
-    fn components(&mut self, reader: &mut Reader<'_>, name: &str) -> Result<Vec<Fields>> {
-        let mut components: Vec<Fields> = Vec::new();
+    fn components(&mut self, reader: &mut Reader<'_>, name: &str) -> Result<()> {
+        self.fields.clear();
         let mut roles = Seen::default();
         reader.names("components", |reader, role| {
-            if components.len() == limits::COMPONENTS {
+            if self.fields.len() == limits::COMPONENTS {
                 let message = format!("the tensor has more than {} components", limits::COMPONENTS);
                 return Err(Error::new(Code::Limit, message));
             }
@@ -226,16 +243,16 @@ impl Place<'_> {
                     || Error::new(Code::BadIndex, "the role stands twice in the tensor").rule("unique keys");
                 roles.insert(fields.role).then_some(fields).ok_or_else(twice)
             });
-            components.push(fields.map_err(|error| error.component(role).rule(self.dialect.component_rule))?);
+            let fields = fields.map_err(|error| error.component(role).rule(self.dialect.component_rule))?;
+            self.fields.push(fields);
             Ok(())
-        })?;
-        Ok(components)
+        })
     }
 
-    fn fields(&mut self, reader: &mut Reader<'_>, role: &str, name: &str) -> Result<Fields> {
+    fn fields<'r>(&mut self, reader: &mut Reader<'r>, role: &str, name: &str) -> Result<Fields> {
         let own_dtype = self.dialect.dtypes == Dtypes::OfComponents;
-        let mut storage: Option<Cow<'_, str>> = None;
-        let mut logical: Option<Cow<'_, str>> = None;
+        let mut storage: Option<Cow<'r, str>> = None;
+        let mut logical: Option<Cow<'r, str>> = None;
         let (mut offset, mut length, mut uncompressed) = (None, None, None);
         let mut encoding = Encoding::Raw;
         let mut digest = None;
@@ -243,9 +260,9 @@ impl Place<'_> {
             match key {
                 "offset" => offset = Some(reader.uint("offset")?),
                 "length" => length = Some(exact(reader.uint("length")?, "length")?),
-                "dtype" if own_dtype => storage = Some(Cow::Owned(reader.text("dtype")?.into_owned())),
+                "dtype" if own_dtype => storage = Some(reader.text("dtype")?),
                 "type" | "uncompressed_length" | "encoding" | "digest" if reader.null() => {}
-                "type" if own_dtype => logical = Some(Cow::Owned(reader.text("type")?.into_owned())),
+                "type" if own_dtype => logical = Some(reader.text("type")?),
                 "uncompressed_length" if own_dtype => {
                     uncompressed = Some(exact(reader.uint("uncompressed_length")?, "uncompressed_length")?);
                 }

@@ -74,24 +74,34 @@ impl<'a> Reader<'a> {
         Err(self.error(format!("{} bytes follow the end of the index's CBOR", self.bytes.len() - self.at)))
     }
 
+    #[inline]
     fn take(&mut self, length: u64) -> Result<&'a [u8]> {
         let left = self.bytes.get(self.at..).unwrap_or_default();
         let taken = usize::try_from(length).ok().and_then(|length| left.get(..length));
-        let Some(taken) = taken else {
-            return Err(
-                self.error(format!("the CBOR ends inside an item of {length} bytes ({} left)", left.len()))
-            );
-        };
+        let taken = taken.ok_or_else(|| self.ends_inside(length))?;
         self.at += taken.len();
         Ok(taken)
     }
 
-    fn byte(&mut self) -> Result<u8> {
-        self.take(1).map(|bytes| bytes.first().copied().unwrap_or_default())
+    #[cold]
+    fn ends_inside(&self, length: u64) -> Error {
+        let left = self.bytes.len().saturating_sub(self.at);
+        self.error(format!("the CBOR ends inside an item of {length} bytes ({left} left)"))
     }
 
-    fn big_endian(&mut self, bytes: u64) -> Result<u64> {
-        Ok(self.take(bytes)?.iter().fold(0, |value, &byte| (value << 8) | u64::from(byte)))
+    #[inline]
+    fn byte(&mut self) -> Result<u8> {
+        let byte = self.bytes.get(self.at).copied().ok_or_else(|| self.ends_inside(1))?;
+        self.at += 1;
+        Ok(byte)
+    }
+
+    #[inline]
+    fn big_endian<const BYTES: usize>(&mut self) -> Result<[u8; BYTES]> {
+        let taken = self.bytes.get(self.at..).and_then(<[u8]>::first_chunk);
+        let taken = *taken.ok_or_else(|| self.ends_inside(BYTES as u64))?;
+        self.at += BYTES;
+        Ok(taken)
     }
 
     #[allow(clippy::cast_possible_truncation)] // each argument was read as as many bytes as it is cast to
@@ -101,10 +111,10 @@ impl<'a> Reader<'a> {
         let (major, info) = (first >> 5, first & 0x1f);
         let argument = match info {
             0..=23 => Some(u64::from(info)),
-            24 => Some(self.big_endian(1)?),
-            25 => Some(self.big_endian(2)?),
-            26 => Some(self.big_endian(4)?),
-            27 => Some(self.big_endian(8)?),
+            24 => Some(u64::from(self.byte()?)),
+            25 => Some(u64::from(u16::from_be_bytes(self.big_endian()?))),
+            26 => Some(u64::from(u32::from_be_bytes(self.big_endian()?))),
+            27 => Some(u64::from_be_bytes(self.big_endian()?)),
             31 if matches!(major, 2..=5 | 7) => None,
             _ => {
                 self.at = start;
