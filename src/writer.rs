@@ -169,6 +169,7 @@ impl NativeWriter {
     pub fn push(&self, env: Env, bytes: Uint8ArraySlice<'_>) -> Result<f64> {
         let pending = with_writer(&self.slot, |writer| {
             writer.push(&bytes)?;
+            writer.pass_on()?;
             Ok(writer.pending())
         });
         throw(&env, pending).map(|pending| number(pending as u64))
@@ -216,6 +217,7 @@ impl NativeWriter {
                 let lengths = tensors.flat_map(Tensor::components).map(|component| component.stored_length);
                 reading.watch.expect(lengths.fold(0, u64::saturating_add), ordinals.len() as u64);
                 with_writer(&slot, |writer| {
+                    writer.expect(reading.watch.progress().total_bytes);
                     for (&ordinal, name) in ordinals.iter().zip(&names) {
                         if let Some(tensor) = reading.catalog.tensor(ordinal as usize) {
                             convert::copy(reading, tensor, name, writer)?;
@@ -235,11 +237,11 @@ impl NativeWriter {
         throw(&env, with_writer(&self.slot, Writer::end))
     }
 
-    /// Writes what waits.
+    /// Passes on what waits, once there is room for it.
     #[napi(ts_return_type = "Promise<void>")]
     pub fn flush<'env>(&self, env: &'env Env) -> Result<Object<'env>> {
         let slot = Arc::clone(&self.slot);
-        spawn(env, move || with_writer(&slot, Writer::flush), |_, ()| Ok(()))
+        spawn(env, move || with_writer(&slot, Writer::flush_if_full), |_, ()| Ok(()))
     }
 
     /// Writes the index and puts the file under its name. Gives what the wrapper has to write yet.

@@ -5,7 +5,7 @@
 use crate::catalog::{Attributes, ByteOrder, Component, DType, Encoding, Label, Layout, Tensor};
 use crate::checked::bytes_of;
 use crate::error::{Code, Error, Result};
-use crate::read::Reading;
+use crate::read::{Reading, Stored};
 use crate::swap::swap_bytes;
 use crate::work::PIECE;
 use crate::write::{Dialect, Spec, Writer, arrange};
@@ -90,6 +90,9 @@ fn component(reading: Reading<'_>, tensor: Tensor<'_>, part: &Component, writer:
         let whole = reading.component(tensor, part)?;
         return push(reading, writer, &whole);
     }
+    if part.byte_order == ByteOrder::Little && writer.takes_raw() {
+        return raw(reading, part, writer).map_err(|error| error.tensor(tensor.name()));
+    }
     let piecewise = reading.pieces(part, |piece| {
         // A piece is whole elements: 4 MiB is a multiple of every width.
         if part.byte_order == ByteOrder::Big {
@@ -99,6 +102,18 @@ fn component(reading: Reading<'_>, tensor: Tensor<'_>, part: &Component, writer:
         writer.flush_if_full()
     });
     piecewise.map_err(|error| error.tensor(tensor.name()))
+}
+
+/// Bytes read at once where they go into the writer's own memory: they are hashed while they are in the second-level cache.
+const SLOT: u64 = 512 << 10;
+
+/// Reads raw data to where it will be written from, without a copy between.
+fn raw(reading: Reading<'_>, part: &Component, writer: &mut Writer) -> Result<()> {
+    let mut stored = Stored::new(reading, part)?;
+    while stored.left() > 0 {
+        writer.fill(stored.left().min(SLOT), |slot| stored.read(slot))?;
+    }
+    stored.finish()
 }
 
 fn push(reading: Reading<'_>, writer: &mut Writer, bytes: &[u8]) -> Result<()> {

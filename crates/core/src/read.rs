@@ -28,7 +28,7 @@ pub struct Reading<'a> {
     pub watch: &'a Watch,
 }
 
-impl Reading<'_> {
+impl<'a> Reading<'a> {
     /// The decoded bytes of a component, after its digest was checked.
     pub fn component(&self, tensor: Tensor<'_>, component: &Component) -> Result<Owned> {
         self.decode(component).map_err(|error| self.name(error, tensor, component))
@@ -72,7 +72,7 @@ impl Reading<'_> {
     }
 
     /// Where a component's bytes are.
-    pub fn source(&self, component: &Component) -> Result<&dyn ReadAt> {
+    pub fn source(&self, component: &Component) -> Result<&'a dyn ReadAt> {
         self.sources.source(component.file)
     }
 
@@ -109,22 +109,14 @@ impl Reading<'_> {
 
     /// Calls `each` with the stored bytes of a component, piece by piece, and checks its digest at the end.
     pub fn pieces(&self, component: &Component, mut each: impl FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
-        let mut hasher = component.digest.as_deref().and_then(Digest::hasher);
-        let source = self.source(component)?;
+        let mut stored = Stored::new(*self, component)?;
         let mut piece = Vec::new();
-        let (mut at, end) = (component.offset, component.offset.saturating_add(component.stored_length));
-        while at < end {
-            self.watch.stop.check()?;
-            piece.resize(usize::try_from(end - at).unwrap_or(PIECE).min(PIECE), 0);
-            source.read_at(at, &mut piece)?;
-            if let Some(hasher) = &mut hasher {
-                hasher.update(&piece);
-            }
-            at += piece.len() as u64;
-            self.watch.did_bytes(piece.len() as u64);
+        while stored.left() > 0 {
+            piece.resize(usize::try_from(stored.left()).unwrap_or(PIECE).min(PIECE), 0);
+            stored.read(&mut piece)?;
             each(&mut piece)?;
         }
-        compare(component, hasher)
+        stored.finish()
     }
 
     fn decompress(&self, component: &Component, stored: Owned) -> Result<Owned> {
@@ -210,6 +202,44 @@ fn claim(source: &dyn ReadAt, offset: u64, length: u64) -> Result<Owned> {
         return Err(Error::new(Code::Truncated, "the file ends before the data does").at(offset));
     }
     Owned::zeroed(length)
+}
+
+/// The stored bytes of a component, read one after the other and hashed on the way.
+pub struct Stored<'a> {
+    reading: Reading<'a>,
+    source: &'a dyn ReadAt,
+    component: &'a Component,
+    hasher: Option<Hasher>,
+    read: u64,
+}
+
+impl<'a> Stored<'a> {
+    pub fn new(reading: Reading<'a>, component: &'a Component) -> Result<Self> {
+        let hasher = component.digest.as_deref().and_then(Digest::hasher);
+        Ok(Self { reading, source: reading.source(component)?, component, hasher, read: 0 })
+    }
+
+    /// Bytes not yet read.
+    pub fn left(&self) -> u64 {
+        self.component.stored_length - self.read
+    }
+
+    /// Fills `slot`, which must not be longer than what is left, with the next bytes.
+    pub fn read(&mut self, slot: &mut [u8]) -> Result<()> {
+        self.reading.watch.stop.check()?;
+        self.source.read_at(self.component.offset.saturating_add(self.read), slot)?;
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(slot);
+        }
+        self.read += slot.len() as u64;
+        self.reading.watch.did_bytes(slot.len() as u64);
+        Ok(())
+    }
+
+    /// Compares what was read with the component's digest.
+    pub fn finish(self) -> Result<()> {
+        compare(self.component, self.hasher)
+    }
 }
 
 /// Elements widened between two looks at the stop flag. Whole bytes of input, whatever the width.

@@ -1,6 +1,9 @@
 //! Where bytes go: a file that appears under its name whole or not at all. Knows no format.
 #![forbid(unsafe_code)]
 
+pub mod behind;
+pub mod block;
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -15,6 +18,8 @@ pub struct AtomicFile {
     temporary: PathBuf,
     target: PathBuf,
     overwrite: bool,
+    /// Bytes were reserved behind the end.
+    reserved: bool,
     committed: bool,
 }
 
@@ -35,18 +40,25 @@ impl AtomicFile {
         if let Ok(old) = target.metadata() {
             file.set_permissions(old.permissions()).map_err(|error| Error::io("fchmod", &error))?;
         }
-        Ok(Self { file, temporary, target, overwrite, committed: false })
+        Ok(Self { file, temporary, target, overwrite, reserved: false, committed: false })
     }
 
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.file.write_all(bytes).map_err(|error| Error::io("write", &error))
     }
 
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
     /// Tells the file system how long the file will be, so that it is laid out in large pieces: a later map of
     /// it faults 40 times cheaper. Only a hint.
     pub fn reserve(&mut self, length: u64) {
         #[cfg(target_os = "linux")]
-        let _ = rustix::fs::fallocate(&self.file, rustix::fs::FallocateFlags::KEEP_SIZE, 0, length);
+        {
+            let flags = rustix::fs::FallocateFlags::KEEP_SIZE;
+            self.reserved = rustix::fs::fallocate(&self.file, flags, 0, length).is_ok();
+        }
         #[cfg(not(target_os = "linux"))]
         let _ = length;
     }
@@ -67,6 +79,11 @@ impl AtomicFile {
 
     /// Puts the file on the disk and under its name.
     pub fn commit(mut self) -> Result<()> {
+        if self.reserved {
+            // Gives back what was reserved and not used; no byte changes.
+            let length = self.file.metadata().map_err(|error| Error::io("fstat", &error))?.len();
+            self.file.set_len(length).map_err(|error| Error::io("ftruncate", &error))?;
+        }
         self.file.sync_all().map_err(|error| Error::io("fsync", &error))?;
         if self.overwrite {
             std::fs::rename(&self.temporary, &self.target).map_err(|error| Error::io("rename", &error))?;

@@ -5,6 +5,7 @@ pub mod files;
 pub mod mapping;
 pub mod owned;
 pub mod staged;
+pub mod writeback;
 
 use crate::checked;
 use crate::error::{Code, Error, Result};

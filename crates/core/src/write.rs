@@ -16,6 +16,8 @@ use crate::error::{Code, Error, Result};
 use crate::format::{zt01_encode, zt1_encode};
 use crate::layout;
 use crate::limits::Limits;
+use crate::sink::behind::Behind;
+use crate::sink::block::{Block, FULL};
 use crate::sink::{AtomicFile, Spool};
 
 use blob::Blob;
@@ -60,19 +62,19 @@ struct Open {
     blob: Option<Blob>,
 }
 
-/// A file being written. Bytes gather in a buffer, which [`Writer::flush`] empties into the file.
+/// A file being written. Bytes gather in a block, which goes into the file when it is full, by a thread of its own where
+/// there is more than one of them.
 pub struct Writer {
+    /// Before `out`: the thread has to end before the file is given up.
+    behind: Option<Behind>,
     out: Out,
     settings: Settings,
     builder: Builder,
-    buffer: Vec<u8>,
+    buffer: Block,
     /// The end of the buffer, in the file or spool.
     position: u64,
     open: Option<Open>,
 }
-
-/// The buffer is worth writing from here on: large pieces become large folios, which map cheaply.
-pub const FULL: usize = 8 << 20;
 
 impl Writer {
     /// Begins a file that appears at `target` with [`Writer::finish`].
@@ -83,7 +85,7 @@ impl Writer {
         } else {
             Out::File(file)
         };
-        Ok(Self::new(out, settings))
+        Self::new(out, settings)
     }
 
     /// Begins a file whose bytes the caller takes, in order, with [`Writer::take`] and [`Writer::finish`]. Formats
@@ -96,22 +98,20 @@ impl Writer {
             );
             return Err(Error::new(Code::InvalidArg, message));
         }
-        Ok(Self::new(Out::Taken, settings))
+        Self::new(Out::Taken, settings)
     }
 
-    fn new(out: Out, settings: Settings) -> Self {
+    fn new(out: Out, settings: Settings) -> Result<Self> {
         let dialect = settings.dialect;
         let builder = Builder::new(dialect.container(), &Limits::default());
-        // What is taken is taken with its room.
-        let room = if matches!(out, Out::Taken) { 0 } else { FULL };
-        let mut buffer = Vec::with_capacity(room);
+        let mut buffer = Block::default();
         match dialect {
-            Dialect::Zt01 => buffer.extend_from_slice(b"ZTEN0001"),
-            Dialect::Zt10 | Dialect::Zt12 => buffer.extend_from_slice(b"ZTEN1000"),
+            Dialect::Zt01 => buffer.extend(b"ZTEN0001")?,
+            Dialect::Zt10 | Dialect::Zt12 => buffer.extend(b"ZTEN1000")?,
             Dialect::Safetensors | Dialect::Btf => {}
         }
         let position = buffer.len() as u64;
-        Self { out, settings, builder, buffer, position, open: None }
+        Ok(Self { behind: None, out, settings, builder, buffer, position, open: None })
     }
 
     /// Begins a tensor, after checking all that can be checked before its bytes are known.
@@ -121,8 +121,7 @@ impl Writer {
         }
         let (layout, stored) = self.check(&spec).map_err(|error| error.tensor(&spec.name))?;
         self.open = Some(Open { spec, layout, stored, written: Vec::new(), blob: None });
-        self.open_blob();
-        Ok(())
+        self.open_blob()
     }
 
     fn check(&mut self, spec: &Spec) -> Result<(Layout, Vec<Stored>)> {
@@ -199,17 +198,26 @@ impl Writer {
     }
 
     /// Begins the next blob, at its alignment.
-    fn open_blob(&mut self) {
-        let Some(open) = &mut self.open else { return };
-        let Some(&(.., length)) = open.stored.get(open.written.len()) else { return };
+    fn open_blob(&mut self) -> Result<()> {
+        let Some(open) = &mut self.open else { return Ok(()) };
+        let Some(&(.., length)) = open.stored.get(open.written.len()) else { return Ok(()) };
         // Empty blobs too: the peers refuse any offset that is not aligned.
         if !self.settings.dialect.index_first() {
             let aligned = self.position.next_multiple_of(self.settings.alignment);
             let padding = usize::try_from(aligned - self.position).unwrap_or(0);
-            self.buffer.resize(self.buffer.len() + padding, 0);
+            self.buffer.zeros(padding)?;
             self.position = aligned;
         }
         open.blob = Some(Blob::new(length, self.position, &self.settings));
+        Ok(())
+    }
+
+    /// Says how many bytes of data are to come in all, so that the file system can lay the file out in large pieces. Only
+    /// a hint; what is not used is given back at the end.
+    pub fn expect(&mut self, length: u64) {
+        if let (Out::File(file), None) = (&mut self.out, self.settings.compression) {
+            file.reserve(length);
+        }
     }
 
     /// Takes the next bytes of the open tensor. They are in the buffer, not in the file yet.
@@ -232,6 +240,23 @@ impl Writer {
         }
     }
 
+    /// Whether the open tensor's next bytes are stored as they come, so that [`Writer::fill`] takes them.
+    pub fn takes_raw(&self) -> bool {
+        self.open.as_ref().and_then(|open| open.blob.as_ref()).is_some_and(Blob::is_raw)
+    }
+
+    /// Lets `read` put the next bytes of the open tensor, `limit` of its blob at most, where they will be written from.
+    pub fn fill(&mut self, limit: u64, read: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<()> {
+        self.flush_if_full()?;
+        let room =
+            FULL.saturating_sub(self.buffer.len()).max(64 << 10).min(usize::try_from(limit).unwrap_or(FULL));
+        let Some(Open { blob: Some(blob), .. }) = &mut self.open else {
+            return Err(Error::new(Code::BadShape, "more bytes than the tensor has"));
+        };
+        blob.fill(room, &mut self.buffer, &mut self.position, read)?;
+        if blob.is_full() { self.close_blob() } else { Ok(()) }
+    }
+
     fn close_blob(&mut self) -> Result<()> {
         let Some(open) = &mut self.open else { return Ok(()) };
         let (Some(blob), Some(&(role, dtype, length))) =
@@ -246,8 +271,7 @@ impl Writer {
         component.decoded_length = Some(length);
         component.digest = done.digest.map(Box::new);
         open.written.push(component);
-        self.open_blob();
-        Ok(())
+        self.open_blob()
     }
 
     fn named(&self, error: Error) -> Error {
@@ -284,19 +308,42 @@ impl Writer {
         self.settings.dialect
     }
 
-    /// Writes the buffer to the file once it is worth it.
-    pub fn flush_if_full(&mut self) -> Result<()> {
-        if self.pending() >= FULL { self.flush() } else { Ok(()) }
+    /// Passes full blocks on to be written, as far as that takes no waiting. What is pending then waits for
+    /// [`Writer::flush_if_full`].
+    pub fn pass_on(&mut self) -> Result<()> {
+        while self.pending() >= FULL && self.behind().is_some_and(Behind::has_room) {
+            self.write_block()?;
+        }
+        Ok(())
     }
 
-    /// Writes the buffer to the file.
-    pub fn flush(&mut self) -> Result<()> {
-        self.out.drain(&mut self.buffer)
+    /// Passes full blocks on to be written; waits where too many of them wait already.
+    pub fn flush_if_full(&mut self) -> Result<()> {
+        while self.pending() >= FULL && !matches!(self.out, Out::Taken) {
+            self.write_block()?;
+        }
+        Ok(())
+    }
+
+    fn write_block(&mut self) -> Result<()> {
+        self.behind();
+        match &mut self.behind {
+            Some(behind) => behind.write(&mut self.buffer, FULL),
+            None => self.out.drain(&mut self.buffer),
+        }
+    }
+
+    /// The thread that writes, from the first full block on.
+    fn behind(&mut self) -> Option<&mut Behind> {
+        if self.behind.is_none() {
+            self.behind = self.out.file().and_then(Behind::new);
+        }
+        self.behind.as_mut()
     }
 
     /// The bytes that wait in the buffer, for a file that nobody else writes.
     pub fn take(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.buffer)
+        self.buffer.take()
     }
 
     /// Writes the index and puts the file under its name. Gives what the caller has to take yet.
@@ -309,9 +356,12 @@ impl Writer {
             self.builder.generator(generator);
         }
         let dialect = self.settings.dialect;
+        if let Some(mut behind) = self.behind.take() {
+            behind.drain()?;
+        }
         let catalog = self.builder.finish();
         if let Out::Spool(mut spool, mut file) = self.out {
-            spool.write(&self.buffer)?;
+            spool.write(self.buffer.from(0))?;
             index_first::assemble(dialect, &catalog, &spool, &mut file)?;
             file.commit()?;
             return Ok(Vec::new());
@@ -321,13 +371,13 @@ impl Writer {
             Dialect::Zt10 => (zt1_encode::zt10(&catalog), b""),
             _ => (zt1_encode::zt12(&catalog), b"ZTEN1000"),
         };
-        self.buffer.extend_from_slice(&index);
-        self.buffer.extend_from_slice(&(index.len() as u64).to_le_bytes());
-        self.buffer.extend_from_slice(footer);
+        self.buffer.extend(&index)?;
+        self.buffer.extend(&(index.len() as u64).to_le_bytes())?;
+        self.buffer.extend(footer)?;
         self.out.drain(&mut self.buffer)?;
         if let Out::File(file) = self.out {
             file.commit()?;
         }
-        Ok(self.buffer)
+        Ok(self.buffer.take())
     }
 }

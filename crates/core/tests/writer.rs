@@ -58,7 +58,7 @@ fn written(folder: &std::path::Path, settings: Settings, tensors: &[(Spec, Vec<u
             writer.push(piece).unwrap();
         }
         writer.end().unwrap();
-        writer.flush().unwrap();
+        writer.flush_if_full().unwrap();
     }
     writer.finish().unwrap();
     std::fs::read(path).unwrap()

@@ -7,6 +7,7 @@ use super::Settings;
 use crate::catalog::Encoding;
 use crate::codec::digest::{Algorithm, Digest, Hasher};
 use crate::error::{Code, Error, Result};
+use crate::sink::block::Block;
 
 /// When and how to compress.
 #[derive(Clone, Copy, Debug)]
@@ -66,13 +67,13 @@ impl Blob {
     }
 
     /// Takes as many of `bytes` as belong to this blob and says how many those were.
-    pub fn take(&mut self, bytes: &[u8], buffer: &mut Vec<u8>, position: &mut u64) -> Result<usize> {
+    pub fn take(&mut self, bytes: &[u8], buffer: &mut Block, position: &mut u64) -> Result<usize> {
         let taken = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len());
         let bytes = bytes.get(..taken).unwrap_or_default();
         self.left -= taken as u64;
         let start = buffer.len();
         match &mut self.state {
-            State::Raw => buffer.extend_from_slice(bytes),
+            State::Raw => buffer.extend(bytes)?,
             State::Zstd(context) => compress(context, bytes, false, buffer)?,
             State::Sampling(compression, gathered) => {
                 gathered.extend_from_slice(bytes);
@@ -86,13 +87,34 @@ impl Blob {
         Ok(taken)
     }
 
+    /// Whether bytes are stored as they come, so that [`Blob::fill`] may be used.
+    pub fn is_raw(&self) -> bool {
+        matches!(self.state, State::Raw)
+    }
+
+    /// Lets `read` put the next `count` bytes of this blob, or what is left of it, where they will be written from.
+    pub fn fill(
+        &mut self,
+        count: usize,
+        buffer: &mut Block,
+        position: &mut u64,
+        read: impl FnOnce(&mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        let count = usize::try_from(self.left).unwrap_or(usize::MAX).min(count);
+        let start = buffer.len();
+        read(buffer.claim(count)?)?;
+        self.left -= count as u64;
+        self.account(start, buffer, position);
+        Ok(())
+    }
+
     /// Compresses, or not, what was gathered and all that follows.
-    fn decide(&mut self, compression: Compression, gathered: &[u8], buffer: &mut Vec<u8>) -> Result<()> {
-        let mut sample = Vec::new();
+    fn decide(&mut self, compression: Compression, gathered: &[u8], buffer: &mut Block) -> Result<()> {
+        let mut sample = Block::default();
         let sampled = gathered.get(..SAMPLE).unwrap_or(gathered);
         compress(&mut context(compression, sampled.len() as u64)?, sampled, true, &mut sample)?;
         if sample.len() >= sampled.len() || saving(sampled.len(), sample.len()) < compression.min_savings {
-            buffer.extend_from_slice(gathered);
+            buffer.extend(gathered)?;
             self.state = State::Raw;
             return Ok(());
         }
@@ -102,15 +124,15 @@ impl Blob {
         Ok(())
     }
 
-    fn account(&mut self, start: usize, buffer: &[u8], position: &mut u64) {
-        let added = buffer.get(start..).unwrap_or_default();
+    fn account(&mut self, start: usize, buffer: &Block, position: &mut u64) {
+        let added = buffer.from(start);
         if let Some(hasher) = &mut self.hasher {
             hasher.update(added);
         }
         *position += added.len() as u64;
     }
 
-    pub fn finish(mut self, buffer: &mut Vec<u8>, position: &mut u64) -> Result<Done> {
+    pub fn finish(mut self, buffer: &mut Block, position: &mut u64) -> Result<Done> {
         let start = buffer.len();
         let encoding = if let State::Zstd(context) = &mut self.state {
             compress(context, &[], true, buffer)?;
@@ -146,15 +168,16 @@ fn context(compression: Compression, length: u64) -> Result<CCtx<'static>> {
     Ok(context)
 }
 
-fn compress(context: &mut CCtx<'_>, bytes: &[u8], end: bool, buffer: &mut Vec<u8>) -> Result<()> {
+fn compress(context: &mut CCtx<'_>, bytes: &[u8], end: bool, buffer: &mut Block) -> Result<()> {
     let mut input = InBuffer::around(bytes);
-    let mut piece = vec![0; PIECE.min(bytes.len() + 1024)];
+    let piece = PIECE.min(bytes.len() + 1024);
     let directive = if end { ZSTD_EndDirective::ZSTD_e_end } else { ZSTD_EndDirective::ZSTD_e_continue };
     loop {
-        let mut output = OutBuffer::around(piece.as_mut_slice());
+        let start = buffer.len();
+        let mut output = OutBuffer::around(buffer.claim(piece)?);
         let left = context.compress_stream2(&mut output, &mut input, directive).map_err(failed)?;
         let written = output.pos();
-        buffer.extend_from_slice(piece.get(..written).unwrap_or_default());
+        buffer.truncate(start + written);
         let done = if end { left == 0 } else { input.pos == bytes.len() };
         if done {
             return Ok(());

@@ -1,7 +1,10 @@
 //! Where a writer's bytes go until the end.
 #![forbid(unsafe_code)]
 
+use std::fs::File;
+
 use crate::error::Result;
+use crate::sink::block::Block;
 use crate::sink::{AtomicFile, Spool};
 
 pub enum Out {
@@ -13,14 +16,23 @@ pub enum Out {
 }
 
 impl Out {
-    /// Empties the buffer into its place.
-    pub fn drain(&mut self, buffer: &mut Vec<u8>) -> Result<()> {
+    /// What is written; nothing where it is taken.
+    pub fn file(&self) -> Option<&File> {
         match self {
-            Self::File(file) => file.write(buffer)?,
-            Self::Spool(spool, _) => spool.write(buffer)?,
+            Self::File(file) => Some(file.file()),
+            Self::Spool(spool, _) => Some(spool.file()),
+            Self::Taken => None,
+        }
+    }
+
+    /// Writes a block, which is empty then; one that is taken stays.
+    pub fn drain(&mut self, block: &mut Block) -> Result<()> {
+        match self {
+            Self::File(file) => file.write(block.from(0))?,
+            Self::Spool(spool, _) => spool.write(block.from(0))?,
             Self::Taken => return Ok(()),
         }
-        buffer.clear();
+        block.truncate(0);
         Ok(())
     }
 }
