@@ -9,7 +9,7 @@ import { type JobOptions, run } from './job.js'
 import { loadAll } from './load.js'
 import type { NativeFile } from './native.js'
 import type { CooTensor, CsrTensor } from './sparse.js'
-import { type FilePart, Store } from './store.js'
+import { type FilePart, type Origin, Store } from './store.js'
 import { type AnyTensor, Tensor } from './tensor.js'
 import { jobOptions, type VerifyResult, verifySync, verifyTensors } from './verify.js'
 
@@ -67,7 +67,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   }
 
   /** @internal */
-  static make(native: NativeFile, origin: { path?: string; memory?: Uint8Array }): TensorFile {
+  static make(native: NativeFile, origin: Origin): TensorFile {
     return new TensorFile(new Store(native, origin))
   }
 

@@ -114,6 +114,7 @@ export interface NativeFile {
   files(): { path: string; byteLength: number }[]
   prefetch(ordinals: Uint32Array, control: NativeControl): Promise<void>
   evict(ordinals: Uint32Array): void
+  lostFile(): string | null
 }
 
 export interface WriteRequest {
@@ -156,6 +157,10 @@ export interface NativeWriter {
 
 interface Binding {
   createWriter(path: string | undefined, request: WriteRequest): Promise<NativeWriter>
+  onMappingLost(tell: () => void): void
+  losses(): ArrayBuffer | null
+  armFaultHandler(): void
+  abandonedLosses(): number
   refusals(file: NativeFile, ordinals: Uint32Array, dialect: string): NativeError[]
   widenIndices(dtype: number, bytes: Uint8Array): NativeMemory
   packCoo(dialect: string, rank: number, width: number, values: Uint8Array, coords: Uint8Array): NativeMemory

@@ -1,10 +1,11 @@
 import { existsSync } from 'node:fs'
 import { types } from 'node:util'
-import { aBoolean, aWholeNumber, filePath, oneOf, optional, options, wrongType } from './arguments.js'
+import { aBoolean, aFunction, aWholeNumber, filePath, oneOf, optional, options, wrongType } from './arguments.js'
 import { calling, invalid, publicError, ZTensorError } from './errors.js'
 import { type Format, TensorFile } from './file.js'
 import type { JobOptions } from './job.js'
 import { binding, type OpenRequest } from './native.js'
+import type { Origin } from './store.js'
 import { jobOptions, type VerifyResult } from './verify.js'
 
 /** A path, a file: URL, or a file that is in memory already. */
@@ -24,19 +25,33 @@ export interface OpenOptions {
   maxRank?: number | undefined
   /** Attribute values in the index, nested ones included: 1,048,576 by default. */
   maxAttributeValues?: number | undefined
+  /**
+   * Called once, on the event loop, where somebody cut the file short while it was mapped and a view was read there:
+   * what was lost reads as zeros, and every further call throws the same ZT_MAPPING_LOST. Without it that error is
+   * thrown on the event loop, as an uncaught one, unless a call has thrown it before.
+   */
+  onMappingLost?: ((error: ZTensorError) => void) | undefined
 }
 
 const limits = ['maxIndexBytes', 'maxDecodedBytes', 'maxRank', 'maxAttributeValues'] as const
 
-function readOptions(given: OpenOptions | undefined): { request: OpenRequest; verify: boolean } {
-  const read = options(given, ['format', 'verify', ...limits])
+interface Request {
+  request: OpenRequest
+  verify: boolean
+  onMappingLost: OpenOptions['onMappingLost']
+}
+
+function readOptions(given: OpenOptions | undefined): Request {
+  const read = options(given, ['format', 'verify', 'onMappingLost', ...limits])
   const request: OpenRequest = {}
   if (read.format !== undefined) request.format = oneOf('format', ['zt', 'safetensors', 'btf'], read.format)
   for (const limit of limits) {
     const value = optional(read[limit], (value) => aWholeNumber(limit, value))
     if (value !== undefined) request[limit] = value
   }
-  return { request, verify: optional(read.verify, (value) => aBoolean('verify', value)) ?? false }
+  const { onMappingLost } = read
+  optional(onMappingLost, (value) => aFunction('onMappingLost', value))
+  return { request, verify: optional(read.verify, (value) => aBoolean('verify', value)) ?? false, onMappingLost }
 }
 
 type Place = { path: string } | { memory: Uint8Array }
@@ -80,7 +95,7 @@ function openError(thrown: unknown, path: string): unknown {
   return new ZTensorError(code, packed ? `${named}${hint}` : named, { tensor, component, offset, rule, cause })
 }
 
-function openPathSync(from: { path: string }, request: OpenRequest): TensorFile {
+function openPathSync(from: Origin & { path: string }, request: OpenRequest): TensorFile {
   try {
     return TensorFile.make(binding.openPathSync(from.path, request), from)
   } catch (thrown) {
@@ -88,7 +103,7 @@ function openPathSync(from: { path: string }, request: OpenRequest): TensorFile 
   }
 }
 
-async function openPath(from: { path: string }, request: OpenRequest): Promise<TensorFile> {
+async function openPath(from: Origin & { path: string }, request: OpenRequest): Promise<TensorFile> {
   try {
     return TensorFile.make(await binding.openPath(from.path, request), from)
   } catch (thrown) {
@@ -96,7 +111,7 @@ async function openPath(from: { path: string }, request: OpenRequest): Promise<T
   }
 }
 
-function openMemory(from: { memory: Uint8Array }, request: OpenRequest): TensorFile {
+function openMemory(from: Origin & { memory: Uint8Array }, request: OpenRequest): TensorFile {
   return TensorFile.make(
     calling(() => binding.openMemory(from.memory, request)),
     from,
@@ -109,8 +124,8 @@ function openMemory(from: { memory: Uint8Array }, request: OpenRequest): TensorF
  * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG
  */
 export function openSync(source: Source, options?: OpenOptions): TensorFile {
-  const { request, verify } = readOptions(options)
-  const from = place(source)
+  const { request, verify, onMappingLost } = readOptions(options)
+  const from = { ...place(source), onMappingLost }
   const file = 'path' in from ? openPathSync(from, request) : openMemory(from, request)
   return verify ? TensorFile.verifiedSync(file) : file
 }
@@ -123,9 +138,9 @@ export function openSync(source: Source, options?: OpenOptions): TensorFile {
  * signal's reason
  */
 export async function open(source: Source, options?: OpenOptions & JobOptions): Promise<TensorFile> {
-  const { request, verify } = readOptions(options)
+  const { request, verify, onMappingLost } = readOptions(options)
   const job = jobOptions(options)
-  const from = place(source)
+  const from = { ...place(source), onMappingLost }
   job.signal?.throwIfAborted()
   const file = 'path' in from ? await openPath(from, request) : openMemory(from, request)
   try {

@@ -1,5 +1,6 @@
 import type { DTypeInfo, TypedArray } from './dtype.js'
 import { calling, ZTensorError } from './errors.js'
+import { type Losable, losses, mappingLost, unwatch, watch } from './loss.js'
 import { allocate, pieces, sourceGone, stage, stageSync, tooLarge } from './memory.js'
 import { MAX_BUFFER, type NativeFile, type NativeStage } from './native.js'
 
@@ -42,8 +43,18 @@ const WINDOW = 2 ** 20
 /** Up to here a refusal speaks of all aliases, not of this one's size. */
 const LARGE = 2 ** 32
 
+/** Where a file came from. */
+export interface Origin {
+  readonly path?: string
+  readonly memory?: Uint8Array
+  readonly onMappingLost?: ((error: ZTensorError) => void) | undefined
+}
+
+/** The stores of buffers in use, so that a listener to losses lives as long as there is something to lose. */
+const listening = new WeakMap<ArrayBuffer, Store>()
+
 /** An open file's bytes: aliases and copies of them, and their common end. */
-export class Store {
+export class Store implements Losable {
   /** Cancels of work under way. */
   readonly jobs = new Set<() => void>()
   readonly native: NativeFile
@@ -61,9 +72,18 @@ export class Store {
   readonly #unmapped = new Set<number>()
   #files: readonly FilePart[] | undefined
   #closed = false
+  readonly onMappingLost: ((error: ZTensorError) => void) | undefined
+  #watched: WeakRef<Losable> | undefined
+  /** Losses in the process when this file was last known to be whole. */
+  #losses = losses()
+  /** The path of the file that was lost. */
+  #lost: string | undefined
+  /** Whether a call failed of the loss, which tells the caller. */
+  #told = false
 
-  constructor(native: NativeFile, origin: { path?: string; memory?: Uint8Array }) {
+  constructor(native: NativeFile, origin: Origin) {
     this.native = native
+    this.onMappingLost = origin.onMappingLost
     this.path = origin.path
     this.memory = origin.memory
     this.#length = native.byteLength
@@ -74,11 +94,31 @@ export class Store {
     return this.#closed
   }
 
+  /** ZT_CLOSED of a closed file, ZT_MAPPING_LOST of one that was cut short while it was mapped. */
   throwIfClosed(): void {
     if (this.#closed) {
-      const which = this.path === undefined ? 'the file' : `'${this.path}'`
-      throw new ZTensorError('ZT_CLOSED', `${which} is closed; its tensors and views went with it`)
+      throw new ZTensorError('ZT_CLOSED', `${this.#name} is closed; its tensors and views went with it`)
     }
+    if (this.#lost === undefined && losses() === this.#losses) return
+    const loss = this.#loss()
+    if (loss === undefined) return
+    this.#told = true
+    throw loss
+  }
+
+  get #name(): string {
+    return this.path === undefined ? 'the file' : `'${this.path}'`
+  }
+
+  #loss(): ZTensorError | undefined {
+    this.#losses = losses()
+    if (this.#watched !== undefined) this.#lost ??= this.native.lostFile() ?? undefined
+    return this.#lost === undefined ? undefined : mappingLost(`'${this.#lost}'`)
+  }
+
+  takeLoss(): ZTensorError | undefined {
+    const loss = this.#closed ? undefined : this.#loss()
+    return this.#told && this.onMappingLost === undefined ? undefined : loss
   }
 
   /** Views become empty, work under way ends, the mapping goes. */
@@ -89,6 +129,7 @@ export class Store {
     const aliases = this.#aliases
     this.#aliases = []
     this.#windows.length = 0
+    if (this.#watched !== undefined) unwatch(this.#watched)
     calling(() => this.native.close(aliases), this.path)
   }
 
@@ -148,8 +189,11 @@ export class Store {
     const refusal = this.#refusal(file, byteLength)
     if (refusal !== undefined) return refusal
     const alias = calling(() => this.native.alias(file, offset, byteLength), this.path)
-    if (typeof alias !== 'string') this.#aliases.push(alias)
-    else if (alias === 'map-failed') this.#unmapped.add(file)
+    if (typeof alias !== 'string') {
+      this.#watched ??= watch(this)
+      if (this.onMappingLost !== undefined) listening.set(alias, this)
+      this.#aliases.push(alias)
+    } else if (alias === 'map-failed') this.#unmapped.add(file)
     // A runtime that refuses a very large alias may still take smaller ones.
     else if (byteLength <= LARGE) this.#refused = true
     return alias

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::ffi::c_void;
 use std::ptr;
 use std::rc::Rc;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
 
 use napi::bindgen_prelude::{Uint8ArraySlice, Unknown};
@@ -20,8 +21,13 @@ pub type Share = Rc<RefCell<Option<Arc<Mapping>>>>;
 
 /// What an external buffer keeps alive.
 enum Backing {
-    Mapped { share: Share, discount: Discount },
+    Mapped {
+        share: Share,
+        discount: Discount,
+    },
     Owned(Owned),
+    /// Memory that never goes.
+    Static,
 }
 
 /// Whether external buffers are switched off, as Electron has them: `ZTENSOR_NO_EXTERNAL=1`.
@@ -69,6 +75,14 @@ pub fn give(env: &Env, mut owned: Owned) -> std::result::Result<Unknown<'_>, Opt
         Some(Backing::Owned(owned)) => Some(owned),
         _ => None,
     })
+}
+
+/// An ArrayBuffer over a number that other threads change. `None` where the runtime refuses external buffers.
+pub fn over_counter<'env>(env: &'env Env, counter: &'static AtomicU32) -> Option<Unknown<'env>> {
+    if forbidden() {
+        return None;
+    }
+    external(*env, counter.as_ptr().cast(), size_of::<AtomicU32>(), Backing::Static).ok()
 }
 
 fn external<'env>(

@@ -31,7 +31,7 @@ use crate::opened::{OpenRequest, Reader, Shared};
 use crate::stage::Stage;
 use crate::task::{contain, spawn};
 use crate::verified::Verified;
-use crate::{kernels, value};
+use crate::{kernels, loss, value};
 
 /// What a load does with the bytes.
 #[napi(object)]
@@ -71,6 +71,15 @@ impl NativeFile {
     fn shared(&self, env: &Env) -> Result<Arc<Shared>> {
         let shared = self.shared.borrow().as_ref().map(Arc::clone);
         throw(env, shared.ok_or_else(|| CoreError::new(Code::Closed, "the file is closed")))
+    }
+}
+
+impl Drop for NativeFile {
+    /// Aliases can outlive a file that was never closed.
+    fn drop(&mut self) {
+        if let Some(Shared { files: Some(files), .. }) = self.shared.take().as_deref() {
+            loss::abandon(files);
+        }
     }
 }
 
@@ -197,8 +206,17 @@ impl NativeFile {
             }
         }
         if let Some(Shared { files: Some(files), .. }) = self.shared.take().as_deref() {
+            loss::abandon(files);
             files.close();
         }
+    }
+
+    /// The path of the first file that was cut short while it was mapped.
+    #[napi]
+    pub fn lost_file(&self) -> Option<String> {
+        let shared = self.shared.borrow();
+        let lost = shared.as_ref()?.files.as_ref()?.lost()?;
+        Some(lost.display().to_string())
     }
 
     /// The bytes of a component, decoded on this thread.

@@ -11,6 +11,7 @@ mod error;
 mod file;
 mod index;
 mod kernels;
+mod loss;
 mod memory;
 mod opened;
 mod quantized;

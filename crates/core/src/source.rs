@@ -1,5 +1,6 @@
 //! Where bytes come from: a file read at positions, its mapping, memory. Knows no format.
 
+pub mod fault;
 pub mod file;
 pub mod files;
 pub mod mapping;

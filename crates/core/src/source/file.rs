@@ -5,9 +5,9 @@ use std::fs::{File, OpenOptions};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::ReadAt;
 use super::files::Identity;
 use super::mapping::Mapping;
+use super::{ReadAt, fault};
 use crate::error::{Code, Error, Result};
 
 /// An open regular file.
@@ -50,7 +50,12 @@ impl FileSource {
     pub fn mapping(&self) -> Result<Option<Arc<Mapping>>> {
         let mut map = self.map.lock().unwrap_or_else(PoisonError::into_inner);
         match &*map {
-            Map::Made(mapping) => return Ok(Some(Arc::clone(mapping))),
+            Map::Made(mapping) if mapping.is_lost() => return Err(lost()),
+            Map::Made(mapping) => {
+                // Somebody may have listened to the signal meanwhile, which replaces the handler.
+                fault::arm();
+                return Ok(Some(Arc::clone(mapping)));
+            }
             Map::Refused => return Ok(None),
             Map::Closed => return Err(Error::new(Code::Closed, "the file is closed")),
             Map::NotYet => {}
@@ -82,6 +87,11 @@ impl FileSource {
     pub fn identity(&self) -> Result<Identity> {
         let metadata = self.file.metadata().map_err(|error| Error::io("fstat", &error))?;
         Ok(Identity::of(&metadata))
+    }
+
+    /// Whether the file was cut short while it was mapped.
+    pub fn is_lost(&self) -> bool {
+        self.mapped().is_some_and(|mapping| mapping.is_lost())
     }
 
     pub fn file(&self) -> &File {
@@ -121,6 +131,11 @@ fn failed_read(error: &std::io::Error, offset: u64) -> Error {
         return Error::new(Code::Truncated, "the file ends early: it was cut while it was open").at(offset);
     }
     Error::io("read", error).at(offset)
+}
+
+fn lost() -> Error {
+    let message = "the file was cut short while it was mapped; what was lost reads as zeros. Open it again";
+    Error::new(Code::MappingLost, message)
 }
 
 fn is_a_directory() -> std::io::Error {

@@ -124,10 +124,20 @@ impl Files {
         self.parts.get(number as usize)?.source.get()
     }
 
+    /// The files that were opened so far.
+    pub fn all_opened(&self) -> impl Iterator<Item = (&Path, &FileSource)> {
+        self.parts.iter().filter_map(|part| Some((&*part.path, part.source.get()?)))
+    }
+
+    /// The first file that was cut short while it was mapped.
+    pub fn lost(&self) -> Option<&Path> {
+        self.all_opened().find_map(|(path, source)| source.is_lost().then_some(path))
+    }
+
     /// Lets go of all mappings. Positional reads still work for work under way.
     pub fn close(&self) {
         *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        for source in self.parts.iter().filter_map(|part| part.source.get()) {
+        for (_, source) in self.all_opened() {
             source.release_mapping();
         }
     }

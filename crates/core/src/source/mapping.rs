@@ -5,12 +5,18 @@ use std::fs::File;
 
 use memmap2::{MmapMut, MmapOptions};
 
+use super::fault::Entry;
+
 /// A mapped file. Writes into it stay in this process.
 ///
 /// It ends in two steps on Unix: native code of others (a compression job on a view) may still be reading
 /// when the last share goes, so the range is first overlaid with anonymous zero pages, which frees the file
 /// and its pages at once, and only its addresses wait in a bounded quarantine before they are unmapped.
-pub struct Mapping(Option<MmapMut>);
+pub struct Mapping {
+    map: Option<MmapMut>,
+    /// Its place among the ranges whose loss is survived; it leaves before the range can become another's.
+    entry: Option<Entry>,
+}
 
 impl Mapping {
     /// Maps `length` bytes of `file`, or gives `None` where the system refuses.
@@ -21,16 +27,28 @@ impl Mapping {
         // SAFETY: the mapping is private and only ever handed out as raw memory that JavaScript may write
         // and another process may change below us; no Rust reference to its bytes is kept across a call,
         // and parsers and decoders read through the file, not through here.
-        unsafe { options.map_copy(file) }.ok().map(|map| Self(Some(map)))
+        let map = unsafe { options.map_copy(file) }.ok()?;
+        let entry = Entry::new(map.as_ptr().addr(), length)?;
+        Some(Self { map: Some(map), entry: Some(entry) })
+    }
+
+    /// Whether the file was cut short below the mapping and pages were lost, which read as zeros now.
+    pub fn is_lost(&self) -> bool {
+        self.entry.as_ref().is_some_and(Entry::is_lost)
+    }
+
+    /// Names the mapping for [`super::fault::state`].
+    pub fn token(&self) -> u64 {
+        self.entry.as_ref().map_or(0, Entry::token)
     }
 
     pub fn length(&self) -> usize {
-        self.0.as_ref().map_or(0, |map| map.len())
+        self.map.as_ref().map_or(0, |map| map.len())
     }
 
     /// The address of `offset`, where `length` bytes from there lie inside the mapping.
     pub fn address(&self, offset: u64, length: u64) -> Option<*mut u8> {
-        let map = self.0.as_ref()?;
+        let map = self.map.as_ref()?;
         crate::checked::end_within(offset, length, map.len() as u64)?;
         let offset = usize::try_from(offset).ok()?;
         Some(map.as_ptr().cast_mut().wrapping_add(offset))
@@ -39,13 +57,15 @@ impl Mapping {
     /// Brings the pages of a range in. Fails, rather than raising a signal, where the file ends early.
     #[cfg(target_os = "linux")]
     pub fn populate(&self, offset: usize, length: usize) -> std::io::Result<()> {
-        self.0.as_ref().map_or(Ok(()), |map| map.advise_range(memmap2::Advice::PopulateRead, offset, length))
+        self.map
+            .as_ref()
+            .map_or(Ok(()), |map| map.advise_range(memmap2::Advice::PopulateRead, offset, length))
     }
 
     /// Lets the kernel take the unmodified pages of a range back; pages that JavaScript wrote to stay.
     #[cfg(target_os = "linux")]
     pub fn page_out(&self, offset: usize, length: usize) {
-        let Some(map) = &self.0 else { return };
+        let Some(map) = &self.map else { return };
         let page = 4096.max(usize::try_from(page_size()).unwrap_or(4096));
         let start = offset - offset % page;
         let length = length.saturating_add(offset - start);
@@ -69,8 +89,8 @@ fn page_size() -> libc::c_long {
 #[cfg(unix)]
 impl Drop for Mapping {
     fn drop(&mut self) {
-        if let Some(map) = self.0.take() {
-            quarantine::retire(map);
+        if let (Some(map), Some(entry)) = (self.map.take(), self.entry.take()) {
+            quarantine::retire(map, entry);
         }
     }
 }
@@ -81,6 +101,8 @@ mod quarantine {
     use std::sync::{Mutex, PoisonError};
 
     use memmap2::MmapMut;
+
+    use super::Entry;
 
     /// Ranges that wait. The kernel allows 65,530 maps a process, and neighbouring anonymous ranges merge.
     const RANGES: usize = 1024;
@@ -94,13 +116,14 @@ mod quarantine {
 
     static WAITING: Mutex<Waiting> = Mutex::new(Waiting { ranges: VecDeque::new(), bytes: 0 });
 
-    pub fn retire(map: MmapMut) {
+    pub fn retire(map: MmapMut, entry: Entry) {
         let flags = libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: the range is a mapping that we own and have the only handle to; MAP_FIXED replaces exactly
         // it. Whoever still holds an address into it reads zeros instead of the file.
         let overlaid =
             unsafe { libc::mmap(map.as_ptr().cast_mut().cast(), map.len(), protection, flags, -1, 0) };
+        drop(entry); // from here on no signal handler touches the range
         if overlaid == libc::MAP_FAILED {
             return; // `map` is unmapped as it drops.
         }

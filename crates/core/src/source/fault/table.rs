@@ -1,0 +1,168 @@
+//! The address ranges of all mappings, readable from a signal handler: no lock, no memory of the heap's that could go.
+#![forbid(unsafe_code)]
+
+use std::hint;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use super::{signal, watch};
+
+/// The kernel allows 65,530 maps a process; a file beyond this many is read at positions.
+const SLOTS: usize = 1 << 16;
+const CHUNK: usize = 1 << 10;
+
+/// One range. `start` is 0 while the slot is free or being filled.
+struct Slot {
+    start: AtomicUsize,
+    end: AtomicUsize,
+    /// Twice the number of times that the slot was given out, plus one once pages of the range are lost.
+    state: AtomicU64,
+}
+
+/// Slots come in chunks, made as they are needed and never freed, since a handler may be reading them.
+static CHUNKS: [OnceLock<Box<[Slot]>>; SLOTS / CHUNK] = [const { OnceLock::new() }; SLOTS / CHUNK];
+/// Slots from here on were never used.
+static USED: AtomicUsize = AtomicUsize::new(0);
+/// Slots below `USED` that are free.
+static FREE: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+/// Handlers that may be looking at a slot. Whoever empties one waits for them.
+static LOOKING: AtomicU32 = AtomicU32::new(0);
+/// Mappings lost so far, in the whole process.
+static LOSSES: AtomicU32 = AtomicU32::new(0);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// The mapping is no more.
+    Gone,
+    Whole,
+    /// Pages of it were lost and read as zeros.
+    Lost,
+}
+
+/// A mapping's place in the table; it leaves it when dropped.
+#[derive(Debug)]
+pub struct Entry {
+    slot: usize,
+    given: u64,
+}
+
+fn slot(index: usize) -> Option<&'static Slot> {
+    CHUNKS.get(index / CHUNK)?.get()?.get(index % CHUNK)
+}
+
+fn empty() -> Slot {
+    Slot { start: AtomicUsize::new(0), end: AtomicUsize::new(0), state: AtomicU64::new(0) }
+}
+
+impl Entry {
+    /// Enters the range, with the handler in place. `None` where the table is full.
+    pub fn new(start: usize, length: usize) -> Option<Self> {
+        if !signal::arm() {
+            return None;
+        }
+        watch::start();
+        let end = start.checked_add(length)?.checked_next_multiple_of(signal::page_size())?;
+        let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = free.pop().unwrap_or_else(|| USED.load(SeqCst));
+        let chunk = CHUNKS.get(index / CHUNK)?;
+        let slot = chunk.get_or_init(|| (0..CHUNK).map(|_| empty()).collect()).get(index % CHUNK)?;
+        let given = slot.state.load(SeqCst) / 2 + 1;
+        slot.state.store(given * 2, SeqCst);
+        slot.end.store(end, SeqCst);
+        slot.start.store(start, SeqCst);
+        USED.fetch_max(index + 1, SeqCst);
+        Some(Self { slot: index, given })
+    }
+
+    /// Names the mapping, for as long as the process lives; below 2^53.
+    pub fn token(&self) -> u64 {
+        self.given % (1 << 36) * SLOTS as u64 + self.slot as u64
+    }
+
+    pub fn is_lost(&self) -> bool {
+        state(self.token()) == State::Lost
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let Some(slot) = slot(self.slot) else { return };
+        slot.start.store(0, SeqCst);
+        // A handler that found the range before may still be putting pages there. It does nothing that waits.
+        while LOOKING.load(SeqCst) != 0 {
+            hint::spin_loop();
+        }
+        slot.state.store(self.given * 2 + 2, SeqCst);
+        FREE.lock().unwrap_or_else(PoisonError::into_inner).push(self.slot);
+    }
+}
+
+/// What became of the mapping of that [`Entry::token`].
+pub fn state(token: u64) -> State {
+    let (index, given) = (token % SLOTS as u64, token / SLOTS as u64);
+    let now = usize::try_from(index).ok().and_then(slot).map_or(0, |slot| slot.state.load(SeqCst));
+    match (now / 2 % (1 << 36) == given, now % 2) {
+        (true, 0) => State::Whole,
+        (true, _) => State::Lost,
+        (false, _) => State::Gone,
+    }
+}
+
+/// Counts the mappings lost so far, so that a glance tells whether anything happened.
+pub fn losses() -> &'static AtomicU32 {
+    &LOSSES
+}
+
+/// Marks the mapping that holds `address` as lost, once `replace` has put memory in place of its rest. False where no
+/// mapping of ours holds it, or its rest could not be replaced. Called by the signal handler.
+pub(super) fn lose(address: usize, replace: impl FnOnce(usize) -> bool) -> bool {
+    LOOKING.fetch_add(1, SeqCst);
+    let found = (0..USED.load(SeqCst)).filter_map(slot).find_map(|slot| {
+        let start = slot.start.load(SeqCst);
+        let end = slot.end.load(SeqCst);
+        (start != 0 && start <= address && address < end).then_some((slot, end))
+    });
+    let lost = found.is_some_and(|(slot, end)| {
+        let replaced = replace(end);
+        if replaced && slot.state.fetch_or(1, SeqCst).is_multiple_of(2) {
+            LOSSES.fetch_add(1, SeqCst);
+        }
+        replaced
+    });
+    LOOKING.fetch_sub(1, SeqCst);
+    lost
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_found_while_its_range_is_entered() {
+        // Addresses at which nothing is ever mapped.
+        let range = Entry::new(4096, 5000).unwrap();
+        let token = range.token();
+        assert_eq!(state(token), State::Whole);
+        assert!(!lose(4095, |_| true));
+        assert!(!lose(12_288, |_| true));
+        assert!(!lose(8192, |_| false), "what could not be replaced is not survived");
+        assert_eq!(state(token), State::Whole);
+        assert!(lose(12_287, |end| end == 12_288), "up to the end of the last page");
+        assert_eq!(state(token), State::Lost);
+        assert!(range.is_lost());
+        drop(range);
+        assert_eq!(state(token), State::Gone);
+        assert!(!lose(8192, |_| true));
+        let again = Entry::new(4096, 5000).unwrap();
+        assert_ne!(again.token(), token);
+        assert_eq!(state(token), State::Gone);
+    }
+
+    #[test]
+    fn many_ranges() {
+        let entries: Vec<_> = (1..=3000).map(|at| Entry::new((1 << 30) + at * 8192, 4096).unwrap()).collect();
+        assert!(lose((1 << 30) + 2999 * 8192 + 1, |_| true));
+        assert!(!lose((1 << 30) + 2999 * 8192 + 4096, |_| true));
+        assert_eq!(entries.iter().filter(|entry| entry.is_lost()).count(), 1);
+    }
+}
