@@ -522,6 +522,12 @@ export interface OpenOptions {
 	maxRank?: number | undefined;
 	/** Attribute values in the index, nested ones included: 1,048,576 by default. */
 	maxAttributeValues?: number | undefined;
+	/**
+	 * Called once, on the event loop, where somebody cut the file short while it was mapped and a view was read there:
+	 * what was lost reads as zeros, and every further call throws the same ZT_MAPPING_LOST. Without it that error is
+	 * thrown on the event loop, as an uncaught one, unless a call has thrown it before.
+	 */
+	onMappingLost?: ((error: ZTensorError) => void) | undefined;
 }
 /**
  * Opens a file on this thread: reads and checks its index. No data is read, whatever the file's size.

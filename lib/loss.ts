@@ -40,19 +40,26 @@ export function unwatch(ref: WeakRef<Losable>): void {
 
 function start(): void {
   started = true
-  binding.onMappingLost(() => tell((error) => setImmediate(() => throwIt(error))))
+  binding.onMappingLost(() => {
+    tell((error) => {
+      setImmediate(() => {
+        throw error
+      })
+    })
+  })
   // A program that ends before its event loop has a turn must not take zeros for data.
-  process.on('exit', () => tell(throwIt))
+  process.on('exit', () => {
+    tell((error) => {
+      process.exitCode = 1
+      throw error
+    })
+  })
   // The first listener to the signal replaces our handler, and the removal of the last one takes ours away too.
   const rearm = (event: string | symbol) => {
     if (event === 'SIGBUS') binding.armFaultHandler()
   }
   process.on('newListener', rearm)
   process.on('removeListener', rearm)
-}
-
-function throwIt(error: unknown): never {
-  throw error
 }
 
 /** Tells of every loss that was not told of yet, where nobody listens by `raise`. */

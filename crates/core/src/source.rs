@@ -20,6 +20,11 @@ pub trait ReadAt: Send + Sync {
     /// Fills `buffer` from `offset`, or fails.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
+    /// Fails where bytes were cut off since the source was opened.
+    fn check_length(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// `length` bytes from `offset`, in memory that is only claimed once they are known to exist.
     fn read_vec(&self, offset: u64, length: u64) -> Result<Vec<u8>> {
         if checked::end_within(offset, length, self.length()).is_none() {

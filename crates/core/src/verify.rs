@@ -1,7 +1,7 @@
 //! Checks everything that a file says of itself: digests, decoded lengths, the data rules of layouts.
 #![forbid(unsafe_code)]
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::catalog::{Component, Encoding, Layout, Tensor};
@@ -76,6 +76,13 @@ pub fn verify(reading: Reading<'_>, ordinals: &[u32]) -> Result<Outcome> {
     });
     if let Some(error) = broken.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error);
+    }
+    // What has no digest was not read.
+    let components = tensors.iter().flat_map(|tensor| tensor.components());
+    let files: BTreeSet<_> =
+        components.filter(|part| part.inline.is_none()).map(|component| component.file).collect();
+    for file in files {
+        reading.sources.source(file)?.check_length()?;
     }
     let mut all = Outcome::default();
     for component in tensors.iter().flat_map(|tensor| tensor.components()) {

@@ -60,11 +60,7 @@ impl FileSource {
             Map::Closed => return Err(Error::new(Code::Closed, "the file is closed")),
             Map::NotYet => {}
         }
-        let now = self.file.metadata().map_err(|error| Error::io("fstat", &error))?.len();
-        if now < self.length {
-            let message = format!("the file shrank from {} to {now} bytes since it was opened", self.length);
-            return Err(Error::new(Code::Truncated, message).at(now));
-        }
+        self.check_length()?;
         let made = Mapping::new(&self.file, self.length).map(Arc::new);
         *map = made.as_ref().map_or(Map::Refused, |mapping| Map::Made(Arc::clone(mapping)));
         Ok(made)
@@ -104,10 +100,22 @@ impl ReadAt for FileSource {
         self.length
     }
 
+    fn check_length(&self) -> Result<()> {
+        let now = self.file.metadata().map_err(|error| Error::io("fstat", &error))?.len();
+        if now < self.length {
+            let message = format!("the file shrank from {} to {now} bytes since it was opened", self.length);
+            return Err(Error::new(Code::Truncated, message).at(now));
+        }
+        Ok(())
+    }
+
     #[cfg(unix)]
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let read = std::os::unix::fs::FileExt::read_exact_at(&self.file, buffer, offset);
-        read.map_err(|error| failed_read(&error, offset))
+        read.map_err(|error| failed_read(&error, offset))?;
+        // A read that races with a truncation can give zeros: the kernel clears what is cut off of a page before it
+        // lets go of it, after it has set the new length.
+        self.check_length()
     }
 
     #[cfg(windows)]
