@@ -311,12 +311,12 @@ export declare class Tensor<D extends DType = DType> {
 	/** The type of the elements, or of a sparse tensor's values. Undefined for a composite that does not say. */
 	readonly dtype: D;
 	readonly shape: readonly number[];
-	/** Elements: the product of the shape. */
-	readonly size: number;
-	/** Bytes of all components after decoding; of one whose size only decoding can tell, the stored ones. */
-	readonly byteLength: number;
-	readonly layout: Layout;
 	private constructor();
+	/** Elements: the product of the shape. */
+	get size(): number;
+	/** Bytes of all components after decoding; of one whose size only decoding can tell, the stored ones. */
+	get byteLength(): number;
+	get layout(): Layout;
 	/** The tensor's own attributes; empty in formats that have none. */
 	get attributes(): Attributes;
 	/** The stored parts by their roles. */
@@ -405,6 +405,8 @@ export declare class Tensor<D extends DType = DType> {
 	/** Checks this tensor's digests, decoded lengths and data rules. */
 	verify(given?: JobOptions): Promise<VerifyResult>;
 	toJSON(): object;
+	/** Never touches data. */
+	[inspect.custom](_depth: number, options: import("node:util").InspectOptions): string;
 }
 /** A tensor of any dtype: checking `dtype` narrows `data`. */
 export type AnyTensor = {

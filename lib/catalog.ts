@@ -1,6 +1,6 @@
 import { type DTypeInfo, dtypes } from './dtype.js'
 import { calling } from './errors.js'
-import type { FlatIndex, NativeFile } from './native.js'
+import type { Store } from './store.js'
 
 const RECORD = 4
 const NO_DTYPE = 0xff
@@ -8,27 +8,42 @@ const PLAIN = 0x100
 
 /** The index of a file as it crossed the binding: flat arrays, from which a tensor is read on demand. */
 export class Catalog {
+  readonly store: Store
   readonly size: number
-  readonly #flat: FlatIndex
+  readonly #names: string
+  readonly #records: Uint32Array
+  readonly #numbers: Float64Array
+  readonly #files: Uint32Array | undefined
+  readonly #labels: readonly string[]
   readonly #shapes: (readonly number[])[] = []
+  /** Elements, of each shape. */
+  readonly #elements: number[] = []
 
-  constructor(native: NativeFile) {
-    this.#flat = calling(() => native.index())
-    this.size = this.#flat.records.length / RECORD
+  constructor(store: Store) {
+    const flat = calling(() => store.native.index())
+    this.store = store
+    this.#names = flat.names
+    this.#records = flat.records
+    this.#numbers = flat.numbers
+    this.#files = flat.files ?? undefined
+    this.#labels = flat.labels
+    this.size = flat.records.length / RECORD
     let start = 0
-    for (const end of this.#flat.shapeEnds) {
-      this.#shapes.push(Object.freeze(Array.from(this.#flat.shapeDims.subarray(start, end))))
+    for (const end of flat.shapeEnds) {
+      const shape = Object.freeze(Array.from(flat.shapeDims.subarray(start, end)))
+      this.#shapes.push(shape)
+      this.#elements.push(elements(shape))
       start = end
     }
   }
 
   #record(ordinal: number, field: number): number {
-    return this.#flat.records[ordinal * RECORD + field] as number
+    return this.#records[ordinal * RECORD + field] as number
   }
 
   name(ordinal: number): string {
     const start = ordinal === 0 ? 0 : this.#record(ordinal - 1, 0)
-    return this.#flat.names.substring(start, this.#record(ordinal, 0))
+    return this.#names.substring(start, this.#record(ordinal, 0))
   }
 
   /** Undefined for a composite that does not say, and for a type that is not known. */
@@ -41,21 +56,33 @@ export class Catalog {
     return this.#shapes[this.#record(ordinal, 2)] as readonly number[]
   }
 
+  /** The product of the shape. */
+  elements(ordinal: number): number {
+    return this.#elements[this.#record(ordinal, 2)] as number
+  }
+
   layout(ordinal: number): string {
-    return this.#flat.labels[this.#record(ordinal, 3)] as string
+    return this.#labels[this.#record(ordinal, 3)] as string
   }
 
   /** Where a dense tensor's elements stand in the file as they are in memory; undefined if they do not. */
   plainOffset(ordinal: number): number | undefined {
-    return this.#record(ordinal, 1) & PLAIN ? this.#flat.numbers[ordinal * 2] : undefined
+    return this.#record(ordinal, 1) & PLAIN ? this.#numbers[ordinal * 2] : undefined
   }
 
   /** The number of the file that holds a dense tensor's elements. */
   file(ordinal: number): number {
-    return this.#flat.files?.[ordinal] ?? 0
+    return this.#files?.[ordinal] ?? 0
   }
 
   byteLength(ordinal: number): number {
-    return this.#flat.numbers[ordinal * 2 + 1] as number
+    return this.#numbers[ordinal * 2 + 1] as number
   }
+}
+
+/** The product of sizes; one of 0 makes it 0, however large the others. */
+function elements(shape: readonly number[]): number {
+  let size = 1
+  for (const dim of shape) size = dim === 0 || size === 0 ? 0 : size * dim
+  return size
 }

@@ -51,7 +51,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   readonly size: number
   readonly #store: Store
   #catalog: Catalog | undefined
-  #tensors: (AnyTensor | undefined)[] = []
+  #tensors: (AnyTensor | undefined)[] | undefined
   #attributes: Attributes | undefined
   #warnings: readonly Warning[] | undefined
 
@@ -103,16 +103,20 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
 
   #index(): Catalog {
     this.#store.throwIfClosed()
-    this.#catalog ??= new Catalog(this.#store.native)
+    this.#catalog ??= new Catalog(this.#store)
     return this.#catalog
   }
 
   #at(ordinal: number): AnyTensor {
-    let tensor = this.#tensors[ordinal]
-    if (tensor === undefined) {
-      tensor = Tensor.make(this.#store, this.#index(), ordinal)
-      this.#tensors[ordinal] = tensor
-    }
+    const tensor = this.#tensors?.[ordinal]
+    return tensor ?? this.#make(ordinal)
+  }
+
+  #make(ordinal: number): AnyTensor {
+    const tensor = Tensor.make(this.#index(), ordinal)
+    // At its full length at once: growing it would copy it a dozen times.
+    this.#tensors ??= new Array(this.size)
+    this.#tensors[ordinal] = tensor
     return tensor
   }
 
@@ -249,7 +253,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
    */
   close(): void {
     this.#store.close()
-    this.#tensors = []
+    this.#tensors = undefined
     this.#catalog = undefined
   }
 

@@ -65,6 +65,8 @@ export class Store implements Losable {
   readonly #windowed: boolean
   /** Of each file, by their numbers. */
   readonly #windows: Map<number, ArrayBuffer | CopyReason>[] = []
+  /** The window asked for last: tensors are mostly asked for in the order in which they stand. */
+  #last: { file: number; start: number; window: ArrayBuffer | CopyReason } | undefined
   #aliases: ArrayBuffer[] = []
   /** Whether the runtime refuses aliases. */
   #refused = false
@@ -129,6 +131,7 @@ export class Store implements Losable {
     const aliases = this.#aliases
     this.#aliases = []
     this.#windows.length = 0
+    this.#last = undefined
     if (this.#watched !== undefined) unwatch(this.#watched)
     calling(() => this.native.close(aliases), this.path)
   }
@@ -163,6 +166,7 @@ export class Store implements Losable {
   }
 
   #window(file: number, start: number): ArrayBuffer | CopyReason {
+    if (this.#last?.start === start && this.#last.file === file) return this.#last.window
     this.#windows[file] ??= new Map()
     const windows = this.#windows[file]
     let window = windows.get(start)
@@ -171,6 +175,7 @@ export class Store implements Losable {
       window = this.#alias(file, start, Math.min(WINDOW + SMALL, byteLength - start))
       windows.set(start, window)
     }
+    this.#last = { file, start, window }
     return window
   }
 

@@ -1,3 +1,4 @@
+import { inspect } from 'node:util'
 import { aSignal, aTarget, oneOf, optional, options } from './arguments.js'
 import { type Attributes, thawMap } from './attributes.js'
 import type { Catalog } from './catalog.js'
@@ -40,65 +41,88 @@ export interface LoadOptions {
 /** The Float16Array of runtimes and compilers that have one. */
 export type Float16Elements = typeof globalThis extends { Float16Array: { prototype: infer A } } ? A : unknown
 
+/** What few tensors of a file are asked for. */
+interface Lazy {
+  components?: ReadonlyMap<string, Component>
+  attributes?: Attributes
+  copyReason?: CopyReason
+}
+
 /** A tensor of an open file. Making one reads nothing; its data is read when asked for. */
 export class Tensor<D extends DType = DType> {
   readonly name: string
   /** The type of the elements, or of a sparse tensor's values. Undefined for a composite that does not say. */
   readonly dtype: D
   readonly shape: readonly number[]
-  /** Elements: the product of the shape. */
-  readonly size: number
-  /** Bytes of all components after decoding; of one whose size only decoding can tell, the stored ones. */
-  readonly byteLength: number
-  readonly layout: Layout
-  readonly #store: Store
+  // Few fields: a file may have a million tensors, and the collector copies each object twice.
+  readonly #catalog: Catalog
   readonly #ordinal: number
-  readonly #file: number
-  readonly #plainOffset: number | undefined
-  readonly #dtype: DTypeInfo | undefined
-  #view: View | undefined
-  #components: ReadonlyMap<string, Component> | undefined
-  #attributes: Attributes | undefined
+  #data: TypedArray | undefined
+  #lazy: Lazy | undefined
 
-  private constructor(store: Store, catalog: Catalog, ordinal: number) {
-    const dtype = catalog.dtype(ordinal)
-    const shape = catalog.shape(ordinal)
+  private constructor(catalog: Catalog, ordinal: number) {
     this.name = catalog.name(ordinal)
-    this.dtype = dtype?.name as D
-    this.shape = shape
-    this.size = elements(shape)
-    this.byteLength = catalog.byteLength(ordinal)
-    this.layout = catalog.layout(ordinal)
-    this.#store = store
+    this.dtype = catalog.dtype(ordinal)?.name as D
+    this.shape = catalog.shape(ordinal)
+    this.#catalog = catalog
     this.#ordinal = ordinal
-    this.#file = catalog.file(ordinal)
-    this.#plainOffset = catalog.plainOffset(ordinal)
-    this.#dtype = dtype
   }
 
   /** @internal */
-  static make(store: Store, catalog: Catalog, ordinal: number): AnyTensor {
-    return new Tensor(store, catalog, ordinal) as AnyTensor
+  static make(catalog: Catalog, ordinal: number): AnyTensor {
+    return new Tensor(catalog, ordinal) as AnyTensor
+  }
+
+  get #store(): Store {
+    return this.#catalog.store
+  }
+
+  get #dtype(): DTypeInfo | undefined {
+    return this.#catalog.dtype(this.#ordinal)
+  }
+
+  get #plainOffset(): number | undefined {
+    return this.#catalog.plainOffset(this.#ordinal)
+  }
+
+  get #file(): number {
+    return this.#catalog.file(this.#ordinal)
+  }
+
+  /** Elements: the product of the shape. */
+  get size(): number {
+    return this.#catalog.elements(this.#ordinal)
+  }
+
+  /** Bytes of all components after decoding; of one whose size only decoding can tell, the stored ones. */
+  get byteLength(): number {
+    return this.#catalog.byteLength(this.#ordinal)
+  }
+
+  get layout(): Layout {
+    return this.#catalog.layout(this.#ordinal)
   }
 
   /** The tensor's own attributes; empty in formats that have none. */
   get attributes(): Attributes {
     this.#store.throwIfClosed()
-    this.#attributes ??= thawMap(
+    this.#lazy ??= {}
+    this.#lazy.attributes ??= thawMap(
       calling(() => this.#store.native.tensorAttributes(this.#ordinal)) as { map: unknown[] },
     )
-    return this.#attributes
+    return this.#lazy.attributes
   }
 
   /** The stored parts by their roles. */
   get components(): ReadonlyMap<string, Component> {
     this.#store.throwIfClosed()
-    if (this.#components === undefined) {
+    this.#lazy ??= {}
+    if (this.#lazy.components === undefined) {
       const infos = calling(() => this.#store.native.components(this.#ordinal))
       const make = (info: (typeof infos)[number], at: number) => Component.make(this.#store, this.#ordinal, at, info)
-      this.#components = new Map(infos.map((info, at) => [info.role, make(info, at)]))
+      this.#lazy.components = new Map(infos.map((info, at) => [info.role, make(info, at)]))
     }
-    return this.#components
+    return this.#lazy.components
   }
 
   /**
@@ -111,7 +135,10 @@ export class Tensor<D extends DType = DType> {
    * ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT beyond what one array can hold, ZT_IO, ZT_TRUNCATED
    */
   get data(): DTypeArrays[D] {
-    return this.#viewed().data as DTypeArrays[D]
+    this.#store.throwIfClosed()
+    const data = this.#data ?? this.#makeData()
+    if (data.byteLength === 0 && this.byteLength > 0) throw sourceGone()
+    return data as DTypeArrays[D]
   }
 
   /** Whether the data aliases the file; of a composite tensor, whether every component's does. */
@@ -133,16 +160,21 @@ export class Tensor<D extends DType = DType> {
   }
 
   #viewed(): View {
-    this.#store.throwIfClosed()
-    if (this.#view === undefined) {
-      const dtype = this.#dense()
-      this.#view =
-        this.#plainOffset === undefined
-          ? { data: this.#dataComponent().data, copyReason: this.#dataComponent().copyReason }
-          : this.#store.view(dtype, this.#file, this.#plainOffset, this.byteLength)
+    return { data: this.data, copyReason: this.#lazy?.copyReason }
+  }
+
+  #makeData(): TypedArray {
+    const dtype = this.#dense()
+    const offset = this.#plainOffset
+    const view =
+      offset === undefined ? this.#dataComponent() : this.#store.view(dtype, this.#file, offset, this.byteLength)
+    const { data, copyReason } = view
+    if (copyReason !== undefined) {
+      this.#lazy ??= {}
+      this.#lazy.copyReason = copyReason
     }
-    if (this.byteLength > 0 && this.#view.data.byteLength === 0) throw sourceGone()
-    return this.#view
+    this.#data = data
+    return data
   }
 
   /** Whether the layout is neither dense nor sparse: quantized, or not known here. */
@@ -311,7 +343,7 @@ export class Tensor<D extends DType = DType> {
   #cutView(dtype: DTypeInfo, plan: { start: number; byteLength: number }, ranges: number[]): View {
     const offset = this.#plainOffset
     // One run of data that cannot be aliased whole is taken by itself.
-    const alone = offset !== undefined && this.#view === undefined && plan.start >= 0
+    const alone = offset !== undefined && this.#data === undefined && plan.start >= 0
     if (alone && this.#store.copyReason(dtype, this.#file, offset, this.byteLength) !== undefined) {
       return this.#store.view(dtype, this.#file, offset + plan.start, plan.byteLength)
     }
@@ -443,17 +475,16 @@ export class Tensor<D extends DType = DType> {
     const { name, dtype, shape, layout, byteLength } = this
     return { name, dtype, shape, layout, byteLength }
   }
+
+  /** Never touches data. */
+  [inspect.custom](_depth: number, options: import('node:util').InspectOptions): string {
+    const { name, dtype, shape, size, byteLength, layout } = this
+    return `Tensor ${inspect({ name, dtype, shape, size, byteLength, layout }, options)}`
+  }
 }
 
 /** A tensor of any dtype: checking `dtype` narrows `data`. */
 export type AnyTensor = { [D in DType]: Tensor<D> }[DType]
-
-/** The product of sizes; one of 0 makes it 0, however large the others. */
-function elements(shape: readonly number[]): number {
-  let size = 1
-  for (const dim of shape) size = dim === 0 || size === 0 ? 0 : size * dim
-  return size
-}
 
 /** Elements in flat ranges. */
 function sizeOf(ranges: number[]): number {

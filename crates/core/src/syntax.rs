@@ -22,7 +22,7 @@ impl<T> Default for Seen<T> {
 }
 
 /// Above this many keys a hash set takes over, so that a hostile map costs linear time.
-const FEW: usize = 8;
+const FEW: usize = 12;
 
 impl<T: Eq + std::hash::Hash> Seen<T> {
     /// Whether `key` is new.

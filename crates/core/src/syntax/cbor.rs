@@ -18,6 +18,21 @@ pub struct Reader<'a> {
     at: usize,
     base: u64,
     values_left: u32,
+    /// Short texts that were found to be UTF-8, each at [`slot`]: an index repeats a few keys for each tensor,
+    /// and checking them again was a quarter of reading it.
+    texts: [&'a str; SLOTS],
+}
+
+/// Texts that a reader remembers.
+const SLOTS: usize = 32;
+/// Bytes of the longest: what a head of one byte can say.
+const REMEMBERED: usize = 23;
+
+/// Where a short text is remembered. Any place would do; these factors keep the keys of each version apart.
+fn slot(bytes: &[u8]) -> usize {
+    let first = bytes.first().copied().unwrap_or_default();
+    let middle = bytes.get(bytes.len() / 2).copied().unwrap_or_default();
+    (usize::from(first) * 3 + usize::from(middle) * 16 + bytes.len() * 4) % SLOTS
 }
 
 /// The first byte of an item and its argument; `None` is an indefinite length.
@@ -59,7 +74,7 @@ impl Head {
 impl<'a> Reader<'a> {
     /// `base` is the file offset of the first byte, for errors; `max_values` bounds free-form values.
     pub fn new(bytes: &'a [u8], base: u64, max_values: u32) -> Self {
-        Self { bytes, at: 0, base, values_left: max_values }
+        Self { bytes, at: 0, base, values_left: max_values, texts: [""; SLOTS] }
     }
 
     fn error(&self, message: impl Into<String>) -> Error {
@@ -189,7 +204,17 @@ impl<'a> Reader<'a> {
             return Ok(Cow::Owned(joined));
         };
         let bytes = self.short(length)?;
-        std::str::from_utf8(bytes).map(Cow::Borrowed).map_err(|_| self.error("a text is not valid UTF-8"))
+        let slot = slot(bytes);
+        if let Some(&known) = self.texts.get(slot)
+            && known.as_bytes() == bytes
+        {
+            return Ok(Cow::Borrowed(known));
+        }
+        let text = std::str::from_utf8(bytes).map_err(|_| self.error("a text is not valid UTF-8"))?;
+        if let Some(remembered) = self.texts.get_mut(slot).filter(|_| bytes.len() <= REMEMBERED) {
+            *remembered = text;
+        }
+        Ok(Cow::Borrowed(text))
     }
 
     fn bytes_of(&mut self, length: Option<u64>) -> Result<Vec<u8>> {
