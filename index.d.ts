@@ -551,20 +551,37 @@ export declare function verify(source: Source, options?: Omit<OpenOptions, "veri
 export interface CreateOptions {
 	/** The container: `'zt'` by default. */
 	format?: "zt" | "safetensors" | "btf" | undefined;
-	/** The zTensor version: `'1.0'` by default. 1.0 is read by Python 1.0.0 and 1.0.1, 1.2 by 1.0.2 to 1.2.3. */
-	version?: "0.1" | "1.0" | "1.2" | undefined;
-	/** A digest over each stored blob: crc32c by default for zTensor, the only format that has them. */
-	digest?: "crc32c" | "sha256" | false | undefined;
-	/** zstd for blobs that it makes smaller; off by default, zTensor only. */
+	/**
+	 * The zTensor version: `'1.0'` by default. 1.0 is read by Python 1.0.0 and 1.0.1, 1.2 by 1.0.2 to 1.2.3, 2 by 2.x.
+	 */
+	version?: "0.1" | "1.0" | "1.2" | "2" | undefined;
+	/**
+	 * zTensor 2: whether the same tensors give the same bytes, whatever the order in which they are added (§6.3); true by
+	 * default. Such a file is aligned to 64 KiB, has xxh3 digests, is not compressed, and holds equal tensors once.
+	 */
+	canonical?: boolean | undefined;
+	/**
+	 * A digest of each component, zTensor only: by default crc32c over what is stored up to 1.2, xxh3 over the content in 2
+	 * (or sha256, in a file that is not canonical).
+	 */
+	digest?: "crc32c" | "sha256" | "xxh3" | false | undefined;
+	/**
+	 * zstd for blobs that it makes smaller; off by default, zTensor only. In version 2 in frames of `frameSize` bytes
+	 * (1 MiB by default, from 4096 to 2^24), of which a slice decodes only those that it needs.
+	 */
 	compression?: {
 		readonly level?: number | undefined;
 		readonly minSavings?: number | undefined;
+		readonly frameSize?: number | undefined;
 	} | false | undefined;
 	/** The file's metadata: text only in safetensors, none in BTF and zTensor 0.1. */
 	attributes?: AttributeInput | undefined;
 	/** What 1.0 names as its writer. */
 	generator?: string | undefined;
-	/** Blobs begin at multiples of this power of two, from 64 to 2^24; zTensor only. */
+	/**
+	 * Blobs begin at multiples of this, zTensor only: a power of two from 64 to 2^24; in version 2 any multiple of 4096 up to
+	 * that, 65536 by default.
+	 */
 	alignment?: number | undefined;
 	/** Replace a file that is there; otherwise that is ZT_EXISTS. */
 	overwrite?: boolean | undefined;
@@ -651,13 +668,14 @@ export declare class TensorWriter {
 	 */
 	add(name: string, tensor: TypedArray | TensorInput, given?: AddOptions): Promise<void>;
 	/**
-	 * Adds a sparse matrix by rows, after checking that it is one.
+	 * Adds a sparse matrix by rows, after checking that it is one. Version 2 asks for rows whose columns rise: they are
+	 * sorted, and a column that stands twice in a row is refused.
 	 *
 	 * @throws ZTensorError what `add` throws, ZT_BAD_SPARSE
 	 */
 	addCsr(name: string, matrix: CsrInput, given?: AddOptions): Promise<void>;
 	/**
-	 * Adds a sparse tensor by coordinates, after checking that it is one.
+	 * Adds a sparse tensor by coordinates, after checking that it is one. Version 2 refuses a cell that stands twice.
 	 *
 	 * @throws ZTensorError what `add` throws, ZT_BAD_SPARSE
 	 */

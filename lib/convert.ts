@@ -36,6 +36,7 @@ const readers: Record<string, readonly string[]> = {
   '0.1': ['ztensor for Python 0.1.x', 'this package'],
   '1.0': ['ztensor for Python 1.0.0 and 1.0.1', 'this package'],
   '1.2': ['ztensor for Python 1.0.2 to 1.2.3', 'this package'],
+  2: ['ztensor for Python 2.x', 'this package'],
   safetensors: ['safetensors for Python', 'every other reader of safetensors', 'this package'],
   btf: ['readers of BTF', 'this package'],
 }
@@ -77,6 +78,16 @@ export async function convert(source: Source, target: string | URL, given?: Conv
   }
 }
 
+/** Sorts both by the bytes of the names. */
+function sortTogether(taken: { ordinal: number; name: string }[], names: string[]): void {
+  const all = taken.map((one, at) => ({ one, name: names[at] as string, bytes: Buffer.from(names[at] as string) }))
+  all.sort((a, b) => Buffer.compare(a.bytes, b.bytes))
+  for (const [at, { one, name }] of all.entries()) {
+    taken[at] = one
+    names[at] = name
+  }
+}
+
 async function convertFile(
   file: TensorFile,
   path: string,
@@ -104,6 +115,8 @@ async function convertFile(
   const names = taken.map(({ name }, at) =>
     dialect === 'btf' ? String(at) : aString('what rename gives', rename === undefined ? name : rename(name)),
   )
+  // In the order of canonical files, whose blobs then need not be moved at the end.
+  if (dialect === '2') sortTogether(taken, names)
   const own = left.has(undefined) ? {} : (file.attributes as AttributeInput)
   const generator = given.generator ?? (dialect === '1.0' ? file.generator : undefined)
   const request = writeRequest({ ...given, attributes: attributes ?? own, generator })

@@ -123,6 +123,8 @@ export interface WriteRequest {
   digest?: string
   level?: number
   minSavings: number
+  frame: number
+  canonical: boolean
   overwrite: boolean
   attributes: unknown
   generator?: string
@@ -163,6 +165,8 @@ interface Binding {
   abandonedLosses(): number
   refusals(file: NativeFile, ordinals: Uint32Array, dialect: string): NativeError[]
   widenIndices(dtype: number, bytes: Uint8Array): NativeMemory
+  risingRows(dtype: number, width: number, values: Uint8Array, indices: Uint8Array, indptr: Uint8Array): NativeMemory[]
+  uniqueCells(shape: readonly number[], dtype: number, coords: Uint8Array): void
   packCoo(dialect: string, rank: number, width: number, values: Uint8Array, coords: Uint8Array): NativeMemory
   Control: new () => NativeControl
   StageBuilder: new (ranges: number[]) => NativeStageBuilder

@@ -7,17 +7,40 @@ import type { WriteRequest } from './native.js'
 export interface CreateOptions {
   /** The container: `'zt'` by default. */
   format?: 'zt' | 'safetensors' | 'btf' | undefined
-  /** The zTensor version: `'1.0'` by default. 1.0 is read by Python 1.0.0 and 1.0.1, 1.2 by 1.0.2 to 1.2.3. */
-  version?: '0.1' | '1.0' | '1.2' | undefined
-  /** A digest over each stored blob: crc32c by default for zTensor, the only format that has them. */
-  digest?: 'crc32c' | 'sha256' | false | undefined
-  /** zstd for blobs that it makes smaller; off by default, zTensor only. */
-  compression?: { readonly level?: number | undefined; readonly minSavings?: number | undefined } | false | undefined
+  /**
+   * The zTensor version: `'1.0'` by default. 1.0 is read by Python 1.0.0 and 1.0.1, 1.2 by 1.0.2 to 1.2.3, 2 by 2.x.
+   */
+  version?: '0.1' | '1.0' | '1.2' | '2' | undefined
+  /**
+   * zTensor 2: whether the same tensors give the same bytes, whatever the order in which they are added (§6.3); true by
+   * default. Such a file is aligned to 64 KiB, has xxh3 digests, is not compressed, and holds equal tensors once.
+   */
+  canonical?: boolean | undefined
+  /**
+   * A digest of each component, zTensor only: by default crc32c over what is stored up to 1.2, xxh3 over the content in 2
+   * (or sha256, in a file that is not canonical).
+   */
+  digest?: 'crc32c' | 'sha256' | 'xxh3' | false | undefined
+  /**
+   * zstd for blobs that it makes smaller; off by default, zTensor only. In version 2 in frames of `frameSize` bytes
+   * (1 MiB by default, from 4096 to 2^24), of which a slice decodes only those that it needs.
+   */
+  compression?:
+    | {
+        readonly level?: number | undefined
+        readonly minSavings?: number | undefined
+        readonly frameSize?: number | undefined
+      }
+    | false
+    | undefined
   /** The file's metadata: text only in safetensors, none in BTF and zTensor 0.1. */
   attributes?: AttributeInput | undefined
   /** What 1.0 names as its writer. */
   generator?: string | undefined
-  /** Blobs begin at multiples of this power of two, from 64 to 2^24; zTensor only. */
+  /**
+   * Blobs begin at multiples of this, zTensor only: a power of two from 64 to 2^24; in version 2 any multiple of 4096 up to
+   * that, 65536 by default.
+   */
   alignment?: number | undefined
   /** Replace a file that is there; otherwise that is ZT_EXISTS. */
   overwrite?: boolean | undefined
@@ -25,12 +48,15 @@ export interface CreateOptions {
 
 const ZSTD_LEVEL = 3
 const MIN_SAVINGS = 0.05
+const FRAME = 2 ** 20
+const CANONICAL_ALIGNMENT = 65536
 
 /** What the binding needs to know to write a file. */
 export function writeRequest(given: CreateOptions | undefined): WriteRequest {
   const read = options(given, [
     'format',
     'version',
+    'canonical',
     'digest',
     'compression',
     'attributes',
@@ -39,18 +65,19 @@ export function writeRequest(given: CreateOptions | undefined): WriteRequest {
     'overwrite',
   ])
   const format = optional(read.format, (value) => oneOf('format', ['zt', 'safetensors', 'btf'], value)) ?? 'zt'
-  const version = optional(read.version, (value) => oneOf('version', ['0.1', '1.0', '1.2'], value))
+  const version = optional(read.version, (value) => oneOf('version', ['0.1', '1.0', '1.2', '2'], value))
   if (format !== 'zt' && version !== undefined) throw invalid(TypeError, `${format} has no version`)
   const zt = format === 'zt'
-  const digest = read.digest === false ? undefined : (read.digest ?? (zt ? 'crc32c' : undefined))
-  if (digest !== undefined) {
-    oneOf('digest', ['crc32c', 'sha256'], digest)
-    if (!zt) throw invalid(TypeError, `${format} has no digests`)
-  }
+  const two = version === '2'
+  const canonical = optional(read.canonical, (value) => aBoolean('canonical', value)) ?? two
+  if (canonical && !two) throw invalid(TypeError, 'only zTensor 2 has canonical files')
+  const digest = digestOf(format, two, read.digest)
   const request: WriteRequest = {
     dialect: zt ? (version ?? '1.0') : format,
-    alignment: optional(read.alignment, anAlignment) ?? 64,
+    alignment: optional(read.alignment, two ? aPageAlignment : anAlignment) ?? (two ? CANONICAL_ALIGNMENT : 64),
     minSavings: MIN_SAVINGS,
+    frame: FRAME,
+    canonical,
     overwrite: optional(read.overwrite, (value) => aBoolean('overwrite', value)) ?? false,
     attributes: fileAttributes(format, version, read.attributes),
   }
@@ -62,7 +89,9 @@ export function writeRequest(given: CreateOptions | undefined): WriteRequest {
   if (generator !== undefined) request.generator = generator
   if (read.compression !== undefined && read.compression !== false) {
     if (!zt) throw invalid(TypeError, `${format} is never compressed`)
-    const { level, minSavings } = options(read.compression, ['level', 'minSavings'])
+    const { level, minSavings, frameSize } = options(read.compression, ['level', 'minSavings', 'frameSize'])
+    if (frameSize !== undefined && !two) throw invalid(TypeError, 'only zTensor 2 compresses in frames')
+    request.frame = optional(frameSize, aFrameSize) ?? FRAME
     request.level = optional(level, aLevel) ?? ZSTD_LEVEL
     request.minSavings = optional(minSavings, aPart) ?? MIN_SAVINGS
   }
@@ -75,6 +104,35 @@ function anAlignment(value: unknown): number {
     throw invalid(RangeError, `alignment must be a power of two from 64 to 2^24, got ${alignment}`)
   }
   return alignment
+}
+
+/** Version 2 asks for a multiple of 4096 (§2.4), not for a power of two. */
+function aPageAlignment(value: unknown): number {
+  const alignment = aWholeNumber('alignment', value, 1)
+  if (alignment > 2 ** 24 || alignment % 4096 !== 0) {
+    throw invalid(RangeError, `alignment must be a multiple of 4096 up to 2^24 in zTensor 2, got ${alignment}`)
+  }
+  return alignment
+}
+
+function aFrameSize(value: unknown): number {
+  const size = aWholeNumber('compression.frameSize', value, 4096)
+  if (size > 2 ** 24) throw invalid(RangeError, `compression.frameSize must be from 4096 to 2^24, got ${size}`)
+  return size
+}
+
+function digestOf(format: string, two: boolean, given: unknown): string | undefined {
+  if (given === false) return undefined
+  if (given === undefined) return format === 'zt' ? (two ? 'xxh3' : 'crc32c') : undefined
+  const digest = oneOf('digest', ['crc32c', 'sha256', 'xxh3'], given)
+  if (format !== 'zt') throw invalid(TypeError, `${format} has no digests`)
+  if (digest === (two ? 'crc32c' : 'xxh3')) {
+    throw invalid(
+      TypeError,
+      `${digest} is ${two ? 'not one of zTensor 2: xxh3 and sha256 are' : 'one of zTensor 2 alone'}`,
+    )
+  }
+  return digest
 }
 
 function aLevel(value: unknown): number {

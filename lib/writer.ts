@@ -169,6 +169,12 @@ export class TensorWriter {
     })
   }
 
+  /** The type of index arrays in the file: uint64, or in version 2 uint32 where all are given so. */
+  #indexDType(...arrays: IndexArray[]): DTypeInfo {
+    const narrow = this.#dialect === '2' && arrays.every((array) => array instanceof Uint32Array)
+    return dtypeInfo(narrow ? 'uint32' : 'uint64') as DTypeInfo
+  }
+
   async #push(bytes: Uint8Array): Promise<void> {
     if (bytes.byteLength <= SMALL && !this.#compresses) {
       await this.#pass(this.#native.push(bytes))
@@ -204,9 +210,12 @@ export class TensorWriter {
     layout: string,
     dtype: DTypeInfo | undefined,
     attributes: unknown,
-    parts: Part[],
+    given: Part[],
     packed?: Uint8Array[],
   ): Promise<void> {
+    // In the order of their names, which is that of canonical files: else the blobs would have to be moved at the end.
+    const parts =
+      this.#dialect === '2' ? given.sort((a, b) => Buffer.compare(Buffer.from(a.role), Buffer.from(b.role))) : given
     const lengths = parts.map((part) => part.bytes.byteLength)
     await this.#next(async () => {
       this.#begin(name, shape, layout, dtype, attributes, parts, lengths)
@@ -238,7 +247,8 @@ export class TensorWriter {
   }
 
   /**
-   * Adds a sparse matrix by rows, after checking that it is one.
+   * Adds a sparse matrix by rows, after checking that it is one. Version 2 asks for rows whose columns rise: they are
+   * sorted, and a column that stands twice in a row is refused.
    *
    * @throws ZTensorError what `add` throws, ZT_BAD_SPARSE
    */
@@ -248,14 +258,18 @@ export class TensorWriter {
     const shape = aShape(anObject('matrix', matrix).shape)
     const dtype = valuesDType(matrix)
     checkCsr(shape, dtype, matrix.values, matrix.indices, matrix.indptr)
-    const [values, indices, indptr] = [bytesOf(matrix.values), widened(matrix.indices), widened(matrix.indptr)]
-    const parts = sparseParts(dtype, { values, indices, indptr })
+    const index = this.#indexDType(matrix.indices, matrix.indptr)
+    const [indices, indptr] = [widened(matrix.indices, index), widened(matrix.indptr, index)]
+    const bytes = { values: bytesOf(matrix.values), indices, indptr }
+    if (this.#dialect === '2') sortRows(dtype, index, bytes)
+    const { values } = bytes
+    const parts = sparseParts(dtype, index, bytes)
     const packed = this.#dialect === '0.1' ? [indptr, indices, values] : undefined
     await this.#write(checked, shape, 'sparse_csr', dtype, attributes, parts, packed)
   }
 
   /**
-   * Adds a sparse tensor by coordinates, after checking that it is one.
+   * Adds a sparse tensor by coordinates, after checking that it is one. Version 2 refuses a cell that stands twice.
    *
    * @throws ZTensorError what `add` throws, ZT_BAD_SPARSE
    */
@@ -265,11 +279,14 @@ export class TensorWriter {
     const shape = aShape(anObject('tensor', tensor).shape)
     const dtype = valuesDType(tensor)
     checkCoo(shape, dtype, tensor.values, tensor.coords)
-    const [values, coords] = [bytesOf(tensor.values), widened(tensor.coords)]
+    const index = this.#indexDType(tensor.coords)
+    const [values, coords] = [bytesOf(tensor.values), widened(tensor.coords, index)]
+    if (this.#dialect === '2') calling(() => binding.uniqueCells(shape, index.code, coords))
     const packs = this.#dialect === '0.1' || this.#dialect === 'btf'
     const pack = () => binding.packCoo(this.#dialect, shape.length, dtype.bits / 8, values, coords)
     const packed = packs ? [new Uint8Array(toBufferSync(calling(pack)))] : undefined
-    await this.#write(checked, shape, 'sparse_coo', dtype, attributes, sparseParts(dtype, { values, coords }), packed)
+    const parts = sparseParts(dtype, index, { values, coords })
+    await this.#write(checked, shape, 'sparse_coo', dtype, attributes, parts, packed)
   }
 
   /**
@@ -290,8 +307,9 @@ export class TensorWriter {
     }))
     const dtype = optional(object.dtype, (value) => aDType('dtype', value))
     const layout = aString('layout', object.layout)
-    if (layout === 'sparse_csr' || layout === 'sparse_coo') {
-      throw invalid(TypeError, `layout ${layout} is written by ${layout === 'sparse_csr' ? 'addCsr()' : 'addCoo()'}`)
+    const sparse = /^(?:zt\.)?sparse_(csr|coo)(?:\/1)?$/.exec(layout)?.[1]
+    if (sparse !== undefined) {
+      throw invalid(TypeError, `layout ${layout} is written by ${sparse === 'csr' ? 'addCsr()' : 'addCoo()'}`)
     }
     await this.#write(checked, aShape(object.shape), layout, dtype, ownAttributes(object), parts)
   }
@@ -416,15 +434,27 @@ function valuesDType(tensor: { readonly dtype?: DType | undefined; readonly valu
   return dtype
 }
 
-function sparseParts(dtype: DTypeInfo, bytes: Record<string, Uint8Array>): Part[] {
-  const uint64 = dtypeInfo('uint64')
-  return Object.entries(bytes).map(([role, bytes]) => ({ role, dtype: role === 'values' ? dtype : uint64, bytes }))
+function sparseParts(dtype: DTypeInfo, index: DTypeInfo, bytes: Record<string, Uint8Array>): Part[] {
+  return Object.entries(bytes).map(([role, bytes]) => ({ role, dtype: role === 'values' ? dtype : index, bytes }))
 }
 
-/** Indices as files hold them. */
-function widened(indices: IndexArray): Uint8Array {
+/** Puts the columns of each row in rising order, as version 2 asks, and the values with them. */
+function sortRows(
+  dtype: DTypeInfo,
+  index: DTypeInfo,
+  bytes: Record<'values' | 'indices' | 'indptr', Uint8Array>,
+): void {
+  const { values, indices, indptr } = bytes
+  const sort = () => binding.risingRows(index.code, dtype.bits / 8, values, indices, indptr)
+  const [sortedValues, sortedIndices] = calling(sort).map((memory) => new Uint8Array(toBufferSync(memory)))
+  bytes.values = sortedValues ?? values
+  bytes.indices = sortedIndices ?? indices
+}
+
+/** Indices as the file holds them. */
+function widened(indices: IndexArray, index: DTypeInfo): Uint8Array {
   const dtype = dtypeInfo(dtypeOfArray(indices) as string) as DTypeInfo
-  if (dtype.name === 'uint64') return bytesOf(indices)
+  if (dtype.name === index.name) return bytesOf(indices)
   return new Uint8Array(toBufferSync(calling(() => binding.widenIndices(dtype.code, bytesOf(indices)))))
 }
 

@@ -141,7 +141,7 @@ pub fn components(catalog: &Catalog, tensor: Tensor<'_>) -> Vec<ComponentInfo> {
 fn copy_reason(component: &Component) -> &'static str {
     match (component.encoding, component.part.as_deref()) {
         (Encoding::Inline, _) => "inline",
-        (Encoding::Zstd | Encoding::Unknown(_), _) => "encoded",
+        (Encoding::Zstd | Encoding::ZstdSeekable | Encoding::Unknown(_), _) => "encoded",
         (Encoding::Raw, Some(Part::Records(_) | Part::InBlob(_))) => "reordered",
         (Encoding::Raw, _) if component.byte_order == ByteOrder::Big || cfg!(target_endian = "big") => {
             "byte-order"

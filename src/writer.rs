@@ -10,8 +10,9 @@ use ztensor_core::catalog::{DType, Tensor};
 use ztensor_core::codec::digest::Algorithm;
 use ztensor_core::convert;
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
+use ztensor_core::layout::indices::Indices;
 use ztensor_core::source::owned::Owned;
-use ztensor_core::write::{Compression, Dialect, Settings, Spec, Writer, arrange};
+use ztensor_core::write::{Compression, Dialect, Settings, Spec, Writer, arrange, strict};
 
 use crate::control::Control;
 use crate::error::{NativeError, misuse, throw};
@@ -25,12 +26,15 @@ use crate::value;
 /// What the wrapper asks of a new file.
 #[napi(object, object_to_js = false)]
 pub struct WriteRequest<'env> {
-    /// `0.1`, `1.0`, `1.2`, `safetensors` or `btf`.
+    /// `0.1`, `1.0`, `1.2`, `2`, `safetensors` or `btf`.
     pub dialect: String,
     pub alignment: f64,
     pub digest: Option<String>,
     pub level: Option<i32>,
     pub min_savings: f64,
+    /// zTensor 2: bytes in each zstd frame.
+    pub frame: u32,
+    pub canonical: bool,
     pub overwrite: bool,
     pub attributes: Unknown<'env>,
     pub generator: Option<String>,
@@ -44,6 +48,7 @@ impl WriteRequest<'_> {
             None => None,
             Some("crc32c") => Some(Algorithm::Crc32c),
             Some("sha256") => Some(Algorithm::Sha256),
+            Some("xxh3") => Some(Algorithm::Xxh3),
             Some(_) => return Err(misuse("no such digest")),
         };
         Ok(Settings {
@@ -56,7 +61,9 @@ impl WriteRequest<'_> {
                 level,
                 min_savings: self.min_savings,
                 threads,
+                frame: self.frame,
             }),
+            canonical: self.canonical,
             overwrite: self.overwrite,
             attributes: value::from_js_map(self.attributes)?,
             generator: self.generator.clone(),
@@ -69,6 +76,7 @@ fn dialect(name: &str) -> Result<Dialect> {
         "0.1" => Dialect::Zt01,
         "1.0" => Dialect::Zt10,
         "1.2" => Dialect::Zt12,
+        "2" => Dialect::Zt2,
         "safetensors" => Dialect::Safetensors,
         "btf" => Dialect::Btf,
         _ => return Err(misuse("no such dialect")),
@@ -272,6 +280,34 @@ impl NativeWriter {
 pub fn widen_indices(env: Env, code: u32, bytes: Uint8ArraySlice<'_>) -> Result<Memory> {
     let dtype = dtype(Some(code))?.ok_or_else(|| misuse("no dtype"))?;
     throw(&env, contain(|| arrange::widened(dtype, &bytes))).map(Into::into)
+}
+
+/// Values and indices of a checked matrix in rows that rise, as version 2 asks; none where all rise already.
+#[napi(catch_unwind)]
+pub fn rising_rows(
+    env: Env,
+    code: u32,
+    width: u32,
+    values: Uint8ArraySlice<'_>,
+    indices: Uint8ArraySlice<'_>,
+    indptr: Uint8ArraySlice<'_>,
+) -> Result<Vec<Memory>> {
+    let dtype = dtype(Some(code))?.ok_or_else(|| misuse("no dtype"))?;
+    let sorted = contain(|| {
+        let (indices, indptr) = (Indices::new(dtype, &indices)?, Indices::new(dtype, &indptr)?);
+        strict::rising_rows(indices, indptr, &values, width as usize)
+    });
+    let arrays = throw(&env, sorted)?.map(|(values, indices)| [values, indices]);
+    Ok(arrays.into_iter().flatten().map(Memory::from).collect())
+}
+
+/// Throws where a checked COO tensor names a cell twice, which version 2 forbids.
+#[napi(catch_unwind)]
+pub fn unique_cells(env: Env, shape: Vec<f64>, code: u32, coords: Uint8ArraySlice<'_>) -> Result<()> {
+    let dtype = dtype(Some(code))?.ok_or_else(|| misuse("no dtype"))?;
+    let shape = shape.into_iter().map(|dim| unsigned(dim).ok_or_else(|| misuse("no size")));
+    let shape = shape.collect::<Result<Vec<_>>>()?;
+    throw(&env, contain(|| strict::unique_cells(&shape, Indices::new(dtype, &coords)?)))
 }
 
 /// The one blob of a COO tensor, of u64 coordinates, for a dialect that packs.

@@ -48,6 +48,8 @@ pub type Attributes = Vec<(Value, Value)>;
 pub enum Encoding {
     Raw,
     Zstd,
+    /// `zt.zstd-seekable/1` of zTensor 2: zstd in frames of one size, and a table of them.
+    ZstdSeekable,
     /// The elements stand in the index itself (0.1's index arrays).
     Inline,
     /// An encoding that this version does not know: listed, never decoded.
@@ -231,6 +233,11 @@ impl Catalog {
         &self.shapes
     }
 
+    /// The components of all tensors, for a writer that moves their blobs.
+    pub fn components_mut(&mut self) -> &mut [Component] {
+        &mut self.components
+    }
+
     pub fn label(&self, label: Label) -> &str {
         self.labels.text(label)
     }
@@ -244,6 +251,7 @@ impl Catalog {
         match encoding {
             Encoding::Raw => "raw",
             Encoding::Zstd => "zstd",
+            Encoding::ZstdSeekable => "zt.zstd-seekable/1",
             Encoding::Inline => "inline",
             Encoding::Unknown(label) => self.label(label),
         }

@@ -2,4 +2,5 @@
 #![forbid(unsafe_code)]
 
 pub mod digest;
+pub mod seekable_encode;
 pub mod zstd;

@@ -5,10 +5,13 @@
 use crate::catalog::{Attributes, ByteOrder, Component, DType, Encoding, Label, Layout, Tensor};
 use crate::checked::bytes_of;
 use crate::error::{Code, Error, Result};
+use crate::format::zt2::encode;
+use crate::layout::indices::Indices;
 use crate::read::{Reading, Stored};
+use crate::source::owned::Owned;
 use crate::swap::swap_bytes;
 use crate::work::PIECE;
-use crate::write::{Dialect, Spec, Writer, arrange};
+use crate::write::{Dialect, Spec, Writer, arrange, strict};
 
 /// Why a dialect cannot hold a tensor as it is.
 pub fn refusal(tensor: Tensor<'_>, dialect: Dialect) -> Option<Error> {
@@ -25,6 +28,8 @@ pub fn refusal(tensor: Tensor<'_>, dialect: Dialect) -> Option<Error> {
         Some(Error::new(Code::UnsupportedEncoding, "its encoding cannot be decoded"))
     } else if tensor.attributes().is_some() && !dialect.holds_tensor_attributes() {
         Some(Error::new(Code::InvalidArg, format!("{} has no attributes of a tensor", dialect.name())))
+    } else if dialect == Dialect::Zt2 {
+        encode::check_object(tensor).err()
     } else {
         None
     };
@@ -44,6 +49,7 @@ pub fn attribute_refusal(attributes: &Attributes, dialect: Dialect) -> Option<Er
     let held = attributes.is_empty()
         || match dialect {
             Dialect::Zt10 | Dialect::Zt12 => true,
+            Dialect::Zt2 => encode::check_attributes(attributes, encode::FILE_ATTRIBUTES, false).is_ok(),
             Dialect::Safetensors => text_only(),
             Dialect::Zt01 | Dialect::Btf => false,
         };
@@ -65,7 +71,11 @@ pub fn copy(reading: Reading<'_>, tensor: Tensor<'_>, name: &str, writer: &mut W
         Layout::SparseCsr | Layout::SparseCoo => sparse(reading, tensor, writer, spec)?,
         _ => {
             let mut components = Vec::new();
-            for part in tensor.components() {
+            let mut parts: Vec<&Component> = tensor.components().iter().collect();
+            if writer.dialect() == Dialect::Zt2 {
+                parts.sort_by_key(|part| reading.catalog.label(part.role));
+            }
+            for &part in &parts {
                 let role = reading.catalog.label(part.role).to_owned();
                 let length = match part.decoded_length {
                     Some(length) => length,
@@ -75,7 +85,7 @@ pub fn copy(reading: Reading<'_>, tensor: Tensor<'_>, name: &str, writer: &mut W
                 components.push((role, part.dtype, length));
             }
             writer.begin(spec(components))?;
-            for part in tensor.components() {
+            for part in parts {
                 component(reading, tensor, part, writer)?;
             }
         }
@@ -134,28 +144,58 @@ fn sparse(
 ) -> Result<()> {
     let parts = crate::read::sparse_parts(tensor)?;
     let mut arrays = reading.sparse(tensor)?;
+    let dialect = writer.dialect();
+    let index = match dialect {
+        Dialect::Zt2 => strict::index_dtype(parts.iter().skip(1).map(|part| part.dtype)),
+        _ => DType::Uint64,
+    };
     for (array, part) in arrays.iter_mut().zip(&parts).skip(1) {
-        if let Some(dtype) = part.dtype.filter(|&dtype| dtype != DType::Uint64) {
+        if let Some(dtype) = part.dtype.filter(|&dtype| dtype != index) {
             *array = arrange::widened(dtype, array)?;
         }
     }
+    let width = tensor.dtype().and_then(|dtype| bytes_of(1, dtype.bits())).unwrap_or(1);
+    if dialect == Dialect::Zt2 {
+        make_strict(tensor, &mut arrays, index, width).map_err(|error| error.tensor(tensor.name()))?;
+    }
     let announced = parts.iter().zip(&arrays).map(|(part, array)| {
-        let dtype = if part.role == Label::VALUES { part.dtype } else { Some(DType::Uint64) };
+        let dtype = if part.role == Label::VALUES { part.dtype } else { Some(index) };
         (reading.catalog.label(part.role).to_owned(), dtype, array.len() as u64)
     });
-    writer.begin(spec(announced.collect()))?;
-    let dialect = writer.dialect();
-    let width = tensor.dtype().and_then(|dtype| bytes_of(1, dtype.bits())).unwrap_or(1);
+    let mut announced: Vec<_> = announced.collect();
+    if dialect == Dialect::Zt2 {
+        // In the order of the roles' names, so that canonical blobs need not be moved.
+        announced.rotate_left(1);
+        arrays.rotate_left(1);
+    }
+    writer.begin(spec(announced))?;
     match (&arrays[..], dialect) {
         ([values, coords], Dialect::Zt01 | Dialect::Btf) => {
             let width = usize::try_from(width).unwrap_or(1);
             let blob = arrange::coo(dialect, tensor.shape().len(), width, values, coords)?;
             push(reading, writer, &blob)
         }
-        ([values, indices, indptr], _) => {
+        ([values, indices, indptr], _) if dialect != Dialect::Zt2 => {
             let order = arrange::csr(dialect, values, indices, indptr);
             order.into_iter().try_for_each(|array| push(reading, writer, array))
         }
         (arrays, _) => arrays.iter().try_for_each(|array| push(reading, writer, array)),
+    }
+}
+
+/// Columns in rising order and cells that stand once, as the profiles of zTensor 2 ask.
+fn make_strict(tensor: Tensor<'_>, arrays: &mut [Owned], index: DType, width: u64) -> Result<()> {
+    match arrays {
+        [values, indices, indptr] => {
+            let width = usize::try_from(width).unwrap_or(1);
+            let pointers = Indices::new(index, indptr)?;
+            let sorted = strict::rising_rows(Indices::new(index, indices)?, pointers, values, width)?;
+            if let Some((new_values, new_indices)) = sorted {
+                (*values, *indices) = (new_values, new_indices);
+            }
+            Ok(())
+        }
+        [_, coords] => strict::unique_cells(tensor.shape(), Indices::new(index, coords)?),
+        _ => Ok(()),
     }
 }

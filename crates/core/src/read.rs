@@ -126,6 +126,9 @@ impl<'a> Reading<'a> {
                 let message = format!("the encoding {:?} cannot be decoded here", self.catalog.label(label));
                 Err(Error::new(Code::UnsupportedEncoding, message))
             }
+            Encoding::ZstdSeekable => {
+                Err(Error::new(Code::UnsupportedEncoding, "seekable zstd cannot be decoded here"))
+            }
             Encoding::Zstd => match component.decoded_length.filter(|_| component.part.is_none()) {
                 Some(length) => {
                     within(length, self.limits)?;

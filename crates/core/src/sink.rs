@@ -51,6 +51,18 @@ impl AtomicFile {
         &self.file
     }
 
+    /// Another file for the same target.
+    pub fn another(&self) -> Result<Self> {
+        Self::create(&self.target, self.overwrite)
+    }
+
+    /// Gives up what is written from `length` on, and goes on there.
+    pub fn truncate(&mut self, length: u64) -> Result<()> {
+        self.file.set_len(length).map_err(|error| Error::io("ftruncate", &error))?;
+        self.file.seek(SeekFrom::Start(length)).map_err(|error| Error::io("lseek", &error))?;
+        Ok(())
+    }
+
     /// Tells the file system how long the file will be, so that it is laid out in large pieces: a later map of
     /// it faults 40 times cheaper. Only a hint.
     pub fn reserve(&mut self, length: u64) {

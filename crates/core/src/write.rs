@@ -7,12 +7,15 @@ mod blob;
 mod dialect;
 mod index_first;
 mod out;
+pub mod strict;
+mod zt2;
 
 use std::path::Path;
 
 use crate::catalog::{Attributes, Builder, ByteOrder, Component, DType, Label, Layout, NewTensor};
 use crate::codec::digest::Algorithm;
 use crate::error::{Code, Error, Result};
+use crate::format::zt2::encode;
 use crate::format::{zt01_encode, zt1_encode};
 use crate::layout;
 use crate::limits::Limits;
@@ -33,6 +36,8 @@ pub struct Settings {
     pub digest: Option<Algorithm>,
     pub compression: Option<Compression>,
     pub overwrite: bool,
+    /// zTensor 2: blobs in the order of their names, equal ones once (§6.3).
+    pub canonical: bool,
     pub attributes: Attributes,
     pub generator: Option<String>,
 }
@@ -79,6 +84,7 @@ pub struct Writer {
 impl Writer {
     /// Begins a file that appears at `target` with [`Writer::finish`].
     pub fn create(target: &Path, settings: Settings) -> Result<Self> {
+        zt2::check_settings(&settings)?;
         let file = AtomicFile::create(target, settings.overwrite)?;
         let out = if settings.dialect.index_first() {
             Out::Spool(Spool::beside(target)?, file)
@@ -98,6 +104,12 @@ impl Writer {
             );
             return Err(Error::new(Code::InvalidArg, message));
         }
+        zt2::check_settings(&settings)?;
+        if settings.canonical {
+            let message = "the blobs of a canonical file are put in order at the end, so it cannot be written to a \
+                           stream; write it to a path, or with canonical: false";
+            return Err(Error::new(Code::InvalidArg, message));
+        }
         Self::new(Out::Taken, settings)
     }
 
@@ -108,6 +120,7 @@ impl Writer {
         match dialect {
             Dialect::Zt01 => buffer.extend(b"ZTEN0001")?,
             Dialect::Zt10 | Dialect::Zt12 => buffer.extend(b"ZTEN1000")?,
+            Dialect::Zt2 => buffer.extend(&encode::MAGIC)?,
             Dialect::Safetensors | Dialect::Btf => {}
         }
         let position = buffer.len() as u64;
@@ -154,10 +167,13 @@ impl Writer {
             let message = format!("{} has no attributes of a tensor", dialect.name());
             return Err(Error::new(Code::InvalidArg, message));
         }
-        let one_blob = matches!(dialect, Dialect::Zt01 | Dialect::Safetensors | Dialect::Btf);
+        let one_blob = !matches!(dialect, Dialect::Zt10 | Dialect::Zt12);
         if layout == Layout::Dense && one_blob && spec.components.len() > 1 {
             let message = format!("{} stores one component of a dense tensor, \"data\"", dialect.name());
             return Err(Error::new(Code::BadLayout, message));
+        }
+        if dialect == Dialect::Zt2 {
+            zt2::check_spec(spec, self.settings.canonical)?;
         }
         if dialect == Dialect::Zt01 {
             zt01_encode::check_custom(spec.attributes.as_deref().unwrap_or_default())?;
@@ -359,7 +375,23 @@ impl Writer {
         if let Some(mut behind) = self.behind.take() {
             behind.drain()?;
         }
-        let catalog = self.builder.finish();
+        let mut catalog = self.builder.finish();
+        if dialect == Dialect::Zt2 {
+            let mut end = self.position;
+            if let Out::File(file) = &mut self.out
+                && self.settings.canonical
+            {
+                file.write(self.buffer.from(0))?;
+                self.buffer.truncate(0);
+                end = zt2::arrange(file, &mut catalog)?;
+            }
+            zt2::close(&catalog, self.settings.alignment, end, &mut self.buffer)?;
+            self.out.drain(&mut self.buffer)?;
+            if let Out::File(file) = self.out {
+                file.commit()?;
+            }
+            return Ok(self.buffer.take());
+        }
         if let Out::Spool(mut spool, mut file) = self.out {
             spool.write(self.buffer.from(0))?;
             index_first::assemble(dialect, &catalog, &spool, &mut file)?;

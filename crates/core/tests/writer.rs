@@ -24,7 +24,16 @@ fn folder(name: &str) -> PathBuf {
 fn settings(dialect: Dialect) -> Settings {
     let (digest, compression) = (None, None);
     let attributes = Vec::new();
-    Settings { dialect, alignment: 64, digest, compression, overwrite: true, attributes, generator: None }
+    Settings {
+        dialect,
+        alignment: 64,
+        digest,
+        compression,
+        overwrite: true,
+        canonical: false,
+        attributes,
+        generator: None,
+    }
 }
 
 fn dense(name: &str, shape: &[u64], dtype: DType, bytes: usize) -> Spec {
@@ -94,7 +103,8 @@ fn dense_tensors_survive_every_dialect() {
                 {
                     continue;
                 }
-                let compression = level.map(|level| Compression { level, min_savings: 0.1, threads: 2 });
+                let compression =
+                    level.map(|level| Compression { level, min_savings: 0.1, threads: 2, frame: 1 << 20 });
                 let tensors = [
                     (dense("0", &[], DType::Int8, 1), vec![7]),
                     (dense("1", &[10, 100], DType::Float32, 4000), ramp.clone()),

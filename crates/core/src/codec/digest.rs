@@ -72,7 +72,7 @@ impl Digest {
     /// letters, digits and hex digits are unknown, not refused.
     pub fn parse_registered(text: &str) -> Result<Self> {
         let malformed = |what: &str| {
-            Error::new(Code::BadDigest, format!("the digest {text:?} {what}")).rule("3.4 Part: digest")
+            Error::new(Code::BadDigest, format!("the digest {text:?} {what}")).rule("zTensor 2 §3.4 Part")
         };
         let (algorithm, value) =
             text.split_once(':').ok_or_else(|| malformed("has no algorithm before a ':'"))?;

@@ -1,7 +1,9 @@
-//! Writes CBOR (RFC 8949) in definite lengths and shortest heads.
+//! Writes CBOR (RFC 8949) in definite lengths and shortest heads, and free-form values in the order of the caller
+//! or in the core deterministic encoding (§4.2.1).
 #![forbid(unsafe_code)]
 
 use ciborium::Value;
+use half::f16;
 
 /// The bytes of an index in the making.
 #[derive(Default)]
@@ -51,6 +53,73 @@ impl Encoder {
         let _ = ciborium::into_writer(value, &mut self.bytes);
     }
 
+    /// A map of free-form values in the core deterministic encoding: keys in the order of their bytes, the
+    /// shortest heads and floats. `false` where a key stands twice, or a value has no such form (a tag); what was
+    /// written is then of no use. Recursion is as deep as the values.
+    #[must_use]
+    pub fn deterministic(&mut self, entries: &[(Value, Value)]) -> bool {
+        let mut keyed = Vec::with_capacity(entries.len());
+        for (key, value) in entries {
+            let mut encoder = Self::default();
+            if !encoder.deterministic_value(key) {
+                return false;
+            }
+            keyed.push((encoder.bytes, value));
+        }
+        keyed.sort_by(|(one, _), (other, _)| one.cmp(other));
+        if keyed.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+            return false;
+        }
+        self.map(keyed.len());
+        keyed.iter().all(|(key, value)| {
+            self.bytes.extend_from_slice(key);
+            self.deterministic_value(value)
+        })
+    }
+
+    fn deterministic_value(&mut self, value: &Value) -> bool {
+        match value {
+            Value::Integer(integer) => match u64::try_from(i128::from(*integer)) {
+                Ok(positive) => self.head(0, positive),
+                // -1 - n, and n fits: CBOR integers have 64 bits.
+                Err(_) => self.head(1, u64::try_from(-1 - i128::from(*integer)).unwrap_or(u64::MAX)),
+            },
+            Value::Bytes(bytes) => {
+                self.head(2, bytes.len() as u64);
+                self.bytes.extend_from_slice(bytes);
+            }
+            Value::Text(text) => self.text(text),
+            Value::Float(float) => self.shortest_float(*float),
+            Value::Bool(flag) => self.bytes.push(if *flag { 0xf5 } else { 0xf4 }),
+            Value::Null => self.bytes.push(0xf6),
+            Value::Array(items) => {
+                self.array(items.len());
+                return items.iter().all(|item| self.deterministic_value(item));
+            }
+            Value::Map(entries) => return self.deterministic(entries),
+            _ => return false,
+        }
+        true
+    }
+
+    /// The narrowest float of the same value; all NaNs are the one of 16 bits.
+    fn shortest_float(&mut self, float: f64) {
+        #[allow(clippy::cast_possible_truncation)] // the loss is what is looked for
+        let (half, single) = (f16::from_f64(float), float as f32);
+        if float.is_nan() {
+            self.bytes.extend_from_slice(&[0xf9, 0x7e, 0]);
+        } else if half.to_f64().to_bits() == float.to_bits() {
+            self.bytes.push(0xf9);
+            self.bytes.extend_from_slice(&half.to_bits().to_be_bytes());
+        } else if f64::from(single).to_bits() == float.to_bits() {
+            self.bytes.push(0xfa);
+            self.bytes.extend_from_slice(&single.to_bits().to_be_bytes());
+        } else {
+            self.bytes.push(0xfb);
+            self.bytes.extend_from_slice(&float.to_bits().to_be_bytes());
+        }
+    }
+
     /// A map of free-form values.
     pub fn attributes(&mut self, entries: &[(Value, Value)]) {
         self.map(entries.len());
@@ -77,5 +146,51 @@ mod tests {
         let mut ours = Encoder::default();
         ours.attributes(&[("a".into(), Value::Array(vec![1.into(), Value::Null]))]);
         assert_eq!(ours.finish(), b"\xa1\x61a\x82\x01\xf6");
+    }
+
+    #[test]
+    fn deterministic_values() {
+        // RFC 8949, appendix A and §4.2.1's example of an order.
+        let cases: [(Value, &[u8]); 14] = [
+            (Value::Float(0.0), b"\xf9\x00\x00"),
+            (Value::Float(-0.0), b"\xf9\x80\x00"),
+            (Value::Float(65504.0), b"\xf9\x7b\xff"),
+            (Value::Float(5.960_464_477_539_063e-8), b"\xf9\x00\x01"),
+            (Value::Float(100_000.0), b"\xfa\x47\xc3\x50\x00"),
+            (Value::Float(3.402_823_466_385_288_6e38), b"\xfa\x7f\x7f\xff\xff"),
+            (Value::Float(1.1), b"\xfb\x3f\xf1\x99\x99\x99\x99\x99\x9a"),
+            (Value::Float(f64::NEG_INFINITY), b"\xf9\xfc\x00"),
+            (Value::Float(f64::from_bits(0x7ff0_0000_0000_0001)), b"\xf9\x7e\x00"),
+            (Value::Integer((-1).into()), b"\x20"),
+            (Value::Integer(i64::MIN.into()), b"\x3b\x7f\xff\xff\xff\xff\xff\xff\xff"),
+            (Value::Bytes(vec![1, 2]), b"\x42\x01\x02"),
+            (Value::Bool(true), b"\xf5"),
+            (Value::Null, b"\xf6"),
+        ];
+        for (value, expected) in cases {
+            let mut encoder = Encoder::default();
+            assert!(encoder.deterministic_value(&value));
+            assert_eq!(encoder.finish(), expected, "{value:?}");
+        }
+        let keys = [
+            Value::Bool(false),
+            Value::Array(vec![(-1).into()]),
+            "aa".into(),
+            Value::Array(vec![100.into()]),
+            "z".into(),
+            (-1).into(),
+            100.into(),
+            10.into(),
+        ];
+        let entries: Vec<_> = keys.into_iter().map(|key| (key, Value::Null)).collect();
+        let mut encoder = Encoder::default();
+        assert!(encoder.deterministic(&entries));
+        assert_eq!(
+            encoder.finish(),
+            b"\xa8\x0a\xf6\x18\x64\xf6\x20\xf6\x61z\xf6\x62aa\xf6\x81\x18\x64\xf6\x81\x20\xf6\xf4\xf6"
+        );
+        let nan = |bits| (Value::Float(f64::from_bits(bits)), Value::Null);
+        assert!(!Encoder::default().deterministic(&[nan(0x7ff8_0000_0000_0000), nan(0x7ff8_0000_0000_0001)]));
+        assert!(!Encoder::default().deterministic_value(&Value::Tag(2, Box::new(Value::Bytes(vec![1])))));
     }
 }

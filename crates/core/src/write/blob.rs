@@ -3,9 +3,10 @@
 
 use zstd::zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, get_error_name, zstd_sys::ZSTD_EndDirective};
 
-use super::Settings;
+use super::{Dialect, Settings};
 use crate::catalog::Encoding;
 use crate::codec::digest::{Algorithm, Digest, Hasher};
+use crate::codec::seekable_encode::Seekable;
 use crate::error::{Code, Error, Result};
 use crate::sink::block::Block;
 
@@ -17,6 +18,8 @@ pub struct Compression {
     pub min_savings: f64,
     /// Threads that compress one large blob. The bytes do not depend on it.
     pub threads: u32,
+    /// zTensor 2: bytes in each zstd frame but the last.
+    pub frame: u32,
 }
 
 /// Bytes on which the saving is judged: the beginning of the blob.
@@ -31,6 +34,8 @@ pub struct Blob {
     offset: u64,
     algorithm: Option<Algorithm>,
     hasher: Option<Hasher>,
+    /// zTensor 2: its digests are of the content (§3.4), its compression is seekable.
+    zt2: bool,
     state: State,
 }
 
@@ -39,6 +44,7 @@ enum State {
     /// The beginning is gathered until the saving can be judged.
     Sampling(Compression, Vec<u8>),
     Zstd(CCtx<'static>),
+    Seekable(Seekable),
 }
 
 /// A blob that is in the buffer to its last byte.
@@ -55,7 +61,8 @@ impl Blob {
             _ => State::Raw,
         };
         let algorithm = settings.digest;
-        Self { length, left: length, offset, algorithm, hasher: algorithm.map(Algorithm::hasher), state }
+        let (hasher, zt2) = (algorithm.map(Algorithm::hasher), settings.dialect == Dialect::Zt2);
+        Self { length, left: length, offset, algorithm, hasher, zt2, state }
     }
 
     pub fn left(&self) -> u64 {
@@ -71,10 +78,12 @@ impl Blob {
         let taken = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len());
         let bytes = bytes.get(..taken).unwrap_or_default();
         self.left -= taken as u64;
+        self.hash_content(bytes);
         let start = buffer.len();
         match &mut self.state {
             State::Raw => buffer.extend(bytes)?,
             State::Zstd(context) => compress(context, bytes, false, buffer)?,
+            State::Seekable(seekable) => buffer.extend(&seekable.push(bytes)?)?,
             State::Sampling(compression, gathered) => {
                 gathered.extend_from_slice(bytes);
                 if gathered.len() >= SAMPLE || self.left == 0 {
@@ -104,6 +113,7 @@ impl Blob {
         let start = buffer.len();
         read(buffer.claim(count)?)?;
         self.left -= count as u64;
+        self.hash_content(buffer.from(start));
         self.account(start, buffer, position);
         Ok(())
     }
@@ -118,15 +128,28 @@ impl Blob {
             self.state = State::Raw;
             return Ok(());
         }
+        if self.zt2 {
+            let mut seekable = Seekable::new(compression.level, compression.frame, compression.threads);
+            buffer.extend(&seekable.push(gathered)?)?;
+            self.state = State::Seekable(seekable);
+            return Ok(());
+        }
         let mut context = context(compression, self.length)?;
         compress(&mut context, gathered, false, buffer)?;
         self.state = State::Zstd(context);
         Ok(())
     }
 
+    /// Version 2 hashes what is decoded, the others what is stored.
+    fn hash_content(&mut self, bytes: &[u8]) {
+        if let Some(hasher) = self.hasher.as_mut().filter(|_| self.zt2) {
+            hasher.update(bytes);
+        }
+    }
+
     fn account(&mut self, start: usize, buffer: &Block, position: &mut u64) {
         let added = buffer.from(start);
-        if let Some(hasher) = &mut self.hasher {
+        if let Some(hasher) = self.hasher.as_mut().filter(|_| !self.zt2) {
             hasher.update(added);
         }
         *position += added.len() as u64;
@@ -134,11 +157,16 @@ impl Blob {
 
     pub fn finish(mut self, buffer: &mut Block, position: &mut u64) -> Result<Done> {
         let start = buffer.len();
-        let encoding = if let State::Zstd(context) = &mut self.state {
-            compress(context, &[], true, buffer)?;
-            Encoding::Zstd
-        } else {
-            Encoding::Raw
+        let encoding = match std::mem::replace(&mut self.state, State::Raw) {
+            State::Zstd(mut context) => {
+                compress(&mut context, &[], true, buffer)?;
+                Encoding::Zstd
+            }
+            State::Seekable(seekable) => {
+                buffer.extend(&seekable.finish()?)?;
+                Encoding::ZstdSeekable
+            }
+            State::Raw | State::Sampling(..) => Encoding::Raw,
         };
         self.account(start, buffer, position);
         let digest = self.algorithm.zip(self.hasher).map(|(algorithm, hasher)| algorithm.digest(hasher));

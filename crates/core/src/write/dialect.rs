@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::catalog::{Container, DType, Layout};
-use crate::format::{btf, safetensors, zt1_encode};
+use crate::format::{btf, safetensors, zt1_encode, zt2};
 
 /// A container and version that can be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -10,6 +10,7 @@ pub enum Dialect {
     Zt01,
     Zt10,
     Zt12,
+    Zt2,
     Safetensors,
     Btf,
 }
@@ -20,6 +21,7 @@ impl Dialect {
             Self::Zt01 => "zTensor 0.1",
             Self::Zt10 => "zTensor 1.0",
             Self::Zt12 => "zTensor 1.2",
+            Self::Zt2 => "zTensor 2",
             Self::Safetensors => "safetensors",
             Self::Btf => "BTF",
         }
@@ -48,6 +50,7 @@ impl Dialect {
         match self {
             Self::Zt01 | Self::Zt10 => (dtype as u8) <= DType::Bool as u8,
             Self::Zt12 => zt1_encode::types(dtype).is_some(),
+            Self::Zt2 => zt2::vocabulary::spelling(dtype).is_some(),
             Self::Safetensors => safetensors::name_of(dtype).is_some(),
             Self::Btf => btf::code_of(dtype).is_some(),
         }
@@ -61,7 +64,7 @@ impl Dialect {
     /// Whether tensors of this layout can be stored.
     pub fn holds_layout(self, layout: Layout) -> bool {
         match self {
-            Self::Zt10 | Self::Zt12 => true,
+            Self::Zt10 | Self::Zt12 | Self::Zt2 => true,
             Self::Zt01 => matches!(layout, Layout::Dense | Layout::SparseCsr | Layout::SparseCoo),
             Self::Safetensors => layout == Layout::Dense,
             Self::Btf => matches!(layout, Layout::Dense | Layout::SparseCoo),

@@ -1,0 +1,163 @@
+//! What the sparse profiles of zTensor 2 ask of their data beyond other formats: columns that rise strictly within
+//! each row, cells that are named once.
+#![forbid(unsafe_code)]
+
+use std::ops::Range;
+
+use crate::catalog::DType;
+use crate::error::{Code, Error, Result};
+use crate::layout::indices::Indices;
+use crate::source::owned::Owned;
+
+/// The index type of an array as version 2 holds it: uint32 and uint64 stay, all others become uint64.
+pub fn index_dtype(dtypes: impl IntoIterator<Item = Option<DType>>) -> DType {
+    if dtypes.into_iter().all(|dtype| dtype == Some(DType::Uint32)) { DType::Uint32 } else { DType::Uint64 }
+}
+
+fn twice(component: &'static str, message: &str, rule: &'static str) -> Error {
+    let advice = "add them up first, as toDense() does";
+    Error::new(Code::BadSparse, format!("{message}; zTensor 2 has each cell once: {advice}"))
+        .component(component)
+        .rule(rule)
+}
+
+/// Sorts the columns of each row of a checked matrix, whose values move along: `None` where all rise already.
+/// A column that stands twice in a row is `ZT_BAD_SPARSE`. `width`: bytes of a value.
+pub fn rising_rows(
+    indices: Indices<'_>,
+    indptr: Indices<'_>,
+    values: &[u8],
+    width: usize,
+) -> Result<Option<(Owned, Owned)>> {
+    let mut sorted: Option<(Owned, Owned)> = None;
+    let (mut row, mut order): (Vec<u64>, Vec<usize>) = (Vec::new(), Vec::new());
+    for at in 1..indptr.len() {
+        let bounds = bounds(indptr, at, indices.len());
+        row.resize(bounds.len(), 0);
+        indices.decode(bounds.start, &mut row);
+        if row.is_sorted_by(|one, next| one < next) {
+            continue;
+        }
+        order.clear();
+        order.extend(0..row.len());
+        order.sort_by_key(|&place| row.get(place));
+        if let Some(pair) = order.windows(2).find(|pair| row.get(pair[0]) == row.get(pair[1])) {
+            let column = row.get(pair[0]).copied().unwrap_or_default();
+            let message = format!("column {column} stands twice in row {}", at - 1);
+            return Err(twice("indices", &message, "zt.sparse_csr/1 Validation"));
+        }
+        let (new_values, new_indices) = match &mut sorted {
+            Some(sorted) => sorted,
+            None => sorted.insert((copied(values)?, copied(indices.bytes())?)),
+        };
+        let index = indices.bytes().len() / indices.len().max(1);
+        for (place, &from) in order.iter().enumerate() {
+            move_item(values, new_values, width, bounds.start + from, bounds.start + place);
+            move_item(indices.bytes(), new_indices, index, bounds.start + from, bounds.start + place);
+        }
+    }
+    Ok(sorted)
+}
+
+fn bounds(indptr: Indices<'_>, row: usize, nnz: usize) -> Range<usize> {
+    let pointer =
+        |at| indptr.get(at).and_then(|pointer| usize::try_from(pointer).ok()).unwrap_or(nnz).min(nnz);
+    let start = pointer(row - 1);
+    start..pointer(row).max(start)
+}
+
+fn copied(bytes: &[u8]) -> Result<Owned> {
+    let mut copy = Owned::zeroed(bytes.len() as u64)?;
+    copy.copy_from_slice(bytes);
+    Ok(copy)
+}
+
+fn move_item(from: &[u8], to: &mut [u8], width: usize, source: usize, target: usize) {
+    let range = |at: usize| at * width..(at + 1) * width;
+    if let (Some(from), Some(to)) = (from.get(range(source)), to.get_mut(range(target))) {
+        to.copy_from_slice(from);
+    }
+}
+
+/// Checks that no two entries of a checked tensor have the same coordinates, which are dimension-major.
+pub fn unique_cells(shape: &[u64], coords: Indices<'_>) -> Result<()> {
+    let rank = shape.len();
+    if rank == 0 {
+        let message = "zTensor 2 has sparse_coo tensors of one dimension or more, not scalars";
+        return Err(Error::new(Code::BadLayout, message).rule("zt.sparse_coo/1 Validation"));
+    }
+    let count = coords.len() / rank;
+    let mut cells: Vec<u64> = Vec::new();
+    let refused = |_| Error::new(Code::Limit, format!("not enough memory for {count} coordinates"));
+    cells.try_reserve_exact(count).map_err(refused)?;
+    // The number of a cell in row-major order: it fits, since the product of the shape does.
+    cells.resize(count, 0);
+    for (dim, &size) in shape.iter().enumerate() {
+        let one_dimension = coords.slice(dim * count, (dim + 1) * count);
+        for (cell, coordinate) in cells.iter_mut().zip(one_dimension.into_iter().flat_map(|part| part.iter()))
+        {
+            *cell = cell.wrapping_mul(size).wrapping_add(coordinate.unwrap_or_default());
+        }
+    }
+    cells.sort_unstable();
+    if let Some(pair) = cells.windows(2).find(|pair| pair[0] == pair[1]) {
+        let message = format!("the cell {:?} stands twice", coordinates(pair[0], shape));
+        return Err(twice("coords", &message, "zt.sparse_coo/1 Validation"));
+    }
+    Ok(())
+}
+
+fn coordinates(mut cell: u64, shape: &[u64]) -> Vec<u64> {
+    let mut found: Vec<u64> = shape
+        .iter()
+        .rev()
+        .map(|&size| {
+            let coordinate = cell % size.max(1);
+            cell /= size.max(1);
+            coordinate
+        })
+        .collect();
+    found.reverse();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn u32s(numbers: &[u32]) -> Vec<u8> {
+        numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+    }
+
+    fn sorted(indices: &[u32], indptr: &[u32]) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        let (indices_bytes, indptr_bytes) = (u32s(indices), u32s(indptr));
+        let values: Vec<u8> = (0..).take(indices.len()).collect();
+        let (indices, indptr) =
+            (Indices::new(DType::Uint32, &indices_bytes)?, Indices::new(DType::Uint32, &indptr_bytes)?);
+        Ok(rising_rows(indices, indptr, &values, 1)?
+            .map(|(values, indices)| (values.to_vec(), indices.to_vec())))
+    }
+
+    #[test]
+    fn rows_are_sorted_with_their_values() {
+        assert_eq!(sorted(&[0, 5, 1], &[0, 2, 3]).unwrap(), None);
+        assert_eq!(sorted(&[], &[0, 0]).unwrap(), None);
+        let (values, indices) = sorted(&[3, 9, 1, 2, 0], &[0, 1, 1, 3, 5]).unwrap().unwrap();
+        assert_eq!((values, indices), (vec![0, 2, 1, 4, 3], u32s(&[3, 1, 9, 0, 2])));
+        let error = sorted(&[0, 2, 1, 2], &[0, 1, 4]).unwrap_err();
+        assert_eq!((error.code(), error.component_role()), (Code::BadSparse, Some("indices")));
+    }
+
+    #[test]
+    fn cells_are_named_once() {
+        let check = |shape: &[u64], coords: &[u32]| {
+            let bytes = u32s(coords);
+            unique_cells(shape, Indices::new(DType::Uint32, &bytes).unwrap())
+        };
+        assert!(check(&[3, 4], &[0, 1, 0, 3, 3, 0]).is_ok());
+        assert!(check(&[3, 4], &[]).is_ok());
+        let error = check(&[3, 4], &[1, 2, 1, 3, 0, 3]).unwrap_err();
+        assert!(error.message().contains("[1, 3]"), "{error}");
+        assert_eq!(check(&[], &[]).unwrap_err().code(), Code::BadLayout);
+    }
+}

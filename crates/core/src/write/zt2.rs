@@ -1,0 +1,193 @@
+//! The end of a zTensor 2 file: where canonical form (§6.3) has its blobs, its manifest and its footer.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+
+use super::{Dialect, Settings, Spec};
+use crate::catalog::{Catalog, Component};
+use crate::codec::digest::Algorithm;
+use crate::error::{Code, Error, Result};
+use crate::format::zt2::encode::{
+    self, CANONICAL_ALIGNMENT, FILE_ATTRIBUTES, LEAST_ALIGNMENT, TENSOR_ATTRIBUTES,
+};
+use crate::sink::AtomicFile;
+use crate::sink::block::Block;
+use crate::work::PIECE;
+
+/// Checks what is asked of a file.
+pub fn check_settings(settings: &Settings) -> Result<()> {
+    let canonical = settings.canonical;
+    if settings.dialect != Dialect::Zt2 {
+        return Ok(());
+    }
+    let refused =
+        |message: &str| Err(Error::new(Code::InvalidArg, message).rule("zTensor 2 §6.3 Canonical form"));
+    if canonical && settings.compression.is_some() {
+        return refused("a canonical file is not compressed; write it with canonical: false");
+    }
+    if canonical && settings.digest != Some(Algorithm::Xxh3) {
+        return refused(
+            "a canonical file has xxh3 digests; write it with canonical: false for others or none",
+        );
+    }
+    if canonical && settings.alignment != CANONICAL_ALIGNMENT {
+        return refused(
+            "a canonical file is aligned to 64 KiB; write it with canonical: false for another alignment",
+        );
+    }
+    if settings.alignment == 0 || !settings.alignment.is_multiple_of(LEAST_ALIGNMENT) {
+        let message =
+            format!("alignment must be a multiple of 4096 in zTensor 2, got {}", settings.alignment);
+        return Err(Error::new(Code::InvalidArg, message).rule("zTensor 2 §2.4 Blobs and alignment"));
+    }
+    encode::check_attributes(&settings.attributes, FILE_ATTRIBUTES, canonical)
+}
+
+/// Checks what version 2 alone asks of a tensor.
+pub fn check_spec(spec: &Spec, canonical: bool) -> Result<()> {
+    encode::check_name(&spec.name, "the name", canonical)?;
+    for (role, ..) in &spec.components {
+        encode::check_name(role, "the component", canonical)?;
+    }
+    if spec.components.is_empty() {
+        return Err(Error::new(Code::BadLayout, "a tensor needs a component").rule("zTensor 2 §3.3 Object"));
+    }
+    if let Some(attributes) = &spec.attributes {
+        encode::check_attributes(attributes, TENSOR_ATTRIBUTES, canonical)?;
+    }
+    if !encode::is_layout(&spec.layout) {
+        return Err(encode::bad_layout(&spec.layout));
+    }
+    Ok(())
+}
+
+/// A blob by its place among the bytes that were written.
+type Place = (u64, u64);
+
+/// Puts the blobs of a file where canonical form has them, and says where they end. Where they did not come in the
+/// order of their names, or some more than once, that is another file for the same target.
+pub fn arrange(file: &mut AtomicFile, catalog: &mut Catalog) -> Result<u64> {
+    let plan = Plan::canonical(catalog, file.file())?;
+    if plan.moves() {
+        let mut ordered = file.another()?;
+        ordered.reserve(plan.end);
+        ordered.write(&encode::MAGIC)?;
+        let mut at = encode::MAGIC.len() as u64;
+        for &(from, length, to) in &plan.copies {
+            pad(&mut ordered, at, to)?;
+            ordered.copy_from(file.file(), from, length)?;
+            at = to + length;
+        }
+        *file = ordered;
+    } else {
+        // Behind the blobs there may be the padding of an empty one.
+        file.truncate(plan.end)?;
+    }
+    for component in catalog.components_mut() {
+        component.offset = plan.place(component);
+    }
+    Ok(plan.end)
+}
+
+/// Adds manifest and footer behind blobs that end at `end`.
+pub fn close(catalog: &Catalog, alignment: u64, end: u64, buffer: &mut Block) -> Result<()> {
+    let manifest = encode::manifest(catalog, &[])?;
+    let at = end.next_multiple_of(alignment);
+    buffer.zeros(usize::try_from(at - end).unwrap_or(0))?;
+    buffer.extend(&manifest)?;
+    buffer.extend(&encode::footer(Some((at, &manifest))))
+}
+
+/// Zeros from `from` up to `to`.
+fn pad(file: &mut AtomicFile, from: u64, to: u64) -> Result<()> {
+    let zeros = [0; 4096];
+    let mut left = to - from;
+    while left > 0 {
+        let piece = usize::try_from(left).unwrap_or(zeros.len()).min(zeros.len());
+        file.write(&zeros[..piece])?;
+        left -= piece as u64;
+    }
+    Ok(())
+}
+
+/// Where canonical form has the blobs.
+struct Plan {
+    /// Old offset, length and new offset of each blob that is kept, in order.
+    copies: Vec<(u64, u64, u64)>,
+    /// The new offset of every blob.
+    places: HashMap<Place, u64>,
+    end: u64,
+}
+
+impl Plan {
+    /// Rules 2 and 3 of §6.3: in the bytewise order of tensor and component, equal content once, packed at 64 KiB.
+    fn canonical(catalog: &Catalog, mut file: &File) -> Result<Self> {
+        let mut order: Vec<(&str, &str, &Component)> = Vec::with_capacity(catalog.len());
+        for tensor in catalog.iter() {
+            let parts = tensor.components().iter();
+            order.extend(parts.map(|part| (tensor.name(), catalog.label(part.role), part)));
+        }
+        order.sort_unstable_by_key(|&(tensor, role, _)| (tensor, role));
+        let (mut copies, mut places) = (Vec::new(), HashMap::new());
+        let mut seen: HashMap<(&str, u64), Vec<(u64, u64)>> = HashMap::new();
+        let mut end = encode::MAGIC.len() as u64;
+        for (_, _, component) in order {
+            let length = component.stored_length;
+            let digest = component.digest.as_ref().map_or("", |digest| &digest.text);
+            let alike = seen.entry((digest, length)).or_default();
+            let mut place = None;
+            for &(offset, at) in alike.iter() {
+                // A hash can collide: the bytes decide.
+                if same(&mut file, offset, component.offset, length)? {
+                    place = Some(at);
+                    break;
+                }
+            }
+            let place = place.unwrap_or_else(|| {
+                let at = end.next_multiple_of(CANONICAL_ALIGNMENT);
+                copies.push((component.offset, length, at));
+                alike.push((component.offset, at));
+                end = at + length;
+                at
+            });
+            places.insert((component.offset, length), place);
+        }
+        Ok(Self { copies, places, end })
+    }
+
+    /// Whether any byte is not where it has to be.
+    fn moves(&self) -> bool {
+        let full = |&&(_, length, _): &&(u64, u64, u64)| length > 0;
+        let kept = self.copies.iter().filter(full).count();
+        let written = self.places.keys().filter(|(_, length)| *length > 0).count();
+        kept != written || self.copies.iter().filter(full).any(|&(from, _, to)| from != to)
+    }
+
+    fn place(&self, component: &Component) -> u64 {
+        self.places.get(&(component.offset, component.stored_length)).copied().unwrap_or(component.offset)
+    }
+}
+
+/// Whether two ranges of a file hold the same bytes.
+fn same(file: &mut &File, one: u64, other: u64, length: u64) -> Result<bool> {
+    if one == other {
+        return Ok(true);
+    }
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    let mut at = 0;
+    while at < length {
+        let piece = usize::try_from(length - at).unwrap_or(PIECE).min(PIECE);
+        for (bytes, start) in [(&mut ours, one), (&mut theirs, other)] {
+            bytes.resize(piece, 0);
+            file.seek(SeekFrom::Start(start + at)).map_err(|error| Error::io("lseek", &error))?;
+            file.read_exact(bytes).map_err(|error| Error::io("read", &error))?;
+        }
+        if ours != theirs {
+            return Ok(false);
+        }
+        at += piece as u64;
+    }
+    Ok(true)
+}
