@@ -14,7 +14,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use ciborium::Value;
 use hashbrown::HashTable;
 
-use crate::codec::digest::Digest;
+use crate::codec::digest::{Digest, Expected, Over};
 use crate::layout::records::Records;
 use crate::layout::single_blob::InBlob;
 
@@ -48,7 +48,7 @@ pub type Attributes = Vec<(Value, Value)>;
 pub enum Encoding {
     Raw,
     Zstd,
-    /// `zt.zstd-seekable/1` of zTensor 2: zstd in frames of one size, and a table of them.
+    /// Frames of zstd and a table of where they are (`zt.zstd-seekable/1`).
     ZstdSeekable,
     /// The elements stand in the index itself (0.1's index arrays).
     Inline,
@@ -74,6 +74,29 @@ pub enum Part {
     InBlob(InBlob),
 }
 
+/// A rule on the decoded elements of a component, which `load()` and `verify()` check and an alias does not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum DataRule {
+    /// Each byte is 0 or 1 (2, Appendix A).
+    Bool,
+    /// The half of the last byte that no element of 4 bits takes is 0 (2, Appendix A).
+    LastNibble,
+    /// Columns rise strictly within each row (`zt.sparse_csr/1`).
+    RisingColumns,
+    /// No two elements have the same coordinates (`zt.sparse_coo/1`).
+    UniqueCells,
+}
+
+/// Another file that an index refers to, by its identity (2 §7.1): the name says nothing of where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shard {
+    pub name: Box<str>,
+    /// Bytes of the whole file.
+    pub size: u64,
+    /// Over the whole file.
+    pub digest: Digest,
+}
+
 /// A named run of stored bytes.
 #[derive(Clone, Debug)]
 pub struct Component {
@@ -91,6 +114,7 @@ pub struct Component {
     /// Bytes of the component after decoding; `None` where only decoding can tell.
     pub decoded_length: Option<u64>,
     pub digest: Option<Box<Digest>>,
+    pub data_rule: Option<DataRule>,
     pub part: Option<Box<Part>>,
     /// Little-endian elements of an inline component.
     pub inline: Option<Box<[u8]>>,
@@ -109,9 +133,18 @@ impl Component {
             stored_length: length,
             decoded_length: Some(length),
             digest: None,
+            data_rule: None,
             part: None,
             inline: None,
         }
+    }
+
+    /// Whether a digest can be compared: its algorithm is known, and so are the bytes that it is over.
+    pub fn has_checked_digest(&self) -> bool {
+        let undecoded = matches!(self.encoding, Encoding::Unknown(_));
+        self.digest.as_deref().is_some_and(|digest| {
+            digest.expected != Expected::Unknown && (digest.over == Over::Stored || !undecoded)
+        })
     }
 
     /// Where the component's elements stand in the file as they are in memory, if they do:
@@ -188,6 +221,8 @@ pub struct Catalog {
     pub generator: Option<String>,
     pub attributes: Attributes,
     pub warnings: Vec<Warning>,
+    /// The other files that components lie in: shard `i` is their file `i + 1`.
+    pub shards: Vec<Shard>,
     names: String,
     entries: Vec<Entry>,
     components: Vec<Component>,

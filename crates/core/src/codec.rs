@@ -2,5 +2,6 @@
 #![forbid(unsafe_code)]
 
 pub mod digest;
+pub mod seekable;
 pub mod seekable_encode;
 pub mod zstd;

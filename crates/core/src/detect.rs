@@ -3,11 +3,10 @@
 
 use crate::catalog::{Catalog, Container};
 use crate::error::{Code, Error, Result};
-use crate::format::{btf, safetensors, zt01, zt10, zt12};
+use crate::format::{btf, safetensors, zt01, zt2, zt10, zt12};
 use crate::limits::Limits;
 use crate::source::ReadAt;
 
-const ZT2: &[u8] = b"\x89ZT2\r\n\x1a\n";
 const ZT01: &[u8] = b"ZTEN0001";
 const ZT1: &[u8] = b"ZTEN1000";
 
@@ -59,9 +58,8 @@ fn zt(source: &dyn ReadAt, limits: &Limits) -> Result<Option<Result<Catalog>>> {
         let has_footer = total >= 16 && source.read_vec(total - 8, 8)? == ZT1;
         return Ok(Some(if has_footer { zt12::parse(source, limits) } else { zt10::parse(source, limits) }));
     }
-    if magic == ZT2 {
-        let message = "this is a zTensor 2 file; versions 0.1 to 1.2 are supported";
-        return Ok(Some(Err(Error::new(Code::UnsupportedVersion, message))));
+    if magic == zt2::MAGIC {
+        return Ok(Some(zt2::parse(source, limits)));
     }
     Ok(None)
 }

@@ -6,10 +6,17 @@ mod accumulate;
 mod compress;
 pub mod coo;
 pub mod csr;
+pub mod elements;
+pub mod exact;
+pub mod gguf;
 pub mod indices;
+pub mod mx;
 mod packed;
+mod parameters;
+pub mod quant_group;
 pub mod records;
 pub mod single_blob;
+mod strict;
 
 use crate::catalog::{Component, DType, Encoding, Label, Layout, NewTensor};
 use crate::checked::{MAX_EXACT, bytes_of, product};

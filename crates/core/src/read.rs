@@ -2,14 +2,17 @@
 //! What is returned is little-endian and is exactly what was hashed.
 #![forbid(unsafe_code)]
 
-use crate::catalog::{ByteOrder, Catalog, Component, DType, Encoding, Label, Layout, Part, Tensor};
+mod seekable;
+
+use crate::catalog::{ByteOrder, Catalog, Component, DType, DataRule, Encoding, Label, Layout, Part, Tensor};
 use crate::checked::{self, index};
-use crate::codec::digest::{Digest, Hasher};
+use crate::codec::digest::{Hasher, Over};
 use crate::codec::zstd;
 use crate::cut::Cut;
 use crate::error::{Code, Error, Result};
 use crate::layout::coo::Coo;
 use crate::layout::csr::Csr;
+use crate::layout::elements::{self, Elements};
 use crate::layout::indices::Indices;
 use crate::layout::records;
 use crate::limits::Limits;
@@ -41,13 +44,17 @@ impl<'a> Reading<'a> {
             Some((offset, length)) => {
                 self.source(component).and_then(|source| self.read_cut(source, offset, length, cut))
             }
+            None if component.encoding == Encoding::ZstdSeekable => self.seekable_cut(component, cut),
             None => self.decode(component).and_then(|whole| {
                 let mut output = Owned::zeroed(cut.byte_length())?;
                 cut.pack(&whole, &mut output)?;
                 Ok(output)
             }),
         };
-        result.map_err(|error| self.name(error, tensor, component))
+        // The end of a packed tensor may not be in the cut.
+        let rule = component.data_rule.filter(|&rule| rule == DataRule::Bool);
+        let checked = result.and_then(|bytes| elements::check(rule, &bytes).map(|()| bytes));
+        checked.map_err(|error| self.name(error, tensor, component))
     }
 
     /// Widens loaded elements to float32, in the byte order of the host.
@@ -81,11 +88,20 @@ impl<'a> Reading<'a> {
     }
 
     fn decode(&self, component: &Component) -> Result<Owned> {
+        let bytes = self.decode_unjudged(component)?;
+        elements::check(component.data_rule, &bytes)?;
+        Ok(bytes)
+    }
+
+    fn decode_unjudged(&self, component: &Component) -> Result<Owned> {
         if let Some(inline) = &component.inline {
             return Ok(Owned::from(inline.to_vec()));
         }
         if let (Some((offset, length)), None) = (component.plain_range(), &component.digest) {
             return self.read(self.source(component)?, offset, length, None);
+        }
+        if component.encoding == Encoding::ZstdSeekable {
+            return self.seekable(component);
         }
         let stored = self.stored(component)?;
         let mut bytes = self.decompress(component, stored)?;
@@ -100,15 +116,19 @@ impl<'a> Reading<'a> {
 
     /// The stored bytes of a component, after its digest was checked.
     pub fn stored(&self, component: &Component) -> Result<Owned> {
-        let mut hasher = component.digest.as_deref().and_then(Digest::hasher);
+        let mut hasher = stored_hasher(component);
         let stored =
             self.read(self.source(component)?, component.offset, component.stored_length, hasher.as_mut())?;
         compare(component, hasher)?;
         Ok(stored)
     }
 
-    /// Calls `each` with the stored bytes of a component, piece by piece, and checks its digest at the end.
+    /// Calls `each` with the stored bytes of a component, piece by piece, or with the decoded frames of a seekable
+    /// one. Checks its digest and the rules on its elements on the way.
     pub fn pieces(&self, component: &Component, mut each: impl FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
+        if component.encoding == Encoding::ZstdSeekable {
+            return self.decoded_pieces(component, each);
+        }
         let mut stored = Stored::new(*self, component)?;
         let mut piece = Vec::new();
         while stored.left() > 0 {
@@ -121,13 +141,10 @@ impl<'a> Reading<'a> {
 
     fn decompress(&self, component: &Component, stored: Owned) -> Result<Owned> {
         match component.encoding {
-            Encoding::Raw | Encoding::Inline => Ok(stored),
+            Encoding::Raw | Encoding::Inline | Encoding::ZstdSeekable => Ok(stored),
             Encoding::Unknown(label) => {
                 let message = format!("the encoding {:?} cannot be decoded here", self.catalog.label(label));
                 Err(Error::new(Code::UnsupportedEncoding, message))
-            }
-            Encoding::ZstdSeekable => {
-                Err(Error::new(Code::UnsupportedEncoding, "seekable zstd cannot be decoded here"))
             }
             Encoding::Zstd => match component.decoded_length.filter(|_| component.part.is_none()) {
                 Some(length) => {
@@ -213,13 +230,14 @@ pub struct Stored<'a> {
     source: &'a dyn ReadAt,
     component: &'a Component,
     hasher: Option<Hasher>,
+    elements: Elements,
     read: u64,
 }
 
 impl<'a> Stored<'a> {
     pub fn new(reading: Reading<'a>, component: &'a Component) -> Result<Self> {
-        let hasher = component.digest.as_deref().and_then(Digest::hasher);
-        Ok(Self { reading, source: reading.source(component)?, component, hasher, read: 0 })
+        let (hasher, elements) = (stored_hasher(component), Elements::new(component.data_rule));
+        Ok(Self { reading, source: reading.source(component)?, component, hasher, elements, read: 0 })
     }
 
     /// Bytes not yet read.
@@ -234,14 +252,16 @@ impl<'a> Stored<'a> {
         if let Some(hasher) = &mut self.hasher {
             hasher.update(slot);
         }
+        self.elements.update(slot)?;
         self.read += slot.len() as u64;
         self.reading.watch.did_bytes(slot.len() as u64);
         Ok(())
     }
 
-    /// Compares what was read with the component's digest.
+    /// Compares what was read with the component's digest and the rules on its elements.
     pub fn finish(self) -> Result<()> {
-        compare(self.component, self.hasher)
+        compare(self.component, self.hasher)?;
+        self.elements.finish()
     }
 }
 
@@ -261,6 +281,12 @@ fn within(length: u64, limits: &Limits) -> Result<()> {
     let message =
         format!("decodes to {length} bytes, more than {} (option maxDecodedBytes)", limits.max_decoded_bytes);
     Err(Error::new(Code::Limit, message))
+}
+
+/// A hasher of the bytes as they are stored, where the digest is over those or over the same ones decoded.
+fn stored_hasher(component: &Component) -> Option<Hasher> {
+    let digest = component.digest.as_deref();
+    digest.filter(|digest| digest.over == Over::Stored || component.encoding == Encoding::Raw)?.hasher()
 }
 
 /// Compares what was hashed with the component's digest.
@@ -315,14 +341,20 @@ pub fn check_sparse(tensor: Tensor<'_>, parts: &[&Component], arrays: &[&[u8]]) 
         Indices::new(dtype, arrays.get(at).copied().unwrap_or_default())
     };
     let values = arrays.first().copied().unwrap_or_default();
+    let strict = |rule: DataRule| parts.get(1).is_some_and(|part| part.data_rule == Some(rule));
     let checked = match (tensor.layout(), tensor.shape(), parts.first().and_then(|part| part.dtype)) {
         (_, _, None) => {
             Err(Error::new(Code::BadDtype, "the type of the values is not known").component("values"))
         }
         (Layout::SparseCsr, &[rows, columns], Some(dtype)) => {
-            Csr { shape: [rows, columns], dtype, values, indices: indices(1)?, indptr: indices(2)? }.check()
+            let csr =
+                Csr { shape: [rows, columns], dtype, values, indices: indices(1)?, indptr: indices(2)? };
+            if strict(DataRule::RisingColumns) { csr.check_strictly() } else { csr.check() }
         }
-        (_, shape, Some(dtype)) => Coo { shape, dtype, values, coords: indices(1)? }.check(),
+        (_, shape, Some(dtype)) => {
+            let coo = Coo { shape, dtype, values, coords: indices(1)? };
+            if strict(DataRule::UniqueCells) { coo.check_strictly() } else { coo.check() }
+        }
     };
     checked.map_err(|error| error.tensor(tensor.name()))
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::catalog::{Component, Encoding, Layout, Tensor};
+use crate::catalog::{Component, DataRule, Encoding, Layout, Tensor};
 use crate::codec::zstd;
 use crate::error::{Code, Error, Result};
 use crate::read::Reading;
@@ -42,7 +42,7 @@ impl Outcome {
 }
 
 /// Where a blob stands, how it is read and what it must hash to.
-type Blob<'a> = (u32, u64, u64, Encoding, Option<u64>, Option<&'a str>);
+type Blob<'a> = (u32, u64, u64, Encoding, Option<u64>, Option<&'a str>, Option<DataRule>);
 
 /// What was found of each blob. Tensors may share one (tied weights): it is read once and judged for all.
 type Found<'a> = Mutex<HashMap<Blob<'a>, Arc<OnceLock<Option<Error>>>>>;
@@ -86,7 +86,7 @@ pub fn verify(reading: Reading<'_>, ordinals: &[u32]) -> Result<Outcome> {
     }
     let mut all = Outcome::default();
     for component in tensors.iter().flat_map(|tensor| tensor.components()) {
-        let digested = component.digest.as_deref().is_some_and(|digest| digest.hasher().is_some());
+        let digested = component.has_checked_digest();
         *(if digested { &mut all.checked } else { &mut all.undigested }) += 1;
     }
     for outcome in failures.into_inner().unwrap_or_else(PoisonError::into_inner).into_values() {
@@ -129,11 +129,15 @@ fn blob<'a>(
         component.encoding,
         component.decoded_length,
         digest,
+        component.data_rule,
     );
     let cell = Arc::clone(lock(found).entry(key).or_default());
     let judged = cell.get_or_init(|| match component.encoding {
         Encoding::Zstd => decoded(reading, component).err(),
-        _ if component.digest.is_some() => reading.pieces(component, |_| Ok(())).err(),
+        Encoding::ZstdSeekable => reading.pieces(component, |_| Ok(())).err(),
+        _ if component.has_checked_digest() || component.data_rule.is_some() => {
+            reading.pieces(component, |_| Ok(())).err()
+        }
         _ => None,
     });
     let error = judged.clone()?;

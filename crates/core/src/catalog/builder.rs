@@ -7,7 +7,9 @@ use std::hash::RandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
 
-use super::{Attributes, Catalog, Component, Container, DType, Entry, Label, Labels, Layout, Named, Warning};
+use super::{
+    Attributes, Catalog, Component, Container, DType, Entry, Label, Labels, Layout, Named, Shard, Warning,
+};
 use crate::checked::exact;
 use crate::error::{Code, Error, MESSAGE, Result, short};
 use crate::limits::{self, Limits};
@@ -43,6 +45,7 @@ impl Builder {
                 generator: None,
                 attributes: Vec::new(),
                 warnings: Vec::new(),
+                shards: Vec::new(),
                 names: String::new(),
                 entries: Vec::new(),
                 components: Vec::new(),
@@ -88,6 +91,10 @@ impl Builder {
 
     pub fn attributes(&mut self, attributes: Attributes) {
         self.catalog.attributes = attributes;
+    }
+
+    pub fn shards(&mut self, shards: Vec<Shard>) {
+        self.catalog.shards = shards;
     }
 
     pub fn intern(&mut self, text: &str) -> Label {

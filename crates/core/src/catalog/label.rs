@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 
 /// A text in [`Labels`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub struct Label(pub(super) u32);
 
 /// The texts that every catalog starts with, in the order of the constants below.
-const KNOWN: [&str; 8] =
-    ["data", "values", "indices", "indptr", "coords", "dense", "sparse_csr", "sparse_coo"];
+const KNOWN: [&str; 10] =
+    ["data", "values", "indices", "indptr", "coords", "dense", "sparse_csr", "sparse_coo", "scales", "zeros"];
 
 impl Label {
     pub const DATA: Self = Self(0);
@@ -20,6 +20,8 @@ impl Label {
     pub const DENSE: Self = Self(5);
     pub const SPARSE_CSR: Self = Self(6);
     pub const SPARSE_COO: Self = Self(7);
+    pub const SCALES: Self = Self(8);
+    pub const ZEROS: Self = Self(9);
 
     pub const fn id(self) -> u32 {
         self.0

@@ -14,6 +14,14 @@ pub struct Digest {
     /// As it stands in the file.
     pub text: Box<str>,
     pub expected: Expected,
+    pub over: Over,
+}
+
+/// The bytes that a digest is over: as they are stored (0.1 to 1.2), or decoded (2 §3.4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Over {
+    Stored,
+    Decoded,
 }
 
 /// What the digest demands of the bytes.
@@ -65,7 +73,7 @@ impl Digest {
             "" => return Err(malformed("has no algorithm before the ':'")),
             _ => Expected::Unknown,
         };
-        Ok(Self { text: text.into(), expected })
+        Ok(Self { text: text.into(), expected, over: Over::Stored })
     }
 
     /// Parses the form of 2 §3.4: `xxh3:` and 16 or `sha256:` and 64 hex digits, lower case. Other algorithms of
@@ -92,7 +100,7 @@ impl Digest {
             "sha256" => Expected::Sha256(hex32(value).ok_or_else(|| malformed("needs 64 hex digits"))?),
             _ => Expected::Unknown,
         };
-        Ok(Self { text: text.into(), expected })
+        Ok(Self { text: text.into(), expected, over: Over::Decoded })
     }
 
     /// A hasher of this digest's algorithm, where it is known.
@@ -113,7 +121,8 @@ impl Digest {
         }
         let found = found.text();
         let message = format!("the bytes hash to {found}, the index says {}: the file is damaged", self.text);
-        Err(Error::new(Code::DigestMismatch, message))
+        let error = Error::new(Code::DigestMismatch, message);
+        Err(if self.over == Over::Decoded { error.rule("zTensor 2 §3.4 Part") } else { error })
     }
 
     /// Hashes `bytes` and compares. An unknown algorithm passes: it was warned of at open.
@@ -144,7 +153,8 @@ impl Algorithm {
     /// The digest of what `hasher` was fed.
     pub fn digest(self, hasher: Hasher) -> Digest {
         let expected = hasher.finish();
-        Digest { text: expected.text().into(), expected }
+        // A writer only spells it.
+        Digest { text: expected.text().into(), expected, over: Over::Stored }
     }
 }
 

@@ -350,6 +350,7 @@ impl Place<'_> {
             stored_length: fields.length,
             decoded_length,
             digest: fields.digest,
+            data_rule: None,
             part: None,
             inline: None,
         }

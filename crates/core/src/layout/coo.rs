@@ -115,7 +115,7 @@ impl<'a> Coo<'a> {
         Ok(())
     }
 
-    fn axis(&self, d: usize) -> Result<Indices<'a>> {
+    pub(super) fn axis(&self, d: usize) -> Result<Indices<'a>> {
         let nnz = self.nnz();
         let start = d.checked_mul(nnz);
         let axis = start.and_then(|start| self.coords.slice(start, start.checked_add(nnz)?));

@@ -138,7 +138,7 @@ impl Csr<'_> {
 
     /// Gives `visit` the position of the first value, the rows and the columns of each block, all inside the
     /// shape. It trusts no earlier check, since the arrays may change under our eyes.
-    fn walk(&self, mut visit: impl FnMut(usize, &[u64], &[u64]) -> Result<()>) -> Result<()> {
+    pub(super) fn walk(&self, mut visit: impl FnMut(usize, &[u64], &[u64]) -> Result<()>) -> Result<()> {
         self.check_lengths()?;
         let changed = || {
             // The scans of `check` say best what is wrong. If they find nothing, the arrays are changing

@@ -1,5 +1,6 @@
-//! A strict pull reader of ordinary CBOR (RFC 8949): indefinite lengths, wide heads and any key order are
-//! fine; duplicate keys, invalid UTF-8, reserved heads, trailing bytes and deep nesting are not.
+//! A strict pull reader of CBOR (RFC 8949), in two modes. Ordinary: indefinite lengths, wide heads and any key order
+//! are fine; duplicate keys, invalid UTF-8, reserved heads, trailing bytes and deep nesting are not. Deterministic:
+//! what the Core Deterministic Encoding (§4.2.1) spells differently is refused, and so are tags and simple values.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -21,6 +22,10 @@ pub struct Reader<'a> {
     /// Short texts that were found to be UTF-8, each at [`slot`]: an index repeats a few keys for each tensor,
     /// and checking them again was a quarter of reading it.
     texts: [&'a str; SLOTS],
+    /// The rule that asks for deterministic encoding, where one does.
+    deterministic: Option<&'static str>,
+    /// Levels that the next item may span, itself included.
+    levels: u32,
 }
 
 /// Texts that a reader remembers.
@@ -74,10 +79,33 @@ impl Head {
 impl<'a> Reader<'a> {
     /// `base` is the file offset of the first byte, for errors; `max_values` bounds free-form values.
     pub fn new(bytes: &'a [u8], base: u64, max_values: u32) -> Self {
-        Self { bytes, at: 0, base, values_left: max_values, texts: [""; SLOTS] }
+        let levels = limits::CBOR_DEPTH;
+        Self { bytes, at: 0, base, values_left: max_values, texts: [""; SLOTS], deterministic: None, levels }
     }
 
+    /// A reader of the deterministic encoding, as `rule` asks for it. An item may lie `depth` levels below the root.
+    pub fn deterministic(
+        bytes: &'a [u8],
+        base: u64,
+        max_values: u32,
+        depth: u32,
+        rule: &'static str,
+    ) -> Self {
+        let reader = Self::new(bytes, base, max_values);
+        Self { deterministic: Some(rule), levels: depth + 1, ..reader }
+    }
+
+    /// What breaks the encoding itself.
     fn error(&self, message: impl Into<String>) -> Error {
+        let error = self.misfit(message);
+        match self.deterministic {
+            Some(rule) => error.rule(rule),
+            None => error,
+        }
+    }
+
+    /// What is well-formed and not what the format has there.
+    fn misfit(&self, message: impl Into<String>) -> Error {
         Error::new(Code::BadIndex, message).at(self.base + self.at as u64)
     }
 
@@ -124,6 +152,9 @@ impl<'a> Reader<'a> {
         let start = self.at;
         let first = self.byte()?;
         let (major, info) = (first >> 5, first & 0x1f);
+        if self.deterministic.is_some() {
+            return self.deterministic_head(start, major, info);
+        }
         let argument = match info {
             0..=23 => Some(u64::from(info)),
             24 => Some(u64::from(self.byte()?)),
@@ -158,8 +189,52 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// The rest of a head that stands at `start`, in the one spelling that it may have.
+    #[allow(clippy::cast_possible_truncation)] // each argument was read as as many bytes as it is cast to
+    fn deterministic_head(&mut self, start: usize, major: u8, info: u8) -> Result<Head> {
+        let (argument, least) = match info {
+            0..=23 => (u64::from(info), 0),
+            24 => (u8::from_be_bytes(self.big_endian()?).into(), 24),
+            25 => (u16::from_be_bytes(self.big_endian()?).into(), 1 << 8),
+            26 => (u32::from_be_bytes(self.big_endian()?).into(), 1 << 16),
+            27 => (u64::from_be_bytes(self.big_endian()?), 1 << 32),
+            _ => {
+                self.at = start;
+                let what = if info == 31 { "an indefinite length" } else { "no CBOR item head" };
+                return Err(self.error(format!("0x{:02x} is {what}", major << 5 | info)));
+            }
+        };
+        let refused = |reader: &mut Self, what: &str| {
+            reader.at = start;
+            Err(reader.error(what))
+        };
+        if major == 7 {
+            return match info {
+                20 | 21 => Ok(Head::Bool(info == 21)),
+                22 => Ok(Head::Null),
+                25..=27 => match shortest_float(argument, info) {
+                    Some(value) => Ok(Head::Float(value)),
+                    None => refused(self, "a float is wider than its value needs, or a NaN is not 0xf97e00"),
+                },
+                _ => refused(self, "a simple value other than false, true and null"),
+            };
+        }
+        if argument < least {
+            return refused(self, "the head of an item is wider than its argument needs");
+        }
+        match major {
+            0 => Ok(Head::Unsigned(argument)),
+            1 => Ok(Head::Negative(argument)),
+            2 => Ok(Head::Bytes(Some(argument))),
+            3 => Ok(Head::Text(Some(argument))),
+            4 => Ok(Head::Array(Some(argument))),
+            5 => Ok(Head::Map(Some(argument))),
+            _ => refused(self, "a tag"),
+        }
+    }
+
     fn expected(&self, what: &str, expected: &str, got: Head) -> Error {
-        self.error(format!("{what} must be {expected}, not {}", got.kind()))
+        self.misfit(format!("{what} must be {expected}, not {}", got.kind()))
     }
 
     /// Whether a container has another item. Takes the break of an indefinite one.
@@ -253,21 +328,50 @@ impl<'a> Reader<'a> {
             Head::Array(length) => length,
             other => return Err(self.expected(what, "an array", other)),
         };
-        while self.more(&mut left) {
-            each(self)?;
+        self.inside(|reader| {
+            while reader.more(&mut left) {
+                each(reader)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Reads what is in a container, one level deeper.
+    fn inside(&mut self, read: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        // Below ordinary CBOR only free-form values nest as deep as the file likes.
+        let levels = self.levels;
+        if self.deterministic.is_some() {
+            self.levels = levels.saturating_sub(1);
         }
+        read(self)?;
+        self.levels = levels;
         Ok(())
+    }
+
+    /// Checks that the key from `start` to here follows the one before it.
+    fn follows(&self, last: &mut Option<&'a [u8]>, start: usize, what: &str) -> Result<()> {
+        let key = self.bytes.get(start..self.at).unwrap_or_default();
+        match last.replace(key) {
+            Some(last) if last == key => Err(self.twice(format!("a key stands twice in {what}"))),
+            Some(last) if last > key => {
+                Err(self.error(format!("the keys of {what} are not in the order of their bytes")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Calls `each` with each field of a map that has fields; it must read exactly the value. A key that is no
     /// text is one that no version knows, so it is ignored like any other such key.
     pub fn fields(&mut self, what: &str, mut each: impl FnMut(&mut Self, &str) -> Result<()>) -> Result<()> {
         let mut left = self.map_head(what)?;
+        if self.deterministic.is_some() {
+            return self.inside(|reader| reader.ordered_fields(left, what, each));
+        }
         let mut seen = Seen::default();
         let mut other = Seen::default();
         while self.more(&mut left) {
             if self.bytes.get(self.at).is_some_and(|first| first >> 5 != 3) {
-                if !other.insert(self.skipped(limits::CBOR_DEPTH)?) {
+                if !other.insert(self.skipped(self.levels)?) {
                     return Err(self.twice(format!("a key stands twice in {what}")));
                 }
                 self.skip()?;
@@ -282,15 +386,42 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Calls `each` with each name of a map from names; it must read exactly the value, and see to it that no
-    /// name comes twice.
-    pub fn names(&mut self, what: &str, mut each: impl FnMut(&mut Self, &str) -> Result<()>) -> Result<()> {
-        let mut left = self.map_head(what)?;
+    fn ordered_fields(
+        &mut self,
+        mut left: Option<u64>,
+        what: &str,
+        mut each: impl FnMut(&mut Self, &str) -> Result<()>,
+    ) -> Result<()> {
+        let mut last = None;
         while self.more(&mut left) {
-            let name = self.text("a name")?;
-            each(self, &name)?;
+            let start = self.at;
+            let is_text = self.bytes.get(start).is_some_and(|first| first >> 5 == 3);
+            let key = if is_text { Some(self.text("a key")?) } else { self.skip().map(|()| None)? };
+            self.follows(&mut last, start, what)?;
+            match key {
+                Some(key) => each(self, &key)?,
+                None => self.skip()?,
+            }
         }
         Ok(())
+    }
+
+    /// Calls `each` with each name of a map from names; it must read exactly the value, and see to it that no
+    /// name comes twice (which the deterministic encoding sees to by itself).
+    pub fn names(&mut self, what: &str, mut each: impl FnMut(&mut Self, &str) -> Result<()>) -> Result<()> {
+        let mut left = self.map_head(what)?;
+        self.inside(|reader| {
+            let mut last = None;
+            while reader.more(&mut left) {
+                let start = reader.at;
+                let name = reader.text("a name")?;
+                if reader.deterministic.is_some() {
+                    reader.follows(&mut last, start, what)?;
+                }
+                each(reader, &name)?;
+            }
+            Ok(())
+        })
     }
 
     fn map_head(&mut self, what: &str) -> Result<Option<u64>> {
@@ -302,12 +433,19 @@ impl<'a> Reader<'a> {
 
     /// Skips any item without keeping it.
     pub fn skip(&mut self) -> Result<()> {
-        self.skip_at(limits::CBOR_DEPTH)
+        self.skip_at(self.levels)
+    }
+
+    /// The bytes of any item.
+    pub fn raw(&mut self) -> Result<&'a [u8]> {
+        self.skipped(self.levels)
     }
 
     fn skip_at(&mut self, depth: u32) -> Result<()> {
+        self.check_depth(depth)?;
         match self.head()? {
-            Head::Bytes(length) => self.bytes_of(length).map(drop),
+            Head::Bytes(Some(length)) => self.short(length).map(drop),
+            Head::Bytes(None) => self.bytes_of(None).map(drop),
             Head::Text(length) => self.text_of(length).map(drop),
             Head::Array(left) => self.skip_items(left, depth),
             Head::Map(left) => self.skip_entries(left, depth),
@@ -328,8 +466,13 @@ impl<'a> Reader<'a> {
     fn skip_entries(&mut self, mut left: Option<u64>, depth: u32) -> Result<()> {
         let depth = self.deeper(depth)?;
         let mut seen = Seen::default();
+        let mut last = None;
         while self.more(&mut left) {
-            if !seen.insert(self.skipped(depth)?) {
+            let start = self.at;
+            let key = self.skipped(depth)?;
+            if self.deterministic.is_some() {
+                self.follows(&mut last, start, "a map")?;
+            } else if !seen.insert(key) {
                 return Err(self.twice("a key stands twice in a map"));
             }
             self.skip_at(depth)?;
@@ -349,15 +492,25 @@ impl<'a> Reader<'a> {
     }
 
     fn deeper(&self, depth: u32) -> Result<u32> {
-        depth.checked_sub(1).ok_or_else(|| {
-            let message = format!("values are nested more than {} deep", limits::CBOR_DEPTH);
-            Error::new(Code::Limit, message).at(self.base + self.at as u64)
-        })
+        depth.checked_sub(1).ok_or_else(|| self.too_deep())
+    }
+
+    /// Whether an item may stand here: the deterministic encoding counts every one of them.
+    fn check_depth(&self, depth: u32) -> Result<()> {
+        if depth == 0 && self.deterministic.is_some() { Err(self.too_deep()) } else { Ok(()) }
+    }
+
+    fn too_deep(&self) -> Error {
+        if self.deterministic.is_some() {
+            return self.error("values are nested deeper than the format allows");
+        }
+        let message = format!("values are nested more than {} deep", limits::CBOR_DEPTH);
+        Error::new(Code::Limit, message).at(self.base + self.at as u64)
     }
 
     /// A free-form value.
     pub fn value(&mut self) -> Result<Value> {
-        self.value_at(limits::CBOR_DEPTH)
+        self.value_at(self.levels)
     }
 
     /// Whether the next item is null, which stands for an absent optional field; takes it if so.
@@ -370,10 +523,12 @@ impl<'a> Reader<'a> {
     /// A map of free-form values, with keys of any kind.
     pub fn attributes(&mut self, what: &str) -> Result<Vec<(Value, Value)>> {
         let length = self.map_head(what)?;
-        self.entries(length, limits::CBOR_DEPTH)
+        let depth = if self.deterministic.is_some() { self.deeper(self.levels)? } else { self.levels };
+        self.entries(length, depth)
     }
 
     fn value_at(&mut self, depth: u32) -> Result<Value> {
+        self.check_depth(depth)?;
         let head = self.head()?;
         let cost = if matches!(head, Head::Array(_) | Head::Map(_) | Head::Tag(_)) { 3 } else { 1 };
         self.values_left = self.values_left.checked_sub(cost).ok_or_else(|| {
@@ -414,15 +569,40 @@ impl<'a> Reader<'a> {
     fn entries(&mut self, mut left: Option<u64>, depth: u32) -> Result<Vec<(Value, Value)>> {
         let mut entries = Vec::new();
         let mut seen = Seen::default();
+        let mut last = None;
         while self.more(&mut left) {
+            let start = self.at;
             let key = self.value_at(depth)?;
-            if !seen.insert(identity(&key)) {
+            if self.deterministic.is_some() {
+                self.follows(&mut last, start, "a map")?;
+            } else if !seen.insert(identity(&key)) {
                 return Err(self.twice("a key stands twice in a map of attributes"));
             }
             let value = self.value_at(depth)?;
             entries.push((key, value));
         }
         Ok(entries)
+    }
+}
+
+/// The float of the bits that follow a head with `info` 25 to 27, `None` where a shorter one would do.
+#[allow(clippy::cast_possible_truncation)] // each argument was read as as many bytes as it is cast to
+fn shortest_float(bits: u64, info: u8) -> Option<f64> {
+    match info {
+        25 => {
+            let value = half::f16::from_bits(bits as u16);
+            (!value.is_nan() || bits == 0x7e00).then(|| f64::from(value))
+        }
+        26 => {
+            let value = f32::from_bits(bits as u32);
+            let narrow = half::f16::from_f32(value).to_f32();
+            (!value.is_nan() && narrow.to_bits() != value.to_bits()).then(|| f64::from(value))
+        }
+        _ => {
+            let value = f64::from_bits(bits);
+            let narrow = f64::from(value as f32);
+            (!value.is_nan() && narrow.to_bits() != value.to_bits()).then_some(value)
+        }
     }
 }
 
@@ -485,6 +665,65 @@ mod tests {
         assert_eq!(read(b"\xf9\x3c\x00").unwrap(), Value::Float(1.0));
     }
 
+    fn strictly(bytes: &[u8]) -> Result<Value> {
+        let mut reader = Reader::deterministic(bytes, 0, 1000, 32, "deterministic");
+        let value = reader.clone().value()?;
+        // Skipping judges as reading does.
+        reader.skip()?;
+        reader.end()?;
+        Ok(value)
+    }
+
+    #[test]
+    fn the_deterministic_mode_takes_one_spelling() {
+        let good: [&[u8]; 9] = [
+            b"\x17",
+            b"\x18\x18",
+            b"\x3b\xff\xff\xff\xff\xff\xff\xff\xff",
+            b"\xa2\x61b\x00\x62aa\x00", // shorter keys first
+            b"\xa2\x18\x18\x00\x61a\x00",
+            b"\xf9\x7e\x00",
+            b"\xf9\x80\x00", // -0
+            b"\xfa\x47\xc3\x50\x00",
+            b"\xfb\x3f\xb9\x99\x99\x99\x99\x99\x9a",
+        ];
+        for bytes in good {
+            assert!(strictly(bytes).is_ok(), "{bytes:02x?}: {:?}", strictly(bytes));
+        }
+        let bad: [&[u8]; 21] = [
+            b"\x18\x17",
+            b"\x19\x00\xff",
+            b"\x1a\x00\x00\xff\xff",
+            b"\x1b\x00\x00\x00\x00\xff\xff\xff\xff",
+            b"\x78\x01a",
+            b"\x58\x01a",
+            b"\x98\x01\x00",
+            b"\xb8\x01\x00\x00",
+            b"\x9f\xff",
+            b"\xbf\xff",
+            b"\x7f\xff",
+            b"\xa2\x61b\x00\x61a\x00",
+            b"\xa2\x62aa\x00\x61b\x00",
+            b"\xa2\x61a\x00\x61a\x00",
+            b"\xc1\x00",
+            b"\xf7",
+            b"\xf9\x7e\x01",
+            b"\xf9\xfe\x00",
+            b"\xfa\x7f\xc0\x00\x00",
+            b"\xfa\x3f\x80\x00\x00",
+            b"\xfb\x3f\xf0\x00\x00\x00\x00\x00\x00",
+        ];
+        for bytes in bad {
+            let error = strictly(bytes).unwrap_err();
+            assert_eq!(error.code(), Code::BadIndex, "{bytes:02x?}");
+            assert_eq!(error.broken_rule(), Some("deterministic"), "{bytes:02x?}");
+        }
+        let nested = |arrays: usize, last: u8| [vec![0x81; arrays], vec![last]].concat();
+        assert!(strictly(&nested(32, 0x00)).is_ok());
+        assert!(strictly(&nested(32, 0x80)).is_ok());
+        assert_eq!(strictly(&nested(33, 0x00)).unwrap_err().broken_rule(), Some("deterministic"));
+    }
+
     fn any_value() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             any::<u64>().prop_map(Value::from),
@@ -512,8 +751,20 @@ mod tests {
         }
 
         #[test]
+        fn what_is_deterministic_reads_the_same_in_both_modes(bytes: Vec<u8>) {
+            if let Ok(value) = strictly(&bytes) {
+                let mut again = Vec::new();
+                ciborium::into_writer(&value, &mut again).unwrap();
+                prop_assert_eq!(&again, &bytes);
+                let ordinary = read(&bytes).unwrap();
+                prop_assert_eq!(format!("{ordinary:?}"), format!("{value:?}"));
+            }
+        }
+
+        #[test]
         fn never_panics(bytes: Vec<u8>) {
             let _ = read(&bytes);
+            let _ = strictly(&bytes);
         }
     }
 }
