@@ -1,4 +1,13 @@
+export {
+  type AppendOptions,
+  append,
+  type CompactResult,
+  compact,
+  type IndexLimits,
+  TensorEditor,
+} from './lib/append.js'
 export type {
+  AttributeChanges,
   AttributeInput,
   AttributeObject,
   Attributes,

@@ -87,6 +87,23 @@ export function freezeMap(name: string, value: unknown, depth = DEPTH): TaggedMa
   return { map }
 }
 
+/** Attributes to change: what has a value is set, what is undefined is taken out, all else stays. */
+export type AttributeChanges =
+  | { readonly [key: string]: AttributeValueInput | undefined }
+  | ReadonlyMap<AttributeValueInput, AttributeValueInput | undefined>
+
+/** Changes on their way across the binding: what to set, and a map whose keys are to be taken out. */
+export function freezeChanges(name: string, value: unknown): { set: TaggedMap; unset: TaggedMap } {
+  const entries = [...entriesOf(name, value)]
+  const gone = (item: unknown): boolean => item === undefined
+  // All keys together, so that no two of them are one in the file.
+  freezeMap(name, new Map(entries.map(([key]) => [key, null])))
+  return {
+    set: freezeMap(name, new Map(entries.filter(([, item]) => !gone(item)))),
+    unset: freezeMap(name, new Map(entries.filter(([, item]) => gone(item)).map(([key]) => [key, null]))),
+  }
+}
+
 /** The entries of a Map or of an object that is nothing else. */
 function entriesOf(name: string, value: unknown): Iterable<[unknown, unknown]> {
   if (value instanceof Map) return value

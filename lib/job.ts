@@ -1,7 +1,6 @@
 // Long native work with an end: progress, abort, and the close of its file.
 import { publicError } from './errors.js'
 import { binding, type NativeControl } from './native.js'
-import type { Store } from './store.js'
 
 /** How far long work has come. */
 export interface Progress {
@@ -26,9 +25,21 @@ function read(control: NativeControl): Progress {
   return { bytes, totalBytes, tensors, totalTensors }
 }
 
+/** What long work belongs to: an open file, which stops it when it is closed. */
+interface Owner {
+  readonly path: string | undefined
+  readonly jobs: Set<() => void>
+  throwIfClosed(): void
+}
+
+/** The owner of work on a file that is not open. */
+export function unopened(path: string): Owner {
+  return { path, jobs: new Set(), throwIfClosed: () => {} }
+}
+
 /** Runs native work on an open file. It rejects with the signal's reason, or ZT_CLOSED, or what went wrong. */
 export async function run<T>(
-  store: Store,
+  store: Owner,
   { onProgress, signal }: JobOptions,
   start: (control: NativeControl) => Promise<T>,
 ): Promise<T> {

@@ -130,6 +130,16 @@ export interface WriteRequest {
   generator?: string
 }
 
+export interface AppendRequest {
+  inPlace: boolean
+  alignment?: number
+  digest?: string
+  level?: number
+  minSavings: number
+  frame: number
+  limits: OpenRequest
+}
+
 export interface TensorSpec {
   name: string
   shape: readonly number[]
@@ -140,6 +150,7 @@ export interface TensorSpec {
 }
 
 export interface NativeWriter {
+  readonly version: string
   begin(tensor: TensorSpec): void
   push(bytes: Uint8Array): number
   pushAsync(bytes: Uint8Array): Promise<number>
@@ -152,6 +163,9 @@ export interface NativeWriter {
     stage?: NativeStage,
   ): Promise<void>
   end(): void
+  rename(name: string, to: string): void
+  remove(name: string): void
+  changeAttributes(name: string | undefined, set: unknown, unset: unknown): void
   flush(): Promise<void>
   finish(): Promise<NativeMemory>
   abort(): Promise<void>
@@ -163,6 +177,8 @@ interface Binding {
   losses(): ArrayBuffer | null
   armFaultHandler(): void
   abandonedLosses(): number
+  appendWriter(path: string, request: AppendRequest, control: NativeControl): Promise<NativeWriter>
+  compactFile(path: string, limits: OpenRequest, control: NativeControl): Promise<[before: number, after: number]>
   refusals(file: NativeFile, ordinals: Uint32Array, dialect: string): NativeError[]
   widenIndices(dtype: number, bytes: Uint8Array): NativeMemory
   risingRows(dtype: number, width: number, values: Uint8Array, indices: Uint8Array, indptr: Uint8Array): NativeMemory[]

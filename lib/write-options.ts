@@ -1,7 +1,7 @@
 import { aBoolean, aString, aText, aWholeNumber, filePath, oneOf, optional, options, wrongType } from './arguments.js'
 import { type AttributeInput, freezeMap } from './attributes.js'
 import { invalid } from './errors.js'
-import type { WriteRequest } from './native.js'
+import type { AppendRequest, WriteRequest } from './native.js'
 
 /** How to write a file. */
 export interface CreateOptions {
@@ -75,8 +75,7 @@ export function writeRequest(given: CreateOptions | undefined): WriteRequest {
   const request: WriteRequest = {
     dialect: zt ? (version ?? '1.0') : format,
     alignment: optional(read.alignment, two ? aPageAlignment : anAlignment) ?? (two ? CANONICAL_ALIGNMENT : 64),
-    minSavings: MIN_SAVINGS,
-    frame: FRAME,
+    ...compressionOf(zt, two, read.compression),
     canonical,
     overwrite: optional(read.overwrite, (value) => aBoolean('overwrite', value)) ?? false,
     attributes: fileAttributes(format, version, read.attributes),
@@ -87,15 +86,36 @@ export function writeRequest(given: CreateOptions | undefined): WriteRequest {
     throw invalid(TypeError, 'only zTensor 1.0 names a generator')
   const generator = optional(read.generator, (value) => aText('generator', value))
   if (generator !== undefined) request.generator = generator
-  if (read.compression !== undefined && read.compression !== false) {
-    if (!zt) throw invalid(TypeError, `${format} is never compressed`)
-    const { level, minSavings, frameSize } = options(read.compression, ['level', 'minSavings', 'frameSize'])
-    if (frameSize !== undefined && !two) throw invalid(TypeError, 'only zTensor 2 compresses in frames')
-    request.frame = optional(frameSize, aFrameSize) ?? FRAME
-    request.level = optional(level, aLevel) ?? ZSTD_LEVEL
-    request.minSavings = optional(minSavings, aPart) ?? MIN_SAVINGS
-  }
   return request
+}
+
+/** How the new blobs of a file of version 1.0 to 1.2 are stored; without an alignment, as its old ones are. */
+export function storage(
+  read: Pick<CreateOptions, 'digest' | 'compression' | 'alignment'>,
+): Pick<AppendRequest, 'digest' | 'level' | 'minSavings' | 'frame' | 'alignment'> {
+  const digest = digestOf('zt', false, read.digest)
+  const alignment = optional(read.alignment, anAlignment)
+  return {
+    ...compressionOf(true, false, read.compression),
+    ...(digest === undefined ? {} : { digest }),
+    ...(alignment === undefined ? {} : { alignment }),
+  }
+}
+
+function compressionOf(
+  zt: boolean,
+  two: boolean,
+  given: CreateOptions['compression'],
+): Pick<WriteRequest, 'level' | 'minSavings' | 'frame'> {
+  if (given === undefined || given === false) return { minSavings: MIN_SAVINGS, frame: FRAME }
+  if (!zt) throw invalid(TypeError, 'only zTensor is compressed')
+  const { level, minSavings, frameSize } = options(given, ['level', 'minSavings', 'frameSize'])
+  if (frameSize !== undefined && !two) throw invalid(TypeError, 'only zTensor 2 compresses in frames')
+  return {
+    level: optional(level, aLevel) ?? ZSTD_LEVEL,
+    minSavings: optional(minSavings, aPart) ?? MIN_SAVINGS,
+    frame: optional(frameSize, aFrameSize) ?? FRAME,
+  }
 }
 
 function anAlignment(value: unknown): number {

@@ -64,6 +64,17 @@ const FULL = 8 * 2 ** 20
 /** What a stream gets at once. */
 const STREAMED = 2 ** 20
 
+/** What a writer is made of. */
+interface Internals {
+  readonly target: string | Outlet
+  readonly native: NativeWriter
+  /** What the binding calls the format and version. */
+  readonly dialect: string
+  /** Of the compression. */
+  readonly level?: number | undefined
+  readonly signal?: AbortSignal | undefined
+}
+
 interface Part {
   role: string
   dtype: DTypeInfo | undefined
@@ -94,15 +105,26 @@ export class TensorWriter {
   readonly #outlet: Outlet | undefined
   readonly #dialect: string
   readonly #compresses: boolean
+  readonly #signal: AbortSignal | undefined
   #queue: Promise<unknown> = Promise.resolve()
   #ended = false
 
-  private constructor(target: string | Outlet, native: NativeWriter, request: WriteRequest) {
+  protected constructor(internals: unknown)
+  protected constructor({ target, native, ...how }: Internals) {
     this.path = typeof target === 'string' ? target : undefined
     this.#outlet = typeof target === 'string' ? undefined : target
     this.#native = native
-    this.#dialect = request.dialect
-    this.#compresses = request.level !== undefined
+    this.#dialect = how.dialect
+    this.#compresses = how.level !== undefined
+    this.#signal = how.signal
+  }
+
+  /** @internal Does something with the binding's side when its turn comes. */
+  static inTurn<T>(writer: TensorWriter, work: (native: NativeWriter) => T): Promise<T> {
+    return writer.#next(async () => {
+      if (writer.#ended) throw ended()
+      return work(writer.#native)
+    })
   }
 
   /** @internal The binding's side, for work that it does alone. */
@@ -114,7 +136,8 @@ export class TensorWriter {
   static async make(target: string | Outlet, request: WriteRequest): Promise<TensorWriter> {
     const path = typeof target === 'string' ? target : undefined
     try {
-      return new TensorWriter(target, await binding.createWriter(path, request), request)
+      const { dialect, level } = request
+      return new TensorWriter({ target, native: await binding.createWriter(path, request), dialect, level })
     } catch (thrown) {
       if (target instanceof Outlet) target.release()
       throw publicError(thrown, path)
@@ -127,6 +150,7 @@ export class TensorWriter {
       try {
         return await work()
       } catch (thrown) {
+        this.#signal?.throwIfAborted()
         throw publicError(thrown, this.path)
       }
     })
@@ -143,7 +167,7 @@ export class TensorWriter {
     parts: Omit<Part, 'bytes'>[],
     lengths: number[],
   ): void {
-    if (this.#ended) throw new ZTensorError('ZT_CLOSED', 'the writer has ended; create another one')
+    if (this.#ended) throw ended()
     this.#outlet?.throwIfFailed()
     for (const length of lengths) {
       if (Number.isSafeInteger(length)) continue
@@ -415,6 +439,10 @@ function ownInput(array: ArrayBufferView): TensorInput {
   const dtype = dtypeOfArray(array)
   if (dtype === undefined) throw wrongType('tensor', 'an array whose type is a dtype, or { dtype, shape, data }', array)
   return { dtype, shape: [(array as TypedArray).length], data: array }
+}
+
+function ended(): ZTensorError {
+  return new ZTensorError('ZT_CLOSED', 'the writer has ended; create another one')
 }
 
 function detached(): ZTensorError {

@@ -7,6 +7,7 @@
 mod accounting;
 mod buffer;
 mod control;
+mod edit;
 mod error;
 mod file;
 mod index;

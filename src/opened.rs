@@ -28,7 +28,7 @@ pub struct OpenRequest {
 }
 
 impl OpenRequest {
-    fn limits(&self) -> Limits {
+    pub fn limits(&self) -> Limits {
         let default = Limits::default();
         let small = |value: Option<f64>| {
             value.and_then(unsigned).map(|value| u32::try_from(value).unwrap_or(u32::MAX))

@@ -42,33 +42,37 @@ pub struct WriteRequest<'env> {
 
 impl WriteRequest<'_> {
     fn settings(&self) -> Result<Settings> {
-        let threads = std::thread::available_parallelism()
-            .map_or(1, |threads| u32::try_from(threads.get()).unwrap_or(1));
-        let digest = match self.digest.as_deref() {
-            None => None,
-            Some("crc32c") => Some(Algorithm::Crc32c),
-            Some("sha256") => Some(Algorithm::Sha256),
-            Some("xxh3") => Some(Algorithm::Xxh3),
-            Some(_) => return Err(misuse("no such digest")),
-        };
         Ok(Settings {
             dialect: dialect(&self.dialect)?,
-            alignment: unsigned(self.alignment)
-                .filter(|alignment| *alignment > 0)
-                .ok_or_else(|| misuse("no alignment"))?,
-            digest,
-            compression: self.level.map(|level| Compression {
-                level,
-                min_savings: self.min_savings,
-                threads,
-                frame: self.frame,
-            }),
+            alignment: alignment(self.alignment)?,
+            digest: digest(self.digest.as_deref())?,
+            compression: compression(self.level, self.min_savings, self.frame),
             canonical: self.canonical,
             overwrite: self.overwrite,
             attributes: value::from_js_map(self.attributes)?,
             generator: self.generator.clone(),
         })
     }
+}
+
+pub fn alignment(alignment: f64) -> Result<u64> {
+    unsigned(alignment).filter(|alignment| *alignment > 0).ok_or_else(|| misuse("no alignment"))
+}
+
+pub fn digest(name: Option<&str>) -> Result<Option<Algorithm>> {
+    Ok(match name {
+        None => None,
+        Some("crc32c") => Some(Algorithm::Crc32c),
+        Some("sha256") => Some(Algorithm::Sha256),
+        Some("xxh3") => Some(Algorithm::Xxh3),
+        Some(_) => return Err(misuse("no such digest")),
+    })
+}
+
+pub fn compression(level: Option<i32>, min_savings: f64, frame: u32) -> Option<Compression> {
+    let threads =
+        std::thread::available_parallelism().map_or(1, |threads| u32::try_from(threads.get()).unwrap_or(1));
+    level.map(|level| Compression { level, min_savings, threads, frame })
 }
 
 fn dialect(name: &str) -> Result<Dialect> {
@@ -159,7 +163,19 @@ pub fn create_writer<'env>(
         Some(path) => Writer::create(Path::new(&path), settings),
         None => Writer::taken(settings),
     };
-    spawn(env, job, |_, writer| Ok(NativeWriter { slot: Arc::new(Mutex::new(Some(writer))) }))
+    spawn(env, job, |_, writer| Ok(NativeWriter::new(writer)))
+}
+
+impl NativeWriter {
+    pub fn new(writer: Writer) -> Self {
+        Self { slot: Arc::new(Mutex::new(Some(writer))) }
+    }
+
+    /// Runs `work`, which leaves the file as it was where it is refused.
+    pub fn harmlessly<T>(&self, env: &Env, work: impl FnOnce(&mut Writer) -> CoreResult<T>) -> Result<T> {
+        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        throw(env, slot.as_mut().ok_or_else(gone).and_then(|writer| contain(|| work(writer))))
+    }
 }
 
 #[napi]
@@ -168,8 +184,7 @@ impl NativeWriter {
     #[napi(catch_unwind)]
     pub fn begin(&self, env: Env, tensor: TensorSpec<'_>) -> Result<()> {
         let spec = tensor.spec()?;
-        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
-        throw(&env, slot.as_mut().ok_or_else(gone).and_then(|writer| contain(|| writer.begin(spec))))
+        self.harmlessly(&env, |writer| writer.begin(spec))
     }
 
     /// Takes a small piece on this thread and says how many bytes wait to be flushed.

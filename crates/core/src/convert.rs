@@ -48,7 +48,7 @@ pub fn attribute_refusal(attributes: &Attributes, dialect: Dialect) -> Option<Er
     let text_only = || attributes.iter().all(|(key, value)| key.is_text() && value.is_text());
     let held = attributes.is_empty()
         || match dialect {
-            Dialect::Zt10 | Dialect::Zt12 => true,
+            Dialect::Zt10 | Dialect::Zt11 | Dialect::Zt12 => true,
             Dialect::Zt2 => encode::check_attributes(attributes, encode::FILE_ATTRIBUTES, false).is_ok(),
             Dialect::Safetensors => text_only(),
             Dialect::Zt01 | Dialect::Btf => false,

@@ -9,6 +9,7 @@ pub(crate) mod zt01_encode;
 mod zt1;
 pub mod zt10;
 pub mod zt12;
+pub(crate) mod zt1_edit;
 pub(crate) mod zt1_encode;
 pub mod zt2;
-mod zt_trailer;
+pub(crate) mod zt_trailer;

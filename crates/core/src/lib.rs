@@ -4,10 +4,12 @@
 pub mod catalog;
 pub mod checked;
 pub mod codec;
+pub mod compact;
 pub mod convert;
 pub mod cut;
 pub mod dequantize;
 pub mod detect;
+pub mod edit;
 pub mod error;
 pub mod format;
 pub mod layout;

@@ -3,6 +3,9 @@
 
 pub mod behind;
 pub mod block;
+pub mod grown;
+pub mod original;
+pub mod replacement;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -90,13 +93,19 @@ impl AtomicFile {
     }
 
     /// Puts the file on the disk and under its name.
-    pub fn commit(mut self) -> Result<()> {
+    pub fn commit(self) -> Result<()> {
+        self.commit_if(|| Ok(()))
+    }
+
+    /// The same, unless `still` refuses at the last moment.
+    pub fn commit_if(mut self, still: impl FnOnce() -> Result<()>) -> Result<()> {
         if self.reserved {
             // Gives back what was reserved and not used; no byte changes.
             let length = self.file.metadata().map_err(|error| Error::io("fstat", &error))?.len();
             self.file.set_len(length).map_err(|error| Error::io("ftruncate", &error))?;
         }
         self.file.sync_all().map_err(|error| Error::io("fsync", &error))?;
+        still()?;
         if self.overwrite {
             std::fs::rename(&self.temporary, &self.target).map_err(|error| Error::io("rename", &error))?;
         } else {

@@ -4,6 +4,7 @@
 
 pub mod cbor;
 pub mod cbor_encode;
+pub mod cbor_splice;
 pub mod json;
 
 use std::collections::HashSet;

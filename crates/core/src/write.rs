@@ -2,6 +2,7 @@
 //! hashed and compressed on the way. Bytes are taken in pieces, so that nothing is ever held whole.
 #![forbid(unsafe_code)]
 
+mod append;
 pub mod arrange;
 mod blob;
 mod dialect;
@@ -14,15 +15,17 @@ use std::path::Path;
 
 use crate::catalog::{Attributes, Builder, ByteOrder, Component, DType, Label, Layout, NewTensor};
 use crate::codec::digest::Algorithm;
+use crate::edit::Edit;
 use crate::error::{Code, Error, Result};
 use crate::format::zt2::encode;
-use crate::format::{zt01_encode, zt1_encode};
+use crate::format::{zt_trailer, zt01_encode, zt1_encode};
 use crate::layout;
 use crate::limits::Limits;
 use crate::sink::behind::Behind;
 use crate::sink::block::{Block, FULL};
 use crate::sink::{AtomicFile, Spool};
 
+pub use append::Appending;
 use blob::Blob;
 pub use blob::Compression;
 pub use dialect::Dialect;
@@ -79,6 +82,8 @@ pub struct Writer {
     /// The end of the buffer, in the file or spool.
     position: u64,
     open: Option<Open>,
+    /// Where a file that is there is added to.
+    edit: Option<Edit>,
 }
 
 impl Writer {
@@ -114,17 +119,23 @@ impl Writer {
     }
 
     fn new(out: Out, settings: Settings) -> Result<Self> {
-        let dialect = settings.dialect;
-        let builder = Builder::new(dialect.container(), &Limits::default());
-        let mut buffer = Block::default();
-        match dialect {
-            Dialect::Zt01 => buffer.extend(b"ZTEN0001")?,
-            Dialect::Zt10 | Dialect::Zt12 => buffer.extend(b"ZTEN1000")?,
-            Dialect::Zt2 => buffer.extend(&encode::MAGIC)?,
-            Dialect::Safetensors | Dialect::Btf => {}
-        }
-        let position = buffer.len() as u64;
-        Ok(Self { behind: None, out, settings, builder, buffer, position, open: None })
+        let magic: &[u8] = match settings.dialect {
+            Dialect::Zt01 => b"ZTEN0001",
+            Dialect::Zt10 | Dialect::Zt11 | Dialect::Zt12 => b"ZTEN1000",
+            Dialect::Zt2 => &encode::MAGIC,
+            Dialect::Safetensors | Dialect::Btf => b"",
+        };
+        let mut writer = Self::at(0, out, settings);
+        writer.buffer.extend(magic)?;
+        writer.position = magic.len() as u64;
+        Ok(writer)
+    }
+
+    /// A writer whose first byte is the file's at `position`.
+    fn at(position: u64, out: Out, settings: Settings) -> Self {
+        let builder = Builder::new(settings.dialect.container(), &Limits::default());
+        let buffer = Block::default();
+        Self { behind: None, out, settings, builder, buffer, position, open: None, edit: None }
     }
 
     /// Begins a tensor, after checking all that can be checked before its bytes are known.
@@ -139,8 +150,8 @@ impl Writer {
 
     fn check(&mut self, spec: &Spec) -> Result<(Layout, Vec<Stored>)> {
         let dialect = self.settings.dialect;
-        if self.builder.contains(&spec.name) {
-            return Err(Error::new(Code::BadIndex, "a tensor of this name was added already"));
+        if self.has(&spec.name) {
+            return Err(Error::new(Code::BadIndex, "a tensor of this name is there already"));
         }
         if dialect == Dialect::Btf && spec.name != self.builder.len().to_string() {
             let message = format!("BTF has no names: this tensor must be called \"{}\"", self.builder.len());
@@ -211,6 +222,11 @@ impl Writer {
         let stored =
             tensor.components.iter().map(|part| (part.role, part.dtype, part.stored_length)).collect();
         Ok((layout, stored))
+    }
+
+    /// Whether a tensor of this name is in the file, or was added to it.
+    fn has(&self, name: &str) -> bool {
+        self.builder.contains(name) || self.edit.as_ref().is_some_and(|edit| edit.contains(name))
     }
 
     /// Begins the next blob, at its alignment.
@@ -371,6 +387,9 @@ impl Writer {
         if let Some(generator) = self.settings.generator.take() {
             self.builder.generator(generator);
         }
+        if self.edit.as_ref().is_some_and(Edit::is_empty) && self.builder.is_empty() {
+            return Ok(Vec::new());
+        }
         let dialect = self.settings.dialect;
         if let Some(mut behind) = self.behind.take() {
             behind.drain()?;
@@ -398,18 +417,15 @@ impl Writer {
             file.commit()?;
             return Ok(Vec::new());
         }
-        let (index, footer): (_, &[u8]) = match dialect {
-            Dialect::Zt01 => (zt01_encode::encode(&catalog), b""),
-            Dialect::Zt10 => (zt1_encode::zt10(&catalog), b""),
-            _ => (zt1_encode::zt12(&catalog), b"ZTEN1000"),
+        let tail = match (&self.edit, dialect) {
+            (Some(edit), _) => edit.tail(&catalog, self.position)?,
+            (None, Dialect::Zt01) => zt_trailer::tail(&zt01_encode::encode(&catalog), b""),
+            (None, Dialect::Zt10) => zt_trailer::tail(&zt1_encode::zt10(&catalog), b""),
+            (None, _) => zt_trailer::tail(&zt1_encode::zt12(&catalog), b"ZTEN1000"),
         };
-        self.buffer.extend(&index)?;
-        self.buffer.extend(&(index.len() as u64).to_le_bytes())?;
-        self.buffer.extend(footer)?;
+        self.buffer.extend(&tail)?;
         self.out.drain(&mut self.buffer)?;
-        if let Out::File(file) = self.out {
-            file.commit()?;
-        }
+        self.out.commit()?;
         Ok(self.buffer.take())
     }
 }

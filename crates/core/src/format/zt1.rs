@@ -107,7 +107,7 @@ fn parse_root(bytes: &[u8], offset: u64, total: u64, dialect: &Dialect, limits: 
 }
 
 /// The minor version of a file of major version 1.
-fn negotiate(version: &str, dialect: &Dialect) -> Result<u64> {
+pub(super) fn negotiate(version: &str, dialect: &Dialect) -> Result<u64> {
     let mut numbers = version.split(['.', '-', '+']);
     let mut number = || numbers.next().map(str::parse::<u64>);
     let (Some(Ok(major)), minor) = (number(), number()) else {

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::limits::Limits;
 use crate::source::ReadAt;
 
-const DIALECT: Dialect = Dialect {
+pub(super) const DIALECT: Dialect = Dialect {
     tensors: "tensors",
     foreign: Some("objects"),
     newest_minor: 0,

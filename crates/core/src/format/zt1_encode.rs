@@ -7,6 +7,17 @@ use crate::syntax::cbor_encode::Encoder;
 /// Written where the caller names no generator: 1.0 asks for one.
 const GENERATOR: &str = "ztensor for Node";
 
+/// A generation's way to spell a tensor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Spelling {
+    /// 1.0 §4.2 and §4.3.
+    V10,
+    /// 1.1 §II: no logical types, no decoded lengths.
+    V11,
+    /// 1.2 §1 and §2.
+    V12,
+}
+
 /// The manifest of a 1.0 file. Generator and attributes are always there: the 1.0.1 reader insists.
 pub fn zt10(catalog: &Catalog) -> Vec<u8> {
     let mut encoder = Encoder::default();
@@ -18,16 +29,7 @@ pub fn zt10(catalog: &Catalog) -> Vec<u8> {
     encoder.text("attributes");
     encoder.attributes(&catalog.attributes);
     encoder.text("tensors");
-    encoder.map(catalog.len());
-    for tensor in catalog.iter() {
-        encoder.text(tensor.name());
-        encoder.map(4 + usize::from(tensor.attributes().is_some()));
-        encoder.text("dtype");
-        // The writer made sure that there is one; an extension without one is bytes.
-        encoder.text(tensor.dtype().unwrap_or(DType::Uint8).name());
-        shape_and_format(&mut encoder, tensor);
-        components(&mut encoder, catalog, tensor, |_| Own::default());
-    }
+    tensors(&mut encoder, catalog, Spelling::V10);
     encoder.finish()
 }
 
@@ -40,21 +42,43 @@ pub fn zt12(catalog: &Catalog) -> Vec<u8> {
     encoder.text("attributes");
     encoder.attributes(&catalog.attributes);
     encoder.text("objects");
-    encoder.map(catalog.len());
-    for tensor in catalog.iter() {
-        encoder.text(tensor.name());
-        encoder.map(3 + usize::from(tensor.attributes().is_some()));
-        shape_and_format(&mut encoder, tensor);
-        components(&mut encoder, catalog, tensor, |component| Own {
-            // The writer refused what has no storage type here.
-            types: Some(component.dtype.and_then(types).unwrap_or(("u8", None))),
-            decoded_length: component.decoded_length.filter(|_| component.encoding == Encoding::Zstd),
-        });
-    }
+    tensors(&mut encoder, catalog, Spelling::V12);
     encoder.finish()
 }
 
-/// What 1.2 says of a component and 1.0 does not.
+fn tensors(encoder: &mut Encoder, catalog: &Catalog, spelling: Spelling) {
+    encoder.map(catalog.len());
+    for tensor in catalog.iter() {
+        encoder.text(tensor.name());
+        entry(encoder, catalog, tensor, spelling);
+    }
+}
+
+/// What the manifest says of a tensor beside its name.
+pub fn entry(encoder: &mut Encoder, catalog: &Catalog, tensor: Tensor<'_>, spelling: Spelling) {
+    let fields = if spelling == Spelling::V10 { 4 } else { 3 };
+    encoder.map(fields + usize::from(tensor.attributes().is_some()));
+    if spelling == Spelling::V10 {
+        encoder.text("dtype");
+        // The writer made sure that there is one; an extension without one is bytes.
+        encoder.text(tensor.dtype().unwrap_or(DType::Uint8).name());
+    }
+    shape_and_format(encoder, tensor);
+    components(encoder, catalog, tensor, |component| match spelling {
+        Spelling::V10 => Own::default(),
+        // The writer refused what has no storage type here.
+        Spelling::V11 => Own {
+            types: Some((component.dtype.and_then(primitive).unwrap_or("u8"), None)),
+            decoded_length: None,
+        },
+        Spelling::V12 => Own {
+            types: Some(component.dtype.and_then(types).unwrap_or(("u8", None))),
+            decoded_length: component.decoded_length.filter(|_| component.encoding == Encoding::Zstd),
+        },
+    });
+}
+
+/// What 1.1 and 1.2 say of a component and 1.0 does not.
 #[derive(Default)]
 struct Own {
     /// Storage type and, where it is another, logical type.
@@ -139,4 +163,15 @@ pub fn types(dtype: DType) -> Option<(&'static str, Option<&'static str>)> {
         DType::Complex128 => ("f64", Some("complex128")),
         _ => return None,
     })
+}
+
+/// The type of 1.1 §II.4 of a dtype; `None` for dtypes that 1.1 does not have.
+pub fn primitive(dtype: DType) -> Option<&'static str> {
+    match dtype {
+        DType::Float8E4M3Fn => Some("f8_e4m3"),
+        DType::Float8E5M2 => Some("f8_e5m2"),
+        DType::Complex64 => Some("complex64"),
+        DType::Complex128 => Some("complex128"),
+        _ => types(dtype).and_then(|(storage, logical)| logical.is_none().then_some(storage)),
+    }
 }

@@ -44,6 +44,11 @@ pub fn read(source: &dyn ReadAt, footer: u64, limits: &Limits, rule: &'static st
     Ok(Index { bytes: source.read_owned(offset, size)?, offset })
 }
 
+/// The bytes that stand behind the blobs: the index, its size, and what the version puts behind it.
+pub fn tail(index: &[u8], footer: &[u8]) -> Vec<u8> {
+    [index, &(index.len() as u64).to_le_bytes(), footer].concat()
+}
+
 /// Checks that a component of `length` bytes at `offset` lies between the magic and the index. An empty one
 /// may stand anywhere in the file.
 pub fn placed(offset: u64, length: u64, index: u64, total: u64, rule: &'static str) -> Result<()> {

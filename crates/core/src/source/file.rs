@@ -27,11 +27,18 @@ enum Map {
 
 impl FileSource {
     pub fn open(path: &Path) -> Result<Self> {
-        let mut options = OpenOptions::new();
-        options.read(true);
+        Self::open_with(path, OpenOptions::new().read(true))
+    }
+
+    /// The same, of a file that will be written to as well.
+    pub fn open_writable(path: &Path) -> Result<Self> {
+        Self::open_with(path, OpenOptions::new().read(true).write(true))
+    }
+
+    fn open_with(path: &Path, options: &mut OpenOptions) -> Result<Self> {
         // A named pipe must not block the opener before it is known to be none.
         #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+        std::os::unix::fs::OpenOptionsExt::custom_flags(options, libc::O_NONBLOCK);
         let file = options.open(path).map_err(|error| Error::io("open", &error))?;
         let metadata = file.metadata().map_err(|error| Error::io("fstat", &error))?;
         if metadata.is_dir() {

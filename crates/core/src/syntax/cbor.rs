@@ -431,6 +431,19 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// The keys and values of a map, each as it is spelled. They may nest a little deeper than a free-form value: it
+    /// is the map around those.
+    pub fn spelled(&mut self, what: &str) -> Result<Vec<(&'a [u8], &'a [u8])>> {
+        const AROUND: u32 = 8;
+        let mut left = self.map_head(what)?;
+        let mut entries = Vec::new();
+        while self.more(&mut left) {
+            let key = self.skipped(limits::CBOR_DEPTH)?;
+            entries.push((key, self.skipped(limits::CBOR_DEPTH + AROUND)?));
+        }
+        Ok(entries)
+    }
+
     /// Skips any item without keeping it.
     pub fn skip(&mut self) -> Result<()> {
         self.skip_at(self.levels)
@@ -607,7 +620,7 @@ fn shortest_float(bits: u64, info: u8) -> Option<f64> {
 }
 
 /// Bytes that are equal where two keys are, however each was spelled.
-fn identity(key: &Value) -> Vec<u8> {
+pub fn identity(key: &Value) -> Vec<u8> {
     if let Value::Text(text) = key {
         return [b"t", text.as_bytes()].concat();
     }

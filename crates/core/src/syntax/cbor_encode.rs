@@ -48,6 +48,11 @@ impl Encoder {
         self.head(5, entries as u64);
     }
 
+    /// Items that are spelled already.
+    pub fn spelled(&mut self, items: &[u8]) {
+        self.bytes.extend_from_slice(items);
+    }
+
     pub fn value(&mut self, value: &Value) {
         // Writing to a Vec cannot fail, and our reader's values are all of the kinds that can be written.
         let _ = ciborium::into_writer(value, &mut self.bytes);

@@ -9,6 +9,8 @@ use crate::format::{btf, safetensors, zt1_encode, zt2};
 pub enum Dialect {
     Zt01,
     Zt10,
+    /// Only where a file of 1.1 is added to: a new one is of 1.2.
+    Zt11,
     Zt12,
     Zt2,
     Safetensors,
@@ -20,6 +22,7 @@ impl Dialect {
         match self {
             Self::Zt01 => "zTensor 0.1",
             Self::Zt10 => "zTensor 1.0",
+            Self::Zt11 => "zTensor 1.1",
             Self::Zt12 => "zTensor 1.2",
             Self::Zt2 => "zTensor 2",
             Self::Safetensors => "safetensors",
@@ -49,6 +52,7 @@ impl Dialect {
     pub fn holds(self, dtype: DType) -> bool {
         match self {
             Self::Zt01 | Self::Zt10 => (dtype as u8) <= DType::Bool as u8,
+            Self::Zt11 => zt1_encode::primitive(dtype).is_some(),
             Self::Zt12 => zt1_encode::types(dtype).is_some(),
             Self::Zt2 => zt2::vocabulary::spelling(dtype).is_some(),
             Self::Safetensors => safetensors::name_of(dtype).is_some(),
@@ -64,7 +68,7 @@ impl Dialect {
     /// Whether tensors of this layout can be stored.
     pub fn holds_layout(self, layout: Layout) -> bool {
         match self {
-            Self::Zt10 | Self::Zt12 | Self::Zt2 => true,
+            Self::Zt10 | Self::Zt11 | Self::Zt12 | Self::Zt2 => true,
             Self::Zt01 => matches!(layout, Layout::Dense | Layout::SparseCsr | Layout::SparseCoo),
             Self::Safetensors => layout == Layout::Dense,
             Self::Btf => matches!(layout, Layout::Dense | Layout::SparseCoo),

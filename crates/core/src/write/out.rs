@@ -5,22 +5,30 @@ use std::fs::File;
 
 use crate::error::Result;
 use crate::sink::block::Block;
+use crate::sink::grown::Grown;
+use crate::sink::replacement::Replacement;
 use crate::sink::{AtomicFile, Spool};
 
 pub enum Out {
     File(AtomicFile),
     /// The file waits for its index; the data goes into the spool.
     Spool(Spool, AtomicFile),
+    /// A file that is there, on a clone of it.
+    Replacement(Box<Replacement>),
+    /// A file that is there, in place.
+    Grown(Grown),
     /// Whoever drives the writer takes the bytes out of its buffer.
     Taken,
 }
 
 impl Out {
-    /// What is written; nothing where it is taken.
+    /// What is written, once it is begun; nothing where it is taken.
     pub fn file(&self) -> Option<&File> {
         match self {
             Self::File(file) => Some(file.file()),
             Self::Spool(spool, _) => Some(spool.file()),
+            Self::Replacement(file) => file.begun(),
+            Self::Grown(file) => file.begun(),
             Self::Taken => None,
         }
     }
@@ -30,9 +38,21 @@ impl Out {
         match self {
             Self::File(file) => file.write(block.from(0))?,
             Self::Spool(spool, _) => spool.write(block.from(0))?,
+            Self::Replacement(file) => file.write(block.from(0))?,
+            Self::Grown(file) => file.write(block.from(0))?,
             Self::Taken => return Ok(()),
         }
         block.truncate(0);
         Ok(())
+    }
+
+    /// Puts everything on the disk and under its name.
+    pub fn commit(self) -> Result<()> {
+        match self {
+            Self::File(file) | Self::Spool(_, file) => file.commit(),
+            Self::Replacement(file) => file.commit(),
+            Self::Grown(file) => file.commit(),
+            Self::Taken => Ok(()),
+        }
     }
 }

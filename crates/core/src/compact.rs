@@ -1,0 +1,112 @@
+//! Writes a file anew without what its index no longer speaks of: removed tensors and old indexes.
+#![forbid(unsafe_code)]
+
+use std::path::Path;
+
+use crate::edit::Edit;
+use crate::error::{Code, Error, Result};
+use crate::limits::Limits;
+use crate::sink::AtomicFile;
+use crate::sink::original::Original;
+use crate::work::Watch;
+
+const MAGIC: u64 = 8;
+
+/// Bytes of a file before and after.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Compacted {
+    pub before: u64,
+    pub after: u64,
+}
+
+/// A run of bytes that is moved as one.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    old: u64,
+    length: u64,
+    new: u64,
+}
+
+/// Where every blob goes.
+struct Plan {
+    runs: Vec<Run>,
+    /// The first of each tensor's components in `offsets`.
+    first: Vec<usize>,
+    /// New offsets of the components, in the order of the catalog.
+    offsets: Vec<u64>,
+    /// Behind the last run.
+    end: u64,
+}
+
+/// Blobs keep their order in the file. Those that share bytes move together, so that they share them still; everything else
+/// is aligned anew.
+fn plan(edit: &Edit, alignment: u64) -> Result<Plan> {
+    let too_large = || Error::new(Code::Limit, "the file would be larger than 2^64 bytes");
+    let mut first = Vec::new();
+    let mut blobs: Vec<(u64, u64, usize)> = Vec::new();
+    for tensor in edit.catalog().iter() {
+        first.push(blobs.len());
+        for part in tensor.components() {
+            blobs.push((part.offset, part.stored_length, blobs.len()));
+        }
+    }
+    let mut offsets = vec![0; blobs.len()];
+    blobs.sort_unstable();
+    let mut runs: Vec<Run> = Vec::new();
+    let mut end = MAGIC;
+    for (offset, length, at) in blobs {
+        let run = match runs.last_mut() {
+            Some(run) if length > 0 && offset < run.old.saturating_add(run.length) => run,
+            _ => {
+                let new = end.checked_next_multiple_of(alignment).ok_or_else(too_large)?;
+                runs.push(Run { old: offset, length: 0, new });
+                runs.last_mut().ok_or_else(too_large)?
+            }
+        };
+        // The reader has checked that every blob ends inside the file.
+        run.length = run.length.max(offset - run.old + length);
+        end = run.new.checked_add(run.length).ok_or_else(too_large)?;
+        if let Some(place) = offsets.get_mut(at) {
+            *place = run.new + (offset - run.old);
+        }
+    }
+    Ok(Plan { runs, first, offsets, end })
+}
+
+/// Rewrites the file at `path` where that makes it smaller: beside it, put on the disk, and then in its place. Fails like
+/// an edit, and with `ZT_UNSUPPORTED_VERSION` where its index has keys that are not known here.
+pub fn compact(path: &Path, limits: &Limits, watch: &Watch) -> Result<Compacted> {
+    let original = Original::open(path, false)?;
+    let before = original.length();
+    let edit = Edit::open(original.source(), limits)?;
+    let plan = plan(&edit, edit.alignment())?;
+    let place = |tensor: usize, component: usize| {
+        let first = plan.first.get(tensor)?;
+        plan.offsets.get(first + component).copied()
+    };
+    let tail = edit.moved_tail(plan.end, place)?;
+    let after = plan.end.saturating_add(tail.len() as u64);
+    if after >= before {
+        return Ok(Compacted { before, after: before });
+    }
+    watch.expect(plan.runs.iter().map(|run| run.length).sum(), edit.catalog().len() as u64);
+    let mut file = AtomicFile::create(original.path(), true)?;
+    file.reserve(after);
+    file.copy_pieces(original.file(), 0, MAGIC, |_| Ok(()))?;
+    let mut position = MAGIC;
+    for run in &plan.runs {
+        let padding = usize::try_from(run.new.saturating_sub(position)).unwrap_or_default();
+        file.write(&vec![0; padding])?;
+        file.copy_pieces(original.file(), run.old, run.length, |piece| {
+            watch.stop.check()?;
+            watch.did_bytes(piece);
+            Ok(())
+        })?;
+        position = run.new.saturating_add(run.length);
+    }
+    file.write(&tail)?;
+    edit.catalog().iter().for_each(|_| watch.did_tensor());
+    watch.stop.check()?;
+    file.commit_if(|| original.unchanged())?;
+    Ok(Compacted { before, after })
+}

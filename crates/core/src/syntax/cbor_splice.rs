@@ -1,0 +1,126 @@
+//! A CBOR map with some of its entries changed: what is not changed keeps its very bytes, whatever it means.
+#![forbid(unsafe_code)]
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use ciborium::Value;
+
+use super::cbor::{Reader, identity};
+use super::cbor_encode::Encoder;
+use crate::error::Result;
+
+/// A key and its value, as they are spelled.
+pub struct Entry<'a> {
+    pub key: Cow<'a, [u8]>,
+    pub value: Cow<'a, [u8]>,
+}
+
+impl<'a> Entry<'a> {
+    /// An entry of our own spelling.
+    pub fn new(key: &str, value: Vec<u8>) -> Self {
+        Self { key: text(key).into(), value: value.into() }
+    }
+
+    /// The key, where it is a text.
+    pub fn name(&self) -> Option<Cow<'_, str>> {
+        Reader::new(&self.key, 0, 0).text("a key").ok()
+    }
+}
+
+/// The entries of the map `bytes`, in their order.
+pub fn entries<'a>(bytes: &'a [u8], what: &str) -> Result<Vec<Entry<'a>>> {
+    let spelled = Reader::new(bytes, 0, 0).spelled(what)?;
+    Ok(spelled.into_iter().map(|(key, value)| Entry { key: key.into(), value: value.into() }).collect())
+}
+
+/// The entry called `key`.
+pub fn find<'e, 'a>(entries: &'e mut [Entry<'a>], key: &str) -> Option<&'e mut Entry<'a>> {
+    entries.iter_mut().find(|entry| entry.name().is_some_and(|name| name == key))
+}
+
+/// The map of these entries.
+pub fn map(entries: &[Entry<'_>]) -> Vec<u8> {
+    let mut encoder = Encoder::default();
+    encoder.map(entries.len());
+    for entry in entries {
+        encoder.spelled(&entry.key);
+        encoder.spelled(&entry.value);
+    }
+    encoder.finish()
+}
+
+pub fn text(text: &str) -> Vec<u8> {
+    let mut encoder = Encoder::default();
+    encoder.text(text);
+    encoder.finish()
+}
+
+pub fn uint(number: u64) -> Vec<u8> {
+    let mut encoder = Encoder::default();
+    encoder.uint(number);
+    encoder.finish()
+}
+
+fn value(value: &Value) -> Vec<u8> {
+    let mut encoder = Encoder::default();
+    encoder.value(value);
+    encoder.finish()
+}
+
+/// The map `bytes` of free-form values after `changes`, each of which sets a key or, without a value, takes it out. A
+/// key that is there keeps its place, a new one comes last. `None` where nothing is left.
+pub fn merge(bytes: Option<&[u8]>, changes: &[(Value, Option<Value>)]) -> Result<Option<Vec<u8>>> {
+    let mut merged: Vec<Option<Entry<'_>>> = match bytes {
+        None => Vec::new(),
+        Some(bytes) => entries(bytes, "attributes")?.into_iter().map(Some).collect(),
+    };
+    let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
+    for (at, entry) in merged.iter().enumerate() {
+        if let Some(entry) = entry {
+            // The key was read as part of the whole before, under the bound on values.
+            places.insert(identity(&Reader::new(&entry.key, 0, u32::MAX).value()?), at);
+        }
+    }
+    for (key, new) in changes {
+        let entry = new.as_ref().map(|new| Entry { key: value(key).into(), value: value(new).into() });
+        match places.get(&identity(key)).and_then(|&at| merged.get_mut(at)) {
+            Some(place) => *place = entry,
+            None => {
+                places.insert(identity(key), merged.len());
+                merged.push(entry);
+            }
+        }
+    }
+    let left: Vec<_> = merged.into_iter().flatten().collect();
+    Ok((!left.is_empty()).then(|| map(&left)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_changed_keeps_its_bytes() {
+        // {_ "a": 1 in eight bytes, 2: undefined, "c": [_ ] }
+        let odd = b"\xbf\x61a\x1b\0\0\0\0\0\0\0\x01\x02\xf7\x61c\x9f\xff\xff";
+        let kept = map(&entries(odd, "odd").unwrap());
+        assert_eq!(kept[1..], odd[1..odd.len() - 1]);
+        assert_eq!(kept[0], 0xa3);
+        let changes = [("a".into(), None), (Value::from("d"), Some(Value::from(7)))];
+        let merged = merge(Some(odd), &changes).unwrap().unwrap();
+        assert_eq!(merged, b"\xa3\x02\xf7\x61c\x9f\xff\x61d\x07");
+    }
+
+    #[test]
+    fn a_key_is_found_however_it_is_spelled() {
+        let wide = b"\xa2\x18\x01\x61x\x78\x01b\x61y";
+        let changes = [(Value::from(1), Some(Value::from(true))), (Value::from("b"), Some(Value::Null))];
+        assert_eq!(merge(Some(wide), &changes).unwrap().unwrap(), b"\xa2\x01\xf5\x61b\xf6");
+        let gone = [(Value::from(1), None), (Value::from("b"), None), (Value::from("none"), None)];
+        assert_eq!(merge(Some(wide), &gone).unwrap(), None);
+        let again = [(Value::from(1), None), (Value::from(1), Some(Value::Null))];
+        assert_eq!(merge(Some(wide), &again).unwrap().unwrap(), b"\xa2\x01\xf6\x78\x01b\x61y");
+        assert_eq!(merge(None, &[]).unwrap(), None);
+    }
+}

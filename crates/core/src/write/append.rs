@@ -1,0 +1,95 @@
+//! A writer that begins with a file that is there: what it has stays, what is written comes behind.
+#![forbid(unsafe_code)]
+
+use std::path::Path;
+
+use super::{Compression, Out, Settings, Writer};
+use crate::codec::digest::Algorithm;
+use crate::edit::{AttributeChanges, Edit};
+use crate::error::{Code, Error, Result};
+use crate::limits::Limits;
+use crate::sink::grown::Grown;
+use crate::sink::original::Original;
+use crate::sink::replacement::Replacement;
+use crate::work::Stop;
+
+/// How a file is added to.
+pub struct Appending {
+    /// Write to the file itself, not to a clone that replaces it.
+    pub in_place: bool,
+    /// Of the new blobs; that of the old ones by default.
+    pub alignment: Option<u64>,
+    pub digest: Option<Algorithm>,
+    pub compression: Option<Compression>,
+    /// Under which the index is read.
+    pub limits: Limits,
+    /// Ends the copying, and all that follows.
+    pub stop: Stop,
+}
+
+impl Writer {
+    /// Begins to add to the file at `path`, in its own version. On a clone, new blobs begin where the old index was; in
+    /// place they begin behind it, so that no old byte is touched.
+    pub fn append(path: &Path, request: Appending) -> Result<Self> {
+        let original = Original::open(path, request.in_place)?;
+        let edit = Edit::open(original.source(), &request.limits)?;
+        let settings = Settings {
+            dialect: edit.dialect(),
+            alignment: request.alignment.unwrap_or_else(|| edit.alignment()),
+            digest: request.digest,
+            compression: request.compression,
+            canonical: false,
+            overwrite: true,
+            attributes: Vec::new(),
+            generator: None,
+        };
+        let (position, out) = if request.in_place {
+            (original.length(), Out::Grown(Grown::new(original)))
+        } else {
+            let kept = edit.index_offset();
+            (kept, Out::Replacement(Box::new(Replacement::new(original, kept, request.stop))))
+        };
+        let mut writer = Self::at(position, out, settings);
+        writer.edit = Some(edit);
+        Ok(writer)
+    }
+
+    fn edit(&mut self) -> Result<&mut Edit> {
+        let new = || Error::new(Code::InvalidArg, "only a file that is appended to can be edited");
+        self.edit.as_mut().ok_or_else(new)
+    }
+
+    /// Tensors that this writer added are on their way as they are.
+    fn not_added(&self, name: &str) -> Result<()> {
+        if !self.builder.contains(name) {
+            return Ok(());
+        }
+        let message = "the tensor was added by this very edit: finish it, then begin another";
+        Err(Error::new(Code::InvalidArg, message).tensor(name))
+    }
+
+    /// Gives a tensor of the file another name.
+    pub fn rename(&mut self, name: &str, to: &str) -> Result<()> {
+        self.not_added(name)?;
+        if self.builder.contains(to) {
+            return Err(Error::new(Code::BadIndex, "a tensor of this name is there already").tensor(to));
+        }
+        self.edit()?.rename(name, to)
+    }
+
+    /// Takes a tensor of the file out of its index.
+    pub fn remove(&mut self, name: &str) -> Result<()> {
+        self.not_added(name)?;
+        self.edit()?.remove(name)
+    }
+
+    /// Changes attributes of a tensor of the file, or of the file itself.
+    pub fn change_attributes(&mut self, name: Option<&str>, changes: AttributeChanges) -> Result<()> {
+        let Some(name) = name else {
+            self.edit()?.attributes(changes);
+            return Ok(());
+        };
+        self.not_added(name)?;
+        self.edit()?.tensor_attributes(name, changes)
+    }
+}

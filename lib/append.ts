@@ -1,0 +1,167 @@
+// A file that is there: tensors are added, renamed and removed, attributes are set.
+import { aBoolean, aSignal, aText, aWholeNumber, optional, options } from './arguments.js'
+import { type AttributeChanges, freezeChanges } from './attributes.js'
+import { publicError } from './errors.js'
+import { type JobOptions, run, unopened } from './job.js'
+import { type AppendRequest, binding, type OpenRequest } from './native.js'
+import { jobOptions } from './verify.js'
+import { type CreateOptions, storage, targetPath } from './write-options.js'
+import { TensorWriter } from './writer.js'
+
+/** Bounds on what the index of a hostile file may make us do; as for `open`. */
+export interface IndexLimits {
+  /** Bytes of the index: 1 GiB by default. */
+  maxIndexBytes?: number | undefined
+  /** Dimensions of a tensor: 64 by default. */
+  maxRank?: number | undefined
+  /** Attribute values in the index, nested ones included: 1,048,576 by default. */
+  maxAttributeValues?: number | undefined
+}
+
+/** How to add to a file. Digest, compression and alignment are those of the new tensors. */
+export interface AppendOptions extends Pick<CreateOptions, 'digest' | 'compression' | 'alignment'>, IndexLimits {
+  /**
+   * Write to the file itself. That costs only what is added, and any error or `abort()` restores the old file; but where
+   * the process is killed in the middle, or the machine stops, the file has no valid end and cannot be opened. By default a
+   * clone of the file is written and put in its place, so that at any time the whole old or the whole new one is there.
+   */
+  inPlace?: boolean | undefined
+  /** Gives the edit up, as `abort()` does; what is called after it rejects with `signal.reason`. */
+  signal?: AbortSignal | undefined
+}
+
+const LIMITS = ['maxIndexBytes', 'maxRank', 'maxAttributeValues'] as const
+
+function limits(given: IndexLimits): OpenRequest {
+  const request: OpenRequest = {}
+  for (const limit of LIMITS) {
+    const value = optional(given[limit], (value) => aWholeNumber(limit, value))
+    if (value !== undefined) request[limit] = value
+  }
+  return request
+}
+
+/**
+ * A file being edited. New tensors are added as to a new file; those that are there can be renamed, removed, and their
+ * attributes changed. Nothing of it can be seen at the path before `finish()`.
+ */
+export class TensorEditor extends TensorWriter {
+  declare readonly path: string
+  /** Stops listening to the signal. */
+  #forget: () => void = () => {}
+
+  /** @internal */
+  static async of(path: string, request: AppendRequest, signal: AbortSignal | undefined): Promise<TensorEditor> {
+    signal?.throwIfAborted()
+    const control = new binding.Control()
+    try {
+      const native = await binding.appendWriter(path, request, control)
+      const editor = new TensorEditor({ target: path, native, dialect: native.version, level: request.level, signal })
+      const giveUp = () => {
+        control.cancel()
+        editor.abort().catch(() => {})
+      }
+      editor.#forget = () => signal?.removeEventListener('abort', giveUp)
+      signal?.addEventListener('abort', giveUp)
+      if (signal?.aborted) await editor.abort()
+      signal?.throwIfAborted()
+      return editor
+    } catch (thrown) {
+      signal?.throwIfAborted()
+      throw publicError(thrown, path)
+    }
+  }
+
+  override async finish(): Promise<void> {
+    try {
+      await super.finish()
+    } finally {
+      this.#forget()
+    }
+  }
+
+  override async abort(): Promise<void> {
+    this.#forget()
+    await super.abort()
+  }
+
+  /**
+   * Gives a tensor another name. It keeps its place in the index.
+   *
+   * @throws ZTensorError ZT_NOT_FOUND, ZT_BAD_INDEX (the new name is taken), ZT_CLOSED; TypeError and RangeError
+   * ZT_INVALID_ARG, also for tensors that this edit added
+   */
+  async rename(name: string, to: string): Promise<void> {
+    const [from, into] = [aText('name', name), aText('to', to)]
+    await TensorWriter.inTurn(this, (native) => native.rename(from, into))
+  }
+
+  /**
+   * Takes a tensor out of the index; its name is free again. Its bytes stay in the file until `compact()`.
+   *
+   * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED; RangeError ZT_INVALID_ARG for tensors that this edit added
+   */
+  async remove(name: string): Promise<void> {
+    const checked = aText('name', name)
+    await TensorWriter.inTurn(this, (native) => native.remove(checked))
+  }
+
+  /** Sets attributes of the file, and takes out those that are undefined. The others stay as they are. */
+  async setAttributes(attributes: AttributeChanges): Promise<void> {
+    const { set, unset } = freezeChanges('attributes', attributes)
+    await TensorWriter.inTurn(this, (native) => native.changeAttributes(undefined, set, unset))
+  }
+
+  /**
+   * The same for a tensor of the file.
+   *
+   * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED; RangeError ZT_INVALID_ARG for tensors that this edit added
+   */
+  async setTensorAttributes(name: string, attributes: AttributeChanges): Promise<void> {
+    const checked = aText('name', name)
+    const { set, unset } = freezeChanges('attributes', attributes)
+    await TensorWriter.inTurn(this, (native) => native.changeAttributes(checked, set, unset))
+  }
+}
+
+/**
+ * Begins to add to a zTensor file of version 1.0 to 1.2 and to change it. The file keeps its version, and whatever in its
+ * index is not known here. Other writers of the same file are refused meanwhile.
+ *
+ * @throws ZTensorError what `open` throws; ZT_UNSUPPORTED_VERSION for a file that must be converted first; ZT_IO, also where
+ * another edit is under way, and from `finish()` where somebody else changed the file; TypeError and RangeError
+ * ZT_INVALID_ARG
+ */
+export async function append(path: string | URL, given?: AppendOptions): Promise<TensorEditor> {
+  const read = options(given, ['inPlace', 'signal', 'digest', 'compression', 'alignment', ...LIMITS])
+  const request: AppendRequest = {
+    ...storage(read),
+    inPlace: optional(read.inPlace, (value) => aBoolean('inPlace', value)) ?? false,
+    limits: limits(read),
+  }
+  return TensorEditor.of(targetPath(path), request, optional(read.signal, aSignal))
+}
+
+/** What compacting a file came to. */
+export interface CompactResult {
+  /** Bytes of the file now. */
+  readonly byteLength: number
+  /** Bytes that it is shorter than before. */
+  readonly reclaimed: number
+}
+
+/**
+ * Writes a zTensor file of version 1.0 to 1.2 anew without the bytes of removed tensors and old indexes, and puts it in the
+ * old one's place. A file that would not become shorter stays as it is.
+ *
+ * @throws ZTensorError what `append` throws; ZT_UNSUPPORTED_VERSION where the index has keys that are not known here, since they
+ * might name places in the file; the signal's reason
+ */
+export async function compact(path: string | URL, given?: JobOptions & IndexLimits): Promise<CompactResult> {
+  const request = limits(options(given, LIMITS))
+  const target = targetPath(path)
+  const [before, byteLength] = await run(unopened(target), jobOptions(given), (control) =>
+    binding.compactFile(target, request, control),
+  )
+  return { byteLength, reclaimed: before - byteLength }
+}

@@ -1,0 +1,103 @@
+//! A file that is there, as the wrapper adds to it and changes it.
+
+use std::path::Path;
+
+use napi::bindgen_prelude::{Object, Unknown};
+use napi::{Env, Result};
+use napi_derive::napi;
+use ztensor_core::compact::compact;
+use ztensor_core::edit::AttributeChanges;
+use ztensor_core::write::{Appending, Dialect, Writer};
+
+use crate::control::Control;
+use crate::index::number;
+use crate::opened::OpenRequest;
+use crate::task::spawn;
+use crate::value;
+use crate::writer::{NativeWriter, alignment, compression, digest};
+
+/// What the wrapper asks of a file to add to.
+#[napi(object, object_to_js = false)]
+pub struct AppendRequest {
+    pub in_place: bool,
+    pub alignment: Option<f64>,
+    pub digest: Option<String>,
+    pub level: Option<i32>,
+    pub min_savings: f64,
+    pub frame: u32,
+    pub limits: OpenRequest,
+}
+
+/// A writer that begins with the file at `path`.
+#[napi(ts_return_type = "Promise<NativeWriter>")]
+pub fn append_writer<'env>(
+    env: &'env Env,
+    path: String,
+    request: AppendRequest,
+    control: &Control,
+) -> Result<Object<'env>> {
+    let request = Appending {
+        in_place: request.in_place,
+        alignment: request.alignment.map(alignment).transpose()?,
+        digest: digest(request.digest.as_deref())?,
+        compression: compression(request.level, request.min_savings, request.frame),
+        limits: request.limits.limits(),
+        stop: control.watch.stop.clone(),
+    };
+    let job = move || Writer::append(Path::new(&path), request);
+    spawn(env, job, |_, writer| Ok(NativeWriter::new(writer)))
+}
+
+/// Rewrites a file without what its index no longer speaks of. Gives its bytes before and after.
+#[napi(ts_return_type = "Promise<[before: number, after: number]>")]
+pub fn compact_file<'env>(
+    env: &'env Env,
+    path: String,
+    limits: OpenRequest,
+    control: &Control,
+) -> Result<Object<'env>> {
+    let (limits, watch) = (limits.limits(), control.watch.clone());
+    let job = move || compact(Path::new(&path), &limits, &watch);
+    spawn(env, job, |_, done| Ok(vec![number(done.before), number(done.after)]))
+}
+
+#[napi]
+impl NativeWriter {
+    /// The version that the file is written in.
+    #[napi(getter)]
+    pub fn version(&self, env: &Env) -> Result<&'static str> {
+        self.harmlessly(env, |writer| {
+            Ok(match writer.dialect() {
+                Dialect::Zt10 => "1.0",
+                Dialect::Zt11 => "1.1",
+                Dialect::Zt12 => "1.2",
+                _ => "2",
+            })
+        })
+    }
+
+    #[napi(catch_unwind)]
+    pub fn rename(&self, env: Env, name: String, to: String) -> Result<()> {
+        self.harmlessly(&env, |writer| writer.rename(&name, &to))
+    }
+
+    #[napi(catch_unwind)]
+    pub fn remove(&self, env: Env, name: String) -> Result<()> {
+        self.harmlessly(&env, |writer| writer.remove(&name))
+    }
+
+    /// Sets attributes of a tensor, or of the file, and takes those out whose keys `unset` has.
+    #[napi(catch_unwind)]
+    pub fn change_attributes(
+        &self,
+        env: Env,
+        name: Option<String>,
+        set: Unknown<'_>,
+        unset: Unknown<'_>,
+    ) -> Result<()> {
+        let set = value::from_js_map(set)?.into_iter().map(|(key, value)| (key, Some(value)));
+        let unset = value::from_js_map(unset)?.into_iter().map(|(key, _)| (key, None));
+        let changes: AttributeChanges = set.chain(unset).collect();
+        self.harmlessly(&env, |writer| writer.change_attributes(name.as_deref(), changes))
+    }
+}
