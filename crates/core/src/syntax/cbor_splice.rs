@@ -16,7 +16,7 @@ pub struct Entry<'a> {
     pub value: Cow<'a, [u8]>,
 }
 
-impl<'a> Entry<'a> {
+impl Entry<'_> {
     /// An entry of our own spelling.
     pub fn new(key: &str, value: Vec<u8>) -> Self {
         Self { key: text(key).into(), value: value.into() }
@@ -84,12 +84,11 @@ pub fn merge(bytes: Option<&[u8]>, changes: &[(Value, Option<Value>)]) -> Result
     }
     for (key, new) in changes {
         let entry = new.as_ref().map(|new| Entry { key: value(key).into(), value: value(new).into() });
-        match places.get(&identity(key)).and_then(|&at| merged.get_mut(at)) {
-            Some(place) => *place = entry,
-            None => {
-                places.insert(identity(key), merged.len());
-                merged.push(entry);
-            }
+        if let Some(place) = places.get(&identity(key)).and_then(|&at| merged.get_mut(at)) {
+            *place = entry;
+        } else {
+            places.insert(identity(key), merged.len());
+            merged.push(entry);
         }
     }
     let left: Vec<_> = merged.into_iter().flatten().collect();
