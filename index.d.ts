@@ -638,6 +638,8 @@ export interface Warning {
 	readonly message: string;
 	readonly tensor?: string;
 	readonly component?: string;
+	/** The file, where several were opened as one. */
+	readonly path?: string;
 }
 /** What to load of a file. */
 export interface LoadFileOptions extends JobOptions {
@@ -651,12 +653,13 @@ export type Loaded = TypedArray | CsrTensor | CooTensor | ReadonlyMap<string, Ty
 /** An open file: its tensors by name, in the order of its index. */
 export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	#private;
-	readonly format: Format;
+	/** `'mixed'` where files of several containers were opened as one. */
+	readonly format: Format | "mixed";
 	/** `'0.1'`, `'1.0'`, `'1.1.0'`, `'1.2.0'` for zTensor; undefined for formats without versions. */
 	readonly version: string | undefined;
 	/** What wrote the file, where it says. */
 	readonly generator: string | undefined;
-	/** Undefined for a file in memory. */
+	/** As it was opened: of a file, an index or a folder. Undefined for a list of files and for a file in memory. */
 	readonly path: string | undefined;
 	/** Bytes of the whole file, of all files together. */
 	readonly byteLength: number;
@@ -725,12 +728,23 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	/** Never touches data. */
 	[inspect.custom](_depth: number, options: import("node:util").InspectOptions): string;
 }
-/** A path, a file: URL, or a file that is in memory already. */
-export type Source = string | URL | Uint8Array | ArrayBuffer;
+/**
+ * A path or file: URL of a tensor file, of the index of a sharded checkpoint (`model.safetensors.index.json`) or of a
+ * folder with one; a list of paths of tensor files, opened as one; or a file that is in memory already.
+ */
+export type Source = string | URL | readonly (string | URL)[] | Uint8Array | ArrayBuffer;
+/** Where the file of a shard is; undefined for the place where it is by convention. */
+export type ShardResolver = (name: string) => string | URL | undefined | Promise<string | URL | undefined>;
 /** How to open a file. The limits bound what a hostile one may make us do. */
 export interface OpenOptions {
 	/** The container, where its bytes are not to tell. */
 	format?: Format | undefined;
+	/**
+	 * Where the files are that an index names: beside it by default. A function gives the path of each by its name (a
+	 * promise of it only in `open`). `'none'` looks for none of them: of the index of a safetensors checkpoint only the
+	 * names of its tensors are known then, all with the layout `unread` and without a dtype.
+	 */
+	shards?: "none" | ShardResolver | undefined;
 	/** Check every digest and data rule before the file is handed out. */
 	verify?: boolean | undefined;
 	/** Bytes of the index: 1 GiB for zTensor, 100 MB for safetensors by default. */

@@ -125,12 +125,12 @@ test('a path below a file: ZT_IO', async (t) => {
   }
 })
 
-test('a directory: ZT_IO', async (t) => {
+test('a directory without tensor files: ZT_IO', async (t) => {
   const path = scratchPath('folder')
   mkdirSync(path)
   for (const error of await both(path)) {
     t.is(error?.code, 'ZT_IO')
-    t.true(['EISDIR', 'EPERM', 'EACCES'].includes(error?.cause?.code), String(error?.cause?.code))
+    t.true(error.message.includes('the folder is empty'), error.message)
   }
 })
 

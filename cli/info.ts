@@ -54,6 +54,7 @@ function* lines(file: TensorFile, listed: readonly Entry[], paint: Paint): Gener
   yield field('format', `${file.format}${version}`)
   if (file.generator !== undefined) yield field('generator', shorten(printable(file.generator), attributeColumns))
   yield field('size', `${showBytes(file.byteLength)} (${showCounted(file.byteLength, 'byte')})`)
+  if (file.files.length > 1) yield field('files', showCount(file.files.length))
   yield field('tensors', showCount(file.size))
   yield field('parameters', showCount(parameters(listed)))
 
@@ -90,6 +91,7 @@ function json(file: TensorFile, listed: readonly Entry[]): object {
     version: file.version ?? null,
     generator: file.generator ?? null,
     byteLength: file.byteLength,
+    ...(file.files.length > 1 ? { files: file.files } : {}),
     tensors: file.size,
     parameters: jsonAttribute(parameters(listed)),
     dtypes: Object.fromEntries(totals(listed, ({ tensor }) => showDtype(tensor.dtype))),
@@ -100,9 +102,9 @@ function json(file: TensorFile, listed: readonly Entry[]): object {
   }
 }
 
-/** Prints what `path` is: format, totals, attributes and warnings. */
-export async function info(path: string, options: InfoOptions): Promise<void> {
-  await withFile(path, options, async (file) => {
+/** Prints what a file is, or several as one: format, totals, attributes and warnings. */
+export async function info(paths: readonly string[], options: InfoOptions): Promise<void> {
+  await withFile(paths, options, async (file) => {
     const listed = entries(file)
     await printLines(options.json ? [jsonText(json(file, listed), 2)] : lines(file, listed, painter()))
   })

@@ -49,9 +49,9 @@ function row({ tensor, components, encoding }: Entry): string[] {
   ]
 }
 
-/** Prints the tensors of `path` as a table or as one JSON array. */
-export async function ls(path: string, options: LsOptions): Promise<void> {
-  await withFile(path, options, async (file) => {
+/** Prints the tensors of a file, or of several as one, as a table or as one JSON array. */
+export async function ls(paths: readonly string[], options: LsOptions): Promise<void> {
+  await withFile(paths, options, async (file) => {
     const listed = entries(file, options.filter === undefined ? undefined : globMatcher(options.filter))
     if (options.sort !== undefined) listed.sort(orders[options.sort])
     if (options.json) return printLines(jsonLines(listed.map(jsonEntry)))

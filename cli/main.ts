@@ -19,6 +19,8 @@ function examples(...pairs: readonly (readonly [command: string, meaning: string
   return `\nExamples:\n${pairs.map(([command, meaning]) => `  $ ${command.padEnd(widest)}  # ${meaning}`).join('\n')}`
 }
 
+const FILES = 'the tensor file, the index or folder of a sharded checkpoint; several files are taken as one'
+
 function program(): Command {
   const ztensor = new Command('ztensor')
     .description(
@@ -43,7 +45,7 @@ function program(): Command {
   ztensor
     .command('ls')
     .description('list the tensors of a file: dtype, shape, layout, size, encoding and digest')
-    .argument('<file>', 'the tensor file')
+    .argument('<files...>', FILES)
     .addOption(
       new Option('--sort <key>', 'sort rows (default: order of the file)').choices(['name', 'size', 'offset', 'dtype']),
     )
@@ -56,15 +58,16 @@ function program(): Command {
         ['ztensor ls model.safetensors', 'every tensor, in the order of the file'],
         ['ztensor ls model.zt --sort size', 'the largest first'],
         ["ztensor ls model.zt --filter '*.attn.*'", 'some by name'],
+        ['ztensor ls llama/', 'a sharded checkpoint: its folder, its index or all its files'],
         ['ztensor ls model.zt --json | jq .[].name', 'for a program'],
       ),
     )
-    .action(async (file, options) => (await import('./ls.js')).ls(file, options))
+    .action(async (files, options) => (await import('./ls.js')).ls(files, options))
 
   ztensor
     .command('info')
     .description('describe a file: format, version, size, totals by dtype, attributes, warnings')
-    .argument('<file>', 'the tensor file')
+    .argument('<files...>', FILES)
     .option('--json', 'one JSON object')
     .addOption(formatOption())
     .addHelpText(
@@ -74,7 +77,7 @@ function program(): Command {
         ['ztensor info model.zt --json | jq .attributes', 'attributes in full'],
       ),
     )
-    .action(async (file, options) => (await import('./info.js')).info(file, options))
+    .action(async (files, options) => (await import('./info.js')).info(files, options))
 
   ztensor
     .command('verify')

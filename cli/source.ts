@@ -7,9 +7,9 @@ export function openOptions(options: SourceOptions): SourceOptions {
   return options.format === undefined ? {} : { format: options.format }
 }
 
-/** Opens `path`, gives the file to `work` and closes it whatever happens. */
+/** Opens a file, or several as one, gives the file to `work` and closes it whatever happens. */
 export async function withFile(
-  path: string,
+  path: string | readonly string[],
   options: SourceOptions,
   work: (file: TensorFile) => Promise<void>,
 ): Promise<void> {

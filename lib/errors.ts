@@ -74,6 +74,8 @@ export interface NativeError {
   errno?: number
   /** The file, where it is not the one that the caller named. */
   path?: string
+  /** The failures of which this one is the sum. */
+  causes?: NativeError[]
 }
 
 /** Whether the binding threw it: its errors have our codes and none of our classes. */
@@ -114,7 +116,9 @@ export function publicError(thrown: unknown, path?: string): unknown {
     const cause = systemError(thrown, thrown.path ?? path)
     return new ZTensorError('ZT_IO', cause.message, { ...details(thrown), cause })
   }
-  return new ZTensorError(thrown.code as ErrorCode, thrown.message, details(thrown))
+  const causes = thrown.causes?.map((cause) => publicError(cause, path))
+  const cause = causes === undefined || causes.length === 0 ? undefined : causes
+  return new ZTensorError(thrown.code as ErrorCode, thrown.message, { ...details(thrown), cause })
 }
 
 /** Runs a call into the binding. */

@@ -23,6 +23,8 @@ export interface Warning {
   readonly message: string
   readonly tensor?: string
   readonly component?: string
+  /** The file, where several were opened as one. */
+  readonly path?: string
 }
 
 /** What to load of a file. */
@@ -38,12 +40,13 @@ export type Loaded = TypedArray | CsrTensor | CooTensor | ReadonlyMap<string, Ty
 
 /** An open file: its tensors by name, in the order of its index. */
 export class TensorFile implements ReadonlyMap<string, AnyTensor> {
-  readonly format: Format
+  /** `'mixed'` where files of several containers were opened as one. */
+  readonly format: Format | 'mixed'
   /** `'0.1'`, `'1.0'`, `'1.1.0'`, `'1.2.0'` for zTensor; undefined for formats without versions. */
   readonly version: string | undefined
   /** What wrote the file, where it says. */
   readonly generator: string | undefined
-  /** Undefined for a file in memory. */
+  /** As it was opened: of a file, an index or a folder. Undefined for a list of files and for a file in memory. */
   readonly path: string | undefined
   /** Bytes of the whole file, of all files together. */
   readonly byteLength: number
@@ -57,7 +60,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
 
   private constructor(store: Store) {
     const { native } = store
-    this.format = native.format as Format
+    this.format = native.format as Format | 'mixed'
     this.version = native.version ?? undefined
     this.generator = native.generator ?? undefined
     this.path = store.path

@@ -54,6 +54,9 @@ export interface OpenRequest {
   maxDecodedBytes?: number
   maxRank?: number
   maxAttributeValues?: number
+  unread?: boolean
+  shardNames?: string[]
+  shardPaths?: string[]
 }
 
 export interface NativeWarning {
@@ -61,6 +64,7 @@ export interface NativeWarning {
   message: string
   tensor?: string
   component?: string
+  path?: string
 }
 
 export interface NativeOutcome {
@@ -111,7 +115,7 @@ export interface NativeFile {
   verify(ordinals: Uint32Array, control: NativeControl, stage?: NativeStage): Promise<NativeOutcome>
   verifySync(ordinals: Uint32Array, stage?: NativeStage): NativeOutcome
   ranges(ordinal: number, component?: number): number[]
-  files(): { path: string; byteLength: number }[]
+  files(): { path?: string; byteLength: number }[]
   prefetch(ordinals: Uint32Array, control: NativeControl): Promise<void>
   evict(ordinals: Uint32Array): void
   lostFile(): string | null
@@ -188,6 +192,10 @@ interface Binding {
   StageBuilder: new (ranges: number[]) => NativeStageBuilder
   openPathSync(path: string, request: OpenRequest): NativeFile
   openPath(path: string, request: OpenRequest): Promise<NativeFile>
+  openPathsSync(paths: string[], request: OpenRequest): NativeFile
+  openPaths(paths: string[], request: OpenRequest): Promise<NativeFile>
+  shardNamesSync(path: string, request: OpenRequest): string[]
+  shardNames(path: string, request: OpenRequest): Promise<string[]>
   openMemory(bytes: Uint8Array, request: OpenRequest): NativeFile
   toFloat32(dtype: number, input: Uint8Array, output: Uint8Array): void
   planCut(

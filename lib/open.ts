@@ -8,13 +8,25 @@ import { binding, type OpenRequest } from './native.js'
 import type { Origin } from './store.js'
 import { jobOptions, type VerifyResult } from './verify.js'
 
-/** A path, a file: URL, or a file that is in memory already. */
-export type Source = string | URL | Uint8Array | ArrayBuffer
+/**
+ * A path or file: URL of a tensor file, of the index of a sharded checkpoint (`model.safetensors.index.json`) or of a
+ * folder with one; a list of paths of tensor files, opened as one; or a file that is in memory already.
+ */
+export type Source = string | URL | readonly (string | URL)[] | Uint8Array | ArrayBuffer
+
+/** Where the file of a shard is; undefined for the place where it is by convention. */
+export type ShardResolver = (name: string) => string | URL | undefined | Promise<string | URL | undefined>
 
 /** How to open a file. The limits bound what a hostile one may make us do. */
 export interface OpenOptions {
   /** The container, where its bytes are not to tell. */
   format?: Format | undefined
+  /**
+   * Where the files are that an index names: beside it by default. A function gives the path of each by its name (a
+   * promise of it only in `open`). `'none'` looks for none of them: of the index of a safetensors checkpoint only the
+   * names of its tensors are known then, all with the layout `unread` and without a dtype.
+   */
+  shards?: 'none' | ShardResolver | undefined
   /** Check every digest and data rule before the file is handed out. */
   verify?: boolean | undefined
   /** Bytes of the index: 1 GiB for zTensor, 100 MB for safetensors by default. */
@@ -35,15 +47,19 @@ export interface OpenOptions {
 
 const limits = ['maxIndexBytes', 'maxDecodedBytes', 'maxRank', 'maxAttributeValues'] as const
 
-interface Request {
+interface Read {
   request: OpenRequest
   verify: boolean
+  resolver: ShardResolver | undefined
   onMappingLost: OpenOptions['onMappingLost']
 }
 
-function readOptions(given: OpenOptions | undefined): Request {
-  const read = options(given, ['format', 'verify', 'onMappingLost', ...limits])
-  const request: OpenRequest = {}
+function readOptions(given: OpenOptions | undefined): Read {
+  const read = options(given, ['format', 'shards', 'verify', 'onMappingLost', ...limits])
+  const { shards } = read
+  if (shards !== undefined && shards !== 'none' && typeof shards !== 'function')
+    throw wrongType('shards', "'none' or a function", shards)
+  const request: OpenRequest = { unread: shards === 'none' }
   if (read.format !== undefined) request.format = oneOf('format', ['zt', 'safetensors', 'btf'], read.format)
   for (const limit of limits) {
     const value = optional(read[limit], (value) => aWholeNumber(limit, value))
@@ -51,17 +67,31 @@ function readOptions(given: OpenOptions | undefined): Request {
   }
   const { onMappingLost } = read
   optional(onMappingLost, (value) => aFunction('onMappingLost', value))
-  return { request, verify: optional(read.verify, (value) => aBoolean('verify', value)) ?? false, onMappingLost }
+  const verify = optional(read.verify, (value) => aBoolean('verify', value)) ?? false
+  return { request, verify, resolver: typeof shards === 'function' ? shards : undefined, onMappingLost }
 }
 
-type Place = { path: string } | { memory: Uint8Array }
+type Place = { path: string } | { paths: string[] } | { memory: Uint8Array }
 
 function place(source: unknown): Place {
-  if (typeof source === 'string') return { path: aPath(source) }
-  if (source instanceof URL) return { path: aPath(filePath('source', source)) }
+  if (typeof source === 'string' || source instanceof URL) return { path: aPlace('source', source) }
+  if (Array.isArray(source)) return aList(source)
   if (types.isUint8Array(source)) return { memory: source }
   if (types.isAnyArrayBuffer(source)) return { memory: wholeBuffer(source) }
-  throw wrongType('source', 'a path, a file: URL, a Uint8Array or an ArrayBuffer', source)
+  throw wrongType('source', 'a path, a file: URL, a list of them, a Uint8Array or an ArrayBuffer', source)
+}
+
+function aPlace(name: string, place: unknown): string {
+  if (place instanceof URL) return aPath(name, filePath(name, place))
+  if (typeof place !== 'string') throw wrongType(name, 'a path or a file: URL', place)
+  return aPath(name, place)
+}
+
+function aList(source: unknown[]): Place {
+  const paths = Array.from(source, (one, at) => aPlace(`source[${at}]`, one))
+  const [path] = paths
+  if (path === undefined) throw invalid(RangeError, 'source must name one file or more, got an empty list')
+  return paths.length === 1 ? { path } : { paths }
 }
 
 /** The bytes of a buffer; of a detached one there are none. */
@@ -76,9 +106,9 @@ function wholeBuffer(buffer: ArrayBufferLike): Uint8Array {
 const ASAR = /\.asar(?=[\\/])/
 
 /** Electron packs an app into an archive, of which only the unpacked twin can be mapped. */
-function aPath(path: string): string {
+function aPath(name: string, path: string): string {
   if (path === '' || path.includes('\0'))
-    throw invalid(TypeError, 'source must be a path without null bytes, and not empty')
+    throw invalid(TypeError, `${name} must be a path without null bytes, and not empty`)
   if (!ASAR.test(path) || existsSync(path.replace(ASAR, '.asar.unpacked')) === false) return path
   return path.replace(ASAR, '.asar.unpacked')
 }
@@ -95,23 +125,73 @@ function openError(thrown: unknown, path: string): unknown {
   return new ZTensorError(code, packed ? `${named}${hint}` : named, { tensor, component, offset, rule, cause })
 }
 
-function openPathSync(from: Origin & { path: string }, request: OpenRequest): TensorFile {
+function openPathSync(from: Origin & { path: string }, { request, resolver }: Read): TensorFile {
+  const { path } = from
+  if (resolver !== undefined) {
+    const names = naming(path, () => binding.shardNamesSync(path, request))
+    const places = names.map((name) => resolver(name))
+    resolved(request, names, places)
+  }
+  return TensorFile.make(
+    naming(path, () => binding.openPathSync(path, request)),
+    from,
+  )
+}
+
+async function openPath(from: Origin & { path: string }, { request, resolver }: Read): Promise<TensorFile> {
+  const { path } = from
+  if (resolver !== undefined) {
+    const names = await namingLater(path, () => binding.shardNames(path, request))
+    resolved(request, names, await Promise.all(names.map((name) => resolver(name))))
+  }
+  const native = await namingLater(path, () => binding.openPath(path, request))
+  return TensorFile.make(native, from)
+}
+
+/** Names the file in what goes wrong. */
+function naming<T>(path: string, call: () => T): T {
   try {
-    return TensorFile.make(binding.openPathSync(from.path, request), from)
+    return call()
   } catch (thrown) {
-    throw openError(thrown, from.path)
+    throw openError(thrown, path)
   }
 }
 
-async function openPath(from: Origin & { path: string }, request: OpenRequest): Promise<TensorFile> {
+/** The same of a promise. */
+async function namingLater<T>(path: string, call: () => Promise<T>): Promise<T> {
   try {
-    return TensorFile.make(await binding.openPath(from.path, request), from)
+    return await call()
   } catch (thrown) {
-    throw openError(thrown, from.path)
+    throw openError(thrown, path)
   }
 }
 
-function openMemory(from: Origin & { memory: Uint8Array }, request: OpenRequest): TensorFile {
+/** Puts what a resolver said into the request. */
+function resolved(request: OpenRequest, names: string[], places: unknown[]): void {
+  const known = names.flatMap((name, at) => {
+    const place = places[at]
+    return place === undefined ? [] : [[name, aPlace(`what shards gives for ${JSON.stringify(name)}`, place)] as const]
+  })
+  request.shardNames = known.map(([name]) => name)
+  request.shardPaths = known.map(([, path]) => path)
+}
+
+function openPathsSync({ paths, ...from }: Origin & { paths: string[] }, { request }: Read): TensorFile {
+  return TensorFile.make(
+    calling(() => binding.openPathsSync(paths, request)),
+    from,
+  )
+}
+
+async function openPaths({ paths, ...from }: Origin & { paths: string[] }, { request }: Read): Promise<TensorFile> {
+  try {
+    return TensorFile.make(await binding.openPaths(paths, request), from)
+  } catch (thrown) {
+    throw publicError(thrown)
+  }
+}
+
+function openMemory(from: Origin & { memory: Uint8Array }, { request }: Read): TensorFile {
   return TensorFile.make(
     calling(() => binding.openMemory(from.memory, request)),
     from,
@@ -124,10 +204,11 @@ function openMemory(from: Origin & { memory: Uint8Array }, request: OpenRequest)
  * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG
  */
 export function openSync(source: Source, options?: OpenOptions): TensorFile {
-  const { request, verify, onMappingLost } = readOptions(options)
-  const from = { ...place(source), onMappingLost }
-  const file = 'path' in from ? openPathSync(from, request) : openMemory(from, request)
-  return verify ? TensorFile.verifiedSync(file) : file
+  const read = readOptions(options)
+  const from = { ...place(source), onMappingLost: read.onMappingLost }
+  const file =
+    'path' in from ? openPathSync(from, read) : 'paths' in from ? openPathsSync(from, read) : openMemory(from, read)
+  return read.verify ? TensorFile.verifiedSync(file) : file
 }
 
 /**
@@ -138,14 +219,15 @@ export function openSync(source: Source, options?: OpenOptions): TensorFile {
  * signal's reason
  */
 export async function open(source: Source, options?: OpenOptions & JobOptions): Promise<TensorFile> {
-  const { request, verify, onMappingLost } = readOptions(options)
+  const read = readOptions(options)
   const job = jobOptions(options)
-  const from = { ...place(source), onMappingLost }
+  const from = { ...place(source), onMappingLost: read.onMappingLost }
   job.signal?.throwIfAborted()
-  const file = 'path' in from ? await openPath(from, request) : openMemory(from, request)
+  const file =
+    'path' in from ? await openPath(from, read) : 'paths' in from ? await openPaths(from, read) : openMemory(from, read)
   try {
     job.signal?.throwIfAborted()
-    return verify ? TensorFile.verified(file, await file.verify(job)) : file
+    return read.verify ? TensorFile.verified(file, await file.verify(job)) : file
   } catch (error) {
     file.close()
     throw error

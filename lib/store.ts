@@ -182,12 +182,13 @@ export class Store implements Losable {
   /** The files, by their numbers. */
   get files(): readonly FilePart[] {
     this.throwIfClosed()
-    if (this.#files === undefined) {
-      const files =
-        this.memory === undefined ? calling(() => this.native.files()) : [{ path: undefined, byteLength: this.#length }]
-      this.#files = Object.freeze(files.map((file) => Object.freeze(file)))
-    }
+    this.#files ??= Object.freeze(this.#listFiles().map((file) => Object.freeze(file)))
     return this.#files
+  }
+
+  #listFiles(): FilePart[] {
+    if (this.memory !== undefined) return [{ path: undefined, byteLength: this.#length }]
+    return calling(() => this.native.files()).map(({ path, byteLength }) => ({ path, byteLength }))
   }
 
   #alias(file: number, offset: number, byteLength: number): ArrayBuffer | CopyReason {

@@ -22,6 +22,8 @@ pub struct NativeError {
     pub errno: Option<i32>,
     /// The file, where it is not the one that the caller named.
     pub path: Option<String>,
+    /// The failures of which this one is the sum.
+    pub causes: Vec<NativeError>,
 }
 
 impl From<&CoreError> for NativeError {
@@ -36,6 +38,7 @@ impl From<&CoreError> for NativeError {
             syscall: error.os().map(|os| os.syscall.to_owned()),
             errno: error.os().and_then(|os| os.errno),
             path: error.path().map(|path| path.to_string_lossy().into_owned()),
+            causes: error.causes().iter().map(Self::from).collect(),
         }
     }
 }
@@ -56,6 +59,10 @@ fn thrown<'env>(env: &'env Env, error: &NativeError) -> Result<Unknown<'env>> {
     object.set("syscall", error.syscall.as_deref())?;
     object.set("errno", error.errno)?;
     object.set("path", error.path.as_deref())?;
+    if !error.causes.is_empty() {
+        let causes = error.causes.iter().map(|cause| thrown(env, cause)).collect::<Result<Vec<_>>>()?;
+        object.set("causes", causes)?;
+    }
     Ok(object.to_unknown())
 }
 

@@ -27,7 +27,7 @@ use crate::control::Control;
 use crate::error::{misuse, throw};
 use crate::index::{self, ComponentInfo, FileInfo, FlatIndex, number, unsigned};
 use crate::memory::Memory;
-use crate::opened::{OpenRequest, Reader, Shared};
+use crate::opened::{self, OpenRequest, Reader, Shared};
 use crate::stage::Stage;
 use crate::task::{contain, spawn};
 use crate::verified::Verified;
@@ -94,6 +94,27 @@ pub fn open_path(env: &Env, path: String, request: OpenRequest) -> Result<Object
 }
 
 #[napi(catch_unwind)]
+pub fn open_paths_sync(env: Env, paths: Vec<String>, request: OpenRequest) -> Result<NativeFile> {
+    throw(&env, contain(|| Shared::open_all(paths, &request))).map(NativeFile::new)
+}
+
+#[napi(ts_return_type = "Promise<NativeFile>")]
+pub fn open_paths(env: &Env, paths: Vec<String>, request: OpenRequest) -> Result<Object<'_>> {
+    spawn(env, move || Shared::open_all(paths, &request), |_, shared| Ok(NativeFile::new(shared)))
+}
+
+/// The names of the files that an index, or a folder with one, wants resolved.
+#[napi(catch_unwind)]
+pub fn shard_names_sync(env: Env, path: String, request: OpenRequest) -> Result<Vec<String>> {
+    throw(&env, contain(|| opened::shard_names(&path, &request)))
+}
+
+#[napi(ts_return_type = "Promise<string[]>")]
+pub fn shard_names(env: &Env, path: String, request: OpenRequest) -> Result<Object<'_>> {
+    spawn(env, move || opened::shard_names(&path, &request), |_, names| Ok(names))
+}
+
+#[napi(catch_unwind)]
 pub fn open_memory(env: Env, bytes: Uint8ArraySlice<'_>, request: OpenRequest) -> Result<NativeFile> {
     throw(&env, contain(|| Shared::from_memory(&bytes, &request))).map(NativeFile::new)
 }
@@ -148,6 +169,9 @@ impl NativeFile {
             }
             if let Some(component) = &warning.component {
                 object.set("component", component.as_str())?;
+            }
+            if let Some(path) = &warning.path {
+                object.set("path", path.as_str())?;
             }
             Ok(object)
         };
@@ -344,8 +368,8 @@ impl NativeFile {
     #[napi]
     pub fn files(&self, env: &Env) -> Result<Vec<FileInfo>> {
         let shared = self.shared(env)?;
-        let info = |(path, length): (&Path, u64)| FileInfo {
-            path: path.to_string_lossy().into_owned(),
+        let info = |(path, length): (Option<&Path>, u64)| FileInfo {
+            path: path.map(|path| path.to_string_lossy().into_owned()),
             byte_length: number(length),
         };
         Ok(shared.files.iter().flat_map(Files::iter).map(info).collect())

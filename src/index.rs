@@ -97,7 +97,8 @@ fn byte_length(tensor: Tensor<'_>) -> u64 {
 /// A file of the name space, as the wrapper lists it.
 #[napi(object)]
 pub struct FileInfo {
-    pub path: String,
+    /// `None` where it was not looked for.
+    pub path: Option<String>,
     pub byte_length: f64,
 }
 

@@ -1,6 +1,6 @@
 //! What threads share of an open file, and how it is opened.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use napi_derive::napi;
@@ -9,10 +9,10 @@ use ztensor_core::detect;
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
 use ztensor_core::limits::Limits;
 use ztensor_core::read::Reading;
-use ztensor_core::source::file::FileSource;
+use ztensor_core::shard::{self, Opened, Request, Shards};
+use ztensor_core::source::Sources;
 use ztensor_core::source::files::Files;
 use ztensor_core::source::staged::Staged;
-use ztensor_core::source::{ReadAt, Sources};
 use ztensor_core::work::Watch;
 
 use crate::index::unsigned;
@@ -25,6 +25,11 @@ pub struct OpenRequest {
     pub max_decoded_bytes: Option<f64>,
     pub max_rank: Option<f64>,
     pub max_attribute_values: Option<f64>,
+    /// Do not look for the files that an index names.
+    pub unread: Option<bool>,
+    /// Where the files are that an index names: the names, and a path for each.
+    pub shard_names: Option<Vec<String>>,
+    pub shard_paths: Option<Vec<String>>,
 }
 
 impl OpenRequest {
@@ -44,6 +49,22 @@ impl OpenRequest {
     fn container(&self) -> Option<Container> {
         self.format.as_deref().and_then(Container::from_name)
     }
+
+    fn request(&self) -> Request {
+        let shards = match (&self.shard_names, &self.shard_paths) {
+            (Some(names), Some(paths)) => {
+                Shards::At(names.iter().cloned().zip(paths.iter().map(PathBuf::from)).collect())
+            }
+            _ if self.unread == Some(true) => Shards::Unread,
+            _ => Shards::Beside,
+        };
+        Request { container: self.container(), limits: self.limits(), shards }
+    }
+}
+
+/// The names of the files that an index wants resolved.
+pub fn shard_names(path: &str, request: &OpenRequest) -> CoreResult<Vec<String>> {
+    shard::names(Path::new(path), &request.request())
 }
 
 /// What threads share of an open file.
@@ -58,11 +79,20 @@ pub struct Shared {
 
 impl Shared {
     pub fn open(path: &str, request: &OpenRequest) -> CoreResult<Self> {
-        let limits = request.limits();
-        let path = Path::new(path);
-        let source = FileSource::open(path)?;
-        let catalog = detect::parse(&source, request.container(), &limits)?;
-        Ok(Self { catalog, length: source.length(), files: Some(Files::lone(path, source)), limits })
+        let request = request.request();
+        Ok(Self::new(shard::open(Path::new(path), &request)?, request.limits))
+    }
+
+    /// Several files as one.
+    pub fn open_all(paths: Vec<String>, request: &OpenRequest) -> CoreResult<Self> {
+        let request = request.request();
+        let paths: Vec<_> = paths.into_iter().map(PathBuf::from).collect();
+        Ok(Self::new(shard::open_all(&paths, &request)?, request.limits))
+    }
+
+    fn new(opened: Opened, limits: Limits) -> Self {
+        let Opened { catalog, files } = opened;
+        Self { catalog, length: files.total_length(), files: Some(files), limits }
     }
 
     pub fn from_memory(bytes: &[u8], request: &OpenRequest) -> CoreResult<Self> {

@@ -3,10 +3,12 @@
 
 mod builder;
 mod dtype;
+mod join;
 mod label;
 
 pub use builder::{Builder, NewTensor};
 pub use dtype::DType;
+pub use join::{Joining, join};
 pub use label::{Label, Labels, Layout};
 
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -24,6 +26,8 @@ pub enum Container {
     Zt,
     Safetensors,
     Btf,
+    /// Several files, of different ones.
+    Mixed,
 }
 
 impl Container {
@@ -32,6 +36,7 @@ impl Container {
             Self::Zt => "zt",
             Self::Safetensors => "safetensors",
             Self::Btf => "btf",
+            Self::Mixed => "mixed",
         }
     }
 
@@ -210,6 +215,8 @@ pub struct Warning {
     pub message: String,
     pub tensor: Option<String>,
     pub component: Option<String>,
+    /// The file, where there are several.
+    pub path: Option<String>,
 }
 
 /// An opened index.

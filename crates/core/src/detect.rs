@@ -18,7 +18,7 @@ pub fn parse(source: &dyn ReadAt, wanted: Option<Container>, limits: &Limits) ->
         Some(Container::Zt) => {
             zt(source, limits)?.ok_or_else(|| bad_magic("it does not begin with a zTensor magic"))?
         }
-        None => detect(source, limits),
+        None | Some(Container::Mixed) => detect(source, limits),
     }
 }
 

@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 /// Characters shown of a name, and of a whole message.
 const NAME: usize = 160;
 pub const MESSAGE: usize = 600;
+/// Characters of a message that lists several failures, and failures kept apart.
+const LISTING: usize = 16 << 10;
+const LISTED: usize = 1000;
 
 /// The stable codes that callers match on. One table in the README documents them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -86,6 +89,7 @@ struct Inner {
     rule: Option<&'static str>,
     os: Option<Os>,
     path: Option<PathBuf>,
+    causes: Vec<Error>,
 }
 
 /// A failure. Boxed, so that a `Result` stays one word wide on the fast path.
@@ -107,6 +111,7 @@ impl Error {
             rule: None,
             os: None,
             path: None,
+            causes: Vec::new(),
         }))
     }
 
@@ -115,6 +120,29 @@ impl Error {
         let mut made = Self::new(Code::Io, format!("{syscall}: {error}"));
         made.0.os = Some(Os { errno: error.raw_os_error(), syscall });
         made
+    }
+
+    /// Several failures as one, of the first one's code: a text that lists them, and each of them apart. One alone
+    /// stays what it is.
+    pub fn all(what: &str, mut errors: Vec<Self>) -> Option<Self> {
+        if errors.len() < 2 {
+            return errors.pop();
+        }
+        let mut made = Self::new(errors.first()?.code(), "");
+        let mut message = format!("{what}: {} problems", errors.len());
+        for (at, error) in errors.iter().enumerate() {
+            let text = error.to_string();
+            if message.len() + text.len() > LISTING {
+                message.extend(["; and ", &(errors.len() - at).to_string(), " more"]);
+                break;
+            }
+            message.push_str(if at == 0 { ": " } else { "; " });
+            message.push_str(&text);
+        }
+        errors.truncate(LISTED);
+        made.0.message = message;
+        made.0.causes = errors;
+        Some(made)
     }
 
     /// Names the tensor, unless a deeper place already did.
@@ -152,6 +180,13 @@ impl Error {
         self
     }
 
+    /// Names one file of several, in the message as well.
+    #[must_use]
+    pub fn in_file(mut self, name: &str, path: &Path) -> Self {
+        self.0.message = format!("'{}': {}", short(name, NAME), self.0.message);
+        self.file(path)
+    }
+
     pub fn code(&self) -> Code {
         self.0.code
     }
@@ -178,6 +213,11 @@ impl Error {
 
     pub fn os(&self) -> Option<&Os> {
         self.0.os.as_ref()
+    }
+
+    /// The failures of which this one is the sum.
+    pub fn causes(&self) -> &[Self] {
+        &self.0.causes
     }
 
     pub fn path(&self) -> Option<&Path> {

@@ -16,6 +16,7 @@ pub mod layout;
 pub mod limits;
 pub mod prefetch;
 pub mod read;
+pub mod shard;
 pub mod similar;
 pub mod sink;
 pub mod source;

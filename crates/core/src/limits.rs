@@ -50,6 +50,12 @@ pub const ZT_INDEX_BYTES: u64 = 1 << 30;
 pub const SAFETENSORS_INDEX_BYTES: u64 = 100_000_000;
 /// Nested arrays, maps and tags in an attribute. Real files use two or three.
 pub const CBOR_DEPTH: u32 = 64;
+/// Files of one name space.
+pub const FILES: usize = 10_000;
+/// Entries of a folder that are looked at for a sharded checkpoint.
+pub const FOLDER_ENTRIES: usize = 100_000;
+/// Bytes of a file name, as file systems have it.
+pub const FILE_NAME_BYTES: usize = 255;
 /// Nested values in a part of a safetensors header that is skipped: `serde_json`'s own bound.
 pub const JSON_DEPTH: u32 = 128;
 /// Warnings kept one by one; past that a last one says that there were more.

@@ -127,7 +127,18 @@ impl Builder {
             message,
             tensor: tensor.map(str::to_owned),
             component: role.map(str::to_owned),
+            path: None,
         });
+    }
+
+    /// Adds a warning of one of several files.
+    pub(super) fn warn_of(&mut self, path: &str, warning: Warning) {
+        let Warning { code, message, tensor, component, .. } = warning;
+        let listed = self.catalog.warnings.len();
+        self.warn(code, message, tensor.as_deref(), component.as_deref());
+        if let Some(warning) = self.catalog.warnings.get_mut(listed) {
+            warning.path = Some(path.to_owned());
+        }
     }
 
     /// Tensors so far.
@@ -140,7 +151,12 @@ impl Builder {
     }
 
     pub fn contains(&self, name: &str) -> bool {
-        self.catalog.find(name).is_some()
+        self.find(name).is_some()
+    }
+
+    /// The ordinal of the tensor called `name`.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.catalog.find(name)
     }
 
     /// Checks a shape as [`Builder::tensor`] will.
@@ -204,6 +220,7 @@ impl Builder {
                 message,
                 tensor: None,
                 component: None,
+                path: None,
             });
         }
         self.catalog

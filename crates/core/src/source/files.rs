@@ -46,12 +46,33 @@ impl Identity {
     }
 }
 
-/// One file, and what it was when its index was read.
-struct Part {
-    path: PathBuf,
+/// One file of a name space.
+pub struct Part {
+    /// `None` where it is not known.
+    path: Option<PathBuf>,
+    /// What it was when it was looked at; `None` for one that stayed open since, or was not looked at.
     identity: Option<Identity>,
     length: u64,
     source: OnceLock<FileSource>,
+}
+
+impl Part {
+    /// A file that stays open.
+    pub fn open(path: &Path, source: FileSource) -> Self {
+        let length = source.length();
+        Self { path: Some(path.to_owned()), identity: None, length, source: OnceLock::from(source) }
+    }
+
+    /// A file that is opened when it is first read, if it is the same one still.
+    pub fn later(path: PathBuf, identity: Identity) -> Self {
+        let length = identity.length;
+        Self { path: Some(path), identity: Some(identity), length, source: OnceLock::new() }
+    }
+
+    /// A file of `length` bytes, as an index says, that was not looked at and is not read.
+    pub fn unread(path: Option<PathBuf>, length: u64) -> Self {
+        Self { path, identity: None, length, source: OnceLock::new() }
+    }
 }
 
 /// The files of a name space, by their numbers.
@@ -64,22 +85,12 @@ pub struct Files {
 impl Files {
     /// A name space that one open file holds.
     pub fn lone(path: &Path, source: FileSource) -> Self {
-        let length = source.length();
-        let part = Part { path: path.to_owned(), identity: None, length, source: OnceLock::from(source) };
-        Self { parts: vec![part], closed: Mutex::new(false) }
+        Self::new(vec![Part::open(path, source)])
     }
 
-    /// Adds a file that will be opened when it is first read. Gives its number.
-    pub fn add(&mut self, path: PathBuf, identity: Identity) -> Result<u32> {
-        let number = u32::try_from(self.parts.len())
-            .map_err(|_| Error::new(Code::Limit, "more than 2^32 - 1 files"))?;
-        let length = identity.length;
-        self.parts.push(Part { path, identity: Some(identity), length, source: OnceLock::new() });
-        Ok(number)
-    }
-
-    pub fn empty() -> Self {
-        Self { parts: Vec::new(), closed: Mutex::new(false) }
+    /// The files in the order of their numbers.
+    pub fn new(parts: Vec<Part>) -> Self {
+        Self { parts, closed: Mutex::new(false) }
     }
 
     pub fn len(&self) -> usize {
@@ -91,8 +102,8 @@ impl Files {
     }
 
     /// Path and bytes of each.
-    pub fn iter(&self) -> impl Iterator<Item = (&Path, u64)> {
-        self.parts.iter().map(|part| (&*part.path, part.length))
+    pub fn iter(&self) -> impl Iterator<Item = (Option<&Path>, u64)> {
+        self.parts.iter().map(|part| (part.path.as_deref(), part.length))
     }
 
     /// Bytes of all of them.
@@ -115,7 +126,7 @@ impl Files {
         if let Some(source) = part.source.get() {
             return Ok(source);
         }
-        let source = part.open().map_err(|error| error.file(&part.path))?;
+        let source = part.reopen()?;
         Ok(part.source.get_or_init(|| source))
     }
 
@@ -126,7 +137,7 @@ impl Files {
 
     /// The files that were opened so far.
     pub fn all_opened(&self) -> impl Iterator<Item = (&Path, &FileSource)> {
-        self.parts.iter().filter_map(|part| Some((&*part.path, part.source.get()?)))
+        self.parts.iter().filter_map(|part| Some((part.path.as_deref()?, part.source.get()?)))
     }
 
     /// The first file that was cut short while it was mapped.
@@ -144,11 +155,15 @@ impl Files {
 }
 
 impl Part {
-    fn open(&self) -> Result<FileSource> {
-        let source = FileSource::open(&self.path)?;
-        if self.identity.is_some_and(|identity| source.identity().ok() != Some(identity)) {
+    fn reopen(&self) -> Result<FileSource> {
+        let (Some(path), Some(identity)) = (&self.path, self.identity) else {
+            let message = "its file was not looked for: the index was opened alone (option shards)";
+            return Err(Error::new(Code::Io, message));
+        };
+        let source = FileSource::open(path).map_err(|error| error.file(path))?;
+        if source.identity()? != identity {
             let message = "the file was replaced or changed since its index was read; open it again";
-            return Err(Error::new(Code::Io, format!("'{}': {message}", self.path.display())));
+            return Err(Error::new(Code::Io, format!("'{}': {message}", path.display())).file(path));
         }
         Ok(source)
     }
@@ -171,9 +186,7 @@ mod tests {
     }
 
     fn with(path: &Path) -> Files {
-        let mut files = Files::empty();
-        files.add(path.to_owned(), Identity::of(&path.metadata().unwrap())).unwrap();
-        files
+        Files::new(vec![Part::later(path.to_owned(), Identity::of(&path.metadata().unwrap()))])
     }
 
     #[test]

@@ -4,6 +4,8 @@
 
 use std::borrow::Cow;
 
+use ciborium::Value;
+
 use super::Seen;
 use crate::error::{Code, Error, Result};
 use crate::limits;
@@ -266,6 +268,49 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Any value, at most `left` values in all, which it takes off.
+    pub fn value(&mut self, left: &mut u32) -> Result<Value> {
+        self.value_at(left, limits::JSON_DEPTH)
+    }
+
+    fn value_at(&mut self, left: &mut u32, depth: u32) -> Result<Value> {
+        let (Some(deeper), Some(rest)) = (depth.checked_sub(1), left.checked_sub(1)) else {
+            let message = "too many values, or values nested too deep (option maxAttributeValues)";
+            return Err(Error::new(Code::Limit, message).at(self.base + self.at as u64));
+        };
+        *left = rest;
+        Ok(match self.peek() {
+            Some(b'{') => {
+                let mut entries = Vec::new();
+                self.object("an object", Unique::Here, |reader, key| {
+                    entries.push((Value::Text(key.to_string()), reader.value_at(left, deeper)?));
+                    Ok(())
+                })?;
+                Value::Map(entries)
+            }
+            Some(b'[') => {
+                let mut items = Vec::new();
+                self.array("an array", |reader| {
+                    items.push(reader.value_at(left, deeper)?);
+                    Ok(())
+                })?;
+                Value::Array(items)
+            }
+            Some(b'"') => Value::Text(self.string("a string")?.into_owned()),
+            Some(b't') => self.word("true").map(|()| Value::Bool(true))?,
+            Some(b'f') => self.word("false").map(|()| Value::Bool(false))?,
+            Some(b'n') => self.word("null").map(|()| Value::Null)?,
+            _ => {
+                let start = self.at;
+                self.number()?;
+                let text = self.text.get(start..self.at).unwrap_or_default();
+                let float = || text.parse::<f64>().map_or(Value::Null, Value::Float);
+                text.parse::<i64>()
+                    .map_or_else(|_| text.parse::<u64>().map_or_else(|_| float(), Value::from), Value::from)
+            }
+        })
+    }
+
     fn word(&mut self, word: &str) -> Result<()> {
         if self.text.get(self.at..).is_some_and(|rest| rest.starts_with(word)) {
             self.at += word.len();
@@ -373,6 +418,17 @@ mod tests {
             assert_eq!(skip(bad).map_err(|error| error.code()), Err(Code::BadIndex), "{bad}");
         }
         assert_eq!(skip(&"[".repeat(200)).unwrap_err().code(), Code::Limit);
+    }
+
+    #[test]
+    fn values_are_read_as_they_are() {
+        let value = |text, mut left| Reader::new(text, 0).value(&mut left).map_err(|error| error.code());
+        let read = value("{\"a\": [1, -2, 1.5, 1e3, true, null, \"\\u00e9\"]}", 10).unwrap();
+        let items = vec![1.into(), (-2).into(), 1.5.into(), 1e3.into(), true.into(), Value::Null, "é".into()];
+        assert_eq!(read, Value::Map(vec![("a".into(), Value::Array(items))]));
+        assert_eq!(value("18446744073709551615", 1), Ok(u64::MAX.into()));
+        assert_eq!(value("[1, 2]", 2), Err(Code::Limit));
+        assert_eq!(value(&"[".repeat(200), 1000), Err(Code::Limit));
     }
 
     #[test]

@@ -1,0 +1,98 @@
+//! Joins the catalogs of several files into one name space.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use ciborium::Value;
+
+use super::{Attributes, Builder, Catalog, Component, Container, Encoding, Label, Layout, NewTensor};
+use crate::error::{Code, Error, Result};
+use crate::limits::Limits;
+
+/// A catalog on its way into a larger one.
+pub struct Joining {
+    pub catalog: Catalog,
+    /// What its own file 0 is called in messages.
+    pub name: String,
+    /// The number that its own file 0 gets; its other files follow.
+    pub first_file: u32,
+}
+
+/// One catalog of all, its tensors in the order of the catalogs, and a problem for each name that stands twice.
+/// Its attributes are those, of text keys, that all of the catalogs agree on.
+pub fn join(parts: Vec<Joining>, limits: &Limits) -> Result<(Catalog, Vec<Error>)> {
+    let mut builder =
+        Builder::new(common(&parts, |catalog| catalog.container).unwrap_or(Container::Mixed), limits);
+    if let Some(Some(version)) = common(&parts, |catalog| catalog.version.clone()) {
+        builder.version(version);
+    }
+    if let Some(Some(generator)) = common(&parts, |catalog| catalog.generator.clone()) {
+        builder.generator(generator);
+    }
+    builder.attributes(shared_attributes(&parts));
+    let mut problems = Vec::new();
+    // Where each catalog's tensors begin, and its name.
+    let mut starts: Vec<(usize, Rc<str>)> = Vec::new();
+    for part in parts {
+        let name = Rc::from(part.name);
+        starts.push((builder.len(), Rc::clone(&name)));
+        let Catalog { names, entries, components, shapes, labels, warnings, .. } = part.catalog;
+        for warning in warnings {
+            builder.warn_of(&name, warning);
+        }
+        let map: Vec<Label> = labels.iter().map(|text| builder.intern(text)).collect();
+        let label = |label: Label| map.get(label.id() as usize).copied().unwrap_or(label);
+        let mut components = components.into_iter();
+        let mut start = 0;
+        for entry in entries {
+            let end = entry.name_end as usize;
+            let tensor = names.get(std::mem::replace(&mut start, end)..end).unwrap_or_default();
+            let own = components.by_ref().take(entry.components as usize);
+            let own = own.map(|component| Component {
+                role: label(component.role),
+                file: component.file.saturating_add(part.first_file),
+                encoding: match component.encoding {
+                    Encoding::Unknown(text) => Encoding::Unknown(label(text)),
+                    known => known,
+                },
+                ..component
+            });
+            let own: Vec<_> = own.collect();
+            if let Some(ordinal) = builder.find(tensor) {
+                let first = starts.partition_point(|(start, _)| *start <= ordinal).checked_sub(1);
+                let first = first.and_then(|at| starts.get(at)).map_or("", |(_, name)| name);
+                let message = format!("it stands in {first:?} and in {name:?}");
+                problems.push(Error::new(Code::BadIndex, message).tensor(tensor));
+                continue;
+            }
+            builder.tensor(NewTensor {
+                name: tensor,
+                shape: shapes.get(entry.shape as usize).map_or(&[], |shape| shape),
+                layout: Layout::from_label(label(entry.layout.label())),
+                dtype: entry.dtype,
+                components: own,
+                attributes: entry.attributes.map(|attributes| *attributes),
+            })?;
+        }
+    }
+    Ok((builder.finish(), problems))
+}
+
+/// What all catalogs have in common.
+fn common<T: PartialEq>(parts: &[Joining], of: impl Fn(&Catalog) -> T) -> Option<T> {
+    let mut values = parts.iter().map(|part| of(&part.catalog));
+    let first = values.next()?;
+    values.all(|value| value == first).then_some(first)
+}
+
+fn shared_attributes(parts: &[Joining]) -> Attributes {
+    let Some((first, others)) = parts.split_first() else { return Attributes::new() };
+    let text = |(key, value): &'_ (Value, Value)| Some((key.as_text()?.to_owned(), value.clone()));
+    let table = |part: &Joining| part.catalog.attributes.iter().filter_map(text).collect::<HashMap<_, _>>();
+    let others: Vec<_> = others.iter().map(table).collect();
+    let everywhere = |(key, value): &&(Value, Value)| {
+        key.as_text().is_some_and(|key| others.iter().all(|other| other.get(key) == Some(value)))
+    };
+    first.catalog.attributes.iter().filter(everywhere).cloned().collect()
+}

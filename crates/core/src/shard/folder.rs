@@ -1,0 +1,265 @@
+//! What a folder holds that can be opened as one: an index, a numbered set of files, or a single tensor file.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Code, Error, Result};
+use crate::limits;
+
+const EXTENSIONS: [&str; 3] = ["safetensors", "zt", "btf"];
+/// Names shown of what was found instead.
+const SHOWN: usize = 20;
+
+/// What to open.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The index of a sharded safetensors checkpoint.
+    Index(PathBuf),
+    /// Files that are numbered as parts of one set, in the order of the numbers.
+    Set(Vec<PathBuf>),
+    One(PathBuf),
+}
+
+/// Whether a path is that of an index of shards: no tensor file is called so.
+pub fn is_index(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"))
+}
+
+/// Looks through a folder, not through those in it. An index comes before a numbered set (`…-00001-of-00003.…`), that
+/// before a tensor file that is alone.
+pub fn look(folder: &Path) -> Result<Found> {
+    let names = names(folder)?;
+    let indexes: Vec<_> = names.iter().filter(|name| is_index_name(name)).collect();
+    match &indexes[..] {
+        [] => {}
+        [index] => return Ok(Found::Index(folder.join(index))),
+        several => {
+            let usual = several.iter().find(|name| ***name == "model.safetensors.index.json");
+            return usual.map(|name| Found::Index(folder.join(name))).ok_or_else(|| {
+                ambiguous(&format!("{} indexes", several.len()), several.iter().map(|name| &***name))
+            });
+        }
+    }
+    let tensors: Vec<&str> =
+        names.iter().map(|name| &**name).filter(|name| extension(name).is_some()).collect();
+    let roots: Vec<&str> = tensors.iter().copied().filter(|name| !has_root(name, &names)).collect();
+    let mut sets: BTreeMap<Set<'_>, Vec<(u64, &str)>> = BTreeMap::new();
+    for numbered in roots.iter().filter_map(|name| numbered(name)) {
+        sets.entry((numbered.stem, numbered.total, numbered.extension))
+            .or_default()
+            .push((numbered.number, numbered.name));
+    }
+    let mut sets = sets.into_iter();
+    match (sets.next(), sets.next(), &roots[..]) {
+        (Some(((stem, total, extension), members)), None, _) => {
+            complete(&format!("{stem}-…-of-….{extension}"), total, &members)?;
+            let mut members = members;
+            members.sort_unstable();
+            Ok(Found::Set(members.into_iter().map(|(_, name)| folder.join(name)).collect()))
+        }
+        (None, _, [name]) => Ok(Found::One(folder.join(name))),
+        (None, _, []) => {
+            let message = match names.len() {
+                0 => "the folder is empty".to_owned(),
+                count => format!(
+                    "the folder holds no index (….safetensors.index.json) and no tensor file, but {count} others: {}",
+                    list(names.iter().map(|name| &**name))
+                ),
+            };
+            Err(Error::new(Code::Io, message))
+        }
+        _ => Err(ambiguous(&format!("{} tensor files and no index", roots.len()), roots.iter().copied())),
+    }
+}
+
+/// Stem, number of files and extension of a set.
+type Set<'n> = (&'n str, u64, &'n str);
+
+fn names(folder: &Path) -> Result<Vec<String>> {
+    let entries = std::fs::read_dir(folder).map_err(|error| Error::io("scandir", &error).file(folder))?;
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(|error| Error::io("scandir", &error).file(folder))?;
+        if names.len() == limits::FOLDER_ENTRIES {
+            let message =
+                format!("the folder has more than {} entries; name a file of it", limits::FOLDER_ENTRIES);
+            return Err(Error::new(Code::Limit, message));
+        }
+        // A name that is no text is none that we look for.
+        names.extend(entry.file_name().into_string());
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+fn is_index_name(name: &str) -> bool {
+    name.contains(".safetensors.index.") && is_index(Path::new(name))
+}
+
+fn extension(name: &str) -> Option<&str> {
+    let (stem, extension) = name.rsplit_once('.')?;
+    (!stem.is_empty() && !stem.starts_with('.') && EXTENSIONS.contains(&extension)).then_some(extension)
+}
+
+/// Whether a name is that of a shard of a zTensor 2 root in the same folder: `<stem>-<shard>.zt` beside
+/// `<stem>.zt` (2, Appendix B).
+fn has_root(name: &str, names: &[String]) -> bool {
+    let Some(stem) = name.strip_suffix(".zt") else { return false };
+    stem.match_indices('-').any(|(at, _)| {
+        let root = format!("{}.zt", stem.get(..at).unwrap_or_default());
+        names.binary_search(&root).is_ok()
+    })
+}
+
+/// A name of the form `<stem>-<number>-of-<total>.<extension>`.
+struct Numbered<'n> {
+    name: &'n str,
+    stem: &'n str,
+    number: u64,
+    total: u64,
+    extension: &'n str,
+}
+
+fn numbered(name: &str) -> Option<Numbered<'_>> {
+    let extension = extension(name)?;
+    let rest = name.strip_suffix(extension)?.strip_suffix('.')?;
+    let (rest, total) = rest.rsplit_once("-of-")?;
+    let (stem, number) = rest.rsplit_once('-')?;
+    let digits =
+        |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
+    Some(Numbered { name, stem, number: digits(number)?, total: digits(total)?, extension })
+}
+
+/// The problem of a set of names that are all of one numbered set, where some are missing.
+pub fn gaps<'n>(names: impl Iterator<Item = &'n str>) -> Option<Error> {
+    let all: Vec<_> = names.map(numbered).collect::<Option<_>>()?;
+    let first = all.first()?;
+    let one_set = all
+        .iter()
+        .all(|one| (one.stem, one.total, one.extension) == (first.stem, first.total, first.extension));
+    let members: Vec<_> = all.iter().map(|one| (one.number, one.name)).collect();
+    let what = format!("{}-…-of-….{}", first.stem, first.extension);
+    one_set.then(|| complete(&what, first.total, &members).err()).flatten()
+}
+
+/// Refuses a set with gaps, naming all that is missing. Numbers begin at 1, or at 0.
+fn complete(what: &str, total: u64, members: &[(u64, &str)]) -> Result<()> {
+    let mut numbers: Vec<u64> = members.iter().map(|&(number, _)| number).collect();
+    numbers.sort_unstable();
+    let first = u64::from(numbers.first() != Some(&0));
+    let problem = |message: String| {
+        Error::new(Code::BadIndex, format!("the set {what} {message}")).rule("complete set of shards")
+    };
+    if let Some(pair) = numbers.windows(2).find(|pair| pair.first() == pair.get(1)) {
+        return Err(problem(format!("has two files of the number {}", pair.first().unwrap_or(&0))));
+    }
+    if let Some(beyond) = numbers.iter().find(|&&number| number >= total.saturating_add(first)) {
+        return Err(problem(format!("has a file of the number {beyond}, and {total} files")));
+    }
+    // Now there are at most as many as the total says, so that the total is bounded by what is missing.
+    let missing = total - numbers.len() as u64;
+    if missing == 0 {
+        return Ok(());
+    }
+    let lacking =
+        (first..total.saturating_add(first)).filter(|number| numbers.binary_search(number).is_err());
+    let shown: Vec<String> = lacking.take(SHOWN).map(|number| number.to_string()).collect();
+    let more = if missing > shown.len() as u64 { ", …" } else { "" };
+    Err(problem(format!("has {total} files, {missing} of which are missing: {}{more}", shown.join(", "))))
+}
+
+fn list<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    let names: Vec<&str> = names.collect();
+    let shown = names.iter().take(SHOWN).map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
+    if names.len() > SHOWN { format!("{shown} and {} more", names.len() - SHOWN) } else { shown }
+}
+
+fn ambiguous<'n>(what: &str, names: impl Iterator<Item = &'n str>) -> Error {
+    let message =
+        format!("the folder holds {what}: open one by its name, or several as a list: {}", list(names));
+    Error::new(Code::Io, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(name: &str, files: &[&str]) -> Result<Found> {
+        let folder = std::env::temp_dir().join(format!("ztensor-folder-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        for file in files {
+            std::fs::write(folder.join(file), b"").unwrap();
+        }
+        let found = look(&folder);
+        std::fs::remove_dir_all(&folder).unwrap();
+        let name = |path: PathBuf| PathBuf::from(path.file_name().unwrap());
+        found.map(|found| match found {
+            Found::Index(path) => Found::Index(name(path)),
+            Found::Set(paths) => Found::Set(paths.into_iter().map(name).collect()),
+            Found::One(path) => Found::One(name(path)),
+        })
+    }
+
+    #[test]
+    fn an_index_comes_first() {
+        let files = [
+            "a-1-of-1.safetensors",
+            "model.safetensors.index.json",
+            "other.safetensors.index.json",
+            "config.json",
+        ];
+        assert_eq!(found("index", &files).unwrap(), Found::Index("model.safetensors.index.json".into()));
+        let variant = ["x.safetensors.index.fp16.json", "x.fp16-00001-of-00002.safetensors"];
+        assert_eq!(found("variant", &variant).unwrap(), Found::Index("x.safetensors.index.fp16.json".into()));
+    }
+
+    #[test]
+    fn a_set_is_ordered_by_its_numbers() {
+        let files = ["m-10-of-10.zt", "m-2-of-10.zt", "readme.md"];
+        let all: Vec<String> = (1..=10).map(|number| format!("m-{number}-of-10.zt")).collect();
+        let all: Vec<&str> = all.iter().map(|name| &**name).chain(["readme.md"]).collect();
+        let Found::Set(paths) = found("set", &all).unwrap() else { panic!("no set") };
+        assert_eq!(paths.first().unwrap(), Path::new("m-1-of-10.zt"));
+        assert_eq!(paths.last().unwrap(), Path::new("m-10-of-10.zt"));
+        assert!(matches!(found("zero", &["m-0-of-2.zt", "m-1-of-2.zt"]).unwrap(), Found::Set(_)));
+        let error = found("gap", &files).unwrap_err();
+        assert!(error.message().contains("8 of which are missing: 1, 3, 4"), "{error}");
+        assert_eq!(found("beyond", &["m-3-of-2.zt"]).unwrap_err().code(), Code::BadIndex);
+        assert_eq!(found("twice", &["m-1-of-2.zt", "m-01-of-2.zt"]).unwrap_err().code(), Code::BadIndex);
+        let huge = found("huge", &["m-1-of-18446744073709551615.zt"]).unwrap_err();
+        assert_eq!(huge.code(), Code::BadIndex);
+    }
+
+    #[test]
+    fn a_root_speaks_for_its_shards() {
+        let files = ["model.zt", "model-00001-of-00002.zt", "model-00002-of-00002.zt"];
+        assert_eq!(found("root", &files).unwrap(), Found::One("model.zt".into()));
+    }
+
+    #[test]
+    fn what_is_not_clear_is_said() {
+        assert_eq!(
+            found("one", &["a.safetensors", "config.json"]).unwrap(),
+            Found::One("a.safetensors".into())
+        );
+        for (name, files, part) in [
+            ("two", &["a.safetensors", "b.btf"][..], "2 tensor files"),
+            ("none", &["a.txt"], "\"a.txt\""),
+            ("empty", &[], "empty"),
+            ("sets", &["a-1-of-1.zt", "b-1-of-1.zt"], "2 tensor files"),
+            ("indexes", &["a.safetensors.index.json", "b.safetensors.index.json"], "2 indexes"),
+        ] {
+            let error = found(name, files).unwrap_err();
+            assert!(error.message().contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn gaps_are_seen_where_all_are_of_one_set() {
+        assert!(gaps(["m-1-of-3.st", "m-3-of-3.st"].into_iter()).is_none());
+        assert!(gaps(["m-1-of-3.zt", "m-3-of-3.zt"].into_iter()).is_some());
+        assert!(gaps(["m-1-of-3.zt", "n-3-of-3.zt"].into_iter()).is_none());
+        assert!(gaps(std::iter::empty()).is_none());
+    }
+}
