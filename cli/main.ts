@@ -142,6 +142,35 @@ function program(): Command {
     )
     .action(async (source, target, options) => (await import('./convert.js')).convert(source, target, options))
 
+  ztensor
+    .command('rename')
+    .description('give a tensor of a zTensor 1.0 to 1.2 file another name')
+    .argument('<file>', 'the tensor file')
+    .argument('<old>', 'the name of the tensor')
+    .argument('<new>', 'its new name')
+    .option('--in-place', 'write to the file itself: no copy of it is made, but a kill in the middle damages it')
+    .option('--json', 'one JSON object')
+    .addHelpText('after', examples(['ztensor rename model.zt wte embedding', 'the data stays where it is']))
+    .action(async (file, from, to, options) => (await import('./edit.js')).rename(file, from, to, options))
+
+  ztensor
+    .command('remove')
+    .description('take tensors out of a zTensor 1.0 to 1.2 file; `ztensor compact` gives their space back')
+    .argument('<file>', 'the tensor file')
+    .argument('<names...>', 'the names of the tensors: all of them are removed, or none')
+    .option('--in-place', 'write to the file itself: no copy of it is made, but a kill in the middle damages it')
+    .option('--json', 'one JSON object')
+    .addHelpText('after', examples(['ztensor remove model.zt lora.a lora.b', 'two at once']))
+    .action(async (file, names, options) => (await import('./edit.js')).remove(file, names, options))
+
+  ztensor
+    .command('compact')
+    .description('write a zTensor 1.0 to 1.2 file anew without removed tensors and old indexes')
+    .argument('<file>', 'the tensor file')
+    .option('--json', 'one JSON object')
+    .addHelpText('after', examples(['ztensor compact model.zt', 'it stays as it is where nothing can be gained']))
+    .action(async (file, options) => (await import('./compact.js')).compact(file, options))
+
   return ztensor
 }
 

@@ -1,9 +1,10 @@
 // A file that is there: tensors are added, renamed and removed, attributes are set.
 import { aBoolean, aSignal, aText, aWholeNumber, optional, options } from './arguments.js'
 import { type AttributeChanges, freezeChanges } from './attributes.js'
-import { publicError } from './errors.js'
+import { ZTensorError } from './errors.js'
 import { type JobOptions, run, unopened } from './job.js'
-import { type AppendRequest, binding, type OpenRequest } from './native.js'
+import { type AppendRequest, binding, type NativeControl, type OpenRequest } from './native.js'
+import { openError } from './open.js'
 import { jobOptions } from './verify.js'
 import { type CreateOptions, storage, targetPath } from './write-options.js'
 import { TensorWriter } from './writer.js'
@@ -68,7 +69,7 @@ export class TensorEditor extends TensorWriter {
       return editor
     } catch (thrown) {
       signal?.throwIfAborted()
-      throw publicError(thrown, path)
+      throw openError(thrown, path)
     }
   }
 
@@ -160,8 +161,13 @@ export interface CompactResult {
 export async function compact(path: string | URL, given?: JobOptions & IndexLimits): Promise<CompactResult> {
   const request = limits(options(given, LIMITS))
   const target = targetPath(path)
-  const [before, byteLength] = await run(unopened(target), jobOptions(given), (control) =>
-    binding.compactFile(target, request, control),
-  )
-  return { byteLength, reclaimed: before - byteLength }
+  const job = jobOptions(given)
+  try {
+    const work = (control: NativeControl) => binding.compactFile(target, request, control)
+    const [before, byteLength] = await run(unopened(target), job, work)
+    return { byteLength, reclaimed: before - byteLength }
+  } catch (thrown) {
+    job.signal?.throwIfAborted()
+    throw thrown instanceof ZTensorError ? openError(thrown, target) : thrown
+  }
 }

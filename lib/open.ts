@@ -114,7 +114,7 @@ function aPath(name: string, path: string): string {
 }
 
 /** Names the file, and what helps where it is packed away. */
-function openError(thrown: unknown, path: string): unknown {
+export function openError(thrown: unknown, path: string): unknown {
   const error = publicError(thrown, path)
   if (!(error instanceof ZTensorError)) return error
   const named = error.message.includes(path) ? error.message : `'${path}': ${error.message}`

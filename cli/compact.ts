@@ -1,0 +1,30 @@
+// `ztensor compact`: a file without the bytes of removed tensors and old indexes.
+import { compact as compactFile } from '../index.js'
+import { painter } from './color.js'
+import { exitCodes } from './failure.js'
+import { jsonLine } from './json.js'
+import { followProgress } from './progress.js'
+import { showBytes } from './quantity.js'
+import { printLines } from './stdout.js'
+import { printable } from './text.js'
+
+/** Compacts the file at `path`. Ctrl-C leaves it as it was. */
+export async function compact(path: string, options: { json?: boolean }): Promise<void> {
+  const stop = new AbortController()
+  process.once('SIGINT', () => stop.abort())
+  const progress = await followProgress(path)
+  try {
+    const result = await compactFile(path, { ...progress.listen, signal: stop.signal })
+    progress.stop()
+    const { byteLength, reclaimed } = result
+    if (options.json) process.stdout.write(jsonLine({ path, byteLength, reclaimed }))
+    else {
+      const what = reclaimed === 0 ? 'nothing to reclaim' : `${showBytes(reclaimed)} reclaimed`
+      await printLines([`${painter()('green', 'compact')}  ${printable(path)}: ${showBytes(byteLength)}, ${what}`])
+    }
+  } catch (error) {
+    progress.stop()
+    if (!stop.signal.aborted) throw error
+    process.exitCode = exitCodes.interrupted
+  }
+}
