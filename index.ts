@@ -19,7 +19,14 @@ export { type ConvertOptions, type ConvertResult, convert } from './lib/convert.
 export type { Cut, Range, Shard } from './lib/cut.js'
 export type { DType, DTypeArrays, IndexArray, TypedArray } from './lib/dtype.js'
 export { type ErrorCode, type ErrorDetails, ZTensorError } from './lib/errors.js'
-export { type Format, type Loaded, type LoadFileOptions, TensorFile, type Warning } from './lib/file.js'
+export {
+  type Format,
+  type Loaded,
+  type LoadFileOptions,
+  type PrefetchOptions,
+  TensorFile,
+  type Warning,
+} from './lib/file.js'
 export type { JobOptions, Progress } from './lib/job.js'
 export { type OpenOptions, open, openSync, type ShardResolver, type Source, verify } from './lib/open.js'
 export { CooTensor, CsrTensor, type ToDenseOptions } from './lib/sparse.js'

@@ -31,8 +31,14 @@ export interface Warning {
 export interface LoadFileOptions extends JobOptions {
   /** The tensors to load; all of them by default. */
   names?: Iterable<string> | undefined
-  /** Tensors under way at once; 4 by default. */
+  /** Tensors under way at once; by default as many as suit the machine and where the file lies. */
   concurrency?: number | undefined
+}
+
+/** How to prefetch. */
+export interface PrefetchOptions extends JobOptions {
+  /** Bytes under way at once: 64 MiB by default. */
+  maxBytes?: number | undefined
 }
 
 /** A loaded tensor: its elements, its sparse form, or the components of a layout that is not known here. */
@@ -210,22 +216,23 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
 
   /**
    * Loads tensors into memory of your own, several at once, off the event loop, their digests checked.
-   * Gives them by name, in the order asked for.
+   * Gives them by name, in the order asked for. Dense ones of up to 64 KiB that are neighbours share an ArrayBuffer.
    *
    * @throws ZTensorError what `Tensor.load` throws, ZT_NOT_FOUND; the signal's reason. One failure ends all.
    */
   async load(given?: LoadFileOptions): Promise<Map<string, Loaded>> {
     const { names, concurrency, onProgress, signal } = options(given, ['names', 'concurrency', 'onProgress', 'signal'])
-    const most = optional(concurrency, (value) => aWholeNumber('concurrency', value, 1)) ?? 4
+    const most = optional(concurrency, (value) => aWholeNumber('concurrency', value, 1))
     const job = jobOptions({ onProgress, signal })
     signal?.throwIfAborted()
+    const ordinals = this.#ordinals(names)
     const tensors: AnyTensor[] = []
-    for (const [done, ordinal] of this.#ordinals(names).entries()) {
+    for (const [done, ordinal] of ordinals.entries()) {
       // A million tensors are made in a second: not in one turn.
       if (done % 10_000 === 9_999) await nextTurn()
       tensors.push(this.#at(ordinal))
     }
-    return loadAll(tensors, most, job)
+    return loadAll(this.#store, tensors, ordinals, most, job)
   }
 
   /**
@@ -236,14 +243,22 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     return verifyTensors(this.#store, this.#ordinals(undefined), given)
   }
 
-  /** Brings tensors' pages into memory, so that touching their data does not wait for the disk. */
-  async prefetch(names?: Iterable<string>, given?: JobOptions): Promise<void> {
-    const job = jobOptions(given)
+  /**
+   * Brings tensors' pages into memory, several pieces at once, so that touching their data does not wait for the
+   * disk.
+   */
+  async prefetch(names?: Iterable<string>, given?: PrefetchOptions): Promise<void> {
+    const { maxBytes, onProgress, signal } = options(given, ['maxBytes', 'onProgress', 'signal'])
+    const inFlight = optional(maxBytes, (value) => aWholeNumber('maxBytes', value, 1))
+    const job = jobOptions({ onProgress, signal })
     const ordinals = Uint32Array.from(this.#ordinals(names))
-    await run(this.#store, job, (control) => this.#store.native.prefetch(ordinals, control))
+    await run(this.#store, job, (control) => this.#store.native.prefetch(ordinals, inFlight, control))
   }
 
-  /** Tells the system that tensors' pages will not be needed soon. What JavaScript wrote to them stays. */
+  /**
+   * Tells the system that tensors' pages will not be needed soon, in the mapping and in its page cache. What
+   * JavaScript wrote to them stays.
+   */
   evict(names?: Iterable<string>): void {
     const ordinals = Uint32Array.from(this.#ordinals(names))
     calling(() => this.#store.native.evict(ordinals))

@@ -1,7 +1,45 @@
 import { setMaxListeners } from 'node:events'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { type DTypeInfo, dtypeInfo } from './dtype.js'
 import type { Loaded } from './file.js'
-import type { JobOptions } from './job.js'
+import { type JobOptions, run } from './job.js'
+import { toBuffer } from './memory.js'
+import { array, type Store } from './store.js'
 import type { AnyTensor } from './tensor.js'
+
+/** What crosses the binding at once: so many tensors are made into arrays in one turn, so many bytes in one wait. */
+const BATCH_TENSORS = 10_000
+const BATCH_BYTES = 256 * 2 ** 20
+/** Tensors under way at once, of those that are loaded one by one. */
+const ONE_BY_ONE = 4
+
+/** Counts what was loaded and reports it. */
+class Tally {
+  #bytes = 0
+  #tensors = 0
+  readonly #totals: { totalBytes: number; totalTensors: number }
+  readonly onProgress: JobOptions['onProgress']
+
+  constructor(tensors: readonly AnyTensor[], onProgress: JobOptions['onProgress']) {
+    const totalBytes = tensors.reduce((total, tensor) => total + tensor.byteLength, 0)
+    this.#totals = { totalBytes, totalTensors: tensors.length }
+    this.onProgress = onProgress
+  }
+
+  /** Reports what a batch under way has done so far. */
+  partly(bytes: number, tensors: number): void {
+    const { totalBytes, totalTensors } = this.#totals
+    // Bytes are counted as they are stored, the total as they are decoded: the two meet at the end.
+    const sofar = Math.min(this.#bytes + bytes, totalBytes)
+    this.onProgress?.({ bytes: sofar, totalBytes, tensors: this.#tensors + tensors, totalTensors })
+  }
+
+  did(tensors: readonly AnyTensor[]): void {
+    for (const tensor of tensors) this.#bytes += tensor.byteLength
+    this.#tensors += tensors.length
+    this.partly(0, 0)
+  }
+}
 
 async function loadOne(tensor: AnyTensor, signal: AbortSignal): Promise<Loaded> {
   if (tensor.layout === 'sparse_csr') return tensor.loadCsr({ signal })
@@ -12,34 +50,100 @@ async function loadOne(tensor: AnyTensor, signal: AbortSignal): Promise<Loaded> 
   return loaded
 }
 
-/** Loads tensors, at most `concurrency` at once. The first failure, or the caller's signal, ends the others. */
+/** Loads tensors, at most `atOnce` at a time. The first failure, or the caller's signal, ends the others. */
 export async function loadAll(
+  store: Store,
   tensors: readonly AnyTensor[],
-  concurrency: number,
+  ordinals: readonly number[],
+  atOnce: number | undefined,
   { onProgress, signal }: JobOptions,
 ): Promise<Map<string, Loaded>> {
   signal?.throwIfAborted()
   const loaded = new Map<string, Loaded>()
   // The keys first, so that the result is in the order asked for, whichever load ends first.
   for (const tensor of tensors) loaded.set(tensor.name, new Map())
-  const totalBytes = tensors.reduce((total, tensor) => total + tensor.byteLength, 0)
+  const tally = new Tally(tensors, onProgress)
+  const others: AnyTensor[] = []
+  let batch = new Batch()
+  for (const [at, tensor] of tensors.entries()) {
+    if (store.memory !== undefined || tensor.layout !== 'dense' || tensor.dtype === undefined) {
+      others.push(tensor)
+      continue
+    }
+    batch.add(tensor, ordinals[at] as number)
+    if (!batch.full) continue
+    await batch.load(store, loaded, atOnce, tally, signal)
+    batch = new Batch()
+    await nextTurn()
+  }
+  await batch.load(store, loaded, atOnce, tally, signal)
+  await loadEach(others, loaded, atOnce ?? ONE_BY_ONE, tally, signal)
+  return loaded
+}
+
+/** Dense tensors of a file, loaded by one call. */
+class Batch {
+  readonly #tensors: AnyTensor[] = []
+  readonly #ordinals: number[] = []
+  #bytes = 0
+
+  add(tensor: AnyTensor, ordinal: number): void {
+    this.#tensors.push(tensor)
+    this.#ordinals.push(ordinal)
+    this.#bytes += tensor.byteLength
+  }
+
+  get full(): boolean {
+    return this.#tensors.length >= BATCH_TENSORS || this.#bytes >= BATCH_BYTES
+  }
+
+  async load(
+    store: Store,
+    loaded: Map<string, Loaded>,
+    atOnce: number | undefined,
+    tally: Tally,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    if (this.#tensors.length === 0) return
+    const onProgress =
+      tally.onProgress && (({ bytes, tensors }: { bytes: number; tensors: number }) => tally.partly(bytes, tensors))
+    const ordinals = Uint32Array.from(this.#ordinals)
+    const most = Math.min(atOnce ?? 2 ** 32 - 1, 2 ** 32 - 1)
+    const { blocks, places } = await run(store, { onProgress, signal }, (control) =>
+      store.native.loadBatch(ordinals, most, control),
+    )
+    const buffers: ArrayBuffer[] = []
+    for (const block of blocks) buffers.push(await toBuffer(block, () => store.check(signal)))
+    for (const [at, tensor] of this.#tensors.entries()) {
+      const buffer = buffers[places[at * 2] as number] ?? new ArrayBuffer(0)
+      const dtype = dtypeInfo(tensor.dtype) as DTypeInfo
+      loaded.set(tensor.name, array(dtype, buffer, places[at * 2 + 1] as number, tensor.byteLength))
+    }
+    tally.did(this.#tensors)
+  }
+}
+
+/** Loads tensors one by one, several side by side. */
+async function loadEach(
+  tensors: readonly AnyTensor[],
+  loaded: Map<string, Loaded>,
+  atOnce: number,
+  tally: Tally,
+  signal: AbortSignal | undefined,
+): Promise<void> {
   const stop = new AbortController()
   setMaxListeners(0, stop.signal) // each load listens
   const abort = () => stop.abort(signal?.reason)
   signal?.addEventListener('abort', abort, { once: true })
-  let bytes = 0
-  let done = 0
   const queue = tensors.values()
   const worker = async () => {
     for (const tensor of queue) {
       loaded.set(tensor.name, await loadOne(tensor, stop.signal))
-      bytes += tensor.byteLength
-      done += 1
-      onProgress?.({ bytes, totalBytes, tensors: done, totalTensors: tensors.length })
+      tally.did([tensor])
     }
   }
   try {
-    const workers = Array.from({ length: Math.min(concurrency, tensors.length) }, async () => {
+    const workers = Array.from({ length: Math.min(atOnce, tensors.length) }, async () => {
       try {
         await worker()
       } catch (error) {
@@ -49,7 +153,6 @@ export async function loadAll(
     })
     await Promise.allSettled(workers)
     await Promise.all(workers)
-    return loaded
   } finally {
     signal?.removeEventListener('abort', abort)
   }

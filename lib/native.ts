@@ -50,6 +50,7 @@ export interface ComponentInfo {
 
 export interface OpenRequest {
   format?: string
+  io?: string
   maxIndexBytes?: number
   maxDecodedBytes?: number
   maxRank?: number
@@ -92,7 +93,7 @@ export interface NativeFile {
   find(name: string): number
   similar(name: string): string[]
   components(ordinal: number): ComponentInfo[]
-  alias(file: number, offset: number, length: number): ArrayBuffer | 'runtime' | 'map-failed'
+  alias(file: number, offset: number, length: number): ArrayBuffer | 'runtime' | 'map-failed' | 'io'
   close(aliases: ArrayBuffer[]): void
   decode(ordinal: number, component: number, stage?: NativeStage): NativeMemory
   readInto(file: number, offset: number, target: Uint8Array): void
@@ -104,6 +105,11 @@ export interface NativeFile {
     control: NativeControl,
     stage?: NativeStage,
   ): Promise<NativeMemory>
+  loadBatch(
+    ordinals: Uint32Array,
+    atOnce: number,
+    control: NativeControl,
+  ): Promise<{ blocks: NativeMemory[]; places: Float64Array }>
   loadSparse(ordinal: number, control: NativeControl, stage?: NativeStage): Promise<NativeMemory[]>
   dequantize(
     ordinal: number,
@@ -116,7 +122,7 @@ export interface NativeFile {
   verifySync(ordinals: Uint32Array, stage?: NativeStage): NativeOutcome
   ranges(ordinal: number, component?: number): number[]
   files(): { path?: string; byteLength: number }[]
-  prefetch(ordinals: Uint32Array, control: NativeControl): Promise<void>
+  prefetch(ordinals: Uint32Array, inFlight: number | undefined, control: NativeControl): Promise<void>
   evict(ordinals: Uint32Array): void
   lostFile(): string | null
 }

@@ -27,6 +27,13 @@ export interface OpenOptions {
    * names of its tensors are known then, all with the layout `unread` and without a dtype.
    */
   shards?: 'none' | ShardResolver | undefined
+  /**
+   * How the bytes come into memory. `mmap`: the file is mapped. `read`: it never is, so that `data` is always a copy
+   * and no page fault can hang on a lost connection. `direct`: it is mapped, and `load()` reads past the page cache
+   * where the system can do that. `auto`, the default: `read` on NFS, SMB, FUSE, 9p and the like, `mmap` elsewhere, and
+   * `direct` for what is loaded of a file that is larger than the memory and not in the page cache.
+   */
+  io?: 'auto' | 'mmap' | 'read' | 'direct' | undefined
   /** Check every digest and data rule before the file is handed out. */
   verify?: boolean | undefined
   /** Bytes of the index: 1 GiB for zTensor, 100 MB for safetensors by default. */
@@ -55,12 +62,13 @@ interface Read {
 }
 
 function readOptions(given: OpenOptions | undefined): Read {
-  const read = options(given, ['format', 'shards', 'verify', 'onMappingLost', ...limits])
+  const read = options(given, ['format', 'shards', 'io', 'verify', 'onMappingLost', ...limits])
   const { shards } = read
   if (shards !== undefined && shards !== 'none' && typeof shards !== 'function')
     throw wrongType('shards', "'none' or a function", shards)
   const request: OpenRequest = { unread: shards === 'none' }
   if (read.format !== undefined) request.format = oneOf('format', ['zt', 'safetensors', 'btf'], read.format)
+  if (read.io !== undefined) request.io = oneOf('io', ['auto', 'mmap', 'read', 'direct'], read.io)
   for (const limit of limits) {
     const value = optional(read[limit], (value) => aWholeNumber(limit, value))
     if (value !== undefined) request[limit] = value

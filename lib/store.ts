@@ -14,6 +14,8 @@ export type CopyReason =
   | 'runtime'
   /** The system refused to map the file. */
   | 'map-failed'
+  /** The file is read, not mapped: as `open(…, { io: 'read' })` asks, or because it lies on a network file system. */
+  | 'io'
   /** It is stored in the byte order that this machine does not have. */
   | 'byte-order'
   /** It is stored in another order of elements. */
@@ -70,8 +72,8 @@ export class Store implements Losable {
   #aliases: ArrayBuffer[] = []
   /** Whether the runtime refuses aliases. */
   #refused = false
-  /** The files that the system refused to map. */
-  readonly #unmapped = new Set<number>()
+  /** The files that are not mapped, and why. */
+  readonly #unmapped = new Map<number, 'map-failed' | 'io'>()
   #files: readonly FilePart[] | undefined
   #closed = false
   readonly onMappingLost: ((error: ZTensorError) => void) | undefined
@@ -199,16 +201,16 @@ export class Store implements Losable {
       this.#watched ??= watch(this)
       if (this.onMappingLost !== undefined) listening.set(alias, this)
       this.#aliases.push(alias)
-    } else if (alias === 'map-failed') this.#unmapped.add(file)
+    } else if (alias !== 'runtime') this.#unmapped.set(file, alias)
     // A runtime that refuses a very large alias may still take smaller ones.
     else if (byteLength <= LARGE) this.#refused = true
     return alias
   }
 
   /** What is known to be refused without asking again. */
-  #refusal(file: number, byteLength: number): 'runtime' | 'map-failed' | undefined {
+  #refusal(file: number, byteLength: number): CopyReason | undefined {
     if (byteLength > MAX_BUFFER || this.#refused) return 'runtime'
-    return this.#unmapped.has(file) ? 'map-failed' : undefined
+    return this.#unmapped.get(file)
   }
 
   #copy(dtype: DTypeInfo, file: number, offset: number, byteLength: number, copyReason: CopyReason): View {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use napi::bindgen_prelude::{Object, ToNapiValue, Uint8ArraySlice, Uint32Array, Unknown};
+use napi::bindgen_prelude::{Float64Array, Object, ToNapiValue, Uint8ArraySlice, Uint32Array, Unknown};
 use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::catalog::{Catalog, Component, Span, Tensor};
@@ -13,9 +13,9 @@ use ztensor_core::cut::Cut;
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
 use ztensor_core::prefetch;
 use ztensor_core::read::Reading;
+use ztensor_core::read::batch::{self, Batch, Place};
 use ztensor_core::similar;
 use ztensor_core::source::ReadAt;
-use ztensor_core::source::file::FileSource;
 use ztensor_core::source::files::Files;
 use ztensor_core::source::owned::Owned;
 use ztensor_core::verify;
@@ -40,6 +40,22 @@ pub struct LoadRequest {
     pub ranges: Option<Vec<f64>>,
     /// Widen to float32.
     pub widen: bool,
+}
+
+/// Tensors that were loaded at once. `places` holds for each its block, or -1 where it has no bytes, and where in the
+/// block it begins.
+#[napi(object, object_from_js = false)]
+pub struct Loaded {
+    pub blocks: Vec<Memory>,
+    pub places: Float64Array,
+}
+
+impl From<Batch> for Loaded {
+    fn from(batch: Batch) -> Self {
+        let place = |place: &Place| [place.block.map_or(-1.0, f64::from), number(place.offset)];
+        let places: Vec<f64> = batch.places.iter().flat_map(place).collect();
+        Self { blocks: batch.blocks.into_iter().map(Memory::from).collect(), places: places.into() }
+    }
 }
 
 /// The open file.
@@ -203,14 +219,15 @@ impl NativeFile {
     }
 
     /// An ArrayBuffer over a range of the mapping; a text saying why there is none.
-    #[napi(ts_return_type = "ArrayBuffer | 'runtime' | 'map-failed'")]
+    #[napi(ts_return_type = "ArrayBuffer | 'runtime' | 'map-failed' | 'io'")]
     pub fn alias<'env>(&self, env: &'env Env, file: u32, offset: f64, length: f64) -> Result<Unknown<'env>> {
         let range = unsigned(offset).zip(unsigned(length));
         let (offset, length) = range.ok_or_else(|| misuse("an alias without bounds"))?;
         let shared = self.shared(env)?;
         let files = shared.files.as_ref().ok_or_else(|| misuse("an alias of memory"))?;
-        let Some(mapping) = throw(env, files.file(file).and_then(FileSource::mapping))? else {
-            return "map-failed".into_unknown(env);
+        let source = throw(env, files.file(file))?;
+        let Some(mapping) = throw(env, source.mapping())? else {
+            return if source.maps() { "map-failed" } else { "io" }.into_unknown(env);
         };
         match buffer::alias(env, mapping, &self.account, offset, length)? {
             Some((array, share)) => {
@@ -312,6 +329,23 @@ impl NativeFile {
         spawn(env, job, |_, block| Ok(Memory::from(block)))
     }
 
+    /// Loads dense tensors, at most `at_once` at a time.
+    #[napi(ts_return_type = "Promise<{ blocks: Memory[], places: Float64Array }>")]
+    pub fn load_batch<'env>(
+        &self,
+        env: &'env Env,
+        ordinals: Uint32Array,
+        at_once: u32,
+        control: &Control,
+    ) -> Result<Object<'env>> {
+        let source = self.reader(env, control, None)?;
+        let ordinals = ordinals.to_vec();
+        let job = move || {
+            source.read(|reading| batch::load(reading, &ordinals, at_once as usize, kernels::to_host_order))
+        };
+        spawn(env, job, |_, batch| Ok(Loaded::from(batch)))
+    }
+
     /// Loads the arrays of a sparse tensor and checks them.
     #[napi(ts_return_type = "Promise<Memory[]>")]
     pub fn load_sparse<'env>(
@@ -395,12 +429,14 @@ impl NativeFile {
         &self,
         env: &'env Env,
         ordinals: Uint32Array,
+        in_flight: Option<f64>,
         control: &Control,
     ) -> Result<Object<'env>> {
         let (shared, watch) = (self.shared(env)?, control.watch.clone());
         let ordinals = ordinals.to_vec();
+        let in_flight = in_flight.and_then(unsigned).unwrap_or(prefetch::IN_FLIGHT);
         let job = move || match &shared.files {
-            Some(files) => prefetch::prefetch(files, &shared.catalog, &ordinals, &watch),
+            Some(files) => prefetch::prefetch(files, &shared.catalog, &ordinals, in_flight, &watch),
             None => Ok(()),
         };
         spawn(env, job, |_, ()| Ok(()))

@@ -12,6 +12,7 @@ use ztensor_core::read::Reading;
 use ztensor_core::shard::{self, Opened, Request, Shards};
 use ztensor_core::source::Sources;
 use ztensor_core::source::files::Files;
+use ztensor_core::source::io::Io;
 use ztensor_core::source::staged::Staged;
 use ztensor_core::work::Watch;
 
@@ -21,6 +22,7 @@ use crate::index::unsigned;
 #[napi(object)]
 pub struct OpenRequest {
     pub format: Option<String>,
+    pub io: Option<String>,
     pub max_index_bytes: Option<f64>,
     pub max_decoded_bytes: Option<f64>,
     pub max_rank: Option<f64>,
@@ -44,6 +46,10 @@ impl OpenRequest {
             max_rank: small(self.max_rank).unwrap_or(default.max_rank),
             max_attribute_values: small(self.max_attribute_values).unwrap_or(default.max_attribute_values),
         }
+    }
+
+    fn io(&self) -> Io {
+        self.io.as_deref().and_then(Io::from_name).unwrap_or_default()
     }
 
     fn container(&self) -> Option<Container> {
@@ -79,19 +85,20 @@ pub struct Shared {
 
 impl Shared {
     pub fn open(path: &str, request: &OpenRequest) -> CoreResult<Self> {
-        let request = request.request();
-        Ok(Self::new(shard::open(Path::new(path), &request)?, request.limits))
+        let (io, request) = (request.io(), request.request());
+        Ok(Self::new(shard::open(Path::new(path), &request)?, request.limits, io))
     }
 
     /// Several files as one.
     pub fn open_all(paths: Vec<String>, request: &OpenRequest) -> CoreResult<Self> {
-        let request = request.request();
+        let (io, request) = (request.io(), request.request());
         let paths: Vec<_> = paths.into_iter().map(PathBuf::from).collect();
-        Ok(Self::new(shard::open_all(&paths, &request)?, request.limits))
+        Ok(Self::new(shard::open_all(&paths, &request)?, request.limits, io))
     }
 
-    fn new(opened: Opened, limits: Limits) -> Self {
+    fn new(opened: Opened, limits: Limits, io: Io) -> Self {
         let Opened { catalog, files } = opened;
+        files.set_io(io);
         Self { catalog, length: files.total_length(), files: Some(files), limits }
     }
 

@@ -2,7 +2,11 @@
 //! What is returned is little-endian and is exactly what was hashed.
 #![forbid(unsafe_code)]
 
+pub mod batch;
+mod parallel;
 mod seekable;
+
+use std::sync::Mutex;
 
 use crate::catalog::{ByteOrder, Catalog, Component, DType, DataRule, Encoding, Label, Layout, Part, Tensor};
 use crate::checked::{self, index};
@@ -20,7 +24,7 @@ use crate::source::owned::Owned;
 use crate::source::{ReadAt, Sources};
 use crate::swap::swap_bytes;
 use crate::widen;
-use crate::work::{PIECE, Watch};
+use crate::work::{self, PIECE, Watch};
 
 /// What loading needs besides the component.
 #[derive(Clone, Copy)]
@@ -60,11 +64,15 @@ impl<'a> Reading<'a> {
     /// Widens loaded elements to float32, in the byte order of the host.
     pub fn widen(&self, dtype: DType, elements: u64, bytes: &[u8]) -> Result<Owned> {
         let mut output = Owned::zeroed(elements.checked_mul(4).ok_or_else(too_many)?)?;
-        let step = WIDENED * dtype.bits() as usize / 8;
-        for (input, output) in bytes.chunks(step.max(1)).zip(output.chunks_mut(WIDENED * 4)) {
+        let step = (WIDENED * dtype.bits() as usize / 8).max(1);
+        let outputs: Vec<_> = output.chunks_mut(WIDENED * 4).map(|output| Mutex::new(Some(output))).collect();
+        let inputs: Vec<_> = bytes.chunks(step).collect();
+        work::try_each_on(work::cores(), inputs.len().min(outputs.len()), |at| {
             self.watch.stop.check()?;
-            widen::to_float32(dtype, input, output)?;
-        }
+            let output = outputs.get(at).and_then(|output| output.lock().ok()?.take());
+            widen::to_float32(dtype, inputs.get(at).copied().unwrap_or_default(), output.unwrap_or_default())
+        })?;
+        drop(outputs);
         Ok(output)
     }
 
@@ -123,16 +131,40 @@ impl<'a> Reading<'a> {
         Ok(stored)
     }
 
+    /// Checks the digest of a component, or the rules on its elements, without keeping its bytes: a long one in
+    /// pieces on all cores where their digests combine.
+    pub fn check(&self, component: &Component) -> Result<()> {
+        let Some(mut hasher) = stored_hasher(component).filter(Hasher::combines) else {
+            return self.pieces_of(parallel::HASHED, component, |_| Ok(()));
+        };
+        let length = component.stored_length;
+        if length < parallel::FROM || component.encoding != Encoding::Raw || component.data_rule.is_some() {
+            return self.pieces_of(parallel::HASHED, component, |_| Ok(()));
+        }
+        let crc = parallel::hash(self.source(component)?, component.offset, length, self.watch)?;
+        hasher.combine(crc, length);
+        compare(component, Some(hasher))
+    }
+
     /// Calls `each` with the stored bytes of a component, piece by piece, or with the decoded frames of a seekable
     /// one. Checks its digest and the rules on its elements on the way.
-    pub fn pieces(&self, component: &Component, mut each: impl FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
+    pub fn pieces(&self, component: &Component, each: impl FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
+        self.pieces_of(PIECE, component, each)
+    }
+
+    fn pieces_of(
+        &self,
+        size: usize,
+        component: &Component,
+        mut each: impl FnMut(&mut [u8]) -> Result<()>,
+    ) -> Result<()> {
         if component.encoding == Encoding::ZstdSeekable {
             return self.decoded_pieces(component, each);
         }
         let mut stored = Stored::new(*self, component)?;
         let mut piece = Vec::new();
         while stored.left() > 0 {
-            piece.resize(usize::try_from(stored.left()).unwrap_or(PIECE).min(PIECE), 0);
+            piece.resize(usize::try_from(stored.left()).unwrap_or(size).min(size), 0);
             stored.read(&mut piece)?;
             each(&mut piece)?;
         }
@@ -168,6 +200,13 @@ impl<'a> Reading<'a> {
         mut hasher: Option<&mut Hasher>,
     ) -> Result<Owned> {
         let mut output = claim(source, offset, length)?;
+        if length >= parallel::FROM && hasher.as_deref().is_none_or(Hasher::combines) {
+            let crc = parallel::fill(source, offset, &mut output, hasher.is_some(), self.watch)?;
+            if let Some(hasher) = hasher {
+                hasher.combine(crc, length);
+            }
+            return Ok(output);
+        }
         let mut at = offset;
         for piece in output.chunks_mut(PIECE) {
             self.watch.stop.check()?;

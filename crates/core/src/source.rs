@@ -1,8 +1,13 @@
 //! Where bytes come from: a file read at positions, its mapping, memory. Knows no format.
 
+#[cfg(target_os = "linux")]
+mod cache;
+#[cfg(target_os = "linux")]
+mod direct;
 pub mod fault;
 pub mod file;
 pub mod files;
+pub mod io;
 pub mod mapping;
 pub mod owned;
 pub mod staged;
@@ -19,6 +24,16 @@ pub trait ReadAt: Send + Sync {
 
     /// Fills `buffer` from `offset`, or fails.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
+
+    /// The same for some MiB of data, past the page cache where the source was opened for that.
+    fn read_bulk(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.read_at(offset, buffer)
+    }
+
+    /// Whether a range is in memory already, by a few samples. Only a hint.
+    fn is_cached(&self, _offset: u64, _length: u64) -> bool {
+        true
+    }
 
     /// Fails where bytes were cut off since the source was opened.
     fn check_length(&self) -> Result<()> {

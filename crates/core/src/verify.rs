@@ -136,7 +136,7 @@ fn blob<'a>(
         Encoding::Zstd => decoded(reading, component).err(),
         Encoding::ZstdSeekable => reading.pieces(component, |_| Ok(())).err(),
         _ if component.has_checked_digest() || component.data_rule.is_some() => {
-            reading.pieces(component, |_| Ok(())).err()
+            reading.check(component).err()
         }
         _ => None,
     });

@@ -67,25 +67,75 @@ impl Watch {
     }
 }
 
+/// Threads that this machine runs at once.
+pub fn cores() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
+}
+
 /// Calls `work` for each of `count` items, several at once, on the calling thread and on others beside it. Nothing
 /// waits inside a thread of the pool for other work of the pool: that would nest jobs on one stack.
 pub fn for_each(count: usize, work: impl Fn(usize) + Sync) {
+    for_each_on(cores(), count, work);
+}
+
+/// The same on so many threads at most.
+pub fn for_each_on(threads: usize, count: usize, work: impl Fn(usize) + Sync) {
     let next = AtomicUsize::new(0);
-    let run = || loop {
+    let run = &|| loop {
         let item = next.fetch_add(1, Ordering::Relaxed);
         if item >= count {
             return;
         }
         work(item);
     };
-    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(count);
     thread::scope(|scope| {
-        for _ in 1..threads {
+        for _ in 1..threads.min(count) {
+            let Some(helper) = Helper::take() else { break };
+            let run = move || {
+                run();
+                drop(helper);
+            };
             // Where the system has no thread left, fewer do the same work.
             let _ = thread::Builder::new().name("ztensor-each".to_owned()).spawn_scoped(scope, run);
         }
         run();
     });
+}
+
+/// One of the threads that may help at a time. Calls nest and come side by side, and each would like as many as
+/// there are cores.
+struct Helper;
+
+static HELPERS: AtomicUsize = AtomicUsize::new(0);
+
+impl Helper {
+    fn take() -> Option<Self> {
+        let most = (2 * cores()).max(32);
+        let taken = HELPERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |helpers| {
+            (helpers < most).then_some(helpers + 1)
+        });
+        taken.ok().map(|_| Self)
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        HELPERS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The same with work that can fail: the first failure ends what has not begun.
+pub fn try_each_on(threads: usize, count: usize, work: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
+    let failed = OnceLock::new();
+    for_each_on(threads, count, |item| {
+        if failed.get().is_none()
+            && let Err(error) = work(item)
+        {
+            // A second failure at the same time is the same story.
+            let _ = failed.set(error);
+        }
+    });
+    failed.into_inner().map_or(Ok(()), Err)
 }
 
 /// The threads for long work, as many as there are cores; made at first use and kept. They are not those

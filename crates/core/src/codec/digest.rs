@@ -174,6 +174,18 @@ impl Hasher {
         }
     }
 
+    /// Whether the digest of a whole follows from those of its parts.
+    pub fn combines(&self) -> bool {
+        matches!(self, Self::Crc32c(_))
+    }
+
+    /// Appends `length` bytes of which only the CRC-32C is at hand. Only for a hasher that combines.
+    pub fn combine(&mut self, part: u32, length: u64) {
+        if let (Self::Crc32c(crc), Ok(length)) = (self, usize::try_from(length)) {
+            *crc = crc32c::crc32c_combine(*crc, part, length);
+        }
+    }
+
     pub fn update(&mut self, bytes: &[u8]) {
         match self {
             Self::Crc32c(crc) => *crc = crc32c::crc32c_append(*crc, bytes),

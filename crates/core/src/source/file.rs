@@ -3,9 +3,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+#[cfg(target_os = "linux")]
+use super::direct::Direct;
 use super::files::Identity;
+use super::io::Io;
 use super::mapping::Mapping;
 use super::{ReadAt, fault};
 use crate::error::{Code, Error, Result};
@@ -15,7 +18,15 @@ pub struct FileSource {
     file: File,
     length: u64,
     map: Mutex<Map>,
+    io: OnceLock<Io>,
+    /// The way past the page cache, where long reads take it.
+    #[cfg(target_os = "linux")]
+    direct: OnceLock<Option<Direct>>,
 }
+
+/// Reads from here on may go past the page cache: shorter ones would wait for each block.
+#[cfg(target_os = "linux")]
+const LONG: usize = 1 << 20;
 
 enum Map {
     NotYet,
@@ -50,10 +61,29 @@ impl FileSource {
                 "not a regular file: pipes and devices cannot be mapped; copy it to a file",
             ));
         }
-        Ok(Self { file, length: metadata.len(), map: Mutex::new(Map::NotYet) })
+        Ok(Self {
+            file,
+            length: metadata.len(),
+            map: Mutex::new(Map::NotYet),
+            io: OnceLock::new(),
+            #[cfg(target_os = "linux")]
+            direct: OnceLock::new(),
+        })
     }
 
-    /// The mapping, made at the first call. `None`: the system refuses to map this file.
+    /// Says how the bytes come into memory, before any do.
+    pub fn set_io(&self, io: Io) {
+        // A second word changes nothing: what is mapped is mapped.
+        let _ = self.io.set(io);
+    }
+
+    /// Whether the file may be mapped at all, as far as its opener and its file system are concerned.
+    pub fn maps(&self) -> bool {
+        self.io.get().copied().unwrap_or_default().maps(&self.file)
+    }
+
+    /// The mapping, made at the first call. `None`: the system refuses to map this file, or it is
+    /// not to be mapped.
     pub fn mapping(&self) -> Result<Option<Arc<Mapping>>> {
         let mut map = self.map.lock().unwrap_or_else(PoisonError::into_inner);
         match &*map {
@@ -68,7 +98,7 @@ impl FileSource {
             Map::NotYet => {}
         }
         self.check_length()?;
-        let made = Mapping::new(&self.file, self.length).map(Arc::new);
+        let made = if self.maps() { Mapping::new(&self.file, self.length).map(Arc::new) } else { None };
         *map = made.as_ref().map_or(Map::Refused, |mapping| Map::Made(Arc::clone(mapping)));
         Ok(made)
     }
@@ -92,6 +122,21 @@ impl FileSource {
         Ok(Identity::of(&metadata))
     }
 
+    /// Lets the kernel forget what the page cache holds of a range.
+    #[cfg(target_os = "linux")]
+    pub fn forget(&self, offset: u64, length: u64) {
+        super::cache::forget(&self.file, offset, length);
+    }
+
+    #[cfg(target_os = "linux")]
+    fn direct(&self) -> Option<&Direct> {
+        let open = || {
+            let io = self.io.get().copied().unwrap_or_default();
+            if io.is_direct(&self.file, self.length) { Direct::new(&self.file) } else { None }
+        };
+        self.direct.get_or_init(open).as_ref()
+    }
+
     /// Whether the file was cut short while it was mapped.
     pub fn is_lost(&self) -> bool {
         self.mapped().is_some_and(|mapping| mapping.is_lost())
@@ -105,6 +150,23 @@ impl FileSource {
 impl ReadAt for FileSource {
     fn length(&self) -> u64 {
         self.length
+    }
+
+    #[cfg(target_os = "linux")]
+    fn read_bulk(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        if buffer.len() >= LONG
+            && let Some(direct) = self.direct()
+            && !self.is_cached(offset, buffer.len() as u64)
+            && direct.read(offset, buffer)?
+        {
+            return self.check_length();
+        }
+        self.read_at(offset, buffer)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn is_cached(&self, offset: u64, length: u64) -> bool {
+        super::cache::is_cached(&self.file, offset, length)
     }
 
     fn check_length(&self) -> Result<()> {

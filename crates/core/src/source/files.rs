@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::file::FileSource;
+use super::io::Io;
 use super::{ReadAt, Sources};
 use crate::error::{Code, Error, Result};
 
@@ -80,6 +81,7 @@ pub struct Files {
     parts: Vec<Part>,
     /// Whether the end has come. Held while a file is opened, so that none is opened twice or after the end.
     closed: Mutex<bool>,
+    io: OnceLock<Io>,
 }
 
 impl Files {
@@ -90,7 +92,15 @@ impl Files {
 
     /// The files in the order of their numbers.
     pub fn new(parts: Vec<Part>) -> Self {
-        Self { parts, closed: Mutex::new(false) }
+        Self { parts, closed: Mutex::new(false), io: OnceLock::new() }
+    }
+
+    /// Says how the bytes of all files come into memory, before any do.
+    pub fn set_io(&self, io: Io) {
+        let _ = self.io.set(io);
+        for source in self.parts.iter().filter_map(|part| part.source.get()) {
+            source.set_io(io);
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -127,6 +137,7 @@ impl Files {
             return Ok(source);
         }
         let source = part.reopen()?;
+        source.set_io(self.io.get().copied().unwrap_or_default());
         Ok(part.source.get_or_init(|| source))
     }
 

@@ -1,0 +1,209 @@
+//! Many dense tensors at once: small ones that are neighbours in the file come in one read and share a block, large
+//! ones are divided, and everything goes to all cores.
+#![forbid(unsafe_code)]
+
+use std::sync::Mutex;
+
+use super::{Reading, claim, compare, parallel, stored_hasher};
+use crate::catalog::{Component, DType, Encoding, Label, Tensor};
+use crate::checked;
+use crate::error::{Code, Error, Result};
+use crate::source::owned::Owned;
+use crate::work;
+
+/// Where a tensor's elements are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The block, or `None` of a tensor without bytes.
+    pub block: Option<u32>,
+    /// Bytes into the block.
+    pub offset: u64,
+}
+
+/// What was loaded.
+pub struct Batch {
+    pub blocks: Vec<Owned>,
+    /// One for each tensor asked for, in that order.
+    pub places: Vec<Place>,
+}
+
+/// Tensors up to this size share blocks. As with aliases: a buffer costs four times what a view of one does.
+const SMALL: u64 = 64 << 10;
+/// Bytes of a shared block, but for what its last tensor adds.
+const BLOCK: u64 = 1 << 20;
+/// A shared block begins at a multiple of this in the file, so that what is aligned there is aligned in it.
+const ALIGNMENT: u64 = 64;
+
+/// What is read or decoded by itself.
+enum Job<'a> {
+    /// Neighbours, in the order of their offsets, read in one go.
+    Span { file: u32, start: u64, end: u64, members: Vec<(Tensor<'a>, &'a Component)> },
+    /// One tensor, whatever it takes.
+    Whole(Tensor<'a>, &'a Component),
+}
+
+/// Loads the elements of dense tensors, given by their ordinals, at most so many at once. `finish` brings the bytes
+/// of a dtype into the order of the host. Fails with the first failure.
+pub fn load(
+    reading: Reading<'_>,
+    ordinals: &[u32],
+    at_once: usize,
+    finish: impl Fn(Option<DType>, &mut [u8]) + Sync,
+) -> Result<Batch> {
+    let plan = plan(reading, ordinals)?;
+    let blocks: Vec<Mutex<Option<Owned>>> = plan.jobs.iter().map(|_| Mutex::new(None)).collect();
+    let run = |at: usize| {
+        let Some(job) = plan.jobs.get(at) else { return Ok(()) };
+        let mut block = job.run(reading)?;
+        if let Job::Whole(_, component) = job {
+            finish(component.dtype, &mut block);
+        }
+        if let Some(Ok(mut slot)) = blocks.get(at).map(Mutex::lock) {
+            *slot = Some(block);
+        }
+        for _ in 0..job.tensors() {
+            reading.watch.did_tensor();
+        }
+        Ok(())
+    };
+    // What is divided itself takes all threads, one after the other; the others go side by side.
+    let (divided, whole): (Vec<usize>, Vec<usize>) = (0..plan.jobs.len()).partition(|&at| plan.divides(at));
+    divided.into_iter().try_for_each(run)?;
+    let threads = whole.first().and_then(|&at| plan.jobs.get(at)).map_or(1, |job| job.threads(reading));
+    work::try_each_on(threads.min(at_once), whole.len(), |at| whole.get(at).map_or(Ok(()), |&at| run(at)))?;
+    let blocks = blocks.into_iter().filter_map(|slot| slot.into_inner().ok().flatten()).collect();
+    Ok(Batch { blocks, places: plan.places })
+}
+
+struct Plan<'a> {
+    jobs: Vec<Job<'a>>,
+    places: Vec<Place>,
+}
+
+impl Plan<'_> {
+    /// Whether a job divides its own read.
+    fn divides(&self, at: usize) -> bool {
+        match self.jobs.get(at) {
+            Some(Job::Whole(_, component)) => {
+                let hasher = stored_hasher(component);
+                let raw = component.encoding == Encoding::Raw;
+                raw && component.stored_length >= parallel::FROM
+                    && hasher.is_none_or(|hasher| hasher.combines())
+            }
+            _ => false,
+        }
+    }
+}
+
+fn plan<'a>(reading: Reading<'a>, ordinals: &[u32]) -> Result<Plan<'a>> {
+    let mut jobs: Vec<Job<'a>> = Vec::new();
+    let mut places = Vec::with_capacity(ordinals.len());
+    for &ordinal in ordinals {
+        let tensor = reading.catalog.tensor(ordinal as usize);
+        let found = tensor.and_then(|tensor| Some((tensor, tensor.component(Label::DATA)?)));
+        let (tensor, component) = found.ok_or_else(|| Error::new(Code::Internal, "no such dense tensor"))?;
+        let Some((offset, length)) = shareable(component) else {
+            let empty = component.decoded_length == Some(0) && component.stored_length == 0;
+            let block = if empty { None } else { Some(number(jobs.len())?) };
+            places.push(Place { block, offset: 0 });
+            if !empty {
+                jobs.push(Job::Whole(tensor, component));
+            }
+            continue;
+        };
+        let next = offset.saturating_add(length);
+        if let Some(Job::Span { file, start, end, members }) = jobs.last_mut()
+            && *file == component.file
+            && offset >= *end // never two tensors over the same bytes: what is loaded is the caller's own
+            && offset - *end <= ALIGNMENT + length
+            && *end - *start < BLOCK
+        {
+            *end = next;
+            members.push((tensor, component));
+            places
+                .push(Place { block: Some(number(jobs.len() - 1)?), offset: offset - start_of(jobs.last()) });
+            continue;
+        }
+        let start = offset - offset % ALIGNMENT;
+        places.push(Place { block: Some(number(jobs.len())?), offset: offset - start });
+        jobs.push(Job::Span { file: component.file, start, end: next, members: vec![(tensor, component)] });
+    }
+    Ok(Plan { jobs, places })
+}
+
+fn start_of(job: Option<&Job<'_>>) -> u64 {
+    match job {
+        Some(Job::Span { start, .. }) => *start,
+        _ => 0,
+    }
+}
+
+fn number(value: usize) -> Result<u32> {
+    u32::try_from(value).map_err(|_| Error::new(Code::Limit, "more than 2^32 - 1 tensors at once"))
+}
+
+/// Where a small tensor stands, if a view of the file's own bytes is what is loaded.
+fn shareable(component: &Component) -> Option<(u64, u64)> {
+    let (offset, length) = component.plain_range()?;
+    let width = component.dtype.map_or(1, DType::element_bytes) as u64;
+    let in_host_order = width == 1 || cfg!(target_endian = "little");
+    let whole = component.part.is_none() && component.data_rule.is_none();
+    let small = length > 0 && length <= SMALL;
+    (small && whole && in_host_order && offset.is_multiple_of(width.max(1))).then_some((offset, length))
+}
+
+impl Job<'_> {
+    fn run(&self, reading: Reading<'_>) -> Result<Owned> {
+        match self {
+            Job::Span { file, start, end, members } => span(reading, *file, *start, *end, members),
+            Job::Whole(tensor, component) => reading.component(*tensor, component),
+        }
+    }
+
+    fn tensors(&self) -> usize {
+        match self {
+            Job::Span { members, .. } => members.len(),
+            Job::Whole(..) => 1,
+        }
+    }
+
+    /// How many threads suit the batch, by its first job.
+    fn threads(&self, reading: Reading<'_>) -> usize {
+        let (file, offset, length) = match self {
+            Job::Span { file, start, end, .. } => (*file, *start, *end - *start),
+            Job::Whole(_, component) => (component.file, component.offset, component.stored_length),
+        };
+        match reading.sources.source(file) {
+            Ok(source) => parallel::threads(source, offset, length),
+            Err(_) => work::cores(),
+        }
+    }
+}
+
+/// Reads neighbours and checks the digest of each.
+fn span(
+    reading: Reading<'_>,
+    file: u32,
+    start: u64,
+    end: u64,
+    members: &[(Tensor<'_>, &Component)],
+) -> Result<Owned> {
+    reading.watch.stop.check()?;
+    let named = |error: Error, member: Option<&(Tensor<'_>, &Component)>| match member {
+        Some(&(tensor, component)) => reading.name(error, tensor, component),
+        None => error,
+    };
+    let source = reading.sources.source(file).map_err(|error| named(error, members.first()))?;
+    let mut block = claim(source, start, end - start).map_err(|error| named(error, members.last()))?;
+    source.read_bulk(start, &mut block).map_err(|error| named(error, members.first()))?;
+    for member in members {
+        let (_, component) = member;
+        let bytes = checked::slice(&block, component.offset - start, component.stored_length);
+        if let (Some(bytes), Some(mut hasher)) = (bytes, stored_hasher(component)) {
+            hasher.update(bytes);
+            compare(component, Some(hasher)).map_err(|error| named(error, Some(member)))?;
+        }
+        reading.watch.did_bytes(component.stored_length);
+    }
+    Ok(block)
+}

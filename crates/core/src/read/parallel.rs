@@ -1,0 +1,104 @@
+//! One long read in pieces, several at once, hashed on the way where the digests of pieces combine.
+#![forbid(unsafe_code)]
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::error::Result;
+use crate::source::ReadAt;
+use crate::work::{self, Watch};
+
+/// Reads from here on are divided: below, starting the threads costs as much as they save.
+pub const FROM: u64 = 4 * PIECE as u64;
+/// Bytes of one read. Storage gives its best from some MiB on, and pages that are there already are copied in
+/// under 5 ms.
+pub const PIECE: usize = 8 << 20;
+/// Reads under way at once where the data has to come from storage: one after the other gains nothing there.
+const FLIGHT: usize = 16;
+
+/// How many threads read a range: as many as there are cores for what is in memory, more where they would wait.
+pub fn threads(source: &dyn ReadAt, offset: u64, length: u64) -> usize {
+    if source.is_cached(offset, length) { work::cores() } else { FLIGHT.max(work::cores()) }
+}
+
+/// Fills `output` from `offset`. Gives its CRC-32C where `hash` asks for it.
+pub fn fill(source: &dyn ReadAt, offset: u64, output: &mut [u8], hash: bool, watch: &Watch) -> Result<u32> {
+    let threads = threads(source, offset, output.len() as u64);
+    let lengths: Vec<usize> = output.chunks(PIECE).map(<[u8]>::len).collect();
+    let pieces: Vec<_> = output.chunks_mut(PIECE).map(|piece| Mutex::new(Some(piece))).collect();
+    let hashes: Vec<_> = pieces.iter().map(|_| AtomicU32::new(0)).collect();
+    work::try_each_on(threads, pieces.len(), |at| {
+        watch.stop.check()?;
+        let piece = pieces.get(at).and_then(|piece| piece.lock().ok()?.take()).unwrap_or_default();
+        source.read_bulk(offset.saturating_add((at * PIECE) as u64), piece)?;
+        if let Some(found) = hashes.get(at).filter(|_| hash) {
+            found.store(crc32c::crc32c(piece), Ordering::Relaxed);
+        }
+        watch.did_bytes(piece.len() as u64);
+        Ok(())
+    })?;
+    Ok(hashes
+        .iter()
+        .zip(lengths)
+        .fold(0, |crc, (piece, length)| crc32c::crc32c_combine(crc, piece.load(Ordering::Relaxed), length)))
+}
+
+/// Bytes of a read that is only hashed. They stay in the cache of the core that reads them: in pieces of some MiB
+/// they would go to memory and come back, at half the speed.
+pub const HASHED: usize = 256 << 10;
+
+/// The CRC-32C of a range.
+pub fn hash(source: &dyn ReadAt, offset: u64, length: u64, watch: &Watch) -> Result<u32> {
+    let pieces = usize::try_from(length.div_ceil(PIECE as u64)).unwrap_or(usize::MAX);
+    let hashes: Vec<_> = (0..pieces).map(|_| AtomicU32::new(0)).collect();
+    let piece = |at: usize| {
+        let start = at as u64 * PIECE as u64;
+        (start, (length - start).min(PIECE as u64))
+    };
+    work::try_each_on(threads(source, offset, length), pieces, |at| {
+        let (start, mut left) = piece(at);
+        let (mut crc, mut at_byte) = (0, offset.saturating_add(start));
+        let mut buffer = vec![0; HASHED];
+        while left > 0 {
+            watch.stop.check()?;
+            let step =
+                buffer.get_mut(..usize::try_from(left).unwrap_or(HASHED).min(HASHED)).unwrap_or_default();
+            source.read_at(at_byte, step)?;
+            crc = crc32c::crc32c_append(crc, step);
+            at_byte += step.len() as u64;
+            left -= step.len() as u64;
+            watch.did_bytes(step.len() as u64);
+        }
+        if let Some(hash) = hashes.get(at) {
+            hash.store(crc, Ordering::Relaxed);
+        }
+        Ok(())
+    })?;
+    Ok(hashes.iter().enumerate().fold(0, |crc, (at, hash)| {
+        let length = usize::try_from(piece(at).1).unwrap_or(PIECE);
+        crc32c::crc32c_combine(crc, hash.load(Ordering::Relaxed), length)
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_in_order_and_their_digests_combine() {
+        let bytes: Vec<u8> = (0..3 * PIECE + 5).map(|at| u8::try_from((at >> 7) % 251).unwrap()).collect();
+        let mut output = vec![0; bytes.len() - 3];
+        let crc = fill(&&*bytes, 3, &mut output, true, &Watch::default()).unwrap();
+        assert!(output == bytes[3..]);
+        assert_eq!(crc, crc32c::crc32c(&bytes[3..]));
+        let length = output.len() as u64;
+        assert_eq!(hash(&&*bytes, 3, length, &Watch::default()).unwrap(), crc);
+        assert!(hash(&&*bytes, 4, length, &Watch::default()).is_err());
+    }
+
+    #[test]
+    fn a_read_past_the_end_fails() {
+        let mut output = vec![0; 2 * PIECE];
+        assert!(fill(&&[0_u8; 100][..], 0, &mut output, false, &Watch::default()).is_err());
+    }
+}

@@ -1,0 +1,87 @@
+//! Reads past the page cache (`O_DIRECT`): for data that is used once, or does not fit into memory.
+#![forbid(unsafe_code)]
+
+use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+
+use super::owned::Owned;
+use crate::error::{Error, Result};
+
+/// What offsets, lengths and addresses must be multiples of. Some devices take 512; all take this.
+const ALIGNMENT: usize = 4096;
+/// Bytes of one read into memory of ours, where the caller's is not aligned: file and memory seldom both are.
+const BOUNCE: usize = 4 << 20;
+
+/// A file that is open a second time, for direct reads.
+pub struct Direct(File);
+
+impl Direct {
+    /// `None` where the file system has no direct reads.
+    pub fn new(file: &File) -> Option<Self> {
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(libc::O_DIRECT);
+        // The very file that is open, whatever stands under its name by now.
+        options.open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok().map(Self)
+    }
+
+    /// Fills `buffer` from `offset`. False where the system will not, which it may say as late as here.
+    pub fn read(&self, mut offset: u64, mut buffer: &mut [u8]) -> Result<bool> {
+        let mut bounce = None;
+        while !buffer.is_empty() {
+            let skip = usize::try_from(offset % ALIGNMENT as u64).unwrap_or(0);
+            let aligned = skip == 0 && buffer.as_ptr().addr().is_multiple_of(ALIGNMENT);
+            let whole = buffer.len() - buffer.len() % ALIGNMENT;
+            let read = if aligned && whole > 0 {
+                self.0.read_at(&mut buffer[..whole], offset)
+            } else {
+                let bounce = match &mut bounce {
+                    Some(bounce) => bounce,
+                    none => none.insert(Owned::zeroed(BOUNCE as u64)?),
+                };
+                let wanted = (skip + buffer.len()).next_multiple_of(ALIGNMENT).min(BOUNCE);
+                self.0.read_at(&mut bounce[..wanted], offset - skip as u64).map(|read| {
+                    let got = read.saturating_sub(skip).min(buffer.len());
+                    buffer[..got].copy_from_slice(&bounce[skip..skip + got]);
+                    got
+                })
+            };
+            match read {
+                Ok(0) => return Err(Error::io("read", &ErrorKind::UnexpectedEof.into()).at(offset)),
+                Ok(read) => {
+                    offset += read as u64;
+                    buffer = &mut buffer[read..];
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => return Ok(false),
+                Err(error) => return Err(Error::io("read", &error).at(offset)),
+            }
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_range_is_read_as_it_stands() {
+        let path = std::env::temp_dir().join(format!("ztensor-direct-{}", std::process::id()));
+        let bytes: Vec<u8> = (0..9_000_001).map(|at: usize| u8::try_from((at >> 3) % 251).unwrap()).collect();
+        std::fs::write(&path, &bytes).unwrap();
+        let file = File::open(&path).unwrap();
+        // A file system without direct reads has none to test.
+        if let Some(direct) = Direct::new(&file) {
+            for (from, to) in [(0, 9_000_001), (1, 2), (4095, 4097), (8192, 16384), (5, 8_999_999)] {
+                let mut read = Owned::zeroed((to - from) as u64).unwrap();
+                if direct.read(from as u64, &mut read).unwrap() {
+                    assert!(*read == bytes[from..to], "{from}..{to}");
+                }
+            }
+            assert!(direct.read(9_000_000, &mut [0; 10]).is_err());
+        }
+        std::fs::remove_file(path).unwrap();
+    }
+}
