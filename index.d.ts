@@ -19,6 +19,91 @@ export type AttributeValueInput = string | number | bigint | boolean | null | Ui
 export type AttributeInput = {
 	readonly [key: string]: AttributeValueInput;
 } | ReadonlyMap<AttributeValueInput, AttributeValueInput>;
+/** Attributes to change: what has a value is set, what is undefined is taken out, all else stays. */
+export type AttributeChanges = {
+	readonly [key: string]: AttributeValueInput | undefined;
+} | ReadonlyMap<AttributeValueInput, AttributeValueInput | undefined>;
+/** Why a file, or a call, was refused. The README's table says what to do about each. */
+export type ErrorCode = "ZT_TRUNCATED" | "ZT_BAD_MAGIC" | "ZT_BAD_INDEX" | "ZT_OUT_OF_BOUNDS" | "ZT_BAD_SHAPE" | "ZT_BAD_DTYPE" | "ZT_BAD_LAYOUT" | "ZT_BAD_SPARSE" | "ZT_BAD_DIGEST" | "ZT_DIGEST_MISMATCH" | "ZT_DECODE" | "ZT_UNSUPPORTED_VERSION" | "ZT_UNSUPPORTED_ENCODING" | "ZT_LIMIT" | "ZT_NOT_FOUND" | "ZT_EXISTS" | "ZT_CLOSED" | "ZT_MAPPING_LOST" | "ZT_IO" | "ZT_INVALID_ARG" | "ZT_INTERNAL";
+/** Where an error lies. */
+export interface ErrorDetails {
+	tensor?: string | undefined;
+	component?: string | undefined;
+	offset?: number | undefined;
+	rule?: string | undefined;
+	cause?: unknown;
+}
+/**
+ * A refusal: what is wrong, where, and which rule of which specification it breaks.
+ *
+ * A bad argument is a `TypeError` or `RangeError` instead, with the `code` `ZT_INVALID_ARG`.
+ */
+export declare class ZTensorError extends Error {
+	/** Stable; match on this, not on the message. */
+	readonly code: ErrorCode;
+	/** The tensor's name, where one is concerned. */
+	readonly tensor?: string;
+	/** The component's role, where one is concerned. */
+	readonly component?: string;
+	/** The byte of the file at which the rule is broken. */
+	readonly offset?: number;
+	/** The section of the specification that the file breaks. */
+	readonly rule?: string;
+	constructor(code: ErrorCode, message: string, details?: ErrorDetails);
+}
+/** How far long work has come. */
+export interface Progress {
+	readonly bytes: number;
+	readonly totalBytes: number;
+	readonly tensors: number;
+	readonly totalTensors: number;
+}
+/** What every long call takes. */
+export interface JobOptions {
+	/** Called now and then while the work runs, and once at its end. */
+	onProgress?: ((progress: Progress) => void) | undefined;
+	/** Ends the work; the call rejects with `signal.reason`. */
+	signal?: AbortSignal | undefined;
+}
+/** How to write a file. */
+export interface CreateOptions {
+	/** The container: `'zt'` by default. */
+	format?: "zt" | "safetensors" | "btf" | undefined;
+	/**
+	 * The zTensor version: `'1.0'` by default. 1.0 is read by Python 1.0.0 and 1.0.1, 1.2 by 1.0.2 to 1.2.3, 2 by 2.x.
+	 */
+	version?: "0.1" | "1.0" | "1.2" | "2" | undefined;
+	/**
+	 * zTensor 2: whether the same tensors give the same bytes, whatever the order in which they are added (§6.3); true by
+	 * default. Such a file is aligned to 64 KiB, has xxh3 digests, is not compressed, and holds equal tensors once.
+	 */
+	canonical?: boolean | undefined;
+	/**
+	 * A digest of each component, zTensor only: by default crc32c over what is stored up to 1.2, xxh3 over the content in 2
+	 * (or sha256, in a file that is not canonical).
+	 */
+	digest?: "crc32c" | "sha256" | "xxh3" | false | undefined;
+	/**
+	 * zstd for blobs that it makes smaller; off by default, zTensor only. In version 2 in frames of `frameSize` bytes
+	 * (1 MiB by default, from 4096 to 2^24), of which a slice decodes only those that it needs.
+	 */
+	compression?: {
+		readonly level?: number | undefined;
+		readonly minSavings?: number | undefined;
+		readonly frameSize?: number | undefined;
+	} | false | undefined;
+	/** The file's metadata: text only in safetensors, none in BTF and zTensor 0.1. */
+	attributes?: AttributeInput | undefined;
+	/** What 1.0 names as its writer. */
+	generator?: string | undefined;
+	/**
+	 * Blobs begin at multiples of this, zTensor only: a power of two from 64 to 2^24; in version 2 any multiple of 4096 up to
+	 * that, 65536 by default.
+	 */
+	alignment?: number | undefined;
+	/** Replace a file that is there; otherwise that is ZT_EXISTS. */
+	overwrite?: boolean | undefined;
+}
 /** The typed array that holds a tensor's elements, for each dtype. */
 export interface DTypeArrays {
 	float64: Float64Array;
@@ -59,34 +144,180 @@ export type DType = keyof DTypeArrays;
 export type TypedArray = DTypeArrays[DType];
 /** Arrays of indices into rows, columns or other dimensions, in the type in which they are stored. */
 export type IndexArray = BigInt64Array | BigUint64Array | Int32Array | Uint32Array | Int16Array | Uint16Array | Int8Array | Uint8Array;
-/** Why a file, or a call, was refused. The README's table says what to do about each. */
-export type ErrorCode = "ZT_TRUNCATED" | "ZT_BAD_MAGIC" | "ZT_BAD_INDEX" | "ZT_OUT_OF_BOUNDS" | "ZT_BAD_SHAPE" | "ZT_BAD_DTYPE" | "ZT_BAD_LAYOUT" | "ZT_BAD_SPARSE" | "ZT_BAD_DIGEST" | "ZT_DIGEST_MISMATCH" | "ZT_DECODE" | "ZT_UNSUPPORTED_VERSION" | "ZT_UNSUPPORTED_ENCODING" | "ZT_LIMIT" | "ZT_NOT_FOUND" | "ZT_EXISTS" | "ZT_CLOSED" | "ZT_MAPPING_LOST" | "ZT_IO" | "ZT_INVALID_ARG" | "ZT_INTERNAL";
-/** Where an error lies. */
-export interface ErrorDetails {
-	tensor?: string | undefined;
-	component?: string | undefined;
-	offset?: number | undefined;
-	rule?: string | undefined;
-	cause?: unknown;
+/** Elements with their type and shape, for types that no array of JavaScript has. */
+export interface TensorInput {
+	readonly dtype: DType;
+	readonly shape: readonly number[];
+	/** The elements, by their bits: an array of any type with exactly the bytes. */
+	readonly data: ArrayBufferView;
+}
+/** A matrix by rows, as `CsrTensor` has it. */
+export interface CsrInput {
+	readonly shape: readonly [
+		rows: number,
+		columns: number
+	];
+	readonly dtype?: DType | undefined;
+	readonly values: TypedArray;
+	readonly indices: IndexArray;
+	readonly indptr: IndexArray;
+}
+/** A tensor by coordinates, as `CooTensor` has it: `coords` is dimension-major. */
+export interface CooInput {
+	readonly shape: readonly number[];
+	readonly dtype?: DType | undefined;
+	readonly values: TypedArray;
+	readonly coords: IndexArray;
+}
+/** A tensor of any layout, by its components. */
+export interface ObjectInput {
+	readonly layout: string;
+	readonly shape: readonly number[];
+	/** 1.0 asks for one; uint8 where there is none. */
+	readonly dtype?: DType | undefined;
+	readonly attributes?: AttributeInput | undefined;
+	readonly components: Readonly<Record<string, {
+		readonly dtype?: DType | undefined;
+		readonly data: ArrayBufferView;
+	}>>;
+}
+/** What goes with a tensor. */
+export interface AddOptions {
+	readonly attributes?: AttributeInput | undefined;
+}
+/** A file being written. Nothing is at its path before `finish()`; calls may overlap and are done in their order. */
+export declare class TensorWriter {
+	#private;
+	/** Undefined for a file that is written into a stream. */
+	readonly path: string | undefined;
+	protected constructor(internals: unknown);
+	/**
+	 * Adds a dense tensor: a typed array (of one dimension), or `{ dtype, shape, data }`.
+	 *
+	 * @throws ZTensorError ZT_BAD_SHAPE, ZT_BAD_DTYPE, ZT_BAD_INDEX (the name is there), ZT_IO; TypeError ZT_INVALID_ARG
+	 */
+	add(name: string, tensor: TypedArray | TensorInput, given?: AddOptions): Promise<void>;
+	/**
+	 * Adds a sparse matrix by rows, after checking that it is one. Version 2 asks for rows whose columns rise: they are
+	 * sorted, and a column that stands twice in a row is refused.
+	 *
+	 * @throws ZTensorError what `add` throws, ZT_BAD_SPARSE
+	 */
+	addCsr(name: string, matrix: CsrInput, given?: AddOptions): Promise<void>;
+	/**
+	 * Adds a sparse tensor by coordinates, after checking that it is one. Version 2 refuses a cell that stands twice.
+	 *
+	 * @throws ZTensorError what `add` throws, ZT_BAD_SPARSE
+	 */
+	addCoo(name: string, tensor: CooInput, given?: AddOptions): Promise<void>;
+	/**
+	 * Adds a tensor of any layout by its components. Those of `dense`, `sparse_csr` and `sparse_coo` are checked
+	 * against the layout's rules on sizes.
+	 *
+	 * @throws ZTensorError what `add` throws, ZT_BAD_LAYOUT
+	 */
+	addObject(name: string, object: ObjectInput): Promise<void>;
+	/**
+	 * A stream into a dense tensor: bytes as they come, as many as the shape asks for by its end. Other calls wait
+	 * until it has ended.
+	 */
+	stream(name: string, tensor: {
+		readonly dtype: DType;
+		readonly shape: readonly number[];
+	}, given?: AddOptions): Writable;
+	/**
+	 * Writes the index, puts file and folder on the disk, and moves the file to its path: from then on it is there
+	 * whole. A stream is ended, and has taken everything when this resolves.
+	 *
+	 * @throws ZTensorError ZT_EXISTS where somebody took the path meanwhile, ZT_IO, ZT_CLOSED
+	 */
+	finish(): Promise<void>;
+	/** Gives the file up: nothing is left behind, and what was at the path stays. A stream is destroyed, at once. */
+	abort(): Promise<void>;
+	[Symbol.asyncDispose](): Promise<void>;
 }
 /**
- * A refusal: what is wrong, where, and which rule of which specification it breaks.
+ * Begins a file: written beside its path, it appears there with `finish()`. Or into a Node Writable, which gets the same
+ * bytes as they come; formats whose index comes first (safetensors, BTF) cannot be written so.
  *
- * A bad argument is a `TypeError` or `RangeError` instead, with the `code` `ZT_INVALID_ARG`.
+ * @throws ZTensorError ZT_EXISTS unless `overwrite`, ZT_IO; TypeError and RangeError ZT_INVALID_ARG
  */
-export declare class ZTensorError extends Error {
-	/** Stable; match on this, not on the message. */
-	readonly code: ErrorCode;
-	/** The tensor's name, where one is concerned. */
-	readonly tensor?: string;
-	/** The component's role, where one is concerned. */
-	readonly component?: string;
-	/** The byte of the file at which the rule is broken. */
-	readonly offset?: number;
-	/** The section of the specification that the file breaks. */
-	readonly rule?: string;
-	constructor(code: ErrorCode, message: string, details?: ErrorDetails);
+export declare function create(target: string | URL | Writable, options?: CreateOptions): Promise<TensorWriter>;
+/** Bounds on what the index of a hostile file may make us do; as for `open`. */
+export interface IndexLimits {
+	/** Bytes of the index: 1 GiB by default. */
+	maxIndexBytes?: number | undefined;
+	/** Dimensions of a tensor: 64 by default. */
+	maxRank?: number | undefined;
+	/** Attribute values in the index, nested ones included: 1,048,576 by default. */
+	maxAttributeValues?: number | undefined;
 }
+/** How to add to a file. Digest, compression and alignment are those of the new tensors. */
+export interface AppendOptions extends Pick<CreateOptions, "digest" | "compression" | "alignment">, IndexLimits {
+	/**
+	 * Write to the file itself. That costs only what is added, and any error or `abort()` restores the old file; but where
+	 * the process is killed in the middle, or the machine stops, the file has no valid end and cannot be opened. By default a
+	 * clone of the file is written and put in its place, so that at any time the whole old or the whole new one is there.
+	 */
+	inPlace?: boolean | undefined;
+	/** Gives the edit up, as `abort()` does; what is called after it rejects with `signal.reason`. */
+	signal?: AbortSignal | undefined;
+}
+/**
+ * A file being edited. New tensors are added as to a new file; those that are there can be renamed, removed, and their
+ * attributes changed. Nothing of it can be seen at the path before `finish()`.
+ */
+export declare class TensorEditor extends TensorWriter {
+	#private;
+	readonly path: string;
+	finish(): Promise<void>;
+	abort(): Promise<void>;
+	/**
+	 * Gives a tensor another name. It keeps its place in the index.
+	 *
+	 * @throws ZTensorError ZT_NOT_FOUND, ZT_BAD_INDEX (the new name is taken), ZT_CLOSED; TypeError and RangeError
+	 * ZT_INVALID_ARG, also for tensors that this edit added
+	 */
+	rename(name: string, to: string): Promise<void>;
+	/**
+	 * Takes a tensor out of the index; its name is free again. Its bytes stay in the file until `compact()`.
+	 *
+	 * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED; RangeError ZT_INVALID_ARG for tensors that this edit added
+	 */
+	remove(name: string): Promise<void>;
+	/** Sets attributes of the file, and takes out those that are undefined. The others stay as they are. */
+	setAttributes(attributes: AttributeChanges): Promise<void>;
+	/**
+	 * The same for a tensor of the file.
+	 *
+	 * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED; RangeError ZT_INVALID_ARG for tensors that this edit added
+	 */
+	setTensorAttributes(name: string, attributes: AttributeChanges): Promise<void>;
+}
+/**
+ * Begins to add to a zTensor file of version 1.0 to 1.2 and to change it. The file keeps its version, and whatever in its
+ * index is not known here. Other writers of the same file are refused meanwhile.
+ *
+ * @throws ZTensorError what `open` throws; ZT_UNSUPPORTED_VERSION for a file that must be converted first; ZT_IO, also where
+ * another edit is under way, and from `finish()` where somebody else changed the file; TypeError and RangeError
+ * ZT_INVALID_ARG
+ */
+export declare function append(path: string | URL, given?: AppendOptions): Promise<TensorEditor>;
+/** What compacting a file came to. */
+export interface CompactResult {
+	/** Bytes of the file now. */
+	readonly byteLength: number;
+	/** Bytes that it is shorter than before. */
+	readonly reclaimed: number;
+}
+/**
+ * Writes a zTensor file of version 1.0 to 1.2 anew without the bytes of removed tensors and old indexes, and puts it in the
+ * old one's place. A file that would not become shorter stays as it is.
+ *
+ * @throws ZTensorError what `append` throws; ZT_UNSUPPORTED_VERSION where the index has keys that are not known here, since they
+ * might name places in the file; the signal's reason
+ */
+export declare function compact(path: string | URL, given?: JobOptions & IndexLimits): Promise<CompactResult>;
 /** Why data is a copy instead of an alias of the file. */
 export type CopyReason = 
 /** It is stored compressed. */
@@ -154,20 +385,6 @@ export declare class Component {
 		signal?: AbortSignal | undefined;
 	}): Promise<TypedArray>;
 	toJSON(): object;
-}
-/** How far long work has come. */
-export interface Progress {
-	readonly bytes: number;
-	readonly totalBytes: number;
-	readonly tensors: number;
-	readonly totalTensors: number;
-}
-/** What every long call takes. */
-export interface JobOptions {
-	/** Called now and then while the work runs, and once at its end. */
-	onProgress?: ((progress: Progress) => void) | undefined;
-	/** Ends the work; the call rejects with `signal.reason`. */
-	signal?: AbortSignal | undefined;
 }
 /** How large a converted tensor may become. */
 export interface ToDenseOptions {
@@ -423,6 +640,8 @@ export interface Warning {
 	readonly message: string;
 	readonly tensor?: string;
 	readonly component?: string;
+	/** The file, where several were opened as one. */
+	readonly path?: string;
 }
 /** What to load of a file. */
 export interface LoadFileOptions extends JobOptions {
@@ -441,12 +660,13 @@ export type Loaded = TypedArray | CsrTensor | CooTensor | ReadonlyMap<string, Ty
 /** An open file: its tensors by name, in the order of its index. */
 export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	#private;
-	readonly format: Format;
+	/** `'mixed'` where files of several containers were opened as one. */
+	readonly format: Format | "mixed";
 	/** `'0.1'`, `'1.0'`, `'1.1.0'`, `'1.2.0'` for zTensor; undefined for formats without versions. */
 	readonly version: string | undefined;
 	/** What wrote the file, where it says. */
 	readonly generator: string | undefined;
-	/** Undefined for a file in memory. */
+	/** As it was opened: of a file, an index or a folder. Undefined for a list of files and for a file in memory. */
 	readonly path: string | undefined;
 	/** Bytes of the whole file, of all files together. */
 	readonly byteLength: number;
@@ -521,12 +741,23 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	/** Never touches data. */
 	[inspect.custom](_depth: number, options: import("node:util").InspectOptions): string;
 }
-/** A path, a file: URL, or a file that is in memory already. */
-export type Source = string | URL | Uint8Array | ArrayBuffer;
+/**
+ * A path or file: URL of a tensor file, of the index of a sharded checkpoint (`model.safetensors.index.json`) or of a
+ * folder with one; a list of paths of tensor files, opened as one; or a file that is in memory already.
+ */
+export type Source = string | URL | readonly (string | URL)[] | Uint8Array | ArrayBuffer;
+/** Where the file of a shard is; undefined for the place where it is by convention. */
+export type ShardResolver = (name: string) => string | URL | undefined | Promise<string | URL | undefined>;
 /** How to open a file. The limits bound what a hostile one may make us do. */
 export interface OpenOptions {
 	/** The container, where its bytes are not to tell. */
 	format?: Format | undefined;
+	/**
+	 * Where the files are that an index names: beside it by default. A function gives the path of each by its name (a
+	 * promise of it only in `open`). `'none'` looks for none of them: of the index of a safetensors checkpoint only the
+	 * names of its tensors are known then, all with the layout `unread` and without a dtype.
+	 */
+	shards?: "none" | ShardResolver | undefined;
 	/**
 	 * How the bytes come into memory. `mmap`: the file is mapped. `read`: it never is, so that `data` is always a copy
 	 * and no page fault can hang on a lost connection. `direct`: it is mapped, and `load()` reads past the page cache
@@ -567,45 +798,6 @@ export declare function openSync(source: Source, options?: OpenOptions): TensorF
 export declare function open(source: Source, options?: OpenOptions & JobOptions): Promise<TensorFile>;
 /** Opens a file, checks every digest and data rule, and closes it. */
 export declare function verify(source: Source, options?: Omit<OpenOptions, "verify"> & JobOptions): Promise<VerifyResult>;
-/** How to write a file. */
-export interface CreateOptions {
-	/** The container: `'zt'` by default. */
-	format?: "zt" | "safetensors" | "btf" | undefined;
-	/**
-	 * The zTensor version: `'1.0'` by default. 1.0 is read by Python 1.0.0 and 1.0.1, 1.2 by 1.0.2 to 1.2.3, 2 by 2.x.
-	 */
-	version?: "0.1" | "1.0" | "1.2" | "2" | undefined;
-	/**
-	 * zTensor 2: whether the same tensors give the same bytes, whatever the order in which they are added (§6.3); true by
-	 * default. Such a file is aligned to 64 KiB, has xxh3 digests, is not compressed, and holds equal tensors once.
-	 */
-	canonical?: boolean | undefined;
-	/**
-	 * A digest of each component, zTensor only: by default crc32c over what is stored up to 1.2, xxh3 over the content in 2
-	 * (or sha256, in a file that is not canonical).
-	 */
-	digest?: "crc32c" | "sha256" | "xxh3" | false | undefined;
-	/**
-	 * zstd for blobs that it makes smaller; off by default, zTensor only. In version 2 in frames of `frameSize` bytes
-	 * (1 MiB by default, from 4096 to 2^24), of which a slice decodes only those that it needs.
-	 */
-	compression?: {
-		readonly level?: number | undefined;
-		readonly minSavings?: number | undefined;
-		readonly frameSize?: number | undefined;
-	} | false | undefined;
-	/** The file's metadata: text only in safetensors, none in BTF and zTensor 0.1. */
-	attributes?: AttributeInput | undefined;
-	/** What 1.0 names as its writer. */
-	generator?: string | undefined;
-	/**
-	 * Blobs begin at multiples of this, zTensor only: a power of two from 64 to 2^24; in version 2 any multiple of 4096 up to
-	 * that, 65536 by default.
-	 */
-	alignment?: number | undefined;
-	/** Replace a file that is there; otherwise that is ZT_EXISTS. */
-	overwrite?: boolean | undefined;
-}
 /** What to convert, and into what. The file's own attributes and generator go along unless others are given. */
 export interface ConvertOptions extends CreateOptions, JobOptions {
 	/** How to open the source. */
@@ -634,104 +826,5 @@ export interface ConvertResult {
  * that lists it, before anything is written; the signal's reason. The target is then as it was.
  */
 export declare function convert(source: Source, target: string | URL, given?: ConvertOptions): Promise<ConvertResult>;
-/** Elements with their type and shape, for types that no array of JavaScript has. */
-export interface TensorInput {
-	readonly dtype: DType;
-	readonly shape: readonly number[];
-	/** The elements, by their bits: an array of any type with exactly the bytes. */
-	readonly data: ArrayBufferView;
-}
-/** A matrix by rows, as `CsrTensor` has it. */
-export interface CsrInput {
-	readonly shape: readonly [
-		rows: number,
-		columns: number
-	];
-	readonly dtype?: DType | undefined;
-	readonly values: TypedArray;
-	readonly indices: IndexArray;
-	readonly indptr: IndexArray;
-}
-/** A tensor by coordinates, as `CooTensor` has it: `coords` is dimension-major. */
-export interface CooInput {
-	readonly shape: readonly number[];
-	readonly dtype?: DType | undefined;
-	readonly values: TypedArray;
-	readonly coords: IndexArray;
-}
-/** A tensor of any layout, by its components. */
-export interface ObjectInput {
-	readonly layout: string;
-	readonly shape: readonly number[];
-	/** 1.0 asks for one; uint8 where there is none. */
-	readonly dtype?: DType | undefined;
-	readonly attributes?: AttributeInput | undefined;
-	readonly components: Readonly<Record<string, {
-		readonly dtype?: DType | undefined;
-		readonly data: ArrayBufferView;
-	}>>;
-}
-/** What goes with a tensor. */
-export interface AddOptions {
-	readonly attributes?: AttributeInput | undefined;
-}
-/** A file being written. Nothing is at its path before `finish()`; calls may overlap and are done in their order. */
-export declare class TensorWriter {
-	#private;
-	/** Undefined for a file that is written into a stream. */
-	readonly path: string | undefined;
-	private constructor();
-	/**
-	 * Adds a dense tensor: a typed array (of one dimension), or `{ dtype, shape, data }`.
-	 *
-	 * @throws ZTensorError ZT_BAD_SHAPE, ZT_BAD_DTYPE, ZT_BAD_INDEX (the name is there), ZT_IO; TypeError ZT_INVALID_ARG
-	 */
-	add(name: string, tensor: TypedArray | TensorInput, given?: AddOptions): Promise<void>;
-	/**
-	 * Adds a sparse matrix by rows, after checking that it is one. Version 2 asks for rows whose columns rise: they are
-	 * sorted, and a column that stands twice in a row is refused.
-	 *
-	 * @throws ZTensorError what `add` throws, ZT_BAD_SPARSE
-	 */
-	addCsr(name: string, matrix: CsrInput, given?: AddOptions): Promise<void>;
-	/**
-	 * Adds a sparse tensor by coordinates, after checking that it is one. Version 2 refuses a cell that stands twice.
-	 *
-	 * @throws ZTensorError what `add` throws, ZT_BAD_SPARSE
-	 */
-	addCoo(name: string, tensor: CooInput, given?: AddOptions): Promise<void>;
-	/**
-	 * Adds a tensor of any layout by its components. Those of `dense`, `sparse_csr` and `sparse_coo` are checked
-	 * against the layout's rules on sizes.
-	 *
-	 * @throws ZTensorError what `add` throws, ZT_BAD_LAYOUT
-	 */
-	addObject(name: string, object: ObjectInput): Promise<void>;
-	/**
-	 * A stream into a dense tensor: bytes as they come, as many as the shape asks for by its end. Other calls wait
-	 * until it has ended.
-	 */
-	stream(name: string, tensor: {
-		readonly dtype: DType;
-		readonly shape: readonly number[];
-	}, given?: AddOptions): Writable;
-	/**
-	 * Writes the index, puts file and folder on the disk, and moves the file to its path: from then on it is there
-	 * whole. A stream is ended, and has taken everything when this resolves.
-	 *
-	 * @throws ZTensorError ZT_EXISTS where somebody took the path meanwhile, ZT_IO, ZT_CLOSED
-	 */
-	finish(): Promise<void>;
-	/** Gives the file up: nothing is left behind, and what was at the path stays. A stream is destroyed, at once. */
-	abort(): Promise<void>;
-	[Symbol.asyncDispose](): Promise<void>;
-}
-/**
- * Begins a file: written beside its path, it appears there with `finish()`. Or into a Node Writable, which gets the same
- * bytes as they come; formats whose index comes first (safetensors, BTF) cannot be written so.
- *
- * @throws ZTensorError ZT_EXISTS unless `overwrite`, ZT_IO; TypeError and RangeError ZT_INVALID_ARG
- */
-export declare function create(target: string | URL | Writable, options?: CreateOptions): Promise<TensorWriter>;
 
 export {};
