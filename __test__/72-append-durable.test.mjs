@@ -129,24 +129,25 @@ for (const { mode, inPlace } of MODES) {
     t.deepEqual(names(), ['a'])
   })
 
-  test(`${mode}: many edits that want the same file end one after the other`, async (t) => {
-    const { path, names } = await oldFile()
-    const all = Array.from({ length: 8 }, (_, i) => `t${i}`)
-    await Promise.all(
-      all.map(async (name) => {
-        for (;;) {
-          const error = await rejectionOf(() => edited(path, (editor) => editor.add(name, OLD), { inPlace }))
-          if (error === undefined) return
-          t.is(error.code, 'ZT_IO')
-        }
-      }),
-    )
-    const file = openSync(path)
-    t.deepEqual([...file.keys()].sort(), ['old', ...all])
-    t.true((await file.verify()).ok)
-    file.close()
-    t.deepEqual(names(), ['a'])
-  })
+  if (process.platform !== 'win32')
+    test(`${mode}: many edits that want the same file end one after the other`, async (t) => {
+      const { path, names } = await oldFile()
+      const all = Array.from({ length: 8 }, (_, i) => `t${i}`)
+      await Promise.all(
+        all.map(async (name) => {
+          for (;;) {
+            const error = await rejectionOf(() => edited(path, (editor) => editor.add(name, OLD), { inPlace }))
+            if (error === undefined) return
+            t.is(error.code, 'ZT_IO')
+          }
+        }),
+      )
+      const file = openSync(path)
+      t.deepEqual([...file.keys()].sort(), ['old', ...all])
+      t.true((await file.verify()).ok)
+      file.close()
+      t.deepEqual(names(), ['a'])
+    })
 
   for (const [what, change] of Object.entries({
     'grown by somebody else': ({ path }) => appendFileSync(path, 'theirs'),
@@ -158,6 +159,8 @@ for (const { mode, inPlace } of MODES) {
       await written({ overwrite: true }, (writer) => writer.add('theirs', OLD), path)
     },
   })) {
+    // There an open file cannot be replaced.
+    if (process.platform === 'win32' && what !== 'grown by somebody else') continue
     test(`${mode}: a file that was ${what} meanwhile is not lost`, async (t) => {
       const old = await oldFile()
       const editor = await append(old.path, { inPlace })

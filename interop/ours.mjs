@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { create } from 'ztensor'
 import { fingerprint } from '../__test__/bytes.mjs'
 import { DIALECTS, sample } from '../__test__/writing.mjs'
+import { writeEdited } from './edited.mjs'
 
 // Whole bytes for elements of any width.
 const SHAPES = {
@@ -90,8 +91,26 @@ const storedAs = ({ digest, compression }) =>
     .trim()
     .replaceAll(' ', '-')
 
-/** Writes them all into the directory. BTF has no peer; its reader is among the tests. */
-export async function writeOurs(directory) {
+/** How files to edit are made, and what is added to them. */
+const editing = {
+  make: async (version, path) => {
+    const dialect = DIALECTS.find(({ name }) => name === version)
+    const writer = await create(path, dialect.options)
+    const tensors = kinds.dense(dialect)
+    for (const { add } of tensors) await add(writer)
+    await writer.finish()
+    return tensors.map(({ told }) => told)
+  },
+  addTo: (version) => {
+    const dialect = DIALECTS.find(({ name }) => name === version)
+    // Those of 1.0, which the vectors of every version can hold.
+    const { dtypes } = DIALECTS.find(({ name }) => name === '1.0')
+    return [...kinds.names(), ...kinds.csr({ ...dialect, dtypes }), ...kinds.coo({ ...dialect, dtypes })]
+  },
+}
+
+/** Writes them all into the directory, and edits of them and of the vectors. BTF has no peer; its reader is among the tests. */
+export async function writeOurs(directory, fixtures) {
   const files = []
   for (const dialect of DIALECTS.filter(({ name }) => name !== 'btf')) {
     for (const kind of layouts[dialect.name] ?? all) {
@@ -111,5 +130,6 @@ export async function writeOurs(directory) {
       }
     }
   }
+  files.push(...(await writeEdited(directory, fixtures, editing)))
   writeFileSync(join(directory, 'ours.json'), JSON.stringify({ files }))
 }

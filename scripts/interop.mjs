@@ -112,7 +112,7 @@ function compareVerdicts() {
 
 if (isInstalled(python)) {
   writeCorpus()
-  await writeOurs(fresh(ours))
+  await writeOurs(fresh(ours), fixtures)
   for (const peer of peers) {
     try {
       await runPeer(peer)

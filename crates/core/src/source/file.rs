@@ -43,7 +43,12 @@ impl FileSource {
 
     /// The same, of a file that will be written to as well.
     pub fn open_writable(path: &Path) -> Result<Self> {
-        Self::open_with(path, OpenOptions::new().read(true).write(true))
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        // FILE_SHARE_READ and FILE_SHARE_DELETE: the system itself refuses a second writer.
+        #[cfg(windows)]
+        std::os::windows::fs::OpenOptionsExt::share_mode(&mut options, 1 | 4);
+        Self::open_with(path, &mut options)
     }
 
     fn open_with(path: &Path, options: &mut OpenOptions) -> Result<Self> {

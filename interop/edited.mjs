@@ -1,0 +1,64 @@
+// Files that were edited, ours and the peers' own, for the peers to read.
+import { copyFileSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { append, compact } from 'ztensor'
+
+/** The peers' files that are edited, and whose readers read the outcome. */
+const VECTORS = [
+  ['zt100-dtypes.zt', '1.0'],
+  ['zt101-shapes.zt', '1.0'],
+  ['zt101-zstd.zt', '1.0'],
+  ['zt111-shapes.zt', '1.2'],
+  ['zt12-dtypes.zt', '1.2'],
+  ['zt12-crc32c.zt', '1.2'],
+]
+
+const WAYS = [
+  { way: 'clone', inPlace: false },
+  { way: 'in-place', inPlace: true },
+  { way: 'compacted', inPlace: true, compacted: true },
+]
+
+/**
+ * Adds the tensors to the file at `path`, renames its first one and removes its last one. Gives what the file, which held
+ * `told`, holds then.
+ */
+async function edit(path, told, added, { inPlace, compacted = false }, stored) {
+  const editor = await append(path, { inPlace, ...stored })
+  const [first, ...rest] = told
+  const last = rest.pop()
+  await editor.rename(first.name, 'renamed by us')
+  await editor.setAttributes({ edited: 'by us' })
+  await editor.setTensorAttributes('renamed by us', { note: [1, 'two'] })
+  await editor.remove(last.name)
+  for (const { add } of added) await add(editor)
+  await editor.finish()
+  if (compacted) await compact(path)
+  return [{ ...first, name: 'renamed by us' }, ...rest, ...added.map(({ told }) => told)]
+}
+
+/**
+ * Edits the vectors, and files of our own. `make(dialect, path)` writes one of those and gives what it holds, and
+ * `addTo(dialect)` what is added to it. Resolves with the rows for ours.json.
+ */
+export async function writeEdited(directory, fixtures, { make, addTo }) {
+  const files = []
+  for (const { way, ...how } of WAYS) {
+    for (const stored of [{}, { digest: 'sha256', compression: { minSavings: 0 } }]) {
+      const suffix = `${way}${stored.digest === undefined ? '' : '-stored'}`
+      for (const dialect of ['1.0', '1.2']) {
+        const file = `${dialect}-dense-edited-${suffix}.zt`
+        const told = await make(dialect, join(directory, file))
+        files.push({ file, dialect, tensors: await edit(join(directory, file), told, addTo(dialect), how, stored) })
+      }
+      for (const [vector, dialect] of VECTORS) {
+        const file = `edited-${suffix}-${vector}`
+        copyFileSync(join(fixtures, vector), join(directory, file))
+        const { tensors } = JSON.parse(readFileSync(join(fixtures, `${vector}.json`), 'utf8'))
+        const tensorsAfter = await edit(join(directory, file), tensors, addTo(dialect), how, stored)
+        files.push({ file, dialect, tensors: tensorsAfter })
+      }
+    }
+  }
+  return files
+}
