@@ -101,6 +101,12 @@ export interface CreateOptions {
 	 * that, 65536 by default.
 	 */
 	alignment?: number | undefined;
+	/**
+	 * zTensor 2: bytes that a file may have before the next tensor goes into another one. `model.zt` then has the index, and
+	 * `model-00001-of-00003.zt` and so on the data; where all fits into one file, that is all there is. Such a model is not
+	 * canonical.
+	 */
+	maxShardSize?: number | undefined;
 	/** Replace a file that is there; otherwise that is ZT_EXISTS. */
 	overwrite?: boolean | undefined;
 }
@@ -144,248 +150,6 @@ export type DType = keyof DTypeArrays;
 export type TypedArray = DTypeArrays[DType];
 /** Arrays of indices into rows, columns or other dimensions, in the type in which they are stored. */
 export type IndexArray = BigInt64Array | BigUint64Array | Int32Array | Uint32Array | Int16Array | Uint16Array | Int8Array | Uint8Array;
-/** Elements with their type and shape, for types that no array of JavaScript has. */
-export interface TensorInput {
-	readonly dtype: DType;
-	readonly shape: readonly number[];
-	/** The elements, by their bits: an array of any type with exactly the bytes. */
-	readonly data: ArrayBufferView;
-}
-/** A matrix by rows, as `CsrTensor` has it. */
-export interface CsrInput {
-	readonly shape: readonly [
-		rows: number,
-		columns: number
-	];
-	readonly dtype?: DType | undefined;
-	readonly values: TypedArray;
-	readonly indices: IndexArray;
-	readonly indptr: IndexArray;
-}
-/** A tensor by coordinates, as `CooTensor` has it: `coords` is dimension-major. */
-export interface CooInput {
-	readonly shape: readonly number[];
-	readonly dtype?: DType | undefined;
-	readonly values: TypedArray;
-	readonly coords: IndexArray;
-}
-/** A tensor of any layout, by its components. */
-export interface ObjectInput {
-	readonly layout: string;
-	readonly shape: readonly number[];
-	/** 1.0 asks for one; uint8 where there is none. */
-	readonly dtype?: DType | undefined;
-	readonly attributes?: AttributeInput | undefined;
-	readonly components: Readonly<Record<string, {
-		readonly dtype?: DType | undefined;
-		readonly data: ArrayBufferView;
-	}>>;
-}
-/** What goes with a tensor. */
-export interface AddOptions {
-	readonly attributes?: AttributeInput | undefined;
-}
-/** A file being written. Nothing is at its path before `finish()`; calls may overlap and are done in their order. */
-export declare class TensorWriter {
-	#private;
-	/** Undefined for a file that is written into a stream. */
-	readonly path: string | undefined;
-	protected constructor(internals: unknown);
-	/**
-	 * Adds a dense tensor: a typed array (of one dimension), or `{ dtype, shape, data }`.
-	 *
-	 * @throws ZTensorError ZT_BAD_SHAPE, ZT_BAD_DTYPE, ZT_BAD_INDEX (the name is there), ZT_IO; TypeError ZT_INVALID_ARG
-	 */
-	add(name: string, tensor: TypedArray | TensorInput, given?: AddOptions): Promise<void>;
-	/**
-	 * Adds a sparse matrix by rows, after checking that it is one. Version 2 asks for rows whose columns rise: they are
-	 * sorted, and a column that stands twice in a row is refused.
-	 *
-	 * @throws ZTensorError what `add` throws, ZT_BAD_SPARSE
-	 */
-	addCsr(name: string, matrix: CsrInput, given?: AddOptions): Promise<void>;
-	/**
-	 * Adds a sparse tensor by coordinates, after checking that it is one. Version 2 refuses a cell that stands twice.
-	 *
-	 * @throws ZTensorError what `add` throws, ZT_BAD_SPARSE
-	 */
-	addCoo(name: string, tensor: CooInput, given?: AddOptions): Promise<void>;
-	/**
-	 * Adds a tensor of any layout by its components. Those of `dense`, `sparse_csr` and `sparse_coo` are checked
-	 * against the layout's rules on sizes.
-	 *
-	 * @throws ZTensorError what `add` throws, ZT_BAD_LAYOUT
-	 */
-	addObject(name: string, object: ObjectInput): Promise<void>;
-	/**
-	 * A stream into a dense tensor: bytes as they come, as many as the shape asks for by its end. Other calls wait
-	 * until it has ended.
-	 */
-	stream(name: string, tensor: {
-		readonly dtype: DType;
-		readonly shape: readonly number[];
-	}, given?: AddOptions): Writable;
-	/**
-	 * Writes the index, puts file and folder on the disk, and moves the file to its path: from then on it is there
-	 * whole. A stream is ended, and has taken everything when this resolves.
-	 *
-	 * @throws ZTensorError ZT_EXISTS where somebody took the path meanwhile, ZT_IO, ZT_CLOSED
-	 */
-	finish(): Promise<void>;
-	/** Gives the file up: nothing is left behind, and what was at the path stays. A stream is destroyed, at once. */
-	abort(): Promise<void>;
-	[Symbol.asyncDispose](): Promise<void>;
-}
-/**
- * Begins a file: written beside its path, it appears there with `finish()`. Or into a Node Writable, which gets the same
- * bytes as they come; formats whose index comes first (safetensors, BTF) cannot be written so.
- *
- * @throws ZTensorError ZT_EXISTS unless `overwrite`, ZT_IO; TypeError and RangeError ZT_INVALID_ARG
- */
-export declare function create(target: string | URL | Writable, options?: CreateOptions): Promise<TensorWriter>;
-/** Bounds on what the index of a hostile file may make us do; as for `open`. */
-export interface IndexLimits {
-	/** Bytes of the index: 1 GiB by default. */
-	maxIndexBytes?: number | undefined;
-	/** Dimensions of a tensor: 64 by default. */
-	maxRank?: number | undefined;
-	/** Attribute values in the index, nested ones included: 1,048,576 by default. */
-	maxAttributeValues?: number | undefined;
-}
-/** How to add to a file. Digest, compression and alignment are those of the new tensors. */
-export interface AppendOptions extends Pick<CreateOptions, "digest" | "compression" | "alignment">, IndexLimits {
-	/**
-	 * Write to the file itself. That costs only what is added, and any error or `abort()` restores the old file; but where
-	 * the process is killed in the middle, or the machine stops, the file has no valid end and cannot be opened. By default a
-	 * clone of the file is written and put in its place, so that at any time the whole old or the whole new one is there.
-	 */
-	inPlace?: boolean | undefined;
-	/** Gives the edit up, as `abort()` does; what is called after it rejects with `signal.reason`. */
-	signal?: AbortSignal | undefined;
-}
-/**
- * A file being edited. New tensors are added as to a new file; those that are there can be renamed, removed, and their
- * attributes changed. Nothing of it can be seen at the path before `finish()`.
- */
-export declare class TensorEditor extends TensorWriter {
-	#private;
-	readonly path: string;
-	finish(): Promise<void>;
-	abort(): Promise<void>;
-	/**
-	 * Gives a tensor another name. It keeps its place in the index.
-	 *
-	 * @throws ZTensorError ZT_NOT_FOUND, ZT_BAD_INDEX (the new name is taken), ZT_CLOSED; TypeError and RangeError
-	 * ZT_INVALID_ARG, also for tensors that this edit added
-	 */
-	rename(name: string, to: string): Promise<void>;
-	/**
-	 * Takes a tensor out of the index; its name is free again. Its bytes stay in the file until `compact()`.
-	 *
-	 * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED; RangeError ZT_INVALID_ARG for tensors that this edit added
-	 */
-	remove(name: string): Promise<void>;
-	/** Sets attributes of the file, and takes out those that are undefined. The others stay as they are. */
-	setAttributes(attributes: AttributeChanges): Promise<void>;
-	/**
-	 * The same for a tensor of the file.
-	 *
-	 * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED; RangeError ZT_INVALID_ARG for tensors that this edit added
-	 */
-	setTensorAttributes(name: string, attributes: AttributeChanges): Promise<void>;
-}
-/**
- * Begins to add to a zTensor file of version 1.0 to 1.2 and to change it. The file keeps its version, and whatever in its
- * index is not known here. Other writers of the same file are refused meanwhile.
- *
- * @throws ZTensorError what `open` throws; ZT_UNSUPPORTED_VERSION for a file that must be converted first; ZT_IO, also where
- * another edit is under way, and from `finish()` where somebody else changed the file; TypeError and RangeError
- * ZT_INVALID_ARG
- */
-export declare function append(path: string | URL, given?: AppendOptions): Promise<TensorEditor>;
-/** What compacting a file came to. */
-export interface CompactResult {
-	/** Bytes of the file now. */
-	readonly byteLength: number;
-	/** Bytes that it is shorter than before. */
-	readonly reclaimed: number;
-}
-/**
- * Writes a zTensor file of version 1.0 to 1.2 anew without the bytes of removed tensors and old indexes, and puts it in the
- * old one's place. A file that would not become shorter stays as it is.
- *
- * @throws ZTensorError what `append` throws; ZT_UNSUPPORTED_VERSION where the index has keys that are not known here, since they
- * might name places in the file; the signal's reason
- */
-export declare function compact(path: string | URL, given?: JobOptions & IndexLimits): Promise<CompactResult>;
-/** Why data is a copy instead of an alias of the file. */
-export type CopyReason = 
-/** It is stored compressed. */
-"encoded"
-/** It stands at an offset that its element type does not allow. */
- | "misaligned"
-/** The runtime forbids arrays over foreign memory (Electron), or ones of this size. */
- | "runtime"
-/** The system refused to map the file. */
- | "map-failed"
-/** The file is read, not mapped: as `open(…, { io: 'read' })` asks, or because it lies on a network file system. */
- | "io"
-/** It is stored in the byte order that this machine does not have. */
- | "byte-order"
-/** It is stored in another order of elements. */
- | "reordered"
-/** It stands in the file's index. */
- | "inline"
-/** It is a cut that is not one run of memory. */
- | "packed";
-/** One of the files that hold the tensors. */
-export interface FilePart {
-	/** Undefined for a file in memory. */
-	readonly path: string | undefined;
-	readonly byteLength: number;
-}
-/** One stored part of a tensor, such as the `data` of a dense one or the `indices` of a sparse one. */
-export declare class Component {
-	#private;
-	readonly role: string;
-	/** Undefined where only the layout knows what the bytes are, or the type is not known here. */
-	readonly dtype: DType | undefined;
-	/** Bytes after decoding; undefined where only decoding can tell. */
-	readonly byteLength: number | undefined;
-	/** Bytes in the file. */
-	readonly storedLength: number;
-	/** The file that holds it; undefined for a file in memory. */
-	readonly path: string | undefined;
-	/** Where they stand in the file; undefined for elements that stand in the index. */
-	readonly offset: number | undefined;
-	/** `raw`, `zstd`, `inline`, or the file's own label. */
-	readonly encoding: string;
-	/** As it stands in the file: `crc32c:…` or `sha256:…`, over the stored bytes. */
-	readonly digest: string | undefined;
-	private constructor();
-	/**
-	 * The elements, over the mapping where they are stored as they are in memory, otherwise decoded on this
-	 * thread. The same array at each access. Bytes where the dtype is undefined.
-	 *
-	 * @throws ZTensorError ZT_CLOSED, ZT_DECODE, ZT_DIGEST_MISMATCH (of data that has to be decoded),
-	 * ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED
-	 */
-	get data(): TypedArray;
-	/** Whether `data` aliases the file. */
-	get mapped(): boolean;
-	/** Why `data` is a copy; undefined where it aliases the file. */
-	get copyReason(): CopyReason | undefined;
-	/**
-	 * The elements in memory of your own, decoded, after the digest was checked, off the event loop.
-	 *
-	 * @throws ZTensorError ZT_CLOSED, ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO,
-	 * ZT_TRUNCATED; the signal's reason
-	 */
-	load(given?: {
-		signal?: AbortSignal | undefined;
-	}): Promise<TypedArray>;
-	toJSON(): object;
-}
 /** How large a converted tensor may become. */
 export interface ToDenseOptions {
 	/** Bytes that the dense elements, or the row pointers, may take up; 1 GiB by default. */
@@ -456,6 +220,74 @@ export declare class CooTensor<D extends DType = DType> {
 	 */
 	toFloat32(): CooTensor<"float32">;
 	toCoo(): this;
+}
+/** Why data is a copy instead of an alias of the file. */
+export type CopyReason = 
+/** It is stored compressed. */
+"encoded"
+/** It stands at an offset that its element type does not allow. */
+ | "misaligned"
+/** The runtime forbids arrays over foreign memory (Electron), or ones of this size. */
+ | "runtime"
+/** The system refused to map the file. */
+ | "map-failed"
+/** The file is read, not mapped: as `open(…, { io: 'read' })` asks, or because it lies on a network file system. */
+ | "io"
+/** It is stored in the byte order that this machine does not have. */
+ | "byte-order"
+/** It is stored in another order of elements. */
+ | "reordered"
+/** It stands in the file's index. */
+ | "inline"
+/** It is a cut that is not one run of memory. */
+ | "packed";
+/** One of the files that hold the tensors. */
+export interface FilePart {
+	/** Undefined for a file in memory. */
+	readonly path: string | undefined;
+	readonly byteLength: number;
+}
+/** One stored part of a tensor, such as the `data` of a dense one or the `indices` of a sparse one. */
+export declare class Component {
+	#private;
+	readonly role: string;
+	/** Undefined where only the layout knows what the bytes are, or the type is not known here. */
+	readonly dtype: DType | undefined;
+	/** Bytes after decoding; undefined where only decoding can tell. */
+	readonly byteLength: number | undefined;
+	/** Bytes in the file. */
+	readonly storedLength: number;
+	/** The file that holds it; undefined for a file in memory. */
+	readonly path: string | undefined;
+	/** Where they stand in the file; undefined for elements that stand in the index. */
+	readonly offset: number | undefined;
+	/** `raw`, `zstd`, `inline`, or the file's own label. */
+	readonly encoding: string;
+	/** As it stands in the file: `crc32c:…` or `sha256:…`, over the stored bytes. */
+	readonly digest: string | undefined;
+	private constructor();
+	/**
+	 * The elements, over the mapping where they are stored as they are in memory, otherwise decoded on this
+	 * thread. The same array at each access. Bytes where the dtype is undefined.
+	 *
+	 * @throws ZTensorError ZT_CLOSED, ZT_DECODE, ZT_DIGEST_MISMATCH (of data that has to be decoded),
+	 * ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED
+	 */
+	get data(): TypedArray;
+	/** Whether `data` aliases the file. */
+	get mapped(): boolean;
+	/** Why `data` is a copy; undefined where it aliases the file. */
+	get copyReason(): CopyReason | undefined;
+	/**
+	 * The elements in memory of your own, decoded, after the digest was checked, off the event loop.
+	 *
+	 * @throws ZTensorError ZT_CLOSED, ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO,
+	 * ZT_TRUNCATED; the signal's reason
+	 */
+	load(given?: {
+		signal?: AbortSignal | undefined;
+	}): Promise<TypedArray>;
+	toJSON(): object;
 }
 /** `[start, stop]` of a dimension, or null for all of it. */
 export type Range = readonly [
@@ -741,6 +573,200 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	/** Never touches data. */
 	[inspect.custom](_depth: number, options: import("node:util").InspectOptions): string;
 }
+/** A tensor of another file. */
+export interface LinkInput {
+	/** An open zTensor 2 file, which must stay open until the link is made. */
+	readonly file: TensorFile;
+	/** The tensor's name there; the new name by default. */
+	readonly tensor?: string | undefined;
+	/**
+	 * What the new file calls the other one: by default `x` where that is `model-x.zt` beside a new `model.zt`, so that it is
+	 * found by its name, and else its name without the ending; readers then look for it by size and digest.
+	 */
+	readonly shard?: string | undefined;
+}
+/** Elements with their type and shape, for types that no array of JavaScript has. */
+export interface TensorInput {
+	readonly dtype: DType;
+	readonly shape: readonly number[];
+	/** The elements, by their bits: an array of any type with exactly the bytes. */
+	readonly data: ArrayBufferView;
+}
+/** A matrix by rows, as `CsrTensor` has it. */
+export interface CsrInput {
+	readonly shape: readonly [
+		rows: number,
+		columns: number
+	];
+	readonly dtype?: DType | undefined;
+	readonly values: TypedArray;
+	readonly indices: IndexArray;
+	readonly indptr: IndexArray;
+}
+/** A tensor by coordinates, as `CooTensor` has it: `coords` is dimension-major. */
+export interface CooInput {
+	readonly shape: readonly number[];
+	readonly dtype?: DType | undefined;
+	readonly values: TypedArray;
+	readonly coords: IndexArray;
+}
+/** A tensor of any layout, by its components. */
+export interface ObjectInput {
+	readonly layout: string;
+	readonly shape: readonly number[];
+	/** 1.0 asks for one; uint8 where there is none. */
+	readonly dtype?: DType | undefined;
+	readonly attributes?: AttributeInput | undefined;
+	readonly components: Readonly<Record<string, {
+		readonly dtype?: DType | undefined;
+		readonly data: ArrayBufferView;
+	}>>;
+}
+/** What goes with a tensor. */
+export interface AddOptions {
+	readonly attributes?: AttributeInput | undefined;
+}
+/** A file being written. Nothing is at its path before `finish()`; calls may overlap and are done in their order. */
+export declare class TensorWriter {
+	#private;
+	/** Undefined for a file that is written into a stream. */
+	readonly path: string | undefined;
+	protected constructor(internals: unknown);
+	/**
+	 * Adds a dense tensor: a typed array (of one dimension), or `{ dtype, shape, data }`.
+	 *
+	 * @throws ZTensorError ZT_BAD_SHAPE, ZT_BAD_DTYPE, ZT_BAD_INDEX (the name is there), ZT_IO; TypeError ZT_INVALID_ARG
+	 */
+	add(name: string, tensor: TypedArray | TensorInput, given?: AddOptions): Promise<void>;
+	/**
+	 * Adds a sparse matrix by rows, after checking that it is one. Version 2 asks for rows whose columns rise: they are
+	 * sorted, and a column that stands twice in a row is refused.
+	 *
+	 * @throws ZTensorError what `add` throws, ZT_BAD_SPARSE
+	 */
+	addCsr(name: string, matrix: CsrInput, given?: AddOptions): Promise<void>;
+	/**
+	 * Adds a sparse tensor by coordinates, after checking that it is one. Version 2 refuses a cell that stands twice.
+	 *
+	 * @throws ZTensorError what `add` throws, ZT_BAD_SPARSE
+	 */
+	addCoo(name: string, tensor: CooInput, given?: AddOptions): Promise<void>;
+	/**
+	 * Adds a tensor of any layout by its components. Those of `dense`, `sparse_csr` and `sparse_coo` are checked
+	 * against the layout's rules on sizes.
+	 *
+	 * @throws ZTensorError what `add` throws, ZT_BAD_LAYOUT
+	 */
+	addObject(name: string, object: ObjectInput): Promise<void>;
+	/**
+	 * Adds a tensor whose bytes stay in another zTensor 2 file: zTensor 2 only, with `canonical: false`. The other file is
+	 * read once, for the digest by which readers know it.
+	 *
+	 * @throws ZTensorError ZT_NOT_FOUND, ZT_BAD_INDEX (the name is there), ZT_UNSUPPORTED_ENCODING, ZT_IO; TypeError
+	 * ZT_INVALID_ARG
+	 */
+	link(name: string, tensor: LinkInput): Promise<void>;
+	/**
+	 * A stream into a dense tensor: bytes as they come, as many as the shape asks for by its end. Other calls wait
+	 * until it has ended.
+	 */
+	stream(name: string, tensor: {
+		readonly dtype: DType;
+		readonly shape: readonly number[];
+	}, given?: AddOptions): Writable;
+	/**
+	 * Writes the index, puts file and folder on the disk, and moves the file to its path: from then on it is there
+	 * whole. A stream is ended, and has taken everything when this resolves.
+	 *
+	 * @throws ZTensorError ZT_EXISTS where somebody took the path meanwhile, ZT_IO, ZT_CLOSED
+	 */
+	finish(): Promise<void>;
+	/** Gives the file up: nothing is left behind, and what was at the path stays. A stream is destroyed, at once. */
+	abort(): Promise<void>;
+	[Symbol.asyncDispose](): Promise<void>;
+}
+/**
+ * Begins a file: written beside its path, it appears there with `finish()`. Or into a Node Writable, which gets the same
+ * bytes as they come; formats whose index comes first (safetensors, BTF) cannot be written so.
+ *
+ * @throws ZTensorError ZT_EXISTS unless `overwrite`, ZT_IO; TypeError and RangeError ZT_INVALID_ARG
+ */
+export declare function create(target: string | URL | Writable, options?: CreateOptions): Promise<TensorWriter>;
+/** Bounds on what the index of a hostile file may make us do; as for `open`. */
+export interface IndexLimits {
+	/** Bytes of the index: 1 GiB by default. */
+	maxIndexBytes?: number | undefined;
+	/** Dimensions of a tensor: 64 by default. */
+	maxRank?: number | undefined;
+	/** Attribute values in the index, nested ones included: 1,048,576 by default. */
+	maxAttributeValues?: number | undefined;
+}
+/** How to add to a file. Digest, compression and alignment are those of the new tensors. */
+export interface AppendOptions extends Pick<CreateOptions, "digest" | "compression" | "alignment">, IndexLimits {
+	/**
+	 * Write to the file itself. That costs only what is added, and any error or `abort()` restores the old file; but where
+	 * the process is killed in the middle, or the machine stops, the file has no valid end and cannot be opened. By default a
+	 * clone of the file is written and put in its place, so that at any time the whole old or the whole new one is there.
+	 */
+	inPlace?: boolean | undefined;
+	/** Gives the edit up, as `abort()` does; what is called after it rejects with `signal.reason`. */
+	signal?: AbortSignal | undefined;
+}
+/**
+ * A file being edited. New tensors are added as to a new file; those that are there can be renamed, removed, and their
+ * attributes changed. Nothing of it can be seen at the path before `finish()`.
+ */
+export declare class TensorEditor extends TensorWriter {
+	#private;
+	readonly path: string;
+	finish(): Promise<void>;
+	abort(): Promise<void>;
+	/**
+	 * Gives a tensor another name. It keeps its place in the index.
+	 *
+	 * @throws ZTensorError ZT_NOT_FOUND, ZT_BAD_INDEX (the new name is taken), ZT_CLOSED; TypeError and RangeError
+	 * ZT_INVALID_ARG, also for tensors that this edit added
+	 */
+	rename(name: string, to: string): Promise<void>;
+	/**
+	 * Takes a tensor out of the index; its name is free again. Its bytes stay in the file until `compact()`.
+	 *
+	 * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED; RangeError ZT_INVALID_ARG for tensors that this edit added
+	 */
+	remove(name: string): Promise<void>;
+	/** Sets attributes of the file, and takes out those that are undefined. The others stay as they are. */
+	setAttributes(attributes: AttributeChanges): Promise<void>;
+	/**
+	 * The same for a tensor of the file.
+	 *
+	 * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED; RangeError ZT_INVALID_ARG for tensors that this edit added
+	 */
+	setTensorAttributes(name: string, attributes: AttributeChanges): Promise<void>;
+}
+/**
+ * Begins to add to a zTensor file of version 1.0 to 1.2 and to change it. The file keeps its version, and whatever in its
+ * index is not known here. Other writers of the same file are refused meanwhile.
+ *
+ * @throws ZTensorError what `open` throws; ZT_UNSUPPORTED_VERSION for a file that must be converted first; ZT_IO, also where
+ * another edit is under way, and from `finish()` where somebody else changed the file; TypeError and RangeError
+ * ZT_INVALID_ARG
+ */
+export declare function append(path: string | URL, given?: AppendOptions): Promise<TensorEditor>;
+/** What compacting a file came to. */
+export interface CompactResult {
+	/** Bytes of the file now. */
+	readonly byteLength: number;
+	/** Bytes that it is shorter than before. */
+	readonly reclaimed: number;
+}
+/**
+ * Writes a zTensor file of version 1.0 to 1.2 anew without the bytes of removed tensors and old indexes, and puts it in the
+ * old one's place. A file that would not become shorter stays as it is.
+ *
+ * @throws ZTensorError what `append` throws; ZT_UNSUPPORTED_VERSION where the index has keys that are not known here, since they
+ * might name places in the file; the signal's reason
+ */
+export declare function compact(path: string | URL, given?: JobOptions & IndexLimits): Promise<CompactResult>;
 /**
  * A path or file: URL of a tensor file, of the index of a sharded checkpoint (`model.safetensors.index.json`) or of a
  * folder with one; a list of paths of tensor files, opened as one; or a file that is in memory already.

@@ -28,6 +28,7 @@ export {
   type Warning,
 } from './lib/file.js'
 export type { JobOptions, Progress } from './lib/job.js'
+export type { LinkInput } from './lib/link.js'
 export { type OpenOptions, open, openSync, type ShardResolver, type Source, verify } from './lib/open.js'
 export { CooTensor, CsrTensor, type ToDenseOptions } from './lib/sparse.js'
 export type { CopyReason, FilePart } from './lib/store.js'

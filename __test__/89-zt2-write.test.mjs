@@ -171,8 +171,10 @@ const OPTIONS = [
   ['canonical form in another version', { version: '1.2', canonical: true }, /zTensor 2/],
   ['frames in another version', { version: '1.0', compression: { frameSize: 4096 } }, /zTensor 2/],
   ['frames that are too large', { version: '2', canonical: false, compression: { frameSize: 2 ** 24 + 1 } }, /2\^24/],
+  ['shards of a canonical file', { version: '2', canonical: true, maxShardSize: 1 }, /canonical: false/],
+  ['shards of another version', { version: '1.0', maxShardSize: 1 }, /zTensor 2/],
   ['a generator', { version: '2', generator: 'x' }, /generator/],
-  ['an attribute without a name', { version: '2', attributes: { '': 1 } }, /attribute ""/],
+  ['an attribute without a name', { version: '2', attributes: { '': 1 } }, /empty/, 'ZT_BAD_INDEX'],
   ['an attribute whose name is not text', { version: '2', attributes: new Map([[1, 2]]) }, /texts/],
   ['an attribute that needs a tag', { version: '2', attributes: { big: 2n ** 64n } }, /tag/],
   [
@@ -180,14 +182,14 @@ const OPTIONS = [
     { version: '2', attributes: { a: JSON.parse('['.repeat(31) + ']'.repeat(31)) } },
     /32/,
   ],
-  ['an attribute not in NFC', { version: '2', attributes: { 'e\u0301': 1 } }, /NFC/],
+  ['an attribute not in NFC', { version: '2', attributes: { 'e\u0301': 1 } }, /NFC/, 'ZT_BAD_INDEX'],
 ]
 
-for (const [what, options, message] of OPTIONS) {
+for (const [what, options, message, code = 'ZT_INVALID_ARG'] of OPTIONS) {
   test(`refuses ${what}`, async (t) => {
     const { path, names } = scratchFolder()
     const error = await rejectionOf(() => written(options, () => {}, path('a.zt')))
-    t.is(error.code, 'ZT_INVALID_ARG')
+    t.is(error.code, code)
     t.regex(error.message, message)
     t.deepEqual(names(), [])
   })
@@ -200,11 +202,28 @@ const object = (fields) => ({
   components: { data: { dtype: 'float32', data: F } },
   ...fields,
 })
+const quantGroup = (fields) => ({
+  layout: 'zt.quant_group/1',
+  shape: [2, 8],
+  attributes: {
+    bits: 4,
+    group_size: 4,
+    axis: 1,
+    packing: { word: 'u32', order: 'lsb_first', per_word: 8 },
+    scale_form: 'f32_factors',
+    zero_point: { form: 'implied', value: 8 },
+    ...fields,
+  },
+  components: {
+    scales: { dtype: 'float32', data: Float32Array.of(1, 2, 3, 4) },
+    data: { dtype: 'uint32', data: Uint32Array.of(0x76543210, 0xfedcba98) },
+  },
+})
 const ADDS = [
-  ['a name without characters', 'ZT_INVALID_ARG', (w) => w.add('', F)],
-  ['a name with a null', 'ZT_INVALID_ARG', (w) => w.add('a\0b', F)],
-  ['a name of more than 1024 bytes', 'ZT_INVALID_ARG', (w) => w.add('ä'.repeat(513), F)],
-  ['a name not in NFC', 'ZT_INVALID_ARG', (w) => w.add('e\u0301', F)],
+  ['a name without characters', 'ZT_BAD_INDEX', (w) => w.add('', F), '§3.5'],
+  ['a name with a null', 'ZT_BAD_INDEX', (w) => w.add('a\0b', F), '§3.5'],
+  ['a name of more than 1024 bytes', 'ZT_BAD_INDEX', (w) => w.add('ä'.repeat(513), F), '§3.5'],
+  ['a name not in NFC', 'ZT_BAD_INDEX', (w) => w.add('e\u0301', F), '§6.3'],
   [
     'a type that version 2 has not',
     'ZT_BAD_DTYPE',
@@ -224,10 +243,31 @@ const ADDS = [
     '§5.2',
   ],
   ['no component', 'ZT_BAD_LAYOUT', (w) => w.addObject('x', object({ components: {} })), '§3.3'],
+  ['a component without a name', 'ZT_BAD_INDEX', (w) => w.addObject('x', object({ components: { '': { data: F } } }))],
   [
-    'a component without a name',
-    'ZT_INVALID_ARG',
-    (w) => w.addObject('x', object({ components: { '': { data: F } } })),
+    'a dense tensor of two components',
+    'ZT_BAD_LAYOUT',
+    (w) =>
+      w.addObject(
+        'x',
+        object({
+          layout: 'dense',
+          dtype: 'float32',
+          components: { data: { dtype: 'float32', data: F }, more: { data: F } },
+        }),
+      ),
+  ],
+  [
+    'groups that do not divide the axis',
+    'ZT_BAD_LAYOUT',
+    (w) => w.addObject('x', quantGroup({ group_size: 3 })),
+    'zt.quant_group/1',
+  ],
+  [
+    'groups without a scale form',
+    'ZT_BAD_LAYOUT',
+    (w) => w.addObject('x', quantGroup({ scale_form: 'x' })),
+    'zt.quant_group/1',
   ],
   ['attributes with a tag', 'ZT_INVALID_ARG', (w) => w.add('x', F, { attributes: { a: [2n ** 70n] } })],
   [

@@ -135,6 +135,7 @@ export interface WriteRequest {
   minSavings: number
   frame: number
   canonical: boolean
+  maxShard?: number
   overwrite: boolean
   attributes: unknown
   generator?: string
@@ -148,6 +149,13 @@ export interface AppendRequest {
   minSavings: number
   frame: number
   limits: OpenRequest
+}
+
+/** A file that is linked, by its identity. */
+export interface LinkedFile {
+  name: string
+  size: number
+  digest: string
 }
 
 export interface TensorSpec {
@@ -172,6 +180,7 @@ export interface NativeWriter {
     control: NativeControl,
     stage?: NativeStage,
   ): Promise<void>
+  link(file: NativeFile, ordinal: number, name: string, shard: LinkedFile): void
   end(): void
   rename(name: string, to: string): void
   remove(name: string): void
@@ -191,8 +200,8 @@ interface Binding {
   compactFile(path: string, limits: OpenRequest, control: NativeControl): Promise<[before: number, after: number]>
   refusals(file: NativeFile, ordinals: Uint32Array, dialect: string): NativeError[]
   widenIndices(dtype: number, bytes: Uint8Array): NativeMemory
+  identify(file: NativeFile, name: string, algorithm: string, control: NativeControl): Promise<LinkedFile>
   risingRows(dtype: number, width: number, values: Uint8Array, indices: Uint8Array, indptr: Uint8Array): NativeMemory[]
-  uniqueCells(shape: readonly number[], dtype: number, coords: Uint8Array): void
   packCoo(dialect: string, rank: number, width: number, values: Uint8Array, coords: Uint8Array): NativeMemory
   Control: new () => NativeControl
   StageBuilder: new (ranges: number[]) => NativeStageBuilder
@@ -241,7 +250,13 @@ interface Binding {
     indptr: Uint8Array,
     output: Uint8Array,
   ): void
-  checkCoo(shape: readonly number[], codes: readonly number[], values: Uint8Array, coords: Uint8Array): void
+  checkCoo(
+    shape: readonly number[],
+    codes: readonly number[],
+    values: Uint8Array,
+    coords: Uint8Array,
+    strictly: boolean,
+  ): void
   cooToDense(
     shape: readonly number[],
     codes: readonly number[],

@@ -64,10 +64,16 @@ export function checkCsr(
   calling(() => binding.checkCsr(shape, codes, bytesOf(values), bytesOf(indices), bytesOf(indptr)))
 }
 
-/** Throws ZT_BAD_SPARSE where arrays are no COO tensor. */
-export function checkCoo(shape: readonly number[], dtype: DTypeInfo, values: TypedArray, coords: IndexArray): void {
+/** Throws ZT_BAD_SPARSE where arrays are no COO tensor; `strictly`, also where one names a cell twice. */
+export function checkCoo(
+  shape: readonly number[],
+  dtype: DTypeInfo,
+  values: TypedArray,
+  coords: IndexArray,
+  strictly = false,
+): void {
   const codes = [dtype.code, codeOf(coords)]
-  calling(() => binding.checkCoo(shape, codes, bytesOf(values), bytesOf(coords)))
+  calling(() => binding.checkCoo(shape, codes, bytesOf(values), bytesOf(coords), strictly))
 }
 
 /**

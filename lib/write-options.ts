@@ -42,6 +42,12 @@ export interface CreateOptions {
    * that, 65536 by default.
    */
   alignment?: number | undefined
+  /**
+   * zTensor 2: bytes that a file may have before the next tensor goes into another one. `model.zt` then has the index, and
+   * `model-00001-of-00003.zt` and so on the data; where all fits into one file, that is all there is. Such a model is not
+   * canonical.
+   */
+  maxShardSize?: number | undefined
   /** Replace a file that is there; otherwise that is ZT_EXISTS. */
   overwrite?: boolean | undefined
 }
@@ -57,6 +63,7 @@ export function writeRequest(given: CreateOptions | undefined): WriteRequest {
     'format',
     'version',
     'canonical',
+    'maxShardSize',
     'digest',
     'compression',
     'attributes',
@@ -69,7 +76,9 @@ export function writeRequest(given: CreateOptions | undefined): WriteRequest {
   if (format !== 'zt' && version !== undefined) throw invalid(TypeError, `${format} has no version`)
   const zt = format === 'zt'
   const two = version === '2'
-  const canonical = optional(read.canonical, (value) => aBoolean('canonical', value)) ?? two
+  const maxShard = optional(read.maxShardSize, (value) => aWholeNumber('maxShardSize', value, 1))
+  if (maxShard !== undefined && !two) throw invalid(TypeError, 'only zTensor 2 is written in shards')
+  const canonical = optional(read.canonical, (value) => aBoolean('canonical', value)) ?? (two && maxShard === undefined)
   if (canonical && !two) throw invalid(TypeError, 'only zTensor 2 has canonical files')
   const digest = digestOf(format, two, read.digest)
   const request: WriteRequest = {
@@ -81,6 +90,7 @@ export function writeRequest(given: CreateOptions | undefined): WriteRequest {
     attributes: fileAttributes(format, version, read.attributes),
   }
   if (digest !== undefined) request.digest = digest
+  if (maxShard !== undefined) request.maxShard = maxShard
   if (!zt && read.alignment !== undefined) throw invalid(TypeError, `${format} has no alignment`)
   if (request.dialect !== '1.0' && read.generator !== undefined)
     throw invalid(TypeError, 'only zTensor 1.0 names a generator')

@@ -11,6 +11,7 @@ import {
   type TypedArray,
 } from './dtype.js'
 import { calling, invalid, publicError, ZTensorError } from './errors.js'
+import { type LinkInput, Links } from './link.js'
 import { toBufferSync } from './memory.js'
 import { binding, type NativeWriter, type WriteRequest } from './native.js'
 import { isWritable, Outlet } from './outlet.js'
@@ -72,6 +73,7 @@ interface Internals {
   readonly dialect: string
   /** Of the compression. */
   readonly level?: number | undefined
+  readonly digest?: string | undefined
   readonly signal?: AbortSignal | undefined
 }
 
@@ -106,6 +108,7 @@ export class TensorWriter {
   readonly #dialect: string
   readonly #compresses: boolean
   readonly #signal: AbortSignal | undefined
+  readonly #links: Links
   #queue: Promise<unknown> = Promise.resolve()
   #ended = false
 
@@ -117,6 +120,7 @@ export class TensorWriter {
     this.#dialect = how.dialect
     this.#compresses = how.level !== undefined
     this.#signal = how.signal
+    this.#links = new Links(this.path, how.digest)
   }
 
   /** @internal Does something with the binding's side when its turn comes. */
@@ -136,8 +140,8 @@ export class TensorWriter {
   static async make(target: string | Outlet, request: WriteRequest): Promise<TensorWriter> {
     const path = typeof target === 'string' ? target : undefined
     try {
-      const { dialect, level } = request
-      return new TensorWriter({ target, native: await binding.createWriter(path, request), dialect, level })
+      const { dialect, level, digest } = request
+      return new TensorWriter({ target, native: await binding.createWriter(path, request), dialect, level, digest })
     } catch (thrown) {
       if (target instanceof Outlet) target.release()
       throw publicError(thrown, path)
@@ -302,10 +306,9 @@ export class TensorWriter {
     const attributes = ownAttributes(options(given, ['attributes']))
     const shape = aShape(anObject('tensor', tensor).shape)
     const dtype = valuesDType(tensor)
-    checkCoo(shape, dtype, tensor.values, tensor.coords)
+    checkCoo(shape, dtype, tensor.values, tensor.coords, this.#dialect === '2')
     const index = this.#indexDType(tensor.coords)
     const [values, coords] = [bytesOf(tensor.values), widened(tensor.coords, index)]
-    if (this.#dialect === '2') calling(() => binding.uniqueCells(shape, index.code, coords))
     const packs = this.#dialect === '0.1' || this.#dialect === 'btf'
     const pack = () => binding.packCoo(this.#dialect, shape.length, dtype.bits / 8, values, coords)
     const packed = packs ? [new Uint8Array(toBufferSync(calling(pack)))] : undefined
@@ -339,6 +342,22 @@ export class TensorWriter {
   }
 
   /**
+   * Adds a tensor whose bytes stay in another zTensor 2 file: zTensor 2 only, with `canonical: false`. The other file is
+   * read once, for the digest by which readers know it.
+   *
+   * @throws ZTensorError ZT_NOT_FOUND, ZT_BAD_INDEX (the name is there), ZT_UNSUPPORTED_ENCODING, ZT_IO; TypeError
+   * ZT_INVALID_ARG
+   */
+  async link(name: string, tensor: LinkInput): Promise<void> {
+    const checked = aText('name', name)
+    await this.#next(async () => {
+      if (this.#ended) throw new ZTensorError('ZT_CLOSED', 'the writer has ended; create another one')
+      const { ordinal, native, linked } = await this.#links.resolve(checked, tensor)
+      this.#native.link(native, ordinal, checked, linked)
+    })
+  }
+
+  /**
    * A stream into a dense tensor: bytes as they come, as many as the shape asks for by its end. Other calls wait
    * until it has ended.
    */
@@ -351,7 +370,9 @@ export class TensorWriter {
     const attributes = ownAttributes(options(given, ['attributes']))
     const dtype = aDType('dtype', anObject('tensor', tensor).dtype)
     const shape = aShape(tensor.shape)
-    const byteLength = (shape.reduce((product, size) => product * size, 1) * dtype.bits) / 8
+    const bytes = (shape.reduce((product, size) => product * size, 1) * dtype.bits) / 8
+    // The last byte of a packed type is padded in version 2.
+    const byteLength = this.#dialect === '2' ? Math.ceil(bytes) : bytes
     let done: (() => void) | undefined
     const ended = new Promise<void>((resolve) => {
       done = resolve

@@ -220,7 +220,7 @@ pub fn csr_to_coords(
     })
 }
 
-/// Checks the data rules of COO.
+/// Checks the data rules of COO; `strictly`, those of zTensor 2 too, which names each cell once.
 #[napi(catch_unwind)]
 pub fn check_coo(
     env: Env,
@@ -228,8 +228,10 @@ pub fn check_coo(
     codes: Vec<u32>,
     values: Uint8ArraySlice<'_>,
     coords: Uint8ArraySlice<'_>,
+    strictly: bool,
 ) -> Result<()> {
-    with_coo(&env, &shape, &codes, [&values, &coords], |coo| coo.check())
+    let check = |coo: Coo<'_>| if strictly { coo.check_strictly() } else { coo.check() };
+    with_coo(&env, &shape, &codes, [&values, &coords], check)
 }
 
 /// Fills `output` with the dense elements.

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use napi::bindgen_prelude::{Object, Uint8ArraySlice, Uint32Array, Unknown};
 use napi::{Env, Result};
 use napi_derive::napi;
-use ztensor_core::catalog::{DType, Tensor};
-use ztensor_core::codec::digest::Algorithm;
+use ztensor_core::catalog::{DType, Shard, Tensor};
+use ztensor_core::codec::digest::{Algorithm, Digest};
 use ztensor_core::convert;
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
 use ztensor_core::layout::indices::Indices;
 use ztensor_core::source::owned::Owned;
-use ztensor_core::write::{Compression, Dialect, Settings, Spec, Writer, arrange, strict};
+use ztensor_core::write::{Compression, Dialect, Settings, Spec, Writer, arrange, shards, strict};
 
 use crate::control::Control;
 use crate::error::{NativeError, misuse, throw};
@@ -35,6 +35,8 @@ pub struct WriteRequest<'env> {
     /// zTensor 2: bytes in each zstd frame.
     pub frame: u32,
     pub canonical: bool,
+    /// zTensor 2: bytes that a file may have.
+    pub max_shard: Option<f64>,
     pub overwrite: bool,
     pub attributes: Unknown<'env>,
     pub generator: Option<String>,
@@ -48,6 +50,7 @@ impl WriteRequest<'_> {
             digest: digest(self.digest.as_deref())?,
             compression: compression(self.level, self.min_savings, self.frame),
             canonical: self.canonical,
+            max_shard: self.max_shard.and_then(unsigned),
             overwrite: self.overwrite,
             attributes: value::from_js_map(self.attributes)?,
             generator: self.generator.clone(),
@@ -126,6 +129,40 @@ impl TensorSpec<'_> {
             components: self.components.into_iter().map(component).collect::<Result<_>>()?,
         })
     }
+}
+
+/// A file that is linked, by its identity.
+#[napi(object)]
+pub struct LinkedFile {
+    pub name: String,
+    /// Bytes of the whole file.
+    pub size: f64,
+    /// Of the whole file.
+    pub digest: String,
+}
+
+/// Size and digest of an open file, which `name` will name. Only its index is linked to, not its shards.
+#[napi(ts_return_type = "Promise<LinkedFile>")]
+pub fn identify<'env>(
+    env: &'env Env,
+    file: &NativeFile,
+    name: String,
+    algorithm: String,
+    control: &Control,
+) -> Result<Object<'env>> {
+    let source = file.reader(env, control, None)?;
+    let algorithm = digest(Some(&algorithm))?.unwrap_or(Algorithm::Xxh3);
+    let job = move || {
+        source.read(|reading| {
+            let whole = reading.sources.source(0)?;
+            reading.watch.expect(whole.length(), 0);
+            let digest = shards::whole_digest(whole, algorithm, reading.watch)?;
+            Ok((whole.length(), digest))
+        })
+    };
+    spawn(env, job, |_, (size, digest)| {
+        Ok(LinkedFile { name, size: number(size), digest: digest.text.into() })
+    })
 }
 
 /// The writer; gone after its end, or after an error that left the file in pieces.
@@ -254,6 +291,29 @@ impl NativeWriter {
         spawn(env, job, |_, ()| Ok(()))
     }
 
+    /// Adds a tensor whose bytes stay in the file that it is of, which `shard` names and the digest identifies.
+    #[napi(catch_unwind)]
+    pub fn link(
+        &self,
+        env: Env,
+        file: &NativeFile,
+        ordinal: u32,
+        name: String,
+        shard: LinkedFile,
+    ) -> Result<()> {
+        let linked = file.with_catalog(&env, |catalog| {
+            let tensor = catalog.tensor(ordinal as usize);
+            let tensor = tensor.ok_or_else(|| CoreError::new(Code::Internal, "no such tensor"))?;
+            let digest = Digest::parse_registered(&shard.digest)?;
+            let size = unsigned(shard.size).unwrap_or_default();
+            let shard = Shard { name: shard.name.as_str().into(), size, digest };
+            let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+            let writer = slot.as_mut().ok_or_else(gone)?;
+            contain(|| writer.link(&name, tensor, catalog, shard))
+        })?;
+        throw(&env, linked)
+    }
+
     /// Ends the announced tensor.
     #[napi(catch_unwind)]
     pub fn end(&self, env: Env) -> Result<()> {
@@ -314,15 +374,6 @@ pub fn rising_rows(
     });
     let arrays = throw(&env, sorted)?.map(|(values, indices)| [values, indices]);
     Ok(arrays.into_iter().flatten().map(Memory::from).collect())
-}
-
-/// Throws where a checked COO tensor names a cell twice, which version 2 forbids.
-#[napi(catch_unwind)]
-pub fn unique_cells(env: Env, shape: Vec<f64>, code: u32, coords: Uint8ArraySlice<'_>) -> Result<()> {
-    let dtype = dtype(Some(code))?.ok_or_else(|| misuse("no dtype"))?;
-    let shape = shape.into_iter().map(|dim| unsigned(dim).ok_or_else(|| misuse("no size")));
-    let shape = shape.collect::<Result<Vec<_>>>()?;
-    throw(&env, contain(|| strict::unique_cells(&shape, Indices::new(dtype, &coords)?)))
 }
 
 /// The one blob of a COO tensor, of u64 coordinates, for a dialect that packs.

@@ -6,6 +6,7 @@ use crate::catalog::{Attributes, ByteOrder, Component, DType, Encoding, Label, L
 use crate::checked::bytes_of;
 use crate::error::{Code, Error, Result};
 use crate::format::zt2::encode;
+use crate::layout::coo::Coo;
 use crate::layout::indices::Indices;
 use crate::read::{Reading, Stored};
 use crate::source::owned::Owned;
@@ -195,7 +196,11 @@ fn make_strict(tensor: Tensor<'_>, arrays: &mut [Owned], index: DType, width: u6
             }
             Ok(())
         }
-        [_, coords] => strict::unique_cells(tensor.shape(), Indices::new(index, coords)?),
+        [values, coords] => {
+            let dtype = tensor.dtype().unwrap_or(DType::Uint8);
+            Coo { shape: tensor.shape(), dtype, values, coords: Indices::new(index, coords)? }
+                .check_strictly()
+        }
         _ => Ok(()),
     }
 }

@@ -12,6 +12,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::codec::digest::{Algorithm, Digest};
 use crate::error::{Code, Error, Result};
 
 /// A file written beside its target and moved there when it is complete and on the disk. Until then, and
@@ -52,6 +53,41 @@ impl AtomicFile {
 
     pub fn file(&self) -> &File {
         &self.file
+    }
+
+    pub fn target(&self) -> &Path {
+        &self.target
+    }
+
+    /// Gives the file another name to appear under. `ZT_EXISTS` where that is taken, unless it may be overwritten.
+    pub fn retarget(&mut self, target: PathBuf) -> Result<()> {
+        self.target = target;
+        if !self.overwrite && !self.is_fresh() {
+            return Err(exists(&self.target));
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is under the file's name yet.
+    pub fn is_fresh(&self) -> bool {
+        self.target.symlink_metadata().is_err()
+    }
+
+    /// Bytes of the file, and the digest over them all.
+    pub fn whole(&self, algorithm: Algorithm) -> Result<(u64, Digest)> {
+        let mut file = &self.file;
+        file.seek(SeekFrom::Start(0)).map_err(|error| Error::io("lseek", &error))?;
+        let (mut hasher, mut size) = (algorithm.hasher(), 0);
+        let mut piece = vec![0; 1 << 20];
+        loop {
+            let count = file.read(&mut piece).map_err(|error| Error::io("read", &error))?;
+            let read = piece.get(..count).unwrap_or_default();
+            if read.is_empty() {
+                return Ok((size, algorithm.digest(hasher)));
+            }
+            hasher.update(read);
+            size += count as u64;
+        }
     }
 
     /// Another file for the same target.

@@ -8,16 +8,19 @@ mod blob;
 mod dialect;
 mod index_first;
 mod out;
+pub mod shards;
 pub mod strict;
 mod zt2;
 
 use std::path::Path;
 
-use crate::catalog::{Attributes, Builder, ByteOrder, Component, DType, Label, Layout, NewTensor};
+use crate::catalog::{
+    Attributes, Builder, ByteOrder, Catalog, Component, DType, Label, Layout, NewTensor, Shard, Tensor,
+};
 use crate::codec::digest::Algorithm;
 use crate::edit::Edit;
 use crate::error::{Code, Error, Result};
-use crate::format::zt2::encode;
+use crate::format::zt2::{encode, manifest, vocabulary};
 use crate::format::{zt_trailer, zt01_encode, zt1_encode};
 use crate::layout;
 use crate::limits::Limits;
@@ -30,6 +33,7 @@ use blob::Blob;
 pub use blob::Compression;
 pub use dialect::Dialect;
 use out::Out;
+use shards::Shards;
 
 /// How a file is written.
 pub struct Settings {
@@ -41,6 +45,8 @@ pub struct Settings {
     pub overwrite: bool,
     /// zTensor 2: blobs in the order of their names, equal ones once (§6.3).
     pub canonical: bool,
+    /// zTensor 2: bytes that a file may have before the next tensor goes into another one (§7).
+    pub max_shard: Option<u64>,
     pub attributes: Attributes,
     pub generator: Option<String>,
 }
@@ -81,6 +87,7 @@ pub struct Writer {
     buffer: Block,
     /// The end of the buffer, in the file or spool.
     position: u64,
+    shards: Shards,
     open: Option<Open>,
     /// Where a file that is there is added to.
     edit: Option<Edit>,
@@ -135,7 +142,8 @@ impl Writer {
     fn at(position: u64, out: Out, settings: Settings) -> Self {
         let builder = Builder::new(settings.dialect.container(), &Limits::default());
         let buffer = Block::default();
-        Self { behind: None, out, settings, builder, buffer, position, open: None, edit: None }
+        let shards = Shards::new(settings.max_shard);
+        Self { behind: None, out, settings, builder, buffer, position, shards, open: None, edit: None }
     }
 
     /// Begins a tensor, after checking all that can be checked before its bytes are known.
@@ -144,8 +152,68 @@ impl Writer {
             return Err(Error::new(Code::InvalidArg, "another tensor is still being written"));
         }
         let (layout, stored) = self.check(&spec).map_err(|error| error.tensor(&spec.name))?;
+        let lengths = stored.iter().map(|&(.., length)| length);
+        if self.shards.is_full(self.position, self.settings.alignment, lengths) {
+            self.next_shard()?;
+        }
         self.open = Some(Open { spec, layout, stored, written: Vec::new(), blob: None });
         self.open_blob()
+    }
+
+    /// Ends the current data shard and begins another one.
+    fn next_shard(&mut self) -> Result<()> {
+        let finished = self.end_shard()?;
+        self.shards.next(finished);
+        self.buffer.extend(&encode::MAGIC)?;
+        self.position = self.buffer.len() as u64;
+        Ok(())
+    }
+
+    /// The current data shard, to its last byte; another file has taken its place.
+    fn end_shard(&mut self) -> Result<AtomicFile> {
+        self.buffer.extend(&encode::footer(None))?;
+        if let Some(mut behind) = self.behind.take() {
+            behind.drain()?;
+        }
+        self.out.drain(&mut self.buffer)?;
+        let Out::File(file) = &mut self.out else {
+            return Err(Error::new(Code::InvalidArg, "several files cannot be written to a stream"));
+        };
+        let next = file.another()?;
+        Ok(std::mem::replace(file, next))
+    }
+
+    /// Adds a tensor whose bytes stay in `shard`, the file that `catalog` is of.
+    pub fn link(&mut self, name: &str, tensor: Tensor<'_>, catalog: &Catalog, shard: Shard) -> Result<()> {
+        if self.open.is_some() {
+            return Err(Error::new(Code::InvalidArg, "another tensor is still being written"));
+        }
+        if self.settings.dialect != Dialect::Zt2 || self.settings.canonical {
+            let message =
+                "only zTensor 2 links to other files, with canonical: false: a canonical file is one file";
+            return Err(Error::new(Code::InvalidArg, message).tensor(name));
+        }
+        let spec = Spec {
+            name: name.to_owned(),
+            shape: tensor.shape().to_vec(),
+            layout: tensor.layout_name().to_owned(),
+            dtype: tensor.dtype(),
+            attributes: tensor.attributes().cloned(),
+            components: Vec::new(),
+        };
+        let linked = zt2::check_link(&spec).and_then(|()| {
+            if self.builder.contains(name) {
+                return Err(Error::new(Code::BadIndex, "a tensor of this name was added already"));
+            }
+            shards::link(&mut self.shards, tensor, catalog, shard)
+        });
+        let mut components = linked.map_err(|error| error.tensor(name))?;
+        for component in &mut components {
+            component.role = self.builder.intern(catalog.label(component.role));
+        }
+        let layout = Layout::from_label(self.builder.intern(&spec.layout));
+        let Spec { shape, dtype, attributes, .. } = spec;
+        self.builder.tensor(NewTensor { name, shape: &shape, layout, dtype, components, attributes })
     }
 
     fn check(&mut self, spec: &Spec) -> Result<(Layout, Vec<Stored>)> {
@@ -211,8 +279,13 @@ impl Writer {
             ));
         }
         let (name, shape, dtype) = (spec.name.as_str(), spec.shape.as_slice(), spec.dtype);
-        let mut tensor = NewTensor { name, shape, layout, dtype, components, attributes: None };
-        layout::check(&mut tensor)?;
+        let attributes = spec.attributes.clone().filter(|_| dialect == Dialect::Zt2);
+        let mut tensor = NewTensor { name, shape, layout, dtype, components, attributes };
+        if dialect == Dialect::Zt2 {
+            manifest::check(vocabulary::profile(vocabulary::layout_id(&spec.layout)), &mut tensor)?;
+        } else {
+            layout::check(&mut tensor)?;
+        }
         self.builder.check_shape(shape)?;
         if layout != Layout::Dense && dialect.packs() {
             let framing = if dialect == Dialect::Btf { arrange::BTF_FRAMING } else { 0 };
@@ -298,6 +371,7 @@ impl Writer {
         };
         let done = blob.finish(&mut self.buffer, &mut self.position)?;
         let mut component = Component::raw(role, dtype, done.offset, self.position - done.offset);
+        component.file = self.shards.current;
         component.byte_order = ByteOrder::Little;
         component.encoding = done.encoding;
         component.decoded_length = Some(length);
@@ -394,23 +468,10 @@ impl Writer {
         if let Some(mut behind) = self.behind.take() {
             behind.drain()?;
         }
-        let mut catalog = self.builder.finish();
         if dialect == Dialect::Zt2 {
-            let mut end = self.position;
-            if let Out::File(file) = &mut self.out
-                && self.settings.canonical
-            {
-                file.write(self.buffer.from(0))?;
-                self.buffer.truncate(0);
-                end = zt2::arrange(file, &mut catalog)?;
-            }
-            zt2::close(&catalog, self.settings.alignment, end, &mut self.buffer)?;
-            self.out.drain(&mut self.buffer)?;
-            if let Out::File(file) = self.out {
-                file.commit()?;
-            }
-            return Ok(self.buffer.take());
+            return self.finish_zt2();
         }
+        let catalog = self.builder.finish();
         if let Out::Spool(mut spool, mut file) = self.out {
             spool.write(self.buffer.from(0))?;
             index_first::assemble(dialect, &catalog, &spool, &mut file)?;
@@ -426,6 +487,38 @@ impl Writer {
         self.buffer.extend(&tail)?;
         self.out.drain(&mut self.buffer)?;
         self.out.commit()?;
+        Ok(self.buffer.take())
+    }
+
+    fn finish_zt2(mut self) -> Result<Vec<u8>> {
+        let split = self.shards.is_split();
+        if split {
+            let last = self.end_shard()?;
+            self.shards.keep(last);
+            self.buffer.extend(&encode::MAGIC)?;
+            self.position = self.buffer.len() as u64;
+        }
+        let mut catalog = self.builder.finish();
+        if !split {
+            self.shards.join(&mut catalog);
+        }
+        let mut end = self.position;
+        if let Out::File(file) = &mut self.out
+            && self.settings.canonical
+        {
+            file.write(self.buffer.from(0))?;
+            self.buffer.truncate(0);
+            end = zt2::arrange(file, &mut catalog)?;
+        }
+        let algorithm = self.settings.digest.unwrap_or(Algorithm::Xxh3);
+        let table = self.shards.table(algorithm)?;
+        zt2::close(&catalog, &table, self.settings.alignment, end, &mut self.buffer)?;
+        self.out.drain(&mut self.buffer)?;
+        if let Out::File(root) = self.out {
+            // The root comes last: before it is there, nothing refers to the shards.
+            let beside = self.shards.commit(&table, &root)?;
+            root.commit().inspect_err(|_| shards::withdraw(&beside))?;
+        }
         Ok(self.buffer.take())
     }
 }

@@ -31,6 +31,7 @@ fn settings(dialect: Dialect) -> Settings {
         compression,
         overwrite: true,
         canonical: false,
+        max_shard: None,
         attributes,
         generator: None,
     }

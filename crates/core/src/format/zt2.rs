@@ -2,11 +2,11 @@
 #![forbid(unsafe_code)]
 
 pub mod encode;
-mod manifest;
+pub(crate) mod manifest;
 mod part;
 mod regions;
-mod rules;
-mod shards;
+pub(crate) mod rules;
+pub(crate) mod shards;
 pub mod vocabulary;
 
 use crate::catalog::{Builder, Catalog, Container};

@@ -39,6 +39,7 @@ impl Writer {
             digest: request.digest,
             compression: request.compression,
             canonical: false,
+            max_shard: None,
             overwrite: true,
             attributes: Vec::new(),
             generator: None,

@@ -1,24 +1,18 @@
 //! What the sparse profiles of zTensor 2 ask of their data beyond other formats: columns that rise strictly within
-//! each row, cells that are named once.
+//! each row.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
 
 use crate::catalog::DType;
 use crate::error::{Code, Error, Result};
+use crate::layout::exact::CSR;
 use crate::layout::indices::Indices;
 use crate::source::owned::Owned;
 
 /// The index type of an array as version 2 holds it: uint32 and uint64 stay, all others become uint64.
 pub fn index_dtype(dtypes: impl IntoIterator<Item = Option<DType>>) -> DType {
     if dtypes.into_iter().all(|dtype| dtype == Some(DType::Uint32)) { DType::Uint32 } else { DType::Uint64 }
-}
-
-fn twice(component: &'static str, message: &str, rule: &'static str) -> Error {
-    let advice = "add them up first, as toDense() does";
-    Error::new(Code::BadSparse, format!("{message}; zTensor 2 has each cell once: {advice}"))
-        .component(component)
-        .rule(rule)
 }
 
 /// Sorts the columns of each row of a checked matrix, whose values move along: `None` where all rise already.
@@ -43,8 +37,11 @@ pub fn rising_rows(
         order.sort_by_key(|&place| row.get(place));
         if let Some(pair) = order.windows(2).find(|pair| row.get(pair[0]) == row.get(pair[1])) {
             let column = row.get(pair[0]).copied().unwrap_or_default();
-            let message = format!("column {column} stands twice in row {}", at - 1);
-            return Err(twice("indices", &message, "zt.sparse_csr/1 Validation"));
+            let message = format!(
+                "column {column} stands twice in row {}; zTensor 2 has each cell once: add them up first",
+                at - 1
+            );
+            return Err(Error::new(Code::BadSparse, message).component("indices").rule(CSR));
         }
         let (new_values, new_indices) = match &mut sorted {
             Some(sorted) => sorted,
@@ -79,48 +76,6 @@ fn move_item(from: &[u8], to: &mut [u8], width: usize, source: usize, target: us
     }
 }
 
-/// Checks that no two entries of a checked tensor have the same coordinates, which are dimension-major.
-pub fn unique_cells(shape: &[u64], coords: Indices<'_>) -> Result<()> {
-    let rank = shape.len();
-    if rank == 0 {
-        let message = "zTensor 2 has sparse_coo tensors of one dimension or more, not scalars";
-        return Err(Error::new(Code::BadLayout, message).rule("zt.sparse_coo/1 Validation"));
-    }
-    let count = coords.len() / rank;
-    let mut cells: Vec<u64> = Vec::new();
-    let refused = |_| Error::new(Code::Limit, format!("not enough memory for {count} coordinates"));
-    cells.try_reserve_exact(count).map_err(refused)?;
-    // The number of a cell in row-major order: it fits, since the product of the shape does.
-    cells.resize(count, 0);
-    for (dim, &size) in shape.iter().enumerate() {
-        let one_dimension = coords.slice(dim * count, (dim + 1) * count);
-        for (cell, coordinate) in cells.iter_mut().zip(one_dimension.into_iter().flat_map(|part| part.iter()))
-        {
-            *cell = cell.wrapping_mul(size).wrapping_add(coordinate.unwrap_or_default());
-        }
-    }
-    cells.sort_unstable();
-    if let Some(pair) = cells.windows(2).find(|pair| pair[0] == pair[1]) {
-        let message = format!("the cell {:?} stands twice", coordinates(pair[0], shape));
-        return Err(twice("coords", &message, "zt.sparse_coo/1 Validation"));
-    }
-    Ok(())
-}
-
-fn coordinates(mut cell: u64, shape: &[u64]) -> Vec<u64> {
-    let mut found: Vec<u64> = shape
-        .iter()
-        .rev()
-        .map(|&size| {
-            let coordinate = cell % size.max(1);
-            cell /= size.max(1);
-            coordinate
-        })
-        .collect();
-    found.reverse();
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,18 +101,5 @@ mod tests {
         assert_eq!((values, indices), (vec![0, 2, 1, 4, 3], u32s(&[3, 1, 9, 0, 2])));
         let error = sorted(&[0, 2, 1, 2], &[0, 1, 4]).unwrap_err();
         assert_eq!((error.code(), error.component_role()), (Code::BadSparse, Some("indices")));
-    }
-
-    #[test]
-    fn cells_are_named_once() {
-        let check = |shape: &[u64], coords: &[u32]| {
-            let bytes = u32s(coords);
-            unique_cells(shape, Indices::new(DType::Uint32, &bytes).unwrap())
-        };
-        assert!(check(&[3, 4], &[0, 1, 0, 3, 3, 0]).is_ok());
-        assert!(check(&[3, 4], &[]).is_ok());
-        let error = check(&[3, 4], &[1, 2, 1, 3, 0, 3]).unwrap_err();
-        assert!(error.message().contains("[1, 3]"), "{error}");
-        assert_eq!(check(&[], &[]).unwrap_err().code(), Code::BadLayout);
     }
 }

@@ -6,12 +6,13 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
 use super::{Dialect, Settings, Spec};
-use crate::catalog::{Catalog, Component};
+use crate::catalog::{Catalog, Component, Shard};
 use crate::codec::digest::Algorithm;
 use crate::error::{Code, Error, Result};
 use crate::format::zt2::encode::{
     self, CANONICAL_ALIGNMENT, FILE_ATTRIBUTES, LEAST_ALIGNMENT, TENSOR_ATTRIBUTES,
 };
+use crate::format::zt2::rules;
 use crate::sink::AtomicFile;
 use crate::sink::block::Block;
 use crate::work::PIECE;
@@ -22,8 +23,7 @@ pub fn check_settings(settings: &Settings) -> Result<()> {
     if settings.dialect != Dialect::Zt2 {
         return Ok(());
     }
-    let refused =
-        |message: &str| Err(Error::new(Code::InvalidArg, message).rule("zTensor 2 §6.3 Canonical form"));
+    let refused = |message: &str| Err(Error::new(Code::InvalidArg, message).rule(rules::CANONICAL));
     if canonical && settings.compression.is_some() {
         return refused("a canonical file is not compressed; write it with canonical: false");
     }
@@ -37,23 +37,36 @@ pub fn check_settings(settings: &Settings) -> Result<()> {
             "a canonical file is aligned to 64 KiB; write it with canonical: false for another alignment",
         );
     }
+    if canonical && settings.max_shard.is_some() {
+        return refused("a canonical file is one file; write shards with canonical: false");
+    }
     if settings.alignment == 0 || !settings.alignment.is_multiple_of(LEAST_ALIGNMENT) {
         let message =
             format!("alignment must be a multiple of 4096 in zTensor 2, got {}", settings.alignment);
-        return Err(Error::new(Code::InvalidArg, message).rule("zTensor 2 §2.4 Blobs and alignment"));
+        return Err(Error::new(Code::InvalidArg, message).rule(rules::BLOBS));
     }
     encode::check_attributes(&settings.attributes, FILE_ATTRIBUTES, canonical)
 }
 
 /// Checks what version 2 alone asks of a tensor.
 pub fn check_spec(spec: &Spec, canonical: bool) -> Result<()> {
-    encode::check_name(&spec.name, "the name", canonical)?;
+    check_object(spec, canonical)?;
     for (role, ..) in &spec.components {
         encode::check_name(role, "the component", canonical)?;
     }
     if spec.components.is_empty() {
-        return Err(Error::new(Code::BadLayout, "a tensor needs a component").rule("zTensor 2 §3.3 Object"));
+        return Err(Error::new(Code::BadLayout, "a tensor needs a component").rule(rules::OBJECT));
     }
+    Ok(())
+}
+
+/// Checks what version 2 asks of a tensor whose components are in another file.
+pub fn check_link(spec: &Spec) -> Result<()> {
+    check_object(spec, false)
+}
+
+fn check_object(spec: &Spec, canonical: bool) -> Result<()> {
+    encode::check_name(&spec.name, "the name", canonical)?;
     if let Some(attributes) = &spec.attributes {
         encode::check_attributes(attributes, TENSOR_ATTRIBUTES, canonical)?;
     }
@@ -92,8 +105,14 @@ pub fn arrange(file: &mut AtomicFile, catalog: &mut Catalog) -> Result<u64> {
 }
 
 /// Adds manifest and footer behind blobs that end at `end`.
-pub fn close(catalog: &Catalog, alignment: u64, end: u64, buffer: &mut Block) -> Result<()> {
-    let manifest = encode::manifest(catalog, &[])?;
+pub fn close(
+    catalog: &Catalog,
+    shards: &[Shard],
+    alignment: u64,
+    end: u64,
+    buffer: &mut Block,
+) -> Result<()> {
+    let manifest = encode::manifest(catalog, shards)?;
     let at = end.next_multiple_of(alignment);
     buffer.zeros(usize::try_from(at - end).unwrap_or(0))?;
     buffer.extend(&manifest)?;

@@ -3,8 +3,10 @@
 
 use ciborium::Value;
 
+use super::manifest::{self, DEPTH};
+use super::rules;
 use super::vocabulary::{self, Spelling, ZSTD_SEEKABLE};
-use crate::catalog::{Attributes, Catalog, Component, Encoding, Tensor};
+use crate::catalog::{Attributes, Catalog, Component, Encoding, Shard, Tensor};
 use crate::codec::digest::xxh3;
 use crate::error::{Code, Error, Result, short};
 use crate::syntax::cbor_encode::Encoder;
@@ -20,23 +22,9 @@ pub const FOOTER: u64 = 40;
 const VERSION: u32 = 2;
 /// §3.1.
 const LARGEST_MANIFEST: usize = 1 << 30;
-/// §3.5.
-const LONGEST_NAME: usize = 1024;
-/// Arrays and maps inside each other, the root among them (§3.1).
-const DEPTH: u32 = 32;
 /// How deep the attributes of a file and of a tensor stand in the root.
 pub const FILE_ATTRIBUTES: u32 = 2;
 pub const TENSOR_ATTRIBUTES: u32 = 4;
-
-/// Another file that holds blobs of this one (§7.1).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shard {
-    pub name: String,
-    /// Bytes of the whole file.
-    pub size: u64,
-    /// Of the whole file.
-    pub digest: String,
-}
 
 /// The manifest. A component's `file` is 0 for this file and otherwise the shard before it in `shards`.
 pub fn manifest(catalog: &Catalog, shards: &[Shard]) -> Result<Vec<u8>> {
@@ -54,7 +42,7 @@ pub fn manifest(catalog: &Catalog, shards: &[Shard]) -> Result<Vec<u8>> {
             encoder.text("size");
             encoder.uint(shard.size);
             encoder.text("digest");
-            encoder.text(&shard.digest);
+            encoder.text(&shard.digest.text);
         }
     }
     encoder.text("objects");
@@ -89,7 +77,7 @@ pub fn manifest(catalog: &Catalog, shards: &[Shard]) -> Result<Vec<u8>> {
     let bytes = encoder.finish();
     if bytes.len() > LARGEST_MANIFEST {
         let message = format!("the manifest takes {} bytes, more than the 1 GiB of zTensor 2", bytes.len());
-        return Err(Error::new(Code::Limit, message).rule("zTensor 2 §3.1 Encoding"));
+        return Err(Error::new(Code::Limit, message).rule(rules::ENCODING));
     }
     Ok(bytes)
 }
@@ -104,7 +92,7 @@ fn deterministic(encoder: &mut Encoder, attributes: &Attributes) -> Result<()> {
         return Ok(());
     }
     let message = "the attributes have a key twice, or a value that zTensor 2 has no form for";
-    Err(Error::new(Code::InvalidArg, message).rule("zTensor 2 §3.1 Encoding"))
+    Err(Error::new(Code::InvalidArg, message).rule(rules::ENCODING))
 }
 
 fn part(encoder: &mut Encoder, component: &Component, shards: &[Shard]) {
@@ -156,20 +144,14 @@ pub fn footer(manifest: Option<(u64, &[u8])>) -> [u8; 40] {
 
 /// Checks the name of a tensor, component or attribute (§3.5), which in canonical form is in NFC (§6.3).
 pub fn check_name(name: &str, what: &str, canonical: bool) -> Result<()> {
-    let shown = short(name, 80);
-    if name.is_empty() || name.len() > LONGEST_NAME || name.contains('\0') {
-        let message = format!(
-            "{what} {shown:?} has {} bytes; zTensor 2 asks for 1 to {LONGEST_NAME}, none of them 0",
-            name.len()
-        );
-        return Err(Error::new(Code::InvalidArg, message).rule("zTensor 2 §3.5 Names"));
-    }
+    manifest::check_name(name)?;
     if canonical && !unicode_normalization::is_nfc(name) {
+        let shown = short(name, 80);
         let message = format!(
             "{what} {shown:?} is not in Unicode normalization form C, which canonical files ask for: write it \
              as name.normalize('NFC'), or with canonical: false"
         );
-        return Err(Error::new(Code::InvalidArg, message).rule("zTensor 2 §6.3 Canonical form"));
+        return Err(Error::new(Code::BadIndex, message).rule(rules::CANONICAL));
     }
     Ok(())
 }
@@ -179,18 +161,18 @@ pub fn check_attributes(attributes: &[(Value, Value)], depth: u32, canonical: bo
     for (key, value) in attributes {
         let Some(name) = key.as_text() else {
             let message = "the names of attributes must be texts in zTensor 2";
-            return Err(Error::new(Code::InvalidArg, message).rule("zTensor 2 §3.1 Encoding"));
+            return Err(Error::new(Code::InvalidArg, message).rule(rules::ENCODING));
         };
         check_name(name, "the attribute", canonical)?;
         check_value(value, depth).map_err(|problem| {
             let message = format!("the attribute {:?} {problem}", short(name, 80));
-            Error::new(Code::InvalidArg, message).rule("zTensor 2 §3.1 Encoding")
+            Error::new(Code::InvalidArg, message).rule(rules::ENCODING)
         })?;
     }
     if Encoder::default().deterministic(attributes) {
         return Ok(());
     }
-    Err(Error::new(Code::InvalidArg, "the attributes have a key twice").rule("zTensor 2 §3.1 Encoding"))
+    Err(Error::new(Code::InvalidArg, "the attributes have a key twice").rule(rules::ENCODING))
 }
 
 /// `depth` is that of what holds the value.
@@ -248,7 +230,7 @@ pub fn bad_layout(layout: &str) -> Error {
         "zTensor 2 names layouts as \"vendor.name/1\" (zt. and gguf. are its own), so it cannot hold {:?}",
         short(layout, 80)
     );
-    Error::new(Code::BadLayout, message).rule("zTensor 2 §5.2 Layout profiles")
+    Error::new(Code::BadLayout, message).rule(rules::LAYOUTS)
 }
 
 #[cfg(test)]

@@ -239,7 +239,7 @@ impl Objects<'_> {
 }
 
 /// Checks a tensor against the metadata rules of its profile, and notes the data rules.
-fn check(profile: Option<Profile>, tensor: &mut NewTensor<'_>) -> Result<()> {
+pub fn check(profile: Option<Profile>, tensor: &mut NewTensor<'_>) -> Result<()> {
     let none = Attributes::new();
     let attributes = tensor.attributes.as_ref().unwrap_or(&none);
     match profile {

@@ -24,7 +24,7 @@ pub fn parse(reader: &mut Reader<'_>) -> Result<Vec<Shard>> {
 }
 
 /// A name must be safe as a part of a path, whoever makes it one.
-fn check_name(name: &str) -> Result<()> {
+pub fn check_name(name: &str) -> Result<()> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     if name.is_empty() || name.len() > NAME_BYTES || name.starts_with('.') || !name.bytes().all(allowed) {
         let message = format!(

@@ -1,0 +1,265 @@
+//! A zTensor 2 model in several files (§7): data shards beside their root, and blobs of other models that a root refers
+//! to.
+#![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+
+use crate::catalog::{ByteOrder, Catalog, Component, Encoding, Shard, Tensor};
+use crate::checked::end_within;
+use crate::codec::digest::{Algorithm, Digest, Hasher};
+use crate::error::{Code, Error, Result};
+use crate::format::zt2::encode::{self, FOOTER, LEAST_ALIGNMENT};
+use crate::format::zt2::{rules, shards as names, vocabulary};
+use crate::sink::AtomicFile;
+use crate::source::ReadAt;
+use crate::work::{PIECE, Watch};
+
+/// One of the files that components lie in.
+enum Entry {
+    /// A data shard: finished, or `None` while it is the one that is written to.
+    Own(Option<AtomicFile>),
+    /// A file of somebody else.
+    Linked(Shard),
+}
+
+/// The files beside the root. A component's `file` is 0 in the root and otherwise an entry's place and one.
+#[derive(Default)]
+pub struct Shards {
+    /// Bytes that a shard may have. `None`: blobs go into the root.
+    pub largest: Option<u64>,
+    entries: Vec<Entry>,
+    /// The number of the file that blobs are written to.
+    pub current: u32,
+}
+
+impl Shards {
+    pub fn new(largest: Option<u64>) -> Self {
+        let mut shards = Self { largest, ..Self::default() };
+        if largest.is_some() {
+            shards.open();
+        }
+        shards
+    }
+
+    fn open(&mut self) {
+        self.entries.push(Entry::Own(None));
+        self.current = number(self.entries.len());
+    }
+
+    /// Whether a tensor of such components has to go into a new shard, when the current one ends at `position`.
+    pub fn is_full(&self, position: u64, alignment: u64, lengths: impl IntoIterator<Item = u64>) -> bool {
+        let Some(largest) = self.largest else { return false };
+        let start = encode::MAGIC.len() as u64;
+        let end = lengths
+            .into_iter()
+            .fold(position, |end, length| end.saturating_next(alignment).saturating_add(length));
+        position > start && end.saturating_add(FOOTER) > largest
+    }
+
+    /// Keeps the current shard, which is complete, and begins another one.
+    pub fn next(&mut self, finished: AtomicFile) {
+        self.keep(finished);
+        self.open();
+    }
+
+    /// Keeps the current shard.
+    pub fn keep(&mut self, finished: AtomicFile) {
+        if let Some(entry) = (self.current as usize).checked_sub(1).and_then(|at| self.entries.get_mut(at)) {
+            *entry = Entry::Own(Some(finished));
+        }
+    }
+
+    /// Whether any data shard was finished, so that the current one is not all there is.
+    pub fn is_split(&self) -> bool {
+        self.entries.iter().any(|entry| matches!(entry, Entry::Own(Some(_))))
+    }
+
+    /// Takes the one shard for the root, where all went into one.
+    pub fn join(&mut self, catalog: &mut Catalog) {
+        let Some(own) = (self.current as usize).checked_sub(1) else { return };
+        self.entries.remove(own);
+        for component in catalog.components_mut() {
+            match component.file {
+                file if file == self.current => component.file = 0,
+                file if file > self.current => component.file = file - 1,
+                _ => {}
+            }
+        }
+        self.current = 0;
+    }
+
+    /// The number of a file that components are linked to.
+    fn linked(&mut self, shard: Shard) -> Result<u32> {
+        names::check_name(&shard.name).map_err(|error| error.rule(rules::SHARD_TABLE))?;
+        let known = self
+            .entries
+            .iter()
+            .position(|entry| matches!(entry, Entry::Linked(known) if known.name == shard.name));
+        if let Some(at) = known {
+            if matches!(&self.entries[at], Entry::Linked(known) if *known == shard) {
+                return Ok(number(at + 1));
+            }
+            let message = format!("the shard {:?} is another file already", shard.name);
+            return Err(Error::new(Code::InvalidArg, message));
+        }
+        self.entries.push(Entry::Linked(shard));
+        Ok(number(self.entries.len()))
+    }
+
+    /// Names and identifies all files: those of the data shards are `00001-of-0000N`, in the order in which they were
+    /// written.
+    pub fn table(&self, algorithm: Algorithm) -> Result<Vec<Shard>> {
+        let total = self.entries.iter().filter(|entry| matches!(entry, Entry::Own(_))).count();
+        let mut table: Vec<Shard> = Vec::with_capacity(self.entries.len());
+        let mut place = 0;
+        for entry in &self.entries {
+            table.push(match entry {
+                Entry::Linked(shard) => shard.clone(),
+                Entry::Own(file) => {
+                    place += 1;
+                    let name = format!("{place:05}-of-{total:05}");
+                    let Some(file) = file else {
+                        return Err(Error::new(Code::Internal, "a shard is not complete"));
+                    };
+                    let (size, digest) = file.whole(algorithm)?;
+                    Shard { name: name.into(), size, digest }
+                }
+            });
+        }
+        let mut names: Vec<&str> = table.iter().map(|shard| &*shard.name).collect();
+        names.sort_unstable();
+        let twice = names.iter().zip(names.iter().skip(1)).find(|(one, next)| one == next);
+        if let Some((name, _)) = twice {
+            let message = format!("the linked file and a shard of this one are both called {name:?}");
+            return Err(Error::new(Code::InvalidArg, message));
+        }
+        Ok(table)
+    }
+
+    /// Puts the data shards under their names beside the root's. What was put there goes again where one fails, unless
+    /// it replaced something.
+    pub fn commit(self, table: &[Shard], root: &AtomicFile) -> Result<Vec<PathBuf>> {
+        let mut own = Vec::new();
+        for (entry, shard) in self.entries.into_iter().zip(table) {
+            if let Entry::Own(Some(mut file)) = entry {
+                file.retarget(shard_path(root.target(), &shard.name))?;
+                own.push(file);
+            }
+        }
+        let mut done: Vec<PathBuf> = Vec::new();
+        for file in own {
+            let (path, fresh) = (file.target().to_owned(), file.is_fresh());
+            if let Err(error) = file.commit() {
+                withdraw(&done);
+                return Err(error);
+            }
+            if fresh {
+                done.push(path);
+            }
+        }
+        Ok(done)
+    }
+}
+
+/// Removes files that were put under their names.
+pub fn withdraw(paths: &[PathBuf]) {
+    for path in paths {
+        // There is nobody to tell.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// Where a shard of that name is looked for first: `model.zt` has `model-NAME.zt` (appendix B).
+fn shard_path(root: &Path, name: &str) -> PathBuf {
+    let stem = root.file_stem().unwrap_or_default().to_string_lossy();
+    root.with_file_name(format!("{stem}-{name}.zt"))
+}
+
+fn number(place: usize) -> u32 {
+    u32::try_from(place).unwrap_or(u32::MAX)
+}
+
+trait SaturatingNext {
+    fn saturating_next(self, multiple: u64) -> u64;
+}
+
+impl SaturatingNext for u64 {
+    fn saturating_next(self, multiple: u64) -> u64 {
+        self.checked_next_multiple_of(multiple).unwrap_or(Self::MAX)
+    }
+}
+
+/// A tensor of another file, as this one refers to it: components that lie in `shard`.
+pub fn link(
+    shards: &mut Shards,
+    tensor: Tensor<'_>,
+    catalog: &Catalog,
+    shard: Shard,
+) -> Result<Vec<Component>> {
+    if catalog.version.as_deref() != Some("2") {
+        let message =
+            "only blobs of zTensor 2 files can be linked; convert the file, or add the tensor itself";
+        return Err(Error::new(Code::InvalidArg, message));
+    }
+    let end = shard.size.saturating_sub(FOOTER);
+    for component in tensor.components() {
+        let named = |error: Error| error.component(catalog.label(component.role));
+        if component.file != 0 {
+            let message = "it lies in a shard of its file: open that shard's own file and link to it";
+            return Err(named(Error::new(Code::InvalidArg, message)));
+        }
+        let whole = component.part.is_none() && component.inline.is_none();
+        let stored = matches!(component.encoding, Encoding::Raw | Encoding::ZstdSeekable);
+        let known = component.dtype.and_then(vocabulary::spelling).is_some();
+        if !whole || !stored || !known || component.byte_order != ByteOrder::Little {
+            let message = "only components of known type and encoding can be linked";
+            return Err(named(Error::new(Code::UnsupportedEncoding, message)));
+        }
+        let aligned = component.offset.is_multiple_of(LEAST_ALIGNMENT) && component.offset >= LEAST_ALIGNMENT;
+        if !aligned || end_within(component.offset, component.stored_length, end).is_none() {
+            let message = "the blob does not lie in the data of its file";
+            return Err(named(Error::new(Code::OutOfBounds, message).rule(rules::BLOBS)));
+        }
+    }
+    let file = shards.linked(shard)?;
+    let linked = |component: &Component| Component { file, ..component.clone() };
+    Ok(tensor.components().iter().map(linked).collect())
+}
+
+/// The digest over all bytes of a source.
+pub fn whole_digest(source: &dyn ReadAt, algorithm: Algorithm, watch: &Watch) -> Result<Digest> {
+    let mut hasher: Hasher = algorithm.hasher();
+    let (mut at, total) = (0, source.length());
+    let mut piece = vec![0; usize::try_from(total).unwrap_or(PIECE).min(PIECE)];
+    while at < total {
+        watch.stop.check()?;
+        let count = usize::try_from(total - at).unwrap_or(PIECE).min(PIECE);
+        let piece = piece.get_mut(..count).unwrap_or_default();
+        source.read_at(at, piece)?;
+        hasher.update(piece);
+        at += count as u64;
+        watch.did_bytes(count as u64);
+    }
+    Ok(algorithm.digest(hasher))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shard_is_full_when_a_tensor_would_exceed_it() {
+        let shards = Shards::new(Some(3 * 4096 + FOOTER));
+        assert!(!shards.is_full(8, 4096, [1 << 40]));
+        assert!(!shards.is_full(4096 + 1, 4096, [4096]));
+        assert!(shards.is_full(4096 + 1, 4096, [4096 + 1]));
+        assert!(shards.is_full(4096 + 1, 4096, [1, 1]));
+        assert!(shards.is_full(4096 + 1, 4096, [u64::MAX]));
+        assert!(!Shards::new(None).is_full(1 << 40, 4096, [1]));
+    }
+
+    #[test]
+    fn shards_stand_beside_their_root() {
+        assert_eq!(shard_path(Path::new("/a/model.zt"), "x"), Path::new("/a/model-x.zt"));
+    }
+}

@@ -1,0 +1,76 @@
+import { basename, parse } from 'node:path'
+import { anObject, aString, aText, optional, options } from './arguments.js'
+import { invalid } from './errors.js'
+import { TensorFile } from './file.js'
+import { run } from './job.js'
+import { binding, type LinkedFile } from './native.js'
+
+/** A tensor of another file. */
+export interface LinkInput {
+  /** An open zTensor 2 file, which must stay open until the link is made. */
+  readonly file: TensorFile
+  /** The tensor's name there; the new name by default. */
+  readonly tensor?: string | undefined
+  /**
+   * What the new file calls the other one: by default `x` where that is `model-x.zt` beside a new `model.zt`, so that it is
+   * found by its name, and else its name without the ending; readers then look for it by size and digest.
+   */
+  readonly shard?: string | undefined
+}
+
+/** The files that a writer links to, each identified once. */
+export class Links {
+  readonly #path: string | undefined
+  readonly #algorithm: string
+  readonly #files = new WeakMap<TensorFile, Promise<LinkedFile>>()
+  readonly #names = new Set<string>()
+
+  constructor(path: string | undefined, digest: string | undefined) {
+    this.#path = path
+    // Of another version, which the core will say has no links.
+    this.#algorithm = digest === 'sha256' ? 'sha256' : 'xxh3'
+  }
+
+  /** The tensor's ordinal in its file, and what the file is called and identified by. */
+  async resolve(name: string, given: LinkInput) {
+    const { file, tensor, shard } = anObject('tensor', given) as LinkInput
+    options({ tensor, shard }, ['tensor', 'shard'])
+    if (!(file instanceof TensorFile)) throw invalid(TypeError, 'file must be an open TensorFile')
+    const wanted = optional(tensor, (value) => aText('tensor', value)) ?? name
+    const store = TensorFile.storeOf(file)
+    file.tensor(wanted)
+    const ordinal = store.native.find(wanted)
+    const label = optional(shard, (value) => aString('shard', value))
+    const known = this.#files.get(file)
+    if (known !== undefined) {
+      const linked = await known
+      if (label !== undefined && label !== linked.name) {
+        throw invalid(TypeError, `the file is linked as ${JSON.stringify(linked.name)} already`)
+      }
+      return { ordinal, native: store.native, linked }
+    }
+    const own = label ?? this.#label(file.path)
+    const identified = run(store, {}, (control) => binding.identify(store.native, own, this.#algorithm, control))
+    this.#names.add(own)
+    this.#files.set(file, identified)
+    // Another try identifies it anew.
+    identified.catch(() => this.#files.delete(file))
+    return { ordinal, native: store.native, linked: await identified }
+  }
+
+  #label(path: string | undefined): string {
+    const stem = parse(path ?? 'base').name
+    const root = this.#path === undefined ? '' : `${parse(this.#path).name}-`
+    const own = root !== '' && basename(stem).startsWith(root) ? stem.slice(root.length) : stem
+    // §7.1: at most 64 of these, the first of them no dot.
+    const base =
+      own
+        .replace(/[^A-Za-z0-9._-]/g, '-')
+        .replace(/^\.+/, '')
+        .slice(0, 56) || 'base'
+    for (let number = 2, label = base; ; number += 1) {
+      if (!this.#names.has(label)) return label
+      label = `${base}-${number}`
+    }
+  }
+}
