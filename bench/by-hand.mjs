@@ -32,3 +32,23 @@ export function touch(path) {
   closeSync(fd)
   return sum
 }
+
+export function justOpen(path) {
+  const { fd, tensors } = open(path)
+  const names = Object.keys(tensors)
+  closeSync(fd)
+  return names.length
+}
+
+export function load(path) {
+  const { fd, tensors, data } = open(path)
+  const loaded = new Map()
+  for (const name in tensors) {
+    const [begin, end] = tensors[name].data_offsets
+    const bytes = new Uint8Array(end - begin)
+    readSync(fd, bytes, 0, bytes.length, data + begin)
+    loaded.set(name, bytes)
+  }
+  closeSync(fd)
+  return loaded.size
+}

@@ -1,10 +1,21 @@
-// The files that the benchmarks read: three shapes of model, written once into build/bench and kept.
-import { closeSync, existsSync, mkdirSync, openSync, renameSync, statSync, writeSync } from 'node:fs'
+// The files that the benchmarks read, written once into build/bench and kept.
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync as openFile,
+  readSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
 import { join } from 'node:path'
+import { convert, create, openSync } from 'ztensor'
 
 /** Names and shapes of a 1.2-billion-parameter Llama: few large tensors. */
-function* llama(layers) {
-  const [hidden, ffn, kv, vocabulary] = [2048, 8192, 512, 128256]
+function* llama(layers, vocabulary) {
+  const [hidden, ffn, kv] = [2048, 8192, 512]
   yield ['model.embed_tokens.weight', [vocabulary, hidden]]
   for (let layer = 0; layer < layers; layer++) {
     const prefix = `model.layers.${layer}.`
@@ -25,15 +36,24 @@ function* repeat(count, name, shape) {
   for (let at = 0; at < count; at++) yield [name(at), shape]
 }
 
-/** The inputs by name; `quick` ones are a twentieth of the size. */
-function inputs(quick) {
-  const count = (full) => (quick ? full / 20 : full)
-  const expert = (at) => `model.layers.${Math.floor(at / 9)}.experts.${at % 9}.weight`
-  return {
-    large: { dtype: 'BF16', bytes: 2, tensors: llama(quick ? 0 : 16) },
-    small: { dtype: 'F32', bytes: 4, tensors: repeat(count(51_200), (at) => `layer.${at}.weight`, [2560]) },
-    many: { dtype: 'F32', bytes: 4, tensors: repeat(count(100_000), expert, [16]) },
+const expert = (at) => `model.layers.${Math.floor(at / 9)}.experts.${at % 9}.weight`
+
+/** bfloat16 weights as training leaves them: normally distributed, which compresses to three quarters. */
+export function weights(count) {
+  const bits = new Uint16Array(count)
+  const [float, word] = [new Float32Array(1), new Uint32Array(1)]
+  const view = new Uint32Array(float.buffer)
+  let seed = 7
+  const uniform = () => {
+    seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0
+    return (seed + 1) / 2 ** 32
   }
+  for (let at = 0; at < count; at++) {
+    float[0] = 0.02 * Math.sqrt(-2 * Math.log(uniform())) * Math.cos(2 * Math.PI * uniform())
+    word[0] = view[0] >>> 16
+    bits[at] = word[0]
+  }
+  return bits
 }
 
 /** Writes a safetensors file in pieces of 8 MiB, which is also how it comes into the page cache. */
@@ -49,22 +69,95 @@ function write(path, { dtype, bytes, tensors }) {
   const padded = Buffer.concat([text, Buffer.alloc((8 - (text.length % 8)) % 8, ' ')])
   const length = Buffer.alloc(8)
   length.writeBigUInt64LE(BigInt(padded.length))
-  const block = Buffer.from(Uint8Array.from({ length: 8 << 20 }, (_, at) => (at * 31) & 0x3f))
-  const fd = openSync(`${path}.part`, 'w')
+  const block = Buffer.from(weights(4 << 20).buffer)
+  const fd = openFile(`${path}.part`, 'w')
   writeSync(fd, Buffer.concat([length, padded]))
   for (let at = 0; at < end; at += block.length) writeSync(fd, block, 0, Math.min(block.length, end - at))
   closeSync(fd)
   renameSync(`${path}.part`, path)
 }
 
-/** The paths of the inputs, written where they are missing. */
-export function makeInputs(folder, quick) {
-  mkdirSync(folder, { recursive: true })
-  const paths = {}
-  for (const [name, input] of Object.entries(inputs(quick))) {
-    const path = join(folder, `${name}${quick ? '-quick' : ''}.safetensors`)
-    if (!existsSync(path)) write(path, input)
-    paths[name] = { path, bytes: statSync(path).size }
+/** Reads a file once, so that all of it is in the page cache. */
+export function warm(path) {
+  const fd = openFile(path)
+  const piece = Buffer.alloc(8 << 20)
+  while (readSync(fd, piece) > 0);
+  closeSync(fd)
+}
+
+/** A folder of inputs; `quick` ones are a twentieth of the size. */
+export class Inputs {
+  #folder
+  #quick
+
+  constructor(folder, quick) {
+    this.#folder = join(folder, quick ? 'quick' : 'full')
+    this.#quick = quick
+    mkdirSync(this.#folder, { recursive: true })
   }
-  return paths
+
+  #count(full) {
+    return this.#quick ? Math.ceil(full / 20) : full
+  }
+
+  #made(name, make) {
+    const path = join(this.#folder, name)
+    if (!existsSync(path)) make(path)
+    return { path, bytes: statSync(path).size }
+  }
+
+  /** 2.47 GB in 146 tensors of bfloat16. */
+  large() {
+    const input = () => ({ dtype: 'BF16', bytes: 2, tensors: this.#quick ? llama(1, 8192) : llama(16, 128256) })
+    return this.#made('large.safetensors', (path) => write(path, input()))
+  }
+
+  /** 51,200 tensors of 10 KB. */
+  small() {
+    const tensors = repeat(this.#count(51_200), (at) => `layer.${at}.weight`, [2560])
+    return this.#made('small.safetensors', (path) => write(path, { dtype: 'F32', bytes: 4, tensors }))
+  }
+
+  /** So many tensors of 64 bytes: 100,000 unless said otherwise. */
+  many(count = 100_000) {
+    const tensors = repeat(this.#count(count), expert, [16])
+    return this.#made(`many-${count}.safetensors`, (path) => write(path, { dtype: 'F32', bytes: 4, tensors }))
+  }
+
+  /** 512 MiB of weights in 64 tensors, to hash, decode and widen. */
+  weights() {
+    const tensors = repeat(this.#count(64), (at) => `w.${at}`, [2048, 2048])
+    return this.#made('weights.safetensors', (path) => write(path, { dtype: 'BF16', bytes: 2, tensors }))
+  }
+
+  /** One of those tensors' bytes by themselves. */
+  sample() {
+    return this.#made('sample.bin', (path) => writeFileSync(path, Buffer.from(weights(4 << 20).buffer)))
+  }
+
+  /** Another input in a dialect of zTensor. */
+  async converted(input, name, options) {
+    const path = join(this.#folder, name)
+    if (!existsSync(path)) await convert(input.path, path, options)
+    return { path, bytes: statSync(path).size }
+  }
+
+  /** All of the weights as one tensor, stored in frames that decode apart from each other. */
+  async seekable() {
+    const path = join(this.#folder, 'seekable.zt')
+    if (!existsSync(path)) {
+      const file = openSync(this.weights().path)
+      const rows = 2048 * file.size
+      const writer = await create(path, { version: '2', canonical: false, compression: { level: 3 } })
+      const stream = writer.stream('w', { dtype: 'bfloat16', shape: [rows, 2048] })
+      for (const { data } of file.values()) {
+        const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
+        await new Promise((resolve, reject) => stream.write(bytes, (error) => (error ? reject(error) : resolve())))
+      }
+      await new Promise((resolve, reject) => stream.end((error) => (error ? reject(error) : resolve())))
+      await writer.finish()
+      file.close()
+    }
+    return { path, bytes: statSync(path).size }
+  }
 }

@@ -1,4 +1,4 @@
-// The same work through the package.
+// The work through the package.
 import { open, openSync } from 'ztensor'
 
 export function justOpen(path) {
@@ -8,8 +8,8 @@ export function justOpen(path) {
   return size
 }
 
-export function list(path) {
-  const file = openSync(path)
+export function list(path, options) {
+  const file = openSync(path, options)
   let seen = 0
   for (const tensor of file.values()) seen += tensor.name.length + Math.sign(tensor.dtype.length) + tensor.shape.length
   file.close()
@@ -27,9 +27,33 @@ export function touch(path) {
   return sum
 }
 
-export async function load(path) {
-  const file = await open(path)
+export async function load(path, options) {
+  const file = await open(path, options)
   const loaded = await file.load()
   file.close()
   return loaded.size
+}
+
+/** Reads each digest; a file that fails has no business in a benchmark. */
+export async function verify(path) {
+  const file = await open(path)
+  const { ok, checked } = await file.verify()
+  file.close()
+  if (!ok || checked === 0) throw new Error(`${path} does not verify`)
+}
+
+export async function widen(path) {
+  const file = await open(path)
+  const floats = await file.tensor('w.0').load({ as: 'float32' })
+  file.close()
+  return floats.length
+}
+
+export function sliceColumns(path) {
+  const file = openSync(path)
+  const tensor = file.tensor('model.embed_tokens.weight')
+  const { data } = tensor.slice([null, [0, tensor.shape[1] / 2]])
+  const last = data[data.length - 1]
+  file.close()
+  return last
 }

@@ -1,0 +1,32 @@
+// The Python packages beside which the rows stand, each in a virtual environment of its own: those that `npm run interop`
+// sets up, or those in the folder that BENCH_VENVS names.
+import { execFileSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const script = join(root, 'bench/python_peer.py')
+const PEERS = {
+  'safetensors 0.8': ['venv-safetensors-0.8.0', 'v2.1.2'],
+  'ztensor 1.2.3': ['venv-ztensor-1.2.3', 'v1.2.3'],
+  'ztensor 2.1.2': ['venv-ztensor-2.1.2', 'v2.1.2'],
+}
+
+function interpreter(peer) {
+  const folders = [process.env.BENCH_VENVS, join(root, 'build/interop')].filter((folder) => folder !== undefined)
+  const places = folders.flatMap((folder) => PEERS[peer].map((name) => join(folder, name, 'bin/python')))
+  return places.find((place) => existsSync(place))
+}
+
+export const missing = () => Object.keys(PEERS).filter((peer) => interpreter(peer) === undefined)
+
+/** The median in ms of a peer's work on a file; undefined where the peer is not there, or cannot do it. */
+export function byPeer(peer, work, path, rounds, options = []) {
+  const python = interpreter(peer)
+  if (python === undefined) return undefined
+  const told = execFileSync(python, [script, peer, work, path, String(rounds), ...options], { encoding: 'utf8' })
+  const { ms, note } = JSON.parse(told)
+  if (note !== undefined) console.log(`${peer}, ${work}: ${note}`)
+  return ms
+}

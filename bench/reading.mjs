@@ -1,0 +1,278 @@
+// The rows of reading. A row: the work, how the file came into the page cache, what we and others take in ms, the
+// machine's bound with its name, and what is to be reached.
+import { execFileSync } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import * as byHand from './by-hand.mjs'
+import { warm } from './inputs.mjs'
+import * as ours from './ours.mjs'
+import { byPeer } from './peers.mjs'
+import { measure } from './timing.mjs'
+
+const WARM = 'warm, written in 8 MiB pieces'
+const CONVERTED = 'warm, written by our converter'
+const child = fileURLToPath(new URL('resident.mjs', import.meta.url))
+
+/** What `node bench/resident.mjs …` prints. */
+const resident = (...options) => Number(execFileSync(process.execPath, [child, ...options], { encoding: 'utf8' }))
+
+/** Times by peers: those that cannot do it are left out. */
+function peers(work, path, rounds, names, options) {
+  const times = names.map((name) => [name, byPeer(name, work, path, rounds, options)])
+  return Object.fromEntries(times.filter(([, ms]) => ms !== undefined))
+}
+
+const ms = (bytes, rate) => (rate === undefined ? undefined : (bytes / rate) * 1e3)
+
+/** All rows, one after the other as they are measured. */
+export async function* reading({ inputs, limits, rounds, quick }) {
+  yield* opening({ inputs, rounds, quick })
+  yield* aliasing({ inputs, limits, rounds })
+  yield* loading({ inputs, limits, rounds })
+  yield* checking({ inputs, limits, rounds })
+  yield* cold({ inputs, rounds: quick ? 1 : 3 })
+}
+
+async function* opening({ inputs, rounds, quick }) {
+  const many = inputs.many()
+  warm(many.path)
+  const listed = await measure(rounds, {
+    ours: () => ours.list(many.path),
+    'by hand': () => byHand.list(many.path),
+  })
+  yield {
+    work: '100,000 tensors, safetensors: open, name, dtype and shape of each',
+    state: WARM,
+    ...listed,
+    peers: { 'by hand': listed['by hand'], ...peers('list', many.path, rounds, ['safetensors 0.8']) },
+    reach: '60 ms',
+    target: 60,
+  }
+  for (const [version, peer, options] of [
+    ['1.0', undefined, { version: '1.0' }],
+    ['1.2', 'ztensor 1.2.3', { version: '1.2' }],
+    ['2', 'ztensor 2.1.2', { version: '2', canonical: false, alignment: 4096 }],
+  ]) {
+    const input = await inputs.converted(many, `many-${version}.zt`, options)
+    warm(input.path)
+    const { ours: median } = await measure(rounds, { ours: () => ours.list(input.path) })
+    yield {
+      work: `the same, zTensor ${version}`,
+      state: CONVERTED,
+      ours: median,
+      peers: peer === undefined ? {} : peers('list', input.path, rounds, [peer]),
+      reach: '60 ms',
+      target: 60,
+    }
+  }
+  const large = inputs.large()
+  warm(large.path)
+  const opened = await measure(rounds * 3, {
+    ours: () => ours.justOpen(large.path),
+    'by hand': () => byHand.justOpen(large.path),
+  })
+  yield {
+    work: '2.47 GB, 146 tensors: open',
+    state: WARM,
+    ours: opened.ours,
+    peers: { 'by hand': opened['by hand'], ...peers('list', large.path, rounds, ['safetensors 0.8']) },
+    reach: '0.15 ms',
+    target: 0.15,
+  }
+  const idle = resident()
+  const open = resident(large.path)
+  yield {
+    work: '… resident memory that opening it takes, MB',
+    state: 'a fresh process',
+    ours: Math.max(0, open - idle) / 1e6,
+    peers: {},
+    reach: '15 MB',
+    target: 15,
+  }
+  const perTensor = []
+  for (const count of [1e3, 1e4, 1e5, 1e6]) {
+    const input = inputs.many(count)
+    warm(input.path)
+    const { ours: median } = await measure(count === 1e6 ? 3 : rounds, {
+      ours: () => ours.list(input.path, { maxIndexBytes: 2 ** 30 }),
+    })
+    perTensor.push(((median / count) * (quick ? 20 : 1) * 1e6).toFixed(0))
+  }
+  yield {
+    work: `… of 1e3, 1e4, 1e5, 1e6 tensors, ns a tensor: ${perTensor.join(', ')}; the most by the least`,
+    state: WARM,
+    ours: Math.max(...perTensor) / Math.min(...perTensor),
+    peers: {},
+    reach: '2×',
+    target: 2,
+  }
+}
+
+async function* aliasing({ inputs, limits, rounds }) {
+  for (const [input, work, names, reach, target] of [
+    [inputs.large(), '2.47 GB: open, alias all, touch each page', ['safetensors 0.8'], '1.2 × the limit', undefined],
+    [inputs.small(), '51,200 tensors of 10 KB: the same', ['safetensors 0.8'], '100 ms', 100],
+    [inputs.many(), '100,000 tensors of 64 B: the same', ['safetensors 0.8'], '120 ms', 120],
+  ]) {
+    warm(input.path)
+    const large = target === undefined
+    const touched = await measure(large ? Math.min(rounds, 5) : rounds, {
+      ours: () => ours.touch(input.path),
+      'by hand': () => byHand.touch(input.path),
+    })
+    const others = peers('touch', input.path, rounds, names)
+    if (large) {
+      const two = await inputs.converted(input, 'large-2.zt', { version: '2' })
+      warm(two.path)
+      Object.assign(others, peers('touch', two.path, Math.min(rounds, 3), ['ztensor 2.1.2']))
+    }
+    const limit = large ? ms(input.bytes, limits.touch) : undefined
+    yield {
+      work,
+      state: WARM,
+      ours: touched.ours,
+      peers: { 'by hand': touched['by hand'], ...others },
+      limit,
+      limitIs: 'a native loop over such a map',
+      reach,
+      target: target ?? (limit === undefined ? undefined : 1.2 * limit),
+    }
+  }
+  const large = inputs.large()
+  const { ours: median } = await measure(rounds, { ours: () => ours.sliceColumns(large.path) })
+  yield {
+    work: 'the left half of each row of the largest tensor, packed',
+    state: WARM,
+    ours: median,
+    peers: renamed(peers('slice', large.path, rounds, ['ztensor 2.1.2']), 'numpy ascontiguousarray'),
+    reach: 'numpy',
+  }
+}
+
+const renamed = (times, name) => Object.fromEntries(Object.values(times).map((time) => [name, time]))
+
+async function* loading({ inputs, limits, rounds }) {
+  const large = inputs.large()
+  const loaded = await measure(Math.min(rounds, 5), {
+    ours: () => ours.load(large.path),
+    'by hand': () => byHand.load(large.path),
+  })
+  yield {
+    work: '2.47 GB: load() all into memory of the caller’s own',
+    state: WARM,
+    ours: loaded.ours,
+    peers: { 'by hand': loaded['by hand'] },
+    limit: ms(large.bytes, limits.read),
+    limitIs: 'read into fresh huge pages on all cores',
+    reach: '0.25 × by hand',
+    target: 0.25 * loaded['by hand'],
+  }
+  const many = inputs.many()
+  const each = await measure(rounds, {
+    ours: () => ours.load(many.path),
+    'by hand': () => byHand.load(many.path),
+  })
+  yield {
+    work: '100,000 tensors of 64 B: load() all',
+    state: WARM,
+    ours: each.ours,
+    peers: { 'by hand': each['by hand'] },
+    reach: 'by hand',
+    target: each['by hand'],
+  }
+  const weights = inputs.weights()
+  warm(weights.path)
+  const bytes = 2048 * 2048 * 2
+  const { ours: wide } = await measure(rounds * 3, { ours: () => ours.widen(weights.path) })
+  yield {
+    work: 'bfloat16 to float32, 4M elements: load({ as: "float32" }), reading included',
+    state: WARM,
+    ours: wide,
+    peers: {},
+    limit: ms(bytes * 4, limits.memcpy),
+    limitIs: 'memcpy of the bytes moved',
+    reach: '1.25 × the limit',
+  }
+}
+
+async function* checking({ inputs, limits, rounds }) {
+  const weights = inputs.weights()
+  for (const [name, options, limit, of, share] of [
+    ['crc32c', { version: '1.0', digest: 'crc32c' }, limits.crc32c, inputs.large(), 20e9 / (limits.crc32c ?? Infinity)],
+    ['sha256', { version: '1.0', digest: 'sha256' }, limits.sha256, weights, 0.9],
+    ['xxh3', { version: '2', canonical: false }, limits.xxh3, weights, undefined],
+  ]) {
+    const input = await inputs.converted(of, `${of === weights ? 'weights' : 'large'}-${name}.zt`, options)
+    warm(input.path)
+    const { ours: median } = await measure(Math.min(rounds, 5), { ours: () => ours.verify(input.path) })
+    yield {
+      work: `verify ${name}, ${(of.bytes / 1e9).toFixed(2)} GB`,
+      state: CONVERTED,
+      ours: median,
+      peers: name === 'xxh3' ? peers('verify', input.path, 3, ['ztensor 2.1.2']) : {},
+      limit: ms(of.bytes, limit),
+      limitIs: `${name} of memory on all cores`,
+      reach: name === 'crc32c' ? '20 GB/s' : share === undefined ? '' : `${share} × the limit`,
+      target: name === 'crc32c' ? ms(of.bytes, 20e9) : share && limit && ms(of.bytes, share * limit),
+    }
+  }
+  for (const [what, input] of [
+    ['64 tensors', await inputs.converted(weights, 'weights-zstd.zt', { version: '1.0', compression: { level: 3 } })],
+    ['one tensor in frames (zTensor 2)', await inputs.seekable()],
+  ]) {
+    warm(input.path)
+    const { ours: median } = await measure(Math.min(rounds, 5), { ours: () => ours.load(input.path) })
+    const limit = ms(weights.bytes, limits.zstd)
+    yield {
+      work: `zstd, ${what} of ${(weights.bytes / 1e6).toFixed(0)} MB in all: load(), digests checked`,
+      state: CONVERTED,
+      ours: median,
+      peers: {},
+      limit,
+      limitIs: 'libzstd on all cores',
+      reach: '0.95 × the limit',
+      target: limit && limit / 0.95,
+    }
+  }
+}
+
+/** Drops a file from the page cache, as far as the system allows. */
+async function* cold({ inputs, rounds }) {
+  const large = inputs.large()
+  const before = () => byPeer('ztensor 2.1.2', 'forget', large.path, 0)
+  if (process.platform !== 'linux' || byPeer('ztensor 2.1.2', 'list', inputs.many().path, 1) === undefined) return
+  const dd = (...options) => {
+    execFileSync('dd', [`if=${large.path}`, 'of=/dev/null', 'bs=16M', ...options], { stdio: 'ignore' })
+  }
+  const times = await measure(
+    rounds,
+    {
+      ours: () => ours.load(large.path),
+      'ours, direct': () => ours.load(large.path, { io: 'direct' }),
+      'dd, direct': () => dd('iflag=direct'),
+      dd: () => dd(),
+    },
+    { before, warm: false },
+  )
+  const { ours: median, 'ours, direct': direct, ...others } = times
+  const limit = Math.min(...Object.values(others))
+  yield {
+    work: '2.47 GB: load() all',
+    state: 'cold: dropped from the page cache before each',
+    ours: median,
+    peers: others,
+    limit,
+    limitIs: 'the faster dd',
+    reach: '0.95 × the device',
+    target: limit / 0.95,
+  }
+  yield {
+    work: '… with io: "direct"',
+    state: 'cold',
+    ours: direct,
+    peers: others,
+    limit,
+    limitIs: 'the faster dd',
+    reach: '0.95 × the device',
+    target: limit / 0.95,
+  }
+}

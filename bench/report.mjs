@@ -1,0 +1,52 @@
+// The rows as a table and as JSON.
+import { readFileSync, writeFileSync } from 'node:fs'
+
+const [BEGIN, END] = ['<!-- begin of the figures -->', '<!-- end of the figures -->']
+
+/** Three digits of a time. */
+function figure(value) {
+  if (value === undefined) return ''
+  if (value >= 100) return value.toFixed(0)
+  return value >= 1 ? value.toFixed(1) : value.toFixed(2)
+}
+
+/** The fastest peer: its name, its time, and how many times ours it takes. */
+function best({ ours, peers }) {
+  const [fastest] = Object.entries(peers).toSorted(([, a], [, b]) => a - b)
+  if (fastest === undefined) return ['', '', '']
+  const [name, ms] = fastest
+  return [name, figure(ms), `${figure(ms / ours)}×`]
+}
+
+const HEADINGS = ['work', 'ours', 'best peer', 'its', 'ratio', 'limit', 'its', 'to reach', 'reached']
+
+function cells(row) {
+  const { work, ours, limit, limitIs, reach, target } = row
+  const reached = target === undefined ? '' : ours <= target ? 'yes' : 'no'
+  return [work, figure(ours), ...best(row), limit === undefined ? '' : limitIs, figure(limit), reach ?? '', reached]
+}
+
+export function table(rows) {
+  const lines = [HEADINGS, ...rows.map(cells)]
+  const widths = HEADINGS.map((_, column) => Math.max(...lines.map((line) => line[column].length)))
+  const text = (column) => column === 0 || column === 2 || column === 5 || column > 6
+  const pad = (cell, column) => (text(column) ? cell.padEnd(widths[column]) : cell.padStart(widths[column]))
+  return lines.map((line) => line.map(pad).join('  ').trimEnd()).join('\n')
+}
+
+function markdown(rows, heading) {
+  const line = (cells) => `| ${cells.join(' | ')} |`
+  const states = [...new Set(rows.map(({ state }) => state))]
+  const numbered = rows.map((row) => [`${row.work} (${states.indexOf(row.state) + 1})`, ...cells(row).slice(1)])
+  const notes = states.map((state, at) => `(${at + 1}) ${state}.`).join(' ')
+  const rule = HEADINGS.map(() => '---')
+  return [heading, '', line(HEADINGS), line(rule), ...numbered.map(line), '', notes].join('\n')
+}
+
+/** Puts the figures between the marks of a page. */
+export function writeInto(path, rows, heading) {
+  const page = readFileSync(path, 'utf8')
+  const [start, end] = [page.indexOf(BEGIN), page.indexOf(END)]
+  if (start < 0 || end < start) throw new Error(`${path} has no place for the figures: ${BEGIN} … ${END}`)
+  writeFileSync(path, `${page.slice(0, start + BEGIN.length)}\n${markdown(rows, heading)}\n${page.slice(end)}`)
+}

@@ -1,0 +1,127 @@
+//! What this machine can do, in JSON: the bounds beside which `npm run bench` puts its figures. Bytes per second, medians.
+//!
+//! Usage: limits MODEL WEIGHTS: a large file that is in the page cache, and some MiB of weights to compress.
+#![allow(unsafe_code, clippy::cast_precision_loss, clippy::unwrap_used)]
+
+use std::fs::File;
+use std::hint::black_box;
+use std::time::Instant;
+
+use ztensor_core::codec::digest::Algorithm;
+use ztensor_core::source::ReadAt;
+use ztensor_core::source::file::FileSource;
+use ztensor_core::source::owned::Owned;
+use ztensor_core::work;
+
+const MIB: usize = 1 << 20;
+const ROUNDS: usize = 7;
+
+/// The median of what `bytes` take.
+fn rate(bytes: usize, mut work: impl FnMut()) -> f64 {
+    let mut seconds = Vec::new();
+    for round in 0..=ROUNDS {
+        let start = Instant::now();
+        work();
+        // The first one fills the caches.
+        if round > 0 {
+            seconds.push(start.elapsed().as_secs_f64());
+        }
+    }
+    seconds.sort_by(f64::total_cmp);
+    bytes as f64 / seconds[ROUNDS / 2]
+}
+
+/// Calls `work` on each part of `bytes`, on all cores.
+fn parts(bytes: &[u8], work: impl Fn(&[u8]) + Sync) {
+    let parts: Vec<_> = bytes.chunks(bytes.len().div_ceil(work::cores())).collect();
+    work::for_each(parts.len(), |at| work(parts[at]));
+}
+
+fn copy(threads: usize, from: &[u8], to: &mut [u8]) {
+    let step = from.len().div_ceil(threads);
+    std::thread::scope(|scope| {
+        for (from, to) in from.chunks(step).zip(to.chunks_mut(step)) {
+            scope.spawn(move || to.copy_from_slice(from));
+        }
+    });
+}
+
+/// A byte of each page of a fresh private mapping.
+fn touch(path: &str) -> usize {
+    let file = File::open(path).unwrap();
+    let length = usize::try_from(file.metadata().unwrap().len()).unwrap();
+    // SAFETY: the file is a benchmark's own, which nobody changes.
+    let map = unsafe { memmap2::MmapOptions::new().no_reserve_swap().map_copy(&file) }.unwrap();
+    let sum = map.iter().step_by(4096).fold(0_usize, |sum, &byte| sum + usize::from(byte));
+    black_box(sum);
+    length
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [model, weights] = arguments.as_slice() else { panic!("usage: limits MODEL WEIGHTS") };
+    let size = 256 * MIB;
+    let mut from = Owned::zeroed(size as u64).unwrap();
+    from.iter_mut().enumerate().for_each(|(at, byte)| *byte = u8::try_from(at % 251).unwrap());
+    let mut to = Owned::zeroed(size as u64).unwrap();
+    let cores = work::cores();
+    let mut rates: Vec<(&str, f64)> = vec![
+        ("memcpy1", rate(size, || copy(1, &from, &mut to))),
+        ("memcpy", rate(size, || copy(cores, &from, &mut to))),
+    ];
+    for (algorithm, one, all) in [
+        (Algorithm::Crc32c, "crc32c1", "crc32c"),
+        (Algorithm::Sha256, "sha2561", "sha256"),
+        (Algorithm::Xxh3, "xxh31", "xxh3"),
+    ] {
+        let hash = |bytes: &[u8]| {
+            let mut hasher = algorithm.hasher();
+            hasher.update(bytes);
+            black_box(algorithm.digest(hasher));
+        };
+        rates.push((one, rate(size, || hash(&from))));
+        rates.push((all, rate(size, || parts(&from, hash))));
+    }
+
+    let raw = std::fs::read(weights).unwrap();
+    let frame = zstd::bulk::compress(&raw, 3).unwrap();
+    let decode = |output: &mut [u8]| zstd::zstd_safe::DCtx::create().decompress(output, &frame).unwrap();
+    rates.push((
+        "zstd1",
+        rate(raw.len(), || {
+            black_box(decode(&mut to[..raw.len()]));
+        }),
+    ));
+    rates.push((
+        "zstd",
+        rate(raw.len() * cores, || {
+            let outputs: Vec<_> = to.chunks_mut(raw.len()).take(cores).collect();
+            std::thread::scope(|scope| {
+                for output in outputs {
+                    scope.spawn(move || black_box(decode(output)));
+                }
+            });
+        }),
+    ));
+
+    let mut length = 0;
+    let start = touch(model);
+    rates.push(("touch", rate(start, || length = touch(model))));
+    let source = FileSource::open(model.as_ref()).unwrap();
+    let total = usize::try_from(source.length()).unwrap().min(1 << 30);
+    rates.push((
+        "read",
+        rate(total, || {
+            let mut fresh = Owned::zeroed(total as u64).unwrap();
+            let step = total.div_ceil(cores);
+            std::thread::scope(|scope| {
+                for (at, part) in fresh.chunks_mut(step).enumerate() {
+                    let source = &source;
+                    scope.spawn(move || source.read_at((at * step) as u64, part).unwrap());
+                }
+            });
+        }),
+    ));
+    let rates: Vec<_> = rates.iter().map(|(name, rate)| format!("\"{name}\":{rate:.0}")).collect();
+    println!("{{\"cores\":{cores},{}}}", rates.join(","));
+}
