@@ -14,6 +14,7 @@ export type {
   AttributeValue,
   AttributeValueInput,
 } from './lib/attributes.js'
+export { type CompareOptions, type Comparison, compare } from './lib/compare.js'
 export { Component } from './lib/component.js'
 export { type ConvertOptions, type ConvertResult, convert } from './lib/convert.js'
 export type { Cut, Range, Shard } from './lib/cut.js'
@@ -31,6 +32,7 @@ export type { JobOptions, Progress } from './lib/job.js'
 export type { LinkInput } from './lib/link.js'
 export { type OpenOptions, open, openSync, type ShardResolver, type Source, verify } from './lib/open.js'
 export { CooTensor, CsrTensor, type ToDenseOptions } from './lib/sparse.js'
+export type { Histogram, StatsOptions, TensorStats } from './lib/stats.js'
 export type { CopyReason, FilePart } from './lib/store.js'
 export { type AnyTensor, type Float16Elements, type Layout, type LoadOptions, Tensor } from './lib/tensor.js'
 export type { VerifyResult } from './lib/verify.js'

@@ -4,7 +4,7 @@ import { calling } from './errors.js'
 import { run } from './job.js'
 import { toBuffer, toBufferSync } from './memory.js'
 import type { ComponentInfo } from './native.js'
-import { array, type CopyReason, type Store, type View } from './store.js'
+import { array, type CopyReason, type Place, type Store, type View } from './store.js'
 
 /** One stored part of a tensor, such as the `data` of a dense one or the `indices` of a sparse one. */
 export class Component {
@@ -50,6 +50,11 @@ export class Component {
   /** @internal */
   static make(store: Store, tensor: number, ordinal: number, info: ComponentInfo): Component {
     return new Component(store, tensor, ordinal, info)
+  }
+
+  /** @internal */
+  static place(component: Component): Place {
+    return { store: component.#store, ordinal: component.#tensor, component: component.#ordinal }
   }
 
   /**

@@ -75,6 +75,30 @@ export interface NativeOutcome {
   failures: NativeError[]
 }
 
+export interface NativeStats {
+  count: number
+  nan: number
+  positiveInfinite: number
+  negativeInfinite: number
+  zeros: number
+  min: number
+  max: number
+  mean: number
+  std: number
+  edges?: number[]
+  counts?: number[]
+}
+
+export interface NativeComparison {
+  elements: number
+  identical: boolean
+  differing: number
+  first?: number
+  unmatchedNan: number
+  maxAbsolute: number
+  maxRelative: number
+}
+
 export interface LoadRequest {
   ranges?: number[]
   widen: boolean
@@ -120,6 +144,12 @@ export interface NativeFile {
   dequantizeSync(ordinal: number, stage?: NativeStage): NativeMemory
   verify(ordinals: Uint32Array, control: NativeControl, stage?: NativeStage): Promise<NativeOutcome>
   verifySync(ordinals: Uint32Array, stage?: NativeStage): NativeOutcome
+  stats(
+    ordinal: number,
+    request: { bins: number; range?: [number, number] | undefined },
+    control: NativeControl,
+    stage?: NativeStage,
+  ): Promise<NativeStats>
   ranges(ordinal: number, component?: number): number[]
   files(): { path?: string; byteLength: number }[]
   prefetch(ordinals: Uint32Array, inFlight: number | undefined, control: NativeControl): Promise<void>
@@ -199,6 +229,16 @@ interface Binding {
   appendWriter(path: string, request: AppendRequest, control: NativeControl): Promise<NativeWriter>
   compactFile(path: string, limits: OpenRequest, control: NativeControl): Promise<[before: number, after: number]>
   refusals(file: NativeFile, ordinals: Uint32Array, dialect: string): NativeError[]
+  compare(
+    first: NativeFile,
+    firstPlace: number[],
+    second: NativeFile,
+    secondPlace: number[],
+    tolerance: number[],
+    control: NativeControl,
+    firstStage?: NativeStage,
+    secondStage?: NativeStage,
+  ): Promise<NativeComparison>
   widenIndices(dtype: number, bytes: Uint8Array): NativeMemory
   identify(file: NativeFile, name: string, algorithm: string, control: NativeControl): Promise<LinkedFile>
   risingRows(dtype: number, width: number, values: Uint8Array, indices: Uint8Array, indptr: Uint8Array): NativeMemory[]

@@ -38,6 +38,13 @@ export interface View<A extends TypedArray = TypedArray> {
   readonly copyReason: CopyReason | undefined
 }
 
+/** Where a tensor, or one component of it, is to be found. */
+export interface Place {
+  readonly store: Store
+  readonly ordinal: number
+  readonly component?: number | undefined
+}
+
 // Making an ArrayBuffer costs 1.3 µs, a view on one 0.3: in a file of many tensors the small ones share.
 const MANY_TENSORS = 4096
 const SMALL = 64 * 2 ** 10

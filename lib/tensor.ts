@@ -18,7 +18,8 @@ import { type JobOptions, run } from './job.js'
 import { allocate, copyInto, copyIntoSync, sourceGone, toBuffer, toBufferSync } from './memory.js'
 import { binding, type LoadRequest, type NativeMemory } from './native.js'
 import { CooTensor, CsrTensor } from './sparse.js'
-import { array, type CopyReason, type Store, type View } from './store.js'
+import { type StatsOptions, stats, type TensorStats } from './stats.js'
+import { array, type CopyReason, type Place, type Store, type View } from './store.js'
 import { type VerifyResult, verifyTensors } from './verify.js'
 import { FLOAT32, type WidenOptions, widen } from './widen.js'
 
@@ -101,6 +102,11 @@ export class Tensor<D extends DType = DType> {
 
   get layout(): Layout {
     return this.#catalog.layout(this.#ordinal)
+  }
+
+  /** @internal */
+  static place(tensor: AnyTensor): Place {
+    return { store: tensor.#store, ordinal: tensor.#ordinal }
   }
 
   /** The tensor's own attributes; empty in formats that have none. */
@@ -469,6 +475,18 @@ export class Tensor<D extends DType = DType> {
   /** Checks this tensor's digests, decoded lengths and data rules. */
   async verify(given?: JobOptions): Promise<VerifyResult> {
     return verifyTensors(this.#store, [this.#ordinal], given)
+  }
+
+  /**
+   * Counts, extremes, mean, standard deviation and perhaps a histogram of the elements, on all cores, off the event loop:
+   * of the stored values of a sparse tensor, of the float32 values of a quantized one. Sums are kept in float64, and the
+   * result is the same for any number of cores. Digests of data that need not be decoded are not checked.
+   *
+   * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, and what `load` throws; TypeError and RangeError
+   * ZT_INVALID_ARG; the signal's reason
+   */
+  stats(given?: StatsOptions): Promise<TensorStats> {
+    return stats({ store: this.#store, ordinal: this.#ordinal }, given)
   }
 
   toJSON(): object {

@@ -6,6 +6,7 @@
 
 mod accounting;
 mod buffer;
+mod compare;
 mod control;
 mod edit;
 mod error;
@@ -17,6 +18,7 @@ mod memory;
 mod opened;
 mod quantized;
 mod stage;
+mod stats;
 mod task;
 mod value;
 mod verified;

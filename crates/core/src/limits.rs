@@ -72,3 +72,5 @@ pub const COMPONENTS: usize = 4096;
 pub const ZSTD_WINDOW_LOG: u32 = 27;
 /// Tensors that room is made for before they are read: 40 MB of addresses, none of it touched.
 pub const RESERVED: usize = 1 << 18;
+/// Bytes of all elements of a sparse tensor, where they have to be looked at one by one: 1 GiB.
+pub const DENSE_BYTES: u64 = 1 << 30;

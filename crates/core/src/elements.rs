@@ -1,0 +1,162 @@
+//! The elements of a tensor in order, in pieces of any size, whatever its layout and encoding.
+#![forbid(unsafe_code)]
+
+use crate::catalog::{Component, DType, Label, Layout, Tensor};
+use crate::checked::{bytes_of, index, product, slice};
+use crate::error::{Code, Error, Result};
+use crate::layout::coo::Coo;
+use crate::layout::csr::Csr;
+use crate::layout::indices::Indices;
+use crate::limits::DENSE_BYTES;
+use crate::read::{Reading, sparse_parts};
+use crate::source::ReadAt;
+use crate::source::owned::Owned;
+use crate::swap::swap_bytes;
+use crate::work::{self, Watch};
+
+/// Elements between two looks at the stop flag, and of one item of work: results are gathered from these, in
+/// their order, so that they do not depend on the number of threads.
+pub const STRETCH: u64 = 1 << 22;
+/// Elements read at once: at 4 bytes each they stay in a core's own cache.
+pub const STEP: u64 = 1 << 16;
+
+/// Little-endian elements of one dtype.
+pub struct Elements<'a> {
+    pub dtype: DType,
+    pub count: u64,
+    bytes: Bytes<'a>,
+}
+
+enum Bytes<'a> {
+    /// As they stand in the file, read when asked for.
+    Stored { source: &'a dyn ReadAt, offset: u64 },
+    /// Decoded.
+    Owned(Owned),
+}
+
+impl<'a> Elements<'a> {
+    /// The elements of a tensor: those of a dense one, all of a sparse one (zeros included, up to [`DENSE_BYTES`]),
+    /// float32 of a quantized one. The digests of what is read as it stands in the file are not checked.
+    pub fn of_tensor(reading: &Reading<'a>, tensor: Tensor<'a>) -> Result<Self> {
+        let opened = match tensor.layout() {
+            Layout::Dense => match tensor.component(Label::DATA) {
+                Some(data) => Self::open(reading, tensor, data),
+                None => Err(Error::new(Code::BadLayout, "a dense tensor has data")),
+            },
+            Layout::SparseCsr | Layout::SparseCoo => Self::densified(reading, tensor),
+            Layout::Other(_) => Self::dequantized(reading, tensor),
+        };
+        opened.map_err(|error| error.tensor(tensor.name()))
+    }
+
+    /// The elements that a tensor stores: the same, except the values alone of a sparse one.
+    pub fn stored_of_tensor(reading: &Reading<'a>, tensor: Tensor<'a>) -> Result<Self> {
+        match (tensor.layout(), tensor.component(Label::VALUES)) {
+            (Layout::SparseCsr | Layout::SparseCoo, Some(values)) => {
+                Self::of_component(reading, tensor, values)
+            }
+            _ => Self::of_tensor(reading, tensor),
+        }
+    }
+
+    /// The elements of one component; its bytes where its dtype is not known.
+    pub fn of_component(reading: &Reading<'a>, tensor: Tensor<'a>, component: &'a Component) -> Result<Self> {
+        Self::open(reading, tensor, component).map_err(|error| error.tensor(tensor.name()))
+    }
+
+    fn open(reading: &Reading<'a>, tensor: Tensor<'a>, component: &'a Component) -> Result<Self> {
+        let dtype = component.dtype.unwrap_or(DType::Uint8);
+        let (length, bytes) = if let Some((offset, length)) = component.plain_range() {
+            (length, Bytes::Stored { source: reading.sources.source(component.file)?, offset })
+        } else {
+            let decoded = reading.component(tensor, component)?;
+            (decoded.len() as u64, Bytes::Owned(decoded))
+        };
+        // Packed types may have padding after the last element.
+        let dense = tensor.layout() == Layout::Dense;
+        let declared = dense.then(|| product(tensor.shape())).flatten();
+        let fitting = length.checked_mul(8).map(|bits| bits / u64::from(dtype.bits()));
+        let count = declared.or(fitting).ok_or_else(too_many)?;
+        Ok(Self { dtype, count, bytes })
+    }
+
+    fn dequantized(reading: &Reading<'a>, tensor: Tensor<'a>) -> Result<Self> {
+        let mut bytes = reading.dequantize(tensor)?;
+        if cfg!(target_endian = "big") {
+            swap_bytes(&mut bytes, 4);
+        }
+        Ok(Self { dtype: DType::Float32, count: bytes.len() as u64 / 4, bytes: Bytes::Owned(bytes) })
+    }
+
+    fn densified(reading: &Reading<'a>, tensor: Tensor<'a>) -> Result<Self> {
+        let parts = sparse_parts(tensor)?;
+        let unknown = || Error::new(Code::BadDtype, "the type of the values is not known");
+        let dtype = tensor.dtype().ok_or_else(unknown)?;
+        let shape = tensor.shape();
+        let count = product(shape).ok_or_else(too_many)?;
+        let bytes = bytes_of(count, dtype.bits()).filter(|&bytes| bytes <= DENSE_BYTES).ok_or_else(|| {
+            let message = format!("all elements of shape {shape:?} are more than {DENSE_BYTES} bytes");
+            Error::new(Code::Limit, message)
+        })?;
+        let arrays = reading.sparse(tensor)?;
+        let array = |at: usize| arrays.get(at).map_or(&[][..], |array| array);
+        let indices = |at: usize| {
+            let dtype = parts.get(at).and_then(|part| part.dtype).unwrap_or(DType::Uint64);
+            Indices::new(dtype, array(at))
+        };
+        let mut output = Owned::zeroed(bytes)?;
+        match (tensor.layout(), shape) {
+            (Layout::SparseCsr, &[rows, columns]) => {
+                let (indices, indptr) = (indices(1)?, indices(2)?);
+                let csr = Csr { shape: [rows, columns], dtype, values: array(0), indices, indptr };
+                csr.to_dense(&mut output)?;
+            }
+            _ => Coo { shape, dtype, values: array(0), coords: indices(1)? }.to_dense(&mut output)?,
+        }
+        Ok(Self { dtype, count, bytes: Bytes::Owned(output) })
+    }
+
+    /// The bytes of `count` elements from `first` on, which for packed types is at a whole byte. `buffer` holds
+    /// them where they have to be read.
+    pub fn read<'b>(&'b self, first: u64, count: u64, buffer: &'b mut Vec<u8>) -> Result<&'b [u8]> {
+        let bits = u64::from(self.dtype.bits());
+        let start = first.checked_mul(bits).ok_or_else(too_many)? / 8;
+        let length = count.checked_mul(bits).ok_or_else(too_many)?.div_ceil(8);
+        match &self.bytes {
+            Bytes::Owned(bytes) => slice(bytes, start, length)
+                .ok_or_else(|| Error::new(Code::Decode, "the decoded data ends before its elements do")),
+            Bytes::Stored { source, offset } => {
+                buffer.resize(index(length, "a piece")?, 0);
+                source.read_at(offset.checked_add(start).ok_or_else(too_many)?, buffer)?;
+                Ok(buffer)
+            }
+        }
+    }
+
+    /// Bytes of all elements.
+    pub fn byte_length(&self) -> u64 {
+        bytes_of(self.count, self.dtype.bits()).unwrap_or(self.count)
+    }
+}
+
+fn too_many() -> Error {
+    Error::new(Code::Limit, "more elements than this platform can address")
+}
+
+/// Calls `work` for each stretch of `count` elements, several at once, with its first element and its length.
+/// Gives the results in their order, or the error of the first stretch that has one.
+pub fn stretches<T: Send>(
+    count: u64,
+    watch: &Watch,
+    work: impl Fn(u64, u64) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let stretches = index(count.div_ceil(STRETCH), "the number of elements")?;
+    let results = std::sync::Mutex::new(std::collections::BTreeMap::new());
+    let lock = || results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    work::for_each(stretches, |at| {
+        let first = at as u64 * STRETCH;
+        let stopped = watch.stop.check().and_then(|()| work(first, STRETCH.min(count - first)));
+        lock().insert(at, stopped);
+    });
+    results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).into_values().collect()
+}

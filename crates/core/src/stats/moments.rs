@@ -1,0 +1,237 @@
+//! Counts, extremes, mean and spread, block by block, and how two of them become one.
+#![forbid(unsafe_code)]
+
+use super::{Histogram, Stats};
+use crate::numbers::BLOCK;
+
+/// Sums that run side by side, for the vector units.
+const LANES: usize = 16;
+
+/// A number in its narrow or wide form.
+pub trait Number: Copy + PartialOrd + Into<f64> {
+    const ZERO: Self;
+    fn is_finite(self) -> bool;
+}
+
+impl Number for f32 {
+    const ZERO: Self = 0.0;
+    #[inline]
+    fn is_finite(self) -> bool {
+        Self::is_finite(self)
+    }
+}
+
+impl Number for f64 {
+    const ZERO: Self = 0.0;
+    #[inline]
+    fn is_finite(self) -> bool {
+        Self::is_finite(self)
+    }
+}
+
+/// What is known of some elements.
+#[derive(Clone, Copy, Debug)]
+pub struct Moments {
+    finite: u64,
+    nan: u64,
+    positive_infinite: u64,
+    negative_infinite: u64,
+    zeros: u64,
+    min: f64,
+    max: f64,
+    mean: f64,
+    /// The sum of the squared distances from the mean.
+    squares: f64,
+}
+
+impl Default for Moments {
+    fn default() -> Self {
+        Self {
+            finite: 0,
+            nan: 0,
+            positive_infinite: 0,
+            negative_infinite: 0,
+            zeros: 0,
+            min: f64::INFINITY,
+            max: f64::NEG_INFINITY,
+            mean: 0.0,
+            squares: 0.0,
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss)] // no tensor has 2^53 elements
+fn float(count: u64) -> f64 {
+    count as f64
+}
+
+impl Moments {
+    /// Takes in at most a block of numbers.
+    pub fn add<N: Number>(&mut self, numbers: &[N]) {
+        if numbers.iter().fold(true, |all, number| all & number.is_finite()) {
+            return self.join(&Self::of_finite(numbers));
+        }
+        let mut kept = [N::ZERO; BLOCK];
+        let mut length = 0;
+        for &number in numbers {
+            let wide: f64 = number.into();
+            if number.is_finite() {
+                kept[length] = number;
+                length += 1;
+            } else if wide.is_nan() {
+                self.nan += 1;
+            } else if wide > 0.0 {
+                self.positive_infinite += 1;
+            } else {
+                self.negative_infinite += 1;
+            }
+        }
+        self.join(&Self::of_finite(&kept[..length]));
+    }
+
+    /// The first number is taken off all of them before they are summed: a constant block has a spread of exactly
+    /// zero, and as it is one of the block it is no further from the mean than a thousand blocks' worth of spread.
+    fn of_finite<N: Number>(numbers: &[N]) -> Self {
+        let Some(&first) = numbers.first() else { return Self::default() };
+        let first: f64 = first.into();
+        let (sum, squares) = sums(numbers, first);
+        let (min, max, zeros) = extremes(numbers, numbers[0]);
+        let count = numbers.len() as u64;
+        let mean = sum / float(count);
+        Self {
+            finite: count,
+            zeros,
+            min: min.into(),
+            max: max.into(),
+            mean: first + mean,
+            // Rounding may leave a little less than nothing.
+            squares: (squares - sum * mean).max(0.0),
+            ..Self::default()
+        }
+    }
+
+    /// Takes in what follows.
+    pub fn join(&mut self, next: &Self) {
+        self.nan += next.nan;
+        self.positive_infinite += next.positive_infinite;
+        self.negative_infinite += next.negative_infinite;
+        self.zeros += next.zeros;
+        if next.finite == 0 {
+            return;
+        }
+        self.min = self.min.min(next.min);
+        self.max = self.max.max(next.max);
+        let (before, after) = (float(self.finite), float(next.finite));
+        let total = before + after;
+        let distance = next.mean - self.mean;
+        self.squares += next.squares + distance * distance * (before * after / total);
+        self.mean += distance * (after / total);
+        self.finite += next.finite;
+    }
+
+    /// The extremes, as a histogram covers them: something where there is nothing.
+    pub fn range(&self) -> (f64, f64) {
+        if self.finite == 0 { (0.0, 1.0) } else { (self.min, self.max) }
+    }
+
+    pub fn finish(&self, count: u64, histogram: Option<Histogram>) -> Stats {
+        let some = |value: f64| if self.finite == 0 { f64::NAN } else { value };
+        Stats {
+            count,
+            nan: self.nan,
+            positive_infinite: self.positive_infinite,
+            negative_infinite: self.negative_infinite,
+            zeros: self.zeros,
+            min: some(self.min),
+            max: some(self.max),
+            mean: some(self.mean),
+            std: some((self.squares / float(self.finite)).sqrt()),
+            histogram,
+        }
+    }
+}
+
+// Two walks over a block in the innermost cache are faster than one: the sums of both would not fit the registers.
+
+/// The sums of the distances from `first`, and of their squares.
+fn sums<N: Number>(numbers: &[N], first: f64) -> (f64, f64) {
+    let (mut sum, mut squares) = ([0.0; LANES], [0.0; LANES]);
+    let (chunks, rest) = numbers.as_chunks::<LANES>();
+    for chunk in chunks {
+        for at in 0..LANES {
+            let distance = chunk[at].into() - first;
+            sum[at] += distance;
+            squares[at] += distance * distance;
+        }
+    }
+    let (mut sum, mut squares) = (sum.iter().sum::<f64>(), squares.iter().sum::<f64>());
+    for &number in rest {
+        let distance = number.into() - first;
+        sum += distance;
+        squares += distance * distance;
+    }
+    (sum, squares)
+}
+
+/// Smallest and largest, and how many are zero.
+fn extremes<N: Number>(numbers: &[N], first: N) -> (N, N, u64) {
+    let smaller = |a: N, b: N| if a < b { a } else { b };
+    let larger = |a: N, b: N| if a > b { a } else { b };
+    let (mut min, mut max, mut zeros) = ([first; LANES], [first; LANES], [0_u32; LANES]);
+    let (chunks, rest) = numbers.as_chunks::<LANES>();
+    for chunk in chunks {
+        for at in 0..LANES {
+            min[at] = smaller(chunk[at], min[at]);
+            max[at] = larger(chunk[at], max[at]);
+            zeros[at] += u32::from(chunk[at] == N::ZERO);
+        }
+    }
+    let zeros: u64 = zeros.iter().map(|&zeros| u64::from(zeros)).sum();
+    let zeros = zeros + rest.iter().filter(|&&number| number == N::ZERO).count() as u64;
+    let rest = rest.iter().copied();
+    (
+        min.into_iter().chain(rest.clone()).fold(first, smaller),
+        max.into_iter().chain(rest).fold(first, larger),
+        zeros,
+    )
+}
+
+#[cfg(test)]
+#[allow(clippy::float_cmp)] // exact on purpose
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constants_have_no_spread_whatever_their_size() {
+        for value in [0.1_f32, 1e-30, 3e38, -7.7] {
+            let mut all = Moments::default();
+            for _ in 0..100 {
+                all.add(&[value; 1000]);
+            }
+            let stats = all.finish(100_000, None);
+            assert_eq!((stats.std, stats.mean), (0.0, f64::from(value)));
+        }
+    }
+
+    #[test]
+    fn a_large_mean_does_not_drown_a_small_spread() {
+        let numbers: Vec<f64> = (0..4096).map(|at| 1e9 + f64::from(at % 2)).collect();
+        let mut all = Moments::default();
+        numbers.chunks(BLOCK).for_each(|block| all.add(block));
+        let stats = all.finish(4096, None);
+        assert_eq!((stats.mean, stats.std), (1e9 + 0.5, 0.5));
+    }
+
+    #[test]
+    fn what_is_not_finite_is_counted_and_left_out() {
+        let mut all = Moments::default();
+        all.add(&[1.0_f32, f32::NAN, f32::INFINITY, 3.0, f32::NEG_INFINITY, f32::NEG_INFINITY, -0.0, 0.0]);
+        let stats = all.finish(8, None);
+        assert_eq!((stats.nan, stats.positive_infinite, stats.negative_infinite), (1, 1, 2));
+        assert_eq!((stats.zeros, stats.min, stats.max, stats.mean), (2, 0.0, 3.0, 1.0));
+        let mut none = Moments::default();
+        none.add(&[f64::NAN]);
+        let stats = none.finish(1, None);
+        assert!(stats.min.is_nan() && stats.mean.is_nan() && stats.std.is_nan());
+    }
+}

@@ -1,0 +1,147 @@
+import { optional, options, wrongType } from './arguments.js'
+import { Component } from './component.js'
+import { invalid, ZTensorError } from './errors.js'
+import { type JobOptions, run } from './job.js'
+import { binding, type NativeComparison } from './native.js'
+import type { Place } from './store.js'
+import { type AnyTensor, Tensor } from './tensor.js'
+import { jobOptions } from './verify.js'
+
+/** How far apart elements may be and still count as equal: `|a - b| <= atol + rtol * max(|a|, |b|)`. */
+export interface CompareOptions extends JobOptions {
+  /** Absolute; 0 unless given. */
+  atol?: number | undefined
+  /** Relative to the larger magnitude of the two; 0 unless given. */
+  rtol?: number | undefined
+}
+
+/** How far two tensors are apart. */
+export interface Comparison {
+  /** The same dtype and, bit for bit, the same elements. */
+  readonly identical: boolean
+  /** No element differs by more than the tolerance. NaN equals NaN, and 0 equals -0. */
+  readonly equal: boolean
+  /** How many were compared: of two sparse tensors with the same pattern, the stored values. */
+  readonly elements: number
+  /** How many differ by more than the tolerance. */
+  readonly differing: number
+  /** The flat, row-major index of the first that does. */
+  readonly firstDifference: number | undefined
+  /** How many are NaN on one side alone. */
+  readonly unmatchedNaN: number
+  /** The largest `|a - b|`. */
+  readonly maxAbsolute: number
+  /** The largest `|a - b| / max(|a|, |b|)`. */
+  readonly maxRelative: number
+}
+
+type Side = AnyTensor | Component
+
+function placeOf(name: string, side: unknown): Place {
+  if (side instanceof Tensor) return Tensor.place(side as AnyTensor)
+  if (side instanceof Component) return Component.place(side)
+  throw wrongType(name, 'a Tensor or a Component', side)
+}
+
+function aTolerance(name: string, value: unknown): number {
+  if (typeof value !== 'number') throw wrongType(name, 'a number', value)
+  if (!(value >= 0)) throw invalid(RangeError, `${name} must be a number from 0 on, got ${value}`)
+  return value
+}
+
+function result({ elements, identical, differing, first, ...found }: NativeComparison): Comparison {
+  return {
+    identical,
+    equal: differing === 0,
+    elements,
+    differing,
+    firstDifference: first,
+    unmatchedNaN: found.unmatchedNan,
+    maxAbsolute: found.maxAbsolute,
+    maxRelative: found.maxRelative,
+  }
+}
+
+async function compareAt(a: Place, b: Place, tolerance: number[], job: JobOptions): Promise<Comparison> {
+  const { signal } = job
+  const stages = [
+    await a.store.stage(a.ordinal, a.component, signal),
+    await b.store.stage(b.ordinal, b.component, signal),
+  ]
+  const found = await run(a.store, job, async (control) => {
+    const cancel = () => control.cancel()
+    b.store.throwIfClosed()
+    b.store.jobs.add(cancel)
+    try {
+      const [first, second] = [a, b].map((place) => [place.ordinal, place.component ?? -1]) as [number[], number[]]
+      return await binding.compare(
+        a.store.native,
+        first,
+        b.store.native,
+        second,
+        tolerance,
+        control,
+        stages[0],
+        stages[1],
+      )
+    } catch (error) {
+      signal?.throwIfAborted()
+      b.store.throwIfClosed()
+      throw error
+    } finally {
+      b.store.jobs.delete(cancel)
+    }
+  })
+  return result(found)
+}
+
+/** Whether the places of the stored values are the same, array for array. */
+async function samePattern(a: AnyTensor, b: AnyTensor, job: JobOptions): Promise<boolean> {
+  if (a.layout !== b.layout) return false
+  for (const [role, component] of a.components) {
+    if (role === 'values') continue
+    const other = b.components.get(role)
+    if (other === undefined || component.byteLength !== other.byteLength || component.dtype !== other.dtype)
+      return false
+    const { identical } = await compareAt(Component.place(component), Component.place(other), [0, 0], job)
+    if (!identical) return false
+  }
+  return true
+}
+
+const isSparse = (side: Side): side is AnyTensor =>
+  side instanceof Tensor && (side.layout === 'sparse_csr' || side.layout === 'sparse_coo')
+
+/**
+ * Compares the elements of two tensors of the same shape, of one file or of two, in pieces, off the event loop. Tensors of
+ * different dtypes, encodings and layouts are compared by value: as float64, or exactly where both are integers; a
+ * quantized tensor by its float32 values; sparse ones by their values where the pattern is the same, otherwise with all
+ * their elements, up to 1 GiB. Components are compared by their elements, by their bytes where the dtype is unknown.
+ * Digests of data that need not be decoded are not checked.
+ *
+ * @throws ZTensorError ZT_BAD_SHAPE where the shapes differ, ZT_BAD_DTYPE where the numbers cannot be compared, and what
+ * `load` throws; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
+ */
+export async function compare(a: Side, b: Side, given?: CompareOptions): Promise<Comparison> {
+  const places = [placeOf('a', a), placeOf('b', b)] as const
+  const { atol, rtol, onProgress, signal } = options(given, ['atol', 'rtol', 'onProgress', 'signal'])
+  const tolerance = [
+    optional(atol, (value) => aTolerance('atol', value)) ?? 0,
+    optional(rtol, (value) => aTolerance('rtol', value)) ?? 0,
+  ]
+  const job = jobOptions({ onProgress, signal })
+  signal?.throwIfAborted()
+  for (const { store } of places) store.throwIfClosed()
+  if (a instanceof Tensor && b instanceof Tensor) {
+    if (a.shape.length !== b.shape.length || a.shape.some((size, dim) => size !== b.shape[dim])) {
+      const message = `the shapes [${a.shape.join(', ')}] and [${b.shape.join(', ')}] differ`
+      throw new ZTensorError('ZT_BAD_SHAPE', `tensor ${JSON.stringify(a.name)}: ${message}`, { tensor: a.name })
+    }
+    const values = [a.components.get('values'), b.components.get('values')] as const
+    if (isSparse(a) && isSparse(b) && values[0] !== undefined && values[1] !== undefined) {
+      if (await samePattern(a, b, { signal }))
+        return compareAt(Component.place(values[0]), Component.place(values[1]), tolerance, job)
+    }
+  }
+  return compareAt(places[0], places[1], tolerance, job)
+}

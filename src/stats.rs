@@ -1,0 +1,78 @@
+//! Statistics of a tensor.
+
+use napi::bindgen_prelude::Object;
+use napi::{Env, Result};
+use napi_derive::napi;
+use ztensor_core::stats::{Request, Stats};
+
+use crate::control::Control;
+use crate::file::NativeFile;
+use crate::index::number;
+use crate::stage::Stage;
+use crate::task::spawn;
+
+/// What to find out.
+#[napi(object)]
+pub struct StatsRequest {
+    /// Bins of the histogram; 0 for none.
+    pub bins: u32,
+    /// First and last edge.
+    pub range: Option<Vec<f64>>,
+}
+
+/// What was found out.
+#[napi(object, object_from_js = false)]
+pub struct TensorStats {
+    pub count: f64,
+    pub nan: f64,
+    pub positive_infinite: f64,
+    pub negative_infinite: f64,
+    pub zeros: f64,
+    pub min: f64,
+    pub max: f64,
+    pub mean: f64,
+    pub std: f64,
+    pub edges: Option<Vec<f64>>,
+    pub counts: Option<Vec<f64>>,
+}
+
+impl From<Stats> for TensorStats {
+    fn from(stats: Stats) -> Self {
+        let (edges, counts) = stats.histogram.map(|histogram| (histogram.edges, histogram.counts)).unzip();
+        Self {
+            count: number(stats.count),
+            nan: number(stats.nan),
+            positive_infinite: number(stats.positive_infinite),
+            negative_infinite: number(stats.negative_infinite),
+            zeros: number(stats.zeros),
+            min: stats.min,
+            max: stats.max,
+            mean: stats.mean,
+            std: stats.std,
+            edges,
+            counts: counts.map(|counts| counts.into_iter().map(number).collect()),
+        }
+    }
+}
+
+#[napi]
+impl NativeFile {
+    #[napi(ts_return_type = "Promise<TensorStats>")]
+    pub fn stats<'env>(
+        &self,
+        env: &'env Env,
+        ordinal: u32,
+        request: StatsRequest,
+        control: &Control,
+        stage: Option<&Stage>,
+    ) -> Result<Object<'env>> {
+        let source = self.reader(env, control, stage)?;
+        let range = match request.range.as_deref() {
+            Some(&[first, last]) => Some((first, last)),
+            _ => None,
+        };
+        let request = Request { bins: request.bins, range };
+        let job = move || source.read(|reading| reading.stats(source.shared.tensor(ordinal)?, &request));
+        spawn(env, job, |_, stats| Ok(TensorStats::from(stats)))
+    }
+}
