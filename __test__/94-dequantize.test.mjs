@@ -19,18 +19,20 @@ const write = (objects, options = { version: '1.2' }) =>
     for (const [at, object] of objects.entries()) await writer.addObject(`${at}`, object)
   })
 
-test('every quantized tensor is decoded bit for bit, on this thread and off it', async (t) => {
-  const file = openSync(await write(cases))
-  for (const [at, { layout, shape, expected }] of cases.entries()) {
-    const tensor = file.tensor(`${at}`)
-    const what = `${at} ${layout} [${shape}]`
-    const floats = tensor.toFloat32()
-    t.is(floats.length, tensor.size, what)
-    t.is(differing(floats, expected), 0, what)
-    t.is(differing(await tensor.load({ as: 'float32' }), expected), 0, what)
-  }
-  file.close()
-})
+for (const [version, held] of Object.entries({ 1.2: cases, 2: all })) {
+  test(`zTensor ${version}: every quantized tensor is decoded bit for bit, on this thread and off it`, async (t) => {
+    const file = openSync(await write(held, { version }))
+    for (const [at, { layout, shape, expected }] of held.entries()) {
+      const tensor = file.tensor(`${at}`)
+      const what = `${at} ${layout} [${shape}]`
+      const floats = tensor.toFloat32()
+      t.is(floats.length, tensor.size, what)
+      t.is(differing(floats, expected), 0, what)
+      t.is(differing(await tensor.load({ as: 'float32' }), expected), 0, what)
+    }
+    file.close()
+  })
+}
 
 test('compressed components, and files in memory', async (t) => {
   const path = await write(cases, { version: '1.2', compression: { level: 1, minSavings: 0 } })

@@ -2,8 +2,8 @@
 import { painter } from './color.js'
 import { printable } from './text.js'
 
-/** Exit codes: 1, a file was read and is not sound; 2, the command or the file cannot be used; 130, interrupted. */
-export const exitCodes = { unsound: 1, unusable: 2, interrupted: 130 } as const
+/** Exit codes: 1, a file was read and is not sound, or two differ; 2, the command or the file cannot be used; 130, interrupted. */
+export const exitCodes = { unsound: 1, different: 1, unusable: 2, interrupted: 130 } as const
 
 /** Something wrong with what was typed. */
 export class UsageError extends Error {

@@ -38,6 +38,7 @@ function program(): Command {
         ['ztensor info model.zt', 'what it is'],
         ['ztensor verify *.zt', 'is it sound'],
         ['ztensor cat model.zt wte', 'the values of a tensor'],
+        ['ztensor diff a.zt b.safetensors', 'where two files differ'],
         ['ztensor convert model.safetensors model.zt', 'another format'],
       ),
     )
@@ -110,6 +111,45 @@ function program(): Command {
       ),
     )
     .action(async (file, name, options) => (await import('./cat.js')).cat(file, name, options))
+
+  ztensor
+    .command('stats')
+    .description('counts, extremes, mean and spread of tensors, with a histogram if asked for')
+    .argument('<file>', 'the tensor file')
+    .argument('[names...]', 'the names of tensors (default: all)')
+    .option('--bins <count>', 'a histogram of so many bins, from the smallest element to the largest')
+    .option('--json', 'one JSON array, an object for each tensor')
+    .addOption(formatOption())
+    .addHelpText(
+      'after',
+      examples(
+        ['ztensor stats model.zt', 'every tensor: are there NaNs, is anything all zeros?'],
+        ['ztensor stats model.zt wte --bins 16', 'how the values of one are spread'],
+      ),
+    )
+    .action(async (file, names, options) => (await import('./stats.js')).stats(file, names, options))
+
+  ztensor
+    .command('diff')
+    .description('compare the tensors of two files of any formats; exit code 1 where they differ')
+    .argument('<a>', 'a tensor file')
+    .argument('<b>', 'another')
+    .option('--atol <distance>', 'elements this far apart are equal (default: 0)')
+    .option('--rtol <ratio>', 'and so are those this far apart for their size (default: 0)')
+    .option('--values', 'only names, shapes and values count: dtypes and layouts may differ')
+    .option('--attributes', 'attributes count too, those of the files and of each tensor')
+    .option('--filter <glob>', 'only names that match: * is any run of characters, ? any single one')
+    .addOption(new Option('--quiet', 'print nothing, the exit code tells').conflicts('json'))
+    .option('--json', 'one JSON object')
+    .addHelpText(
+      'after',
+      examples(
+        ['ztensor diff a.safetensors b.zt', 'what a conversion changed'],
+        ['ztensor diff a.zt b.zt --quiet && echo same', 'in a script'],
+        ['ztensor diff f32.zt bf16.zt --values --rtol 0.01', 'up to the rounding of a cast'],
+      ),
+    )
+    .action(async (a, b, options) => (await import('./diff.js')).diff(a, b, options))
 
   ztensor
     .command('convert')

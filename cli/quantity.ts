@@ -24,3 +24,10 @@ export function showCount(amount: number | bigint): string {
 export function showCounted(amount: number | bigint, noun: string): string {
   return `${showCount(amount)} ${noun}${Number(amount) === 1 ? '' : 's'}`
 }
+
+/** A measured number to five digits: 0.019946, -2.1678e+35. NaN is `-`. */
+export function showMeasured(value: number): string {
+  if (Number.isNaN(value)) return '-'
+  if (Number.isFinite(value) && Math.abs(value) >= 1e9) return value.toExponential(4)
+  return String(Number(value.toPrecision(5)))
+}

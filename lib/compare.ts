@@ -137,10 +137,9 @@ export async function compare(a: Side, b: Side, given?: CompareOptions): Promise
       const message = `the shapes [${a.shape.join(', ')}] and [${b.shape.join(', ')}] differ`
       throw new ZTensorError('ZT_BAD_SHAPE', `tensor ${JSON.stringify(a.name)}: ${message}`, { tensor: a.name })
     }
-    const values = [a.components.get('values'), b.components.get('values')] as const
-    if (isSparse(a) && isSparse(b) && values[0] !== undefined && values[1] !== undefined) {
-      if (await samePattern(a, b, { signal }))
-        return compareAt(Component.place(values[0]), Component.place(values[1]), tolerance, job)
+    if (isSparse(a) && isSparse(b) && (await samePattern(a, b, { signal }))) {
+      const values = [a, b].map((tensor) => Component.place(tensor.components.get('values') as Component))
+      return compareAt(values[0] as Place, values[1] as Place, tolerance, job)
     }
   }
   return compareAt(places[0], places[1], tolerance, job)

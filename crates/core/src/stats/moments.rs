@@ -104,8 +104,8 @@ impl Moments {
             min: min.into(),
             max: max.into(),
             mean: first + mean,
-            // Rounding may leave a little less than nothing.
-            squares: (squares - sum * mean).max(0.0),
+            // Rounding may leave a little less than nothing, and squares beyond float64 are infinite.
+            squares: if squares.is_finite() { (squares - sum * mean).max(0.0) } else { squares },
             ..Self::default()
         }
     }
@@ -142,8 +142,9 @@ impl Moments {
             positive_infinite: self.positive_infinite,
             negative_infinite: self.negative_infinite,
             zeros: self.zeros,
-            min: some(self.min),
-            max: some(self.max),
+            // Adding 0 makes a -0 plain.
+            min: some(self.min + 0.0),
+            max: some(self.max + 0.0),
             mean: some(self.mean),
             std: some((self.squares / float(self.finite)).sqrt()),
             histogram,

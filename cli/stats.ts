@@ -1,0 +1,116 @@
+// `ztensor stats`: what the elements of tensors are like.
+import type { AnyTensor, TensorFile, TensorStats } from '../index.js'
+import { painter } from './color.js'
+import { errorCode, UsageError } from './failure.js'
+import type { SourceOptions } from './format.js'
+import { jsonFloat, jsonLines } from './json.js'
+import { showDtype } from './listing.js'
+import { showCount, showMeasured } from './quantity.js'
+import { withFile } from './source.js'
+import { printLines } from './stdout.js'
+import { type Column, table } from './table.js'
+import { parseName, showName } from './text.js'
+
+export interface StatsCommandOptions extends SourceOptions {
+  bins?: string
+  json?: boolean
+}
+
+/** A tensor with what was found, or the code that says why nothing was. */
+interface Row {
+  tensor: AnyTensor
+  stats: TensorStats | undefined
+  code: string | undefined
+}
+
+const heads: readonly Column[] = [
+  { title: 'name' },
+  { title: 'dtype' },
+  { title: 'count', align: 'right' },
+  { title: 'min', align: 'right' },
+  { title: 'max', align: 'right' },
+  { title: 'mean', align: 'right' },
+  { title: 'std', align: 'right' },
+  { title: 'zeros', align: 'right' },
+  { title: 'NaN', align: 'right' },
+  { title: 'Inf', align: 'right' },
+]
+
+const barColumns = 50
+
+/** Without a known layout or with complex numbers there is nothing to find: a row that says so, where all are listed. */
+const nothingToFind = new Set(['ZT_BAD_LAYOUT', 'ZT_BAD_DTYPE', 'ZT_UNSUPPORTED_ENCODING'])
+
+function binCount(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined
+  const bins = Number(text)
+  if (!Number.isInteger(bins) || bins < 1 || bins > 4096) {
+    throw new UsageError(`--bins takes a whole number from 1 to 4096, got ${text}`)
+  }
+  return bins
+}
+
+function cells({ tensor, stats, code }: Row): string[] {
+  const known = [showName(tensor.name), showDtype(tensor.dtype)]
+  if (stats === undefined) return [...known, ...Array<string>(heads.length - 3).fill('-'), code ?? '-']
+  const { count, min, max, mean, std, zeros, nan, positiveInfinite, negativeInfinite } = stats
+  const numbers = [min, max, mean, std].map(showMeasured)
+  return [...known, showCount(count), ...numbers, ...[zeros, nan, positiveInfinite + negativeInfinite].map(showCount)]
+}
+
+function* bars({ tensor, stats }: Row, title: (text: string) => string): Generator<string> {
+  const histogram = stats?.histogram
+  if (histogram === undefined) return
+  yield ''
+  yield title(showName(tensor.name))
+  const most = Math.max(1, ...histogram.counts)
+  const edges = histogram.edges.map(showMeasured)
+  const widest = Math.max(...edges.map((edge) => edge.length))
+  const digits = showCount(most).length
+  for (const [at, count] of histogram.counts.entries()) {
+    const bar = '█'.repeat(Math.round((count / most) * barColumns))
+    yield `${(edges[at] as string).padStart(widest)}  ${showCount(count).padStart(digits)}  ${bar}`.trimEnd()
+  }
+  yield (edges.at(-1) as string).padStart(widest)
+}
+
+function* lines(rows: readonly Row[]): Generator<string> {
+  const paint = painter()
+  const title = (text: string) => paint('bold', text)
+  yield* table(heads, rows.map(cells), title)
+  for (const row of rows) yield* bars(row, title)
+}
+
+function json({ tensor, stats, code }: Row): object {
+  const { name, dtype } = tensor
+  if (stats === undefined) return { name, dtype: dtype ?? null, error: code ?? null }
+  const { min, max, mean, std, histogram, ...counts } = stats
+  return {
+    ...{ name, dtype: dtype ?? null, ...counts },
+    ...{ min: jsonFloat(min), max: jsonFloat(max), mean: jsonFloat(mean), std: jsonFloat(std) },
+    ...(histogram === undefined ? {} : { histogram }),
+  }
+}
+
+function chosen(file: TensorFile, names: readonly string[]): AnyTensor[] {
+  if (names.length === 0) return Array.from(file.values())
+  return names.map((name) => file.get(name) ?? file.get(parseName(name)) ?? file.tensor(name))
+}
+
+/** Prints statistics of the tensors called `names`, or of all. */
+export async function stats(path: string, names: readonly string[], options: StatsCommandOptions): Promise<void> {
+  const bins = binCount(options.bins)
+  await withFile(path, options, async (file) => {
+    const rows: Row[] = []
+    for (const tensor of chosen(file, names)) {
+      try {
+        rows.push({ tensor, stats: await tensor.stats({ bins }), code: undefined })
+      } catch (error) {
+        const code = errorCode(error)
+        if (names.length > 0 || !nothingToFind.has(code ?? '')) throw error
+        rows.push({ tensor, stats: undefined, code })
+      }
+    }
+    await printLines(options.json ? jsonLines(rows.map(json)) : lines(rows))
+  })
+}
