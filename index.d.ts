@@ -311,6 +311,42 @@ export interface Cut<D extends DType = DType> {
 	readonly mapped: boolean;
 	readonly copyReason: CopyReason | undefined;
 }
+/** What to find out of a tensor's elements. */
+export interface StatsOptions {
+	/** Bins of a histogram, up to 4096; none unless asked for. */
+	bins?: number | undefined;
+	/**
+	 * First and last edge of the bins; elements beyond are in none. That of the finite elements unless given, which
+	 * takes a second pass over the data.
+	 */
+	range?: readonly [
+		first: number,
+		last: number
+	] | undefined;
+	signal?: AbortSignal | undefined;
+}
+/** How many finite elements lie between one edge and the next, as NumPy's `histogram` counts them. */
+export interface Histogram {
+	/** One more than there are bins, evenly spaced. A bin holds its lower edge, the last one its upper edge too. */
+	readonly edges: readonly number[];
+	readonly counts: readonly number[];
+}
+/** What a tensor's elements are like. Extremes, mean and spread are those of the finite ones; NaN without any. */
+export interface TensorStats {
+	/** Elements: of a sparse tensor the stored values. */
+	readonly count: number;
+	readonly nan: number;
+	readonly positiveInfinite: number;
+	readonly negativeInfinite: number;
+	readonly zeros: number;
+	/** 64-bit integers beyond 2^53 as the nearest number. */
+	readonly min: number;
+	readonly max: number;
+	readonly mean: number;
+	/** The standard deviation of the population, as NumPy's `std` gives it. */
+	readonly std: number;
+	readonly histogram: Histogram | undefined;
+}
 /** What a verification found. */
 export interface VerifyResult {
 	/** Whether nothing failed. */
@@ -455,6 +491,15 @@ export declare class Tensor<D extends DType = DType> {
 	}): Promise<CooTensor<D>>;
 	/** Checks this tensor's digests, decoded lengths and data rules. */
 	verify(given?: JobOptions): Promise<VerifyResult>;
+	/**
+	 * Counts, extremes, mean, standard deviation and perhaps a histogram of the elements, on all cores, off the event loop:
+	 * of the stored values of a sparse tensor, of the float32 values of a quantized one. Sums are kept in float64, and the
+	 * result is the same for any number of cores. Digests of data that need not be decoded are not checked.
+	 *
+	 * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, and what `load` throws; TypeError and RangeError
+	 * ZT_INVALID_ARG; the signal's reason
+	 */
+	stats(given?: StatsOptions): Promise<TensorStats>;
 	toJSON(): object;
 	/** Never touches data. */
 	[inspect.custom](_depth: number, options: import("node:util").InspectOptions): string;
@@ -767,6 +812,44 @@ export interface CompactResult {
  * might name places in the file; the signal's reason
  */
 export declare function compact(path: string | URL, given?: JobOptions & IndexLimits): Promise<CompactResult>;
+/** How far apart elements may be and still count as equal: `|a - b| <= atol + rtol * max(|a|, |b|)`. */
+export interface CompareOptions extends JobOptions {
+	/** Absolute; 0 unless given. */
+	atol?: number | undefined;
+	/** Relative to the larger magnitude of the two; 0 unless given. */
+	rtol?: number | undefined;
+}
+/** How far two tensors are apart. */
+export interface Comparison {
+	/** The same dtype and, bit for bit, the same elements. */
+	readonly identical: boolean;
+	/** No element differs by more than the tolerance. NaN equals NaN, and 0 equals -0. */
+	readonly equal: boolean;
+	/** How many were compared: of two sparse tensors with the same pattern, the stored values. */
+	readonly elements: number;
+	/** How many differ by more than the tolerance. */
+	readonly differing: number;
+	/** The flat, row-major index of the first that does. */
+	readonly firstDifference: number | undefined;
+	/** How many are NaN on one side alone. */
+	readonly unmatchedNaN: number;
+	/** The largest `|a - b|`. */
+	readonly maxAbsolute: number;
+	/** The largest `|a - b| / max(|a|, |b|)`. */
+	readonly maxRelative: number;
+}
+type Side = AnyTensor | Component;
+/**
+ * Compares the elements of two tensors of the same shape, of one file or of two, in pieces, off the event loop. Tensors of
+ * different dtypes, encodings and layouts are compared by value: as float64, or exactly where both are integers; a
+ * quantized tensor by its float32 values; sparse ones by their values where the pattern is the same, otherwise with all
+ * their elements, up to 1 GiB. Components are compared by their elements, by their bytes where the dtype is unknown.
+ * Digests of data that need not be decoded are not checked.
+ *
+ * @throws ZTensorError ZT_BAD_SHAPE where the shapes differ, ZT_BAD_DTYPE where the numbers cannot be compared, and what
+ * `load` throws; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
+ */
+export declare function compare(a: Side, b: Side, given?: CompareOptions): Promise<Comparison>;
 /**
  * A path or file: URL of a tensor file, of the index of a sharded checkpoint (`model.safetensors.index.json`) or of a
  * folder with one; a list of paths of tensor files, opened as one; or a file that is in memory already.
