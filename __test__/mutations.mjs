@@ -1,0 +1,82 @@
+// Damages vectors byte by byte and length by length, in a process of its own: `node mutations.mjs MOST FILE…` prints what came of
+// at most MOST flips and MOST lengths of each file, spread over all of it; without a bound (`all`) every byte and every length.
+import { readFileSync } from 'node:fs'
+import { openSync, ZTensorError } from 'ztensor'
+
+const FLIPS = [0x01, 0x80, 0xff]
+const [most, ...paths] = process.argv.slice(2)
+const told = { tried: 0, refused: 0, accepted: 0, strangers: [], wrong: [], slowest: 0 }
+
+const same = (a, b) => Buffer.compare(a, b) === 0
+const bytesOf = ({ buffer, byteOffset, byteLength }) => Buffer.from(buffer, byteOffset, byteLength)
+
+/** The ranges of the file that a digest covers. */
+function digested(file) {
+  const parts = [...file.values()].flatMap((tensor) => [...tensor.components.values()])
+  return parts
+    .filter((part) => /^(crc32c|sha256|xxh3)\b/i.test(part.digest ?? '') && part.offset !== undefined)
+    .map((part) => [part.offset, part.offset + part.storedLength])
+}
+
+/** Reads everything. Gives an error, or what is wrong with what was accepted. */
+function read(bytes, covered) {
+  const file = openSync(bytes, { verify: true })
+  if (covered) return 'a digest covers the byte, and nothing was noticed'
+  for (const tensor of file.values()) {
+    JSON.stringify(tensor)
+    for (const part of tensor.components.values()) {
+      const { data } = part
+      if (part.encoding !== 'raw' || part.offset === undefined || ['byte-order', 'reordered'].includes(part.copyReason))
+        continue
+      if (
+        part.storedLength === data.byteLength &&
+        !same(bytesOf(data), bytes.subarray(part.offset, part.offset + data.byteLength))
+      )
+        return `${tensor.name} ${part.role}: not what stands in the file`
+    }
+  }
+  file.close()
+  return undefined
+}
+
+function attempt(bytes, what, covered) {
+  told.tried += 1
+  const before = process.cpuUsage()
+  try {
+    const wrong = read(bytes, covered)
+    if (wrong === undefined) told.accepted += 1
+    else told.wrong.push(`${what}: ${wrong}`)
+  } catch (error) {
+    if (error instanceof ZTensorError && error.code !== 'ZT_INTERNAL') told.refused += 1
+    else told.strangers.push(`${what}: ${error.stack}`)
+  }
+  const { user, system } = process.cpuUsage(before)
+  told.slowest = Math.max(told.slowest, (user + system) / 1000)
+}
+
+/** At most `most` of the numbers below `count`, spread over all of them. */
+function* spread(count) {
+  const step = most === 'all' ? 1 : Math.max(1, count / Number(most))
+  for (let at = 0; at < count; at += step) yield Math.floor(at)
+}
+
+const files = paths.map((path) => ({ path, bytes: readFileSync(path) }))
+// The caches of a first round are no leak of the second.
+for (const { bytes } of files) openSync(bytes, { verify: true }).close()
+const before = process.resourceUsage().maxRSS
+for (const { path, bytes } of files) {
+  const whole = openSync(bytes)
+  const ranges = digested(whole)
+  whole.close()
+  for (const at of spread(bytes.length)) {
+    const covered = ranges.some(([start, end]) => start <= at && at < end)
+    for (const flip of most === 'all' ? FLIPS : [FLIPS[at % 3]]) {
+      const damaged = Buffer.from(bytes)
+      damaged[at] ^= flip
+      attempt(damaged, `${path}: byte ${at} ^ ${flip}`, covered)
+    }
+  }
+  for (const length of spread(bytes.length)) attempt(bytes.subarray(0, length), `${path}: ${length} bytes`, false)
+}
+const largest = Math.max(...files.map(({ bytes }) => bytes.length))
+console.log(JSON.stringify({ ...told, grownKiB: process.resourceUsage().maxRSS - before, largest }))

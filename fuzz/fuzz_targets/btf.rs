@@ -1,0 +1,7 @@
+//! A BTF file, whose records stand between the data.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use ztensor_core::catalog::Container;
+
+fuzz_target!(|file: &[u8]| ztensor_fuzz::read(file, Some(Container::Btf)));

@@ -1,0 +1,10 @@
+//! The index of a zt01 file, in a file whose data is not there.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use ztensor_core::format::zt01;
+
+fuzz_target!(|index: &[u8]| {
+    let (offset, total) = (1 << 20, (1 << 20) + index.len() as u64 + 16);
+    ztensor_fuzz::list(zt01::parse_index(index, offset, total, &ztensor_fuzz::limits()), total);
+});

@@ -1,0 +1,70 @@
+//! What every target does with bytes that a parser accepted: all that a reader can be asked for. A panic, an abort, a
+//! hang or memory beyond libFuzzer's limit is a finding; so is what an assertion here denies.
+
+pub mod mutate;
+
+use ztensor_core::catalog::{Catalog, Container, DType, Encoding};
+use ztensor_core::cut::Cut;
+use ztensor_core::detect;
+use ztensor_core::error::{Code, Result};
+use ztensor_core::limits::Limits;
+use ztensor_core::read::Reading;
+use ztensor_core::verify;
+use ztensor_core::work::Watch;
+
+/// Small, so that a few bytes cannot ask for seconds of work.
+pub fn limits() -> Limits {
+    Limits { max_decoded_bytes: 1 << 20, ..Limits::default() }
+}
+
+/// Looks at what a parser made of an index whose data is not there.
+pub fn list(parsed: Result<Catalog>, total: u64) {
+    let catalog = match parsed {
+        Ok(catalog) => catalog,
+        Err(error) => {
+            assert_ne!(error.code(), Code::Internal, "{error}");
+            return;
+        }
+    };
+    for tensor in catalog.iter() {
+        assert_eq!(catalog.find(tensor.name()), Some(tensor.ordinal()));
+        for component in tensor.components() {
+            if component.encoding != Encoding::Inline && component.stored_length > 0 {
+                let end = component.offset.checked_add(component.stored_length);
+                assert!(end.is_some_and(|end| end <= total), "{} {component:?}", tensor.name());
+            }
+        }
+    }
+}
+
+/// Opens, verifies and loads a whole file.
+pub fn read(bytes: &[u8], container: Option<Container>) {
+    let limits = limits();
+    let catalog = match detect::parse(&bytes, container, &limits) {
+        Ok(catalog) => catalog,
+        Err(error) => {
+            assert_ne!(error.code(), Code::Internal, "{error}");
+            return;
+        }
+    };
+    let watch = Watch::default();
+    let reading = Reading { sources: &bytes, catalog: &catalog, limits: &limits, watch: &watch };
+    let ordinals: Vec<u32> = (0..).take(catalog.len().min(64)).collect();
+    let _ = verify::verify(reading, &ordinals);
+    for tensor in catalog.iter().take(64) {
+        let _ = reading.sparse(tensor);
+        for component in tensor.components() {
+            let loaded = reading.component(tensor, component);
+            if let (Ok(loaded), Some(length)) = (&loaded, component.decoded_length) {
+                assert_eq!(loaded.len() as u64, length, "{} {component:?}", tensor.name());
+            }
+            let ranges: Vec<(u64, u64)> = tensor.shape().iter().map(|&dim| (dim / 2, dim)).collect();
+            let bits = component.dtype.map_or(8, DType::bits);
+            if let Ok(cut) = Cut::new(tensor.shape(), &ranges, bits)
+                && cut.byte_length() <= 1 << 20
+            {
+                let _ = reading.cut(tensor, component, &cut);
+            }
+        }
+    }
+}
