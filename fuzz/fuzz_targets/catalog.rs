@@ -9,8 +9,19 @@ macro_rules! fixtures {
     ($($name:literal),*) => { &[$(include_bytes!(concat!("../../__test__/fixtures/", $name))),*] };
 }
 const FILES: &[&[u8]] = fixtures!(
-    "zt01-dtypes.zt", "zt01h-zstd.zt", "zt01h-crc32c.zt", "zt01h-big-endian.zt", "zt101-sparse.zt", "zt101-zstd.zt", "zt10h-sha256.zt",
-    "zt10h-attributes.zt", "zt10h-extension-format.zt", "zt111-sparse.zt", "zt12-crc32c.zt", "zt12-zstd.zt", "zt12h-logical.zt"
+    "zt01-dtypes.zt",
+    "zt01h-zstd.zt",
+    "zt01h-crc32c.zt",
+    "zt01h-big-endian.zt",
+    "zt101-sparse.zt",
+    "zt101-zstd.zt",
+    "zt10h-sha256.zt",
+    "zt10h-attributes.zt",
+    "zt10h-extension-format.zt",
+    "zt111-sparse.zt",
+    "zt12-crc32c.zt",
+    "zt12-zstd.zt",
+    "zt12h-logical.zt"
 );
 const MAGIC: &[u8] = b"ZTEN1000";
 

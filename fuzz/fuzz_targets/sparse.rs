@@ -37,7 +37,8 @@ fuzz_target!(|input: Input<'_>| {
     if let (Some(huge), Some(dim)) = (input.huge, shape.first_mut()) {
         *dim = huge;
     }
-    let (Ok(indices), Ok(indptr)) = (Indices::new(index, input.indices), Indices::new(pointer, input.indptr)) else {
+    let (Ok(indices), Ok(indptr)) = (Indices::new(index, input.indices), Indices::new(pointer, input.indptr))
+    else {
         return;
     };
     let elements = checked::product(&shape).and_then(|elements| bytes(dtype, elements));
@@ -62,7 +63,8 @@ fuzz_target!(|input: Input<'_>| {
     {
         let indptr_bytes = (rows as usize + 1) * coo.indptr_dtype().element_bytes();
         let columns = coo.nnz() * index.element_bytes();
-        let made = coo.to_csr(&mut vec![0; input.values.len()], &mut vec![0; columns], &mut vec![0; indptr_bytes]);
+        let made =
+            coo.to_csr(&mut vec![0; input.values.len()], &mut vec![0; columns], &mut vec![0; indptr_bytes]);
         assert!(sound || made.is_err());
     }
 });

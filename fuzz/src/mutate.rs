@@ -5,41 +5,123 @@ use ciborium::Value;
 
 /// Words that formats use, so that one can stand where another was.
 const WORDS: &[&str] = &[
-    "", "0", "dense", "raw", "zstd", "sparse_csr", "sparse_coo", "zt.sparse_csr/1", "quantized_group", "float32", "float64", "float16",
-    "bfloat16", "uint64", "int8", "bool", "complex64", "float8_e4m3fn", "F32", "F8_E4M3", "BF16", "F4", "data", "values", "indices",
-    "indptr", "coords", "coo_indices", "csr_indptr", "offset", "length", "size", "dtype", "shape", "format", "type", "components", "encoding",
-    "digest", "checksum", "sha256:00", "crc32c:0x00000000", "crc32c:00000000", "little", "big", "version", "1.0.0", "1.1.0", "1.2.0", "tensors",
-    "objects", "attributes", "name", "layout", "data_offsets", "__metadata__", "uncompressed_length", "data_endianness",
+    "",
+    "0",
+    "dense",
+    "raw",
+    "zstd",
+    "sparse_csr",
+    "sparse_coo",
+    "zt.sparse_csr/1",
+    "quantized_group",
+    "float32",
+    "float64",
+    "float16",
+    "bfloat16",
+    "uint64",
+    "int8",
+    "bool",
+    "complex64",
+    "float8_e4m3fn",
+    "F32",
+    "F8_E4M3",
+    "BF16",
+    "F4",
+    "data",
+    "values",
+    "indices",
+    "indptr",
+    "coords",
+    "coo_indices",
+    "csr_indptr",
+    "offset",
+    "length",
+    "size",
+    "dtype",
+    "shape",
+    "format",
+    "type",
+    "components",
+    "encoding",
+    "digest",
+    "checksum",
+    "sha256:00",
+    "crc32c:0x00000000",
+    "crc32c:00000000",
+    "little",
+    "big",
+    "version",
+    "1.0.0",
+    "1.1.0",
+    "1.2.0",
+    "tensors",
+    "objects",
+    "attributes",
+    "name",
+    "layout",
+    "data_offsets",
+    "__metadata__",
+    "uncompressed_length",
+    "data_endianness",
 ];
 /// Numbers at which arithmetic breaks.
 const NUMBERS: &[u64] = &[
-    0, 1, 2, 3, 4, 7, 8, 16, 63, 64, 65, 255, 256, 4095, 4096, 1 << 16, 1 << 20, (1 << 24) + 1, i32::MAX as u64, u32::MAX as u64, 1 << 32,
-    (1 << 53) - 1, 1 << 53, 1 << 60, i64::MAX as u64, 1 << 63, u64::MAX - 8, u64::MAX - 1, u64::MAX,
+    0,
+    1,
+    2,
+    3,
+    4,
+    7,
+    8,
+    16,
+    63,
+    64,
+    65,
+    255,
+    256,
+    4095,
+    4096,
+    1 << 16,
+    1 << 20,
+    (1 << 24) + 1,
+    i32::MAX as u64,
+    u32::MAX as u64,
+    1 << 32,
+    (1 << 53) - 1,
+    1 << 53,
+    1 << 60,
+    i64::MAX as u64,
+    1 << 63,
+    u64::MAX - 8,
+    u64::MAX - 1,
+    u64::MAX,
 ];
 
 /// Changes one to four places.
 pub fn value(root: &mut Value, input: &mut Unstructured<'_>) -> Result<()> {
     for _ in 0..input.int_in_range(1..=4)? {
-        let mut at = &mut *root;
-        // Down to a place somewhere below, at most a few levels.
-        for _ in 0..8 {
-            let stop = input.ratio(1, 4)?;
-            match at {
-                Value::Map(entries) if !entries.is_empty() && !stop => {
-                    let last = entries.len() - 1;
-                    at = &mut entries[input.int_in_range(0..=last)?].1;
-                }
-                Value::Array(items) if !items.is_empty() && !stop => {
-                    let last = items.len() - 1;
-                    at = &mut items[input.int_in_range(0..=last)?];
-                }
-                Value::Tag(_, inner) if !stop => at = inner,
-                _ => break,
-            }
-        }
-        change(at, input)?;
+        descend(root, 8, input)?;
     }
     Ok(())
+}
+
+/// Changes a place somewhere below, at most `depth` levels down.
+fn descend(at: &mut Value, depth: u32, input: &mut Unstructured<'_>) -> Result<()> {
+    if depth > 0 && input.ratio(3, 4)? {
+        match at {
+            Value::Map(entries) if !entries.is_empty() => {
+                let one = input.int_in_range(0..=entries.len() - 1)?;
+                return descend(&mut entries[one].1, depth - 1, input);
+            }
+            Value::Array(items) if !items.is_empty() => {
+                let one = input.int_in_range(0..=items.len() - 1)?;
+                return descend(&mut items[one], depth - 1, input);
+            }
+            Value::Tag(_, inner) => return descend(inner, depth - 1, input),
+            _ => {}
+        }
+    }
+    change(at, input)
 }
 
 fn change(at: &mut Value, input: &mut Unstructured<'_>) -> Result<()> {
@@ -90,7 +172,9 @@ fn any(input: &mut Unstructured<'_>) -> Result<Value> {
         2 => Value::Float(input.arbitrary()?),
         3 => Value::Bytes(input.arbitrary()?),
         4 => Value::Text((*input.choose(WORDS)?).to_owned()),
-        5 => Value::Array(vec![Value::Integer((*input.choose(NUMBERS)?).into()); input.int_in_range(0..=70)?]),
+        5 => {
+            Value::Array(vec![Value::Integer((*input.choose(NUMBERS)?).into()); input.int_in_range(0..=70)?])
+        }
         6 => Value::Map(Vec::new()),
         7 => Value::Tag(input.int_in_range(0..=40)?, Box::new(Value::Bytes(input.arbitrary()?))),
         _ => Value::Integer((*input.choose(NUMBERS)?).into()),
@@ -109,12 +193,14 @@ fn to_cbor(value: &serde_json::Value) -> Value {
     match value {
         Json::Null => Value::Null,
         Json::Bool(value) => Value::Bool(*value),
-        Json::Number(number) => number.as_u64().map_or(Value::Float(number.as_f64().unwrap_or(0.0)), |n| Value::Integer(n.into())),
+        Json::Number(number) => {
+            number.as_u64().map_or(Value::Float(number.as_f64().unwrap_or(0.0)), |n| Value::Integer(n.into()))
+        }
         Json::String(text) => Value::Text(text.clone()),
         Json::Array(items) => Value::Array(items.iter().map(to_cbor).collect()),
-        Json::Object(entries) => {
-            Value::Map(entries.iter().map(|(key, value)| (Value::Text(key.clone()), to_cbor(value))).collect())
-        }
+        Json::Object(entries) => Value::Map(
+            entries.iter().map(|(key, value)| (Value::Text(key.clone()), to_cbor(value))).collect(),
+        ),
     }
 }
 
@@ -131,7 +217,10 @@ fn to_json(value: &Value) -> serde_json::Value {
         Value::Bytes(bytes) => Json::String(String::from_utf8_lossy(bytes).into_owned()),
         Value::Array(items) => Json::Array(items.iter().map(to_json).collect()),
         Value::Map(entries) => Json::Object(
-            entries.iter().map(|(key, value)| (key.as_text().unwrap_or_default().to_owned(), to_json(value))).collect(),
+            entries
+                .iter()
+                .map(|(key, value)| (key.as_text().unwrap_or_default().to_owned(), to_json(value)))
+                .collect(),
         ),
         Value::Tag(_, inner) => to_json(inner),
         _ => Json::Null,
