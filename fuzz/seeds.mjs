@@ -1,4 +1,5 @@
-// Fills fuzz/corpus/ from vectors: whole files, and of each its index. Which are not committed: `node fuzz/seeds.mjs [FOLDER…]`.
+// Fills fuzz/corpus/ from vectors, the committed ones and those of other folders: whole files, and of each its index.
+//   node fuzz/seeds.mjs [FOLDER…]
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -33,7 +34,11 @@ for (const folder of folders) {
     else if (magic === 'ZTEN1000' && bytes.toString('latin1', bytes.length - 8) === magic)
       seed('zt12', name, trailing(bytes, 16))
     else if (magic === 'ZTEN1000') seed('zt10', name, trailing(bytes, 8))
-    else seed('zt2', name, bytes)
+    else {
+      const footer = bytes.length - 40
+      const offset = Number(bytes.readBigUInt64LE(footer))
+      seed('zt2', name, bytes.subarray(offset, offset + Number(bytes.readBigUInt64LE(footer + 8))))
+    }
     for (let at = bytes.indexOf('28b52ffd', 'hex'); at >= 0; at = bytes.indexOf('28b52ffd', at + 1, 'hex'))
       seed('zstd', `${name}-${at}`, bytes.subarray(at))
   }

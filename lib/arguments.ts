@@ -53,9 +53,13 @@ export function aFunction(name: string, value: unknown): void {
 }
 
 /** An options object, read once so that getters cannot give two answers. */
-export function options<T extends object>(value: T | undefined, known: readonly (keyof T & string)[]): Partial<T> {
+export function options<T extends object>(
+  value: T | undefined,
+  known: readonly (keyof T & string)[],
+  name = 'options',
+): Partial<T> {
   if (value === undefined) return {}
-  if (typeof value !== 'object' || value === null) throw wrongType('options', 'an object', value)
+  if (typeof value !== 'object' || value === null) throw wrongType(name, 'an object', value)
   const read: Partial<T> = {}
   for (const key of known) {
     const option = value[key]

@@ -1,4 +1,5 @@
 import { getSystemErrorMap } from 'node:util'
+import { binding } from './native.js'
 
 /** Why a file, or a call, was refused. The README's table says what to do about each. */
 export type ErrorCode =
@@ -108,7 +109,7 @@ function details({ tensor, component, offset, rule }: NativeError): ErrorDetails
 export function publicError(thrown: unknown, path?: string): unknown {
   if (!isNative(thrown)) {
     if (thrown instanceof Error && 'code' in thrown && String(thrown.code).startsWith('ZT_')) return thrown
-    const said = thrown instanceof Error ? thrown.message : String(thrown)
+    const said = binding.takePanic() ?? (thrown instanceof Error ? thrown.message : String(thrown))
     return new ZTensorError('ZT_INTERNAL', `a defect in ztensor, please report it: ${said}`, { cause: thrown })
   }
   if (thrown.code === 'ZT_INVALID_ARG') return invalid(RangeError, thrown.message)

@@ -204,7 +204,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   #ordinals(names: Iterable<string> | undefined): number[] {
     this.#store.throwIfClosed()
     if (names === undefined) return Array.from({ length: this.size }, (_, ordinal) => ordinal)
-    if (typeof names === 'string' || typeof names?.[Symbol.iterator] !== 'function') {
+    if (typeof names === 'string' || ArrayBuffer.isView(names) || typeof names?.[Symbol.iterator] !== 'function') {
       throw wrongType('names', 'an iterable of names', names)
     }
     return Array.from(new Set(names), (name) => {

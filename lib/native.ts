@@ -228,6 +228,7 @@ interface Binding {
   abandonedLosses(): number
   appendWriter(path: string, request: AppendRequest, control: NativeControl): Promise<NativeWriter>
   compactFile(path: string, limits: OpenRequest, control: NativeControl): Promise<[before: number, after: number]>
+  takePanic(): string | null
   refusals(file: NativeFile, ordinals: Uint32Array, dialect: string): NativeError[]
   compare(
     first: NativeFile,

@@ -1,3 +1,4 @@
+import { types } from 'node:util'
 import { aWholeNumber, optional, options, wrongType } from './arguments.js'
 import {
   bytesOf,
@@ -45,10 +46,10 @@ function indexArray(code: number, length: number): IndexArray {
   return array(dtype, allocate(byteLength), 0, byteLength) as IndexArray
 }
 
-function codeOf(indices: IndexArray): number {
-  const name = dtypeOfArray(indices)
+function codeOf(role: string, indices: IndexArray): number {
+  const name = types.isTypedArray(indices) ? dtypeOfArray(indices) : undefined
   const info = name === undefined ? undefined : dtypeInfo(name)
-  if (info === undefined || !/^u?int/.test(info.name)) throw wrongType('indices', 'an array of integers', indices)
+  if (info === undefined || !/^u?int/.test(info.name)) throw wrongType(role, 'a typed array of integers', indices)
   return info.code
 }
 
@@ -60,7 +61,7 @@ export function checkCsr(
   indices: IndexArray,
   indptr: IndexArray,
 ): void {
-  const codes = [dtype.code, codeOf(indices), codeOf(indptr)]
+  const codes = [dtype.code, codeOf('indices', indices), codeOf('indptr', indptr)]
   calling(() => binding.checkCsr(shape, codes, bytesOf(values), bytesOf(indices), bytesOf(indptr)))
 }
 
@@ -72,7 +73,7 @@ export function checkCoo(
   coords: IndexArray,
   strictly = false,
 ): void {
-  const codes = [dtype.code, codeOf(coords)]
+  const codes = [dtype.code, codeOf('coords', coords)]
   calling(() => binding.checkCoo(shape, codes, bytesOf(values), bytesOf(coords), strictly))
 }
 
@@ -117,7 +118,7 @@ export class CsrTensor<D extends DType = DType> {
 
   #parts() {
     const dtype = dtypeInfo(this.dtype) as DTypeInfo
-    const codes = [dtype.code, codeOf(this.indices), codeOf(this.indptr)]
+    const codes = [dtype.code, codeOf('indices', this.indices), codeOf('indptr', this.indptr)]
     return [this.shape, codes, bytesOf(this.values), bytesOf(this.indices), bytesOf(this.indptr)] as const
   }
 
@@ -194,7 +195,7 @@ export class CooTensor<D extends DType = DType> {
   }
 
   #parts() {
-    const codes = [(dtypeInfo(this.dtype) as DTypeInfo).code, codeOf(this.coords)]
+    const codes = [(dtypeInfo(this.dtype) as DTypeInfo).code, codeOf('coords', this.coords)]
     return [this.shape, codes, bytesOf(this.values), bytesOf(this.coords)] as const
   }
 
@@ -238,7 +239,7 @@ export class CooTensor<D extends DType = DType> {
     }
     const dtype = dtypeInfo(this.dtype) as DTypeInfo
     const values = array(dtype, allocate(this.values.byteLength), 0, this.values.byteLength) as DTypeArrays[D]
-    const indices = indexArray(codeOf(this.coords), nnz)
+    const indices = indexArray(codeOf('coords', this.coords), nnz)
     const indptr = indexArray(
       calling(() => binding.cooIndptrDtype(...parts)),
       (shape[0] as number) + 1,

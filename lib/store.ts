@@ -123,7 +123,7 @@ export class Store implements Losable {
 
   #loss(): ZTensorError | undefined {
     this.#losses = losses()
-    if (this.#watched !== undefined) this.#lost ??= this.native.lostFile() ?? undefined
+    this.#lost ??= this.native.lostFile() ?? undefined
     return this.#lost === undefined ? undefined : mappingLost(`'${this.#lost}'`)
   }
 

@@ -119,7 +119,7 @@ function compressionOf(
 ): Pick<WriteRequest, 'level' | 'minSavings' | 'frame'> {
   if (given === undefined || given === false) return { minSavings: MIN_SAVINGS, frame: FRAME }
   if (!zt) throw invalid(TypeError, 'only zTensor is compressed')
-  const { level, minSavings, frameSize } = options(given, ['level', 'minSavings', 'frameSize'])
+  const { level, minSavings, frameSize } = options(given, ['level', 'minSavings', 'frameSize'], 'compression')
   if (frameSize !== undefined && !two) throw invalid(TypeError, 'only zTensor 2 compresses in frames')
   return {
     level: optional(level, aLevel) ?? ZSTD_LEVEL,

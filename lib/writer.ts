@@ -91,7 +91,7 @@ function aDType(name: string, value: unknown): DTypeInfo {
 
 function aShape(value: unknown): number[] {
   if (!Array.isArray(value)) throw wrongType('shape', 'an array of sizes', value)
-  return value.map((size, dim) => aWholeNumber(`shape[${dim}]`, size))
+  return Array.from(value, (size, dim) => aWholeNumber(`shape[${dim}]`, size)) // holes too, which map() passes over
 }
 
 function viewBytes(name: string, value: unknown): Uint8Array {

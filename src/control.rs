@@ -12,20 +12,20 @@ pub struct Control {
 
 #[napi]
 impl Control {
-    #[napi(constructor)]
+    #[napi(constructor, catch_unwind)]
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
         Self { watch: Watch::default() }
     }
 
     /// Ends the work between two pieces; its promise rejects with `ZT_ABORTED`.
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn cancel(&self) {
         self.watch.stop.set();
     }
 
     /// `[bytes, totalBytes, tensors, totalTensors]`.
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn progress(&self) -> Vec<f64> {
         let progress = self.watch.progress();
         [progress.bytes, progress.total_bytes, progress.tensors, progress.total_tensors].map(number).to_vec()

@@ -29,7 +29,7 @@ pub struct AppendRequest {
 }
 
 /// A writer that begins with the file at `path`.
-#[napi(ts_return_type = "Promise<NativeWriter>")]
+#[napi(ts_return_type = "Promise<NativeWriter>", catch_unwind)]
 pub fn append_writer<'env>(
     env: &'env Env,
     path: String,
@@ -49,7 +49,7 @@ pub fn append_writer<'env>(
 }
 
 /// Rewrites a file without what its index no longer speaks of. Gives its bytes before and after.
-#[napi(ts_return_type = "Promise<[before: number, after: number]>")]
+#[napi(ts_return_type = "Promise<[before: number, after: number]>", catch_unwind)]
 pub fn compact_file<'env>(
     env: &'env Env,
     path: String,
@@ -64,7 +64,7 @@ pub fn compact_file<'env>(
 #[napi]
 impl NativeWriter {
     /// The version that the file is written in.
-    #[napi(getter)]
+    #[napi(getter, catch_unwind)]
     pub fn version(&self, env: &Env) -> Result<&'static str> {
         self.harmlessly(env, |writer| {
             Ok(match writer.dialect() {

@@ -28,8 +28,9 @@ use crate::error::{misuse, throw};
 use crate::index::{self, ComponentInfo, FileInfo, FlatIndex, number, unsigned};
 use crate::memory::Memory;
 use crate::opened::{self, OpenRequest, Reader, Shared};
+use crate::panic::contain;
 use crate::stage::Stage;
-use crate::task::{contain, spawn};
+use crate::task::spawn;
 use crate::verified::Verified;
 use crate::{kernels, loss, value};
 
@@ -86,7 +87,8 @@ impl NativeFile {
 
     fn shared(&self, env: &Env) -> Result<Arc<Shared>> {
         let shared = self.shared.borrow().as_ref().map(Arc::clone);
-        throw(env, shared.ok_or_else(|| CoreError::new(Code::Closed, "the file is closed")))
+        let shared = shared.ok_or_else(|| CoreError::new(Code::Closed, "the file is closed"));
+        throw(env, shared.and_then(|shared| shared.check().map(|()| shared)))
     }
 }
 
@@ -104,7 +106,7 @@ pub fn open_path_sync(env: Env, path: String, request: OpenRequest) -> Result<Na
     throw(&env, contain(|| Shared::open(&path, &request))).map(NativeFile::new)
 }
 
-#[napi(ts_return_type = "Promise<NativeFile>")]
+#[napi(ts_return_type = "Promise<NativeFile>", catch_unwind)]
 pub fn open_path(env: &Env, path: String, request: OpenRequest) -> Result<Object<'_>> {
     spawn(env, move || Shared::open(&path, &request), |_, shared| Ok(NativeFile::new(shared)))
 }
@@ -114,7 +116,7 @@ pub fn open_paths_sync(env: Env, paths: Vec<String>, request: OpenRequest) -> Re
     throw(&env, contain(|| Shared::open_all(paths, &request))).map(NativeFile::new)
 }
 
-#[napi(ts_return_type = "Promise<NativeFile>")]
+#[napi(ts_return_type = "Promise<NativeFile>", catch_unwind)]
 pub fn open_paths(env: &Env, paths: Vec<String>, request: OpenRequest) -> Result<Object<'_>> {
     spawn(env, move || Shared::open_all(paths, &request), |_, shared| Ok(NativeFile::new(shared)))
 }
@@ -125,7 +127,7 @@ pub fn shard_names_sync(env: Env, path: String, request: OpenRequest) -> Result<
     throw(&env, contain(|| opened::shard_names(&path, &request)))
 }
 
-#[napi(ts_return_type = "Promise<string[]>")]
+#[napi(ts_return_type = "Promise<string[]>", catch_unwind)]
 pub fn shard_names(env: &Env, path: String, request: OpenRequest) -> Result<Object<'_>> {
     spawn(env, move || opened::shard_names(&path, &request), |_, names| Ok(names))
 }
@@ -137,44 +139,44 @@ pub fn open_memory(env: Env, bytes: Uint8ArraySlice<'_>, request: OpenRequest) -
 
 #[napi]
 impl NativeFile {
-    #[napi(getter)]
+    #[napi(getter, catch_unwind)]
     pub fn format(&self, env: &Env) -> Result<&'static str> {
         Ok(self.shared(env)?.catalog.container.name())
     }
 
-    #[napi(getter)]
+    #[napi(getter, catch_unwind)]
     pub fn version(&self, env: &Env) -> Result<Option<String>> {
         Ok(self.shared(env)?.catalog.version.clone())
     }
 
-    #[napi(getter)]
+    #[napi(getter, catch_unwind)]
     pub fn generator(&self, env: &Env) -> Result<Option<String>> {
         Ok(self.shared(env)?.catalog.generator.clone())
     }
 
-    #[napi(getter)]
+    #[napi(getter, catch_unwind)]
     pub fn byte_length(&self, env: &Env) -> Result<f64> {
         Ok(number(self.shared(env)?.length))
     }
 
-    #[napi(getter)]
+    #[napi(getter, catch_unwind)]
     pub fn size(&self, env: &Env) -> Result<f64> {
         Ok(number(self.shared(env)?.catalog.len() as u64))
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn attributes<'env>(&self, env: &'env Env) -> Result<Unknown<'env>> {
         value::attributes(env, &self.shared(env)?.catalog.attributes)
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn tensor_attributes<'env>(&self, env: &'env Env, ordinal: u32) -> Result<Unknown<'env>> {
         let shared = self.shared(env)?;
         let tensor = throw(env, shared.tensor(ordinal))?;
         value::attributes(env, tensor.attributes().unwrap_or(&Vec::new()))
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn warnings<'env>(&self, env: &'env Env) -> Result<Vec<Object<'env>>> {
         let to_js = |warning: &ztensor_core::catalog::Warning| {
             let mut object = Object::new(env)?;
@@ -194,24 +196,24 @@ impl NativeFile {
         self.shared(env)?.catalog.warnings.iter().map(to_js).collect()
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn index(&self, env: &Env) -> Result<FlatIndex> {
         Ok(index::flatten(&self.shared(env)?.catalog))
     }
 
     /// The ordinal of the tensor called `name`, or -1.
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn find(&self, env: &Env, name: String) -> Result<f64> {
         Ok(self.shared(env)?.catalog.find(&name).map_or(-1.0, |ordinal| number(ordinal as u64)))
     }
 
     /// Names like `name`, the closest first.
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn similar(&self, env: &Env, name: String) -> Result<Vec<String>> {
         Ok(similar::to(&self.shared(env)?.catalog, &name).into_iter().map(str::to_owned).collect())
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn components(&self, env: Env, ordinal: u32) -> Result<Vec<ComponentInfo>> {
         let shared = self.shared(&env)?;
         let tensor = throw(&env, shared.tensor(ordinal))?;
@@ -219,7 +221,7 @@ impl NativeFile {
     }
 
     /// An ArrayBuffer over a range of the mapping; a text saying why there is none.
-    #[napi(ts_return_type = "ArrayBuffer | 'runtime' | 'map-failed' | 'io'")]
+    #[napi(ts_return_type = "ArrayBuffer | 'runtime' | 'map-failed' | 'io'", catch_unwind)]
     pub fn alias<'env>(&self, env: &'env Env, file: u32, offset: f64, length: f64) -> Result<Unknown<'env>> {
         let range = unsigned(offset).zip(unsigned(length));
         let (offset, length) = range.ok_or_else(|| misuse("an alias without bounds"))?;
@@ -239,7 +241,7 @@ impl NativeFile {
     }
 
     /// Detaches the aliases, given in the order in which they were made, and lets go of the mappings.
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn close(&self, env: &Env, aliases: Vec<Unknown<'_>>) {
         for (alias, share) in aliases.iter().zip(self.shares.take()) {
             if buffer::detach(env, alias) {
@@ -253,7 +255,7 @@ impl NativeFile {
     }
 
     /// The path of the first file that was cut short while it was mapped.
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn lost_file(&self) -> Option<String> {
         let shared = self.shared.borrow();
         let lost = shared.as_ref()?.files.as_ref()?.lost()?;
@@ -309,7 +311,7 @@ impl NativeFile {
     }
 
     /// Loads a component, or a cut of it, or its elements as float32.
-    #[napi(ts_return_type = "Promise<Memory>")]
+    #[napi(ts_return_type = "Promise<Memory>", catch_unwind)]
     pub fn load<'env>(
         &self,
         env: &'env Env,
@@ -330,7 +332,7 @@ impl NativeFile {
     }
 
     /// Loads dense tensors, at most `at_once` at a time.
-    #[napi(ts_return_type = "Promise<{ blocks: Memory[], places: Float64Array }>")]
+    #[napi(ts_return_type = "Promise<{ blocks: Memory[], places: Float64Array }>", catch_unwind)]
     pub fn load_batch<'env>(
         &self,
         env: &'env Env,
@@ -347,7 +349,7 @@ impl NativeFile {
     }
 
     /// Loads the arrays of a sparse tensor and checks them.
-    #[napi(ts_return_type = "Promise<Memory[]>")]
+    #[napi(ts_return_type = "Promise<Memory[]>", catch_unwind)]
     pub fn load_sparse<'env>(
         &self,
         env: &'env Env,
@@ -371,7 +373,10 @@ impl NativeFile {
     }
 
     /// Checks digests, lengths and data rules.
-    #[napi(ts_return_type = "Promise<{ checked: number, undigested: number, failures: NativeError[] }>")]
+    #[napi(
+        ts_return_type = "Promise<{ checked: number, undigested: number, failures: NativeError[] }>",
+        catch_unwind
+    )]
     pub fn verify<'env>(
         &self,
         env: &'env Env,
@@ -399,7 +404,7 @@ impl NativeFile {
     }
 
     /// Path and bytes of each file, in the order of their numbers. Empty for memory.
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn files(&self, env: &Env) -> Result<Vec<FileInfo>> {
         let shared = self.shared(env)?;
         let info = |(path, length): (Option<&Path>, u64)| FileInfo {
@@ -410,7 +415,7 @@ impl NativeFile {
     }
 
     /// `[offset, length, …]` of the ranges in which the components of a tensor lie, or one of them, file by file.
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn ranges(&self, env: Env, ordinal: u32, component: Option<u32>) -> Result<Vec<f64>> {
         let shared = self.shared(&env)?;
         let ranges = match component {
@@ -424,7 +429,7 @@ impl NativeFile {
     }
 
     /// Brings the tensors' pages into memory.
-    #[napi(ts_return_type = "Promise<void>")]
+    #[napi(ts_return_type = "Promise<void>", catch_unwind)]
     pub fn prefetch<'env>(
         &self,
         env: &'env Env,
@@ -443,7 +448,7 @@ impl NativeFile {
     }
 
     /// Lets the kernel have the tensors' pages back.
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn evict(&self, env: &Env, ordinals: Uint32Array) -> Result<()> {
         let shared = self.shared(env)?;
         if let Some(files) = &shared.files {

@@ -18,7 +18,7 @@ use ztensor_core::widen;
 use crate::buffer::writable;
 use crate::error::{misuse, throw};
 use crate::index::{number, unsigned};
-use crate::task::contain;
+use crate::panic::contain;
 
 const SWAPPED: bool = cfg!(target_endian = "big");
 

@@ -16,6 +16,7 @@ mod kernels;
 mod loss;
 mod memory;
 mod opened;
+mod panic;
 mod quantized;
 mod stage;
 mod stats;

@@ -15,7 +15,7 @@ use crate::buffer;
 static ABANDONED: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 
 /// Calls `callback` on this environment's thread after each loss. It does not keep the event loop running.
-#[napi]
+#[napi(catch_unwind)]
 pub fn on_mapping_lost(callback: Function<'_, (), ()>) -> Result<()> {
     let callback = callback.build_threadsafe_function::<()>().weak::<true>().build()?;
     fault::on_loss(move || callback.call((), ThreadsafeFunctionCallMode::NonBlocking) != Status::Closing);
@@ -24,7 +24,7 @@ pub fn on_mapping_lost(callback: Function<'_, (), ()>) -> Result<()> {
 
 /// The number of losses so far, as memory that JavaScript can look at without a call: a `Uint32Array`'s. Null where
 /// the runtime allows no such memory; it has no aliases to lose either.
-#[napi(ts_return_type = "ArrayBuffer | null")]
+#[napi(ts_return_type = "ArrayBuffer | null", catch_unwind)]
 pub fn losses(env: &Env) -> Result<Unknown<'_>> {
     match buffer::over_counter(env, fault::losses()) {
         Some(counter) => Ok(counter),
@@ -33,13 +33,13 @@ pub fn losses(env: &Env) -> Result<Unknown<'_>> {
 }
 
 /// Puts the signal handler back, where something may have replaced it.
-#[napi]
+#[napi(catch_unwind)]
 pub fn arm_fault_handler() {
     fault::arm();
 }
 
 /// Mappings without a file that were lost since this was last asked, in the whole process.
-#[napi]
+#[napi(catch_unwind)]
 pub fn abandoned_losses() -> u32 {
     let mut abandoned = ABANDONED.lock().unwrap_or_else(PoisonError::into_inner);
     let before = abandoned.len();

@@ -23,14 +23,14 @@ impl From<Owned> for Memory {
 
 #[napi]
 impl Memory {
-    #[napi(getter)]
+    #[napi(getter, catch_unwind)]
     #[allow(clippy::cast_precision_loss)] // no block has 2^53 bytes
     pub fn byte_length(&self) -> f64 {
         self.block.as_ref().map_or(0, |block| block.len()) as f64
     }
 
     /// An ArrayBuffer that takes the block over, or null where the runtime refuses external buffers.
-    #[napi(ts_return_type = "ArrayBuffer | null")]
+    #[napi(ts_return_type = "ArrayBuffer | null", catch_unwind)]
     pub fn take<'env>(&mut self, env: &'env Env) -> Option<Unknown<'env>> {
         let block = self.block.take()?;
         match buffer::give(env, block) {
@@ -43,7 +43,7 @@ impl Memory {
     }
 
     /// Copies the bytes from `offset` on into `target`.
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn copy_to(&self, offset: f64, mut target: Uint8ArraySlice<'_>) -> Result<()> {
         let source = self.block.as_deref().unwrap_or_default();
         let start = crate::index::unsigned(offset).and_then(|start| usize::try_from(start).ok());

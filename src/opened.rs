@@ -1,7 +1,9 @@
 //! What threads share of an open file, and how it is opened.
 
+use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use napi_derive::napi;
 use ztensor_core::catalog::{Catalog, Component, Container, Tensor};
@@ -81,6 +83,8 @@ pub struct Shared {
     /// Bytes of all files.
     pub length: u64,
     limits: Limits,
+    /// Set by a panic in work on the file.
+    broken: AtomicBool,
 }
 
 impl Shared {
@@ -99,13 +103,19 @@ impl Shared {
     fn new(opened: Opened, limits: Limits, io: Io) -> Self {
         let Opened { catalog, files } = opened;
         files.set_io(io);
-        Self { catalog, length: files.total_length(), files: Some(files), limits }
+        Self {
+            catalog,
+            length: files.total_length(),
+            files: Some(files),
+            limits,
+            broken: AtomicBool::default(),
+        }
     }
 
     pub fn from_memory(bytes: &[u8], request: &OpenRequest) -> CoreResult<Self> {
         let limits = request.limits();
         let catalog = detect::parse(&bytes, request.container(), &limits)?;
-        Ok(Self { catalog, length: bytes.len() as u64, files: None, limits })
+        Ok(Self { catalog, length: bytes.len() as u64, files: None, limits, broken: AtomicBool::default() })
     }
 
     pub fn part(&self, ordinal: u32, component: u32) -> CoreResult<(Tensor<'_>, &Component)> {
@@ -116,6 +126,15 @@ impl Shared {
 
     pub fn tensor(&self, ordinal: u32) -> CoreResult<Tensor<'_>> {
         self.catalog.tensor(ordinal as usize).ok_or_else(|| CoreError::new(Code::Internal, "no such tensor"))
+    }
+
+    /// Refuses a file in whose work a defect of ours was met: nobody knows what state that left.
+    pub fn check(&self) -> CoreResult<()> {
+        if self.broken.load(Ordering::Relaxed) {
+            let message = "an earlier call met a defect in ztensor; close the file";
+            return Err(CoreError::new(Code::Internal, message));
+        }
+        Ok(())
     }
 
     /// Calls `read` with the file, or with what the caller staged of its memory.
@@ -131,7 +150,12 @@ impl Shared {
             (None, Some(staged)) => staged,
             (None, None) => &nothing,
         };
-        read(Reading { sources, catalog: &self.catalog, limits: &self.limits, watch })
+        let reading = Reading { sources, catalog: &self.catalog, limits: &self.limits, watch };
+        self.check()?;
+        panic::catch_unwind(AssertUnwindSafe(|| read(reading))).unwrap_or_else(|panic| {
+            self.broken.store(true, Ordering::Relaxed);
+            panic::resume_unwind(panic)
+        })
     }
 }
 

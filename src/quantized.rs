@@ -13,13 +13,14 @@ use crate::file::NativeFile;
 use crate::kernels;
 use crate::memory::Memory;
 use crate::opened::Reader;
+use crate::panic::contain;
 use crate::stage::Stage;
-use crate::task::{contain, spawn};
+use crate::task::spawn;
 
 #[napi]
 impl NativeFile {
     /// A quantized tensor as float32, or a cut of it: `[start, stop]` of each dimension, flat.
-    #[napi(ts_return_type = "Promise<Memory>")]
+    #[napi(ts_return_type = "Promise<Memory>", catch_unwind)]
     pub fn dequantize<'env>(
         &self,
         env: &'env Env,

@@ -28,7 +28,7 @@ pub struct StageBuilder {
 #[napi]
 impl StageBuilder {
     /// `ranges` is `[offset, length, offset, length, …]`.
-    #[napi(constructor)]
+    #[napi(constructor, catch_unwind)]
     pub fn new(env: Env, ranges: Vec<f64>) -> Result<Self> {
         let ranges = throw(&env, kernels::pairs(&ranges))?;
         let pieces = ranges.into_iter().map(|(offset, length)| Ok((offset, Owned::zeroed(length)?)));
@@ -36,7 +36,7 @@ impl StageBuilder {
     }
 
     /// Fills a range, given by its ordinal, from `at` on.
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn fill(&mut self, range: u32, at: f64, piece: Uint8ArraySlice<'_>) -> Result<()> {
         let bytes = self.pieces.get_mut(range as usize).map(|(_, bytes)| &mut **bytes).unwrap_or_default();
         let start = unsigned(at).and_then(|at| usize::try_from(at).ok());
@@ -46,7 +46,7 @@ impl StageBuilder {
         Ok(())
     }
 
-    #[napi]
+    #[napi(catch_unwind)]
     pub fn finish(&mut self, total: f64) -> Result<Stage> {
         let total = unsigned(total).ok_or_else(|| misuse("a stage without bounds"))?;
         Ok(Stage { staged: Arc::new(Staged::new(std::mem::take(&mut self.pieces), total)) })

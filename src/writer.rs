@@ -19,8 +19,9 @@ use crate::error::{NativeError, misuse, throw};
 use crate::file::NativeFile;
 use crate::index::{number, unsigned};
 use crate::memory::Memory;
+use crate::panic::contain;
 use crate::stage::Stage;
-use crate::task::{contain, spawn};
+use crate::task::spawn;
 use crate::value;
 
 /// What the wrapper asks of a new file.
@@ -189,7 +190,7 @@ fn gone() -> CoreError {
 }
 
 /// Begins a file at `path`, or one whose bytes the wrapper takes where there is none.
-#[napi(ts_return_type = "Promise<NativeWriter>")]
+#[napi(ts_return_type = "Promise<NativeWriter>", catch_unwind)]
 pub fn create_writer<'env>(
     env: &'env Env,
     path: Option<String>,
@@ -236,7 +237,7 @@ impl NativeWriter {
     }
 
     /// Takes a large piece: copied here, hashed, compressed and written on our threads. Says how many bytes wait.
-    #[napi(ts_return_type = "Promise<number>")]
+    #[napi(ts_return_type = "Promise<number>", catch_unwind)]
     pub fn push_async<'env>(&self, env: &'env Env, bytes: Uint8ArraySlice<'_>) -> Result<Object<'env>> {
         let mut copy = throw(env, Owned::zeroed(bytes.len() as u64))?;
         copy.copy_from_slice(&bytes);
@@ -259,7 +260,7 @@ impl NativeWriter {
     }
 
     /// Copies tensors of an open file under the given names, one after the other.
-    #[napi(ts_return_type = "Promise<void>")]
+    #[napi(ts_return_type = "Promise<void>", catch_unwind)]
     pub fn copy<'env>(
         &self,
         env: &'env Env,
@@ -321,14 +322,14 @@ impl NativeWriter {
     }
 
     /// Passes on what waits, once there is room for it.
-    #[napi(ts_return_type = "Promise<void>")]
+    #[napi(ts_return_type = "Promise<void>", catch_unwind)]
     pub fn flush<'env>(&self, env: &'env Env) -> Result<Object<'env>> {
         let slot = Arc::clone(&self.slot);
         spawn(env, move || with_writer(&slot, Writer::flush_if_full), |_, ()| Ok(()))
     }
 
     /// Writes the index and puts the file under its name. Gives what the wrapper has to write yet.
-    #[napi(ts_return_type = "Promise<Memory>")]
+    #[napi(ts_return_type = "Promise<Memory>", catch_unwind)]
     pub fn finish<'env>(&self, env: &'env Env) -> Result<Object<'env>> {
         let slot = Arc::clone(&self.slot);
         let job = move || {
@@ -339,7 +340,7 @@ impl NativeWriter {
     }
 
     /// Gives the file up; nothing is left behind.
-    #[napi(ts_return_type = "Promise<void>")]
+    #[napi(ts_return_type = "Promise<void>", catch_unwind)]
     pub fn abort<'env>(&self, env: &'env Env) -> Result<Object<'env>> {
         let slot = Arc::clone(&self.slot);
         let job = move || {

@@ -4,6 +4,7 @@
 use crate::catalog::{Catalog, Container};
 use crate::error::{Code, Error, Result};
 use crate::format::{btf, safetensors, zt01, zt2, zt10, zt12};
+use crate::inject;
 use crate::limits::Limits;
 use crate::source::ReadAt;
 
@@ -12,6 +13,7 @@ const ZT1: &[u8] = b"ZTEN1000";
 
 /// Reads the index of a file, of the container that `wanted` names or of the one that its bytes tell.
 pub fn parse(source: &dyn ReadAt, wanted: Option<Container>, limits: &Limits) -> Result<Catalog> {
+    inject::panic_at("open");
     match wanted {
         Some(Container::Btf) => btf::parse(source, limits),
         Some(Container::Safetensors) => safetensors::parse(source, limits),

@@ -14,6 +14,7 @@ pub mod edit;
 pub mod elements;
 pub mod error;
 pub mod format;
+mod inject;
 pub mod layout;
 pub mod limits;
 pub mod numbers;

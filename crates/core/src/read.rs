@@ -14,6 +14,7 @@ use crate::codec::digest::{Hasher, Over};
 use crate::codec::zstd;
 use crate::cut::Cut;
 use crate::error::{Code, Error, Result};
+use crate::inject;
 use crate::layout::coo::Coo;
 use crate::layout::csr::Csr;
 use crate::layout::elements::{self, Elements};
@@ -96,6 +97,7 @@ impl<'a> Reading<'a> {
     }
 
     fn decode(&self, component: &Component) -> Result<Owned> {
+        inject::panic_at("decode");
         let bytes = self.decode_unjudged(component)?;
         elements::check(component.data_rule, &bytes)?;
         Ok(bytes)

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use crate::catalog::{Component, DataRule, Encoding, Layout, Tensor};
 use crate::codec::zstd;
 use crate::error::{Code, Error, Result};
+use crate::inject;
 use crate::read::Reading;
 use crate::work;
 
@@ -102,6 +103,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn tensor_failures<'a>(reading: Reading<'a>, tensor: Tensor<'a>, found: &Found<'a>) -> Vec<Error> {
+    inject::panic_at("verify");
     match tensor.layout() {
         // The rules need the arrays in memory, and loading them checks digests and lengths on the way.
         Layout::SparseCsr | Layout::SparseCoo => reading.sparse(tensor).map(drop).err().into_iter().collect(),

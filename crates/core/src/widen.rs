@@ -8,6 +8,7 @@ use half::slice::HalfFloatSliceExt;
 
 use crate::catalog::DType;
 use crate::error::{Code, Error, Result};
+use crate::inject;
 
 /// float16 elements converted at a time. Of 16 to 1024, 64 was the fastest on arrays beyond the cache (2.9 G
 /// elements/s, twice what 256 and 1024 reach: their copies become calls of memcpy whose stores do not
@@ -35,6 +36,7 @@ pub fn float32_len(dtype: DType, input_len: usize) -> Option<usize> {
 ///
 /// Fails with `BadDtype` for complex and 6-bit types, with `InvalidArg` where a length does not fit.
 pub fn to_float32(dtype: DType, input: &[u8], out: &mut [u8]) -> Result<()> {
+    inject::panic_at("widen");
     let elements = elements(dtype, input.len())?;
     let (out, rest) = out.as_chunks_mut::<4>();
     let fits =

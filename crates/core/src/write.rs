@@ -22,6 +22,7 @@ use crate::edit::Edit;
 use crate::error::{Code, Error, Result};
 use crate::format::zt2::{encode, manifest, vocabulary};
 use crate::format::{zt_trailer, zt01_encode, zt1_encode};
+use crate::inject;
 use crate::layout;
 use crate::limits::Limits;
 use crate::sink::behind::Behind;
@@ -327,6 +328,7 @@ impl Writer {
 
     /// Takes the next bytes of the open tensor. They are in the buffer, not in the file yet.
     pub fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
+        inject::panic_at("write");
         loop {
             let Some(Open { blob: Some(blob), .. }) = &mut self.open else {
                 let message = format!("{} bytes more than the tensor has", bytes.len());

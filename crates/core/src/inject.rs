@@ -1,0 +1,13 @@
+//! Panics on demand, to try what becomes of them. An ordinary build has none of it.
+#![forbid(unsafe_code)]
+
+/// Panics where the environment's `ZTENSOR_PANIC` names `place`.
+#[cfg(feature = "fault-injection")]
+pub fn panic_at(place: &str) {
+    assert!(std::env::var("ZTENSOR_PANIC").as_deref() != Ok(place), "injected into {place}");
+}
+
+#[cfg(not(feature = "fault-injection"))]
+#[inline(always)]
+#[allow(clippy::inline_always)] // nothing is left of the call
+pub fn panic_at(_place: &str) {}
