@@ -36,7 +36,7 @@ const cases = [
   ['verify', 'verify', (file) => file.verify(), { usable: false }],
   ['verify', 'open with verify', () => openSync(path, { verify: true })],
   ['widen', 'toFloat32', (file) => file.tensor('w').toFloat32(), { usable: true }],
-  ['widen', 'toFloat32 of an array', () => toFloat32(Uint16Array.of(1), { dtype: 'float16' })],
+  ['widen', 'toFloat32 of an array', () => toFloat32(Uint16Array.of(1), 'float16')],
   [
     'write',
     'add',
