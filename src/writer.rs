@@ -143,7 +143,7 @@ pub struct LinkedFile {
 }
 
 /// Size and digest of an open file, which `name` will name. Only its index is linked to, not its shards.
-#[napi(ts_return_type = "Promise<LinkedFile>")]
+#[napi(ts_return_type = "Promise<LinkedFile>", catch_unwind)]
 pub fn identify<'env>(
     env: &'env Env,
     file: &NativeFile,
