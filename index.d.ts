@@ -915,6 +915,15 @@ export interface ConvertOptions extends CreateOptions, JobOptions {
 	filter?: ((tensor: AnyTensor) => boolean) | undefined;
 	/** New names. BTF has none: there tensors are numbered. */
 	rename?: ((name: string) => string) | undefined;
+	/**
+	 * Which dtypes become which, in dense tensors and in the values of sparse ones: `{ float32: 'bfloat16' }`. Floats (float64,
+	 * float32, float16, bfloat16, float8_e4m3fn, float8_e5m2) among each other, whatever widens to float32 into them, integers
+	 * into wider ones. Rounds to the nearest, ties to even; what is too large becomes infinite, in float8_e4m3fn NaN. Other
+	 * dtypes, and the components of any other layout, stay as they are.
+	 */
+	cast?: {
+		readonly [From in DType]?: DType | undefined;
+	} | undefined;
 	/** Leave out what the target cannot hold, rather than refuse the whole. */
 	skip?: boolean | undefined;
 }

@@ -25,6 +25,7 @@ export interface ConvertCommandOptions {
   include?: string[]
   exclude?: string[]
   rename?: string[]
+  cast?: string[]
   overwrite?: boolean
   skip?: boolean
   json?: boolean
@@ -46,13 +47,19 @@ function filter({ include, exclude }: ConvertCommandOptions): (tensor: AnyTensor
     (included?.some((matches) => matches(name)) ?? true) && !excluded.some((matches) => matches(name))
 }
 
-function renaming(pairs: readonly string[] | undefined): (name: string) => string {
-  const names = new Map<string, string>()
+/** What stands before and after the `=` of each pair. */
+function table(option: string, usage: string, pairs: readonly string[] | undefined): Map<string, string> {
+  const entries = new Map<string, string>()
   for (const pair of pairs ?? []) {
     const at = pair.indexOf('=')
-    if (at < 1) throw new UsageError(`--rename takes OLD=NEW, got ${pair}`)
-    names.set(pair.slice(0, at), pair.slice(at + 1))
+    if (at < 1) throw new UsageError(`${option} takes ${usage}, got ${pair}`)
+    entries.set(pair.slice(0, at), pair.slice(at + 1))
   }
+  return entries
+}
+
+function renaming(pairs: readonly string[] | undefined): (name: string) => string {
+  const names = table('--rename', 'OLD=NEW', pairs)
   return (name) => names.get(name) ?? name
 }
 
@@ -68,6 +75,7 @@ function convertOptions(options: ConvertCommandOptions): ConvertOptions {
     skip: skip ?? false,
     filter: filter(options),
     rename: renaming(options.rename),
+    cast: Object.fromEntries(table('--cast', 'FROM=TO', options.cast)) as NonNullable<ConvertOptions['cast']>,
   }
 }
 

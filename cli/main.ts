@@ -168,6 +168,7 @@ function program(): Command {
     .option('--include <glob...>', 'only tensors whose names match one of these')
     .option('--exclude <glob...>', 'no tensors whose names match one of these')
     .option('--rename <old=new...>', 'new names for tensors')
+    .option('--cast <from=to...>', 'cast dtypes, such as float32=bfloat16')
     .option('--overwrite', 'replace a target that is there')
     .option('--skip', 'leave out what the target cannot hold, instead of refusing')
     .option('--json', 'progress and result as JSON, one event a line')

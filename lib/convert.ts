@@ -1,5 +1,6 @@
-import { aBoolean, aFunction, aString, optional, options } from './arguments.js'
+import { aBoolean, aFunction, anObject, aString, optional, options, wrongType } from './arguments.js'
 import type { AttributeInput } from './attributes.js'
+import { type DType, dtypeInfo } from './dtype.js'
 import { calling, publicError, ZTensorError } from './errors.js'
 import { TensorFile } from './file.js'
 import { type JobOptions, type Progress, run } from './job.js'
@@ -18,6 +19,13 @@ export interface ConvertOptions extends CreateOptions, JobOptions {
   filter?: ((tensor: AnyTensor) => boolean) | undefined
   /** New names. BTF has none: there tensors are numbered. */
   rename?: ((name: string) => string) | undefined
+  /**
+   * Which dtypes become which, in dense tensors and in the values of sparse ones: `{ float32: 'bfloat16' }`. Floats (float64,
+   * float32, float16, bfloat16, float8_e4m3fn, float8_e5m2) among each other, whatever widens to float32 into them, integers
+   * into wider ones. Rounds to the nearest, ties to even; what is too large becomes infinite, in float8_e4m3fn NaN. Other
+   * dtypes, and the components of any other layout, stay as they are.
+   */
+  cast?: { readonly [From in DType]?: DType | undefined } | undefined
   /** Leave out what the target cannot hold, rather than refuse the whole. */
   skip?: boolean | undefined
 }
@@ -47,6 +55,18 @@ function formatOf(path: string): 'safetensors' | 'btf' | undefined {
   return path.endsWith('.btf') ? 'btf' : undefined
 }
 
+/** The codes of a table of casts, as the binding takes them. */
+function castCodes(cast: ConvertOptions['cast']): number[] {
+  if (cast === undefined) return []
+  const code = (value: unknown) => {
+    const info = typeof value === 'string' ? dtypeInfo(value) : undefined
+    if (info === undefined) throw wrongType('cast', 'a table of dtypes, such as { float32: "bfloat16" }', value)
+    return info.code
+  }
+  const given = Object.entries(anObject('cast', cast)).filter(([, to]) => to !== undefined)
+  return given.flatMap(([from, to]) => [code(from), code(to)])
+}
+
 /** The error of a source that the target cannot hold: all reasons at once. */
 function refusal(refusals: readonly ZTensorError[], target: string): ZTensorError {
   const [first] = refusals as [ZTensorError]
@@ -64,7 +84,7 @@ function refusal(refusals: readonly ZTensorError[], target: string): ZTensorErro
  * that lists it, before anything is written; the signal's reason. The target is then as it was.
  */
 export async function convert(source: Source, target: string | URL, given?: ConvertOptions): Promise<ConvertResult> {
-  const read = options(given, ['source', 'filter', 'rename', 'skip'])
+  const read = options(given, ['source', 'filter', 'rename', 'skip', 'cast'])
   const path = targetPath(target)
   const job = jobOptions(given)
   optional(read.filter, (value) => aFunction('filter', value))
@@ -97,6 +117,7 @@ async function convertFile(
 ): Promise<ConvertResult> {
   const { filter, rename, attributes } = given
   const store = TensorFile.storeOf(file)
+  const casts = castCodes(given.cast)
   // The target's own options are checked without the source's attributes, which may have to be left out.
   const { dialect } = writeRequest({ ...given, attributes: undefined })
   const chosen: { ordinal: number; name: string }[] = []
@@ -106,7 +127,7 @@ async function convertFile(
     ordinal += 1
   }
   const ordinals = Uint32Array.from(chosen, (one) => one.ordinal)
-  const found = calling(() => binding.refusals(store.native, ordinals, dialect))
+  const found = calling(() => binding.refusals(store.native, ordinals, dialect, casts))
   const refusals = found.map((error) => publicError(error) as ZTensorError)
   const skipped = attributes === undefined ? refusals : refusals.filter((error) => error.tensor !== undefined)
   if (skipped.length > 0 && !skip) throw refusal(skipped, dialect)
@@ -126,13 +147,8 @@ async function convertFile(
     const copy = (at: number[], stage?: Awaited<ReturnType<typeof store.stage>>, options = job) =>
       run(store, options, (control) => {
         const ordinals = Uint32Array.from(at, (one) => (taken[one] as { ordinal: number }).ordinal)
-        return native.copy(
-          store.native,
-          ordinals,
-          at.map((one) => names[one] as string),
-          control,
-          stage,
-        )
+        const request = { ordinals, names: at.map((one) => names[one] as string), casts }
+        return native.copy(store.native, request, control, stage)
       })
     if (store.memory === undefined) {
       await copy([...taken.keys()])

@@ -205,8 +205,7 @@ export interface NativeWriter {
   take(): NativeMemory
   copy(
     file: NativeFile,
-    ordinals: Uint32Array,
-    names: string[],
+    request: { ordinals: Uint32Array; names: string[]; casts: number[] },
     control: NativeControl,
     stage?: NativeStage,
   ): Promise<void>
@@ -229,7 +228,7 @@ interface Binding {
   appendWriter(path: string, request: AppendRequest, control: NativeControl): Promise<NativeWriter>
   compactFile(path: string, limits: OpenRequest, control: NativeControl): Promise<[before: number, after: number]>
   takePanic(): string | null
-  refusals(file: NativeFile, ordinals: Uint32Array, dialect: string): NativeError[]
+  refusals(file: NativeFile, ordinals: Uint32Array, dialect: string, casts: number[]): NativeError[]
   compare(
     first: NativeFile,
     firstPlace: number[],

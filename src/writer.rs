@@ -8,7 +8,7 @@ use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::catalog::{DType, Shard, Tensor};
 use ztensor_core::codec::digest::{Algorithm, Digest};
-use ztensor_core::convert;
+use ztensor_core::convert::{self, Casts};
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
 use ztensor_core::layout::indices::Indices;
 use ztensor_core::source::owned::Owned;
@@ -166,6 +166,14 @@ pub fn identify<'env>(
     })
 }
 
+/// Tensors of an open file, by their ordinals, the names that they get, and which dtypes become which: `[from, to, …]`.
+#[napi(object, object_to_js = false)]
+pub struct CopyRequest {
+    pub ordinals: Uint32Array,
+    pub names: Vec<String>,
+    pub casts: Vec<u32>,
+}
+
 /// The writer; gone after its end, or after an error that left the file in pieces.
 type Slot = Arc<Mutex<Option<Writer>>>;
 
@@ -265,13 +273,13 @@ impl NativeWriter {
         &self,
         env: &'env Env,
         file: &NativeFile,
-        ordinals: Uint32Array,
-        names: Vec<String>,
+        request: CopyRequest,
         control: &Control,
         stage: Option<&Stage>,
     ) -> Result<Object<'env>> {
         let (slot, source) = (Arc::clone(&self.slot), file.reader(env, control, stage)?);
-        let ordinals = ordinals.to_vec();
+        let CopyRequest { ordinals, names, casts } = request;
+        let (ordinals, casts) = (ordinals.to_vec(), pairs(env, &casts)?);
         let job = move || {
             source.read(|reading| {
                 let tensors = ordinals.iter().filter_map(|&ordinal| reading.catalog.tensor(ordinal as usize));
@@ -281,7 +289,7 @@ impl NativeWriter {
                     writer.expect(reading.watch.progress().total_bytes);
                     for (&ordinal, name) in ordinals.iter().zip(&names) {
                         if let Some(tensor) = reading.catalog.tensor(ordinal as usize) {
-                            convert::copy(reading, tensor, name, writer)?;
+                            convert::copy(reading, tensor, name, &casts, writer)?;
                             reading.watch.did_tensor();
                         }
                     }
@@ -351,6 +359,13 @@ impl NativeWriter {
     }
 }
 
+/// Which dtypes become which: `[from, to, from, to, …]`.
+fn pairs(env: &Env, codes: &[u32]) -> Result<Casts> {
+    let named = |code: &u32| dtype(Some(*code))?.ok_or_else(|| misuse("no such dtype"));
+    let pairs = codes.as_chunks::<2>().0.iter().map(|[from, to]| Ok((named(from)?, named(to)?)));
+    throw(env, Casts::new(pairs.collect::<Result<_>>()?))
+}
+
 /// Index arrays as u64, which is what files hold.
 #[napi(catch_unwind)]
 pub fn widen_indices(env: Env, code: u32, bytes: Uint8ArraySlice<'_>) -> Result<Memory> {
@@ -399,11 +414,12 @@ pub fn refusals(
     file: &NativeFile,
     ordinals: Uint32Array,
     name: String,
+    casts: Vec<u32>,
 ) -> Result<Vec<NativeError>> {
-    let dialect = dialect(&name)?;
+    let (dialect, casts) = (dialect(&name)?, pairs(env, &casts)?);
     file.with_catalog(env, |catalog| {
         let tensors = ordinals.iter().filter_map(|&ordinal| catalog.tensor(ordinal as usize));
-        let refused = tensors.filter_map(|tensor| convert::refusal(tensor, dialect));
+        let refused = tensors.filter_map(|tensor| convert::refusal(tensor, dialect, &casts));
         let attributes = convert::attribute_refusal(&catalog.attributes, dialect);
         refused.chain(attributes).map(|error| NativeError::from(&error)).collect()
     })

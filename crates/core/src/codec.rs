@@ -5,3 +5,4 @@ pub mod digest;
 pub mod seekable;
 pub mod seekable_encode;
 pub mod zstd;
+pub mod zstd_pieces;

@@ -1,6 +1,15 @@
-//! Copies tensors from an open file into one being written, in pieces: raw data never stands in memory
-//! whole.
+//! Copies tensors from an open file into one being written, in pieces: whatever its size, little of a tensor stands in
+//! memory at once. Held whole are sparse tensors into or from version 2, whose rows have to be sorted and whose cells
+//! compared, and one frame of `zt.zstd-seekable/1`.
 #![forbid(unsafe_code)]
+
+mod cast;
+mod pieces;
+mod spooled;
+
+use cast::{Pushing, cast_length};
+
+pub use cast::Casts;
 
 use crate::catalog::{Attributes, ByteOrder, Component, DType, Encoding, Label, Layout, Tensor};
 use crate::checked::bytes_of;
@@ -10,18 +19,17 @@ use crate::layout::coo::Coo;
 use crate::layout::indices::Indices;
 use crate::read::{Reading, Stored};
 use crate::source::owned::Owned;
-use crate::swap::swap_bytes;
 use crate::work::PIECE;
 use crate::write::{Dialect, Spec, Writer, arrange, strict};
 
 /// Why a dialect cannot hold a tensor as it is.
-pub fn refusal(tensor: Tensor<'_>, dialect: Dialect) -> Option<Error> {
+pub fn refusal(tensor: Tensor<'_>, dialect: Dialect, casts: &Casts) -> Option<Error> {
     let problem = if !dialect.holds_layout(tensor.layout()) {
         Some(Error::new(
             Code::BadLayout,
             format!("{} cannot hold the layout {:?}", dialect.name(), tensor.layout_name()),
         ))
-    } else if let Some(dtype) = dtypes(tensor).find(|&dtype| !dialect.holds(dtype)) {
+    } else if let Some(dtype) = dtypes(tensor, casts).find(|&dtype| !dialect.holds(dtype)) {
         Some(Error::new(Code::BadDtype, format!("{} cannot hold {}", dialect.name(), dtype.name())))
     } else if tensor.layout() == Layout::Dense && tensor.dtype().is_none() {
         Some(Error::new(Code::BadDtype, "the type of its elements is not known"))
@@ -38,10 +46,10 @@ pub fn refusal(tensor: Tensor<'_>, dialect: Dialect) -> Option<Error> {
 }
 
 /// The types that the target must know: index arrays become u64 wherever sparse tensors can be held.
-fn dtypes(tensor: Tensor<'_>) -> impl Iterator<Item = DType> {
+fn dtypes<'a>(tensor: Tensor<'a>, casts: &'a Casts) -> impl Iterator<Item = DType> + 'a {
     let sparse = matches!(tensor.layout(), Layout::SparseCsr | Layout::SparseCoo);
     let parts = tensor.components().iter().filter(move |part| !sparse || part.role == Label::VALUES);
-    parts.filter_map(|part| part.dtype)
+    parts.filter_map(move |part| casts.component(tensor, part))
 }
 
 /// What of a file's own attributes the dialect cannot hold.
@@ -59,17 +67,23 @@ pub fn attribute_refusal(attributes: &Attributes, dialect: Dialect) -> Option<Er
 }
 
 /// Copies one tensor under a name.
-pub fn copy(reading: Reading<'_>, tensor: Tensor<'_>, name: &str, writer: &mut Writer) -> Result<()> {
+pub fn copy(
+    reading: Reading<'_>,
+    tensor: Tensor<'_>,
+    name: &str,
+    casts: &Casts,
+    writer: &mut Writer,
+) -> Result<()> {
     let spec = |components| Spec {
         name: name.to_owned(),
         shape: tensor.shape().to_vec(),
         layout: tensor.layout_name().to_owned(),
-        dtype: tensor.dtype(),
+        dtype: casts.tensor(tensor),
         attributes: tensor.attributes().cloned(),
         components,
     };
     match tensor.layout() {
-        Layout::SparseCsr | Layout::SparseCoo => sparse(reading, tensor, writer, spec)?,
+        Layout::SparseCsr | Layout::SparseCoo => sparse(reading, tensor, casts, writer, spec)?,
         _ => {
             let mut components = Vec::new();
             let mut parts: Vec<&Component> = tensor.components().iter().collect();
@@ -78,16 +92,13 @@ pub fn copy(reading: Reading<'_>, tensor: Tensor<'_>, name: &str, writer: &mut W
             }
             for &part in &parts {
                 let role = reading.catalog.label(part.role).to_owned();
-                let length = match part.decoded_length {
-                    Some(length) => length,
-                    // Only decoding tells; then it has to be done for its length first.
-                    None => reading.component(tensor, part)?.len() as u64,
-                };
-                components.push((role, part.dtype, length));
+                let dtype = casts.component(tensor, part);
+                let length = pieces::decoded_length(reading, tensor, part)?;
+                components.push((role, dtype, cast_length(part.dtype, dtype, length)?));
             }
             writer.begin(spec(components))?;
             for part in parts {
-                component(reading, tensor, part, writer)?;
+                component(reading, tensor, part, casts, writer)?;
             }
         }
     }
@@ -95,24 +106,20 @@ pub fn copy(reading: Reading<'_>, tensor: Tensor<'_>, name: &str, writer: &mut W
     writer.flush_if_full()
 }
 
-fn component(reading: Reading<'_>, tensor: Tensor<'_>, part: &Component, writer: &mut Writer) -> Result<()> {
-    let streams = part.encoding == Encoding::Raw && part.part.is_none();
-    if !streams {
-        let whole = reading.component(tensor, part)?;
-        return push(reading, writer, &whole);
-    }
-    if part.byte_order == ByteOrder::Little && writer.takes_raw() {
+fn component(
+    reading: Reading<'_>,
+    tensor: Tensor<'_>,
+    part: &Component,
+    casts: &Casts,
+    writer: &mut Writer,
+) -> Result<()> {
+    let target = casts.component(tensor, part);
+    let plain = part.encoding == Encoding::Raw && part.part.is_none() && part.byte_order == ByteOrder::Little;
+    if plain && target == part.dtype && writer.takes_raw() {
         return raw(reading, part, writer).map_err(|error| error.tensor(tensor.name()));
     }
-    let piecewise = reading.pieces(part, |piece| {
-        // A piece is whole elements: 4 MiB is a multiple of every width.
-        if part.byte_order == ByteOrder::Big {
-            swap_bytes(piece, part.dtype.map_or(1, DType::element_bytes));
-        }
-        writer.push(piece)?;
-        writer.flush_if_full()
-    });
-    piecewise.map_err(|error| error.tensor(tensor.name()))
+    let mut pushing = Pushing::new(writer, part.dtype, target);
+    pieces::decoded(reading, tensor, part, |piece| pushing.push(piece))
 }
 
 /// Bytes read at once where they go into the writer's own memory: they are hashed while they are in the second-level cache.
@@ -136,16 +143,30 @@ fn push(reading: Reading<'_>, writer: &mut Writer, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// A sparse tensor is held whole while it is checked and its index arrays become u64.
+/// Sparse tensors up to this size are held whole while they are checked and arranged.
+const HELD: u64 = 8 << 20;
+
 fn sparse(
     reading: Reading<'_>,
     tensor: Tensor<'_>,
+    casts: &Casts,
     writer: &mut Writer,
     spec: impl Fn(Vec<(String, Option<DType>, u64)>) -> Spec,
 ) -> Result<()> {
     let parts = crate::read::sparse_parts(tensor)?;
-    let mut arrays = reading.sparse(tensor)?;
     let dialect = writer.dialect();
+    let length = parts.iter().try_fold(0_u64, |total, part| total.checked_add(part.decoded_length?));
+    let whole = dialect == Dialect::Zt2 || parts.iter().any(|part| part.data_rule.is_some());
+    if !whole && length.is_none_or(|length| length > HELD) {
+        return spooled::copy(reading, tensor, &parts, casts, writer, spec);
+    }
+    let mut arrays = reading.sparse(tensor)?;
+    let target = casts.tensor(tensor);
+    if let (Some(values), Some((from, to))) = (arrays.first_mut(), tensor.dtype().zip(target)) {
+        let mut cast = Owned::zeroed(cast_length(Some(from), target, values.len() as u64)?)?;
+        crate::cast::cast(from, to, values, &mut cast)?;
+        *values = cast;
+    }
     let index = match dialect {
         Dialect::Zt2 => strict::index_dtype(parts.iter().skip(1).map(|part| part.dtype)),
         _ => DType::Uint64,
@@ -155,12 +176,12 @@ fn sparse(
             *array = arrange::widened(dtype, array)?;
         }
     }
-    let width = tensor.dtype().and_then(|dtype| bytes_of(1, dtype.bits())).unwrap_or(1);
+    let width = target.and_then(|dtype| bytes_of(1, dtype.bits())).unwrap_or(1);
     if dialect == Dialect::Zt2 {
         make_strict(tensor, &mut arrays, index, width).map_err(|error| error.tensor(tensor.name()))?;
     }
     let announced = parts.iter().zip(&arrays).map(|(part, array)| {
-        let dtype = if part.role == Label::VALUES { part.dtype } else { Some(index) };
+        let dtype = if part.role == Label::VALUES { target } else { Some(index) };
         (reading.catalog.label(part.role).to_owned(), dtype, array.len() as u64)
     });
     let mut announced: Vec<_> = announced.collect();

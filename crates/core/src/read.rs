@@ -96,7 +96,8 @@ impl<'a> Reading<'a> {
         error.tensor(tensor.name()).component(self.catalog.label(component.role))
     }
 
-    fn decode(&self, component: &Component) -> Result<Owned> {
+    /// As [`Reading::component`], of a tensor that has no name.
+    pub(crate) fn decode(&self, component: &Component) -> Result<Owned> {
         inject::panic_at("decode");
         let bytes = self.decode_unjudged(component)?;
         elements::check(component.data_rule, &bytes)?;
@@ -315,7 +316,7 @@ fn too_many() -> Error {
     Error::new(Code::Limit, "more bytes than this platform can address")
 }
 
-fn within(length: u64, limits: &Limits) -> Result<()> {
+pub(crate) fn within(length: u64, limits: &Limits) -> Result<()> {
     if length <= limits.max_decoded_bytes {
         return Ok(());
     }

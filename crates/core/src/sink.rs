@@ -55,6 +55,11 @@ impl AtomicFile {
         &self.file
     }
 
+    /// A spool in the target's folder.
+    pub fn spool(&self) -> Result<Spool> {
+        Spool::beside(&self.target)
+    }
+
     pub fn target(&self) -> &Path {
         &self.target
     }
@@ -190,6 +195,11 @@ impl Spool {
 
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.file.write_all(bytes).map_err(|error| Error::io("write", &error))
+    }
+
+    /// Fills `bytes` from `offset` on.
+    pub fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        crate::source::file::read_at(&self.file, offset, bytes)
     }
 
     pub fn file(&self) -> &File {

@@ -52,6 +52,12 @@ impl Watch {
         self.counts[3].store(tensors, Ordering::Relaxed);
     }
 
+    /// One with the same stop flag that counts for nobody.
+    #[must_use]
+    pub fn silent(&self) -> Self {
+        Self { stop: self.stop.clone(), ..Self::default() }
+    }
+
     pub fn did_bytes(&self, bytes: u64) {
         self.counts[0].fetch_add(bytes, Ordering::Relaxed);
     }

@@ -412,6 +412,16 @@ impl Writer {
         self.buffer.len()
     }
 
+    /// A nameless file beside the one being written, for what has to be put in another order first.
+    pub fn spool(&self) -> Result<Spool> {
+        match &self.out {
+            Out::File(file) | Out::Spool(_, file) => file.spool(),
+            Out::Replacement(_) | Out::Grown(_) | Out::Taken => {
+                Spool::beside(&std::env::temp_dir().join("ztensor"))
+            }
+        }
+    }
+
     pub fn dialect(&self) -> Dialect {
         self.settings.dialect
     }

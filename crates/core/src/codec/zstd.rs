@@ -12,12 +12,19 @@ const ONE_SHOT: usize = 32 << 20;
 /// Decoded bytes between two looks at the stop flag.
 const PIECE: usize = 8 << 20;
 
-fn error(message: impl Into<String>) -> Error {
+/// What a frame begins with.
+pub(super) const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+pub(super) fn error(message: impl Into<String>) -> Error {
     Error::new(Code::Decode, message)
 }
 
-fn library(code: usize) -> Error {
+pub(super) fn library(code: usize) -> Error {
     error(format!("the zstd frame is damaged: {}", zstd_safe::get_error_name(code)))
+}
+
+pub(super) fn too_large(limit: u64) -> Error {
+    Error::new(Code::Limit, format!("the frame decodes to more than {limit} bytes (option maxDecodedBytes)"))
 }
 
 /// The size that the frame itself declares, after checking that `input` is exactly one frame.
@@ -27,7 +34,7 @@ fn declared_size(input: &[u8]) -> Result<Option<u64>> {
         let message = format!("the zstd frame is {frame} bytes long, the component {}", input.len());
         return Err(error(message));
     }
-    if input.get(..4) != Some(&[0x28, 0xb5, 0x2f, 0xfd]) {
+    if input.get(..4) != Some(&MAGIC) {
         return Err(error("the component is a skippable frame, not zstd data"));
     }
     zstd_safe::get_frame_content_size(input).map_err(|_| error("the zstd frame header is damaged"))
@@ -86,15 +93,9 @@ pub fn each_piece(
     stop: &Stop,
     mut each: impl FnMut(&[u8]) -> Result<()>,
 ) -> Result<u64> {
-    let too_large = || {
-        Error::new(
-            Code::Limit,
-            format!("the frame decodes to more than {limit} bytes (option maxDecodedBytes)"),
-        )
-    };
     let declared = declared_size(input)?;
     if declared.is_some_and(|declared| declared > limit) {
-        return Err(too_large());
+        return Err(too_large(limit));
     }
     let mut stream = Stream::new(input)?;
     let mut piece = vec![0; 1 << 20];
@@ -107,7 +108,7 @@ pub fn each_piece(
         }
         total += written as u64;
         if total > limit {
-            return Err(too_large());
+            return Err(too_large(limit));
         }
         each(piece.get(..written).unwrap_or_default())?;
     }

@@ -35,17 +35,7 @@ impl<'a> Coo<'a> {
         self.check_lengths()?;
         let nnz = self.nnz();
         for (d, &dim) in self.shape.iter().enumerate() {
-            let axis = self.axis(d)?;
-            if let Some(position) = axis.first_not_below(dim) {
-                let index = axis.value(position).unwrap_or_default();
-                return Err(fault(
-                    "coords",
-                    format!(
-                        "index {index} at position {} is not in 0..{dim}: value {position}, dimension {d}",
-                        d * nnz + position
-                    ),
-                ));
-            }
+            check_axis(&self.axis(d)?, d, dim, nnz as u64, 0)?;
         }
         Ok(())
     }
@@ -123,27 +113,8 @@ impl<'a> Coo<'a> {
     }
 
     pub(super) fn check_lengths(&self) -> Result<()> {
-        let (rank, nnz) = (self.shape.len(), self.nnz());
-        if rank.checked_mul(nnz) != Some(self.coords.len()) {
-            return Err(fault(
-                "coords",
-                format!(
-                    "{} coordinates are not the same number for each of {rank} dimensions",
-                    self.coords.len()
-                ),
-            ));
-        }
-        if packed::byte_length(nnz as u64, self.dtype.bits()) != u64::try_from(self.values.len()).ok() {
-            return Err(fault(
-                "values",
-                format!(
-                    "{} bytes are not {nnz} elements of {}, one for each coordinate",
-                    self.values.len(),
-                    self.dtype.name()
-                ),
-            ));
-        }
-        Ok(())
+        let lengths = [self.values.len(), self.nnz(), self.coords.len()].map(|length| length as u64);
+        check_lengths(self.shape.len(), self.dtype, lengths)
     }
 
     /// What is wrong with coordinates that were found to be outside: the scans of `check` say it best. If
@@ -152,6 +123,30 @@ impl<'a> Coo<'a> {
         let found = self.check().err();
         found.unwrap_or_else(|| fault("coords", "the coordinates change while they are read".to_owned()))
     }
+}
+
+/// Checks that a tensor of `rank` dimensions has `lengths`: bytes of values, values, coordinates of all dimensions.
+pub fn check_lengths(rank: usize, dtype: DType, [values, nnz, coords]: [u64; 3]) -> Result<()> {
+    if nnz.checked_mul(rank as u64) != Some(coords) {
+        let message = format!("{coords} coordinates are not the same number for each of {rank} dimensions");
+        return Err(fault("coords", message));
+    }
+    if packed::byte_length(nnz, dtype.bits()) != Some(values) {
+        let message =
+            format!("{values} bytes are not {nnz} elements of {}, one for each coordinate", dtype.name());
+        return Err(fault("values", message));
+    }
+    Ok(())
+}
+
+/// Checks that coordinates of dimension `d`, of whose `nnz` `first` came before, exist.
+pub fn check_axis(axis: &Indices<'_>, d: usize, dim: u64, nnz: u64, first: u64) -> Result<()> {
+    let Some(position) = axis.first_not_below(dim) else { return Ok(()) };
+    let (index, position) = (axis.value(position).unwrap_or_default(), first + position as u64);
+    let at = d as u64 * nnz + position;
+    let message =
+        format!("index {index} at position {at} is not in 0..{dim}: value {position}, dimension {d}");
+    Err(fault("coords", message))
 }
 
 fn fault(component: &str, message: String) -> Error {

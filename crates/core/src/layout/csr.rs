@@ -33,30 +33,10 @@ impl Csr<'_> {
     /// component, the position and the number there.
     pub fn check(&self) -> Result<()> {
         self.check_lengths()?;
-        let (cols, nnz) = (self.shape[1], self.nnz());
-        let pointer = |position: usize| self.indptr.value(position).unwrap_or_default();
-        if pointer(0) != 0 {
-            return Err(fault("indptr", format!("indptr must start with 0, not {}", pointer(0))));
-        }
-        if let Some(position) = self.indptr.first_descent() {
-            let (before, here) = (pointer(position - 1), pointer(position));
-            return Err(fault(
-                "indptr",
-                format!("indptr falls from {before} to {here} at position {position}"),
-            ));
-        }
-        let last = pointer(self.indptr.len() - 1);
-        if last != nnz as i128 {
-            return Err(fault(
-                "indptr",
-                format!("indptr must end with the number of indices, {nnz}, not {last}"),
-            ));
-        }
-        if let Some(position) = self.indices.first_not_below(cols) {
-            let col = self.indices.value(position).unwrap_or_default();
-            return Err(fault("indices", format!("column {col} at position {position} is not in 0..{cols}")));
-        }
-        Ok(())
+        let mut pointers = Pointers::default();
+        pointers.next(&self.indptr)?;
+        pointers.end(self.nnz() as u64)?;
+        check_columns(&self.indices, self.shape[1], 0)
     }
 
     /// Writes the dense matrix to `out`, which must have exactly the bytes of rows x columns elements
@@ -116,24 +96,8 @@ impl Csr<'_> {
     }
 
     fn check_lengths(&self) -> Result<()> {
-        let (rows, nnz) = (self.shape[0], self.nnz());
-        if u64::try_from(self.indptr.len()).ok().and_then(|length| length.checked_sub(1)) != Some(rows) {
-            return Err(fault(
-                "indptr",
-                format!("{rows} rows need one pointer more than rows, indptr has {}", self.indptr.len()),
-            ));
-        }
-        if packed::byte_length(nnz as u64, self.dtype.bits()) != u64::try_from(self.values.len()).ok() {
-            return Err(fault(
-                "values",
-                format!(
-                    "{} bytes are not {nnz} elements of {}, one for each index",
-                    self.values.len(),
-                    self.dtype.name()
-                ),
-            ));
-        }
-        Ok(())
+        let lengths = [self.values.len(), self.nnz(), self.indptr.len()].map(|length| length as u64);
+        check_lengths(self.shape[0], self.dtype, lengths)
     }
 
     /// Gives `visit` the position of the first value, the rows and the columns of each block, all inside the
@@ -186,6 +150,66 @@ impl Csr<'_> {
         }
         Ok(())
     }
+}
+
+/// Checks that a matrix of `rows` has `lengths`: bytes of values, number of indices, number of row pointers.
+pub fn check_lengths(rows: u64, dtype: DType, [values, nnz, pointers]: [u64; 3]) -> Result<()> {
+    if pointers.checked_sub(1) != Some(rows) {
+        let message = format!("{rows} rows need one pointer more than rows, indptr has {pointers}");
+        return Err(fault("indptr", message));
+    }
+    if packed::byte_length(nnz, dtype.bits()) != Some(values) {
+        let message =
+            format!("{values} bytes are not {nnz} elements of {}, one for each index", dtype.name());
+        return Err(fault("values", message));
+    }
+    Ok(())
+}
+
+/// The rules of row pointers, which may come in pieces.
+#[derive(Default)]
+pub struct Pointers {
+    seen: usize,
+    last: i128,
+}
+
+impl Pointers {
+    /// Checks the next ones: they begin with 0 and never fall.
+    pub fn next(&mut self, piece: &Indices<'_>) -> Result<()> {
+        let pointer = |position: usize| piece.value(position).unwrap_or_default();
+        if self.seen == 0 && pointer(0) != 0 {
+            return Err(fault("indptr", format!("indptr must start with 0, not {}", pointer(0))));
+        }
+        let falls = if pointer(0) < self.last { Some(0) } else { piece.first_descent() };
+        if let Some(position) = falls {
+            let (before, here) = match position.checked_sub(1) {
+                None => (self.last, pointer(0)),
+                Some(before) => (pointer(before), pointer(position)),
+            };
+            let position = self.seen + position;
+            let message = format!("indptr falls from {before} to {here} at position {position}");
+            return Err(fault("indptr", message));
+        }
+        self.last = pointer(piece.len().saturating_sub(1));
+        self.seen += piece.len();
+        Ok(())
+    }
+
+    /// Checks that the last one is the number of indices.
+    pub fn end(&self, nnz: u64) -> Result<()> {
+        if self.last == i128::from(nnz) {
+            return Ok(());
+        }
+        let message = format!("indptr must end with the number of indices, {nnz}, not {}", self.last);
+        Err(fault("indptr", message))
+    }
+}
+
+/// Checks that columns, of which `first` came before, exist.
+pub fn check_columns(indices: &Indices<'_>, cols: u64, first: usize) -> Result<()> {
+    let Some(position) = indices.first_not_below(cols) else { return Ok(()) };
+    let (col, position) = (indices.value(position).unwrap_or_default(), first + position);
+    Err(fault("indices", format!("column {col} at position {position} is not in 0..{cols}")))
 }
 
 fn fault(component: &str, message: String) -> Error {

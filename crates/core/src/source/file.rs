@@ -183,29 +183,35 @@ impl ReadAt for FileSource {
         Ok(())
     }
 
-    #[cfg(unix)]
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let read = std::os::unix::fs::FileExt::read_exact_at(&self.file, buffer, offset);
-        read.map_err(|error| failed_read(&error, offset))?;
+        read_at(&self.file, offset, buffer)?;
         // A read that races with a truncation can give zeros: the kernel clears what is cut off of a page before it
         // lets go of it, after it has set the new length.
         self.check_length()
     }
+}
 
-    #[cfg(windows)]
-    fn read_at(&self, mut offset: u64, mut buffer: &mut [u8]) -> Result<()> {
-        while !buffer.is_empty() {
-            let read = std::os::windows::fs::FileExt::seek_read(&self.file, buffer, offset);
-            match read.map_err(|error| failed_read(&error, offset))? {
-                0 => return Err(failed_read(&std::io::ErrorKind::UnexpectedEof.into(), offset)),
-                count => {
-                    offset += count as u64;
-                    buffer = &mut std::mem::take(&mut buffer)[count..];
-                }
+/// Fills `buffer` from `offset` on.
+#[cfg(unix)]
+pub fn read_at(file: &File, offset: u64, buffer: &mut [u8]) -> Result<()> {
+    let read = std::os::unix::fs::FileExt::read_exact_at(file, buffer, offset);
+    read.map_err(|error| failed_read(&error, offset))
+}
+
+/// Fills `buffer` from `offset` on.
+#[cfg(windows)]
+pub fn read_at(file: &File, mut offset: u64, mut buffer: &mut [u8]) -> Result<()> {
+    while !buffer.is_empty() {
+        let read = std::os::windows::fs::FileExt::seek_read(file, buffer, offset);
+        match read.map_err(|error| failed_read(&error, offset))? {
+            0 => return Err(failed_read(&std::io::ErrorKind::UnexpectedEof.into(), offset)),
+            count => {
+                offset += count as u64;
+                buffer = &mut std::mem::take(&mut buffer)[count..];
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
 fn failed_read(error: &std::io::Error, offset: u64) -> Error {

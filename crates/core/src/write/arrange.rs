@@ -50,12 +50,21 @@ pub fn coo(dialect: Dialect, rank: usize, width: usize, values: &[u8], coords: &
     head[..8].copy_from_slice(&(count as u64).to_le_bytes());
     head[8..].copy_from_slice(&(rank as u64).to_le_bytes());
     let (tuples, rest) = rest.split_at_mut(coords.len());
-    for (at, tuple) in tuples.chunks_exact_mut((rank * 8).max(1)).enumerate() {
-        for (dim, target) in tuple.chunks_exact_mut(8).enumerate() {
-            target.copy_from_slice(coordinate(dim, at));
-        }
-    }
+    tuples.copy_from_slice(&self::tuples(rank, coords));
     rest[..8].copy_from_slice(&(count as u64).to_le_bytes());
     rest[8..].copy_from_slice(values);
     Ok(output)
+}
+
+/// u64 coordinates of dimension-major order as one tuple an entry.
+pub fn tuples(rank: usize, coords: &[u8]) -> Vec<u8> {
+    let count = coords.len() / (rank * 8).max(1);
+    let mut output = vec![0; count * rank * 8];
+    for (at, tuple) in output.chunks_exact_mut((rank * 8).max(1)).enumerate() {
+        for (dim, target) in tuple.chunks_exact_mut(8).enumerate() {
+            let start = (dim * count + at) * 8;
+            target.copy_from_slice(coords.get(start..start + 8).unwrap_or(&[0; 8]));
+        }
+    }
+    output
 }

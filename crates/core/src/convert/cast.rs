@@ -1,0 +1,114 @@
+//! Casts on the way from one file to another.
+#![forbid(unsafe_code)]
+
+use crate::cast::{can_cast, cast};
+use crate::catalog::{Component, DType, Label, Layout, Tensor};
+use crate::checked::bytes_of;
+use crate::error::{Code, Error, Result};
+use crate::write::Writer;
+
+/// Which types become which. Types that are not named stay.
+#[derive(Clone, Default)]
+pub struct Casts(Vec<(DType, DType)>);
+
+impl Casts {
+    /// `ZT_BAD_DTYPE` where a pair cannot be cast, `ZT_INVALID_ARG` where a type stands twice.
+    pub fn new(pairs: Vec<(DType, DType)>) -> Result<Self> {
+        for (at, &(from, to)) in pairs.iter().enumerate() {
+            if !can_cast(from, to) {
+                let message = format!("{} cannot be cast to {}", from.name(), to.name());
+                return Err(Error::new(Code::BadDtype, message));
+            }
+            if pairs.iter().take(at).any(|&(earlier, _)| earlier == from) {
+                return Err(Error::new(Code::InvalidArg, format!("{} is cast twice", from.name())));
+            }
+        }
+        Ok(Self(pairs))
+    }
+
+    pub fn target(&self, dtype: DType) -> DType {
+        self.0.iter().find(|&&(from, _)| from == dtype).map_or(dtype, |&(_, to)| to)
+    }
+
+    /// The type that a component gets: elements of dense tensors and values of sparse ones are cast, what belongs to any
+    /// other layout is not, since only that layout knows what its bytes mean.
+    pub fn component(&self, tensor: Tensor<'_>, part: &Component) -> Option<DType> {
+        let elements = match tensor.layout() {
+            Layout::Dense => part.role == Label::DATA,
+            Layout::SparseCsr | Layout::SparseCoo => part.role == Label::VALUES,
+            Layout::Other(_) => false,
+        };
+        if elements { part.dtype.map(|dtype| self.target(dtype)) } else { part.dtype }
+    }
+
+    /// The type that a tensor gets.
+    pub fn tensor(&self, tensor: Tensor<'_>) -> Option<DType> {
+        match tensor.layout() {
+            Layout::Dense | Layout::SparseCsr | Layout::SparseCoo => {
+                tensor.dtype().map(|dtype| self.target(dtype))
+            }
+            Layout::Other(_) => tensor.dtype(),
+        }
+    }
+}
+
+/// Bytes that `length` bytes become.
+pub fn cast_length(from: Option<DType>, to: Option<DType>, length: u64) -> Result<u64> {
+    let (Some(from), Some(to)) = (from, to) else { return Ok(length) };
+    if from == to {
+        return Ok(length);
+    }
+    let elements = length / from.element_bytes() as u64;
+    bytes_of(elements, to.bits()).ok_or_else(|| Error::new(Code::Limit, "more bytes than 64 bits can count"))
+}
+
+/// Elements cast at a time: their bytes stay in the second-level cache.
+const ELEMENTS: usize = 32 << 10;
+
+/// Pushes elements into a writer, cast where that is asked for.
+pub struct Pushing<'w> {
+    writer: &'w mut Writer,
+    cast: Option<(DType, DType)>,
+    /// The beginning of an element whose end has not come yet.
+    begun: Vec<u8>,
+    output: Vec<u8>,
+}
+
+impl<'w> Pushing<'w> {
+    pub fn new(writer: &'w mut Writer, from: Option<DType>, to: Option<DType>) -> Self {
+        let cast = from.zip(to).filter(|(from, to)| from != to);
+        Self { writer, cast, begun: Vec::new(), output: Vec::new() }
+    }
+
+    pub fn push(&mut self, mut piece: &[u8]) -> Result<()> {
+        let Some((from, to)) = self.cast else { return self.pass(piece) };
+        let width = from.element_bytes();
+        if !self.begun.is_empty() {
+            let (head, rest) = piece.split_at((width - self.begun.len()).min(piece.len()));
+            self.begun.extend_from_slice(head);
+            piece = rest;
+            if self.begun.len() < width {
+                return Ok(());
+            }
+            let element = std::mem::take(&mut self.begun);
+            self.cast(from, to, &element)?;
+        }
+        let (whole, rest) = piece.split_at(piece.len() - piece.len() % width);
+        self.begun.extend_from_slice(rest);
+        whole.chunks(ELEMENTS * width).try_for_each(|block| self.cast(from, to, block))
+    }
+
+    fn cast(&mut self, from: DType, to: DType, block: &[u8]) -> Result<()> {
+        let mut output = std::mem::take(&mut self.output);
+        output.resize(block.len() / from.element_bytes() * to.element_bytes(), 0);
+        cast(from, to, block, &mut output)?;
+        self.pass(&output)?;
+        self.output = output;
+        Ok(())
+    }
+
+    fn pass(&mut self, bytes: &[u8]) -> Result<()> {
+        self.writer.push(bytes)?;
+        self.writer.flush_if_full()
+    }
+}
