@@ -124,11 +124,15 @@ const hostile = [
   ['ggml: no attributes', { ...q8, attributes: {} }, 'ZT_BAD_LAYOUT'],
   ['ggml: attributes of another type', changed(q8, { elems_per_block: '32' }), 'ZT_BAD_LAYOUT'],
   ['ggml: a negative number', changed(q8, { block_bytes: -34 }), 'ZT_BAD_LAYOUT'],
-  ['ggml: blocks of another size', changed(q8, { block_bytes: 35 }), 'ZT_BAD_LAYOUT'],
+  [
+    'ggml: blocks of another size',
+    changed(q8, { block_bytes: 35 }, { components: { data: { dtype: 'uint8', data: new Uint8Array(35) } } }),
+    'ZT_BAD_LAYOUT',
+  ],
   ['ggml: blocks of none', changed(q8, { elems_per_block: 0 }), 'ZT_BAD_LAYOUT'],
   ['ggml: blocks across rows', changed(q8, {}, { shape: [32, 1] }), 'ZT_BAD_SHAPE'],
   ['ggml: fewer blocks than the shape has', changed(q8, {}, { shape: [2, 32] }), 'ZT_BAD_SHAPE'],
-  ['ggml: more elements than a file can hold', changed(q8, {}, { shape: [2 ** 40, 32] }), 'ZT_LIMIT'],
+  ['ggml: more elements than a file can hold', changed(q8, {}, { shape: [2 ** 40, 32] }), 'ZT_BAD_SHAPE'],
   ['ggml: no data', changed(q8, {}, { components: { values: q8.components.data } }), 'ZT_BAD_LAYOUT'],
   ['ggml: a type that is not decoded', changed(q8, {}, { layout: 'gguf.iq1_s/1' }), 'ZT_BAD_LAYOUT'],
   ['another layout', changed(q8, {}, { layout: 'some.thing/1' }), 'ZT_BAD_LAYOUT'],
@@ -146,10 +150,10 @@ const hostile = [
   ['codes: no such order', changed(group, packing({ order: 'awq' })), 'ZT_BAD_LAYOUT'],
   ['codes: the packing is no map', changed(group, { packing: '8_per_i32' }), 'ZT_BAD_LAYOUT'],
   ['codes: not whole words', changed(group, { group_size: 1 }, { shape: [1, 4] }), 'ZT_BAD_SHAPE'],
-  ['scales: another form', changed(group, { scale_form: 'f16_factors' }), 'ZT_BAD_LAYOUT'],
+  ['scales: another form', changed(group, { scale_form: 'f16_factors' }), 'ZT_BAD_DTYPE'],
   ['scales: no such form', changed(group, { scale_form: 'log' }), 'ZT_BAD_LAYOUT'],
   ['zeros: no form', changed(group, { zero_point: {} }), 'ZT_BAD_LAYOUT'],
-  ['zeros: missing', changed(group, { zero_point: { form: 'tensor', packing: 'plain' } }), 'ZT_BAD_DTYPE'],
+  ['zeros: missing', changed(group, { zero_point: { form: 'tensor', packing: 'plain' } }), 'ZT_BAD_LAYOUT'],
   [
     'zeros: packed and missing',
     changed(group, { zero_point: { form: 'tensor', packing: 'same_as_data' } }),
@@ -169,6 +173,26 @@ for (const [name, object, code] of hostile) {
     file.close()
   })
 }
+
+test('a group size of 0 takes one scale for each index of the axis as well', async (t) => {
+  const channels = changed(group, { group_size: 0, axis: 0 })
+  channels.components = {
+    data: { dtype: 'uint32', data: Uint32Array.of(0x76543210, 0x76543210) },
+    scales: { dtype: 'float32', data: Float32Array.of(1, 0.5) },
+  }
+  for (const version of ['1.2', '2']) {
+    const file = openSync(await write([channels], { version }))
+    const row = [0, 1, 2, 3, 4, 5, 6, 7]
+    t.deepEqual([...file.tensor('0').toFloat32()], [...row, ...row.map((code) => code / 2)])
+    file.close()
+  }
+})
+
+test('a broken parameter names the section of its profile', async (t) => {
+  const file = openSync(await write([changed(group, packing({ per_word: 4 }))]))
+  t.is(thrownBy(() => file.tensor('0').toFloat32())?.rule, 'zt.quant_group/1 packing')
+  file.close()
+})
 
 test('the float32 values of a small file are bounded by maxDecodedBytes', async (t) => {
   const path = await write([q8])

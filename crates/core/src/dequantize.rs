@@ -6,19 +6,19 @@ mod ggml;
 mod ggml_k;
 mod groups;
 mod mx;
-mod parameters;
 mod quant_group;
 
 use std::sync::{Mutex, PoisonError};
 
 use ggml::BlockType;
 use mx::Mx;
-use parameters::Parameters;
-use quant_group::{Dtypes, QuantGroup};
+use quant_group::QuantGroup;
 
-use crate::catalog::{Component, Tensor};
+use crate::catalog::{Attributes, Label, Tensor};
 use crate::checked::{index, product};
 use crate::error::{Code, Error, Result};
+use crate::layout;
+use crate::layout::gguf::Gguf;
 use crate::read::Reading;
 use crate::source::owned::Owned;
 use crate::work;
@@ -40,51 +40,53 @@ enum Scheme {
     QuantGroup(QuantGroup),
 }
 
-/// Whether tensors of a layout are decoded here, as far as its name tells.
-pub fn is_known(layout: &str) -> bool {
-    matches!(layout, "zt.mx/1" | "zt.quant_group/1") || block_type(layout).is_some()
-}
-
 fn block_type(layout: &str) -> Option<BlockType> {
     layout.strip_prefix("gguf.").and_then(|rest| rest.strip_suffix("/1")).and_then(BlockType::of)
 }
 
-fn named<'a>(reading: &Reading<'a>, tensor: Tensor<'a>, role: &str) -> Option<&'a Component> {
-    tensor.components().iter().find(|component| reading.catalog.label(component.role) == role)
-}
-
 impl Quantized {
-    /// Reads what the tensor's attributes say and checks it: a file of any format may hold such a layout.
-    fn new(reading: &Reading<'_>, tensor: Tensor<'_>) -> Result<Self> {
-        let (layout, shape) = (tensor.layout_name(), tensor.shape());
+    /// Reads what the tensor's attributes say and checks it: a file of any format may hold such a layout, and only
+    /// those of zTensor 2 were checked at open.
+    fn new(tensor: Tensor<'_>) -> Result<Self> {
+        let (layout, shape, components) = (tensor.layout_name(), tensor.shape(), tensor.components());
         let too_large = || Error::new(Code::BadShape, "the product of the dimensions exceeds a u64");
         let elements = product(shape).ok_or_else(too_large)?;
-        let parameters = Parameters::new(tensor.attributes(), layout);
-        let dtype = |role| named(reading, tensor, role).and_then(|component| component.dtype);
+        let none = Attributes::new();
+        let attributes = tensor.attributes().unwrap_or(&none);
+        let dtype = |role| tensor.component(role).and_then(|component| component.dtype);
         let scheme = match layout {
-            "zt.mx/1" => Scheme::Mx(Mx::new(parameters, shape, dtype("data"))?),
+            "zt.mx/1" => Scheme::Mx(Mx::new(&layout::mx::Mx::read(shape, attributes, components)?, shape)?),
             "zt.quant_group/1" => {
-                let dtypes = Dtypes { data: dtype("data"), scales: dtype("scales"), zeros: dtype("zeros") };
-                Scheme::QuantGroup(QuantGroup::new(parameters, shape, dtypes)?)
+                let entry = layout::quant_group::QuantGroup::read(shape, attributes, components)?;
+                let dtypes = [Label::DATA, Label::SCALES, Label::ZEROS].map(dtype);
+                Scheme::QuantGroup(QuantGroup::new(&entry, shape, dtypes)?)
             }
-            _ => Scheme::Ggml(ggml_blocks(layout, shape, parameters)?),
+            _ => {
+                let block = known_block(layout)?;
+                fits(block, layout, &Gguf::read(shape, attributes, components)?, shape)?;
+                Scheme::Ggml(block)
+            }
         };
         Ok(Self { scheme, elements })
     }
 
     /// The components, in the order in which `decode` takes them, and the bytes that each must have.
-    fn parts(&self) -> Vec<(&'static str, Option<u64>)> {
+    fn parts(&self) -> Vec<(Label, Option<u64>)> {
         match &self.scheme {
             Scheme::Ggml(block) => {
                 let blocks = self.elements / block.elements;
-                vec![("data", blocks.checked_mul(block.bytes))]
+                vec![(Label::DATA, blocks.checked_mul(block.bytes))]
             }
-            Scheme::Mx(mx) => vec![("data", mx.data_length(self.elements)), ("scales", Some(mx.scales()))],
+            Scheme::Mx(mx) => {
+                vec![(Label::DATA, mx.data_length(self.elements)), (Label::SCALES, Some(mx.scales()))]
+            }
             Scheme::QuantGroup(group) => {
-                let mut parts =
-                    vec![("data", group.data_length(self.elements)), ("scales", group.scales_length())];
+                let mut parts = vec![
+                    (Label::DATA, group.data_length(self.elements)),
+                    (Label::SCALES, group.scales_length()),
+                ];
                 if group.has_zeros() {
-                    parts.push(("zeros", group.zeros_length()));
+                    parts.push((Label::ZEROS, group.zeros_length()));
                 }
                 parts
             }
@@ -106,30 +108,34 @@ impl Quantized {
     }
 }
 
-fn ggml_blocks(layout: &str, shape: &[u64], parameters: Parameters<'_>) -> Result<BlockType> {
-    let Some(block) = block_type(layout) else {
+fn known_block(layout: &str) -> Result<BlockType> {
+    block_type(layout).ok_or_else(|| {
         let known: Vec<_> = BlockType::names().collect();
         let message = format!(
             "the layout {layout:?} cannot be decoded to float32 here: zt.quant_group/1, zt.mx/1 and gguf.<type>/1 \
              of {} can; its components can be read as they are",
             known.join(", ")
         );
-        return Err(Error::new(Code::BadLayout, message));
-    };
-    let (elements, bytes) = (parameters.number("elems_per_block")?, parameters.number("block_bytes")?);
+        Error::new(Code::BadLayout, message)
+    })
+}
+
+/// The attributes are those of the type, and rows are whole blocks.
+fn fits(block: BlockType, layout: &str, entry: &Gguf, shape: &[u64]) -> Result<()> {
+    let (elements, bytes) = (entry.elems_per_block, entry.block_bytes);
     if (elements, bytes) != (block.elements, block.bytes) {
         let message = format!(
             "{layout} has {} elements in {} bytes, the attributes say {elements} in {bytes}",
             block.elements, block.bytes
         );
-        return Err(Error::new(Code::BadLayout, message));
+        return Err(Error::new(Code::BadLayout, message).rule("gguf.<type>/1 Attributes"));
     }
     let row = shape.last().copied().unwrap_or(1);
     if !row.is_multiple_of(block.elements) {
         let message = format!("rows of {row} elements are not whole blocks of {}", block.elements);
-        return Err(Error::new(Code::BadShape, message));
+        return Err(Error::new(Code::BadShape, message).rule("gguf.<type>/1 Validation"));
     }
-    Ok(block)
+    Ok(())
 }
 
 impl Reading<'_> {
@@ -144,7 +150,7 @@ impl Reading<'_> {
     }
 
     fn dequantized(&self, tensor: Tensor<'_>) -> Result<Owned> {
-        let quantized = Quantized::new(self, tensor)?;
+        let quantized = Quantized::new(tensor)?;
         let bytes = quantized.elements.checked_mul(4).filter(|&bytes| bytes <= self.limits.max_decoded_bytes);
         let bytes = bytes.ok_or_else(|| {
             let most = self.limits.max_decoded_bytes;
@@ -172,24 +178,17 @@ impl Reading<'_> {
         failure.map_or(Ok(output), Err)
     }
 
-    fn part(&self, tensor: Tensor<'_>, role: &'static str, expected: Option<u64>) -> Result<Owned> {
+    fn part(&self, tensor: Tensor<'_>, role: Label, expected: Option<u64>) -> Result<Owned> {
+        let name = self.catalog.label(role);
         let missing =
-            || Error::new(Code::BadLayout, format!("the component {role:?} is missing")).component(role);
-        let component = named(self, tensor, role).ok_or_else(missing)?;
-        let wrong = |found: u64| {
-            let message = match expected {
-                Some(expected) => {
-                    format!("{role} has {found} bytes, the shape and the attributes ask for {expected}")
-                }
-                None => format!("the codes of {role} do not fill whole words"),
-            };
-            Err(Error::new(Code::BadShape, message).component(role))
-        };
-        // Before anything is read, where the index tells.
-        if let Some(found) = component.decoded_length.filter(|&found| Some(found) != expected) {
-            return wrong(found);
-        }
+            || Error::new(Code::BadLayout, format!("the component {name:?} is missing")).component(name);
+        let component = tensor.component(role).ok_or_else(missing)?;
         let bytes = self.component(tensor, component)?;
-        if Some(bytes.len() as u64) == expected { Ok(bytes) } else { wrong(bytes.len() as u64) }
+        if Some(bytes.len() as u64) == expected {
+            return Ok(bytes);
+        }
+        let message =
+            format!("{name} has {} bytes, not what the shape and the attributes ask for", bytes.len());
+        Err(Error::new(Code::BadShape, message).component(name))
     }
 }

@@ -1,6 +1,8 @@
 //! Factors that runs of elements along one axis share: which one an element has, and many of them at once.
 #![forbid(unsafe_code)]
 
+use std::ops::Range;
+
 use crate::catalog::DType;
 use crate::checked::{index, product};
 use crate::error::{Code, Error, Result};
@@ -18,26 +20,45 @@ pub struct Groups {
     along: u64,
     size: u64,
     count: u64,
+    lanes: Lanes,
+}
+
+/// Whether rows across the axis have factors of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lanes {
+    Apart,
+    Shared,
 }
 
 impl Groups {
     /// Groups of `size` neighbours along `axis`; `size` divides the axis.
-    pub fn new(shape: &[u64], axis: u64, size: u64) -> Result<Self> {
-        let refuse = |message: String| Err(Error::new(Code::BadLayout, message));
-        let position = usize::try_from(axis).ok().filter(|&at| at < shape.len());
-        let Some(position) = position else {
-            return refuse(format!("the axis is {axis}, the tensor has {} dimensions", shape.len()));
+    pub fn new(shape: &[u64], axis: usize, size: u64) -> Result<Self> {
+        let Some(&along) = shape.get(axis) else {
+            let message = format!("the axis is {axis}, the tensor has {} dimensions", shape.len());
+            return Err(Error::new(Code::BadLayout, message));
         };
-        let along = shape[position];
         if size == 0 || !along.is_multiple_of(size) {
-            return refuse(format!("groups of {size} do not divide the {along} elements along axis {axis}"));
+            let message = format!("groups of {size} do not divide the {along} elements along axis {axis}");
+            return Err(Error::new(Code::BadLayout, message));
         }
-        let too_many = || Error::new(Code::BadShape, "the product of the dimensions exceeds a u64");
-        let elements = product(shape).ok_or_else(too_many)?;
-        let inner = product(&shape[position + 1..]).ok_or_else(too_many)?;
+        let (elements, inner) = Self::products(shape, axis)?;
         // Groups of one have a factor each: the same as one long row.
         let (inner, along) = if size == 1 { (elements, 1) } else { (inner, along) };
-        Ok(Self { inner, along, size, count: elements / size })
+        Ok(Self { inner, along, size, count: elements / size, lanes: Lanes::Apart })
+    }
+
+    /// A factor for each index of `axis`, which all elements at that index share.
+    pub fn of_axis(shape: &[u64], axis: usize) -> Result<Self> {
+        let along = shape.get(axis).copied().unwrap_or(1);
+        let (_, inner) = Self::products(shape, axis)?;
+        Ok(Self { inner, along, size: 1, count: along, lanes: Lanes::Shared })
+    }
+
+    /// All elements, and those between two neighbours along the axis.
+    fn products(shape: &[u64], axis: usize) -> Result<(u64, u64)> {
+        let inner = shape.get(axis + 1..).unwrap_or_default();
+        let both = product(shape).zip(product(inner));
+        both.ok_or_else(|| Error::new(Code::BadShape, "the product of the dimensions exceeds a u64"))
     }
 
     /// All factors.
@@ -45,13 +66,15 @@ impl Groups {
         self.count
     }
 
-    /// Calls `run` for each run of the elements from `first` on: the range among these elements, the factor of
-    /// its first element, and whether each element has the next factor (otherwise all share one).
-    fn runs(&self, first: u64, length: usize, mut run: impl FnMut(std::ops::Range<usize>, u64, bool)) {
+    /// Calls `run` for each run of the elements from `first` on with the range among these elements and the factor of
+    /// its first element. Either all of a run share that or each has the next.
+    fn runs(&self, first: u64, length: usize, mut run: impl FnMut(Range<usize>, u64)) {
         let mut at = 0;
         while at < length {
             let element = first + at as u64;
-            let (rest, factor) = if self.inner == 1 && self.size > 1 {
+            let (rest, factor) = if self.lanes == Lanes::Shared {
+                (self.inner - element % self.inner, element / self.inner % self.along)
+            } else if self.inner == 1 && self.size > 1 {
                 (self.size - element % self.size, element / self.size)
             } else {
                 let (row, column) = (element / self.inner, element % self.inner);
@@ -60,7 +83,7 @@ impl Groups {
                 (self.inner - column, factor_row * self.inner + column)
             };
             let end = usize::try_from(rest).map_or(length, |rest| length.min(at.saturating_add(rest)));
-            run(at..end, factor, self.inner != 1 || self.size == 1);
+            run(at..end, factor);
             at = end;
         }
     }
@@ -80,18 +103,25 @@ impl Groups {
             let last = (first + out.len() as u64 - 1) / self.size;
             let factors = &mut factors[..index(last - start + 1, "factors")?.min(BLOCK)];
             read(start, factors)?;
-            self.runs(first, out.len(), |range, factor, _| {
+            self.runs(first, out.len(), |range, factor| {
                 let at = usize::try_from(factor - start).unwrap_or_default();
                 out[range].fill(factors[at]);
             });
             return Ok(());
         }
         let mut result = Ok(());
-        self.runs(first, out.len(), |range, factor, each| {
-            if result.is_ok() {
-                debug_assert!(each);
-                result = read(factor, &mut out[range]);
+        self.runs(first, out.len(), |range, factor| {
+            let out = &mut out[range];
+            if result.is_err() || out.is_empty() {
+                return;
             }
+            if self.lanes == Lanes::Apart {
+                result = read(factor, out);
+                return;
+            }
+            result = read(factor, &mut out[..1]);
+            let shared = out[0];
+            out.fill(shared);
         });
         result
     }
@@ -133,7 +163,7 @@ mod tests {
 
     #[test]
     fn factors_are_those_of_the_coordinates() {
-        let cases: [(&[u64], u64, u64); 9] = [
+        let cases: [(&[u64], usize, u64); 9] = [
             (&[64], 0, 32),
             (&[3, 8], 1, 4),
             (&[8, 3], 0, 4),
@@ -159,7 +189,7 @@ mod tests {
                     .unwrap();
                 for (at, factor) in (first..).zip(out) {
                     #[expect(clippy::cast_precision_loss)]
-                    let expected = by_definition(shape, usize::try_from(axis).unwrap(), size, at) as f32;
+                    let expected = by_definition(shape, axis, size, at) as f32;
                     assert_eq!(
                         factor.to_bits(),
                         expected.to_bits(),
@@ -171,11 +201,25 @@ mod tests {
     }
 
     #[test]
+    fn an_index_of_the_axis_has_one_factor_for_all_lanes() {
+        let groups = Groups::of_axis(&[2, 3, 2], 1).unwrap();
+        let mut out = [0.0; 12];
+        groups
+            .spread(0, &mut out, |factor, out| {
+                out.fill([10.0, 20.0, 30.0][usize::try_from(factor).unwrap()]);
+                Ok(())
+            })
+            .unwrap();
+        let lane = [10.0, 10.0, 20.0, 20.0, 30.0, 30.0];
+        assert_eq!((groups.count(), out.as_slice()), (3, [lane, lane].concat().as_slice()));
+    }
+
+    #[test]
     fn hostile_groups_are_refused() {
-        let cases: [(&[u64], u64, u64); 6] = [
+        let cases: [(&[u64], usize, u64); 6] = [
             (&[], 0, 1),
             (&[8], 1, 4),
-            (&[8], u64::MAX, 4),
+            (&[8], usize::MAX - 1, 4),
             (&[8], 0, 0),
             (&[8], 0, 3),
             (&[u64::MAX, u64::MAX], 1, u64::MAX),

@@ -2,9 +2,9 @@
 #![forbid(unsafe_code)]
 
 use super::groups::{self, BLOCK, Groups};
-use super::parameters::Parameters;
 use crate::catalog::DType;
 use crate::error::{Code, Error, Result};
+use crate::layout::mx;
 
 /// MXINT8's elements count 64ths: two's complement with six fractional bits (OCP MX 1.0 §5.3.4).
 const INT8_STEP: f32 = 1.0 / 64.0;
@@ -16,30 +16,11 @@ pub struct Mx {
 }
 
 impl Mx {
-    pub fn new(parameters: Parameters<'_>, shape: &[u64], elements: Option<DType>) -> Result<Self> {
-        let form = parameters.text("scale_form")?;
-        if form != "e8m0_exponent" {
-            let message = format!("scale_form must be \"e8m0_exponent\", not {form:?}");
-            return Err(Error::new(Code::BadLayout, message));
-        }
-        let last = (shape.len() as u64).saturating_sub(1);
-        let axis = parameters.optional_number("axis")?.unwrap_or(last);
-        let size = parameters.number("block_size")?;
-        if size < 2 {
-            return Err(Error::new(Code::BadLayout, format!("block_size must be at least 2, not {size}")));
-        }
-        let groups = Groups::new(shape, axis, size)?;
-        match elements {
-            Some(
-                elements @ (DType::Float4E2M1Fn | DType::Float8E4M3Fn | DType::Float8E5M2 | DType::Int8),
-            ) => Ok(Self { elements, groups }),
-            other => {
-                let found = other.map_or("of unknown type", DType::name);
-                let message =
-                    format!("elements are float4_e2m1fn, float8_e4m3fn, float8_e5m2 or int8, not {found}");
-                Err(Error::new(Code::BadDtype, message).component("data"))
-            }
-        }
+    pub fn new(entry: &mx::Mx, shape: &[u64]) -> Result<Self> {
+        let elements = entry.dtype.ok_or_else(|| {
+            Error::new(Code::BadDtype, "the type of the elements is not known here").component("data")
+        })?;
+        Ok(Self { elements, groups: Groups::new(shape, entry.axis, entry.block_size)? })
     }
 
     /// Bytes of `data` for so many elements.

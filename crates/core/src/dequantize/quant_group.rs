@@ -3,10 +3,10 @@
 #![forbid(unsafe_code)]
 
 use super::groups::{self, BLOCK, Groups};
-use super::parameters::Parameters;
 use crate::catalog::DType;
 use crate::checked::{index, slice};
 use crate::error::{Code, Error, Result};
+use crate::layout::quant_group::{self, ScaleForm, ZeroPoint};
 
 /// How codes sit in their words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,18 +36,6 @@ pub struct QuantGroup {
     groups: Groups,
 }
 
-/// The dtypes of the parts, as far as they are known.
-#[derive(Clone, Copy)]
-pub struct Dtypes {
-    pub data: Option<DType>,
-    pub scales: Option<DType>,
-    pub zeros: Option<DType>,
-}
-
-fn bad(message: impl Into<String>) -> Error {
-    Error::new(Code::BadLayout, message)
-}
-
 const fn is_float(dtype: DType) -> bool {
     matches!(
         dtype,
@@ -64,49 +52,11 @@ const fn is_float(dtype: DType) -> bool {
 }
 
 impl Packing {
-    fn new(parameters: Parameters<'_>, data: Option<DType>) -> Result<Self> {
-        let bits = parameters.number("bits")?;
-        let packing = parameters.map("packing")?;
-        let (name, order) = (packing.text("word")?, packing.text("order")?);
-        let word = match name {
-            "u8" => 1,
-            "u16" => 2,
-            "u32" => 4,
-            "u64" => 8,
-            _ => return Err(bad(format!("the word must be u8, u16, u32 or u64, not {name:?}"))),
-        };
-        let high_first = match order {
-            "lsb_first" => false,
-            "msb_first" => true,
-            _ => return Err(bad(format!("the order must be lsb_first or msb_first, not {order:?}"))),
-        };
-        // 3, 5 and 6 bits divide no word.
-        let bits = match bits {
-            2 => 2,
-            4 => 4,
-            8 => 8,
-            _ => return Err(bad(format!("codes of {bits} bits do not fill words of {name}"))),
-        };
-        let word_bits = word as u64 * 8;
-        let per_word = packing.number("per_word")?;
-        if per_word != word_bits / u64::from(bits) {
-            return Err(bad(format!(
-                "{} codes of {bits} bits fill a word of {name}, per_word says {per_word}",
-                word_bits / u64::from(bits)
-            )));
-        }
-        match data {
-            Some(dtype) if dtype.is_index() && dtype.element_bytes() == word => {
-                // A word of several codes is storage, whatever its sign. A word that is one code is the code.
-                let signed = per_word == 1 && dtype == DType::Int8;
-                Ok(Self { bits, word, high_first, signed })
-            }
-            other => {
-                let found = other.map_or("of unknown type", DType::name);
-                let message = format!("the words are {found}, the packing says {name}");
-                Err(Error::new(Code::BadDtype, message).component("data"))
-            }
-        }
+    fn new(entry: &quant_group::QuantGroup, data: Option<DType>) -> Self {
+        let word = entry.word.element_bytes();
+        // A word of several codes is storage, whatever its sign. A word that is one code is the code.
+        let signed = entry.per_word == 1 && data == Some(DType::Int8);
+        Self { bits: entry.bits, word, high_first: entry.msb_first, signed }
     }
 
     /// Bytes of `codes` codes; `None` where they do not fill whole words.
@@ -162,24 +112,30 @@ impl Packing {
 }
 
 impl QuantGroup {
-    pub fn new(parameters: Parameters<'_>, shape: &[u64], dtypes: Dtypes) -> Result<Self> {
-        let packing = Packing::new(parameters, dtypes.data)?;
-        // "Per channel" has as many scales as codes by the profile's own size equation: groups of one.
-        let size = parameters.number("group_size")?.max(1);
-        let groups = Groups::new(shape, parameters.number("axis")?, size)?;
-        let form = parameters.text("scale_form")?;
-        let scales = dtypes.scales.filter(|&dtype| match form {
-            "f32_factors" => is_float(dtype),
-            "f16_factors" => matches!(dtype, DType::Float16 | DType::BFloat16),
-            "e8m0_exponent" => dtype == DType::Float8E8M0Fnu,
-            _ => false,
+    /// `dtypes` are those of data, scales and zeros.
+    pub fn new(entry: &quant_group::QuantGroup, shape: &[u64], dtypes: [Option<DType>; 3]) -> Result<Self> {
+        let [data, scales, zeros] = dtypes;
+        let along = shape.get(entry.axis).copied().unwrap_or_default();
+        // "Per channel": as many scales as the axis is long, or as many as the profile's size equation has.
+        let groups = match entry.group_size {
+            0 if entry.scales == along => Groups::of_axis(shape, entry.axis)?,
+            size => Groups::new(shape, entry.axis, size.max(1))?,
+        };
+        let scales = scales.filter(|&dtype| match entry.scale_form {
+            ScaleForm::F16Factors => matches!(dtype, DType::Float16 | DType::BFloat16),
+            ScaleForm::F32Factors | ScaleForm::E8M0Exponent => true,
         });
         let scales = scales.ok_or_else(|| {
-            let found = dtypes.scales.map_or("of unknown type", DType::name);
-            bad(format!("the scale_form {form:?} does not take scales {found}")).component("scales")
+            let message = "f16_factors are float16 or bfloat16: how wider ones round to them is not said";
+            Error::new(Code::BadDtype, message).component("scales")
         })?;
-        let zero = Zero::new(parameters.map("zero_point")?, dtypes.zeros)?;
-        Ok(Self { packing, scales, zero, groups })
+        let zero = match entry.zero_point {
+            ZeroPoint::None => Zero::None,
+            ZeroPoint::Implied(value) => Zero::implied(value)?,
+            ZeroPoint::Packed => Zero::Packed,
+            ZeroPoint::Plain => Zero::plain(zeros)?,
+        };
+        Ok(Self { packing: Packing::new(entry, data), scales, zero, groups })
     }
 
     /// Bytes of `data` for so many elements.
@@ -242,33 +198,20 @@ impl QuantGroup {
 }
 
 impl Zero {
-    fn new(parameters: Parameters<'_>, zeros: Option<DType>) -> Result<Self> {
-        let form = parameters.text("form")?;
-        match form {
-            "none" => Ok(Self::None),
-            "implied" => {
-                let value = parameters.integer("value")?;
-                // What float32 holds exactly; real ones are at most 128.
-                let exact = i32::try_from(value).ok().filter(|value| value.unsigned_abs() <= 1 << 24);
-                #[expect(clippy::cast_precision_loss)]
-                exact.map(|value| Self::Implied(value as f32)).ok_or_else(|| {
-                    bad(format!("an implied zero point of {value} is more than float32 holds exactly"))
-                })
-            }
-            "tensor" => match parameters.text("packing")? {
-                "same_as_data" => Ok(Self::Packed),
-                "plain" => {
-                    let dtype = zeros.filter(|&dtype| dtype.is_index() || is_float(dtype));
-                    dtype.map(Self::Plain).ok_or_else(|| {
-                        let message = "plain zero points must be integers or floats";
-                        Error::new(Code::BadDtype, message).component("zeros")
-                    })
-                }
-                other => Err(bad(format!("zero points are packed same_as_data or plain, not {other:?}"))),
-            },
-            other => {
-                Err(bad(format!("the form of the zero point must be none, implied or tensor, not {other:?}")))
-            }
-        }
+    fn implied(value: i128) -> Result<Self> {
+        // What float32 holds exactly; real ones are at most 128.
+        let exact = i32::try_from(value).ok().filter(|value| value.unsigned_abs() <= 1 << 24);
+        #[expect(clippy::cast_precision_loss)]
+        exact.map(|value| Self::Implied(value as f32)).ok_or_else(|| {
+            let message = format!("an implied zero point of {value} is more than float32 holds exactly");
+            Error::new(Code::BadLayout, message)
+        })
+    }
+
+    fn plain(zeros: Option<DType>) -> Result<Self> {
+        let dtype = zeros.filter(|&dtype| dtype.is_index() || is_float(dtype));
+        dtype.map(Self::Plain).ok_or_else(|| {
+            Error::new(Code::BadDtype, "plain zero points must be integers or floats").component("zeros")
+        })
     }
 }
