@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { capture } from '../scripts/command.mjs'
 
-const COMMON = ['numpy==2.4.6', 'ml_dtypes==0.6.0', 'scipy==1.17.1']
+export const COMMON = ['numpy==2.4.6', 'ml_dtypes==0.6.0', 'scipy==1.17.1']
 
 // What of our files a peer cannot read, for want of the dtype or layout. All else it has to.
 const CANNOT_READ = {

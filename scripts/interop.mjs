@@ -8,6 +8,7 @@ import { cases } from '../__test__/corpus/cases-safetensors.mjs'
 import { compareFile } from '../interop/compare.mjs'
 import { writeOurs } from '../interop/ours.mjs'
 import { environment, peers, succeed } from '../interop/peers.mjs'
+import { compareQuantized } from '../interop/quantized.mjs'
 import { isInstalled, root } from './command.mjs'
 
 const python = process.env.PYTHON ?? 'python3'
@@ -121,6 +122,13 @@ if (isInstalled(python)) {
     }
   }
   compareVerdicts()
+  try {
+    const results = await compareQuantized(build, python, join(fixtures, 'quantized.py'))
+    for (const { what, error } of results) count(`gguf 0.19.0 and the profiles, ${what}`, error)
+    console.log(`\ngguf 0.19.0 and the profiles: ${results.length} quantized tensors`)
+  } catch (error) {
+    count('gguf', error)
+  }
   console.log()
   console.log(`interop: ${passed} passed, ${failed} failed`)
   process.exitCode = failed > 0 ? 1 : 0
