@@ -5,6 +5,7 @@ import { create } from 'ztensor'
 import { fingerprint } from '../__test__/bytes.mjs'
 import { DIALECTS, sample } from '../__test__/writing.mjs'
 import { writeEdited } from './edited.mjs'
+import { writeZt2 } from './ours-zt2.mjs'
 
 // Whole bytes for elements of any width.
 const SHAPES = {
@@ -130,6 +131,6 @@ export async function writeOurs(directory, fixtures) {
       }
     }
   }
-  files.push(...(await writeEdited(directory, fixtures, editing)))
+  files.push(...(await writeEdited(directory, fixtures, editing)), ...(await writeZt2(directory, kinds)))
   writeFileSync(join(directory, 'ours.json'), JSON.stringify({ files }))
 }

@@ -13,6 +13,7 @@ const CANNOT_READ = {
   // Complex numbers have twice as many parts as elements.
   '1.1.1': [/-dense-[^:]*: complex/],
   '1.2.3': [/-dense-[^:]*: complex/],
+  '2.1.2': [],
 }
 
 export const peers = [
@@ -27,6 +28,12 @@ export const peers = [
     requirements: [...COMMON, 'ztensor==1.2.3'],
     script: 'ztensor_1_2.py',
     cannotRead: CANNOT_READ['1.2.3'],
+  },
+  {
+    name: 'ztensor 2.1.2',
+    requirements: [...COMMON, 'ztensor==2.1.2'],
+    script: 'ztensor_2.py',
+    cannotRead: CANNOT_READ['2.1.2'],
   },
   {
     name: 'safetensors 0.8.0',

@@ -209,6 +209,7 @@ export interface NativeWriter {
     control: NativeControl,
     stage?: NativeStage,
   ): Promise<void>
+  takeAttributes(file: NativeFile): void
   link(file: NativeFile, ordinal: number, name: string, shard: LinkedFile): void
   end(): void
   rename(name: string, to: string): void

@@ -3,7 +3,7 @@
 // (or PYTHON naming one), and a package index for pip. The environments stay in build/interop for the next run.
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { openSync } from 'ztensor'
+import { convert, openSync } from 'ztensor'
 import { cases } from '../__test__/corpus/cases-safetensors.mjs'
 import { compareFile } from '../interop/compare.mjs'
 import { writeOurs } from '../interop/ours.mjs'
@@ -60,6 +60,19 @@ function countReads(name, reads, cannotRead) {
   return reads.filter(({ cannot }) => cannot === undefined).length
 }
 
+/** Whatever form the peer wrote, our canonical file of it has to be the peer's, byte for byte. */
+async function compareCanonical(name, directory, { file, canonical }) {
+  if (canonical === undefined) return
+  const again = join(directory, 'again.zt')
+  try {
+    await convert(join(directory, file), again, { version: '2', overwrite: true })
+    const theirs = readFileSync(join(directory, `${file.replace(/-.*$|\.zt$/, '')}.zt`))
+    count(`${name}, ${file}, written anew`, readFileSync(again).equals(theirs) ? undefined : new Error('other bytes'))
+  } catch (error) {
+    count(`${name}, ${file}, written anew`, error)
+  }
+}
+
 async function runPeer({ name, requirements, script, cannotRead }) {
   const label = name.replace(' ', '-')
   const own = await environment(join(build, `venv-${label}`), python, requirements)
@@ -71,6 +84,7 @@ async function runPeer({ name, requirements, script, cannotRead }) {
     const results = await compareFile(join(directory, file.file), file)
     checks += results.length
     for (const { what, error } of results) count(`${name}, ${file.file}, ${what}`, error)
+    await compareCanonical(name, directory, file)
   }
   const read = countReads(name, told.reads, cannotRead)
   console.log(

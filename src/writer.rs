@@ -300,6 +300,13 @@ impl NativeWriter {
         spawn(env, job, |_, ()| Ok(()))
     }
 
+    /// Gives the file the attributes of an open one, which need not pass through JavaScript: its numbers have one kind.
+    #[napi(catch_unwind)]
+    pub fn take_attributes(&self, env: Env, file: &NativeFile) -> Result<()> {
+        let attributes = file.with_catalog(&env, |catalog| catalog.attributes.clone())?;
+        throw(&env, with_writer(&self.slot, |writer| writer.set_attributes(attributes)))
+    }
+
     /// Adds a tensor whose bytes stay in the file that it is of, which `shard` names and the digest identifies.
     #[napi(catch_unwind)]
     pub fn link(

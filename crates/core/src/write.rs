@@ -147,6 +147,15 @@ impl Writer {
         Self { behind: None, out, settings, builder, buffer, position, shards, open: None, edit: None }
     }
 
+    /// Gives the file attributes, in place of those of its settings.
+    pub fn set_attributes(&mut self, attributes: Attributes) -> Result<()> {
+        if self.settings.dialect == Dialect::Zt2 {
+            zt2::check_attributes(&attributes, self.settings.canonical)?;
+        }
+        self.settings.attributes = attributes;
+        Ok(())
+    }
+
     /// Begins a tensor, after checking all that can be checked before its bytes are known.
     pub fn begin(&mut self, spec: Spec) -> Result<()> {
         if self.open.is_some() {

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
 use super::{Dialect, Settings, Spec};
-use crate::catalog::{Catalog, Component, Shard};
+use crate::catalog::{Attributes, Catalog, Component, Shard};
 use crate::codec::digest::Algorithm;
 use crate::error::{Code, Error, Result};
 use crate::format::zt2::encode::{
@@ -45,7 +45,12 @@ pub fn check_settings(settings: &Settings) -> Result<()> {
             format!("alignment must be a multiple of 4096 in zTensor 2, got {}", settings.alignment);
         return Err(Error::new(Code::InvalidArg, message).rule(rules::BLOBS));
     }
-    encode::check_attributes(&settings.attributes, FILE_ATTRIBUTES, canonical)
+    check_attributes(&settings.attributes, canonical)
+}
+
+/// Checks the attributes of a file.
+pub fn check_attributes(attributes: &Attributes, canonical: bool) -> Result<()> {
+    encode::check_attributes(attributes, FILE_ATTRIBUTES, canonical)
 }
 
 /// Checks what version 2 alone asks of a tensor.

@@ -1,0 +1,37 @@
+// Version 2 in every form that we write: canonical, loose, compressed, in shards. Whatever the form, the peer makes the same
+// canonical file of it.
+import { join } from 'node:path'
+import { create } from 'ztensor'
+import { DTYPES } from '../__test__/writing.mjs'
+
+const FORMS = {
+  canonical: {},
+  loose: { canonical: false, alignment: 4096, digest: 'sha256' },
+  zstd: { canonical: false, compression: { frameSize: 4096, minSavings: 0 } },
+  shards: { maxShardSize: 2 ** 20 },
+}
+const dtypes = Object.keys(DTYPES).filter((dtype) => !dtype.startsWith('float6'))
+/** Packed values are in dense tensors only. */
+const dialectOf = (kind) => ({
+  name: '2',
+  dtypes: kind === 'dense' ? dtypes : dtypes.filter((dtype) => DTYPES[dtype][1] >= 8),
+})
+// Version 2 has no tensor without a name.
+const isNamed = ({ told }) => told.name !== ''
+
+/** Writes the tensors of each kind into the directory in each form, and says what they are. */
+export async function writeZt2(directory, kinds) {
+  const files = []
+  for (const [kind, tensorsOf] of Object.entries(kinds)) {
+    const tensors = tensorsOf(dialectOf(kind)).filter(isNamed)
+    for (const [form, options] of Object.entries(FORMS)) {
+      const file = `2-${kind}-${form}.zt`
+      const writer = await create(join(directory, file), { version: '2', ...options, attributes: { made: 'by us' } })
+      for (const { add } of tensors) await add(writer)
+      await writer.finish()
+      const canonical = `2-${kind}-canonical.zt`
+      files.push({ file, dialect: '2', canonical, tensors: tensors.map(({ told }) => told) })
+    }
+  }
+  return files
+}
