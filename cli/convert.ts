@@ -20,7 +20,9 @@ export interface ConvertCommandOptions {
   format?: NonNullable<ConvertOptions['format']>
   version?: NonNullable<ConvertOptions['version']>
   from?: NonNullable<SourceOptions['format']>
-  digest?: 'crc32c' | 'sha256' | 'none'
+  /** False where `--no-canonical` was given. */
+  canonical: boolean
+  digest?: 'crc32c' | 'sha256' | 'xxh3' | 'none'
   compress?: true | string
   include?: string[]
   exclude?: string[]
@@ -64,10 +66,11 @@ function renaming(pairs: readonly string[] | undefined): (name: string) => strin
 }
 
 function convertOptions(options: ConvertCommandOptions): ConvertOptions {
-  const { format, version, from, digest, compress, overwrite, skip } = options
+  const { format, version, canonical, from, digest, compress, overwrite, skip } = options
   return {
     ...(format === undefined ? {} : { format }),
     ...(version === undefined ? {} : { version }),
+    ...(canonical ? {} : { canonical }),
     ...(from === undefined ? {} : { source: { format: from } }),
     ...(digest === undefined ? {} : { digest: digest === 'none' ? false : digest }),
     ...(compress === undefined ? {} : { compression: { level: level(compress) } }),

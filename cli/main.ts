@@ -158,11 +158,22 @@ function program(): Command {
     .argument('<target>', 'the new file; its ending names the format unless --format does')
     .addOption(new Option('--format <name>', 'the format to write').choices(['zt', 'safetensors', 'btf']))
     .addOption(
-      new Option('--version <version>', 'the zTensor version to write (default: 1.0)').choices(['0.1', '1.0', '1.2']),
+      new Option('--version <version>', 'the zTensor version to write (default: 1.0)').choices([
+        '0.1',
+        '1.0',
+        '1.2',
+        '2',
+      ]),
     )
+    .option('--no-canonical', 'version 2: leave the tensors in their order, and allow compression and shards')
     .addOption(new Option('--from <name>', 'read the source as this format').choices(['zt', 'safetensors', 'btf']))
     .addOption(
-      new Option('--digest <name>', 'what to hash with (default: crc32c)').choices(['crc32c', 'sha256', 'none']),
+      new Option('--digest <name>', 'what to hash with (default: crc32c, in version 2 xxh3)').choices([
+        'crc32c',
+        'sha256',
+        'xxh3',
+        'none',
+      ]),
     )
     .option('--compress [level]', 'compress with zstd where that saves space')
     .option('--include <glob...>', 'only tensors whose names match one of these')
@@ -178,6 +189,7 @@ function program(): Command {
         ['ztensor convert model.safetensors model.zt', 'for Python ztensor 1.0.0 and 1.0.1, and this package'],
         ['ztensor convert model.zt model.safetensors', 'for everybody else'],
         ['ztensor convert a.zt b.zt --version 1.2 --compress=9', 'another version, compressed'],
+        ['ztensor convert a.zt b.zt --version 2', 'the canonical file of these tensors'],
         ["ztensor convert a.zt b.zt --include 'encoder.*'", 'a part of it'],
       ),
     )

@@ -1,5 +1,4 @@
 import { aBoolean, aFunction, anObject, aString, optional, options, wrongType } from './arguments.js'
-import type { AttributeInput } from './attributes.js'
 import { type DType, dtypeInfo } from './dtype.js'
 import { calling, publicError, ZTensorError } from './errors.js'
 import { TensorFile } from './file.js'
@@ -138,12 +137,12 @@ async function convertFile(
   )
   // In the order of canonical files, whose blobs then need not be moved at the end.
   if (dialect === '2') sortTogether(taken, names)
-  const own = left.has(undefined) ? {} : (file.attributes as AttributeInput)
   const generator = given.generator ?? (dialect === '1.0' ? file.generator : undefined)
-  const request = writeRequest({ ...given, attributes: attributes ?? own, generator })
+  const request = writeRequest({ ...given, generator })
   const writer = await TensorWriter.make(path, request)
   const native = TensorWriter.nativeOf(writer)
   try {
+    if (attributes === undefined && !left.has(undefined)) calling(() => native.takeAttributes(store.native))
     const copy = (at: number[], stage?: Awaited<ReturnType<typeof store.stage>>, options = job) =>
       run(store, options, (control) => {
         const ordinals = Uint32Array.from(at, (one) => (taken[one] as { ordinal: number }).ordinal)
