@@ -88,9 +88,9 @@ test('a file is the same after adding a tensor and taking it out again, and comp
     }
     compacted += 1
     const after = factsAt(path, options)
-    const aligned = (warnings) => warnings.filter(({ code }) => code !== 'ZT_WARN_UNALIGNED')
-    t.deepEqual({ ...after, warnings: 0 }, { ...found, warnings: 0 }, name)
-    t.deepEqual(aligned(after.warnings), aligned(found.warnings), name)
+    // The message of this one names the offset, which is another one now.
+    const told = (warnings) => warnings.map((w) => (w.code === 'ZT_WARN_UNALIGNED' ? { ...w, message: '' } : w))
+    t.deepEqual({ ...after, warnings: told(after.warnings) }, { ...found, warnings: told(found.warnings) }, name)
     t.true(readFileSync(path).length < before.length, name)
   }
   t.true(compacted > 50)

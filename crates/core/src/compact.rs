@@ -43,8 +43,8 @@ struct Plan {
     end: u64,
 }
 
-/// Blobs keep their order in the file. Those that share bytes move together, so that they share them still; everything else
-/// is aligned anew.
+/// Blobs keep their order in the file, and what they were aligned to. Those that share bytes move together, so that they
+/// share them still.
 fn plan(edit: &Edit, alignment: u64) -> Result<Plan> {
     let too_large = || Error::new(Code::Limit, "the file would be larger than 2^64 bytes");
     let mut first = Vec::new();
@@ -63,7 +63,8 @@ fn plan(edit: &Edit, alignment: u64) -> Result<Plan> {
         let run = match runs.last_mut() {
             Some(run) if length > 0 && offset < run.old.saturating_add(run.length) => run,
             _ => {
-                let new = end.checked_next_multiple_of(alignment).ok_or_else(too_large)?;
+                let padding = (offset % alignment + alignment - end % alignment) % alignment;
+                let new = end.checked_add(padding).ok_or_else(too_large)?;
                 runs.push(Run { old: offset, length: 0, new });
                 runs.last_mut().ok_or_else(too_large)?
             }
