@@ -150,6 +150,23 @@ export type DType = keyof DTypeArrays;
 export type TypedArray = DTypeArrays[DType];
 /** Arrays of indices into rows, columns or other dimensions, in the type in which they are stored. */
 export type IndexArray = BigInt64Array | BigUint64Array | Int32Array | Uint32Array | Int16Array | Uint16Array | Int8Array | Uint8Array;
+/**
+ * An open file on its way to another thread: it can be cloned and posted, and `open` and `openSync` take it. In a
+ * thread of the same process they give the very file that was shared, its index and its mapping, without reading anything
+ * again; elsewhere, or once it is closed everywhere, they open the path and see to it that it is still the same file.
+ */
+export interface SharedFile {
+	readonly kind: "ztensor.SharedFile";
+	/** The path, or the paths of a list. */
+	readonly path: string | readonly string[];
+	readonly ticket: {
+		readonly process: string;
+		readonly number: number;
+		readonly identity: string;
+	};
+	/** The options that it was opened with. */
+	readonly request: object;
+}
 /** How large a converted tensor may become. */
 export interface ToDenseOptions {
 	/** Bytes that the dense elements, or the row pointers, may take up; 1 GiB by default. */
@@ -605,6 +622,14 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	 */
 	evict(names?: Iterable<string>): void;
 	/**
+	 * What to post to another thread for `open` or `openSync` there: all threads then read one mapping, which is in
+	 * memory once. What one writes into `data`, all see; `close()` empties the views of its own thread, and the mapping
+	 * goes with the last. Of a list of files, or after `close()`, other threads open the files again.
+	 *
+	 * @throws ZTensorError ZT_CLOSED; TypeError ZT_INVALID_ARG of a file in memory: open a SharedArrayBuffer there
+	 */
+	share(): SharedFile;
+	/**
 	 * Ends the file: views become empty, work under way rejects with ZT_CLOSED, the mapping goes. Wait for other
 	 * native code that still reads a view (a compression, a write) first: it would read zeros. Closing twice is
 	 * fine.
@@ -854,7 +879,7 @@ export declare function compare(a: Side, b: Side, given?: CompareOptions): Promi
  * A path or file: URL of a tensor file, of the index of a sharded checkpoint (`model.safetensors.index.json`) or of a
  * folder with one; a list of paths of tensor files, opened as one; or a file that is in memory already.
  */
-export type Source = string | URL | readonly (string | URL)[] | Uint8Array | ArrayBuffer;
+export type Source = string | URL | readonly (string | URL)[] | Uint8Array | ArrayBuffer | SharedFile;
 /** Where the file of a shard is; undefined for the place where it is by convention. */
 export type ShardResolver = (name: string) => string | URL | undefined | Promise<string | URL | undefined>;
 /** How to open a file. The limits bound what a hostile one may make us do. */

@@ -31,6 +31,7 @@ export {
 export type { JobOptions, Progress } from './lib/job.js'
 export type { LinkInput } from './lib/link.js'
 export { type OpenOptions, open, openSync, type ShardResolver, type Source, verify } from './lib/open.js'
+export type { SharedFile } from './lib/share.js'
 export { CooTensor, CsrTensor, type ToDenseOptions } from './lib/sparse.js'
 export type { Histogram, StatsOptions, TensorStats } from './lib/stats.js'
 export type { CopyReason, FilePart } from './lib/store.js'

@@ -4,10 +4,11 @@ import { aString, aWholeNumber, optional, options, wrongType } from './arguments
 import { type Attributes, thawMap } from './attributes.js'
 import { Catalog } from './catalog.js'
 import { type DType, dtypeInfo, type TypedArray } from './dtype.js'
-import { calling, ZTensorError } from './errors.js'
+import { calling, invalid, ZTensorError } from './errors.js'
 import { type JobOptions, run } from './job.js'
 import { loadAll } from './load.js'
 import type { NativeFile } from './native.js'
+import { type SharedFile, ticketOf } from './share.js'
 import type { CooTensor, CsrTensor } from './sparse.js'
 import { type FilePart, type Origin, Store } from './store.js'
 import { type AnyTensor, Tensor } from './tensor.js'
@@ -262,6 +263,21 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   evict(names?: Iterable<string>): void {
     const ordinals = Uint32Array.from(this.#ordinals(names))
     calling(() => this.#store.native.evict(ordinals))
+  }
+
+  /**
+   * What to post to another thread for `open` or `openSync` there: all threads then read one mapping, which is in
+   * memory once. What one writes into `data`, all see; `close()` empties the views of its own thread, and the mapping
+   * goes with the last. Of a list of files, or after `close()`, other threads open the files again.
+   *
+   * @throws ZTensorError ZT_CLOSED; TypeError ZT_INVALID_ARG of a file in memory: open a SharedArrayBuffer there
+   */
+  share(): SharedFile {
+    this.#store.throwIfClosed()
+    const { native, memory, path, files, request } = this.#store
+    if (memory !== undefined) throw invalid(TypeError, 'a file in memory cannot be shared: open a SharedArrayBuffer')
+    const paths = path ?? files.map((file) => file.path as string)
+    return calling(() => ticketOf(native, paths, request ?? {}))
   }
 
   /**

@@ -15,6 +15,20 @@ export function allocate(byteLength: number): ArrayBuffer {
   }
 }
 
+/** From here on native code makes the memory: in huge pages, which cost a third to fill for the first time. */
+const BLOCK = 2 ** 20
+
+/** A buffer of exactly so many bytes, which native code fills: `into` one of the runtime's, or as a `block` of its own. */
+export function filled(
+  byteLength: number,
+  fill: { into: (output: Uint8Array) => void; block: () => NativeMemory },
+): ArrayBuffer {
+  if (byteLength >= BLOCK) return toBufferSync(calling(fill.block))
+  const buffer = allocate(byteLength)
+  calling(() => fill.into(new Uint8Array(buffer)))
+  return buffer
+}
+
 /** The error for data that no array of this runtime can hold. */
 export function tooLarge(what: string, cause: unknown): ZTensorError {
   const message = `${what} are more than one array of this runtime can hold; take parts with slice()`

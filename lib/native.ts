@@ -155,6 +155,8 @@ export interface NativeFile {
   prefetch(ordinals: Uint32Array, inFlight: number | undefined, control: NativeControl): Promise<void>
   evict(ordinals: Uint32Array): void
   lostFile(): string | null
+  share(): { process: string; number: number; identity: string }
+  identity(): string | null
 }
 
 export interface WriteRequest {
@@ -246,6 +248,7 @@ interface Binding {
   packCoo(dialect: string, rank: number, width: number, values: Uint8Array, coords: Uint8Array): NativeMemory
   Control: new () => NativeControl
   StageBuilder: new (ranges: number[]) => NativeStageBuilder
+  openShared(process: string, number: number): NativeFile | null
   openPathSync(path: string, request: OpenRequest): NativeFile
   openPath(path: string, request: OpenRequest): Promise<NativeFile>
   openPathsSync(paths: string[], request: OpenRequest): NativeFile
@@ -254,6 +257,8 @@ interface Binding {
   shardNames(path: string, request: OpenRequest): Promise<string[]>
   openMemory(bytes: Uint8Array, request: OpenRequest): NativeFile
   toFloat32(dtype: number, input: Uint8Array, output: Uint8Array): void
+  toFloat32Block(dtype: number, size: number, input: Uint8Array): NativeMemory
+  packCutBlock(shape: readonly number[], ranges: number[], bits: number, input: Uint8Array): NativeMemory
   planCut(
     shape: readonly number[],
     ranges: number[],

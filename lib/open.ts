@@ -5,6 +5,7 @@ import { calling, invalid, publicError, ZTensorError } from './errors.js'
 import { type Format, TensorFile } from './file.js'
 import type { JobOptions } from './job.js'
 import { binding, type OpenRequest } from './native.js'
+import { checkSame, isShared, type SharedFile } from './share.js'
 import type { Origin } from './store.js'
 import { jobOptions, type VerifyResult } from './verify.js'
 
@@ -12,7 +13,7 @@ import { jobOptions, type VerifyResult } from './verify.js'
  * A path or file: URL of a tensor file, of the index of a sharded checkpoint (`model.safetensors.index.json`) or of a
  * folder with one; a list of paths of tensor files, opened as one; or a file that is in memory already.
  */
-export type Source = string | URL | readonly (string | URL)[] | Uint8Array | ArrayBuffer
+export type Source = string | URL | readonly (string | URL)[] | Uint8Array | ArrayBuffer | SharedFile
 
 /** Where the file of a shard is; undefined for the place where it is by convention. */
 export type ShardResolver = (name: string) => string | URL | undefined | Promise<string | URL | undefined>
@@ -79,13 +80,14 @@ function readOptions(given: OpenOptions | undefined): Read {
   return { request, verify, resolver: typeof shards === 'function' ? shards : undefined, onMappingLost }
 }
 
-type Place = { path: string } | { paths: string[] } | { memory: Uint8Array }
+type Place = { path: string } | { paths: string[] } | { memory: Uint8Array } | { shared: SharedFile }
 
 function place(source: unknown): Place {
   if (typeof source === 'string' || source instanceof URL) return { path: aPlace('source', source) }
   if (Array.isArray(source)) return aList(source)
   if (types.isUint8Array(source)) return { memory: source }
   if (types.isAnyArrayBuffer(source)) return { memory: wholeBuffer(source) }
+  if (isShared(source)) return { shared: source }
   throw wrongType('source', 'a path, a file: URL, a list of them, a Uint8Array or an ArrayBuffer', source)
 }
 
@@ -206,6 +208,48 @@ function openMemory(from: Origin & { memory: Uint8Array }, { request }: Read): T
   )
 }
 
+/** A file that was shared, if it is still open in this process. */
+function openTicket({ path, ticket, request }: SharedFile, { onMappingLost }: Read): TensorFile | undefined {
+  const native = calling(() => binding.openShared(ticket.process, ticket.number))
+  if (native === null) return undefined
+  return TensorFile.make(
+    native,
+    typeof path === 'string' ? { path, request, onMappingLost } : { request, onMappingLost },
+  )
+}
+
+/** How a shared file is opened anew: as it was the first time. */
+function again({ path, request }: SharedFile, { onMappingLost, verify }: Read) {
+  const read: Read = { request, verify, resolver: undefined, onMappingLost }
+  return { read, origin: { request, onMappingLost }, place: typeof path === 'string' ? path : [...path] }
+}
+
+function openSharedSync(shared: SharedFile, given: Read): TensorFile {
+  const open = openTicket(shared, given)
+  if (open !== undefined) return open
+  const { read, origin, place } = again(shared, given)
+  if (typeof place === 'string') return same(openPathSync({ ...origin, path: place }, read), shared)
+  return same(openPathsSync({ ...origin, paths: place }, read), shared)
+}
+
+async function openShared(shared: SharedFile, given: Read): Promise<TensorFile> {
+  const open = openTicket(shared, given)
+  if (open !== undefined) return open
+  const { read, origin, place } = again(shared, given)
+  if (typeof place === 'string') return same(await openPath({ ...origin, path: place }, read), shared)
+  return same(await openPaths({ ...origin, paths: place }, read), shared)
+}
+
+function same(file: TensorFile, shared: SharedFile): TensorFile {
+  try {
+    checkSame(TensorFile.storeOf(file).native, shared)
+    return file
+  } catch (error) {
+    file.close()
+    throw error
+  }
+}
+
 /**
  * Opens a file on this thread: reads and checks its index. No data is read, whatever the file's size.
  *
@@ -213,9 +257,15 @@ function openMemory(from: Origin & { memory: Uint8Array }, { request }: Read): T
  */
 export function openSync(source: Source, options?: OpenOptions): TensorFile {
   const read = readOptions(options)
-  const from = { ...place(source), onMappingLost: read.onMappingLost }
+  const from = { ...place(source), onMappingLost: read.onMappingLost, request: read.request }
   const file =
-    'path' in from ? openPathSync(from, read) : 'paths' in from ? openPathsSync(from, read) : openMemory(from, read)
+    'path' in from
+      ? openPathSync(from, read)
+      : 'paths' in from
+        ? openPathsSync(from, read)
+        : 'shared' in from
+          ? openSharedSync(from.shared, read)
+          : openMemory(from, read)
   return read.verify ? TensorFile.verifiedSync(file) : file
 }
 
@@ -229,10 +279,16 @@ export function openSync(source: Source, options?: OpenOptions): TensorFile {
 export async function open(source: Source, options?: OpenOptions & JobOptions): Promise<TensorFile> {
   const read = readOptions(options)
   const job = jobOptions(options)
-  const from = { ...place(source), onMappingLost: read.onMappingLost }
+  const from = { ...place(source), onMappingLost: read.onMappingLost, request: read.request }
   job.signal?.throwIfAborted()
   const file =
-    'path' in from ? await openPath(from, read) : 'paths' in from ? await openPaths(from, read) : openMemory(from, read)
+    'path' in from
+      ? await openPath(from, read)
+      : 'paths' in from
+        ? await openPaths(from, read)
+        : 'shared' in from
+          ? await openShared(from.shared, read)
+          : openMemory(from, read)
   try {
     job.signal?.throwIfAborted()
     return read.verify ? TensorFile.verified(file, await file.verify(job)) : file

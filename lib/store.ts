@@ -2,7 +2,7 @@ import type { DTypeInfo, TypedArray } from './dtype.js'
 import { calling, ZTensorError } from './errors.js'
 import { type Losable, losses, mappingLost, unwatch, watch } from './loss.js'
 import { allocate, pieces, sourceGone, stage, stageSync, tooLarge } from './memory.js'
-import { MAX_BUFFER, type NativeFile, type NativeStage } from './native.js'
+import { MAX_BUFFER, type NativeFile, type NativeStage, type OpenRequest } from './native.js'
 
 /** Why data is a copy instead of an alias of the file. */
 export type CopyReason =
@@ -54,6 +54,8 @@ const LARGE = 2 ** 32
 
 /** Where a file came from. */
 export interface Origin {
+  /** The options that it was opened with. */
+  readonly request?: OpenRequest | undefined
   readonly path?: string
   readonly memory?: Uint8Array
   readonly onMappingLost?: ((error: ZTensorError) => void) | undefined
@@ -68,6 +70,7 @@ export class Store implements Losable {
   readonly jobs = new Set<() => void>()
   readonly native: NativeFile
   readonly path: string | undefined
+  readonly request: OpenRequest | undefined
   /** The caller's memory, where the file is not one on disk. */
   readonly memory: Uint8Array | undefined
   readonly #length: number
@@ -96,6 +99,7 @@ export class Store implements Losable {
     this.native = native
     this.onMappingLost = origin.onMappingLost
     this.path = origin.path
+    this.request = origin.request
     this.memory = origin.memory
     this.#length = native.byteLength
     this.#windowed = native.size > MANY_TENSORS

@@ -15,7 +15,7 @@ import {
 } from './dtype.js'
 import { calling, invalid, ZTensorError } from './errors.js'
 import { type JobOptions, run } from './job.js'
-import { allocate, copyInto, copyIntoSync, sourceGone, toBuffer, toBufferSync } from './memory.js'
+import { copyInto, copyIntoSync, filled, sourceGone, toBuffer, toBufferSync } from './memory.js'
 import { binding, type LoadRequest, type NativeMemory } from './native.js'
 import { CooTensor, CsrTensor } from './sparse.js'
 import { type StatsOptions, stats, type TensorStats } from './stats.js'
@@ -365,9 +365,12 @@ export class Tensor<D extends DType = DType> {
       const data = whole.data.subarray(plan.start / width, (plan.start + plan.byteLength) / width)
       return { data, copyReason: whole.copyReason }
     }
-    const output = array(dtype, allocate(plan.byteLength), 0, plan.byteLength)
-    calling(() => binding.packCut([...this.shape], ranges, dtype.bits, bytesOf(whole.data), bytesOf(output)))
-    return { data: output, copyReason: 'packed' }
+    const shape = [...this.shape]
+    const buffer = filled(plan.byteLength, {
+      into: (output) => binding.packCut(shape, ranges, dtype.bits, bytesOf(whole.data), output),
+      block: () => binding.packCutBlock(shape, ranges, dtype.bits, bytesOf(whole.data)),
+    })
+    return { data: array(dtype, buffer, 0, plan.byteLength), copyReason: 'packed' }
   }
 
   /** All elements, unless no array can hold them. */

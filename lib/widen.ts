@@ -1,7 +1,7 @@
 import { aTarget, aTypedArray, optional, options, wrongType } from './arguments.js'
-import { type DType, type DTypeArrays, type DTypeInfo, dtypeInfo, type TypedArray } from './dtype.js'
+import { bytesOf, type DType, type DTypeArrays, type DTypeInfo, dtypeInfo, type TypedArray } from './dtype.js'
 import { calling, invalid } from './errors.js'
-import { allocate } from './memory.js'
+import { allocate, filled } from './memory.js'
 import { binding } from './native.js'
 import { array } from './store.js'
 
@@ -35,6 +35,14 @@ const STEP = 2 ** 27
 /** Widens `size` elements. */
 export function widen(input: TypedArray, dtype: DTypeInfo, size: number, into: Float32Array | undefined): Float32Array {
   const target = optional(into, (value) => aTarget(value, FLOAT32, size) as Float32Array)
+  if (target === undefined && size <= STEP) {
+    const bytes = bytesOf(input).subarray(0, Math.ceil((size * dtype.bits) / 8))
+    const buffer = filled(size * 4, {
+      into: (output) => binding.toFloat32(dtype.code, bytes, output),
+      block: () => binding.toFloat32Block(dtype.code, size, bytes),
+    })
+    return array(FLOAT32, buffer, 0, size * 4) as Float32Array
+  }
   const output = target ?? (array(FLOAT32, allocate(size * 4), 0, size * 4) as Float32Array)
   if (size > 0 && input.buffer === output.buffer)
     throw invalid(TypeError, 'into must not share its buffer with the values')

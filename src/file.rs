@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use napi::bindgen_prelude::{Float64Array, Object, ToNapiValue, Uint8ArraySlice, Uint32Array, Unknown};
 use napi::{Env, Result};
@@ -71,8 +72,20 @@ pub struct NativeFile {
 
 impl NativeFile {
     fn new(shared: Shared) -> Self {
+        shared.handles.store(1, Ordering::Release);
+        Self::of(Arc::new(shared))
+    }
+
+    /// A handle that is counted already.
+    pub fn of(shared: Arc<Shared>) -> Self {
         let account = Account::new(shared.length);
-        Self { shared: RefCell::new(Some(Arc::new(shared))), account, shares: RefCell::default() }
+        Self { shared: RefCell::new(Some(shared)), account, shares: RefCell::default() }
+    }
+
+    /// Takes the file out of this handle. Gives it where no other thread has it open.
+    fn leave(&self) -> Option<Arc<Shared>> {
+        let shared = self.shared.take()?;
+        (shared.handles.fetch_sub(1, Ordering::AcqRel) == 1).then_some(shared)
     }
 
     /// What another thread needs to read the file.
@@ -85,7 +98,7 @@ impl NativeFile {
         Ok(look(&self.shared(env)?.catalog))
     }
 
-    fn shared(&self, env: &Env) -> Result<Arc<Shared>> {
+    pub fn shared(&self, env: &Env) -> Result<Arc<Shared>> {
         let shared = self.shared.borrow().as_ref().map(Arc::clone);
         let shared = shared.ok_or_else(|| CoreError::new(Code::Closed, "the file is closed"));
         throw(env, shared.and_then(|shared| shared.check().map(|()| shared)))
@@ -95,7 +108,7 @@ impl NativeFile {
 impl Drop for NativeFile {
     /// Aliases can outlive a file that was never closed.
     fn drop(&mut self) {
-        if let Some(Shared { files: Some(files), .. }) = self.shared.take().as_deref() {
+        if let Some(Shared { files: Some(files), .. }) = self.leave().as_deref() {
             loss::abandon(files);
         }
     }
@@ -240,7 +253,8 @@ impl NativeFile {
         }
     }
 
-    /// Detaches the aliases, given in the order in which they were made, and lets go of the mappings.
+    /// Detaches the aliases, given in the order in which they were made, and lets go of the mappings unless another
+    /// thread has the file open.
     #[napi(catch_unwind)]
     pub fn close(&self, env: &Env, aliases: Vec<Unknown<'_>>) {
         for (alias, share) in aliases.iter().zip(self.shares.take()) {
@@ -248,7 +262,7 @@ impl NativeFile {
                 share.borrow_mut().take();
             }
         }
-        if let Some(Shared { files: Some(files), .. }) = self.shared.take().as_deref() {
+        if let Some(Shared { files: Some(files), .. }) = self.leave().as_deref() {
             loss::abandon(files);
             files.close();
         }

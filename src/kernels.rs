@@ -12,12 +12,14 @@ use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
 use ztensor_core::layout::coo::Coo;
 use ztensor_core::layout::csr::Csr;
 use ztensor_core::layout::indices::Indices;
+use ztensor_core::source::owned::Owned;
 use ztensor_core::swap::swap_bytes;
 use ztensor_core::widen;
 
 use crate::buffer::writable;
 use crate::error::{misuse, throw};
 use crate::index::{number, unsigned};
+use crate::memory::Memory;
 use crate::panic::contain;
 
 const SWAPPED: bool = cfg!(target_endian = "big");
@@ -64,7 +66,7 @@ pub fn to_float32(
     let dtype = dtype(&[dtype_code], 0)?;
     let output = writable(&mut output, &[&input])?;
     let input = little(dtype, &input);
-    throw(&env, contain(|| widen::to_float32(dtype, &input, output)))
+    throw(&env, contain(|| widen::to_float32_divided(dtype, &input, output)))
 }
 
 /// A cut as the wrapper needs to know it.
@@ -84,6 +86,38 @@ pub fn plan_cut(env: Env, shape: Vec<f64>, ranges: Vec<f64>, bits: u32) -> Resul
         byte_length: number(cut.byte_length()),
         start: cut.contiguous().map_or(-1.0, |(start, _)| number(start)),
     })
+}
+
+/// Elements as float32, in memory of ours: in huge pages where the system has them.
+#[napi(catch_unwind)]
+pub fn to_float32_block(env: Env, code: u32, size: f64, input: Uint8ArraySlice<'_>) -> Result<Memory> {
+    let dtype = dtype(&[code], 0)?;
+    let widened = contain(|| {
+        let bytes = unsigned(size).and_then(|size| size.checked_mul(4));
+        let bytes = bytes.ok_or_else(|| CoreError::new(Code::Internal, "a widening without bounds"))?;
+        let mut output = Owned::zeroed(bytes)?;
+        widen::to_float32_divided(dtype, &little(dtype, &input), &mut output)?;
+        Ok(output)
+    });
+    throw(&env, widened).map(Memory::from)
+}
+
+/// A cut of `input` in memory of ours.
+#[napi(catch_unwind)]
+pub fn pack_cut_block(
+    env: Env,
+    shape: Vec<f64>,
+    ranges: Vec<f64>,
+    bits: u32,
+    input: Uint8ArraySlice<'_>,
+) -> Result<Memory> {
+    let packed = contain(|| {
+        let cut = Cut::new(&numbers(&shape)?, &pairs(&ranges)?, bits)?;
+        let mut output = Owned::zeroed(cut.byte_length())?;
+        cut.pack_divided(&input, &mut output)?;
+        Ok(output)
+    });
+    throw(&env, packed).map(Memory::from)
 }
 
 /// Packs a cut of `input` into `output`.

@@ -18,6 +18,7 @@ mod memory;
 mod opened;
 mod panic;
 mod quantized;
+mod share;
 mod stage;
 mod stats;
 mod task;

@@ -3,7 +3,7 @@
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use napi_derive::napi;
 use ztensor_core::catalog::{Catalog, Component, Container, Tensor};
@@ -82,6 +82,8 @@ pub struct Shared {
     pub files: Option<Files>,
     /// Bytes of all files.
     pub length: u64,
+    /// Open files of JavaScript's that are this one, in all threads. The last to close lets go of the mappings.
+    pub handles: AtomicUsize,
     limits: Limits,
     /// Set by a panic in work on the file.
     broken: AtomicBool,
@@ -107,6 +109,7 @@ impl Shared {
             catalog,
             length: files.total_length(),
             files: Some(files),
+            handles: AtomicUsize::new(0),
             limits,
             broken: AtomicBool::default(),
         }
@@ -115,7 +118,14 @@ impl Shared {
     pub fn from_memory(bytes: &[u8], request: &OpenRequest) -> CoreResult<Self> {
         let limits = request.limits();
         let catalog = detect::parse(&bytes, request.container(), &limits)?;
-        Ok(Self { catalog, length: bytes.len() as u64, files: None, limits, broken: AtomicBool::default() })
+        Ok(Self {
+            catalog,
+            length: bytes.len() as u64,
+            files: None,
+            handles: AtomicUsize::new(0),
+            limits,
+            broken: AtomicBool::default(),
+        })
     }
 
     pub fn part(&self, ordinal: u32, component: u32) -> CoreResult<(Tensor<'_>, &Component)> {

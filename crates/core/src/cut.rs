@@ -1,9 +1,12 @@
 //! Rectangular cuts of a dense row-major tensor, as runs of its bytes.
 #![forbid(unsafe_code)]
 
+use std::sync::Mutex;
+
 use crate::checked;
 use crate::error::{Code, Error, Result};
 use crate::strided;
+use crate::work;
 
 /// A repetition of what is inside it: `count` times, `stride` bytes apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -138,6 +141,47 @@ impl Cut {
     }
 }
 
+/// Packed bytes from here on are divided: below, the threads cost what they save.
+const DIVIDED: u64 = 4 << 20;
+
+impl Cut {
+    /// What [`pack`](Self::pack) does, on all cores where there is much to copy.
+    pub fn pack_divided(&self, input: &[u8], out: &mut [u8]) -> Result<()> {
+        let parts =
+            if self.byte_length < DIVIDED { Vec::new() } else { self.split(2 * work::cores() as u64) };
+        if parts.len() < 2 || u64::try_from(out.len()) != Ok(self.byte_length) {
+            return self.pack(input, out);
+        }
+        let mut rest = out;
+        let mut outputs = Vec::new();
+        for part in &parts {
+            let length = checked::index(part.byte_length, "a part of a cut")?;
+            let (output, after) = rest.split_at_mut_checked(length).unwrap_or_default();
+            outputs.push(Mutex::new(Some(output)));
+            rest = after;
+        }
+        work::try_each_on(work::cores(), parts.len(), |at| {
+            let output = outputs.get(at).and_then(|output| output.lock().ok()?.take()).unwrap_or_default();
+            parts.get(at).map_or(Ok(()), |part| part.pack(input, output))
+        })
+    }
+
+    /// The cut in about so many parts, one after the other in its bytes, along its outermost loop.
+    fn split(&self, parts: u64) -> Vec<Self> {
+        let Some((&outermost, inner)) = self.loops.split_last() else { return Vec::new() };
+        let step = outermost.count.div_ceil(parts.max(1));
+        let each = self.byte_length / outermost.count.max(1);
+        let part = |number: u64| {
+            let first = number * step;
+            let count = step.min(outermost.count - first);
+            let loops = inner.iter().copied().chain([Loop { count, ..outermost }]).collect();
+            let start = self.start + first * outermost.stride;
+            Self { shape: self.shape.clone(), start, run: self.run, loops, byte_length: each * count }
+        };
+        (0..outermost.count.div_ceil(step.max(1))).map(part).collect()
+    }
+}
+
 /// The byte offsets of nested loops, in order: one counter a loop and no allocation a step.
 struct Odometer<'a> {
     loops: &'a [Loop],
@@ -235,6 +279,25 @@ mod tests {
 
     fn runs(shape: &[u64], ranges: &[(u64, u64)], bits: u32) -> Vec<(u64, u64)> {
         Cut::new(shape, ranges, bits).unwrap().runs().collect()
+    }
+
+    #[test]
+    fn divided_packing_gives_the_same() {
+        let shape = [7, 1024, 1031];
+        let input: Vec<u8> =
+            (0..7 * 1024 * 1031_usize).map(|at| u8::try_from((at / 3) % 251).unwrap()).collect();
+        for ranges in
+            [[(0, 7), (1, 1000), (3, 1030)], [(2, 7), (0, 1024), (0, 1030)], [(3, 4), (0, 1024), (1, 1031)]]
+        {
+            let cut = Cut::new(&shape, &ranges, 8).unwrap();
+            let length = usize::try_from(cut.byte_length()).unwrap();
+            let (mut whole, mut divided) = (vec![0; length], vec![1; length]);
+            cut.pack(&input, &mut whole).unwrap();
+            cut.pack_divided(&input, &mut divided).unwrap();
+            assert!(whole == divided, "{ranges:?}");
+            assert!(cut.pack_divided(&input, &mut divided[1..]).is_err());
+            assert!(length < 4 << 20 || cut.pack_divided(&input[..1000], &mut divided).is_err());
+        }
     }
 
     /// Byte offsets of the elements of the cut, one by one, by the definition of row-major.

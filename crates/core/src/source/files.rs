@@ -2,6 +2,7 @@
 //! when its index was read.
 #![forbid(unsafe_code)]
 
+use std::fmt;
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -19,6 +20,13 @@ pub struct Identity {
     place: (u64, u64),
     /// Seconds and nanoseconds.
     modified: (i64, i64),
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { length, place: (device, inode), modified: (seconds, nanoseconds) } = self;
+        write!(f, "{length}-{device}-{inode}-{seconds}-{nanoseconds}")
+    }
 }
 
 impl Identity {
@@ -114,6 +122,17 @@ impl Files {
     /// Path and bytes of each.
     pub fn iter(&self) -> impl Iterator<Item = (Option<&Path>, u64)> {
         self.parts.iter().map(|part| (part.path.as_deref(), part.length))
+    }
+
+    /// What each was when its index was read, or is now where it stayed open since. One that was not looked at is its
+    /// length.
+    pub fn identities(&self) -> Result<Vec<String>> {
+        let identity = |part: &Part| match (part.identity, part.source.get()) {
+            (Some(identity), _) => Ok(identity.to_string()),
+            (None, Some(source)) => source.identity().map(|identity| identity.to_string()),
+            (None, None) => Ok(part.length.to_string()),
+        };
+        self.parts.iter().map(identity).collect()
     }
 
     /// Bytes of all of them.

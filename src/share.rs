@@ -1,0 +1,81 @@
+//! One open file in several threads of this process: each has its own handle, all have one index and one mapping.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use napi::{Env, Result};
+use napi_derive::napi;
+use ztensor_core::error::Result as CoreResult;
+
+use crate::error::{misuse, throw};
+use crate::file::NativeFile;
+use crate::opened::Shared;
+
+/// The files that were shared, by their tickets. They keep nothing alive.
+fn shared() -> MutexGuard<'static, HashMap<u32, Weak<Shared>>> {
+    static SHARED: OnceLock<Mutex<HashMap<u32, Weak<Shared>>>> = OnceLock::new();
+    SHARED.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Tells this process from others that a ticket may come from.
+fn process() -> String {
+    static PROCESS: OnceLock<String> = OnceLock::new();
+    PROCESS.get_or_init(|| format!("{}-{:016x}", std::process::id(), RandomState::new().hash_one(0))).clone()
+}
+
+/// What another thread finds the file by.
+#[napi(object, object_from_js = false)]
+pub struct Ticket {
+    pub process: String,
+    pub number: u32,
+    /// What the file, or each of several, was when its index was read.
+    pub identity: String,
+}
+
+#[napi]
+impl NativeFile {
+    /// Lets other threads have this file.
+    #[napi(catch_unwind)]
+    pub fn share(&self, env: &Env) -> Result<Ticket> {
+        let file = self.shared(env)?;
+        let identity = throw(env, identity(&file))?;
+        let identity = identity.ok_or_else(|| misuse("a share of memory"))?;
+        let mut files = shared();
+        files.retain(|_, file| file.strong_count() > 0);
+        let known =
+            files.iter().find(|(_, other)| other.as_ptr() == Arc::as_ptr(&file)).map(|(&number, _)| number);
+        let number = known.unwrap_or_else(|| {
+            static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            files.insert(number, Arc::downgrade(&file));
+            number
+        });
+        Ok(Ticket { process: process(), number, identity })
+    }
+
+    /// What the file is, for comparison with a ticket's.
+    #[napi(catch_unwind)]
+    pub fn identity(&self, env: &Env) -> Result<Option<String>> {
+        throw(env, identity(&*self.shared(env)?))
+    }
+}
+
+fn identity(file: &Shared) -> CoreResult<Option<String>> {
+    let Some(files) = &file.files else { return Ok(None) };
+    Ok(Some(files.identities()?.join(",")))
+}
+
+/// The file of a ticket, if it is of this process and still open in any thread.
+#[napi(catch_unwind)]
+pub fn open_shared(process_name: String, number: u32) -> Option<NativeFile> {
+    if process_name != process() {
+        return None;
+    }
+    let file = shared().get(&number)?.upgrade()?;
+    // The last handle may close at this moment; then the mapping is gone, and the file is opened anew.
+    let open = |handles| if handles > 0 { Some(handles + 1) } else { None };
+    file.handles.fetch_update(Ordering::AcqRel, Ordering::Acquire, open).ok()?;
+    Some(NativeFile::of(file))
+}
