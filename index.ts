@@ -36,7 +36,7 @@ export { CooTensor, CsrTensor, type ToDenseOptions } from './lib/sparse.js'
 export type { Histogram, StatsOptions, TensorStats } from './lib/stats.js'
 export type { CopyReason, FilePart } from './lib/store.js'
 export { type AnyTensor, type Float16Elements, type Layout, type LoadOptions, Tensor } from './lib/tensor.js'
-export type { VerifyResult } from './lib/verify.js'
+export type { VerifyOptions, VerifyResult } from './lib/verify.js'
 export { toFloat32, type WidenOptions } from './lib/widen.js'
 export type { CreateOptions } from './lib/write-options.js'
 export {

@@ -84,6 +84,7 @@ function program(): Command {
     .command('verify')
     .description('check every digest and every rule about data; exit code 1 where something is wrong')
     .argument('<files...>', 'the tensor files')
+    .option('--canonical', 'fail unless the file is in the canonical form of zTensor 2, and say which rules it breaks')
     .option('--json', 'one JSON array, an object for each file')
     .addOption(formatOption())
     .addHelpText(
@@ -91,6 +92,18 @@ function program(): Command {
       examples(['ztensor verify model.zt', 'one file'], ['ztensor verify *.zt && echo sound', 'several, in a script']),
     )
     .action(async (files, options) => (await import('./verify.js')).verify(files, options))
+
+  ztensor
+    .command('id')
+    .description('print the content digest of a zTensor 2 file: the same for the same tensors, however laid out')
+    .argument('<files...>', 'the tensor files')
+    .addOption(new Option('--algorithm <name>', 'what to hash with (default: sha256)').choices(['sha256', 'xxh3']))
+    .addOption(formatOption())
+    .addHelpText(
+      'after',
+      examples(['ztensor id model.zt', 'one file'], ['ztensor id a.zt b.zt', 'are they the same model?']),
+    )
+    .action(async (files, options) => (await import('./id.js')).id(files, options))
 
   ztensor
     .command('cat')

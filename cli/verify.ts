@@ -13,6 +13,7 @@ import { printable } from './text.js'
 
 export interface VerifyOptions extends SourceOptions {
   json?: boolean
+  canonical?: boolean
 }
 
 /** A file with what was found: the library's result, or the error that kept it from being opened. */
@@ -85,7 +86,12 @@ export async function verify(paths: readonly string[], options: VerifyOptions): 
     const progress = await followProgress(path)
     const report: Report = { path, result: undefined, error: undefined }
     try {
-      report.result = await verifyFile(path, { ...openOptions(options), ...progress.listen, signal: stop.signal })
+      report.result = await verifyFile(path, {
+        ...openOptions(options),
+        ...progress.listen,
+        signal: stop.signal,
+        canonical: options.canonical,
+      })
     } catch (error) {
       report.error = error
     } finally {

@@ -21,7 +21,7 @@ export class Component {
   readonly offset: number | undefined
   /** `raw`, `zstd`, `inline`, or the file's own label. */
   readonly encoding: string
-  /** As it stands in the file: `crc32c:…` or `sha256:…`, over the stored bytes. */
+  /** As it stands in the file: `crc32c:…` or `sha256:…` over the stored bytes, in zTensor 2 `xxh3:…` or `sha256:…` over the decoded ones. */
   readonly digest: string | undefined
   readonly #store: Store
   readonly #tensor: number
@@ -55,6 +55,16 @@ export class Component {
   /** @internal */
   static place(component: Component): Place {
     return { store: component.#store, ordinal: component.#tensor, component: component.#ordinal }
+  }
+
+  /** @internal Whether the format has its indices rise or be unique. */
+  static isStrict(component: Component): boolean {
+    return component.#info.strict
+  }
+
+  /** @internal Whether its data was asked for before. */
+  static isDecoded(component: Component): boolean {
+    return component.#view !== undefined
   }
 
   /**

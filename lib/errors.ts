@@ -22,6 +22,7 @@ export type ErrorCode =
   | 'ZT_CLOSED'
   | 'ZT_MAPPING_LOST'
   | 'ZT_IO'
+  | 'ZT_NOT_CANONICAL'
   | 'ZT_INVALID_ARG'
   | 'ZT_INTERNAL'
 

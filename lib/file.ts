@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { inspect } from 'node:util'
-import { aString, aWholeNumber, optional, options, wrongType } from './arguments.js'
+import { aBoolean, aString, aWholeNumber, oneOf, optional, options, wrongType } from './arguments.js'
 import { type Attributes, thawMap } from './attributes.js'
 import { Catalog } from './catalog.js'
 import { type DType, dtypeInfo, type TypedArray } from './dtype.js'
@@ -12,7 +12,14 @@ import { type SharedFile, ticketOf } from './share.js'
 import type { CooTensor, CsrTensor } from './sparse.js'
 import { type FilePart, type Origin, Store } from './store.js'
 import { type AnyTensor, Tensor } from './tensor.js'
-import { jobOptions, type VerifyResult, verifySync, verifyTensors } from './verify.js'
+import {
+  jobOptions,
+  type VerifyOptions,
+  type VerifyResult,
+  verifySync,
+  verifyTensors,
+  withCanonical,
+} from './verify.js'
 
 /** The containers that files come in. */
 export type Format = 'zt' | 'safetensors' | 'btf'
@@ -240,8 +247,24 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
    * Checks every digest, decoded length and data rule. Resolves with what failed; rejects only where the file
    * cannot be read or the signal says so.
    */
-  async verify(given?: JobOptions): Promise<VerifyResult> {
-    return verifyTensors(this.#store, this.#ordinals(undefined), given)
+  async verify(given?: VerifyOptions): Promise<VerifyResult> {
+    const canonical = optional(options(given, ['canonical']).canonical, (value) => aBoolean('canonical', value))
+    const found = await verifyTensors(this.#store, this.#ordinals(undefined), given)
+    return canonical ? withCanonical(this.#store, found, given?.signal) : found
+  }
+
+  /**
+   * The content digest of a zTensor 2 file (§6.4), `sha256:…` or `xxh3:…`: the same for the same tensors however they are
+   * laid out, split or compressed. It is made from the index alone, out of the digests that stand there.
+   *
+   * @throws ZTensorError ZT_UNSUPPORTED_VERSION of any other format, ZT_BAD_DIGEST where a component has no digest,
+   * ZT_CLOSED, ZT_IO
+   */
+  async contentDigest(algorithm: 'sha256' | 'xxh3' = 'sha256'): Promise<string> {
+    oneOf('algorithm', ['sha256', 'xxh3'], algorithm)
+    this.#store.throwIfClosed()
+    const stage = await this.#store.stageAll()
+    return run(this.#store, {}, (control) => this.#store.native.contentDigest(algorithm, control, stage))
   }
 
   /**

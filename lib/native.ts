@@ -46,6 +46,7 @@ export interface ComponentInfo {
   digest?: string
   plainOffset?: number
   copyReason?: string
+  strict: boolean
 }
 
 export interface OpenRequest {
@@ -143,6 +144,8 @@ export interface NativeFile {
   ): Promise<NativeMemory>
   dequantizeSync(ordinal: number, stage?: NativeStage): NativeMemory
   verify(ordinals: Uint32Array, control: NativeControl, stage?: NativeStage): Promise<NativeOutcome>
+  contentDigest(algorithm: string, control: NativeControl, stage?: NativeStage): Promise<string>
+  canonical(control: NativeControl, stage?: NativeStage): Promise<NativeOutcome>
   verifySync(ordinals: Uint32Array, stage?: NativeStage): NativeOutcome
   stats(
     ordinal: number,
@@ -272,6 +275,7 @@ interface Binding {
     values: Uint8Array,
     indices: Uint8Array,
     indptr: Uint8Array,
+    strict: boolean,
   ): void
   csrToDense(
     shape: readonly number[],

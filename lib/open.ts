@@ -7,7 +7,7 @@ import type { JobOptions } from './job.js'
 import { binding, type OpenRequest } from './native.js'
 import { checkSame, isShared, type SharedFile } from './share.js'
 import type { Origin } from './store.js'
-import { jobOptions, type VerifyResult } from './verify.js'
+import { jobOptions, type VerifyOptions, type VerifyResult } from './verify.js'
 
 /**
  * A path or file: URL of a tensor file, of the index of a sharded checkpoint (`model.safetensors.index.json`) or of a
@@ -301,7 +301,7 @@ export async function open(source: Source, options?: OpenOptions & JobOptions): 
 /** Opens a file, checks every digest and data rule, and closes it. */
 export async function verify(
   source: Source,
-  options?: Omit<OpenOptions, 'verify'> & JobOptions,
+  options?: Omit<OpenOptions, 'verify'> & VerifyOptions,
 ): Promise<VerifyResult> {
   const file = await open(source, { ...options, verify: false })
   try {

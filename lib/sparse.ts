@@ -53,16 +53,17 @@ function codeOf(role: string, indices: IndexArray): number {
   return info.code
 }
 
-/** Throws ZT_BAD_SPARSE where arrays are no CSR matrix. */
+/** Throws ZT_BAD_SPARSE where arrays are no CSR matrix; `strict`: where columns do not rise within their row. */
 export function checkCsr(
   shape: readonly number[],
   dtype: DTypeInfo,
   values: TypedArray,
   indices: IndexArray,
   indptr: IndexArray,
+  strict = false,
 ): void {
   const codes = [dtype.code, codeOf('indices', indices), codeOf('indptr', indptr)]
-  calling(() => binding.checkCsr(shape, codes, bytesOf(values), bytesOf(indices), bytesOf(indptr)))
+  calling(() => binding.checkCsr(shape, codes, bytesOf(values), bytesOf(indices), bytesOf(indptr), strict))
 }
 
 /** Throws ZT_BAD_SPARSE where arrays are no COO tensor; `strictly`, also where one names a cell twice. */
@@ -123,8 +124,8 @@ export class CsrTensor<D extends DType = DType> {
   }
 
   /** @internal Throws ZT_BAD_SPARSE where the arrays are no CSR matrix. */
-  check(): this {
-    checkCsr(this.shape, dtypeInfo(this.dtype) as DTypeInfo, this.values, this.indices, this.indptr)
+  check(strict: boolean): this {
+    checkCsr(this.shape, dtypeInfo(this.dtype) as DTypeInfo, this.values, this.indices, this.indptr, strict)
     return this
   }
 
@@ -200,8 +201,8 @@ export class CooTensor<D extends DType = DType> {
   }
 
   /** @internal Throws ZT_BAD_SPARSE where the arrays are no COO tensor. */
-  check(): this {
-    checkCoo(this.shape, dtypeInfo(this.dtype) as DTypeInfo, this.values, this.coords)
+  check(strict: boolean): this {
+    checkCoo(this.shape, dtypeInfo(this.dtype) as DTypeInfo, this.values, this.coords, strict)
     return this
   }
 

@@ -244,6 +244,12 @@ export class Store implements Losable {
     return stage(this.memory, this.#length, this.ranges(ordinal, component), () => this.check(signal))
   }
 
+  /** All of the caller's memory, for what looks at more than tensors. */
+  async stageAll(signal?: AbortSignal): Promise<NativeStage | undefined> {
+    if (this.memory === undefined) return undefined
+    return stage(this.memory, this.#length, [0, this.#length], () => this.check(signal))
+  }
+
   /** `[offset, length, …]` of a tensor's bytes in the file. */
   ranges(ordinal: number, component?: number): number[] {
     return calling(() => this.native.ranges(ordinal, component))

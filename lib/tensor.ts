@@ -353,7 +353,7 @@ export class Tensor<D extends DType = DType> {
     if (alone && this.#store.copyReason(dtype, this.#file, offset, this.byteLength) !== undefined) {
       return this.#store.view(dtype, this.#file, offset + plan.start, plan.byteLength)
     }
-    const whole = this.#wholeOrTooLarge()
+    const whole = this.#decodesByRange() ? undefined : this.#wholeOrTooLarge()
     if (whole === undefined) {
       const stage = this.#store.stageSync(this.#ordinal)
       const cut = () => this.#store.native.cut(this.#ordinal, this.#dataOrdinal(), ranges, stage)
@@ -371,6 +371,12 @@ export class Tensor<D extends DType = DType> {
       block: () => binding.packCutBlock(shape, ranges, dtype.bits, bytesOf(whole.data)),
     })
     return { data: array(dtype, buffer, 0, plan.byteLength), copyReason: 'packed' }
+  }
+
+  /** Whether a cut decodes no more than what it touches; where all is decoded already it needs to decode nothing. */
+  #decodesByRange(): boolean {
+    const data = this.#plainOffset === undefined ? this.#dataComponent() : undefined
+    return data?.encoding === 'zt.zstd-seekable/1' && !Component.isDecoded(data)
   }
 
   /** All elements, unless no array can hold them. */
@@ -399,7 +405,7 @@ export class Tensor<D extends DType = DType> {
         values as DTypeArrays[D],
         indices as IndexArray,
         indptr as IndexArray,
-      ).check(),
+      ).check(this.#strict('indices')),
     )
   }
 
@@ -412,7 +418,9 @@ export class Tensor<D extends DType = DType> {
   coo(): CooTensor<D> {
     const [values, coords] = this.#sparseArrays('sparse_coo', ['values', 'coords'])
     return this.#named(() =>
-      CooTensor.make(this.shape, this.dtype, values as DTypeArrays[D], coords as IndexArray).check(),
+      CooTensor.make(this.shape, this.dtype, values as DTypeArrays[D], coords as IndexArray).check(
+        this.#strict('coords'),
+      ),
     )
   }
 
@@ -420,6 +428,11 @@ export class Tensor<D extends DType = DType> {
     this.#store.throwIfClosed()
     this.#sparse(layout)
     return roles.map((role) => (this.components.get(role) as Component).data)
+  }
+
+  /** Whether the format has its indices rise or be unique. */
+  #strict(role: string): boolean {
+    return Component.isStrict(this.components.get(role) as Component)
   }
 
   #sparse(layout: Layout): void {

@@ -35,6 +35,19 @@ export function bytesIn(ranges: number[]): number {
   return ranges.reduce((total, number, at) => (at % 2 === 1 ? total + number : total), 0)
 }
 
+/** What to verify beyond digests and data rules. */
+export interface VerifyOptions extends JobOptions {
+  /** Whether the file is in zTensor 2's canonical form as well (§6.3): each rule that it breaks is a ZT_NOT_CANONICAL. */
+  canonical?: boolean | undefined
+}
+
+/** The rules of the canonical form, beside what was found otherwise. */
+export async function withCanonical(store: Store, found: VerifyResult, signal?: AbortSignal): Promise<VerifyResult> {
+  const stage = await store.stageAll(signal)
+  const form = result([await run(store, { signal }, (control) => store.native.canonical(control, stage))])
+  return { ...found, ok: found.ok && form.ok, failures: [...found.failures, ...form.failures] }
+}
+
 /** Checks the options that every long call takes. */
 export function jobOptions(given: JobOptions | undefined): JobOptions {
   const { onProgress, signal } = options(given, ['onProgress', 'signal'])

@@ -2,7 +2,7 @@
 
 use napi::bindgen_prelude::{Float64Array, Uint32Array};
 use napi_derive::napi;
-use ztensor_core::catalog::{ByteOrder, Catalog, Component, Encoding, Label, Layout, Part, Tensor};
+use ztensor_core::catalog::{ByteOrder, Catalog, Component, DataRule, Encoding, Label, Layout, Part, Tensor};
 
 /// Numbers that JavaScript holds exactly; larger ones were refused when the index was read.
 #[allow(clippy::cast_precision_loss)]
@@ -118,6 +118,8 @@ pub struct ComponentInfo {
     pub plain_offset: Option<f64>,
     /// Why they do not.
     pub copy_reason: Option<String>,
+    /// Indices that must rise or be unique, as the profiles of zTensor 2 have them.
+    pub strict: bool,
 }
 
 pub fn components(catalog: &Catalog, tensor: Tensor<'_>) -> Vec<ComponentInfo> {
@@ -134,6 +136,7 @@ pub fn components(catalog: &Catalog, tensor: Tensor<'_>) -> Vec<ComponentInfo> {
             digest: component.digest.as_ref().map(|digest| digest.text.to_string()),
             plain_offset: plain.map(|(offset, _)| number(offset)),
             copy_reason: plain.is_none().then(|| copy_reason(component).to_owned()),
+            strict: matches!(component.data_rule, Some(DataRule::RisingColumns | DataRule::UniqueCells)),
         }
     };
     tensor.components().iter().map(info).collect()

@@ -199,8 +199,11 @@ pub fn check_csr(
     values: Uint8ArraySlice<'_>,
     indices: Uint8ArraySlice<'_>,
     indptr: Uint8ArraySlice<'_>,
+    strict: bool,
 ) -> Result<()> {
-    with_csr(&env, &shape, &codes, [&values, &indices, &indptr], |csr| csr.check())
+    with_csr(&env, &shape, &codes, [&values, &indices, &indptr], |csr| {
+        if strict { csr.check_strictly() } else { csr.check() }
+    })
 }
 
 /// Fills `output` with the dense elements.

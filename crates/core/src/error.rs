@@ -35,6 +35,8 @@ pub enum Code {
     MappingLost,
     Io,
     InvalidArg,
+    /// A file that is valid and not in canonical form, where that was asked.
+    NotCanonical,
     /// The caller's abort signal stopped the work; never reaches users, who get `signal.reason`.
     Aborted,
     Internal,
@@ -64,6 +66,7 @@ impl Code {
             Self::MappingLost => "ZT_MAPPING_LOST",
             Self::Io => "ZT_IO",
             Self::InvalidArg => "ZT_INVALID_ARG",
+            Self::NotCanonical => "ZT_NOT_CANONICAL",
             Self::Aborted => "ZT_ABORTED",
             Self::Internal => "ZT_INTERNAL",
         }

@@ -1,6 +1,7 @@
 //! Reads tensor files. A path becomes a [`source`], [`detect`] finds the container, a [`format`] parses the
 //! index into a [`catalog`] that [`layout`] has checked, and [`read`] loads, decodes and verifies the data.
 
+pub mod canonical;
 pub mod cast;
 pub mod catalog;
 pub mod checked;

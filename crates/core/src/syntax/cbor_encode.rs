@@ -38,6 +38,11 @@ impl Encoder {
         self.bytes.extend_from_slice(text.as_bytes());
     }
 
+    /// An item that is encoded already.
+    pub fn raw(&mut self, item: &[u8]) {
+        self.bytes.extend_from_slice(item);
+    }
+
     /// The head of an array of `items`, which must follow.
     pub fn array(&mut self, items: usize) {
         self.head(4, items as u64);

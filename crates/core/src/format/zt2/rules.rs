@@ -17,3 +17,4 @@ pub const LAYOUTS: &str = "zTensor 2 §5.2 Layout profiles";
 pub const SHARD_TABLE: &str = "zTensor 2 §7.1 Shard table";
 pub const DATA_SHARDS: &str = "zTensor 2 §7.2 Data shards";
 pub const CANONICAL: &str = "zTensor 2 §6.3 Canonical form";
+pub const CONTENT: &str = "zTensor 2 §6.4 Content digest";

@@ -1,0 +1,26 @@
+// `ztensor id`: which model a zTensor 2 file holds, whatever its layout.
+import { UsageError } from './failure.js'
+import type { SourceOptions } from './format.js'
+import { withFile } from './source.js'
+import { print } from './stdout.js'
+import { printable } from './text.js'
+
+export interface IdOptions extends SourceOptions {
+  algorithm?: 'sha256' | 'xxh3'
+}
+
+/** Prints the content digest of each of `paths`, and its path where there are several. */
+export async function id(paths: readonly string[], options: IdOptions): Promise<void> {
+  for (const path of paths) {
+    await withFile(path, options, async (file) => {
+      if (file.version !== '2') {
+        throw new UsageError(
+          `${printable(path)} is no zTensor 2 file, and only those have a content digest`,
+          'Convert it with `ztensor convert --version 2` to get one.',
+        )
+      }
+      const digest = await file.contentDigest(options.algorithm ?? 'sha256')
+      await print(paths.length === 1 ? `${digest}\n` : `${digest}  ${printable(path)}\n`)
+    })
+  }
+}

@@ -1,0 +1,64 @@
+//! What a zTensor 2 file is, whatever its layout, and whether its layout is the canonical one.
+
+use napi::bindgen_prelude::Object;
+use napi::{Env, Result};
+use napi_derive::napi;
+use ztensor_core::canonical;
+use ztensor_core::codec::digest::Algorithm;
+use ztensor_core::error::{Code, Error as CoreError};
+use ztensor_core::format::zt2;
+
+use crate::control::Control;
+use crate::error::misuse;
+use crate::file::NativeFile;
+use crate::stage::Stage;
+use crate::task::spawn;
+use crate::verified::Verified;
+
+#[napi]
+impl NativeFile {
+    /// The content digest with `xxh3` or `sha256`.
+    #[napi(ts_return_type = "Promise<string>")]
+    pub fn content_digest<'env>(
+        &self,
+        env: &'env Env,
+        algorithm: String,
+        control: &Control,
+        stage: Option<&Stage>,
+    ) -> Result<Object<'env>> {
+        let algorithm = match algorithm.as_str() {
+            "xxh3" => Algorithm::Xxh3,
+            "sha256" => Algorithm::Sha256,
+            _ => return Err(misuse("no such digest")),
+        };
+        let reader = self.reader(env, control, stage)?;
+        let job = move || {
+            reader.read(|reading| {
+                if reading.catalog.version.as_deref() != Some("2") {
+                    let message = "only zTensor 2 defines a content digest";
+                    return Err(CoreError::new(Code::UnsupportedVersion, message));
+                }
+                let source = reading.sources.source(0)?;
+                let Some(footer) = zt2::read_footer(source)? else {
+                    let message = "a data shard has no manifest, and so no content digest";
+                    return Err(CoreError::new(Code::BadDigest, message));
+                };
+                let manifest = zt2::read_manifest(source, footer, reading.limits)?;
+                zt2::content::digest(&manifest, algorithm).map(|digest| digest.text.to_string())
+            })
+        };
+        spawn(env, job, |_, digest| Ok(digest))
+    }
+
+    /// Checks the rules of the canonical form. Digests are `verify`'s.
+    #[napi(ts_return_type = "Promise<{ checked: number, undigested: number, failures: NativeError[] }>")]
+    pub fn canonical<'env>(
+        &self,
+        env: &'env Env,
+        control: &Control,
+        stage: Option<&Stage>,
+    ) -> Result<Object<'env>> {
+        let reader = self.reader(env, control, stage)?;
+        spawn(env, move || reader.read(canonical::check), |_, outcome| Ok(Verified::from(outcome)))
+    }
+}
