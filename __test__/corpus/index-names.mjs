@@ -18,6 +18,7 @@ function readCbor(bytes, start) {
     const count = info === 31 ? Infinity : argument
     const more = (read) => (count === Infinity ? bytes[at] !== 0xff || (at++, false) : read < count)
     if (major === 0) return argument
+    if (major === 7) return argument // floats, booleans and null tell no names
     if (major === 3) {
       at += argument
       return text(bytes.subarray(at - argument, at))
@@ -42,6 +43,10 @@ export function indexNames(fileName, bytes) {
   if (fileName.endsWith('.safetensors')) {
     const header = JSON.parse(text(bytes.subarray(8, 8 + Number(bytes.readBigUInt64LE(0)))))
     return Object.keys(header).filter((name) => name !== '__metadata__')
+  }
+  if (bytes[0] === 0x89) {
+    const offset = Number(bytes.readBigUInt64LE(bytes.length - 40))
+    return [...readCbor(bytes, offset).get('objects').keys()]
   }
   const end = bytes.subarray(-8).equals(bytes.subarray(0, 8)) ? bytes.length - 16 : bytes.length - 8
   const root = readCbor(bytes, end - Number(bytes.readBigUInt64LE(end)))

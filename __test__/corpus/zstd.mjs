@@ -1,5 +1,6 @@
 // Zstandard frames (RFC 8878) made of raw and run-length blocks only, so that a test decides every field of the frame
 // without a compressor at hand.
+import { xxh64 } from './xxhash.mjs'
 
 const MAGIC = Buffer.from('28b52ffd', 'hex')
 
@@ -31,4 +32,26 @@ export function bomb(size, byte = 0, { declared } = {}) {
     parts.push(block(1, run, Buffer.from([byte]), left <= 131072))
   }
   return Buffer.concat(parts)
+}
+
+const u32 = (...values) => Buffer.from(Uint32Array.from(values).buffer)
+
+/** A frame with a content checksum (RFC 8878 §3.1.1.1.1.5). */
+function sealedFrame(content) {
+  const bytes = frame(content, { declared: content.length })
+  bytes[4] |= 0x04
+  return Buffer.concat([bytes, u32(Number(xxh64(content) & 0xffffffffn))])
+}
+
+/**
+ * A stream of zt.zstd-seekable/1: a frame for each of `contents`, then the seek table. `sealed: false` leaves the frames'
+ * checksums out, `damage` changes that byte; `sizes`, `frames` and `descriptor` are what the table says instead.
+ */
+export function seekable(contents, { sealed = true, damage, sizes, frames = contents.length, descriptor, checksums = false } = {}) {
+  const parts = contents.map((content) => (sealed ? sealedFrame(content) : frame(content, { declared: content.length })))
+  const entries = parts.map((bytes, i) => u32(bytes.length, (sizes ?? contents.map((c) => c.length))[i], ...(checksums ? [0] : [])))
+  const table = Buffer.concat([...entries, u32(frames), Buffer.from([descriptor ?? (checksums ? 0x80 : 0)]), u32(0x8f92eab1)])
+  const stream = Buffer.concat([...parts, u32(0x184d2a5e, table.length), table])
+  if (damage !== undefined) stream[damage] ^= 1
+  return stream
 }
