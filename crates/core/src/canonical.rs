@@ -46,7 +46,14 @@ pub fn check(reading: Reading<'_>) -> Result<Outcome> {
         outcome.fail(broken(ONE_FILE, message));
     }
     names(catalog, &mut outcome);
-    let mut form = Form { reading, source, outcome, placed: Vec::new(), contents: HashMap::new() };
+    let mut form = Form {
+        reading,
+        source,
+        outcome,
+        placed: Vec::new(),
+        end: MAGIC.len() as u64,
+        contents: HashMap::new(),
+    };
     form.parts()?;
     form.manifest(footer);
     form.padding(footer)?;
@@ -84,8 +91,10 @@ struct Form<'a> {
     reading: Reading<'a>,
     source: &'a dyn ReadAt,
     outcome: Outcome,
-    /// The blobs so far, in the order in which they came.
+    /// The blobs so far.
     placed: Vec<(u64, u64)>,
+    /// Where they end.
+    end: u64,
     /// The first blob of each content, by digest and length.
     contents: HashMap<(u64, u64), &'a Component>,
 }
@@ -138,6 +147,7 @@ impl<'a> Form<'a> {
             errors.push(broken(ORDER, message).at(offset));
         }
         self.placed.push((offset, part.stored_length));
+        self.end = self.end.max(offset.saturating_add(part.stored_length));
         if let Some(hash) = hash.filter(|_| part.encoding == Encoding::Raw) {
             let other = *self.contents.entry((hash, part.stored_length)).or_insert(part);
             if other.offset != offset && self.equal(other, part)? {
@@ -151,9 +161,7 @@ impl<'a> Form<'a> {
 
     /// Where the next blob belongs.
     fn next(&self) -> u64 {
-        let end =
-            self.placed.last().map_or(MAGIC.len() as u64, |(offset, length)| offset.saturating_add(*length));
-        end.checked_next_multiple_of(CANONICAL_ALIGNMENT).unwrap_or(u64::MAX)
+        self.end.checked_next_multiple_of(CANONICAL_ALIGNMENT).unwrap_or(u64::MAX)
     }
 
     /// Whether two blobs of one length hold the same bytes: a hash may collide.
@@ -174,7 +182,10 @@ impl<'a> Form<'a> {
 
     fn manifest(&mut self, footer: Footer) {
         let expected = self.next();
-        if footer.offset > expected {
+        if !footer.offset.is_multiple_of(CANONICAL_ALIGNMENT) {
+            let message = format!("the manifest is at {}, no multiple of 65536", footer.offset);
+            self.outcome.fail(broken(PLACES, message).at(footer.offset));
+        } else if footer.offset > expected {
             let message =
                 format!("the manifest is at {}; behind the blobs it would be at {expected}", footer.offset);
             self.outcome.fail(broken(ONE_MANIFEST, message).at(footer.offset));
