@@ -101,7 +101,7 @@ test('where a part has no digest, and in other formats, there is no content dige
   t.like(undigested, { tensor: 'a', component: 'data', rule: 'zTensor 2 §6.4 Content digest' })
   t.is((await rejectionOf(() => digestIn(fixturePath('zt12-dtypes.zt')))).code, 'ZT_UNSUPPORTED_VERSION')
   t.is((await rejectionOf(() => digestIn(fixturePath('st-dtypes.safetensors')))).code, 'ZT_UNSUPPORTED_VERSION')
-  isArgumentError(t, await rejectionOf(() => digestIn(bytes, 'crc32c')), 'TypeError')
+  isArgumentError(t, await rejectionOf(() => digestIn(bytes, 'crc32c')), 'algorithm')
   const opened = openSync(bytes)
   opened.close()
   t.is((await rejectionOf(() => opened.contentDigest())).code, 'ZT_CLOSED')
@@ -209,7 +209,7 @@ test('files of other formats have no canonical form', async (t) => {
     failures.map((failure) => failure.code),
     ['ZT_NOT_CANONICAL'],
   )
-  isArgumentError(t, await rejectionOf(() => verify(CANONICAL, { canonical: 'yes' })), 'TypeError')
+  isArgumentError(t, await rejectionOf(() => verify(CANONICAL, { canonical: 'yes' })), 'canonical')
 })
 
 test('ztensor id prints the content digest', async (t) => {
