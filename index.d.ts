@@ -24,7 +24,7 @@ export type AttributeChanges = {
 	readonly [key: string]: AttributeValueInput | undefined;
 } | ReadonlyMap<AttributeValueInput, AttributeValueInput | undefined>;
 /** Why a file, or a call, was refused. The README's table says what to do about each. */
-export type ErrorCode = "ZT_TRUNCATED" | "ZT_BAD_MAGIC" | "ZT_BAD_INDEX" | "ZT_OUT_OF_BOUNDS" | "ZT_BAD_SHAPE" | "ZT_BAD_DTYPE" | "ZT_BAD_LAYOUT" | "ZT_BAD_SPARSE" | "ZT_BAD_DIGEST" | "ZT_DIGEST_MISMATCH" | "ZT_DECODE" | "ZT_UNSUPPORTED_VERSION" | "ZT_UNSUPPORTED_ENCODING" | "ZT_LIMIT" | "ZT_NOT_FOUND" | "ZT_EXISTS" | "ZT_CLOSED" | "ZT_MAPPING_LOST" | "ZT_IO" | "ZT_INVALID_ARG" | "ZT_INTERNAL";
+export type ErrorCode = "ZT_TRUNCATED" | "ZT_BAD_MAGIC" | "ZT_BAD_INDEX" | "ZT_OUT_OF_BOUNDS" | "ZT_BAD_SHAPE" | "ZT_BAD_DTYPE" | "ZT_BAD_LAYOUT" | "ZT_BAD_SPARSE" | "ZT_BAD_DIGEST" | "ZT_DIGEST_MISMATCH" | "ZT_DECODE" | "ZT_UNSUPPORTED_VERSION" | "ZT_UNSUPPORTED_ENCODING" | "ZT_LIMIT" | "ZT_NOT_FOUND" | "ZT_EXISTS" | "ZT_CLOSED" | "ZT_MAPPING_LOST" | "ZT_IO" | "ZT_NOT_CANONICAL" | "ZT_INVALID_ARG" | "ZT_INTERNAL";
 /** Where an error lies. */
 export interface ErrorDetails {
 	tensor?: string | undefined;
@@ -280,7 +280,7 @@ export declare class Component {
 	readonly offset: number | undefined;
 	/** `raw`, `zstd`, `inline`, or the file's own label. */
 	readonly encoding: string;
-	/** As it stands in the file: `crc32c:…` or `sha256:…`, over the stored bytes. */
+	/** As it stands in the file: `crc32c:…` or `sha256:…` over the stored bytes, in zTensor 2 `xxh3:…` or `sha256:…` over the decoded ones. */
 	readonly digest: string | undefined;
 	private constructor();
 	/**
@@ -374,6 +374,11 @@ export interface VerifyResult {
 	readonly undigested: number;
 	/** What failed; of very many the first thousand, and a last one that says how many more there are. */
 	readonly failures: readonly ZTensorError[];
+}
+/** What to verify beyond digests and data rules. */
+export interface VerifyOptions extends JobOptions {
+	/** Whether the file is in zTensor 2's canonical form as well (§6.3): each rule that it breaks is a ZT_NOT_CANONICAL. */
+	canonical?: boolean | undefined;
 }
 /** Where widened elements go. */
 export interface WidenOptions {
@@ -610,7 +615,15 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	 * Checks every digest, decoded length and data rule. Resolves with what failed; rejects only where the file
 	 * cannot be read or the signal says so.
 	 */
-	verify(given?: JobOptions): Promise<VerifyResult>;
+	verify(given?: VerifyOptions): Promise<VerifyResult>;
+	/**
+	 * The content digest of a zTensor 2 file (§6.4), `sha256:…` or `xxh3:…`: the same for the same tensors however they are
+	 * laid out, split or compressed. It is made from the index alone, out of the digests that stand there.
+	 *
+	 * @throws ZTensorError ZT_UNSUPPORTED_VERSION of any other format, ZT_BAD_DIGEST where a component has no digest,
+	 * ZT_CLOSED, ZT_IO
+	 */
+	contentDigest(algorithm?: "sha256" | "xxh3"): Promise<string>;
 	/**
 	 * Brings tensors' pages into memory, several pieces at once, so that touching their data does not wait for the
 	 * disk.
@@ -931,7 +944,7 @@ export declare function openSync(source: Source, options?: OpenOptions): TensorF
  */
 export declare function open(source: Source, options?: OpenOptions & JobOptions): Promise<TensorFile>;
 /** Opens a file, checks every digest and data rule, and closes it. */
-export declare function verify(source: Source, options?: Omit<OpenOptions, "verify"> & JobOptions): Promise<VerifyResult>;
+export declare function verify(source: Source, options?: Omit<OpenOptions, "verify"> & VerifyOptions): Promise<VerifyResult>;
 /** What to convert, and into what. The file's own attributes and generator go along unless others are given. */
 export interface ConvertOptions extends CreateOptions, JobOptions {
 	/** How to open the source. */
