@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use unicode_normalization::is_nfc;
 
 use crate::catalog::{Attributes, Catalog, Component, Encoding, Tensor};
-use crate::codec::digest::Expected;
+use crate::codec::digest::{Digest, Expected};
 use crate::error::{Code, Error, Result};
 use crate::format::zt2::encode::CANONICAL_ALIGNMENT;
 use crate::format::zt2::{self, FOOTER, Footer, MAGIC};
@@ -126,13 +126,13 @@ impl<'a> Form<'a> {
         if part.encoding != Encoding::Raw {
             errors.push(broken(RAW_WITH_DIGEST, "the part has an encoding"));
         }
-        let hash = match part.digest.as_deref().map(|digest| &digest.expected) {
-            Some(&Expected::Xxh3(hash)) => Some(hash),
-            _ => {
-                errors.push(broken(RAW_WITH_DIGEST, "the part has no xxh3 digest"));
-                None
-            }
+        let hash = match part.digest.as_deref() {
+            Some(Digest { expected: Expected::Xxh3(hash), .. }) => Some(*hash),
+            _ => None,
         };
+        if hash.is_none() {
+            errors.push(broken(RAW_WITH_DIGEST, "the part has no xxh3 digest"));
+        }
         if part.file != 0 || !first {
             return Ok(errors);
         }
