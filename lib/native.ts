@@ -154,7 +154,7 @@ export interface NativeFile {
     stage?: NativeStage,
   ): Promise<NativeStats>
   ranges(ordinal: number, component?: number): number[]
-  files(): { path?: string; byteLength: number }[]
+  files(): { path?: string; name?: string; byteLength: number }[]
   prefetch(ordinals: Uint32Array, inFlight: number | undefined, control: NativeControl): Promise<void>
   evict(ordinals: Uint32Array): void
   lostFile(): string | null

@@ -27,8 +27,10 @@ export type CopyReason =
 
 /** One of the files that hold the tensors. */
 export interface FilePart {
-  /** Undefined for a file in memory. */
+  /** Undefined for a file in memory, and for one that was not looked for. */
   readonly path: string | undefined
+  /** What the shard table of a zTensor 2 file calls it. */
+  readonly name?: string
   readonly byteLength: number
 }
 
@@ -153,7 +155,8 @@ export class Store implements Losable {
   view(dtype: DTypeInfo, file: number, offset: number, byteLength: number): View {
     this.throwIfClosed()
     if (byteLength === 0) return { data: array(dtype, new ArrayBuffer(0), 0, 0), copyReason: undefined }
-    if (this.memory !== undefined) return this.#memoryView(dtype, this.memory, offset, byteLength)
+    if (this.memory !== undefined && file === 0) return this.#memoryView(dtype, this.memory, offset, byteLength)
+    if (this.memory !== undefined) throw new ZTensorError('ZT_IO', 'the shard that holds it was not looked for')
     if (offset % dtype.array.BYTES_PER_ELEMENT !== 0) return this.#copy(dtype, file, offset, byteLength, 'misaligned')
     if (this.#windowed && byteLength <= SMALL) {
       const start = offset - (offset % WINDOW)
@@ -201,7 +204,11 @@ export class Store implements Losable {
 
   #listFiles(): FilePart[] {
     if (this.memory !== undefined) return [{ path: undefined, byteLength: this.#length }]
-    return calling(() => this.native.files()).map(({ path, byteLength }) => ({ path, byteLength }))
+    return calling(() => this.native.files()).map(({ path, name, byteLength }) => ({
+      path,
+      ...(name === undefined ? {} : { name }),
+      byteLength,
+    }))
   }
 
   #alias(file: number, offset: number, byteLength: number): ArrayBuffer | CopyReason {

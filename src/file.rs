@@ -1,7 +1,6 @@
 //! An open file, as the wrapper sees it.
 
 use std::cell::RefCell;
-use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,7 +16,7 @@ use ztensor_core::read::Reading;
 use ztensor_core::read::batch::{self, Batch, Place};
 use ztensor_core::similar;
 use ztensor_core::source::ReadAt;
-use ztensor_core::source::files::Files;
+use ztensor_core::source::files::{Files, Part};
 use ztensor_core::source::owned::Owned;
 use ztensor_core::verify;
 use ztensor_core::work::Watch;
@@ -421,9 +420,10 @@ impl NativeFile {
     #[napi(catch_unwind)]
     pub fn files(&self, env: &Env) -> Result<Vec<FileInfo>> {
         let shared = self.shared(env)?;
-        let info = |(path, length): (Option<&Path>, u64)| FileInfo {
-            path: path.map(|path| path.to_string_lossy().into_owned()),
-            byte_length: number(length),
+        let info = |part: &Part| FileInfo {
+            path: part.path().map(|path| path.to_string_lossy().into_owned()),
+            name: part.name().map(str::to_owned),
+            byte_length: number(part.length()),
         };
         Ok(shared.files.iter().flat_map(Files::iter).map(info).collect())
     }
@@ -439,7 +439,9 @@ impl NativeFile {
                 vec![Span { file: component.file, offset: component.offset, length: component.stored_length }]
             }
         };
-        Ok(ranges.into_iter().flat_map(|span| [number(span.offset), number(span.length)]).collect())
+        // Of memory only the index's own file can be staged; what lies in others is refused when it is read.
+        let there = ranges.into_iter().filter(|span| shared.files.is_some() || span.file == 0);
+        Ok(there.flat_map(|span| [number(span.offset), number(span.length)]).collect())
     }
 
     /// Brings the tensors' pages into memory.

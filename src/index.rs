@@ -99,6 +99,8 @@ fn byte_length(tensor: Tensor<'_>) -> u64 {
 pub struct FileInfo {
     /// `None` where it was not looked for.
     pub path: Option<String>,
+    /// What a shard table calls it.
+    pub name: Option<String>,
     pub byte_length: f64,
 }
 

@@ -118,6 +118,10 @@ impl Shared {
     pub fn from_memory(bytes: &[u8], request: &OpenRequest) -> CoreResult<Self> {
         let limits = request.limits();
         let catalog = detect::parse(&bytes, request.container(), &limits)?;
+        if !catalog.shards.is_empty() && request.unread != Some(true) {
+            let message = "the file has shards, which cannot be found from memory: open it by its path (or with shards: 'none')";
+            return Err(CoreError::new(Code::Io, message));
+        }
         Ok(Self {
             catalog,
             length: bytes.len() as u64,

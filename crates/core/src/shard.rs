@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod folder;
+mod table;
 mod weight_map;
 
 use std::collections::{HashMap, HashSet};
@@ -50,7 +51,7 @@ pub struct Opened {
     pub files: Files,
 }
 
-/// Opens a tensor file, the index of a sharded checkpoint (a name that ends in `.json`), or a folder.
+/// Opens a tensor file (with the shards of its table), the index of a sharded checkpoint (a name that ends in `.json`), or a folder.
 pub fn open(path: &Path, request: &Request) -> Result<Opened> {
     if folder::is_index(path) {
         return open_index(path, request);
@@ -61,7 +62,11 @@ pub fn open(path: &Path, request: &Request) -> Result<Opened> {
         Err(error) => return Err(error),
     };
     let catalog = detect::parse(&source, request.container, &request.limits)?;
-    Ok(Opened { catalog, files: Files::lone(path, source) })
+    let mut parts = vec![Part::open(path, source)];
+    if !catalog.shards.is_empty() {
+        parts.extend(table::resolve(path, &catalog.shards, &request.shards)?);
+    }
+    Ok(Opened { catalog, files: Files::new(parts) })
 }
 
 /// Opens several tensor files as one, their tensors in the order of the files.
@@ -87,17 +92,19 @@ fn open_folder(folder: &Path, request: &Request) -> Result<Opened> {
     }
 }
 
-/// The names of the files that an index wants resolved; none where a path is no index.
+/// The names of the files that an index or a shard table wants resolved; none where a path has neither.
 pub fn names(path: &Path, request: &Request) -> Result<Vec<String>> {
     if folder::is_index(path) {
         return Ok(read_index(path, request)?.files);
     }
-    if path.is_dir()
-        && let Found::Index(index) = folder::look(path)?
-    {
-        return Ok(read_index(&index, request)?.files);
+    if path.is_dir() {
+        return match folder::look(path)? {
+            Found::Index(path) | Found::One(path) => names(&path, request),
+            Found::Set(_) => Ok(Vec::new()),
+        };
     }
-    Ok(Vec::new())
+    let catalog = detect::parse(&FileSource::open(path)?, request.container, &request.limits)?;
+    Ok(catalog.shards.into_iter().map(|shard| shard.name.into_string()).collect())
 }
 
 fn read_index(path: &Path, request: &Request) -> Result<WeightMap> {
@@ -168,7 +175,7 @@ fn read_all(paths: &[PathBuf], names: &[String], request: &Request) -> Result<(P
     if paths.len() > limits::FILES {
         return Err(Error::new(Code::Limit, format!("{} files, more than {}", paths.len(), limits::FILES)));
     }
-    let read: Vec<OnceLock<Result<(Catalog, Part)>>> = paths.iter().map(|_| OnceLock::new()).collect();
+    let read: Vec<OnceLock<Result<One>>> = paths.iter().map(|_| OnceLock::new()).collect();
     work::for_each(paths.len(), |at| {
         if let (Some(path), Some(cell)) = (paths.get(at), read.get(at)) {
             let _ = cell.set(read_one(path, request));
@@ -177,10 +184,10 @@ fn read_all(paths: &[PathBuf], names: &[String], request: &Request) -> Result<(P
     let (mut parts, mut problems) = (Parts { catalogs: Vec::new(), files: Vec::new() }, Vec::new());
     for ((path, name), cell) in paths.iter().zip(names).zip(read) {
         match cell.into_inner() {
-            Some(Ok((catalog, file))) => {
+            Some(Ok((catalog, files))) => {
                 let first_file = u32::try_from(parts.files.len()).unwrap_or(u32::MAX);
                 parts.catalogs.push(Joining { catalog, name: name.clone(), first_file });
-                parts.files.push(file);
+                parts.files.extend(files);
             }
             Some(Err(error)) => problems.push(error.in_file(name, path)),
             None => problems.push(Error::new(Code::Internal, "the file was not read").in_file(name, path)),
@@ -189,12 +196,17 @@ fn read_all(paths: &[PathBuf], names: &[String], request: &Request) -> Result<(P
     Ok((parts, problems))
 }
 
-fn read_one(path: &Path, request: &Request) -> Result<(Catalog, Part)> {
+/// What was read of one file: its catalog, and the files that its components lie in.
+type One = (Catalog, Vec<Part>);
+
+fn read_one(path: &Path, request: &Request) -> Result<One> {
     let source = FileSource::open(path)?;
     // Taken before the index is read: whatever changes from now on is seen.
     let identity = source.identity()?;
     let catalog = detect::parse(&source, request.container, &request.limits)?;
-    Ok((catalog, Part::later(path.to_owned(), identity)))
+    let mut parts = vec![Part::later(path.to_owned(), identity)];
+    parts.extend(table::resolve(path, &catalog.shards, &request.shards)?);
+    Ok((catalog, parts))
 }
 
 /// Compares an index with what its files hold. Gives the number of tensors that it does not list.

@@ -13,7 +13,10 @@ pub mod owned;
 pub mod staged;
 pub mod writeback;
 
+use std::path::Path;
+
 use crate::checked;
+use crate::codec::digest::Digest;
 use crate::error::{Code, Error, Result};
 use owned::Owned;
 
@@ -71,11 +74,29 @@ pub trait ReadAt: Send + Sync {
 /// [`Component::file`]: crate::catalog::Component::file
 pub trait Sources: Send + Sync {
     fn source(&self, file: u32) -> Result<&dyn ReadAt>;
+
+    /// The files whose digests over all of their bytes an index gives.
+    fn shards(&self) -> Vec<Shard<'_>> {
+        Vec::new()
+    }
 }
 
-/// Where everything lies in one place, it serves whatever the number.
+/// A file that an index names with its identity.
+pub struct Shard<'f> {
+    pub file: u32,
+    pub name: &'f str,
+    pub path: &'f Path,
+    pub length: u64,
+    pub digest: &'f Digest,
+}
+
+/// One place, which is file 0.
 impl<T: ReadAt> Sources for T {
-    fn source(&self, _file: u32) -> Result<&dyn ReadAt> {
+    fn source(&self, file: u32) -> Result<&dyn ReadAt> {
+        if file > 0 {
+            let message = "its file was not looked for: only the index's own file is open (option shards)";
+            return Err(Error::new(Code::Io, message));
+        }
         Ok(self)
     }
 }

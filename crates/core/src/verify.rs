@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::catalog::{Component, DataRule, Encoding, Layout, Tensor};
+use crate::codec::digest::Digest;
 use crate::codec::zstd;
 use crate::error::{Code, Error, Result};
 use crate::inject;
 use crate::read::Reading;
-use crate::work;
+use crate::source::{ReadAt, Shard};
+use crate::work::{self, PIECE, Watch};
 
 /// Failures listed one by one, and the bytes of their texts: a hostile file must not fill the memory with them.
 const LISTED: usize = 1000;
@@ -56,7 +58,10 @@ pub fn verify(reading: Reading<'_>, ordinals: &[u32]) -> Result<Outcome> {
         ordinals.iter().filter_map(|&ordinal| reading.catalog.tensor(ordinal as usize)).collect();
     let lengths =
         tensors.iter().flat_map(|tensor| tensor.components()).map(|component| component.stored_length);
-    reading.watch.expect(lengths.fold(0, u64::saturating_add), tensors.len() as u64);
+    // The digests of whole files stand for all of their tensors together.
+    let shards = if ordinals.len() == reading.catalog.len() { reading.sources.shards() } else { Vec::new() };
+    let total = lengths.chain(shards.iter().map(|shard| shard.length)).fold(0, u64::saturating_add);
+    reading.watch.expect(total, tensors.len() as u64);
     let found = Found::default();
     let failures = Mutex::new(BTreeMap::new());
     let broken = Mutex::new(None);
@@ -87,6 +92,7 @@ pub fn verify(reading: Reading<'_>, ordinals: &[u32]) -> Result<Outcome> {
         reading.sources.source(file)?.check_length()?;
     }
     let mut all = Outcome::default();
+    files_of(reading, &shards, &mut all)?;
     for component in tensors.iter().flat_map(|tensor| tensor.components()) {
         let digested = component.has_checked_digest();
         *(if digested { &mut all.checked } else { &mut all.undigested }) += 1;
@@ -97,6 +103,47 @@ pub fn verify(reading: Reading<'_>, ordinals: &[u32]) -> Result<Outcome> {
         all.failed += unlisted;
     }
     Ok(all)
+}
+
+/// Hashes whole files whose digests an index gives, several at once.
+fn files_of(reading: Reading<'_>, shards: &[Shard<'_>], all: &mut Outcome) -> Result<()> {
+    let judged: Vec<OnceLock<Result<bool>>> = shards.iter().map(|_| OnceLock::new()).collect();
+    work::for_each(shards.len(), |at| {
+        if let (Some(shard), Some(cell)) = (shards.get(at), judged.get(at)) {
+            let source = reading.sources.source(shard.file);
+            let _ = cell.set(source.and_then(|source| whole(source, shard.digest, reading.watch)));
+        }
+    });
+    for (shard, cell) in shards.iter().zip(judged) {
+        match cell.into_inner().unwrap_or(Ok(false)) {
+            Ok(true) => all.checked += 1,
+            Ok(false) => all.undigested += 1,
+            Err(error) if error.code() == Code::DigestMismatch => {
+                all.checked += 1;
+                all.fail(error.in_file(shard.name, shard.path));
+            }
+            Err(error) => return Err(error.file(shard.path)),
+        }
+    }
+    Ok(())
+}
+
+/// Hashes a whole file and compares. False where the digest is of an algorithm that is not known.
+pub fn whole(source: &dyn ReadAt, digest: &Digest, watch: &Watch) -> Result<bool> {
+    let Some(mut hasher) = digest.hasher() else { return Ok(false) };
+    let mut piece = vec![0; PIECE];
+    let (mut at, end) = (0, source.length());
+    while at < end {
+        watch.stop.check()?;
+        let length = usize::try_from(end - at).unwrap_or(PIECE).min(PIECE);
+        let piece = piece.get_mut(..length).unwrap_or_default();
+        source.read_at(at, piece)?;
+        hasher.update(piece);
+        at += piece.len() as u64;
+        watch.did_bytes(piece.len() as u64);
+    }
+    source.check_length()?;
+    digest.check(hasher).map(|()| true)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -9,7 +9,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::file::FileSource;
 use super::io::Io;
-use super::{ReadAt, Sources};
+use super::{ReadAt, Shard, Sources};
+use crate::catalog;
+use crate::codec::digest::Digest;
 use crate::error::{Code, Error, Result};
 
 /// What tells a file from another one, or from an altered one, of the same name.
@@ -63,24 +65,52 @@ pub struct Part {
     identity: Option<Identity>,
     length: u64,
     source: OnceLock<FileSource>,
+    /// What an index calls it, and the digest that it gives of all its bytes.
+    shard: Option<(Box<str>, Digest)>,
 }
 
 impl Part {
     /// A file that stays open.
     pub fn open(path: &Path, source: FileSource) -> Self {
         let length = source.length();
-        Self { path: Some(path.to_owned()), identity: None, length, source: OnceLock::from(source) }
+        Self {
+            path: Some(path.to_owned()),
+            identity: None,
+            length,
+            source: OnceLock::from(source),
+            shard: None,
+        }
     }
 
     /// A file that is opened when it is first read, if it is the same one still.
     pub fn later(path: PathBuf, identity: Identity) -> Self {
         let length = identity.length;
-        Self { path: Some(path), identity: Some(identity), length, source: OnceLock::new() }
+        Self { path: Some(path), identity: Some(identity), length, source: OnceLock::new(), shard: None }
     }
 
     /// A file of `length` bytes, as an index says, that was not looked at and is not read.
     pub fn unread(path: Option<PathBuf>, length: u64) -> Self {
-        Self { path, identity: None, length, source: OnceLock::new() }
+        Self { path, identity: None, length, source: OnceLock::new(), shard: None }
+    }
+
+    /// The same, known as a shard of a table.
+    #[must_use]
+    pub fn of_shard(mut self, shard: &catalog::Shard) -> Self {
+        self.shard = Some((shard.name.clone(), shard.digest.clone()));
+        self
+    }
+
+    /// What an index calls it.
+    pub fn name(&self) -> Option<&str> {
+        self.shard.as_ref().map(|(name, _)| &**name)
+    }
+
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    pub fn length(&self) -> u64 {
+        self.length
     }
 }
 
@@ -119,9 +149,8 @@ impl Files {
         self.parts.is_empty()
     }
 
-    /// Path and bytes of each.
-    pub fn iter(&self) -> impl Iterator<Item = (Option<&Path>, u64)> {
-        self.parts.iter().map(|part| (part.path.as_deref(), part.length))
+    pub fn iter(&self) -> impl Iterator<Item = &Part> {
+        self.parts.iter()
     }
 
     /// What each was when its index was read, or is now where it stayed open since. One that was not looked at is its
@@ -202,6 +231,15 @@ impl Part {
 impl Sources for Files {
     fn source(&self, file: u32) -> Result<&dyn ReadAt> {
         Ok(self.file(file)?)
+    }
+
+    fn shards(&self) -> Vec<Shard<'_>> {
+        fn shard((file, part): (u32, &Part)) -> Option<Shard<'_>> {
+            let (name, digest) = part.shard.as_ref()?;
+            let path = part.path.as_deref()?;
+            Some(Shard { file, name, path, length: part.length, digest })
+        }
+        (0..).zip(&self.parts).filter_map(shard).collect()
     }
 }
 
