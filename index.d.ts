@@ -151,6 +151,71 @@ export type TypedArray = DTypeArrays[DType];
 /** Arrays of indices into rows, columns or other dimensions, in the type in which they are stored. */
 export type IndexArray = BigInt64Array | BigUint64Array | Int32Array | Uint32Array | Int16Array | Uint16Array | Int8Array | Uint8Array;
 /**
+ * How a tensor is divided among the ranks. `'column'`: its last dimension but one, the outputs of a weight of shape
+ * `[out, in]`; the only dimension of a vector, such as its bias. `'row'`: its last dimension, the inputs; a vector
+ * is replicated, as frameworks have it. `{ dim }`: that dimension. `'replicate'`: not at all, every rank has it whole.
+ */
+export type Placement = "column" | "row" | "replicate" | {
+	readonly dim: number;
+};
+/** Who asks, and how tensors are divided. */
+export interface PlanOptions {
+	/** From 0 to `worldSize - 1`. */
+	readonly rank: number;
+	readonly worldSize: number;
+	/**
+	 * The placement of the tensors whose names match a pattern, where `*` is any run of characters and `?` any single one.
+	 * The first pattern that matches counts, and each tensor must be matched by one: end with `'*'` to say what happens to
+	 * the rest.
+	 */
+	readonly rules: Readonly<Record<string, Placement>> | readonly (readonly [
+		pattern: string,
+		placement: Placement
+	])[];
+}
+/** A tensor as one rank has it. */
+export interface PlannedTensor {
+	readonly name: string;
+	/** The dimension that is divided; undefined for a tensor that every rank has whole. */
+	readonly dim: number | undefined;
+	/** `[start, stop]` of each dimension. */
+	readonly ranges: readonly (readonly [
+		start: number,
+		stop: number
+	])[];
+	/** Of the rank's part. */
+	readonly shape: readonly number[];
+	/** Bytes of the rank's part, decoded. */
+	readonly byteLength: number;
+}
+/** A run of bytes of a file. */
+export interface ByteRange {
+	/** The number of the file in `file.files`. */
+	readonly file: number;
+	/** Undefined for a file in memory. */
+	readonly path: string | undefined;
+	readonly offset: number;
+	readonly length: number;
+}
+/** What one rank of a tensor-parallel group needs of a file. */
+export declare class Plan {
+	#private;
+	readonly rank: number;
+	readonly worldSize: number;
+	/** The rank's part of every tensor, in the order of the file. */
+	readonly tensors: ReadonlyMap<string, PlannedTensor>;
+	/** Bytes of all ranges: what is read. */
+	readonly byteLength: number;
+	/** How many ranges there are. */
+	readonly rangeCount: number;
+	private constructor();
+	/**
+	 * The bytes that the rank needs, in the order of the files and of their bytes, joined where they touch. Of a tensor that
+	 * is stored encoded that is all of it, whatever part the rank has.
+	 */
+	ranges(): Generator<ByteRange>;
+}
+/**
  * An open file on its way to another thread: it can be cloned and posted, and `open` and `openSync` take it. In a
  * thread of the same process they give the very file that was shared, its index and its mapping, without reading anything
  * again; elsewhere, or once it is closed everywhere, they open the path and see to it that it is still the same file.
@@ -260,8 +325,10 @@ export type CopyReason =
  | "packed";
 /** One of the files that hold the tensors. */
 export interface FilePart {
-	/** Undefined for a file in memory. */
+	/** Undefined for a file in memory, and for one that was not looked for. */
 	readonly path: string | undefined;
+	/** What the shard table of a zTensor 2 file calls it. */
+	readonly name?: string;
 	readonly byteLength: number;
 }
 /** One stored part of a tensor, such as the `data` of a dense one or the `indices` of a sparse one. */
@@ -546,6 +613,8 @@ export interface Warning {
 export interface LoadFileOptions extends JobOptions {
 	/** The tensors to load; all of them by default. */
 	names?: Iterable<string> | undefined;
+	/** Load one rank's parts of them, as `plan()` of this file divides them; `plan.tensors` has their shapes. */
+	plan?: Plan | undefined;
 	/** Tensors under way at once; by default as many as suit the machine and where the file lies. */
 	concurrency?: number | undefined;
 }
@@ -611,6 +680,14 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	 * @throws ZTensorError what `Tensor.load` throws, ZT_NOT_FOUND; the signal's reason. One failure ends all.
 	 */
 	load(given?: LoadFileOptions): Promise<Map<string, Loaded>>;
+	/**
+	 * Which bytes one rank of a tensor-parallel group needs, and which part of each tensor it has. `load({ plan })` loads these
+	 * parts alone.
+	 *
+	 * @throws RangeError and TypeError ZT_INVALID_ARG for a dimension that does not divide evenly, for tensors that no rule
+	 * names; ZTensorError ZT_BAD_LAYOUT for one that is divided and not dense, ZT_LIMIT, ZT_CLOSED
+	 */
+	plan(options: PlanOptions): Plan;
 	/**
 	 * Checks every digest, decoded length and data rule. Resolves with what failed; rejects only where the file
 	 * cannot be read or the signal says so.
@@ -982,5 +1059,7 @@ export interface ConvertResult {
  * that lists it, before anything is written; the signal's reason. The target is then as it was.
  */
 export declare function convert(source: Source, target: string | URL, given?: ConvertOptions): Promise<ConvertResult>;
+/** What tells whether a whole name matches `pattern`. Goes back to the last `*` alone, so time is at most |name| × |pattern|. */
+export declare function globMatcher(pattern: string): (name: string) => boolean;
 
 export {};

@@ -28,9 +28,11 @@ export {
   TensorFile,
   type Warning,
 } from './lib/file.js'
+export { globMatcher } from './lib/glob.js'
 export type { JobOptions, Progress } from './lib/job.js'
 export type { LinkInput } from './lib/link.js'
 export { type OpenOptions, open, openSync, type ShardResolver, type Source, verify } from './lib/open.js'
+export { type ByteRange, type Placement, Plan, type PlannedTensor, type PlanOptions } from './lib/plan.js'
 export type { SharedFile } from './lib/share.js'
 export { CooTensor, CsrTensor, type ToDenseOptions } from './lib/sparse.js'
 export type { Histogram, StatsOptions, TensorStats } from './lib/stats.js'

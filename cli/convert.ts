@@ -4,12 +4,12 @@ import {
   type ConvertOptions,
   type ConvertResult,
   convert as convertFile,
+  globMatcher,
   type Progress,
 } from '../index.js'
 import { painter } from './color.js'
 import { errorCode, errorMessage, exitCodes, UsageError } from './failure.js'
 import type { SourceOptions } from './format.js'
-import { globMatcher } from './glob.js'
 import { jsonLine } from './json.js'
 import { followProgress } from './progress.js'
 import { showCounted } from './quantity.js'

@@ -1,9 +1,16 @@
 // `ztensor diff`: what differs between the tensors of two files, whatever their formats.
 import { isDeepStrictEqual } from 'node:util'
-import { type AnyTensor, type Comparison, compare, open, type Progress, type TensorFile } from '../index.js'
+import {
+  type AnyTensor,
+  type Comparison,
+  compare,
+  globMatcher,
+  open,
+  type Progress,
+  type TensorFile,
+} from '../index.js'
 import { type Paint, painter } from './color.js'
 import { errorCode, exitCodes, UsageError } from './failure.js'
-import { globMatcher } from './glob.js'
 import { jsonAttribute, jsonFloat, jsonText } from './json.js'
 import { showDtype, showShape } from './listing.js'
 import { followProgress } from './progress.js'

@@ -1,8 +1,8 @@
 // `ztensor ls`: one row a tensor, from the index alone.
 
+import { globMatcher } from '../index.js'
 import { painter } from './color.js'
 import type { SourceOptions } from './format.js'
-import { globMatcher } from './glob.js'
 import { jsonLines } from './json.js'
 import { type Entry, entries, jsonEntry, showDigests, showDtype, showShape } from './listing.js'
 import { showBytes, showCounted } from './quantity.js'

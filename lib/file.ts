@@ -8,6 +8,7 @@ import { calling, invalid, ZTensorError } from './errors.js'
 import { type JobOptions, run } from './job.js'
 import { loadAll } from './load.js'
 import type { NativeFile } from './native.js'
+import { Plan, type PlanOptions } from './plan.js'
 import { type SharedFile, ticketOf } from './share.js'
 import type { CooTensor, CsrTensor } from './sparse.js'
 import { type FilePart, type Origin, Store } from './store.js'
@@ -39,6 +40,8 @@ export interface Warning {
 export interface LoadFileOptions extends JobOptions {
   /** The tensors to load; all of them by default. */
   names?: Iterable<string> | undefined
+  /** Load one rank's parts of them, as `plan()` of this file divides them; `plan.tensors` has their shapes. */
+  plan?: Plan | undefined
   /** Tensors under way at once; by default as many as suit the machine and where the file lies. */
   concurrency?: number | undefined
 }
@@ -229,7 +232,9 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
    * @throws ZTensorError what `Tensor.load` throws, ZT_NOT_FOUND; the signal's reason. One failure ends all.
    */
   async load(given?: LoadFileOptions): Promise<Map<string, Loaded>> {
-    const { names, concurrency, onProgress, signal } = options(given, ['names', 'concurrency', 'onProgress', 'signal'])
+    const read = options(given, ['names', 'plan', 'concurrency', 'onProgress', 'signal'])
+    const { names, plan, concurrency, onProgress, signal } = read
+    if (plan !== undefined && !Plan.isOf(plan, this.#store)) throw wrongType('plan', 'a plan of this very file', plan)
     const most = optional(concurrency, (value) => aWholeNumber('concurrency', value, 1))
     const job = jobOptions({ onProgress, signal })
     signal?.throwIfAborted()
@@ -240,7 +245,19 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
       if (done % 10_000 === 9_999) await nextTurn()
       tensors.push(this.#at(ordinal))
     }
-    return loadAll(this.#store, tensors, ordinals, most, job)
+    return loadAll(this.#store, tensors, ordinals, plan, most, job)
+  }
+
+  /**
+   * Which bytes one rank of a tensor-parallel group needs, and which part of each tensor it has. `load({ plan })` loads these
+   * parts alone.
+   *
+   * @throws RangeError and TypeError ZT_INVALID_ARG for a dimension that does not divide evenly, for tensors that no rule
+   * names; ZTensorError ZT_BAD_LAYOUT for one that is divided and not dense, ZT_LIMIT, ZT_CLOSED
+   */
+  plan(options: PlanOptions): Plan {
+    this.#store.throwIfClosed()
+    return Plan.make(this.#store, this.values(), options)
   }
 
   /**

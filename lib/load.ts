@@ -4,6 +4,7 @@ import { type DTypeInfo, dtypeInfo } from './dtype.js'
 import type { Loaded } from './file.js'
 import { type JobOptions, run } from './job.js'
 import { toBuffer } from './memory.js'
+import type { Plan, PlannedTensor } from './plan.js'
 import { array, type Store } from './store.js'
 import type { AnyTensor } from './tensor.js'
 
@@ -20,8 +21,11 @@ class Tally {
   readonly #totals: { totalBytes: number; totalTensors: number }
   readonly onProgress: JobOptions['onProgress']
 
-  constructor(tensors: readonly AnyTensor[], onProgress: JobOptions['onProgress']) {
-    const totalBytes = tensors.reduce((total, tensor) => total + tensor.byteLength, 0)
+  readonly #plan: Plan | undefined
+
+  constructor(tensors: readonly AnyTensor[], plan: Plan | undefined, onProgress: JobOptions['onProgress']) {
+    this.#plan = plan
+    const totalBytes = tensors.reduce((total, tensor) => total + this.#bytesOf(tensor), 0)
     this.#totals = { totalBytes, totalTensors: tensors.length }
     this.onProgress = onProgress
   }
@@ -35,13 +39,19 @@ class Tally {
   }
 
   did(tensors: readonly AnyTensor[]): void {
-    for (const tensor of tensors) this.#bytes += tensor.byteLength
+    for (const tensor of tensors) this.#bytes += this.#bytesOf(tensor)
     this.#tensors += tensors.length
     this.partly(0, 0)
   }
+
+  #bytesOf({ name, byteLength }: AnyTensor): number {
+    return this.#plan?.tensors.get(name)?.byteLength ?? byteLength
+  }
 }
 
-async function loadOne(tensor: AnyTensor, signal: AbortSignal): Promise<Loaded> {
+async function loadOne(tensor: AnyTensor, plan: Plan | undefined, signal: AbortSignal): Promise<Loaded> {
+  const part = divided(tensor, plan)
+  if (part !== undefined) return tensor.load({ slice: part.ranges, signal })
   if (tensor.layout === 'sparse_csr') return tensor.loadCsr({ signal })
   if (tensor.layout === 'sparse_coo') return tensor.loadCoo({ signal })
   if (tensor.layout === 'dense' && tensor.dtype !== undefined) return tensor.load({ signal })
@@ -50,11 +60,18 @@ async function loadOne(tensor: AnyTensor, signal: AbortSignal): Promise<Loaded> 
   return loaded
 }
 
+/** The rank's part of a tensor that a plan divides. */
+function divided({ name }: AnyTensor, plan: Plan | undefined): PlannedTensor | undefined {
+  const part = plan?.tensors.get(name)
+  return part?.dim === undefined ? undefined : part
+}
+
 /** Loads tensors, at most `atOnce` at a time. The first failure, or the caller's signal, ends the others. */
 export async function loadAll(
   store: Store,
   tensors: readonly AnyTensor[],
   ordinals: readonly number[],
+  plan: Plan | undefined,
   atOnce: number | undefined,
   { onProgress, signal }: JobOptions,
 ): Promise<Map<string, Loaded>> {
@@ -62,11 +79,12 @@ export async function loadAll(
   const loaded = new Map<string, Loaded>()
   // The keys first, so that the result is in the order asked for, whichever load ends first.
   for (const tensor of tensors) loaded.set(tensor.name, new Map())
-  const tally = new Tally(tensors, onProgress)
+  const tally = new Tally(tensors, plan, onProgress)
   const others: AnyTensor[] = []
   let batch = new Batch()
   for (const [at, tensor] of tensors.entries()) {
-    if (store.memory !== undefined || tensor.layout !== 'dense' || tensor.dtype === undefined) {
+    const whole = store.memory === undefined && divided(tensor, plan) === undefined
+    if (!whole || tensor.layout !== 'dense' || tensor.dtype === undefined) {
       others.push(tensor)
       continue
     }
@@ -77,7 +95,7 @@ export async function loadAll(
     await nextTurn()
   }
   await batch.load(store, loaded, atOnce, tally, signal)
-  await loadEach(others, loaded, atOnce ?? ONE_BY_ONE, tally, signal)
+  await loadEach(others, loaded, plan, atOnce ?? ONE_BY_ONE, tally, signal)
   return loaded
 }
 
@@ -127,6 +145,7 @@ class Batch {
 async function loadEach(
   tensors: readonly AnyTensor[],
   loaded: Map<string, Loaded>,
+  plan: Plan | undefined,
   atOnce: number,
   tally: Tally,
   signal: AbortSignal | undefined,
@@ -138,7 +157,7 @@ async function loadEach(
   const queue = tensors.values()
   const worker = async () => {
     for (const tensor of queue) {
-      loaded.set(tensor.name, await loadOne(tensor, stop.signal))
+      loaded.set(tensor.name, await loadOne(tensor, plan, stop.signal))
       tally.did([tensor])
     }
   }

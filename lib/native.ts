@@ -154,6 +154,7 @@ export interface NativeFile {
     stage?: NativeStage,
   ): Promise<NativeStats>
   ranges(ordinal: number, component?: number): number[]
+  plan(ordinals: Uint32Array, dims: Int32Array, rank: number, worldSize: number): Float64Array
   files(): { path?: string; name?: string; byteLength: number }[]
   prefetch(ordinals: Uint32Array, inFlight: number | undefined, control: NativeControl): Promise<void>
   evict(ordinals: Uint32Array): void

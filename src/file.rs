@@ -5,12 +5,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use napi::bindgen_prelude::{Float64Array, Object, ToNapiValue, Uint8ArraySlice, Uint32Array, Unknown};
+use napi::bindgen_prelude::{
+    Float64Array, Int32Array, Object, ToNapiValue, Uint8ArraySlice, Uint32Array, Unknown,
+};
 use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::catalog::{Catalog, Component, Span, Tensor};
 use ztensor_core::cut::Cut;
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
+use ztensor_core::plan::{self, Planned, Rank};
 use ztensor_core::prefetch;
 use ztensor_core::read::Reading;
 use ztensor_core::read::batch::{self, Batch, Place};
@@ -414,6 +417,29 @@ impl NativeFile {
             shared.reading(staged, &Watch::default(), |reading| verify::verify(reading, &ordinals))
         });
         throw(&env, verified).map(Verified::from)
+    }
+
+    /// `[file, offset, length, …]` of the bytes that a rank needs. `dims` holds a dimension for each tensor, -1 for one that
+    /// is not divided.
+    #[napi(catch_unwind)]
+    pub fn plan(
+        &self,
+        env: Env,
+        ordinals: Uint32Array,
+        dims: Int32Array,
+        rank: f64,
+        world_size: f64,
+    ) -> Result<Float64Array> {
+        let shared = self.shared(&env)?;
+        let rank = unsigned(rank).zip(unsigned(world_size));
+        let (rank, world_size) = rank.ok_or_else(|| misuse("a plan without a rank"))?;
+        let planned = ordinals.iter().zip(dims.iter());
+        let planned: Vec<_> =
+            planned.map(|(&ordinal, &dim)| Planned { ordinal, dim: usize::try_from(dim).ok() }).collect();
+        let spans = contain(|| plan::spans(&shared.catalog, &planned, Rank { rank, world_size }));
+        let spans = throw(&env, spans)?;
+        let flat = |span: &Span| [f64::from(span.file), number(span.offset), number(span.length)];
+        Ok(spans.iter().flat_map(flat).collect::<Vec<_>>().into())
     }
 
     /// Path and bytes of each file, in the order of their numbers. Empty for memory.

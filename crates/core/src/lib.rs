@@ -20,6 +20,7 @@ mod inject;
 pub mod layout;
 pub mod limits;
 pub mod numbers;
+pub mod plan;
 pub mod prefetch;
 pub mod read;
 pub mod shard;

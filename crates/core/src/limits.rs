@@ -50,6 +50,8 @@ pub const ZT_INDEX_BYTES: u64 = 1 << 30;
 pub const SAFETENSORS_INDEX_BYTES: u64 = 100_000_000;
 /// Nested arrays, maps and tags in an attribute. Real files use two or three.
 pub const CBOR_DEPTH: u32 = 64;
+/// Ranges of bytes in one plan of tensor parallelism: 24 bytes each. A model of 400 billion parameters has some 4 million.
+pub const PLAN_RANGES: usize = 16 << 20;
 /// Files of one name space.
 pub const FILES: usize = 10_000;
 /// Entries of a folder that are looked at for a sharded checkpoint.
