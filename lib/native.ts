@@ -206,6 +206,7 @@ export interface TensorSpec {
 export interface NativeWriter {
   readonly version: string
   begin(tensor: TensorSpec): void
+  addSmall(name: string, dtype: number, shape: readonly number[], bytes: Uint8Array): number
   push(bytes: Uint8Array): number
   pushAsync(bytes: Uint8Array): Promise<number>
   take(): NativeMemory

@@ -110,6 +110,8 @@ export class TensorWriter {
   readonly #signal: AbortSignal | undefined
   readonly #links: Links
   #queue: Promise<unknown> = Promise.resolve()
+  /** Calls that have not had their turn yet, or are having it. */
+  #waiting = 0
   #ended = false
 
   protected constructor(internals: unknown)
@@ -158,8 +160,26 @@ export class TensorWriter {
         throw publicError(thrown, this.path)
       }
     })
-    this.#queue = turn.catch(() => {})
+    this.#waiting += 1
+    const done = () => {
+      this.#waiting -= 1
+    }
+    this.#queue = turn.then(done, done)
     return turn
+  }
+
+  /**
+   * Adds a small dense tensor at once, in one crossing, where nothing else is under way; gives the bytes that wait then, or
+   * undefined where it has to take its turn.
+   */
+  #addAtOnce(name: string, shape: number[], dtype: DTypeInfo, bytes: Uint8Array): number | undefined {
+    const plain = this.#waiting === 0 && this.#outlet === undefined && !this.#compresses && !this.#ended
+    if (!plain || bytes.byteLength > SMALL) return undefined
+    try {
+      return this.#native.addSmall(name, dtype.code, shape, bytes)
+    } catch (thrown) {
+      throw publicError(thrown, this.path)
+    }
   }
 
   #begin(
@@ -270,8 +290,13 @@ export class TensorWriter {
     if (typeof input !== 'object' || input === null)
       throw wrongType('tensor', 'a typed array or { dtype, shape, data }', input)
     const dtype = aDType('dtype', input.dtype)
-    const parts = [{ role: 'data', dtype, bytes: viewBytes('data', input.data) }]
-    await this.#write(checked, aShape(input.shape), 'dense', dtype, attributes, parts)
+    const [bytes, shape] = [viewBytes('data', input.data), aShape(input.shape)]
+    const pending = attributes === undefined ? this.#addAtOnce(checked, shape, dtype, bytes) : undefined
+    if (pending === undefined) {
+      await this.#write(checked, shape, 'dense', dtype, attributes, [{ role: 'data', dtype, bytes }])
+    } else if (pending >= FULL) {
+      await this.#next(() => this.#native.flush())
+    }
   }
 
   /**

@@ -233,6 +233,43 @@ impl NativeWriter {
         self.harmlessly(&env, |writer| writer.begin(spec))
     }
 
+    /// Adds a small dense tensor on this thread, in one crossing, and says how many bytes wait to be flushed.
+    #[napi(catch_unwind)]
+    pub fn add_small(
+        &self,
+        env: Env,
+        name: String,
+        code: u32,
+        shape: Vec<f64>,
+        bytes: Uint8ArraySlice<'_>,
+    ) -> Result<f64> {
+        let dtype = dtype(Some(code))?;
+        let spec = Spec {
+            name,
+            shape: shape
+                .into_iter()
+                .map(|size| unsigned(size).ok_or_else(|| misuse("no size")))
+                .collect::<Result<_>>()?,
+            layout: "dense".to_owned(),
+            dtype,
+            attributes: None,
+            components: vec![("data".to_owned(), dtype, bytes.len() as u64)],
+        };
+        let begun = {
+            let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+            slot.as_mut().ok_or_else(gone).and_then(|writer| contain(|| writer.begin(spec)))
+        };
+        let added = begun.and_then(|()| {
+            with_writer(&self.slot, |writer| {
+                writer.push(&bytes)?;
+                writer.end()?;
+                writer.pass_on()?;
+                Ok(writer.pending())
+            })
+        });
+        throw(&env, added).map(|pending| number(pending as u64))
+    }
+
     /// Takes a small piece on this thread and says how many bytes wait to be flushed.
     #[napi(catch_unwind)]
     pub fn push(&self, env: Env, bytes: Uint8ArraySlice<'_>) -> Result<f64> {

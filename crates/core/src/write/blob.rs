@@ -25,7 +25,11 @@ pub struct Compression {
 /// Bytes on which the saving is judged: the beginning of the blob.
 const SAMPLE: usize = 256 << 10;
 /// Blobs from here on are compressed in jobs of their own, which several threads can share.
-const JOBS_FROM: u64 = 8 << 20;
+const JOBS_FROM: u64 = 2 << 20;
+/// Input of one job. Small ones keep all threads busy to the end of a blob and bound what each of them holds.
+const JOB: u32 = 1 << 20;
+/// Threads that share a blob: each holds about 4 MiB.
+const MOST_THREADS: u32 = 24;
 const PIECE: usize = 1 << 20;
 
 pub struct Blob {
@@ -190,7 +194,9 @@ fn context(compression: Compression, length: u64) -> Result<CCtx<'static>> {
     let mut context = CCtx::create();
     context.set_parameter(CParameter::CompressionLevel(compression.level)).map_err(failed)?;
     if length >= JOBS_FROM {
-        context.set_parameter(CParameter::NbWorkers(compression.threads.max(1))).map_err(failed)?;
+        let threads = compression.threads.clamp(1, MOST_THREADS);
+        context.set_parameter(CParameter::NbWorkers(threads)).map_err(failed)?;
+        context.set_parameter(CParameter::JobSize(JOB)).map_err(failed)?;
     }
     context.set_pledged_src_size(Some(length)).map_err(failed)?;
     Ok(context)
