@@ -46,6 +46,16 @@ def ztensor1_touch():
     return sum(each_page(reader.read_numpy(name)) for name in reader.keys())
 
 
+def ztensor1_write():
+    import ztensor
+
+    tensors, size = int(sys.argv[5]), int(sys.argv[6])
+    array = numpy.full(size // 4, 1.5, numpy.float32)
+    with ztensor.Writer(path) as writer:
+        for number in range(tensors):
+            writer.add(f"layer.{number}.weight", array)
+
+
 def ztensor2_list():
     import ztensor
 
@@ -85,7 +95,7 @@ def numpy_slice():
 
 works = {
     "safetensors 0.8": {"list": safetensors_list, "touch": safetensors_touch},
-    "ztensor 1.2.3": {"list": ztensor1_list, "touch": ztensor1_touch},
+    "ztensor 1.2.3": {"list": ztensor1_list, "touch": ztensor1_touch, "write": ztensor1_write},
     "ztensor 2.1.2": {
         "list": ztensor2_list,
         "touch": ztensor2_touch,

@@ -12,6 +12,7 @@ import { machineLimits } from './limits.mjs'
 import { missing } from './peers.mjs'
 import { reading } from './reading.mjs'
 import { table, writeInto } from './report.mjs'
+import { writing } from './writing.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const argv = process.argv.slice(2)
@@ -33,8 +34,8 @@ const heading = `Medians of up to ${rounds} rounds in ms, taken in turns.${size}
 
 const limits = quick ? {} : machineLimits(inputs.large().path, inputs.sample().path)
 const rows = []
-for (const group of [reading]) {
-  for await (const row of group({ inputs, limits, rounds, quick })) {
+for (const group of [reading, writing]) {
+  for await (const row of group({ inputs, limits, rounds, quick, folder: join(root, 'build/bench') })) {
     rows.push(row)
     if (process.stdout.isTTY) console.log(`${row.work}: ${row.ours.toFixed(2)}`)
   }

@@ -1,0 +1,147 @@
+// The rows of writing, in the form of those of reading. What is written is on the disk when the time ends, but for the
+// Python packages, which do not wait for that.
+import { execFileSync } from 'node:child_process'
+import { closeSync, openSync as openFile, readSync, rmSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { convert, create } from 'ztensor'
+import { warm } from './inputs.mjs'
+import * as ours from './ours.mjs'
+import { byPeer } from './peers.mjs'
+import { measure } from './timing.mjs'
+
+const WARM = 'source warm, target on the disk with its name'
+const peak = fileURLToPath(new URL('peak.mjs', import.meta.url))
+const manifest = fileURLToPath(new URL('../Cargo.toml', import.meta.url))
+
+/** All rows, one after the other as they are measured. */
+export async function* writing({ inputs, rounds: most, quick, folder }) {
+  const rounds = quick ? 1 : Math.min(most, 5)
+  const target = join(folder, 'written.bin')
+  try {
+    yield* converting({ inputs, rounds, target })
+    yield* adding({ rounds, target, quick })
+    yield* compressing({ inputs, rounds, target, quick })
+    yield* keeping({ inputs, target })
+    yield* faulting({ inputs, rounds, target })
+  } finally {
+    rmSync(target, { force: true })
+  }
+}
+
+async function* converting({ inputs, rounds, target }) {
+  const large = inputs.large()
+  warm(large.path)
+  const before = () => rmSync(target, { force: true })
+  const copy = () => {
+    execFileSync('cp', [large.path, target])
+    execFileSync('sync', [target])
+  }
+  const { ours: mine, copied } = await measure(
+    rounds,
+    { ours: () => convert(large.path, target).then(() => undefined), copied: copy },
+    { before, warm: false },
+  )
+  const work = '2.47 GB of bfloat16 from safetensors to zTensor 1.0 with crc32c'
+  yield { work, state: WARM, ours: mine, peers: { 'cp, sync': copied }, reach: '1.3 × cp, sync', target: 1.3 * copied }
+  for (const [work, input] of [
+    ['51,200 tensors of 10 KB, the same conversion', inputs.small()],
+    ['100,000 tensors of 64 bytes, the same conversion', inputs.many()],
+  ]) {
+    warm(input.path)
+    const { ours: mine } = await measure(
+      rounds,
+      { ours: () => convert(input.path, target).then(() => undefined) },
+      { before },
+    )
+    yield { work, state: WARM, ours: mine, peers: {} }
+  }
+}
+
+async function* adding({ rounds, target, quick }) {
+  for (const [work, count, bytes, times] of [
+    ['51,200 tensors of 10 KB, create and add', 51_200, 10_240, 2],
+    ['100,000 tensors of 64 bytes, create and add', 100_000, 64, 4],
+  ]) {
+    const tensors = quick ? count / 20 : count
+    const array = new Float32Array(bytes / 4).fill(1.5)
+    const names = Array.from({ length: tensors }, (_, at) => `layer.${at}.weight`)
+    const add = async () => {
+      const writer = await create(target, { version: '1.2', overwrite: true })
+      for (const name of names) await writer.add(name, array)
+      await writer.finish()
+    }
+    const { ours: mine } = await measure(rounds, { ours: add })
+    const peer = byPeer('ztensor 1.2.3', 'write', target, rounds, [String(tensors), String(bytes)])
+    const peers = peer === undefined ? {} : { 'ztensor 1.2.3': peer }
+    const goal = peer === undefined ? {} : { reach: `${times} × faster`, target: peer / times }
+    yield { work, state: WARM, ours: mine, peers, ...goal }
+  }
+}
+
+async function* compressing({ inputs, rounds, target, quick }) {
+  const weights = inputs.weights()
+  warm(weights.path)
+  const options = { overwrite: true, compression: { level: 3 } }
+  const compress = (more) => () => convert(weights.path, target, { ...options, ...more }).then(() => undefined)
+  const { ours: mine } = await measure(rounds, { ours: compress() }, { warm: false })
+  // A loop over libzstd alone, in memory: it has to be compiled, which a quick look does without.
+  const single = quick ? undefined : byLibrary(weights.path)
+  const cores = (await import('node:os')).availableParallelism()
+  const goal = single === undefined ? {} : { reach: `0.9 × ${cores} cores`, target: single / (0.9 * cores) }
+  const peers = single === undefined ? {} : { 'libzstd, 1 thread': single }
+  yield { work: '512 MiB of weights to zTensor 1.0, zstd level 3', state: WARM, ours: mine, peers, ...goal }
+}
+
+function byLibrary(path) {
+  const args = [
+    'run',
+    '--release',
+    '--quiet',
+    '--manifest-path',
+    manifest,
+    '-p',
+    'ztensor-core',
+    '--example',
+    'libzstd',
+  ]
+  try {
+    return Number(execFileSync('cargo', [...args, '--', path], { encoding: 'utf8' }))
+  } catch {
+    return undefined
+  }
+}
+
+function* keeping({ inputs, target }) {
+  const packed = { digest: 'crc32c', compression: { level: 3 } }
+  for (const [work, options] of [
+    ['2.47 GB', {}],
+    ['2.47 GB, compressed on the way', packed],
+    ['2.47 GB, cast to float32', { cast: { bfloat16: 'float32' } }],
+  ]) {
+    const args = [peak, inputs.large().path, target, JSON.stringify(options)]
+    const bytes = Number(execFileSync(process.execPath, args, { encoding: 'utf8' }))
+    const row = { work: `${work}: peak of memory beyond idle, MiB`, state: WARM, ours: bytes / 2 ** 20, peers: {} }
+    yield { ...row, reach: '256 MiB', target: 256 }
+  }
+}
+
+/** How a file was written decides how fast it is mapped: the same bytes, by the converter and in 8 KiB pieces. */
+async function* faulting({ inputs, rounds, target }) {
+  const source = inputs.weights().path
+  await convert(source, target, { overwrite: true })
+  const pieces = `${target}.pieces`
+  try {
+    const [from, to] = [openFile(target), openFile(pieces, 'w')]
+    const piece = Buffer.alloc(8192)
+    for (let count = readSync(from, piece); count > 0; count = readSync(from, piece)) writeSync(to, piece, 0, count)
+    closeSync(from)
+    closeSync(to)
+    const touched = await measure(rounds, { ours: () => ours.touch(target), pieces: () => ours.touch(pieces) })
+    const state = 'warm, as it was written'
+    const work = '512 MiB: open, map and touch each page of what the converter wrote'
+    yield { work, state, ours: touched.ours, peers: { 'written in 8 KiB pieces': touched.pieces } }
+  } finally {
+    rmSync(pieces, { force: true })
+  }
+}
