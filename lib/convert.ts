@@ -1,6 +1,6 @@
 import { aBoolean, aFunction, anObject, aString, optional, options, wrongType } from './arguments.js'
 import { type DType, dtypeInfo } from './dtype.js'
-import { calling, publicError, ZTensorError } from './errors.js'
+import { calling, type ErrorCode, ZTensorError } from './errors.js'
 import { TensorFile } from './file.js'
 import { type JobOptions, type Progress, run } from './job.js'
 import { binding } from './native.js'
@@ -127,7 +127,8 @@ async function convertFile(
   }
   const ordinals = Uint32Array.from(chosen, (one) => one.ordinal)
   const found = calling(() => binding.refusals(store.native, ordinals, dialect, casts))
-  const refusals = found.map((error) => publicError(error) as ZTensorError)
+  // Whatever their code, they say which tensor they are of: it is by that that they are left out.
+  const refusals = found.map(({ code, message, ...where }) => new ZTensorError(code as ErrorCode, message, where))
   const skipped = attributes === undefined ? refusals : refusals.filter((error) => error.tensor !== undefined)
   if (skipped.length > 0 && !skip) throw refusal(skipped, dialect)
   const left = new Set(skipped.map((error) => error.tensor))
