@@ -237,7 +237,7 @@ const OPTIONS = [
   ['digest', { format: 'btf', digest: 'sha256' }],
   ['compress', { format: 'safetensors', compression: {} }],
   ['compress', { format: 'btf', compression: { level: 3 } }],
-  ['options', { compression: 3 }],
+  ['compression', { compression: 3 }],
   ['compression.level', { compression: { level: 0 } }],
   ['compression.level', { compression: { level: 23 } }],
   ['compression.level', { compression: { level: 2.5 } }],
