@@ -3,7 +3,7 @@ import { type DType, type DTypeInfo, dtypes, type TypedArray, uint8 } from './dt
 import { calling } from './errors.js'
 import { run } from './job.js'
 import { toBuffer, toBufferSync } from './memory.js'
-import type { ComponentInfo } from './native.js'
+import type { ComponentInfo, NativeControl } from './native.js'
 import { array, type CopyReason, type Place, type Store, type View } from './store.js'
 
 /** One stored part of a tensor, such as the `data` of a dense one or the `indices` of a sparse one. */
@@ -121,10 +121,14 @@ export class Component {
     signal?.throwIfAborted()
     this.#store.throwIfClosed()
     const stage = await this.#store.stage(this.#tensor, this.#ordinal, signal)
-    const memory = await run(this.#store, { signal }, (control) =>
-      this.#store.native.load(this.#tensor, this.#ordinal, { widen: false }, control, stage),
-    )
-    return this.#array(await toBuffer(memory, () => this.#store.check(signal)))
+    const start = (control: NativeControl) =>
+      this.#store.native.load(this.#tensor, this.#ordinal, { widen: false }, control, stage)
+    // What is stored as it is in memory is read anew for each: that costs no more than a copy would.
+    const { value: memory, sole } =
+      this.#info.plainOffset === undefined
+        ? await this.#store.shared.join(`${this.#tensor}/${this.#ordinal}`, this.#store, signal, start)
+        : { value: await run(this.#store, { signal }, start), sole: true }
+    return this.#array(await toBuffer(memory, () => this.#store.check(signal), sole))
   }
 
   toJSON(): object {

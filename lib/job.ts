@@ -26,7 +26,7 @@ function read(control: NativeControl): Progress {
 }
 
 /** What long work belongs to: an open file, which stops it when it is closed. */
-interface Owner {
+export interface Owner {
   readonly path: string | undefined
   readonly jobs: Set<() => void>
   throwIfClosed(): void

@@ -59,9 +59,12 @@ export function toBufferSync(memory: NativeMemory): ArrayBuffer {
   return buffer
 }
 
-/** The same, without holding the event loop up; `check` is asked between two pieces. */
-export async function toBuffer(memory: NativeMemory, check: () => void): Promise<ArrayBuffer> {
-  const taken = take(memory)
+/**
+ * The same, without holding the event loop up; `check` is asked between two pieces. Memory that is not the `sole` caller's is
+ * copied.
+ */
+export async function toBuffer(memory: NativeMemory, check: () => void, sole = true): Promise<ArrayBuffer> {
+  const taken = sole ? take(memory) : null
   if (taken !== null) return taken
   const buffer = allocate(memory.byteLength)
   for (const [at, piece] of pieces(buffer, 0, memory.byteLength)) {

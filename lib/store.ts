@@ -3,6 +3,7 @@ import { calling, ZTensorError } from './errors.js'
 import { type Losable, losses, mappingLost, unwatch, watch } from './loss.js'
 import { allocate, pieces, sourceGone, stage, stageSync, tooLarge } from './memory.js'
 import { MAX_BUFFER, type NativeFile, type NativeStage, type OpenRequest } from './native.js'
+import { SharedWork } from './shared-work.js'
 
 /** Why data is a copy instead of an alias of the file. */
 export type CopyReason =
@@ -70,6 +71,8 @@ const listening = new WeakMap<ArrayBuffer, Store>()
 export class Store implements Losable {
   /** Cancels of work under way. */
   readonly jobs = new Set<() => void>()
+  /** Decoding under way. */
+  readonly shared = new SharedWork()
   readonly native: NativeFile
   readonly path: string | undefined
   readonly request: OpenRequest | undefined

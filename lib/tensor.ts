@@ -16,7 +16,7 @@ import {
 import { calling, invalid, ZTensorError } from './errors.js'
 import { type JobOptions, run } from './job.js'
 import { copyInto, copyIntoSync, filled, sourceGone, toBuffer, toBufferSync } from './memory.js'
-import { binding, type LoadRequest, type NativeMemory } from './native.js'
+import { binding, type LoadRequest, type NativeControl, type NativeMemory } from './native.js'
 import { CooTensor, CsrTensor } from './sparse.js'
 import { type StatsOptions, stats, type TensorStats } from './stats.js'
 import { array, type CopyReason, type Place, type Store, type View } from './store.js'
@@ -245,12 +245,16 @@ export class Tensor<D extends DType = DType> {
     const target = optional(into, (value) => aTarget(value, dtype, length))
     const stage = await this.#store.stage(this.#ordinal, undefined, signal)
     const { native } = this.#store
-    const memory = await run(this.#store, { signal }, (control) =>
+    const start = (control: NativeControl) =>
       quantized
         ? native.dequantize(this.#ordinal, request.ranges, control, stage)
-        : native.load(this.#ordinal, this.#dataOrdinal(), request, control, stage),
-    )
-    return (await this.#deliver(memory, dtype, target, signal)) as DTypeArrays[D] | Float32Array
+        : native.load(this.#ordinal, this.#dataOrdinal(), request, control, stage)
+    // What is stored as it is in memory is read anew for each: that costs no more than a copy would.
+    const decodes = request.ranges === undefined && (quantized || this.#plainOffset === undefined)
+    const { value: memory, sole } = decodes
+      ? await this.#store.shared.join(`${this.#ordinal} ${dtype.name}`, this.#store, signal, start)
+      : { value: await run(this.#store, { signal }, start), sole: true }
+    return (await this.#deliver(memory, dtype, target, signal, sole)) as DTypeArrays[D] | Float32Array
   }
 
   async #deliver(
@@ -258,13 +262,14 @@ export class Tensor<D extends DType = DType> {
     dtype: DTypeInfo,
     target?: ArrayBufferView,
     signal?: AbortSignal,
+    sole = true,
   ): Promise<TypedArray> {
     const check = () => this.#store.check(signal)
     if (target !== undefined) {
       await copyInto(memory, target, check)
       return target as TypedArray
     }
-    const buffer = await toBuffer(memory, check)
+    const buffer = await toBuffer(memory, check, sole)
     return array(dtype, buffer, 0, buffer.byteLength)
   }
 

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod btf;
+mod overlap;
 pub mod safetensors;
 pub mod zt01;
 pub(crate) mod zt01_encode;

@@ -77,6 +77,11 @@ impl Builder {
         std::mem::take(&mut self.spare)
     }
 
+    /// What was added so far.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
     pub fn limits(&self) -> &Limits {
         &self.limits
     }

@@ -7,6 +7,7 @@
 
 use ciborium::Value;
 
+use super::overlap;
 use super::zt_trailer::{self, placed};
 use super::zt1::tensor_dtype;
 use crate::catalog::{
@@ -45,6 +46,7 @@ pub fn parse_index(bytes: &[u8], offset: u64, total: u64, limits: &Limits) -> Re
         })
         .and_then(|()| reader.end())
         .map_err(|error| error.rule(TENSOR_RULE))?;
+    overlap::warn(&mut builder);
     Ok(builder.finish())
 }
 

@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 
+use super::overlap;
 use super::zt_trailer::placed;
 use crate::catalog::{
     Attributes, Builder, ByteOrder, Catalog, Component, Container, DType, Encoding, Label, Layout, NewTensor,
@@ -103,6 +104,7 @@ fn parse_root(bytes: &[u8], offset: u64, total: u64, dialect: &Dialect, limits: 
         return Err(missing(dialect.tensors));
     }
     builder.version(version);
+    overlap::warn(&mut builder);
     Ok(builder.finish())
 }
 
