@@ -59,7 +59,7 @@ impl Side {
 }
 
 /// Compares two tensors or components; `places` are their ordinals, `tolerance` absolute and relative.
-#[napi(ts_return_type = "Promise<NativeComparison>")]
+#[napi(ts_return_type = "Promise<NativeComparison>", catch_unwind)]
 #[allow(clippy::too_many_arguments)] // two of each
 pub fn compare<'env>(
     env: &'env Env,

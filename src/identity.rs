@@ -18,7 +18,7 @@ use crate::verified::Verified;
 #[napi]
 impl NativeFile {
     /// The content digest with `xxh3` or `sha256`.
-    #[napi(ts_return_type = "Promise<string>")]
+    #[napi(ts_return_type = "Promise<string>", catch_unwind)]
     pub fn content_digest<'env>(
         &self,
         env: &'env Env,
@@ -51,7 +51,7 @@ impl NativeFile {
     }
 
     /// Checks the rules of the canonical form. Digests are `verify`'s.
-    #[napi(ts_return_type = "Promise<{ checked: number, undigested: number, failures: NativeError[] }>")]
+    #[napi(ts_return_type = "Promise<{ checked: number, undigested: number, failures: NativeError[] }>", catch_unwind)]
     pub fn canonical<'env>(
         &self,
         env: &'env Env,

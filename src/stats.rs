@@ -57,7 +57,7 @@ impl From<Stats> for TensorStats {
 
 #[napi]
 impl NativeFile {
-    #[napi(ts_return_type = "Promise<TensorStats>")]
+    #[napi(ts_return_type = "Promise<TensorStats>", catch_unwind)]
     pub fn stats<'env>(
         &self,
         env: &'env Env,
