@@ -54,7 +54,8 @@ test('open, alias and close over and over, without a turn of the event loop', as
     t,
     `
     const cycle = () => { const file = openSync(path); if (file.tensor('w').data[9] !== 1) throw new Error('data'); file.close() }
-    for (let i = 0; i < 2000; i++) cycle()
+    // The young generation of V8's heap and the allocator's arenas grow to their size first.
+    for (let i = 0; i < 20_000; i++) cycle()
     await collect()
     const before = rss()
     for (let i = 0; i < ${CYCLES}; i++) cycle()
@@ -102,12 +103,13 @@ test('close() while a compression reads a view', async (t) => {
   )
 })
 
+// Newer runtimes do not let memory of others be moved: there it is copied.
 test('workers that end with views alive, and one that gives its view away first', async (t) => {
   await child(
     t,
     `
     for (let i = 0; i < 8; i++) {
-      const running = worker("const { data } = ztensor.openSync(path).tensor('w'); const kept = ztensor.openSync(path).tensor('w').data; parentPort.postMessage(data, [data.buffer]); setInterval(() => kept, 1000)")
+      const running = worker("const { data } = ztensor.openSync(path).tensor('w'); const kept = ztensor.openSync(path).tensor('w').data; try { parentPort.postMessage(data, [data.buffer]) } catch { parentPort.postMessage(data) } setInterval(() => kept, 1000)")
       const moved = await new Promise((resolve, reject) => { running.once('message', resolve); running.once('error', reject) })
       await running.terminate()
       if (moved[ELEMENTS() - 1] !== 1 && moved.length !== 0) throw new Error('moved data: ' + moved[0])

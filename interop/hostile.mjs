@@ -1,6 +1,6 @@
 // What the peers make of the files of our corpus that must be refused when they are opened, or when their data is read:
 //   node interop/hostile.mjs NAME=PYTHON…    e.g. 1.2.3=build/interop/ztensor-1.2.3/bin/python
-// Each file in a process of its own, of 4 GiB and ten seconds. A package is given the files of the generations that it reads.
+// Each file in a process of its own, of 4 GiB and a minute. A package is given the files of the generations that it reads.
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -57,7 +57,7 @@ const END = { 0: 'accepted', 3: 'refused', 4: 'memory', 5: 'panicked' }
 function theirs(python, path) {
   const run = `ulimit -v 4194304; exec "${python}" "${program}" "${path}"`
   const { status, signal, error } = spawnSync('sh', ['-c', run], {
-    timeout: 10_000,
+    timeout: 60_000,
     killSignal: 'SIGKILL',
     stdio: 'ignore',
   })

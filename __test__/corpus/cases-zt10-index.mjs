@@ -145,7 +145,10 @@ export const cases = [
     bytes: zt10({ w: square10(), half: { dtype: 'float32', shape: [2], format: 'dense', components: { data: { offset: 72, length: 8 } } } }),
     names: ['w', 'half'],
     data: { w: SQUARE_VALUES, half: [3, 4] },
-    warnings: [{ code: 'ZT_WARN_UNALIGNED', tensor: 'half' }],
+    warnings: [
+      { code: 'ZT_WARN_UNALIGNED', tensor: 'half' },
+      { code: 'ZT_WARN_OVERLAP', tensor: 'half', component: 'data' },
+    ],
   },
   { name: 'valid: scalar', bytes: zt10({ s: { dtype: 'float32', shape: [], format: 'dense', components: { data: { bytes: f32s(7) } } } }), names: ['s'], data: { s: [7] } },
 
