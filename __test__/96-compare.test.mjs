@@ -162,6 +162,24 @@ test('every dtype: the same bits are identical, whatever they mean', async (t) =
   }
 })
 
+test('elements of a type that is not known have no numbers, only bytes', async (t) => {
+  const unknown = async (last) => {
+    const data = Uint8Array.of(1, 2, last)
+    const path = await written({ version: '1.2' }, (writer) =>
+      writer.add('x', { dtype: 'float8_e4m3fn', shape: [3], data }),
+    )
+    const bytes = readFileSync(path)
+    bytes.write('f8_e4m3xx', bytes.indexOf('f8_e4m3fn'))
+    return openSync(bytes).tensor('x')
+  }
+  const [a, b] = [await unknown(3), await unknown(4)]
+  t.is(a.dtype, undefined)
+  t.is((await rejectionOf(() => compare(a, b)))?.code, 'ZT_BAD_DTYPE')
+  t.is((await rejectionOf(() => a.stats()))?.code, 'ZT_BAD_DTYPE')
+  const found = await compare(a.components.get('data'), b.components.get('data'))
+  t.like(found, { elements: 3, differing: 1, firstDifference: 2 })
+})
+
 test('files in memory, aborts, closed files, bad arguments', async (t) => {
   const path = await written({ version: '1.2' }, async (writer) => {
     await writer.add('x', Float32Array.of(1, 2))

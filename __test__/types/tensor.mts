@@ -1,10 +1,13 @@
 import {
   type AnyTensor,
+  type Comparison,
   type Component,
   type CopyReason,
   type Cut,
+  compare,
   type Float16Elements,
   type Tensor,
+  type TensorStats,
   toFloat32,
 } from 'ztensor'
 import { type Equal, holds } from './equal.js'
@@ -57,3 +60,12 @@ const fromCut = toFloat32(cut.data, cut.dtype)
 holds<Equal<typeof fromCut, Float32Array>>()
 // @ts-expect-error: the elements are of the array type of their dtype
 toFloat32(cut.data, 'int64')
+
+const stats = await half.stats({ bins: 8, range: [0, 1] })
+holds<Equal<typeof stats, TensorStats>>()
+// @ts-expect-error: a range has two edges
+await half.stats({ bins: 8, range: [0] })
+const comparison = await compare(half, half.components.get('data') as Component, { atol: 1 })
+holds<Equal<typeof comparison, Comparison>>()
+// @ts-expect-error: arrays are not compared, tensors are
+await compare(half, half.data)

@@ -40,7 +40,7 @@ impl<'a> Elements<'a> {
     pub fn of_tensor(reading: &Reading<'a>, tensor: Tensor<'a>) -> Result<Self> {
         let opened = match tensor.layout() {
             Layout::Dense => match tensor.component(Label::DATA) {
-                Some(data) => Self::open(reading, tensor, data),
+                Some(data) => Self::known(reading, tensor, data),
                 None => Err(Error::new(Code::BadLayout, "a dense tensor has data")),
             },
             Layout::SparseCsr | Layout::SparseCoo => Self::densified(reading, tensor),
@@ -53,7 +53,7 @@ impl<'a> Elements<'a> {
     pub fn stored_of_tensor(reading: &Reading<'a>, tensor: Tensor<'a>) -> Result<Self> {
         match (tensor.layout(), tensor.component(Label::VALUES)) {
             (Layout::SparseCsr | Layout::SparseCoo, Some(values)) => {
-                Self::of_component(reading, tensor, values)
+                Self::known(reading, tensor, values).map_err(|error| error.tensor(tensor.name()))
             }
             _ => Self::of_tensor(reading, tensor),
         }
@@ -62,6 +62,14 @@ impl<'a> Elements<'a> {
     /// The elements of one component; its bytes where its dtype is not known.
     pub fn of_component(reading: &Reading<'a>, tensor: Tensor<'a>, component: &'a Component) -> Result<Self> {
         Self::open(reading, tensor, component).map_err(|error| error.tensor(tensor.name()))
+    }
+
+    /// The elements of a component whose dtype has to be known.
+    fn known(reading: &Reading<'a>, tensor: Tensor<'a>, component: &'a Component) -> Result<Self> {
+        if component.dtype.is_none() {
+            return Err(Error::new(Code::BadDtype, "the element type is not known here"));
+        }
+        Self::open(reading, tensor, component)
     }
 
     fn open(reading: &Reading<'a>, tensor: Tensor<'a>, component: &'a Component) -> Result<Self> {
@@ -73,10 +81,11 @@ impl<'a> Elements<'a> {
             (decoded.len() as u64, Bytes::Owned(decoded))
         };
         // Packed types may have padding after the last element.
-        let dense = tensor.layout() == Layout::Dense;
+        let dense = tensor.layout() == Layout::Dense && component.dtype.is_some();
         let declared = dense.then(|| product(tensor.shape())).flatten();
         let fitting = length.checked_mul(8).map(|bits| bits / u64::from(dtype.bits()));
-        let count = declared.or(fitting).ok_or_else(too_many)?;
+        let fitting = fitting.ok_or_else(too_many)?;
+        let count = declared.map_or(fitting, |declared| declared.min(fitting));
         Ok(Self { dtype, count, bytes })
     }
 
