@@ -90,7 +90,11 @@ function* lines(target: string, result: ConvertResult): Generator<string> {
 }
 
 /** Converts `source` into `target`. Ctrl-C leaves nothing behind. */
-export async function convert(source: string, target: string, options: ConvertCommandOptions): Promise<void> {
+export async function convert(
+  source: string | readonly string[],
+  target: string,
+  options: ConvertCommandOptions,
+): Promise<void> {
   const given = convertOptions(options)
   const stop = new AbortController()
   process.once('SIGINT', () => stop.abort())

@@ -209,6 +209,32 @@ function program(): Command {
     .action(async (source, target, options) => (await import('./convert.js')).convert(source, target, options))
 
   ztensor
+    .command('merge')
+    .description('write the tensors of several files into one; a name that stands in two of them is refused')
+    .argument('<target>', 'the new file; its ending names the format unless --format does')
+    .argument('<sources...>', 'tensor files, or one index or folder of a sharded checkpoint')
+    .addOption(new Option('--format <name>', 'the format to write').choices(['zt', 'safetensors', 'btf']))
+    .addOption(
+      new Option('--version <version>', 'the zTensor version to write (default: 1.0)').choices([
+        '0.1',
+        '1.0',
+        '1.2',
+        '2',
+      ]),
+    )
+    .option('--overwrite', 'replace a target that is there')
+    .option('--skip', 'leave out what the target cannot hold, instead of refusing')
+    .option('--json', 'progress and result as JSON, one event a line')
+    .addHelpText(
+      'after',
+      examples(
+        ['ztensor merge model.safetensors llama/', 'the shards of a checkpoint, by its folder'],
+        ['ztensor merge all.zt base.safetensors extra.zt', 'any files'],
+      ),
+    )
+    .action(async (target, sources, options) => (await import('./convert.js')).convert(sources, target, options))
+
+  ztensor
     .command('rename')
     .description('give a tensor of a zTensor 1.0 to 1.2 file another name')
     .argument('<file>', 'the tensor file')

@@ -49,10 +49,12 @@ export async function compareFile(path, expected) {
       results.push({ what, error })
     }
   }
-  for (const [how, opening] of [
+  const ways = [
     ['path', () => open(path)],
     ['bytes', () => openSync(new Uint8Array(readFileSync(path)))],
-  ]) {
+  ]
+  // In memory an index cannot find its shards.
+  for (const [how, opening] of path.endsWith('.json') ? ways.slice(0, 1) : ways) {
     let file
     await check(`opens as ${how}`, async () => {
       file = await opening()

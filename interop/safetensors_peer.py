@@ -43,6 +43,23 @@ record.add('names.safetensors', [tensor(name, 'int16', (3,), data=short) for nam
 serialize(record.path('none.safetensors'), [])
 record.add('none.safetensors', [])
 
+# A sharded checkpoint, its index as transformers writes it.
+shards = {f'model-{part + 1:05}-of-00003.safetensors': kept[part::3] for part in range(3)}
+for file, part in shards.items():
+    serialize(record.path(file), part, {'format': 'pt'})
+index = {
+    'metadata': {'total_size': sum(array.nbytes for _, _, array in kept)},
+    'weight_map': {name: file for file, part in shards.items() for name, _, _ in part},
+}
+text = json.dumps(index, indent=2, sort_keys=True) + '\n'
+pathlib.Path(record.path('model.safetensors.index.json')).write_text(text)
+sharded = [sample for part in shards.values() for sample in part]
+record.add(
+    'model.safetensors.index.json',
+    [tensor(name, dtype, array.shape, data=array) for name, dtype, array in sharded],
+    attributes={'format': 'pt'},
+)
+
 for path in sorted(pathlib.Path(sys.argv[2]).glob('st-*.safetensors')):
 
     def read_all(path=path):
