@@ -18,6 +18,7 @@ const ONE_BY_ONE = 4
 class Tally {
   #bytes = 0
   #tensors = 0
+  #told = 0
   readonly #totals: { totalBytes: number; totalTensors: number }
   readonly onProgress: JobOptions['onProgress']
 
@@ -33,9 +34,9 @@ class Tally {
   /** Reports what a batch under way has done so far. */
   partly(bytes: number, tensors: number): void {
     const { totalBytes, totalTensors } = this.#totals
-    // Bytes are counted as they are stored, the total as they are decoded: the two meet at the end.
-    const sofar = Math.min(this.#bytes + bytes, totalBytes)
-    this.onProgress?.({ bytes: sofar, totalBytes, tensors: this.#tensors + tensors, totalTensors })
+    // Bytes under way are counted as they are stored, the total as they are decoded: what was told never falls.
+    this.#told = Math.max(this.#told, Math.min(this.#bytes + bytes, totalBytes))
+    this.onProgress?.({ bytes: this.#told, totalBytes, tensors: this.#tensors + tensors, totalTensors })
   }
 
   did(tensors: readonly AnyTensor[]): void {
@@ -150,6 +151,7 @@ async function loadEach(
   tally: Tally,
   signal: AbortSignal | undefined,
 ): Promise<void> {
+  signal?.throwIfAborted() // it may have been while the batches were loaded
   const stop = new AbortController()
   setMaxListeners(0, stop.signal) // each load listens
   const abort = () => stop.abort(signal?.reason)
