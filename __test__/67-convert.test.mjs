@@ -18,9 +18,15 @@ const TARGETS = [
 const bytesOf = ({ buffer, byteOffset, byteLength }) => Buffer.from(buffer, byteOffset, byteLength)
 const said = (options) => options.format ?? options.version
 
+/** Index arrays in the one type that every target has. */
+const widened = (role, data) =>
+  ['indices', 'indptr', 'coords'].includes(role) && !(data instanceof BigUint64Array)
+    ? BigUint64Array.from(data, BigInt)
+    : data
+
 /** Everything that a tensor is but its name: metadata, and the decoded bytes of each component. */
 function content(tensor) {
-  const parts = [...tensor.components].map(([role, { data }]) => [role, bytesOf(data).toString('hex')])
+  const parts = [...tensor.components].map(([role, { data }]) => [role, bytesOf(widened(role, data)).toString('hex')])
   return { layout: tensor.layout, shape: tensor.shape, parts: Object.fromEntries(parts) }
 }
 

@@ -12,7 +12,7 @@ use cast::{Pushing, cast_length};
 pub use cast::Casts;
 
 use crate::catalog::{Attributes, ByteOrder, Component, DType, Encoding, Label, Layout, Tensor};
-use crate::checked::bytes_of;
+use crate::checked::{bytes_of, product};
 use crate::error::{Code, Error, Result};
 use crate::format::zt2::encode;
 use crate::layout::coo::Coo;
@@ -39,10 +39,24 @@ pub fn refusal(tensor: Tensor<'_>, dialect: Dialect, casts: &Casts) -> Option<Er
         Some(Error::new(Code::InvalidArg, format!("{} has no attributes of a tensor", dialect.name())))
     } else if dialect == Dialect::Zt2 {
         encode::check_object(tensor).err()
+    } else if tensor.layout() == Layout::Dense
+        && let Some(dtype) = dtypes(tensor, casts).find(|dtype| !fills_bytes(tensor, *dtype))
+    {
+        let message = format!(
+            "{} cannot hold a shape whose elements of {} do not fill whole bytes",
+            dialect.name(),
+            dtype.name()
+        );
+        Some(Error::new(Code::BadShape, message))
     } else {
         None
     };
     problem.map(|error| error.tensor(tensor.name()))
+}
+
+/// Only version 2 pads the last byte of a packed type.
+fn fills_bytes(tensor: Tensor<'_>, dtype: DType) -> bool {
+    product(tensor.shape()).is_none_or(|elements| bytes_of(elements, dtype.bits()).is_some())
 }
 
 /// The types that the target must know: index arrays become u64 wherever sparse tensors can be held.
