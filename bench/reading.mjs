@@ -121,7 +121,7 @@ async function* aliasing({ inputs, limits, rounds }) {
     })
     const others = peers('touch', input.path, rounds, names)
     if (large) {
-      const two = await inputs.converted(input, 'large-2.zt', { version: '2' })
+      const two = await inputs.converted(input, 'large-2.zt', { version: '2', canonical: false, alignment: 4096 })
       warm(two.path)
       Object.assign(others, peers('touch', two.path, Math.min(rounds, 3), ['ztensor 2.1.2']))
     }

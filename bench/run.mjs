@@ -37,7 +37,7 @@ const rows = []
 for (const group of [reading, writing]) {
   for await (const row of group({ inputs, limits, rounds, quick, folder: join(root, 'build/bench') })) {
     rows.push(row)
-    if (process.stdout.isTTY) console.log(`${row.work}: ${row.ours.toFixed(2)}`)
+    console.error(`${(performance.now() / 1e3).toFixed(0).padStart(4)} s  ${row.work}: ${row.ours.toFixed(2)}`)
   }
 }
 console.log(`${heading}\n\n${table(rows)}`)
