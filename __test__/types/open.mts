@@ -79,7 +79,7 @@ file.size = 3
 file.set('a', any)
 
 // What a file says of itself.
-holds<Equal<typeof file.format, 'zt' | 'safetensors' | 'btf'>>()
+holds<Equal<typeof file.format, 'zt' | 'safetensors' | 'btf' | 'mixed'>>()
 holds<Equal<typeof file.version, string | undefined>>()
 holds<Equal<typeof file.path, string | undefined>>()
 holds<Equal<typeof file.byteLength, number>>()
