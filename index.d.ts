@@ -102,9 +102,10 @@ export interface CreateOptions {
 	 */
 	alignment?: number | undefined;
 	/**
-	 * zTensor 2: bytes that a file may have before the next tensor goes into another one. `model.zt` then has the index, and
-	 * `model-00001-of-00003.zt` and so on the data; where all fits into one file, that is all there is. Such a model is not
-	 * canonical.
+	 * zTensor 2 and safetensors: bytes that a file may have before the next tensor goes into another one; where all fits into
+	 * one file, that is all there is. zTensor 2: `model.zt` then has the index, and `model-00001-of-00003.zt` and so on the
+	 * data; such a model is not canonical. safetensors: `model-00001-of-00003.safetensors` and so on, of so many bytes of
+	 * tensors, and `model.safetensors.index.json`, which is put there last. A tensor that is larger has a file of its own.
 	 */
 	maxShardSize?: number | undefined;
 	/** Replace a file that is there; otherwise that is ZT_EXISTS. */

@@ -12,7 +12,7 @@ import { errorCode, errorMessage, exitCodes, UsageError } from './failure.js'
 import type { SourceOptions } from './format.js'
 import { jsonLine } from './json.js'
 import { followProgress } from './progress.js'
-import { showCounted } from './quantity.js'
+import { parseBytes, showCounted } from './quantity.js'
 import { printLines } from './stdout.js'
 import { printable } from './text.js'
 
@@ -28,6 +28,7 @@ export interface ConvertCommandOptions {
   exclude?: string[]
   rename?: string[]
   cast?: string[]
+  maxShardSize?: string
   overwrite?: boolean
   skip?: boolean
   json?: boolean
@@ -39,6 +40,12 @@ function level(compress: true | string): number {
     throw new UsageError(`--compress takes a level from 1 to 22, got ${String(compress)}`)
   }
   return level
+}
+
+function shardSize(text: string): number {
+  const size = parseBytes(text)
+  if (size === undefined) throw new UsageError(`a size is a number of bytes, such as 5GB or 512MiB, got ${text}`)
+  return size
 }
 
 /** Whether a tensor is taken: by any of `include`, and by none of `exclude`. */
@@ -66,11 +73,12 @@ function renaming(pairs: readonly string[] | undefined): (name: string) => strin
 }
 
 function convertOptions(options: ConvertCommandOptions): ConvertOptions {
-  const { format, version, canonical, from, digest, compress, overwrite, skip } = options
+  const { format, version, canonical, from, digest, compress, maxShardSize, overwrite, skip } = options
   return {
     ...(format === undefined ? {} : { format }),
     ...(version === undefined ? {} : { version }),
     ...(canonical ? {} : { canonical }),
+    ...(maxShardSize === undefined ? {} : { maxShardSize: shardSize(maxShardSize) }),
     ...(from === undefined ? {} : { source: { format: from } }),
     ...(digest === undefined ? {} : { digest: digest === 'none' ? false : digest }),
     ...(compress === undefined ? {} : { compression: { level: level(compress) } }),
@@ -117,4 +125,20 @@ export async function convert(
     if (!stop.signal.aborted) throw error
     process.exitCode = exitCodes.interrupted
   }
+}
+
+export interface SplitCommandOptions {
+  maxSize: string
+  overwrite?: boolean
+  skip?: boolean
+  json?: boolean
+}
+
+/** Converts `source` into files of a limited size: zTensor 2 where the target's name ends in `.zt`. */
+export async function split(source: string, target: string, options: SplitCommandOptions): Promise<void> {
+  const { maxSize, ...rest } = options
+  const version = target.endsWith('.zt') ? ({ version: '2', canonical: false } as const) : { canonical: true }
+  if (!target.endsWith('.zt') && !target.endsWith('.safetensors'))
+    throw new UsageError(`the target is called .safetensors or .zt, got ${printable(target)}`)
+  await convert(source, target, { ...rest, ...version, maxShardSize: maxSize })
 }

@@ -193,6 +193,7 @@ function program(): Command {
     .option('--exclude <glob...>', 'no tensors whose names match one of these')
     .option('--rename <old=new...>', 'new names for tensors')
     .option('--cast <from=to...>', 'cast dtypes, such as float32=bfloat16')
+    .option('--max-shard-size <size>', 'version 2 and safetensors: several files of at most so much, such as 5GB')
     .option('--overwrite', 'replace a target that is there')
     .option('--skip', 'leave out what the target cannot hold, instead of refusing')
     .option('--json', 'progress and result as JSON, one event a line')
@@ -204,6 +205,7 @@ function program(): Command {
         ['ztensor convert a.zt b.zt --version 1.2 --compress=9', 'another version, compressed'],
         ['ztensor convert a.zt b.zt --version 2', 'the canonical file of these tensors'],
         ["ztensor convert a.zt b.zt --include 'encoder.*'", 'a part of it'],
+        ['ztensor convert a.zt out/model.safetensors --max-shard-size 5GB', 'in several files, with their index'],
       ),
     )
     .action(async (source, target, options) => (await import('./convert.js')).convert(source, target, options))
@@ -233,6 +235,24 @@ function program(): Command {
       ),
     )
     .action(async (target, sources, options) => (await import('./convert.js')).convert(sources, target, options))
+
+  ztensor
+    .command('split')
+    .description('write the tensors of a file into several ones with an index: safetensors, or zTensor 2 for a .zt')
+    .argument('<source>', 'the tensor file')
+    .argument('<target>', 'what the files are called after: out/model.safetensors, out/model.zt')
+    .requiredOption('--max-size <size>', 'what a file may have, such as 2GB or 512MiB')
+    .option('--overwrite', 'replace files that are there')
+    .option('--skip', 'leave out what the target cannot hold, instead of refusing')
+    .option('--json', 'progress and result as JSON, one event a line')
+    .addHelpText(
+      'after',
+      examples(
+        ['ztensor split big.safetensors out/model.safetensors --max-size 2GB', 'as the Hugging Face hub has it'],
+        ['ztensor split big.zt out/model.zt --max-size 2GB', 'zTensor 2: a root and its shards'],
+      ),
+    )
+    .action(async (source, target, options) => (await import('./convert.js')).split(source, target, options))
 
   ztensor
     .command('rename')

@@ -15,6 +15,19 @@ export function showBytes(bytes: number | bigint | undefined): string {
   return `${unit === 0 ? amount : amount.toFixed(1)} ${units[unit]}`
 }
 
+const scales: Readonly<Record<string, number>> = { '': 1, k: 1e3, m: 1e6, g: 1e9, t: 1e12 }
+const binaryScales: Readonly<Record<string, number>> = { k: 2 ** 10, m: 2 ** 20, g: 2 ** 30, t: 2 ** 40 }
+
+/** The bytes of `5GB` (5 × 10^9), `2GiB` (2 × 2^30), `500M` or `1000`; undefined for anything else. */
+export function parseBytes(text: string): number | undefined {
+  const parts = /^(\d+(?:\.\d+)?)\s*(?:([kmgt])(i)?)?b?$/i.exec(text.trim())
+  if (parts === null) return undefined
+  const [, amount, prefix = '', binary] = parts
+  const scale = (binary === undefined ? scales : binaryScales)[prefix.toLowerCase()] as number
+  const bytes = Math.floor(Number(amount) * scale)
+  return Number.isSafeInteger(bytes) && bytes > 0 ? bytes : undefined
+}
+
 /** `amount` with separators between thousands: 38,597,376. */
 export function showCount(amount: number | bigint): string {
   return amount.toLocaleString('en-US')

@@ -8,6 +8,7 @@ mod blob;
 mod dialect;
 mod index_first;
 mod out;
+mod parts;
 pub mod shards;
 pub mod strict;
 mod zt2;
@@ -34,6 +35,7 @@ use blob::Blob;
 pub use blob::Compression;
 pub use dialect::Dialect;
 use out::Out;
+use parts::Parts;
 use shards::Shards;
 
 /// How a file is written.
@@ -46,7 +48,8 @@ pub struct Settings {
     pub overwrite: bool,
     /// zTensor 2: blobs in the order of their names, equal ones once (§6.3).
     pub canonical: bool,
-    /// zTensor 2: bytes that a file may have before the next tensor goes into another one (§7).
+    /// Bytes that a file may have before the next tensor goes into another one: in zTensor 2 (§7) of all, in safetensors of
+    /// tensors.
     pub max_shard: Option<u64>,
     pub attributes: Attributes,
     pub generator: Option<String>,
@@ -89,6 +92,7 @@ pub struct Writer {
     /// The end of the buffer, in the file or spool.
     position: u64,
     shards: Shards,
+    parts: Option<Parts>,
     open: Option<Open>,
     /// Where a file that is there is added to.
     edit: Option<Edit>,
@@ -143,8 +147,10 @@ impl Writer {
     fn at(position: u64, out: Out, settings: Settings) -> Self {
         let builder = Builder::new(settings.dialect.container(), &Limits::default());
         let buffer = Block::default();
-        let shards = Shards::new(settings.max_shard);
-        Self { behind: None, out, settings, builder, buffer, position, shards, open: None, edit: None }
+        let largest = |dialect| settings.max_shard.filter(|_| settings.dialect == dialect);
+        let shards = Shards::new(largest(Dialect::Zt2));
+        let parts = largest(Dialect::Safetensors).map(Parts::new);
+        Self { behind: None, out, settings, builder, buffer, position, shards, parts, open: None, edit: None }
     }
 
     /// Gives the file attributes, in place of those of its settings.
@@ -166,6 +172,10 @@ impl Writer {
         if self.shards.is_full(self.position, self.settings.alignment, lengths) {
             self.next_shard()?;
         }
+        let length = stored.iter().fold(0_u64, |total, &(.., length)| total.saturating_add(length));
+        if self.parts.as_ref().is_some_and(|parts| parts.is_full(self.position, length)) {
+            self.next_part()?;
+        }
         self.open = Some(Open { spec, layout, stored, written: Vec::new(), blob: None });
         self.open_blob()
     }
@@ -176,6 +186,27 @@ impl Writer {
         self.shards.next(finished);
         self.buffer.extend(&encode::MAGIC)?;
         self.position = self.buffer.len() as u64;
+        Ok(())
+    }
+
+    /// Ends the current file of a checkpoint and begins another one.
+    fn next_part(&mut self) -> Result<()> {
+        if let Some(mut behind) = self.behind.take() {
+            behind.drain()?;
+        }
+        let dialect = self.settings.dialect;
+        let (Out::Spool(spool, file), Some(parts)) = (&mut self.out, &mut self.parts) else { return Ok(()) };
+        spool.write(self.buffer.from(0))?;
+        self.buffer.truncate(0);
+        self.position = 0;
+        let empty = Builder::new(dialect.container(), &Limits::default());
+        let mut builder = std::mem::replace(&mut self.builder, empty);
+        builder.attributes(self.settings.attributes.clone());
+        let catalog = builder.finish();
+        index_first::assemble(dialect, &catalog, spool, file)?;
+        *spool = file.spool()?;
+        let next = file.another()?;
+        parts.keep(std::mem::replace(file, next), catalog);
         Ok(())
     }
 
@@ -309,7 +340,9 @@ impl Writer {
 
     /// Whether a tensor of this name is in the file, or was added to it.
     fn has(&self, name: &str) -> bool {
-        self.builder.contains(name) || self.edit.as_ref().is_some_and(|edit| edit.contains(name))
+        self.builder.contains(name)
+            || self.parts.as_ref().is_some_and(|parts| parts.contains(name))
+            || self.edit.as_ref().is_some_and(|edit| edit.contains(name))
     }
 
     /// Begins the next blob, at its alignment.
@@ -496,7 +529,14 @@ impl Writer {
         if let Out::Spool(mut spool, mut file) = self.out {
             spool.write(self.buffer.from(0))?;
             index_first::assemble(dialect, &catalog, &spool, &mut file)?;
-            file.commit()?;
+            match self.parts.filter(|parts| !parts.is_empty()) {
+                Some(mut parts) => {
+                    let target = file.target().to_owned();
+                    parts.keep(file, catalog);
+                    parts.commit(&target, self.settings.overwrite)?;
+                }
+                None => file.commit()?,
+            }
             return Ok(Vec::new());
         }
         let tail = match (&self.edit, dialect) {

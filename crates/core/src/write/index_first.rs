@@ -62,7 +62,7 @@ fn write_safetensors(catalog: &Catalog, spool: &Spool, file: &mut AtomicFile) ->
 }
 
 /// A JSON string.
-fn quote(header: &mut String, text: &str) {
+pub(super) fn quote(header: &mut String, text: &str) {
     header.push('"');
     for character in text.chars() {
         match character {

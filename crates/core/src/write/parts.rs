@@ -1,0 +1,117 @@
+//! A safetensors checkpoint in several files, as the Hugging Face hub has them: `model-00001-of-00003.safetensors` and so
+//! on, and `model.safetensors.index.json`, which says which tensor is in which.
+#![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+
+use super::index_first::quote;
+use super::shards::withdraw;
+use crate::catalog::{Catalog, Tensor};
+use crate::error::Result;
+use crate::sink::AtomicFile;
+
+/// The complete files of a checkpoint; none is under its name before the last one is there.
+pub struct Parts {
+    /// Bytes of tensors that a file may have.
+    largest: u64,
+    complete: Vec<(AtomicFile, Catalog)>,
+}
+
+impl Parts {
+    pub fn new(largest: u64) -> Self {
+        Self { largest, complete: Vec::new() }
+    }
+
+    /// Whether a tensor of `length` bytes has to go into a new file, when the current one has `position` bytes. One that is
+    /// larger than any file may be has a file of its own.
+    pub fn is_full(&self, position: u64, length: u64) -> bool {
+        position > 0 && position.saturating_add(length) > self.largest
+    }
+
+    pub fn contains(&self, name: &str) -> bool {
+        self.complete.iter().any(|(_, catalog)| catalog.find(name).is_some())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.complete.is_empty()
+    }
+
+    pub fn keep(&mut self, file: AtomicFile, catalog: Catalog) {
+        self.complete.push((file, catalog));
+    }
+
+    /// Puts the files under their names beside `target`, the index last: before it is there, nothing refers to the others.
+    /// What was put there goes again where one fails, unless it replaced something.
+    pub fn commit(self, target: &Path, overwrite: bool) -> Result<()> {
+        let total = self.complete.len();
+        let mut named = Vec::with_capacity(total);
+        for (place, (mut file, catalog)) in self.complete.into_iter().enumerate() {
+            file.retarget(part_path(target, place + 1, total))?;
+            named.push((file, catalog));
+        }
+        let mut index = AtomicFile::create(&index_path(target), overwrite)?;
+        index.write(index_of(&named).as_bytes())?;
+        let mut fresh = Vec::new();
+        for (file, _) in named {
+            let (path, is_fresh) = (file.target().to_owned(), file.is_fresh());
+            file.commit().inspect_err(|_| withdraw(&fresh))?;
+            if is_fresh {
+                fresh.push(path);
+            }
+        }
+        index.commit().inspect_err(|_| withdraw(&fresh))
+    }
+}
+
+fn stem(target: &Path) -> String {
+    target.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn part_path(target: &Path, place: usize, total: usize) -> PathBuf {
+    target.with_file_name(format!("{}-{place:05}-of-{total:05}.safetensors", stem(target)))
+}
+
+fn index_path(target: &Path) -> PathBuf {
+    target.with_file_name(format!("{}.safetensors.index.json", stem(target)))
+}
+
+/// The text of the index: the bytes of all tensors, and the file of each, by name.
+fn index_of(named: &[(AtomicFile, Catalog)]) -> String {
+    let mut tensors: Vec<(Tensor<'_>, &Path)> = named
+        .iter()
+        .flat_map(|(file, catalog)| catalog.iter().map(move |tensor| (tensor, file.target())))
+        .collect();
+    tensors.sort_unstable_by_key(|(tensor, _)| tensor.name());
+    let blobs = tensors.iter().flat_map(|(tensor, _)| tensor.components());
+    let size = blobs.fold(0_u64, |total, blob| total.saturating_add(blob.stored_length));
+    let mut text = format!("{{\n  \"metadata\": {{\n    \"total_size\": {size}\n  }},\n  \"weight_map\": {{");
+    for (at, (tensor, path)) in tensors.iter().enumerate() {
+        text.push_str(if at == 0 { "\n    " } else { ",\n    " });
+        quote(&mut text, tensor.name());
+        text.push_str(": ");
+        quote(&mut text, &path.file_name().unwrap_or_default().to_string_lossy());
+    }
+    text.push_str("\n  }\n}\n");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_full_when_a_tensor_would_exceed_it() {
+        let parts = Parts::new(100);
+        assert!(!parts.is_full(0, 1000));
+        assert!(!parts.is_full(60, 40));
+        assert!(parts.is_full(60, 41));
+        assert!(parts.is_full(60, u64::MAX));
+    }
+
+    #[test]
+    fn files_stand_beside_their_index() {
+        let target = Path::new("/a/model.safetensors");
+        assert_eq!(part_path(target, 2, 3), Path::new("/a/model-00002-of-00003.safetensors"));
+        assert_eq!(index_path(target), Path::new("/a/model.safetensors.index.json"));
+    }
+}
