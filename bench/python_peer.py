@@ -56,6 +56,14 @@ def ztensor1_write():
             writer.add(f"layer.{number}.weight", array)
 
 
+def ztensor1_write_synced():
+    """The package does not wait for the disk: its file is put there afterwards."""
+    ztensor1_write()
+    handle = os.open(path, os.O_RDONLY)
+    os.fsync(handle)
+    os.close(handle)
+
+
 def ztensor2_list():
     import ztensor
 
@@ -95,7 +103,7 @@ def numpy_slice():
 
 works = {
     "safetensors 0.8": {"list": safetensors_list, "touch": safetensors_touch},
-    "ztensor 1.2.3": {"list": ztensor1_list, "touch": ztensor1_touch, "write": ztensor1_write},
+    "ztensor 1.2.3": {"list": ztensor1_list, "touch": ztensor1_touch, "write": ztensor1_write, "write_synced": ztensor1_write_synced},
     "ztensor 2.1.2": {
         "list": ztensor2_list,
         "touch": ztensor2_touch,

@@ -139,9 +139,16 @@ fn component(
 /// Bytes read at once where they go into the writer's own memory: they are hashed while they are in the second-level cache.
 const SLOT: u64 = 512 << 10;
 
-/// Reads raw data to where it will be written from, without a copy between.
+/// From here on it pays to have the kernel copy, for which all that waits has to be written first.
+const KERNEL: u64 = 1 << 20;
+
+/// Has the kernel copy raw data where nobody has to see it, else reads it to where it will be written from, without a copy
+/// between.
 fn raw(reading: Reading<'_>, part: &Component, writer: &mut Writer) -> Result<()> {
     let mut stored = Stored::new(reading, part)?;
+    if stored.left() >= KERNEL {
+        stored.hand_over(|file, offset, limit| writer.copy_range(file, offset, limit))?;
+    }
     while stored.left() > 0 {
         writer.fill(stored.left().min(SLOT), |slot| stored.read(slot))?;
     }

@@ -6,6 +6,7 @@ pub mod batch;
 mod parallel;
 mod seekable;
 
+use std::fs::File;
 use std::sync::Mutex;
 
 use crate::catalog::{ByteOrder, Catalog, Component, DType, DataRule, Encoding, Label, Layout, Part, Tensor};
@@ -300,6 +301,25 @@ impl<'a> Stored<'a> {
         Ok(())
     }
 
+    /// Lets `copy` take the next bytes unread (from a file and offset, so many at most; it says how many), as long as it
+    /// takes any. Bytes that have to be hashed or judged on the way are left to [`Stored::read`].
+    pub fn hand_over(&mut self, mut copy: impl FnMut(&File, u64, u64) -> Result<u64>) -> Result<()> {
+        let judged = self.hasher.is_some() || self.component.data_rule.is_some();
+        let Some(file) = self.source.as_file().filter(|_| !judged) else { return Ok(()) };
+        while self.left() > 0 {
+            self.reading.watch.stop.check()?;
+            let offset = self.component.offset.saturating_add(self.read);
+            let copied = copy(file, offset, self.left().min(HANDED))?;
+            if copied == 0 {
+                break;
+            }
+            self.source.check_length()?;
+            self.read += copied;
+            self.reading.watch.did_bytes(copied);
+        }
+        Ok(())
+    }
+
     /// Compares what was read with the component's digest and the rules on its elements.
     pub fn finish(self) -> Result<()> {
         compare(self.component, self.hasher)?;
@@ -307,6 +327,8 @@ impl<'a> Stored<'a> {
     }
 }
 
+/// Bytes that the kernel copies between two looks at the stop flag.
+const HANDED: u64 = 8 << 20;
 /// Elements widened between two looks at the stop flag. Whole bytes of input, whatever the width.
 const WIDENED: usize = 1 << 20;
 /// Bytes read at once where a cut has short runs.

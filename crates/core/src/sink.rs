@@ -4,6 +4,7 @@
 pub mod behind;
 pub mod block;
 pub mod grown;
+pub mod kernel_copy;
 pub mod original;
 pub mod replacement;
 

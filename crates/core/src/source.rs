@@ -13,6 +13,7 @@ pub mod owned;
 pub mod staged;
 pub mod writeback;
 
+use std::fs::File;
 use std::path::Path;
 
 use crate::checked;
@@ -36,6 +37,11 @@ pub trait ReadAt: Send + Sync {
     /// Whether a range is in memory already, by a few samples. Only a hint.
     fn is_cached(&self, _offset: u64, _length: u64) -> bool {
         true
+    }
+
+    /// The file that the bytes are in, at the same offsets, for the kernel to copy from.
+    fn as_file(&self) -> Option<&File> {
+        None
     }
 
     /// Fails where bytes were cut off since the source was opened.

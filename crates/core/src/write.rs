@@ -13,6 +13,7 @@ pub mod shards;
 pub mod strict;
 mod zt2;
 
+use std::fs::File;
 use std::path::Path;
 
 use crate::catalog::{
@@ -28,7 +29,7 @@ use crate::layout;
 use crate::limits::Limits;
 use crate::sink::behind::Behind;
 use crate::sink::block::{Block, FULL};
-use crate::sink::{AtomicFile, Spool};
+use crate::sink::{AtomicFile, Spool, kernel_copy};
 
 pub use append::Appending;
 use blob::Blob;
@@ -404,6 +405,26 @@ impl Writer {
         };
         blob.fill(room, &mut self.buffer, &mut self.position, read)?;
         if blob.is_full() { self.close_blob() } else { Ok(()) }
+    }
+
+    /// Has the kernel append the next bytes of the open tensor, `limit` at most, from `offset` of `source` on. Says how many
+    /// it did: none where it cannot, or where they have to be hashed or compressed on the way.
+    pub fn copy_range(&mut self, source: &File, offset: u64, limit: u64) -> Result<u64> {
+        let Some(Open { blob: Some(blob), .. }) = &mut self.open else { return Ok(0) };
+        if !blob.is_unseen() || !matches!(self.out, Out::File(_) | Out::Spool(..)) {
+            return Ok(0);
+        }
+        if let Some(behind) = &mut self.behind {
+            behind.drain()?;
+        }
+        self.out.drain(&mut self.buffer)?;
+        let Some(target) = self.out.file() else { return Ok(0) };
+        let copied = kernel_copy::append(source, offset, target, limit.min(blob.left()));
+        blob.skip(copied, &mut self.position);
+        if blob.is_full() {
+            self.close_blob()?;
+        }
+        Ok(copied)
     }
 
     fn close_blob(&mut self) -> Result<()> {

@@ -174,6 +174,10 @@ impl ReadAt for FileSource {
         super::cache::is_cached(&self.file, offset, length)
     }
 
+    fn as_file(&self) -> Option<&File> {
+        Some(&self.file)
+    }
+
     fn check_length(&self) -> Result<()> {
         let now = self.file.metadata().map_err(|error| Error::io("fstat", &error))?.len();
         if now < self.length {

@@ -105,6 +105,17 @@ impl Blob {
         matches!(self.state, State::Raw)
     }
 
+    /// Whether the file gets these bytes without anybody having looked at them, so that [`Blob::skip`] may be used.
+    pub fn is_unseen(&self) -> bool {
+        self.is_raw() && self.hasher.is_none()
+    }
+
+    /// The next `count` bytes, which are not more than are left, are in the file.
+    pub fn skip(&mut self, count: u64, position: &mut u64) {
+        self.left -= count;
+        *position += count;
+    }
+
     /// Lets `read` put the next `count` bytes of this blob, or what is left of it, where they will be written from.
     pub fn fill(
         &mut self,
