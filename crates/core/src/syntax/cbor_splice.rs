@@ -69,7 +69,8 @@ fn value(value: &Value) -> Vec<u8> {
 }
 
 /// The map `bytes` of free-form values after `changes`, each of which sets a key or, without a value, takes it out. A
-/// key that is there keeps its place, a new one comes last. `None` where nothing is left.
+/// key that is there keeps its place, a new one comes last, and so does one that was taken out before. `None` where nothing
+/// is left.
 pub fn merge(bytes: Option<&[u8]>, changes: &[(Value, Option<Value>)]) -> Result<Option<Vec<u8>>> {
     let mut merged: Vec<Option<Entry<'_>>> = match bytes {
         None => Vec::new(),
@@ -84,11 +85,18 @@ pub fn merge(bytes: Option<&[u8]>, changes: &[(Value, Option<Value>)]) -> Result
     }
     for (key, new) in changes {
         let entry = new.as_ref().map(|new| Entry { key: value(key).into(), value: value(new).into() });
-        if let Some(place) = places.get(&identity(key)).and_then(|&at| merged.get_mut(at)) {
-            *place = entry;
-        } else {
-            places.insert(identity(key), merged.len());
-            merged.push(entry);
+        let place = places.get(&identity(key)).and_then(|&at| merged.get_mut(at));
+        match (place, new) {
+            (Some(place), Some(_)) => *place = entry,
+            (Some(place), None) => {
+                *place = None;
+                places.remove(&identity(key));
+            }
+            (None, Some(_)) => {
+                places.insert(identity(key), merged.len());
+                merged.push(entry);
+            }
+            (None, None) => {}
         }
     }
     let left: Vec<_> = merged.into_iter().flatten().collect();
@@ -119,7 +127,10 @@ mod tests {
         let gone = [(Value::from(1), None), (Value::from("b"), None), (Value::from("none"), None)];
         assert_eq!(merge(Some(wide), &gone).unwrap(), None);
         let again = [(Value::from(1), None), (Value::from(1), Some(Value::Null))];
-        assert_eq!(merge(Some(wide), &again).unwrap().unwrap(), b"\xa2\x01\xf6\x78\x01b\x61y");
+        assert_eq!(merge(Some(wide), &again).unwrap().unwrap(), b"\xa2\x78\x01b\x61y\x01\xf6");
+        let never =
+            [("c", None), ("d", Some(1)), ("c", Some(2))].map(|(key, to)| (key.into(), to.map(Value::from)));
+        assert_eq!(merge(None, &never).unwrap().unwrap(), b"\xa2\x61d\x01\x61c\x02");
         assert_eq!(merge(None, &[]).unwrap(), None);
     }
 }
