@@ -1,10 +1,11 @@
 // A file that is there: tensors are added, renamed and removed, attributes are set.
-import { aBoolean, aSignal, aText, aWholeNumber, optional, options } from './arguments.js'
+import { aBoolean, aSignal, aText, optional, options } from './arguments.js'
 import { type AttributeChanges, freezeChanges } from './attributes.js'
 import { ZTensorError } from './errors.js'
 import { type JobOptions, run, unopened } from './job.js'
-import { type AppendRequest, binding, type NativeControl, type OpenRequest } from './native.js'
+import { type AppendRequest, binding, type NativeControl } from './native.js'
 import { openError } from './open.js'
+import { openRequest } from './open-request.js'
 import { jobOptions } from './verify.js'
 import { type CreateOptions, storage, targetPath } from './write-options.js'
 import { TensorWriter } from './writer.js'
@@ -31,16 +32,7 @@ export interface AppendOptions extends Pick<CreateOptions, 'digest' | 'compressi
   signal?: AbortSignal | undefined
 }
 
-const LIMITS = ['maxIndexBytes', 'maxRank', 'maxAttributeValues'] as const
-
-function limits(given: IndexLimits): OpenRequest {
-  const request: OpenRequest = {}
-  for (const limit of LIMITS) {
-    const value = optional(given[limit], (value) => aWholeNumber(limit, value))
-    if (value !== undefined) request[limit] = value
-  }
-  return request
-}
+const INDEX_LIMITS = ['maxIndexBytes', 'maxRank', 'maxAttributeValues'] as const
 
 /**
  * A file being edited. New tensors are added as to a new file; those that are there can be renamed, removed, and their
@@ -134,11 +126,15 @@ export class TensorEditor extends TensorWriter {
  * ZT_INVALID_ARG
  */
 export async function append(path: string | URL, given?: AppendOptions): Promise<TensorEditor> {
-  const read = options(given, ['inPlace', 'signal', 'digest', 'compression', 'alignment', ...LIMITS])
+  const read = options(given, ['inPlace', 'signal', 'digest', 'compression', 'alignment', ...INDEX_LIMITS])
   const request: AppendRequest = {
     ...storage(read),
     inPlace: optional(read.inPlace, (value) => aBoolean('inPlace', value)) ?? false,
-    limits: limits(read),
+    limits: openRequest({
+      maxIndexBytes: read.maxIndexBytes,
+      maxRank: read.maxRank,
+      maxAttributeValues: read.maxAttributeValues,
+    }),
   }
   return TensorEditor.of(targetPath(path), request, optional(read.signal, aSignal))
 }
@@ -159,7 +155,7 @@ export interface CompactResult {
  * might name places in the file; the signal's reason
  */
 export async function compact(path: string | URL, given?: JobOptions & IndexLimits): Promise<CompactResult> {
-  const request = limits(options(given, LIMITS))
+  const request = openRequest(options(given, INDEX_LIMITS))
   const target = targetPath(path)
   const job = jobOptions(given)
   try {

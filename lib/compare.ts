@@ -38,8 +38,8 @@ export interface Comparison {
 type Side = AnyTensor | Component
 
 function placeOf(name: string, side: unknown): Place {
-  if (side instanceof Tensor) return Tensor.place(side as AnyTensor)
-  if (side instanceof Component) return Component.place(side)
+  if (Tensor.is(side)) return Tensor.place(side)
+  if (Component.is(side)) return Component.place(side)
   throw wrongType(name, 'a Tensor or a Component', side)
 }
 
@@ -110,7 +110,7 @@ async function samePattern(a: AnyTensor, b: AnyTensor, job: JobOptions): Promise
 }
 
 const isSparse = (side: Side): side is AnyTensor =>
-  side instanceof Tensor && (side.layout === 'sparse_csr' || side.layout === 'sparse_coo')
+  Tensor.is(side) && (side.layout === 'sparse_csr' || side.layout === 'sparse_coo')
 
 /**
  * Compares the elements of two tensors of the same shape, of one file or of two, in pieces, off the event loop. Tensors of
@@ -132,7 +132,7 @@ export async function compare(a: Side, b: Side, given?: CompareOptions): Promise
   const job = jobOptions({ onProgress, signal })
   signal?.throwIfAborted()
   for (const { store } of places) store.throwIfClosed()
-  if (a instanceof Tensor && b instanceof Tensor) {
+  if (Tensor.is(a) && Tensor.is(b)) {
     if (a.shape.length !== b.shape.length || a.shape.some((size, dim) => size !== b.shape[dim])) {
       const message = `the shapes [${a.shape.join(', ')}] and [${b.shape.join(', ')}] differ`
       throw new ZTensorError('ZT_BAD_SHAPE', `tensor ${JSON.stringify(a.name)}: ${message}`, { tensor: a.name })

@@ -53,6 +53,11 @@ export class Component {
   }
 
   /** @internal */
+  static is(value: unknown): value is Component {
+    return typeof value === 'object' && value !== null && #store in value
+  }
+
+  /** @internal */
   static place(component: Component): Place {
     return { store: component.#store, ordinal: component.#tensor, component: component.#ordinal }
   }

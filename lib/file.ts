@@ -91,6 +91,13 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     return new TensorFile(new Store(native, origin))
   }
 
+  /** @internal An argument that must be a file. */
+  static checked(name: string, value: unknown): TensorFile {
+    if (typeof value !== 'object' || value === null || !(#store in value))
+      throw wrongType(name, 'an open TensorFile', value)
+    return value
+  }
+
   /** @internal */
   static storeOf(file: TensorFile): Store {
     return file.#store

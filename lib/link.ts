@@ -1,5 +1,5 @@
 import { basename, parse } from 'node:path'
-import { anObject, aString, aText, optional, options } from './arguments.js'
+import { anObject, aString, aText, optional } from './arguments.js'
 import { invalid } from './errors.js'
 import { TensorFile } from './file.js'
 import { run } from './job.js'
@@ -18,6 +18,22 @@ export interface LinkInput {
   readonly shard?: string | undefined
 }
 
+interface Wanted {
+  readonly file: TensorFile
+  readonly tensor: string
+  readonly shard: string | undefined
+}
+
+/** Reads what to link to as `name`. */
+export function aLink(name: string, given: LinkInput): Wanted {
+  const { file, tensor, shard } = anObject('tensor', given)
+  return {
+    file: TensorFile.checked('file', file),
+    tensor: optional(tensor, (value) => aText('tensor', value)) ?? name,
+    shard: optional(shard, (value) => aString('shard', value)),
+  }
+}
+
 /** The files that a writer links to, each identified once. */
 export class Links {
   readonly #path: string | undefined
@@ -32,24 +48,19 @@ export class Links {
   }
 
   /** The tensor's ordinal in its file, and what the file is called and identified by. */
-  async resolve(name: string, given: LinkInput) {
-    const { file, tensor, shard } = anObject('tensor', given) as LinkInput
-    options({ tensor, shard }, ['tensor', 'shard'])
-    if (!(file instanceof TensorFile)) throw invalid(TypeError, 'file must be an open TensorFile')
-    const wanted = optional(tensor, (value) => aText('tensor', value)) ?? name
+  async resolve({ file, tensor, shard }: Wanted) {
     const store = TensorFile.storeOf(file)
-    file.tensor(wanted)
-    const ordinal = store.native.find(wanted)
-    const label = optional(shard, (value) => aString('shard', value))
+    file.tensor(tensor)
+    const ordinal = store.native.find(tensor)
     const known = this.#files.get(file)
     if (known !== undefined) {
       const linked = await known
-      if (label !== undefined && label !== linked.name) {
+      if (shard !== undefined && shard !== linked.name) {
         throw invalid(TypeError, `the file is linked as ${JSON.stringify(linked.name)} already`)
       }
       return { ordinal, native: store.native, linked }
     }
-    const own = label ?? this.#label(file.path)
+    const own = shard ?? this.#label(file.path)
     const identified = run(store, {}, (control) => binding.identify(store.native, own, this.#algorithm, control))
     this.#names.add(own)
     this.#files.set(file, identified)

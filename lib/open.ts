@@ -1,11 +1,12 @@
 import { existsSync } from 'node:fs'
 import { types } from 'node:util'
-import { aBoolean, aFunction, aWholeNumber, filePath, oneOf, optional, options, wrongType } from './arguments.js'
+import { aBoolean, aFunction, filePath, optional, options, wrongType } from './arguments.js'
 import { calling, invalid, publicError, ZTensorError } from './errors.js'
 import { type Format, TensorFile } from './file.js'
 import type { JobOptions } from './job.js'
 import { binding, type OpenRequest } from './native.js'
-import { checkSame, isShared, type SharedFile } from './share.js'
+import { LIMITS, openRequest } from './open-request.js'
+import { checkSame, type SharedFile, sharedFrom } from './share.js'
 import type { Origin } from './store.js'
 import { jobOptions, type VerifyOptions, type VerifyResult } from './verify.js'
 
@@ -53,8 +54,6 @@ export interface OpenOptions {
   onMappingLost?: ((error: ZTensorError) => void) | undefined
 }
 
-const limits = ['maxIndexBytes', 'maxDecodedBytes', 'maxRank', 'maxAttributeValues'] as const
-
 interface Read {
   request: OpenRequest
   verify: boolean
@@ -63,17 +62,11 @@ interface Read {
 }
 
 function readOptions(given: OpenOptions | undefined): Read {
-  const read = options(given, ['format', 'shards', 'io', 'verify', 'onMappingLost', ...limits])
+  const read = options(given, ['format', 'shards', 'io', 'verify', 'onMappingLost', ...LIMITS])
   const { shards } = read
   if (shards !== undefined && shards !== 'none' && typeof shards !== 'function')
     throw wrongType('shards', "'none' or a function", shards)
-  const request: OpenRequest = { unread: shards === 'none' }
-  if (read.format !== undefined) request.format = oneOf('format', ['zt', 'safetensors', 'btf'], read.format)
-  if (read.io !== undefined) request.io = oneOf('io', ['auto', 'mmap', 'read', 'direct'], read.io)
-  for (const limit of limits) {
-    const value = optional(read[limit], (value) => aWholeNumber(limit, value))
-    if (value !== undefined) request[limit] = value
-  }
+  const request = { ...openRequest(read), unread: shards === 'none' }
   const { onMappingLost } = read
   optional(onMappingLost, (value) => aFunction('onMappingLost', value))
   const verify = optional(read.verify, (value) => aBoolean('verify', value)) ?? false
@@ -84,11 +77,21 @@ type Place = { path: string } | { paths: string[] } | { memory: Uint8Array } | {
 
 function place(source: unknown): Place {
   if (typeof source === 'string' || source instanceof URL) return { path: aPlace('source', source) }
-  if (Array.isArray(source)) return aList(source)
+  if (Array.isArray(source)) {
+    const paths = aList('source', source)
+    return paths.length === 1 ? { path: paths[0] as string } : { paths }
+  }
   if (types.isUint8Array(source)) return { memory: source }
   if (types.isAnyArrayBuffer(source)) return { memory: wholeBuffer(source) }
-  if (isShared(source)) return { shared: source }
+  const shared = typeof source === 'object' && source !== null ? sharedFrom(source) : undefined
+  if (shared !== undefined) return { shared: withPlaces(shared) }
   throw wrongType('source', 'a path, a file: URL, a list of them, a Uint8Array or an ArrayBuffer', source)
+}
+
+/** The same, its paths such as a file can have. */
+function withPlaces(shared: SharedFile): SharedFile {
+  const { path } = shared
+  return { ...shared, path: typeof path === 'string' ? aPath('source.path', path) : aList('source.path', path) }
 }
 
 function aPlace(name: string, place: unknown): string {
@@ -97,11 +100,9 @@ function aPlace(name: string, place: unknown): string {
   return aPath(name, place)
 }
 
-function aList(source: unknown[]): Place {
-  const paths = Array.from(source, (one, at) => aPlace(`source[${at}]`, one))
-  const [path] = paths
-  if (path === undefined) throw invalid(RangeError, 'source must name one file or more, got an empty list')
-  return paths.length === 1 ? { path } : { paths }
+function aList(name: string, source: readonly unknown[]): string[] {
+  if (source.length === 0) throw invalid(RangeError, `${name} must name one file or more, got an empty list`)
+  return Array.from(source, (one, at) => aPlace(`${name}[${at}]`, one))
 }
 
 /** The bytes of a buffer; of a detached one there are none. */

@@ -109,7 +109,7 @@ export class Plan {
 
   /** @internal Whether the plan was made for this file. */
   static isOf(plan: unknown, store: Store): plan is Plan {
-    return plan instanceof Plan && plan.#store === store
+    return typeof plan === 'object' && plan !== null && #store in plan && plan.#store === store
   }
 }
 
@@ -117,7 +117,7 @@ export class Plan {
 function placements(rules: unknown): (name: string) => Placement | undefined {
   const given = anObject('rules', rules)
   const pairs: unknown[] = Array.isArray(given) ? given : Object.entries(given)
-  const read = pairs.map((pair, at) => {
+  const read = Array.from(pairs, (pair, at) => {
     if (!Array.isArray(pair) || typeof pair[0] !== 'string')
       throw wrongType(`rules[${at}]`, '[pattern, placement]', pair)
     return [globMatcher(pair[0]), aPlacement(`rules for ${JSON.stringify(pair[0])}`, pair[1])] as const

@@ -1,5 +1,7 @@
-import { invalid, ZTensorError } from './errors.js'
+import { aBoolean, anObject, aString, aWholeNumber, optional, options, wrongType } from './arguments.js'
+import { ZTensorError } from './errors.js'
 import type { NativeFile, OpenRequest } from './native.js'
+import { LIMITS, openRequest } from './open-request.js'
 
 /**
  * An open file on its way to another thread: it can be cloned and posted, and `open` and `openSync` take it. In a
@@ -22,22 +24,37 @@ export function ticketOf(native: NativeFile, path: string | readonly string[], r
   return { kind: KIND, path, ticket: native.share(), request }
 }
 
-/** Whether a source is a shared file, whole as it was made. */
-export function isShared(source: unknown): source is SharedFile {
-  if (typeof source !== 'object' || source === null || (source as SharedFile).kind !== KIND) return false
-  const { path, ticket, request } = source as Partial<SharedFile>
-  const paths = typeof path === 'string' ? [path] : path
-  const known =
-    Array.isArray(paths) &&
-    paths.length > 0 &&
-    paths.every((path) => typeof path === 'string') &&
-    typeof ticket?.process === 'string' &&
-    Number.isInteger(ticket.number) &&
-    typeof ticket.identity === 'string' &&
-    typeof request === 'object' &&
-    request !== null
-  if (!known) throw invalid(TypeError, 'source is a shared file with parts missing')
-  return true
+/** Reads a shared file, which may have come from anywhere and is none of ours then; undefined for any other source. */
+export function sharedFrom(source: object): SharedFile | undefined {
+  if ((source as SharedFile).kind !== KIND) return undefined
+  const { path, ticket, request } = source as SharedFile
+  const { process, number, identity } = anObject('source.ticket', ticket) as SharedFile['ticket']
+  return {
+    kind: KIND,
+    path: Array.isArray(path) ? texts('source.path', path) : aString('source.path', path),
+    ticket: {
+      process: aString('source.ticket.process', process),
+      number: aWholeNumber('source.ticket.number', number),
+      identity: aString('source.ticket.identity', identity),
+    },
+    request: requestFrom(anObject('source.request', request) as OpenRequest),
+  }
+}
+
+function texts(name: string, value: unknown): string[] {
+  if (!Array.isArray(value)) throw wrongType(name, 'a list of texts', value)
+  return Array.from(value, (one, at) => aString(`${name}[${at}]`, one))
+}
+
+function requestFrom(given: OpenRequest): OpenRequest {
+  const read = options(given, ['format', 'io', 'unread', 'shardNames', 'shardPaths', ...LIMITS])
+  const request = openRequest(read)
+  if (read.unread !== undefined) request.unread = aBoolean('source.request.unread', read.unread)
+  for (const key of ['shardNames', 'shardPaths'] as const) {
+    const list = optional(read[key], (value) => texts(`source.request.${key}`, value))
+    if (list !== undefined) request[key] = list
+  }
+  return request
 }
 
 /** Sees to it that a file that was opened anew is the one that was shared. */

@@ -105,6 +105,11 @@ export class Tensor<D extends DType = DType> {
   }
 
   /** @internal */
+  static is(value: unknown): value is AnyTensor {
+    return typeof value === 'object' && value !== null && #store in value
+  }
+
+  /** @internal */
   static place(tensor: AnyTensor): Place {
     return { store: tensor.#store, ordinal: tensor.#ordinal }
   }

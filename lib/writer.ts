@@ -11,7 +11,7 @@ import {
   type TypedArray,
 } from './dtype.js'
 import { calling, invalid, publicError, ZTensorError } from './errors.js'
-import { type LinkInput, Links } from './link.js'
+import { aLink, type LinkInput, Links } from './link.js'
 import { toBufferSync } from './memory.js'
 import { binding, type NativeWriter, type WriteRequest } from './native.js'
 import { isWritable, Outlet } from './outlet.js'
@@ -375,9 +375,10 @@ export class TensorWriter {
    */
   async link(name: string, tensor: LinkInput): Promise<void> {
     const checked = aText('name', name)
+    const wanted = aLink(checked, tensor)
     await this.#next(async () => {
       if (this.#ended) throw new ZTensorError('ZT_CLOSED', 'the writer has ended; create another one')
-      const { ordinal, native, linked } = await this.#links.resolve(checked, tensor)
+      const { ordinal, native, linked } = await this.#links.resolve(wanted)
       this.#native.link(native, ordinal, checked, linked)
     })
   }

@@ -1,0 +1,17 @@
+import { aWholeNumber, oneOf, optional } from './arguments.js'
+import type { OpenRequest } from './native.js'
+
+/** The bounds that options raise. */
+export const LIMITS = ['maxIndexBytes', 'maxDecodedBytes', 'maxRank', 'maxAttributeValues'] as const
+
+/** What the binding is told of how to open a file: the container, how its bytes come into memory, the bounds. */
+export function openRequest(read: { [Key in keyof OpenRequest]?: unknown }): OpenRequest {
+  const request: OpenRequest = {}
+  if (read.format !== undefined) request.format = oneOf('format', ['zt', 'safetensors', 'btf'], read.format)
+  if (read.io !== undefined) request.io = oneOf('io', ['auto', 'mmap', 'read', 'direct'], read.io)
+  for (const limit of LIMITS) {
+    const value = optional(read[limit], (value) => aWholeNumber(limit, value))
+    if (value !== undefined) request[limit] = value
+  }
+  return request
+}
