@@ -4,7 +4,7 @@
 
 mod folder;
 mod table;
-mod weight_map;
+pub mod weight_map;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
