@@ -71,6 +71,10 @@ pub struct Spec {
 /// Role, dtype and raw bytes of a blob.
 type Stored = (Label, Option<DType>, u64);
 
+/// What is read straight into the block is passed on while it is in the processor's caches: from another core's, or from
+/// memory, the copy into the file costs about twice the time.
+const WARM: usize = 1 << 20;
+
 /// A tensor being pushed.
 struct Open {
     spec: Spec,
@@ -397,9 +401,11 @@ impl Writer {
 
     /// Lets `read` put the next bytes of the open tensor, `limit` of its blob at most, where they will be written from.
     pub fn fill(&mut self, limit: u64, read: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<()> {
-        self.flush_if_full()?;
+        if self.pending() >= WARM && !matches!(self.out, Out::Taken) {
+            self.write_block(self.pending().min(FULL))?;
+        }
         let room =
-            FULL.saturating_sub(self.buffer.len()).max(64 << 10).min(usize::try_from(limit).unwrap_or(FULL));
+            WARM.saturating_sub(self.buffer.len()).max(64 << 10).min(usize::try_from(limit).unwrap_or(WARM));
         let Some(Open { blob: Some(blob), .. }) = &mut self.open else {
             return Err(Error::new(Code::BadShape, "more bytes than the tensor has"));
         };
@@ -493,7 +499,7 @@ impl Writer {
     /// [`Writer::flush_if_full`].
     pub fn pass_on(&mut self) -> Result<()> {
         while self.pending() >= FULL && self.behind().is_some_and(Behind::has_room) {
-            self.write_block()?;
+            self.write_block(FULL)?;
         }
         Ok(())
     }
@@ -501,15 +507,15 @@ impl Writer {
     /// Passes full blocks on to be written; waits where too many of them wait already.
     pub fn flush_if_full(&mut self) -> Result<()> {
         while self.pending() >= FULL && !matches!(self.out, Out::Taken) {
-            self.write_block()?;
+            self.write_block(FULL)?;
         }
         Ok(())
     }
 
-    fn write_block(&mut self) -> Result<()> {
+    fn write_block(&mut self, count: usize) -> Result<()> {
         self.behind();
         match &mut self.behind {
-            Some(behind) => behind.write(&mut self.buffer, FULL),
+            Some(behind) => behind.write(&mut self.buffer, count),
             None => self.out.drain(&mut self.buffer),
         }
     }
