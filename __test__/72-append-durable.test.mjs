@@ -265,28 +265,34 @@ if (process.platform !== 'win32') {
     t.deepEqual(names(), ['a'])
   })
 
-  // One edit after the other. What the file holds says how many there were, and each of them is all one number.
+  // One edit after the other. What the file holds says how many there were, and each of them is all one number. A dot is
+  // written at each step once the first round is done.
   const forever = `
+    import { writeSync } from 'node:fs'
     import { append, compact } from 'ztensor'
     const path = process.argv[1]
     for (let round = 1; ; round++) {
-      const editor = await append(path)
-      await editor.setAttributes({ round })
-      if (round > 1) await editor.remove('t' + (round - 1))
-      await editor.add('t' + round, new Int32Array(100000).fill(round))
-      await editor.add('new', new Int8Array(round))
-      await editor.finish()
-      const again = await append(path)
-      await again.remove('new')
-      await again.finish()
-      if (round % 4 === 0) await compact(path)
-      if (round === 1) console.log('begun')
+      const step = async (promise) => {
+        const result = await promise
+        if (round > 1) writeSync(1, '.')
+        return result
+      }
+      const editor = await step(append(path))
+      await step(editor.setAttributes({ round }))
+      if (round > 1) await step(editor.remove('t' + (round - 1)))
+      await step(editor.add('t' + round, new Int32Array(100000).fill(round)))
+      await step(editor.add('new', new Int8Array(round)))
+      await step(editor.finish())
+      const again = await step(append(path))
+      await step(again.remove('new'))
+      await step(again.finish())
+      if (round % 4 === 3) await step(compact(path))
     }`
 
   test('killed at any moment, an edit or a compaction leaves the old file or the new one', async (t) => {
-    const ROUNDS = 120
-    const waits = viewBytes(noise(ROUNDS, Date.now() % 1e6))
-    t.log(`waits: ${waits.toString('hex')}`)
+    const ROUNDS = 80
+    const steps = viewBytes(noise(ROUNDS, Date.now() % 1e6))
+    t.log(`steps: ${steps.toString('hex')}`)
     const seen = new Set()
     for (let round = 0; round < ROUNDS; round += 4) {
       await Promise.all(
@@ -294,12 +300,16 @@ if (process.platform !== 'win32') {
           const { path } = await oldFile()
           const editing = child(forever, [path])
           const ended = once(editing, 'close')
-          await once(editing.stdout, 'data')
-          // Not waiting for anything: the moment of the kill is what varies.
-          const until = performance.now() + waits[round + at] / 4
-          while (performance.now() < until) await new Promise(setImmediate)
-          editing.kill('SIGKILL')
-          await ended
+          // Counted in the edit's own steps, so that it is killed in all of them however slow the machine is.
+          let left = 1 + steps[round + at] / 8
+          for await (const dots of editing.stdout) {
+            left -= dots.length
+            if (left > 0) continue
+            editing.kill('SIGKILL')
+            break
+          }
+          const [, signal] = await ended
+          t.is(signal, 'SIGKILL')
           const file = openSync(path)
           t.true((await file.verify()).ok)
           t.deepEqual([...file.tensor('old').data], [...OLD])
