@@ -15,7 +15,9 @@ runOrExit('cargo', ['build', '--quiet', '--features', 'fault-injection', '--targ
 for (const part of ['package.json', 'dist']) cpSync(join(root, part), join(folder, part), { recursive: true })
 symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'), 'junction')
 cpSync(join(root, 'target/fault-injection/debug', library), join(folder, `ztensor.${hostPlatform}.node`))
-const { create, openSync, open, toFloat32, ZTensorError } = createRequire(join(folder, 'package.json'))(folder)
+const { append, compact, compare, convert, create, openSync, open, toFloat32, ZTensorError } = createRequire(
+  join(folder, 'package.json'),
+)(folder)
 
 const scratch = join(folder, 'files')
 mkdirSync(scratch)
@@ -32,7 +34,7 @@ const cases = [
   ['open', 'open of memory', () => openSync(new Uint8Array(64))],
   ['find', 'tensor', (file) => file.tensor('x'), { usable: true }],
   ['decode', 'load', (file) => file.tensor('w').load(), { usable: false }],
-  ['decode', 'file.load', (file) => file.load(), { usable: false }],
+  ['batch', 'file.load', (file) => file.load(), { usable: false }],
   ['verify', 'verify', (file) => file.verify(), { usable: false }],
   ['verify', 'open with verify', () => openSync(path, { verify: true })],
   ['widen', 'toFloat32', (file) => file.tensor('w').toFloat32(), { usable: true }],
@@ -49,6 +51,14 @@ const cases = [
       }
     },
   ],
+  ['stats', 'stats', (file) => file.tensor('w').stats(), { usable: false }],
+  ['compare', 'compare', (file) => compare(file.tensor('w'), file.tensor('w')), { usable: false }],
+  ['prefetch', 'prefetch', (file) => file.prefetch(), { usable: true }],
+  ['plan', 'plan', (file) => file.plan({ rank: 0, worldSize: 1, rules: { '*': 'replicate' } }), { usable: true }],
+  ['convert', 'convert', () => convert(path, join(scratch, 'converted.zt'))],
+  ['edit', 'append', () => append(path)],
+  ['edit', 'append in place', () => append(path, { inPlace: true })],
+  ['compact', 'compact', () => compact(path)],
 ]
 
 let failed = 0

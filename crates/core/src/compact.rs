@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::edit::Edit;
 use crate::error::{Code, Error, Result};
+use crate::inject;
 use crate::limits::Limits;
 use crate::sink::AtomicFile;
 use crate::sink::block::{Block, FULL};
@@ -88,6 +89,7 @@ fn write(file: &mut AtomicFile, block: &mut Block) -> Result<()> {
 /// Rewrites the file at `path` where that makes it smaller: beside it, put on the disk, and then in its place. Fails like
 /// an edit, and with `ZT_UNSUPPORTED_VERSION` where its index has keys that are not known here.
 pub fn compact(path: &Path, limits: &Limits, watch: &Watch) -> Result<Compacted> {
+    inject::panic_at("compact");
     let original = Original::open(path, false)?;
     let before = original.length();
     let edit = Edit::open(original.source(), limits)?;

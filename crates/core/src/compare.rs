@@ -4,6 +4,7 @@
 use crate::catalog::DType;
 use crate::elements::{Elements, STEP, stretches};
 use crate::error::{Code, Error, Result};
+use crate::inject;
 use crate::numbers::{BLOCK, Decoder, Numbers};
 use crate::work::Watch;
 
@@ -98,6 +99,7 @@ pub fn compare(
     tolerance: Tolerance,
     watch: &Watch,
 ) -> Result<Comparison> {
+    inject::panic_at("compare");
     if a.count != b.count {
         let message = format!("{} elements cannot be compared with {}", a.count, b.count);
         return Err(Error::new(Code::BadShape, message));

@@ -15,6 +15,7 @@ use crate::catalog::{Attributes, ByteOrder, Component, DType, Encoding, Label, L
 use crate::checked::{bytes_of, product};
 use crate::error::{Code, Error, Result};
 use crate::format::zt2::encode;
+use crate::inject;
 use crate::layout::coo::Coo;
 use crate::layout::indices::Indices;
 use crate::read::{Reading, Stored};
@@ -88,6 +89,7 @@ pub fn copy(
     casts: &Casts,
     writer: &mut Writer,
 ) -> Result<()> {
+    inject::panic_at("convert");
     let spec = |components| Spec {
         name: name.to_owned(),
         shape: tensor.shape().to_vec(),

@@ -11,6 +11,7 @@ use crate::detect;
 use crate::error::{Code, Error, Result};
 use crate::format::zt1_edit::{self, Found, Manifest};
 use crate::format::zt1_encode::{self, Spelling};
+use crate::inject;
 use crate::limits::Limits;
 use crate::similar;
 use crate::source::ReadAt;
@@ -47,6 +48,7 @@ impl Edit {
     /// Reads the index of a file. Fails as reading does, and with `ZT_UNSUPPORTED_VERSION` where the file can be read but
     /// not edited.
     pub fn open(source: &dyn ReadAt, limits: &Limits) -> Result<Self> {
+        inject::panic_at("edit");
         let ours = source.length() >= 8 && source.read_vec(0, 8)? == b"ZTEN1000";
         if !ours {
             let catalog = detect::parse(source, None, limits)?;

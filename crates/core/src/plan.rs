@@ -4,6 +4,7 @@
 use crate::catalog::{Catalog, Label, Layout, Span, Tensor};
 use crate::cut::{Cut, shard};
 use crate::error::{Code, Error, Result};
+use crate::inject;
 use crate::limits;
 
 /// One tensor's part in a plan.
@@ -24,6 +25,7 @@ pub struct Rank {
 /// The bytes that a rank needs, in the order of the files and joined where they touch. A tensor that is stored encoded is
 /// needed whole, whatever part of it is wanted.
 pub fn spans(catalog: &Catalog, planned: &[Planned], rank: Rank) -> Result<Vec<Span>> {
+    inject::panic_at("plan");
     let mut spans = Vec::new();
     for one in planned {
         let Some(tensor) = catalog.tensor(one.ordinal as usize) else { continue };

@@ -3,6 +3,7 @@
 
 use crate::catalog::{Catalog, Span, Tensor};
 use crate::error::Result;
+use crate::inject;
 use crate::source::ReadAt;
 use crate::source::file::FileSource;
 use crate::source::files::Files;
@@ -28,6 +29,7 @@ pub fn prefetch(
     in_flight: u64,
     watch: &Watch,
 ) -> Result<()> {
+    inject::panic_at("prefetch");
     let total = spans(catalog, ordinals).map(|span| span.length).fold(0, u64::saturating_add);
     watch.expect(total, ordinals.len() as u64);
     let piece = in_flight.clamp(1 << 16, PIECE as u64);

@@ -15,6 +15,7 @@ use moments::Moments;
 use crate::catalog::{DType, Tensor};
 use crate::elements::{Elements, STEP, stretches};
 use crate::error::{Code, Error, Result};
+use crate::inject;
 use crate::numbers::{Decoder, Numbers};
 use crate::read::Reading;
 
@@ -48,6 +49,7 @@ impl Reading<'_> {
     /// Statistics of a tensor: of the stored values where it is sparse, of the float32 values where it is quantized.
     /// Fails with `BadDtype` for complex and 6-bit types.
     pub fn stats(&self, tensor: Tensor<'_>, request: &Request) -> Result<Stats> {
+        inject::panic_at("stats");
         let elements = Elements::stored_of_tensor(self, tensor)?;
         self.stats_of(&elements, request).map_err(|error| error.tensor(tensor.name()))
     }

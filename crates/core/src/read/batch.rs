@@ -8,6 +8,7 @@ use super::{Reading, claim, compare, parallel, stored_hasher};
 use crate::catalog::{Component, DType, Encoding, Label, Tensor};
 use crate::checked;
 use crate::error::{Code, Error, Result};
+use crate::inject;
 use crate::source::owned::Owned;
 use crate::work;
 
@@ -154,6 +155,7 @@ fn shareable(component: &Component) -> Option<(u64, u64)> {
 
 impl Job<'_> {
     fn run(&self, reading: Reading<'_>) -> Result<Owned> {
+        inject::panic_at("batch");
         match self {
             Job::Span { file, start, end, members } => span(reading, *file, *start, *end, members),
             Job::Whole(tensor, component) => reading.component(*tensor, component),
