@@ -256,7 +256,7 @@ function program(): Command {
 
   ztensor
     .command('rename')
-    .description('give a tensor of a zTensor 1.0 to 1.2 file another name')
+    .description('give a tensor of a zTensor 1.0 to 2 file another name')
     .argument('<file>', 'the tensor file')
     .argument('<old>', 'the name of the tensor')
     .argument('<new>', 'its new name')
@@ -267,7 +267,7 @@ function program(): Command {
 
   ztensor
     .command('remove')
-    .description('take tensors out of a zTensor 1.0 to 1.2 file; `ztensor compact` gives their space back')
+    .description('take tensors out of a zTensor 1.0 to 2 file; `ztensor compact` gives their space back')
     .argument('<file>', 'the tensor file')
     .argument('<names...>', 'the names of the tensors: all of them are removed, or none')
     .option('--in-place', 'write to the file itself: no copy of it is made, but a kill in the middle damages it')
@@ -277,7 +277,7 @@ function program(): Command {
 
   ztensor
     .command('compact')
-    .description('write a zTensor 1.0 to 1.2 file anew without removed tensors and old indexes')
+    .description('write a zTensor 1.0 to 2 file anew without removed tensors and old indexes')
     .argument('<file>', 'the tensor file')
     .option('--json', 'one JSON object')
     .addHelpText('after', examples(['ztensor compact model.zt', 'it stays as it is where nothing can be gained']))

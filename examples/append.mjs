@@ -3,7 +3,7 @@
 import { append, open } from 'ztensor'
 
 const path = process.argv[2]
-if (path === undefined) throw new Error('usage: node examples/append.mjs PATH (zTensor 1.0 to 1.2)')
+if (path === undefined) throw new Error('usage: node examples/append.mjs PATH (zTensor 1.0 to 2)')
 
 const editor = await append(path)
 await editor.add('step', BigInt64Array.of(1000n))

@@ -20,7 +20,10 @@ export interface IndexLimits {
   maxAttributeValues?: number | undefined
 }
 
-/** How to add to a file. Digest, compression and alignment are those of the new tensors. */
+/**
+ * How to add to a file. Digest, compression and alignment are those of the new tensors, as for a new file of its version
+ * (the alignment in version 2: a power of two from 4096); `frameSize` is for version 2 alone.
+ */
 export interface AppendOptions extends Pick<CreateOptions, 'digest' | 'compression' | 'alignment'>, IndexLimits {
   /**
    * Write to the file itself. That costs only what is added, and any error or `abort()` restores the old file; but where
@@ -118,8 +121,10 @@ export class TensorEditor extends TensorWriter {
 }
 
 /**
- * Begins to add to a zTensor file of version 1.0 to 1.2 and to change it. The file keeps its version, and whatever in its
- * index is not known here. Other writers of the same file are refused meanwhile.
+ * Begins to add to a zTensor file of version 1.0 to 1.2 or 2 and to change it. The file keeps its version, and whatever in
+ * its index is not known here. In version 2 it gets another generation (§2.5): old bytes stay, old indexes too, so that it is not
+ * canonical until `compact()`; components in shards or linked files stay there, and what is added goes into the root. Other writers of
+ * the same file are refused meanwhile.
  *
  * @throws ZTensorError what `open` throws; ZT_UNSUPPORTED_VERSION for a file that must be converted first; ZT_IO, also where
  * another edit is under way, and from `finish()` where somebody else changed the file; TypeError and RangeError
@@ -148,8 +153,9 @@ export interface CompactResult {
 }
 
 /**
- * Writes a zTensor file of version 1.0 to 1.2 anew without the bytes of removed tensors and old indexes, and puts it in the
- * old one's place. A file that would not become shorter stays as it is.
+ * Writes a zTensor file of version 1.0 to 1.2 or 2 anew without the bytes of removed tensors and old indexes, and puts it in
+ * the old one's place. A file that would not become shorter stays as it is. One of version 2 that is raw, in one file, at
+ * 64 KiB and with xxh3 digests becomes canonical (§6.3); any other keeps the order of its blobs. Shards are not touched.
  *
  * @throws ZTensorError what `append` throws; ZT_UNSUPPORTED_VERSION where the index has keys that are not known here, since they
  * might name places in the file; the signal's reason

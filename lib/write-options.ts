@@ -56,6 +56,9 @@ export interface CreateOptions {
 const ZSTD_LEVEL = 3
 const MIN_SAVINGS = 0.05
 const FRAME = 2 ** 20
+/** For the core to choose, once it knows the version. */
+const USUAL_FRAME = 0
+const DIGESTS = ['crc32c', 'sha256', 'xxh3'] as const
 const CANONICAL_ALIGNMENT = 65536
 
 /** What the binding needs to know to write a file. */
@@ -101,14 +104,17 @@ export function writeRequest(given: CreateOptions | undefined): WriteRequest {
   return request
 }
 
-/** How the new blobs of a file of version 1.0 to 1.2 are stored; without an alignment, as its old ones are. */
+/** How the new blobs of a file are stored; without an alignment, as its old ones are. Its version is not known here. */
 export function storage(
   read: Pick<CreateOptions, 'digest' | 'compression' | 'alignment'>,
 ): Pick<AppendRequest, 'digest' | 'level' | 'minSavings' | 'frame' | 'alignment'> {
-  const digest = digestOf('zt', false, read.digest)
+  const digest =
+    read.digest === undefined
+      ? 'usual'
+      : optional(read.digest === false ? undefined : read.digest, (value) => oneOf('digest', DIGESTS, value))
   const alignment = optional(read.alignment, anAlignment)
   return {
-    ...compressionOf(true, false, read.compression),
+    ...compressionOf(true, true, read.compression, USUAL_FRAME),
     ...(digest === undefined ? {} : { digest }),
     ...(alignment === undefined ? {} : { alignment }),
   }
@@ -118,15 +124,16 @@ function compressionOf(
   zt: boolean,
   two: boolean,
   given: CreateOptions['compression'],
+  usual = FRAME,
 ): Pick<WriteRequest, 'level' | 'minSavings' | 'frame'> {
-  if (given === undefined || given === false) return { minSavings: MIN_SAVINGS, frame: FRAME }
+  if (given === undefined || given === false) return { minSavings: MIN_SAVINGS, frame: usual }
   if (!zt) throw invalid(TypeError, 'only zTensor is compressed')
   const { level, minSavings, frameSize } = options(given, ['level', 'minSavings', 'frameSize'], 'compression')
   if (frameSize !== undefined && !two) throw invalid(TypeError, 'only zTensor 2 compresses in frames')
   return {
     level: optional(level, aLevel) ?? ZSTD_LEVEL,
     minSavings: optional(minSavings, aPart) ?? MIN_SAVINGS,
-    frame: optional(frameSize, aFrameSize) ?? FRAME,
+    frame: optional(frameSize, aFrameSize) ?? usual,
   }
 }
 
@@ -156,7 +163,7 @@ function aFrameSize(value: unknown): number {
 function digestOf(format: string, two: boolean, given: unknown): string | undefined {
   if (given === false) return undefined
   if (given === undefined) return format === 'zt' ? (two ? 'xxh3' : 'crc32c') : undefined
-  const digest = oneOf('digest', ['crc32c', 'sha256', 'xxh3'], given)
+  const digest = oneOf('digest', DIGESTS, given)
   if (format !== 'zt') throw invalid(TypeError, `${format} has no digests`)
   if (digest === (two ? 'crc32c' : 'xxh3')) {
     throw invalid(

@@ -7,7 +7,7 @@ use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::compact::compact;
 use ztensor_core::edit::AttributeChanges;
-use ztensor_core::write::{Appending, Dialect, Writer};
+use ztensor_core::write::{Appending, Dialect, Hashing, Writer};
 
 use crate::control::Control;
 use crate::index::number;
@@ -21,9 +21,11 @@ use crate::writer::{NativeWriter, alignment, compression, digest};
 pub struct AppendRequest {
     pub in_place: bool,
     pub alignment: Option<f64>,
+    /// `usual` for the one of the file's version; none by default.
     pub digest: Option<String>,
     pub level: Option<i32>,
     pub min_savings: f64,
+    /// 0 where none was asked for.
     pub frame: u32,
     pub limits: OpenRequest,
 }
@@ -39,7 +41,10 @@ pub fn append_writer<'env>(
     let request = Appending {
         in_place: request.in_place,
         alignment: request.alignment.map(alignment).transpose()?,
-        digest: digest(request.digest.as_deref())?,
+        digest: match request.digest.as_deref() {
+            Some("usual") => Hashing::Usual,
+            name => digest(name)?.map_or(Hashing::Without, Hashing::With),
+        },
         compression: compression(request.level, request.min_savings, request.frame),
         limits: request.limits.limits(),
         stop: control.watch.stop.clone(),

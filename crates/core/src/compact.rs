@@ -1,6 +1,7 @@
 //! Writes a file anew without what its index no longer speaks of: removed tensors and old indexes.
 #![forbid(unsafe_code)]
 
+use std::fs::File;
 use std::path::Path;
 
 use crate::edit::Edit;
@@ -12,6 +13,7 @@ use crate::sink::block::{Block, FULL};
 use crate::sink::original::Original;
 use crate::source::ReadAt;
 use crate::work::Watch;
+use crate::write::zt2;
 
 const MAGIC: u64 = 8;
 const MAGIC_BYTES: usize = 8;
@@ -49,14 +51,19 @@ struct Plan {
 fn plan(edit: &Edit, alignment: u64) -> Result<Plan> {
     let too_large = || Error::new(Code::Limit, "the file would be larger than 2^64 bytes");
     let mut first = Vec::new();
+    let mut components = 0;
     let mut blobs: Vec<(u64, u64, usize)> = Vec::new();
     for tensor in edit.catalog().iter() {
-        first.push(blobs.len());
+        first.push(components);
         for part in tensor.components() {
-            blobs.push((part.offset, part.stored_length, blobs.len()));
+            // Others lie in shards, and stay there.
+            if part.file == 0 {
+                blobs.push((part.offset, part.stored_length, components));
+            }
+            components += 1;
         }
     }
-    let mut offsets = vec![0; blobs.len()];
+    let mut offsets = vec![0; components];
     blobs.sort_unstable();
     let mut runs: Vec<Run> = Vec::new();
     let mut end = MAGIC;
@@ -80,6 +87,18 @@ fn plan(edit: &Edit, alignment: u64) -> Result<Plan> {
     Ok(Plan { runs, first, offsets, end })
 }
 
+/// The same in canonical form (zTensor 2 §6.3): in the order of the names, equal content once.
+fn canonical(edit: &Edit, file: &File) -> Result<Plan> {
+    let canonical = zt2::Plan::canonical(edit.catalog(), file)?;
+    let (mut first, mut offsets) = (Vec::new(), Vec::new());
+    for tensor in edit.catalog().iter() {
+        first.push(offsets.len());
+        offsets.extend(tensor.components().iter().map(|part| canonical.place(part)));
+    }
+    let runs = canonical.copies.iter().map(|&(old, length, new)| Run { old, length, new }).collect();
+    Ok(Plan { runs, first, offsets, end: canonical.end })
+}
+
 fn write(file: &mut AtomicFile, block: &mut Block) -> Result<()> {
     file.write(block.from(0))?;
     block.truncate(0);
@@ -93,7 +112,11 @@ pub fn compact(path: &Path, limits: &Limits, watch: &Watch) -> Result<Compacted>
     let original = Original::open(path, false)?;
     let before = original.length();
     let edit = Edit::open(original.source(), limits)?;
-    let plan = plan(&edit, edit.alignment())?;
+    let plan = if edit.is_nearly_canonical() {
+        canonical(&edit, original.file())?
+    } else {
+        plan(&edit, edit.alignment())?
+    };
     let place = |tensor: usize, component: usize| {
         let first = plan.first.get(tensor)?;
         plan.offsets.get(first + component).copied()

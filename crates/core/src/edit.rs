@@ -6,11 +6,14 @@ use std::collections::HashMap;
 
 use ciborium::Value;
 
-use crate::catalog::{Catalog, Container, Tensor};
+use crate::catalog::{Catalog, Container, Encoding, Tensor};
 use crate::detect;
 use crate::error::{Code, Error, Result};
-use crate::format::zt1_edit::{self, Found, Manifest};
+use crate::format::zt_trailer::Index;
+use crate::format::zt1_edit::{self, Manifest};
 use crate::format::zt1_encode::{self, Spelling};
+use crate::format::zt2::encode::{CANONICAL_ALIGNMENT, FILE_ATTRIBUTES, LEAST_ALIGNMENT, TENSOR_ATTRIBUTES};
+use crate::format::zt2::{edit as zt2_edit, encode as zt2_encode};
 use crate::inject;
 use crate::limits::Limits;
 use crate::similar;
@@ -33,9 +36,18 @@ struct Change {
     attributes: AttributeChanges,
 }
 
-/// A file of zTensor 1.0 to 1.2 as it was opened, and what is to become of it.
+/// How a file's index is spelled.
+#[derive(Clone, Copy)]
+enum Version {
+    One(Spelling),
+    Two,
+}
+
+/// A file of zTensor 1.0 to 1.2 or 2 as it was opened, and what is to become of it.
 pub struct Edit {
-    found: Found,
+    catalog: Catalog,
+    index: Index,
+    version: Version,
     limits: Limits,
     /// By the tensor's place in the catalog.
     changes: HashMap<usize, Change>,
@@ -49,20 +61,27 @@ impl Edit {
     /// not edited.
     pub fn open(source: &dyn ReadAt, limits: &Limits) -> Result<Self> {
         inject::panic_at("edit");
-        let ours = source.length() >= 8 && source.read_vec(0, 8)? == b"ZTEN1000";
-        if !ours {
+        let first = source.read_vec(0, source.length().min(8))?;
+        let (catalog, index, version) = if first == b"ZTEN1000" {
+            let found = zt1_edit::read(source, limits)?;
+            (found.catalog, found.index, Version::One(found.spelling))
+        } else if zt2_edit::is_ours(&first) {
+            let (catalog, index) = zt2_edit::read(source, limits)?;
+            (catalog, index, Version::Two)
+        } else {
             let catalog = detect::parse(source, None, limits)?;
             let version = catalog.version.as_deref().map_or(String::new(), |version| format!(" {version}"));
             let message = format!(
-                "files of {}{version} cannot be edited; convert it to zTensor 1.0 or 1.2, which can",
+                "files of {}{version} cannot be edited; convert it to zTensor 1.0, 1.2 or 2, which can",
                 catalog.container.name()
             );
             let zt = catalog.container == Container::Zt;
             return Err(Error::new(if zt { Code::UnsupportedVersion } else { Code::InvalidArg }, message));
-        }
-        let found = zt1_edit::read(source, limits)?;
+        };
         Ok(Self {
-            found,
+            catalog,
+            index,
+            version,
             limits: *limits,
             changes: HashMap::new(),
             renamed: HashMap::new(),
@@ -71,30 +90,55 @@ impl Edit {
     }
 
     pub fn catalog(&self) -> &Catalog {
-        &self.found.catalog
+        &self.catalog
     }
 
-    /// Where the index stands: behind the last blob.
-    pub fn index_offset(&self) -> u64 {
-        self.found.index.offset
+    /// How many of the file's `total` bytes a clone keeps: those before the index, which stands behind the last blob, or
+    /// all of them in version 2, which only ever adds (§2.5).
+    pub fn kept(&self, total: u64) -> u64 {
+        match self.version {
+            Version::One(_) => self.index.offset,
+            Version::Two => total,
+        }
     }
 
     pub fn dialect(&self) -> Dialect {
-        match self.found.spelling {
-            Spelling::V10 => Dialect::Zt10,
-            Spelling::V11 => Dialect::Zt11,
-            Spelling::V12 => Dialect::Zt12,
+        match self.version {
+            Version::One(Spelling::V10) => Dialect::Zt10,
+            Version::One(Spelling::V11) => Dialect::Zt11,
+            Version::One(Spelling::V12) => Dialect::Zt12,
+            Version::Two => Dialect::Zt2,
         }
     }
 
-    /// What the file's blobs are aligned to, up to a page.
+    /// What the file's blobs are aligned to: up to a page, or up to canonical form's 64 KiB in version 2.
     pub fn alignment(&self) -> u64 {
-        let offsets = self.catalog().iter().flat_map(Tensor::components).map(|part| part.offset);
-        let common = offsets.fold(0, |bits, offset| bits | offset);
+        let (least, most) = match self.version {
+            Version::One(_) => (ALIGNMENT, MOST_ALIGNED),
+            Version::Two => (LEAST_ALIGNMENT, CANONICAL_ALIGNMENT),
+        };
+        let parts = self.catalog().iter().flat_map(Tensor::components).filter(|part| part.file == 0);
+        let common = parts.fold(0, |bits, part| bits | part.offset);
         if common == 0 {
-            return ALIGNMENT;
+            // Without any other blob, the manifest tells, where it cannot be by chance.
+            let as_canonical =
+                matches!(self.version, Version::Two) && self.index.offset == CANONICAL_ALIGNMENT;
+            return if as_canonical { most } else { least };
         }
-        (1 << common.trailing_zeros().min(MOST_ALIGNED.trailing_zeros())).max(ALIGNMENT)
+        (1 << common.trailing_zeros().min(most.trailing_zeros())).max(least)
+    }
+
+    /// Whether compacting can give the file canonical form (zTensor 2 §6.3): one file, all of it raw, with xxh3 digests,
+    /// at 64 KiB.
+    pub fn is_nearly_canonical(&self) -> bool {
+        let mut parts = self.catalog().iter().flat_map(Tensor::components);
+        matches!(self.version, Version::Two)
+            && self.catalog().shards.is_empty()
+            && self.alignment() == CANONICAL_ALIGNMENT
+            && parts.all(|part| {
+                let digest = part.digest.as_ref().is_some_and(|digest| digest.text.starts_with("xxh3:"));
+                part.encoding == Encoding::Raw && digest
+            })
     }
 
     pub fn is_empty(&self) -> bool {
@@ -139,6 +183,9 @@ impl Edit {
         if self.contains(to) {
             return Err(Error::new(Code::BadIndex, "a tensor of this name is there already").tensor(to));
         }
+        if matches!(self.version, Version::Two) {
+            zt2_encode::check_name(to, "the name", false).map_err(|error| error.tensor(name))?;
+        }
         let (ordinal, change) = self.change(name)?;
         change.name = Some(to.to_owned());
         self.renamed.remove(name);
@@ -160,12 +207,23 @@ impl Edit {
     }
 
     /// Changes attributes of the file.
-    pub fn attributes(&mut self, changes: AttributeChanges) {
+    pub fn attributes(&mut self, changes: AttributeChanges) -> Result<()> {
+        self.check_attributes(&changes, FILE_ATTRIBUTES)?;
         self.attributes.extend(changes);
+        Ok(())
+    }
+
+    fn check_attributes(&self, changes: &AttributeChanges, depth: u32) -> Result<()> {
+        if matches!(self.version, Version::One(_)) {
+            return Ok(());
+        }
+        let set = changes.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?)));
+        zt2_encode::check_attributes(&set.collect::<Vec<_>>(), depth, false)
     }
 
     /// Changes attributes of a tensor.
     pub fn tensor_attributes(&mut self, name: &str, changes: AttributeChanges) -> Result<()> {
+        self.check_attributes(&changes, TENSOR_ATTRIBUTES).map_err(|error| error.tensor(name))?;
         let (_, change) = self.change(name)?;
         change.attributes.extend(changes);
         Ok(())
@@ -174,8 +232,11 @@ impl Edit {
     /// What stands behind the blobs of the changed file, from `offset` on, where the tensors of `added` are new. It was
     /// read as an opening will read it.
     pub fn tail(&self, added: &Catalog, offset: u64) -> Result<Vec<u8>> {
-        let spelling = self.found.spelling;
-        let mut manifest = Manifest::read(&self.found.index.bytes, spelling)?;
+        let spelling = match self.version {
+            Version::One(spelling) => spelling,
+            Version::Two => return self.next_generation(added, offset),
+        };
+        let mut manifest = Manifest::read(&self.index.bytes, spelling)?;
         for (&ordinal, change) in &self.changes {
             let Some(entry) = manifest.tensors.get_mut(ordinal) else { continue };
             if !change.attributes.is_empty() && !change.removed {
@@ -198,19 +259,56 @@ impl Edit {
         if !self.attributes.is_empty() {
             manifest.merge_attributes(&self.attributes)?;
         }
-        self.checked_tail(&manifest.finish(), offset)
+        self.checked_tail(&manifest.finish(), offset, spelling)
+    }
+
+    /// The same in version 2, whose old manifest stays in the file as a blob that nothing refers to.
+    fn next_generation(&self, added: &Catalog, offset: u64) -> Result<Vec<u8>> {
+        let mut manifest = zt2_edit::Manifest::read(&self.index.bytes)?;
+        let mut back = Vec::new();
+        // All are taken out before any is put back: two may have changed names.
+        for (&ordinal, change) in &self.changes {
+            let Some(tensor) = self.catalog.tensor(ordinal) else { continue };
+            let mut object = manifest.take(tensor.name())?;
+            if change.removed {
+                continue;
+            }
+            if !change.attributes.is_empty() {
+                object = zt2_edit::merge_object_attributes(&object, &change.attributes)?.into();
+            }
+            back.push((change.name.as_deref().unwrap_or(tensor.name()), object));
+        }
+        for (name, object) in back {
+            manifest.put(name, object);
+        }
+        for tensor in added.iter() {
+            manifest.add(added, tensor)?;
+        }
+        if !self.attributes.is_empty() {
+            manifest.merge_attributes(&self.attributes)?;
+        }
+        zt2_edit::tail(&manifest.finish(), offset, self.alignment(), &self.limits)
     }
 
     /// The same of a file whose blobs were moved, each to where `place(tensor, component)` says.
     pub fn moved_tail(&self, offset: u64, place: impl Fn(usize, usize) -> Option<u64>) -> Result<Vec<u8>> {
-        let mut manifest = Manifest::read(&self.found.index.bytes, self.found.spelling)?;
-        manifest.move_blobs(place)?;
-        self.checked_tail(&manifest.finish(), offset)
+        match self.version {
+            Version::One(spelling) => {
+                let mut manifest = Manifest::read(&self.index.bytes, spelling)?;
+                manifest.move_blobs(place)?;
+                self.checked_tail(&manifest.finish(), offset, spelling)
+            }
+            Version::Two => {
+                let mut manifest = zt2_edit::Manifest::read(&self.index.bytes)?;
+                manifest.move_blobs(place)?;
+                zt2_edit::tail(&manifest.finish(), offset, self.alignment(), &self.limits)
+            }
+        }
     }
 
-    fn checked_tail(&self, index: &[u8], offset: u64) -> Result<Vec<u8>> {
-        zt1_edit::check(index, offset, self.found.spelling, &self.limits)?;
-        Ok(zt1_edit::tail(index, self.found.spelling))
+    fn checked_tail(&self, index: &[u8], offset: u64, spelling: Spelling) -> Result<Vec<u8>> {
+        zt1_edit::check(index, offset, spelling, &self.limits)?;
+        Ok(zt1_edit::tail(index, spelling))
     }
 }
 

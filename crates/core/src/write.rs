@@ -11,13 +11,14 @@ mod out;
 mod parts;
 pub mod shards;
 pub mod strict;
-mod zt2;
+pub(crate) mod zt2;
 
 use std::fs::File;
 use std::path::Path;
 
 use crate::catalog::{
-    Attributes, Builder, ByteOrder, Catalog, Component, DType, Label, Layout, NewTensor, Shard, Tensor,
+    Attributes, Builder, ByteOrder, Catalog, Component, DType, DataRule, Label, Layout, NewTensor, Shard,
+    Tensor,
 };
 use crate::codec::digest::Algorithm;
 use crate::edit::Edit;
@@ -31,7 +32,7 @@ use crate::sink::behind::Behind;
 use crate::sink::block::{Block, FULL};
 use crate::sink::{AtomicFile, Spool, kernel_copy};
 
-pub use append::Appending;
+pub use append::{Appending, Hashing};
 use blob::Blob;
 pub use blob::Compression;
 pub use dialect::Dialect;
@@ -68,8 +69,8 @@ pub struct Spec {
     pub components: Vec<(String, Option<DType>, u64)>,
 }
 
-/// Role, dtype and raw bytes of a blob.
-type Stored = (Label, Option<DType>, u64);
+/// Role, dtype and raw bytes of a blob, and what its elements must be.
+type Stored = (Label, Option<DType>, Option<DataRule>, u64);
 
 /// What is read straight into the block is passed on while it is in the processor's caches: from another core's, or from
 /// memory, the copy into the file costs about twice the time.
@@ -239,6 +240,10 @@ impl Writer {
                 "only zTensor 2 links to other files, with canonical: false: a canonical file is one file";
             return Err(Error::new(Code::InvalidArg, message).tensor(name));
         }
+        if self.edit.is_some() {
+            let message = "a file that is edited takes no links: write a new root that links to both files";
+            return Err(Error::new(Code::InvalidArg, message).tensor(name));
+        }
         let spec = Spec {
             name: name.to_owned(),
             shape: tensor.shape().to_vec(),
@@ -336,10 +341,18 @@ impl Writer {
         if layout != Layout::Dense && dialect.packs() {
             let framing = if dialect == Dialect::Btf { arrange::BTF_FRAMING } else { 0 };
             let length = spec.components.iter().map(|(.., length)| length).sum::<u64>() + framing;
-            return Ok((layout, vec![(Label::DATA, dtype, length)]));
+            return Ok((layout, vec![(Label::DATA, dtype, None, length)]));
         }
-        let stored =
-            tensor.components.iter().map(|part| (part.role, part.dtype, part.stored_length)).collect();
+        // A layout's own rules are on all of its components together; those are the reader's to check.
+        let rule = |part: &Component| match part.data_rule {
+            None if part.dtype == Some(DType::Bool) => Some(DataRule::Bool),
+            rule => rule,
+        };
+        let stored = tensor
+            .components
+            .iter()
+            .map(|part| (part.role, part.dtype, rule(part), part.stored_length))
+            .collect();
         Ok((layout, stored))
     }
 
@@ -353,7 +366,7 @@ impl Writer {
     /// Begins the next blob, at its alignment.
     fn open_blob(&mut self) -> Result<()> {
         let Some(open) = &mut self.open else { return Ok(()) };
-        let Some(&(.., length)) = open.stored.get(open.written.len()) else { return Ok(()) };
+        let Some(&(.., rule, length)) = open.stored.get(open.written.len()) else { return Ok(()) };
         // Empty blobs too: the peers refuse any offset that is not aligned.
         if !self.settings.dialect.index_first() {
             let aligned = self.position.next_multiple_of(self.settings.alignment);
@@ -361,7 +374,7 @@ impl Writer {
             self.buffer.zeros(padding)?;
             self.position = aligned;
         }
-        open.blob = Some(Blob::new(length, self.position, &self.settings));
+        open.blob = Some(Blob::new(length, self.position, rule, &self.settings));
         Ok(())
     }
 
@@ -385,7 +398,10 @@ impl Writer {
                     Err(self.named(Error::new(Code::BadShape, message)))
                 };
             };
-            let taken = blob.take(bytes, &mut self.buffer, &mut self.position)?;
+            let taken = match blob.take(bytes, &mut self.buffer, &mut self.position) {
+                Ok(taken) => taken,
+                Err(error) => return Err(self.named(error)),
+            };
             bytes = bytes.get(taken..).unwrap_or_default();
             if !blob.is_full() {
                 return Ok(());
@@ -409,7 +425,9 @@ impl Writer {
         let Some(Open { blob: Some(blob), .. }) = &mut self.open else {
             return Err(Error::new(Code::BadShape, "more bytes than the tensor has"));
         };
-        blob.fill(room, &mut self.buffer, &mut self.position, read)?;
+        if let Err(error) = blob.fill(room, &mut self.buffer, &mut self.position, read) {
+            return Err(self.named(error));
+        }
         if blob.is_full() { self.close_blob() } else { Ok(()) }
     }
 
@@ -435,12 +453,14 @@ impl Writer {
 
     fn close_blob(&mut self) -> Result<()> {
         let Some(open) = &mut self.open else { return Ok(()) };
-        let (Some(blob), Some(&(role, dtype, length))) =
+        let (Some(blob), Some(&(role, dtype, _, length))) =
             (open.blob.take(), open.stored.get(open.written.len()))
         else {
             return Ok(());
         };
-        let done = blob.finish(&mut self.buffer, &mut self.position)?;
+        let done = blob
+            .finish(&mut self.buffer, &mut self.position)
+            .map_err(|error| error.tensor(&open.spec.name))?;
         let mut component = Component::raw(role, dtype, done.offset, self.position - done.offset);
         component.file = self.shards.current;
         component.byte_order = ByteOrder::Little;
@@ -549,7 +569,7 @@ impl Writer {
         if let Some(mut behind) = self.behind.take() {
             behind.drain()?;
         }
-        if dialect == Dialect::Zt2 {
+        if dialect == Dialect::Zt2 && self.edit.is_none() {
             return self.finish_zt2();
         }
         let catalog = self.builder.finish();

@@ -169,9 +169,5 @@ fn known(entries: &[Entry<'_>], keys: &[&str]) -> Result<()> {
         entries.iter().find(|entry| !entry.name().is_some_and(|name| keys.contains(&name.as_ref())));
     let Some(strange) = strange else { return Ok(()) };
     let key = strange.name().map_or_else(|| "one that is no text".to_owned(), |name| format!("{name:?}"));
-    let message = format!(
-        "the index has a key that is not known here ({key}) and might name a place in the file, so the data cannot \
-         be moved; convert the file instead"
-    );
-    Err(Error::new(Code::UnsupportedVersion, message))
+    Err(cbor_splice::unknown_key(&key))
 }

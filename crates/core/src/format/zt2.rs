@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod content;
+pub mod edit;
 pub mod encode;
 pub(crate) mod manifest;
 mod part;

@@ -87,7 +87,9 @@ impl Encoder {
         })
     }
 
-    fn deterministic_value(&mut self, value: &Value) -> bool {
+    /// Any value in that encoding; `false` as there.
+    #[must_use]
+    pub fn deterministic_value(&mut self, value: &Value) -> bool {
         match value {
             Value::Integer(integer) => match u64::try_from(i128::from(*integer)) {
                 Ok(positive) => self.head(0, positive),

@@ -8,7 +8,7 @@ use ciborium::Value;
 
 use super::cbor::{Reader, identity};
 use super::cbor_encode::Encoder;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 
 /// A key and its value, as they are spelled.
 pub struct Entry<'a> {
@@ -48,6 +48,15 @@ pub fn map(entries: &[Entry<'_>]) -> Vec<u8> {
         encoder.spelled(&entry.value);
     }
     encoder.finish()
+}
+
+/// The refusal to move data that a value under an unknown key may speak of.
+pub fn unknown_key(key: &str) -> Error {
+    let message = format!(
+        "the index has a key that is not known here ({key}) and might name a place in the file, so the data cannot \
+         be moved; convert the file instead"
+    );
+    Error::new(Code::UnsupportedVersion, message)
 }
 
 pub fn text(text: &str) -> Vec<u8> {

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::{Compression, Out, Settings, Writer};
+use super::{Compression, Dialect, Out, Settings, Writer, zt2};
 use crate::codec::digest::Algorithm;
 use crate::edit::{AttributeChanges, Edit};
 use crate::error::{Code, Error, Result};
@@ -13,13 +13,43 @@ use crate::sink::original::Original;
 use crate::sink::replacement::Replacement;
 use crate::work::Stop;
 
+/// Bytes in a frame.
+const USUAL_FRAME: u32 = 1 << 20;
+
+/// The digests of new blobs.
+#[derive(Clone, Copy, Debug)]
+pub enum Hashing {
+    /// The version's own: crc32c up to 1.2, xxh3 in 2.
+    Usual,
+    Without,
+    With(Algorithm),
+}
+
+impl Hashing {
+    /// The algorithm, where the version has it.
+    fn of(self, dialect: Dialect) -> Result<Option<Algorithm>> {
+        let two = dialect == Dialect::Zt2;
+        let strange = if two { Algorithm::Crc32c } else { Algorithm::Xxh3 };
+        match self {
+            Self::Usual => Ok(Some(if two { Algorithm::Xxh3 } else { Algorithm::Crc32c })),
+            Self::Without => Ok(None),
+            Self::With(algorithm) if algorithm == strange => {
+                let message = format!("{} has no such digest: ask for another, or for none", dialect.name());
+                Err(Error::new(Code::InvalidArg, message))
+            }
+            Self::With(algorithm) => Ok(Some(algorithm)),
+        }
+    }
+}
+
 /// How a file is added to.
 pub struct Appending {
     /// Write to the file itself, not to a clone that replaces it.
     pub in_place: bool,
     /// Of the new blobs; that of the old ones by default.
     pub alignment: Option<u64>,
-    pub digest: Option<Algorithm>,
+    pub digest: Hashing,
+    /// A frame of 0 is the usual one.
     pub compression: Option<Compression>,
     /// Under which the index is read.
     pub limits: Limits,
@@ -27,27 +57,38 @@ pub struct Appending {
     pub stop: Stop,
 }
 
+/// Only version 2 compresses in frames.
+fn framed(mut asked: Compression, dialect: Dialect) -> Result<Compression> {
+    if asked.frame == 0 {
+        asked.frame = USUAL_FRAME;
+    } else if dialect != Dialect::Zt2 {
+        return Err(Error::new(Code::InvalidArg, "only zTensor 2 compresses in frames"));
+    }
+    Ok(asked)
+}
+
 impl Writer {
     /// Begins to add to the file at `path`, in its own version. On a clone, new blobs begin where the old index was; in
-    /// place they begin behind it, so that no old byte is touched.
+    /// place, and always in version 2, they begin behind the end, so that no old byte is touched.
     pub fn append(path: &Path, request: Appending) -> Result<Self> {
         let original = Original::open(path, request.in_place)?;
         let edit = Edit::open(original.source(), &request.limits)?;
         let settings = Settings {
             dialect: edit.dialect(),
             alignment: request.alignment.unwrap_or_else(|| edit.alignment()),
-            digest: request.digest,
-            compression: request.compression,
+            digest: request.digest.of(edit.dialect())?,
+            compression: request.compression.map(|asked| framed(asked, edit.dialect())).transpose()?,
             canonical: false,
             max_shard: None,
             overwrite: true,
             attributes: Vec::new(),
             generator: None,
         };
+        zt2::check_settings(&settings)?;
         let (position, out) = if request.in_place {
             (original.length(), Out::Grown(Grown::new(original)))
         } else {
-            let kept = edit.index_offset();
+            let kept = edit.kept(original.length());
             (kept, Out::Replacement(Box::new(Replacement::new(original, kept, request.stop))))
         };
         let mut writer = Self::at(position, out, settings);
@@ -87,8 +128,7 @@ impl Writer {
     /// Changes attributes of a tensor of the file, or of the file itself.
     pub fn change_attributes(&mut self, name: Option<&str>, changes: AttributeChanges) -> Result<()> {
         let Some(name) = name else {
-            self.edit()?.attributes(changes);
-            return Ok(());
+            return self.edit()?.attributes(changes);
         };
         self.not_added(name)?;
         self.edit()?.tensor_attributes(name, changes)

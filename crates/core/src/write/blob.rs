@@ -4,10 +4,11 @@
 use zstd::zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, get_error_name, zstd_sys::ZSTD_EndDirective};
 
 use super::{Dialect, Settings};
-use crate::catalog::Encoding;
+use crate::catalog::{DataRule, Encoding};
 use crate::codec::digest::{Algorithm, Digest, Hasher};
 use crate::codec::seekable_encode::Seekable;
 use crate::error::{Code, Error, Result};
+use crate::layout::elements::Elements;
 use crate::sink::block::Block;
 
 /// When and how to compress.
@@ -40,6 +41,8 @@ pub struct Blob {
     hasher: Option<Hasher>,
     /// zTensor 2: its digests are of the content (§3.4), its compression is seekable.
     zt2: bool,
+    /// Of its elements.
+    rule: Elements,
     state: State,
 }
 
@@ -59,14 +62,15 @@ pub struct Done {
 }
 
 impl Blob {
-    pub fn new(length: u64, offset: u64, settings: &Settings) -> Self {
+    pub fn new(length: u64, offset: u64, rule: Option<DataRule>, settings: &Settings) -> Self {
         let state = match settings.compression {
             Some(compression) if length > 0 => State::Sampling(compression, Vec::new()),
             _ => State::Raw,
         };
         let algorithm = settings.digest;
         let (hasher, zt2) = (algorithm.map(Algorithm::hasher), settings.dialect == Dialect::Zt2);
-        Self { length, left: length, offset, algorithm, hasher, zt2, state }
+        let rule = Elements::new(rule.filter(|_| zt2));
+        Self { length, left: length, offset, algorithm, hasher, zt2, rule, state }
     }
 
     pub fn left(&self) -> u64 {
@@ -82,6 +86,7 @@ impl Blob {
         let taken = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len());
         let bytes = bytes.get(..taken).unwrap_or_default();
         self.left -= taken as u64;
+        self.rule.update(bytes)?;
         self.hash_content(bytes);
         let start = buffer.len();
         match &mut self.state {
@@ -128,6 +133,7 @@ impl Blob {
         let start = buffer.len();
         read(buffer.claim(count)?)?;
         self.left -= count as u64;
+        self.rule.update(buffer.from(start))?;
         self.hash_content(buffer.from(start));
         self.account(start, buffer, position);
         Ok(())
@@ -171,6 +177,7 @@ impl Blob {
     }
 
     pub fn finish(mut self, buffer: &mut Block, position: &mut u64) -> Result<Done> {
+        self.rule.finish()?;
         let start = buffer.len();
         let encoding = match std::mem::replace(&mut self.state, State::Raw) {
             State::Zstd(mut context) => {

@@ -137,17 +137,18 @@ fn pad(file: &mut AtomicFile, from: u64, to: u64) -> Result<()> {
 }
 
 /// Where canonical form has the blobs.
-struct Plan {
+pub struct Plan {
     /// Old offset, length and new offset of each blob that is kept, in order.
-    copies: Vec<(u64, u64, u64)>,
+    pub copies: Vec<(u64, u64, u64)>,
     /// The new offset of every blob.
     places: HashMap<Place, u64>,
-    end: u64,
+    /// Behind the last blob.
+    pub end: u64,
 }
 
 impl Plan {
     /// Rules 2 and 3 of §6.3: in the bytewise order of tensor and component, equal content once, packed at 64 KiB.
-    fn canonical(catalog: &Catalog, mut file: &File) -> Result<Self> {
+    pub fn canonical(catalog: &Catalog, mut file: &File) -> Result<Self> {
         let mut order: Vec<(&str, &str, &Component)> = Vec::with_capacity(catalog.len());
         for tensor in catalog.iter() {
             let parts = tensor.components().iter();
@@ -189,7 +190,8 @@ impl Plan {
         kept != written || self.copies.iter().filter(full).any(|&(from, _, to)| from != to)
     }
 
-    fn place(&self, component: &Component) -> u64 {
+    /// The new offset of a component.
+    pub fn place(&self, component: &Component) -> u64 {
         self.places.get(&(component.offset, component.stored_length)).copied().unwrap_or(component.offset)
     }
 }

@@ -51,24 +51,7 @@ pub fn manifest(catalog: &Catalog, shards: &[Shard]) -> Result<Vec<u8>> {
     tensors.sort_unstable_by_key(|tensor| sort_key(tensor.name()));
     for tensor in tensors {
         encoder.text(tensor.name());
-        encoder.map(3 + usize::from(tensor.attributes().is_some()));
-        encoder.text("parts");
-        encoder.map(tensor.components().len());
-        let mut components: Vec<_> = tensor.components().iter().collect();
-        components.sort_by_key(|component| sort_key(catalog.label(component.role)));
-        for component in components {
-            encoder.text(catalog.label(component.role));
-            part(&mut encoder, component, shards);
-        }
-        encoder.text("shape");
-        encoder.array(tensor.shape().len());
-        tensor.shape().iter().for_each(|&dim| encoder.uint(dim));
-        encoder.text("layout");
-        encoder.text(vocabulary::layout_id(tensor.layout_name()));
-        if let Some(own) = tensor.attributes() {
-            encoder.text("attributes");
-            deterministic(&mut encoder, own)?;
-        }
+        object(&mut encoder, catalog, tensor, shards)?;
     }
     if attributes {
         encoder.text("attributes");
@@ -80,6 +63,29 @@ pub fn manifest(catalog: &Catalog, shards: &[Shard]) -> Result<Vec<u8>> {
         return Err(Error::new(Code::Limit, message).rule(rules::ENCODING));
     }
     Ok(bytes)
+}
+
+/// What the manifest says of a tensor beside its name.
+pub fn object(encoder: &mut Encoder, catalog: &Catalog, tensor: Tensor<'_>, shards: &[Shard]) -> Result<()> {
+    encoder.map(3 + usize::from(tensor.attributes().is_some()));
+    encoder.text("parts");
+    encoder.map(tensor.components().len());
+    let mut components: Vec<_> = tensor.components().iter().collect();
+    components.sort_by_key(|component| sort_key(catalog.label(component.role)));
+    for component in components {
+        encoder.text(catalog.label(component.role));
+        part(encoder, component, shards);
+    }
+    encoder.text("shape");
+    encoder.array(tensor.shape().len());
+    tensor.shape().iter().for_each(|&dim| encoder.uint(dim));
+    encoder.text("layout");
+    encoder.text(vocabulary::layout_id(tensor.layout_name()));
+    if let Some(own) = tensor.attributes() {
+        encoder.text("attributes");
+        deterministic(encoder, own)?;
+    }
+    Ok(())
 }
 
 /// The keys of deterministic CBOR are ordered by their bytes, of which the first tell the length.
