@@ -19,6 +19,11 @@ impl Elements {
         Self { rule, seen: 0, last: 0 }
     }
 
+    /// Whether there is anything to check.
+    pub fn is_any(&self) -> bool {
+        self.rule.is_some()
+    }
+
     pub fn update(&mut self, bytes: &[u8]) -> Result<()> {
         match self.rule {
             Some(DataRule::Bool) => self.check_bool(bytes)?,

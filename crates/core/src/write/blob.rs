@@ -112,7 +112,7 @@ impl Blob {
 
     /// Whether the file gets these bytes without anybody having looked at them, so that [`Blob::skip`] may be used.
     pub fn is_unseen(&self) -> bool {
-        self.is_raw() && self.hasher.is_none()
+        self.is_raw() && self.hasher.is_none() && !self.rule.is_any()
     }
 
     /// The next `count` bytes, which are not more than are left, are in the file.
