@@ -9,6 +9,7 @@ mod dialect;
 mod index_first;
 mod out;
 mod parts;
+mod restore;
 pub mod shards;
 pub mod strict;
 pub(crate) mod zt2;
@@ -461,13 +462,16 @@ impl Writer {
         let done = blob
             .finish(&mut self.buffer, &mut self.position)
             .map_err(|error| error.tensor(&open.spec.name))?;
+        let done = self.judged(done, length)?;
         let mut component = Component::raw(role, dtype, done.offset, self.position - done.offset);
         component.file = self.shards.current;
         component.byte_order = ByteOrder::Little;
         component.encoding = done.encoding;
         component.decoded_length = Some(length);
         component.digest = done.digest.map(Box::new);
-        open.written.push(component);
+        if let Some(open) = &mut self.open {
+            open.written.push(component);
+        }
         self.open_blob()
     }
 

@@ -23,7 +23,7 @@ pub struct Compression {
     pub frame: u32,
 }
 
-/// Bytes on which the saving is judged: the beginning of the blob.
+/// Bytes on which the saving is judged before: the beginning of the blob.
 const SAMPLE: usize = 256 << 10;
 /// Blobs from here on are compressed in jobs of their own, which several threads can share.
 const JOBS_FROM: u64 = 2 << 20;
@@ -63,14 +63,30 @@ pub struct Done {
 
 impl Blob {
     pub fn new(length: u64, offset: u64, rule: Option<DataRule>, settings: &Settings) -> Self {
-        let state = match settings.compression {
-            Some(compression) if length > 0 => State::Sampling(compression, Vec::new()),
-            _ => State::Raw,
-        };
+        let zt2 = settings.dialect == Dialect::Zt2;
+        let blob = Self { rule: Elements::new(rule.filter(|_| zt2)), ..Self::raw(length, offset, settings) };
+        match settings.compression {
+            Some(compression) if length > 0 => {
+                Self { state: State::Sampling(compression, Vec::new()), ..blob }
+            }
+            _ => blob,
+        }
+    }
+
+    /// A blob that is not compressed, whatever the settings, and whose elements nobody has to look at.
+    pub fn raw(length: u64, offset: u64, settings: &Settings) -> Self {
         let algorithm = settings.digest;
         let (hasher, zt2) = (algorithm.map(Algorithm::hasher), settings.dialect == Dialect::Zt2);
-        let rule = Elements::new(rule.filter(|_| zt2));
-        Self { length, left: length, offset, algorithm, hasher, zt2, rule, state }
+        Self {
+            length,
+            left: length,
+            offset,
+            algorithm,
+            hasher,
+            zt2,
+            rule: Elements::new(None),
+            state: State::Raw,
+        }
     }
 
     pub fn left(&self) -> u64 {
@@ -144,7 +160,9 @@ impl Blob {
         let mut sample = Block::default();
         let sampled = gathered.get(..SAMPLE).unwrap_or(gathered);
         compress(&mut context(compression, sampled.len() as u64)?, sampled, true, &mut sample)?;
-        if sample.len() >= sampled.len() || saving(sampled.len(), sample.len()) < compression.min_savings {
+        if sample.len() >= sampled.len()
+            || saving(sampled.len() as u64, sample.len() as u64) < compression.min_savings
+        {
             buffer.extend(gathered)?;
             self.state = State::Raw;
             return Ok(());
@@ -197,8 +215,8 @@ impl Blob {
 }
 
 /// The part of `raw` bytes that `packed` ones save.
-#[allow(clippy::cast_precision_loss)] // both are at most a sample
-fn saving(raw: usize, packed: usize) -> f64 {
+#[allow(clippy::cast_precision_loss)] // a ratio
+pub(super) fn saving(raw: u64, packed: u64) -> f64 {
     1.0 - packed as f64 / raw as f64
 }
 

@@ -1,0 +1,87 @@
+//! Takes the compression of a blob back where the whole of it saved too little: only then is it known.
+#![forbid(unsafe_code)]
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+
+use super::Writer;
+use super::blob::{Blob, Done, saving};
+use super::out::Out;
+use crate::catalog::Encoding;
+use crate::error::{Error, Result};
+use crate::sink::Spool;
+use crate::source::file::read_at;
+
+/// Bytes that are moved at once.
+const PIECE: usize = 1 << 20;
+
+impl Writer {
+    /// The blob that was just finished, of `length` bytes, or the same one raw. Files that are made can go back, by way of
+    /// a spool; for streams, and for files that are added to, the verdict on the first 256 KiB stands.
+    pub(super) fn judged(&mut self, done: Done, length: u64) -> Result<Done> {
+        let Some(compression) = self.settings.compression else { return Ok(done) };
+        let stored = self.position - done.offset;
+        let Out::File(file) = &mut self.out else { return Ok(done) };
+        if done.encoding == Encoding::Raw || saving(length, stored) >= compression.min_savings {
+            return Ok(done);
+        }
+        if let Some(mut behind) = self.behind.take() {
+            behind.drain()?;
+        }
+        file.write(self.buffer.from(0))?;
+        self.buffer.truncate(0);
+        let mut spool = file.spool()?;
+        decode(file.file(), done.offset, stored, &mut spool)?;
+        file.truncate(done.offset)?;
+        self.position = done.offset;
+        let mut blob = Blob::raw(length, done.offset, &self.settings);
+        let mut at = 0;
+        while !blob.is_full() {
+            let left = usize::try_from(blob.left()).unwrap_or(usize::MAX);
+            let count = left.min(PIECE);
+            blob.fill(count, &mut self.buffer, &mut self.position, |bytes| spool.read_at(at, bytes))?;
+            at += count as u64;
+            self.flush_if_full()?;
+        }
+        blob.finish(&mut self.buffer, &mut self.position)
+    }
+}
+
+/// Decodes what the writer itself has stored at `offset`.
+fn decode(file: &File, offset: u64, length: u64, spool: &mut Spool) -> Result<()> {
+    let failed = |error: io::Error| Error::io("write", &error);
+    let stored = Stored { file, at: offset, end: offset + length };
+    let mut decoder = zstd::stream::read::Decoder::new(stored).map_err(failed)?;
+    io::copy(&mut decoder, &mut Spooled(spool)).map_err(failed).map(drop)
+}
+
+/// A run of the file's bytes, read at positions: the place where the writer goes on stays.
+struct Stored<'a> {
+    file: &'a File,
+    at: u64,
+    end: u64,
+}
+
+impl Read for Stored<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
+        let count = left.min(bytes.len());
+        let bytes = bytes.get_mut(..count).unwrap_or_default();
+        read_at(self.file, self.at, bytes).map_err(io::Error::other)?;
+        self.at += count as u64;
+        Ok(count)
+    }
+}
+
+struct Spooled<'a>(&'a mut Spool);
+
+impl Write for Spooled<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(io::Error::other)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
