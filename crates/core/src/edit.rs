@@ -93,6 +93,11 @@ impl Edit {
         &self.catalog
     }
 
+    /// Where the index stands.
+    pub fn index_offset(&self) -> u64 {
+        self.index.offset
+    }
+
     /// How many of the file's `total` bytes a clone keeps: those before the index, which stands behind the last blob, or
     /// all of them in version 2, which only ever adds (§2.5).
     pub fn kept(&self, total: u64) -> u64 {

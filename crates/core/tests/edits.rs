@@ -20,7 +20,7 @@ fn edits(bytes: &[u8]) -> bool {
     let limits = Limits::default();
     let Ok(mut edit) = Edit::open(&bytes, &limits) else { return false };
     let names: Vec<String> = edit.catalog().iter().map(|tensor| tensor.name().to_owned()).collect();
-    edit.attributes(vec![("set".into(), Some(7.into())), (1.into(), None)]);
+    edit.attributes(vec![("set".into(), Some(7.into())), (1.into(), None)]).unwrap();
     for (at, name) in names.iter().enumerate() {
         let _ = match at % 3 {
             0 => edit.rename(name, &format!("{name} renamed")),
