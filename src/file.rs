@@ -1,6 +1,6 @@
 //! An open file, as the wrapper sees it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -70,6 +70,8 @@ pub struct NativeFile {
     account: Rc<Account>,
     /// The aliases' shares, in the order in which they were made.
     shares: RefCell<Vec<Share>>,
+    /// Whether JavaScript was told of a loss.
+    told: Cell<bool>,
 }
 
 impl NativeFile {
@@ -81,7 +83,12 @@ impl NativeFile {
     /// A handle that is counted already.
     pub fn of(shared: Arc<Shared>) -> Self {
         let account = Account::new(shared.length);
-        Self { shared: RefCell::new(Some(shared)), account, shares: RefCell::default() }
+        Self {
+            shared: RefCell::new(Some(shared)),
+            account,
+            shares: RefCell::default(),
+            told: Cell::new(false),
+        }
     }
 
     /// Takes the file out of this handle. Gives it where no other thread has it open.
@@ -103,7 +110,11 @@ impl NativeFile {
     pub fn shared(&self, env: &Env) -> Result<Arc<Shared>> {
         let shared = self.shared.borrow().as_ref().map(Arc::clone);
         let shared = shared.ok_or_else(|| CoreError::new(Code::Closed, "the file is closed"));
-        throw(env, shared.and_then(|shared| shared.check().map(|()| shared)))
+        let checked = shared.and_then(|shared| shared.check().map(|()| shared));
+        if checked.as_ref().is_err_and(|error| error.code() == Code::MappingLost) {
+            self.told.set(true);
+        }
+        throw(env, checked)
     }
 }
 
@@ -111,7 +122,7 @@ impl Drop for NativeFile {
     /// Aliases can outlive a file that was never closed.
     fn drop(&mut self) {
         if let Some(Shared { files: Some(files), .. }) = self.leave().as_deref() {
-            loss::abandon(files);
+            loss::abandon(files, self.told.get());
         }
     }
 }
@@ -265,16 +276,17 @@ impl NativeFile {
             }
         }
         if let Some(Shared { files: Some(files), .. }) = self.leave().as_deref() {
-            loss::abandon(files);
+            loss::abandon(files, self.told.get());
             files.close();
         }
     }
 
-    /// The path of the first file that was cut short while it was mapped.
+    /// The path of the first file that was cut short while it was mapped. Whoever asks tells of it.
     #[napi(catch_unwind)]
     pub fn lost_file(&self) -> Option<String> {
         let shared = self.shared.borrow();
         let lost = shared.as_ref()?.files.as_ref()?.lost()?;
+        self.told.set(true);
         Some(lost.display().to_string())
     }
 

@@ -1,5 +1,6 @@
 //! Tells JavaScript that a mapped file was cut short.
 
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use napi::bindgen_prelude::{Function, ToNapiValue, Unknown};
@@ -13,6 +14,8 @@ use crate::buffer;
 
 /// Mappings whose file is closed or collected and that a buffer still keeps alive: nobody but us would ask after them.
 static ABANDONED: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+/// Files that ended after a loss of which nobody was told.
+static UNTOLD: AtomicU32 = AtomicU32::new(0);
 
 /// Calls `callback` on this environment's thread after each loss. It does not keep the event loop running.
 #[napi(catch_unwind)]
@@ -38,20 +41,26 @@ pub fn arm_fault_handler() {
     fault::arm();
 }
 
-/// Mappings without a file that were lost since this was last asked, in the whole process.
+/// Losses since this was last asked, in the whole process, of mappings without a file and of files that ended before anybody
+/// was told.
 #[napi(catch_unwind)]
 pub fn abandoned_losses() -> u32 {
     let mut abandoned = ABANDONED.lock().unwrap_or_else(PoisonError::into_inner);
     let before = abandoned.len();
     abandoned.retain(|&token| fault::state(token) != State::Lost);
-    u32::try_from(before - abandoned.len()).unwrap_or(u32::MAX)
+    u32::try_from(before - abandoned.len()).unwrap_or(u32::MAX).saturating_add(UNTOLD.swap(0, SeqCst))
 }
 
-/// Remembers the mappings of files that end, if anything else still holds them.
-pub fn abandon(files: &Files) {
+/// Remembers the mappings of files that end, if anything else still holds them, and has a loss told of that was not yet.
+pub fn abandon(files: &Files, told: bool) {
+    if !told && files.lost().is_some() {
+        UNTOLD.fetch_add(1, SeqCst);
+        fault::wake();
+    }
     for mapping in files.all_opened().filter_map(|(_, file)| file.mapped()) {
-        if Arc::strong_count(&mapping) <= 2 {
-            continue; // ours and the file's
+        // Ours and the file's are two.
+        if Arc::strong_count(&mapping) <= 2 || fault::state(mapping.token()) == State::Lost {
+            continue;
         }
         let mut abandoned = ABANDONED.lock().unwrap_or_else(PoisonError::into_inner);
         if abandoned.len() == abandoned.capacity() {

@@ -20,10 +20,10 @@ pub use signal::arm;
 #[cfg(unix)]
 pub use table::{Entry, State, losses, state};
 #[cfg(unix)]
-pub use watch::on_loss;
+pub use watch::{on_loss, wake};
 
 #[cfg(not(unix))]
-pub use uncaught::{Entry, State, arm, losses, on_loss, state};
+pub use uncaught::{Entry, State, arm, losses, on_loss, state, wake};
 
 #[cfg(not(unix))]
 mod uncaught {
@@ -62,6 +62,8 @@ mod uncaught {
     }
 
     pub fn on_loss(_tell: impl Fn() -> bool + Send + 'static) {}
+
+    pub fn wake() {}
 
     pub fn state(_token: u64) -> State {
         State::Whole

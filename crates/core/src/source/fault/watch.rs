@@ -46,8 +46,8 @@ fn watch(mut reader: PipeReader) {
     }
 }
 
-/// Wakes the thread. Called by the signal handler.
-pub(super) fn wake() {
+/// Wakes the thread. Called by the signal handler too.
+pub fn wake() {
     let writer = WRITER.load(SeqCst);
     if writer >= 0 {
         // SAFETY: one byte of a constant into a pipe that is never closed.
