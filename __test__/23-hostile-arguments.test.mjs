@@ -3,25 +3,14 @@
 import { Writable } from 'node:stream'
 import test from 'ava'
 import { convert, create, open, openSync, toFloat32, verify } from 'ztensor'
-import { f32s, square10, u64s, zt10 } from './corpus/zt.mjs'
+import { sparse10, square10, zt10 } from './corpus/zt.mjs'
 import { KEYS, tryHostile } from './hostile.mjs'
 import { rejectionOf } from './raised.mjs'
 import { scratchFile, scratchPath } from './scratch.mjs'
 
 const BYTES = zt10({
   w: square10(),
-  m: {
-    dtype: 'float32',
-    shape: [1, 1],
-    format: 'sparse_csr',
-    components: { values: { bytes: f32s(1) }, indices: { bytes: u64s(0) }, indptr: { bytes: u64s(0, 1) } },
-  },
-  k: {
-    dtype: 'float32',
-    shape: [1],
-    format: 'sparse_coo',
-    components: { values: { bytes: f32s(1) }, coords: { bytes: u64s(0) } },
-  },
+  ...sparse10(),
 })
 const path = scratchFile(BYTES)
 

@@ -3,7 +3,7 @@ import test from 'ava'
 import { open, openSync, ZTensorError } from 'ztensor'
 import { fingerprint } from './bytes.mjs'
 import { frame } from './corpus/zstd.mjs'
-import { f32s, SQUARE, square10, u64s, zt10 } from './corpus/zt.mjs'
+import { f32s, SQUARE, sparse10, square10, zt10 } from './corpus/zt.mjs'
 import { isArgumentError, rejectionOf, thrownBy } from './raised.mjs'
 import { scratchFile } from './scratch.mjs'
 import { vector } from './vectors.mjs'
@@ -183,18 +183,7 @@ const MIXED = zt10({
   a: square10(),
   b: square10({}, { bytes: frame(SQUARE), encoding: 'zstd' }),
   c: { dtype: 'int8', shape: [2], format: 'dense', components: { data: { bytes: Buffer.from([9, 10]) } } },
-  m: {
-    dtype: 'float32',
-    shape: [1, 1],
-    format: 'sparse_csr',
-    components: { values: { bytes: f32s(1) }, indices: { bytes: u64s(0) }, indptr: { bytes: u64s(0, 1) } },
-  },
-  k: {
-    dtype: 'float32',
-    shape: [1],
-    format: 'sparse_coo',
-    components: { values: { bytes: f32s(1) }, coords: { bytes: u64s(0) } },
-  },
+  ...sparse10(),
 })
 for (const [what, run] of Object.entries(ABORTABLE)) {
   test(`${what}: an abort rejects with the signal's reason`, async (t) => {

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 import test from 'ava'
 import { open, openSync, ZTensorError } from 'ztensor'
 import { frame } from './corpus/zstd.mjs'
-import { f32s, square10, u64s, zt10 } from './corpus/zt.mjs'
+import { f32s, sparse10, square10, zt10 } from './corpus/zt.mjs'
 import { canMap } from './placing.mjs'
 import { rejectionOf } from './raised.mjs'
 import { scratchFile } from './scratch.mjs'
@@ -12,18 +12,7 @@ import { scratchFile } from './scratch.mjs'
 const BYTES = zt10({
   a: square10(),
   z: square10({}, { bytes: frame(f32s(5, 6, 7, 8)), encoding: 'zstd' }),
-  m: {
-    dtype: 'float32',
-    shape: [1, 1],
-    format: 'sparse_csr',
-    components: { values: { bytes: f32s(1) }, indices: { bytes: u64s(0) }, indptr: { bytes: u64s(0, 1) } },
-  },
-  k: {
-    dtype: 'float32',
-    shape: [1],
-    format: 'sparse_coo',
-    components: { values: { bytes: f32s(1) }, coords: { bytes: u64s(0) } },
-  },
+  ...sparse10(),
 })
 const root = fileURLToPath(new URL('..', import.meta.url))
 

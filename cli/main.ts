@@ -21,6 +21,15 @@ function examples(...pairs: readonly (readonly [command: string, meaning: string
 
 const FILES = 'the tensor file, the index or folder of a sharded checkpoint; several files are taken as one'
 
+function targetFormat(): Option {
+  return new Option('--format <name>', 'the format to write').choices(['zt', 'safetensors', 'btf'])
+}
+
+function targetVersion(): Option {
+  const versions = ['0.1', '1.0', '1.2', '2']
+  return new Option('--version <version>', 'the zTensor version to write (default: 1.0)').choices(versions)
+}
+
 function program(): Command {
   const ztensor = new Command('ztensor')
     .description(
@@ -169,15 +178,8 @@ function program(): Command {
     .description('write the tensors of a file into a new file of any format')
     .argument('<source>', 'the tensor file')
     .argument('<target>', 'the new file; its ending names the format unless --format does')
-    .addOption(new Option('--format <name>', 'the format to write').choices(['zt', 'safetensors', 'btf']))
-    .addOption(
-      new Option('--version <version>', 'the zTensor version to write (default: 1.0)').choices([
-        '0.1',
-        '1.0',
-        '1.2',
-        '2',
-      ]),
-    )
+    .addOption(targetFormat())
+    .addOption(targetVersion())
     .option('--no-canonical', 'version 2: leave the tensors in their order, and allow compression and shards')
     .addOption(new Option('--from <name>', 'read the source as this format').choices(['zt', 'safetensors', 'btf']))
     .addOption(
@@ -215,15 +217,8 @@ function program(): Command {
     .description('write the tensors of several files into one; a name that stands in two of them is refused')
     .argument('<target>', 'the new file; its ending names the format unless --format does')
     .argument('<sources...>', 'tensor files, or one index or folder of a sharded checkpoint')
-    .addOption(new Option('--format <name>', 'the format to write').choices(['zt', 'safetensors', 'btf']))
-    .addOption(
-      new Option('--version <version>', 'the zTensor version to write (default: 1.0)').choices([
-        '0.1',
-        '1.0',
-        '1.2',
-        '2',
-      ]),
-    )
+    .addOption(targetFormat())
+    .addOption(targetVersion())
     .option('--overwrite', 'replace a target that is there')
     .option('--skip', 'leave out what the target cannot hold, instead of refusing')
     .option('--json', 'progress and result as JSON, one event a line')

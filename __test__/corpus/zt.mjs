@@ -120,6 +120,21 @@ export const square10 = (fields = {}, component = {}) => ({
   components: { data: { bytes: SQUARE, ...component } },
   ...fields,
 })
+/** A CSR matrix `m` and a COO vector `k`, of one element each. */
+export const sparse10 = () => ({
+  m: {
+    dtype: 'float32',
+    shape: [1, 1],
+    format: 'sparse_csr',
+    components: { values: { bytes: f32s(1) }, indices: { bytes: u64s(0) }, indptr: { bytes: u64s(0, 1) } },
+  },
+  k: {
+    dtype: 'float32',
+    shape: [1],
+    format: 'sparse_coo',
+    components: { values: { bytes: f32s(1) }, coords: { bytes: u64s(0) } },
+  },
+})
 export const square12 = (fields = {}, component = {}) => ({
   shape: [2, 2],
   format: 'dense',

@@ -196,15 +196,19 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends the current file of a checkpoint and begins another one.
-    fn next_part(&mut self) -> Result<()> {
+    /// Writes all that was pushed, so that the file can be looked at or changed.
+    fn settle(&mut self) -> Result<()> {
         if let Some(mut behind) = self.behind.take() {
             behind.drain()?;
         }
+        self.out.drain(&mut self.buffer)
+    }
+
+    /// Ends the current file of a checkpoint and begins another one.
+    fn next_part(&mut self) -> Result<()> {
+        self.settle()?;
         let dialect = self.settings.dialect;
         let (Out::Spool(spool, file), Some(parts)) = (&mut self.out, &mut self.parts) else { return Ok(()) };
-        spool.write(self.buffer.from(0))?;
-        self.buffer.truncate(0);
         self.position = 0;
         let empty = Builder::new(dialect.container(), &Limits::default());
         let mut builder = std::mem::replace(&mut self.builder, empty);
@@ -220,10 +224,7 @@ impl Writer {
     /// The current data shard, to its last byte; another file has taken its place.
     fn end_shard(&mut self) -> Result<AtomicFile> {
         self.buffer.extend(&encode::footer(None))?;
-        if let Some(mut behind) = self.behind.take() {
-            behind.drain()?;
-        }
-        self.out.drain(&mut self.buffer)?;
+        self.settle()?;
         let Out::File(file) = &mut self.out else {
             return Err(Error::new(Code::InvalidArg, "several files cannot be written to a stream"));
         };

@@ -21,15 +21,12 @@ impl Writer {
     pub(super) fn judged(&mut self, done: Done, length: u64) -> Result<Done> {
         let Some(compression) = self.settings.compression else { return Ok(done) };
         let stored = self.position - done.offset;
-        let Out::File(file) = &mut self.out else { return Ok(done) };
-        if done.encoding == Encoding::Raw || saving(length, stored) >= compression.min_savings {
+        let kept = done.encoding == Encoding::Raw || saving(length, stored) >= compression.min_savings;
+        if kept || !matches!(self.out, Out::File(_)) {
             return Ok(done);
         }
-        if let Some(mut behind) = self.behind.take() {
-            behind.drain()?;
-        }
-        file.write(self.buffer.from(0))?;
-        self.buffer.truncate(0);
+        self.settle()?;
+        let Out::File(file) = &mut self.out else { return Ok(done) };
         let mut spool = file.spool()?;
         decode(file.file(), done.offset, stored, &mut spool)?;
         file.truncate(done.offset)?;
