@@ -1,0 +1,107 @@
+//! What can be said of a tensor before its bytes are known: checked as a reader would, and as the format at hand asks.
+#![forbid(unsafe_code)]
+
+use super::{Dialect, Spec, Stored, Writer, arrange, zt2};
+use crate::catalog::{Component, DType, DataRule, Label, Layout, NewTensor};
+use crate::error::{Code, Error, Result};
+use crate::format::zt01_encode;
+use crate::format::zt2::{manifest, vocabulary};
+use crate::layout;
+
+impl Writer {
+    pub(super) fn check(&mut self, spec: &Spec) -> Result<(Layout, Vec<Stored>)> {
+        let dialect = self.settings.dialect;
+        if self.has(&spec.name) {
+            return Err(Error::new(Code::BadIndex, "a tensor of this name is there already"));
+        }
+        if dialect == Dialect::Btf && spec.name != self.builder.len().to_string() {
+            let message = format!("BTF has no names: this tensor must be called \"{}\"", self.builder.len());
+            return Err(Error::new(Code::InvalidArg, message));
+        }
+        if dialect == Dialect::Safetensors && spec.name == "__metadata__" {
+            return Err(Error::new(Code::InvalidArg, "safetensors keeps this name for its metadata"));
+        }
+        let layout = Layout::from_label(self.builder.intern(&spec.layout));
+        if !dialect.holds_layout(layout) {
+            let message = format!("{} cannot hold the layout {:?}", dialect.name(), spec.layout);
+            return Err(Error::new(Code::BadLayout, message));
+        }
+        // BTF's coordinates are uint64, a type that its tensors cannot have.
+        let coords = |role: &str| dialect == Dialect::Btf && role == "coords";
+        let parts =
+            spec.components.iter().filter(|(role, ..)| !coords(role)).filter_map(|(_, dtype, _)| *dtype);
+        if let Some(dtype) = parts.chain(spec.dtype).find(|&dtype| !dialect.holds(dtype)) {
+            let message = format!("{} cannot hold {}", dialect.name(), dtype.name());
+            return Err(Error::new(Code::BadDtype, message));
+        }
+        if spec.attributes.as_ref().is_some_and(|list| !list.is_empty()) && !dialect.holds_tensor_attributes()
+        {
+            let message = format!("{} has no attributes of a tensor", dialect.name());
+            return Err(Error::new(Code::InvalidArg, message));
+        }
+        let one_blob = !matches!(dialect, Dialect::Zt10 | Dialect::Zt12);
+        if layout == Layout::Dense && one_blob && spec.components.len() > 1 {
+            let message = format!("{} stores one component of a dense tensor, \"data\"", dialect.name());
+            return Err(Error::new(Code::BadLayout, message));
+        }
+        if dialect == Dialect::Zt2 {
+            zt2::check_spec(spec, self.settings.canonical)?;
+        }
+        if dialect == Dialect::Zt01 {
+            zt01_encode::check_custom(spec.attributes.as_deref().unwrap_or_default())?;
+        }
+        let mut components = Vec::new();
+        for (role, dtype, length) in &spec.components {
+            let role = self.builder.intern(role);
+            if components.iter().any(|component: &Component| component.role == role) {
+                return Err(
+                    Error::new(Code::BadIndex, "the role stands twice").component(self.builder.label(role))
+                );
+            }
+            components.push(Component::raw(role, *dtype, 0, *length));
+        }
+        let elements = if layout == Layout::Dense { Label::DATA } else { Label::VALUES };
+        let known = matches!(layout, Layout::Dense | Layout::SparseCsr | Layout::SparseCoo);
+        let own = components.iter().find(|component| known && component.role == elements);
+        if let Some(own) = own.filter(|own| own.dtype != spec.dtype) {
+            let (own, tensor) =
+                (own.dtype.map_or("bytes", DType::name), spec.dtype.map_or("of no type", DType::name));
+            return Err(Error::new(
+                Code::BadDtype,
+                format!("the tensor is {tensor}, its elements are {own}"),
+            ));
+        }
+        let (name, shape, dtype) = (spec.name.as_str(), spec.shape.as_slice(), spec.dtype);
+        let attributes = spec.attributes.clone().filter(|_| dialect == Dialect::Zt2);
+        let mut tensor = NewTensor { name, shape, layout, dtype, components, attributes };
+        if dialect == Dialect::Zt2 {
+            manifest::check(vocabulary::profile(vocabulary::layout_id(&spec.layout)), &mut tensor)?;
+        } else {
+            layout::check(&mut tensor)?;
+        }
+        self.builder.check_shape(shape)?;
+        if layout != Layout::Dense && dialect.packs() {
+            let framing = if dialect == Dialect::Btf { arrange::BTF_FRAMING } else { 0 };
+            let length = spec.components.iter().map(|(.., length)| length).sum::<u64>() + framing;
+            return Ok((layout, vec![(Label::DATA, dtype, None, length)]));
+        }
+        // A layout's own rules are on all of its components together; those are the reader's to check.
+        let rule = |part: &Component| match part.data_rule {
+            None if part.dtype == Some(DType::Bool) => Some(DataRule::Bool),
+            rule => rule,
+        };
+        let stored = tensor
+            .components
+            .iter()
+            .map(|part| (part.role, part.dtype, rule(part), part.stored_length))
+            .collect();
+        Ok((layout, stored))
+    }
+
+    /// Whether a tensor of this name is in the file, or was added to it.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.builder.contains(name)
+            || self.parts.as_ref().is_some_and(|parts| parts.contains(name))
+            || self.edit.as_ref().is_some_and(|edit| edit.contains(name))
+    }
+}

@@ -1,0 +1,61 @@
+//! What waits in the block, on its way into the file.
+#![forbid(unsafe_code)]
+
+use super::Writer;
+use super::out::Out;
+use crate::error::Result;
+use crate::sink::behind::Behind;
+use crate::sink::block::FULL;
+
+impl Writer {
+    /// Bytes that wait in the buffer.
+    pub fn pending(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Passes full blocks on to be written, as far as that takes no waiting. What is pending then waits for
+    /// [`Writer::flush_if_full`].
+    pub fn pass_on(&mut self) -> Result<()> {
+        while self.pending() >= FULL && self.behind().is_some_and(Behind::has_room) {
+            self.write_block(FULL)?;
+        }
+        Ok(())
+    }
+
+    /// Passes full blocks on to be written; waits where too many of them wait already.
+    pub fn flush_if_full(&mut self) -> Result<()> {
+        while self.pending() >= FULL && !matches!(self.out, Out::Taken) {
+            self.write_block(FULL)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn write_block(&mut self, count: usize) -> Result<()> {
+        self.behind();
+        match &mut self.behind {
+            Some(behind) => behind.write(&mut self.buffer, count),
+            None => self.out.drain(&mut self.buffer),
+        }
+    }
+
+    /// The thread that writes, from the first full block on.
+    pub(super) fn behind(&mut self) -> Option<&mut Behind> {
+        if self.behind.is_none() {
+            self.behind = self.out.file().and_then(Behind::new);
+        }
+        self.behind.as_mut()
+    }
+
+    /// Writes all that was pushed, so that the file can be looked at or changed.
+    pub(super) fn settle(&mut self) -> Result<()> {
+        if let Some(mut behind) = self.behind.take() {
+            behind.drain()?;
+        }
+        self.out.drain(&mut self.buffer)
+    }
+
+    /// The bytes that wait in the buffer, for a file that nobody else writes.
+    pub fn take(&mut self) -> Vec<u8> {
+        self.buffer.take()
+    }
+}

@@ -1,0 +1,45 @@
+//! Tensors whose bytes stay in another file.
+#![forbid(unsafe_code)]
+
+use super::{Dialect, Spec, Writer, shards, zt2};
+use crate::catalog::{Catalog, Layout, NewTensor, Shard, Tensor};
+use crate::error::{Code, Error, Result};
+
+impl Writer {
+    /// Adds a tensor whose bytes stay in `shard`, the file that `catalog` is of.
+    pub fn link(&mut self, name: &str, tensor: Tensor<'_>, catalog: &Catalog, shard: Shard) -> Result<()> {
+        if self.open.is_some() {
+            return Err(Error::new(Code::InvalidArg, "another tensor is still being written"));
+        }
+        if self.settings.dialect != Dialect::Zt2 || self.settings.canonical {
+            let message =
+                "only zTensor 2 links to other files, with canonical: false: a canonical file is one file";
+            return Err(Error::new(Code::InvalidArg, message).tensor(name));
+        }
+        if self.edit.is_some() {
+            let message = "a file that is edited takes no links: write a new root that links to both files";
+            return Err(Error::new(Code::InvalidArg, message).tensor(name));
+        }
+        let spec = Spec {
+            name: name.to_owned(),
+            shape: tensor.shape().to_vec(),
+            layout: tensor.layout_name().to_owned(),
+            dtype: tensor.dtype(),
+            attributes: tensor.attributes().cloned(),
+            components: Vec::new(),
+        };
+        let linked = zt2::check_link(&spec).and_then(|()| {
+            if self.builder.contains(name) {
+                return Err(Error::new(Code::BadIndex, "a tensor of this name was added already"));
+            }
+            shards::link(&mut self.shards, tensor, catalog, shard)
+        });
+        let mut components = linked.map_err(|error| error.tensor(name))?;
+        for component in &mut components {
+            component.role = self.builder.intern(catalog.label(component.role));
+        }
+        let layout = Layout::from_label(self.builder.intern(&spec.layout));
+        let Spec { shape, dtype, attributes, .. } = spec;
+        self.builder.tensor(NewTensor { name, shape: &shape, layout, dtype, components, attributes })
+    }
+}

@@ -1,0 +1,49 @@
+//! Goes on in another file where the current one is full.
+#![forbid(unsafe_code)]
+
+use super::out::Out;
+use super::{Writer, index_first};
+use crate::catalog::Builder;
+use crate::error::{Code, Error, Result};
+use crate::format::zt2::encode;
+use crate::limits::Limits;
+use crate::sink::AtomicFile;
+
+impl Writer {
+    /// Ends the current data shard and begins another one.
+    pub(super) fn next_shard(&mut self) -> Result<()> {
+        let finished = self.end_shard()?;
+        self.shards.next(finished);
+        self.buffer.extend(&encode::MAGIC)?;
+        self.position = self.buffer.len() as u64;
+        Ok(())
+    }
+
+    /// The current data shard, to its last byte; another file has taken its place.
+    pub(super) fn end_shard(&mut self) -> Result<AtomicFile> {
+        self.buffer.extend(&encode::footer(None))?;
+        self.settle()?;
+        let Out::File(file) = &mut self.out else {
+            return Err(Error::new(Code::InvalidArg, "several files cannot be written to a stream"));
+        };
+        let next = file.another()?;
+        Ok(std::mem::replace(file, next))
+    }
+
+    /// Ends the current file of a checkpoint and begins another one.
+    pub(super) fn next_part(&mut self) -> Result<()> {
+        self.settle()?;
+        let dialect = self.settings.dialect;
+        let (Out::Spool(spool, file), Some(parts)) = (&mut self.out, &mut self.parts) else { return Ok(()) };
+        self.position = 0;
+        let empty = Builder::new(dialect.container(), &Limits::default());
+        let mut builder = std::mem::replace(&mut self.builder, empty);
+        builder.attributes(self.settings.attributes.clone());
+        let catalog = builder.finish();
+        index_first::assemble(dialect, &catalog, spool, file)?;
+        *spool = file.spool()?;
+        let next = file.another()?;
+        parts.keep(std::mem::replace(file, next), catalog);
+        Ok(())
+    }
+}
