@@ -4,9 +4,10 @@ import { type DTypeInfo, dtypeInfo } from './dtype.js'
 import type { Loaded } from './file.js'
 import { type JobOptions, run } from './job.js'
 import { toBuffer } from './memory.js'
+import type { LoadedBatch, NativeMemory } from './native.js'
 import type { Plan, PlannedTensor } from './plan.js'
 import { array, type Store } from './store.js'
-import type { AnyTensor } from './tensor.js'
+import { type AnyTensor, Tensor } from './tensor.js'
 
 /** What crosses the binding at once: so many tensors are made into arrays in one turn, so many bytes in one wait. */
 const BATCH_TENSORS = 10_000
@@ -50,7 +51,7 @@ class Tally {
   }
 }
 
-async function loadOne(tensor: AnyTensor, plan: Plan | undefined, signal: AbortSignal): Promise<Loaded> {
+async function loadOne(tensor: AnyTensor, plan: Plan | undefined, signal: AbortSignal | undefined): Promise<Loaded> {
   const part = divided(tensor, plan)
   if (part !== undefined) return tensor.load({ slice: part.ranges, signal })
   if (tensor.layout === 'sparse_csr') return tensor.loadCsr({ signal })
@@ -82,10 +83,20 @@ export async function loadAll(
   for (const tensor of tensors) loaded.set(tensor.name, new Map())
   const tally = new Tally(tensors, plan, onProgress)
   const others: AnyTensor[] = []
+  const begun = new Map<AnyTensor, Promise<Loaded>>()
   let batch = new Batch()
   for (const [at, tensor] of tensors.entries()) {
     const whole = store.memory === undefined && divided(tensor, plan) === undefined
     if (!whole || tensor.layout !== 'dense' || tensor.dtype === undefined) {
+      others.push(tensor)
+      continue
+    }
+    const decoding = Tensor.decoding(tensor)
+    if (decoding !== undefined && store.shared.has(decoding)) {
+      // Joined now, since later it may be over.
+      const load = loadOne(tensor, plan, signal)
+      load.catch(() => {}) // what comes before it may fail first
+      begun.set(tensor, load)
       others.push(tensor)
       continue
     }
@@ -96,7 +107,7 @@ export async function loadAll(
     await nextTurn()
   }
   await batch.load(store, loaded, atOnce, tally, signal)
-  await loadEach(others, loaded, plan, atOnce ?? ONE_BY_ONE, tally, signal)
+  await loadEach(others, begun, loaded, plan, atOnce ?? ONE_BY_ONE, tally, signal)
   return loaded
 }
 
@@ -128,11 +139,14 @@ class Batch {
       tally.onProgress && (({ bytes, tensors }: { bytes: number; tensors: number }) => tally.partly(bytes, tensors))
     const ordinals = Uint32Array.from(this.#ordinals)
     const most = Math.min(atOnce ?? 2 ** 32 - 1, 2 ** 32 - 1)
-    const { blocks, places } = await run(store, { onProgress, signal }, (control) =>
-      store.native.loadBatch(ordinals, most, control),
-    )
+    const batch = run(store, { onProgress, signal }, (control) => store.native.loadBatch(ordinals, most, control))
+    const joined = this.#lend(store, batch)
+    const { blocks, places } = await batch.finally(joined.end)
+    // What was decoded has a block of its own, which those who joined have as well.
+    const shared = new Set(joined.tensors.map((at) => places[at * 2]))
     const buffers: ArrayBuffer[] = []
-    for (const block of blocks) buffers.push(await toBuffer(block, () => store.check(signal)))
+    for (const [at, block] of blocks.entries())
+      buffers.push(await toBuffer(block, () => store.check(signal), !shared.has(at)))
     for (const [at, tensor] of this.#tensors.entries()) {
       const buffer = buffers[places[at * 2] as number] ?? new ArrayBuffer(0)
       const dtype = dtypeInfo(tensor.dtype) as DTypeInfo
@@ -140,11 +154,30 @@ class Batch {
     }
     tally.did(this.#tensors)
   }
+
+  /** Lets others that load the same compressed tensors meanwhile have what the batch decodes, until `end`: then `tensors` were joined. */
+  #lend(store: Store, batch: Promise<LoadedBatch>): { end: () => void; tensors: number[] } {
+    const tensors: number[] = []
+    const lent = this.#tensors.flatMap((tensor, at) => {
+      const key = Tensor.decoding(tensor)
+      if (key === undefined || tensor.byteLength === 0) return []
+      const share = async () => {
+        const { blocks, places } = await batch
+        return blocks[places[at * 2] as number] as NativeMemory
+      }
+      return [{ at, end: store.shared.lend(key, share) }]
+    })
+    const end = () => {
+      for (const { at, end } of lent) if (end()) tensors.push(at)
+    }
+    return { end, tensors }
+  }
 }
 
-/** Loads tensors one by one, several side by side. */
+/** Loads tensors one by one, several side by side, but for those that were `begun`. */
 async function loadEach(
   tensors: readonly AnyTensor[],
+  begun: ReadonlyMap<AnyTensor, Promise<Loaded>>,
   loaded: Map<string, Loaded>,
   plan: Plan | undefined,
   atOnce: number,
@@ -159,7 +192,7 @@ async function loadEach(
   const queue = tensors.values()
   const worker = async () => {
     for (const tensor of queue) {
-      loaded.set(tensor.name, await loadOne(tensor, plan, stop.signal))
+      loaded.set(tensor.name, await (begun.get(tensor) ?? loadOne(tensor, plan, stop.signal)))
       tally.did([tensor])
     }
   }

@@ -105,6 +105,12 @@ export interface LoadRequest {
   widen: boolean
 }
 
+/** Blocks of memory, and for each tensor its block (-1 of one without bytes) and where in that it begins. */
+export interface LoadedBatch {
+  blocks: NativeMemory[]
+  places: Float64Array
+}
+
 export interface NativeFile {
   readonly format: string
   readonly version: string | null
@@ -130,11 +136,7 @@ export interface NativeFile {
     control: NativeControl,
     stage?: NativeStage,
   ): Promise<NativeMemory>
-  loadBatch(
-    ordinals: Uint32Array,
-    atOnce: number,
-    control: NativeControl,
-  ): Promise<{ blocks: NativeMemory[]; places: Float64Array }>
+  loadBatch(ordinals: Uint32Array, atOnce: number, control: NativeControl): Promise<LoadedBatch>
   loadSparse(ordinal: number, control: NativeControl, stage?: NativeStage): Promise<NativeMemory[]>
   dequantize(
     ordinal: number,

@@ -10,8 +10,10 @@ export interface Outcome<T> {
 }
 
 interface Running<T> {
-  readonly work: Promise<T>
+  readonly work: () => Promise<T>
   readonly stop: AbortController
+  /** Whether it is another call's own, which may end it for reasons that are nobody else's. */
+  readonly lent: boolean
   /** Callers that joined, and those of them that still wait. */
   joined: number
   waiting: number
@@ -38,9 +40,11 @@ export class SharedWork {
     })
     signal?.addEventListener('abort', giveUp, { once: true })
     try {
-      const value = await Promise.race([running.work, givenUp])
+      const value = await Promise.race([running.work(), givenUp])
       owner.throwIfClosed()
       return { value, sole: running.joined === 1 }
+    } catch (error) {
+      if (!running.lent || signal?.aborted) throw error
     } finally {
       signal?.removeEventListener('abort', giveUp)
       running.waiting -= 1
@@ -49,12 +53,30 @@ export class SharedWork {
         running.stop.abort()
       }
     }
+    return this.join(key, owner, signal, start)
+  }
+
+  has(key: string): boolean {
+    return this.#running.has(key)
+  }
+
+  /**
+   * Lets others join what a call makes by the way: `work` gives their share of it, once it is asked for. What is returned ends that
+   * and says whether anybody joined. Where the call fails, they begin their own.
+   */
+  lend<T>(key: string, work: () => Promise<T>): () => boolean {
+    const running: Running<T> = { work, stop: new AbortController(), lent: true, joined: 1, waiting: 1 }
+    this.#running.set(key, running)
+    return () => {
+      this.#forget(key, running)
+      return running.joined > 1
+    }
   }
 
   #start<T>(key: string, owner: Owner, start: (control: NativeControl) => Promise<T>): Running<T> {
     const stop = new AbortController()
     const work = run(owner, { signal: stop.signal }, start)
-    const running: Running<T> = { work, stop, joined: 0, waiting: 0 }
+    const running: Running<T> = { work: () => work, stop, lent: false, joined: 0, waiting: 0 }
     this.#running.set(key, running)
     // Whoever comes later finds nothing to join; and nobody may be left to hear of a failure.
     const forget = () => this.#forget(key, running)

@@ -114,6 +114,11 @@ export class Tensor<D extends DType = DType> {
     return { store: tensor.#store, ordinal: tensor.#ordinal }
   }
 
+  /** @internal What its decoding is called among the work under way; undefined where nothing has to be decoded. */
+  static decoding(tensor: AnyTensor): string | undefined {
+    return tensor.#plainOffset === undefined ? `${tensor.#ordinal} ${tensor.dtype}` : undefined
+  }
+
   /** The tensor's own attributes; empty in formats that have none. */
   get attributes(): Attributes {
     this.#store.throwIfClosed()
@@ -488,13 +493,17 @@ export class Tensor<D extends DType = DType> {
     this.#store.throwIfClosed()
     this.#sparse(layout)
     const stage = await this.#store.stage(this.#ordinal, undefined, signal)
-    const memories = await run(this.#store, { signal }, (control) =>
-      this.#store.native.loadSparse(this.#ordinal, control, stage),
+    const start = (control: NativeControl) => this.#store.native.loadSparse(this.#ordinal, control, stage)
+    const { value: memories, sole } = await this.#store.shared.join(
+      `${this.#ordinal} ${layout}`,
+      this.#store,
+      signal,
+      start,
     )
     const dtypes = roles.map((role) => dtypeInfo(this.components.get(role)?.dtype as string) as DTypeInfo)
     const arrays: TypedArray[] = []
     for (const [at, memory] of memories.entries())
-      arrays.push(await this.#deliver(memory, dtypes[at] as DTypeInfo, undefined, signal))
+      arrays.push(await this.#deliver(memory, dtypes[at] as DTypeInfo, undefined, signal, sole))
     return arrays
   }
 
