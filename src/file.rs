@@ -10,7 +10,8 @@ use napi::bindgen_prelude::{
 };
 use napi::{Env, Result};
 use napi_derive::napi;
-use ztensor_core::catalog::{Catalog, Component, Span, Tensor};
+use ztensor_core::catalog::{Catalog, Component, DType, Span, Tensor};
+use ztensor_core::checked;
 use ztensor_core::cut::Cut;
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
 use ztensor_core::plan::{self, Planned, Rank};
@@ -518,20 +519,21 @@ fn load(
     component: &Component,
     request: &LoadRequest,
 ) -> CoreResult<Owned> {
-    let mut elements = ztensor_core::checked::product(tensor.shape());
-    let mut bytes = match &request.ranges {
-        None => reading.component(tensor, component)?,
+    let cut = match &request.ranges {
+        None => None,
         Some(ranges) => {
-            let ranges = kernels::pairs(ranges)?;
-            let bits = component.dtype.map_or(8, ztensor_core::catalog::DType::bits);
-            let cut = Cut::new(tensor.shape(), &ranges, bits)?;
-            elements = ztensor_core::checked::product(cut.shape());
-            reading.cut(tensor, component, &cut)?
+            let bits = component.dtype.map_or(8, DType::bits);
+            Some(Cut::new(tensor.shape(), &kernels::pairs(ranges)?, bits)?)
         }
     };
+    let elements = checked::product(cut.as_ref().map_or(tensor.shape(), Cut::shape));
     if let (true, Some(dtype), Some(elements)) = (request.widen, component.dtype, elements) {
-        return reading.widen(dtype, elements, &bytes).map_err(|error| error.tensor(tensor.name()));
+        return reading.float32(tensor, component, cut.as_ref(), dtype, elements);
     }
+    let mut bytes = match &cut {
+        None => reading.component(tensor, component)?,
+        Some(cut) => reading.cut(tensor, component, cut)?,
+    };
     kernels::to_host_order(component.dtype, &mut bytes);
     Ok(bytes)
 }

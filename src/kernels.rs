@@ -15,6 +15,7 @@ use ztensor_core::layout::indices::Indices;
 use ztensor_core::source::owned::Owned;
 use ztensor_core::swap::swap_bytes;
 use ztensor_core::widen;
+use ztensor_core::work::Stop;
 
 use crate::buffer::writable;
 use crate::error::{misuse, throw};
@@ -66,7 +67,7 @@ pub fn to_float32(
     let dtype = dtype(&[dtype_code], 0)?;
     let output = writable(&mut output, &[&input])?;
     let input = little(dtype, &input);
-    throw(&env, contain(|| widen::to_float32_divided(dtype, &input, output)))
+    throw(&env, contain(|| widen::to_float32_divided(dtype, &input, output, &Stop::default())))
 }
 
 /// A cut as the wrapper needs to know it.
@@ -95,8 +96,8 @@ pub fn to_float32_block(env: Env, code: u32, size: f64, input: Uint8ArraySlice<'
     let widened = contain(|| {
         let bytes = unsigned(size).and_then(|size| size.checked_mul(4));
         let bytes = bytes.ok_or_else(|| CoreError::new(Code::Internal, "a widening without bounds"))?;
-        let mut output = Owned::zeroed(bytes)?;
-        widen::to_float32_divided(dtype, &little(dtype, &input), &mut output)?;
+        let mut output = Owned::to_fill(bytes)?;
+        widen::to_float32_divided(dtype, &little(dtype, &input), &mut output, &Stop::default())?;
         Ok(output)
     });
     throw(&env, widened).map(Memory::from)
@@ -113,7 +114,7 @@ pub fn pack_cut_block(
 ) -> Result<Memory> {
     let packed = contain(|| {
         let cut = Cut::new(&numbers(&shape)?, &pairs(&ranges)?, bits)?;
-        let mut output = Owned::zeroed(cut.byte_length())?;
+        let mut output = Owned::to_fill(cut.byte_length())?;
         cut.pack_divided(&input, &mut output)?;
         Ok(output)
     });

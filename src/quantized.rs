@@ -47,8 +47,8 @@ fn decode(source: &Reader, ordinal: u32, ranges: Option<&[f64]>) -> CoreResult<O
         let whole = reading.dequantize(tensor)?;
         let Some(ranges) = ranges else { return Ok(whole) };
         let cut = Cut::new(tensor.shape(), &kernels::pairs(ranges)?, 32)?;
-        let mut output = Owned::zeroed(cut.byte_length())?;
-        cut.pack(&whole, &mut output)?;
+        let mut output = Owned::to_fill(cut.byte_length())?;
+        cut.pack_divided(&whole, &mut output)?;
         Ok(output)
     })
 }

@@ -112,7 +112,9 @@ fn main() {
     rates.push((
         "read",
         rate(total, || {
-            let mut fresh = Owned::zeroed(total as u64).unwrap();
+            let mut fresh = memmap2::MmapMut::map_anon(total).unwrap();
+            #[cfg(target_os = "linux")]
+            fresh.advise(memmap2::Advice::HugePage).unwrap();
             let step = total.div_ceil(cores);
             std::thread::scope(|scope| {
                 for (at, part) in fresh.chunks_mut(step).enumerate() {

@@ -1,6 +1,8 @@
 //! Rectangular cuts of a dense row-major tensor, as runs of its bytes.
 #![forbid(unsafe_code)]
 
+mod spans;
+
 use std::sync::Mutex;
 
 use crate::checked;
@@ -144,25 +146,38 @@ impl Cut {
 /// Packed bytes from here on are divided: below, the threads cost what they save.
 const DIVIDED: u64 = 4 << 20;
 
+/// A part of a cut on its way to the thread that fills its bytes.
+type Part<'o> = Mutex<Option<(Cut, &'o mut [u8])>>;
+
 impl Cut {
     /// What [`pack`](Self::pack) does, on all cores where there is much to copy.
     pub fn pack_divided(&self, input: &[u8], out: &mut [u8]) -> Result<()> {
-        let parts =
-            if self.byte_length < DIVIDED { Vec::new() } else { self.split(2 * work::cores() as u64) };
+        self.each_part(work::cores(), out, |part, out| part.pack(input, out))
+    }
+
+    /// Calls `fill` with parts of the cut and the bytes of `out` that are theirs, on so many threads where there is
+    /// much to fill.
+    pub fn each_part(
+        &self,
+        threads: usize,
+        out: &mut [u8],
+        fill: impl Fn(&Self, &mut [u8]) -> Result<()> + Sync,
+    ) -> Result<()> {
+        let parts = if self.byte_length < DIVIDED { Vec::new() } else { self.split(4 * threads as u64) };
         if parts.len() < 2 || u64::try_from(out.len()) != Ok(self.byte_length) {
-            return self.pack(input, out);
+            return fill(self, out);
         }
         let mut rest = out;
-        let mut outputs = Vec::new();
-        for part in &parts {
+        let mut divided: Vec<Part<'_>> = Vec::new();
+        for part in parts {
             let length = checked::index(part.byte_length, "a part of a cut")?;
             let (output, after) = rest.split_at_mut_checked(length).unwrap_or_default();
-            outputs.push(Mutex::new(Some(output)));
+            divided.push(Mutex::new(Some((part, output))));
             rest = after;
         }
-        work::try_each_on(work::cores(), parts.len(), |at| {
-            let output = outputs.get(at).and_then(|output| output.lock().ok()?.take()).unwrap_or_default();
-            parts.get(at).map_or(Ok(()), |part| part.pack(input, output))
+        work::try_each_on(threads, divided.len(), |at| {
+            let taken = divided.get(at).and_then(|part| part.lock().ok()?.take());
+            taken.map_or(Ok(()), |(part, out)| fill(&part, out))
         })
     }
 

@@ -5,9 +5,9 @@
 pub mod batch;
 mod parallel;
 mod seekable;
+mod widened;
 
 use std::fs::File;
-use std::sync::Mutex;
 
 use crate::catalog::{ByteOrder, Catalog, Component, DType, DataRule, Encoding, Label, Layout, Part, Tensor};
 use crate::checked::{self, index};
@@ -25,8 +25,7 @@ use crate::limits::Limits;
 use crate::source::owned::Owned;
 use crate::source::{ReadAt, Sources};
 use crate::swap::swap_bytes;
-use crate::widen;
-use crate::work::{self, PIECE, Watch};
+use crate::work::{PIECE, Watch};
 
 /// What loading needs besides the component.
 #[derive(Clone, Copy)]
@@ -52,8 +51,8 @@ impl<'a> Reading<'a> {
             }
             None if component.encoding == Encoding::ZstdSeekable => self.seekable_cut(component, cut),
             None => self.decode(component).and_then(|whole| {
-                let mut output = Owned::zeroed(cut.byte_length())?;
-                cut.pack(&whole, &mut output)?;
+                let mut output = Owned::to_fill(cut.byte_length())?;
+                cut.pack_divided(&whole, &mut output)?;
                 Ok(output)
             }),
         };
@@ -61,21 +60,6 @@ impl<'a> Reading<'a> {
         let rule = component.data_rule.filter(|&rule| rule == DataRule::Bool);
         let checked = result.and_then(|bytes| elements::check(rule, &bytes).map(|()| bytes));
         checked.map_err(|error| self.name(error, tensor, component))
-    }
-
-    /// Widens loaded elements to float32, in the byte order of the host.
-    pub fn widen(&self, dtype: DType, elements: u64, bytes: &[u8]) -> Result<Owned> {
-        let mut output = Owned::zeroed(elements.checked_mul(4).ok_or_else(too_many)?)?;
-        let step = (WIDENED * dtype.bits() as usize / 8).max(1);
-        let outputs: Vec<_> = output.chunks_mut(WIDENED * 4).map(|output| Mutex::new(Some(output))).collect();
-        let inputs: Vec<_> = bytes.chunks(step).collect();
-        work::try_each_on(work::cores(), inputs.len().min(outputs.len()), |at| {
-            self.watch.stop.check()?;
-            let output = outputs.get(at).and_then(|output| output.lock().ok()?.take());
-            widen::to_float32(dtype, inputs.get(at).copied().unwrap_or_default(), output.unwrap_or_default())
-        })?;
-        drop(outputs);
-        Ok(output)
     }
 
     /// The arrays of a sparse tensor, in the order of their roles (values, indices, indptr; values, coords),
@@ -228,43 +212,65 @@ impl<'a> Reading<'a> {
         if let Some((start, bytes)) = cut.contiguous() {
             return self.read(source, offset.saturating_add(start), bytes, None);
         }
-        let mut output = Owned::zeroed(cut.byte_length())?;
-        let mut filled = 0_usize;
-        let mut block: Vec<u8> = Vec::new();
-        let mut block_at = 0_u64;
-        for (start, bytes) in cut.runs() {
-            let end = filled.checked_add(index(bytes, "a run")?).ok_or_else(too_many)?;
-            let target = output.get_mut(filled..end).ok_or_else(too_many)?;
-            filled = end;
-            self.watch.did_bytes(bytes);
-            // Long runs are read where they belong; short ones out of a block that several of them share.
-            if bytes >= BLOCK {
-                self.watch.stop.check()?;
-                for (piece, at) in target.chunks_mut(PIECE).zip((start..).step_by(PIECE)) {
-                    source.read_at(offset + at, piece)?;
-                }
-                continue;
-            }
-            let held = start.checked_sub(block_at).and_then(|at| checked::slice(&block, at, bytes));
-            if let Some(run) = held {
-                target.copy_from_slice(run);
-                continue;
-            }
-            self.watch.stop.check()?;
-            block = source.read_vec(offset + start, BLOCK.min(length.saturating_sub(start)))?;
-            block_at = start;
-            target.copy_from_slice(checked::slice(&block, 0, bytes).ok_or_else(too_many)?);
+        let (start, span) = cut.span();
+        if checked::end_within(start, span, length).is_none() {
+            return Err(Error::new(Code::OutOfBounds, "the cut ends beyond the data").at(offset));
         }
+        claimable(source, offset.saturating_add(start), span)?;
+        let mut output = Owned::to_fill(cut.byte_length())?;
+        let threads = parallel::threads(source, offset, length);
+        cut.each_part(threads, &mut output, |part, out| {
+            let (mut out, mut block) = (out, Vec::new());
+            part.for_each_span(&mut |part| {
+                self.watch.stop.check()?;
+                let bytes = index(part.byte_length(), "a part of a cut")?;
+                let (filled, rest) =
+                    std::mem::take(&mut out).split_at_mut_checked(bytes).ok_or_else(too_many)?;
+                out = rest;
+                self.read_span(source, offset, part, filled, &mut block)?;
+                self.watch.did_bytes(bytes as u64);
+                Ok(())
+            })
+        })?;
         Ok(output)
+    }
+
+    /// Reads the part of a cut that is one run into its place, or one that is several out of a `block` of all between them.
+    fn read_span(
+        &self,
+        source: &dyn ReadAt,
+        offset: u64,
+        part: &Cut,
+        out: &mut [u8],
+        block: &mut Vec<u8>,
+    ) -> Result<()> {
+        let (start, length) = part.span();
+        let at = offset.checked_add(start).ok_or_else(too_many)?;
+        if part.contiguous().is_some() {
+            for (piece, from) in out.chunks_mut(PIECE).zip((at..).step_by(PIECE)) {
+                self.watch.stop.check()?;
+                source.read_bulk(from, piece)?;
+            }
+            return Ok(());
+        }
+        block.resize(index(length, "a span")?, 0);
+        source.read_at(at, block)?;
+        part.rebased().pack(block, out)
     }
 }
 
 /// Memory for bytes of a file, after looking that the file has them.
 fn claim(source: &dyn ReadAt, offset: u64, length: u64) -> Result<Owned> {
+    claimable(source, offset, length)?;
+    Owned::to_fill(length)
+}
+
+/// Fails where the file does not have the bytes.
+fn claimable(source: &dyn ReadAt, offset: u64, length: u64) -> Result<()> {
     if checked::end_within(offset, length, source.length()).is_none() {
         return Err(Error::new(Code::Truncated, "the file ends before the data does").at(offset));
     }
-    Owned::zeroed(length)
+    Ok(())
 }
 
 /// The stored bytes of a component, read one after the other and hashed on the way.
@@ -329,10 +335,6 @@ impl<'a> Stored<'a> {
 
 /// Bytes that the kernel copies between two looks at the stop flag.
 const HANDED: u64 = 8 << 20;
-/// Elements widened between two looks at the stop flag. Whole bytes of input, whatever the width.
-const WIDENED: usize = 1 << 20;
-/// Bytes read at once where a cut has short runs.
-const BLOCK: u64 = 1 << 20;
 
 fn too_many() -> Error {
     Error::new(Code::Limit, "more bytes than this platform can address")
@@ -371,7 +373,7 @@ fn extract(part: Option<&Part>, blob: Owned) -> Result<Owned> {
             extract(Some(&part), blob)
         }
         Some(&Part::Range { start, length }) => {
-            let mut output = Owned::zeroed(length)?;
+            let mut output = Owned::to_fill(length)?;
             output.copy_from_slice(checked::slice(&blob, start, length).ok_or_else(outside)?);
             Ok(output)
         }

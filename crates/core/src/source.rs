@@ -8,8 +8,12 @@ pub mod fault;
 pub mod file;
 pub mod files;
 pub mod io;
+#[cfg(unix)]
+mod loaded;
 pub mod mapping;
 pub mod owned;
+#[cfg(target_os = "linux")]
+mod spare;
 pub mod staged;
 pub mod writeback;
 

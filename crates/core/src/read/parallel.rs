@@ -24,7 +24,7 @@ pub fn threads(source: &dyn ReadAt, offset: u64, length: u64) -> usize {
 /// Fills `output` from `offset`. Gives its CRC-32C where `hash` asks for it.
 pub fn fill(source: &dyn ReadAt, offset: u64, output: &mut [u8], hash: bool, watch: &Watch) -> Result<u32> {
     let threads = threads(source, offset, output.len() as u64);
-    let lengths: Vec<usize> = output.chunks(PIECE).map(<[u8]>::len).collect();
+    let length = output.len() as u64;
     let pieces: Vec<_> = output.chunks_mut(PIECE).map(|piece| Mutex::new(Some(piece))).collect();
     let hashes: Vec<_> = pieces.iter().map(|_| AtomicU32::new(0)).collect();
     work::try_each_on(threads, pieces.len(), |at| {
@@ -37,10 +37,17 @@ pub fn fill(source: &dyn ReadAt, offset: u64, output: &mut [u8], hash: bool, wat
         watch.did_bytes(piece.len() as u64);
         Ok(())
     })?;
-    Ok(hashes
+    Ok(combined(&hashes, PIECE, length))
+}
+
+/// The CRC-32C of `length` bytes from those of their pieces, which have `piece` bytes each but for the last.
+pub fn combined(hashes: &[AtomicU32], piece: usize, length: u64) -> u32 {
+    let lengths =
+        (0..length).step_by(piece).map(|at| usize::try_from(length - at).unwrap_or(piece).min(piece));
+    hashes
         .iter()
         .zip(lengths)
-        .fold(0, |crc, (piece, length)| crc32c::crc32c_combine(crc, piece.load(Ordering::Relaxed), length)))
+        .fold(0, |crc, (hash, length)| crc32c::crc32c_combine(crc, hash.load(Ordering::Relaxed), length))
 }
 
 /// Bytes of a read that is only hashed. They stay in the cache of the core that reads them: in pieces of some MiB
@@ -74,10 +81,7 @@ pub fn hash(source: &dyn ReadAt, offset: u64, length: u64, watch: &Watch) -> Res
         }
         Ok(())
     })?;
-    Ok(hashes.iter().enumerate().fold(0, |crc, (at, hash)| {
-        let length = usize::try_from(piece(at).1).unwrap_or(PIECE);
-        crc32c::crc32c_combine(crc, hash.load(Ordering::Relaxed), length)
-    }))
+    Ok(combined(&hashes, PIECE, length))
 }
 
 #[cfg(test)]

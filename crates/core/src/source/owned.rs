@@ -16,25 +16,82 @@ pub struct Owned(Block);
 
 enum Block {
     Heap(Vec<u8>),
-    Pages(MmapMut),
+    Pages(Pages),
+}
+
+/// The first bytes of a block of whole pages.
+struct Pages {
+    block: Option<MmapMut>,
+    length: usize,
 }
 
 impl Owned {
     /// `length` zero bytes.
     pub fn zeroed(length: u64) -> Result<Self> {
-        let refused = || Error::new(Code::Limit, format!("not enough memory for {length} bytes"));
+        let length = checked::index(length, "a buffer")?;
+        if length < PAGES_FROM { Self::heap(length) } else { Self::pages(length) }
+    }
+
+    /// `length` bytes for a writer of all of them: zeros, or what an earlier block left.
+    pub fn to_fill(length: u64) -> Result<Self> {
         let length = checked::index(length, "a buffer")?;
         if length < PAGES_FROM {
-            let mut heap = Vec::new();
-            heap.try_reserve_exact(length).map_err(|_| refused())?;
-            heap.resize(length, 0);
-            return Ok(Self(Block::Heap(heap)));
+            return Self::heap(length);
         }
-        let pages = MmapMut::map_anon(length).map_err(|_| refused())?;
+        #[cfg(target_os = "linux")]
+        if let Some(block) = super::spare::take(length) {
+            return Ok(Self(Block::Pages(Pages { block: Some(block), length })));
+        }
+        Self::pages(length)
+    }
+
+    fn heap(length: usize) -> Result<Self> {
+        let mut heap = Vec::new();
+        heap.try_reserve_exact(length).map_err(|_| refused(length))?;
+        heap.resize(length, 0);
+        Ok(Self(Block::Heap(heap)))
+    }
+
+    fn pages(length: usize) -> Result<Self> {
+        let block = MmapMut::map_anon(length);
+        // What waits for its next use may be what the address space lacks.
+        #[cfg(target_os = "linux")]
+        let block = block.or_else(|_| {
+            super::spare::let_go();
+            MmapMut::map_anon(length)
+        });
+        let block = block.map_err(|_| refused(length))?;
         // Only a hint: the first touch of fresh 4 KiB pages costs three times that of huge ones.
         #[cfg(target_os = "linux")]
-        let _ = pages.advise(memmap2::Advice::HugePage);
-        Ok(Self(Block::Pages(pages)))
+        let _ = block.advise(memmap2::Advice::HugePage);
+        Ok(Self(Block::Pages(Pages { block: Some(block), length })))
+    }
+}
+
+fn refused(length: usize) -> Error {
+    Error::new(Code::Limit, format!("not enough memory for {length} bytes"))
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        #[cfg(target_os = "linux")]
+        if let Some(block) = self.block.take() {
+            super::spare::keep(block);
+        }
+    }
+}
+
+impl Deref for Pages {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.block.as_ref().and_then(|block| block.get(..self.length)).unwrap_or_default()
+    }
+}
+
+impl DerefMut for Pages {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.block.as_mut().and_then(|block| block.get_mut(..self.length)).unwrap_or_default()
     }
 }
 

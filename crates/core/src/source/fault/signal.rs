@@ -5,11 +5,12 @@ use std::ffi::{c_int, c_void};
 use std::mem;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Mutex, Once, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use libc::{SIGBUS, sigaction, siginfo_t};
 
 use super::{table, watch};
+use crate::source::loaded;
 
 /// `si_code`s of a page that is not there (POSIX): past the end of the file, or not to be had from the device.
 /// Everything else is no loss of a page: a misaligned access, another process's `kill`.
@@ -47,7 +48,7 @@ pub fn arm() -> bool {
     if current.sa_sigaction == handler {
         return true;
     }
-    stay_loaded();
+    loaded::stay();
     page_size();
     let same = |known: &&&sigaction| {
         known.sa_sigaction == current.sa_sigaction && known.sa_flags == current.sa_flags
@@ -68,21 +69,6 @@ pub fn arm() -> bool {
         libc::sigemptyset(&raw mut ours.sa_mask);
         sigaction(SIGBUS, &raw const ours, ptr::null_mut()) == 0
     }
-}
-
-/// Keeps this library in memory when the host unloads it (at the end of the only worker that used it): the handler,
-/// the watching thread and the pool of threads run its code.
-fn stay_loaded() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // SAFETY: all zeros is a valid value; the address is one of this library's.
-        unsafe {
-            let mut info: libc::Dl_info = mem::zeroed();
-            if libc::dladdr(on_sigbus as extern "C" fn(_, _, _) as *const c_void, &raw mut info) != 0 {
-                libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE);
-            }
-        }
-    });
 }
 
 /// Bytes of a page. Known before the handler is in place, so that it need not ask.

@@ -1,0 +1,129 @@
+//! How a cut is read out of a file: in spans that hold some of its runs, and little else.
+#![forbid(unsafe_code)]
+
+use super::{Cut, Loop};
+use crate::error::Result;
+
+/// Bytes of a span that is read for the sake of several runs in it.
+const SPAN: u64 = 1 << 20;
+/// Runs further apart are read one by one: what lies between them costs more to read than another call.
+const GAP: u64 = 16 << 10;
+
+impl Cut {
+    /// Calls `each` with the parts of the cut that are best read in one go, in order. Only a part that is one run has
+    /// a [`span`](Self::span) of more than a MiB.
+    pub fn for_each_span(&self, each: &mut impl FnMut(&Self) -> Result<()>) -> Result<()> {
+        let Some((&outermost, inner)) = self.loops.split_last() else {
+            return if self.run == 0 { Ok(()) } else { each(self) };
+        };
+        let together = if self.is_dense() { (SPAN / outermost.stride).clamp(1, outermost.count) } else { 1 };
+        let mut first = 0;
+        while first < outermost.count {
+            let count = together.min(outermost.count - first);
+            let mut loops = inner.to_vec();
+            loops.extend((count > 1).then_some(Loop { count, ..outermost }));
+            let part = Self {
+                shape: Vec::new(),
+                start: self.start + first * outermost.stride,
+                run: self.run,
+                loops,
+                byte_length: self.byte_length / outermost.count * count,
+            };
+            // One loop less at each level, of as many as there are dimensions.
+            if count > 1 { each(&part) } else { part.for_each_span(each) }?;
+            first += count;
+        }
+        Ok(())
+    }
+
+    /// Offset in the tensor and length of all from the first to the last byte of the cut.
+    pub fn span(&self) -> (u64, u64) {
+        let extent = |inner: u64, l: &Loop| inner + (l.count - 1) * l.stride;
+        (self.start, self.loops.iter().fold(self.run, extent))
+    }
+
+    /// The same cut through bytes that begin where its span does.
+    #[must_use]
+    pub fn rebased(&self) -> Self {
+        Self { start: 0, ..self.clone() }
+    }
+
+    fn is_dense(&self) -> bool {
+        let mut extent = self.run;
+        self.loops.iter().all(|l| {
+            let gap = l.stride - extent;
+            extent += (l.count - 1) * l.stride;
+            gap <= GAP
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Span and packed bytes of each part.
+    fn spans(shape: &[u64], ranges: &[(u64, u64)]) -> Vec<(u64, u64, u64)> {
+        let mut found = Vec::new();
+        let each = &mut |part: &Cut| {
+            let (start, length) = part.span();
+            found.push((start, length, part.byte_length()));
+            Ok(())
+        };
+        Cut::new(shape, ranges, 8).unwrap().for_each_span(each).unwrap();
+        found
+    }
+
+    #[test]
+    fn near_runs_come_together_and_far_ones_alone() {
+        // 256 rows of 4 KiB are a MiB.
+        let rows = spans(&[600, 4096], &[(0, 600), (0, 2048)]);
+        let mib = 255 * 4096 + 2048;
+        assert_eq!(
+            rows,
+            [(0, mib, 256 * 2048), (1 << 20, mib, 256 * 2048), (2 << 20, 87 * 4096 + 2048, 88 * 2048)]
+        );
+        let far = 1 << 15;
+        assert_eq!(spans(&[3, far], &[(0, 3), (5, 7)]), [(5, 2, 2), (far + 5, 2, 2), (2 * far + 5, 2, 2)]);
+        // Two planes far apart, of near runs each.
+        assert_eq!(spans(&[2, 100, 1000], &[(0, 2), (0, 2), (1, 3)]), [(1, 1002, 4), (100_001, 1002, 4)]);
+        assert_eq!(spans(&[1 << 40], &[(1, 1 << 39)]), [(1, (1 << 39) - 1, (1 << 39) - 1)]);
+        assert_eq!(spans(&[3, 4], &[(1, 1), (0, 4)]), []);
+    }
+
+    proptest! {
+        #[test]
+        fn spans_hold_the_runs_in_order(
+            dims in prop::collection::vec((1_u64..30, any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..5),
+            scale in prop::sample::select(vec![1_u64, 50, 4000]),
+        ) {
+            let mut shape: Vec<u64> = dims.iter().map(|&(dim, ..)| dim).collect();
+            let mut ranges: Vec<(u64, u64)> = dims.iter().map(|(dim, a, b)| {
+                let (a, b) = (a.index(usize::try_from(*dim).unwrap()) as u64, b.index(usize::try_from(*dim).unwrap()) as u64);
+                (a.min(b), a.max(b) + 1)
+            }).collect();
+            shape.push(scale);
+            ranges.push((scale / 3, scale / 2 + 1));
+            let cut = Cut::new(&shape, &ranges, 8).unwrap();
+            let mut runs = Vec::new();
+            cut.for_each_span(&mut |part| {
+                let (start, length) = part.span();
+                let inside: Vec<_> = part.rebased().runs().map(|(at, bytes)| (at + start, bytes)).collect();
+                prop_assert_within(&inside, start, length);
+                assert_eq!(inside.iter().map(|run| run.1).sum::<u64>(), part.byte_length());
+                assert!(inside.len() == 1 || length <= SPAN);
+                runs.extend(inside);
+                Ok(())
+            }).unwrap();
+            prop_assert_eq!(runs, cut.runs().collect::<Vec<_>>());
+        }
+    }
+
+    /// The first run begins the span, the last one ends it.
+    fn prop_assert_within(runs: &[(u64, u64)], start: u64, length: u64) {
+        let (first, last) = (runs[0], runs[runs.len() - 1]);
+        assert_eq!((first.0, last.0 + last.1), (start, start + length));
+    }
+}

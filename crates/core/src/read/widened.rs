@@ -1,0 +1,124 @@
+//! Elements as float32: what is stored as it is in memory is widened piece by piece as it is read.
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::{Reading, claimable, compare, parallel, stored_hasher, too_many};
+use crate::catalog::{Component, DType, Tensor};
+use crate::codec::digest::Hasher;
+use crate::cut::Cut;
+use crate::error::Result;
+use crate::source::owned::Owned;
+use crate::widen;
+use crate::work;
+
+/// Bytes widened by one core between two looks at the stop flag: of 16-bit elements a huge page of float32.
+const STEP: usize = 1 << 20;
+/// Bytes of one read from memory. They are still in the core's own cache when they are widened.
+const READ: usize = 256 << 10;
+
+/// Bytes of a file to widen.
+struct Stored {
+    offset: u64,
+    length: u64,
+    /// Of all of them, where they have to be hashed.
+    hasher: Option<Hasher>,
+}
+
+impl Reading<'_> {
+    /// `elements` elements of a component, or of a cut through it, as float32 in the byte order of the host. The digest
+    /// of a whole component is checked.
+    pub fn float32(
+        &self,
+        tensor: Tensor<'_>,
+        component: &Component,
+        cut: Option<&Cut>,
+        dtype: DType,
+        elements: u64,
+    ) -> Result<Owned> {
+        if let Some(stored) = stored(component, cut) {
+            let widened = self.widen_stored(component, stored, dtype, elements);
+            return widened.map_err(|error| self.name(error, tensor, component));
+        }
+        let bytes = match cut {
+            Some(cut) => self.cut(tensor, component, cut),
+            None => self.component(tensor, component),
+        }?;
+        let mut output = Owned::to_fill(float32_bytes(elements)?)?;
+        let widened = widen::to_float32_divided(dtype, &bytes, &mut output, &self.watch.stop);
+        widened.map_err(|error| error.tensor(tensor.name()))?;
+        Ok(output)
+    }
+
+    fn widen_stored(
+        &self,
+        component: &Component,
+        stored: Stored,
+        dtype: DType,
+        elements: u64,
+    ) -> Result<Owned> {
+        let Stored { offset, length, hasher } = stored;
+        let source = self.source(component)?;
+        claimable(source, offset, length)?;
+        let mut output = Owned::to_fill(float32_bytes(elements)?)?;
+        let cached = source.is_cached(offset, length);
+        let read = if cached { READ } else { STEP };
+        let steps = usize::try_from(length.div_ceil(STEP as u64)).map_err(|_| too_many())?;
+        let widened = |bytes: usize| bytes * 8 / dtype.bits() as usize * 4;
+        let outputs: Vec<_> = output.chunks_mut(widened(STEP)).map(|out| Mutex::new(Some(out))).collect();
+        let hashes: Vec<_> = (0..steps).map(|_| AtomicU32::new(0)).collect();
+        let buffers = Mutex::new(Vec::new());
+        let lock = || buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        work::try_each_on(parallel::threads(source, offset, length), steps.max(outputs.len()), |at| {
+            self.watch.stop.check()?;
+            let start = at as u64 * STEP as u64;
+            let end = length.min(start.saturating_add(STEP as u64));
+            let mut output = outputs.get(at).and_then(|out| out.lock().ok()?.take()).unwrap_or_default();
+            let mut buffer: Vec<u8> = lock().pop().unwrap_or_else(|| vec![0; read]);
+            let mut crc = 0;
+            for from in (start..end).step_by(read) {
+                let bytes = usize::try_from(end - from).unwrap_or(read).min(read);
+                let input = &mut buffer[..bytes];
+                source.read_bulk(offset.saturating_add(from), input)?;
+                if hasher.is_some() {
+                    crc = crc32c::crc32c_append(crc, input);
+                }
+                let last = from.saturating_add(bytes as u64) >= end;
+                let taken = if last { output.len() } else { widened(bytes) };
+                let (out, rest) = output.split_at_mut_checked(taken).unwrap_or_default();
+                widen::to_float32(dtype, input, out)?;
+                output = rest;
+                self.watch.did_bytes(bytes as u64);
+            }
+            lock().push(buffer);
+            if let Some(hash) = hashes.get(at) {
+                hash.store(crc, Ordering::Relaxed);
+            }
+            Ok(())
+        })?;
+        drop(outputs);
+        if let Some(mut hasher) = hasher {
+            hasher.combine(parallel::combined(&hashes, STEP, length), length);
+            compare(component, Some(hasher))?;
+        }
+        Ok(output)
+    }
+}
+
+/// Where the bytes stand that can be widened as they are read.
+fn stored(component: &Component, cut: Option<&Cut>) -> Option<Stored> {
+    let (offset, length) = component.plain_range().filter(|_| component.data_rule.is_none())?;
+    if let Some(cut) = cut {
+        let (start, length) = cut.contiguous()?;
+        return Some(Stored { offset: offset.checked_add(start)?, length, hasher: None });
+    }
+    let hasher = stored_hasher(component);
+    // A digest is over the whole blob, of which a part is not all.
+    let combines = |hasher: &Hasher| hasher.combines() && component.part.is_none();
+    hasher.as_ref().is_none_or(combines).then_some(Stored { offset, length, hasher })
+}
+
+fn float32_bytes(elements: u64) -> Result<u64> {
+    elements.checked_mul(4).ok_or_else(too_many)
+}
