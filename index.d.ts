@@ -85,7 +85,8 @@ export interface CreateOptions {
 	digest?: "crc32c" | "sha256" | "xxh3" | false | undefined;
 	/**
 	 * zstd for blobs that it makes smaller by the part `minSavings` (0.05 by default); off by default, zTensor only. The first
-	 * 256 KiB of a blob decide whether it is tried; in a new file, one that then saves less as a whole is stored raw after all.
+	 * 256 KiB of a blob decide whether it is tried; one that then saves less as a whole is stored raw after all, except where
+	 * the blob is larger than 8 MiB and goes into a stream or a file that is appended to.
 	 * In version 2 in frames of `frameSize` bytes (1 MiB by default, from 4096 to 2^24), of which a slice decodes only those
 	 * that it needs.
 	 */

@@ -56,6 +56,20 @@ const cases = [
   ['prefetch', 'prefetch', (file) => file.prefetch(), { usable: true }],
   ['plan', 'plan', (file) => file.plan({ rank: 0, worldSize: 1, rules: { '*': 'replicate' } }), { usable: true }],
   ['convert', 'convert', () => convert(path, join(scratch, 'converted.zt'))],
+  ['compress', 'convert, compressed', () => convert(path, join(scratch, 'converted.zt'), { compression: {} })],
+  [
+    'compress',
+    'add, compressed by another thread',
+    async () => {
+      const broken = await create(join(scratch, 'broken.zt'), { compression: {} })
+      try {
+        await broken.add('w', new Uint8Array(2 ** 20))
+        await broken.finish()
+      } finally {
+        await broken.abort()
+      }
+    },
+  ],
   ['edit', 'append', () => append(path)],
   ['edit', 'append in place', () => append(path, { inPlace: true })],
   ['compact', 'compact', () => compact(path)],

@@ -5,4 +5,5 @@ pub mod digest;
 pub mod seekable;
 pub mod seekable_encode;
 pub mod zstd;
+pub mod zstd_encode;
 pub mod zstd_pieces;

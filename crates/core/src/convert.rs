@@ -12,7 +12,7 @@ use cast::{Pushing, cast_length};
 pub use cast::Casts;
 
 use crate::catalog::{Attributes, ByteOrder, Component, DType, Encoding, Label, Layout, Tensor};
-use crate::checked::{bytes_of, product};
+use crate::checked::{self, bytes_of, product};
 use crate::error::{Code, Error, Result};
 use crate::format::zt2::encode;
 use crate::inject;
@@ -131,7 +131,7 @@ fn component(
 ) -> Result<()> {
     let target = casts.component(tensor, part);
     let plain = part.encoding == Encoding::Raw && part.part.is_none() && part.byte_order == ByteOrder::Little;
-    if plain && target == part.dtype && writer.takes_raw() {
+    if plain && target == part.dtype {
         return raw(reading, part, writer).map_err(|error| error.tensor(tensor.name()));
     }
     let mut pushing = Pushing::new(writer, part.dtype, target);
@@ -144,15 +144,24 @@ const SLOT: u64 = 512 << 10;
 /// From here on it pays to have the kernel copy, for which all that waits has to be written first.
 const KERNEL: u64 = 1 << 20;
 
-/// Has the kernel copy raw data where nobody has to see it, else reads it to where it will be written from, without a copy
-/// between.
+/// Has the kernel copy raw data where nobody has to see it, else reads it to where it will be written or compressed from,
+/// without a copy between; only blobs that are compressed as they come take one.
 fn raw(reading: Reading<'_>, part: &Component, writer: &mut Writer) -> Result<()> {
     let mut stored = Stored::new(reading, part)?;
     if stored.left() >= KERNEL {
         stored.hand_over(|file, offset, limit| writer.copy_range(file, offset, limit))?;
     }
+    let mut piece = Vec::new();
     while stored.left() > 0 {
-        writer.fill(stored.left().min(SLOT), |slot| stored.read(slot))?;
+        let count = stored.left().min(SLOT);
+        if writer.takes_raw() {
+            writer.fill(count, |slot| stored.read(slot))?;
+            continue;
+        }
+        piece.resize(checked::index(count, "a piece")?, 0);
+        stored.read(&mut piece)?;
+        writer.push(&piece)?;
+        writer.flush_if_full()?;
     }
     stored.finish()
 }

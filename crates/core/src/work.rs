@@ -110,12 +110,12 @@ pub fn for_each_on(threads: usize, count: usize, work: impl Fn(usize) + Sync) {
 
 /// One of the threads that may help at a time. Calls nest and come side by side, and each would like as many as
 /// there are cores.
-struct Helper;
+pub(crate) struct Helper;
 
 static HELPERS: AtomicUsize = AtomicUsize::new(0);
 
 impl Helper {
-    fn take() -> Option<Self> {
+    pub(crate) fn take() -> Option<Self> {
         let most = (2 * cores()).max(32);
         let taken = HELPERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |helpers| {
             (helpers < most).then_some(helpers + 1)

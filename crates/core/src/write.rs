@@ -9,11 +9,15 @@ mod check;
 mod dialect;
 mod finish;
 mod flush;
+mod gather;
 mod index_first;
 mod link;
 mod out;
+mod pack;
+mod packers;
 mod parts;
 mod restore;
+mod seekable;
 pub mod shards;
 mod split;
 pub mod strict;
@@ -33,9 +37,10 @@ use crate::sink::block::Block;
 use crate::sink::{AtomicFile, Spool};
 
 pub use append::{Appending, Hashing};
-pub use blob::Compression;
 pub use dialect::Dialect;
+use gather::Gathering;
 use out::Out;
+pub use pack::Compression;
 use parts::Parts;
 use shards::Shards;
 use tensor::Open;
@@ -86,6 +91,10 @@ pub struct Writer {
     shards: Shards,
     parts: Option<Parts>,
     open: Option<Open>,
+    /// What other threads compress.
+    gathering: Option<Gathering>,
+    /// Bytes of gathered blobs, which have no place yet, are counted here.
+    unplaced: u64,
     /// Where a file that is there is added to.
     edit: Option<Edit>,
 }
@@ -142,7 +151,21 @@ impl Writer {
         let largest = |dialect| settings.max_shard.filter(|_| settings.dialect == dialect);
         let shards = Shards::new(largest(Dialect::Zt2));
         let parts = largest(Dialect::Safetensors).map(Parts::new);
-        Self { behind: None, out, settings, builder, buffer, position, shards, parts, open: None, edit: None }
+        let gathering = Gathering::new(&settings);
+        Self {
+            behind: None,
+            out,
+            settings,
+            builder,
+            buffer,
+            position,
+            shards,
+            parts,
+            open: None,
+            gathering,
+            unplaced: 0,
+            edit: None,
+        }
     }
 
     /// Gives the file attributes, in place of those of its settings.

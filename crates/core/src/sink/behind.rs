@@ -15,10 +15,13 @@ use crate::source::writeback;
 /// Blocks that may wait. One is written, one waits, one is filled: no more, since memory is bounded.
 const WAITING: usize = 2;
 
+/// A block, and one behind it that is written as somebody made it.
+type Blocks = (Block, Option<Block>);
+
 /// Writes blocks in their order, at the file's own position.
 pub struct Behind {
-    full: Option<Sender<Block>>,
-    done: Receiver<(Block, std::io::Result<()>)>,
+    full: Option<Sender<Blocks>>,
+    done: Receiver<(Blocks, std::io::Result<()>)>,
     /// Blocks sent and not taken back.
     waiting: usize,
     spare: Vec<Block>,
@@ -29,6 +32,9 @@ pub struct Behind {
 }
 
 fn write(file: &mut File, bytes: &[u8]) -> std::io::Result<()> {
+    if bytes.is_empty() {
+        return Ok(());
+    }
     let start = file.stream_position()?;
     file.write_all(bytes)?;
     writeback::begin(file, start, bytes.len() as u64);
@@ -39,18 +45,19 @@ impl Behind {
     /// `None` where the system has no thread or handle left: then the caller writes itself.
     pub fn new(file: &File) -> Option<Self> {
         let mut file = file.try_clone().ok()?;
-        let (full, blocks) = channel::<Block>();
+        let (full, blocks) = channel::<Blocks>();
         let (finished, done) = channel();
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let work = move || {
-            for block in blocks {
+            for (block, whole) in blocks {
                 if stopped.load(Ordering::Relaxed) {
                     return;
                 }
-                let written = write(&mut file, block.from(0));
+                let rest = whole.as_ref().map_or(&[][..], |whole| whole.from(0));
+                let written = write(&mut file, block.from(0)).and_then(|()| write(&mut file, rest));
                 let failed = written.is_err();
-                if finished.send((block, written)).is_err() || failed {
+                if finished.send(((block, whole), written)).is_err() || failed {
                     return;
                 }
             }
@@ -70,6 +77,16 @@ impl Behind {
 
     /// Takes the first `count` bytes of a block and leaves one behind that holds the others.
     pub fn write(&mut self, block: &mut Block, count: usize) -> Result<()> {
+        self.send(block, count, None)
+    }
+
+    /// Takes all of a block, and one behind it; gives one in its place, if there is one to spare.
+    pub fn write_with(&mut self, block: &mut Block, whole: Block) -> Result<Option<Block>> {
+        self.send(block, block.len(), Some(whole))?;
+        Ok(self.spare.pop())
+    }
+
+    fn send(&mut self, block: &mut Block, count: usize, whole: Option<Block>) -> Result<()> {
         if !self.has_room() {
             self.wait()?;
         }
@@ -78,7 +95,7 @@ impl Behind {
         block.split(count, &mut next)?;
         std::mem::swap(block, &mut next);
         self.waiting += 1;
-        let sent = self.full.as_ref().is_some_and(|full| full.send(next).is_ok());
+        let sent = self.full.as_ref().is_some_and(|full| full.send((next, whole)).is_ok());
         if sent { Ok(()) } else { self.drain() }
     }
 
@@ -99,10 +116,10 @@ impl Behind {
         Err(Error::new(Code::Internal, "the thread that writes is gone"))
     }
 
-    fn take_back(&mut self, (block, written): (Block, std::io::Result<()>)) {
+    fn take_back(&mut self, ((block, whole), written): (Blocks, std::io::Result<()>)) {
         self.waiting -= 1;
         match written {
-            Ok(()) => self.spare.push(block),
+            Ok(()) => self.spare.extend([Some(block), whole].into_iter().flatten()),
             Err(error) => self.failed = Some(Error::io("write", &error)),
         }
     }

@@ -52,6 +52,19 @@ impl Block {
         Ok(self.bytes.get_mut(start..end).unwrap_or_default())
     }
 
+    /// Makes room for `count` more bytes.
+    pub fn reserve(&mut self, count: usize) -> Result<()> {
+        let start = self.used;
+        self.claim(count)?;
+        self.truncate(start);
+        Ok(())
+    }
+
+    /// Bytes of memory.
+    pub fn room(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Gives the bytes from `start` on up again.
     pub fn truncate(&mut self, start: usize) {
         self.used = self.used.min(start);

@@ -103,7 +103,7 @@ impl Writer {
 
     /// Tensors that this writer added are on their way as they are.
     fn not_added(&self, name: &str) -> Result<()> {
-        if !self.builder.contains(name) {
+        if !self.has_added(name) {
             return Ok(());
         }
         let message = "the tensor was added by this very edit: finish it, then begin another";
@@ -113,7 +113,7 @@ impl Writer {
     /// Gives a tensor of the file another name.
     pub fn rename(&mut self, name: &str, to: &str) -> Result<()> {
         self.not_added(name)?;
-        if self.builder.contains(to) {
+        if self.has_added(to) {
             return Err(Error::new(Code::BadIndex, "a tensor of this name is there already").tensor(to));
         }
         self.edit()?.rename(name, to)

@@ -1,36 +1,17 @@
 //! One blob on its way out: hashed, and compressed where that pays.
 #![forbid(unsafe_code)]
 
-use zstd::zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, get_error_name, zstd_sys::ZSTD_EndDirective};
-
+use super::gather::Gathering;
+use super::pack::SAMPLE;
+use super::seekable::Seekable;
 use super::{Dialect, Settings};
 use crate::catalog::{DataRule, Encoding};
 use crate::codec::digest::{Algorithm, Digest, Hasher};
-use crate::codec::seekable_encode::Seekable;
-use crate::error::{Code, Error, Result};
+use crate::codec::zstd_encode::Jobs;
+use crate::error::Result;
 use crate::layout::elements::Elements;
 use crate::sink::block::Block;
 
-/// When and how to compress.
-#[derive(Clone, Copy, Debug)]
-pub struct Compression {
-    pub level: i32,
-    /// The part of its size that a blob must lose to be stored compressed, from 0 to 1.
-    pub min_savings: f64,
-    /// Threads that compress one large blob. The bytes do not depend on it.
-    pub threads: u32,
-    /// zTensor 2: bytes in each zstd frame but the last.
-    pub frame: u32,
-}
-
-/// Bytes on which the saving is judged before: the beginning of the blob.
-const SAMPLE: usize = 256 << 10;
-/// Blobs from here on are compressed in jobs of their own, which several threads can share.
-const JOBS_FROM: u64 = 2 << 20;
-/// Input of one job. Small ones keep all threads busy to the end of a blob and bound what each of them holds.
-const JOB: u32 = 1 << 20;
-/// Threads that share a blob: each holds about 4 MiB.
-const MOST_THREADS: u32 = 24;
 const PIECE: usize = 1 << 20;
 
 pub struct Blob {
@@ -49,9 +30,18 @@ pub struct Blob {
 enum State {
     Raw,
     /// The beginning is gathered until the saving can be judged.
-    Sampling(Compression, Vec<u8>),
-    Zstd(CCtx<'static>),
+    Sampling(Vec<u8>),
+    Zstd(Jobs),
     Seekable(Seekable),
+}
+
+/// Where a blob goes.
+pub struct Target<'w> {
+    pub buffer: &'w mut Block,
+    /// The end of the buffer, in the file.
+    pub position: &'w mut u64,
+    /// Where anything is compressed.
+    pub gathering: Option<&'w mut Gathering>,
 }
 
 /// A blob that is in the buffer to its last byte.
@@ -62,15 +52,23 @@ pub struct Done {
 }
 
 impl Blob {
-    pub fn new(length: u64, offset: u64, rule: Option<DataRule>, settings: &Settings) -> Self {
-        let zt2 = settings.dialect == Dialect::Zt2;
-        let blob = Self { rule: Elements::new(rule.filter(|_| zt2)), ..Self::raw(length, offset, settings) };
-        match settings.compression {
-            Some(compression) if length > 0 => {
-                Self { state: State::Sampling(compression, Vec::new()), ..blob }
-            }
-            _ => blob,
-        }
+    /// `compresses`: whether that is tried.
+    pub fn new(
+        length: u64,
+        offset: u64,
+        rule: Option<DataRule>,
+        settings: &Settings,
+        compresses: bool,
+    ) -> Self {
+        let blob = Self::raw(length, offset, settings);
+        let rule = Elements::new(rule.filter(|_| blob.zt2));
+        let state = if compresses && length > 0 { State::Sampling(Vec::new()) } else { State::Raw };
+        Self { rule, state, ..blob }
+    }
+
+    /// A blob that somebody else hashes and compresses: it is only looked at.
+    pub fn gathered(length: u64, rule: Option<DataRule>, settings: &Settings) -> Self {
+        Self { algorithm: None, hasher: None, ..Self::new(length, 0, rule, settings, false) }
     }
 
     /// A blob that is not compressed, whatever the settings, and whose elements nobody has to look at.
@@ -98,27 +96,35 @@ impl Blob {
     }
 
     /// Takes as many of `bytes` as belong to this blob and says how many those were.
-    pub fn take(&mut self, bytes: &[u8], buffer: &mut Block, position: &mut u64) -> Result<usize> {
+    pub fn take(&mut self, bytes: &[u8], target: &mut Target<'_>) -> Result<usize> {
         let taken = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len());
         let bytes = bytes.get(..taken).unwrap_or_default();
         self.left -= taken as u64;
         self.rule.update(bytes)?;
         self.hash_content(bytes);
-        let start = buffer.len();
-        match &mut self.state {
-            State::Raw => buffer.extend(bytes)?,
-            State::Zstd(context) => compress(context, bytes, false, buffer)?,
-            State::Seekable(seekable) => buffer.extend(&seekable.push(bytes)?)?,
-            State::Sampling(compression, gathered) => {
-                gathered.extend_from_slice(bytes);
-                if gathered.len() >= SAMPLE || self.left == 0 {
-                    let (compression, gathered) = (*compression, std::mem::take(gathered));
-                    self.decide(compression, &gathered, buffer)?;
-                }
+        let start = target.buffer.len();
+        if let State::Sampling(gathered) = &mut self.state {
+            gathered.extend_from_slice(bytes);
+            if gathered.len() >= SAMPLE || self.left == 0 {
+                let gathered = std::mem::take(gathered);
+                self.decide(&gathered, target)?;
             }
+        } else {
+            self.store(bytes, target)?;
         }
-        self.account(start, buffer, position);
+        self.account(start, target);
         Ok(taken)
+    }
+
+    /// Puts bytes on their way as it was decided.
+    fn store(&mut self, bytes: &[u8], target: &mut Target<'_>) -> Result<()> {
+        match (&mut self.state, &mut target.gathering) {
+            (State::Zstd(jobs), _) => compress(jobs, bytes, false, target.buffer),
+            (State::Seekable(seekable), Some(gathering)) => {
+                seekable.push(bytes, &mut gathering.packers, target.buffer)
+            }
+            _ => target.buffer.extend(bytes),
+        }
     }
 
     /// Whether bytes are stored as they come, so that [`Blob::fill`] may be used.
@@ -141,42 +147,34 @@ impl Blob {
     pub fn fill(
         &mut self,
         count: usize,
-        buffer: &mut Block,
-        position: &mut u64,
+        target: &mut Target<'_>,
         read: impl FnOnce(&mut [u8]) -> Result<()>,
     ) -> Result<()> {
         let count = usize::try_from(self.left).unwrap_or(usize::MAX).min(count);
-        let start = buffer.len();
-        read(buffer.claim(count)?)?;
+        let start = target.buffer.len();
+        read(target.buffer.claim(count)?)?;
         self.left -= count as u64;
-        self.rule.update(buffer.from(start))?;
-        self.hash_content(buffer.from(start));
-        self.account(start, buffer, position);
+        self.rule.update(target.buffer.from(start))?;
+        self.hash_content(target.buffer.from(start));
+        self.account(start, target);
         Ok(())
     }
 
     /// Compresses, or not, what was gathered and all that follows.
-    fn decide(&mut self, compression: Compression, gathered: &[u8], buffer: &mut Block) -> Result<()> {
-        let mut sample = Block::default();
-        let sampled = gathered.get(..SAMPLE).unwrap_or(gathered);
-        compress(&mut context(compression, sampled.len() as u64)?, sampled, true, &mut sample)?;
-        if sample.len() >= sampled.len()
-            || saving(sampled.len() as u64, sample.len() as u64) < compression.min_savings
-        {
-            buffer.extend(gathered)?;
-            self.state = State::Raw;
-            return Ok(());
+    fn decide(&mut self, gathered: &[u8], target: &mut Target<'_>) -> Result<()> {
+        self.state = State::Raw;
+        if let Some(gathering) = &mut target.gathering {
+            let how = gathering.packers.how();
+            let sample = gathered.get(..SAMPLE).unwrap_or(gathered);
+            if how.promises(sample, gathering.packers.own()?, target.buffer)? {
+                self.state = if self.zt2 {
+                    State::Seekable(Seekable::new(&gathering.packers))
+                } else {
+                    State::Zstd(gathering.begin_frame(self.length)?)
+                };
+            }
         }
-        if self.zt2 {
-            let mut seekable = Seekable::new(compression.level, compression.frame, compression.threads);
-            buffer.extend(&seekable.push(gathered)?)?;
-            self.state = State::Seekable(seekable);
-            return Ok(());
-        }
-        let mut context = context(compression, self.length)?;
-        compress(&mut context, gathered, false, buffer)?;
-        self.state = State::Zstd(context);
-        Ok(())
+        self.store(gathered, target)
     }
 
     /// Version 2 hashes what is decoded, the others what is stored.
@@ -186,69 +184,45 @@ impl Blob {
         }
     }
 
-    fn account(&mut self, start: usize, buffer: &Block, position: &mut u64) {
-        let added = buffer.from(start);
+    fn account(&mut self, start: usize, target: &mut Target<'_>) {
+        let added = target.buffer.from(start);
         if let Some(hasher) = self.hasher.as_mut().filter(|_| !self.zt2) {
             hasher.update(added);
         }
-        *position += added.len() as u64;
+        *target.position += added.len() as u64;
     }
 
-    pub fn finish(mut self, buffer: &mut Block, position: &mut u64) -> Result<Done> {
+    pub fn finish(mut self, target: &mut Target<'_>) -> Result<Done> {
         self.rule.finish()?;
-        let start = buffer.len();
-        let encoding = match std::mem::replace(&mut self.state, State::Raw) {
-            State::Zstd(mut context) => {
-                compress(&mut context, &[], true, buffer)?;
+        let start = target.buffer.len();
+        let state = std::mem::replace(&mut self.state, State::Raw);
+        let encoding = match (state, &mut target.gathering) {
+            (State::Zstd(mut jobs), gathering) => {
+                compress(&mut jobs, &[], true, target.buffer)?;
+                if let Some(gathering) = gathering {
+                    gathering.jobs = Some(jobs);
+                }
                 Encoding::Zstd
             }
-            State::Seekable(seekable) => {
-                buffer.extend(&seekable.finish()?)?;
+            (State::Seekable(seekable), Some(gathering)) => {
+                seekable.finish(&mut gathering.packers, target.buffer)?;
                 Encoding::ZstdSeekable
             }
-            State::Raw | State::Sampling(..) => Encoding::Raw,
+            _ => Encoding::Raw,
         };
-        self.account(start, buffer, position);
+        self.account(start, target);
         let digest = self.algorithm.zip(self.hasher).map(|(algorithm, hasher)| algorithm.digest(hasher));
         Ok(Done { offset: self.offset, encoding, digest })
     }
 }
 
-/// The part of `raw` bytes that `packed` ones save.
-#[allow(clippy::cast_precision_loss)] // a ratio
-pub(super) fn saving(raw: u64, packed: u64) -> f64 {
-    1.0 - packed as f64 / raw as f64
-}
-
-fn failed(code: usize) -> Error {
-    Error::new(Code::Internal, format!("zstd does not compress: {}", get_error_name(code)))
-}
-
-/// A context for one frame of `length` bytes. Whether it works in jobs follows from the length alone, so that
-/// the bytes are the same with any number of threads.
-fn context(compression: Compression, length: u64) -> Result<CCtx<'static>> {
-    let mut context = CCtx::create();
-    context.set_parameter(CParameter::CompressionLevel(compression.level)).map_err(failed)?;
-    if length >= JOBS_FROM {
-        let threads = compression.threads.clamp(1, MOST_THREADS);
-        context.set_parameter(CParameter::NbWorkers(threads)).map_err(failed)?;
-        context.set_parameter(CParameter::JobSize(JOB)).map_err(failed)?;
-    }
-    context.set_pledged_src_size(Some(length)).map_err(failed)?;
-    Ok(context)
-}
-
-fn compress(context: &mut CCtx<'_>, bytes: &[u8], end: bool, buffer: &mut Block) -> Result<()> {
-    let mut input = InBuffer::around(bytes);
+fn compress(jobs: &mut Jobs, mut bytes: &[u8], end: bool, buffer: &mut Block) -> Result<()> {
     let piece = PIECE.min(bytes.len() + 1024);
-    let directive = if end { ZSTD_EndDirective::ZSTD_e_end } else { ZSTD_EndDirective::ZSTD_e_continue };
     loop {
         let start = buffer.len();
-        let mut output = OutBuffer::around(buffer.claim(piece)?);
-        let left = context.compress_stream2(&mut output, &mut input, directive).map_err(failed)?;
-        let written = output.pos();
-        buffer.truncate(start + written);
-        let done = if end { left == 0 } else { input.pos == bytes.len() };
+        let (taken, made, done) = jobs.step(bytes, buffer.claim(piece)?, end)?;
+        buffer.truncate(start + made);
+        bytes = bytes.get(taken..).unwrap_or_default();
         if done {
             return Ok(());
         }

@@ -98,9 +98,15 @@ impl Writer {
         Ok((layout, stored))
     }
 
+    /// Whether a tensor of this name was added.
+    pub(super) fn has_added(&self, name: &str) -> bool {
+        self.builder.contains(name)
+            || self.gathering.as_ref().is_some_and(|gathering| gathering.contains(name))
+    }
+
     /// Whether a tensor of this name is in the file, or was added to it.
     pub(super) fn has(&self, name: &str) -> bool {
-        self.builder.contains(name)
+        self.has_added(name)
             || self.parts.as_ref().is_some_and(|parts| parts.contains(name))
             || self.edit.as_ref().is_some_and(|edit| edit.contains(name))
     }

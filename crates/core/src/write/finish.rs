@@ -15,6 +15,7 @@ impl Writer {
         if let Some(open) = &self.open {
             return Err(Error::new(Code::InvalidArg, "the tensor is not complete").tensor(&open.spec.name));
         }
+        self.settle_packed()?;
         self.builder.attributes(std::mem::take(&mut self.settings.attributes));
         if let Some(generator) = self.settings.generator.take() {
             self.builder.generator(generator);

@@ -22,8 +22,14 @@ impl Writer {
         Ok(())
     }
 
-    /// Passes full blocks on to be written; waits where too many of them wait already.
+    /// Takes what other threads have compressed, and passes full blocks on to be written; waits where too much is under way
+    /// already.
     pub fn flush_if_full(&mut self) -> Result<()> {
+        self.append_packed()?;
+        self.write_full_blocks()
+    }
+
+    pub(super) fn write_full_blocks(&mut self) -> Result<()> {
         while self.pending() >= FULL && !matches!(self.out, Out::Taken) {
             self.write_block(FULL)?;
         }

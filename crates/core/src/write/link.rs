@@ -29,7 +29,7 @@ impl Writer {
             components: Vec::new(),
         };
         let linked = zt2::check_link(&spec).and_then(|()| {
-            if self.builder.contains(name) {
+            if self.has_added(name) {
                 return Err(Error::new(Code::BadIndex, "a tensor of this name was added already"));
             }
             shards::link(&mut self.shards, tensor, catalog, shard)

@@ -5,8 +5,9 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 
 use super::Writer;
-use super::blob::{Blob, Done, saving};
+use super::blob::{Blob, Done, Target};
 use super::out::Out;
+use super::pack::saving;
 use crate::catalog::Encoding;
 use crate::error::{Error, Result};
 use crate::sink::Spool;
@@ -36,11 +37,13 @@ impl Writer {
         while !blob.is_full() {
             let left = usize::try_from(blob.left()).unwrap_or(usize::MAX);
             let count = left.min(PIECE);
-            blob.fill(count, &mut self.buffer, &mut self.position, |bytes| spool.read_at(at, bytes))?;
+            let mut target =
+                Target { buffer: &mut self.buffer, position: &mut self.position, gathering: None };
+            blob.fill(count, &mut target, |bytes| spool.read_at(at, bytes))?;
             at += count as u64;
-            self.flush_if_full()?;
+            self.write_full_blocks()?;
         }
-        blob.finish(&mut self.buffer, &mut self.position)
+        blob.finish(&mut Target { buffer: &mut self.buffer, position: &mut self.position, gathering: None })
     }
 }
 

@@ -3,10 +3,11 @@
 
 use std::fs::File;
 
-use super::blob::Blob;
+use super::blob::{Blob, Done, Target};
 use super::out::Out;
 use super::{Spec, Stored, Writer};
-use crate::catalog::{ByteOrder, Component, Layout, NewTensor};
+use crate::catalog::{ByteOrder, Component, Encoding, Layout, NewTensor};
+use crate::codec::digest::Digest;
 use crate::error::{Code, Error, Result};
 use crate::inject;
 use crate::sink::block::FULL;
@@ -21,9 +22,18 @@ pub(super) struct Open {
     pub(super) spec: Spec,
     layout: Layout,
     /// What is stored: the components, or one blob of them all.
-    stored: Vec<Stored>,
-    written: Vec<Component>,
+    pub(super) stored: Vec<Stored>,
+    pub(super) written: Vec<Component>,
     blob: Option<Blob>,
+    /// Its blobs are compressed by other threads once all of them are there; their places are known after that.
+    gathered: bool,
+}
+
+impl Open {
+    /// Whether its first blob waits for what is before it in the file.
+    fn waits(&self) -> bool {
+        self.blob.is_none() && self.written.is_empty() && !self.stored.is_empty()
+    }
 }
 
 impl Writer {
@@ -41,30 +51,72 @@ impl Writer {
         if self.parts.as_ref().is_some_and(|parts| parts.is_full(self.position, length)) {
             self.next_part()?;
         }
-        self.open = Some(Open { spec, layout, stored, written: Vec::new(), blob: None });
+        let gathered = self.gathers(&stored);
+        self.open = Some(Open { spec, layout, stored, written: Vec::new(), blob: None, gathered });
+        match &mut self.gathering {
+            Some(gathering) if gathered => gathering.raw.reserve(usize::try_from(length).unwrap_or(0))?,
+            // Its place is not known yet, and this must not wait.
+            Some(gathering) if !gathering.is_idle() => return Ok(()),
+            _ => {}
+        }
         self.open_blob()
+    }
+
+    /// Begins the first blob of a tensor that had to wait for others.
+    fn ready(&mut self) -> Result<()> {
+        if self.open.as_ref().is_some_and(Open::waits) {
+            self.settle_packed()?;
+            self.open_blob()?;
+        }
+        Ok(())
     }
 
     /// Begins the next blob, at its alignment.
     pub(super) fn open_blob(&mut self) -> Result<()> {
         let Some(open) = &mut self.open else { return Ok(()) };
         let Some(&(.., rule, length)) = open.stored.get(open.written.len()) else { return Ok(()) };
-        // Empty blobs too: the peers refuse any offset that is not aligned.
+        if open.gathered {
+            open.blob = Some(Blob::gathered(length, rule, &self.settings));
+            return Ok(());
+        }
+        self.align()?;
+        let blob = Blob::new(length, self.position, rule, &self.settings, self.gathering.is_some());
+        if let Some(open) = &mut self.open {
+            open.blob = Some(blob);
+        }
+        Ok(())
+    }
+
+    /// Goes on to where the next blob begins: empty ones too, since the peers refuse any offset that is not aligned.
+    pub(super) fn align(&mut self) -> Result<()> {
         if !self.settings.dialect.index_first() {
             let aligned = self.position.next_multiple_of(self.settings.alignment);
             let padding = usize::try_from(aligned - self.position).unwrap_or(0);
             self.buffer.zeros(padding)?;
             self.position = aligned;
         }
-        open.blob = Some(Blob::new(length, self.position, rule, &self.settings));
         Ok(())
+    }
+
+    /// The blob that is open, and where its bytes go.
+    fn blob(&mut self) -> Option<(&mut Blob, Target<'_>)> {
+        let Self { open, buffer, position, gathering, unplaced, .. } = self;
+        let Open { blob: Some(blob), gathered, .. } = open.as_mut()? else { return None };
+        let target = match gathering.as_mut() {
+            Some(gathering) if *gathered => {
+                Target { buffer: &mut gathering.raw, position: unplaced, gathering: None }
+            }
+            gathering => Target { buffer, position, gathering },
+        };
+        Some((blob, target))
     }
 
     /// Takes the next bytes of the open tensor. They are in the buffer, not in the file yet.
     pub fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
         inject::panic_at("write");
+        self.ready()?;
         loop {
-            let Some(Open { blob: Some(blob), .. }) = &mut self.open else {
+            let Some((blob, mut target)) = self.blob() else {
                 let message = format!("{} bytes more than the tensor has", bytes.len());
                 return if bytes.is_empty() {
                     Ok(())
@@ -72,12 +124,12 @@ impl Writer {
                     Err(self.named(Error::new(Code::BadShape, message)))
                 };
             };
-            let taken = match blob.take(bytes, &mut self.buffer, &mut self.position) {
-                Ok(taken) => taken,
+            let (taken, full) = match blob.take(bytes, &mut target) {
+                Ok(taken) => (taken, blob.is_full()),
                 Err(error) => return Err(self.named(error)),
             };
             bytes = bytes.get(taken..).unwrap_or_default();
-            if !blob.is_full() {
+            if !full {
                 return Ok(());
             }
             self.close_blob()?;
@@ -94,21 +146,24 @@ impl Writer {
         if self.pending() >= WARM && !matches!(self.out, Out::Taken) {
             self.write_block(self.pending().min(FULL))?;
         }
-        let room =
-            WARM.saturating_sub(self.buffer.len()).max(64 << 10).min(usize::try_from(limit).unwrap_or(WARM));
-        let Some(Open { blob: Some(blob), .. }) = &mut self.open else {
+        let limit = usize::try_from(limit).unwrap_or(WARM);
+        let room = WARM.saturating_sub(self.buffer.len()).max(64 << 10).min(limit);
+        let gathered = self.open.as_ref().is_some_and(|open| open.gathered);
+        let Some((blob, mut target)) = self.blob() else {
             return Err(Error::new(Code::BadShape, "more bytes than the tensor has"));
         };
-        if let Err(error) = blob.fill(room, &mut self.buffer, &mut self.position, read) {
+        let filled = blob.fill(if gathered { limit } else { room }, &mut target, read);
+        let full = blob.is_full();
+        if let Err(error) = filled {
             return Err(self.named(error));
         }
-        if blob.is_full() { self.close_blob() } else { Ok(()) }
+        if full { self.close_blob() } else { Ok(()) }
     }
 
     /// Has the kernel append the next bytes of the open tensor, `limit` at most, from `offset` of `source` on. Says how many
     /// it did: none where it cannot, or where they have to be hashed or compressed on the way.
     pub fn copy_range(&mut self, source: &File, offset: u64, limit: u64) -> Result<u64> {
-        let Some(Open { blob: Some(blob), .. }) = &mut self.open else { return Ok(0) };
+        let Some(Open { blob: Some(blob), gathered: false, .. }) = &mut self.open else { return Ok(0) };
         if !blob.is_unseen() || !matches!(self.out, Out::File(_) | Out::Spool(..)) {
             return Ok(0);
         }
@@ -126,22 +181,19 @@ impl Writer {
     }
 
     pub(super) fn close_blob(&mut self) -> Result<()> {
-        let Some(open) = &mut self.open else { return Ok(()) };
-        let (Some(blob), Some(&(role, dtype, _, length))) =
-            (open.blob.take(), open.stored.get(open.written.len()))
-        else {
-            return Ok(());
+        let Some(Open { blob, stored, written, gathered, .. }) = &mut self.open else { return Ok(()) };
+        let (Some(blob), Some(&stored)) = (blob.take(), stored.get(written.len())) else { return Ok(()) };
+        let gathered = *gathered;
+        let (role, dtype, _, length) = stored;
+        let Self { buffer, position, gathering, .. } = self;
+        let finished = blob.finish(&mut Target { buffer, position, gathering: gathering.as_mut() });
+        let done = finished.map_err(|error| self.named(error))?;
+        let component = if gathered {
+            Component::raw(role, dtype, 0, length)
+        } else {
+            let Done { offset, encoding, digest } = self.judged(done, length)?;
+            self.component(stored, offset, self.position - offset, encoding, digest)
         };
-        let done = blob
-            .finish(&mut self.buffer, &mut self.position)
-            .map_err(|error| error.tensor(&open.spec.name))?;
-        let done = self.judged(done, length)?;
-        let mut component = Component::raw(role, dtype, done.offset, self.position - done.offset);
-        component.file = self.shards.current;
-        component.byte_order = ByteOrder::Little;
-        component.encoding = done.encoding;
-        component.decoded_length = Some(length);
-        component.digest = done.digest.map(Box::new);
         if let Some(open) = &mut self.open {
             open.written.push(component);
         }
@@ -162,14 +214,40 @@ impl Writer {
             let message = format!("{} bytes fewer than the tensor has", blob.left());
             return Err(Error::new(Code::BadShape, message).tensor(&open.spec.name));
         }
-        let Spec { name, shape, dtype, attributes, .. } = &open.spec;
+        match &mut self.gathering {
+            Some(gathering) if open.gathered => gathering.keep(open),
+            _ => self.add_to_index(open),
+        }
+    }
+
+    /// Names a tensor whose blobs all have their places.
+    pub(super) fn add_to_index(&mut self, open: Open) -> Result<()> {
+        let Spec { name, shape, dtype, attributes, .. } = open.spec;
         self.builder.tensor(NewTensor {
-            name,
-            shape,
+            name: &name,
+            shape: &shape,
             layout: open.layout,
-            dtype: *dtype,
+            dtype,
             components: open.written,
-            attributes: attributes.clone(),
+            attributes,
         })
+    }
+
+    /// What the index says of a blob.
+    pub(super) fn component(
+        &self,
+        (role, dtype, _, length): Stored,
+        offset: u64,
+        stored_length: u64,
+        encoding: Encoding,
+        digest: Option<Digest>,
+    ) -> Component {
+        let mut component = Component::raw(role, dtype, offset, stored_length);
+        component.file = self.shards.current;
+        component.byte_order = ByteOrder::Little;
+        component.encoding = encoding;
+        component.decoded_length = Some(length);
+        component.digest = digest.map(Box::new);
+        component
     }
 }

@@ -1,0 +1,91 @@
+//! Encoding of zstd frames (RFC 8878): at once, or in pieces by several threads. The bytes depend on the input and the level
+//! alone.
+#![forbid(unsafe_code)]
+
+use zstd::zstd_safe::zstd_sys::ZSTD_EndDirective;
+use zstd::zstd_safe::{
+    CCtx, CParameter, InBuffer, OutBuffer, ResetDirective, compress_bound, get_error_name,
+};
+
+use crate::error::{Code, Error, Result};
+
+/// Up to this level zstd is asked for speed.
+const FAST: i32 = 4;
+/// Matches are looked for 512 KiB back there, as level 1 does by itself: that much stays in a core's second-level cache. What
+/// lies further back than a few rows of a tensor is like it by chance only, and looking there takes a quarter of the time.
+const FAST_WINDOW: u32 = 19;
+/// Input of one job.
+const JOB: u32 = 1 << 20;
+/// Threads that share a frame: each holds about 4 MiB.
+const MOST_THREADS: u32 = 24;
+/// Above this level a thread's tables take some 100 MiB.
+const LARGE_TABLES: i32 = 12;
+
+/// Threads that compress at a level at a time: memory is bounded.
+pub fn threads(level: i32, asked: u32) -> u32 {
+    asked.clamp(1, if level > LARGE_TABLES { 2 } else { MOST_THREADS })
+}
+
+fn failed(code: usize) -> Error {
+    Error::new(Code::Internal, format!("zstd does not compress: {}", get_error_name(code)))
+}
+
+fn context(level: i32) -> Result<CCtx<'static>> {
+    let mut context = CCtx::create();
+    context.set_parameter(CParameter::CompressionLevel(level)).map_err(failed)?;
+    if level <= FAST {
+        context.set_parameter(CParameter::WindowLog(FAST_WINDOW)).map_err(failed)?;
+    }
+    Ok(context)
+}
+
+/// Makes one frame after the other, with the same tables.
+pub struct Compressor(CCtx<'static>);
+
+impl Compressor {
+    /// `checksum`: whether one follows each frame's data.
+    pub fn new(level: i32, checksum: bool) -> Result<Self> {
+        let mut context = context(level)?;
+        context.set_parameter(CParameter::ChecksumFlag(checksum)).map_err(failed)?;
+        Ok(Self(context))
+    }
+
+    /// Bytes that a frame of `length` bytes takes at most.
+    pub fn bound(length: usize) -> usize {
+        compress_bound(length)
+    }
+
+    /// Makes a frame of `bytes` and says how long it is; `output` has room for [`Compressor::bound`].
+    pub fn frame(&mut self, bytes: &[u8], output: &mut [u8]) -> Result<usize> {
+        self.0.compress2(output, bytes).map_err(failed)
+    }
+}
+
+/// Makes one large frame after the other in jobs that several threads share.
+pub struct Jobs(CCtx<'static>);
+
+impl Jobs {
+    pub fn new(level: i32, asked: u32) -> Result<Self> {
+        let mut context = context(level)?;
+        context.set_parameter(CParameter::NbWorkers(threads(level, asked))).map_err(failed)?;
+        context.set_parameter(CParameter::JobSize(JOB)).map_err(failed)?;
+        Ok(Self(context))
+    }
+
+    /// Begins a frame of `length` bytes.
+    pub fn begin(&mut self, length: u64) -> Result<()> {
+        self.0.reset(ResetDirective::SessionOnly).map_err(failed)?;
+        self.0.set_pledged_src_size(Some(length)).map_err(failed).map(drop)
+    }
+
+    /// Takes bytes from the beginning of `input` and puts what is done into `output`: says how much either was, and whether
+    /// all of it is done. `end`: there is no more input than this.
+    pub fn step(&mut self, input: &[u8], output: &mut [u8], end: bool) -> Result<(usize, usize, bool)> {
+        let mut source = InBuffer::around(input);
+        let mut target = OutBuffer::around(output);
+        let directive = if end { ZSTD_EndDirective::ZSTD_e_end } else { ZSTD_EndDirective::ZSTD_e_continue };
+        let left = self.0.compress_stream2(&mut target, &mut source, directive).map_err(failed)?;
+        let done = if end { left == 0 } else { source.pos == input.len() };
+        Ok((source.pos, target.pos(), done))
+    }
+}

@@ -1,0 +1,232 @@
+//! Threads that compress what a writer gathered while the next is gathered. The writer takes what they made in the order in
+//! which it passed it on, so that the file does not depend on how many there are.
+#![forbid(unsafe_code)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use super::pack::{self, How, Packed};
+use crate::codec::seekable_encode::Table;
+use crate::codec::zstd_encode::{self, Compressor};
+use crate::error::{Code, Error, Result};
+use crate::inject;
+use crate::sink::block::{Block, FULL};
+use crate::work::Helper;
+
+/// Memory for what waits to be compressed, or to be taken. What was made of it takes as much again at most.
+const WAITING: usize = 64 << 20;
+
+/// What is to become of gathered bytes.
+pub enum Task {
+    /// Blobs of these lengths.
+    Blobs(Vec<usize>),
+    /// Frames of a blob that is too large to be gathered.
+    Frames,
+}
+
+/// What became of them.
+pub enum Made {
+    Blobs(Vec<Packed>),
+    Frames(Table),
+}
+
+struct Job {
+    raw: Block,
+    out: Block,
+    task: Task,
+}
+
+/// Gathered bytes, and what became of them.
+pub struct Done {
+    raw: Block,
+    pub out: Block,
+    pub made: Made,
+}
+
+type Outcome = thread::Result<Result<Done>>;
+
+/// A claim to what becomes of a job.
+pub struct Ticket {
+    outcome: Receiver<Outcome>,
+    /// Memory that it holds.
+    held: usize,
+}
+
+type Shared = Arc<Mutex<Receiver<(Job, Sender<Outcome>)>>>;
+
+pub struct Packers {
+    how: How,
+    jobs: Sender<(Job, Sender<Outcome>)>,
+    taken: Shared,
+    threads: usize,
+    most: usize,
+    /// Nobody wants what is not made yet.
+    stop: Arc<AtomicBool>,
+    /// Bytes of memory of the jobs whose tickets are out, and how many there may be.
+    held: usize,
+    room: usize,
+    spare: Vec<Block>,
+    /// For what this thread does itself.
+    own: Option<Compressor>,
+}
+
+impl Packers {
+    pub fn new(how: How) -> Self {
+        let (jobs, taken) = channel();
+        let asked = zstd_encode::threads(how.compression.level, how.compression.threads);
+        let most = usize::try_from(asked).unwrap_or(1);
+        let room = ((most + 2) * FULL).min(WAITING);
+        let taken = Arc::new(Mutex::new(taken));
+        let stop = Arc::new(AtomicBool::new(false));
+        Self { how, jobs, taken, threads: 0, most, stop, held: 0, room, spare: Vec::new(), own: None }
+    }
+
+    pub fn how(&self) -> How {
+        self.how
+    }
+
+    /// Memory to gather in.
+    pub fn block(&mut self) -> Block {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Takes memory back.
+    pub fn give_back(&mut self, mut block: Block) {
+        if self.spare.len() < 2 * self.most + 2 {
+            block.truncate(0);
+            self.spare.push(block);
+        }
+    }
+
+    /// Whether so much waits that what was passed on first should be taken before there is more.
+    pub fn is_full(&self) -> bool {
+        self.held > self.room
+    }
+
+    /// A compressor for this thread's own use.
+    pub fn own(&mut self) -> Result<&mut Compressor> {
+        if self.own.is_none() {
+            self.own = Some(self.how.compressor()?);
+        }
+        self.own.as_mut().ok_or_else(|| Error::new(Code::Internal, "no compressor"))
+    }
+
+    /// Passes a job on.
+    pub fn pass(&mut self, raw: Block, task: Task) -> Result<Ticket> {
+        if self.threads < self.most && self.hire() {
+            self.threads += 1;
+        }
+        let job = Job { out: self.block(), raw, task };
+        let held = job.raw.room();
+        let (done, outcome) = channel();
+        if self.threads == 0 {
+            let made = self.make(job)?;
+            // The receiver is just below.
+            let _ = done.send(Ok(Ok(made)));
+        } else if self.jobs.send((job, done)).is_err() {
+            return Err(Error::new(Code::Internal, "the threads that compress are gone"));
+        }
+        self.held += held;
+        Ok(Ticket { outcome, held })
+    }
+
+    /// Does a job here and now.
+    pub fn do_here(&mut self, raw: Block, task: Task) -> Result<Done> {
+        let job = Job { out: self.block(), raw, task };
+        self.make(job)
+    }
+
+    fn make(&mut self, job: Job) -> Result<Done> {
+        let how = self.how;
+        make(job, &how, self.own()?)
+    }
+
+    /// Begins one more thread, where the system has one.
+    fn hire(&self) -> bool {
+        let Some(helper) = Helper::take() else { return false };
+        let (taken, stop, how) = (Arc::clone(&self.taken), Arc::clone(&self.stop), self.how);
+        let work = move || {
+            run(&taken, &stop, &how);
+            drop(helper);
+        };
+        thread::Builder::new().name("ztensor-pack".to_owned()).spawn(work).is_ok()
+    }
+
+    /// What became of a job, once it is done; `None` where that takes time yet.
+    pub fn try_take(&mut self, ticket: &Ticket) -> Result<Option<Done>> {
+        match ticket.outcome.try_recv() {
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => Err(lost()),
+            Ok(outcome) => self.opened(outcome, ticket.held).map(Some),
+        }
+    }
+
+    /// What became of a job.
+    pub fn take(&mut self, ticket: &Ticket) -> Result<Done> {
+        let outcome = ticket.outcome.recv().map_err(|_| lost())?;
+        self.opened(outcome, ticket.held)
+    }
+
+    fn opened(&mut self, outcome: Outcome, held: usize) -> Result<Done> {
+        self.held -= held;
+        let mut done = outcome.unwrap_or_else(|panic| resume_unwind(panic))?;
+        self.give_back(std::mem::take(&mut done.raw));
+        Ok(done)
+    }
+}
+
+impl Drop for Packers {
+    fn drop(&mut self) {
+        // The threads end by themselves: they have nothing of the file, and the last job may take long.
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+fn lost() -> Error {
+    Error::new(Code::Internal, "a thread that compresses is gone")
+}
+
+fn run(taken: &Shared, stop: &AtomicBool, how: &How) {
+    let mut compressor = None;
+    loop {
+        let next = taken.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok((job, done)) = next else { return };
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            if compressor.is_none() {
+                compressor = Some(how.compressor()?);
+            }
+            let compressor = compressor.as_mut().ok_or_else(lost)?;
+            make(job, how, compressor)
+        }));
+        // Where nobody waits any more the next one is refused by the flag.
+        let _ = done.send(outcome);
+    }
+}
+
+fn make(job: Job, how: &How, compressor: &mut Compressor) -> Result<Done> {
+    inject::panic_at("compress");
+    let Job { raw, mut out, task } = job;
+    let made = match task {
+        Task::Blobs(lengths) => {
+            let (mut packed, mut start) = (Vec::with_capacity(lengths.len()), 0);
+            for length in lengths {
+                let bytes = raw.from(start).get(..length).ok_or_else(lost)?;
+                packed.push(pack::blob(bytes, how, compressor, &mut out)?);
+                start += length;
+            }
+            Made::Blobs(packed)
+        }
+        Task::Frames => {
+            let mut table = Table::default();
+            pack::frames(raw.from(0), how.frame(), compressor, &mut out, &mut table)?;
+            Made::Frames(table)
+        }
+    };
+    Ok(Done { raw, out, made })
+}

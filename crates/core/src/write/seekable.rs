@@ -1,0 +1,113 @@
+//! A blob of `zt.zstd-seekable/1` that is too large to be gathered: other threads compress its frames as they come.
+#![forbid(unsafe_code)]
+
+use std::collections::VecDeque;
+
+use super::packers::{Done, Made, Packers, Task, Ticket};
+use crate::codec::seekable_encode::Table;
+use crate::error::{Code, Error, Result};
+use crate::sink::block::Block;
+
+/// Bytes that are worth being passed on.
+const STRETCH: usize = 1 << 20;
+
+/// A blob in the making. Its bytes depend on its input, the level and the frame size alone.
+pub struct Seekable {
+    /// Bytes that are passed on together: whole frames.
+    stretch: usize,
+    pending: Block,
+    passed: VecDeque<Ticket>,
+    table: Table,
+}
+
+impl Seekable {
+    pub fn new(packers: &Packers) -> Self {
+        let frame = packers.how().frame();
+        let stretch = frame * (STRETCH / frame).max(1);
+        Self { stretch, pending: Block::default(), passed: VecDeque::new(), table: Table::default() }
+    }
+
+    /// Takes the next bytes, and appends what of the blob is done to `buffer`.
+    pub fn push(&mut self, mut bytes: &[u8], packers: &mut Packers, buffer: &mut Block) -> Result<()> {
+        while !bytes.is_empty() {
+            let (now, later) = bytes.split_at(bytes.len().min(self.stretch - self.pending.len()));
+            self.pending.extend(now)?;
+            bytes = later;
+            if self.pending.len() == self.stretch {
+                self.pass(packers)?;
+            }
+        }
+        while let Some(ticket) = self.passed.front() {
+            let wait = packers.is_full();
+            let done = if wait { Some(packers.take(ticket)?) } else { packers.try_take(ticket)? };
+            let Some(done) = done else { break };
+            self.append(done, packers, buffer)?;
+        }
+        Ok(())
+    }
+
+    fn pass(&mut self, packers: &mut Packers) -> Result<()> {
+        let raw = std::mem::replace(&mut self.pending, packers.block());
+        self.passed.push_back(packers.pass(raw, Task::Frames)?);
+        Ok(())
+    }
+
+    fn append(&mut self, done: Done, packers: &mut Packers, buffer: &mut Block) -> Result<()> {
+        let Made::Frames(table) = done.made else {
+            return Err(Error::new(Code::Internal, "frames were asked for"));
+        };
+        self.passed.pop_front();
+        self.table.extend(table);
+        buffer.extend(done.out.from(0))?;
+        packers.give_back(done.out);
+        Ok(())
+    }
+
+    /// Appends the rest of the blob, with the seek table.
+    pub fn finish(mut self, packers: &mut Packers, buffer: &mut Block) -> Result<()> {
+        if !self.pending.is_empty() {
+            self.pass(packers)?;
+        }
+        while let Some(ticket) = self.passed.front() {
+            let done = packers.take(ticket)?;
+            self.append(done, packers, buffer)?;
+        }
+        buffer.extend(&self.table.finish()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::write::Compression;
+    use crate::write::pack::How;
+
+    fn how(frame: u32, threads: u32) -> How {
+        let compression = Compression { level: 3, min_savings: 0.0, threads, frame };
+        How { compression, digest: None, zt2: true }
+    }
+
+    #[test]
+    fn the_blob_is_plain_zstd_and_does_not_depend_on_threads_or_pieces() {
+        let bytes: Vec<u8> = (0..600_000_u32).flat_map(|i| (i / 7).to_le_bytes()).collect();
+        let mut blobs = Vec::new();
+        for (threads, piece) in [(1, 10_000_000), (3, 9777), (8, 65_536)] {
+            let mut packers = Packers::new(how(65_536, threads));
+            let (mut seekable, mut output) = (Seekable::new(&packers), Block::default());
+            for piece in bytes.chunks(piece) {
+                seekable.push(piece, &mut packers, &mut output).unwrap();
+            }
+            seekable.finish(&mut packers, &mut output).unwrap();
+            blobs.push(output.take());
+        }
+        assert!(blobs[0] == blobs[1] && blobs[0] == blobs[2]);
+        let frames = bytes.len().div_ceil(65_536);
+        let table = blobs[0].len() - (8 + frames * 8 + 9);
+        assert_eq!(blobs[0][table..table + 4], 0x184D_2A5E_u32.to_le_bytes());
+        let mut plain = Vec::new();
+        zstd::stream::copy_decode(&blobs[0][..table], &mut plain).unwrap();
+        assert!(plain == bytes);
+        // Bit 2 of the descriptor: a content checksum follows the frame (RFC 8878, 3.1.1.1.1).
+        assert_eq!(blobs[0][4] & 4, 4);
+    }
+}
