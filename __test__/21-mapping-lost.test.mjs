@@ -224,6 +224,27 @@ if (canMap(4) && process.platform !== 'win32') {
     t.deepEqual([ended.signal, ended.lines], ['SIGBUS', [String(ELEMENTS)]])
   })
 
+  test('a cut inside the last page, of which the system says nothing, shows at the next read and at the next view', async (t) => {
+    const header =
+      '{"v":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"w":{"dtype":"F32","shape":[4],"data_offsets":[8,24]}}'
+    const bytes = safetensors(header, Buffer.from(new Float32Array(6).fill(1).buffer))
+    for (const call of ["file.tensor('w').load()", 'file.load()', 'file.verify()', "file.tensor('v').data"]) {
+      const ended = await child(
+        `
+        const told = []
+        const file = openSync(path, { onMappingLost: (error) => told.push(error.code) })
+        const { data } = file.tensor('w')
+        truncateSync(path, ${bytes.length - 8})
+        console.log(sum(data), await (async () => ${call})().catch((error) => error.code), raised(() => file.tensor('w').data))
+        await until(() => told.length > 0)
+        await turn()
+        console.log(told.join())`,
+        { bytes },
+      )
+      ends(t, ended, { lines: ['2 ZT_MAPPING_LOST ZT_MAPPING_LOST', 'ZT_MAPPING_LOST'] })
+    }
+  })
+
   test('a hundred files lost at once, from several threads', async (t) => {
     const ended = await child(
       `

@@ -52,6 +52,8 @@ mod uncaught {
         pub fn is_lost(&self) -> bool {
             false
         }
+
+        pub fn lose(&self) {}
     }
 
     pub fn arm() {}

@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 use std::fs::{File, OpenOptions};
+#[cfg(unix)]
+use std::io::{Seek, SeekFrom};
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -93,6 +95,10 @@ impl FileSource {
         let mut map = self.map.lock().unwrap_or_else(PoisonError::into_inner);
         match &*map {
             Map::Made(mapping) if mapping.is_lost() => return Err(lost()),
+            Map::Made(mapping) if self.ends_early() => {
+                mapping.lose();
+                return Err(lost());
+            }
             Map::Made(mapping) => {
                 // Somebody may have listened to the signal meanwhile, which replaces the handler.
                 fault::arm();
@@ -102,7 +108,7 @@ impl FileSource {
             Map::Closed => return Err(Error::new(Code::Closed, "the file is closed")),
             Map::NotYet => {}
         }
-        self.check_length()?;
+        self.measure()?;
         let made = if self.maps() { Mapping::new(&self.file, self.length).map(Arc::new) } else { None };
         *map = made.as_ref().map_or(Map::Refused, |mapping| Map::Made(Arc::clone(mapping)));
         Ok(made)
@@ -119,6 +125,38 @@ impl FileSource {
             Map::Made(mapping) => Some(Arc::clone(mapping)),
             _ => None,
         }
+    }
+
+    /// Whether the file is shorter than it was. Costs a third of what `fstat` does, since it is asked at each alias.
+    #[cfg(unix)]
+    fn ends_early(&self) -> bool {
+        (&self.file).seek(SeekFrom::End(0)).is_ok_and(|end| end < self.length)
+    }
+
+    /// Windows does not let a mapped file be cut.
+    #[cfg(not(unix))]
+    fn ends_early(&self) -> bool {
+        false
+    }
+
+    /// Fails where the file is shorter than it was.
+    fn measure(&self) -> Result<()> {
+        let now = self.file.metadata().map_err(|error| Error::io("fstat", &error))?.len();
+        if now < self.length {
+            let message = format!("the file shrank from {} to {now} bytes since it was opened", self.length);
+            return Err(Error::new(Code::Truncated, message).at(now));
+        }
+        Ok(())
+    }
+
+    /// A mapping of a file that a read found cut short is lost, whether or not anybody touches what is gone.
+    fn tell<T>(&self, read: Result<T>) -> Result<T> {
+        if read.as_ref().is_err_and(|error| error.code() == Code::Truncated)
+            && let Some(mapping) = self.mapped()
+        {
+            mapping.lose();
+        }
+        read
     }
 
     /// What tells the file from another one that may come under its name.
@@ -179,16 +217,11 @@ impl ReadAt for FileSource {
     }
 
     fn check_length(&self) -> Result<()> {
-        let now = self.file.metadata().map_err(|error| Error::io("fstat", &error))?.len();
-        if now < self.length {
-            let message = format!("the file shrank from {} to {now} bytes since it was opened", self.length);
-            return Err(Error::new(Code::Truncated, message).at(now));
-        }
-        Ok(())
+        self.tell(self.measure())
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        read_at(&self.file, offset, buffer)?;
+        self.tell(read_at(&self.file, offset, buffer))?;
         // A read that races with a truncation can give zeros: the kernel clears what is cut off of a page before it
         // lets go of it, after it has set the new length.
         self.check_length()

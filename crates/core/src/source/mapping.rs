@@ -37,6 +37,13 @@ impl Mapping {
         self.entry.as_ref().is_some_and(Entry::is_lost)
     }
 
+    /// Marks it so, where the file was seen to be shorter: of a cut inside its last page the system says nothing.
+    pub fn lose(&self) {
+        if let Some(entry) = &self.entry {
+            entry.lose();
+        }
+    }
+
     /// Names the mapping for [`super::fault::state`].
     pub fn token(&self) -> u64 {
         self.entry.as_ref().map_or(0, Entry::token)

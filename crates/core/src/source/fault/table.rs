@@ -82,6 +82,22 @@ impl Entry {
     pub fn is_lost(&self) -> bool {
         state(self.token()) == State::Lost
     }
+
+    /// Marks the mapping as lost before any page of it is missed: its file was seen to be shorter.
+    pub fn lose(&self) {
+        if slot(self.slot).is_some_and(mark) {
+            watch::wake();
+        }
+    }
+}
+
+/// Marks a slot's range as lost. False where it was before.
+fn mark(slot: &Slot) -> bool {
+    let first = slot.state.fetch_or(1, SeqCst).is_multiple_of(2);
+    if first {
+        LOSSES.fetch_add(1, SeqCst);
+    }
+    first
 }
 
 impl Drop for Entry {
@@ -124,8 +140,8 @@ pub(super) fn lose(address: usize, replace: impl FnOnce(usize) -> bool) -> bool 
     });
     let lost = found.is_some_and(|(slot, end)| {
         let replaced = replace(end);
-        if replaced && slot.state.fetch_or(1, SeqCst).is_multiple_of(2) {
-            LOSSES.fetch_add(1, SeqCst);
+        if replaced {
+            mark(slot);
         }
         replaced
     });
