@@ -12,6 +12,7 @@ const CORPORA = {
   zt01: ['cases-zt01'],
   zt10: ['cases-zt10-container', 'cases-zt10-index', 'cases-zt-stored', 'cases-zt-sparse'],
   zt12: ['cases-zt12'],
+  zt2: ['cases-zt2-container', 'cases-zt2-layouts'],
   safetensors: ['cases-safetensors'],
 }
 const READS = {
@@ -20,6 +21,7 @@ const READS = {
   '1.0.1': 'zt10',
   '1.1.1': 'zt12',
   '1.2.3': 'zt12',
+  '2.1.2': 'zt2',
   safetensors: 'safetensors',
 }
 const program = fileURLToPath(new URL('hostile_peer.py', import.meta.url))

@@ -20,8 +20,9 @@ def read_all():
 
     if hasattr(ztensor, 'verify') and not hasattr(ztensor, 'Reader'):  # 2.x
         file = ztensor.open(path)
-        for name in file.keys() if hasattr(file, 'keys') else list(file):
-            file[name]
+        for tensor in file.values():
+            for part in tensor.parts:
+                tensor[part].tobytes()
         return
     reader = ztensor.Reader(path)
     if hasattr(reader, 'keys'):  # 1.2
