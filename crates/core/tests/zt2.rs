@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used)] // a test that cannot set itself up has failed
 
+mod edited;
+
 use std::sync::OnceLock;
 
 use ciborium::Value;
@@ -71,6 +73,7 @@ fn exercise(bytes: &[u8]) -> bool {
         let digest = zt2::content::digest(&manifest, Algorithm::Xxh3);
         let digested = catalog.iter().flat_map(Tensor::components).all(|part| part.digest.is_some());
         assert_eq!(digest.is_ok(), digested);
+        assert!(edited::edits(bytes));
     }
     true
 }
