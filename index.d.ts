@@ -113,6 +113,8 @@ export interface CreateOptions {
 	maxShardSize?: number | undefined;
 	/** Replace a file that is there; otherwise that is ZT_EXISTS. */
 	overwrite?: boolean | undefined;
+	/** Gives the file up, as `abort()` does; what is called after it rejects with `signal.reason`. */
+	signal?: AbortSignal | undefined;
 }
 /** The typed array that holds a tensor's elements, for each dtype. */
 export interface DTypeArrays {
@@ -702,9 +704,11 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	 * laid out, split or compressed. It is made from the index alone, out of the digests that stand there.
 	 *
 	 * @throws ZTensorError ZT_UNSUPPORTED_VERSION of any other format, ZT_BAD_DIGEST where a component has no digest,
-	 * ZT_CLOSED, ZT_IO
+	 * ZT_CLOSED, ZT_IO; the signal's reason
 	 */
-	contentDigest(algorithm?: "sha256" | "xxh3"): Promise<string>;
+	contentDigest(algorithm?: "sha256" | "xxh3", given?: {
+		signal?: AbortSignal | undefined;
+	}): Promise<string>;
 	/**
 	 * Brings tensors' pages into memory, several pieces at once, so that touching their data does not wait for the
 	 * disk.
@@ -853,9 +857,9 @@ export declare class TensorWriter {
  * Begins a file: written beside its path, it appears there with `finish()`. Or into a Node Writable, which gets the same
  * bytes as they come; formats whose index comes first (safetensors, BTF) cannot be written so.
  *
- * @throws ZTensorError ZT_EXISTS unless `overwrite`, ZT_IO; TypeError and RangeError ZT_INVALID_ARG
+ * @throws ZTensorError ZT_EXISTS unless `overwrite`, ZT_IO; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
  */
-export declare function create(target: string | URL | Writable, options?: CreateOptions): Promise<TensorWriter>;
+export declare function create(target: string | URL | Writable, given?: CreateOptions): Promise<TensorWriter>;
 /** Bounds on what the index of a hostile file may make us do; as for `open`. */
 export interface IndexLimits {
 	/** Bytes of the index: 1 GiB by default. */
@@ -884,10 +888,7 @@ export interface AppendOptions extends Pick<CreateOptions, "digest" | "compressi
  * attributes changed. Nothing of it can be seen at the path before `finish()`.
  */
 export declare class TensorEditor extends TensorWriter {
-	#private;
 	readonly path: string;
-	finish(): Promise<void>;
-	abort(): Promise<void>;
 	/**
 	 * Gives a tensor another name. It keeps its place in the index.
 	 *

@@ -43,9 +43,6 @@ const INDEX_LIMITS = ['maxIndexBytes', 'maxRank', 'maxAttributeValues'] as const
  */
 export class TensorEditor extends TensorWriter {
   declare readonly path: string
-  /** Stops listening to the signal. */
-  #forget: () => void = () => {}
-
   /** @internal */
   static async of(path: string, request: AppendRequest, signal: AbortSignal | undefined): Promise<TensorEditor> {
     signal?.throwIfAborted()
@@ -53,32 +50,11 @@ export class TensorEditor extends TensorWriter {
     try {
       const native = await binding.appendWriter(path, request, control)
       const editor = new TensorEditor({ target: path, native, dialect: native.version, level: request.level, signal })
-      const giveUp = () => {
-        control.cancel()
-        editor.abort().catch(() => {})
-      }
-      editor.#forget = () => signal?.removeEventListener('abort', giveUp)
-      signal?.addEventListener('abort', giveUp)
-      if (signal?.aborted) await editor.abort()
-      signal?.throwIfAborted()
-      return editor
+      return await TensorWriter.heed(editor, () => control.cancel())
     } catch (thrown) {
       signal?.throwIfAborted()
       throw openError(thrown, path)
     }
-  }
-
-  override async finish(): Promise<void> {
-    try {
-      await super.finish()
-    } finally {
-      this.#forget()
-    }
-  }
-
-  override async abort(): Promise<void> {
-    this.#forget()
-    await super.abort()
   }
 
   /**

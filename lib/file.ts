@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { inspect } from 'node:util'
-import { aBoolean, aString, aWholeNumber, oneOf, optional, options, wrongType } from './arguments.js'
+import { aBoolean, aSignal, aString, aWholeNumber, oneOf, optional, options, wrongType } from './arguments.js'
 import { type Attributes, thawMap } from './attributes.js'
 import { Catalog } from './catalog.js'
 import { type DType, dtypeInfo, type TypedArray } from './dtype.js'
@@ -282,13 +282,19 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
    * laid out, split or compressed. It is made from the index alone, out of the digests that stand there.
    *
    * @throws ZTensorError ZT_UNSUPPORTED_VERSION of any other format, ZT_BAD_DIGEST where a component has no digest,
-   * ZT_CLOSED, ZT_IO
+   * ZT_CLOSED, ZT_IO; the signal's reason
    */
-  async contentDigest(algorithm: 'sha256' | 'xxh3' = 'sha256'): Promise<string> {
+  async contentDigest(
+    algorithm: 'sha256' | 'xxh3' = 'sha256',
+    given?: { signal?: AbortSignal | undefined },
+  ): Promise<string> {
     oneOf('algorithm', ['sha256', 'xxh3'], algorithm)
+    const { signal } = options(given, ['signal'])
+    optional(signal, aSignal)
+    signal?.throwIfAborted()
     this.#store.throwIfClosed()
-    const stage = await this.#store.stageAll()
-    return run(this.#store, {}, (control) => this.#store.native.contentDigest(algorithm, control, stage))
+    const stage = await this.#store.stageAll(signal)
+    return run(this.#store, { signal }, (control) => this.#store.native.contentDigest(algorithm, control, stage))
   }
 
   /**

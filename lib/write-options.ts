@@ -54,6 +54,8 @@ export interface CreateOptions {
   maxShardSize?: number | undefined
   /** Replace a file that is there; otherwise that is ZT_EXISTS. */
   overwrite?: boolean | undefined
+  /** Gives the file up, as `abort()` does; what is called after it rejects with `signal.reason`. */
+  signal?: AbortSignal | undefined
 }
 
 const ZSTD_LEVEL = 3

@@ -1,5 +1,15 @@
 import { Writable } from 'node:stream'
-import { anObject, aString, aText, aTypedArray, aWholeNumber, optional, options, wrongType } from './arguments.js'
+import {
+  anObject,
+  aSignal,
+  aString,
+  aText,
+  aTypedArray,
+  aWholeNumber,
+  optional,
+  options,
+  wrongType,
+} from './arguments.js'
 import { type AttributeInput, freezeMap } from './attributes.js'
 import {
   bytesOf,
@@ -109,6 +119,8 @@ export class TensorWriter {
   readonly #compresses: boolean
   readonly #signal: AbortSignal | undefined
   readonly #links: Links
+  /** Stops listening to the signal. */
+  #forget: () => void = () => {}
   #queue: Promise<unknown> = Promise.resolve()
   /** Calls that have not had their turn yet, or are having it. */
   #waiting = 0
@@ -139,15 +151,32 @@ export class TensorWriter {
   }
 
   /** @internal */
-  static async make(target: string | Outlet, request: WriteRequest): Promise<TensorWriter> {
+  static async make(target: string | Outlet, request: WriteRequest, signal?: AbortSignal): Promise<TensorWriter> {
+    signal?.throwIfAborted()
     const path = typeof target === 'string' ? target : undefined
     try {
       const { dialect, level, digest } = request
-      return new TensorWriter({ target, native: await binding.createWriter(path, request), dialect, level, digest })
+      const native = await binding.createWriter(path, request)
+      return await TensorWriter.heed(new TensorWriter({ target, native, dialect, level, digest, signal }))
     } catch (thrown) {
       if (target instanceof Outlet) target.release()
+      signal?.throwIfAborted()
       throw publicError(thrown, path)
     }
+  }
+
+  /** @internal Has the signal give the file up; `cancel` ends what is under way then. */
+  static async heed<W extends TensorWriter>(writer: W, cancel = () => {}): Promise<W> {
+    const signal = writer.#signal
+    const giveUp = () => {
+      cancel()
+      writer.abort().catch(() => {})
+    }
+    writer.#forget = () => signal?.removeEventListener('abort', giveUp)
+    signal?.addEventListener('abort', giveUp)
+    if (signal?.aborted) await writer.abort()
+    signal?.throwIfAborted()
+    return writer
   }
 
   /** Does one thing after the other, whatever the caller waits for. */
@@ -191,6 +220,7 @@ export class TensorWriter {
     parts: Omit<Part, 'bytes'>[],
     lengths: number[],
   ): void {
+    this.#signal?.throwIfAborted()
     if (this.#ended) throw ended()
     this.#outlet?.throwIfFailed()
     for (const length of lengths) {
@@ -230,9 +260,8 @@ export class TensorWriter {
     }
     const { byteLength } = bytes
     for (let at = 0; at < byteLength; at += PIECE) {
-      if (bytes.byteLength !== byteLength) {
-        throw detached()
-      }
+      this.#signal?.throwIfAborted()
+      if (bytes.byteLength !== byteLength) throw detached()
       await this.#pass(await this.#native.pushAsync(bytes.subarray(at, at + PIECE)))
     }
   }
@@ -453,7 +482,8 @@ export class TensorWriter {
    * @throws ZTensorError ZT_EXISTS where somebody took the path meanwhile, ZT_IO, ZT_CLOSED
    */
   async finish(): Promise<void> {
-    await this.#next(async () => {
+    const end = async () => {
+      this.#signal?.throwIfAborted()
       this.#ended = true
       const rest = await this.#native.finish()
       if (this.#outlet === undefined) return
@@ -464,11 +494,13 @@ export class TensorWriter {
         this.#outlet.destroy()
         throw thrown
       }
-    })
+    }
+    await this.#next(end).finally(() => this.#forget())
   }
 
   /** Gives the file up: nothing is left behind, and what was at the path stays. A stream is destroyed, at once. */
   async abort(): Promise<void> {
+    this.#forget()
     // Not in its turn: the call before it may be waiting for whoever reads the stream.
     this.#outlet?.destroy()
     await this.#next(async () => {
@@ -537,12 +569,13 @@ function widened(indices: IndexArray, index: DTypeInfo): Uint8Array {
  * Begins a file: written beside its path, it appears there with `finish()`. Or into a Node Writable, which gets the same
  * bytes as they come; formats whose index comes first (safetensors, BTF) cannot be written so.
  *
- * @throws ZTensorError ZT_EXISTS unless `overwrite`, ZT_IO; TypeError and RangeError ZT_INVALID_ARG
+ * @throws ZTensorError ZT_EXISTS unless `overwrite`, ZT_IO; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
  */
-export async function create(target: string | URL | Writable, options?: CreateOptions): Promise<TensorWriter> {
-  const request = writeRequest(options)
-  if (typeof target === 'string' || target instanceof URL) return TensorWriter.make(targetPath(target), request)
+export async function create(target: string | URL | Writable, given?: CreateOptions): Promise<TensorWriter> {
+  const request = writeRequest(given)
+  const signal = optional(options(given, ['signal']).signal, aSignal)
+  if (typeof target === 'string' || target instanceof URL) return TensorWriter.make(targetPath(target), request, signal)
   if (!isWritable(target)) throw wrongType('path', 'a string, a file URL or a Node Writable', target)
   if (request.overwrite) throw invalid(TypeError, 'overwrite is for paths: a stream replaces nothing')
-  return TensorWriter.make(new Outlet(target), request)
+  return TensorWriter.make(new Outlet(target), request, signal)
 }
