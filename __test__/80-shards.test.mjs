@@ -348,6 +348,9 @@ test("shards: 'none' gives the names of an index alone", async (t) => {
     t.is(tensor.components.get('data').path, made.path('model-00002-of-00002.safetensors'))
     t.is(thrownBy(() => tensor.data)?.code, 'ZT_BAD_LAYOUT')
     t.is(thrownBy(() => tensor.components.get('data').data)?.code, 'ZT_IO')
+    const unverified = await rejectionOf(() => file.verify())
+    t.is(unverified?.code, 'ZT_IO')
+    t.regex(unverified.message, /'model-00001-of-00002.safetensors' was not looked for.*open it without that option/)
     file.close()
   }
 })

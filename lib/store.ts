@@ -159,7 +159,10 @@ export class Store implements Losable {
     this.throwIfClosed()
     if (byteLength === 0) return { data: array(dtype, new ArrayBuffer(0), 0, 0), copyReason: undefined }
     if (this.memory !== undefined && file === 0) return this.#memoryView(dtype, this.memory, offset, byteLength)
-    if (this.memory !== undefined) throw new ZTensorError('ZT_IO', 'the shard that holds it was not looked for')
+    if (this.memory !== undefined) {
+      const message = 'the shard that holds it cannot be found from memory: open the index by its path'
+      throw new ZTensorError('ZT_IO', message)
+    }
     if (offset % dtype.array.BYTES_PER_ELEMENT !== 0) return this.#copy(dtype, file, offset, byteLength, 'misaligned')
     if (this.#windowed && byteLength <= SMALL) {
       const start = offset - (offset % WINDOW)

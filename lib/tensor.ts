@@ -203,11 +203,13 @@ export class Tensor<D extends DType = DType> {
     if (this.layout !== 'dense') {
       const instead =
         this.layout === 'sparse_csr'
-          ? 'csr() or loadCsr()'
+          ? 'use csr() or loadCsr()'
           : this.layout === 'sparse_coo'
-            ? 'coo() or loadCoo()'
-            : 'components, or toFloat32() if it is a quantized one'
-      throw this.#error('ZT_BAD_LAYOUT', `the layout is ${this.layout}, not dense: use ${instead}`)
+            ? 'use coo() or loadCoo()'
+            : this.layout === 'unread'
+              ? "open the index without shards: 'none'"
+              : 'use components, or toFloat32() if it is a quantized one'
+      throw this.#error('ZT_BAD_LAYOUT', `the layout is ${this.layout}, not dense: ${instead}`)
     }
     if (this.#dtype === undefined) {
       throw this.#error('ZT_BAD_DTYPE', "the element type is not known here: components.get('data') has the bytes")

@@ -104,7 +104,7 @@ pub struct Shard<'f> {
 impl<T: ReadAt> Sources for T {
     fn source(&self, file: u32) -> Result<&dyn ReadAt> {
         if file > 0 {
-            let message = "its file was not looked for: only the index's own file is open (option shards)";
+            let message = "the data is in another file, which cannot be found from memory: open the index by its path, without shards: 'none'";
             return Err(Error::new(Code::Io, message));
         }
         Ok(self)

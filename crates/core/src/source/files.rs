@@ -216,7 +216,13 @@ impl Files {
 impl Part {
     fn reopen(&self) -> Result<FileSource> {
         let (Some(path), Some(identity)) = (&self.path, self.identity) else {
-            let message = "its file was not looked for: the index was opened alone (option shards)";
+            let name = self.name().map(str::to_owned);
+            let path =
+                || self.path().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+            let which = name.or_else(path).map_or_else(|| "its file".to_owned(), |name| format!("'{name}'"));
+            let message = format!(
+                "{which} was not looked for: the index was opened alone (shards: 'none'); open it without that option to read or verify data"
+            );
             return Err(Error::new(Code::Io, message));
         };
         let source = FileSource::open(path).map_err(|error| error.file(path))?;
