@@ -62,6 +62,47 @@ test('every dtype: counts, extremes, mean, spread and histogram are NumPy’s', 
   }
 })
 
+test('many 16-bit elements are counted by their patterns, and tell what their float32 values do', async (t) => {
+  const length = 300_001
+  const bits = Uint16Array.from({ length }, (_, s) => 0x3c00 + ((s * 7919) % 700) + ((s & 1) << 15))
+  // NaN of two spellings, infinities of either sign, both zeros, the smallest and the largest.
+  for (const [at, pattern] of [0x7fc0, 0xffff, 0x7f80, 0xff80, 0xff80, 0, 0, 0x8000, 1, 0xff7f].entries()) {
+    bits[at * 29_999] = pattern
+  }
+  const floats = new Float32Array(Uint32Array.from(bits, (pattern) => pattern << 16).buffer)
+  const half = Uint16Array.from(bits, (pattern) => 0x3000 + (pattern & 0x8fff))
+  const file = await opened({
+    bits: { dtype: 'bfloat16', shape: [length], data: bits },
+    floats,
+    half: { dtype: 'float16', shape: [length], data: half },
+    constant: { dtype: 'bfloat16', shape: [length], data: new Uint16Array(length).fill(0x3dcd) },
+  })
+  for (const options of [{}, { bins: 50 }, { bins: 7, range: [-1, 0.5] }]) {
+    const counted = await file.tensor('bits').stats(options)
+    const { mean, std, ...exact } = await file.tensor('floats').stats(options)
+    close(t, counted.mean, mean, 'mean')
+    close(t, counted.std, std, 'std')
+    t.deepEqual({ ...counted, mean, std }, { ...exact, mean, std })
+  }
+  const { nan, positiveInfinite, negativeInfinite, zeros } = await file.tensor('bits').stats()
+  t.deepEqual([nan, positiveInfinite, negativeInfinite, zeros], [2, 1, 2, 3])
+  const values = await file.tensor('half').load({ as: 'float32' })
+  const found = await file.tensor('half').stats()
+  const total = values.reduce((sum, value) => sum + value, 0)
+  close(t, found.mean, total / length, 'mean of float16')
+  t.is(
+    found.min,
+    values.reduce((least, value) => Math.min(least, value)),
+  )
+  t.is(
+    found.max,
+    values.reduce((most, value) => Math.max(most, value)),
+  )
+  const { std } = await file.tensor('constant').stats()
+  t.is(std, 0)
+  file.close()
+})
+
 test('a histogram of a given range leaves out what is beyond it', async (t) => {
   const file = await opened({ x: Float32Array.of(-2, -1, -0.5, 0, 0.5, 1, 1.5, NaN, Infinity) })
   const { histogram } = await file.tensor('x').stats({ bins: 2, range: [-1, 1] })

@@ -49,6 +49,13 @@ export async function widen(path) {
   return floats.length
 }
 
+export async function stats(path, options) {
+  const file = await open(path)
+  const { count } = await file.tensor('model.embed_tokens.weight').stats(options)
+  file.close()
+  return count
+}
+
 export function sliceColumns(path) {
   const file = openSync(path)
   const tensor = file.tensor('model.embed_tokens.weight')

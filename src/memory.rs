@@ -4,6 +4,7 @@ use napi::bindgen_prelude::{Uint8ArraySlice, Unknown};
 use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::source::owned::Owned;
+use ztensor_core::work;
 
 use crate::buffer;
 use crate::error::misuse;
@@ -42,7 +43,7 @@ impl Memory {
         }
     }
 
-    /// Copies the bytes from `offset` on into `target`.
+    /// Copies the bytes from `offset` on into `target`, on all cores where they are many.
     #[napi(catch_unwind)]
     pub fn copy_to(&self, offset: f64, mut target: Uint8ArraySlice<'_>) -> Result<()> {
         let source = self.block.as_deref().unwrap_or_default();
@@ -50,7 +51,7 @@ impl Memory {
         let end = start.and_then(|start| start.checked_add(target.len()));
         let piece = start.zip(end).and_then(|(start, end)| source.get(start..end));
         let piece = piece.ok_or_else(|| misuse("a copy outside the block"))?;
-        buffer::writable(&mut target, &[])?.copy_from_slice(piece);
+        work::copy(piece, buffer::writable(&mut target, &[])?);
         Ok(())
     }
 }

@@ -124,6 +124,23 @@ fn main() {
             });
         }),
     ));
+    rates.push((
+        "reread",
+        rate(total, || {
+            let next = std::sync::atomic::AtomicUsize::new(0);
+            let read = || {
+                let mut buffer = vec![0; 128 << 10];
+                loop {
+                    let at = next.fetch_add(buffer.len(), std::sync::atomic::Ordering::Relaxed);
+                    if at + buffer.len() > total {
+                        return;
+                    }
+                    source.read_at(at as u64, &mut buffer).unwrap();
+                }
+            };
+            work::for_each(cores, |_| read());
+        }),
+    ));
     let rates: Vec<_> = rates.iter().map(|(name, rate)| format!("\"{name}\":{rate:.0}")).collect();
     println!("{{\"cores\":{cores},{}}}", rates.join(","));
 }

@@ -56,7 +56,11 @@ impl Decoder {
         for input in bytes.chunks(step) {
             let length = left.min(BLOCK);
             left -= length;
-            if fit_float32(dtype) {
+            if dtype == DType::Float32 {
+                let single = &mut self.single[..length];
+                convert(input, single, f32::from_le_bytes);
+                each(Numbers::Single(single))?;
+            } else if fit_float32(dtype) {
                 let wide = &mut self.wide[..length * 4];
                 widen::to_float32(dtype, input, wide)?;
                 let single = &mut self.single[..length];
@@ -86,7 +90,7 @@ fn doubles(dtype: DType, input: &[u8], out: &mut [f64]) {
 }
 
 #[inline]
-fn convert<const W: usize>(input: &[u8], out: &mut [f64], number: impl Fn([u8; W]) -> f64) {
+fn convert<const W: usize, N>(input: &[u8], out: &mut [N], number: impl Fn([u8; W]) -> N) {
     for (out, &bytes) in out.iter_mut().zip(input.as_chunks::<W>().0) {
         *out = number(bytes);
     }

@@ -3,7 +3,7 @@
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -142,6 +142,21 @@ pub fn try_each_on(threads: usize, count: usize, work: impl Fn(usize) -> Result<
         }
     });
     failed.into_inner().map_or(Ok(()), Err)
+}
+
+/// Bytes that one core copies at a time, where several do.
+const COPIED: usize = 4 << 20;
+
+/// Copies bytes to as many, on all cores where they are many.
+pub fn copy(from: &[u8], to: &mut [u8]) {
+    let parts: Vec<_> =
+        to.chunks_mut(COPIED).zip(from.chunks(COPIED)).map(|part| Mutex::new(Some(part))).collect();
+    for_each(parts.len(), |at| {
+        let part = parts.get(at).and_then(|part| part.lock().ok()?.take());
+        if let Some((to, from)) = part {
+            to.copy_from_slice(from);
+        }
+    });
 }
 
 /// The threads for long work, as many as there are cores; made at first use and kept. They are not those

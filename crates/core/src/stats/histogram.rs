@@ -38,13 +38,22 @@ impl Bins {
     pub fn count(&self, numbers: Numbers<'_>, counts: &mut Vec<u64>) {
         counts.resize(self.edges.len() - 1, 0);
         match numbers {
-            Numbers::Single(numbers) => numbers.iter().for_each(|&number| self.put(number.into(), counts)),
-            Numbers::Double(numbers) => numbers.iter().for_each(|&number| self.put(number, counts)),
+            Numbers::Single(numbers) => numbers.iter().for_each(|&number| self.put(number.into(), 1, counts)),
+            Numbers::Double(numbers) => numbers.iter().for_each(|&number| self.put(number, 1, counts)),
         }
     }
 
+    /// The histogram of values that each occur so often.
+    pub fn of_values(self, values: &[(f64, u64)]) -> Histogram {
+        let mut counts = vec![0; self.edges.len() - 1];
+        for &(value, count) in values {
+            self.put(value, count, &mut counts);
+        }
+        self.finish(counts)
+    }
+
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    fn put(&self, number: f64, counts: &mut [u64]) {
+    fn put(&self, number: f64, count: u64, counts: &mut [u64]) {
         if !(self.first <= number && number <= self.last) {
             return;
         }
@@ -56,7 +65,7 @@ impl Bins {
         } else if bin + 1 < counts.len() && number >= self.edges[bin + 1] {
             bin += 1;
         }
-        counts[bin] += 1;
+        counts[bin] += count;
     }
 
     pub fn finish(self, mut counts: Vec<u64>) -> Histogram {

@@ -65,6 +65,17 @@ fn float(count: u64) -> f64 {
     count as f64
 }
 
+/// A sum that loses next to nothing: what each addition rounds off is kept beside it (Neumaier).
+fn exact_sum(terms: impl Iterator<Item = f64>) -> f64 {
+    let (mut sum, mut lost) = (0.0_f64, 0.0);
+    for term in terms {
+        let next = sum + term;
+        lost += if sum.abs() >= term.abs() { (sum - next) + term } else { (term - next) + sum };
+        sum = next;
+    }
+    sum + lost
+}
+
 impl Moments {
     /// Takes in at most a block of numbers.
     pub fn add<N: Number>(&mut self, numbers: &[N]) {
@@ -110,6 +121,32 @@ impl Moments {
         }
     }
 
+    /// Those of values that each occur so often.
+    pub fn of_values(values: &[(f64, u64)]) -> Self {
+        let mut all = Self::default();
+        for &(value, count) in values {
+            if value.is_nan() {
+                all.nan += count;
+            } else if value == f64::INFINITY {
+                all.positive_infinite += count;
+            } else if value == f64::NEG_INFINITY {
+                all.negative_infinite += count;
+            } else {
+                all.finite += count;
+                all.zeros += if value == 0.0 { count } else { 0 };
+                all.min = all.min.min(value);
+                all.max = all.max.max(value);
+            }
+        }
+        if all.finite > 0 {
+            let finite = || values.iter().filter(|(value, _)| value.is_finite());
+            all.mean = exact_sum(finite().map(|&(value, count)| value * float(count))) / float(all.finite);
+            let distance = |value: f64| value - all.mean;
+            all.squares = exact_sum(finite().map(|&(value, count)| distance(value).powi(2) * float(count)));
+        }
+        all
+    }
+
     /// Takes in what follows.
     pub fn join(&mut self, next: &Self) {
         self.nan += next.nan;
@@ -152,49 +189,54 @@ impl Moments {
     }
 }
 
-// Two walks over a block in the innermost cache are faster than one: the sums of both would not fit the registers.
+// Several walks over a block in the innermost cache, of one operation each: compilers make vectors of those, and of all in
+// one they make pairs of a sum and its square.
 
 /// The sums of the distances from `first`, and of their squares.
 fn sums<N: Number>(numbers: &[N], first: f64) -> (f64, f64) {
-    let (mut sum, mut squares) = ([0.0; LANES], [0.0; LANES]);
+    let mut room = [0.0; BLOCK];
+    let mut total = (0.0, 0.0);
+    for numbers in numbers.chunks(BLOCK) {
+        for (distance, &number) in room.iter_mut().zip(numbers) {
+            *distance = number.into() - first;
+        }
+        let distances = room.get(..numbers.len()).unwrap_or_default();
+        total.0 += side_by_side(distances, |distance| distance);
+        total.1 += side_by_side(distances, |distance| distance * distance);
+    }
+    total
+}
+
+#[inline]
+fn side_by_side(numbers: &[f64], term: impl Fn(f64) -> f64) -> f64 {
+    let mut sums = [0.0; LANES];
     let (chunks, rest) = numbers.as_chunks::<LANES>();
     for chunk in chunks {
-        for at in 0..LANES {
-            let distance = chunk[at].into() - first;
-            sum[at] += distance;
-            squares[at] += distance * distance;
+        for (sum, &number) in sums.iter_mut().zip(chunk) {
+            *sum += term(number);
         }
     }
-    let (mut sum, mut squares) = (sum.iter().sum::<f64>(), squares.iter().sum::<f64>());
-    for &number in rest {
-        let distance = number.into() - first;
-        sum += distance;
-        squares += distance * distance;
-    }
-    (sum, squares)
+    rest.iter().fold(sums.iter().sum(), |sum, &number| sum + term(number))
 }
 
 /// Smallest and largest, and how many are zero.
 fn extremes<N: Number>(numbers: &[N], first: N) -> (N, N, u64) {
-    let smaller = |a: N, b: N| if a < b { a } else { b };
-    let larger = |a: N, b: N| if a > b { a } else { b };
-    let (mut min, mut max, mut zeros) = ([first; LANES], [first; LANES], [0_u32; LANES]);
+    let min = extreme(numbers, first, |a, b| if a < b { a } else { b });
+    let max = extreme(numbers, first, |a, b| if a > b { a } else { b });
+    let zeros = numbers.iter().fold(0_u32, |zeros, &number| zeros + u32::from(number == N::ZERO));
+    (min, max, zeros.into())
+}
+
+#[inline]
+fn extreme<N: Number>(numbers: &[N], first: N, pick: impl Fn(N, N) -> N) -> N {
+    let mut picked = [first; LANES];
     let (chunks, rest) = numbers.as_chunks::<LANES>();
     for chunk in chunks {
-        for at in 0..LANES {
-            min[at] = smaller(chunk[at], min[at]);
-            max[at] = larger(chunk[at], max[at]);
-            zeros[at] += u32::from(chunk[at] == N::ZERO);
+        for (picked, &number) in picked.iter_mut().zip(chunk) {
+            *picked = pick(number, *picked);
         }
     }
-    let zeros: u64 = zeros.iter().map(|&zeros| u64::from(zeros)).sum();
-    let zeros = zeros + rest.iter().filter(|&&number| number == N::ZERO).count() as u64;
-    let rest = rest.iter().copied();
-    (
-        min.into_iter().chain(rest.clone()).fold(first, smaller),
-        max.into_iter().chain(rest).fold(first, larger),
-        zeros,
-    )
+    picked.into_iter().chain(rest.iter().copied()).fold(first, pick)
 }
 
 #[cfg(test)]
@@ -212,6 +254,23 @@ mod tests {
             let stats = all.finish(100_000, None);
             assert_eq!((stats.std, stats.mean), (0.0, f64::from(value)));
         }
+    }
+
+    #[test]
+    fn values_and_how_often_they_occur_tell_the_same() {
+        let numbers: Vec<f32> =
+            (0..100_000_u32).map(|at| f32::from(u16::try_from(at % 701).unwrap()) - 300.0).collect();
+        let mut each = Moments::default();
+        numbers.chunks(BLOCK).for_each(|block| each.add(block));
+        let mut values: Vec<(f64, u64)> =
+            (0..701_u64).map(|at| (f64::from(u16::try_from(at).unwrap()) - 300.0, 0)).collect();
+        (0..100_000).for_each(|at| values[at % 701].1 += 1);
+        let (each, counted) = (each.finish(100_000, None), Moments::of_values(&values).finish(100_000, None));
+        assert_eq!((each.min, each.max, each.zeros), (counted.min, counted.max, counted.zeros));
+        assert!((each.mean - counted.mean).abs() < 1e-12 && (each.std - counted.std).abs() < 1e-10);
+
+        let constant = Moments::of_values(&[(f64::from(0.1_f32), 1 << 40)]).finish(1 << 40, None);
+        assert_eq!((constant.std, constant.mean), (0.0, f64::from(0.1_f32)));
     }
 
     #[test]
