@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
-mod parallel;
+pub(crate) mod parallel;
 mod seekable;
 mod widened;
 
@@ -119,40 +119,16 @@ impl<'a> Reading<'a> {
         Ok(stored)
     }
 
-    /// Checks the digest of a component, or the rules on its elements, without keeping its bytes: a long one in
-    /// pieces on all cores where their digests combine.
-    pub fn check(&self, component: &Component) -> Result<()> {
-        let Some(mut hasher) = stored_hasher(component).filter(Hasher::combines) else {
-            return self.pieces_of(parallel::HASHED, component, |_| Ok(()));
-        };
-        let length = component.stored_length;
-        if length < parallel::FROM || component.encoding != Encoding::Raw || component.data_rule.is_some() {
-            return self.pieces_of(parallel::HASHED, component, |_| Ok(()));
-        }
-        let crc = parallel::hash(self.source(component)?, component.offset, length, self.watch)?;
-        hasher.combine(crc, length);
-        compare(component, Some(hasher))
-    }
-
     /// Calls `each` with the stored bytes of a component, piece by piece, or with the decoded frames of a seekable
     /// one. Checks its digest and the rules on its elements on the way.
-    pub fn pieces(&self, component: &Component, each: impl FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
-        self.pieces_of(PIECE, component, each)
-    }
-
-    fn pieces_of(
-        &self,
-        size: usize,
-        component: &Component,
-        mut each: impl FnMut(&mut [u8]) -> Result<()>,
-    ) -> Result<()> {
+    pub fn pieces(&self, component: &Component, mut each: impl FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
         if component.encoding == Encoding::ZstdSeekable {
             return self.decoded_pieces(component, each);
         }
         let mut stored = Stored::new(*self, component)?;
         let mut piece = Vec::new();
         while stored.left() > 0 {
-            piece.resize(usize::try_from(stored.left()).unwrap_or(size).min(size), 0);
+            piece.resize(usize::try_from(stored.left()).unwrap_or(PIECE).min(PIECE), 0);
             stored.read(&mut piece)?;
             each(&mut piece)?;
         }
@@ -350,13 +326,13 @@ pub(crate) fn within(length: u64, limits: &Limits) -> Result<()> {
 }
 
 /// A hasher of the bytes as they are stored, where the digest is over those or over the same ones decoded.
-fn stored_hasher(component: &Component) -> Option<Hasher> {
+pub(crate) fn stored_hasher(component: &Component) -> Option<Hasher> {
     let digest = component.digest.as_deref();
     digest.filter(|digest| digest.over == Over::Stored || component.encoding == Encoding::Raw)?.hasher()
 }
 
 /// Compares what was hashed with the component's digest.
-fn compare(component: &Component, hasher: Option<Hasher>) -> Result<()> {
+pub(crate) fn compare(component: &Component, hasher: Option<Hasher>) -> Result<()> {
     match (&component.digest, hasher) {
         (Some(digest), Some(hasher)) => digest.check(hasher).map_err(|error| error.at(component.offset)),
         _ => Ok(()),

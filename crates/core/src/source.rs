@@ -12,18 +12,28 @@ pub mod io;
 mod loaded;
 pub mod mapping;
 pub mod owned;
+pub mod scratch;
 #[cfg(target_os = "linux")]
 mod spare;
 pub mod staged;
+#[cfg(target_os = "linux")]
+mod stretch;
+#[cfg(not(target_os = "linux"))]
+mod stretch {
+    /// Only Linux tells what is in memory; elsewhere what is hashed is read.
+    #[derive(Default)]
+    pub struct Stretches;
+}
 pub mod writeback;
 
 use std::fs::File;
 use std::path::Path;
 
 use crate::checked;
-use crate::codec::digest::Digest;
+use crate::codec::digest::{Digest, Hasher};
 use crate::error::{Code, Error, Result};
 use owned::Owned;
+pub use stretch::Stretches;
 
 /// Bytes that can be read at any offset, into memory of the reader's own.
 pub trait ReadAt: Send + Sync {
@@ -36,6 +46,12 @@ pub trait ReadAt: Send + Sync {
     /// The same for some MiB of data, past the page cache where the source was opened for that.
     fn read_bulk(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.read_at(offset, buffer)
+    }
+
+    /// Hashes a range, of some MiB at most, without keeping its bytes. What is mapped for it stays in `stretches`, which are
+    /// to be of this source alone, for the next range.
+    fn hash(&self, _stretches: &Stretches, offset: u64, length: u64, hasher: &mut Hasher) -> Result<()> {
+        hash_read(self, offset, length, hasher)
     }
 
     /// Whether a range is in memory already, by a few samples. Only a hint.
@@ -122,6 +138,25 @@ impl ReadAt for &[u8] {
         buffer.copy_from_slice(bytes.ok_or_else(|| ends_early(offset, length, self.len() as u64))?);
         Ok(())
     }
+}
+
+/// Bytes of a read that is only hashed. They stay in the cache of the core that reads them: in pieces of some MiB
+/// they would go to memory and come back, at half the speed.
+const HASHED: u64 = 256 << 10;
+
+/// Reads a range and hashes it on the way.
+fn hash_read(source: &(impl ReadAt + ?Sized), offset: u64, length: u64, hasher: &mut Hasher) -> Result<()> {
+    scratch::with(length.min(HASHED), |buffer| {
+        let (mut at, end) = (offset, offset.saturating_add(length));
+        while at < end {
+            let step = usize::try_from(end - at).unwrap_or(buffer.len()).min(buffer.len());
+            let piece = buffer.get_mut(..step).unwrap_or_default();
+            source.read_at(at, piece)?;
+            hasher.update(piece);
+            at += step as u64;
+        }
+        Ok(())
+    })
 }
 
 fn ends_early(offset: u64, length: u64, total: u64) -> Error {

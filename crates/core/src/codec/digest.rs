@@ -176,7 +176,15 @@ impl Hasher {
 
     /// Whether the digest of a whole follows from those of its parts.
     pub fn combines(&self) -> bool {
-        matches!(self, Self::Crc32c(_))
+        self.combined().is_some()
+    }
+
+    /// What was hashed so far, for [`Hasher::combine`]. Only of a hasher that combines.
+    pub fn combined(&self) -> Option<u32> {
+        match self {
+            Self::Crc32c(crc) => Some(*crc),
+            Self::Sha256(_) | Self::Xxh3(_) => None,
+        }
     }
 
     /// Appends `length` bytes of which only the CRC-32C is at hand. Only for a hasher that combines.

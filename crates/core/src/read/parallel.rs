@@ -50,40 +50,6 @@ pub fn combined(hashes: &[AtomicU32], piece: usize, length: u64) -> u32 {
         .fold(0, |crc, (hash, length)| crc32c::crc32c_combine(crc, hash.load(Ordering::Relaxed), length))
 }
 
-/// Bytes of a read that is only hashed. They stay in the cache of the core that reads them: in pieces of some MiB
-/// they would go to memory and come back, at half the speed.
-pub const HASHED: usize = 256 << 10;
-
-/// The CRC-32C of a range.
-pub fn hash(source: &dyn ReadAt, offset: u64, length: u64, watch: &Watch) -> Result<u32> {
-    let pieces = usize::try_from(length.div_ceil(PIECE as u64)).unwrap_or(usize::MAX);
-    let hashes: Vec<_> = (0..pieces).map(|_| AtomicU32::new(0)).collect();
-    let piece = |at: usize| {
-        let start = at as u64 * PIECE as u64;
-        (start, (length - start).min(PIECE as u64))
-    };
-    work::try_each_on(threads(source, offset, length), pieces, |at| {
-        let (start, mut left) = piece(at);
-        let (mut crc, mut at_byte) = (0, offset.saturating_add(start));
-        let mut buffer = vec![0; HASHED];
-        while left > 0 {
-            watch.stop.check()?;
-            let step =
-                buffer.get_mut(..usize::try_from(left).unwrap_or(HASHED).min(HASHED)).unwrap_or_default();
-            source.read_at(at_byte, step)?;
-            crc = crc32c::crc32c_append(crc, step);
-            at_byte += step.len() as u64;
-            left -= step.len() as u64;
-            watch.did_bytes(step.len() as u64);
-        }
-        if let Some(hash) = hashes.get(at) {
-            hash.store(crc, Ordering::Relaxed);
-        }
-        Ok(())
-    })?;
-    Ok(combined(&hashes, PIECE, length))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,9 +61,6 @@ mod tests {
         let crc = fill(&&*bytes, 3, &mut output, true, &Watch::default()).unwrap();
         assert!(output == bytes[3..]);
         assert_eq!(crc, crc32c::crc32c(&bytes[3..]));
-        let length = output.len() as u64;
-        assert_eq!(hash(&&*bytes, 3, length, &Watch::default()).unwrap(), crc);
-        assert!(hash(&&*bytes, 4, length, &Watch::default()).is_err());
     }
 
     #[test]

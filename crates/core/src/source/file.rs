@@ -12,7 +12,13 @@ use super::direct::Direct;
 use super::files::Identity;
 use super::io::Io;
 use super::mapping::Mapping;
+#[cfg(target_os = "linux")]
+use super::stretch;
 use super::{ReadAt, fault};
+#[cfg(target_os = "linux")]
+use super::{Stretches, hash_read};
+#[cfg(target_os = "linux")]
+use crate::codec::digest::Hasher;
 use crate::error::{Code, Error, Result};
 
 /// An open regular file.
@@ -205,6 +211,22 @@ impl ReadAt for FileSource {
             return self.check_length();
         }
         self.read_at(offset, buffer)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn hash(&self, stretches: &Stretches, offset: u64, length: u64, hasher: &mut Hasher) -> Result<()> {
+        // What is not in memory comes faster by reads, and page faults across a network are not to be waited for.
+        let mapped = length >= stretch::FROM && self.maps() && self.is_cached(offset, length);
+        if !mapped {
+            return hash_read(self, offset, length, hasher);
+        }
+        let (at, whole) = stretches.hash(&self.file, self.length, offset, length, hasher);
+        self.check_length()?;
+        if !whole {
+            let message = "read: the system could not bring in a page of the file";
+            return Err(Error::new(Code::Io, message).at(at));
+        }
+        hash_read(self, at, offset.saturating_add(length) - at, hasher)
     }
 
     #[cfg(target_os = "linux")]

@@ -1,0 +1,408 @@
+//! The blobs that a verification reads: each once, however many components name it, and in units that keep all cores busy to the
+//! end.
+#![forbid(unsafe_code)]
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use crate::catalog::{Component, DataRule, Encoding, Layout, Tensor};
+use crate::checked;
+use crate::codec::digest::Hasher;
+use crate::codec::zstd;
+use crate::error::{Code, Error, Result};
+use crate::inject;
+use crate::layout::elements::Elements;
+use crate::read::{Reading, compare, parallel, stored_hasher};
+use crate::source::{Stretches, scratch};
+use crate::work;
+
+/// Bytes of a blob that are hashed by one thread in one go, between two looks at the stop flag.
+const PIECE: u64 = 8 << 20;
+/// Blobs up to this size are read together with their neighbours.
+const SMALL: u64 = 64 << 10;
+/// Bytes of such a read, and of a gap in it that is read for nothing.
+const SPAN: u64 = 256 << 10;
+const GAP: u64 = 4 << 10;
+
+/// Where a blob stands, how it is read and what it must hash to.
+type Key<'a> = (u32, u64, u64, Encoding, Option<u64>, Option<&'a str>, Option<DataRule>);
+
+/// Something that is judged once.
+struct Blob<'a> {
+    tensor: Tensor<'a>,
+    /// `None`: the arrays of a sparse tensor, whose rules need them all in memory.
+    component: Option<&'a Component>,
+    /// The place of the tensor in what is verified.
+    owner: usize,
+    /// What is wrong with it.
+    wrong: OnceLock<Error>,
+}
+
+/// A part of the work.
+enum Unit {
+    /// A blob that is hashed from its first byte to its last.
+    InOrder(usize),
+    /// Small neighbours: a range of `small`.
+    Span(Range<usize>),
+    /// A blob whose digest follows from those of its pieces, and so many of them.
+    Divided(usize, usize, Mutex<Option<Pieces>>),
+}
+
+/// What the pieces of a blob hashed to, and how many are still to come.
+struct Pieces {
+    found: Vec<u32>,
+    left: usize,
+}
+
+/// All blobs of the tensors that are verified.
+pub struct Blobs<'a> {
+    reading: Reading<'a>,
+    all: Vec<Blob<'a>>,
+    by_key: HashMap<Key<'a>, usize>,
+    /// Those that have to be decoded.
+    decoded: Vec<usize>,
+    /// Those that are small, in the order that they were met in.
+    small: Vec<usize>,
+    units: Vec<Unit>,
+    /// Up to and with each unit, what is done in one go: a unit, or a piece of a divided one.
+    ends: Vec<usize>,
+    /// What is mapped of each file.
+    stretches: HashMap<u32, Stretches>,
+    /// Blobs of each tensor that are still to be judged.
+    left: Vec<AtomicU32>,
+}
+
+impl<'a> Blobs<'a> {
+    pub fn of(reading: Reading<'a>, tensors: &[Tensor<'a>]) -> Self {
+        let mut blobs = Self {
+            reading,
+            all: Vec::new(),
+            by_key: HashMap::new(),
+            decoded: Vec::new(),
+            small: Vec::new(),
+            units: Vec::new(),
+            ends: Vec::new(),
+            stretches: HashMap::new(),
+            left: Vec::with_capacity(tensors.len()),
+        };
+        for (owner, &tensor) in tensors.iter().enumerate() {
+            let first = blobs.all.len();
+            blobs.add(owner, tensor);
+            let added = u32::try_from(blobs.all.len() - first).unwrap_or(u32::MAX);
+            blobs.left.push(AtomicU32::new(added));
+            if added == 0 {
+                reading.watch.did_tensor();
+            }
+        }
+        blobs.divide();
+        blobs
+    }
+
+    fn add(&mut self, owner: usize, tensor: Tensor<'a>) {
+        if is_sparse(tensor) {
+            self.decoded.push(self.all.len());
+            self.all.push(Blob { tensor, component: None, owner, wrong: OnceLock::new() });
+            return;
+        }
+        for component in tensor.components() {
+            let at = self.all.len();
+            if !is_judged(component) || *self.by_key.entry(key(component)).or_insert(at) != at {
+                continue;
+            }
+            let raw = component.encoding == Encoding::Raw && component.inline.is_none();
+            if matches!(component.encoding, Encoding::Zstd | Encoding::ZstdSeekable) {
+                self.decoded.push(at);
+            } else if raw && component.stored_length <= SMALL {
+                self.small.push(at);
+            } else {
+                self.stretches.entry(component.file).or_default();
+                self.units.push(unit(at, component));
+            }
+            self.all.push(Blob { tensor, component: Some(component), owner, wrong: OnceLock::new() });
+        }
+    }
+
+    /// Puts the units into an order that ends well: first what one core has to do alone, the longest before the others,
+    /// last what is divided into pieces.
+    fn divide(&mut self) {
+        let all = &self.all;
+        let length =
+            |at: usize| all.get(at).and_then(|blob| blob.component).map_or(0, |part| part.stored_length);
+        self.units.sort_by_key(|unit| match unit {
+            Unit::InOrder(at) => (0, Reverse(length(*at))),
+            Unit::Span(_) | Unit::Divided(..) => (1, Reverse(0)),
+        });
+        let mut spans = self.spans();
+        let alone = self.units.partition_point(|unit| matches!(unit, Unit::InOrder(_)));
+        let divided = self.units.split_off(alone);
+        self.units.append(&mut spans);
+        self.units.extend(divided);
+        let mut end = 0;
+        for unit in &self.units {
+            end += if let Unit::Divided(_, pieces, _) = unit { *pieces } else { 1 };
+            self.ends.push(end);
+        }
+    }
+
+    /// Neighbours in the file that one read brings in.
+    fn spans(&self) -> Vec<Unit> {
+        let mut spans = Vec::new();
+        let mut begun: Option<(Range<usize>, &Component, u64)> = None;
+        for (at, component) in self.small.iter().filter_map(|&blob| self.component(blob)).enumerate() {
+            let end = component.offset.saturating_add(component.stored_length);
+            if let Some((range, first, last)) = &mut begun
+                && first.file == component.file
+                && (*last..=last.saturating_add(GAP)).contains(&component.offset)
+                && end - first.offset <= SPAN
+            {
+                (range.end, *last) = (at + 1, end);
+                continue;
+            }
+            spans.extend(begun.replace((at..at + 1, component, end)).map(|(range, ..)| Unit::Span(range)));
+        }
+        spans.extend(begun.map(|(range, ..)| Unit::Span(range)));
+        spans
+    }
+
+    fn component(&self, at: usize) -> Option<&'a Component> {
+        self.all.get(at)?.component
+    }
+
+    /// Judges all of them. Fails only where the file cannot be read or the work is stopped.
+    pub fn judge(&self) -> Result<()> {
+        let each = |&at: &usize| self.judge_decoded(at);
+        work::try_each_on(work::cores(), self.decoded.len(), |at| self.decoded.get(at).map_or(Ok(()), each))?;
+        let all = self.ends.last().copied().unwrap_or(0);
+        work::try_each_on(self.threads(), all, |nth| {
+            let at = self.ends.partition_point(|&end| end <= nth);
+            let begin = at.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
+            match self.units.get(at) {
+                Some(&Unit::InOrder(at)) => self.judge_in_order(at),
+                Some(Unit::Span(range)) => self.judge_span(range),
+                Some(Unit::Divided(at, pieces, state)) => self.judge_piece(*at, nth - begin, *pieces, state),
+                None => Ok(()),
+            }
+        })
+    }
+
+    /// As many as suit the storage, by a few of the blobs.
+    fn threads(&self) -> usize {
+        let step = self.units.len().div_ceil(4).max(1);
+        let sample = |unit: &Unit| {
+            let at = match unit {
+                Unit::InOrder(at) | Unit::Divided(at, ..) => *at,
+                Unit::Span(range) => *self.small.get(range.start)?,
+            };
+            let component = self.component(at)?;
+            let source = self.reading.source(component).ok()?;
+            Some(parallel::threads(source, component.offset, component.stored_length))
+        };
+        self.units.iter().step_by(step).filter_map(sample).max().unwrap_or(1)
+    }
+
+    fn judge_decoded(&self, at: usize) -> Result<()> {
+        inject::panic_at("verify");
+        let Some(blob) = self.all.get(at) else { return Ok(()) };
+        let judged = match blob.component {
+            // Loading them checks digests and lengths on the way, and names the component.
+            None => self.reading.sparse(blob.tensor).map(drop),
+            Some(component) if component.encoding == Encoding::Zstd => decoded(self.reading, component),
+            Some(component) => self.reading.pieces(component, |_| Ok(())),
+        };
+        self.settle(at, judged)
+    }
+
+    fn judge_in_order(&self, at: usize) -> Result<()> {
+        inject::panic_at("verify");
+        let Some(component) = self.component(at) else { return Ok(()) };
+        let mut hasher = stored_hasher(component);
+        if component.data_rule.is_some() || hasher.is_none() {
+            return self.settle(at, self.reading.pieces(component, |_| Ok(())));
+        }
+        let hashed =
+            hasher.as_mut().map_or(Ok(()), |hasher| self.hash(component, 0, component.stored_length, hasher));
+        self.settle(at, hashed.and_then(|()| compare(component, hasher)))
+    }
+
+    fn judge_span(&self, range: &Range<usize>) -> Result<()> {
+        let blobs = self.small.get(range.clone()).unwrap_or_default();
+        // Of memory only what was staged can be read, which gaps are not.
+        let one = blobs.first().and_then(|&at| self.component(at));
+        let in_file =
+            one.is_some_and(|one| self.reading.source(one).is_ok_and(|source| source.as_file().is_some()));
+        blobs
+            .chunks(if in_file { blobs.len().max(1) } else { 1 })
+            .try_for_each(|blobs| self.judge_small(blobs))
+    }
+
+    fn judge_small(&self, blobs: &[usize]) -> Result<()> {
+        let ends = [blobs.first(), blobs.last()].map(|at| self.component(*at?));
+        let [Some(first), Some(last)] = ends else { return Ok(()) };
+        let length = last.offset.saturating_add(last.stored_length) - first.offset;
+        let read = scratch::with(length, |buffer| {
+            self.reading.watch.stop.check()?;
+            self.reading.source(first)?.read_at(first.offset, buffer)?;
+            for &at in blobs {
+                inject::panic_at("verify");
+                let Some(component) = self.component(at) else { continue };
+                let bytes = checked::slice(buffer, component.offset - first.offset, component.stored_length);
+                let judged = judge_bytes(component, bytes.unwrap_or_default());
+                self.reading.watch.did_bytes(component.stored_length);
+                self.settle(at, judged)?;
+            }
+            Ok(())
+        });
+        read.map_err(|error| blobs.first().map_or(error.clone(), |&at| self.named(at, error)))
+    }
+
+    fn judge_piece(&self, at: usize, nth: usize, pieces: usize, state: &Mutex<Option<Pieces>>) -> Result<()> {
+        inject::panic_at("verify");
+        let Some((component, mut hasher)) =
+            self.component(at).and_then(|component| Some((component, stored_hasher(component)?)))
+        else {
+            return Ok(());
+        };
+        let start = nth as u64 * PIECE;
+        let length = |nth: usize| (component.stored_length - nth as u64 * PIECE).min(PIECE);
+        if let Err(error) = self.hash(component, start, length(nth), &mut hasher) {
+            return self.settle(at, Err(error));
+        }
+        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = state.get_or_insert_with(|| Pieces { found: vec![0; pieces], left: pieces });
+        if let (Some(place), Some(crc)) = (found.found.get_mut(nth), hasher.combined()) {
+            *place = crc;
+        }
+        found.left -= 1;
+        if found.left > 0 {
+            return Ok(());
+        }
+        let Some(mut hasher) = stored_hasher(component) else { return Ok(()) };
+        for (nth, &crc) in found.found.iter().enumerate() {
+            hasher.combine(crc, length(nth));
+        }
+        *state = None;
+        self.settle(at, compare(component, Some(hasher)))
+    }
+
+    /// Hashes a part of a component's stored bytes.
+    fn hash(&self, component: &Component, start: u64, length: u64, hasher: &mut Hasher) -> Result<()> {
+        let source = self.reading.source(component)?;
+        let Some(stretches) = self.stretches.get(&component.file) else { return Ok(()) };
+        let (mut at, end) = (start, start.saturating_add(length));
+        while at < end {
+            self.reading.watch.stop.check()?;
+            let step = (end - at).min(PIECE);
+            source.hash(stretches, component.offset.saturating_add(at), step, hasher)?;
+            self.reading.watch.did_bytes(step);
+            at += step;
+        }
+        Ok(())
+    }
+
+    /// Keeps what is wrong with the file, and passes on what keeps us from reading it.
+    fn settle(&self, at: usize, judged: Result<()>) -> Result<()> {
+        let Some(blob) = self.all.get(at) else { return judged };
+        if let Err(error) = judged {
+            if matches!(error.code(), Code::Io | Code::Aborted | Code::Truncated) {
+                return Err(self.named(at, error));
+            }
+            // Each is judged once.
+            let _ = blob.wrong.set(error);
+        }
+        if self.left.get(blob.owner).is_some_and(|left| left.fetch_sub(1, Ordering::Relaxed) == 1) {
+            self.reading.watch.did_tensor();
+        }
+        Ok(())
+    }
+
+    fn named(&self, at: usize, error: Error) -> Error {
+        let Some(blob) = self.all.get(at) else { return error };
+        match blob.component {
+            None => error,
+            Some(component) => {
+                error.tensor(blob.tensor.name()).component(self.reading.catalog.label(component.role))
+            }
+        }
+    }
+
+    /// What was found wrong, of each tensor in turn, under the names of all components that share a blob.
+    pub fn wrong(&self, tensors: &[Tensor<'a>], mut each: impl FnMut(Error)) {
+        if self.all.iter().all(|blob| blob.wrong.get().is_none()) {
+            return;
+        }
+        let mut sparse = self.all.iter().filter(|blob| blob.component.is_none());
+        for &tensor in tensors {
+            if is_sparse(tensor) {
+                sparse.next().and_then(|blob| blob.wrong.get()).cloned().into_iter().for_each(&mut each);
+                continue;
+            }
+            for component in tensor.components() {
+                let blob = self.by_key.get(&key(component)).and_then(|&at| self.all.get(at));
+                if let Some(error) = blob.filter(|_| is_judged(component)).and_then(|blob| blob.wrong.get()) {
+                    let role = self.reading.catalog.label(component.role);
+                    each(error.clone().tensor(tensor.name()).component(role));
+                }
+            }
+        }
+    }
+}
+
+fn is_sparse(tensor: Tensor<'_>) -> bool {
+    matches!(tensor.layout(), Layout::SparseCsr | Layout::SparseCoo) && tensor.dtype().is_some()
+}
+
+/// Whether there is anything to be found out by reading a component.
+fn is_judged(component: &Component) -> bool {
+    matches!(component.encoding, Encoding::Zstd | Encoding::ZstdSeekable)
+        || component.has_checked_digest()
+        || component.data_rule.is_some()
+}
+
+fn key(component: &Component) -> Key<'_> {
+    (
+        component.file,
+        component.offset,
+        component.stored_length,
+        component.encoding,
+        component.decoded_length,
+        component.digest.as_deref().map(|digest| &*digest.text),
+        component.data_rule,
+    )
+}
+
+fn unit(at: usize, component: &Component) -> Unit {
+    let combines = stored_hasher(component).is_some_and(|hasher| hasher.combined().is_some());
+    let pieces = usize::try_from(component.stored_length.div_ceil(PIECE)).unwrap_or(usize::MAX);
+    if combines && component.data_rule.is_none() && component.stored_length >= parallel::FROM && pieces > 1 {
+        return Unit::Divided(at, pieces, Mutex::new(None));
+    }
+    Unit::InOrder(at)
+}
+
+/// Checks the digest over raw bytes and the rules on their elements.
+fn judge_bytes(component: &Component, bytes: &[u8]) -> Result<()> {
+    let mut elements = Elements::new(component.data_rule);
+    elements.update(bytes)?;
+    if let Some(mut hasher) = stored_hasher(component) {
+        hasher.update(bytes);
+        compare(component, Some(hasher))?;
+    }
+    elements.finish()
+}
+
+/// Decodes a frame for its length, in constant memory.
+fn decoded(reading: Reading<'_>, component: &Component) -> Result<()> {
+    let stored = reading.stored(component)?;
+    let length =
+        zstd::each_piece(&stored, reading.limits.max_decoded_bytes, &reading.watch.stop, |_| Ok(()))?;
+    match component.decoded_length {
+        Some(expected) if expected != length => Err(Error::new(
+            Code::Decode,
+            format!("the zstd frame holds {length} bytes, the tensor {expected}"),
+        )),
+        _ => Ok(()),
+    }
+}
