@@ -145,7 +145,7 @@ impl<'a> Reading<'a> {
             Encoding::Zstd => match component.decoded_length.filter(|_| component.part.is_none()) {
                 Some(length) => {
                     within(length, self.limits)?;
-                    let mut output = Owned::zeroed(length)?;
+                    let mut output = Owned::to_fill(length)?;
                     zstd::decode_into(&stored, &mut output, &self.watch.stop)?;
                     Ok(output)
                 }
@@ -172,7 +172,9 @@ impl<'a> Reading<'a> {
             return Ok(output);
         }
         let mut at = offset;
-        for piece in output.chunks_mut(PIECE) {
+        // Hashed while they are in the core's cache, unless longer reads are what storage needs.
+        let in_cache = hasher.is_some() && source.is_cached(offset, length);
+        for piece in output.chunks_mut(if in_cache { parallel::HASHED } else { PIECE }) {
             self.watch.stop.check()?;
             source.read_at(at, piece)?;
             if let Some(hasher) = hasher.as_deref_mut() {

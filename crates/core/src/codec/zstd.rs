@@ -1,6 +1,8 @@
 //! Decoding of a component stored as one zstd frame (RFC 8878).
 #![forbid(unsafe_code)]
 
+use std::cell::RefCell;
+
 use zstd::zstd_safe::{self, DCtx, DParameter, InBuffer, OutBuffer};
 
 use crate::error::{Code, Error, Result};
@@ -49,7 +51,7 @@ pub fn decode_into(input: &[u8], output: &mut [u8], stop: &Stop) -> Result<()> {
     }
     if output.len() <= ONE_SHOT {
         let length = output.len();
-        let written = DCtx::create().decompress(output, input).map_err(library)?;
+        let written = decompress(output, input)?;
         if written != length {
             return Err(error(format!("the zstd frame holds {written} bytes, the tensor {length}")));
         }
@@ -71,6 +73,15 @@ pub fn decode_into(input: &[u8], output: &mut [u8], stop: &Stop) -> Result<()> {
         return Err(error(format!("the zstd frame holds more than the tensor's {length} bytes")));
     }
     Ok(())
+}
+
+/// Decodes a whole frame. The thread keeps the decoder: making one costs as much as a frame of some KiB.
+fn decompress(output: &mut [u8], input: &[u8]) -> Result<usize> {
+    thread_local!(static CONTEXT: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) });
+    let mut context = CONTEXT.take().unwrap_or_else(DCtx::create);
+    let written = context.decompress(output, input).map_err(library)?; // one that failed is not used again
+    CONTEXT.set(Some(context));
+    Ok(written)
 }
 
 /// Decodes a frame whose size nothing but itself can tell, up to `limit` bytes.

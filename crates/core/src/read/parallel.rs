@@ -13,28 +13,42 @@ pub const FROM: u64 = 4 * PIECE as u64;
 /// Bytes of one read. Storage gives its best from some MiB on, and pages that are there already are copied in
 /// under 5 ms.
 pub const PIECE: usize = 8 << 20;
+/// Bytes of a read that are hashed as they arrive, while they are in the cache of the core that reads them.
+pub const HASHED: usize = 256 << 10;
 /// Reads under way at once where the data has to come from storage: one after the other gains nothing there.
 const FLIGHT: usize = 16;
 
 /// How many threads read a range: as many as there are cores for what is in memory, more where they would wait.
 pub fn threads(source: &dyn ReadAt, offset: u64, length: u64) -> usize {
-    if source.is_cached(offset, length) { work::cores() } else { FLIGHT.max(work::cores()) }
+    threads_if(source.is_cached(offset, length))
+}
+
+fn threads_if(cached: bool) -> usize {
+    if cached { work::cores() } else { FLIGHT.max(work::cores()) }
 }
 
 /// Fills `output` from `offset`. Gives its CRC-32C where `hash` asks for it.
 pub fn fill(source: &dyn ReadAt, offset: u64, output: &mut [u8], hash: bool, watch: &Watch) -> Result<u32> {
-    let threads = threads(source, offset, output.len() as u64);
     let length = output.len() as u64;
+    let cached = source.is_cached(offset, length);
+    let step = if hash && cached { HASHED } else { PIECE };
     let pieces: Vec<_> = output.chunks_mut(PIECE).map(|piece| Mutex::new(Some(piece))).collect();
     let hashes: Vec<_> = pieces.iter().map(|_| AtomicU32::new(0)).collect();
-    work::try_each_on(threads, pieces.len(), |at| {
-        watch.stop.check()?;
+    work::try_each_on(threads_if(cached), pieces.len(), |at| {
         let piece = pieces.get(at).and_then(|piece| piece.lock().ok()?.take()).unwrap_or_default();
-        source.read_bulk(offset.saturating_add((at * PIECE) as u64), piece)?;
-        if let Some(found) = hashes.get(at).filter(|_| hash) {
-            found.store(crc32c::crc32c(piece), Ordering::Relaxed);
+        let (mut from, mut crc) = (offset.saturating_add((at * PIECE) as u64), 0);
+        for part in piece.chunks_mut(step) {
+            watch.stop.check()?;
+            source.read_bulk(from, part)?;
+            if hash {
+                crc = crc32c::crc32c_append(crc, part);
+            }
+            from = from.saturating_add(part.len() as u64);
+            watch.did_bytes(part.len() as u64);
         }
-        watch.did_bytes(piece.len() as u64);
+        if let Some(found) = hashes.get(at) {
+            found.store(crc, Ordering::Relaxed);
+        }
         Ok(())
     })?;
     Ok(combined(&hashes, PIECE, length))

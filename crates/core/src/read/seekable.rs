@@ -1,19 +1,23 @@
 //! Reads of `zt.zstd-seekable/1`: whole frames side by side, and for a cut only the frames that it touches.
 #![forbid(unsafe_code)]
 
-use std::sync::{Mutex, PoisonError};
+use std::slice::Iter;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Reading, compare, too_many, within};
+use super::{Reading, claimable, compare, too_many, within};
 use crate::catalog::Component;
 use crate::checked::{self, index};
-use crate::codec::digest::Digest;
+use crate::codec::digest::{Digest, Hasher};
 use crate::codec::seekable::{self, FOOTER, Frame, Frames};
 use crate::cut::Cut;
 use crate::error::{Code, Error, Result};
 use crate::layout::elements::Elements;
 use crate::source::owned::Owned;
-use crate::work::{self, PIECE};
+use crate::source::scratch;
+use crate::work;
 
+/// Decoded bytes that are held at a time to be judged only, or one frame of more.
+const GROUP: u64 = 64 << 20;
 /// From this many decoded bytes on several threads decode.
 const PARALLEL: usize = 4 << 20;
 
@@ -33,34 +37,77 @@ impl Reading<'_> {
 
     fn decode_frame(&self, component: &Component, frame: &Frame, output: &mut [u8]) -> Result<()> {
         self.watch.stop.check()?;
-        let length = frame.stored.end - frame.stored.start;
-        let input =
-            self.source(component)?.read_vec(component.offset.saturating_add(frame.stored.start), length)?;
-        self.watch.did_bytes(length);
-        seekable::decode_frame(&input, output, &self.watch.stop)
+        let (offset, length) =
+            (component.offset.saturating_add(frame.stored.start), frame.stored.end - frame.stored.start);
+        let source = self.source(component)?;
+        claimable(source, offset, length)?;
+        scratch::with(length, |input| {
+            source.read_at(offset, input)?;
+            self.watch.did_bytes(length);
+            seekable::decode_frame(input, output, &self.watch.stop)
+        })
     }
 
     /// All decoded bytes, after the digest over them was compared.
     pub(super) fn seekable(&self, component: &Component) -> Result<Owned> {
         let frames = self.frames(component)?;
-        let bytes = self.run(component, &frames, 0, component.decoded_length.unwrap_or_default())?;
+        let length = component.decoded_length.unwrap_or_default();
+        within(length, self.limits)?;
+        let mut bytes = Owned::to_fill(length)?;
         let mut hasher = component.digest.as_deref().and_then(Digest::hasher);
-        if let Some(hasher) = &mut hasher {
-            for piece in bytes.chunks(PIECE) {
-                self.watch.stop.check()?;
-                hasher.update(piece);
-            }
-        }
+        self.run(component, &frames, 0, &mut bytes, hasher.as_mut())?;
         compare(component, hasher)?;
         Ok(bytes)
     }
 
-    /// `length` decoded bytes from `start` on.
-    fn run(&self, component: &Component, frames: &Frames, start: u64, length: u64) -> Result<Owned> {
-        within(length, self.limits)?;
-        let mut output = Owned::zeroed(length)?;
+    /// Decodes all of a component, some frames at a time, and judges it on the way, without keeping it.
+    pub(crate) fn check_seekable(&self, component: &Component) -> Result<()> {
+        if component.decoded_length == Some(0) {
+            return self.decoded_pieces(component, |_| Ok(()));
+        }
+        let frames = self.frames(component)?;
+        let mut hasher = component.digest.as_deref().and_then(Digest::hasher);
+        let mut elements = Elements::new(component.data_rule);
+        let mut group = Owned::to_fill(0)?;
+        let mut at = 0;
+        let total = component.decoded_length.unwrap_or_default();
+        while at < total {
+            let last = frames.frame(frames.at(at.saturating_add(GROUP - 1))).ok_or_else(too_many)?;
+            // Whole frames: the one that the group would end in is left to the next, unless it is the first.
+            let end = if last.decoded.end - at > GROUP && last.decoded.start > at {
+                last.decoded.start
+            } else {
+                last.decoded.end
+            };
+            if end <= at {
+                return Err(too_many());
+            }
+            let length = index(end - at, "frames")?;
+            if group.len() < length {
+                group = Owned::to_fill(end - at)?;
+            }
+            let bytes = group.get_mut(..length).ok_or_else(too_many)?;
+            self.run(component, &frames, at, bytes, hasher.as_mut())?;
+            elements.update(bytes)?;
+            at = end;
+        }
+        compare(component, hasher)?;
+        elements.finish()
+    }
+
+    /// Fills `output` with decoded bytes from `start` on. What is decoded is hashed in its order, by whichever thread has just
+    /// decoded a frame while no other is hashing, so that the digest need not wait for the end.
+    fn run(
+        &self,
+        component: &Component,
+        frames: &Frames,
+        start: u64,
+        output: &mut [u8],
+        hasher: Option<&mut Hasher>,
+    ) -> Result<()> {
+        let length = output.len();
         let mut targets = Vec::new();
-        let (mut rest, mut at) = (&mut *output, start);
+        let (mut rest, mut at) = (output, start);
         while !rest.is_empty() {
             let frame = frames.frame(frames.at(at)).ok_or_else(too_many)?;
             let taken = index(frame.decoded.end.saturating_sub(at), "a frame")?.min(rest.len());
@@ -69,30 +116,30 @@ impl Reading<'_> {
             }
             let (target, further) = rest.split_at_mut(taken);
             rest = further;
-            targets.push(Mutex::new((frame, at, target)));
+            targets.push(Mutex::new(Target { frame, at, bytes: target, decoded: false }));
             at += taken as u64;
         }
-        let failed = Mutex::new(None);
-        let decode = |nth: usize| {
-            let Some(target) = targets.get(nth) else { return };
-            if failed.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
-                return;
+        let hashed = hasher.map(|hasher| Mutex::new((hasher, targets.iter())));
+        let threads = if length < PARALLEL { 1 } else { work::cores() };
+        work::try_each_on(threads, targets.len(), |nth| {
+            let Some(target) = targets.get(nth) else { return Ok(()) };
+            {
+                let mut target = lock(target);
+                let Target { frame, at, bytes, decoded } = &mut *target;
+                self.decode_part(component, frame, *at, bytes)?;
+                *decoded = true;
             }
-            let mut target = target.lock().unwrap_or_else(PoisonError::into_inner);
-            let (frame, at, target) = &mut *target;
-            if let Err(error) = self.decode_part(component, frame, *at, target) {
-                failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            if let Some(Ok(mut hashed)) = hashed.as_ref().map(Mutex::try_lock) {
+                let (hasher, waiting) = &mut *hashed;
+                hash_decoded(hasher, waiting);
             }
-        };
-        if length >= PARALLEL as u64 {
-            work::for_each(targets.len(), decode);
-        } else {
-            (0..targets.len()).for_each(decode);
+            Ok(())
+        })?;
+        if let Some(hashed) = hashed {
+            let (hasher, mut waiting) = hashed.into_inner().unwrap_or_else(PoisonError::into_inner);
+            hash_decoded(hasher, &mut waiting);
         }
-        match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            Some(error) => Err(error),
-            None => Ok(output),
-        }
+        Ok(())
     }
 
     /// The decoded bytes of a frame from `at` on.
@@ -112,10 +159,13 @@ impl Reading<'_> {
     pub(super) fn seekable_cut(&self, component: &Component, cut: &Cut) -> Result<Owned> {
         let frames = self.frames(component)?;
         if let Some((start, length)) = cut.contiguous() {
-            return self.run(component, &frames, start, length);
+            within(length, self.limits)?;
+            let mut output = Owned::to_fill(length)?;
+            self.run(component, &frames, start, &mut output, None)?;
+            return Ok(output);
         }
         within(cut.byte_length(), self.limits)?;
-        let mut output = Owned::zeroed(cut.byte_length())?;
+        let mut output = Owned::to_fill(cut.byte_length())?;
         let mut filled = &mut *output;
         let mut held: Option<(usize, Frame, Owned)> = None;
         for (start, bytes) in cut.runs() {
@@ -166,4 +216,29 @@ impl Reading<'_> {
         compare(component, hasher)?;
         elements.finish()
     }
+}
+
+/// A frame, the first of its bytes that are wanted, and where they go.
+struct Target<'o> {
+    frame: Frame,
+    at: u64,
+    bytes: &'o mut [u8],
+    decoded: bool,
+}
+
+/// Hashes what follows and is decoded.
+fn hash_decoded(hasher: &mut Hasher, waiting: &mut Iter<'_, Mutex<Target<'_>>>) {
+    while let Some(target) = waiting.as_slice().first() {
+        // One that is locked is being decoded.
+        let Ok(target) = target.try_lock() else { return };
+        if !target.decoded {
+            return;
+        }
+        hasher.update(target.bytes);
+        waiting.next();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -210,7 +210,7 @@ impl<'a> Blobs<'a> {
             // Loading them checks digests and lengths on the way, and names the component.
             None => self.reading.sparse(blob.tensor).map(drop),
             Some(component) if component.encoding == Encoding::Zstd => decoded(self.reading, component),
-            Some(component) => self.reading.pieces(component, |_| Ok(())),
+            Some(component) => self.reading.check_seekable(component),
         };
         self.settle(at, judged)
     }
