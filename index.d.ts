@@ -237,6 +237,13 @@ export interface SharedFile {
 	};
 	/** The options that it was opened with. */
 	readonly request: object;
+	/** The bytes of each file of `file.files`, where they were asked for and the runtime can show them. */
+	readonly memory?: readonly SharedArrayBuffer[];
+}
+/** How to share a file. */
+export interface ShareOptions {
+	/** Give `memory` as well: SharedArrayBuffers over the mapping, which threads can use without this package. */
+	readonly memory?: boolean | undefined;
 }
 /** How large a converted tensor may become. */
 export interface ToDenseOptions {
@@ -724,9 +731,16 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	 * memory once. What one writes into `data`, all see; `close()` empties the views of its own thread, and the mapping
 	 * goes with the last. Of a list of files, or after `close()`, other threads open the files again.
 	 *
-	 * @throws ZTensorError ZT_CLOSED; TypeError ZT_INVALID_ARG of a file in memory: open a SharedArrayBuffer there
+	 * With `{ memory: true }` it holds `memory` too, a SharedArrayBuffer over the mapping of each file, if the runtime can make
+	 * them (Node from 22.23, 24.21 and 26 on, Bun 1.4; not Node 20, Deno and Electron, and not of a file that is not
+	 * mapped). A file that is opened from it, in this or another thread, has its `data` over these: such arrays can be posted
+	 * to threads that know nothing of this package. Nobody can empty them: they and the mapping live until every
+	 * thread has dropped them, whoever calls `close()`. Other processes cannot be sent memory.
+	 *
+	 * @throws ZTensorError ZT_CLOSED, and with memory ZT_IO, ZT_MAPPING_LOST; TypeError ZT_INVALID_ARG of a file in memory: open
+	 * a SharedArrayBuffer there
 	 */
-	share(): SharedFile;
+	share(options?: ShareOptions): SharedFile;
 	/**
 	 * Ends the file: views become empty, work under way rejects with ZT_CLOSED, the mapping goes. Wait for other
 	 * native code that still reads a view (a compression, a write) first: it would read zeros. Closing twice is

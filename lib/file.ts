@@ -9,7 +9,7 @@ import { type JobOptions, run } from './job.js'
 import { loadAll } from './load.js'
 import type { NativeFile } from './native.js'
 import { Plan, type PlanOptions } from './plan.js'
-import { type SharedFile, ticketOf } from './share.js'
+import { type SharedFile, type ShareOptions, ticketOf } from './share.js'
 import type { CooTensor, CsrTensor } from './sparse.js'
 import { type FilePart, type Origin, Store } from './store.js'
 import { type AnyTensor, Tensor } from './tensor.js'
@@ -323,14 +323,21 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
    * memory once. What one writes into `data`, all see; `close()` empties the views of its own thread, and the mapping
    * goes with the last. Of a list of files, or after `close()`, other threads open the files again.
    *
-   * @throws ZTensorError ZT_CLOSED; TypeError ZT_INVALID_ARG of a file in memory: open a SharedArrayBuffer there
+   * With `{ memory: true }` it holds `memory` too, a SharedArrayBuffer over the mapping of each file, if the runtime can make
+   * them (Node from 22.23, 24.21 and 26 on, Bun 1.4; not Node 20, Deno and Electron, and not of a file that is not
+   * mapped). A file that is opened from it, in this or another thread, has its `data` over these: such arrays can be posted
+   * to threads that know nothing of this package. Nobody can empty them: they and the mapping live until every
+   * thread has dropped them, whoever calls `close()`. Other processes cannot be sent memory.
+   *
+   * @throws ZTensorError ZT_CLOSED, and with memory ZT_IO, ZT_MAPPING_LOST; TypeError ZT_INVALID_ARG of a file in memory: open
+   * a SharedArrayBuffer there
    */
-  share(): SharedFile {
+  share(options?: ShareOptions): SharedFile {
     this.#store.throwIfClosed()
     const { native, memory, path, files, request } = this.#store
     if (memory !== undefined) throw invalid(TypeError, 'a file in memory cannot be shared: open a SharedArrayBuffer')
     const paths = path ?? files.map((file) => file.path as string)
-    return calling(() => ticketOf(native, paths, request ?? {}))
+    return calling(() => ticketOf(native, paths, request ?? {}, options))
   }
 
   /**

@@ -162,6 +162,7 @@ export interface NativeFile {
   evict(ordinals: Uint32Array): void
   lostFile(): string | null
   share(): { process: string; number: number; identity: string }
+  shareMemory(): SharedArrayBuffer[] | null
   identity(): string | null
 }
 

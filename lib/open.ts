@@ -6,7 +6,7 @@ import { type Format, TensorFile } from './file.js'
 import type { JobOptions } from './job.js'
 import { binding, type OpenRequest } from './native.js'
 import { LIMITS, openRequest } from './open-request.js'
-import { checkSame, type SharedFile, sharedFrom } from './share.js'
+import { checkMemory, checkSame, type SharedFile, sharedFrom } from './share.js'
 import type { Origin } from './store.js'
 import { jobOptions, type VerifyOptions, type VerifyResult } from './verify.js'
 
@@ -210,13 +210,13 @@ function openMemory(from: Origin & { memory: Uint8Array }, { request }: Read): T
 }
 
 /** A file that was shared, if it is still open in this process. */
-function openTicket({ path, ticket, request }: SharedFile, { onMappingLost }: Read): TensorFile | undefined {
+function openTicket({ path, ticket, request, memory }: SharedFile, read: Read): TensorFile | undefined {
   const native = calling(() => binding.openShared(ticket.process, ticket.number))
   if (native === null) return undefined
-  return TensorFile.make(
-    native,
-    typeof path === 'string' ? { path, request, onMappingLost } : { request, onMappingLost },
-  )
+  const origin = { request, onMappingLost: read.onMappingLost, common: memory }
+  const file = TensorFile.make(native, typeof path === 'string' ? { ...origin, path } : origin)
+  if (memory !== undefined) orClose(file, () => checkMemory(memory, file.files))
+  return file
 }
 
 /** How a shared file is opened anew: as it was the first time. */
@@ -242,9 +242,13 @@ async function openShared(shared: SharedFile, given: Read): Promise<TensorFile> 
 }
 
 function same(file: TensorFile, shared: SharedFile): TensorFile {
+  orClose(file, () => checkSame(TensorFile.storeOf(file).native, shared))
+  return file
+}
+
+function orClose(file: TensorFile, check: () => void): void {
   try {
-    checkSame(TensorFile.storeOf(file).native, shared)
-    return file
+    check()
   } catch (error) {
     file.close()
     throw error

@@ -1,3 +1,4 @@
+import { types } from 'node:util'
 import { aBoolean, anObject, aString, aWholeNumber, optional, options, wrongType } from './arguments.js'
 import { ZTensorError } from './errors.js'
 import type { NativeFile, OpenRequest } from './native.js'
@@ -15,19 +16,34 @@ export interface SharedFile {
   readonly ticket: { readonly process: string; readonly number: number; readonly identity: string }
   /** The options that it was opened with. */
   readonly request: object
+  /** The bytes of each file of `file.files`, where they were asked for and the runtime can show them. */
+  readonly memory?: readonly SharedArrayBuffer[]
+}
+
+/** How to share a file. */
+export interface ShareOptions {
+  /** Give `memory` as well: SharedArrayBuffers over the mapping, which threads can use without this package. */
+  readonly memory?: boolean | undefined
 }
 
 const KIND = 'ztensor.SharedFile'
 
 /** What to post of an open file. */
-export function ticketOf(native: NativeFile, path: string | readonly string[], request: OpenRequest): SharedFile {
-  return { kind: KIND, path, ticket: native.share(), request }
+export function ticketOf(
+  native: NativeFile,
+  path: string | readonly string[],
+  request: OpenRequest,
+  given: ShareOptions | undefined,
+): SharedFile {
+  const { memory: wanted } = options(given, ['memory'])
+  const memory = optional(wanted, (value) => aBoolean('memory', value)) ? native.shareMemory() : null
+  return { kind: KIND, path, ticket: native.share(), request, ...(memory === null ? {} : { memory }) }
 }
 
 /** Reads a shared file, which may have come from anywhere and is none of ours then; undefined for any other source. */
 export function sharedFrom(source: object): SharedFile | undefined {
   if ((source as SharedFile).kind !== KIND) return undefined
-  const { path, ticket, request } = source as SharedFile
+  const { path, ticket, request, memory } = source as SharedFile
   const { process, number, identity } = anObject('source.ticket', ticket) as SharedFile['ticket']
   return {
     kind: KIND,
@@ -38,7 +54,22 @@ export function sharedFrom(source: object): SharedFile | undefined {
       identity: aString('source.ticket.identity', identity),
     },
     request: requestFrom(anObject('source.request', request) as OpenRequest),
+    ...(memory === undefined ? {} : { memory: buffers(memory) }),
   }
+}
+
+function buffers(value: unknown): SharedArrayBuffer[] {
+  if (!Array.isArray(value)) throw wrongType('source.memory', 'a list of SharedArrayBuffers', value)
+  return Array.from(value, (one, at) => {
+    if (!types.isSharedArrayBuffer(one)) throw wrongType(`source.memory[${at}]`, 'a SharedArrayBuffer', one)
+    return one
+  })
+}
+
+/** Sees to it that memory that came with a share is of the size of the files. */
+export function checkMemory(memory: readonly SharedArrayBuffer[], files: readonly { byteLength: number }[]): void {
+  const fits = memory.length === files.length && memory.every((one, at) => one.byteLength === files[at]?.byteLength)
+  if (!fits) throw wrongType('source.memory', 'one SharedArrayBuffer a file, of its length', memory)
 }
 
 function texts(name: string, value: unknown): string[] {

@@ -61,11 +61,13 @@ export interface Origin {
   readonly request?: OpenRequest | undefined
   readonly path?: string
   readonly memory?: Uint8Array
+  /** Memory over the mapping of each file that other threads have too. */
+  readonly common?: readonly SharedArrayBuffer[] | undefined
   readonly onMappingLost?: ((error: ZTensorError) => void) | undefined
 }
 
 /** The stores of buffers in use, so that a listener to losses lives as long as there is something to lose. */
-const listening = new WeakMap<ArrayBuffer, Store>()
+const listening = new WeakMap<ArrayBufferLike, Store>()
 
 /** An open file's bytes: aliases and copies of them, and their common end. */
 export class Store implements Losable {
@@ -78,6 +80,8 @@ export class Store implements Losable {
   readonly request: OpenRequest | undefined
   /** The caller's memory, where the file is not one on disk. */
   readonly memory: Uint8Array | undefined
+  /** What other threads have of each file, too; it outlives this store. */
+  readonly #common: readonly SharedArrayBuffer[] | undefined
   readonly #length: number
   readonly #windowed: boolean
   /** Of each file, by their numbers. */
@@ -106,6 +110,7 @@ export class Store implements Losable {
     this.path = origin.path
     this.request = origin.request
     this.memory = origin.memory
+    this.#common = origin.common
     this.#length = native.byteLength
     this.#windowed = native.size > MANY_TENSORS
   }
@@ -164,6 +169,8 @@ export class Store implements Losable {
       throw new ZTensorError('ZT_IO', message)
     }
     if (offset % dtype.array.BYTES_PER_ELEMENT !== 0) return this.#copy(dtype, file, offset, byteLength, 'misaligned')
+    const common = this.#common?.[file]
+    if (common !== undefined) return this.#commonView(dtype, common, offset, byteLength)
     if (this.#windowed && byteLength <= SMALL) {
       const start = offset - (offset % WINDOW)
       const window = this.#window(file, start)
@@ -185,6 +192,11 @@ export class Store implements Losable {
     const copy = allocate(byteLength)
     new Uint8Array(copy).set(memory.subarray(offset, offset + byteLength))
     return { data: array(dtype, copy, 0, byteLength), copyReason: 'misaligned' }
+  }
+
+  #commonView(dtype: DTypeInfo, common: SharedArrayBuffer, offset: number, byteLength: number): View {
+    this.#listen(common)
+    return { data: array(dtype, common, offset, byteLength), copyReason: undefined }
   }
 
   #window(file: number, start: number): ArrayBuffer | CopyReason {
@@ -222,13 +234,18 @@ export class Store implements Losable {
     if (refusal !== undefined) return refusal
     const alias = calling(() => this.native.alias(file, offset, byteLength), this.path)
     if (typeof alias !== 'string') {
-      this.#watched ??= watch(this)
-      if (this.onMappingLost !== undefined) listening.set(alias, this)
+      this.#listen(alias)
       this.#aliases.push(alias)
     } else if (alias !== 'runtime') this.#unmapped.set(file, alias)
     // A runtime that refuses a very large alias may still take smaller ones.
     else if (byteLength <= LARGE) this.#refused = true
     return alias
+  }
+
+  /** Hears of a loss for as long as the buffer lives. */
+  #listen(buffer: ArrayBufferLike): void {
+    this.#watched ??= watch(this)
+    if (this.onMappingLost !== undefined) listening.set(buffer, this)
   }
 
   /** What is known to be refused without asking again. */
@@ -278,7 +295,7 @@ export class Store implements Losable {
   copyReason(dtype: DTypeInfo, file: number, offset: number, byteLength: number): CopyReason | undefined {
     if (byteLength === 0) return undefined
     if ((offset + (this.memory?.byteOffset ?? 0)) % dtype.array.BYTES_PER_ELEMENT !== 0) return 'misaligned'
-    if (this.memory !== undefined) return undefined
+    if (this.memory !== undefined || this.#common !== undefined) return undefined
     return this.#refusal(file, byteLength)
   }
 }

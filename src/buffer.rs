@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::rc::Rc;
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use napi::bindgen_prelude::{Uint8ArraySlice, Unknown};
 use napi::{Env, JsValue, Result, sys};
@@ -83,6 +83,64 @@ pub fn over_counter<'env>(env: &'env Env, counter: &'static AtomicU32) -> Option
         return None;
     }
     external(*env, counter.as_ptr().cast(), size_of::<AtomicU32>(), Backing::Static).ok()
+}
+
+/// `node_api_create_external_sharedarraybuffer` of Node-API. Its finalizer knows no environment, since the memory can
+/// outlive the one that it was made in, and is called on any thread.
+type CreateShared = unsafe extern "C" fn(
+    sys::napi_env,
+    *mut c_void,
+    usize,
+    Option<extern "C" fn(*mut c_void, *mut c_void)>,
+    *mut c_void,
+    *mut sys::napi_value,
+) -> sys::napi_status;
+
+/// The host's function, where it has it: Node from 22.23, 24.21 and 26 on, and Bun 1.4. It is in no version of
+/// Node-API that an addon could ask for.
+fn create_shared() -> Option<CreateShared> {
+    static FOUND: OnceLock<Option<CreateShared>> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        #[cfg(unix)]
+        let host = libloading::os::unix::Library::this();
+        #[cfg(windows)]
+        let host = libloading::os::windows::Library::this().ok()?;
+        // SAFETY: the host's function of that name has this signature.
+        unsafe { host.get::<CreateShared>(c"node_api_create_external_sharedarraybuffer") }
+            .ok()
+            .map(|found| *found)
+    })
+}
+
+/// What a SharedArrayBuffer keeps alive, from whichever thread drops it last.
+type Common = Mutex<Option<Arc<Mapping>>>;
+
+/// A SharedArrayBuffer over all of a mapping. Nobody can empty it: the mapping lives until the last thread drops it. `None`
+/// where the runtime makes none over foreign memory, or none of this size.
+pub fn common<'env>(env: &'env Env, mapping: Arc<Mapping>) -> Option<Unknown<'env>> {
+    let create = create_shared().filter(|_| !forbidden())?;
+    let length = mapping.length();
+    let address = mapping.address(0, length as u64)?;
+    // As in `external`: nobody knows whether a runtime that refuses calls the finalizer.
+    let cell: Arc<Common> = Arc::new(Mutex::new(Some(mapping)));
+    let hint = Arc::into_raw(Arc::clone(&cell)).cast_mut();
+    let mut value = ptr::null_mut();
+    // SAFETY: `address` and `length` name memory that the cell keeps alive until the finalizer takes it out.
+    let status =
+        unsafe { create(env.raw(), address.cast(), length, Some(drop_common), hint.cast(), &raw mut value) };
+    if status == sys::Status::napi_ok {
+        // SAFETY: the value was just made in this environment.
+        return Some(unsafe { Unknown::from_raw_unchecked(env.raw(), value) });
+    }
+    clear_exception(*env);
+    cell.lock().unwrap_or_else(PoisonError::into_inner).take();
+    None
+}
+
+extern "C" fn drop_common(_data: *mut c_void, hint: *mut c_void) {
+    // SAFETY: `hint` is the share of the cell made in `common` for this call, and the runtime calls it once.
+    let cell = unsafe { Arc::from_raw(hint.cast::<Common>()) };
+    cell.lock().unwrap_or_else(PoisonError::into_inner).take();
 }
 
 fn external<'env>(

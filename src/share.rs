@@ -5,10 +5,13 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
+use napi::bindgen_prelude::Unknown;
 use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::error::Result as CoreResult;
+use ztensor_core::source::file::FileSource;
 
+use crate::buffer;
 use crate::error::{misuse, throw};
 use crate::file::NativeFile;
 use crate::opened::Shared;
@@ -53,6 +56,22 @@ impl NativeFile {
             number
         });
         Ok(Ticket { process: process(), number, identity })
+    }
+
+    /// A SharedArrayBuffer over the mapping of each file, by their numbers; null where there is one of them that has none.
+    #[napi(ts_return_type = "SharedArrayBuffer[] | null", catch_unwind)]
+    pub fn share_memory<'env>(&self, env: &'env Env) -> Result<Option<Vec<Unknown<'env>>>> {
+        let shared = self.shared(env)?;
+        let files = shared.files.as_ref().ok_or_else(|| misuse("a share of memory"))?;
+        let mut buffers = Vec::with_capacity(files.len());
+        for number in (0..).take(files.len()) {
+            let mapping = throw(env, files.file(number).and_then(FileSource::mapping))?;
+            let Some(buffer) = mapping.and_then(|mapping| buffer::common(env, mapping)) else {
+                return Ok(None);
+            };
+            buffers.push(buffer);
+        }
+        Ok(Some(buffers))
     }
 
     /// What the file is, for comparison with a ticket's.
