@@ -117,7 +117,7 @@ type Common = Mutex<Option<Arc<Mapping>>>;
 
 /// A SharedArrayBuffer over all of a mapping. Nobody can empty it: the mapping lives until the last thread drops it. `None`
 /// where the runtime makes none over foreign memory, or none of this size.
-pub fn common<'env>(env: &'env Env, mapping: Arc<Mapping>) -> Option<Unknown<'env>> {
+pub fn common(env: &Env, mapping: Arc<Mapping>) -> Option<Unknown<'_>> {
     let create = create_shared().filter(|_| !forbidden())?;
     let length = mapping.length();
     let address = mapping.address(0, length as u64)?;

@@ -119,7 +119,7 @@ impl Reading<'_> {
             targets.push(Mutex::new(Target { frame, at, bytes: target, decoded: false }));
             at += taken as u64;
         }
-        let hashed = hasher.map(|hasher| Mutex::new((hasher, targets.iter())));
+        let digest = hasher.map(|hasher| Mutex::new((hasher, targets.iter())));
         let threads = if length < PARALLEL { 1 } else { work::cores() };
         work::try_each_on(threads, targets.len(), |nth| {
             let Some(target) = targets.get(nth) else { return Ok(()) };
@@ -129,14 +129,14 @@ impl Reading<'_> {
                 self.decode_part(component, frame, *at, bytes)?;
                 *decoded = true;
             }
-            if let Some(Ok(mut hashed)) = hashed.as_ref().map(Mutex::try_lock) {
-                let (hasher, waiting) = &mut *hashed;
+            if let Some(Ok(mut digest)) = digest.as_ref().map(Mutex::try_lock) {
+                let (hasher, waiting) = &mut *digest;
                 hash_decoded(hasher, waiting);
             }
             Ok(())
         })?;
-        if let Some(hashed) = hashed {
-            let (hasher, mut waiting) = hashed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some(digest) = digest {
+            let (hasher, mut waiting) = digest.into_inner().unwrap_or_else(PoisonError::into_inner);
             hash_decoded(hasher, &mut waiting);
         }
         Ok(())

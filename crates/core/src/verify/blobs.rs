@@ -222,9 +222,9 @@ impl<'a> Blobs<'a> {
         if component.data_rule.is_some() || hasher.is_none() {
             return self.settle(at, self.reading.pieces(component, |_| Ok(())));
         }
-        let hashed =
+        let read =
             hasher.as_mut().map_or(Ok(()), |hasher| self.hash(component, 0, component.stored_length, hasher));
-        self.settle(at, hashed.and_then(|()| compare(component, hasher)))
+        self.settle(at, read.and_then(|()| compare(component, hasher)))
     }
 
     fn judge_span(&self, range: &Range<usize>) -> Result<()> {
