@@ -4,6 +4,10 @@
 //! The sum that V8 holds of us must never be negative (Node 24 and 26 abort), so the file's length is
 //! credited once, with the first alias; each alias then takes its own length off while the live sum stays
 //! within that credit and gives it back when it dies; the credit goes with the last alias.
+//!
+//! The length is taken off after V8 has counted it, not before: V8 measures growth from the lowest sum since the last
+//! collection, so that a sum that dips and comes back looks like memory that was claimed, and each alias of
+//! some MiB would have a collection of its own.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -26,42 +30,57 @@ impl Account {
         Rc::new(Self { file_length, credit: Cell::new(0), discounted: Cell::new(0), aliases: Cell::new(0) })
     }
 
-    /// Counts a new alias of `length` bytes in.
-    pub fn enter(self: &Rc<Self>, env: Env, length: usize) -> Discount {
+    /// Counts in an alias that is about to be made.
+    pub fn enter(self: &Rc<Self>, env: Env) -> Discount {
         if self.aliases.get() == 0 {
             adjust_external_memory(env, self.file_length);
             self.credit.set(self.file_length);
         }
         self.aliases.set(self.aliases.get() + 1);
-        let length = i64::try_from(length).unwrap_or(i64::MAX);
-        let discounted = self.discounted.get().saturating_add(length);
-        let taken = if discounted <= self.credit.get() { length } else { 0 };
-        if taken > 0 {
-            adjust_external_memory(env, -taken);
-            self.discounted.set(discounted);
+        Discount { account: Rc::clone(self), taken: Cell::new(0) }
+    }
+
+    /// Counts out aliases that were detached, in one sum: given back one by one, lengths that V8 has counted out would
+    /// look like memory that is claimed.
+    pub fn settle(&self, env: Env, discounts: impl Iterator<Item = Discount>) {
+        let back: i64 = discounts.map(Discount::end).sum();
+        let credit = if self.aliases.get() == 0 { self.credit.take() } else { 0 };
+        if back != credit {
+            adjust_external_memory(env, back - credit);
         }
-        Discount { account: Rc::clone(self), taken }
     }
 }
 
 /// What one alias took off.
 pub struct Discount {
     account: Rc<Account>,
-    taken: i64,
+    taken: Cell<i64>,
 }
 
 impl Discount {
+    /// Takes off the alias's length, once V8 has counted it.
+    pub fn take(&self, env: Env, length: usize) {
+        let account = &self.account;
+        let length = i64::try_from(length).unwrap_or(i64::MAX);
+        let discounted = account.discounted.get().saturating_add(length);
+        if discounted <= account.credit.get() {
+            adjust_external_memory(env, -length);
+            account.discounted.set(discounted);
+            self.taken.set(length);
+        }
+    }
+
     /// Counts the alias out. Called from its finalizer, on the environment's thread.
     pub fn leave(self, env: Env) {
-        let account = &self.account;
-        if self.taken > 0 {
-            adjust_external_memory(env, self.taken);
-            account.discounted.set(account.discounted.get() - self.taken);
-        }
+        let account = Rc::clone(&self.account);
+        account.settle(env, std::iter::once(self));
+    }
+
+    /// What is to be given back for the alias.
+    fn end(self) -> i64 {
+        let (account, taken) = (&self.account, self.taken.get());
+        account.discounted.set(account.discounted.get() - taken);
         account.aliases.set(account.aliases.get() - 1);
-        if account.aliases.get() == 0 {
-            adjust_external_memory(env, -account.credit.get());
-            account.credit.set(0);
-        }
+        taken
     }
 }

@@ -1,7 +1,7 @@
 //! The only place that makes ArrayBuffers over memory of ours, and lets go of them.
 #![allow(unsafe_code)]
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::ptr;
 use std::rc::Rc;
@@ -16,15 +16,30 @@ use ztensor_core::source::owned::Owned;
 use crate::accounting::{Account, Discount};
 use crate::error::misuse;
 
-/// An alias's share of a mapping. `close` takes it early; the finalizer drops what is left.
-pub type Share = Rc<RefCell<Option<Arc<Mapping>>>>;
+/// An alias's share of a mapping, and what V8 was told of it. `close` takes both early; the finalizer takes what is left.
+pub struct Share {
+    mapping: Cell<Option<Arc<Mapping>>>,
+    discount: Cell<Option<Discount>>,
+}
+
+impl Share {
+    /// Lets go of the mapping. What V8 is to be told stays to be done.
+    pub fn end(&self) -> Option<Discount> {
+        self.mapping.take();
+        self.discount.take()
+    }
+
+    /// Lets go of the mapping and tells V8.
+    fn leave(&self, env: Env) {
+        if let Some(discount) = self.end() {
+            discount.leave(env);
+        }
+    }
+}
 
 /// What an external buffer keeps alive.
 enum Backing {
-    Mapped {
-        share: Share,
-        discount: Discount,
-    },
+    Mapped(Rc<Share>),
     Owned(Owned),
     /// Memory that never goes.
     Static,
@@ -44,24 +59,21 @@ pub fn alias<'env>(
     account: &Rc<Account>,
     offset: u64,
     length: u64,
-) -> Result<Option<(Unknown<'env>, Share)>> {
+) -> Result<Option<(Unknown<'env>, Rc<Share>)>> {
     let address = mapping.address(offset, length).ok_or_else(|| misuse("an alias outside the mapping"))?;
     let length = usize::try_from(length).map_err(|_| misuse("an alias beyond the address space"))?;
     if forbidden() {
         return Ok(None);
     }
-    let share = Rc::new(RefCell::new(Some(mapping)));
-    let discount = account.enter(*env, length);
-    let backing = Backing::Mapped { share: Rc::clone(&share), discount };
-    Ok(match external(*env, address, length, backing) {
-        Ok(buffer) => Some((buffer, share)),
-        Err(refused) => {
-            if let Some(Backing::Mapped { discount, .. }) = refused {
-                discount.leave(*env);
-            }
-            None
-        }
-    })
+    let discount = account.enter(*env);
+    let share = Rc::new(Share { mapping: Cell::new(Some(mapping)), discount: Cell::new(None) });
+    let Ok(buffer) = external(*env, address, length, Backing::Mapped(Rc::clone(&share))) else {
+        discount.leave(*env);
+        return Ok(None);
+    };
+    discount.take(*env, length);
+    share.discount.set(Some(discount));
+    Ok(Some((buffer, share)))
 }
 
 /// An ArrayBuffer that owns `owned`. The memory comes back where the runtime refuses, unless it threw it away:
@@ -189,9 +201,8 @@ fn clear_exception(env: Env) {
 extern "C" fn finalize(env: sys::napi_env, _data: *mut c_void, hint: *mut c_void) {
     // SAFETY: `hint` is the share of the cell made in `external` for this call, and the runtime calls it once.
     let cell = unsafe { Rc::from_raw(hint.cast::<RefCell<Option<Backing>>>()) };
-    if let Some(Backing::Mapped { share, discount }) = cell.take() {
-        discount.leave(Env::from_raw(env));
-        share.borrow_mut().take();
+    if let Some(Backing::Mapped(share)) = cell.take() {
+        share.leave(Env::from_raw(env));
     }
 }
 

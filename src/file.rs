@@ -70,7 +70,7 @@ pub struct NativeFile {
     shared: RefCell<Option<Arc<Shared>>>,
     account: Rc<Account>,
     /// The aliases' shares, in the order in which they were made.
-    shares: RefCell<Vec<Share>>,
+    shares: RefCell<Vec<Rc<Share>>>,
     /// Whether JavaScript was told of a loss.
     told: Cell<bool>,
 }
@@ -271,11 +271,9 @@ impl NativeFile {
     /// thread has the file open.
     #[napi(catch_unwind)]
     pub fn close(&self, env: &Env, aliases: Vec<Unknown<'_>>) {
-        for (alias, share) in aliases.iter().zip(self.shares.take()) {
-            if buffer::detach(env, alias) {
-                share.borrow_mut().take();
-            }
-        }
+        let shares = self.shares.take();
+        let detached = aliases.iter().zip(&shares).filter(|(alias, _)| buffer::detach(env, alias));
+        self.account.settle(*env, detached.filter_map(|(_, share)| share.end()));
         if let Some(Shared { files: Some(files), .. }) = self.leave().as_deref() {
             loss::abandon(files, self.told.get());
             files.close();
