@@ -3,6 +3,7 @@ import { calling } from './errors.js'
 import type { Store } from './store.js'
 
 const RECORD = 4
+/** The bits of a dtype's code; all set where there is none. */
 const NO_DTYPE = 0xff
 const PLAIN = 0x100
 
@@ -37,37 +38,37 @@ export class Catalog {
     }
   }
 
-  #record(ordinal: number, field: number): number {
-    return this.#records[ordinal * RECORD + field] as number
-  }
+  // A tensor asks for the next three when it is made. A file's first tensors are made before any of this is compiled, so
+  // that each call within them would count.
 
   name(ordinal: number): string {
-    const start = ordinal === 0 ? 0 : this.#record(ordinal - 1, 0)
-    return this.#names.substring(start, this.#record(ordinal, 0))
+    const end = ordinal * RECORD
+    const start = end === 0 ? 0 : (this.#records[end - RECORD] as number)
+    return this.#names.substring(start, this.#records[end])
   }
 
   /** Undefined for a composite that does not say, and for a type that is not known. */
   dtype(ordinal: number): DTypeInfo | undefined {
-    const code = this.#record(ordinal, 1) & NO_DTYPE
-    return code === NO_DTYPE ? undefined : dtypes[code]
+    return dtypes[(this.#records[ordinal * RECORD + 1] as number) & NO_DTYPE]
   }
 
   shape(ordinal: number): readonly number[] {
-    return this.#shapes[this.#record(ordinal, 2)] as readonly number[]
+    return this.#shapes[this.#records[ordinal * RECORD + 2] as number] as readonly number[]
   }
 
   /** The product of the shape. */
   elements(ordinal: number): number {
-    return this.#elements[this.#record(ordinal, 2)] as number
+    return this.#elements[this.#records[ordinal * RECORD + 2] as number] as number
   }
 
   layout(ordinal: number): string {
-    return this.#labels[this.#record(ordinal, 3)] as string
+    return this.#labels[this.#records[ordinal * RECORD + 3] as number] as string
   }
 
   /** Where a dense tensor's elements stand in the file as they are in memory; undefined if they do not. */
   plainOffset(ordinal: number): number | undefined {
-    return this.#record(ordinal, 1) & PLAIN ? this.#numbers[ordinal * 2] : undefined
+    const plain = (this.#records[ordinal * RECORD + 1] as number) & PLAIN
+    return plain ? this.#numbers[ordinal * 2] : undefined
   }
 
   /** The number of the file that holds a dense tensor's elements. */

@@ -135,12 +135,12 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   }
 
   #at(ordinal: number): AnyTensor {
-    const tensor = this.#tensors?.[ordinal]
-    return tensor ?? this.#make(ordinal)
+    return this.#tensors?.[ordinal] ?? this.#make(ordinal)
   }
 
   #make(ordinal: number): AnyTensor {
-    const tensor = Tensor.make(this.#index(), ordinal)
+    // A file that was closed has no catalog, so that asking for it anew throws.
+    const tensor = Tensor.make(this.#catalog ?? this.#index(), ordinal)
     // At its full length at once: growing it would copy it a dozen times.
     this.#tensors ??= new Array(this.size)
     this.#tensors[ordinal] = tensor

@@ -224,8 +224,8 @@ impl NativeFile {
     }
 
     #[napi(catch_unwind)]
-    pub fn index(&self, env: &Env) -> Result<FlatIndex> {
-        Ok(index::flatten(&self.shared(env)?.catalog))
+    pub fn index<'env>(&self, env: &'env Env) -> Result<FlatIndex<'env>> {
+        index::flatten(env, &self.shared(env)?.catalog)
     }
 
     /// The ordinal of the tensor called `name`, or -1.

@@ -44,7 +44,7 @@ impl NativeFile {
                     return Err(CoreError::new(Code::BadDigest, message));
                 };
                 let manifest = zt2::read_manifest(source, footer, reading.limits)?;
-                zt2::content::digest(&manifest, algorithm).map(|digest| digest.text.to_string())
+                zt2::content::digest(&manifest, algorithm).map(|digest| digest.text().into_owned())
             })
         };
         spawn(env, job, |_, digest| Ok(digest))

@@ -1,6 +1,7 @@
 //! The index as it crosses into JavaScript: once, in flat arrays.
 
 use napi::bindgen_prelude::{Float64Array, Uint32Array};
+use napi::{Env, JsString, Result};
 use napi_derive::napi;
 use ztensor_core::catalog::{ByteOrder, Catalog, Component, DataRule, Encoding, Label, Layout, Part, Tensor};
 
@@ -24,9 +25,9 @@ const PLAIN: u32 = 0x100;
 /// All tensors. `records` holds for each: the end of its name in `names` (UTF-16 units); its dtype code and
 /// the plain flag; its shape's ordinal; its layout's ordinal in `labels`. `numbers` holds for each: the offset
 /// of its data (plain tensors only) and its bytes.
-#[napi(object)]
-pub struct FlatIndex {
-    pub names: String,
+#[napi(object, object_from_js = false)]
+pub struct FlatIndex<'env> {
+    pub names: JsString<'env>,
     pub records: Uint32Array,
     pub numbers: Float64Array,
     /// The file that holds each tensor's data, where there are several files.
@@ -36,14 +37,14 @@ pub struct FlatIndex {
     pub labels: Vec<String>,
 }
 
-pub fn flatten(catalog: &Catalog) -> FlatIndex {
+pub fn flatten<'env>(env: &'env Env, catalog: &Catalog) -> Result<FlatIndex<'env>> {
     let ascii = catalog.names().is_ascii();
     let mut records = Vec::with_capacity(catalog.len() * 4);
     let mut numbers = Vec::with_capacity(catalog.len() * 2);
     let mut files = Vec::new();
     let mut utf16_end = 0;
     for tensor in catalog.iter() {
-        utf16_end += if ascii { tensor.name().len() } else { tensor.name().encode_utf16().count() };
+        utf16_end = if ascii { tensor.name_end() } else { utf16_end + tensor.name().encode_utf16().count() };
         let plain = dense_data(tensor).and_then(|data| Some((data.file, readable_in_place(data)?.0)));
         let dtype = tensor.dtype().map_or(NO_DTYPE, |dtype| dtype as u32);
         // The builder keeps the length of all names below 2^32.
@@ -67,15 +68,18 @@ pub fn flatten(catalog: &Catalog) -> FlatIndex {
         shape_dims.extend(shape.iter().copied().map(number));
         shape_ends.push(u32::try_from(shape_dims.len()).unwrap_or(u32::MAX));
     }
-    FlatIndex {
-        names: catalog.names().to_owned(),
+    // Bytes that are known to be characters are taken over without being looked at.
+    let names =
+        if ascii { env.create_string_latin1(catalog.names())? } else { env.create_string(catalog.names())? };
+    Ok(FlatIndex {
+        names,
         records: records.into(),
         numbers: numbers.into(),
         files: (!files.is_empty()).then(|| files.into()),
         shape_ends: shape_ends.into(),
         shape_dims: shape_dims.into(),
         labels: catalog.labels().iter().map(str::to_owned).collect(),
-    }
+    })
 }
 
 fn dense_data(tensor: Tensor<'_>) -> Option<&Component> {
@@ -135,7 +139,7 @@ pub fn components(catalog: &Catalog, tensor: Tensor<'_>) -> Vec<ComponentInfo> {
             stored_length: number(component.stored_length),
             offset: component.inline.is_none().then(|| number(component.offset)),
             encoding: catalog.encoding_name(component.encoding).to_owned(),
-            digest: component.digest.as_ref().map(|digest| digest.text.to_string()),
+            digest: component.digest.as_ref().map(|digest| digest.text().into_owned()),
             plain_offset: plain.map(|(offset, _)| number(offset)),
             copy_reason: plain.is_none().then(|| copy_reason(component).to_owned()),
             strict: matches!(component.data_rule, Some(DataRule::RisingColumns | DataRule::UniqueCells)),

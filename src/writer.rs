@@ -162,7 +162,7 @@ pub fn identify<'env>(
         })
     };
     spawn(env, job, |_, (size, digest)| {
-        Ok(LinkedFile { name, size: number(size), digest: digest.text.into() })
+        Ok(LinkedFile { name, size: number(size), digest: digest.text().into_owned() })
     })
 }
 

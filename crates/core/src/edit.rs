@@ -141,7 +141,7 @@ impl Edit {
             && self.catalog().shards.is_empty()
             && self.alignment() == CANONICAL_ALIGNMENT
             && parts.all(|part| {
-                let digest = part.digest.as_ref().is_some_and(|digest| digest.text.starts_with("xxh3:"));
+                let digest = part.digest.as_ref().is_some_and(|digest| digest.expected.is_xxh3());
                 part.encoding == Encoding::Raw && digest
             })
     }

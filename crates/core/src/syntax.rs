@@ -7,6 +7,7 @@ pub mod cbor_encode;
 pub mod cbor_splice;
 pub mod json;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 /// Keys seen so far. Real maps have a handful, so those are compared one by one and need no memory beside.
@@ -44,9 +45,65 @@ impl<T: Eq + std::hash::Hash> Seen<T> {
     }
 }
 
+/// Keys that are texts, seen so far: [`Seen`] for the maps that an index has by the hundred thousand.
+#[derive(Default)]
+pub(crate) struct Keys<'a> {
+    few: [&'a str; FEW],
+    count: usize,
+    /// A bit for each key, by its length and first byte: a key whose bit is not set is new.
+    marks: u64,
+    many: Option<HashSet<Cow<'a, str>>>,
+}
+
+impl<'a> Keys<'a> {
+    /// Whether `key` is new.
+    #[inline]
+    pub fn insert(&mut self, key: Cow<'a, str>) -> bool {
+        if let (Cow::Borrowed(text), None) = (&key, &self.many)
+            && let Some(free) = self.few.get_mut(self.count)
+        {
+            *free = text;
+            let first = text.as_bytes().first().copied().unwrap_or_default();
+            let mark = 1 << ((text.len() * 7 + usize::from(first)) % 64);
+            let known = self.marks & mark != 0 && self.few.iter().take(self.count).any(|seen| seen == text);
+            self.marks |= mark;
+            self.count += 1;
+            return !known;
+        }
+        self.insert_beyond(key)
+    }
+
+    #[cold]
+    fn insert_beyond(&mut self, key: Cow<'a, str>) -> bool {
+        let few = self.few.iter().take(self.count).copied().map(Cow::Borrowed);
+        self.many.get_or_insert_with(|| few.collect()).insert(key)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_are_new_once_however_many_and_whoever_owns_them() {
+        let texts: Vec<String> = (0..3 * FEW).map(|number| format!("key {number}")).collect();
+        for owned in [vec![], vec![0], vec![5], vec![30], (0..3 * FEW).collect()] {
+            let mut keys = Keys::default();
+            for round in 0..2 {
+                for (at, text) in texts.iter().enumerate() {
+                    let key = if owned.contains(&at) == (round == 0) {
+                        Cow::Owned(text.clone())
+                    } else {
+                        Cow::Borrowed(&**text)
+                    };
+                    assert_eq!(keys.insert(key), round == 0, "{text}");
+                }
+            }
+        }
+        let mut keys = Keys::default();
+        assert!(keys.insert(Cow::Borrowed("")) && keys.insert(Cow::Borrowed("a")));
+        assert!(!keys.insert(Cow::Borrowed("")) && !keys.insert(Cow::Borrowed("a")));
+    }
 
     #[test]
     fn keys_are_new_once_however_many() {

@@ -1,6 +1,7 @@
 //! Digests: `algorithm:value`, as 0.1 (`checksum`), 1.0 §4.3, 1.2 §1 and 2 §3.4 write them.
 #![forbid(unsafe_code)]
 
+use std::borrow::Cow;
 use std::hash::Hasher as _;
 
 use sha2::Digest as _;
@@ -9,23 +10,24 @@ use twox_hash::XxHash3_64;
 use crate::error::{Code, Error, Result};
 
 /// A digest that a file declares.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Digest {
-    /// As it stands in the file.
-    pub text: Box<str>,
     pub expected: Expected,
     pub over: Over,
+    /// As it stands in the file, where that is not how [`Expected::text`] has it. An index of 100,000 tensors has as many
+    /// digests, and a text for each would cost more than reading it.
+    spelling: Option<Box<str>>,
 }
 
 /// The bytes that a digest is over: as they are stored (0.1 to 1.2), or decoded (2 §3.4).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Over {
     Stored,
     Decoded,
 }
 
 /// What the digest demands of the bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Expected {
     Crc32c(u32),
     Sha256([u8; 32]),
@@ -36,6 +38,10 @@ pub enum Expected {
 }
 
 impl Expected {
+    pub fn is_xxh3(&self) -> bool {
+        matches!(self, Self::Xxh3(_))
+    }
+
     /// As the peers write it.
     fn text(&self) -> String {
         match self {
@@ -47,10 +53,46 @@ impl Expected {
     }
 }
 
+/// The number of `DIGITS` hex digits, whose letters stand in the order of the alphabet from `ten` on; `None` where `text` is
+/// anything else.
+fn hex_number<const DIGITS: usize>(text: &[u8], ten: u8) -> Option<u64> {
+    let digits: &[u8; DIGITS] = text.try_into().ok()?;
+    digits.iter().try_fold(0, |number, &digit| {
+        let value = match digit {
+            b'0'..=b'9' => digit - b'0',
+            _ if (ten..ten + 6).contains(&digit) => digit - ten + 10,
+            _ => return None,
+        };
+        Some(number << 4 | u64::from(value))
+    })
+}
+
 impl Digest {
+    fn new(expected: Expected, over: Over) -> Self {
+        Self { expected, over, spelling: None }
+    }
+
+    /// The digest that stands as `text` in a file.
+    fn spelled(text: &str, expected: Expected, over: Over) -> Self {
+        let spelling = (expected.text() != text).then(|| text.into());
+        Self { expected, over, spelling }
+    }
+
+    /// As it stands in the file.
+    pub fn text(&self) -> Cow<'_, str> {
+        match &self.spelling {
+            Some(text) => Cow::Borrowed(text),
+            None => Cow::Owned(self.expected.text()),
+        }
+    }
+
     /// Parses `crc32c:0x1A2B3C4D` (the `0x` and leading zeros are optional, as the peers read it) or
     /// `sha256:` and 64 hex digits. Hex is case-insensitive.
     pub fn parse(text: &str) -> Result<Self> {
+        let written = text.strip_prefix("crc32c:0x").and_then(|hex| hex_number::<8>(hex.as_bytes(), b'A'));
+        if let Some(crc) = written.and_then(|crc| u32::try_from(crc).ok()) {
+            return Ok(Self::new(Expected::Crc32c(crc), Over::Stored));
+        }
         let malformed = |what: &str| {
             Error::new(Code::BadDigest, format!("the digest {text:?} {what}"))
                 .rule("digest = algorithm:value")
@@ -73,12 +115,16 @@ impl Digest {
             "" => return Err(malformed("has no algorithm before the ':'")),
             _ => Expected::Unknown,
         };
-        Ok(Self { text: text.into(), expected, over: Over::Stored })
+        Ok(Self::spelled(text, expected, Over::Stored))
     }
 
     /// Parses the form of 2 §3.4: `xxh3:` and 16 or `sha256:` and 64 hex digits, lower case. Other algorithms of
     /// letters, digits and hex digits are unknown, not refused.
     pub fn parse_registered(text: &str) -> Result<Self> {
+        let written = text.strip_prefix("xxh3:").and_then(|hex| hex_number::<16>(hex.as_bytes(), b'a'));
+        if let Some(hash) = written {
+            return Ok(Self::new(Expected::Xxh3(hash), Over::Decoded));
+        }
         let malformed = |what: &str| {
             Error::new(Code::BadDigest, format!("the digest {text:?} {what}")).rule("zTensor 2 §3.4 Part")
         };
@@ -93,14 +139,11 @@ impl Digest {
             return Err(malformed("has no lower-case hex digits after the ':'"));
         }
         let expected = match algorithm {
-            "xxh3" if value.len() == 16 => {
-                Expected::Xxh3(u64::from_str_radix(value, 16).map_err(|_| malformed("needs 16 hex digits"))?)
-            }
             "xxh3" => return Err(malformed("needs 16 hex digits")),
             "sha256" => Expected::Sha256(hex32(value).ok_or_else(|| malformed("needs 64 hex digits"))?),
             _ => Expected::Unknown,
         };
-        Ok(Self { text: text.into(), expected, over: Over::Decoded })
+        Ok(Self::spelled(text, expected, Over::Decoded))
     }
 
     /// A hasher of this digest's algorithm, where it is known.
@@ -120,7 +163,8 @@ impl Digest {
             return Ok(());
         }
         let found = found.text();
-        let message = format!("the bytes hash to {found}, the index says {}: the file is damaged", self.text);
+        let message =
+            format!("the bytes hash to {found}, the index says {}: the file is damaged", self.text());
         let error = Error::new(Code::DigestMismatch, message);
         Err(if self.over == Over::Decoded { error.rule("zTensor 2 §3.4 Part") } else { error })
     }
@@ -152,9 +196,8 @@ impl Algorithm {
 
     /// The digest of what `hasher` was fed.
     pub fn digest(self, hasher: Hasher) -> Digest {
-        let expected = hasher.finish();
         // A writer only spells it.
-        Digest { text: expected.text().into(), expected, over: Over::Stored }
+        Digest::new(hasher.finish(), Over::Stored)
     }
 }
 
@@ -254,6 +297,29 @@ mod tests {
         let mut hasher = Algorithm::Xxh3.hasher();
         bytes.chunks(977).for_each(|piece| hasher.update(piece));
         assert_eq!(Algorithm::Xxh3.digest(hasher).expected, Expected::Xxh3(xxh3(&bytes)));
+    }
+
+    #[test]
+    fn a_digest_stands_as_it_is_spelled() {
+        let sha = |case: &str| format!("sha256:{}", case.repeat(32));
+        for text in [
+            "crc32c:0x0A2B3C4D",
+            "crc32c:0x0a2b3c4d",
+            "crc32c:A2B3C4D",
+            "crc32c:0X0A2B3C4D",
+            "md5:x",
+            &sha("ab"),
+            &sha("aB"),
+        ] {
+            assert_eq!(Digest::parse(text).unwrap().text(), text);
+        }
+        for text in ["xxh3:00000000000000ff", &sha("0f"), "blake3:00"] {
+            assert_eq!(Digest::parse_registered(text).unwrap().text(), text);
+        }
+        let crc = |text: &str| Digest::parse(text).unwrap().expected;
+        for same in ["crc32c:0x0A2B3C4D", "crc32c:0x0a2b3c4d", "crc32c:A2B3C4D", "crc32c:0X0A2B3c4D"] {
+            assert_eq!(crc(same), Expected::Crc32c(0x0a2b_3c4d), "{same}");
+        }
     }
 
     #[test]

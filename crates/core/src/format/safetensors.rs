@@ -11,7 +11,7 @@ use crate::error::{Code, Error, Result};
 use crate::layout;
 use crate::limits::{self, Limits};
 use crate::source::ReadAt;
-use crate::syntax::Seen;
+use crate::syntax::Keys;
 use crate::syntax::json::{Reader, Unique};
 
 const RULE: &str = "safetensors Format";
@@ -108,7 +108,7 @@ struct Entry {
 impl Entry {
     fn read(reader: &mut Reader<'_>, shape: &mut Vec<u64>, limits: &Limits) -> Result<Self> {
         let (mut dtype, mut has_shape, mut offsets) = (None, false, None);
-        let mut unknown = Seen::default();
+        let mut unknown = Keys::default();
         reader.object("the object of a tensor", Unique::ByCaller, |reader, key| {
             let twice = match &**key {
                 "dtype" => dtype.replace(dtype_of(&reader.string("a dtype")?)?).is_some(),

@@ -81,7 +81,7 @@ pub fn encode(catalog: &Catalog) -> Vec<u8> {
         }
         if let Some(digest) = &blob.digest {
             encoder.text("checksum");
-            encoder.text(&digest.text);
+            encoder.text(&digest.text());
         }
         for (key, value) in custom {
             encoder.value(key);

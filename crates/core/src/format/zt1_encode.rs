@@ -133,7 +133,7 @@ fn components(encoder: &mut Encoder, catalog: &Catalog, tensor: Tensor<'_>, own:
         }
         if let Some(digest) = &component.digest {
             encoder.text("digest");
-            encoder.text(&digest.text);
+            encoder.text(&digest.text());
         }
     }
 }

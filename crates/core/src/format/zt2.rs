@@ -17,6 +17,7 @@ use crate::codec::digest::xxh3;
 use crate::error::{Code, Error, Result};
 use crate::limits::{self, Limits};
 use crate::source::ReadAt;
+use crate::source::owned::Owned;
 
 pub use encode::{FOOTER, LEAST_ALIGNMENT, MAGIC};
 
@@ -80,7 +81,7 @@ pub fn read_footer(source: &dyn ReadAt) -> Result<Option<Footer>> {
 }
 
 /// Reads the manifest into private memory and compares its hash.
-pub fn read_manifest(source: &dyn ReadAt, footer: Footer, limits: &Limits) -> Result<Vec<u8>> {
+pub fn read_manifest(source: &dyn ReadAt, footer: Footer, limits: &Limits) -> Result<Owned> {
     let Footer { offset, length, hash: expected } = footer;
     let (total, at) = (source.length(), source.length().saturating_sub(FOOTER));
     if length > limits::ZT_INDEX_BYTES {
@@ -100,7 +101,7 @@ pub fn read_manifest(source: &dyn ReadAt, footer: Footer, limits: &Limits) -> Re
         );
         return Err(Error::new(Code::OutOfBounds, message).at(at).rule(rules::BLOBS));
     }
-    let bytes = source.read_vec(offset, length)?;
+    let bytes = source.read_owned(offset, length)?;
     let found = xxh3(&bytes);
     if found != expected {
         let message = format!(

@@ -98,7 +98,7 @@ mod tests {
     fn crc32c(hash: impl FnOnce(&mut Hasher)) -> String {
         let mut hasher = Algorithm::Crc32c.hasher();
         hash(&mut hasher);
-        Algorithm::Crc32c.digest(hasher).text.into()
+        Algorithm::Crc32c.digest(hasher).text().into_owned()
     }
 
     #[test]

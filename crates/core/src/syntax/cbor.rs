@@ -7,10 +7,11 @@ mod head;
 mod value;
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 
 use self::head::Head;
 pub(crate) use self::value::identity;
-use super::Seen;
+use super::{Keys, Seen};
 use crate::error::{Code, Error, Result};
 use crate::limits;
 
@@ -30,10 +31,30 @@ pub struct Reader<'a> {
     levels: u32,
 }
 
+/// Major types of items.
+const UNSIGNED: u8 = 0;
+const TEXT: u8 = 3;
+const ARRAY: u8 = 4;
+const MAP: u8 = 5;
+
 /// Texts that a reader remembers.
 const SLOTS: usize = 32;
 /// Bytes of the longest: what a head of one byte can say.
 const REMEMBERED: usize = 23;
+
+/// Whether two short texts are the same. Comparing by the library's call costs more than all else of reading a key.
+#[inline]
+fn same(one: &[u8], other: &[u8]) -> bool {
+    /// Whether both begin and end alike; `None` where they are shorter than that or more than twice as long.
+    fn ends<const BYTES: usize>(one: &[u8], other: &[u8]) -> Option<bool> {
+        let starts = one.first_chunk::<BYTES>()? == other.first_chunk()?;
+        (one.len() <= 2 * BYTES).then_some(starts && one.last_chunk::<BYTES>() == other.last_chunk())
+    }
+    one.len() == other.len()
+        && ends::<4>(one, other)
+            .or_else(|| ends::<8>(one, other))
+            .unwrap_or_else(|| if one.len() < 4 { one.iter().eq(other) } else { one == other })
+}
 
 /// Where a short text is remembered. Any place would do; these factors keep the keys of each version apart.
 fn slot(bytes: &[u8]) -> usize {
@@ -118,14 +139,50 @@ impl<'a> Reader<'a> {
         }
     }
 
+    #[inline]
     pub fn uint(&mut self, what: &str) -> Result<u64> {
+        match self.plain_head(UNSIGNED) {
+            Some(value) => Ok(value),
+            None => self.spelled_uint(what),
+        }
+    }
+
+    fn spelled_uint(&mut self, what: &str) -> Result<u64> {
         match self.head()? {
             Head::Unsigned(value) => Ok(value),
             other => Err(self.expected(what, "an unsigned integer", other)),
         }
     }
 
+    #[inline]
     pub fn text(&mut self, what: &str) -> Result<Cow<'a, str>> {
+        match self.remembered() {
+            Some(text) => Ok(Cow::Borrowed(text)),
+            None => self.new_text(what),
+        }
+    }
+
+    /// The text that comes next, if it is one of those that are remembered.
+    #[inline]
+    fn remembered(&mut self) -> Option<&'a str> {
+        let (first, rest) = self.bytes.get(self.at..)?.split_first()?;
+        let length = usize::from(first.wrapping_sub(TEXT << 5));
+        if length > REMEMBERED {
+            return None;
+        }
+        let bytes = rest.get(..length)?;
+        let known = *self.texts.get(slot(bytes))?;
+        if !same(known.as_bytes(), bytes) {
+            return None;
+        }
+        self.at += 1 + length;
+        Some(known)
+    }
+
+    fn new_text(&mut self, what: &str) -> Result<Cow<'a, str>> {
+        if let Some(length) = self.plain_head(TEXT) {
+            return self.text_of(Some(length));
+        }
         match self.head()? {
             Head::Text(length) => self.text_of(length),
             other => Err(self.expected(what, "a text", other)),
@@ -144,14 +201,10 @@ impl<'a> Reader<'a> {
             return Ok(Cow::Owned(joined));
         };
         let bytes = self.short(length)?;
-        let slot = slot(bytes);
-        if let Some(&known) = self.texts.get(slot)
-            && known.as_bytes() == bytes
-        {
-            return Ok(Cow::Borrowed(known));
-        }
         let text = std::str::from_utf8(bytes).map_err(|_| self.error("a text is not valid UTF-8"))?;
-        if let Some(remembered) = self.texts.get_mut(slot).filter(|_| bytes.len() <= REMEMBERED) {
+        if bytes.len() <= REMEMBERED
+            && let Some(remembered) = self.texts.get_mut(slot(bytes))
+        {
             *remembered = text;
         }
         Ok(Cow::Borrowed(text))
@@ -189,9 +242,12 @@ impl<'a> Reader<'a> {
 
     /// Calls `each` before each item of an array; it must read exactly that item.
     pub fn array(&mut self, what: &str, mut each: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
-        let mut left = match self.head()? {
-            Head::Array(length) => length,
-            other => return Err(self.expected(what, "an array", other)),
+        let mut left = match self.plain_head(ARRAY) {
+            None => match self.head()? {
+                Head::Array(length) => length,
+                other => return Err(self.expected(what, "an array", other)),
+            },
+            plain => plain,
         };
         self.inside(|reader| {
             while reader.more(&mut left) {
@@ -216,12 +272,12 @@ impl<'a> Reader<'a> {
     /// Checks that the key from `start` to here follows the one before it.
     fn follows(&self, last: &mut Option<&'a [u8]>, start: usize, what: &str) -> Result<()> {
         let key = self.bytes.get(start..self.at).unwrap_or_default();
-        match last.replace(key) {
-            Some(last) if last == key => Err(self.twice(format!("a key stands twice in {what}"))),
-            Some(last) if last > key => {
+        match last.replace(key).map(|last| last.cmp(key)) {
+            None | Some(Ordering::Less) => Ok(()),
+            Some(Ordering::Equal) => Err(self.twice(format!("a key stands twice in {what}"))),
+            Some(Ordering::Greater) => {
                 Err(self.error(format!("the keys of {what} are not in the order of their bytes")))
             }
-            _ => Ok(()),
         }
     }
 
@@ -232,11 +288,12 @@ impl<'a> Reader<'a> {
         if self.deterministic.is_some() {
             return self.inside(|reader| reader.ordered_fields(left, what, each));
         }
-        let mut seen = Seen::default();
-        let mut other = Seen::default();
+        let mut seen = Keys::default();
+        let mut other = None;
         while self.more(&mut left) {
-            if self.bytes.get(self.at).is_some_and(|first| first >> 5 != 3) {
-                if !other.insert(self.skipped(self.levels)?) {
+            if self.bytes.get(self.at).is_some_and(|first| first >> 5 != TEXT) {
+                let key = self.skipped(self.levels)?;
+                if !other.get_or_insert_with(Seen::default).insert(key) {
                     return Err(self.twice(format!("a key stands twice in {what}")));
                 }
                 self.skip()?;
@@ -260,7 +317,7 @@ impl<'a> Reader<'a> {
         let mut last = None;
         while self.more(&mut left) {
             let start = self.at;
-            let is_text = self.bytes.get(start).is_some_and(|first| first >> 5 == 3);
+            let is_text = self.bytes.get(start).is_some_and(|first| first >> 5 == TEXT);
             let key = if is_text { Some(self.text("a key")?) } else { self.skip().map(|()| None)? };
             self.follows(&mut last, start, what)?;
             match key {
@@ -290,6 +347,9 @@ impl<'a> Reader<'a> {
     }
 
     fn map_head(&mut self, what: &str) -> Result<Option<u64>> {
+        if let Some(length) = self.plain_head(MAP) {
+            return Ok(Some(length));
+        }
         match self.head()? {
             Head::Map(length) => Ok(length),
             other => Err(self.expected(what, "a map", other)),

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use ciborium::Value;
 
-use super::Seen;
+use super::Keys;
 use crate::error::{Code, Error, Result};
 use crate::limits;
 
@@ -98,7 +98,7 @@ impl<'a> Reader<'a> {
             self.at += 1;
             return Ok(());
         }
-        let mut seen = Seen::default();
+        let mut seen = Keys::default();
         loop {
             let key = self.string("a key")?;
             self.expect(b':', "':'")?;

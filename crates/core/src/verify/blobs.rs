@@ -10,7 +10,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::catalog::{Component, DataRule, Encoding, Layout, Tensor};
 use crate::checked;
-use crate::codec::digest::Hasher;
+use crate::codec::digest::{Digest, Hasher};
 use crate::codec::zstd;
 use crate::error::{Code, Error, Result};
 use crate::inject;
@@ -28,7 +28,7 @@ const SPAN: u64 = 256 << 10;
 const GAP: u64 = 4 << 10;
 
 /// Where a blob stands, how it is read and what it must hash to.
-type Key<'a> = (u32, u64, u64, Encoding, Option<u64>, Option<&'a str>, Option<DataRule>);
+type Key<'a> = (u32, u64, u64, Encoding, Option<u64>, Option<&'a Digest>, Option<DataRule>);
 
 /// Something that is judged once.
 struct Blob<'a> {
@@ -368,7 +368,7 @@ fn key(component: &Component) -> Key<'_> {
         component.stored_length,
         component.encoding,
         component.decoded_length,
-        component.digest.as_deref().map(|digest| &*digest.text),
+        component.digest.as_deref(),
         component.data_rule,
     )
 }

@@ -7,7 +7,7 @@ use std::io::{Read, Seek, SeekFrom};
 
 use super::{Dialect, Settings, Spec};
 use crate::catalog::{Attributes, Catalog, Component, Shard};
-use crate::codec::digest::Algorithm;
+use crate::codec::digest::{Algorithm, Digest};
 use crate::error::{Code, Error, Result};
 use crate::format::zt2::encode::{
     self, CANONICAL_ALIGNMENT, FILE_ATTRIBUTES, LEAST_ALIGNMENT, TENSOR_ATTRIBUTES,
@@ -136,6 +136,9 @@ fn pad(file: &mut AtomicFile, from: u64, to: u64) -> Result<()> {
     Ok(())
 }
 
+/// What tells whether two blobs may hold the same bytes: their digest and length.
+type Content<'c> = (Option<&'c Digest>, u64);
+
 /// Where canonical form has the blobs.
 pub struct Plan {
     /// Old offset, length and new offset of each blob that is kept, in order.
@@ -156,11 +159,11 @@ impl Plan {
         }
         order.sort_unstable_by_key(|&(tensor, role, _)| (tensor, role));
         let (mut copies, mut places) = (Vec::new(), HashMap::new());
-        let mut seen: HashMap<(&str, u64), Vec<(u64, u64)>> = HashMap::new();
+        let mut seen: HashMap<Content<'_>, Vec<(u64, u64)>> = HashMap::new();
         let mut end = encode::MAGIC.len() as u64;
         for (_, _, component) in order {
             let length = component.stored_length;
-            let digest = component.digest.as_ref().map_or("", |digest| &digest.text);
+            let digest = component.digest.as_deref();
             let alike = seen.entry((digest, length)).or_default();
             let mut place = None;
             for &(offset, at) in alike.iter() {

@@ -29,7 +29,7 @@ pub fn read(source: &dyn ReadAt, limits: &Limits) -> Result<(Catalog, Index)> {
     };
     let bytes = read_manifest(source, footer, limits)?;
     let catalog = parse_manifest(&bytes, footer.offset, source.length(), limits)?;
-    Ok((catalog, Index { bytes: bytes.into(), offset: footer.offset }))
+    Ok((catalog, Index { bytes, offset: footer.offset }))
 }
 
 /// What stands behind blobs that end at `end`: the manifest at a multiple of `alignment`, and the footer. It was read as

@@ -42,7 +42,7 @@ pub fn manifest(catalog: &Catalog, shards: &[Shard]) -> Result<Vec<u8>> {
             encoder.text("size");
             encoder.uint(shard.size);
             encoder.text("digest");
-            encoder.text(&shard.digest.text);
+            encoder.text(&shard.digest.text());
         }
     }
     encoder.text("objects");
@@ -125,7 +125,7 @@ fn part(encoder: &mut Encoder, component: &Component, shards: &[Shard]) {
     }
     if let Some(digest) = &component.digest {
         encoder.text("digest");
-        encoder.text(&digest.text);
+        encoder.text(&digest.text());
     }
     if packed {
         encoder.text("encoding");

@@ -181,8 +181,8 @@ impl Objects<'_> {
     fn parts(&mut self, reader: &mut Reader<'_>, name: &str) -> Result<Vec<Component>> {
         let ordinal = u32::try_from(self.builder.len()).unwrap_or(u32::MAX);
         let Self { total, builder, shards, blobs, .. } = self;
+        let mut parts = builder.no_components();
         let mut surroundings = Surroundings { shards, total: *total, builder, blobs };
-        let mut parts = Vec::with_capacity(1);
         reader.names("parts", |reader, role| {
             if parts.len() == limits::COMPONENTS {
                 let message = format!("the tensor has more than {} components", limits::COMPONENTS);

@@ -103,7 +103,7 @@ impl Surroundings<'_> {
             }
         };
         if let Some(digest) = fields.digest.as_deref().filter(|digest| digest.expected == Expected::Unknown) {
-            let text = &digest.text;
+            let text = digest.text();
             let message =
                 format!("the digest {text:?} is of an algorithm not known here and is never checked");
             self.builder.warn("ZT_WARN_UNKNOWN_DIGEST", message, Some(name), Some(role));

@@ -39,11 +39,10 @@ pub fn check_bounds(offset: u64, length: u64, total: u64) -> Result<()> {
 /// Two blobs of one file that overlap without being the same, if there are any.
 pub fn first_overlap(mut blobs: Vec<Blob>) -> Option<(Blob, Blob)> {
     blobs.retain(|blob| blob.length > 0);
-    // Files list their tensors by name and place them by name, more or less: then there is little to sort.
-    if !blobs.is_sorted() {
-        blobs.sort_unstable();
-    }
     let place = |blob: &Blob| (blob.file, blob.offset, blob.length);
+    // Files list their tensors by name, and place them so or in the order of their layers: long runs, which the stable
+    // sort merges.
+    blobs.sort_by_key(place);
     blobs.windows(2).find_map(|pair| {
         let &[first, second] = pair else { return None };
         let overlap = first.file == second.file

@@ -56,6 +56,26 @@ impl Reader<'_> {
         Ok(taken)
     }
 
+    /// The argument of a head of the type `major` in its shortest spelling, which is what every mode takes and nearly every
+    /// writer writes. Any other head is left for [`Self::head`].
+    #[inline]
+    pub(super) fn plain_head(&mut self, major: u8) -> Option<u64> {
+        let (first, rest) = self.bytes.get(self.at..)?.split_first()?;
+        let (argument, more, least) = match first ^ (major << 5) {
+            info @ 0..=23 => (u64::from(info), 0, 0),
+            24 => (u64::from(*rest.first()?), 1, 24),
+            25 => (u64::from(u16::from_be_bytes(*rest.first_chunk()?)), 2, 1 << 8),
+            26 => (u64::from(u32::from_be_bytes(*rest.first_chunk()?)), 4, 1 << 16),
+            27 => (u64::from_be_bytes(*rest.first_chunk()?), 8, 1 << 32),
+            _ => return None,
+        };
+        if argument < least {
+            return None;
+        }
+        self.at += 1 + more;
+        Some(argument)
+    }
+
     #[allow(clippy::cast_possible_truncation)] // each argument was read as as many bytes as it is cast to
     pub(super) fn head(&mut self) -> Result<Head> {
         let start = self.at;

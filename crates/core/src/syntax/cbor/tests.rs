@@ -49,6 +49,60 @@ fn reads_indefinite_and_wide_spellings() {
     assert_eq!(read(b"\xf9\x3c\x00").unwrap(), Value::Float(1.0));
 }
 
+#[test]
+fn short_texts_are_told_apart() {
+    let texts: Vec<Vec<u8>> = (0..=24)
+        .flat_map(|length| {
+            let plain = vec![b'a'; length];
+            let changed = (0..length).map(move |at| {
+                let mut text = vec![b'a'; length];
+                text[at] = b'b';
+                text
+            });
+            std::iter::once(plain).chain(changed)
+        })
+        .collect();
+    for (at, one) in texts.iter().enumerate() {
+        for (other_at, other) in texts.iter().enumerate() {
+            assert_eq!(same(one, other), at == other_at, "{one:?} {other:?}");
+        }
+    }
+}
+
+#[test]
+fn a_plain_head_is_what_any_head_is() {
+    fn reader(bytes: &[u8]) -> Reader<'_> {
+        Reader::new(bytes, 0, 0)
+    }
+    for major in 0..8_u8 {
+        for info in 0..32_u8 {
+            for argument in [0, 23, 24, 0xff, 0x100, 0xffff, 0x1_0000, 0xffff_ffff, 0x1_0000_0000, u64::MAX] {
+                let width = match info {
+                    24..=27 => 1 << (info - 24),
+                    _ => 0,
+                };
+                let mut bytes = vec![major << 5 | info];
+                bytes.extend_from_slice(&argument.to_be_bytes()[8 - width..]);
+                let strict = Reader::deterministic(&bytes, 0, 0, 8, "deterministic").head();
+                for wanted in [UNSIGNED, TEXT, ARRAY, MAP] {
+                    let mut plain = reader(&bytes);
+                    let found = plain.plain_head(wanted);
+                    let expected = match strict {
+                        Ok(Head::Unsigned(value)) if wanted == UNSIGNED => Some(value),
+                        Ok(Head::Text(length)) if wanted == TEXT => length,
+                        Ok(Head::Array(length)) if wanted == ARRAY => length,
+                        Ok(Head::Map(length)) if wanted == MAP => length,
+                        _ => None,
+                    };
+                    assert_eq!(found, expected, "{bytes:02x?}");
+                    assert_eq!(plain.at, if found.is_some() { bytes.len() } else { 0 });
+                    assert_eq!(reader(&bytes[..width]).plain_head(wanted), None, "cut short");
+                }
+            }
+        }
+    }
+}
+
 fn strictly(bytes: &[u8]) -> Result<Value> {
     let mut reader = Reader::deterministic(bytes, 0, 1000, 32, "deterministic");
     let value = reader.clone().value()?;
