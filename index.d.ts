@@ -1078,12 +1078,13 @@ export interface ConvertResult {
 }
 /**
  * Writes the tensors of a file into a new file of any format that can be written. Raw data passes in pieces, whatever
- * its size; digests of the source are checked on the way.
+ * its size; digests of the source are checked on the way. Into a Node Writable, formats whose index comes first
+ * (safetensors, BTF) and canonical zTensor 2 cannot be written; it is ended, or destroyed where the work fails halfway.
  *
  * @throws ZTensorError what `open`, `load` and `create` throw; where the target cannot hold something, an error
  * that lists it, before anything is written; the signal's reason. The target is then as it was.
  */
-export declare function convert(source: Source, target: string | URL, given?: ConvertOptions): Promise<ConvertResult>;
+export declare function convert(source: Source, target: string | URL | Writable, given?: ConvertOptions): Promise<ConvertResult>;
 /** What tells whether a whole name matches `pattern`. Goes back to the last `*` alone, so time is at most |name| × |pattern|. */
 export declare function globMatcher(pattern: string): (name: string) => boolean;
 

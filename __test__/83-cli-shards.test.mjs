@@ -42,6 +42,27 @@ test('merge writes many files into one', async (t) => {
   }
 })
 
+test('merge compresses and hashes as convert does', async (t) => {
+  const { path } = checkpoint({ 'a.safetensors': { x: Array(9000).fill(1) }, 'b.safetensors': { y: [2] } })
+  const sources = [path('a.safetensors'), path('b.safetensors')]
+  for (const [options, encoding] of [
+    [['--version', '1.2'], 'zstd'],
+    [['--version', '2', '--no-canonical'], 'zt.zstd-seekable/1'],
+  ]) {
+    const target = scratchPath('merged.zt')
+    const { code, stderr } = await run('merge', target, ...sources, ...options, '--compress=5', '--digest', 'sha256')
+    t.is(code, 0, stderr)
+    const file = openSync(target, { verify: true })
+    const { encoding: found, digest } = file.tensor('x').components.get('data')
+    t.is(found, encoding)
+    t.regex(digest, /^sha256:/)
+    file.close()
+  }
+  const canonical = scratchPath('canonical.zt')
+  t.is((await run('merge', canonical, ...sources, '--version', '2')).code, 0)
+  t.is((await run('verify', canonical, '--canonical')).code, 0)
+})
+
 test('merge refuses a name that stands twice, listing all', async (t) => {
   const { path } = checkpoint({ 'a.safetensors': { x: [1], y: [2] }, 'b.safetensors': { y: [3], x: [4] } })
   const target = scratchPath('clash.zt')

@@ -13,7 +13,7 @@ import type { SourceOptions } from './format.js'
 import { jsonLine } from './json.js'
 import { followProgress } from './progress.js'
 import { parseBytes, showCounted } from './quantity.js'
-import { printLines } from './stdout.js'
+import { dataOutput, printLines } from './stdout.js'
 import { printable } from './text.js'
 
 export interface ConvertCommandOptions {
@@ -90,6 +90,20 @@ function convertOptions(options: ConvertCommandOptions): ConvertOptions {
   }
 }
 
+/** What stands for standard output, in place of a path. */
+const STDOUT = '-'
+
+/** Where the data goes, and what is said of it. */
+function outputs(target: string) {
+  if (target !== STDOUT) return { to: target, name: target, words: process.stdout }
+  if (process.stdout.isTTY) {
+    throw new UsageError('standard output is a terminal', 'Send the data on: ztensor convert FILE - | PROGRAM')
+  }
+  // Until all is written: see exitQuietlyOnBrokenPipe.
+  process.exitCode = exitCodes.unread
+  return { to: dataOutput(), name: 'standard output', words: process.stderr }
+}
+
 function* lines(target: string, result: ConvertResult): Generator<string> {
   const paint = painter()
   yield `${paint('green', 'wrote')}  ${printable(target)}: ${showCounted(result.tensors, 'tensor')}`
@@ -97,20 +111,21 @@ function* lines(target: string, result: ConvertResult): Generator<string> {
   yield `read by: ${result.readers.join(', ')}`
 }
 
-/** Converts `source` into `target`. Ctrl-C leaves nothing behind. */
+/** Converts `source` into `target`, `-` being standard output. Ctrl-C leaves nothing behind. */
 export async function convert(
   source: string | readonly string[],
   target: string,
   options: ConvertCommandOptions,
 ): Promise<void> {
   const given = convertOptions(options)
+  const { to, name, words } = outputs(target)
   const stop = new AbortController()
   process.once('SIGINT', () => stop.abort())
-  const events = (progress: Progress) => process.stdout.write(jsonLine({ event: 'progress', ...progress }))
-  const progress = await followProgress(target)
+  const events = (progress: Progress) => words.write(jsonLine({ event: 'progress', ...progress }))
+  const progress = await followProgress(name)
   const listen = options.json ? { onProgress: events } : progress.listen
   try {
-    const result = await convertFile(source, target, { ...given, ...listen, signal: stop.signal })
+    const result = await convertFile(source, to, { ...given, ...listen, signal: stop.signal })
     progress.stop()
     const { tensors, skipped, readers } = result
     const left = skipped.map((error) => ({
@@ -118,7 +133,9 @@ export async function convert(
       tensor: error.tensor,
       message: errorMessage(error),
     }))
-    if (options.json) process.stdout.write(jsonLine({ event: 'done', target, tensors, skipped: left, readers }))
+    if (to !== target) process.exitCode = 0
+    if (options.json) words.write(jsonLine({ event: 'done', target, tensors, skipped: left, readers }))
+    else if (to !== target) words.write([...lines(name, result), ''].join('\n'))
     else await printLines(lines(target, result))
   } catch (error) {
     progress.stop()

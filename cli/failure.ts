@@ -2,8 +2,11 @@
 import { painter } from './color.js'
 import { printable } from './text.js'
 
-/** Exit codes: 1, a file was read and is not sound, or two differ; 2, the command or the file cannot be used; 130, interrupted. */
-export const exitCodes = { unsound: 1, different: 1, unusable: 2, interrupted: 130 } as const
+/**
+ * Exit codes: 1, a file was read and is not sound, or two differ; 2, the command or the file cannot be used; 130, interrupted;
+ * 141, whoever reads the data on standard output has gone, as the shell has it of programs that SIGPIPE ends.
+ */
+export const exitCodes = { unsound: 1, different: 1, unusable: 2, interrupted: 130, unread: 141 } as const
 
 /** Something wrong with what was typed. */
 export class UsageError extends Error {

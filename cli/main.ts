@@ -30,6 +30,11 @@ function targetVersion(): Option {
   return new Option('--version <version>', 'the zTensor version to write (default: 1.0)').choices(versions)
 }
 
+function targetDigest(): Option {
+  const digests = ['crc32c', 'sha256', 'xxh3', 'none']
+  return new Option('--digest <name>', 'what to hash with (default: crc32c, in version 2 xxh3)').choices(digests)
+}
+
 function program(): Command {
   const ztensor = new Command('ztensor')
     .description(
@@ -177,19 +182,12 @@ function program(): Command {
     .command('convert')
     .description('write the tensors of a file into a new file of any format')
     .argument('<source>', 'the tensor file')
-    .argument('<target>', 'the new file; its ending names the format unless --format does')
+    .argument('<target>', 'the new file; its ending names the format unless --format does; - is standard output')
     .addOption(targetFormat())
     .addOption(targetVersion())
     .option('--no-canonical', 'version 2: leave the tensors in their order, and allow compression and shards')
     .addOption(new Option('--from <name>', 'read the source as this format').choices(['zt', 'safetensors', 'btf']))
-    .addOption(
-      new Option('--digest <name>', 'what to hash with (default: crc32c, in version 2 xxh3)').choices([
-        'crc32c',
-        'sha256',
-        'xxh3',
-        'none',
-      ]),
-    )
+    .addOption(targetDigest())
     .option('--compress [level]', 'compress with zstd where that saves space')
     .option('--include <glob...>', 'only tensors whose names match one of these')
     .option('--exclude <glob...>', 'no tensors whose names match one of these')
@@ -207,6 +205,7 @@ function program(): Command {
         ['ztensor convert a.zt b.zt --version 1.2 --compress=9', 'another version, compressed'],
         ['ztensor convert a.zt b.zt --version 2', 'the canonical file of these tensors'],
         ["ztensor convert a.zt b.zt --include 'encoder.*'", 'a part of it'],
+        ['ztensor convert model.safetensors - | ssh host "cat > model.zt"', 'into a pipe'],
         ['ztensor convert a.zt out/model.safetensors --max-shard-size 5GB', 'in several files, with their index'],
       ),
     )
@@ -215,10 +214,13 @@ function program(): Command {
   ztensor
     .command('merge')
     .description('write the tensors of several files into one; a name that stands in two of them is refused')
-    .argument('<target>', 'the new file; its ending names the format unless --format does')
+    .argument('<target>', 'the new file; its ending names the format unless --format does; - is standard output')
     .argument('<sources...>', 'tensor files, or one index or folder of a sharded checkpoint')
     .addOption(targetFormat())
     .addOption(targetVersion())
+    .option('--no-canonical', 'version 2: leave the tensors in their order, and allow compression')
+    .addOption(targetDigest())
+    .option('--compress [level]', 'compress with zstd where that saves space')
     .option('--overwrite', 'replace a target that is there')
     .option('--skip', 'leave out what the target cannot hold, instead of refusing')
     .option('--json', 'progress and result as JSON, one event a line')

@@ -1,5 +1,6 @@
 // Standard output in blocks: 100,000 rows are some thirty writes, and a reader that stops (`| head`) stops the work too.
 import { once } from 'node:events'
+import { Writable } from 'node:stream'
 
 const blockLength = 1 << 18
 
@@ -19,6 +20,26 @@ export async function printLines(lines: Iterable<string>): Promise<void> {
 /** Writes `text` as it is, and waits where the reader is slower. */
 export async function print(text: string): Promise<void> {
   if (!process.stdout.write(text)) await once(process.stdout, 'drain')
+}
+
+/** At most so much at once: writing to a pipe waits for its reader, and Ctrl-C is heard between two writes. */
+const pieceLength = 1 << 18
+
+/** Standard output for data, which is left open at its end. */
+export function dataOutput(): Writable {
+  const piecewise = async (bytes: Uint8Array): Promise<void> => {
+    for (let at = 0; at < bytes.byteLength; at += pieceLength) {
+      const piece = bytes.subarray(at, at + pieceLength)
+      await new Promise<void>((resolve, reject) => {
+        process.stdout.write(piece, (error) => (error ? reject(error) : setImmediate(resolve)))
+      })
+    }
+  }
+  return new Writable({
+    write: (chunk: Uint8Array, _encoding, callback) => {
+      piecewise(chunk).then(() => callback(), callback)
+    },
+  })
 }
 
 /** Ends the process without a word when the reader of standard output has gone; whatever it had found out keeps its exit code. */

@@ -1,14 +1,16 @@
+import type { Writable } from 'node:stream'
 import { aBoolean, aFunction, anObject, aString, optional, options, wrongType } from './arguments.js'
 import { type DType, dtypeInfo } from './dtype.js'
 import { calling, type ErrorCode, ZTensorError } from './errors.js'
 import { TensorFile } from './file.js'
 import { type JobOptions, type Progress, run } from './job.js'
-import { binding } from './native.js'
+import { binding, type NativeOutflow } from './native.js'
 import { type OpenOptions, open, type Source } from './open.js'
+import type { Outlet } from './outlet.js'
 import type { AnyTensor } from './tensor.js'
 import { bytesIn, jobOptions } from './verify.js'
-import { type CreateOptions, targetPath, writeRequest } from './write-options.js'
-import { TensorWriter } from './writer.js'
+import { type CreateOptions, writeRequest } from './write-options.js'
+import { aTarget, TensorWriter } from './writer.js'
 
 /** What to convert, and into what. The file's own attributes and generator go along unless others are given. */
 export interface ConvertOptions extends CreateOptions, JobOptions {
@@ -77,21 +79,28 @@ function refusal(refusals: readonly ZTensorError[], target: string): ZTensorErro
 
 /**
  * Writes the tensors of a file into a new file of any format that can be written. Raw data passes in pieces, whatever
- * its size; digests of the source are checked on the way.
+ * its size; digests of the source are checked on the way. Into a Node Writable, formats whose index comes first
+ * (safetensors, BTF) and canonical zTensor 2 cannot be written; it is ended, or destroyed where the work fails halfway.
  *
  * @throws ZTensorError what `open`, `load` and `create` throw; where the target cannot hold something, an error
  * that lists it, before anything is written; the signal's reason. The target is then as it was.
  */
-export async function convert(source: Source, target: string | URL, given?: ConvertOptions): Promise<ConvertResult> {
-  const read = options(given, ['source', 'filter', 'rename', 'skip', 'cast'])
-  const path = targetPath(target)
+export async function convert(
+  source: Source,
+  target: string | URL | Writable,
+  given?: ConvertOptions,
+): Promise<ConvertResult> {
+  const read = options(given, ['source', 'filter', 'rename', 'skip', 'cast', 'overwrite'])
+  const begin = aTarget('target', target, read.overwrite)
   const job = jobOptions(given)
   optional(read.filter, (value) => aFunction('filter', value))
   optional(read.rename, (value) => aFunction('rename', value))
   const skip = optional(read.skip, (value) => aBoolean('skip', value)) ?? false
   const file = await open(source, { ...read.source, signal: job.signal })
   try {
-    return await convertFile(file, path, { ...given, format: given?.format ?? formatOf(path) }, job, skip)
+    const format =
+      given?.format ?? (typeof target === 'string' || target instanceof URL ? formatOf(String(target)) : undefined)
+    return await convertFile(file, begin, { ...given, format }, job, skip)
   } finally {
     file.close()
   }
@@ -109,7 +118,7 @@ function sortTogether(taken: { ordinal: number; name: string }[], names: string[
 
 async function convertFile(
   file: TensorFile,
-  path: string,
+  begin: () => string | Outlet,
   given: ConvertOptions,
   job: JobOptions,
   skip: boolean,
@@ -140,16 +149,17 @@ async function convertFile(
   if (dialect === '2') sortTogether(taken, names)
   const generator = given.generator ?? (dialect === '1.0' ? file.generator : undefined)
   const request = writeRequest({ ...given, generator })
-  const writer = await TensorWriter.make(path, request)
-  const native = TensorWriter.nativeOf(writer)
+  const writer = await TensorWriter.make(begin(), request)
+  const { native, outlet } = TensorWriter.partsOf(writer)
   try {
     if (attributes === undefined && !left.has(undefined)) calling(() => native.takeAttributes(store.native))
-    const copy = (at: number[], stage?: Awaited<ReturnType<typeof store.stage>>, options = job) =>
-      run(store, options, (control) => {
-        const ordinals = Uint32Array.from(at, (one) => (taken[one] as { ordinal: number }).ordinal)
-        const request = { ordinals, names: at.map((one) => names[one] as string), casts }
-        return native.copy(store.native, request, control, stage)
-      })
+    const copy = (at: number[], stage?: Awaited<ReturnType<typeof store.stage>>, options = job) => {
+      const ordinals = Uint32Array.from(at, (one) => (taken[one] as { ordinal: number }).ordinal)
+      const request = { ordinals, names: at.map((one) => names[one] as string), casts }
+      const make = (blocks?: NativeOutflow, signal = options.signal) =>
+        run(store, { ...options, signal }, (control) => native.copy(store.native, request, control, stage, blocks))
+      return outlet === undefined ? make() : outlet.pass(make, options.signal)
+    }
     if (store.memory === undefined) {
       await copy([...taken.keys()])
     } else {

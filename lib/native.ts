@@ -15,6 +15,11 @@ export interface NativeControl {
   progress(): [bytes: number, totalBytes: number, tensors: number, totalTensors: number]
 }
 
+export interface NativeOutflow {
+  next(): Promise<NativeMemory | null>
+  close(): void
+}
+
 export interface NativeStage {
   readonly stage: unique symbol
 }
@@ -218,6 +223,7 @@ export interface NativeWriter {
     request: { ordinals: Uint32Array; names: string[]; casts: number[] },
     control: NativeControl,
     stage?: NativeStage,
+    outflow?: NativeOutflow,
   ): Promise<void>
   takeAttributes(file: NativeFile): void
   link(file: NativeFile, ordinal: number, name: string, shard: LinkedFile): void
@@ -255,6 +261,7 @@ interface Binding {
   risingRows(dtype: number, width: number, values: Uint8Array, indices: Uint8Array, indptr: Uint8Array): NativeMemory[]
   packCoo(dialect: string, rank: number, width: number, values: Uint8Array, coords: Uint8Array): NativeMemory
   Control: new () => NativeControl
+  Outflow: new () => NativeOutflow
   StageBuilder: new (ranges: number[]) => NativeStageBuilder
   openShared(process: string, number: number): NativeFile | null
   openPathSync(path: string, request: OpenRequest): NativeFile

@@ -1,6 +1,8 @@
 // A stream of the caller's that a file is written into.
 import type { Writable } from 'node:stream'
 import { invalid, ZTensorError } from './errors.js'
+import { toBufferSync } from './memory.js'
+import { binding, type NativeOutflow } from './native.js'
 
 /** Writes into a stream, one call after the other, each done when the stream wants more. */
 export class Outlet {
@@ -50,6 +52,31 @@ export class Outlet {
     const wantsMore = this.#stream.write(bytes)
     this.throwIfFailed()
     if (!wantsMore) await this.#until('drain')
+  }
+
+  /**
+   * Writes the blocks that `make` passes on meanwhile. Where the stream fails, `make` is stopped.
+   *
+   * @throws what `make` rejects with; where the stream failed, that error
+   */
+  async pass(make: (blocks: NativeOutflow, stop: AbortSignal) => Promise<void>, signal?: AbortSignal): Promise<void> {
+    const blocks = new binding.Outflow()
+    const failing = new AbortController()
+    // A stream that nobody reads would be waited for without end.
+    const destroy = () => this.destroy()
+    signal?.addEventListener('abort', destroy, { once: true })
+    const stop = signal === undefined ? failing.signal : AbortSignal.any([signal, failing.signal])
+    const making = make(blocks, stop).finally(() => blocks.close())
+    making.catch(() => {})
+    try {
+      for (let block = await blocks.next(); block !== null; block = await blocks.next()) {
+        if (failing.signal.aborted) continue
+        await this.write(new Uint8Array(toBufferSync(block))).catch((error) => failing.abort(error))
+      }
+      await making
+    } finally {
+      signal?.removeEventListener('abort', destroy)
+    }
   }
 
   /** Ends the stream, and resolves when it has taken everything. */

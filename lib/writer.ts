@@ -145,9 +145,9 @@ export class TensorWriter {
     })
   }
 
-  /** @internal The binding's side, for work that it does alone. */
-  static nativeOf(writer: TensorWriter): NativeWriter {
-    return writer.#native
+  /** @internal The binding's side, and the stream, for work that is done without the writer. */
+  static partsOf(writer: TensorWriter): { native: NativeWriter; outlet: Outlet | undefined } {
+    return { native: writer.#native, outlet: writer.#outlet }
   }
 
   /** @internal */
@@ -574,8 +574,16 @@ function widened(indices: IndexArray, index: DTypeInfo): Uint8Array {
 export async function create(target: string | URL | Writable, given?: CreateOptions): Promise<TensorWriter> {
   const request = writeRequest(given)
   const signal = optional(options(given, ['signal']).signal, aSignal)
-  if (typeof target === 'string' || target instanceof URL) return TensorWriter.make(targetPath(target), request, signal)
-  if (!isWritable(target)) throw wrongType('path', 'a string, a file URL or a Node Writable', target)
-  if (request.overwrite) throw invalid(TypeError, 'overwrite is for paths: a stream replaces nothing')
-  return TensorWriter.make(new Outlet(target), request, signal)
+  return TensorWriter.make(aTarget('path', target, request.overwrite)(), request, signal)
+}
+
+/** Checks where to write to; gives that once it is wanted, since a stream is listened to from then on. */
+export function aTarget(name: string, target: unknown, overwrite = false): () => string | Outlet {
+  if (typeof target === 'string' || target instanceof URL) {
+    const path = targetPath(target)
+    return () => path
+  }
+  if (!isWritable(target)) throw wrongType(name, 'a string, a file URL or a Node Writable', target)
+  if (overwrite) throw invalid(TypeError, 'overwrite is for paths: a stream replaces nothing')
+  return () => new Outlet(target)
 }

@@ -17,6 +17,7 @@ mod kernels;
 mod loss;
 mod memory;
 mod opened;
+mod outflow;
 mod panic;
 mod quantized;
 mod share;

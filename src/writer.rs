@@ -19,9 +19,10 @@ use crate::error::{NativeError, misuse, throw};
 use crate::file::NativeFile;
 use crate::index::{number, unsigned};
 use crate::memory::Memory;
+use crate::outflow::Outflow;
 use crate::panic::contain;
 use crate::stage::Stage;
-use crate::task::spawn;
+use crate::task::{spawn, spawn_aside};
 use crate::value;
 
 /// What the wrapper asks of a new file.
@@ -304,7 +305,8 @@ impl NativeWriter {
         throw(&env, taken).map(|bytes| Owned::from(bytes).into())
     }
 
-    /// Copies tensors of an open file under the given names, one after the other.
+    /// Copies tensors of an open file under the given names, one after the other; blocks of a file that the wrapper writes go
+    /// through `outflow`.
     #[napi(ts_return_type = "Promise<void>", catch_unwind)]
     pub fn copy<'env>(
         &self,
@@ -313,16 +315,19 @@ impl NativeWriter {
         request: CopyRequest,
         control: &Control,
         stage: Option<&Stage>,
+        outflow: Option<&Outflow>,
     ) -> Result<Object<'env>> {
         let (slot, source) = (Arc::clone(&self.slot), file.reader(env, control, stage)?);
         let CopyRequest { ordinals, names, casts } = request;
         let (ordinals, casts) = (ordinals.to_vec(), pairs(env, &casts)?);
+        let blocks = throw(env, outflow.map(Outflow::blocks).transpose())?;
+        let aside = blocks.is_some();
         let job = move || {
             source.read(|reading| {
                 let tensors = ordinals.iter().filter_map(|&ordinal| reading.catalog.tensor(ordinal as usize));
                 let lengths = tensors.flat_map(Tensor::components).map(|component| component.stored_length);
                 reading.watch.expect(lengths.fold(0, u64::saturating_add), ordinals.len() as u64);
-                with_writer(&slot, |writer| {
+                let copy = |writer: &mut Writer| {
                     writer.expect(reading.watch.progress().total_bytes);
                     for (&ordinal, name) in ordinals.iter().zip(&names) {
                         if let Some(tensor) = reading.catalog.tensor(ordinal as usize) {
@@ -331,10 +336,14 @@ impl NativeWriter {
                         }
                     }
                     Ok(())
+                };
+                with_writer(&slot, |writer| match blocks {
+                    Some(blocks) => writer.passing(blocks, copy),
+                    None => copy(writer),
                 })
             })
         };
-        spawn(env, job, |_, ()| Ok(()))
+        if aside { spawn_aside(env, job, |_, ()| Ok(())) } else { spawn(env, job, |_, ()| Ok(())) }
     }
 
     /// Gives the file the attributes of an open one, which need not pass through JavaScript: its numbers have one kind.

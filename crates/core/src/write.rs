@@ -189,7 +189,7 @@ impl Writer {
     pub fn spool(&self) -> Result<Spool> {
         match &self.out {
             Out::File(file) | Out::Spool(_, file) => file.spool(),
-            Out::Replacement(_) | Out::Grown(_) | Out::Taken => {
+            Out::Replacement(_) | Out::Grown(_) | Out::Taken | Out::Passed(_) => {
                 Spool::beside(&std::env::temp_dir().join("ztensor"))
             }
         }

@@ -1,9 +1,11 @@
 //! What waits in the block, on its way into the file.
 #![forbid(unsafe_code)]
 
+use std::sync::mpsc::SyncSender;
+
 use super::Writer;
 use super::out::Out;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::sink::behind::Behind;
 use crate::sink::block::FULL;
 
@@ -58,6 +60,22 @@ impl Writer {
             behind.drain()?;
         }
         self.out.drain(&mut self.buffer)
+    }
+
+    /// Passes blocks on through a channel while `work` goes on; what is left then waits in the buffer. For a file whose bytes
+    /// the caller takes: it must not wait for `work`, which waits for it.
+    pub fn passing<T>(
+        &mut self,
+        blocks: SyncSender<Vec<u8>>,
+        work: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        if !matches!(self.out, Out::Taken) {
+            return Err(Error::new(Code::Internal, "only what is taken can be passed on"));
+        }
+        self.out = Out::Passed(blocks);
+        let done = work(self);
+        self.out = Out::Taken;
+        done
     }
 
     /// The bytes that wait in the buffer, for a file that nobody else writes.

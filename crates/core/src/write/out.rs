@@ -2,8 +2,9 @@
 #![forbid(unsafe_code)]
 
 use std::fs::File;
+use std::sync::mpsc::SyncSender;
 
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::sink::block::Block;
 use crate::sink::grown::Grown;
 use crate::sink::replacement::Replacement;
@@ -19,6 +20,8 @@ pub enum Out {
     Grown(Grown),
     /// Whoever drives the writer takes the bytes out of its buffer.
     Taken,
+    /// The same, while somebody takes blocks at the other end.
+    Passed(SyncSender<Vec<u8>>),
 }
 
 impl Out {
@@ -29,7 +32,7 @@ impl Out {
             Self::Spool(spool, _) => Some(spool.file()),
             Self::Replacement(file) => file.begun(),
             Self::Grown(file) => file.begun(),
-            Self::Taken => None,
+            Self::Taken | Self::Passed(_) => None,
         }
     }
 
@@ -41,6 +44,10 @@ impl Out {
             Self::Replacement(file) => file.write(block.from(0))?,
             Self::Grown(file) => file.write(block.from(0))?,
             Self::Taken => return Ok(()),
+            Self::Passed(blocks) => {
+                let gone = |_| Error::new(Code::Io, "nobody takes the rest of the file");
+                return blocks.send(block.take()).map_err(gone);
+            }
         }
         block.truncate(0);
         Ok(())
@@ -52,7 +59,7 @@ impl Out {
             Self::File(file) | Self::Spool(_, file) => file.commit(),
             Self::Replacement(file) => file.commit(),
             Self::Grown(file) => file.commit(),
-            Self::Taken => Ok(()),
+            Self::Taken | Self::Passed(_) => Ok(()),
         }
     }
 }
