@@ -90,6 +90,16 @@ test('file.load() gives every tensor, in order', async (t) => {
   t.deepEqual([...loaded.get('a')], [1, 2, 3, 4])
 })
 
+test('file.load() keeps the order asked for, of what comes in batches and what comes by itself', async (t) => {
+  const file = openSync(scratchFile(zt10({ a: square10(), ...sparse10(), b: square10(), z: square10() })))
+  for (const names of [[...file.keys()], ['z', 'k', 'a', 'm', 'b'], ['m', 'a']]) {
+    const loaded = await file.load({ names })
+    t.deepEqual([...loaded.keys()], names)
+    for (const [name, array] of loaded) t.is(array instanceof Float32Array, name !== 'm' && name !== 'k', name)
+  }
+  file.close()
+})
+
 test('file.load({ names }) gives those, from any iterable, each once', async (t) => {
   const file = openSync(scratchFile(PAIR))
   for (const names of [['c', 'a'], new Set(['c', 'a']), ['c', 'a', 'c'].values()]) {

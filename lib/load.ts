@@ -15,6 +15,9 @@ const BATCH_BYTES = 256 * 2 ** 20
 /** Tensors under way at once, of those that are loaded one by one. */
 const ONE_BY_ONE = 4
 
+/** Keeps the place of what is not loaded yet. */
+const PENDING: Loaded = new Map()
+
 /** Counts what was loaded and reports it. */
 class Tally {
   #bytes = 0
@@ -79,8 +82,6 @@ export async function loadAll(
 ): Promise<Map<string, Loaded>> {
   signal?.throwIfAborted()
   const loaded = new Map<string, Loaded>()
-  // The keys first, so that the result is in the order asked for, whichever load ends first.
-  for (const tensor of tensors) loaded.set(tensor.name, new Map())
   const tally = new Tally(tensors, plan, onProgress)
   const others: AnyTensor[] = []
   const begun = new Map<AnyTensor, Promise<Loaded>>()
@@ -88,6 +89,8 @@ export async function loadAll(
   for (const [at, tensor] of tensors.entries()) {
     const whole = store.memory === undefined && divided(tensor, plan) === undefined
     if (!whole || tensor.layout !== 'dense' || tensor.dtype === undefined) {
+      // Batches end in the order asked for. The others do not: their keys come first, and those of what stands between.
+      if (others.length === 0) for (const { name } of tensors) loaded.set(name, loaded.get(name) ?? PENDING)
       others.push(tensor)
       continue
     }

@@ -8,6 +8,7 @@
 mod histogram;
 mod moments;
 mod patterns;
+mod walks;
 
 pub use histogram::Histogram;
 

@@ -1,11 +1,9 @@
 //! Counts, extremes, mean and spread, block by block, and how two of them become one.
 #![forbid(unsafe_code)]
 
+use super::walks::{Walked, all_finite, walk};
 use super::{Histogram, Stats};
 use crate::numbers::BLOCK;
-
-/// Sums that run side by side, for the vector units.
-const LANES: usize = 16;
 
 /// A number in its narrow or wide form.
 pub trait Number: Copy + PartialOrd + Into<f64> {
@@ -79,7 +77,7 @@ fn exact_sum(terms: impl Iterator<Item = f64>) -> f64 {
 impl Moments {
     /// Takes in at most a block of numbers.
     pub fn add<N: Number>(&mut self, numbers: &[N]) {
-        if numbers.iter().fold(true, |all, number| all & number.is_finite()) {
+        if all_finite(numbers) {
             return self.join(&Self::of_finite(numbers));
         }
         let mut kept = [N::ZERO; BLOCK];
@@ -104,17 +102,15 @@ impl Moments {
     /// zero, and as it is one of the block it is no further from the mean than a thousand blocks' worth of spread.
     fn of_finite<N: Number>(numbers: &[N]) -> Self {
         let Some(&first) = numbers.first() else { return Self::default() };
-        let first: f64 = first.into();
-        let (sum, squares) = sums(numbers, first);
-        let (min, max, zeros) = extremes(numbers, numbers[0]);
+        let Walked { sum, squares, min, max, zeros } = walk(numbers, first);
         let count = numbers.len() as u64;
         let mean = sum / float(count);
         Self {
             finite: count,
-            zeros,
+            zeros: zeros.into(),
             min: min.into(),
             max: max.into(),
-            mean: first + mean,
+            mean: first.into() + mean,
             // Rounding may leave a little less than nothing, and squares beyond float64 are infinite.
             squares: if squares.is_finite() { (squares - sum * mean).max(0.0) } else { squares },
             ..Self::default()
@@ -187,56 +183,6 @@ impl Moments {
             histogram,
         }
     }
-}
-
-// Several walks over a block in the innermost cache, of one operation each: compilers make vectors of those, and of all in
-// one they make pairs of a sum and its square.
-
-/// The sums of the distances from `first`, and of their squares.
-fn sums<N: Number>(numbers: &[N], first: f64) -> (f64, f64) {
-    let mut room = [0.0; BLOCK];
-    let mut total = (0.0, 0.0);
-    for numbers in numbers.chunks(BLOCK) {
-        for (distance, &number) in room.iter_mut().zip(numbers) {
-            *distance = number.into() - first;
-        }
-        let distances = room.get(..numbers.len()).unwrap_or_default();
-        total.0 += side_by_side(distances, |distance| distance);
-        total.1 += side_by_side(distances, |distance| distance * distance);
-    }
-    total
-}
-
-#[inline]
-fn side_by_side(numbers: &[f64], term: impl Fn(f64) -> f64) -> f64 {
-    let mut sums = [0.0; LANES];
-    let (chunks, rest) = numbers.as_chunks::<LANES>();
-    for chunk in chunks {
-        for (sum, &number) in sums.iter_mut().zip(chunk) {
-            *sum += term(number);
-        }
-    }
-    rest.iter().fold(sums.iter().sum(), |sum, &number| sum + term(number))
-}
-
-/// Smallest and largest, and how many are zero.
-fn extremes<N: Number>(numbers: &[N], first: N) -> (N, N, u64) {
-    let min = extreme(numbers, first, |a, b| if a < b { a } else { b });
-    let max = extreme(numbers, first, |a, b| if a > b { a } else { b });
-    let zeros = numbers.iter().fold(0_u32, |zeros, &number| zeros + u32::from(number == N::ZERO));
-    (min, max, zeros.into())
-}
-
-#[inline]
-fn extreme<N: Number>(numbers: &[N], first: N, pick: impl Fn(N, N) -> N) -> N {
-    let mut picked = [first; LANES];
-    let (chunks, rest) = numbers.as_chunks::<LANES>();
-    for chunk in chunks {
-        for (picked, &number) in picked.iter_mut().zip(chunk) {
-            *picked = pick(number, *picked);
-        }
-    }
-    picked.into_iter().chain(rest.iter().copied()).fold(first, pick)
 }
 
 #[cfg(test)]
