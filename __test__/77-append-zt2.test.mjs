@@ -1,7 +1,7 @@
 // append() and compact() of version 2: another generation behind the old one (§2.5), of which no byte changes.
 import { readFileSync, statSync } from 'node:fs'
 import test from 'ava'
-import { append, compact, open, openSync } from 'ztensor'
+import { append, compact, create, open, openSync } from 'ztensor'
 import { viewBytes } from './bytes.mjs'
 import { float16 } from './corpus/cbor.mjs'
 import { file as container, deterministic, part, digestOf as xxh3Of } from './corpus/zt2.mjs'
@@ -320,11 +320,12 @@ test('bools other than 0 and 1 and a last half-byte that is no element are refus
   for (const tensor of wrong) {
     for (const options of [{}, { canonical: false, compression: { minSavings: 0 } }]) {
       const { path, names: files } = scratchFolder()
-      const writing = written({ version: '2', ...options }, (writer) => writer.add('wrong', tensor), path('a.zt'))
-      const error = await rejectionOf(() => writing)
+      const writer = await create(path('a.zt'), { version: '2', ...options })
+      const error = await rejectionOf(() => writer.add('wrong', tensor))
       t.is(error?.code, 'ZT_BAD_DTYPE')
       t.is(error?.tensor, 'wrong')
       t.is(error?.rule, 'zTensor 2 Appendix A: Registered logical types')
+      await writer.abort()
       t.deepEqual(files(), [])
     }
     const path = await two({})

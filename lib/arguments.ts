@@ -25,7 +25,7 @@ export function aString(name: string, value: unknown): string {
 /** A string that a file can hold: one with half a surrogate pair has no UTF-8. */
 export function aText(name: string, value: unknown): string {
   const text = aString(name, value)
-  if (/\p{Surrogate}/u.test(text)) throw invalid(RangeError, `${name} must be well-formed text, got ${inspect(text)}`)
+  if (!text.isWellFormed()) throw invalid(RangeError, `${name} must be well-formed text, got ${inspect(text)}`)
   return text
 }
 

@@ -214,7 +214,8 @@ export interface TensorSpec {
 export interface NativeWriter {
   readonly version: string
   begin(tensor: TensorSpec): void
-  addSmall(name: string, dtype: number, shape: readonly number[], bytes: Uint8Array): number
+  receive(): number
+  addSmall(block: Uint8Array, elements: Uint8Array | undefined): number
   push(bytes: Uint8Array): number
   pushAsync(bytes: Uint8Array): Promise<number>
   take(): NativeMemory
@@ -237,6 +238,8 @@ export interface NativeWriter {
 }
 
 interface Binding {
+  packetBlock(): ArrayBuffer | null
+  addPacket(): number
   createWriter(path: string | undefined, request: WriteRequest): Promise<NativeWriter>
   onMappingLost(tell: () => void): void
   losses(): ArrayBuffer | null

@@ -25,6 +25,7 @@ import { aLink, type LinkInput, Links } from './link.js'
 import { toBufferSync } from './memory.js'
 import { binding, type NativeWriter, type WriteRequest } from './native.js'
 import { isWritable, Outlet } from './outlet.js'
+import { Packets } from './packet.js'
 import { checkCoo, checkCsr } from './sparse.js'
 import { type CreateOptions, targetPath, writeRequest } from './write-options.js'
 
@@ -101,12 +102,20 @@ function aDType(name: string, value: unknown): DTypeInfo {
 
 function aShape(value: unknown): number[] {
   if (!Array.isArray(value)) throw wrongType('shape', 'an array of sizes', value)
-  return Array.from(value, (size, dim) => aWholeNumber(`shape[${dim}]`, size)) // holes too, which map() passes over
+  const shape: number[] = []
+  // Holes too, which map() passes over; and no name is made for what is right.
+  for (let dim = 0; dim < value.length; dim++) {
+    const size: unknown = value[dim]
+    shape.push(
+      typeof size === 'number' && Number.isSafeInteger(size) && size >= 0 ? size : aWholeNumber(`shape[${dim}]`, size),
+    )
+  }
+  return shape
 }
 
-function viewBytes(name: string, value: unknown): Uint8Array {
+function aView(name: string, value: unknown): ArrayBufferView {
   if (!ArrayBuffer.isView(value)) throw wrongType(name, 'a typed array or DataView', value)
-  return bytesOf(value)
+  return value
 }
 
 /** A file being written. Nothing is at its path before `finish()`; calls may overlap and are done in their order. */
@@ -121,6 +130,7 @@ export class TensorWriter {
   readonly #links: Links
   /** Stops listening to the signal. */
   #forget: () => void = () => {}
+  readonly #packets: Packets
   #queue: Promise<unknown> = Promise.resolve()
   /** Calls that have not had their turn yet, or are having it. */
   #waiting = 0
@@ -134,6 +144,7 @@ export class TensorWriter {
     this.#dialect = how.dialect
     this.#compresses = how.level !== undefined
     this.#signal = how.signal
+    this.#packets = new Packets(native)
     this.#links = new Links(this.path, how.digest)
   }
 
@@ -201,11 +212,11 @@ export class TensorWriter {
    * Adds a small dense tensor at once, in one crossing, where nothing else is under way; gives the bytes that wait then, or
    * undefined where it has to take its turn.
    */
-  #addAtOnce(name: string, shape: number[], dtype: DTypeInfo, bytes: Uint8Array): number | undefined {
+  #addAtOnce(name: string, shape: number[], dtype: DTypeInfo, data: ArrayBufferView): number | undefined {
     const plain = this.#waiting === 0 && this.#outlet === undefined && !this.#compresses && !this.#ended
-    if (!plain || bytes.byteLength > SMALL) return undefined
+    if (!plain || data.byteLength > SMALL) return undefined
     try {
-      return this.#native.addSmall(name, dtype.code, shape, bytes)
+      return this.#packets.add(name, shape, dtype, data)
     } catch (thrown) {
       throw publicError(thrown, this.path)
     }
@@ -314,15 +325,16 @@ export class TensorWriter {
    */
   async add(name: string, tensor: TypedArray | TensorInput, given?: AddOptions): Promise<void> {
     const checked = aText('name', name)
-    const attributes = ownAttributes(options(given, ['attributes']))
+    const attributes = given === undefined ? undefined : ownAttributes(options(given, ['attributes']))
     const input = ArrayBuffer.isView(tensor) ? ownInput(tensor) : tensor
     if (typeof input !== 'object' || input === null)
       throw wrongType('tensor', 'a typed array or { dtype, shape, data }', input)
     const dtype = aDType('dtype', input.dtype)
-    const [bytes, shape] = [viewBytes('data', input.data), aShape(input.shape)]
-    const pending = attributes === undefined ? this.#addAtOnce(checked, shape, dtype, bytes) : undefined
+    const data = aView('data', input.data)
+    const shape = aShape(input.shape)
+    const pending = attributes === undefined ? this.#addAtOnce(checked, shape, dtype, data) : undefined
     if (pending === undefined) {
-      await this.#write(checked, shape, 'dense', dtype, attributes, [{ role: 'data', dtype, bytes }])
+      await this.#write(checked, shape, 'dense', dtype, attributes, [{ role: 'data', dtype, bytes: bytesOf(data) }])
     } else if (pending >= FULL) {
       await this.#next(() => this.#native.flush())
     }
@@ -384,7 +396,7 @@ export class TensorWriter {
       dtype: optional(anObject(`components.${role}`, component).dtype, (value) =>
         aDType(`components.${role}.dtype`, value),
       ),
-      bytes: viewBytes(`components.${role}.data`, component.data),
+      bytes: bytesOf(aView(`components.${role}.data`, component.data)),
     }))
     const dtype = optional(object.dtype, (value) => aDType('dtype', value))
     const layout = aString('layout', object.layout)

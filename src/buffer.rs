@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::ptr;
 use std::rc::Rc;
+use std::slice;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -43,6 +44,24 @@ enum Backing {
     Owned(Owned),
     /// Memory that never goes.
     Static,
+    /// A mailbox, which its thread keeps as well.
+    Mail(#[allow(dead_code)] Rc<Mailbox>), // held, not read
+}
+
+/// Bytes that JavaScript fills and native code of the same thread reads when it is called.
+pub struct Mailbox(Box<[Cell<u8>]>);
+
+impl Mailbox {
+    pub fn new(length: usize) -> Rc<Self> {
+        Rc::new(Self(vec![Cell::new(0); length].into()))
+    }
+
+    /// Lets `look` see the bytes. It must not call JavaScript, and has no environment to do so.
+    pub fn read<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
+        // SAFETY: `Cell<u8>` is laid out as `u8`. The mailbox stays on one thread, on which nobody writes while `look` runs:
+        // only JavaScript does, which waits for this call.
+        look(unsafe { slice::from_raw_parts(self.0.as_ptr().cast::<u8>(), self.0.len()) })
+    }
 }
 
 /// Whether external buffers are switched off, as Electron has them: `ZTENSOR_NO_EXTERNAL=1`.
@@ -153,6 +172,15 @@ extern "C" fn drop_common(_data: *mut c_void, hint: *mut c_void) {
     // SAFETY: `hint` is the share of the cell made in `common` for this call, and the runtime calls it once.
     let cell = unsafe { Arc::from_raw(hint.cast::<Common>()) };
     cell.lock().unwrap_or_else(PoisonError::into_inner).take();
+}
+
+/// An ArrayBuffer over a mailbox. `None` where the runtime refuses external buffers.
+pub fn over_mailbox<'env>(env: &'env Env, mailbox: &Rc<Mailbox>) -> Option<Unknown<'env>> {
+    if forbidden() {
+        return None;
+    }
+    let address = mailbox.0.as_ptr().cast_mut().cast();
+    external(*env, address, mailbox.0.len(), Backing::Mail(Rc::clone(mailbox))).ok()
 }
 
 fn external<'env>(

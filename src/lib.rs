@@ -18,6 +18,7 @@ mod loss;
 mod memory;
 mod opened;
 mod outflow;
+mod packet;
 mod panic;
 mod quantized;
 mod share;

@@ -118,19 +118,8 @@ fn dtype(code: Option<u32>) -> Result<Option<DType>> {
     known.transpose()
 }
 
-impl TensorSpec<'_> {
-    fn spec(self) -> Result<Spec> {
-        let size = |size: f64| unsigned(size).ok_or_else(|| misuse("no size"));
-        let component = |part: ComponentSpec| Ok((part.role, dtype(part.dtype)?, size(part.byte_length)?));
-        Ok(Spec {
-            name: self.name,
-            shape: self.shape.into_iter().map(size).collect::<Result<_>>()?,
-            layout: self.layout,
-            dtype: dtype(self.dtype)?,
-            attributes: self.attributes.map(value::from_js_map).transpose()?,
-            components: self.components.into_iter().map(component).collect::<Result<_>>()?,
-        })
-    }
+fn size(size: f64) -> Result<u64> {
+    unsigned(size).ok_or_else(|| misuse("no size"))
 }
 
 /// A file that is linked, by its identity.
@@ -176,7 +165,7 @@ pub struct CopyRequest {
 }
 
 /// The writer; gone after its end, or after an error that left the file in pieces.
-type Slot = Arc<Mutex<Option<Writer>>>;
+pub type Slot = Arc<Mutex<Option<Writer>>>;
 
 #[napi]
 pub struct NativeWriter {
@@ -194,7 +183,7 @@ fn with_writer<T>(slot: &Slot, work: impl FnOnce(&mut Writer) -> CoreResult<T>) 
     result
 }
 
-fn gone() -> CoreError {
+pub fn gone() -> CoreError {
     CoreError::new(Code::Closed, "the writer has ended; create another one")
 }
 
@@ -218,6 +207,10 @@ impl NativeWriter {
         Self { slot: Arc::new(Mutex::new(Some(writer))) }
     }
 
+    pub fn slot(&self) -> &Slot {
+        &self.slot
+    }
+
     /// Runs `work`, which leaves the file as it was where it is refused.
     pub fn harmlessly<T>(&self, env: &Env, work: impl FnOnce(&mut Writer) -> CoreResult<T>) -> Result<T> {
         let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
@@ -230,45 +223,22 @@ impl NativeWriter {
     /// Announces a tensor. What is refused here leaves the file as it was.
     #[napi(catch_unwind)]
     pub fn begin(&self, env: Env, tensor: TensorSpec<'_>) -> Result<()> {
-        let spec = tensor.spec()?;
-        self.harmlessly(&env, |writer| writer.begin(spec))
-    }
-
-    /// Adds a small dense tensor on this thread, in one crossing, and says how many bytes wait to be flushed.
-    #[napi(catch_unwind)]
-    pub fn add_small(
-        &self,
-        env: Env,
-        name: String,
-        code: u32,
-        shape: Vec<f64>,
-        bytes: Uint8ArraySlice<'_>,
-    ) -> Result<f64> {
-        let dtype = dtype(Some(code))?;
+        let component = |part: &ComponentSpec| Ok((dtype(part.dtype)?, size(part.byte_length)?));
+        let stored = tensor.components.iter().map(component).collect::<Result<Vec<_>>>()?;
+        let roles = tensor.components.iter().map(|part| part.role.as_str());
+        let components: Vec<_> =
+            roles.zip(stored).map(|(role, (dtype, length))| (role, dtype, length)).collect();
+        let shape = tensor.shape.iter().copied().map(size).collect::<Result<Vec<_>>>()?;
+        let attributes = tensor.attributes.map(value::from_js_map).transpose()?;
         let spec = Spec {
-            name,
-            shape: shape
-                .into_iter()
-                .map(|size| unsigned(size).ok_or_else(|| misuse("no size")))
-                .collect::<Result<_>>()?,
-            layout: "dense".to_owned(),
-            dtype,
-            attributes: None,
-            components: vec![("data".to_owned(), dtype, bytes.len() as u64)],
+            name: &tensor.name,
+            shape: &shape,
+            layout: &tensor.layout,
+            dtype: dtype(tensor.dtype)?,
+            attributes: attributes.as_ref(),
+            components: &components,
         };
-        let begun = {
-            let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
-            slot.as_mut().ok_or_else(gone).and_then(|writer| contain(|| writer.begin(spec)))
-        };
-        let added = begun.and_then(|()| {
-            with_writer(&self.slot, |writer| {
-                writer.push(&bytes)?;
-                writer.end()?;
-                writer.pass_on()?;
-                Ok(writer.pending())
-            })
-        });
-        throw(&env, added).map(|pending| number(pending as u64))
+        self.harmlessly(&env, |writer| writer.begin(spec))
     }
 
     /// Takes a small piece on this thread and says how many bytes wait to be flushed.

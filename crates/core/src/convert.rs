@@ -90,13 +90,13 @@ pub fn copy(
     writer: &mut Writer,
 ) -> Result<()> {
     inject::panic_at("convert");
-    let spec = |components| Spec {
-        name: name.to_owned(),
-        shape: tensor.shape().to_vec(),
-        layout: tensor.layout_name().to_owned(),
+    let spec = Spec {
+        name,
+        shape: tensor.shape(),
+        layout: tensor.layout_name(),
         dtype: casts.tensor(tensor),
-        attributes: tensor.attributes().cloned(),
-        components,
+        attributes: tensor.attributes(),
+        components: &[],
     };
     match tensor.layout() {
         Layout::SparseCsr | Layout::SparseCoo => sparse(reading, tensor, casts, writer, spec)?,
@@ -107,12 +107,12 @@ pub fn copy(
                 parts.sort_by_key(|part| reading.catalog.label(part.role));
             }
             for &part in &parts {
-                let role = reading.catalog.label(part.role).to_owned();
+                let role = reading.catalog.label(part.role);
                 let dtype = casts.component(tensor, part);
                 let length = pieces::decoded_length(reading, tensor, part)?;
                 components.push((role, dtype, cast_length(part.dtype, dtype, length)?));
             }
-            writer.begin(spec(components))?;
+            writer.begin(Spec { components: &components, ..spec })?;
             for part in parts {
                 component(reading, tensor, part, casts, writer)?;
             }
@@ -183,7 +183,7 @@ fn sparse(
     tensor: Tensor<'_>,
     casts: &Casts,
     writer: &mut Writer,
-    spec: impl Fn(Vec<(String, Option<DType>, u64)>) -> Spec,
+    spec: Spec<'_>,
 ) -> Result<()> {
     let parts = crate::read::sparse_parts(tensor)?;
     let dialect = writer.dialect();
@@ -214,7 +214,7 @@ fn sparse(
     }
     let announced = parts.iter().zip(&arrays).map(|(part, array)| {
         let dtype = if part.role == Label::VALUES { target } else { Some(index) };
-        (reading.catalog.label(part.role).to_owned(), dtype, array.len() as u64)
+        (reading.catalog.label(part.role), dtype, array.len() as u64)
     });
     let mut announced: Vec<_> = announced.collect();
     if dialect == Dialect::Zt2 {
@@ -222,7 +222,7 @@ fn sparse(
         announced.rotate_left(1);
         arrays.rotate_left(1);
     }
-    writer.begin(spec(announced))?;
+    writer.begin(Spec { components: &announced, ..spec })?;
     match (&arrays[..], dialect) {
         ([values, coords], Dialect::Zt01 | Dialect::Btf) => {
             let width = usize::try_from(width).unwrap_or(1);

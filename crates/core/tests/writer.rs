@@ -37,33 +37,38 @@ fn settings(dialect: Dialect) -> Settings {
     }
 }
 
-fn dense(name: &str, shape: &[u64], dtype: DType, bytes: usize) -> Spec {
-    Spec {
-        name: name.to_owned(),
-        shape: shape.to_vec(),
-        layout: "dense".to_owned(),
-        dtype: Some(dtype),
-        attributes: None,
-        components: vec![("data".to_owned(), Some(dtype), bytes as u64)],
+struct Given {
+    name: String,
+    shape: Vec<u64>,
+    layout: &'static str,
+    dtype: DType,
+    components: Vec<(&'static str, Option<DType>, u64)>,
+}
+
+impl Given {
+    fn spec(&self) -> Spec<'_> {
+        Spec {
+            name: &self.name,
+            shape: &self.shape,
+            layout: self.layout,
+            dtype: Some(self.dtype),
+            attributes: None,
+            components: &self.components,
+        }
     }
 }
 
+fn dense(name: &str, shape: &[u64], dtype: DType, bytes: usize) -> Given {
+    let components = vec![("data", Some(dtype), bytes as u64)];
+    Given { name: name.to_owned(), shape: shape.to_vec(), layout: "dense", dtype, components }
+}
+
 /// Writes tensors in pieces of three bytes and gives the file's bytes.
-fn written(folder: &std::path::Path, settings: Settings, tensors: &[(Spec, Vec<u8>)]) -> Vec<u8> {
+fn written(folder: &std::path::Path, settings: Settings, tensors: &[(Given, Vec<u8>)]) -> Vec<u8> {
     let path = folder.join("file");
     let mut writer = Writer::create(&path, settings).unwrap();
-    for (spec, bytes) in tensors {
-        let components = spec.components.clone();
-        writer
-            .begin(Spec {
-                components,
-                name: spec.name.clone(),
-                shape: spec.shape.clone(),
-                layout: spec.layout.clone(),
-                attributes: spec.attributes.clone(),
-                ..*spec
-            })
-            .unwrap();
+    for (given, bytes) in tensors {
+        writer.begin(given.spec()).unwrap();
         for piece in bytes.chunks(3) {
             writer.push(piece).unwrap();
         }
@@ -120,7 +125,7 @@ fn dense_tensors_survive_every_dialect() {
                     let tensor = catalog.tensor(catalog.find(&spec.name).unwrap()).unwrap();
                     assert_eq!(
                         (tensor.shape(), tensor.dtype()),
-                        (&spec.shape[..], spec.dtype),
+                        (&spec.shape[..], Some(spec.dtype)),
                         "{dialect:?}"
                     );
                     assert_eq!(load(&bytes, &catalog, &spec.name, 0), *data, "{dialect:?} {}", spec.name);
@@ -144,13 +149,12 @@ fn sparse_tensors_survive_where_they_can_be_held() {
     let folder = folder("sparse");
     let le = |values: &[u64]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
     let values: Vec<u8> = [1.5_f32, -2.0, 3.25].iter().flat_map(|value| value.to_le_bytes()).collect();
-    let part = |role: &str, dtype, bytes: &[u8]| (role.to_owned(), Some(dtype), bytes.len() as u64);
-    let spec = |layout: &str, components| Spec {
+    let part = |role: &'static str, dtype, bytes: &[u8]| (role, Some(dtype), bytes.len() as u64);
+    let spec = |layout, components| Given {
         name: "0".to_owned(),
         shape: vec![2, 3],
-        layout: layout.to_owned(),
-        dtype: Some(DType::Float32),
-        attributes: None,
+        layout,
+        dtype: DType::Float32,
         components,
     };
     let (indices, indptr) = (le(&[0, 2, 1]), le(&[0, 2, 3]));
@@ -189,17 +193,17 @@ fn what_is_no_tensor_is_refused_before_it_is_written() {
     let path = folder.join("file");
     let mut writer = Writer::create(&path, settings(Dialect::Zt10)).unwrap();
     let code = |result: Result<(), ztensor_core::error::Error>| result.unwrap_err().code();
-    assert_eq!(code(writer.begin(dense("a", &[2], DType::Float32, 7))), Code::BadShape);
-    assert_eq!(code(writer.begin(dense("a", &[1], DType::Complex64, 8))), Code::BadDtype);
-    assert_eq!(code(writer.begin(dense("a", &[1 << 60, 1 << 60], DType::Int8, 8))), Code::Limit);
+    assert_eq!(code(writer.begin(dense("a", &[2], DType::Float32, 7).spec())), Code::BadShape);
+    assert_eq!(code(writer.begin(dense("a", &[1], DType::Complex64, 8).spec())), Code::BadDtype);
+    assert_eq!(code(writer.begin(dense("a", &[1 << 60, 1 << 60], DType::Int8, 8).spec())), Code::Limit);
     assert_eq!(code(writer.end()), Code::InvalidArg);
-    writer.begin(dense("a", &[2], DType::Int8, 2)).unwrap();
-    assert_eq!(code(writer.begin(dense("b", &[2], DType::Int8, 2))), Code::InvalidArg);
+    writer.begin(dense("a", &[2], DType::Int8, 2).spec()).unwrap();
+    assert_eq!(code(writer.begin(dense("b", &[2], DType::Int8, 2).spec())), Code::InvalidArg);
     writer.push(&[1]).unwrap();
     assert_eq!(code(writer.push(&[2, 3])), Code::BadShape);
     writer.end().unwrap();
-    assert_eq!(code(writer.begin(dense("a", &[2], DType::Int8, 2))), Code::BadIndex);
-    writer.begin(dense("c", &[2], DType::Int8, 2)).unwrap();
+    assert_eq!(code(writer.begin(dense("a", &[2], DType::Int8, 2).spec())), Code::BadIndex);
+    writer.begin(dense("c", &[2], DType::Int8, 2).spec()).unwrap();
     assert_eq!(code(writer.end()), Code::BadShape);
     drop(writer);
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "something was left behind");

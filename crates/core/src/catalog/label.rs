@@ -68,8 +68,9 @@ impl Labels {
 }
 
 /// How the components of a tensor make it up.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Layout {
+    #[default]
     Dense,
     SparseCsr,
     SparseCoo,

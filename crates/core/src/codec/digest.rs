@@ -45,9 +45,9 @@ impl Expected {
     /// As the peers write it.
     fn text(&self) -> String {
         match self {
-            Self::Crc32c(crc) => format!("crc32c:0x{crc:08X}"),
-            Self::Sha256(bytes) => format!("sha256:{}", hex(bytes)),
-            Self::Xxh3(hash) => format!("xxh3:{hash:016x}"),
+            Self::Crc32c(crc) => spelled("crc32c:0x", &crc.to_be_bytes(), b"0123456789ABCDEF"),
+            Self::Sha256(bytes) => spelled("sha256:", bytes, LOWER),
+            Self::Xxh3(hash) => spelled("xxh3:", &hash.to_be_bytes(), LOWER),
             Self::Unknown => String::new(),
         }
     }
@@ -251,13 +251,17 @@ pub fn xxh3(bytes: &[u8]) -> u64 {
     XxHash3_64::oneshot(bytes)
 }
 
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+const LOWER: &[u8; 16] = b"0123456789abcdef";
+
+/// Bytes in hex digits behind `head`, in memory that is just large enough: a writer does this for each blob.
+fn spelled(head: &str, bytes: &[u8], digits: &[u8; 16]) -> String {
+    let mut text = String::with_capacity(head.len() + 2 * bytes.len());
+    text.push_str(head);
+    for byte in bytes {
+        text.push(char::from(digits[usize::from(byte >> 4)]));
+        text.push(char::from(digits[usize::from(byte & 15)]));
+    }
+    text
 }
 
 fn hex32(text: &str) -> Option<[u8; 32]> {

@@ -103,7 +103,7 @@ pub fn copy(
     parts: &[&Component],
     casts: &Casts,
     writer: &mut Writer,
-    spec: impl Fn(Vec<(String, Option<DType>, u64)>) -> Spec,
+    spec: Spec<'_>,
 ) -> Result<()> {
     let mut spool = writer.spool()?;
     let places = fill(reading, tensor, parts, &mut spool)?;
@@ -118,9 +118,10 @@ pub fn copy(
         } else {
             (Some(DType::Uint64), column.elements() * 8)
         };
-        Ok((reading.catalog.label(part.role).to_owned(), dtype, length))
+        Ok((reading.catalog.label(part.role), dtype, length))
     });
-    writer.begin(spec(announced.collect::<Result<_>>()?))?;
+    let announced = announced.collect::<Result<Vec<_>>>()?;
+    writer.begin(Spec { components: &announced, ..spec })?;
     let target = casts.tensor(tensor);
     match (&columns[..], writer.dialect()) {
         ([values, coords], Dialect::Zt01 | Dialect::Btf) => {

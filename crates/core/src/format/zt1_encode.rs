@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::catalog::{Catalog, Component, DType, Encoding, Tensor};
+use crate::error::Result;
 use crate::syntax::cbor_encode::Encoder;
 
 /// Written where the caller names no generator: 1.0 asks for one.
@@ -18,8 +19,9 @@ pub enum Spelling {
     V12,
 }
 
-/// The manifest of a 1.0 file. Generator and attributes are always there: the 1.0.1 reader insists.
-pub fn zt10(catalog: &Catalog) -> Vec<u8> {
+/// The manifest of a 1.0 file, of which `pass` may take what there is after each tensor. Generator and attributes are always
+/// there: the 1.0.1 reader insists.
+pub fn zt10(catalog: &Catalog, pass: impl FnMut(&mut Encoder) -> Result<()>) -> Result<Encoder> {
     let mut encoder = Encoder::default();
     encoder.map(4);
     encoder.text("version");
@@ -29,12 +31,12 @@ pub fn zt10(catalog: &Catalog) -> Vec<u8> {
     encoder.text("attributes");
     encoder.attributes(&catalog.attributes);
     encoder.text("tensors");
-    tensors(&mut encoder, catalog, Spelling::V10);
-    encoder.finish()
+    tensors(&mut encoder, catalog, Spelling::V10, pass)?;
+    Ok(encoder)
 }
 
-/// The manifest of a 1.2 file.
-pub fn zt12(catalog: &Catalog) -> Vec<u8> {
+/// The manifest of a 1.2 file, of which `pass` may take what there is after each tensor.
+pub fn zt12(catalog: &Catalog, pass: impl FnMut(&mut Encoder) -> Result<()>) -> Result<Encoder> {
     let mut encoder = Encoder::default();
     encoder.map(3);
     encoder.text("version");
@@ -42,16 +44,23 @@ pub fn zt12(catalog: &Catalog) -> Vec<u8> {
     encoder.text("attributes");
     encoder.attributes(&catalog.attributes);
     encoder.text("objects");
-    tensors(&mut encoder, catalog, Spelling::V12);
-    encoder.finish()
+    tensors(&mut encoder, catalog, Spelling::V12, pass)?;
+    Ok(encoder)
 }
 
-fn tensors(encoder: &mut Encoder, catalog: &Catalog, spelling: Spelling) {
+fn tensors(
+    encoder: &mut Encoder,
+    catalog: &Catalog,
+    spelling: Spelling,
+    mut pass: impl FnMut(&mut Encoder) -> Result<()>,
+) -> Result<()> {
     encoder.map(catalog.len());
     for tensor in catalog.iter() {
         encoder.text(tensor.name());
         entry(encoder, catalog, tensor, spelling);
+        pass(encoder)?;
     }
+    Ok(())
 }
 
 /// What the manifest says of a tensor beside its name.

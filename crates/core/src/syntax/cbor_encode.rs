@@ -5,6 +5,9 @@
 use ciborium::Value;
 use half::f16;
 
+/// The most bytes that a head takes.
+const HEAD: usize = 9;
+
 /// The bytes of an index in the making.
 #[derive(Default)]
 pub struct Encoder {
@@ -16,10 +19,24 @@ impl Encoder {
         self.bytes
     }
 
+    /// What was written since the beginning, or since it was last taken.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Goes on without what was written, which somebody took.
+    pub fn taken(&mut self) {
+        self.bytes.clear();
+    }
+
+    #[inline]
     fn head(&mut self, major: u8, argument: u64) {
         let bytes = argument.to_be_bytes();
         let (info, tail) = match argument {
-            0..24 => (bytes[7], &bytes[8..]),
+            0..24 => {
+                self.bytes.push(major << 5 | bytes[7]);
+                return;
+            }
             24..0x100 => (24, &bytes[7..]),
             0x100..0x1_0000 => (25, &bytes[6..]),
             0x1_0000..0x1_0000_0000 => (26, &bytes[4..]),
@@ -33,7 +50,9 @@ impl Encoder {
         self.head(0, value);
     }
 
+    #[inline]
     pub fn text(&mut self, text: &str) {
+        self.bytes.reserve(HEAD + text.len());
         self.head(3, text.len() as u64);
         self.bytes.extend_from_slice(text.as_bytes());
     }

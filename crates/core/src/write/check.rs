@@ -1,7 +1,8 @@
 //! What can be said of a tensor before its bytes are known: checked as a reader would, and as the format at hand asks.
 #![forbid(unsafe_code)]
 
-use super::{Dialect, Spec, Stored, Writer, arrange, zt2};
+use super::tensor::Open;
+use super::{Dialect, Spec, Writer, arrange, zt2};
 use crate::catalog::{Component, DType, DataRule, Label, Layout, NewTensor};
 use crate::error::{Code, Error, Result};
 use crate::format::zt01_encode;
@@ -9,9 +10,10 @@ use crate::format::zt2::{manifest, vocabulary};
 use crate::layout;
 
 impl Writer {
-    pub(super) fn check(&mut self, spec: &Spec) -> Result<(Layout, Vec<Stored>)> {
+    /// Notes in `open` what is to be stored.
+    pub(super) fn check(&mut self, spec: &Spec<'_>, open: &mut Open) -> Result<()> {
         let dialect = self.settings.dialect;
-        if self.has(&spec.name) {
+        if self.has(spec.name) {
             return Err(Error::new(Code::BadIndex, "a tensor of this name is there already"));
         }
         if dialect == Dialect::Btf && spec.name != self.builder.len().to_string() {
@@ -21,7 +23,7 @@ impl Writer {
         if dialect == Dialect::Safetensors && spec.name == "__metadata__" {
             return Err(Error::new(Code::InvalidArg, "safetensors keeps this name for its metadata"));
         }
-        let layout = Layout::from_label(self.builder.intern(&spec.layout));
+        let layout = Layout::from_label(self.builder.intern(spec.layout));
         if !dialect.holds_layout(layout) {
             let message = format!("{} cannot hold the layout {:?}", dialect.name(), spec.layout);
             return Err(Error::new(Code::BadLayout, message));
@@ -34,8 +36,7 @@ impl Writer {
             let message = format!("{} cannot hold {}", dialect.name(), dtype.name());
             return Err(Error::new(Code::BadDtype, message));
         }
-        if spec.attributes.as_ref().is_some_and(|list| !list.is_empty()) && !dialect.holds_tensor_attributes()
-        {
+        if spec.attributes.is_some_and(|list| !list.is_empty()) && !dialect.holds_tensor_attributes() {
             let message = format!("{} has no attributes of a tensor", dialect.name());
             return Err(Error::new(Code::InvalidArg, message));
         }
@@ -48,10 +49,10 @@ impl Writer {
             zt2::check_spec(spec, self.settings.canonical)?;
         }
         if dialect == Dialect::Zt01 {
-            zt01_encode::check_custom(spec.attributes.as_deref().unwrap_or_default())?;
+            zt01_encode::check_custom(spec.attributes.map(Vec::as_slice).unwrap_or_default())?;
         }
-        let mut components = Vec::new();
-        for (role, dtype, length) in &spec.components {
+        let mut components = std::mem::take(&mut open.written);
+        for (role, dtype, length) in spec.components {
             let role = self.builder.intern(role);
             if components.iter().any(|component: &Component| component.role == role) {
                 return Err(
@@ -71,11 +72,11 @@ impl Writer {
                 format!("the tensor is {tensor}, its elements are {own}"),
             ));
         }
-        let (name, shape, dtype) = (spec.name.as_str(), spec.shape.as_slice(), spec.dtype);
-        let attributes = spec.attributes.clone().filter(|_| dialect == Dialect::Zt2);
+        let (name, shape, dtype) = (spec.name, spec.shape, spec.dtype);
+        let attributes = spec.attributes.filter(|_| dialect == Dialect::Zt2).cloned();
         let mut tensor = NewTensor { name, shape, layout, dtype, components, attributes };
         if dialect == Dialect::Zt2 {
-            manifest::check(vocabulary::profile(vocabulary::layout_id(&spec.layout)), &mut tensor)?;
+            manifest::check(vocabulary::profile(vocabulary::layout_id(spec.layout)), &mut tensor)?;
         } else {
             layout::check(&mut tensor)?;
         }
@@ -83,19 +84,20 @@ impl Writer {
         if layout != Layout::Dense && dialect.packs() {
             let framing = if dialect == Dialect::Btf { arrange::BTF_FRAMING } else { 0 };
             let length = spec.components.iter().map(|(.., length)| length).sum::<u64>() + framing;
-            return Ok((layout, vec![(Label::DATA, dtype, None, length)]));
+            open.stored.push((Label::DATA, dtype, None, length));
+        } else {
+            // A layout's own rules are on all of its components together; those are the reader's to check.
+            let rule = |part: &Component| match part.data_rule {
+                None if part.dtype == Some(DType::Bool) => Some(DataRule::Bool),
+                rule => rule,
+            };
+            let parts = tensor.components.iter();
+            open.stored.extend(parts.map(|part| (part.role, part.dtype, rule(part), part.stored_length)));
         }
-        // A layout's own rules are on all of its components together; those are the reader's to check.
-        let rule = |part: &Component| match part.data_rule {
-            None if part.dtype == Some(DType::Bool) => Some(DataRule::Bool),
-            rule => rule,
-        };
-        let stored = tensor
-            .components
-            .iter()
-            .map(|part| (part.role, part.dtype, rule(part), part.stored_length))
-            .collect();
-        Ok((layout, stored))
+        open.layout = layout;
+        tensor.components.clear();
+        open.written = tensor.components;
+        Ok(())
     }
 
     /// Whether a tensor of this name was added.

@@ -3,17 +3,23 @@
 
 use super::out::Out;
 use super::{Dialect, Writer, index_first, shards, zt2};
+use crate::catalog::Builder;
 use crate::codec::digest::Algorithm;
 use crate::edit::Edit;
 use crate::error::{Code, Error, Result};
 use crate::format::zt2::encode;
 use crate::format::{zt_trailer, zt01_encode, zt1_encode};
+use crate::limits::Limits;
+use crate::syntax::cbor_encode::Encoder;
+
+/// Bytes of the index that are passed on at once, to be written.
+const INDEX_PIECE: usize = 64 << 10;
 
 impl Writer {
     /// Writes the index and puts the file under its name. Gives what the caller has to take yet.
     pub fn finish(mut self) -> Result<Vec<u8>> {
         if let Some(open) = &self.open {
-            return Err(Error::new(Code::InvalidArg, "the tensor is not complete").tensor(&open.spec.name));
+            return Err(Error::new(Code::InvalidArg, "the tensor is not complete").tensor(&open.name));
         }
         self.settle_packed()?;
         self.builder.attributes(std::mem::take(&mut self.settings.attributes));
@@ -24,6 +30,9 @@ impl Writer {
             return Ok(Vec::new());
         }
         let dialect = self.settings.dialect;
+        if self.edit.is_none() && matches!(dialect, Dialect::Zt10 | Dialect::Zt12) {
+            return self.finish_zt1();
+        }
         if let Some(mut behind) = self.behind.take() {
             behind.drain()?;
         }
@@ -44,11 +53,9 @@ impl Writer {
             }
             return Ok(Vec::new());
         }
-        let tail = match (&self.edit, dialect) {
-            (Some(edit), _) => edit.tail(&catalog, self.position)?,
-            (None, Dialect::Zt01) => zt_trailer::tail(&zt01_encode::encode(&catalog), b""),
-            (None, Dialect::Zt10) => zt_trailer::tail(&zt1_encode::zt10(&catalog), b""),
-            (None, _) => zt_trailer::tail(&zt1_encode::zt12(&catalog), b"ZTEN1000"),
+        let tail = match &self.edit {
+            Some(edit) => edit.tail(&catalog, self.position)?,
+            None => zt_trailer::tail(&zt01_encode::encode(&catalog), b""),
         };
         self.buffer.extend(&tail)?;
         self.out.drain(&mut self.buffer)?;
@@ -56,7 +63,35 @@ impl Writer {
         Ok(self.buffer.take())
     }
 
-    pub(super) fn finish_zt2(mut self) -> Result<Vec<u8>> {
+    /// The index is spelled while its beginning is written: of many small tensors it is larger than their data.
+    fn finish_zt1(mut self) -> Result<Vec<u8>> {
+        let dialect = self.settings.dialect;
+        let empty = Builder::new(dialect.container(), &Limits::default());
+        let catalog = std::mem::replace(&mut self.builder, empty).finish();
+        let mut length = 0;
+        let mut pass = |encoder: &mut Encoder, least: usize| {
+            if encoder.bytes().len() >= least {
+                length += encoder.bytes().len() as u64;
+                self.buffer.extend(encoder.bytes())?;
+                encoder.taken();
+                self.flush_if_full()?;
+            }
+            Ok(())
+        };
+        let often = |encoder: &mut Encoder| pass(encoder, INDEX_PIECE);
+        let (mut last, footer): (_, &[u8]) = match dialect {
+            Dialect::Zt10 => (zt1_encode::zt10(&catalog, often)?, b""),
+            _ => (zt1_encode::zt12(&catalog, often)?, b"ZTEN1000"),
+        };
+        pass(&mut last, 0)?;
+        self.buffer.extend(&length.to_le_bytes())?;
+        self.buffer.extend(footer)?;
+        self.settle()?;
+        self.out.commit()?;
+        Ok(self.buffer.take())
+    }
+
+    fn finish_zt2(mut self) -> Result<Vec<u8>> {
         let split = self.shards.is_split();
         if split {
             let last = self.end_shard()?;

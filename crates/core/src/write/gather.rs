@@ -47,7 +47,7 @@ impl Gathering {
 
     pub fn contains(&self, name: &str) -> bool {
         let passed = self.passed.iter().flat_map(|(tensors, _)| tensors);
-        self.tensors.iter().chain(passed).any(|open| open.spec.name == name)
+        self.tensors.iter().chain(passed).any(|open| open.name == name)
     }
 
     /// Takes a tensor whose bytes are gathered.
@@ -148,7 +148,7 @@ impl Writer {
                     start += blob.length;
                 }
             }
-            self.add_to_index(open)?;
+            self.add_to_index(&mut open)?;
             self.write_full_blocks()?;
         }
         if let (Some(block), Some(gathering)) = (whole, &mut self.gathering) {

@@ -21,12 +21,12 @@ impl Writer {
             return Err(Error::new(Code::InvalidArg, message).tensor(name));
         }
         let spec = Spec {
-            name: name.to_owned(),
-            shape: tensor.shape().to_vec(),
-            layout: tensor.layout_name().to_owned(),
+            name,
+            shape: tensor.shape(),
+            layout: tensor.layout_name(),
             dtype: tensor.dtype(),
-            attributes: tensor.attributes().cloned(),
-            components: Vec::new(),
+            attributes: tensor.attributes(),
+            components: &[],
         };
         let linked = zt2::check_link(&spec).and_then(|()| {
             if self.has_added(name) {
@@ -38,8 +38,9 @@ impl Writer {
         for component in &mut components {
             component.role = self.builder.intern(catalog.label(component.role));
         }
-        let layout = Layout::from_label(self.builder.intern(&spec.layout));
+        let layout = Layout::from_label(self.builder.intern(spec.layout));
         let Spec { shape, dtype, attributes, .. } = spec;
-        self.builder.tensor(NewTensor { name, shape: &shape, layout, dtype, components, attributes })
+        let attributes = attributes.cloned();
+        self.builder.tensor(NewTensor { name, shape, layout, dtype, components, attributes })
     }
 }

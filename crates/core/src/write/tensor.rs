@@ -4,23 +4,23 @@
 use std::fs::File;
 
 use super::blob::{Blob, Done, Target};
+use super::flush::WARM;
 use super::out::Out;
 use super::{Spec, Stored, Writer};
-use crate::catalog::{ByteOrder, Component, Encoding, Layout, NewTensor};
+use crate::catalog::{Attributes, ByteOrder, Component, DType, Encoding, Layout, NewTensor};
 use crate::codec::digest::Digest;
 use crate::error::{Code, Error, Result};
 use crate::inject;
-use crate::sink::block::FULL;
 use crate::sink::kernel_copy;
 
-/// What is read straight into the block is passed on while it is in the processor's caches: from another core's, or from
-/// memory, the copy into the file costs about twice the time.
-const WARM: usize = 1 << 20;
-
 /// A tensor being pushed.
+#[derive(Default)]
 pub(super) struct Open {
-    pub(super) spec: Spec,
-    layout: Layout,
+    pub(super) name: String,
+    shape: Vec<u64>,
+    pub(super) layout: Layout,
+    dtype: Option<DType>,
+    attributes: Option<Attributes>,
     /// What is stored: the components, or one blob of them all.
     pub(super) stored: Vec<Stored>,
     pub(super) written: Vec<Component>,
@@ -30,6 +30,16 @@ pub(super) struct Open {
 }
 
 impl Open {
+    /// Forgets the tensor, and keeps the memory.
+    fn clear(&mut self) {
+        self.name.clear();
+        self.shape.clear();
+        self.attributes = None;
+        self.stored.clear();
+        self.written.clear();
+        self.blob = None;
+    }
+
     /// Whether its first blob waits for what is before it in the file.
     fn waits(&self) -> bool {
         self.blob.is_none() && self.written.is_empty() && !self.stored.is_empty()
@@ -38,21 +48,28 @@ impl Open {
 
 impl Writer {
     /// Begins a tensor, after checking all that can be checked before its bytes are known.
-    pub fn begin(&mut self, spec: Spec) -> Result<()> {
+    pub fn begin(&mut self, spec: Spec<'_>) -> Result<()> {
         if self.open.is_some() {
             return Err(Error::new(Code::InvalidArg, "another tensor is still being written"));
         }
-        let (layout, stored) = self.check(&spec).map_err(|error| error.tensor(&spec.name))?;
-        let lengths = stored.iter().map(|&(.., length)| length);
+        let mut open = self.spare.take().unwrap_or_default();
+        open.clear();
+        self.check(&spec, &mut open).map_err(|error| error.tensor(spec.name))?;
+        let lengths = open.stored.iter().map(|&(.., length)| length);
         if self.shards.is_full(self.position, self.settings.alignment, lengths) {
             self.next_shard()?;
         }
-        let length = stored.iter().fold(0_u64, |total, &(.., length)| total.saturating_add(length));
+        let length = open.stored.iter().fold(0_u64, |total, &(.., length)| total.saturating_add(length));
         if self.parts.as_ref().is_some_and(|parts| parts.is_full(self.position, length)) {
             self.next_part()?;
         }
-        let gathered = self.gathers(&stored);
-        self.open = Some(Open { spec, layout, stored, written: Vec::new(), blob: None, gathered });
+        let gathered = self.gathers(&open.stored);
+        open.name.push_str(spec.name);
+        open.shape.extend_from_slice(spec.shape);
+        open.dtype = spec.dtype;
+        open.attributes = spec.attributes.cloned();
+        open.gathered = gathered;
+        self.open = Some(open);
         match &mut self.gathering {
             Some(gathering) if gathered => gathering.raw.reserve(usize::try_from(length).unwrap_or(0))?,
             // Its place is not known yet, and this must not wait.
@@ -62,9 +79,21 @@ impl Writer {
         self.open_blob()
     }
 
+    /// Adds a tensor of one component whose bytes are at hand, where nothing is compressed. What is refused leaves the file as
+    /// it was.
+    pub fn add(&mut self, spec: Spec<'_>, bytes: &[u8]) -> Result<()> {
+        self.begin(spec)?;
+        let place = (self.buffer.len(), self.position);
+        self.push(bytes).and_then(|()| self.end()).inspect_err(|_| {
+            self.open = None;
+            self.buffer.truncate(place.0);
+            self.position = place.1;
+        })
+    }
+
     /// Begins the first blob of a tensor that had to wait for others.
     fn ready(&mut self) -> Result<()> {
-        if self.open.as_ref().is_some_and(Open::waits) {
+        if self.open.as_deref().is_some_and(Open::waits) {
             self.settle_packed()?;
             self.open_blob()?;
         }
@@ -101,7 +130,7 @@ impl Writer {
     /// The blob that is open, and where its bytes go.
     fn blob(&mut self) -> Option<(&mut Blob, Target<'_>)> {
         let Self { open, buffer, position, gathering, unplaced, .. } = self;
-        let Open { blob: Some(blob), gathered, .. } = open.as_mut()? else { return None };
+        let Open { blob: Some(blob), gathered, .. } = open.as_deref_mut()? else { return None };
         let target = match gathering.as_mut() {
             Some(gathering) if *gathered => {
                 Target { buffer: &mut gathering.raw, position: unplaced, gathering: None }
@@ -117,12 +146,11 @@ impl Writer {
         self.ready()?;
         loop {
             let Some((blob, mut target)) = self.blob() else {
+                if bytes.is_empty() {
+                    return Ok(());
+                }
                 let message = format!("{} bytes more than the tensor has", bytes.len());
-                return if bytes.is_empty() {
-                    Ok(())
-                } else {
-                    Err(self.named(Error::new(Code::BadShape, message)))
-                };
+                return Err(self.named(Error::new(Code::BadShape, message)));
             };
             let (taken, full) = match blob.take(bytes, &mut target) {
                 Ok(taken) => (taken, blob.is_full()),
@@ -143,9 +171,7 @@ impl Writer {
 
     /// Lets `read` put the next bytes of the open tensor, `limit` of its blob at most, where they will be written from.
     pub fn fill(&mut self, limit: u64, read: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<()> {
-        if self.pending() >= WARM && !matches!(self.out, Out::Taken) {
-            self.write_block(self.pending().min(FULL))?;
-        }
+        self.write_full_blocks()?;
         let limit = usize::try_from(limit).unwrap_or(WARM);
         let room = WARM.saturating_sub(self.buffer.len()).max(64 << 10).min(limit);
         let gathered = self.open.as_ref().is_some_and(|open| open.gathered);
@@ -163,7 +189,9 @@ impl Writer {
     /// Has the kernel append the next bytes of the open tensor, `limit` at most, from `offset` of `source` on. Says how many
     /// it did: none where it cannot, or where they have to be hashed or compressed on the way.
     pub fn copy_range(&mut self, source: &File, offset: u64, limit: u64) -> Result<u64> {
-        let Some(Open { blob: Some(blob), gathered: false, .. }) = &mut self.open else { return Ok(0) };
+        let Some(Open { blob: Some(blob), gathered: false, .. }) = self.open.as_deref_mut() else {
+            return Ok(0);
+        };
         if !blob.is_unseen() || !matches!(self.out, Out::File(_) | Out::Spool(..)) {
             return Ok(0);
         }
@@ -181,7 +209,9 @@ impl Writer {
     }
 
     pub(super) fn close_blob(&mut self) -> Result<()> {
-        let Some(Open { blob, stored, written, gathered, .. }) = &mut self.open else { return Ok(()) };
+        let Some(Open { blob, stored, written, gathered, .. }) = self.open.as_deref_mut() else {
+            return Ok(());
+        };
         let (Some(blob), Some(&stored)) = (blob.take(), stored.get(written.len())) else { return Ok(()) };
         let gathered = *gathered;
         let (role, dtype, _, length) = stored;
@@ -201,36 +231,41 @@ impl Writer {
     }
 
     pub(super) fn named(&self, error: Error) -> Error {
-        self.open.as_ref().map_or(error.clone(), |open| error.tensor(&open.spec.name))
+        self.open.as_ref().map_or(error.clone(), |open| error.tensor(&open.name))
     }
 
     /// Ends the open tensor, of which every byte must have been pushed.
     pub fn end(&mut self) -> Result<()> {
         self.push(&[])?;
-        let Some(open) = self.open.take() else {
+        let Some(mut open) = self.open.take() else {
             return Err(Error::new(Code::InvalidArg, "no tensor is being written"));
         };
         if let Some(blob) = &open.blob {
             let message = format!("{} bytes fewer than the tensor has", blob.left());
-            return Err(Error::new(Code::BadShape, message).tensor(&open.spec.name));
+            return Err(Error::new(Code::BadShape, message).tensor(&open.name));
         }
         match &mut self.gathering {
-            Some(gathering) if open.gathered => gathering.keep(open),
-            _ => self.add_to_index(open),
+            Some(gathering) if open.gathered => gathering.keep(*open),
+            _ => {
+                self.add_to_index(&mut open)?;
+                self.spare = Some(open);
+                Ok(())
+            }
         }
     }
 
     /// Names a tensor whose blobs all have their places.
-    pub(super) fn add_to_index(&mut self, open: Open) -> Result<()> {
-        let Spec { name, shape, dtype, attributes, .. } = open.spec;
+    pub(super) fn add_to_index(&mut self, open: &mut Open) -> Result<()> {
         self.builder.tensor(NewTensor {
-            name: &name,
-            shape: &shape,
+            name: &open.name,
+            shape: &open.shape,
             layout: open.layout,
-            dtype,
-            components: open.written,
-            attributes,
-        })
+            dtype: open.dtype,
+            components: std::mem::take(&mut open.written),
+            attributes: open.attributes.take(),
+        })?;
+        open.written = self.builder.no_components();
+        Ok(())
     }
 
     /// What the index says of a blob.

@@ -54,9 +54,9 @@ pub fn check_attributes(attributes: &Attributes, canonical: bool) -> Result<()> 
 }
 
 /// Checks what version 2 alone asks of a tensor.
-pub fn check_spec(spec: &Spec, canonical: bool) -> Result<()> {
+pub fn check_spec(spec: &Spec<'_>, canonical: bool) -> Result<()> {
     check_object(spec, canonical)?;
-    for (role, ..) in &spec.components {
+    for (role, ..) in spec.components {
         encode::check_name(role, "the component", canonical)?;
     }
     if spec.components.is_empty() {
@@ -66,17 +66,17 @@ pub fn check_spec(spec: &Spec, canonical: bool) -> Result<()> {
 }
 
 /// Checks what version 2 asks of a tensor whose components are in another file.
-pub fn check_link(spec: &Spec) -> Result<()> {
+pub fn check_link(spec: &Spec<'_>) -> Result<()> {
     check_object(spec, false)
 }
 
-fn check_object(spec: &Spec, canonical: bool) -> Result<()> {
-    encode::check_name(&spec.name, "the name", canonical)?;
-    if let Some(attributes) = &spec.attributes {
+fn check_object(spec: &Spec<'_>, canonical: bool) -> Result<()> {
+    encode::check_name(spec.name, "the name", canonical)?;
+    if let Some(attributes) = spec.attributes {
         encode::check_attributes(attributes, TENSOR_ATTRIBUTES, canonical)?;
     }
-    if !encode::is_layout(&spec.layout) {
-        return Err(encode::bad_layout(&spec.layout));
+    if !encode::is_layout(spec.layout) {
+        return Err(encode::bad_layout(spec.layout));
     }
     Ok(())
 }
