@@ -85,6 +85,28 @@ for (const options of [{ version: '1.2', digest: 'crc32c' }, { version: '1.0', d
   })
 }
 
+test('a tensor in many frames, of more than is held at a time', async (t) => {
+  const data = new Uint8Array(70 * MIB + 4321)
+  const pattern = noise(100_003, 5)
+  for (let at = 0; at < data.length; at += pattern.length) data.set(pattern.subarray(0, data.length - at), at)
+  const path = await written({ version: '2', canonical: false, compression: { level: 1 } }, [['a', data]])
+  const file = openSync(path)
+  const { encoding, offset, storedLength, digest } = file.tensor('a').components.get('data')
+  t.deepEqual([encoding, digest.split(':')[0]], ['zt.zstd-seekable/1', 'xxh3'])
+  t.deepEqual(await file.verify(), { ok: true, checked: 1, undigested: 0, failures: [] })
+  t.is(Buffer.compare(await file.tensor('a').load(), data), 0)
+  file.close()
+  for (const part of [0.1, 0.97]) {
+    const at = offset + Math.floor(storedLength * part)
+    flip(path, at)
+    const damaged = openSync(path)
+    t.deepEqual(names(await damaged.verify()), [['ZT_DECODE', 'a', 'data']], `${part}`)
+    t.is((await rejectionOf(() => damaged.tensor('a').load())).code, 'ZT_DECODE')
+    damaged.close()
+    flip(path, at)
+  }
+})
+
 test('a file that is cut short under a verification is never found good', async (t) => {
   const path = await written({ version: '1.0', digest: 'crc32c' }, [['a', noise(48 * MIB, 3)]])
   const losses = []
