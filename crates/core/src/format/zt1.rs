@@ -2,8 +2,11 @@
 //! the place of a component.
 #![forbid(unsafe_code)]
 
+mod alike;
+
 use std::borrow::Cow;
 
+use self::alike::{Again, Known};
 use super::overlap;
 use super::zt_trailer::placed;
 use crate::catalog::{
@@ -16,6 +19,7 @@ use crate::layout;
 use crate::limits::{self, Limits};
 use crate::syntax::Seen;
 use crate::syntax::cbor::Reader;
+use crate::syntax::cbor::alike::{Draft, Spellings};
 
 /// Blobs start at multiples of this (1.0 §2, 1.2 §4).
 const ALIGNMENT: u64 = 64;
@@ -66,8 +70,16 @@ fn parse_root(bytes: &[u8], offset: u64, total: u64, dialect: &Dialect, limits: 
     let mut reader = Reader::new(bytes, offset, limits.max_attribute_values);
     let mut version: Option<String> = None;
     let mut has_tensors = false;
-    let mut place =
-        Place { index: offset, total, dialect, builder: &mut builder, shape: Vec::new(), fields: Vec::new() };
+    let mut place = Place {
+        index: offset,
+        total,
+        dialect,
+        builder: &mut builder,
+        shape: Vec::new(),
+        fields: Vec::new(),
+        draft: Draft::default(),
+        known: Spellings::default(),
+    };
     reader
         .fields("the manifest", |reader, key| {
             if key == dialect.tensors {
@@ -147,7 +159,7 @@ fn find_version(bytes: &[u8]) -> Option<String> {
 }
 
 /// The state of a manifest being read.
-struct Place<'p> {
+struct Place<'p, 'b> {
     index: u64,
     total: u64,
     dialect: &'p Dialect,
@@ -155,7 +167,15 @@ struct Place<'p> {
     /// The shape and the components of the tensor being read: memory that all tensors share.
     shape: Vec<u64>,
     fields: Vec<Fields>,
+    draft: Draft,
+    /// Dense tensors whose spelling the next one may share.
+    known: Spellings<'b, Known>,
 }
+
+/// The numbers that tensors of one spelling differ in.
+const OFFSET: usize = 0;
+const LENGTH: usize = 1;
+const UNCOMPRESSED: usize = 2;
 
 /// A component as its map spells it.
 struct Fields {
@@ -169,12 +189,16 @@ struct Fields {
     digest: Option<Box<Digest>>,
 }
 
-impl Place<'_> {
-    fn tensor(&mut self, reader: &mut Reader<'_>, name: &str) -> Result<()> {
+impl<'b> Place<'_, 'b> {
+    fn tensor(&mut self, reader: &mut Reader<'b>, name: &str) -> Result<()> {
         self.entry(reader, name).map_err(|error| error.tensor(name).rule(self.dialect.tensor_rule))
     }
 
-    fn entry(&mut self, reader: &mut Reader<'_>, name: &str) -> Result<()> {
+    fn entry(&mut self, reader: &mut Reader<'b>, name: &str) -> Result<()> {
+        if let Some(Again { dtype }) = self.alike(reader) {
+            return self.add(name, Layout::Dense, dtype, None);
+        }
+        self.draft.begin(reader);
         let mut dtype = None;
         let mut layout = None;
         let (mut has_shape, mut has_components) = (false, false);
@@ -211,6 +235,22 @@ impl Place<'_> {
         if self.dialect.dtypes == Dtypes::OfTensor && dtype.is_none() {
             return Err(missing("dtype"));
         }
+        let known = if attributes.is_none() { self.known(reader, layout, dtype) } else { None };
+        self.add(name, layout, dtype, attributes)?;
+        if let Some((spelling, known)) = known {
+            self.known.add(spelling, known);
+        }
+        Ok(())
+    }
+
+    /// Adds the tensor of the shape and the components that were read.
+    fn add(
+        &mut self,
+        name: &str,
+        layout: Layout,
+        dtype: Option<DType>,
+        attributes: Option<Attributes>,
+    ) -> Result<()> {
         let mut components = self.builder.no_components();
         let mut fields = std::mem::take(&mut self.fields);
         components.extend(fields.drain(..).map(|fields| self.component(fields, name, layout, dtype)));
@@ -260,16 +300,20 @@ impl Place<'_> {
         let mut digest = None;
         reader.fields("the component", |reader, key| {
             match key {
-                "offset" => offset = Some(reader.uint("offset")?),
-                "length" => length = Some(exact(reader.uint("length")?, "length")?),
+                "offset" => offset = Some(self.draft.number(reader, OFFSET, "offset")?),
+                "length" => length = Some(exact(self.draft.number(reader, LENGTH, "length")?, "length")?),
                 "dtype" if own_dtype => storage = Some(reader.text("dtype")?),
                 "type" | "uncompressed_length" | "encoding" | "digest" if reader.null() => {}
                 "type" if own_dtype => logical = Some(reader.text("type")?),
                 "uncompressed_length" if own_dtype => {
-                    uncompressed = Some(exact(reader.uint("uncompressed_length")?, "uncompressed_length")?);
+                    let bytes = self.draft.number(reader, UNCOMPRESSED, "uncompressed_length")?;
+                    uncompressed = Some(exact(bytes, "uncompressed_length")?);
                 }
                 "encoding" => encoding = self.encoding(&reader.text("encoding")?, name, role),
-                "digest" => digest = Some(self.digest(&reader.text("digest")?, name, role)?),
+                "digest" => {
+                    let text = self.draft.text(reader, "digest")?;
+                    digest = Some(self.digest(&text, name, role)?);
+                }
                 _ => reader.skip()?,
             }
             Ok(())

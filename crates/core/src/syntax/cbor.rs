@@ -3,13 +3,16 @@
 //! what the Core Deterministic Encoding (§4.2.1) spells differently is refused, and so are tags and simple values.
 #![forbid(unsafe_code)]
 
+pub mod alike;
 mod head;
+mod texts;
 mod value;
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use self::head::Head;
+use self::texts::{REMEMBERED, Texts};
 pub(crate) use self::value::identity;
 use super::{Keys, Seen};
 use crate::error::{Code, Error, Result};
@@ -22,9 +25,7 @@ pub struct Reader<'a> {
     at: usize,
     base: u64,
     values_left: u32,
-    /// Short texts that were found to be UTF-8, each at [`slot`]: an index repeats a few keys for each tensor,
-    /// and checking them again was a quarter of reading it.
-    texts: [&'a str; SLOTS],
+    texts: Texts<'a>,
     /// The rule that asks for deterministic encoding, where one does.
     deterministic: Option<&'static str>,
     /// Levels that the next item may span, itself included.
@@ -37,37 +38,19 @@ const TEXT: u8 = 3;
 const ARRAY: u8 = 4;
 const MAP: u8 = 5;
 
-/// Texts that a reader remembers.
-const SLOTS: usize = 32;
-/// Bytes of the longest: what a head of one byte can say.
-const REMEMBERED: usize = 23;
-
-/// Whether two short texts are the same. Comparing by the library's call costs more than all else of reading a key.
-#[inline]
-fn same(one: &[u8], other: &[u8]) -> bool {
-    /// Whether both begin and end alike; `None` where they are shorter than that or more than twice as long.
-    fn ends<const BYTES: usize>(one: &[u8], other: &[u8]) -> Option<bool> {
-        let starts = one.first_chunk::<BYTES>()? == other.first_chunk()?;
-        (one.len() <= 2 * BYTES).then_some(starts && one.last_chunk::<BYTES>() == other.last_chunk())
-    }
-    one.len() == other.len()
-        && ends::<4>(one, other)
-            .or_else(|| ends::<8>(one, other))
-            .unwrap_or_else(|| if one.len() < 4 { one.iter().eq(other) } else { one == other })
-}
-
-/// Where a short text is remembered. Any place would do; these factors keep the keys of each version apart.
-fn slot(bytes: &[u8]) -> usize {
-    let first = bytes.first().copied().unwrap_or_default();
-    let middle = bytes.get(bytes.len() / 2).copied().unwrap_or_default();
-    (usize::from(first) * 3 + usize::from(middle) * 16 + bytes.len() * 4) % SLOTS
-}
-
 impl<'a> Reader<'a> {
     /// `base` is the file offset of the first byte, for errors; `max_values` bounds free-form values.
     pub fn new(bytes: &'a [u8], base: u64, max_values: u32) -> Self {
         let levels = limits::CBOR_DEPTH;
-        Self { bytes, at: 0, base, values_left: max_values, texts: [""; SLOTS], deterministic: None, levels }
+        Self {
+            bytes,
+            at: 0,
+            base,
+            values_left: max_values,
+            texts: Texts::default(),
+            deterministic: None,
+            levels,
+        }
     }
 
     /// A reader of the deterministic encoding, as `rule` asks for it. An item may lie `depth` levels below the root.
@@ -170,11 +153,7 @@ impl<'a> Reader<'a> {
         if length > REMEMBERED {
             return None;
         }
-        let bytes = rest.get(..length)?;
-        let known = *self.texts.get(slot(bytes))?;
-        if !same(known.as_bytes(), bytes) {
-            return None;
-        }
+        let known = self.texts.find(rest.get(..length)?)?;
         self.at += 1 + length;
         Some(known)
     }
@@ -202,11 +181,7 @@ impl<'a> Reader<'a> {
         };
         let bytes = self.short(length)?;
         let text = std::str::from_utf8(bytes).map_err(|_| self.error("a text is not valid UTF-8"))?;
-        if bytes.len() <= REMEMBERED
-            && let Some(remembered) = self.texts.get_mut(slot(bytes))
-        {
-            *remembered = text;
-        }
+        self.texts.remember(text);
         Ok(Cow::Borrowed(text))
     }
 

@@ -5,7 +5,9 @@ use super::part::Surroundings;
 use super::regions::{self, Blob};
 use super::vocabulary::{self, Profile};
 use super::{rules, shards};
-use crate::catalog::{Attributes, Builder, Catalog, Component, Container, Label, Layout, NewTensor, Shard};
+use crate::catalog::{
+    Attributes, Builder, Catalog, Component, Container, Encoding, Label, Layout, NewTensor, Shard,
+};
 use crate::checked::product;
 use crate::error::{Code, Error, Result};
 use crate::layout::exact;
@@ -14,6 +16,7 @@ use crate::layout::mx::Mx;
 use crate::layout::quant_group::QuantGroup;
 use crate::limits::{self, Limits};
 use crate::syntax::cbor::Reader;
+use crate::syntax::cbor::alike::{Draft, Spelling, Spellings};
 
 /// Levels below the root (§3.1).
 pub const DEPTH: u32 = 32;
@@ -39,6 +42,8 @@ pub fn parse(bytes: &[u8], offset: u64, total: u64, limits: &Limits) -> Result<C
         shards: Vec::new(),
         blobs: vec![manifest],
         shape: Vec::new(),
+        draft: Draft::default(),
+        known: Spellings::default(),
     };
     let (mut has_objects, mut attributes) = (false, None);
     // Deterministic order brings the shards before the objects that refer to them.
@@ -116,23 +121,38 @@ fn read_attributes(reader: &mut Reader<'_>) -> Result<Attributes> {
 }
 
 /// The state of the objects being read.
-struct Objects<'b> {
+struct Objects<'b, 'm> {
     total: u64,
     builder: &'b mut Builder,
     shards: Vec<Shard>,
     blobs: Vec<Blob>,
     /// Used again for each shape.
     shape: Vec<u64>,
+    draft: Draft,
+    /// Dense tensors whose spelling the next one may share.
+    known: Spellings<'m, Known>,
 }
 
-impl Objects<'_> {
-    fn object(&mut self, reader: &mut Reader<'_>, name: &str) -> Result<()> {
+/// A dense tensor that was read, without attributes and in the file of the index.
+struct Known {
+    shape: Vec<u64>,
+    part: Component,
+}
+
+impl<'m> Objects<'_, 'm> {
+    fn object(&mut self, reader: &mut Reader<'m>, name: &str) -> Result<()> {
         check_name(name)
             .and_then(|()| self.entry(reader, name))
             .map_err(|error| error.tensor(name).rule(rules::OBJECT))
     }
 
-    fn entry(&mut self, reader: &mut Reader<'_>, name: &str) -> Result<()> {
+    fn entry(&mut self, reader: &mut Reader<'m>, name: &str) -> Result<()> {
+        if let Some(part) = self.alike(reader) {
+            let mut parts = self.builder.no_components();
+            parts.push(part);
+            return self.shaped(name, "dense", parts, None);
+        }
+        self.draft.begin(reader);
         let (mut has_shape, mut layout, mut parts, mut attributes) = (false, None, None, None);
         reader.fields("the object", |reader, key| {
             match key {
@@ -156,8 +176,54 @@ impl Objects<'_> {
         if parts.is_empty() {
             return Err(Error::new(Code::BadLayout, "the object has no parts"));
         }
+        let known = if attributes.is_none() { self.known(reader, &layout, &parts) } else { None };
+        self.shaped(name, &layout, parts, attributes)?;
+        if let Some((spelling, known)) = known {
+            self.known.add(spelling, known);
+        }
+        Ok(())
+    }
+
+    /// Reads the object that comes next if it is spelled like one that was read before and nothing is to be said of it:
+    /// all else is left to be read key by key. Leaves the shape as the object's.
+    fn alike(&mut self, reader: &mut Reader<'m>) -> Option<Component> {
+        let start = reader.mark();
+        let (known, filling) = self.known.read(reader)?;
+        let ordinal = u32::try_from(self.builder.len()).unwrap_or(u32::MAX);
+        let Self { total, builder, shards, blobs, draft, .. } = self;
+        let mut surroundings = Surroundings { shards, total: *total, builder, blobs, draft };
+        let Some(part) = surroundings.again(&known.part, &filling, ordinal) else {
+            reader.go_back(start);
+            return None;
+        };
+        self.shape.clone_from(&known.shape);
+        Some(part)
+    }
+
+    /// How the object that was just read is spelled, where others may be spelled so: a dense tensor of which nothing is
+    /// to be said but its numbers.
+    fn known(&self, reader: &Reader<'m>, layout: &str, parts: &[Component]) -> Option<(Spelling<'m>, Known)> {
+        let [part] = parts else { return None };
+        let plain = layout == "dense"
+            && part.role == Label::DATA
+            && part.file == 0
+            && part.dtype.is_some()
+            && !matches!(part.encoding, Encoding::Unknown(_));
+        let spelling = self.draft.spelling(reader).filter(|_| plain)?;
+        let part = Component { digest: None, part: None, inline: None, ..*part };
+        Some((spelling, Known { shape: self.shape.clone(), part }))
+    }
+
+    /// Adds a tensor of the shape that was read.
+    fn shaped(
+        &mut self,
+        name: &str,
+        layout: &str,
+        parts: Vec<Component>,
+        attributes: Option<Attributes>,
+    ) -> Result<()> {
         let shape = std::mem::take(&mut self.shape);
-        let added = self.tensor(name, &layout, &shape, parts, attributes);
+        let added = self.tensor(name, layout, &shape, parts, attributes);
         self.shape = shape;
         added
     }
@@ -180,9 +246,9 @@ impl Objects<'_> {
 
     fn parts(&mut self, reader: &mut Reader<'_>, name: &str) -> Result<Vec<Component>> {
         let ordinal = u32::try_from(self.builder.len()).unwrap_or(u32::MAX);
-        let Self { total, builder, shards, blobs, .. } = self;
+        let Self { total, builder, shards, blobs, draft, .. } = self;
         let mut parts = builder.no_components();
-        let mut surroundings = Surroundings { shards, total: *total, builder, blobs };
+        let mut surroundings = Surroundings { shards, total: *total, builder, blobs, draft };
         reader.names("parts", |reader, role| {
             if parts.len() == limits::COMPONENTS {
                 let message = format!("the tensor has more than {} components", limits::COMPONENTS);

@@ -11,6 +11,7 @@ use crate::checked::exact;
 use crate::codec::digest::{Digest, Expected};
 use crate::error::{Code, Error, Result};
 use crate::syntax::cbor::Reader;
+use crate::syntax::cbor::alike::{Draft, Filling};
 
 /// What a part is read against.
 pub struct Surroundings<'s> {
@@ -20,7 +21,13 @@ pub struct Surroundings<'s> {
     pub builder: &'s mut Builder,
     /// Every blob referred to so far.
     pub blobs: &'s mut Vec<Blob>,
+    pub draft: &'s mut Draft,
 }
+
+/// The numbers that parts of one spelling differ in.
+const OFFSET: usize = 0;
+const LENGTH: usize = 1;
+const DECODED: usize = 2;
 
 /// The texts of a part as they stand in the manifest.
 #[derive(Default)]
@@ -34,20 +41,21 @@ struct Fields<'a> {
     digest: Option<Box<Digest>>,
 }
 
-fn read<'a>(reader: &mut Reader<'a>) -> Result<Fields<'a>> {
+fn read<'a>(reader: &mut Reader<'a>, draft: &mut Draft) -> Result<Fields<'a>> {
     let mut fields = Fields::default();
     reader.fields("the part", |reader, key| {
         match key {
             "dtype" => fields.dtype = Some(reader.text("dtype")?),
             "type" => fields.logical = Some(reader.text("type")?),
-            "blob" => fields.blob = Some(blob(reader)?),
+            "blob" => fields.blob = Some(blob(reader, draft)?),
             "shard" => fields.shard = Some(reader.text("shard")?),
             "encoding" => fields.encoding = Some(reader.text("encoding")?),
             "decoded_length" => {
-                fields.decoded_length = Some(exact(reader.uint("decoded_length")?, "decoded_length")?);
+                let bytes = draft.number(reader, DECODED, "decoded_length")?;
+                fields.decoded_length = Some(exact(bytes, "decoded_length")?);
             }
             "digest" => {
-                let digest = Digest::parse_registered(&reader.text("digest")?);
+                let digest = Digest::parse_registered(&draft.text(reader, "digest")?);
                 fields.digest = Some(Box::new(digest.map_err(|error| error.rule(rules::PART))?));
             }
             _ => reader.skip()?,
@@ -57,11 +65,12 @@ fn read<'a>(reader: &mut Reader<'a>) -> Result<Fields<'a>> {
     Ok(fields)
 }
 
-fn blob(reader: &mut Reader<'_>) -> Result<[u64; 2]> {
+fn blob(reader: &mut Reader<'_>, draft: &mut Draft) -> Result<[u64; 2]> {
     let mut numbers = [0; 2];
     let mut count = 0;
     reader.array("blob", |reader| {
-        let number = reader.uint("an offset or length")?;
+        let which = if count == 0 { OFFSET } else { LENGTH };
+        let number = draft.number(reader, which, "an offset or length")?;
         if let Some(place) = numbers.get_mut(count) {
             *place = number;
         }
@@ -86,7 +95,7 @@ impl Surroundings<'_> {
         name: &str,
         ordinal: u32,
     ) -> Result<Component> {
-        let fields = read(reader)?;
+        let fields = read(reader, self.draft)?;
         let missing = |key: &str| Error::new(Code::BadIndex, format!("the part has no {key:?}"));
         let [offset, length] = fields.blob.ok_or_else(|| missing("blob"))?;
         let storage = fields.dtype.ok_or_else(|| missing("dtype"))?;
@@ -123,6 +132,30 @@ impl Surroundings<'_> {
             data_rule: dtype.filter(|&dtype| dtype == DType::Bool).map(|_| DataRule::Bool),
             part: None,
             inline: None,
+        })
+    }
+
+    /// The only part of the `ordinal`th tensor, which is like `known` but for what fills the holes of its spelling. `None`
+    /// where anything is to be said of that: then it is read key by key.
+    pub fn again(&mut self, known: &Component, filling: &Filling<'_>, ordinal: u32) -> Option<Component> {
+        let [offset, length, decoded] = filling.numbers;
+        let (offset, length) = (offset?, exact(length?, "the length of a blob").ok()?);
+        let decoded = decoded.map(|length| exact(length, "decoded_length")).transpose().ok()?;
+        regions::check_alignment(offset).ok()?;
+        regions::check_bounds(offset, length, self.total).ok()?;
+        let digest = filling.text.map(Digest::parse_registered).transpose().ok()?;
+        if digest.as_ref().is_some_and(|digest| digest.expected == Expected::Unknown) {
+            return None;
+        }
+        self.blobs.push(Blob { file: known.file, offset, length, tensor: Some(ordinal), role: known.role });
+        Some(Component {
+            offset,
+            stored_length: length,
+            decoded_length: Some(decoded.unwrap_or(length)),
+            digest: digest.map(Box::new),
+            part: None,
+            inline: None,
+            ..*known
         })
     }
 
