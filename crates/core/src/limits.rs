@@ -72,7 +72,7 @@ pub const TEXT_BYTES: u64 = 256 << 20;
 pub const COMPONENTS: usize = 4096;
 /// zstd windows above 2^27 (128 MiB) are refused, as libzstd's own streaming decoder does.
 pub const ZSTD_WINDOW_LOG: u32 = 27;
-/// Tensors that room is made for before they are read: 40 MB of addresses, none of it touched.
-pub const RESERVED: usize = 1 << 18;
+/// Tensors that room is made for before they are read: 160 MB of addresses, none of it touched.
+pub const RESERVED: usize = 1 << 20;
 /// Bytes of all elements of a sparse tensor, where they have to be looked at one by one: 1 GiB.
 pub const DENSE_BYTES: u64 = 1 << 30;
