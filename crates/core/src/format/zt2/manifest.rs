@@ -22,6 +22,8 @@ use crate::syntax::cbor::alike::{Draft, Spelling, Spellings};
 pub const DEPTH: u32 = 32;
 /// Dimensions of a tensor (§3.3).
 const RANK: usize = 64;
+/// What a dense tensor takes in a manifest, for a first guess at their number.
+const ENTRY_BYTES: usize = 112;
 /// Bytes of a name (§3.5).
 const NAME_BYTES: usize = 1024;
 
@@ -34,6 +36,7 @@ pub fn reader(bytes: &[u8], offset: u64, values: u32) -> Reader<'_> {
 pub fn parse(bytes: &[u8], offset: u64, total: u64, limits: &Limits) -> Result<Catalog> {
     let mut builder = Builder::new(Container::Zt, limits);
     builder.version("2");
+    builder.reserve(bytes.len() / ENTRY_BYTES);
     let mut reader = reader(bytes, offset, limits.max_attribute_values);
     let manifest = Blob { file: 0, offset, length: bytes.len() as u64, tensor: None, role: Label::DATA };
     let mut objects = Objects {
