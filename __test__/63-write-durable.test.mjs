@@ -239,30 +239,32 @@ if (process.platform !== 'win32') {
     }`
 
   test('killed at any moment, a writer leaves the old file or the new one', async (t) => {
-    const waits = viewBytes(noise(60, Date.now() % 1e6))
+    const waits = viewBytes(noise(120, Date.now() % 1e6))
     t.log(`waits: ${waits.toString('hex')}`)
-    for (let round = 0; round < 60; round += 2) {
+    for (let round = 0; round < 120; round += 4) {
       await Promise.all(
-        [round, round + 1].map(async (at) => {
-          const { options } = DIALECTS[at % DIALECTS.length]
-          const { path } = scratchFolder()
-          const writing = child(forever, [path('a'), JSON.stringify(options)])
-          const ended = once(writing, 'close')
-          await once(writing.stdout, 'data')
-          // Not waiting for anything: the moment of the kill is what varies.
-          const until = performance.now() + waits[at] / 8
-          while (performance.now() < until) await new Promise(setImmediate)
-          writing.kill('SIGKILL')
-          await ended
-          const file = openSync(path('a'))
-          const { data } = file.tensor('0')
-          t.true(data[0] >= 1)
-          t.true(data.every((value) => value === data[0]))
-          t.is(data.length, 300000)
-          t.is(file.tensor('1').data.length, data[0])
-          t.true((await file.verify()).ok)
-          file.close()
-        }),
+        [0, 1, 2, 3]
+          .map((ahead) => round + ahead)
+          .map(async (at) => {
+            const { options } = DIALECTS[at % DIALECTS.length]
+            const { path } = scratchFolder()
+            const writing = child(forever, [path('a'), JSON.stringify(options)])
+            const ended = once(writing, 'close')
+            await once(writing.stdout, 'data')
+            // Not waiting for anything: the moment of the kill is what varies.
+            const until = performance.now() + waits[at] / 8
+            while (performance.now() < until) await new Promise(setImmediate)
+            writing.kill('SIGKILL')
+            await ended
+            const file = openSync(path('a'))
+            const { data } = file.tensor('0')
+            t.true(data[0] >= 1)
+            t.true(data.every((value) => value === data[0]))
+            t.is(data.length, 300000)
+            t.is(file.tensor('1').data.length, data[0])
+            t.true((await file.verify()).ok)
+            file.close()
+          }),
       )
     }
   })
