@@ -34,6 +34,9 @@ impl Direct {
             let aligned = skip == 0 && buffer.as_ptr().addr().is_multiple_of(ALIGNMENT);
             let whole = buffer.len() - buffer.len() % ALIGNMENT;
             let read = if aligned && whole > 0 {
+                // Memory that was used before may be marked for the kernel to take (`spare`), which kernels before 5.18 could do
+                // under a direct read. A write to each page ends that.
+                buffer[..whole].iter_mut().step_by(ALIGNMENT).for_each(|byte| *byte = 0);
                 self.0.read_at(&mut buffer[..whole], offset)
             } else {
                 let bounce = match &mut bounce {

@@ -72,9 +72,9 @@ fn refused(length: usize) -> Error {
     Error::new(Code::Limit, format!("not enough memory for {length} bytes"))
 }
 
+#[cfg(target_os = "linux")]
 impl Drop for Pages {
     fn drop(&mut self) {
-        #[cfg(target_os = "linux")]
         if let Some(block) = self.block.take() {
             super::spare::keep(block);
         }

@@ -12,7 +12,7 @@ use memmap2::{MmapMut, UncheckedAdvice};
 use super::loaded;
 
 /// How long a block waits for its next use.
-const KEPT: Duration = Duration::from_secs(5);
+const KEPT: Duration = Duration::from_secs(10);
 /// Bytes that wait at most. The kernel may take their pages at any time, and counts them as available.
 const MOST: usize = if usize::BITS >= 64 { 4 << 30 } else { 64 << 20 };
 
