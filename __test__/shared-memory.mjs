@@ -1,10 +1,10 @@
-// A process that shares a file's memory and prints, as JSON, what it saw. Needs --expose-gc.
-import { readFileSync } from 'node:fs'
+// A process that shares a file's memory and prints, as JSON, what it saw; with `lost` it cuts the file short meanwhile. Needs --expose-gc.
+import { readFileSync, truncateSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { openSync } from 'ztensor'
 
-const [path] = process.argv.slice(2)
+const [path, lost] = process.argv.slice(2)
 
 /** How often the process maps the file, and the bytes of it that it has in memory. */
 function held() {
@@ -60,7 +60,31 @@ async function withMemory(shared, file) {
   return seen
 }
 
+/** Another thread, which cannot be told, reads zeros; this one is told. */
+async function withLoss() {
+  const heard = []
+  const first = openSync(path)
+  const shared = first.share({ memory: true })
+  const file = openSync(shared, { onMappingLost: ({ code }) => heard.push(code) })
+  first.close()
+  const { data } = file.tensor('a')
+  truncateSync(path, data.byteOffset + 10 * 4096)
+  const worker = new Worker(PLAIN, { eval: true, execArgv: [] })
+  const sum = await ask(worker, { bytes: data, at: 1 })
+  for (let round = 0; round < 500 && heard.length === 0; round++) await wait(10)
+  await worker.terminate()
+  let after
+  try {
+    file.tensor('b')
+  } catch ({ code }) {
+    after = code
+  }
+  file.close()
+  return { heard, after, isCut: sum > 0 && sum < data.length / 4096 }
+}
+
 async function run() {
+  if (lost !== undefined) return withLoss()
   const file = openSync(path)
   const shared = file.share({ memory: true })
   if (shared.memory === undefined) {

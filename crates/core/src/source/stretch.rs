@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use memmap2::{Mmap, MmapOptions};
 
-use super::fault::Entry;
+use super::fault::{self, Entry};
 use crate::checked;
 use crate::codec::digest::Hasher;
 use crate::work;
@@ -33,6 +33,8 @@ impl Stretches {
         length: u64,
         hasher: &mut Hasher,
     ) -> (u64, bool) {
+        // Somebody may have listened to the signal since the stretch was mapped, which replaces the handler.
+        fault::arm();
         let (mut at, end) = (offset, offset.saturating_add(length).min(total));
         let mut whole = true;
         while at < end {
