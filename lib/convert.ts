@@ -130,8 +130,10 @@ async function convertFile(
   const { dialect } = writeRequest({ ...given, attributes: undefined })
   const chosen: { ordinal: number; name: string }[] = []
   let ordinal = 0
-  for (const tensor of file.values()) {
-    if (filter?.(tensor) ?? true) chosen.push({ ordinal, name: tensor.name })
+  // No objects are made of tensors that nobody looks at.
+  for (const one of filter === undefined ? file.keys() : file.values()) {
+    if (typeof one === 'string') chosen.push({ ordinal, name: one })
+    else if (filter?.(one)) chosen.push({ ordinal, name: one.name })
     ordinal += 1
   }
   const ordinals = Uint32Array.from(chosen, (one) => one.ordinal)
@@ -141,9 +143,9 @@ async function convertFile(
   const skipped = attributes === undefined ? refusals : refusals.filter((error) => error.tensor !== undefined)
   if (skipped.length > 0 && !skip) throw refusal(skipped, dialect)
   const left = new Set(skipped.map((error) => error.tensor))
-  const taken = chosen.filter(({ name }) => !left.has(name))
+  const taken = left.size === 0 ? chosen : chosen.filter(({ name }) => !left.has(name))
   const names = taken.map(({ name }, at) =>
-    dialect === 'btf' ? String(at) : aString('what rename gives', rename === undefined ? name : rename(name)),
+    dialect === 'btf' ? String(at) : rename === undefined ? name : aString('what rename gives', rename(name)),
   )
   // In the order of canonical files, whose blobs then need not be moved at the end.
   if (dialect === '2') sortTogether(taken, names)
@@ -153,9 +155,11 @@ async function convertFile(
   const { native, outlet } = TensorWriter.partsOf(writer)
   try {
     if (attributes === undefined && !left.has(undefined)) calling(() => native.takeAttributes(store.native))
-    const copy = (at: number[], stage?: Awaited<ReturnType<typeof store.stage>>, options = job) => {
+    // Their own names need not cross.
+    const own = rename === undefined && dialect !== 'btf'
+    const copy = (at: readonly number[], stage?: Awaited<ReturnType<typeof store.stage>>, options = job) => {
       const ordinals = Uint32Array.from(at, (one) => (taken[one] as { ordinal: number }).ordinal)
-      const request = { ordinals, names: at.map((one) => names[one] as string), casts }
+      const request = { ordinals, names: own ? [] : at.map((one) => names[one] as string), casts }
       const make = (blocks?: NativeOutflow, signal = options.signal) =>
         run(store, { ...options, signal }, (control) => native.copy(store.native, request, control, stage, blocks))
       return outlet === undefined ? make() : outlet.pass(make, options.signal)

@@ -11,6 +11,8 @@ use ztensor_core::codec::digest::{Algorithm, Digest};
 use ztensor_core::convert::{self, Casts};
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
 use ztensor_core::layout::indices::Indices;
+use ztensor_core::read::Reading;
+use ztensor_core::source::ahead::Ahead;
 use ztensor_core::source::owned::Owned;
 use ztensor_core::write::{Compression, Dialect, Settings, Spec, Writer, arrange, shards, strict};
 
@@ -156,7 +158,7 @@ pub fn identify<'env>(
     })
 }
 
-/// Tensors of an open file, by their ordinals, the names that they get, and which dtypes become which: `[from, to, …]`.
+/// Tensors of an open file, by their ordinals, the names that they get (none: their own), and which dtypes become which: `[from, to, …]`.
 #[napi(object, object_to_js = false)]
 pub struct CopyRequest {
     pub ordinals: Uint32Array,
@@ -299,8 +301,11 @@ impl NativeWriter {
                 reading.watch.expect(lengths.fold(0, u64::saturating_add), ordinals.len() as u64);
                 let copy = |writer: &mut Writer| {
                     writer.expect(reading.watch.progress().total_bytes);
-                    for (&ordinal, name) in ordinals.iter().zip(&names) {
+                    let ahead = Ahead::new(reading.sources, reading.catalog.shards.len());
+                    let reading = Reading { sources: &ahead, ..reading };
+                    for (at, &ordinal) in ordinals.iter().enumerate() {
                         if let Some(tensor) = reading.catalog.tensor(ordinal as usize) {
+                            let name = names.get(at).map_or(tensor.name(), String::as_str);
                             convert::copy(reading, tensor, name, &casts, writer)?;
                             reading.watch.did_tensor();
                         }

@@ -1,5 +1,6 @@
 //! Where bytes come from: a file read at positions, its mapping, memory. Knows no format.
 
+pub mod ahead;
 #[cfg(target_os = "linux")]
 mod cache;
 #[cfg(target_os = "linux")]
