@@ -8,7 +8,7 @@ use super::{Reading, claimable, compare, parallel, stored_hasher, too_many};
 use crate::catalog::{Component, DType, Tensor};
 use crate::codec::digest::Hasher;
 use crate::cut::Cut;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::source::owned::Owned;
 use crate::widen;
 use crate::work;
@@ -74,6 +74,13 @@ impl Reading<'_> {
             self.watch.stop.check()?;
             let start = at as u64 * STEP as u64;
             let end = length.min(start.saturating_add(STEP as u64));
+            if start >= end {
+                // Memory that was used before must not be given away unwritten.
+                return Err(Error::new(
+                    Code::InvalidArg,
+                    "the data has less elements than are to be widened",
+                ));
+            }
             let mut output = outputs.get(at).and_then(|out| out.lock().ok()?.take()).unwrap_or_default();
             let mut buffer: Vec<u8> = lock().pop().unwrap_or_else(|| vec![0; read]);
             let mut crc = 0;
@@ -121,4 +128,30 @@ fn stored(component: &Component, cut: Option<&Cut>) -> Option<Stored> {
 
 fn float32_bytes(elements: u64) -> Result<u64> {
     elements.checked_mul(4).ok_or_else(too_many)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::{Builder, Container, Label};
+    use crate::limits::Limits;
+    use crate::work::Watch;
+
+    #[test]
+    fn a_count_of_elements_that_does_not_fit_is_refused() {
+        let bytes: Vec<u8> = vec![0; 3 * STEP];
+        let (limits, watch) = (Limits::default(), Watch::default());
+        let catalog = Builder::new(Container::Safetensors, &limits).finish();
+        let reading = Reading { sources: &&*bytes, catalog: &catalog, limits: &limits, watch: &watch };
+        let component = Component::raw(Label::DATA, Some(DType::BFloat16), 0, bytes.len() as u64);
+        let widened = |elements: usize| {
+            let stored = Stored { offset: 0, length: bytes.len() as u64, hasher: None };
+            reading.widen_stored(&component, stored, DType::BFloat16, elements as u64)
+        };
+        let whole = bytes.len() / 2;
+        assert_eq!(widened(whole).unwrap().len(), whole * 4);
+        for elements in [0, 1, whole - 1, whole + 1, whole + STEP, 2 * whole] {
+            assert!(widened(elements).is_err(), "{elements}");
+        }
+    }
 }
