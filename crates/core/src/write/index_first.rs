@@ -58,7 +58,49 @@ fn write_safetensors(catalog: &Catalog, spool: &Spool, file: &mut AtomicFile) ->
     file.reserve(8 + header.len() as u64 + end);
     file.write(&(header.len() as u64).to_le_bytes())?;
     file.write(header.as_bytes())?;
-    blobs.iter().try_for_each(|(_, blob)| file.copy_from(spool.file(), blob.offset, blob.stored_length))
+    let mut data = Data { spool, file, waiting: Vec::new() };
+    blobs.iter().try_for_each(|(_, blob)| data.blob(blob))?;
+    data.flush()
+}
+
+/// Blobs below this are read and written together with their neighbours: to have the kernel copy one takes several calls.
+const SMALL: u64 = 64 << 10;
+/// Bytes written at once.
+const PIECE: usize = 1 << 20;
+
+/// What stands behind the index, in its order.
+struct Data<'a> {
+    spool: &'a Spool,
+    file: &'a mut AtomicFile,
+    waiting: Vec<u8>,
+}
+
+impl Data<'_> {
+    fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        self.waiting.extend_from_slice(bytes);
+        if self.waiting.len() < PIECE { Ok(()) } else { self.flush() }
+    }
+
+    fn blob(&mut self, blob: &Component) -> Result<()> {
+        match usize::try_from(blob.stored_length) {
+            Ok(length) if blob.stored_length < SMALL => {
+                let start = self.waiting.len();
+                self.waiting.resize(start + length, 0);
+                self.spool.read_at(blob.offset, self.waiting.get_mut(start..).unwrap_or_default())?;
+                self.bytes(&[])
+            }
+            _ => {
+                self.flush()?;
+                self.file.copy_from(self.spool.file(), blob.offset, blob.stored_length)
+            }
+        }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.file.write(&self.waiting)?;
+        self.waiting.clear();
+        Ok(())
+    }
 }
 
 /// A JSON string.
@@ -88,7 +130,7 @@ fn write_btf(catalog: &Catalog, spool: &Spool, file: &mut AtomicFile) -> Result<
         offset += (16 + 8 * tensor.shape().len() as u64 + blob.stored_length).next_multiple_of(8);
     }
     file.reserve(offset);
-    file.write(&table)?;
+    let mut data = Data { spool, file, waiting: table };
     for (tensor, blob) in &blobs {
         let layout = if tensor.layout() == Layout::SparseCoo { 2 } else { 0 };
         let mut head = (tensor.shape().len() as u64).to_le_bytes().to_vec();
@@ -103,10 +145,10 @@ fn write_btf(catalog: &Catalog, spool: &Spool, file: &mut AtomicFile) -> Result<
             0,
         ]);
         tensor.shape().iter().for_each(|dim| head.extend_from_slice(&dim.to_le_bytes()));
-        file.write(&head)?;
-        file.copy_from(spool.file(), blob.offset, blob.stored_length)?;
+        data.bytes(&head)?;
+        data.blob(blob)?;
         let padding = (8 - blob.stored_length % 8) % 8;
-        file.write(&[0; 8][..usize::try_from(padding).unwrap_or_default()])?;
+        data.bytes(&[0; 8][..usize::try_from(padding).unwrap_or_default()])?;
     }
-    Ok(())
+    data.flush()
 }
