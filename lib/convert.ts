@@ -106,14 +106,42 @@ export async function convert(
   }
 }
 
-/** Sorts both by the bytes of the names. */
-function sortTogether(taken: { ordinal: number; name: string }[], names: string[]): void {
-  const all = taken.map((one, at) => ({ one, name: names[at] as string, bytes: Buffer.from(names[at] as string) }))
-  all.sort((a, b) => Buffer.compare(a.bytes, b.bytes))
-  for (const [at, { one, name }] of all.entries()) {
-    taken[at] = one
-    names[at] = name
+/** A tensor of the source, and the name that it gets. */
+interface Chosen {
+  readonly ordinal: number
+  readonly name: string
+  readonly to: string
+}
+
+/** The tensors to take. A new name that stands twice is refused here, before anything is written. */
+function choose(file: TensorFile, { filter, rename }: ConvertOptions, numbered: boolean): Chosen[] {
+  const chosen: Chosen[] = []
+  const names = new Set<string>()
+  let ordinal = -1
+  // No objects are made of tensors that nobody looks at.
+  for (const one of filter === undefined ? file.keys() : file.values()) {
+    ordinal += 1
+    if (typeof one !== 'string' && !filter?.(one)) continue
+    const name = typeof one === 'string' ? one : one.name
+    if (rename === undefined || numbered) {
+      chosen.push({ ordinal, name, to: name })
+      continue
+    }
+    const to = aString('what rename gives', rename(name))
+    if (names.has(to)) {
+      const message = `rename calls a second tensor ${JSON.stringify(to)}`
+      throw new ZTensorError('ZT_BAD_INDEX', message, { tensor: name })
+    }
+    names.add(to)
+    chosen.push({ ordinal, name, to })
   }
+  return chosen
+}
+
+/** In the order of canonical files, by the bytes of the names: their blobs then need not be moved at the end. */
+function canonically(chosen: readonly Chosen[]): Chosen[] {
+  const all = chosen.map((one) => ({ one, bytes: Buffer.from(one.to) }))
+  return all.sort((a, b) => Buffer.compare(a.bytes, b.bytes)).map(({ one }) => one)
 }
 
 async function convertFile(
@@ -123,32 +151,24 @@ async function convertFile(
   job: JobOptions,
   skip: boolean,
 ): Promise<ConvertResult> {
-  const { filter, rename, attributes } = given
+  const { attributes } = given
   const store = TensorFile.storeOf(file)
   const casts = castCodes(given.cast)
   // The target's own options are checked without the source's attributes, which may have to be left out.
-  const { dialect } = writeRequest({ ...given, attributes: undefined })
-  const chosen: { ordinal: number; name: string }[] = []
-  let ordinal = 0
-  // No objects are made of tensors that nobody looks at.
-  for (const one of filter === undefined ? file.keys() : file.values()) {
-    if (typeof one === 'string') chosen.push({ ordinal, name: one })
-    else if (filter?.(one)) chosen.push({ ordinal, name: one.name })
-    ordinal += 1
-  }
+  const { dialect, canonical } = writeRequest({ ...given, attributes: undefined })
+  const chosen = choose(file, given, dialect === 'btf')
   const ordinals = Uint32Array.from(chosen, (one) => one.ordinal)
-  const found = calling(() => binding.refusals(store.native, ordinals, dialect, casts))
+  const renamed = given.rename === undefined ? [] : chosen.map((one) => one.to)
+  const asked = { ordinals, names: renamed, casts }
+  const found = calling(() => binding.refusals(store.native, asked, dialect, canonical))
   // Whatever their code, they say which tensor they are of: it is by that that they are left out.
   const refusals = found.map(({ code, message, ...where }) => new ZTensorError(code as ErrorCode, message, where))
   const skipped = attributes === undefined ? refusals : refusals.filter((error) => error.tensor !== undefined)
   if (skipped.length > 0 && !skip) throw refusal(skipped, dialect)
   const left = new Set(skipped.map((error) => error.tensor))
-  const taken = left.size === 0 ? chosen : chosen.filter(({ name }) => !left.has(name))
-  const names = taken.map(({ name }, at) =>
-    dialect === 'btf' ? String(at) : rename === undefined ? name : aString('what rename gives', rename(name)),
-  )
-  // In the order of canonical files, whose blobs then need not be moved at the end.
-  if (dialect === '2') sortTogether(taken, names)
+  const kept = left.size === 0 ? chosen : chosen.filter(({ name }) => !left.has(name))
+  const taken = dialect === '2' ? canonically(kept) : kept
+  const names = taken.map(({ to }, at) => (dialect === 'btf' ? String(at) : to))
   const generator = given.generator ?? (dialect === '1.0' ? file.generator : undefined)
   const request = writeRequest({ ...given, generator })
   const writer = await TensorWriter.make(begin(), request)
@@ -156,7 +176,7 @@ async function convertFile(
   try {
     if (attributes === undefined && !left.has(undefined)) calling(() => native.takeAttributes(store.native))
     // Their own names need not cross.
-    const own = rename === undefined && dialect !== 'btf'
+    const own = given.rename === undefined && dialect !== 'btf'
     const copy = (at: readonly number[], stage?: Awaited<ReturnType<typeof store.stage>>, options = job) => {
       const ordinals = Uint32Array.from(at, (one) => (taken[one] as { ordinal: number }).ordinal)
       const request = { ordinals, names: own ? [] : at.map((one) => names[one] as string), casts }

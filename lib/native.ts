@@ -248,7 +248,12 @@ interface Binding {
   appendWriter(path: string, request: AppendRequest, control: NativeControl): Promise<NativeWriter>
   compactFile(path: string, limits: OpenRequest, control: NativeControl): Promise<[before: number, after: number]>
   takePanic(): string | null
-  refusals(file: NativeFile, ordinals: Uint32Array, dialect: string, casts: number[]): NativeError[]
+  refusals(
+    file: NativeFile,
+    request: { ordinals: Uint32Array; names: string[]; casts: number[] },
+    dialect: string,
+    canonical: boolean,
+  ): NativeError[]
   compare(
     first: NativeFile,
     firstPlace: number[],

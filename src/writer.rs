@@ -8,7 +8,7 @@ use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::catalog::{DType, Shard, Tensor};
 use ztensor_core::codec::digest::{Algorithm, Digest};
-use ztensor_core::convert::{self, Casts};
+use ztensor_core::convert::{self, Casts, Wanted};
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
 use ztensor_core::layout::indices::Indices;
 use ztensor_core::read::Reading;
@@ -414,7 +414,7 @@ pub fn rising_rows(
     let dtype = dtype(Some(code))?.ok_or_else(|| misuse("no dtype"))?;
     let sorted = contain(|| {
         let (indices, indptr) = (Indices::new(dtype, &indices)?, Indices::new(dtype, &indptr)?);
-        strict::rising_rows(indices, indptr, &values, width as usize)
+        strict::rising_rows(indices, indptr, &values, width as usize, 0)
     });
     let arrays = throw(&env, sorted)?.map(|(values, indices)| [values, indices]);
     Ok(arrays.into_iter().flatten().map(Memory::from).collect())
@@ -435,20 +435,26 @@ pub fn pack_coo(
     throw(&env, packed).map(Into::into)
 }
 
-/// Why tensors of a file, or its attributes, cannot be held by a dialect; empty where all can.
+/// Why tensors of a file, under new names where there are any, or its attributes, cannot be held by a dialect; empty where
+/// all can.
 #[napi(catch_unwind)]
 pub fn refusals(
     env: &Env,
     file: &NativeFile,
-    ordinals: Uint32Array,
+    request: CopyRequest,
     name: String,
-    casts: Vec<u32>,
+    canonical: bool,
 ) -> Result<Vec<NativeError>> {
+    let CopyRequest { ordinals, names, casts } = request;
     let (dialect, casts) = (dialect(&name)?, pairs(env, &casts)?);
+    let wanted = Wanted { dialect, canonical, casts: &casts };
     file.with_catalog(env, |catalog| {
-        let tensors = ordinals.iter().filter_map(|&ordinal| catalog.tensor(ordinal as usize));
-        let refused = tensors.filter_map(|tensor| convert::refusal(tensor, dialect, &casts));
-        let attributes = convert::attribute_refusal(&catalog.attributes, dialect);
+        let refused = ordinals.iter().enumerate().filter_map(|(at, &ordinal)| {
+            let tensor = catalog.tensor(ordinal as usize)?;
+            let name = names.get(at).map_or_else(|| tensor.name(), String::as_str);
+            convert::refusal(catalog, tensor, name, wanted)
+        });
+        let attributes = convert::attribute_refusal(&catalog.attributes, dialect, canonical);
         refused.chain(attributes).map(|error| NativeError::from(&error)).collect()
     })
 }

@@ -1,85 +1,30 @@
 //! Copies tensors from an open file into one being written, in pieces: whatever its size, little of a tensor stands in
-//! memory at once. Held whole are sparse tensors into or from version 2, whose rows have to be sorted and whose cells
-//! compared, and one frame of `zt.zstd-seekable/1`.
+//! memory at once. Held whole are sparse tensors of packed values, and one frame of `zt.zstd-seekable/1`, which decodes to
+//! 16 MiB at most.
 #![forbid(unsafe_code)]
 
 mod cast;
+mod cells;
 mod pieces;
+mod refusal;
+mod rising;
 mod spooled;
 
 use cast::{Pushing, cast_length};
 
 pub use cast::Casts;
+pub use refusal::{Wanted, attribute_refusal, refusal};
 
-use crate::catalog::{Attributes, ByteOrder, Component, DType, Encoding, Label, Layout, Tensor};
-use crate::checked::{self, bytes_of, product};
-use crate::error::{Code, Error, Result};
-use crate::format::zt2::encode;
+use crate::catalog::{ByteOrder, Component, DType, Encoding, Label, Layout, Tensor};
+use crate::checked::{self, bytes_of};
+use crate::error::Result;
 use crate::inject;
 use crate::layout::coo::Coo;
 use crate::layout::indices::Indices;
 use crate::read::{Reading, Stored};
-use crate::source::owned::Owned;
+use crate::source::owned::{self, Owned};
 use crate::work::PIECE;
 use crate::write::{Dialect, Spec, Writer, arrange, strict};
-
-/// Why a dialect cannot hold a tensor as it is.
-pub fn refusal(tensor: Tensor<'_>, dialect: Dialect, casts: &Casts) -> Option<Error> {
-    let problem = if !dialect.holds_layout(tensor.layout()) {
-        Some(Error::new(
-            Code::BadLayout,
-            format!("{} cannot hold the layout {:?}", dialect.name(), tensor.layout_name()),
-        ))
-    } else if let Some(dtype) = dtypes(tensor, casts).find(|&dtype| !dialect.holds(dtype)) {
-        Some(Error::new(Code::BadDtype, format!("{} cannot hold {}", dialect.name(), dtype.name())))
-    } else if tensor.layout() == Layout::Dense && tensor.dtype().is_none() {
-        Some(Error::new(Code::BadDtype, "the type of its elements is not known"))
-    } else if tensor.components().iter().any(|part| matches!(part.encoding, Encoding::Unknown(_))) {
-        Some(Error::new(Code::UnsupportedEncoding, "its encoding cannot be decoded"))
-    } else if tensor.attributes().is_some() && !dialect.holds_tensor_attributes() {
-        Some(Error::new(Code::InvalidArg, format!("{} has no attributes of a tensor", dialect.name())))
-    } else if dialect == Dialect::Zt2 {
-        encode::check_object(tensor).err()
-    } else if tensor.layout() == Layout::Dense
-        && let Some(dtype) = dtypes(tensor, casts).find(|dtype| !fills_bytes(tensor, *dtype))
-    {
-        let message = format!(
-            "{} cannot hold a shape whose elements of {} do not fill whole bytes",
-            dialect.name(),
-            dtype.name()
-        );
-        Some(Error::new(Code::BadShape, message))
-    } else {
-        None
-    };
-    problem.map(|error| error.tensor(tensor.name()))
-}
-
-/// Only version 2 pads the last byte of a packed type.
-fn fills_bytes(tensor: Tensor<'_>, dtype: DType) -> bool {
-    product(tensor.shape()).is_none_or(|elements| bytes_of(elements, dtype.bits()).is_some())
-}
-
-/// The types that the target must know: index arrays become u64 wherever sparse tensors can be held.
-fn dtypes<'a>(tensor: Tensor<'a>, casts: &'a Casts) -> impl Iterator<Item = DType> + 'a {
-    let sparse = matches!(tensor.layout(), Layout::SparseCsr | Layout::SparseCoo);
-    let parts = tensor.components().iter().filter(move |part| !sparse || part.role == Label::VALUES);
-    parts.filter_map(move |part| casts.component(tensor, part))
-}
-
-/// What of a file's own attributes the dialect cannot hold.
-pub fn attribute_refusal(attributes: &Attributes, dialect: Dialect) -> Option<Error> {
-    let text_only = || attributes.iter().all(|(key, value)| key.is_text() && value.is_text());
-    let held = attributes.is_empty()
-        || match dialect {
-            Dialect::Zt10 | Dialect::Zt11 | Dialect::Zt12 => true,
-            Dialect::Zt2 => encode::check_attributes(attributes, encode::FILE_ATTRIBUTES, false).is_ok(),
-            Dialect::Safetensors => text_only(),
-            Dialect::Zt01 | Dialect::Btf => false,
-        };
-    let message = || format!("{} cannot hold the file's attributes", dialect.name());
-    (!held).then(|| Error::new(Code::InvalidArg, message()))
-}
 
 /// Copies one tensor under a name.
 pub fn copy(
@@ -119,6 +64,7 @@ pub fn copy(
         }
     }
     writer.end()?;
+    owned::tidy();
     writer.flush_if_full()
 }
 
@@ -188,8 +134,9 @@ fn sparse(
     let parts = crate::read::sparse_parts(tensor)?;
     let dialect = writer.dialect();
     let length = parts.iter().try_fold(0_u64, |total, part| total.checked_add(part.decoded_length?));
-    let whole = dialect == Dialect::Zt2 || parts.iter().any(|part| part.data_rule.is_some());
-    if !whole && length.is_none_or(|length| length > HELD) {
+    // Packed values have no place of their own in a file.
+    let packed = parts.iter().any(|part| part.dtype.is_some_and(|dtype| dtype.bits() < 8));
+    if !packed && length.is_none_or(|length| length > HELD) {
         return spooled::copy(reading, tensor, &parts, casts, writer, spec);
     }
     let mut arrays = reading.sparse(tensor)?;
@@ -243,7 +190,7 @@ fn make_strict(tensor: Tensor<'_>, arrays: &mut [Owned], index: DType, width: u6
         [values, indices, indptr] => {
             let width = usize::try_from(width).unwrap_or(1);
             let pointers = Indices::new(index, indptr)?;
-            let sorted = strict::rising_rows(Indices::new(index, indices)?, pointers, values, width)?;
+            let sorted = strict::rising_rows(Indices::new(index, indices)?, pointers, values, width, 0)?;
             if let Some((new_values, new_indices)) = sorted {
                 (*values, *indices) = (new_values, new_indices);
             }

@@ -45,6 +45,9 @@ use parts::Parts;
 use shards::Shards;
 use tensor::Open;
 
+/// What safetensors calls its metadata, among the tensors.
+pub const METADATA: &str = "__metadata__";
+
 /// How a file is written.
 pub struct Settings {
     pub dialect: Dialect,

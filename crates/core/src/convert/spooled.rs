@@ -3,8 +3,9 @@
 #![forbid(unsafe_code)]
 
 use super::cast::{Casts, Pushing, cast_length};
-use super::pieces;
-use crate::catalog::{ByteOrder, Component, DType, Label, Layout, Part, Tensor};
+use super::cells::Cells;
+use super::{pieces, rising};
+use crate::catalog::{ByteOrder, Component, DType, DataRule, Label, Layout, Part, Tensor};
 use crate::checked;
 use crate::error::{Code, Error, Result};
 use crate::layout::indices::Indices;
@@ -13,29 +14,43 @@ use crate::layout::{coo, csr};
 use crate::read::Reading;
 use crate::sink::Spool;
 use crate::swap::swap_bytes;
-use crate::write::{Dialect, Spec, Writer, arrange};
+use crate::write::{Dialect, Spec, Writer, arrange, strict};
 
 /// Elements handled at a time.
-const BLOCK: u64 = 64 << 10;
+pub(super) const BLOCK: u64 = 64 << 10;
 /// Bytes of records read at once.
 const RECORDS: u64 = 4 << 20;
 
 /// One array of the tensor, wherever it lies in the spool.
-struct Column<'a> {
+pub(super) struct Column<'a> {
     spool: &'a Spool,
     /// The blob in the spool.
     start: u64,
     end: u64,
     part: Part,
-    dtype: DType,
+    pub(super) dtype: DType,
     big: bool,
     /// Bytes of the array.
     length: u64,
 }
 
-impl Column<'_> {
+impl<'a> Column<'a> {
+    /// An array that is all of a spool, of `elements` of a type.
+    fn whole(spool: &'a Spool, dtype: DType, elements: u64) -> Self {
+        let length = elements * dtype.element_bytes() as u64;
+        Self {
+            spool,
+            start: 0,
+            end: length,
+            part: Part::Range { start: 0, length },
+            dtype,
+            big: false,
+            length,
+        }
+    }
+
     /// Bytes of `count` elements from element `first` on.
-    fn read(&self, first: u64, count: u64) -> Result<Vec<u8>> {
+    pub(super) fn read(&self, first: u64, count: u64) -> Result<Vec<u8>> {
         let width = self.dtype.element_bytes() as u64;
         let mut bytes = vec![0; checked::index(count * width, "a block")?];
         match self.part {
@@ -76,12 +91,32 @@ impl Column<'_> {
         Ok(())
     }
 
-    fn elements(&self) -> u64 {
+    pub(super) fn elements(&self) -> u64 {
         self.length / self.dtype.element_bytes() as u64
     }
 
+    /// The indices that `bytes` of it are.
+    pub(super) fn decode(&self, bytes: &[u8]) -> Result<Vec<u64>> {
+        let indices = Indices::new(self.dtype, bytes)?;
+        let mut numbers = vec![0; indices.len()];
+        if indices.decode(0, &mut numbers) < numbers.len() {
+            return Err(Error::new(Code::BadSparse, "an index is negative or too large"));
+        }
+        Ok(numbers)
+    }
+
+    /// `count` indices from element `first` on.
+    pub(super) fn numbers(&self, first: u64, count: u64) -> Result<Vec<u64>> {
+        self.decode(&self.read(first, count)?)
+    }
+
     /// Calls `each` with the position of the first element and the bytes of each block from `first` to `end`.
-    fn blocks(&self, first: u64, end: u64, mut each: impl FnMut(u64, Vec<u8>) -> Result<()>) -> Result<()> {
+    pub(super) fn blocks(
+        &self,
+        first: u64,
+        end: u64,
+        mut each: impl FnMut(u64, Vec<u8>) -> Result<()>,
+    ) -> Result<()> {
         let mut at = first;
         while at < end {
             let count = BLOCK.min(end - at);
@@ -108,35 +143,84 @@ pub fn copy(
     let mut spool = writer.spool()?;
     let places = fill(reading, tensor, parts, &mut spool)?;
     let columns = parts.iter().zip(places).map(|(part, place)| column(&spool, part, place));
-    let columns = columns.collect::<Result<Vec<_>>>().map_err(|error| error.tensor(tensor.name()))?;
-    let check = || check(reading, tensor, &columns);
-    check().map_err(|error| error.tensor(tensor.name()))?;
+    let mut columns = columns.collect::<Result<Vec<_>>>().map_err(|error| error.tensor(tensor.name()))?;
+    let sorted = check(reading, tensor, &columns)
+        .and_then(|()| make_strict(reading, tensor, parts, &columns, writer))
+        .map_err(|error| error.tensor(tensor.name()))?;
+    if let (Some([values, indices]), [old_values, old_indices, _]) = (&sorted, &mut columns[..]) {
+        *old_values = Column::whole(values, old_values.dtype, old_values.elements());
+        *old_indices = Column::whole(indices, old_indices.dtype, old_indices.elements());
+    }
+    let zt2 = writer.dialect() == Dialect::Zt2;
+    let index =
+        if zt2 { strict::index_dtype(parts.iter().skip(1).map(|part| part.dtype)) } else { DType::Uint64 };
     let announced = parts.iter().zip(&columns).map(|(part, column)| {
         let (dtype, length) = if part.role == Label::VALUES {
             let dtype = casts.component(tensor, part);
             (dtype, cast_length(part.dtype, dtype, column.length)?)
         } else {
-            (Some(DType::Uint64), column.elements() * 8)
+            (Some(index), column.elements() * index.element_bytes() as u64)
         };
         Ok((reading.catalog.label(part.role), dtype, length))
     });
-    let announced = announced.collect::<Result<Vec<_>>>()?;
+    let mut announced = announced.collect::<Result<Vec<_>>>()?;
+    if zt2 {
+        // In the order of the roles' names, so that canonical blobs need not be moved.
+        announced.rotate_left(1);
+    }
     writer.begin(Spec { components: &announced, ..spec })?;
     let target = casts.tensor(tensor);
+    let indices = |column: &Column<'_>, writer: &mut Writer| index_array(reading, column, index, writer);
     match (&columns[..], writer.dialect()) {
         ([values, coords], Dialect::Zt01 | Dialect::Btf) => {
             packed_coo(reading, tensor.shape().len() as u64, values, target, coords, writer)
         }
-        ([values, indices, indptr], Dialect::Zt01) => {
-            index_array(reading, indptr, writer)?;
-            index_array(reading, indices, writer)?;
+        ([values, columns, indptr], Dialect::Zt01) => {
+            indices(indptr, writer)?;
+            indices(columns, writer)?;
+            value_array(reading, values, target, writer)
+        }
+        ([values, others @ ..], Dialect::Zt2) => {
+            others.iter().try_for_each(|column| indices(column, writer))?;
             value_array(reading, values, target, writer)
         }
         ([values, others @ ..], _) => {
             value_array(reading, values, target, writer)?;
-            others.iter().try_for_each(|column| index_array(reading, column, writer))
+            others.iter().try_for_each(|column| indices(column, writer))
         }
         ([], _) => Ok(()),
+    }
+}
+
+/// What version 2 promises of its sparse tensors: checked of a source of that version, and made so for a target of it.
+/// Gives values and columns where rows had to be sorted.
+fn make_strict(
+    reading: Reading<'_>,
+    tensor: Tensor<'_>,
+    parts: &[&Component],
+    columns: &[Column<'_>],
+    writer: &Writer,
+) -> Result<Option<[Spool; 2]>> {
+    let stop = &reading.watch.stop;
+    let promised = parts.get(1).and_then(|part| part.data_rule);
+    let wanted = writer.dialect() == Dialect::Zt2;
+    match columns {
+        [values, indices, indptr] if wanted || promised == Some(DataRule::RisingColumns) => {
+            match rising::first_fall(indices, indptr, stop)? {
+                None => Ok(None),
+                Some(fall) if promised == Some(DataRule::RisingColumns) => Err(fall.error()),
+                Some(_) => {
+                    let (mut new_values, mut new_indices) = (writer.spool()?, writer.spool()?);
+                    rising::sort([values, indices, indptr], [&mut new_values, &mut new_indices], stop)?;
+                    Ok(Some([new_values, new_indices]))
+                }
+            }
+        }
+        [values, coords] if wanted || promised == Some(DataRule::UniqueCells) => {
+            let cells = Cells { coords, shape: tensor.shape(), nnz: values.elements() };
+            cells.check_unique(stop).map(|()| None)
+        }
+        _ => Ok(None),
     }
 }
 
@@ -248,10 +332,14 @@ fn value_array(
     })
 }
 
-fn index_array(reading: Reading<'_>, column: &Column<'_>, writer: &mut Writer) -> Result<()> {
+fn index_array(reading: Reading<'_>, column: &Column<'_>, to: DType, writer: &mut Writer) -> Result<()> {
     column.blocks(0, column.elements(), |_, bytes| {
         reading.watch.stop.check()?;
-        writer.push(&arrange::widened(column.dtype, &bytes)?)?;
+        if column.dtype == to {
+            writer.push(&bytes)?;
+        } else {
+            writer.push(&arrange::widened(column.dtype, &bytes)?)?;
+        }
         writer.flush_if_full()
     })
 }

@@ -11,6 +11,10 @@ use crate::error::{Code, Error, Result};
 /// From here on the memory comes from the kernel in whole zeroed pages, huge ones where it has them.
 const PAGES_FROM: usize = 1 << 20;
 
+/// Bytes that may wait beside long work.
+#[cfg(target_os = "linux")]
+const TIDY: usize = 64 << 20;
+
 /// A block of bytes. Claiming it can fail, never abort.
 pub struct Owned(Block);
 
@@ -66,6 +70,13 @@ impl Owned {
         let _ = block.advise(memmap2::Advice::HugePage);
         Ok(Self(Block::Pages(Pages { block: Some(block), length })))
     }
+}
+
+/// Gives back what waits for its next use beyond some 64 MiB. For long work that is to take little memory, and claims
+/// blocks of many sizes.
+pub fn tidy() {
+    #[cfg(target_os = "linux")]
+    super::spare::let_go_beyond(TIDY);
 }
 
 fn refused(length: usize) -> Error {

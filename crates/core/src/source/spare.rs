@@ -77,6 +77,19 @@ pub fn let_go() {
     drop(blocks);
 }
 
+/// Lets go of the largest blocks, until no more than `most` bytes wait.
+pub fn let_go_beyond(most: usize) {
+    let mut gone = Vec::new();
+    let mut spare = lock();
+    while spare.bytes > most {
+        let Some((length, blocks)) = spare.blocks.pop_last() else { break };
+        spare.bytes -= length * blocks.len();
+        gone.push(blocks);
+    }
+    drop(spare);
+    drop(gone);
+}
+
 /// Lets go of what has waited long enough, until nothing waits.
 fn look_after() {
     loop {

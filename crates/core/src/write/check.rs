@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::tensor::Open;
-use super::{Dialect, Spec, Writer, arrange, zt2};
+use super::{Dialect, METADATA, Spec, Writer, arrange, zt2};
 use crate::catalog::{Component, DType, DataRule, Label, Layout, NewTensor};
 use crate::error::{Code, Error, Result};
 use crate::format::zt01_encode;
@@ -20,7 +20,7 @@ impl Writer {
             let message = format!("BTF has no names: this tensor must be called \"{}\"", self.builder.len());
             return Err(Error::new(Code::InvalidArg, message));
         }
-        if dialect == Dialect::Safetensors && spec.name == "__metadata__" {
+        if dialect == Dialect::Safetensors && spec.name == METADATA {
             return Err(Error::new(Code::InvalidArg, "safetensors keeps this name for its metadata"));
         }
         let layout = Layout::from_label(self.builder.intern(spec.layout));

@@ -16,12 +16,13 @@ pub fn index_dtype(dtypes: impl IntoIterator<Item = Option<DType>>) -> DType {
 }
 
 /// Sorts the columns of each row of a checked matrix, whose values move along: `None` where all rise already.
-/// A column that stands twice in a row is `ZT_BAD_SPARSE`. `width`: bytes of a value.
+/// A column that stands twice in a row is `ZT_BAD_SPARSE`. `width`: bytes of a value; `first`: the number of the first row.
 pub fn rising_rows(
     indices: Indices<'_>,
     indptr: Indices<'_>,
     values: &[u8],
     width: usize,
+    first: u64,
 ) -> Result<Option<(Owned, Owned)>> {
     let mut sorted: Option<(Owned, Owned)> = None;
     let (mut row, mut order): (Vec<u64>, Vec<usize>) = (Vec::new(), Vec::new());
@@ -37,11 +38,7 @@ pub fn rising_rows(
         order.sort_by_key(|&place| row.get(place));
         if let Some(pair) = order.windows(2).find(|pair| row.get(pair[0]) == row.get(pair[1])) {
             let column = row.get(pair[0]).copied().unwrap_or_default();
-            let message = format!(
-                "column {column} stands twice in row {}; zTensor 2 has each cell once: add them up first",
-                at - 1
-            );
-            return Err(Error::new(Code::BadSparse, message).component("indices").rule(CSR));
+            return Err(twice(column, first + (at - 1) as u64));
         }
         let (new_values, new_indices) = match &mut sorted {
             Some(sorted) => sorted,
@@ -56,6 +53,13 @@ pub fn rising_rows(
     Ok(sorted)
 }
 
+/// The refusal of a column that stands twice in a row.
+pub fn twice(column: u64, row: u64) -> Error {
+    let message =
+        format!("column {column} stands twice in row {row}; zTensor 2 has each cell once: add them up first");
+    Error::new(Code::BadSparse, message).component("indices").rule(CSR)
+}
+
 fn bounds(indptr: Indices<'_>, row: usize, nnz: usize) -> Range<usize> {
     let pointer =
         |at| indptr.get(at).and_then(|pointer| usize::try_from(pointer).ok()).unwrap_or(nnz).min(nnz);
@@ -64,7 +68,7 @@ fn bounds(indptr: Indices<'_>, row: usize, nnz: usize) -> Range<usize> {
 }
 
 fn copied(bytes: &[u8]) -> Result<Owned> {
-    let mut copy = Owned::zeroed(bytes.len() as u64)?;
+    let mut copy = Owned::to_fill(bytes.len() as u64)?;
     copy.copy_from_slice(bytes);
     Ok(copy)
 }
@@ -89,7 +93,7 @@ mod tests {
         let values: Vec<u8> = (0..).take(indices.len()).collect();
         let (indices, indptr) =
             (Indices::new(DType::Uint32, &indices_bytes)?, Indices::new(DType::Uint32, &indptr_bytes)?);
-        Ok(rising_rows(indices, indptr, &values, 1)?
+        Ok(rising_rows(indices, indptr, &values, 1, 0)?
             .map(|(values, indices)| (values.to_vec(), indices.to_vec())))
     }
 

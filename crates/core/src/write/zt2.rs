@@ -9,9 +9,7 @@ use super::{Dialect, Settings, Spec};
 use crate::catalog::{Attributes, Catalog, Component, Shard};
 use crate::codec::digest::{Algorithm, Digest};
 use crate::error::{Code, Error, Result};
-use crate::format::zt2::encode::{
-    self, CANONICAL_ALIGNMENT, FILE_ATTRIBUTES, LEAST_ALIGNMENT, TENSOR_ATTRIBUTES,
-};
+use crate::format::zt2::encode::{self, CANONICAL_ALIGNMENT, FILE_ATTRIBUTES, LEAST_ALIGNMENT};
 use crate::format::zt2::rules;
 use crate::sink::AtomicFile;
 use crate::sink::block::Block;
@@ -71,14 +69,7 @@ pub fn check_link(spec: &Spec<'_>) -> Result<()> {
 }
 
 fn check_object(spec: &Spec<'_>, canonical: bool) -> Result<()> {
-    encode::check_name(spec.name, "the name", canonical)?;
-    if let Some(attributes) = spec.attributes {
-        encode::check_attributes(attributes, TENSOR_ATTRIBUTES, canonical)?;
-    }
-    if !encode::is_layout(spec.layout) {
-        return Err(encode::bad_layout(spec.layout));
-    }
-    Ok(())
+    encode::check_object(spec.name, spec.layout, spec.attributes, canonical)
 }
 
 /// A blob by its place among the bytes that were written.

@@ -218,20 +218,22 @@ pub fn is_layout(layout: &str) -> bool {
     namespaced && versioned && !reserved && check_name(id, "the layout", false).is_ok()
 }
 
-/// Checks whether a tensor of another file can be held.
-pub fn check_object(tensor: Tensor<'_>) -> Result<()> {
-    check_name(tensor.name(), "the name", false)?;
-    if !is_layout(tensor.layout_name()) {
-        return Err(bad_layout(tensor.layout_name()));
+/// Checks what is said of a tensor.
+pub fn check_object(
+    name: &str,
+    layout: &str,
+    attributes: Option<&Attributes>,
+    canonical: bool,
+) -> Result<()> {
+    check_name(name, "the name", canonical)?;
+    if let Some(attributes) = attributes {
+        check_attributes(attributes, TENSOR_ATTRIBUTES, canonical)?;
     }
-    match tensor.attributes() {
-        Some(attributes) => check_attributes(attributes, TENSOR_ATTRIBUTES, false),
-        None => Ok(()),
-    }
+    if is_layout(layout) { Ok(()) } else { Err(bad_layout(layout)) }
 }
 
 /// The refusal of a layout's name.
-pub fn bad_layout(layout: &str) -> Error {
+fn bad_layout(layout: &str) -> Error {
     let message = format!(
         "zTensor 2 names layouts as \"vendor.name/1\" (zt. and gguf. are its own), so it cannot hold {:?}",
         short(layout, 80)

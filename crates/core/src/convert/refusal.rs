@@ -1,0 +1,85 @@
+//! What a target cannot hold of a file, told before anything is written.
+#![forbid(unsafe_code)]
+
+use super::Casts;
+use crate::catalog::{Attributes, Catalog, DType, Encoding, Label, Layout, Tensor};
+use crate::checked::{bytes_of, product};
+use crate::error::{Code, Error, Result};
+use crate::format::zt2::encode;
+use crate::write::{Dialect, METADATA};
+
+/// What is made of a file.
+#[derive(Clone, Copy)]
+pub struct Wanted<'a> {
+    pub dialect: Dialect,
+    /// zTensor 2: in canonical form.
+    pub canonical: bool,
+    pub casts: &'a Casts,
+}
+
+/// Why a tensor cannot be held as it is, under a name.
+pub fn refusal(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted<'_>) -> Option<Error> {
+    let Wanted { dialect, canonical, casts } = wanted;
+    let problem = if !dialect.holds_layout(tensor.layout()) {
+        Some(Error::new(
+            Code::BadLayout,
+            format!("{} cannot hold the layout {:?}", dialect.name(), tensor.layout_name()),
+        ))
+    } else if let Some(dtype) = dtypes(tensor, casts).find(|&dtype| !dialect.holds(dtype)) {
+        Some(Error::new(Code::BadDtype, format!("{} cannot hold {}", dialect.name(), dtype.name())))
+    } else if tensor.layout() == Layout::Dense && tensor.dtype().is_none() {
+        Some(Error::new(Code::BadDtype, "the type of its elements is not known"))
+    } else if tensor.components().iter().any(|part| matches!(part.encoding, Encoding::Unknown(_))) {
+        Some(Error::new(Code::UnsupportedEncoding, "its encoding cannot be decoded"))
+    } else if tensor.attributes().is_some() && !dialect.holds_tensor_attributes() {
+        Some(Error::new(Code::InvalidArg, format!("{} has no attributes of a tensor", dialect.name())))
+    } else if dialect == Dialect::Zt2 {
+        of_zt2(catalog, tensor, name, canonical).err()
+    } else if dialect == Dialect::Safetensors && name == METADATA {
+        Some(Error::new(Code::InvalidArg, "safetensors keeps this name for its metadata"))
+    } else if tensor.layout() == Layout::Dense
+        && let Some(dtype) = dtypes(tensor, casts).find(|dtype| !fills_bytes(tensor, *dtype))
+    {
+        let message = format!(
+            "{} cannot hold a shape whose elements of {} do not fill whole bytes",
+            dialect.name(),
+            dtype.name()
+        );
+        Some(Error::new(Code::BadShape, message))
+    } else {
+        None
+    };
+    problem.map(|error| error.tensor(tensor.name()))
+}
+
+fn of_zt2(catalog: &Catalog, tensor: Tensor<'_>, name: &str, canonical: bool) -> Result<()> {
+    encode::check_object(name, tensor.layout_name(), tensor.attributes(), canonical)?;
+    let roles = tensor.components().iter().map(|part| catalog.label(part.role));
+    roles.into_iter().try_for_each(|role| encode::check_name(role, "the component", canonical))
+}
+
+/// Only version 2 pads the last byte of a packed type.
+fn fills_bytes(tensor: Tensor<'_>, dtype: DType) -> bool {
+    product(tensor.shape()).is_none_or(|elements| bytes_of(elements, dtype.bits()).is_some())
+}
+
+/// The types that the target must know: index arrays become u64 wherever sparse tensors can be held.
+fn dtypes<'a>(tensor: Tensor<'a>, casts: &'a Casts) -> impl Iterator<Item = DType> + 'a {
+    let sparse = matches!(tensor.layout(), Layout::SparseCsr | Layout::SparseCoo);
+    let parts = tensor.components().iter().filter(move |part| !sparse || part.role == Label::VALUES);
+    parts.filter_map(move |part| casts.component(tensor, part))
+}
+
+/// What of a file's own attributes the dialect cannot hold.
+pub fn attribute_refusal(attributes: &Attributes, dialect: Dialect, canonical: bool) -> Option<Error> {
+    let text_only = || attributes.iter().all(|(key, value)| key.is_text() && value.is_text());
+    let held = attributes.is_empty()
+        || match dialect {
+            Dialect::Zt10 | Dialect::Zt11 | Dialect::Zt12 => true,
+            Dialect::Zt2 => encode::check_attributes(attributes, encode::FILE_ATTRIBUTES, canonical).is_ok(),
+            Dialect::Safetensors => text_only(),
+            Dialect::Zt01 | Dialect::Btf => false,
+        };
+    let message = || format!("{} cannot hold the file's attributes", dialect.name());
+    (!held).then(|| Error::new(Code::InvalidArg, message()))
+}

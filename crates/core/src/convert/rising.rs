@@ -1,0 +1,190 @@
+//! Rows of a large matrix whose columns have to rise, as version 2 asks: checked, and sorted where they do not, a stretch at a
+//! time.
+#![forbid(unsafe_code)]
+
+use super::spooled::{BLOCK, Column};
+use crate::checked;
+use crate::error::{Code, Error, Result};
+use crate::layout::exact::CSR;
+use crate::layout::indices::Indices;
+use crate::sink::Spool;
+use crate::source::owned;
+use crate::work::Stop;
+use crate::write::strict;
+
+/// Elements that are sorted at a time.
+const STRETCH: u64 = 1 << 20;
+
+/// The ends of a matrix's rows, one after the other. The pointers were checked.
+struct Rows<'a> {
+    indptr: &'a Column<'a>,
+    ends: std::vec::IntoIter<u64>,
+    /// Rows whose end was given.
+    given: u64,
+}
+
+impl<'a> Rows<'a> {
+    fn new(indptr: &'a Column<'a>) -> Self {
+        Self { indptr, ends: Vec::new().into_iter(), given: 0 }
+    }
+
+    fn next(&mut self) -> Result<Option<u64>> {
+        if self.ends.len() == 0 {
+            let left = self.indptr.elements().saturating_sub(self.given + 1);
+            self.ends = self.indptr.numbers(self.given + 1, left.min(BLOCK))?.into_iter();
+        }
+        let end = self.ends.next();
+        self.given += u64::from(end.is_some());
+        Ok(end)
+    }
+}
+
+/// A place where columns do not rise: their row, position, what stands there and what stands before.
+pub struct Fall([u64; 4]);
+
+impl Fall {
+    pub fn error(&self) -> Error {
+        let [row, at, column, last] = self.0;
+        let message = format!("column {column} at position {at} follows {last} in row {row}");
+        Error::new(Code::BadSparse, message).component("indices").rule(CSR)
+    }
+}
+
+/// The first place where the columns of a row do not rise.
+pub fn first_fall(indices: &Column<'_>, indptr: &Column<'_>, stop: &Stop) -> Result<Option<Fall>> {
+    let mut rows = Rows::new(indptr);
+    let (mut end, mut last, mut fall) = (0, None, None);
+    indices.blocks(0, indices.elements(), |first, bytes| {
+        stop.check()?;
+        for (at, column) in (first..).zip(indices.decode(&bytes)?) {
+            while at >= end {
+                let Some(next) = rows.next()? else { return Ok(()) };
+                (end, last) = (next, None);
+            }
+            if let Some(before) = last.filter(|&before| before >= column && fall.is_none()) {
+                fall = Some(Fall([rows.given - 1, at, column, before]));
+            }
+            last = Some(column);
+        }
+        Ok(())
+    })?;
+    Ok(fall)
+}
+
+/// Appends values and columns to spools, with the columns of each row in rising order. A column that stands twice in a row
+/// is `ZT_BAD_SPARSE`.
+pub fn sort(
+    [values, indices, indptr]: [&Column<'_>; 3],
+    [new_values, new_indices]: [&mut Spool; 2],
+    stop: &Stop,
+) -> Result<()> {
+    let mut rows = Rows::new(indptr);
+    let (mut start, mut ends) = (0, Vec::new());
+    let mut next = rows.next()?;
+    while let Some(end) = next {
+        stop.check()?;
+        let first_row = rows.given - 1 - ends.len() as u64;
+        if end - start <= STRETCH {
+            ends.push(end);
+            next = rows.next()?;
+            // Empty rows are gathered too, so that memory is bounded by both.
+            let full = next.is_none_or(|next| next - start > STRETCH) || ends.len() as u64 >= STRETCH;
+            if full {
+                let pointers: Vec<u8> = std::iter::once(start)
+                    .chain(ends.drain(..))
+                    .flat_map(|pointer| (pointer - start).to_le_bytes())
+                    .collect();
+                sort_stretch([values, indices], &pointers, start, first_row, [new_values, new_indices])?;
+                start = pointers.last_chunk().map_or(start, |last| start + u64::from_le_bytes(*last));
+            }
+        } else {
+            sort_row([values, indices], start, end, rows.given - 1, [new_values, new_indices], stop)?;
+            start = end;
+            next = rows.next()?;
+        }
+    }
+    Ok(())
+}
+
+fn sort_stretch(
+    [values, indices]: [&Column<'_>; 2],
+    pointers: &[u8],
+    start: u64,
+    first_row: u64,
+    [new_values, new_indices]: [&mut Spool; 2],
+) -> Result<()> {
+    let count = pointers.last_chunk().map_or(0, |last| u64::from_le_bytes(*last));
+    let (old_values, old_indices) = (values.read(start, count)?, indices.read(start, count)?);
+    let pointers = Indices::new(crate::catalog::DType::Uint64, pointers)?;
+    let columns = Indices::new(indices.dtype, &old_indices)?;
+    let width = values.dtype.element_bytes();
+    let sorted = strict::rising_rows(columns, pointers, &old_values, width, first_row)?;
+    let (values, indices) = sorted
+        .as_ref()
+        .map_or((&old_values[..], &old_indices[..]), |(values, indices)| (&values[..], &indices[..]));
+    new_values.write(values)?;
+    new_indices.write(indices)?;
+    drop(sorted);
+    owned::tidy();
+    Ok(())
+}
+
+/// One row that is too long to be held: again and again the columns of the next range are looked for. So many distinct ones
+/// as a range is wide can be in it, and no more.
+fn sort_row(
+    [values, indices]: [&Column<'_>; 2],
+    start: u64,
+    end: u64,
+    row: u64,
+    [new_values, new_indices]: [&mut Spool; 2],
+    stop: &Stop,
+) -> Result<()> {
+    let (value, index) = (values.dtype.element_bytes(), indices.dtype.element_bytes());
+    let mut from = Some(0_u64);
+    while let Some(low) = from.take() {
+        let high = low.saturating_add(STRETCH);
+        // The column and the place among what was found, and what stands there.
+        let mut found: Vec<(u64, usize)> = Vec::new();
+        let (mut found_values, mut found_indices) = (Vec::new(), Vec::new());
+        indices.blocks(start, end, |first, bytes| {
+            stop.check()?;
+            let columns = indices.decode(&bytes)?;
+            if let Some(&least) = columns.iter().filter(|&&column| column >= high).min() {
+                from = Some(from.map_or(least, |known| known.min(least)));
+            }
+            let here = |&(_, &column): &(usize, &u64)| (low..high).contains(&column);
+            if !columns.iter().enumerate().any(|pair| here(&pair)) {
+                return Ok(());
+            }
+            let stored = values.read(first, columns.len() as u64)?;
+            for (nth, &column) in columns.iter().enumerate().filter(here) {
+                // One more than can be distinct: the sort below finds which stands twice.
+                if found.len() as u64 > STRETCH {
+                    return Ok(());
+                }
+                found.push((column, found.len()));
+                found_values.extend_from_slice(item(&stored, value, nth));
+                found_indices.extend_from_slice(item(&bytes, index, nth));
+            }
+            Ok(())
+        })?;
+        found.sort_unstable();
+        if let Some(pair) = found.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(strict::twice(pair[0].0, row));
+        }
+        for (items, width, spool) in
+            [(&found_values, value, &mut *new_values), (&found_indices, index, &mut *new_indices)]
+        {
+            let mut sorted = Vec::with_capacity(items.len());
+            for &(_, place) in &found {
+                sorted.extend_from_slice(item(items, width, place));
+            }
+            spool.write(&sorted)?;
+        }
+    }
+    Ok(())
+}
+
+fn item(bytes: &[u8], width: usize, at: usize) -> &[u8] {
+    checked::slice(bytes, (at * width) as u64, width as u64).unwrap_or_default()
+}
