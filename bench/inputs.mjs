@@ -142,6 +142,47 @@ export class Inputs {
     return { path, bytes: statSync(path).size }
   }
 
+  async #sparse(name, add) {
+    const path = join(this.#folder, name)
+    if (!existsSync(path)) {
+      const writer = await create(path, { version: '1.2' })
+      await add(writer)
+      await writer.finish()
+    }
+    return { path, bytes: statSync(path).size }
+  }
+
+  /** 16 million values in 40 rows; those of every other row stand in falling order. */
+  rows() {
+    const [rows, length] = [40, this.#count(400_000)]
+    const [values, indices] = [new Float32Array(rows * length), new Uint32Array(rows * length)]
+    for (let at = 0; at < values.length; at++) {
+      const row = Math.floor(at / length)
+      const nth = at - row * length
+      indices[at] = 3 * (row % 2 === 0 ? nth : length - 1 - nth)
+      values[at] = nth
+    }
+    const indptr = Uint32Array.from({ length: rows + 1 }, (_, row) => row * length)
+    return this.#sparse('rows.zt', (writer) =>
+      writer.addCsr('m', { shape: [rows, 3 * length], values, indices, indptr }),
+    )
+  }
+
+  /** 12 million cells, each once, in an order that is none. */
+  cells() {
+    const [a, side] = [this.#count(47), 509]
+    const nnz = a * side * side
+    const coords = new Uint32Array(3 * nnz)
+    for (let at = 0; at < nnz; at++) {
+      const cell = Number((BigInt(at) * 1_000_003n) % BigInt(nnz))
+      coords[at] = Math.floor(cell / (side * side))
+      coords[nnz + at] = Math.floor(cell / side) % side
+      coords[2 * nnz + at] = cell % side
+    }
+    const shape = [a, side, side]
+    return this.#sparse('cells.zt', (writer) => writer.addCoo('c', { shape, values: new Float32Array(nnz), coords }))
+  }
+
   /** All of the weights as one tensor, stored in frames that decode apart from each other. */
   async seekable() {
     const path = join(this.#folder, 'seekable.zt')
