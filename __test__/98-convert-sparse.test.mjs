@@ -84,7 +84,7 @@ function cells(shape, step, twice) {
   const nnz = a * b * c
   const coords = new Uint32Array(3 * nnz)
   for (let i = 0; i < nnz; i++) {
-    const cell = i === twice ? 77 : Number((BigInt(i) * BigInt(step)) % BigInt(nnz))
+    const cell = i === twice ? 77 : (i * step) % nnz
     coords[i] = Math.floor(cell / (b * c))
     coords[nnz + i] = Math.floor(cell / c) % b
     coords[2 * nnz + i] = cell % c
@@ -104,7 +104,7 @@ test('COO, in order and without one: into version 2 and back it is the same', as
     const file = openSync(target)
     const { values, coords } = file.tensor('c').coo()
     t.true(same(values, given.values))
-    t.true(coords.every((index, at) => Number(index) === given.coords[at]))
+    t.true(same(coords, BigUint64Array.from(given.coords, BigInt)))
     file.close()
     await convert(target, back, { version: '1.0', digest: false })
     t.true(readFileSync(back).equals(readFileSync(source)))

@@ -174,7 +174,7 @@ export class Inputs {
     const nnz = a * side * side
     const coords = new Uint32Array(3 * nnz)
     for (let at = 0; at < nnz; at++) {
-      const cell = Number((BigInt(at) * 1_000_003n) % BigInt(nnz))
+      const cell = (at * 1_000_003) % nnz
       coords[at] = Math.floor(cell / (side * side))
       coords[nnz + at] = Math.floor(cell / side) % side
       coords[2 * nnz + at] = cell % side

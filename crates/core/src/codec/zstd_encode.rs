@@ -17,7 +17,7 @@ const FAST_WINDOW: u32 = 19;
 /// Input of one job.
 const JOB: u32 = 1 << 20;
 /// Threads that share a frame: each holds about 4 MiB.
-const MOST_THREADS: u32 = 24;
+const MOST_THREADS: u32 = 16;
 /// Above this level a thread's tables take some 100 MiB.
 const LARGE_TABLES: i32 = 12;
 

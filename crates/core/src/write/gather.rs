@@ -64,6 +64,7 @@ impl Gathering {
 
     /// Begins a frame of `length` bytes that several threads make.
     pub fn begin_frame(&mut self, length: u64) -> Result<Jobs> {
+        self.packers.rest();
         let Compression { level, threads, .. } = self.packers.how().compression;
         let jobs = self.jobs.take().map_or_else(|| Jobs::new(level, threads), Ok);
         let mut jobs = jobs?;

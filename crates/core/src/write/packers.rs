@@ -17,7 +17,7 @@ use crate::sink::block::{Block, FULL};
 use crate::work::Helper;
 
 /// Memory for what waits to be compressed, or to be taken. What was made of it takes as much again at most.
-const WAITING: usize = 64 << 20;
+const WAITING: usize = 40 << 20;
 
 /// What is to become of gathered bytes.
 pub enum Task {
@@ -99,6 +99,11 @@ impl Packers {
             block.truncate(0);
             self.spare.push(block);
         }
+    }
+
+    /// Gives back memory that nothing needs for a while.
+    pub fn rest(&mut self) {
+        self.spare = Vec::new();
     }
 
     /// Whether so much waits that what was passed on first should be taken before there is more.
