@@ -16,14 +16,17 @@ const FAST: i32 = 4;
 const FAST_WINDOW: u32 = 19;
 /// Input of one job.
 const JOB: u32 = 1 << 20;
-/// Threads that share a frame: each holds about 4 MiB.
-const MOST_THREADS: u32 = 16;
-/// Above this level a thread's tables take some 100 MiB.
-const LARGE_TABLES: i32 = 12;
-
-/// Threads that compress at a level at a time: memory is bounded.
+/// Threads that compress at a level at a time: memory is bounded. A thread holds some 4 MiB up to level 4, then some 10, and
+/// above level 8 from 50 to 150.
 pub fn threads(level: i32, asked: u32) -> u32 {
-    asked.clamp(1, if level > LARGE_TABLES { 2 } else { MOST_THREADS })
+    let most = if level <= FAST {
+        16
+    } else if level <= 8 {
+        4
+    } else {
+        2
+    };
+    asked.clamp(1, most)
 }
 
 fn failed(code: usize) -> Error {
