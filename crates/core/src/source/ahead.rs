@@ -170,7 +170,7 @@ mod tests {
         while at + 100 <= 600_000 {
             let mut slot = [0; 100];
             view.read_at(at, &mut slot).unwrap();
-            assert_eq!(slot, source.bytes[at as usize..][..100]);
+            assert_eq!(slot, source.bytes[usize::try_from(at).unwrap()..][..100]);
             at += 128;
         }
         assert!(source.reads.load(Ordering::Relaxed) <= 4);
@@ -186,7 +186,7 @@ mod tests {
         for at in [500_000, 100, 300_000, 20_000, 400_000] {
             let mut slot = [0; 64];
             view.read_at(at, &mut slot).unwrap();
-            assert_eq!(slot, source.bytes[at as usize..][..64]);
+            assert_eq!(slot, source.bytes[usize::try_from(at).unwrap()..][..64]);
         }
         assert_eq!(source.reads.load(Ordering::Relaxed), 5);
     }
