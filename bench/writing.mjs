@@ -109,10 +109,10 @@ async function* compressing({ inputs, rounds, target, quick }) {
   const single = quick ? undefined : byLibrary(weights.path)
   const cores = (await import('node:os')).availableParallelism()
   const goal = single === undefined ? {} : { reach: `0.9 × ${cores} cores`, target: single / (0.9 * cores) }
-  const written = { 'its bytes written, fsync': disk }
-  const peers = single === undefined ? written : { 'libzstd, 1 thread, in memory': single, ...written }
+  const limit = { limit: disk, limitIs: 'its bytes written, fsync' }
+  const peers = single === undefined ? {} : { 'libzstd, 1 thread, in memory': single }
   // Up to level 4 the package lets zstd look back 512 KiB; the library by itself looks back 2 MiB at level 3.
-  yield { work: '512 MiB of weights to zTensor 1.0, zstd level 3', state: WARM, ours: mine, peers, ...goal }
+  yield { work: '512 MiB of weights to zTensor 1.0, zstd level 3', state: WARM, ours: mine, peers, ...limit, ...goal }
 }
 
 function byLibrary(path) {
