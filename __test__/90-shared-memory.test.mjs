@@ -37,7 +37,7 @@ const installed = [20, 22, 24, 26]
   })
   .filter((program) => existsSync(program))
 
-for (const program of [process.execPath, ...installed]) {
+for (const program of new Set([process.execPath, ...installed])) {
   const { NODE_OPTIONS: _, ...env } = process.env
   const version = execFileSync(program, ['--version'], { encoding: 'utf8', env }).trim()
   test(`under ${program === process.execPath ? 'this runtime' : `Node ${version}`}`, async (t) => {
