@@ -76,7 +76,7 @@ test('close() empties the views of its own thread only', async (t) => {
   await other.ask('open', file.share())
   t.is(await one.ask('sum'), 7 * 1024)
   file.close()
-  t.is(view.length, 0)
+  t.is(view.length, canMap(1) ? 0 : 4 * MIB) // a copy stays
   t.is(await one.ask('sum'), 7 * 1024)
   t.is(await other.ask('sum'), 7 * 1024)
   t.is(await one.ask('close'), 'ZT_CLOSED')

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import test from 'ava'
 import { open, openSync, ZTensorError } from 'ztensor'
+import { canMap, isMapped } from './placing.mjs'
 import { isArgumentError, rejectionOf, thrownBy } from './raised.mjs'
 import { scratchPath } from './scratch.mjs'
 import { checkpoint, indexText, shard, TWO } from './sharded.mjs'
@@ -66,7 +67,7 @@ for (const [what, source] of Object.entries({
         [...file.values()].map((tensor) => [...tensor.data]),
         [[1, 2], [3], [4, 5, 6]],
       )
-      t.true(file.tensor('b.third').mapped)
+      isMapped(t, file.tensor('b.third'), 4)
       t.deepEqual([...(await file.tensor('b.third').load())], [4, 5, 6])
       t.deepEqual([...(await file.tensor('b.third').load({ slice: [[1, 3]] }))], [5, 6])
       t.deepEqual([...file.tensor('b.third').slice([[1, 2]]).data], [5])
@@ -79,7 +80,7 @@ for (const [what, source] of Object.entries({
       file.evict()
       const { data } = file.tensor('b.third')
       file.close()
-      t.is(data.length, 0)
+      if (canMap(4)) t.is(data.length, 0)
       t.is(thrownBy(() => file.files)?.code, 'ZT_CLOSED')
     }
   })
@@ -167,7 +168,7 @@ test('small tensors of many files share windows of their own file', async (t) =>
   ]) {
     t.deepEqual([...file.tensor(`f${f}.t${i}`).data], [f * 10000 + i, i])
   }
-  t.is(file.tensor('f1.t0').data.buffer, file.tensor('f1.t1').data.buffer)
+  if (canMap(4)) t.is(file.tensor('f1.t0').data.buffer, file.tensor('f1.t1').data.buffer)
   t.not(file.tensor('f1.t0').data.buffer, file.tensor('f2.t0').data.buffer)
 })
 

@@ -50,8 +50,8 @@ for (const program of new Set([process.execPath, ...installed])) {
     t.true(lengths.length === 1 && lengths[0] > BYTES)
     t.is(reading.maps, 1)
     if (process.platform === 'linux') {
-      // Three threads and two handles read it, and its pages are there once.
-      t.true(reading.resident >= BYTES && reading.resident < BYTES + MIB, `${reading.resident} bytes resident`)
+      // Three threads and two handles read it, and its pages are there once; the system may take some back at any time.
+      t.true(reading.resident > BYTES / 2 && reading.resident < BYTES + MIB, `${reading.resident} bytes resident`)
     }
     const { sums, ...others } = seen
     t.true(sums.every((sum) => sum === (7 * BYTES) / 4096))
