@@ -1,8 +1,7 @@
 // A tiny file of each format and version, byte for byte as its specification has it; and the same bytes for the same input.
-import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import test from 'ava'
-import { scratchPath } from './scratch.mjs'
+import { writtenOnProcessors } from './processors.mjs'
 import { DIALECTS, noise, sample, streamed, written } from './writing.mjs'
 
 const ZT01 = [
@@ -217,14 +216,8 @@ if (process.platform === 'linux') {
       const values = new Float32Array(2 ** 22).map((_, i) => Math.sin(i >> 4))
       await writer.add('x', values)
       await writer.finish()`
-    const run = (path, ...command) => {
-      const [program, ...args] = [...command, process.execPath, '--input-type=module', '-e', source, path]
-      execFileSync(program, args, { cwd: new URL('.', import.meta.url) })
-      return readFileSync(path)
-    }
-    const processor = /^Cpus_allowed_list:\s*(\d+)/m.exec(readFileSync('/proc/self/status', 'utf8'))[1]
-    const alone = run(scratchPath('alone.zt'), 'taskset', '-c', processor)
-    t.true(alone.length < 2 ** 23)
-    t.true(alone.equals(run(scratchPath('all.zt'))))
+    const { one, all } = writtenOnProcessors(source)
+    t.true(one.length < 2 ** 23)
+    t.true(one.equals(all))
   })
 }

@@ -6,16 +6,9 @@ import { append, compact, create, openSync, TensorEditor, TensorWriter, ZTensorE
 import { viewBytes } from './bytes.mjs'
 import { edited, factsAt, MODES, valuesAt } from './edited.mjs'
 import { isArgumentError, rejectionOf } from './raised.mjs'
-import { DIALECTS, digestOf, noise, sample, scratchFolder, streamed, written } from './writing.mjs'
+import { DIALECTS, digestOf, noise, oneCell, sample, scratchFolder, streamed, twoRows, written } from './writing.mjs'
 
 const EDITABLE = DIALECTS.filter(({ name }) => name === '1.0' || name === '1.2')
-const csr = (value) => ({
-  shape: [2, 3],
-  values: Float32Array.of(value, 2),
-  indices: Uint32Array.of(0, 2),
-  indptr: Uint32Array.of(0, 1, 2),
-})
-const coo = { shape: [4], values: Float32Array.of(7), coords: BigUint64Array.of(2n) }
 
 async function two(options, path) {
   const add = async (writer) => {
@@ -40,8 +33,8 @@ for (const { name: version, options, dtypes } of EDITABLE) {
         t.true(editor instanceof TensorWriter)
         t.is(editor.path, path)
         await editor.add('dense', noise(300_000, 2))
-        await editor.addCsr('csr', csr(5))
-        await editor.addCoo('coo', coo)
+        await editor.addCsr('csr', twoRows(5, 2))
+        await editor.addCoo('coo', oneCell(7))
         await editor.addObject('object', quantized)
         await streamed(editor.stream('stream', { dtype: 'uint8', shape: [200_000] }), [noise(200_000, 3)])
         await editor.add('none', new Int8Array(0))

@@ -12,7 +12,7 @@ import test from 'ava'
 import { create, openSync, ZTensorError } from 'ztensor'
 import { isArgumentError, rejectionOf } from './raised.mjs'
 import { scratchPath } from './scratch.mjs'
-import { DIALECTS, noise, sample, streamed, written } from './writing.mjs'
+import { DIALECTS, noise, oneCell, sample, streamed, twoRows, written } from './writing.mjs'
 
 const STREAMABLE = DIALECTS.filter(({ zt }) => zt)
 
@@ -20,13 +20,8 @@ const STREAMABLE = DIALECTS.filter(({ zt }) => zt)
 async function addAll(writer) {
   await writer.add('small', Float32Array.of(1, 2, 3))
   await writer.add('large', sample('float32', [1 << 20], 1, 64))
-  await writer.addCsr('csr', {
-    shape: [2, 3],
-    values: Float32Array.of(1, 2),
-    indices: Uint32Array.of(0, 2),
-    indptr: Uint32Array.of(0, 1, 2),
-  })
-  await writer.addCoo('coo', { shape: [4], values: Float32Array.of(1), coords: BigUint64Array.of(2n) })
+  await writer.addCsr('csr', twoRows(1, 2))
+  await writer.addCoo('coo', oneCell(1))
   await writer.add('none', new Int8Array(0))
   const pieces = Array.from({ length: 40 }, (_, seed) => noise(100_000, seed))
   await streamed(writer.stream('piecewise', { dtype: 'uint8', shape: [4_000_000] }), pieces)

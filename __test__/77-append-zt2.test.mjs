@@ -8,7 +8,7 @@ import { file as container, deterministic, part, digestOf as xxh3Of } from './co
 import { edited, factsAt, MODES, valuesAt } from './edited.mjs'
 import { isArgumentError, rejectionOf } from './raised.mjs'
 import { scratchFile } from './scratch.mjs'
-import { DTYPES, digestOf, noise, sample, scratchFolder, streamed, written } from './writing.mjs'
+import { DTYPES, digestOf, noise, oneCell, sample, scratchFolder, streamed, twoRows, written } from './writing.mjs'
 
 const PAGE = 4096
 const dtypes = Object.keys(DTYPES).filter((dtype) => !dtype.startsWith('float6'))
@@ -38,13 +38,8 @@ async function opened(path, look) {
 /** Every key of a tensor added here. */
 async function addAll(editor) {
   await editor.add('dense', noise(300_000, 2))
-  await editor.addCsr('csr', {
-    shape: [2, 3],
-    values: Float32Array.of(5, 2),
-    indices: Uint32Array.of(0, 2),
-    indptr: Uint32Array.of(0, 1, 2),
-  })
-  await editor.addCoo('coo', { shape: [4], values: Float32Array.of(7), coords: BigUint64Array.of(2n) })
+  await editor.addCsr('csr', twoRows(5, 2))
+  await editor.addCoo('coo', oneCell(7))
   const components = { a: { data: noise(3, 1) } }
   await editor.addObject('object', { layout: 'pie.mine/1', shape: [2], dtype: 'uint8', components })
   await streamed(editor.stream('stream', { dtype: 'uint8', shape: [200_000] }), [noise(200_000, 3)])

@@ -1,9 +1,9 @@
 // Tensors are compressed by other threads while the next ones come: what is in the file, and in which order, does not show it.
-import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { Writable } from 'node:stream'
 import test from 'ava'
 import { append, convert, create, openSync } from 'ztensor'
+import { writtenOnProcessors } from './processors.mjs'
 import { scratchPath } from './scratch.mjs'
 import { noise, scratchFolder } from './writing.mjs'
 
@@ -109,14 +109,8 @@ if (process.platform === 'linux') {
           await writer.add('x' + at, values)
         }
         await writer.finish()`
-      const run = (path, ...command) => {
-        const [program, ...args] = [...command, process.execPath, '--input-type=module', '-e', source, path]
-        execFileSync(program, args, { cwd: new URL('.', import.meta.url) })
-        return readFileSync(path)
-      }
-      const processor = /^Cpus_allowed_list:\s*(\d+)/m.exec(readFileSync('/proc/self/status', 'utf8'))[1]
-      const alone = run(scratchPath('alone.zt'), 'taskset', '-c', processor)
-      t.true(alone.equals(run(scratchPath('all.zt'))))
+      const { one, all } = writtenOnProcessors(source)
+      t.true(one.equals(all))
     })
   }
 }

@@ -74,6 +74,15 @@ export async function written(options, add, path = scratchPath('written.bin')) {
   return path
 }
 
+/** A matrix of two rows and as many values, and a vector of one value. */
+export const twoRows = (first, second) => ({
+  shape: [2, 3],
+  values: Float32Array.of(first, second),
+  indices: Uint32Array.of(0, 2),
+  indptr: Uint32Array.of(0, 1, 2),
+})
+export const oneCell = (value) => ({ shape: [4], values: Float32Array.of(value), coords: BigUint64Array.of(2n) })
+
 /** A new folder. */
 export function scratchFolder() {
   const folder = scratchPath('folder')

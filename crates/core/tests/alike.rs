@@ -55,6 +55,15 @@ fn entry(version: Version, entry: &Entry) -> Vec<u8> {
         e.array(entry.dims.len());
         entry.dims.iter().for_each(|&dim| e.uint(dim));
     };
+    // Of 1.0 and 1.2.
+    let as_far_as_the_component = |e: &mut Encoder| {
+        shape(e);
+        e.text("format");
+        e.text(entry.layout);
+        e.text("components");
+        e.map(1);
+        e.text("data");
+    };
     let optional = usize::from(entry.digest.is_some());
     let encoded = usize::from(entry.decoded.is_some());
     match version {
@@ -62,23 +71,13 @@ fn entry(version: Version, entry: &Entry) -> Vec<u8> {
             e.map(4);
             e.text("dtype");
             e.text(["float32", "bool", "int32"][entry.dtype]);
-            shape(&mut e);
-            e.text("format");
-            e.text(entry.layout);
-            e.text("components");
-            e.map(1);
-            e.text("data");
+            as_far_as_the_component(&mut e);
             e.map(2 + optional);
             fields(&mut e);
         }
         Version::V12 => {
             e.map(3);
-            shape(&mut e);
-            e.text("format");
-            e.text(entry.layout);
-            e.text("components");
-            e.map(1);
-            e.text("data");
+            as_far_as_the_component(&mut e);
             e.map(3 + optional + 2 * encoded);
             e.text("dtype");
             e.text(["f32", "bool", "i32"][entry.dtype]);

@@ -79,7 +79,8 @@ impl ReadAt for View<'_> {
             return self.source.read_at(offset, buffer);
         }
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
-        let in_row = window.file == self.file && (window.end..=window.end + NEAR).contains(&offset);
+        let in_row =
+            window.file == self.file && (window.end..=window.end.saturating_add(NEAR)).contains(&offset);
         window.end = offset.saturating_add(length);
         if let Some(bytes) = window.held(self.file, offset, buffer.len()) {
             buffer.copy_from_slice(bytes);
