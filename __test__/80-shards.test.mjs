@@ -352,6 +352,15 @@ test("shards: 'none' gives the names of an index alone", async (t) => {
     const unverified = await rejectionOf(() => file.verify())
     t.is(unverified?.code, 'ZT_IO')
     t.regex(unverified.message, /'model-00001-of-00002.safetensors' was not looked for.*open it without that option/)
+    for (const call of [() => file.load(), () => file.prefetch(), () => file.prefetch(['b.third'])]) {
+      const error = await rejectionOf(call)
+      t.like(error, { code: 'ZT_IO', name: 'ZTensorError' }, String(call))
+      t.regex(error.message, /was not looked for.*open it without that option/)
+    }
+    t.is((await rejectionOf(() => file.prefetch(['b.third'])))?.tensor, 'b.third')
+    const unplanned = thrownBy(() => file.plan({ rank: 0, worldSize: 2, rules: { '*': 'replicate' } }))
+    t.is(unplanned?.code, 'ZT_BAD_LAYOUT')
+    t.regex(unplanned.message, /without shards: 'none'/)
     file.close()
   }
 })

@@ -177,6 +177,10 @@ test("shards: 'none' opens a root alone", async (t) => {
     t.is(away.components.get('data').digest, digestOf(floats(3, 4, 5)))
     t.is(thrownBy(() => away.data)?.code, 'ZT_IO')
     t.is((await rejectionOf(() => away.load()))?.code, 'ZT_IO')
+    // Memory has nothing to bring in.
+    const unfetched = await rejectionOf(() => file.prefetch(['in.00002']))
+    t.is(unfetched?.code, source === made.root ? 'ZT_IO' : undefined)
+    t.is(await file.prefetch(['own']), undefined)
     const unverified = await rejectionOf(() => file.verify())
     t.is(unverified?.code, 'ZT_IO')
     t.regex(unverified.message, source === made.root ? /without that option/ : /by its path/)

@@ -387,6 +387,16 @@ impl<'a> Tensor<'a> {
         self.catalog.components.get(start..end).unwrap_or_default()
     }
 
+    /// Whether nothing but its name and its file are known: it is of an index that was opened alone.
+    pub fn is_unread(self) -> bool {
+        let untold =
+            |part: &Component| part.stored_length == 0 && matches!(part.encoding, Encoding::Unknown(_));
+        self.layout_name() == Self::UNREAD && self.components().iter().all(untold)
+    }
+
+    /// The layout, and the encoding of the data, of a tensor of which only the name and the file are known.
+    pub const UNREAD: &'static str = "unread";
+
     /// The ranges of the files in which the components lie, in order and joined where they touch or overlap.
     pub fn ranges(self) -> Vec<Span> {
         let blobs = self.components().iter().filter(|component| component.stored_length > 0);

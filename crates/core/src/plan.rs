@@ -29,6 +29,10 @@ pub fn spans(catalog: &Catalog, planned: &[Planned], rank: Rank) -> Result<Vec<S
     let mut spans = Vec::new();
     for one in planned {
         let Some(tensor) = catalog.tensor(one.ordinal as usize) else { continue };
+        if tensor.is_unread() {
+            let message = "where its bytes lie is not known: open the index without shards: 'none'";
+            return Err(Error::new(Code::BadLayout, message).tensor(tensor.name()));
+        }
         match one.dim {
             None => spans.extend(tensor.ranges()),
             Some(dim) => {

@@ -30,6 +30,12 @@ pub fn prefetch(
     watch: &Watch,
 ) -> Result<()> {
     inject::panic_at("prefetch");
+    for tensor in ordinals.iter().filter_map(|&ordinal| catalog.tensor(ordinal as usize)) {
+        // It has no ranges to bring, and they are not none: the error says why.
+        if let Some(part) = tensor.components().first().filter(|_| tensor.is_unread()) {
+            files.file(part.file).map_err(|error| error.tensor(tensor.name()))?;
+        }
+    }
     let total = spans(catalog, ordinals).map(|span| span.length).fold(0, u64::saturating_add);
     watch.expect(total, ordinals.len() as u64);
     let piece = in_flight.clamp(1 << 16, PIECE as u64);

@@ -241,7 +241,7 @@ fn compare(map: &WeightMap, catalogs: &[Joining], problems: &mut Vec<Error>) -> 
 fn unread(map: WeightMap, paths: &[PathBuf], limits: &Limits) -> Result<Opened> {
     let mut builder = Builder::new(Container::Safetensors, limits);
     builder.attributes(map.attributes);
-    let unread = builder.intern("unread");
+    let unread = builder.intern(Tensor::UNREAD);
     for (name, file) in &map.tensors {
         let mut data = Component::raw(Label::DATA, None, 0, 0);
         data.file = *file;
