@@ -96,8 +96,8 @@ export function copyIntoSync(memory: NativeMemory, target: ArrayBufferView): voi
   }
 }
 
-/** The pieces of ranges of the caller's memory, each filled into the stage when its turn comes. */
-function* fillings(bytes: Uint8Array, builder: NativeStageBuilder, ranges: number[]): Generator<() => void> {
+/** The pieces of ranges of the caller's memory, each filled into the stage when its turn comes; how many bytes that were. */
+function* fillings(bytes: Uint8Array, builder: NativeStageBuilder, ranges: number[]): Generator<() => number> {
   for (let range = 0; range * 2 < ranges.length; range++) {
     const offset = ranges[range * 2] as number
     const length = ranges[range * 2 + 1] as number
@@ -106,6 +106,7 @@ function* fillings(bytes: Uint8Array, builder: NativeStageBuilder, ranges: numbe
       yield () => {
         if (offset + end > bytes.byteLength) throw sourceGone()
         builder.fill(range, at, bytes.subarray(offset + at, offset + end))
+        return end - at
       }
     }
   }
@@ -135,9 +136,12 @@ export async function stage(
   const builder = calling(() => new binding.StageBuilder(ranges))
   let filled = 0
   for (const fill of fillings(bytes, builder, ranges)) {
-    if (filled++ > 0) await nextTurn()
+    if (filled >= PIECE) {
+      await nextTurn()
+      filled = 0
+    }
     check()
-    calling(fill)
+    filled += calling(fill)
   }
   return calling(() => builder.finish(total))
 }

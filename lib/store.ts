@@ -265,19 +265,28 @@ export class Store implements Losable {
   /** What native code needs to read a tensor, or one component of it, that is in the caller's memory. */
   stageSync(ordinal: number, component?: number): NativeStage | undefined {
     if (this.memory === undefined) return undefined
-    return stageSync(this.memory, this.#length, this.ranges(ordinal, component))
+    return this.stageRangesSync(this.ranges(ordinal, component))
   }
 
   /** The same, without holding the event loop up. */
   async stage(ordinal: number, component?: number, signal?: AbortSignal): Promise<NativeStage | undefined> {
     if (this.memory === undefined) return undefined
-    return stage(this.memory, this.#length, this.ranges(ordinal, component), () => this.check(signal))
+    return this.stageRanges(this.ranges(ordinal, component), signal)
   }
 
   /** All of the caller's memory, for what looks at more than tensors. */
   async stageAll(signal?: AbortSignal): Promise<NativeStage | undefined> {
-    if (this.memory === undefined) return undefined
-    return stage(this.memory, this.#length, [0, this.#length], () => this.check(signal))
+    return this.stageRanges([0, this.#length], signal)
+  }
+
+  /** `[offset, length, …]` of the caller's memory, none of which overlap. */
+  async stageRanges(ranges: number[], signal?: AbortSignal): Promise<NativeStage | undefined> {
+    return this.memory && stage(this.memory, this.#length, ranges, () => this.check(signal))
+  }
+
+  /** The same, on this thread at once. */
+  stageRangesSync(ranges: number[]): NativeStage | undefined {
+    return this.memory && stageSync(this.memory, this.#length, ranges)
   }
 
   /** `[offset, length, …]` of a tensor's bytes in the file. */

@@ -1,7 +1,7 @@
 import { aFunction, aSignal, optional, options } from './arguments.js'
 import { calling, publicError, ZTensorError } from './errors.js'
-import { type JobOptions, type Progress, run } from './job.js'
-import type { NativeOutcome } from './native.js'
+import { type JobOptions, run } from './job.js'
+import type { NativeOutcome, NativeStage } from './native.js'
 import type { Store } from './store.js'
 
 /** What a verification found. */
@@ -56,7 +56,53 @@ export function jobOptions(given: JobOptions | undefined): JobOptions {
   return { onProgress, signal }
 }
 
-/** Verifies tensors by their ordinals. Memory of the caller's is staged and verified tensor by tensor. */
+/** Tensors of the caller's memory that are staged together: a call and a stage each would cost 100 µs a tensor. */
+interface Batch {
+  readonly ordinals: Uint32Array
+  /** `[offset, length, …]`, joined where they touch or overlap. */
+  readonly ranges: number[]
+  readonly bytes: number
+}
+
+const BATCH_TENSORS = 10_000
+const BATCH_BYTES = 16 * 2 ** 20
+
+/** The tensors in their order, so many of them at once. */
+function* batches(store: Store, ordinals: readonly number[]): Generator<Batch> {
+  let batch: number[] = []
+  let spans: [start: number, end: number][] = []
+  let bytes = 0
+  for (const [at, ordinal] of ordinals.entries()) {
+    const ranges = store.ranges(ordinal)
+    for (let i = 0; i < ranges.length; i += 2)
+      spans.push([ranges[i] as number, (ranges[i] as number) + (ranges[i + 1] as number)])
+    bytes += bytesIn(ranges)
+    batch.push(ordinal)
+    if (batch.length < BATCH_TENSORS && bytes < BATCH_BYTES && at + 1 < ordinals.length) continue
+    yield { ordinals: Uint32Array.from(batch), ranges: joined(spans), bytes }
+    batch = []
+    spans = []
+    bytes = 0
+  }
+}
+
+function joined(spans: [start: number, end: number][]): number[] {
+  spans.sort(([a], [b]) => a - b)
+  const ranges: number[] = []
+  let last: [start: number, end: number] | undefined
+  for (const span of spans) {
+    if (last !== undefined && span[0] <= last[1]) {
+      last[1] = Math.max(last[1], span[1])
+      continue
+    }
+    if (last !== undefined) ranges.push(last[0], last[1] - last[0])
+    last = span
+  }
+  if (last !== undefined) ranges.push(last[0], last[1] - last[0])
+  return ranges
+}
+
+/** Verifies tensors by their ordinals. Memory of the caller's is staged and verified a batch at a time. */
 export async function verifyTensors(store: Store, ordinals: number[], given?: JobOptions): Promise<VerifyResult> {
   const { onProgress, signal } = jobOptions(given)
   signal?.throwIfAborted()
@@ -67,30 +113,27 @@ export async function verifyTensors(store: Store, ordinals: number[], given?: Jo
     return result([outcome])
   }
   const outcomes: NativeOutcome[] = []
-  const bytes = ordinals.map((ordinal) => bytesIn(store.ranges(ordinal)))
-  let progress: Progress = {
-    bytes: 0,
-    totalBytes: bytes.reduce((total, length) => total + length, 0),
-    tensors: 0,
-    totalTensors: ordinals.length,
-  }
-  for (const [at, ordinal] of ordinals.entries()) {
+  const totalBytes = ordinals.reduce((total, ordinal) => total + bytesIn(store.ranges(ordinal)), 0)
+  const done = { bytes: 0, tensors: 0 }
+  const totals = { totalBytes, totalTensors: ordinals.length }
+  for (const { ordinals: some, ranges, bytes } of batches(store, ordinals)) {
     signal?.throwIfAborted()
     store.throwIfClosed()
-    const stage = await store.stage(ordinal, undefined, signal)
-    const one = Uint32Array.of(ordinal)
-    outcomes.push(await run(store, { signal }, (control) => store.native.verify(one, control, stage)))
-    progress = { ...progress, bytes: progress.bytes + (bytes[at] as number), tensors: at + 1 }
-    onProgress?.(progress)
+    const stage = await store.stageRanges(ranges, signal)
+    outcomes.push(await run(store, { signal }, (control) => store.native.verify(some, control, stage)))
+    done.bytes += bytes
+    done.tensors += some.length
+    onProgress?.({ ...done, ...totals })
   }
   return result(outcomes)
 }
 
 /** The same on this thread, for `openSync({ verify: true })`. */
 export function verifySync(store: Store): VerifyResult {
-  const ordinals = Uint32Array.from({ length: store.native.size }, (_, ordinal) => ordinal)
-  if (store.memory === undefined) return result([calling(() => store.native.verifySync(ordinals), store.path)])
-  const one = (ordinal: number) =>
-    calling(() => store.native.verifySync(Uint32Array.of(ordinal), store.stageSync(ordinal)), store.path)
-  return result(Array.from(ordinals, one))
+  const all = Array.from({ length: store.native.size }, (_, ordinal) => ordinal)
+  const verified = (ordinals: Uint32Array, stage?: NativeStage) =>
+    calling(() => store.native.verifySync(ordinals, stage), store.path)
+  if (store.memory === undefined) return result([verified(Uint32Array.from(all))])
+  const each = ({ ordinals, ranges }: Batch) => verified(ordinals, store.stageRangesSync(ranges))
+  return result(Array.from(batches(store, all), each))
 }
