@@ -7,6 +7,8 @@ use crate::catalog::Catalog;
 const NAMES: usize = 50_000;
 /// Characters compared of each name.
 const LENGTH: usize = 128;
+/// Pairs of characters compared in all, some 50 ms: names may be many, long and alike.
+const PAIRS: usize = 1 << 25;
 /// Suggestions given.
 const COUNT: usize = 3;
 
@@ -15,12 +17,16 @@ const COUNT: usize = 3;
 pub fn to<'c>(catalog: &'c Catalog, wanted: &str) -> Vec<&'c str> {
     let characters: Vec<char> = wanted.chars().take(LENGTH).collect();
     let most = characters.len() / 3 + 1;
+    // What is looked for within names: no more of a text without end than is compared otherwise.
+    let start =
+        wanted.char_indices().nth(LENGTH).map_or(wanted, |(end, _)| wanted.get(..end).unwrap_or(wanted));
+    let mut left = PAIRS;
     let mut close: Vec<(usize, usize, &str)> = Vec::new();
     for tensor in catalog.iter().take(NAMES) {
         let name = tensor.name();
         let contains =
-            !wanted.is_empty() && (name.contains(wanted) || (!name.is_empty() && wanted.contains(name)));
-        let distance = if contains { Some(1) } else { distance(&characters, name, most) };
+            !start.is_empty() && (name.contains(start) || (!name.is_empty() && start.contains(name)));
+        let distance = if contains { Some(1) } else { distance(&characters, name, most, &mut left) };
         if let Some(distance) = distance {
             close.push((distance, tensor.ordinal(), name));
         }
@@ -29,14 +35,16 @@ pub fn to<'c>(catalog: &'c Catalog, wanted: &str) -> Vec<&'c str> {
     close.into_iter().take(COUNT).map(|(.., name)| name).collect()
 }
 
-/// Edits that turn `name` into `wanted`, where they are at most `most`.
-fn distance(wanted: &[char], name: &str, most: usize) -> Option<usize> {
+/// Edits that turn `name` into `wanted`, where they are at most `most`. Takes what it compares off `spare`, and is `None` when
+/// that is spent.
+fn distance(wanted: &[char], name: &str, most: usize, spare: &mut usize) -> Option<usize> {
     let name: Vec<char> = name.chars().take(LENGTH).collect();
     if name.len().abs_diff(wanted.len()) > most {
         return None;
     }
     let mut row: Vec<usize> = (0..=name.len()).collect();
     for (at, &wanted) in wanted.iter().enumerate() {
+        *spare = spare.checked_sub(name.len())?;
         let mut diagonal = std::mem::replace(row.first_mut()?, at + 1);
         let mut left = at + 1;
         let mut best = left;
@@ -60,10 +68,22 @@ mod tests {
 
     #[test]
     fn distances() {
-        let chars = |text: &str| text.chars().collect::<Vec<_>>();
-        assert_eq!(distance(&chars("weight"), "wieght", 3), Some(2));
-        assert_eq!(distance(&chars("weight"), "weights", 3), Some(1));
-        assert_eq!(distance(&chars("weight"), "bias", 3), None);
-        assert_eq!(distance(&chars(""), "", 1), Some(0));
+        let distance = |wanted: &str, name, most| {
+            let mut spare = usize::MAX;
+            distance(&wanted.chars().collect::<Vec<_>>(), name, most, &mut spare)
+        };
+        assert_eq!(distance("weight", "wieght", 3), Some(2));
+        assert_eq!(distance("weight", "weights", 3), Some(1));
+        assert_eq!(distance("weight", "bias", 3), None);
+        assert_eq!(distance("", "", 1), Some(0));
+    }
+
+    #[test]
+    fn names_are_compared_as_long_as_the_work_lasts() {
+        let wanted: Vec<char> = "weight".chars().collect();
+        let mut spare = 2 * 36;
+        assert_eq!(distance(&wanted, "wieght", 3, &mut spare), Some(2));
+        assert_eq!(distance(&wanted, "wieght", 3, &mut spare), Some(2));
+        assert_eq!(distance(&wanted, "wieght", 3, &mut spare), None);
     }
 }
