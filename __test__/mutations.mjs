@@ -43,8 +43,9 @@ function read(bytes, covered) {
 async function attempt(bytes, what, covered) {
   told.tried += 1
   // What is looked at is what one file takes, not what the collector and the finalizers, which need a turn, have not come to.
+  // A full collection costs more than the attempt, and most of this is young.
   if (told.tried % 4 === 0) {
-    globalThis.gc()
+    globalThis.gc({ type: told.tried % 64 === 0 ? 'major' : 'minor' })
     await nextTurn()
   }
   const before = process.cpuUsage()
