@@ -1064,7 +1064,7 @@ export interface ConvertOptions extends CreateOptions, JobOptions {
 	cast?: {
 		readonly [From in DType]?: DType | undefined;
 	} | undefined;
-	/** Leave out what the target cannot hold, rather than refuse the whole. */
+	/** Leave out the tensors that the target cannot hold, for their type, layout, name or data, rather than refuse the whole. */
 	skip?: boolean | undefined;
 }
 /** What was converted. */

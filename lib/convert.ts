@@ -1,10 +1,10 @@
 import type { Writable } from 'node:stream'
 import { aBoolean, aFunction, anObject, aString, optional, options, wrongType } from './arguments.js'
 import { type DType, dtypeInfo } from './dtype.js'
-import { calling, type ErrorCode, ZTensorError } from './errors.js'
+import { calling, type ErrorCode, type NativeError, ZTensorError } from './errors.js'
 import { TensorFile } from './file.js'
 import { type JobOptions, type Progress, run } from './job.js'
-import { binding, type NativeOutflow } from './native.js'
+import { binding, type NativeOutflow, type NativeWriter } from './native.js'
 import { type OpenOptions, open, type Source } from './open.js'
 import type { Outlet } from './outlet.js'
 import type { AnyTensor } from './tensor.js'
@@ -27,7 +27,7 @@ export interface ConvertOptions extends CreateOptions, JobOptions {
    * dtypes, and the components of any other layout, stay as they are.
    */
   cast?: { readonly [From in DType]?: DType | undefined } | undefined
-  /** Leave out what the target cannot hold, rather than refuse the whole. */
+  /** Leave out the tensors that the target cannot hold, for their type, layout, name or data, rather than refuse the whole. */
   skip?: boolean | undefined
 }
 
@@ -74,7 +74,8 @@ function refusal(refusals: readonly ZTensorError[], target: string): ZTensorErro
   const shown = refusals.slice(0, 20).map((error) => error.message)
   const more = refusals.length > shown.length ? `; and ${refusals.length - shown.length} more` : ''
   const message = `${target} cannot hold all of the source (option skip leaves it out): ${shown.join('; ')}${more}`
-  return new ZTensorError(first.code, message, { tensor: first.tensor, cause: refusals })
+  const { code, tensor, component, rule } = first
+  return new ZTensorError(code, message, { tensor, component, rule, cause: refusals })
 }
 
 /**
@@ -144,6 +145,79 @@ function canonically(chosen: readonly Chosen[]): Chosen[] {
   return all.sort((a, b) => Buffer.compare(a.bytes, b.bytes)).map(({ one }) => one)
 }
 
+/** In the order of the tensors; last what is of the file. */
+function inOrder(refusals: readonly ZTensorError[], chosen: readonly Chosen[]): ZTensorError[] {
+  const places = new Map<string | undefined, number>(chosen.map(({ name }, at) => [name, at]))
+  const place = ({ tensor }: ZTensorError): number => places.get(tensor) ?? chosen.length
+  return [...refusals].sort((a, b) => place(a) - place(b))
+}
+
+/** Whatever their code, they say which tensor they are of: it is by that that they are left out. */
+function asErrors(found: readonly NativeError[]): ZTensorError[] {
+  return found.map(({ code, message, ...where }) => new ZTensorError(code as ErrorCode, message, where))
+}
+
+/** What is to be made of a file. */
+interface Work {
+  readonly file: TensorFile
+  readonly native: NativeWriter
+  readonly outlet: Outlet | undefined
+  readonly casts: number[]
+  readonly job: JobOptions
+}
+
+/** Which of the tensors of some ordinals cannot be held for their data; `bytes` are to be copied later. */
+async function judge({ file, native, casts, job }: Work, judged: number[], bytes: number, tensors: number) {
+  const store = TensorFile.storeOf(file)
+  let done = 0
+  const onProgress = ({ bytes: read, totalBytes }: Progress): void => {
+    done = totalBytes
+    job.onProgress?.({ bytes: read, totalBytes: totalBytes + bytes, tensors: 0, totalTensors: tensors })
+  }
+  const look = (ordinals: number[], options: JobOptions, stage?: Awaited<ReturnType<typeof store.stage>>) => {
+    const request = { ordinals: Uint32Array.from(ordinals), names: [], casts }
+    return run(store, options, (control) => native.judge(store.native, request, control, stage))
+  }
+  if (store.memory === undefined) {
+    const found = await look(judged, job.onProgress === undefined ? job : { ...job, onProgress })
+    return { refusals: asErrors(found), bytes: done }
+  }
+  const found: NativeError[] = []
+  for (const ordinal of judged) {
+    const stage = await store.stage(ordinal, undefined, job.signal)
+    found.push(...(await look([ordinal], { signal: job.signal }, stage)))
+  }
+  return { refusals: asErrors(found), bytes: 0 }
+}
+
+/** Copies tensors under their names; `before` are the bytes that were read before. */
+async function copy({ file, native, outlet, casts, job }: Work, taken: Chosen[], named: boolean, before: number) {
+  const store = TensorFile.storeOf(file)
+  const some = (tensors: Chosen[], options: JobOptions, stage?: Awaited<ReturnType<typeof store.stage>>) => {
+    const ordinals = Uint32Array.from(tensors, (one) => one.ordinal)
+    // Their own names need not cross.
+    const request = { ordinals, names: named ? tensors.map((one) => one.to) : [], casts }
+    const make = (blocks?: NativeOutflow, signal = options.signal) =>
+      run(store, { ...options, signal }, (control) => native.copy(store.native, request, control, stage, blocks))
+    return outlet === undefined ? make() : outlet.pass(make, options.signal)
+  }
+  const { onProgress } = job
+  if (store.memory === undefined) {
+    const shifted = (progress: Progress): void =>
+      onProgress?.({ ...progress, bytes: before + progress.bytes, totalBytes: before + progress.totalBytes })
+    await some(taken, onProgress === undefined ? job : { ...job, onProgress: shifted })
+    return
+  }
+  const totalBytes = taken.reduce((total, one) => total + bytesIn(store.ranges(one.ordinal)), 0)
+  let progress: Progress = { bytes: 0, totalBytes, tensors: 0, totalTensors: taken.length }
+  for (const [at, one] of taken.entries()) {
+    await some([one], { signal: job.signal }, await store.stage(one.ordinal, undefined, job.signal))
+    const bytes = progress.bytes + bytesIn(store.ranges(one.ordinal))
+    progress = { ...progress, bytes, tensors: at + 1 }
+    onProgress?.(progress)
+  }
+}
+
 async function convertFile(
   file: TensorFile,
   begin: () => string | Outlet,
@@ -156,52 +230,49 @@ async function convertFile(
   const casts = castCodes(given.cast)
   // The target's own options are checked without the source's attributes, which may have to be left out.
   const { dialect, canonical } = writeRequest({ ...given, attributes: undefined })
-  const chosen = choose(file, given, dialect === 'btf')
+  const numbered = dialect === 'btf'
+  const chosen = choose(file, given, numbered)
   const ordinals = Uint32Array.from(chosen, (one) => one.ordinal)
   const renamed = given.rename === undefined ? [] : chosen.map((one) => one.to)
   const asked = { ordinals, names: renamed, casts }
-  const found = calling(() => binding.refusals(store.native, asked, dialect, canonical))
-  // Whatever their code, they say which tensor they are of: it is by that that they are left out.
-  const refusals = found.map(({ code, message, ...where }) => new ZTensorError(code as ErrorCode, message, where))
-  const skipped = attributes === undefined ? refusals : refusals.filter((error) => error.tensor !== undefined)
-  if (skipped.length > 0 && !skip) throw refusal(skipped, dialect)
-  const left = new Set(skipped.map((error) => error.tensor))
-  const kept = left.size === 0 ? chosen : chosen.filter(({ name }) => !left.has(name))
-  const taken = dialect === '2' ? canonically(kept) : kept
-  const names = taken.map(({ to }, at) => (dialect === 'btf' ? String(at) : to))
+  const told = calling(() => binding.refusals(store.native, asked, dialect, canonical))
+  const refused = asErrors(told.refused)
+  let skipped = attributes === undefined ? refused : refused.filter((error) => error.tensor !== undefined)
+  const refuse = () => {
+    if (skipped.length > 0 && !skip) throw refusal(skipped, dialect)
+  }
+  if (told.judged.length === 0) refuse()
   const generator = given.generator ?? (dialect === '1.0' ? file.generator : undefined)
-  const request = writeRequest({ ...given, generator })
-  const writer = await TensorWriter.make(begin(), request)
+  const writer = await TensorWriter.make(begin(), writeRequest({ ...given, generator }))
   const { native, outlet } = TensorWriter.partsOf(writer)
+  const work = { file, native, outlet, casts, job }
   try {
-    if (attributes === undefined && !left.has(undefined)) calling(() => native.takeAttributes(store.native))
-    // Their own names need not cross.
-    const own = given.rename === undefined && dialect !== 'btf'
-    const copy = (at: readonly number[], stage?: Awaited<ReturnType<typeof store.stage>>, options = job) => {
-      const ordinals = Uint32Array.from(at, (one) => (taken[one] as { ordinal: number }).ordinal)
-      const request = { ordinals, names: own ? [] : at.map((one) => names[one] as string), casts }
-      const make = (blocks?: NativeOutflow, signal = options.signal) =>
-        run(store, { ...options, signal }, (control) => native.copy(store.native, request, control, stage, blocks))
-      return outlet === undefined ? make() : outlet.pass(make, options.signal)
-    }
-    if (store.memory === undefined) {
-      await copy([...taken.keys()])
-    } else {
-      const totalTensors = taken.length
-      const totalBytes = taken.reduce((total, one) => total + bytesIn(store.ranges(one.ordinal)), 0)
-      let progress: Progress = { bytes: 0, totalBytes, tensors: 0, totalTensors }
-      for (const [at, one] of taken.entries()) {
-        await copy([at], await store.stage(one.ordinal, undefined, job.signal), { signal: job.signal })
-        const bytes = progress.bytes + bytesIn(store.ranges(one.ordinal))
-        progress = { ...progress, bytes, tensors: at + 1 }
-        job.onProgress?.(progress)
+    let before = 0
+    if (told.judged.length > 0) {
+      try {
+        const later = job.onProgress === undefined ? [] : chosen
+        const bytes = later.reduce((total, one) => total + bytesIn(store.ranges(one.ordinal)), 0)
+        const found = await judge(work, told.judged, bytes, chosen.length)
+        before = found.bytes
+        skipped = inOrder([...skipped, ...found.refusals], chosen)
+        refuse()
+      } catch (error) {
+        // Nothing has come to a stream yet.
+        outlet?.release()
+        throw error
       }
     }
+    const left = new Set(skipped.map((error) => error.tensor))
+    const kept = left.size === 0 ? chosen : chosen.filter(({ name }) => !left.has(name))
+    const ordered = dialect === '2' ? canonically(kept) : kept
+    const taken = numbered ? ordered.map((one, at) => ({ ...one, to: String(at) })) : ordered
+    if (attributes === undefined && !left.has(undefined)) calling(() => native.takeAttributes(store.native))
+    await copy(work, taken, given.rename !== undefined || numbered, before)
     job.signal?.throwIfAborted()
     await writer.finish()
+    return { tensors: taken.length, skipped, readers: readers[dialect] as readonly string[] }
   } catch (error) {
     await writer.abort()
     throw error
   }
-  return { tensors: taken.length, skipped, readers: readers[dialect] as readonly string[] }
 }

@@ -226,6 +226,12 @@ export interface NativeWriter {
     stage?: NativeStage,
     outflow?: NativeOutflow,
   ): Promise<void>
+  judge(
+    file: NativeFile,
+    request: { ordinals: Uint32Array; names: string[]; casts: number[] },
+    control: NativeControl,
+    stage?: NativeStage,
+  ): Promise<NativeError[]>
   takeAttributes(file: NativeFile): void
   link(file: NativeFile, ordinal: number, name: string, shard: LinkedFile): void
   end(): void
@@ -253,7 +259,7 @@ interface Binding {
     request: { ordinals: Uint32Array; names: string[]; casts: number[] },
     dialect: string,
     canonical: boolean,
-  ): NativeError[]
+  ): { refused: NativeError[]; judged: number[] }
   compare(
     first: NativeFile,
     firstPlace: number[],

@@ -321,6 +321,26 @@ impl NativeWriter {
         if aside { spawn_aside(env, job, |_, ()| Ok(())) } else { spawn(env, job, |_, ()| Ok(())) }
     }
 
+    /// Says of which of some tensors of an open file the data cannot be held, before any is copied.
+    #[napi(ts_return_type = "Promise<Array<NativeError>>", catch_unwind)]
+    pub fn judge<'env>(
+        &self,
+        env: &'env Env,
+        file: &NativeFile,
+        request: CopyRequest,
+        control: &Control,
+        stage: Option<&Stage>,
+    ) -> Result<Object<'env>> {
+        let (slot, source) = (Arc::clone(&self.slot), file.reader(env, control, stage)?);
+        let (ordinals, casts) = (request.ordinals.to_vec(), pairs(env, &request.casts)?);
+        let job = move || {
+            source.read(|reading| {
+                with_writer(&slot, |writer| convert::unfit(reading, &ordinals, &casts, writer))
+            })
+        };
+        spawn(env, job, |_, found| Ok(found.iter().map(NativeError::from).collect::<Vec<_>>()))
+    }
+
     /// Gives the file the attributes of an open one, which need not pass through JavaScript: its numbers have one kind.
     #[napi(catch_unwind)]
     pub fn take_attributes(&self, env: Env, file: &NativeFile) -> Result<()> {
@@ -435,8 +455,16 @@ pub fn pack_coo(
     throw(&env, packed).map(Into::into)
 }
 
-/// Why tensors of a file, under new names where there are any, or its attributes, cannot be held by a dialect; empty where
-/// all can.
+/// What of a file a dialect cannot hold.
+#[napi(object, object_from_js = false)]
+pub struct Refusals {
+    /// What the index tells: of tensors, under new names where there are any, and of the file's attributes.
+    pub refused: Vec<NativeError>,
+    /// The ordinals of further tensors, whose data decides.
+    pub judged: Vec<u32>,
+}
+
+/// What a dialect cannot hold of tensors of a file and of its attributes.
 #[napi(catch_unwind)]
 pub fn refusals(
     env: &Env,
@@ -444,17 +472,23 @@ pub fn refusals(
     request: CopyRequest,
     name: String,
     canonical: bool,
-) -> Result<Vec<NativeError>> {
+) -> Result<Refusals> {
     let CopyRequest { ordinals, names, casts } = request;
     let (dialect, casts) = (dialect(&name)?, pairs(env, &casts)?);
     let wanted = Wanted { dialect, canonical, casts: &casts };
     file.with_catalog(env, |catalog| {
-        let refused = ordinals.iter().enumerate().filter_map(|(at, &ordinal)| {
-            let tensor = catalog.tensor(ordinal as usize)?;
+        let (mut refused, mut judged) = (Vec::new(), Vec::new());
+        for (at, &ordinal) in ordinals.iter().enumerate() {
+            let Some(tensor) = catalog.tensor(ordinal as usize) else { continue };
             let name = names.get(at).map_or_else(|| tensor.name(), String::as_str);
-            convert::refusal(catalog, tensor, name, wanted)
-        });
+            match convert::refusal(catalog, tensor, name, wanted) {
+                Some(error) => refused.push(NativeError::from(&error)),
+                None if convert::is_judged(tensor, wanted) => judged.push(ordinal),
+                None => {}
+            }
+        }
         let attributes = convert::attribute_refusal(&catalog.attributes, dialect, canonical);
-        refused.chain(attributes).map(|error| NativeError::from(&error)).collect()
+        refused.extend(attributes.map(|error| NativeError::from(&error)));
+        Refusals { refused, judged }
     })
 }

@@ -5,7 +5,7 @@
 mod append;
 pub mod arrange;
 mod blob;
-mod check;
+pub(crate) mod check;
 mod dialect;
 mod finish;
 mod flush;

@@ -4,7 +4,7 @@
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
-use super::spooled::{BLOCK, Column};
+use super::column::{BLOCK, Column};
 use crate::checked::product;
 use crate::error::{Code, Error, Result};
 use crate::layout::exact::COO;

@@ -2,11 +2,14 @@
 #![forbid(unsafe_code)]
 
 use super::Casts;
-use crate::catalog::{Attributes, Catalog, DType, Encoding, Label, Layout, Tensor};
+use super::cast::cast_length;
+use super::sparse::index_dtype;
+use crate::catalog::{Attributes, Catalog, Component, DType, Encoding, Label, Layout, NewTensor, Tensor};
 use crate::checked::{bytes_of, product};
 use crate::error::{Code, Error, Result};
 use crate::format::zt2::encode;
-use crate::write::{Dialect, METADATA};
+use crate::read::sparse_parts;
+use crate::write::{Dialect, METADATA, check};
 
 /// What is made of a file.
 #[derive(Clone, Copy)]
@@ -49,6 +52,7 @@ pub fn refusal(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted
     } else {
         None
     };
+    let problem = problem.or_else(|| entry(tensor, wanted).err());
     problem.map(|error| error.tensor(tensor.name()))
 }
 
@@ -61,6 +65,34 @@ fn of_zt2(catalog: &Catalog, tensor: Tensor<'_>, name: &str, canonical: bool) ->
 /// Only version 2 pads the last byte of a packed type.
 fn fills_bytes(tensor: Tensor<'_>, dtype: DType) -> bool {
     product(tensor.shape()).is_none_or(|elements| bytes_of(elements, dtype.bits()).is_some())
+}
+
+/// What the writer would say of the entry, as far as lengths are known.
+fn entry(tensor: Tensor<'_>, Wanted { dialect, casts, .. }: Wanted<'_>) -> Result<()> {
+    let sparse = matches!(tensor.layout(), Layout::SparseCsr | Layout::SparseCoo);
+    let parts = tensor.components();
+    let custom = dialect == Dialect::Zt01 && tensor.attributes().is_some();
+    if tensor.layout() == Layout::Dense && parts.len() == 1 && !custom {
+        // The source's own layout says the same.
+        return Ok(());
+    }
+    let index = if sparse { index_dtype(dialect, &sparse_parts(tensor)?) } else { DType::Uint64 };
+    let written = parts.iter().map(|part| {
+        let (dtype, length) = (casts.component(tensor, part), part.decoded_length?);
+        let (dtype, length) = match part.dtype {
+            Some(own) if sparse && part.role != Label::VALUES => {
+                let elements = length / own.element_bytes() as u64;
+                (Some(index), bytes_of(elements, index.bits())?)
+            }
+            own => (dtype, cast_length(own, dtype, length).ok()?),
+        };
+        Some(Component::raw(part.role, dtype, 0, length))
+    });
+    let Some(components) = written.collect::<Option<Vec<_>>>() else { return Ok(()) };
+    let (name, shape, layout) = (tensor.name(), tensor.shape(), tensor.layout());
+    let dtype = casts.tensor(tensor);
+    let mut written = NewTensor { name, shape, layout, dtype, components, attributes: None };
+    check::entry(dialect, tensor.layout_name(), tensor.attributes(), &mut written)
 }
 
 /// The types that the target must know: index arrays become u64 wherever sparse tensors can be held.

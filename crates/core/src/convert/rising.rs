@@ -2,7 +2,7 @@
 //! time.
 #![forbid(unsafe_code)]
 
-use super::spooled::{BLOCK, Column};
+use super::column::{BLOCK, Column};
 use crate::checked;
 use crate::error::{Code, Error, Result};
 use crate::layout::exact::CSR;
@@ -117,7 +117,7 @@ fn sort_stretch(
     let (old_values, old_indices) = (values.read(start, count)?, indices.read(start, count)?);
     let pointers = Indices::new(crate::catalog::DType::Uint64, pointers)?;
     let columns = Indices::new(indices.dtype, &old_indices)?;
-    let width = values.dtype.element_bytes();
+    let width = values.width();
     let sorted = strict::rising_rows(columns, pointers, &old_values, width, first_row)?;
     let (values, indices) = sorted
         .as_ref()
@@ -139,7 +139,7 @@ fn sort_row(
     [new_values, new_indices]: [&mut Spool; 2],
     stop: &Stop,
 ) -> Result<()> {
-    let (value, index) = (values.dtype.element_bytes(), indices.dtype.element_bytes());
+    let (value, index) = (values.width(), indices.width());
     let mut from = Some(0_u64);
     while let Some(low) = from.take() {
         let high = low.saturating_add(STRETCH);

@@ -4,131 +4,78 @@
 
 use super::cast::{Casts, Pushing, cast_length};
 use super::cells::Cells;
+use super::column::{BLOCK, Column};
+use super::sparse::index_dtype;
 use super::{pieces, rising};
-use crate::catalog::{ByteOrder, Component, DType, DataRule, Label, Layout, Part, Tensor};
+use crate::catalog::{Component, DType, DataRule, Label, Layout, Tensor};
 use crate::checked;
 use crate::error::{Code, Error, Result};
+use crate::layout::elements::Elements;
 use crate::layout::indices::Indices;
-use crate::layout::records::{self, Records};
 use crate::layout::{coo, csr};
 use crate::read::Reading;
 use crate::sink::Spool;
-use crate::swap::swap_bytes;
-use crate::write::{Dialect, Spec, Writer, arrange, strict};
+use crate::write::{Dialect, Spec, Writer, arrange};
 
-/// Elements handled at a time.
-pub(super) const BLOCK: u64 = 64 << 10;
-/// Bytes of records read at once.
-const RECORDS: u64 = 4 << 20;
-
-/// One array of the tensor, wherever it lies in the spool.
-pub(super) struct Column<'a> {
-    spool: &'a Spool,
-    /// The blob in the spool.
-    start: u64,
-    end: u64,
-    part: Part,
-    pub(super) dtype: DType,
-    big: bool,
-    /// Bytes of the array.
-    length: u64,
+/// A sparse tensor decoded into nameless files, after the rules of its layout were checked.
+struct Spooled {
+    blobs: Spool,
+    /// Where the blob of each component begins and ends.
+    places: Vec<(u64, u64)>,
+    /// Values and columns where rows had to be sorted.
+    sorted: Option<[Spool; 2]>,
 }
 
-impl<'a> Column<'a> {
-    /// An array that is all of a spool, of `elements` of a type.
-    fn whole(spool: &'a Spool, dtype: DType, elements: u64) -> Self {
-        let length = elements * dtype.element_bytes() as u64;
-        Self {
-            spool,
-            start: 0,
-            end: length,
-            part: Part::Range { start: 0, length },
-            dtype,
-            big: false,
-            length,
+impl Spooled {
+    /// `parts` are the components in the order of `read::sparse_parts`; `spool` makes a nameless file.
+    fn new(
+        reading: Reading<'_>,
+        tensor: Tensor<'_>,
+        parts: &[&Component],
+        dialect: Dialect,
+        spool: &dyn Fn() -> Result<Spool>,
+    ) -> Result<Self> {
+        let mut blobs = spool()?;
+        let places = fill(reading, tensor, parts, &mut blobs)?;
+        let mut spooled = Self { blobs, places, sorted: None };
+        let columns = spooled.columns(tensor, parts)?;
+        let sorted = check(reading, tensor, &columns)
+            .and_then(|()| make_strict(reading, tensor, parts, &columns, dialect, spool))
+            .map_err(|error| error.tensor(tensor.name()))?;
+        spooled.sorted = sorted;
+        Ok(spooled)
+    }
+
+    fn columns(&self, tensor: Tensor<'_>, parts: &[&Component]) -> Result<Vec<Column<'_>>> {
+        let columns =
+            parts.iter().zip(&self.places).map(|(part, &place)| Column::new(&self.blobs, part, place));
+        let mut columns = columns.collect::<Result<Vec<_>>>().map_err(|error| error.tensor(tensor.name()))?;
+        if let (Some([values, indices]), [old_values, old_indices, _]) = (&self.sorted, &mut columns[..]) {
+            *old_values = Column::whole(values, old_values.dtype, old_values.elements());
+            *old_indices = Column::whole(indices, old_indices.dtype, old_indices.elements());
         }
-    }
-
-    /// Bytes of `count` elements from element `first` on.
-    pub(super) fn read(&self, first: u64, count: u64) -> Result<Vec<u8>> {
-        let width = self.dtype.element_bytes() as u64;
-        let mut bytes = vec![0; checked::index(count * width, "a block")?];
-        match self.part {
-            Part::Records(records) => self.gather(records, first, &mut bytes)?,
-            Part::Range { start, .. } => self.fill(start.saturating_add(first * width), &mut bytes)?,
-            Part::InBlob(_) => return Err(outside()),
-        }
-        if self.big {
-            swap_bytes(&mut bytes, self.dtype.element_bytes());
-        }
-        Ok(bytes)
-    }
-
-    fn fill(&self, at: u64, bytes: &mut [u8]) -> Result<()> {
-        let at = self.start.checked_add(at).ok_or_else(outside)?;
-        checked::end_within(at, bytes.len() as u64, self.end).ok_or_else(outside)?;
-        self.spool.read_at(at, bytes)
-    }
-
-    /// Elements stand field by field, each field in `count` records.
-    fn gather(&self, records: Records, first: u64, mut out: &mut [u8]) -> Result<()> {
-        let mut at = first;
-        while !out.is_empty() {
-            let (field, record) = (at / records.count.max(1), at % records.count.max(1));
-            let wanted = out.len() as u64 / records.width.max(1);
-            let room = (RECORDS / records.stride.max(1)).max(1);
-            let count = (records.count - record).min(wanted).min(room);
-            let begin = record.checked_mul(records.stride).and_then(|at| at.checked_add(records.start));
-            let begin = begin.and_then(|at| at.checked_add(field * records.width)).ok_or_else(outside)?;
-            let length = (count - 1) * records.stride + records.width;
-            let mut input = vec![0; checked::index(length, "records")?];
-            self.fill(begin, &mut input)?;
-            let (now, later) = out.split_at_mut(checked::index(count * records.width, "a block")?);
-            records::from_records(&input, Records { start: 0, fields: 1, count, ..records }, now)?;
-            out = later;
-            at += count;
-        }
-        Ok(())
-    }
-
-    pub(super) fn elements(&self) -> u64 {
-        self.length / self.dtype.element_bytes() as u64
-    }
-
-    /// The indices that `bytes` of it are.
-    pub(super) fn decode(&self, bytes: &[u8]) -> Result<Vec<u64>> {
-        let indices = Indices::new(self.dtype, bytes)?;
-        let mut numbers = vec![0; indices.len()];
-        if indices.decode(0, &mut numbers) < numbers.len() {
-            return Err(Error::new(Code::BadSparse, "an index is negative or too large"));
-        }
-        Ok(numbers)
-    }
-
-    /// `count` indices from element `first` on.
-    pub(super) fn numbers(&self, first: u64, count: u64) -> Result<Vec<u64>> {
-        self.decode(&self.read(first, count)?)
-    }
-
-    /// Calls `each` with the position of the first element and the bytes of each block from `first` to `end`.
-    pub(super) fn blocks(
-        &self,
-        first: u64,
-        end: u64,
-        mut each: impl FnMut(u64, Vec<u8>) -> Result<()>,
-    ) -> Result<()> {
-        let mut at = first;
-        while at < end {
-            let count = BLOCK.min(end - at);
-            each(at, self.read(at, count)?)?;
-            at += count;
-        }
-        Ok(())
+        Ok(columns)
     }
 }
 
-fn outside() -> Error {
-    Error::new(Code::Decode, "the decoded blob is shorter than its parts")
+/// Fails as [`copy`] would for the tensor's data.
+pub fn judge(
+    reading: Reading<'_>,
+    tensor: Tensor<'_>,
+    parts: &[&Component],
+    rule: Option<DataRule>,
+    dialect: Dialect,
+    spool: &dyn Fn() -> Result<Spool>,
+) -> Result<()> {
+    let spooled = Spooled::new(reading, tensor, parts, dialect, spool)?;
+    let columns = spooled.columns(tensor, parts)?;
+    let (Some(values), Some(_)) = (columns.first(), rule) else { return Ok(()) };
+    let mut elements = Elements::new(rule);
+    values.blocks(0, values.elements(), |_, bytes| {
+        reading.watch.stop.check()?;
+        elements.update(&bytes)
+    })?;
+    elements.finish()
 }
 
 /// Copies a sparse tensor; `parts` are its components in the order of `read::sparse_parts`.
@@ -140,20 +87,10 @@ pub fn copy(
     writer: &mut Writer,
     spec: Spec<'_>,
 ) -> Result<()> {
-    let mut spool = writer.spool()?;
-    let places = fill(reading, tensor, parts, &mut spool)?;
-    let columns = parts.iter().zip(places).map(|(part, place)| column(&spool, part, place));
-    let mut columns = columns.collect::<Result<Vec<_>>>().map_err(|error| error.tensor(tensor.name()))?;
-    let sorted = check(reading, tensor, &columns)
-        .and_then(|()| make_strict(reading, tensor, parts, &columns, writer))
-        .map_err(|error| error.tensor(tensor.name()))?;
-    if let (Some([values, indices]), [old_values, old_indices, _]) = (&sorted, &mut columns[..]) {
-        *old_values = Column::whole(values, old_values.dtype, old_values.elements());
-        *old_indices = Column::whole(indices, old_indices.dtype, old_indices.elements());
-    }
+    let spooled = Spooled::new(reading, tensor, parts, writer.dialect(), &|| writer.spool())?;
+    let columns = spooled.columns(tensor, parts)?;
     let zt2 = writer.dialect() == Dialect::Zt2;
-    let index =
-        if zt2 { strict::index_dtype(parts.iter().skip(1).map(|part| part.dtype)) } else { DType::Uint64 };
+    let index = index_dtype(writer.dialect(), parts);
     let announced = parts.iter().zip(&columns).map(|(part, column)| {
         let (dtype, length) = if part.role == Label::VALUES {
             let dtype = casts.component(tensor, part);
@@ -199,25 +136,31 @@ fn make_strict(
     tensor: Tensor<'_>,
     parts: &[&Component],
     columns: &[Column<'_>],
-    writer: &Writer,
+    dialect: Dialect,
+    spool: &dyn Fn() -> Result<Spool>,
 ) -> Result<Option<[Spool; 2]>> {
     let stop = &reading.watch.stop;
     let promised = parts.get(1).and_then(|part| part.data_rule);
-    let wanted = writer.dialect() == Dialect::Zt2;
+    let wanted = dialect == Dialect::Zt2;
     match columns {
         [values, indices, indptr] if wanted || promised == Some(DataRule::RisingColumns) => {
             match rising::first_fall(indices, indptr, stop)? {
                 None => Ok(None),
-                Some(fall) if promised == Some(DataRule::RisingColumns) => Err(fall.error()),
+                // Packed values come from version 2 alone.
+                Some(fall) if promised == Some(DataRule::RisingColumns) || values.dtype.bits() < 8 => {
+                    Err(fall.error())
+                }
                 Some(_) => {
-                    let (mut new_values, mut new_indices) = (writer.spool()?, writer.spool()?);
+                    let (mut new_values, mut new_indices) = (spool()?, spool()?);
                     rising::sort([values, indices, indptr], [&mut new_values, &mut new_indices], stop)?;
                     Ok(Some([new_values, new_indices]))
                 }
             }
         }
         [values, coords] if wanted || promised == Some(DataRule::UniqueCells) => {
-            let cells = Cells { coords, shape: tensor.shape(), nnz: values.elements() };
+            let shape = tensor.shape();
+            let nnz = coords.elements().checked_div(shape.len() as u64);
+            let cells = Cells { coords, shape, nnz: nnz.unwrap_or_else(|| values.elements()) };
             cells.check_unique(stop).map(|()| None)
         }
         _ => Ok(None),
@@ -258,28 +201,6 @@ fn fill(
         places.push((start, end));
     }
     Ok(places)
-}
-
-fn column<'a>(spool: &'a Spool, part: &Component, (start, end): (u64, u64)) -> Result<Column<'a>> {
-    let total = end - start;
-    let place = match part.part.as_deref() {
-        None => Part::Range { start: 0, length: total },
-        Some(Part::InBlob(array)) => array.place(total)?.0,
-        Some(place) => *place,
-    };
-    let length = match place {
-        Part::Range { length, .. } => Some(length),
-        Part::Records(records) => records.byte_length(),
-        Part::InBlob(_) => None,
-    };
-    let dtype = part.dtype.ok_or_else(|| Error::new(Code::BadDtype, "the type of an array is not known"))?;
-    let length = length.ok_or_else(outside)?;
-    if !length.is_multiple_of(dtype.element_bytes() as u64) {
-        let message = format!("{length} bytes are not whole elements of {}", dtype.name());
-        return Err(Error::new(Code::BadSparse, message));
-    }
-    let big = part.byte_order == ByteOrder::Big && part.inline.is_none();
-    Ok(Column { spool, start, end, part: place, dtype, big, length })
 }
 
 /// The rules that only the data can tell, as `Csr::check` and `Coo::check` have them.

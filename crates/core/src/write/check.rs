@@ -3,10 +3,10 @@
 
 use super::tensor::Open;
 use super::{Dialect, METADATA, Spec, Writer, arrange, zt2};
-use crate::catalog::{Component, DType, DataRule, Label, Layout, NewTensor};
+use crate::catalog::{Attributes, Component, DType, DataRule, Label, Layout, NewTensor};
 use crate::error::{Code, Error, Result};
 use crate::format::zt01_encode;
-use crate::format::zt2::{manifest, vocabulary};
+use crate::format::zt2::{manifest, rules, vocabulary};
 use crate::layout;
 
 impl Writer {
@@ -40,16 +40,8 @@ impl Writer {
             let message = format!("{} has no attributes of a tensor", dialect.name());
             return Err(Error::new(Code::InvalidArg, message));
         }
-        let one_blob = !matches!(dialect, Dialect::Zt10 | Dialect::Zt12);
-        if layout == Layout::Dense && one_blob && spec.components.len() > 1 {
-            let message = format!("{} stores one component of a dense tensor, \"data\"", dialect.name());
-            return Err(Error::new(Code::BadLayout, message));
-        }
         if dialect == Dialect::Zt2 {
             zt2::check_spec(spec, self.settings.canonical)?;
-        }
-        if dialect == Dialect::Zt01 {
-            zt01_encode::check_custom(spec.attributes.map(Vec::as_slice).unwrap_or_default())?;
         }
         let mut components = std::mem::take(&mut open.written);
         for (role, dtype, length) in spec.components {
@@ -73,13 +65,8 @@ impl Writer {
             ));
         }
         let (name, shape, dtype) = (spec.name, spec.shape, spec.dtype);
-        let attributes = spec.attributes.filter(|_| dialect == Dialect::Zt2).cloned();
-        let mut tensor = NewTensor { name, shape, layout, dtype, components, attributes };
-        if dialect == Dialect::Zt2 {
-            manifest::check(vocabulary::profile(vocabulary::layout_id(spec.layout)), &mut tensor)?;
-        } else {
-            layout::check(&mut tensor)?;
-        }
+        let mut tensor = NewTensor { name, shape, layout, dtype, components, attributes: None };
+        entry(dialect, spec.layout, spec.attributes, &mut tensor)?;
         self.builder.check_shape(shape)?;
         if layout != Layout::Dense && dialect.packs() {
             let framing = if dialect == Dialect::Btf { arrange::BTF_FRAMING } else { 0 };
@@ -111,5 +98,33 @@ impl Writer {
         self.has_added(name)
             || self.parts.as_ref().is_some_and(|parts| parts.contains(name))
             || self.edit.as_ref().is_some_and(|edit| edit.contains(name))
+    }
+}
+
+/// Checks what the index is to say of a tensor, as a reader of the dialect would. `layout`: its name.
+pub(crate) fn entry(
+    dialect: Dialect,
+    layout: &str,
+    attributes: Option<&Attributes>,
+    tensor: &mut NewTensor<'_>,
+) -> Result<()> {
+    let one_blob = !matches!(dialect, Dialect::Zt10 | Dialect::Zt12);
+    if tensor.layout == Layout::Dense && one_blob && tensor.components.len() > 1 {
+        let message = format!("{} stores one component of a dense tensor, \"data\"", dialect.name());
+        return Err(Error::new(Code::BadLayout, message));
+    }
+    match dialect {
+        Dialect::Zt2 if tensor.components.is_empty() => {
+            Err(Error::new(Code::BadLayout, "a tensor needs a component").rule(rules::OBJECT))
+        }
+        Dialect::Zt2 => {
+            tensor.attributes = attributes.cloned();
+            manifest::check(vocabulary::profile(vocabulary::layout_id(layout)), tensor)
+        }
+        Dialect::Zt01 => {
+            zt01_encode::check_custom(attributes.map(Vec::as_slice).unwrap_or_default())?;
+            layout::check(tensor)
+        }
+        _ => layout::check(tensor),
     }
 }

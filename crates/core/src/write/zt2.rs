@@ -57,9 +57,6 @@ pub fn check_spec(spec: &Spec<'_>, canonical: bool) -> Result<()> {
     for (role, ..) in spec.components {
         encode::check_name(role, "the component", canonical)?;
     }
-    if spec.components.is_empty() {
-        return Err(Error::new(Code::BadLayout, "a tensor needs a component").rule(rules::OBJECT));
-    }
     Ok(())
 }
 

@@ -1,0 +1,85 @@
+//! What a target cannot hold of a tensor for its data, which only reading it tells: told before anything is written too, so
+//! that it can be left out.
+#![forbid(unsafe_code)]
+
+use super::{Casts, Wanted, pieces, sparse};
+use crate::catalog::{Component, DType, DataRule, Label, Layout, Tensor};
+use crate::error::{Code, Error, Result};
+use crate::layout::elements::Elements;
+use crate::read::Reading;
+use crate::sink::Spool;
+use crate::source::ahead::Ahead;
+use crate::source::owned;
+use crate::write::{Dialect, Writer};
+
+/// The rule that the elements of a component must keep to be read from where they are, or to be written where they go.
+fn rule(tensor: Tensor<'_>, part: &Component, wanted: Wanted<'_>) -> Option<DataRule> {
+    let bools = wanted.dialect == Dialect::Zt2 && wanted.casts.component(tensor, part) == Some(DType::Bool);
+    let own = part.data_rule.filter(|rule| matches!(rule, DataRule::Bool | DataRule::LastNibble));
+    own.or_else(|| bools.then_some(DataRule::Bool))
+}
+
+/// Whether the data decides if a tensor can be held. It does not for dense tensors, except of bools.
+pub fn is_judged(tensor: Tensor<'_>, wanted: Wanted<'_>) -> bool {
+    matches!(tensor.layout(), Layout::SparseCsr | Layout::SparseCoo)
+        || tensor.components().iter().any(|part| rule(tensor, part, wanted).is_some())
+}
+
+/// Of which of some tensors, by their ordinals, the data cannot be held, and why. Fails where data cannot be read, or is not
+/// what its digest says.
+pub fn unfit(reading: Reading<'_>, ordinals: &[u32], casts: &Casts, writer: &Writer) -> Result<Vec<Error>> {
+    let ahead = Ahead::new(reading.sources, reading.catalog.shards.len());
+    let reading = Reading { sources: &ahead, ..reading };
+    let wanted = Wanted { dialect: writer.dialect(), canonical: false, casts };
+    let tensors = ordinals.iter().filter_map(|&ordinal| reading.catalog.tensor(ordinal as usize));
+    let lengths = tensors.clone().flat_map(Tensor::components).map(|part| part.stored_length);
+    reading.watch.expect(lengths.fold(0, u64::saturating_add), ordinals.len() as u64);
+    let mut found = Vec::new();
+    for tensor in tensors {
+        let judged = judge(reading, tensor, wanted, &|| writer.spool());
+        owned::tidy();
+        match judged {
+            Err(error) if is_of_data(error.code()) => found.push(error.tensor(tensor.name())),
+            judged => judged?,
+        }
+        reading.watch.did_tensor();
+    }
+    Ok(found)
+}
+
+/// Fails as copying the tensor would for its data. `spool` makes a nameless file for what is too large to be held in memory.
+fn judge(
+    reading: Reading<'_>,
+    tensor: Tensor<'_>,
+    wanted: Wanted<'_>,
+    spool: &dyn Fn() -> Result<Spool>,
+) -> Result<()> {
+    match tensor.layout() {
+        Layout::SparseCsr | Layout::SparseCoo => {
+            let values = tensor.component(Label::VALUES).and_then(|values| rule(tensor, values, wanted));
+            sparse::judge(reading, tensor, values, wanted.casts, wanted.dialect, spool)
+        }
+        _ => tensor.components().iter().try_for_each(|part| elements(reading, tensor, part, wanted)),
+    }
+}
+
+fn elements(reading: Reading<'_>, tensor: Tensor<'_>, part: &Component, wanted: Wanted<'_>) -> Result<()> {
+    let Some(rule) = rule(tensor, part, wanted) else { return Ok(()) };
+    let mut elements = Elements::new(Some(rule));
+    let mut broken = Ok(());
+    // Of what is damaged the digest says it, whatever rules it breaks.
+    let unruled = Component { data_rule: None, ..part.clone() };
+    pieces::decoded(reading, tensor, &unruled, |piece| {
+        if broken.is_ok() {
+            broken = elements.update(piece);
+        }
+        Ok(())
+    })?;
+    let named = |error: Error| error.tensor(tensor.name()).component(reading.catalog.label(part.role));
+    broken.and_then(|()| elements.finish()).map_err(named)
+}
+
+/// Whether an error says that data breaks a rule, not that it is lost or damaged.
+fn is_of_data(code: Code) -> bool {
+    matches!(code, Code::BadSparse | Code::BadDtype | Code::BadShape | Code::BadLayout)
+}
