@@ -14,6 +14,9 @@ const FAST: i32 = 4;
 /// Matches are looked for 512 KiB back there, as level 1 does by itself: that much stays in a core's second-level cache. What
 /// lies further back than a few rows of a tensor is like it by chance only, and looking there takes a quarter of the time.
 const FAST_WINDOW: u32 = 19;
+/// Where repetitions give nothing less is looked at, which takes a tenth less time.
+const LIGHT_LEVEL: i32 = 1;
+const LIGHT_WINDOW: u32 = 18;
 /// Input of one job.
 const JOB: u32 = 1 << 20;
 /// Threads that compress at a level at a time: memory is bounded. A thread holds some 4 MiB up to level 4, then some 10, and
@@ -33,24 +36,57 @@ fn failed(code: usize) -> Error {
     Error::new(Code::Internal, format!("zstd does not compress: {}", get_error_name(code)))
 }
 
-fn context(level: i32) -> Result<CCtx<'static>> {
-    let mut context = CCtx::create();
-    context.set_parameter(CParameter::CompressionLevel(level)).map_err(failed)?;
-    if level <= FAST {
-        context.set_parameter(CParameter::WindowLog(FAST_WINDOW)).map_err(failed)?;
+/// How much is done to find repetitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Search {
+    /// As much as the level says.
+    Level,
+    /// As little as zstd does: for weights, of which only the exponents' bits are few, and of levels up to 4.
+    Light,
+}
+
+impl Search {
+    /// Whether both differ at a level.
+    pub fn has_light(level: i32) -> bool {
+        level > LIGHT_LEVEL && level <= FAST
     }
-    Ok(context)
+
+    fn set(self, level: i32, context: &mut CCtx<'_>) -> Result<()> {
+        let (level, window) = match self {
+            Self::Level => (level, FAST_WINDOW),
+            Self::Light => (LIGHT_LEVEL, LIGHT_WINDOW),
+        };
+        context.set_parameter(CParameter::CompressionLevel(level)).map_err(failed)?;
+        if level <= FAST {
+            context.set_parameter(CParameter::WindowLog(window)).map_err(failed)?;
+        }
+        Ok(())
+    }
 }
 
 /// Makes one frame after the other, with the same tables.
-pub struct Compressor(CCtx<'static>);
+pub struct Compressor {
+    context: CCtx<'static>,
+    level: i32,
+    search: Search,
+}
 
 impl Compressor {
     /// `checksum`: whether one follows each frame's data.
     pub fn new(level: i32, checksum: bool) -> Result<Self> {
-        let mut context = context(level)?;
+        let (mut context, search) = (CCtx::create(), Search::Level);
+        search.set(level, &mut context)?;
         context.set_parameter(CParameter::ChecksumFlag(checksum)).map_err(failed)?;
-        Ok(Self(context))
+        Ok(Self { context, level, search })
+    }
+
+    /// How the frames that follow are made.
+    pub fn search(&mut self, search: Search) -> Result<()> {
+        if self.search != search {
+            search.set(self.level, &mut self.context)?;
+            self.search = search;
+        }
+        Ok(())
     }
 
     /// Bytes that a frame of `length` bytes takes at most.
@@ -60,25 +96,29 @@ impl Compressor {
 
     /// Makes a frame of `bytes` and says how long it is; `output` has room for [`Compressor::bound`].
     pub fn frame(&mut self, bytes: &[u8], output: &mut [u8]) -> Result<usize> {
-        self.0.compress2(output, bytes).map_err(failed)
+        self.context.compress2(output, bytes).map_err(failed)
     }
 }
 
 /// Makes one large frame after the other in jobs that several threads share.
-pub struct Jobs(CCtx<'static>);
+pub struct Jobs {
+    context: CCtx<'static>,
+    level: i32,
+}
 
 impl Jobs {
     pub fn new(level: i32, asked: u32) -> Result<Self> {
-        let mut context = context(level)?;
+        let mut context = CCtx::create();
         context.set_parameter(CParameter::NbWorkers(threads(level, asked))).map_err(failed)?;
         context.set_parameter(CParameter::JobSize(JOB)).map_err(failed)?;
-        Ok(Self(context))
+        Ok(Self { context, level })
     }
 
     /// Begins a frame of `length` bytes.
-    pub fn begin(&mut self, length: u64) -> Result<()> {
-        self.0.reset(ResetDirective::SessionOnly).map_err(failed)?;
-        self.0.set_pledged_src_size(Some(length)).map_err(failed).map(drop)
+    pub fn begin(&mut self, length: u64, search: Search) -> Result<()> {
+        self.context.reset(ResetDirective::SessionOnly).map_err(failed)?;
+        search.set(self.level, &mut self.context)?;
+        self.context.set_pledged_src_size(Some(length)).map_err(failed).map(drop)
     }
 
     /// Takes bytes from the beginning of `input` and puts what is done into `output`: says how much either was, and whether
@@ -87,7 +127,7 @@ impl Jobs {
         let mut source = InBuffer::around(input);
         let mut target = OutBuffer::around(output);
         let directive = if end { ZSTD_EndDirective::ZSTD_e_end } else { ZSTD_EndDirective::ZSTD_e_continue };
-        let left = self.0.compress_stream2(&mut target, &mut source, directive).map_err(failed)?;
+        let left = self.context.compress_stream2(&mut target, &mut source, directive).map_err(failed)?;
         let done = if end { left == 0 } else { source.pos == input.len() };
         Ok((source.pos, target.pos(), done))
     }

@@ -1,7 +1,8 @@
 //! A block of bytes on its way into a file, in memory that is filled again and again without being cleared.
 #![forbid(unsafe_code)]
 
-use crate::error::{Code, Error, Result};
+use crate::error::Result;
+use crate::source::owned::refused;
 
 /// A block this full is worth writing: large pieces become large folios, which map cheaply.
 pub const FULL: usize = 8 << 20;
@@ -44,8 +45,7 @@ impl Block {
         let end = start.saturating_add(count);
         if end > self.bytes.len() {
             let wanted = end.max(if end > FULL { end } else { (2 * end).min(FULL + SLACK) });
-            let refused = |_| Error::new(Code::Limit, format!("not enough memory for {wanted} bytes"));
-            self.bytes.try_reserve_exact(wanted - self.bytes.len()).map_err(refused)?;
+            self.bytes.try_reserve_exact(wanted - self.bytes.len()).map_err(|_| refused(wanted))?;
             self.bytes.resize(wanted, 0);
         }
         self.used = end;
@@ -68,6 +68,16 @@ impl Block {
     /// Gives the bytes from `start` on up again.
     pub fn truncate(&mut self, start: usize) {
         self.used = self.used.min(start);
+    }
+
+    /// The bytes and those of `next` behind them, in memory of their own.
+    pub fn joined(&self, next: &Self) -> Result<Vec<u8>> {
+        let length = self.used + next.used;
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(length).map_err(|_| refused(length))?;
+        bytes.extend_from_slice(self.from(0));
+        bytes.extend_from_slice(next.from(0));
+        Ok(bytes)
     }
 
     /// Gives all bytes away.

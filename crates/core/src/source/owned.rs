@@ -79,7 +79,8 @@ pub fn tidy() {
     super::spare::let_go_beyond(TIDY);
 }
 
-fn refused(length: usize) -> Error {
+/// There is not so much memory.
+pub fn refused(length: usize) -> Error {
     Error::new(Code::Limit, format!("not enough memory for {length} bytes"))
 }
 

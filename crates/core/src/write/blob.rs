@@ -166,11 +166,11 @@ impl Blob {
         if let Some(gathering) = &mut target.gathering {
             let how = gathering.packers.how();
             let sample = gathered.get(..SAMPLE).unwrap_or(gathered);
-            if how.promises(sample, gathering.packers.own()?, target.buffer)? {
+            if let Some(search) = how.judge(sample, gathering.packers.own()?, target.buffer)? {
                 self.state = if self.zt2 {
-                    State::Seekable(Seekable::new(&gathering.packers))
+                    State::Seekable(Seekable::new(&gathering.packers, search))
                 } else {
-                    State::Zstd(gathering.begin_frame(self.length)?)
+                    State::Zstd(gathering.begin_frame(self.length, search)?)
                 };
             }
         }

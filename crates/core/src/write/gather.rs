@@ -4,12 +4,12 @@
 
 use std::collections::VecDeque;
 
-use super::out::Out;
+use super::out::{self, Out};
 use super::pack::How;
 use super::packers::{Done, Made, Packers, Task, Ticket};
 use super::tensor::Open;
 use super::{Compression, Dialect, Settings, Stored, Writer};
-use crate::codec::zstd_encode::Jobs;
+use crate::codec::zstd_encode::{Jobs, Search};
 use crate::error::{Code, Error, Result};
 use crate::sink::block::Block;
 
@@ -63,12 +63,12 @@ impl Gathering {
     }
 
     /// Begins a frame of `length` bytes that several threads make.
-    pub fn begin_frame(&mut self, length: u64) -> Result<Jobs> {
+    pub fn begin_frame(&mut self, length: u64, search: Search) -> Result<Jobs> {
         self.packers.rest();
         let Compression { level, threads, .. } = self.packers.how().compression;
         let jobs = self.jobs.take().map_or_else(|| Jobs::new(level, threads), Ok);
         let mut jobs = jobs?;
-        jobs.begin(length)?;
+        jobs.begin(length, search)?;
         Ok(jobs)
     }
 
@@ -160,12 +160,20 @@ impl Writer {
 
     /// Appends a block, without copying it where it is written by a thread of its own.
     fn write_whole(&mut self, block: Block) -> Result<()> {
-        if matches!(self.out, Out::Taken) || self.behind().is_none() {
-            self.buffer.extend(block.from(0))?;
-            return self.write_full_blocks();
-        }
-        let Some(behind) = &mut self.behind else { return Ok(()) };
-        let spare = behind.write_with(&mut self.buffer, block)?;
+        self.behind();
+        let spare = match (&mut self.behind, &mut self.out) {
+            (Some(behind), _) => behind.write_with(&mut self.buffer, block)?,
+            (None, Out::Passed(blocks)) => {
+                out::pass(blocks, self.buffer.joined(&block)?)?;
+                self.buffer.truncate(0);
+                Some(block)
+            }
+            (None, _) => {
+                self.buffer.extend(block.from(0))?;
+                self.write_full_blocks()?;
+                Some(block)
+            }
+        };
         if let (Some(spare), Some(gathering)) = (spare, &mut self.gathering) {
             gathering.packers.give_back(spare);
         }

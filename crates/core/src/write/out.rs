@@ -44,10 +44,7 @@ impl Out {
             Self::Replacement(file) => file.write(block.from(0))?,
             Self::Grown(file) => file.write(block.from(0))?,
             Self::Taken => return Ok(()),
-            Self::Passed(blocks) => {
-                let gone = |_| Error::new(Code::Io, "nobody takes the rest of the file");
-                return blocks.send(block.take()).map_err(gone);
-            }
+            Self::Passed(blocks) => return pass(blocks, block.take()),
         }
         block.truncate(0);
         Ok(())
@@ -62,4 +59,9 @@ impl Out {
             Self::Taken | Self::Passed(_) => Ok(()),
         }
     }
+}
+
+/// Passes bytes on to whoever takes them.
+pub fn pass(blocks: &SyncSender<Vec<u8>>, bytes: Vec<u8>) -> Result<()> {
+    blocks.send(bytes).map_err(|_| Error::new(Code::Io, "nobody takes the rest of the file"))
 }

@@ -4,7 +4,7 @@
 use crate::catalog::Encoding;
 use crate::codec::digest::{Algorithm, Digest};
 use crate::codec::seekable_encode::{LARGEST_FRAME, Table};
-use crate::codec::zstd_encode::Compressor;
+use crate::codec::zstd_encode::{Compressor, Search};
 use crate::error::Result;
 use crate::sink::block::Block;
 
@@ -42,13 +42,29 @@ impl How {
         usize::try_from(self.compression.frame.clamp(1, LARGEST_FRAME)).unwrap_or(1)
     }
 
-    /// Whether a blob is worth compressing that begins with `sample`.
-    pub fn promises(&self, sample: &[u8], compressor: &mut Compressor, room: &mut Block) -> Result<bool> {
+    /// How to compress a blob that begins with `sample`; `None` where that is not worth it.
+    pub fn judge(
+        &self,
+        sample: &[u8],
+        compressor: &mut Compressor,
+        room: &mut Block,
+    ) -> Result<Option<Search>> {
         let start = room.len();
-        let packed = compressor.frame(sample, room.claim(Compressor::bound(sample.len()))?)?;
-        room.truncate(start);
-        let enough = saving(sample.len() as u64, packed as u64) >= self.compression.min_savings;
-        Ok(packed < sample.len() && enough)
+        let mut packed = |search| {
+            compressor.search(search)?;
+            let length = compressor.frame(sample, room.claim(Compressor::bound(sample.len()))?)?;
+            room.truncate(start);
+            Ok(length)
+        };
+        let length = packed(Search::Level)?;
+        let enough = saving(sample.len() as u64, length as u64) >= self.compression.min_savings;
+        if length >= sample.len() || !enough {
+            return Ok(None);
+        }
+        let light = sample.len() == SAMPLE
+            && Search::has_light(self.compression.level)
+            && packed(Search::Light)? <= length;
+        Ok(Some(if light { Search::Light } else { Search::Level }))
     }
 }
 
@@ -72,7 +88,9 @@ pub fn blob(raw: &[u8], how: &How, compressor: &mut Compressor, out: &mut Block)
     let start = out.len();
     let sample = raw.get(..SAMPLE).unwrap_or(raw);
     let mut encoding = Encoding::Raw;
-    if !raw.is_empty() && how.promises(sample, compressor, out)? {
+    let search = if raw.is_empty() { None } else { how.judge(sample, compressor, out)? };
+    if let Some(search) = search {
+        compressor.search(search)?;
         if how.zt2 {
             let mut table = Table::default();
             frames(raw, how.frame(), compressor, out, &mut table)?;
@@ -115,4 +133,58 @@ pub fn frames(
         table.push(length, plain.len())?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn how(level: i32) -> How {
+        let compression = Compression { level, min_savings: 0.1, threads: 1, frame: 1 << 20 };
+        How { compression, digest: None, zt2: false }
+    }
+
+    fn judged(level: i32, bytes: &[u8]) -> Option<Search> {
+        let how = how(level);
+        how.judge(bytes, &mut how.compressor().unwrap(), &mut Block::default()).unwrap()
+    }
+
+    /// Numbers of which the upper byte has few values, as an exponent has.
+    fn weights(count: usize) -> Vec<u8> {
+        let mut seed = 7_u32;
+        let mut next = || {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            seed.to_be_bytes()
+        };
+        (0..count).flat_map(|_| [next()[0], 0x3C + next()[0].leading_zeros().to_le_bytes()[0]]).collect()
+    }
+
+    #[test]
+    fn repetitions_are_searched_for_as_far_as_they_give_something() {
+        let weights = weights(SAMPLE / 2);
+        let numbers = weights.iter().map(|&byte| 1000 + 37 * u32::from(byte));
+        let text: Vec<u8> = numbers.flat_map(u32::to_le_bytes).take(SAMPLE).collect();
+        assert_eq!(judged(3, &weights), Some(Search::Light));
+        assert_eq!(judged(3, &text), Some(Search::Level));
+        assert_eq!(judged(1, &weights), Some(Search::Level), "there is nothing lighter");
+        assert_eq!(judged(9, &weights), Some(Search::Level), "asked for");
+        assert_eq!(judged(3, &weights[..1000]), Some(Search::Level), "not worth a second look");
+    }
+
+    #[test]
+    fn one_blob_does_not_change_how_the_next_is_made() {
+        let (weights, how) = (weights(SAMPLE), how(3));
+        let text: Vec<u8> = (0..200_000_u32).flat_map(|at| (at % 70_000).to_le_bytes()).collect();
+        let alone = |bytes: &[u8]| {
+            let mut out = Block::default();
+            blob(bytes, &how, &mut how.compressor().unwrap(), &mut out).unwrap();
+            out.take()
+        };
+        let (mut out, mut compressor) = (Block::default(), how.compressor().unwrap());
+        for bytes in [&text, &weights, &text, &weights] {
+            blob(bytes, &how, &mut compressor, &mut out).unwrap();
+        }
+        assert!(out.take() == [alone(&text), alone(&weights)].concat().repeat(2));
+        assert_eq!(zstd::bulk::decompress(&alone(&weights), weights.len()).unwrap(), weights);
+    }
 }

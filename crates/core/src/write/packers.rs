@@ -10,7 +10,7 @@ use std::thread;
 
 use super::pack::{self, How, Packed};
 use crate::codec::seekable_encode::Table;
-use crate::codec::zstd_encode::{self, Compressor};
+use crate::codec::zstd_encode::{self, Compressor, Search};
 use crate::error::{Code, Error, Result};
 use crate::inject;
 use crate::sink::block::{Block, FULL};
@@ -24,7 +24,7 @@ pub enum Task {
     /// Blobs of these lengths.
     Blobs(Vec<usize>),
     /// Frames of a blob that is too large to be gathered.
-    Frames,
+    Frames(Search),
 }
 
 /// What became of them.
@@ -227,7 +227,8 @@ fn make(job: Job, how: &How, compressor: &mut Compressor) -> Result<Done> {
             }
             Made::Blobs(packed)
         }
-        Task::Frames => {
+        Task::Frames(search) => {
+            compressor.search(search)?;
             let mut table = Table::default();
             pack::frames(raw.from(0), how.frame(), compressor, &mut out, &mut table)?;
             Made::Frames(table)

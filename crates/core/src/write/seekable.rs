@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use super::packers::{Done, Made, Packers, Task, Ticket};
 use crate::codec::seekable_encode::Table;
+use crate::codec::zstd_encode::Search;
 use crate::error::{Code, Error, Result};
 use crate::sink::block::Block;
 
@@ -15,16 +16,18 @@ const STRETCH: usize = 1 << 20;
 pub struct Seekable {
     /// Bytes that are passed on together: whole frames.
     stretch: usize,
+    search: Search,
     pending: Block,
     passed: VecDeque<Ticket>,
     table: Table,
 }
 
 impl Seekable {
-    pub fn new(packers: &Packers) -> Self {
+    pub fn new(packers: &Packers, search: Search) -> Self {
         let frame = packers.how().frame();
         let stretch = frame * (STRETCH / frame).max(1);
-        Self { stretch, pending: Block::default(), passed: VecDeque::new(), table: Table::default() }
+        let (pending, passed, table) = (Block::default(), VecDeque::new(), Table::default());
+        Self { stretch, search, pending, passed, table }
     }
 
     /// Takes the next bytes, and appends what of the blob is done to `buffer`.
@@ -48,7 +51,7 @@ impl Seekable {
 
     fn pass(&mut self, packers: &mut Packers) -> Result<()> {
         let raw = std::mem::replace(&mut self.pending, packers.block());
-        self.passed.push_back(packers.pass(raw, Task::Frames)?);
+        self.passed.push_back(packers.pass(raw, Task::Frames(self.search))?);
         Ok(())
     }
 
@@ -93,7 +96,7 @@ mod tests {
         let mut blobs = Vec::new();
         for (threads, piece) in [(1, 10_000_000), (3, 9777), (8, 65_536)] {
             let mut packers = Packers::new(how(65_536, threads));
-            let (mut seekable, mut output) = (Seekable::new(&packers), Block::default());
+            let (mut seekable, mut output) = (Seekable::new(&packers, Search::Level), Block::default());
             for piece in bytes.chunks(piece) {
                 seekable.push(piece, &mut packers, &mut output).unwrap();
             }
