@@ -337,7 +337,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     const { native, memory, path, files, request } = this.#store
     if (memory !== undefined) throw invalid(TypeError, 'a file in memory cannot be shared: open a SharedArrayBuffer')
     const paths = path ?? files.map((file) => file.path as string)
-    return calling(() => ticketOf(native, paths, request ?? {}, options))
+    return ticketOf(native, paths, request ?? {}, options)
   }
 
   /**

@@ -1,23 +1,28 @@
 // Names by a pattern: `*` is any run of characters, `?` any single one, everything else itself.
+import { aString } from './arguments.js'
 
 /** What tells whether a whole name matches `pattern`. Goes back to the last `*` alone, so time is at most |name| × |pattern|. */
 export function globMatcher(pattern: string): (name: string) => boolean {
-  const wanted = Array.from(pattern)
+  const wanted = Array.from(aString('pattern', pattern))
   return (name) => {
-    const given = Array.from(name)
+    const given = aString('name', name)
+    /** The character at a position, which may take two places. A name can be long, and is not taken apart. */
+    const character = (position: number) => String.fromCodePoint(given.codePointAt(position) as number)
     let at = 0
     let star = -1
     let resume = 0
     for (let position = 0; position < given.length; ) {
+      const next = character(position)
       if (wanted[at] === '*') {
         star = at++
         resume = position
-      } else if (wanted[at] === '?' || wanted[at] === given[position]) {
+      } else if (wanted[at] === '?' || wanted[at] === next) {
         at++
-        position++
+        position += next.length
       } else if (star >= 0) {
         at = star + 1
-        position = ++resume
+        resume += character(resume).length
+        position = resume
       } else {
         return false
       }

@@ -1,6 +1,6 @@
 import { types } from 'node:util'
 import { aBoolean, anObject, aString, aWholeNumber, optional, options, wrongType } from './arguments.js'
-import { ZTensorError } from './errors.js'
+import { calling, ZTensorError } from './errors.js'
 import type { NativeFile, OpenRequest } from './native.js'
 import { LIMITS, openRequest } from './open-request.js'
 
@@ -36,8 +36,11 @@ export function ticketOf(
   given: ShareOptions | undefined,
 ): SharedFile {
   const { memory: wanted } = options(given, ['memory'])
-  const memory = optional(wanted, (value) => aBoolean('memory', value)) ? native.shareMemory() : null
-  return { kind: KIND, path, ticket: native.share(), request, ...(memory === null ? {} : { memory }) }
+  const asked = optional(wanted, (value) => aBoolean('memory', value))
+  return calling(() => {
+    const memory = asked ? native.shareMemory() : null
+    return { kind: KIND, path, ticket: native.share(), request, ...(memory === null ? {} : { memory }) }
+  })
 }
 
 /** Reads a shared file, which may have come from anywhere and is none of ours then; undefined for any other source. */

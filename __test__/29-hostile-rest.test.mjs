@@ -1,0 +1,40 @@
+// Arguments of what is in neither 23 nor 27, and a look at whether all functions are in one of the three.
+import { readFileSync } from 'node:fs'
+import test from 'ava'
+import { globMatcher, openSync } from 'ztensor'
+import { square10, zt10 } from './corpus/zt.mjs'
+import { tryHostile } from './hostile.mjs'
+import { scratchFile } from './scratch.mjs'
+
+const path = scratchFile(zt10({ w: square10() }))
+const withFile = (call) => async (value) => {
+  const file = openSync(path)
+  try {
+    return await call(file, value)
+  } finally {
+    file.close()
+  }
+}
+
+const CALLS = [
+  ['file.share options', ['options', 'memory'], withFile((file, value) => file.share(value))],
+  ['file.share memory', ['memory'], withFile((file, value) => file.share({ memory: value }))],
+  ['globMatcher pattern', ['pattern'], (value) => void globMatcher(value)('w')],
+  ['globMatcher name', ['name'], (value) => void globMatcher('*')(value)],
+]
+tryHostile(test, CALLS)
+
+test('every function that takes arguments is tried', (t) => {
+  const text = (name) => readFileSync(new URL(name, import.meta.url), 'utf8')
+  const types = text('../index.d.ts').replace(/\/\*\*[\s\S]*?\*\//g, '')
+  const functions = /^\s*(?:export declare function )?([a-z]\w*)(?:<[^(\n]*>)?\([^)]/gm
+  const taking = new Set([...types.matchAll(functions)].map(([, name]) => name))
+  taking.delete('constructor') // none of them is to be called: see 23
+  const cases = ['23-hostile-arguments', '27-hostile-edits', '29-hostile-rest'].map((name) => text(`${name}.test.mjs`))
+  const tried = (name) => cases.some((text) => new RegExp(`['\`](?:\\w+\\.)?${name}[ ']`).test(text))
+  t.true(taking.size > 30, [...taking].join())
+  t.deepEqual(
+    [...taking].filter((name) => !tried(name) && !['open', 'openSync', 'verify'].includes(name)),
+    [],
+  )
+})
