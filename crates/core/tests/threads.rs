@@ -144,7 +144,7 @@ impl Given<'_> {
 
     fn compares(&self, other: &Opened) {
         for tensor in self.opened.catalog.iter().take(3) {
-            let same = other.catalog.tensor(other.catalog.find(tensor.name()).unwrap() as usize).unwrap();
+            let same = other.catalog.tensor(other.catalog.find(tensor.name()).unwrap()).unwrap();
             let (limits, watch) = (Limits::default(), Watch::default());
             let theirs =
                 Reading { sources: &other.files, catalog: &other.catalog, limits: &limits, watch: &watch };
