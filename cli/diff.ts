@@ -135,7 +135,9 @@ function isChange({ dtype, shape, layout, values, attributes }: Change): boolean
   return [dtype, shape, layout, values].some((part) => part !== undefined) || attributes.length > 0
 }
 
-/** Progress of one pair after the other, as that of them all. */
+const bytesOf = ([a, b]: Pair<AnyTensor>): number => a.byteLength + b.byteLength
+
+/** Progress of pairs, of some after the others, as that of them all. */
 class Total {
   readonly #report: ((progress: Progress) => void) | undefined
   readonly #all: { totalBytes: number; totalTensors: number }
@@ -144,20 +146,42 @@ class Total {
 
   constructor(report: ((progress: Progress) => void) | undefined, pairs: readonly Pair<AnyTensor>[]) {
     this.#report = report
-    const totalBytes = pairs.reduce((total, [a, b]) => total + a.byteLength + b.byteLength, 0)
-    this.#all = { totalBytes, totalTensors: pairs.length }
+    this.#all = { totalBytes: pairs.reduce((total, pair) => total + bytesOf(pair), 0), totalTensors: pairs.length }
   }
 
+  /** Listens to the comparison of one pair. */
   listen(): { onProgress?: (progress: Progress) => void } {
     const report = this.#report
     if (report === undefined) return {}
     return { onProgress: ({ bytes }) => report({ ...this.#all, bytes: this.#bytes + bytes, tensors: this.#tensors }) }
   }
 
-  did([a, b]: Pair<AnyTensor>): void {
-    this.#bytes += a.byteLength + b.byteLength
-    this.#tensors += 1
+  did(pairs: readonly Pair<AnyTensor>[]): void {
+    this.#bytes += pairs.reduce((total, pair) => total + bytesOf(pair), 0)
+    this.#tensors += pairs.length
+    this.#report?.({ ...this.#all, bytes: this.#bytes, tensors: this.#tensors })
   }
+}
+
+// What is asked for at the same time crosses into native code together, where all cores work on it; the bounds leave Ctrl-C its
+// turns, and let only what is small enough be decoded at the same time.
+const togetherPairs = 2048
+const togetherBytes = 64 * 2 ** 20
+
+function* batches(pairs: readonly Pair<AnyTensor>[]): Generator<Pair<AnyTensor>[]> {
+  let batch: Pair<AnyTensor>[] = []
+  let bytes = 0
+  for (const pair of pairs) {
+    const more = bytesOf(pair)
+    if (batch.length > 0 && (batch.length === togetherPairs || bytes + more > togetherBytes)) {
+      yield batch
+      batch = []
+      bytes = 0
+    }
+    batch.push(pair)
+    bytes += more
+  }
+  if (batch.length > 0) yield batch
 }
 
 async function diffFiles(a: TensorFile, b: TensorFile, options: DiffOptions, signal: AbortSignal): Promise<Diff> {
@@ -175,12 +199,16 @@ async function diffFiles(a: TensorFile, b: TensorFile, options: DiffOptions, sig
   const changed: Change[] = []
   const progress = await followProgress(a.path ?? '')
   const total = new Total(progress.listen.onProgress, pairs)
-  const compared: Compare = (left, right) => compare(left, right, { ...tolerance, ...total.listen(), signal })
   try {
-    for (const pair of pairs) {
-      const found = await change(...pair, options, compared)
-      if (isChange(found)) changed.push(found)
-      total.did(pair)
+    for (const batch of batches(pairs)) {
+      const how = { ...tolerance, signal, ...(batch.length === 1 ? total.listen() : {}) }
+      const compared: Compare = (left, right) => compare(left, right, how)
+      const found = await Promise.allSettled(batch.map((pair) => change(...pair, options, compared)))
+      for (const one of found) {
+        if (one.status === 'rejected') throw one.reason
+        if (isChange(one.value)) changed.push(one.value)
+      }
+      total.did(batch)
     }
   } finally {
     progress.stop()

@@ -1,9 +1,9 @@
 import { optional, options, wrongType } from './arguments.js'
 import { Component } from './component.js'
-import { invalid, ZTensorError } from './errors.js'
+import { invalid, publicError, ZTensorError } from './errors.js'
 import { type JobOptions, run } from './job.js'
 import { binding, type NativeComparison } from './native.js'
-import type { Place } from './store.js'
+import type { Place, Store } from './store.js'
 import { type AnyTensor, Tensor } from './tensor.js'
 import { jobOptions } from './verify.js'
 
@@ -62,36 +62,95 @@ function result({ elements, identical, differing, first, ...found }: NativeCompa
   }
 }
 
-async function compareAt(a: Place, b: Place, tolerance: number[], job: JobOptions): Promise<Comparison> {
-  const { signal } = job
-  const stages = [
-    await a.store.stage(a.ordinal, a.component, signal),
-    await b.store.stage(b.ordinal, b.component, signal),
-  ]
-  const found = await run(a.store, job, async (control) => {
+/** Pairs of two files that are compared in one crossing: four numbers each, of both sides the tensor and the component or -1. */
+interface Pairs {
+  readonly a: Store
+  readonly b: Store
+  readonly tolerance: readonly [atol: number, rtol: number]
+  readonly places: number[]
+}
+
+/** What is found of each pair, or why nothing is. */
+async function compareAll(pairs: Pairs, job: JobOptions, stages: Stages = []): Promise<NativeComparison[]> {
+  const { a, b, tolerance } = pairs
+  return await run(a, job, async (control) => {
     const cancel = () => control.cancel()
-    b.store.throwIfClosed()
-    b.store.jobs.add(cancel)
+    b.throwIfClosed()
+    b.jobs.add(cancel)
     try {
-      const [first, second] = [a, b].map((place) => [place.ordinal, place.component ?? -1]) as [number[], number[]]
-      return await binding.compare(
-        a.store.native,
-        first,
-        b.store.native,
-        second,
-        tolerance,
-        control,
-        stages[0],
-        stages[1],
-      )
+      const places = Int32Array.from(pairs.places)
+      return await binding.compare(a.native, b.native, places, [...tolerance], control, ...stages)
     } catch (error) {
-      signal?.throwIfAborted()
-      b.store.throwIfClosed()
+      job.signal?.throwIfAborted()
+      b.throwIfClosed()
       throw error
     } finally {
-      b.store.jobs.delete(cancel)
+      b.jobs.delete(cancel)
     }
   })
+}
+
+type Stages = Awaited<ReturnType<Store['stage']>>[]
+
+/** Pairs that wait for the end of the turn in which they were asked for. */
+interface Waiting extends Pairs {
+  readonly signal: AbortSignal | undefined
+  readonly settle: { resolve: (found: NativeComparison) => void; reject: (error: unknown) => void }[]
+}
+
+// A crossing costs ten times what comparing two small tensors does.
+const TOGETHER = 4096
+let waiting: Waiting[] = []
+
+function compareWaiting(): void {
+  const batches = waiting
+  waiting = []
+  for (const batch of batches) {
+    compareAll(batch, { signal: batch.signal }).then(
+      (all) => {
+        for (const [at, found] of all.entries()) batch.settle[at]?.resolve(found)
+      },
+      (error) => {
+        for (const { reject } of batch.settle) reject(error)
+      },
+    )
+  }
+}
+
+/** Has a pair compared together with others of the same files that are asked for in this turn. */
+function compareTogether(pairs: Pairs, signal: AbortSignal | undefined): Promise<NativeComparison> {
+  const { a, b, tolerance, places } = pairs
+  let batch = waiting.at(-1)
+  const joins =
+    batch !== undefined &&
+    [a, b, signal].every((one, at) => one === [batch?.a, batch?.b, batch?.signal][at]) &&
+    tolerance.every((distance, at) => distance === batch?.tolerance[at]) &&
+    batch.settle.length < TOGETHER
+  if (batch === undefined || !joins) {
+    if (batch === undefined) queueMicrotask(compareWaiting)
+    batch = { a, b, tolerance, signal, places: [], settle: [] }
+    waiting.push(batch)
+  }
+  const { settle } = batch
+  batch.places.push(...places)
+  return new Promise((resolve, reject) => settle.push({ resolve, reject }))
+}
+
+async function compareAt(a: Place, b: Place, tolerance: Pairs['tolerance'], job: JobOptions): Promise<Comparison> {
+  const { onProgress, signal } = job
+  const places = [a, b].flatMap(({ ordinal, component }) => [ordinal, component ?? -1])
+  const pairs = { a: a.store, b: b.store, tolerance, places }
+  let found: NativeComparison | undefined
+  if (a.store.memory === undefined && b.store.memory === undefined && onProgress === undefined) {
+    found = await compareTogether(pairs, signal)
+  } else {
+    const stages = [
+      await a.store.stage(a.ordinal, a.component, signal),
+      await b.store.stage(b.ordinal, b.component, signal),
+    ]
+    found = (await compareAll(pairs, job, stages))[0] as NativeComparison
+  }
+  if (found.error) throw publicError(found.error, a.store.path)
   return result(found)
 }
 
@@ -125,7 +184,7 @@ const isSparse = (side: Side): side is AnyTensor =>
 export async function compare(a: Side, b: Side, given?: CompareOptions): Promise<Comparison> {
   const places = [placeOf('a', a), placeOf('b', b)] as const
   const { atol, rtol, onProgress, signal } = options(given, ['atol', 'rtol', 'onProgress', 'signal'])
-  const tolerance = [
+  const tolerance: Pairs['tolerance'] = [
     optional(atol, (value) => aTolerance('atol', value)) ?? 0,
     optional(rtol, (value) => aTolerance('rtol', value)) ?? 0,
   ]

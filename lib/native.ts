@@ -103,6 +103,7 @@ export interface NativeComparison {
   unmatchedNan: number
   maxAbsolute: number
   maxRelative: number
+  error?: NativeError
 }
 
 export interface LoadRequest {
@@ -262,14 +263,13 @@ interface Binding {
   ): { refused: NativeError[]; judged: number[] }
   compare(
     first: NativeFile,
-    firstPlace: number[],
     second: NativeFile,
-    secondPlace: number[],
+    places: Int32Array,
     tolerance: number[],
     control: NativeControl,
     firstStage?: NativeStage,
     secondStage?: NativeStage,
-  ): Promise<NativeComparison>
+  ): Promise<NativeComparison[]>
   widenIndices(dtype: number, bytes: Uint8Array): NativeMemory
   identify(file: NativeFile, name: string, algorithm: string, control: NativeControl): Promise<LinkedFile>
   risingRows(dtype: number, width: number, values: Uint8Array, indices: Uint8Array, indptr: Uint8Array): NativeMemory[]

@@ -1,22 +1,22 @@
-//! Comparison of two tensors, of one file or of two.
+//! Comparison of tensors, of one file or of two.
 
-use napi::bindgen_prelude::Object;
+use napi::bindgen_prelude::{Int32Array, Object};
 use napi::{Env, Result};
 use napi_derive::napi;
-use ztensor_core::compare::{self, Comparison, Tolerance};
-use ztensor_core::elements::Elements;
+use ztensor_core::compare::{Found, Side, Tolerance, compare_all};
 use ztensor_core::error::Result as CoreResult;
-use ztensor_core::read::Reading;
 
 use crate::control::Control;
+use crate::error::NativeError;
 use crate::file::NativeFile;
 use crate::index::number;
-use crate::opened::Reader;
+use crate::opened::Shared;
 use crate::stage::Stage;
 use crate::task::spawn;
 
-/// What was found.
+/// What was found of one pair, or why nothing was.
 #[napi(object, object_from_js = false)]
+#[derive(Default)]
 pub struct NativeComparison {
     pub elements: f64,
     pub identical: bool,
@@ -25,74 +25,66 @@ pub struct NativeComparison {
     pub unmatched_nan: f64,
     pub max_absolute: f64,
     pub max_relative: f64,
+    pub error: Option<NativeError>,
 }
 
-/// A tensor, or one component of it: the ordinals, the component's -1 for the tensor.
-struct Side {
-    source: Reader,
-    ordinal: u32,
-    component: Option<u32>,
-}
-
-impl Side {
-    fn new(
-        env: &Env,
-        file: &NativeFile,
-        place: &[i32],
-        control: &Control,
-        stage: Option<&Stage>,
-    ) -> Result<Self> {
-        let at = |at: usize| place.get(at).and_then(|&ordinal| u32::try_from(ordinal).ok());
-        let source = file.reader(env, control, stage)?;
-        Ok(Self { source, ordinal: at(0).unwrap_or(u32::MAX), component: at(1) })
-    }
-
-    fn elements<'a>(&'a self, reading: &Reading<'a>) -> CoreResult<Elements<'a>> {
-        match self.component {
-            None => Elements::of_tensor(reading, self.source.shared.tensor(self.ordinal)?),
-            Some(component) => {
-                let (tensor, component) = self.source.shared.part(self.ordinal, component)?;
-                Elements::of_component(reading, tensor, component)
-            }
+impl From<Found> for NativeComparison {
+    fn from(found: Found) -> Self {
+        match found {
+            Ok((elements, found)) => Self {
+                elements: number(elements),
+                identical: found.identical,
+                differing: number(found.differing),
+                first: found.first.map(number),
+                unmatched_nan: number(found.unmatched_nan),
+                max_absolute: found.max_absolute,
+                max_relative: found.max_relative,
+                error: None,
+            },
+            Err(error) => Self { error: Some(NativeError::from(&error)), ..Self::default() },
         }
     }
 }
 
-/// Compares two tensors or components; `places` are their ordinals, `tolerance` absolute and relative.
-#[napi(ts_return_type = "Promise<NativeComparison>", catch_unwind)]
+fn side(file: &Shared, ordinal: i32, component: i32) -> CoreResult<Side<'_>> {
+    let ordinal = u32::try_from(ordinal).unwrap_or(u32::MAX);
+    let Ok(component) = u32::try_from(component) else {
+        return Ok(Side { tensor: file.tensor(ordinal)?, component: None });
+    };
+    let (tensor, component) = file.part(ordinal, component)?;
+    Ok(Side { tensor, component: Some(component) })
+}
+
+/// Compares tensors or components of two files, pair by pair. `places`: four numbers a pair, of each side the ordinal of its
+/// tensor and that of its component, -1 for the tensor; `tolerance`: absolute and relative.
+#[napi(ts_return_type = "Promise<Array<NativeComparison>>", catch_unwind)]
 #[allow(clippy::too_many_arguments)] // two of each
 pub fn compare<'env>(
     env: &'env Env,
     first: &NativeFile,
-    first_place: Vec<i32>,
     second: &NativeFile,
-    second_place: Vec<i32>,
+    places: Int32Array,
     tolerance: Vec<f64>,
     control: &Control,
     first_stage: Option<&Stage>,
     second_stage: Option<&Stage>,
 ) -> Result<Object<'env>> {
-    let a = Side::new(env, first, &first_place, control, first_stage)?;
-    let b = Side::new(env, second, &second_place, control, second_stage)?;
+    let a = first.reader(env, control, first_stage)?;
+    let b = second.reader(env, control, second_stage)?;
+    let places = places.to_vec();
     let given = |at: usize| tolerance.get(at).copied().unwrap_or_default();
     let tolerance = Tolerance { absolute: given(0), relative: given(1) };
     let job = move || {
-        a.source.read(|reading_a| {
-            b.source.read(|reading_b| {
-                let (a, b) = (a.elements(&reading_a)?, b.elements(&reading_b)?);
-                Ok((a.count, compare::compare(&a, &b, tolerance, reading_a.watch)?))
+        a.read(|reading_a| {
+            b.read(|reading_b| {
+                let pairs = places.as_chunks::<4>().0.iter().map(|&[tensor, part, other, other_part]| {
+                    Ok([side(&a.shared, tensor, part)?, side(&b.shared, other, other_part)?])
+                });
+                compare_all([reading_a, reading_b], &pairs.collect::<CoreResult<Vec<_>>>()?, tolerance)
             })
         })
     };
-    spawn(env, job, |_, (elements, found): (u64, Comparison)| {
-        Ok(NativeComparison {
-            elements: number(elements),
-            identical: found.identical,
-            differing: number(found.differing),
-            first: found.first.map(number),
-            unmatched_nan: number(found.unmatched_nan),
-            max_absolute: found.max_absolute,
-            max_relative: found.max_relative,
-        })
+    spawn(env, job, |_, found: Vec<Found>| {
+        Ok(found.into_iter().map(NativeComparison::from).collect::<Vec<_>>())
     })
 }

@@ -1,8 +1,12 @@
 //! How far the elements of two tensors are apart.
 #![forbid(unsafe_code)]
 
+mod pairs;
+
+pub use pairs::{Found, Side, compare_all};
+
 use crate::catalog::DType;
-use crate::elements::{Elements, STEP, stretches};
+use crate::elements::{Elements, STEP, stretches_of};
 use crate::error::{Code, Error, Result};
 use crate::inject;
 use crate::numbers::{BLOCK, Decoder, Numbers};
@@ -86,6 +90,9 @@ impl Comparison {
     }
 }
 
+/// Elements of one item of work: what is found of several is joined exactly.
+const STRETCH: u64 = 16 * STEP;
+
 const fn is_complex(dtype: DType) -> bool {
     matches!(dtype, DType::Complex64 | DType::Complex128)
 }
@@ -109,7 +116,7 @@ pub fn compare(
         return Err(Error::new(Code::BadDtype, message));
     }
     watch.expect(a.byte_length().saturating_add(b.byte_length()), 1);
-    let found = stretches(a.count, watch, |first, count| {
+    let found = stretches_of(STRETCH, a.count, watch, |first, count| {
         let (mut room_a, mut room_b) = (Vec::new(), Vec::new());
         let mut numbers = Pair::default();
         let mut found = Comparison { identical: a.dtype == b.dtype, ..Comparison::default() };

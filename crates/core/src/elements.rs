@@ -152,19 +152,29 @@ fn too_many() -> Error {
     Error::new(Code::Limit, "more elements than this platform can address")
 }
 
-/// Calls `work` for each stretch of `count` elements, several at once, with its first element and its length.
+/// Calls `work` for each [`STRETCH`] of `count` elements, several at once, with its first element and its length.
 /// Gives the results in their order, or the error of the first stretch that has one.
 pub fn stretches<T: Send>(
     count: u64,
     watch: &Watch,
     work: impl Fn(u64, u64) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
-    let stretches = index(count.div_ceil(STRETCH), "the number of elements")?;
+    stretches_of(STRETCH, count, watch, work)
+}
+
+/// The same with stretches of another length.
+pub fn stretches_of<T: Send>(
+    stretch: u64,
+    count: u64,
+    watch: &Watch,
+    work: impl Fn(u64, u64) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let stretches = index(count.div_ceil(stretch), "the number of elements")?;
     let results = std::sync::Mutex::new(std::collections::BTreeMap::new());
     let lock = || results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     work::for_each(stretches, |at| {
-        let first = at as u64 * STRETCH;
-        let stopped = watch.stop.check().and_then(|()| work(first, STRETCH.min(count - first)));
+        let first = at as u64 * stretch;
+        let stopped = watch.stop.check().and_then(|()| work(first, stretch.min(count - first)));
         lock().insert(at, stopped);
     });
     results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).into_values().collect()

@@ -73,9 +73,11 @@ impl Watch {
     }
 }
 
-/// Threads that this machine runs at once.
+/// Threads that this machine runs at once, as they were at the first look: one takes the system a dozen calls, for the bounds of
+/// control groups.
 pub fn cores() -> usize {
-    thread::available_parallelism().map_or(1, NonZero::get)
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get))
 }
 
 /// Calls `work` for each of `count` items, several at once, on the calling thread and on others beside it. Nothing
