@@ -100,8 +100,8 @@ fn canonical(edit: &Edit, file: &File) -> Result<Plan> {
 }
 
 fn write(file: &mut AtomicFile, block: &mut Block) -> Result<()> {
-    file.write(block.from(0))?;
-    block.truncate(0);
+    file.write_block(block)?;
+    block.clear();
     Ok(())
 }
 
@@ -126,15 +126,16 @@ pub fn compact(path: &Path, limits: &Limits, watch: &Watch) -> Result<Compacted>
     if after >= before {
         return Ok(Compacted { before, after: before });
     }
-    watch.expect(plan.runs.iter().map(|run| run.length).sum(), edit.catalog().len() as u64);
+    let kept: u64 = plan.runs.iter().map(|run| run.length).sum();
+    watch.expect(kept, edit.catalog().len() as u64);
     let mut file = AtomicFile::create(original.path(), true)?;
-    file.reserve(after);
+    file.reserve(tail.len() as u64 + kept);
     let mut block = Block::default();
     original.source().read_at(0, block.claim(MAGIC_BYTES)?)?;
     let mut position = MAGIC;
     for run in &plan.runs {
         watch.stop.check()?;
-        block.zeros(usize::try_from(run.new.saturating_sub(position)).unwrap_or_default())?;
+        block.hole(usize::try_from(run.new.saturating_sub(position)).unwrap_or_default())?;
         position = run.new.saturating_add(run.length);
         match usize::try_from(run.length) {
             Ok(length) if length < BY_KERNEL => {

@@ -13,6 +13,8 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use block::Block;
+
 use crate::codec::digest::{Algorithm, Digest};
 use crate::error::{Code, Error, Result};
 
@@ -50,6 +52,18 @@ impl AtomicFile {
 
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.file.write_all(bytes).map_err(|error| Error::io("write", &error))
+    }
+
+    /// Writes a block, holes and all: nothing was in this file before.
+    pub fn write_block(&mut self, block: &Block) -> Result<()> {
+        block.write_to(&self.file).map_err(|error| Error::io("write", &error))
+    }
+
+    /// Leaves out zeros.
+    pub fn skip(&mut self, count: u64) -> Result<()> {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        self.file.seek(SeekFrom::Current(count)).map_err(|error| Error::io("lseek", &error))?;
+        Ok(())
     }
 
     pub fn file(&self) -> &File {

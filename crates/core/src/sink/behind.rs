@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::fs::File;
-use std::io::{Seek, Write};
+use std::io::Seek;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -31,13 +31,11 @@ pub struct Behind {
     thread: Option<JoinHandle<()>>,
 }
 
-fn write(file: &mut File, bytes: &[u8]) -> std::io::Result<()> {
-    if bytes.is_empty() {
-        return Ok(());
-    }
+fn write(file: &mut File, block: &Block) -> std::io::Result<()> {
     let start = file.stream_position()?;
-    file.write_all(bytes)?;
-    writeback::begin(file, start, bytes.len() as u64);
+    block.write_to(file)?;
+    let end = file.stream_position()?;
+    writeback::begin(file, start, end - start);
     Ok(())
 }
 
@@ -54,8 +52,8 @@ impl Behind {
                 if stopped.load(Ordering::Relaxed) {
                     return;
                 }
-                let rest = whole.as_ref().map_or(&[][..], |whole| whole.from(0));
-                let written = write(&mut file, block.from(0)).and_then(|()| write(&mut file, rest));
+                let blocks = [Some(&block), whole.as_ref()].into_iter().flatten();
+                let written = blocks.into_iter().try_for_each(|block| write(&mut file, block));
                 let failed = written.is_err();
                 if finished.send(((block, whole), written)).is_err() || failed {
                     return;

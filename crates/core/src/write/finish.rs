@@ -104,11 +104,12 @@ impl Writer {
             self.shards.join(&mut catalog);
         }
         let mut end = self.position;
+        if self.settings.canonical && matches!(self.out, Out::File(_)) {
+            self.out.drain(&mut self.buffer)?;
+        }
         if let Out::File(file) = &mut self.out
             && self.settings.canonical
         {
-            file.write(self.buffer.from(0))?;
-            self.buffer.truncate(0);
             end = zt2::arrange(file, &mut catalog)?;
         }
         let algorithm = self.settings.digest.unwrap_or(Algorithm::Xxh3);

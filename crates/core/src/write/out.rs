@@ -39,14 +39,14 @@ impl Out {
     /// Writes a block, which is empty then; one that is taken stays.
     pub fn drain(&mut self, block: &mut Block) -> Result<()> {
         match self {
-            Self::File(file) => file.write(block.from(0))?,
+            Self::File(file) => file.write_block(block)?,
             Self::Spool(spool, _) => spool.write(block.from(0))?,
             Self::Replacement(file) => file.write(block.from(0))?,
             Self::Grown(file) => file.write(block.from(0))?,
             Self::Taken => return Ok(()),
             Self::Passed(blocks) => return pass(blocks, block.take()),
         }
-        block.truncate(0);
+        block.clear();
         Ok(())
     }
 

@@ -121,7 +121,10 @@ impl Writer {
         if !self.settings.dialect.index_first() {
             let aligned = self.position.next_multiple_of(self.settings.alignment);
             let padding = usize::try_from(aligned - self.position).unwrap_or(0);
-            self.buffer.zeros(padding)?;
+            match self.out {
+                Out::File(_) => self.buffer.hole(padding)?,
+                _ => self.buffer.zeros(padding)?,
+            }
             self.position = aligned;
         }
         Ok(())

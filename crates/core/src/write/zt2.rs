@@ -78,11 +78,11 @@ pub fn arrange(file: &mut AtomicFile, catalog: &mut Catalog) -> Result<u64> {
     let plan = Plan::canonical(catalog, file.file())?;
     if plan.moves() {
         let mut ordered = file.another()?;
-        ordered.reserve(plan.end);
+        ordered.reserve(plan.copies.iter().map(|&(_, length, _)| length).sum());
         ordered.write(&encode::MAGIC)?;
         let mut at = encode::MAGIC.len() as u64;
         for &(from, length, to) in &plan.copies {
-            pad(&mut ordered, at, to)?;
+            ordered.skip(to - at)?;
             ordered.copy_from(file.file(), from, length)?;
             at = to + length;
         }
@@ -110,18 +110,6 @@ pub fn close(
     buffer.zeros(usize::try_from(at - end).unwrap_or(0))?;
     buffer.extend(&manifest)?;
     buffer.extend(&encode::footer(Some((at, &manifest))))
-}
-
-/// Zeros from `from` up to `to`.
-fn pad(file: &mut AtomicFile, from: u64, to: u64) -> Result<()> {
-    let zeros = [0; 4096];
-    let mut left = to - from;
-    while left > 0 {
-        let piece = usize::try_from(left).unwrap_or(zeros.len()).min(zeros.len());
-        file.write(&zeros[..piece])?;
-        left -= piece as u64;
-    }
-    Ok(())
 }
 
 /// What tells whether two blobs may hold the same bytes: their digest and length.
