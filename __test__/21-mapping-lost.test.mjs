@@ -299,35 +299,37 @@ test('loads under way while the file shrinks: the data, or ZT_TRUNCATED', async 
   }
 })
 
-test('removed, or replaced by another file of the name: the open one stays what it was', async (t) => {
-  const path = scratchFile(BYTES)
-  const file = openSync(path)
-  const { data } = file.tensor('w')
-  const other = scratchFile(Buffer.alloc(100))
-  renameSync(other, path)
-  t.is(data[ELEMENTS - 1], 1)
-  t.is((await file.tensor('w').load())[ELEMENTS - 1], 1)
-  rmSync(path)
-  t.is(data[ELEMENTS - 2], 1)
-  t.true((await file.verify()).ok)
-  t.is((await file.load()).get('w')[5], 1)
-  file.close()
-})
+for (const io of ['mmap', 'read']) {
+  test(`removed, or replaced by another file of the name: the open one stays what it was, io: ${io}`, async (t) => {
+    const path = scratchFile(BYTES)
+    const file = openSync(path, { io })
+    const { data } = file.tensor('w')
+    const other = scratchFile(Buffer.alloc(100))
+    renameSync(other, path)
+    t.is(data[ELEMENTS - 1], 1)
+    t.is((await file.tensor('w').load())[ELEMENTS - 1], 1)
+    rmSync(path)
+    t.is(data[ELEMENTS - 2], 1)
+    t.true((await file.verify()).ok)
+    t.is((await file.load()).get('w')[5], 1)
+    file.close()
+  })
 
-test('overwritten in place: nothing breaks, and a digest tells', async (t) => {
-  const path = scratchFile(BYTES)
-  const out = scratchPath('digested.zt')
-  await convert(path, out)
-  const file = openSync(out)
-  const { data } = file.tensor('w')
-  t.is(data[7], 1)
-  writeFileSync(out, Buffer.alloc(file.byteLength, 9), { flag: 'r+' })
-  t.is(data.length, ELEMENTS)
-  const error = await rejectionOf(() => file.tensor('w').load())
-  t.is(error?.code, 'ZT_DIGEST_MISMATCH')
-  t.false((await file.verify()).ok)
-  file.close()
-})
+  test(`overwritten in place: nothing breaks, and a digest tells, io: ${io}`, async (t) => {
+    const path = scratchFile(BYTES)
+    const out = scratchPath('digested.zt')
+    await convert(path, out)
+    const file = openSync(out, { io })
+    const { data } = file.tensor('w')
+    t.is(data[7], 1)
+    writeFileSync(out, Buffer.alloc(file.byteLength, 9), { flag: 'r+' })
+    t.is(data.length, ELEMENTS)
+    const error = await rejectionOf(() => file.tensor('w').load())
+    t.is(error?.code, 'ZT_DIGEST_MISMATCH')
+    t.false((await file.verify()).ok)
+    file.close()
+  })
+}
 
 test('onMappingLost must be a function', (t) => {
   for (const onMappingLost of [7, 'x', {}, null]) {
