@@ -16,6 +16,7 @@ use ztensor_core::source::owned::Owned;
 
 use crate::accounting::{Account, Discount};
 use crate::error::misuse;
+use crate::panic::contain;
 
 /// An alias's share of a mapping, and what V8 was told of it. `close` takes both early; the finalizer takes what is left.
 pub struct Share {
@@ -171,7 +172,11 @@ pub fn common(env: &Env, mapping: Arc<Mapping>) -> Option<Unknown<'_>> {
 extern "C" fn drop_common(_data: *mut c_void, hint: *mut c_void) {
     // SAFETY: `hint` is the share of the cell made in `common` for this call, and the runtime calls it once.
     let cell = unsafe { Arc::from_raw(hint.cast::<Common>()) };
-    cell.lock().unwrap_or_else(PoisonError::into_inner).take();
+    // The host calls this, so nothing may unwind out of it; there is nobody to tell.
+    let _ = contain(|| {
+        cell.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Ok(())
+    });
 }
 
 /// An ArrayBuffer over a mailbox. `None` where the runtime refuses external buffers.
@@ -229,9 +234,13 @@ fn clear_exception(env: Env) {
 extern "C" fn finalize(env: sys::napi_env, _data: *mut c_void, hint: *mut c_void) {
     // SAFETY: `hint` is the share of the cell made in `external` for this call, and the runtime calls it once.
     let cell = unsafe { Rc::from_raw(hint.cast::<RefCell<Option<Backing>>>()) };
-    if let Some(Backing::Mapped(share)) = cell.take() {
-        share.leave(Env::from_raw(env));
-    }
+    // As above.
+    let _ = contain(|| {
+        if let Some(Backing::Mapped(share)) = cell.take() {
+            share.leave(Env::from_raw(env));
+        }
+        Ok(())
+    });
 }
 
 /// Detaches a buffer, so that its views become empty. False where it was detached before: JavaScript moved
