@@ -84,6 +84,7 @@ interface Internals {
   readonly dialect: string
   /** Of the compression. */
   readonly level?: number | undefined
+  readonly maxShard?: number | undefined
   readonly digest?: string | undefined
   readonly signal?: AbortSignal | undefined
 }
@@ -126,6 +127,8 @@ export class TensorWriter {
   readonly #outlet: Outlet | undefined
   readonly #dialect: string
   readonly #compresses: boolean
+  /** Whether small tensors may be added at once: where none has to be compressed on this thread to know if its file is full. */
+  readonly #atOnce: boolean
   readonly #signal: AbortSignal | undefined
   readonly #links: Links
   /** Stops listening to the signal. */
@@ -143,6 +146,7 @@ export class TensorWriter {
     this.#native = native
     this.#dialect = how.dialect
     this.#compresses = how.level !== undefined
+    this.#atOnce = this.#outlet === undefined && (how.level === undefined || how.maxShard === undefined)
     this.#signal = how.signal
     this.#packets = new Packets(native)
     this.#links = new Links(this.path, how.digest)
@@ -166,9 +170,9 @@ export class TensorWriter {
     signal?.throwIfAborted()
     const path = typeof target === 'string' ? target : undefined
     try {
-      const { dialect, level, digest } = request
+      const { dialect, level, digest, maxShard } = request
       const native = await binding.createWriter(path, request)
-      return await TensorWriter.heed(new TensorWriter({ target, native, dialect, level, digest, signal }))
+      return await TensorWriter.heed(new TensorWriter({ target, native, dialect, level, digest, maxShard, signal }))
     } catch (thrown) {
       if (target instanceof Outlet) target.release()
       signal?.throwIfAborted()
@@ -213,8 +217,8 @@ export class TensorWriter {
    * undefined where it has to take its turn.
    */
   #addAtOnce(name: string, shape: number[], dtype: DTypeInfo, data: ArrayBufferView): number | undefined {
-    const plain = this.#waiting === 0 && this.#outlet === undefined && !this.#compresses && !this.#ended
-    if (!plain || data.byteLength > SMALL) return undefined
+    const now = this.#atOnce && this.#waiting === 0 && !this.#ended
+    if (!now || data.byteLength > SMALL) return undefined
     try {
       return this.#packets.add(name, shape, dtype, data)
     } catch (thrown) {

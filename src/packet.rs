@@ -79,7 +79,7 @@ impl<'a> Packet<'a> {
         let writer = slot.as_mut().ok_or_else(gone)?;
         let added = contain(|| writer.add(spec, bytes));
         let refused = added.as_ref().is_err_and(|error| error.code() != Code::Internal);
-        let passed = added.and_then(|()| contain(|| writer.pass_on().map(|()| writer.pending())));
+        let passed = added.and_then(|()| contain(|| writer.pass_on().map(|()| writer.waiting())));
         if passed.is_err() && !refused {
             *slot = None;
         }

@@ -7,6 +7,7 @@ use super::Writer;
 use super::out::Out;
 use crate::error::{Code, Error, Result};
 use crate::sink::behind::Behind;
+use crate::sink::block;
 
 /// What waits is passed on while it is in the processor's caches: from another core's, or from memory, the copy into the
 /// file costs about twice the time. Whole ones, so that the file's pages come in large pieces still.
@@ -21,6 +22,12 @@ impl Writer {
     /// Bytes that wait in the buffer.
     pub fn pending(&self) -> usize {
         self.buffer.len()
+    }
+
+    /// The same, and a full block where other threads have more to compress than may wait.
+    pub fn waiting(&self) -> usize {
+        let full = self.gathering.as_ref().is_some_and(|gathering| gathering.packers.is_full());
+        if full { self.pending().max(block::FULL) } else { self.pending() }
     }
 
     /// Passes full blocks on to be written, as far as that takes no waiting. What is pending then waits for

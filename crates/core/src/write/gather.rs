@@ -2,7 +2,7 @@
 //! appended to the file in their order when they are done.
 #![forbid(unsafe_code)]
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use super::out::{self, Out};
 use super::pack::How;
@@ -27,6 +27,8 @@ pub(super) struct Gathering {
     pub raw: Block,
     tensors: Vec<Open>,
     passed: VecDeque<(Vec<Open>, Ticket)>,
+    /// Of all of these.
+    names: HashSet<String>,
     /// For blobs that are too large to be gathered.
     pub jobs: Option<Jobs>,
 }
@@ -37,7 +39,7 @@ impl Gathering {
         let compression = settings.compression.filter(|_| !settings.dialect.index_first())?;
         let how = How { compression, digest: settings.digest, zt2: settings.dialect == Dialect::Zt2 };
         let (raw, tensors, passed) = (Block::default(), Vec::new(), VecDeque::new());
-        Some(Self { packers: Packers::new(how), raw, tensors, passed, jobs: None })
+        Some(Self { packers: Packers::new(how), raw, tensors, passed, names: HashSet::new(), jobs: None })
     }
 
     /// Whether all is in the file that was to be gathered.
@@ -46,12 +48,12 @@ impl Gathering {
     }
 
     pub fn contains(&self, name: &str) -> bool {
-        let passed = self.passed.iter().flat_map(|(tensors, _)| tensors);
-        self.tensors.iter().chain(passed).any(|open| open.name == name)
+        self.names.contains(name)
     }
 
     /// Takes a tensor whose bytes are gathered.
     pub fn keep(&mut self, open: Open) -> Result<()> {
+        self.names.insert(open.name.clone());
         self.tensors.push(open);
         if self.raw.len() < BATCH {
             return Ok(());
@@ -150,6 +152,9 @@ impl Writer {
                 }
             }
             self.add_to_index(&mut open)?;
+            if let Some(gathering) = &mut self.gathering {
+                gathering.names.remove(&open.name);
+            }
             self.write_full_blocks()?;
         }
         if let (Some(block), Some(gathering)) = (whole, &mut self.gathering) {

@@ -79,15 +79,20 @@ impl Writer {
         self.open_blob()
     }
 
-    /// Adds a tensor of one component whose bytes are at hand, where nothing is compressed. What is refused leaves the file as
-    /// it was.
+    /// Adds a tensor of one component whose bytes are at hand, where they need not be compressed here: by nobody, or by other
+    /// threads. What is refused leaves the file as it was.
     pub fn add(&mut self, spec: Spec<'_>, bytes: &[u8]) -> Result<()> {
+        let gathered = self.gathering.as_ref().map(|gathering| (gathering.raw.len(), self.unplaced));
         self.begin(spec)?;
         let place = (self.buffer.len(), self.position);
         self.push(bytes).and_then(|()| self.end()).inspect_err(|_| {
             self.open = None;
             self.buffer.truncate(place.0);
             self.position = place.1;
+            if let (Some(gathering), Some((raw, unplaced))) = (&mut self.gathering, gathered) {
+                gathering.raw.truncate(raw);
+                self.unplaced = unplaced;
+            }
         })
     }
 
