@@ -35,6 +35,14 @@ function targetDigest(): Option {
   return new Option('--digest <name>', 'what to hash with (default: crc32c, in version 2 xxh3)').choices(digests)
 }
 
+/** What every command takes that writes new files. */
+function writing(command: Command): Command {
+  return command
+    .option('--overwrite', 'replace what is there under the name of the target')
+    .option('--skip', 'leave out tensors that the target cannot hold, instead of refusing')
+    .option('--json', 'progress and result as JSON, one event a line')
+}
+
 function program(): Command {
   const ztensor = new Command('ztensor')
     .description(
@@ -178,25 +186,24 @@ function program(): Command {
     )
     .action(async (a, b, options) => (await import('./diff.js')).diff(a, b, options))
 
-  ztensor
-    .command('convert')
-    .description('write the tensors of a file into a new file of any format')
-    .argument('<source>', 'the tensor file')
-    .argument('<target>', 'the new file; its ending names the format unless --format does; - is standard output')
-    .addOption(targetFormat())
-    .addOption(targetVersion())
-    .option('--no-canonical', 'version 2: leave the tensors in their order, and allow compression and shards')
-    .addOption(new Option('--from <name>', 'read the source as this format').choices(['zt', 'safetensors', 'btf']))
-    .addOption(targetDigest())
-    .option('--compress [level]', 'compress with zstd where that saves space')
-    .option('--include <glob...>', 'only tensors whose names match one of these')
-    .option('--exclude <glob...>', 'no tensors whose names match one of these')
-    .option('--rename <old=new...>', 'new names for tensors')
-    .option('--cast <from=to...>', 'cast dtypes, such as float32=bfloat16')
-    .option('--max-shard-size <size>', 'version 2 and safetensors: several files of at most so much, such as 5GB')
-    .option('--overwrite', 'replace a target that is there')
-    .option('--skip', 'leave out what the target cannot hold, instead of refusing')
-    .option('--json', 'progress and result as JSON, one event a line')
+  writing(
+    ztensor
+      .command('convert')
+      .description('write the tensors of a file into a new file of any format')
+      .argument('<source>', 'the tensor file')
+      .argument('<target>', 'the new file; its ending names the format unless --format does; - is standard output')
+      .addOption(targetFormat())
+      .addOption(targetVersion())
+      .option('--no-canonical', 'version 2: leave the tensors in their order, and allow compression and shards')
+      .addOption(new Option('--from <name>', 'read the source as this format').choices(['zt', 'safetensors', 'btf']))
+      .addOption(targetDigest())
+      .option('--compress [level]', 'compress with zstd where that saves space')
+      .option('--include <glob...>', 'only tensors whose names match one of these')
+      .option('--exclude <glob...>', 'no tensors whose names match one of these')
+      .option('--rename <old=new...>', 'new names for tensors')
+      .option('--cast <from=to...>', 'cast dtypes, such as float32=bfloat16')
+      .option('--max-shard-size <size>', 'version 2 and safetensors: several files of at most so much, such as 5GB'),
+  )
     .addHelpText(
       'after',
       examples(
@@ -211,19 +218,18 @@ function program(): Command {
     )
     .action(async (source, target, options) => (await import('./convert.js')).convert(source, target, options))
 
-  ztensor
-    .command('merge')
-    .description('write the tensors of several files into one; a name that stands in two of them is refused')
-    .argument('<target>', 'the new file; its ending names the format unless --format does; - is standard output')
-    .argument('<sources...>', 'tensor files, or one index or folder of a sharded checkpoint')
-    .addOption(targetFormat())
-    .addOption(targetVersion())
-    .option('--no-canonical', 'version 2: leave the tensors in their order, and allow compression')
-    .addOption(targetDigest())
-    .option('--compress [level]', 'compress with zstd where that saves space')
-    .option('--overwrite', 'replace a target that is there')
-    .option('--skip', 'leave out what the target cannot hold, instead of refusing')
-    .option('--json', 'progress and result as JSON, one event a line')
+  writing(
+    ztensor
+      .command('merge')
+      .description('write the tensors of several files into one; a name that stands in two of them is refused')
+      .argument('<target>', 'the new file; its ending names the format unless --format does; - is standard output')
+      .argument('<sources...>', 'tensor files, or one index or folder of a sharded checkpoint')
+      .addOption(targetFormat())
+      .addOption(targetVersion())
+      .option('--no-canonical', 'version 2: leave the tensors in their order, and allow compression')
+      .addOption(targetDigest())
+      .option('--compress [level]', 'compress with zstd where that saves space'),
+  )
     .addHelpText(
       'after',
       examples(
@@ -233,15 +239,14 @@ function program(): Command {
     )
     .action(async (target, sources, options) => (await import('./convert.js')).convert(sources, target, options))
 
-  ztensor
-    .command('split')
-    .description('write the tensors of a file into several ones with an index: safetensors, or zTensor 2 for a .zt')
-    .argument('<source>', 'the tensor file')
-    .argument('<target>', 'what the files are called after: out/model.safetensors, out/model.zt')
-    .requiredOption('--max-size <size>', 'what a file may have, such as 2GB or 512MiB')
-    .option('--overwrite', 'replace files that are there')
-    .option('--skip', 'leave out what the target cannot hold, instead of refusing')
-    .option('--json', 'progress and result as JSON, one event a line')
+  writing(
+    ztensor
+      .command('split')
+      .description('write the tensors of a file into several ones with an index: safetensors, or zTensor 2 for a .zt')
+      .argument('<source>', 'the tensor file')
+      .argument('<target>', 'what the files are called after: out/model.safetensors, out/model.zt')
+      .requiredOption('--max-size <size>', 'what a file may have, such as 2GB or 512MiB'),
+  )
     .addHelpText(
       'after',
       examples(
