@@ -1,10 +1,13 @@
 // After a file was cut short under its mapping, every call of every kind on it, its tensors and their components throws
 // ZT_MAPPING_LOST, whoever finds it out first; but for what says what is known already, and what lets go of it.
 import { spawnSync } from 'node:child_process'
+import { truncateSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
+import { openSync } from 'ztensor'
 import { sparse10, zt10 } from './corpus/zt.mjs'
 import { canMap } from './placing.mjs'
+import { rejectionOf } from './raised.mjs'
 import { scratchFile } from './scratch.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -86,3 +89,15 @@ if (canMap(1) && process.platform !== 'win32') {
     t.deepEqual(unexpected, [])
   })
 }
+
+test('a file that is not mapped has nothing to lose: what was made stays, what is read says ZT_TRUNCATED', async (t) => {
+  const path = scratchFile(BYTES)
+  const file = openSync(path, { io: 'read', onMappingLost: () => t.fail() })
+  const tensor = file.tensor('w')
+  const { data } = tensor
+  truncateSync(path, 4096)
+  t.is(data[data.length - 1], 1)
+  t.is((await rejectionOf(() => tensor.load()))?.code, 'ZT_TRUNCATED')
+  t.deepEqual([...file.keys()], ['m', 'k', 'w'])
+  file.close()
+})
