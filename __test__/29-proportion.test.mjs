@@ -6,7 +6,7 @@ import { btf, dense as record } from './corpus/btf.mjs'
 import { encode, raw } from './corpus/cbor.mjs'
 import { safetensors } from './corpus/safetensors.mjs'
 import { f32s, zt10 } from './corpus/zt.mjs'
-import { dense, file as zt2 } from './corpus/zt2.mjs'
+import { dense, digestOf, file as zt2 } from './corpus/zt2.mjs'
 import { rejectionOf } from './raised.mjs'
 import { checkpoint } from './sharded.mjs'
 
@@ -93,6 +93,12 @@ const FILES = {
       blobs: { 4096: f32s(1, 2) },
       manifest: { objects: Object.fromEntries(many(20_000, (at) => [`t${at}`, dense('f32', [2], 4096, 8)])) },
     }),
+  'zTensor 2: all over the same MiB': () => {
+    const whole = Buffer.alloc(1 << 20, 7)
+    const digest = digestOf(whole)
+    const objects = many(5000, (at) => [`t${at}`, dense('u8', [1 << 20], 4096, 1 << 20, { digest })])
+    return zt2({ blobs: { 4096: whole }, manifest: { objects: Object.fromEntries(objects) } })
+  },
   'zTensor 2: each over a part of the others': () =>
     zt2({
       blobs: { 4096: Buffer.alloc(3 * 4096) },

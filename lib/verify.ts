@@ -70,19 +70,27 @@ const BATCH_BYTES = 16 * 2 ** 20
 /** The tensors in their order, so many of them at once. */
 function* batches(store: Store, ordinals: readonly number[]): Generator<Batch> {
   let batch: number[] = []
-  let spans: [start: number, end: number][] = []
+  /** Ends by starts: what many tensors share is staged, and hashed, once. */
+  let spans = new Map<number, number>()
   let bytes = 0
+  let staged = 0
   for (const [at, ordinal] of ordinals.entries()) {
     const ranges = store.ranges(ordinal)
-    for (let i = 0; i < ranges.length; i += 2)
-      spans.push([ranges[i] as number, (ranges[i] as number) + (ranges[i + 1] as number)])
+    for (let i = 0; i < ranges.length; i += 2) {
+      const start = ranges[i] as number
+      const known = spans.get(start) ?? start
+      const end = Math.max(known, start + (ranges[i + 1] as number))
+      staged += end - known
+      spans.set(start, end)
+    }
     bytes += bytesIn(ranges)
     batch.push(ordinal)
-    if (batch.length < BATCH_TENSORS && bytes < BATCH_BYTES && at + 1 < ordinals.length) continue
-    yield { ordinals: Uint32Array.from(batch), ranges: joined(spans), bytes }
+    if (batch.length < BATCH_TENSORS && staged < BATCH_BYTES && at + 1 < ordinals.length) continue
+    yield { ordinals: Uint32Array.from(batch), ranges: joined([...spans]), bytes }
     batch = []
-    spans = []
+    spans = new Map()
     bytes = 0
+    staged = 0
   }
 }
 
