@@ -690,7 +690,8 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	 * Loads tensors into memory of your own, several at once, off the event loop, their digests checked.
 	 * Gives them by name, in the order asked for. Dense ones of up to 64 KiB that are neighbours share an ArrayBuffer.
 	 *
-	 * @throws ZTensorError what `Tensor.load` throws, ZT_NOT_FOUND; the signal's reason. One failure ends all.
+	 * @throws ZTensorError what `Tensor.load` throws, ZT_NOT_FOUND, ZT_LIMIT where all of it would be more than 16 times the file and
+	 * `maxDecodedBytes`; the signal's reason. One failure ends all.
 	 */
 	load(given?: LoadFileOptions): Promise<Map<string, Loaded>>;
 	/**
@@ -703,7 +704,7 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	plan(options: PlanOptions): Plan;
 	/**
 	 * Checks every digest, decoded length and data rule. Resolves with what failed; rejects only where the file
-	 * cannot be read or the signal says so.
+	 * cannot be read, would take far more work than its size tells (ZT_LIMIT, as `load`), or the signal says so.
 	 */
 	verify(given?: VerifyOptions): Promise<VerifyResult>;
 	/**

@@ -236,7 +236,8 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
    * Loads tensors into memory of your own, several at once, off the event loop, their digests checked.
    * Gives them by name, in the order asked for. Dense ones of up to 64 KiB that are neighbours share an ArrayBuffer.
    *
-   * @throws ZTensorError what `Tensor.load` throws, ZT_NOT_FOUND; the signal's reason. One failure ends all.
+   * @throws ZTensorError what `Tensor.load` throws, ZT_NOT_FOUND, ZT_LIMIT where all of it would be more than 16 times the file and
+   * `maxDecodedBytes`; the signal's reason. One failure ends all.
    */
   async load(given?: LoadFileOptions): Promise<Map<string, Loaded>> {
     const read = options(given, ['names', 'plan', 'concurrency', 'onProgress', 'signal'])
@@ -269,7 +270,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
 
   /**
    * Checks every digest, decoded length and data rule. Resolves with what failed; rejects only where the file
-   * cannot be read or the signal says so.
+   * cannot be read, would take far more work than its size tells (ZT_LIMIT, as `load`), or the signal says so.
    */
   async verify(given?: VerifyOptions): Promise<VerifyResult> {
     const canonical = optional(options(given, ['canonical']).canonical, (value) => aBoolean('canonical', value))

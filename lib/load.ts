@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type DTypeInfo, dtypeInfo } from './dtype.js'
+import { calling } from './errors.js'
 import type { Loaded } from './file.js'
 import { type JobOptions, run } from './job.js'
 import { toBuffer } from './memory.js'
@@ -81,6 +82,7 @@ export async function loadAll(
   { onProgress, signal }: JobOptions,
 ): Promise<Map<string, Loaded>> {
   signal?.throwIfAborted()
+  calling(() => store.native.checkTotal(Uint32Array.from(ordinals), false), store.path)
   const loaded = new Map<string, Loaded>()
   const tally = new Tally(tensors, plan, onProgress)
   const others: AnyTensor[] = []

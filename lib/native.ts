@@ -155,6 +155,7 @@ export interface NativeFile {
   contentDigest(algorithm: string, control: NativeControl, stage?: NativeStage): Promise<string>
   canonical(control: NativeControl, stage?: NativeStage): Promise<NativeOutcome>
   verifySync(ordinals: Uint32Array, stage?: NativeStage): NativeOutcome
+  checkTotal(ordinals: Uint32Array, once: boolean): void
   stats(
     ordinal: number,
     request: { bins: number; range?: [number, number] | undefined },

@@ -115,8 +115,9 @@ export async function verifyTensors(store: Store, ordinals: number[], given?: Jo
   const { onProgress, signal } = jobOptions(given)
   signal?.throwIfAborted()
   store.throwIfClosed()
+  const all = Uint32Array.from(ordinals)
+  calling(() => store.native.checkTotal(all, true), store.path)
   if (store.memory === undefined) {
-    const all = Uint32Array.from(ordinals)
     const outcome = await run(store, { onProgress, signal }, (control) => store.native.verify(all, control))
     return result([outcome])
   }
@@ -139,6 +140,7 @@ export async function verifyTensors(store: Store, ordinals: number[], given?: Jo
 /** The same on this thread, for `openSync({ verify: true })`. */
 export function verifySync(store: Store): VerifyResult {
   const all = Array.from({ length: store.native.size }, (_, ordinal) => ordinal)
+  calling(() => store.native.checkTotal(Uint32Array.from(all), true), store.path)
   const verified = (ordinals: Uint32Array, stage?: NativeStage) =>
     calling(() => store.native.verifySync(ordinals, stage), store.path)
   if (store.memory === undefined) return result([verified(Uint32Array.from(all))])

@@ -358,6 +358,13 @@ impl NativeFile {
         spawn(env, job, |_, block| Ok(Memory::from(block)))
     }
 
+    /// Refuses work on tensors that come to far more than the file holds; `once`: what they share is looked at once.
+    #[napi(catch_unwind)]
+    pub fn check_total(&self, env: Env, ordinals: Uint32Array, once: bool) -> Result<()> {
+        let shared = self.shared(&env)?;
+        throw(&env, contain(|| shared.check_total(&ordinals, once)))
+    }
+
     /// Loads dense tensors, at most `at_once` at a time.
     #[napi(ts_return_type = "Promise<{ blocks: Memory[], places: Float64Array }>", catch_unwind)]
     pub fn load_batch<'env>(

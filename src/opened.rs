@@ -16,6 +16,7 @@ use ztensor_core::source::Sources;
 use ztensor_core::source::files::Files;
 use ztensor_core::source::io::Io;
 use ztensor_core::source::staged::Staged;
+use ztensor_core::total;
 use ztensor_core::work::Watch;
 
 use crate::index::unsigned;
@@ -140,6 +141,11 @@ impl Shared {
 
     pub fn tensor(&self, ordinal: u32) -> CoreResult<Tensor<'_>> {
         self.catalog.tensor(ordinal as usize).ok_or_else(|| CoreError::new(Code::Internal, "no such tensor"))
+    }
+
+    /// Refuses work on tensors that come to far more than the file holds.
+    pub fn check_total(&self, ordinals: &[u32], once: bool) -> CoreResult<()> {
+        total::check(&self.catalog, &self.limits, ordinals, self.length, once)
     }
 
     /// Refuses a file in whose work a defect of ours was met: nobody knows what state that left.

@@ -31,6 +31,7 @@ pub mod stats;
 mod strided;
 pub mod swap;
 pub mod syntax;
+pub mod total;
 pub mod verify;
 pub mod widen;
 pub mod work;

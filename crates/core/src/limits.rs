@@ -74,5 +74,8 @@ pub const COMPONENTS: usize = 4096;
 pub const ZSTD_WINDOW_LOG: u32 = 27;
 /// Tensors that room is made for before they are read: 160 MB of addresses, none of it touched.
 pub const RESERVED: usize = 1 << 20;
+/// How many times what their files hold tensors may decode to together, beyond what one component may: compression of real
+/// data gives two or three, and what stands in a file once may be named by a few tensors.
+pub const TIMES_THE_FILES: u64 = 16;
 /// Bytes of all elements of a sparse tensor, where they have to be looked at one by one: 1 GiB.
 pub const DENSE_BYTES: u64 = 1 << 30;

@@ -1,0 +1,46 @@
+//! What work on many tensors comes to, held to a multiple of what their files hold: each of them may decode to far more than it
+//! takes, and below version 2 thousands may stand over the same bytes.
+#![forbid(unsafe_code)]
+
+use std::collections::HashSet;
+
+use crate::catalog::{Catalog, Component, Layout, Tensor};
+use crate::error::{Code, Error, Result};
+use crate::limits::{Limits, TIMES_THE_FILES};
+
+/// Refuses to work on tensors, given by their ordinals, that come to far more bytes than the `held` ones of their files.
+/// `once`: what several of them share is looked at once, so that it counts once.
+pub fn check(catalog: &Catalog, limits: &Limits, ordinals: &[u32], held: u64, once: bool) -> Result<()> {
+    let most = limits.max_decoded_bytes.saturating_add(held.saturating_mul(TIMES_THE_FILES));
+    let mut total = sum(catalog, ordinals, |_, _| true);
+    if total > most && once {
+        let mut seen = HashSet::new();
+        total = sum(catalog, ordinals, |tensor, part| {
+            // The arrays of sparse tensors are looked at together, for each tensor.
+            let sparse = matches!(tensor.layout(), Layout::SparseCsr | Layout::SparseCoo);
+            sparse || seen.insert((part.file, part.offset, part.stored_length, part.decoded_length))
+        });
+    }
+    if total <= most {
+        return Ok(());
+    }
+    let message = format!(
+        "these tensors come to {total} bytes, of {held} in the file: more than {TIMES_THE_FILES} times as much and the \
+         option maxDecodedBytes ({}); take fewer at a time, or raise it for a file that you trust",
+        limits.max_decoded_bytes
+    );
+    Err(Error::new(Code::Limit, message))
+}
+
+/// Bytes that have to be hashed or made for the components that count.
+fn sum(catalog: &Catalog, ordinals: &[u32], mut counts: impl FnMut(Tensor<'_>, &Component) -> bool) -> u64 {
+    let mut total = 0_u64;
+    for tensor in ordinals.iter().filter_map(|&ordinal| catalog.tensor(ordinal as usize)) {
+        for part in tensor.components() {
+            if counts(tensor, part) {
+                total = total.saturating_add(part.stored_length.max(part.decoded_length.unwrap_or(0)));
+            }
+        }
+    }
+    total
+}
