@@ -161,7 +161,8 @@ if (canMap(4) && process.platform !== 'win32') {
         const worker = new Worker(code(options), { eval: true, execArgv: [] })
         worker.on('message', (text) => { heard.push(text); if (heard.length === 2) worker.terminate() })
         worker.on('error', (error) => { heard.push(error.code); worker.terminate() })
-        worker.on('exit', () => resolve(heard))
+        // A message and the end of a worker come on ways of their own.
+        worker.on('exit', () => resolve(heard.sort()))
       })
       const whole = (await import('node:fs')).readFileSync(path)
       console.log((await run('{ onMappingLost: (error) => parentPort.postMessage(error.code) }')).join())
