@@ -12,10 +12,10 @@ use crate::limits::{Limits, TIMES_THE_FILES};
 /// `once`: what several of them share is looked at once, so that it counts once.
 pub fn check(catalog: &Catalog, limits: &Limits, ordinals: &[u32], held: u64, once: bool) -> Result<()> {
     let most = limits.max_decoded_bytes.saturating_add(held.saturating_mul(TIMES_THE_FILES));
-    let mut total = sum(catalog, ordinals, |_, _| true);
+    let mut total = sum(catalog, limits, ordinals, |_, _| true);
     if total > most && once {
         let mut seen = HashSet::new();
-        total = sum(catalog, ordinals, |tensor, part| {
+        total = sum(catalog, limits, ordinals, |tensor, part| {
             // The arrays of sparse tensors are looked at together, for each tensor.
             let sparse = matches!(tensor.layout(), Layout::SparseCsr | Layout::SparseCoo);
             sparse || seen.insert((part.file, part.offset, part.stored_length, part.decoded_length))
@@ -32,13 +32,19 @@ pub fn check(catalog: &Catalog, limits: &Limits, ordinals: &[u32], held: u64, on
     Err(Error::new(Code::Limit, message))
 }
 
-/// Bytes that have to be hashed or made for the components that count.
-fn sum(catalog: &Catalog, ordinals: &[u32], mut counts: impl FnMut(Tensor<'_>, &Component) -> bool) -> u64 {
+/// Bytes that have to be hashed or made for the components that count. No more is made of one than is permitted.
+fn sum(
+    catalog: &Catalog,
+    limits: &Limits,
+    ordinals: &[u32],
+    mut counts: impl FnMut(Tensor<'_>, &Component) -> bool,
+) -> u64 {
     let mut total = 0_u64;
     for tensor in ordinals.iter().filter_map(|&ordinal| catalog.tensor(ordinal as usize)) {
         for part in tensor.components() {
             if counts(tensor, part) {
-                total = total.saturating_add(part.stored_length.max(part.decoded_length.unwrap_or(0)));
+                let made = part.decoded_length.unwrap_or(0).min(limits.max_decoded_bytes);
+                total = total.saturating_add(part.stored_length.max(made));
             }
         }
     }
