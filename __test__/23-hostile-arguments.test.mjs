@@ -4,7 +4,7 @@ import { Writable } from 'node:stream'
 import test from 'ava'
 import { convert, create, open, openSync, toFloat32, verify } from 'ztensor'
 import { sparse10, square10, zt10 } from './corpus/zt.mjs'
-import { KEYS, tryHostile } from './hostile.mjs'
+import { KEYS, opened, tryHostile } from './hostile.mjs'
 import { rejectionOf } from './raised.mjs'
 import { scratchFile, scratchPath } from './scratch.mjs'
 
@@ -14,14 +14,7 @@ const BYTES = zt10({
 })
 const path = scratchFile(BYTES)
 
-const withFile = (call) => async (value) => {
-  const file = openSync(path)
-  try {
-    return await call(file, value)
-  } finally {
-    file.close()
-  }
-}
+const withFile = opened(path)
 const withWriter = (call) => async (value) => {
   const writer = await create(scratchPath('written.zt'))
   try {

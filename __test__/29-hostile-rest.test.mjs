@@ -1,20 +1,13 @@
 // Arguments of what is in neither 23 nor 27, and a look at whether all functions are in one of the three.
 import { readFileSync } from 'node:fs'
 import test from 'ava'
-import { globMatcher, openSync } from 'ztensor'
+import { globMatcher } from 'ztensor'
 import { square10, zt10 } from './corpus/zt.mjs'
-import { tryHostile } from './hostile.mjs'
+import { opened, tryHostile } from './hostile.mjs'
 import { scratchFile } from './scratch.mjs'
 
 const path = scratchFile(zt10({ w: square10() }))
-const withFile = (call) => async (value) => {
-  const file = openSync(path)
-  try {
-    return await call(file, value)
-  } finally {
-    file.close()
-  }
-}
+const withFile = opened(path)
 
 const CALLS = [
   ['file.share options', ['options', 'memory'], withFile((file, value) => file.share(value))],

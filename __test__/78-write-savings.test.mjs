@@ -1,9 +1,8 @@
 // `minSavings` is held to what the whole of a blob saves, not to what its beginning promised.
 import { readFileSync } from 'node:fs'
-import { Writable } from 'node:stream'
 import test from 'ava'
 import { create, openSync } from 'ztensor'
-import { noise, scratchFolder } from './writing.mjs'
+import { bytesWritten, noise, scratchFolder } from './writing.mjs'
 
 // What is compressed whole; what is larger is compressed as it comes.
 const ROOM = 8 << 20
@@ -67,19 +66,12 @@ test('a smaller saving is kept where it is asked for', async (t) => {
 })
 
 test('a stream, which cannot go back, keeps what the beginning of a large blob promised', async (t) => {
-  const chunks = []
-  const sink = new Writable({
-    write(chunk, _, done) {
-      chunks.push(Buffer.from(chunk))
-      done()
-    },
-  })
   const large = promising(ROOM + 1)
-  const writer = await create(sink, { compression: {} })
-  await writer.add('held', tensors[1][1])
-  await writer.add('large', large)
-  await writer.finish()
-  const file = openSync(Buffer.concat(chunks))
+  const bytes = await bytesWritten({ compression: {} }, async (writer) => {
+    await writer.add('held', tensors[1][1])
+    await writer.add('large', large)
+  })
+  const file = openSync(bytes)
   t.is(file.tensor('held').components.get('data').encoding, 'raw')
   t.is(file.tensor('large').components.get('data').encoding, 'zstd')
   t.true(same(await file.tensor('large').load(), large))

@@ -1,11 +1,10 @@
 // Tensors are compressed by other threads while the next ones come: what is in the file, and in which order, does not show it.
 import { readFileSync } from 'node:fs'
-import { Writable } from 'node:stream'
 import test from 'ava'
 import { append, convert, create, openSync } from 'ztensor'
 import { writtenOnProcessors } from './processors.mjs'
 import { scratchPath } from './scratch.mjs'
-import { noise, scratchFolder } from './writing.mjs'
+import { collecting, noise, scratchFolder } from './writing.mjs'
 
 /** Bytes of which zstd saves about half. */
 const half = (length, seed) => noise(length, seed).map((byte, at) => (at % 2 === 0 ? 7 : byte))
@@ -45,15 +44,6 @@ async function check(t, source, zstd) {
 
 const rise = (offsets) => offsets.every((offset, at) => at === 0 || offset >= offsets[at - 1])
 
-const collected = () => {
-  const chunks = []
-  const write = (chunk, _, done) => {
-    chunks.push(Buffer.from(chunk))
-    done()
-  }
-  return { chunks, stream: new Writable({ write }) }
-}
-
 for (const options of [
   { version: '0.1' },
   { version: '1.0' },
@@ -67,9 +57,9 @@ for (const options of [
     const { path, names } = scratchFolder()
     await addAll(await create(path('added'), how))
     t.true(rise(await check(t, path('added'), zstd)))
-    const { chunks, stream } = collected()
+    const { stream, bytes } = collecting()
     await addAll(await create(stream, how))
-    t.true(Buffer.concat(chunks).equals(readFileSync(path('added'))), 'streamed')
+    t.true(bytes().equals(readFileSync(path('added'))), 'streamed')
     await convert(path('added'), path('converted'), how)
     await check(t, path('converted'), zstd)
     if (options.version !== '0.1') {

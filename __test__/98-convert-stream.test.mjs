@@ -6,16 +6,9 @@ import test from 'ava'
 import { convert, create, ZTensorError } from 'ztensor'
 import { ended, fixture, start } from './command.mjs'
 import { scratchPath } from './scratch.mjs'
-import { noise } from './writing.mjs'
+import { collecting, noise } from './writing.mjs'
 
-const sink = () => {
-  const chunks = []
-  const write = (chunk, _, done) => {
-    chunks.push(Buffer.from(chunk))
-    setImmediate(done)
-  }
-  return { stream: new Writable({ write }), bytes: () => Buffer.concat(chunks) }
-}
+const sink = () => collecting(setImmediate)
 
 const large = scratchPath('large.zt')
 test.before(async () => {

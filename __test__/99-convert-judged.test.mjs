@@ -1,7 +1,6 @@
 // What a target cannot hold for its data is told before anything is written, all of it at once, and `skip` leaves it out.
 
 import { readFileSync, writeFileSync } from 'node:fs'
-import { Writable } from 'node:stream'
 import test from 'ava'
 import { convert, openSync } from 'ztensor'
 import { ended, start } from './command.mjs'
@@ -9,7 +8,7 @@ import { f32s, u64s, zt12 } from './corpus/zt.mjs'
 import { lone } from './corpus/zt2.mjs'
 import { rejectionOf } from './raised.mjs'
 import { scratchFile, scratchPath } from './scratch.mjs'
-import { oneCell, scratchFolder, twoRows, written } from './writing.mjs'
+import { collecting, oneCell, scratchFolder, twoRows, written } from './writing.mjs'
 
 const TWO = { version: '2', canonical: false }
 const bools = (...data) => ({ dtype: 'bool', shape: [data.length], data: Uint8Array.from(data) })
@@ -116,19 +115,13 @@ test('what the index and what the data tells are one list, in the order of the t
 })
 
 test('a stream is left alone by a refusal, and gets what is left where that is asked for', async (t) => {
-  const chunks = []
-  const stream = new Writable({
-    write(chunk, _, done) {
-      chunks.push(Buffer.from(chunk))
-      done()
-    },
-  })
+  const { stream, chunks, bytes } = collecting()
   areAllBad(t, (await rejectionOf(() => convert(mixed, stream, TWO))).cause)
   t.is(chunks.length, 0)
   t.false(stream.destroyed)
   t.is(stream.listenerCount('error'), 0)
   areAllBad(t, (await convert(mixed, stream, { ...TWO, skip: true })).skipped)
-  t.deepEqual(await soundNames(t, scratchFile(Buffer.concat(chunks), 'two.zt')), good)
+  t.deepEqual(await soundNames(t, scratchFile(bytes(), 'two.zt')), good)
 })
 
 test('matrices that are none are left out of every target', async (t) => {

@@ -1,7 +1,7 @@
 // What no function expects as an argument, and whether it says so: an error that names the argument, or one of ours, or the
 // caller's own where the argument throws it; never one of native code.
 import { inspect } from 'node:util'
-import { Component, Plan, Tensor, TensorFile, ZTensorError } from 'ztensor'
+import { Component, openSync, Plan, Tensor, TensorFile, ZTensorError } from 'ztensor'
 import { rejectionOf } from './raised.mjs'
 
 /** What an argument throws of its own accord. */
@@ -144,5 +144,15 @@ export function tryHostile(test, calls, values = VALUES) {
       }
       t.deepEqual(faults, [])
     })
+  }
+}
+
+/** Calls with the file at `path`, open for as long as they take. */
+export const opened = (path) => (call) => async (value) => {
+  const file = openSync(path)
+  try {
+    return await call(file, value)
+  } finally {
+    file.close()
   }
 }

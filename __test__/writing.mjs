@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto'
 import { mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { Writable } from 'node:stream'
 import { create } from 'ztensor'
 import { scratchPath } from './scratch.mjs'
 
@@ -72,6 +73,25 @@ export async function written(options, add, path = scratchPath('written.bin')) {
   await add(writer)
   await writer.finish()
   return path
+}
+
+/** A Writable that keeps a copy of what it gets; `each` says when it takes more. */
+export function collecting(each = (done) => done()) {
+  const chunks = []
+  const stream = new Writable({
+    write(chunk, _, done) {
+      chunks.push(Buffer.from(chunk))
+      each(done)
+    },
+  })
+  return { stream, chunks, bytes: () => Buffer.concat(chunks) }
+}
+
+/** The bytes that a stream gets of whatever is written under the options. */
+export async function bytesWritten(options, add) {
+  const { stream, bytes } = collecting()
+  await written(options, add, stream)
+  return bytes()
 }
 
 /** A matrix of two rows and as many values, and a vector of one value. */

@@ -110,7 +110,8 @@ async function* compressing({ inputs, rounds, target, quick }) {
   const single = quick ? undefined : byLibrary(rounds, before, weights.path, target)
   const inMemory = quick ? undefined : byLibrary(rounds, before, weights.path)
   const cores = (await import('node:os')).availableParallelism()
-  const goal = single === undefined ? {} : { reach: `0.9 × ${cores} cores`, target: single / (0.9 * cores) }
+  const goal =
+    single === undefined ? {} : { reach: `0.9 × ${cores} cores of the one with fsync`, target: single / (0.9 * cores) }
   const limit = { limit: disk, limitIs: 'its bytes written, fsync' }
   const peers =
     single === undefined ? {} : { 'libzstd, 1 thread, fsync': single, 'libzstd, 1 thread, in memory': inMemory }

@@ -68,7 +68,7 @@ const BATCH_TENSORS = 10_000
 const BATCH_BYTES = 16 * 2 ** 20
 
 /** The tensors in their order, so many of them at once. */
-function* batches(store: Store, ordinals: readonly number[]): Generator<Batch> {
+function* batches(store: Store, ordinals: readonly number[] | Uint32Array): Generator<Batch> {
   let batch: number[] = []
   /** Ends by starts: what many tensors share is staged, and hashed, once. */
   let spans = new Map<number, number>()
@@ -139,11 +139,11 @@ export async function verifyTensors(store: Store, ordinals: number[], given?: Jo
 
 /** The same on this thread, for `openSync({ verify: true })`. */
 export function verifySync(store: Store): VerifyResult {
-  const all = Array.from({ length: store.native.size }, (_, ordinal) => ordinal)
-  calling(() => store.native.checkTotal(Uint32Array.from(all), true), store.path)
+  const all = Uint32Array.from({ length: store.native.size }, (_, ordinal) => ordinal)
+  calling(() => store.native.checkTotal(all, true), store.path)
   const verified = (ordinals: Uint32Array, stage?: NativeStage) =>
     calling(() => store.native.verifySync(ordinals, stage), store.path)
-  if (store.memory === undefined) return result([verified(Uint32Array.from(all))])
+  if (store.memory === undefined) return result([verified(all)])
   const each = ({ ordinals, ranges }: Batch) => verified(ordinals, store.stageRangesSync(ranges))
   return result(Array.from(batches(store, all), each))
 }
