@@ -1,11 +1,12 @@
-// Damages vectors byte by byte and length by length, in a process of its own: `node --expose-gc mutations.mjs MOST FILE…` prints what came of
-// at most MOST flips and MOST lengths of each file, spread over all of it; without a bound (`all`) every byte and every length.
+// Damages vectors byte by byte and length by length, in a process of its own: `node --expose-gc mutations.mjs HOW FILE…` prints what
+// came of it. HOW is `each` (every byte with one flip, and every length; of long runs of zeros, which are padding, the ends and
+// every 512th), `all` (every byte with three flips, and every length) or the most bytes and lengths of a file, spread over all of it.
 import { readFileSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { openSync, ZTensorError } from 'ztensor'
 
 const FLIPS = [0x01, 0x80, 0xff]
-const [most, ...paths] = process.argv.slice(2)
+const [how, ...paths] = process.argv.slice(2)
 const told = { tried: 0, refused: 0, accepted: 0, strangers: [], wrong: [], slowest: 0 }
 
 const same = (a, b) => Buffer.compare(a, b) === 0
@@ -70,10 +71,22 @@ async function attempt(bytes, what, covered) {
   told.slowest = Math.max(told.slowest, (user + system) / 1000)
 }
 
-/** At most `most` of the numbers below `count`, spread over all of them. */
-function* spread(count) {
-  const step = most === 'all' ? 1 : Math.max(1, count / Number(most))
-  for (let at = 0; at < count; at += step) yield Math.floor(at)
+/** The bytes of a file to flip, and the lengths to cut it to. */
+function* places(bytes) {
+  if (Number(how) > 0) {
+    const step = Math.max(1, bytes.length / Number(how))
+    for (let at = 0; at < bytes.length; at += step) yield Math.floor(at)
+    return
+  }
+  const EDGE = 64
+  // Of the bytes that are no zeros: the last one up to here, and the next one.
+  let last = -1
+  let next = -1
+  for (let at = 0; at < bytes.length; at += 1) {
+    if (bytes[at] !== 0) last = at
+    while (next < bytes.length && (next < at || bytes[next] === 0)) next += 1
+    if (how === 'all' || at - last <= EDGE || next - at <= EDGE || at % 512 === 0) yield at
+  }
 }
 
 const files = paths.map((path) => ({ path, bytes: readFileSync(path) }))
@@ -84,16 +97,15 @@ for (const { path, bytes } of files) {
   const whole = openSync(bytes)
   const ranges = digested(whole)
   whole.close()
-  for (const at of spread(bytes.length)) {
+  for (const at of places(bytes)) {
     const covered = ranges.find(({ start, end }) => start <= at && at < end)
-    for (const flip of most === 'all' ? FLIPS : [FLIPS[at % 3]]) {
+    for (const flip of how === 'all' ? FLIPS : [FLIPS[at % 3]]) {
       const damaged = Buffer.from(bytes)
       damaged[at] ^= flip
       await attempt(damaged, `${path}: byte ${at} ^ ${flip}`, covered)
     }
   }
-  for (const length of spread(bytes.length))
-    await attempt(bytes.subarray(0, length), `${path}: ${length} bytes`, undefined)
+  for (const length of places(bytes)) await attempt(bytes.subarray(0, length), `${path}: ${length} bytes`, undefined)
 }
 const largest = Math.max(...files.map(({ bytes }) => bytes.length))
 console.log(JSON.stringify({ ...told, grownKiB: process.resourceUsage().maxRSS - before, largest }))

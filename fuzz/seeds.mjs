@@ -1,11 +1,13 @@
-// Fills fuzz/corpus/ from vectors, the committed ones and those of other folders: whole files, and of each its index.
+// Fills fuzz/corpus/: from the vectors, the committed ones and those of other folders, and from the tables of malformed
+// files; of each the whole file, and its index alone.
 //   node fuzz/seeds.mjs [FOLDER…]
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { dirname, extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const here = dirname(fileURLToPath(import.meta.url))
-const folders = [join(here, '../__test__/fixtures'), ...process.argv.slice(2)]
+/** Larger files make a fuzzer slow. */
+const MAX_BYTES = 65536
 
 function seed(target, name, bytes) {
   const folder = join(here, 'corpus', target)
@@ -13,33 +15,59 @@ function seed(target, name, bytes) {
   writeFileSync(join(folder, name), bytes)
 }
 
+/** `length` bytes from `offset` on, where the file has them. */
+function part(bytes, offset, length) {
+  return offset >= 0 && length >= 0 && offset + length <= bytes.length
+    ? bytes.subarray(offset, offset + length)
+    : undefined
+}
+
+const u64 = (bytes, offset) => (part(bytes, offset, 8) === undefined ? -1 : Number(bytes.readBigUInt64LE(offset)))
+
 /** The index of a file below version 2, which ends `footer` bytes before the file does. */
 function trailing(bytes, footer) {
   const end = bytes.length - footer
-  return bytes.subarray(end - Number(bytes.readBigUInt64LE(end)), end)
+  const length = u64(bytes, end)
+  return part(bytes, end - length, length)
 }
 
-for (const folder of folders) {
-  for (const name of readdirSync(folder).filter((name) => /\.(zt|safetensors|btf)$/.test(name))) {
-    const bytes = readFileSync(join(folder, name))
-    seed('read', name, bytes)
-    const magic = bytes.toString('latin1', 0, 8)
-    if (name.endsWith('.btf')) seed('btf', name, bytes)
-    else if (name.endsWith('.safetensors')) {
-      const header = bytes.subarray(8, 8 + Number(bytes.readBigUInt64LE(0)))
-      const data = bytes.length - 8 - header.length
-      // The target takes the header, then the bytes of data in two.
-      if (data < 65536) seed('safetensors', name, Buffer.concat([Buffer.from([data & 255, data >> 8]), header]))
-    } else if (magic === 'ZTEN0001') seed('zt01', name, trailing(bytes, 8))
-    else if (magic === 'ZTEN1000' && bytes.toString('latin1', bytes.length - 8) === magic)
-      seed('zt12', name, trailing(bytes, 16))
-    else if (magic === 'ZTEN1000') seed('zt10', name, trailing(bytes, 8))
-    else {
-      const footer = bytes.length - 40
-      const offset = Number(bytes.readBigUInt64LE(footer))
-      seed('zt2', name, bytes.subarray(offset, offset + Number(bytes.readBigUInt64LE(footer + 8))))
-    }
-    for (let at = bytes.indexOf('28b52ffd', 'hex'); at >= 0; at = bytes.indexOf('28b52ffd', at + 1, 'hex'))
-      seed('zstd', `${name}-${at}`, bytes.subarray(at))
+/** The target that takes the index of such a file alone, and what it takes; none where the file has no whole index. */
+function indexOf(bytes, ending) {
+  if (ending === '.btf') return ['btf', bytes]
+  if (ending === '.safetensors') {
+    const header = part(bytes, 8, u64(bytes, 0))
+    const data = bytes.length - 8 - (header?.length ?? 0)
+    // The target takes the header, then the bytes of data in two.
+    const fits = header !== undefined && data < 65536
+    return ['safetensors', fits ? Buffer.concat([Buffer.from([data & 255, data >> 8]), header]) : undefined]
+  }
+  const magic = bytes.toString('latin1', 0, 8)
+  if (magic === 'ZTEN0001') return ['zt01', trailing(bytes, 8)]
+  if (magic === 'ZTEN1000' && bytes.toString('latin1', bytes.length - 8) === magic) return ['zt12', trailing(bytes, 16)]
+  if (magic === 'ZTEN1000') return ['zt10', trailing(bytes, 8)]
+  const footer = bytes.length - 40
+  return ['zt2', part(bytes, u64(bytes, footer), u64(bytes, footer + 8))]
+}
+
+function seedAll(name, bytes, ending) {
+  seed('read', name, bytes)
+  const [target, index] = indexOf(bytes, ending)
+  if (index !== undefined) seed(target, name, index)
+  for (let at = bytes.indexOf('28b52ffd', 'hex'); at >= 0; at = bytes.indexOf('28b52ffd', at + 1, 'hex'))
+    seed('zstd', `${name}-${at}`, bytes.subarray(at))
+}
+
+for (const folder of [join(here, '../__test__/fixtures'), ...process.argv.slice(2)])
+  for (const name of readdirSync(folder).filter((name) => /\.(zt|safetensors|btf)$/.test(name)))
+    seedAll(name, readFileSync(join(folder, name)), extname(name))
+
+const tables = join(here, '../__test__/corpus')
+for (const table of readdirSync(tables).filter((name) => name.startsWith('cases-'))) {
+  const { cases } = await import(join(tables, table))
+  const ending = /btf|safetensors/.exec(table)?.[0]
+  for (const [at, { bytes }] of cases.entries()) {
+    const file = Buffer.from(typeof bytes === 'function' ? bytes() : bytes)
+    // Without the ending of a file: `manifest` changes those of `read` that have one, and has to know them as valid.
+    if (file.length <= MAX_BYTES) seedAll(`${table.slice(0, -4)}-${at}`, file, ending && `.${ending}`)
   }
 }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::num::NonZero;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
@@ -97,6 +98,7 @@ pub fn for_each_on(threads: usize, count: usize, work: impl Fn(usize) + Sync) {
         work(item);
     };
     thread::scope(|scope| {
+        let mut helping = Vec::new();
         for _ in 1..threads.min(count) {
             let Some(helper) = Helper::take() else { break };
             let run = move || {
@@ -104,9 +106,17 @@ pub fn for_each_on(threads: usize, count: usize, work: impl Fn(usize) + Sync) {
                 drop(helper);
             };
             // Where the system has no thread left, fewer do the same work.
-            let _ = thread::Builder::new().name("ztensor-each".to_owned()).spawn_scoped(scope, run);
+            let Ok(thread) = thread::Builder::new().name("ztensor-each".to_owned()).spawn_scoped(scope, run)
+            else {
+                break;
+            };
+            helping.push(thread);
         }
         run();
+        // The scope would wait for the work alone: what a thread keeps for itself, a decoder, is returned when it has ended.
+        for thread in helping {
+            thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+        }
     });
 }
 
@@ -170,4 +180,51 @@ pub fn pool() -> Result<&'static ThreadPool> {
         built.map_err(|error| error.to_string())
     });
     pool.as_ref().map_err(|error| Error::new(Code::Internal, format!("no threads for long work: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Barrier;
+
+    use super::*;
+
+    #[test]
+    fn a_panic_in_a_helper_is_the_callers() {
+        let both = Barrier::new(2);
+        let caller = thread::current().id();
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            for_each_on(2, 2, |_| {
+                both.wait();
+                assert_eq!(thread::current().id(), caller, "in the helper");
+            });
+        }));
+        let payload = outcome.expect_err("one of two threads panicked");
+        assert!(payload.downcast_ref::<String>().is_some_and(|message| message.contains("in the helper")));
+    }
+
+    #[test]
+    fn helpers_have_ended_with_all_they_kept_when_the_call_returns() {
+        static ENDED: AtomicUsize = AtomicUsize::new(0);
+        struct Kept;
+        impl Drop for Kept {
+            fn drop(&mut self) {
+                // So that a caller who did not wait would be the first.
+                for _ in 0..1000 {
+                    thread::yield_now();
+                }
+                ENDED.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        thread_local!(static KEPT: Kept = const { Kept });
+        let both = Barrier::new(2);
+        let caller = thread::current().id();
+        for_each_on(2, 2, |_| {
+            both.wait();
+            if thread::current().id() != caller {
+                KEPT.with(|_| ());
+            }
+        });
+        assert_eq!(ENDED.load(Ordering::Relaxed), 1);
+    }
 }
