@@ -9,7 +9,6 @@ pub mod fault;
 pub mod file;
 pub mod files;
 pub mod io;
-#[cfg(unix)]
 mod loaded;
 pub mod mapping;
 pub mod owned;

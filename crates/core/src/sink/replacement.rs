@@ -2,11 +2,12 @@
 #![forbid(unsafe_code)]
 
 use std::fs::File;
-use std::io::{Seek, SeekFrom};
 
 use super::AtomicFile;
 use super::original::Original;
-use crate::error::{Error, Result};
+#[cfg(target_os = "linux")]
+use crate::error::Error;
+use crate::error::Result;
 use crate::work::Stop;
 
 /// Bytes that the kernel copies between two looks at the stop flag.
@@ -81,14 +82,22 @@ impl AtomicFile {
 
     /// Makes the first `length` bytes of `source` the beginning of this file, which is empty, without copying them.
     /// False where the file system cannot share blocks.
+    #[cfg(target_os = "linux")]
     fn share(&mut self, source: &File, length: u64) -> Result<bool> {
-        #[cfg(target_os = "linux")]
-        if rustix::fs::ioctl_ficlone(&self.file, source).is_ok() {
-            self.file.set_len(length).map_err(|error| Error::io("ftruncate", &error))?;
-            self.file.seek(SeekFrom::Start(length)).map_err(|error| Error::io("lseek", &error))?;
-            return Ok(true);
+        use std::io::{Seek, SeekFrom};
+
+        if rustix::fs::ioctl_ficlone(&self.file, source).is_err() {
+            return Ok(false);
         }
-        let _ = (source, length);
+        self.file.set_len(length).map_err(|error| Error::io("ftruncate", &error))?;
+        self.file.seek(SeekFrom::Start(length)).map_err(|error| Error::io("lseek", &error))?;
+        Ok(true)
+    }
+
+    /// Only Linux is asked to share blocks.
+    #[cfg(not(target_os = "linux"))]
+    #[allow(clippy::unnecessary_wraps, clippy::unused_self)] // as on Linux
+    fn share(&mut self, _source: &File, _length: u64) -> Result<bool> {
         Ok(false)
     }
 }

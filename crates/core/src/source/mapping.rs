@@ -9,9 +9,9 @@ use super::fault::Entry;
 
 /// A mapped file. Writes into it stay in this process.
 ///
-/// It ends in two steps on Unix: native code of others (a compression job on a view) may still be reading
-/// when the last share goes, so the range is first overlaid with anonymous zero pages, which frees the file
-/// and its pages at once, and only its addresses wait in a bounded quarantine before they are unmapped.
+/// It ends in two steps: native code of others (a compression job on a view) may still be reading when the last share
+/// goes, so the range is first overlaid with zero pages, which frees the file and its pages at once, and only its
+/// addresses wait in a bounded quarantine before they are given back.
 pub struct Mapping {
     map: Option<MmapMut>,
     /// Its place among the ranges whose loss is survived; it leaves before the range can become another's.
@@ -93,37 +93,24 @@ fn page_size() -> libc::c_long {
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) }
 }
 
-#[cfg(unix)]
 impl Drop for Mapping {
     fn drop(&mut self) {
-        if let (Some(map), Some(entry)) = (self.map.take(), self.entry.take()) {
-            quarantine::retire(map, entry);
+        if let (Some(map), Some(entry)) = (self.map.take(), self.entry.take())
+            && let Some(addresses) = Addresses::of(map, entry)
+        {
+            quarantine::retire(addresses);
         }
     }
 }
 
+/// The addresses of a mapping that has ended. Whoever still holds one reads zeros, until this is dropped.
 #[cfg(unix)]
-mod quarantine {
-    use std::collections::VecDeque;
-    use std::sync::{Mutex, PoisonError};
+struct Addresses(MmapMut);
 
-    use memmap2::MmapMut;
-
-    use super::Entry;
-
-    /// Ranges that wait. The kernel allows 65,530 maps a process, and neighbouring anonymous ranges merge.
-    const RANGES: usize = 1024;
-    /// Addresses that wait: 1 TiB of the 128 TiB that a 64-bit process has; little on 32 bits.
-    const BYTES: usize = if usize::BITS >= 64 { 1 << 40 } else { 64 << 20 };
-
-    struct Waiting {
-        ranges: VecDeque<MmapMut>,
-        bytes: usize,
-    }
-
-    static WAITING: Mutex<Waiting> = Mutex::new(Waiting { ranges: VecDeque::new(), bytes: 0 });
-
-    pub fn retire(map: MmapMut, entry: Entry) {
+#[cfg(unix)]
+impl Addresses {
+    /// `None` where the system has no such pages; the mapping is unmapped then.
+    fn of(map: MmapMut, entry: Entry) -> Option<Self> {
         let flags = libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: the range is a mapping that we own and have the only handle to; MAP_FIXED replaces exactly
@@ -131,15 +118,70 @@ mod quarantine {
         let overlaid =
             unsafe { libc::mmap(map.as_ptr().cast_mut().cast(), map.len(), protection, flags, -1, 0) };
         drop(entry); // from here on no signal handler touches the range
-        if overlaid == libc::MAP_FAILED {
-            return; // `map` is unmapped as it drops.
-        }
+        (overlaid != libc::MAP_FAILED).then_some(Self(map))
+    }
+
+    fn length(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// The addresses of a mapping that has ended. Whoever still touches one has the handler put zeros there, until this is dropped.
+#[cfg(windows)]
+struct Addresses {
+    range: std::ops::Range<usize>,
+    entry: Option<Entry>,
+}
+
+#[cfg(windows)]
+impl Addresses {
+    /// `None` where somebody else was given the addresses as the mapping left them.
+    fn of(map: MmapMut, entry: Entry) -> Option<Self> {
+        let start = map.as_ptr().addr();
+        let range = start..start + map.len();
+        let reserved = super::fault::reserve(&range, || drop(map));
+        reserved.then(|| Self { range, entry: Some(entry) })
+    }
+
+    fn length(&self) -> usize {
+        self.range.len()
+    }
+}
+
+#[cfg(windows)]
+impl Drop for Addresses {
+    fn drop(&mut self) {
+        // From here on the handler does not touch the range.
+        self.entry = None;
+        super::fault::release(self.range.start);
+    }
+}
+
+mod quarantine {
+    use std::collections::VecDeque;
+    use std::sync::{Mutex, PoisonError};
+
+    use super::Addresses;
+
+    /// Ranges that wait. The Linux kernel allows 65,530 maps a process, and neighbouring anonymous ranges merge.
+    const RANGES: usize = 1024;
+    /// Addresses that wait: 1 TiB of the 128 TiB that a 64-bit process has; little on 32 bits.
+    const BYTES: usize = if usize::BITS >= 64 { 1 << 40 } else { 64 << 20 };
+
+    struct Waiting {
+        ranges: VecDeque<Addresses>,
+        bytes: usize,
+    }
+
+    static WAITING: Mutex<Waiting> = Mutex::new(Waiting { ranges: VecDeque::new(), bytes: 0 });
+
+    pub fn retire(addresses: Addresses) {
         let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.bytes = waiting.bytes.saturating_add(map.len());
-        waiting.ranges.push_back(map);
+        waiting.bytes = waiting.bytes.saturating_add(addresses.length());
+        waiting.ranges.push_back(addresses);
         while waiting.ranges.len() > RANGES || waiting.bytes > BYTES {
             let Some(oldest) = waiting.ranges.pop_front() else { break };
-            waiting.bytes = waiting.bytes.saturating_sub(oldest.len());
+            waiting.bytes = waiting.bytes.saturating_sub(oldest.length());
         }
     }
 }

@@ -86,9 +86,9 @@ extern "C" fn on_sigbus(signal: c_int, info: *mut siginfo_t, context: *mut c_voi
     // SAFETY: the system gives a valid siginfo to a handler with SA_SIGINFO.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
     let lost = is_page_fault(code)
-        && table::lose(address, |end| {
+        && table::lose(address, |range| {
             let start = address - address % page_size();
-            zero_pages(start, end - start)
+            zero_pages(start, range.end - start)
         });
     if lost {
         watch::wake();

@@ -1,11 +1,12 @@
-//! The address ranges of all mappings, readable from a signal handler: no lock, no memory of the heap's that could go.
+//! The address ranges of all mappings, readable from a handler: no lock, no memory of the heap's that could go.
 #![forbid(unsafe_code)]
 
 use std::hint;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use super::{signal, watch};
+use super::{handler, watch};
 
 /// The kernel allows 65,530 maps a process; a file beyond this many is read at positions.
 const SLOTS: usize = 1 << 16;
@@ -57,11 +58,11 @@ fn empty() -> Slot {
 impl Entry {
     /// Enters the range, with the handler in place. `None` where the table is full.
     pub fn new(start: usize, length: usize) -> Option<Self> {
-        if !signal::arm() {
+        if !handler::arm() {
             return None;
         }
         watch::start();
-        let end = start.checked_add(length)?.checked_next_multiple_of(signal::page_size())?;
+        let end = start.checked_add(length)?.checked_next_multiple_of(handler::page_size())?;
         let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
         let index = free.pop().unwrap_or_else(|| USED.load(SeqCst));
         let chunk = CHUNKS.get(index / CHUNK)?;
@@ -129,24 +130,34 @@ pub fn losses() -> &'static AtomicU32 {
     &LOSSES
 }
 
-/// Marks the mapping that holds `address` as lost, once `replace` has put memory in place of its rest. False where no
-/// mapping of ours holds it, or its rest could not be replaced. Called by the signal handler.
-pub(super) fn lose(address: usize, replace: impl FnOnce(usize) -> bool) -> bool {
-    LOOKING.fetch_add(1, SeqCst);
-    let found = (0..USED.load(SeqCst)).filter_map(slot).find_map(|slot| {
-        let start = slot.start.load(SeqCst);
-        let end = slot.end.load(SeqCst);
-        (start != 0 && start <= address && address < end).then_some((slot, end))
-    });
-    let lost = found.is_some_and(|(slot, end)| {
-        let replaced = replace(end);
+/// Marks the mapping that holds `address` as lost, once `replace` has put memory in place of its range, or of the rest of it.
+/// False where no mapping of ours holds it, or it could not be replaced. Called by handlers.
+pub(super) fn lose(address: usize, replace: impl FnOnce(Range<usize>) -> bool) -> bool {
+    look(address, |slot, range| {
+        let replaced = replace(range);
         if replaced {
             mark(slot);
         }
         replaced
+    })
+}
+
+/// The same without the mark, of a range whose loss is known or of no consequence.
+#[cfg(windows)]
+pub(super) fn mend(address: usize, mend: impl FnOnce(Range<usize>) -> bool) -> bool {
+    look(address, |_, range| mend(range))
+}
+
+/// Hands the range that holds `address` to `act`, and keeps it in the table meanwhile. False where none does.
+fn look(address: usize, act: impl FnOnce(&Slot, Range<usize>) -> bool) -> bool {
+    LOOKING.fetch_add(1, SeqCst);
+    let found = (0..USED.load(SeqCst)).filter_map(slot).find_map(|slot| {
+        let range = slot.start.load(SeqCst)..slot.end.load(SeqCst);
+        (range.start != 0 && range.contains(&address)).then_some((slot, range))
     });
+    let acted = found.is_some_and(|(slot, range)| act(slot, range));
     LOOKING.fetch_sub(1, SeqCst);
-    lost
+    acted
 }
 
 #[cfg(test)]
@@ -163,7 +174,7 @@ mod tests {
         assert!(!lose(12_288, |_| true));
         assert!(!lose(8192, |_| false), "what could not be replaced is not survived");
         assert_eq!(state(token), State::Whole);
-        assert!(lose(12_287, |end| end == 12_288), "up to the end of the last page");
+        assert!(lose(12_287, |range| range == (4096..12_288)), "up to the end of the last page");
         assert_eq!(state(token), State::Lost);
         assert!(range.is_lost());
         drop(range);
