@@ -301,20 +301,25 @@ test('loads under way while the file shrinks: the data, or ZT_TRUNCATED', async 
 })
 
 for (const io of ['mmap', 'read']) {
-  test(`removed, or replaced by another file of the name: the open one stays what it was, io: ${io}`, async (t) => {
-    const path = scratchFile(BYTES)
-    const file = openSync(path, { io })
-    const { data } = file.tensor('w')
-    const other = scratchFile(Buffer.alloc(100))
-    renameSync(other, path)
-    t.is(data[ELEMENTS - 1], 1)
-    t.is((await file.tensor('w').load())[ELEMENTS - 1], 1)
-    rmSync(path)
-    t.is(data[ELEMENTS - 2], 1)
-    t.true((await file.verify()).ok)
-    t.is((await file.load()).get('w')[5], 1)
-    file.close()
-  })
+  // Windows keeps the name of a file that is open.
+  const replaceable = process.platform === 'win32' ? test.skip : test
+  replaceable(
+    `removed, or replaced by another file of the name: the open one stays what it was, io: ${io}`,
+    async (t) => {
+      const path = scratchFile(BYTES)
+      const file = openSync(path, { io })
+      const { data } = file.tensor('w')
+      const other = scratchFile(Buffer.alloc(100))
+      renameSync(other, path)
+      t.is(data[ELEMENTS - 1], 1)
+      t.is((await file.tensor('w').load())[ELEMENTS - 1], 1)
+      rmSync(path)
+      t.is(data[ELEMENTS - 2], 1)
+      t.true((await file.verify()).ok)
+      t.is((await file.load()).get('w')[5], 1)
+      file.close()
+    },
+  )
 
   test(`overwritten in place: nothing breaks, and a digest tells, io: ${io}`, async (t) => {
     const path = scratchFile(BYTES)

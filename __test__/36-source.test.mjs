@@ -27,7 +27,9 @@ const SOURCES = {
   'a path': () => scratchFile(BYTES),
   'a relative path': () => relative(process.cwd(), scratchFile(BYTES)),
   'a path of other alphabets': () => scratchFile(BYTES, 'テンソル é \u{1f600}.zt'),
-  'a path with percent signs': () => scratchFile(BYTES, '100%25 #1?.zt'),
+  // Windows has no question marks in names.
+  'a path with percent signs': () =>
+    scratchFile(BYTES, process.platform === 'win32' ? '100%25 #1.zt' : '100%25 #1?.zt'),
   'a file: URL': () => pathToFileURL(scratchFile(BYTES)),
   'a file: URL with escapes': () => pathToFileURL(scratchFile(BYTES, 'a b%#é.zt')),
   'a Uint8Array': () => new Uint8Array(BYTES),

@@ -110,7 +110,9 @@ test('a ticket outlives its file: it is opened anew, with the same options', asy
   }
 })
 
-test('a file that was replaced meanwhile is not opened anew: ZT_IO', async (t) => {
+// Windows keeps the name of a file that is open.
+const replaceable = process.platform === 'win32' ? test.skip : test
+replaceable('a file that was replaced meanwhile is not opened anew: ZT_IO', async (t) => {
   const path = await written()
   const file = openSync(path)
   const shared = file.share()

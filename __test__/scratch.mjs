@@ -4,7 +4,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 const root = mkdtempSync(join(tmpdir(), 'ztensor-test-'))
-process.on('exit', () => rmSync(root, { recursive: true, force: true }))
+process.on('exit', () => {
+  try {
+    rmSync(root, { recursive: true, force: true })
+  } catch (error) {
+    // Windows keeps what is still mapped, until the process has ended.
+    if (process.platform !== 'win32') throw error
+  }
+})
 let made = 0
 
 /** A path that no other test uses, with the name's ending. */

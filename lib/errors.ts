@@ -1,5 +1,6 @@
 import { getSystemErrorMap } from 'node:util'
 import { binding } from './native.js'
+import { win32ErrorName } from './win32.js'
 
 /** Why a file, or a call, was refused. The README's table says what to do about each. */
 export type ErrorCode =
@@ -87,10 +88,18 @@ function isNative(thrown: unknown): thrown is NativeError {
   return 'code' in thrown && typeof thrown.code === 'string' && thrown.code.startsWith('ZT_')
 }
 
+/** Number, name and text that Node has for a failed system call. */
+function systemReason({ errno = 0, message }: NativeError): { errno: number; code: string; text: string } {
+  const known = getSystemErrorMap()
+  const name = process.platform === 'win32' ? win32ErrorName(errno) : undefined
+  const number = [...known].find(([, [code]]) => code === name)?.[0] ?? -errno
+  const [code, text] = known.get(number) ?? ['UNKNOWN', message]
+  return { errno: number, code, text }
+}
+
 /** The error of an open file's path, as Node's own `fs` spells it. */
 function systemError(native: NativeError, path: string | undefined): Error {
-  const errno = -(native.errno ?? 0)
-  const [code, text] = getSystemErrorMap().get(errno) ?? ['UNKNOWN', native.message]
+  const { errno, code, text } = systemReason(native)
   const place = path === undefined ? '' : ` '${path}'`
   const error = new Error(`${code}: ${text}, ${native.syscall}${place}`)
   return Object.assign(error, { errno, code, syscall: native.syscall, ...(path === undefined ? {} : { path }) })

@@ -159,6 +159,6 @@ pub fn compact(path: &Path, limits: &Limits, watch: &Watch) -> Result<Compacted>
     file.write(&tail)?;
     edit.catalog().iter().for_each(|_| watch.did_tensor());
     watch.stop.check()?;
-    file.commit_if(|| original.unchanged())?;
+    file.commit_if(|| original.last_look())?;
     Ok(Compacted { before, after })
 }

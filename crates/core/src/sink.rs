@@ -153,22 +153,35 @@ impl AtomicFile {
         self.commit_if(|| Ok(()))
     }
 
-    /// The same, unless `still` refuses at the last moment.
-    pub fn commit_if(mut self, still: impl FnOnce() -> Result<()>) -> Result<()> {
+    /// The same, unless `still` refuses at the last moment. What it gives is kept until the file has its name.
+    pub fn commit_if<Kept>(mut self, still: impl FnOnce() -> Result<Kept>) -> Result<()> {
         if self.reserved {
             // Gives back what was reserved and not used; no byte changes.
             let length = self.file.metadata().map_err(|error| Error::io("fstat", &error))?.len();
             self.file.set_len(length).map_err(|error| Error::io("ftruncate", &error))?;
         }
         self.file.sync_all().map_err(|error| Error::io("fsync", &error))?;
-        still()?;
+        let kept = still()?;
         if self.overwrite {
-            std::fs::rename(&self.temporary, &self.target).map_err(|error| Error::io("rename", &error))?;
+            std::fs::rename(&self.temporary, &self.target).map_err(|error| self.not_replaced(&error))?;
         } else {
             self.rename_new()?;
         }
         self.committed = true;
+        drop(kept);
         sync_folder(&self.target)
+    }
+
+    fn not_replaced(&self, error: &io::Error) -> Error {
+        if cfg!(windows) && error.kind() == io::ErrorKind::PermissionDenied && !self.is_fresh() {
+            let target = self.target.display();
+            let message = format!(
+                "'{target}' cannot be replaced: Windows keeps a file that is mapped or, on some file systems, open. Close it \
+                 here and in other programs, and try again ({error})"
+            );
+            return Error::new(Code::Io, message);
+        }
+        Error::io("rename", error)
     }
 
     /// Moves the file to its name unless somebody else took that meanwhile.

@@ -54,6 +54,13 @@ impl Original {
         self.identity.length
     }
 
+    /// Looks for the last time before another file takes the path, and gives what must be kept until it has: on Unix the
+    /// lock. On Windows not every file system lets an open file be replaced.
+    pub fn last_look(self) -> Result<Option<Self>> {
+        self.unchanged()?;
+        Ok(cfg!(unix).then_some(self))
+    }
+
     /// Fails unless the file at the path is the one that was opened, as it was then.
     pub fn unchanged(&self) -> Result<()> {
         let now = self.path.metadata().map_err(|error| Error::io("stat", &error))?;

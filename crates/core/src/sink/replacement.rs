@@ -57,7 +57,7 @@ impl Replacement {
             None => self.begin()?,
         };
         self.stop.check()?;
-        file.commit_if(|| self.original.unchanged())
+        file.commit_if(|| self.original.last_look())
     }
 }
 
