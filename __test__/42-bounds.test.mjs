@@ -160,7 +160,9 @@ test('arguments that only look right are named', async (t) => {
   const bytes = zt10({ w: square10() })
   const detached = new ArrayBuffer(8)
   structuredClone(detached, { transfer: [detached] })
-  for (const source of [new URL('file://host/x'), new URL('file:///%2F'), new Proxy(bytes, {}), detached]) {
+  // Windows has files on other hosts.
+  const elsewhere = process.platform === 'win32' ? [] : [new URL('file://host/x')]
+  for (const source of [...elsewhere, new URL('file:///%2F'), new Proxy(bytes, {}), detached]) {
     isArgumentError(
       t,
       thrownBy(() => openSync(source)),

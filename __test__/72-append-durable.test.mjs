@@ -88,7 +88,9 @@ for (const { mode, inPlace } of MODES) {
     t.true(readFileSync(path).equals(bytes))
   })
 
-  test(`${mode}: a reader that has the old file mapped keeps what it sees`, async (t) => {
+  // Windows does not let a mapped file be replaced.
+  const beside = process.platform === 'win32' && !inPlace ? test.skip : test
+  beside(`${mode}: a reader that has the old file mapped keeps what it sees`, async (t) => {
     const { path } = await oldFile()
     const file = openSync(path)
     const { data } = file.tensor('old')
@@ -159,8 +161,8 @@ for (const { mode, inPlace } of MODES) {
       await written({ overwrite: true }, (writer) => writer.add('theirs', OLD), path)
     },
   })) {
-    // There an open file cannot be replaced.
-    if (process.platform === 'win32' && what !== 'grown by somebody else') continue
+    // There an open file cannot be replaced, and one that is edited in place not be written.
+    if (process.platform === 'win32' && (inPlace || what !== 'grown by somebody else')) continue
     test(`${mode}: a file that was ${what} meanwhile is not lost`, async (t) => {
       const old = await oldFile()
       const editor = await append(old.path, { inPlace })
@@ -176,7 +178,8 @@ for (const { mode, inPlace } of MODES) {
   }
 }
 
-test('a clone that is replaced at the last moment gives way', async (t) => {
+const replaced = process.platform === 'win32' ? test.skip : test
+replaced('a clone that is replaced at the last moment gives way', async (t) => {
   const old = await oldFile()
   const editor = await append(old.path)
   // The clone is there by then.

@@ -7,6 +7,7 @@ const NAMES: Record<string, readonly number[]> = {
   EEXIST: [80, 183],
   EINVAL: [13, 87],
   EIO: [23, 27, 1117],
+  EISDIR: [1],
   EMFILE: [4],
   ENAMETOOLONG: [206],
   ENOENT: [2, 3, 15, 53, 67, 123, 161, 267],

@@ -17,6 +17,7 @@ use crate::format::zt2::{edit as zt2_edit, encode as zt2_encode};
 use crate::inject;
 use crate::limits::Limits;
 use crate::similar;
+use crate::sink::grown::OldIndex;
 use crate::source::ReadAt;
 use crate::syntax::cbor_encode::Encoder;
 use crate::syntax::cbor_splice::{self, Entry};
@@ -96,6 +97,17 @@ impl Edit {
     /// Where the index stands.
     pub fn index_offset(&self) -> u64 {
         self.index.offset
+    }
+
+    /// The index as it was read, for a file that is to stay what it was although bytes were added to it.
+    pub fn old_index(&self) -> OldIndex {
+        let start = self.index.offset;
+        let tail: fn(&[u8], u64) -> Vec<u8> = match self.version {
+            Version::One(Spelling::V10) => |index, _| zt1_edit::tail(index, Spelling::V10),
+            Version::One(_) => |index, _| zt1_edit::tail(index, Spelling::V12),
+            Version::Two => |index, at| [index, &zt2_encode::footer(Some((at, index)))].concat(),
+        };
+        OldIndex { range: start..start + self.index.bytes.len() as u64, tail }
     }
 
     /// How many of the file's `total` bytes a clone keeps: those before the index, which stands behind the last blob, or

@@ -63,7 +63,11 @@ impl FileSource {
         // A named pipe must not block the opener before it is known to be none.
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::custom_flags(options, libc::O_NONBLOCK);
-        let file = options.open(path).map_err(|error| Error::io("open", &error))?;
+        let opened = options.open(path);
+        // There opening a folder is refused as if it were forbidden.
+        #[cfg(windows)]
+        let opened = opened.map_err(|error| if path.is_dir() { is_a_directory() } else { error });
+        let file = opened.map_err(|error| Error::io("open", &error))?;
         let metadata = file.metadata().map_err(|error| Error::io("fstat", &error))?;
         if metadata.is_dir() {
             return Err(Error::io("read", &is_a_directory()));
@@ -287,7 +291,9 @@ fn lost() -> Error {
 
 fn is_a_directory() -> std::io::Error {
     #[cfg(unix)]
-    return std::io::Error::from_raw_os_error(libc::EISDIR);
-    #[cfg(not(unix))]
-    std::io::ErrorKind::IsADirectory.into()
+    let number = libc::EISDIR;
+    // ERROR_INVALID_FUNCTION, which libuv has for it: the system has no number of its own.
+    #[cfg(windows)]
+    let number = 1;
+    std::io::Error::from_raw_os_error(number)
 }

@@ -86,7 +86,7 @@ impl Writer {
         };
         zt2::check_settings(&settings)?;
         let (position, out) = if request.in_place {
-            (original.length(), Out::Grown(Grown::new(original)))
+            (original.length(), Out::Grown(Grown::new(original, edit.old_index())))
         } else {
             let kept = edit.kept(original.length());
             (kept, Out::Replacement(Box::new(Replacement::new(original, kept, request.stop))))
