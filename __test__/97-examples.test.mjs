@@ -26,6 +26,7 @@ test('serve: gives the rows of a matrix', async (t) => {
   const file = openSync(model)
   const matrix = [...file.values()].find(({ shape }) => shape.length === 2)
   const server = start('serve', model, matrix.name)
+  t.teardown(() => server.kill())
   const over = ended(server)
   const url = await new Promise((resolve, reject) => {
     let said = ''
