@@ -4,6 +4,7 @@
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use std::fs::File;
+use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::SeqCst};
 use std::{env, fs, process, ptr, thread};
@@ -16,10 +17,11 @@ use ztensor_core::source::fault::{self, State};
 use ztensor_core::source::mapping::Mapping;
 
 const CASE: &str = "ZTENSOR_FAULT_CASE";
+const FOLDER: &str = "ZTENSOR_FAULT_FOLDER";
 const LENGTH: usize = (1 << 20) - 100;
 
 fn mapped(name: &str) -> Mapping {
-    let path = env::temp_dir().join(format!("ztensor-exception-{name}-{}", process::id()));
+    let path = Path::new(&env::var(FOLDER).unwrap()).join(name);
     fs::write(&path, vec![1; LENGTH]).unwrap();
     Mapping::new(&File::open(&path).unwrap(), LENGTH as u64).unwrap()
 }
@@ -104,8 +106,8 @@ const CASES: &[(&str, fn())] = &[
                 })
             })
             .collect();
-        for round in 0..300 {
-            let mapping = mapped(&round.to_string());
+        for _ in 0..300 {
+            let mapping = mapped("ends");
             READ.store(address(&mapping, 0), SeqCst);
             thread::yield_now();
             drop(mapping);
@@ -156,14 +158,18 @@ fn every_case_in_a_process_of_its_own() {
         run();
         return;
     }
+    let folder = env::temp_dir().join(format!("ztensor-exception-{}", process::id()));
+    fs::create_dir(&folder).unwrap();
     for (name, _) in CASES {
         let output = Command::new(env::current_exe().unwrap())
             .args(["every_case_in_a_process_of_its_own", "--exact", "--nocapture"])
             .env(CASE, name)
+            .env(FOLDER, &folder)
             .output()
             .unwrap();
         let expected = name.strip_prefix('[').map_or("Some(0)", |rest| rest.split(']').next().unwrap());
         let told = String::from_utf8_lossy(&output.stderr);
         assert_eq!(ended(output.status), expected, "{name}: {told}");
     }
+    fs::remove_dir_all(folder).unwrap();
 }
