@@ -45,7 +45,8 @@ export function dataOutput(): Writable {
 /** Ends the process without a word when the reader of standard output has gone; whatever it had found out keeps its exit code. */
 export function exitQuietlyOnBrokenPipe(): void {
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') throw error
+    // EOF is what libuv has for it on Windows.
+    if (error.code !== 'EPIPE' && error.code !== 'EOF') throw error
     process.exit()
   })
 }
