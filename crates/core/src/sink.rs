@@ -174,7 +174,9 @@ impl AtomicFile {
 
     fn not_replaced(&self, error: &io::Error) -> Error {
         if cfg!(windows) && error.kind() == io::ErrorKind::PermissionDenied && !self.is_fresh() {
-            let target = self.target.display();
+            let target = self.target.display().to_string();
+            // What Windows puts before a path that was made canonical says nothing to users.
+            let target = target.trim_start_matches(r"\\?\");
             let message = format!(
                 "'{target}' cannot be replaced: Windows keeps a file that is mapped or, on some file systems, open. Close it \
                  here and in other programs, and try again ({error})"
