@@ -55,9 +55,8 @@ test('the tables of malformed files: at most 64 MiB over all of them', (t) => {
   const { grown, files, refused } = child(
     t,
     `
-    const titles = ['btf', 'safetensors', 'zt-sparse', 'zt-stored', 'zt01', 'zt10-container', 'zt10-index', 'zt12', 'zt2-container', 'zt2-layouts']
-    const tables = await Promise.all(titles.map((title) => import('./__test__/corpus/cases-' + title + '.mjs')))
-    const all = tables.flatMap(({ cases }) => cases).map(({ name, bytes, options }) => ({ name, options, bytes: typeof bytes === 'function' ? bytes() : bytes }))
+    const { bytesOf, tables } = await import('./__test__/corpus/tables.mjs')
+    const all = [...(await tables()).values()].flat().map((one) => ({ options: one.options, bytes: bytesOf(one) }))
     for (const { bytes } of all.slice(0, 50)) await read(bytes)
     const before = process.resourceUsage().maxRSS
     let refused = 0

@@ -4,6 +4,7 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { bytesOf, tables } from '../__test__/corpus/tables.mjs'
 
 const here = dirname(fileURLToPath(import.meta.url))
 /** Larger files make a fuzzer slow. */
@@ -61,13 +62,11 @@ for (const folder of [join(here, '../__test__/fixtures'), ...process.argv.slice(
   for (const name of readdirSync(folder).filter((name) => /\.(zt|safetensors|btf)$/.test(name)))
     seedAll(name, readFileSync(join(folder, name)), extname(name))
 
-const tables = join(here, '../__test__/corpus')
-for (const table of readdirSync(tables).filter((name) => name.startsWith('cases-'))) {
-  const { cases } = await import(join(tables, table))
+for (const [table, cases] of await tables()) {
   const ending = /btf|safetensors/.exec(table)?.[0]
-  for (const [at, { bytes }] of cases.entries()) {
-    const file = Buffer.from(typeof bytes === 'function' ? bytes() : bytes)
+  for (const [at, one] of cases.entries()) {
+    const file = Buffer.from(bytesOf(one))
     // Without the ending of a file: `manifest` changes those of `read` that have one, and has to know them as valid.
-    if (file.length <= MAX_BYTES) seedAll(`${table.slice(0, -4)}-${at}`, file, ending && `.${ending}`)
+    if (file.length <= MAX_BYTES) seedAll(`cases-${table}-${at}`, file, ending && `.${ending}`)
   }
 }

@@ -6,6 +6,7 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { openSync } from 'ztensor'
+import { bytesOf } from '../__test__/corpus/tables.mjs'
 import { root } from '../scripts/command.mjs'
 
 const CORPORA = {
@@ -29,7 +30,6 @@ const folder = join(root, 'build/hostile')
 rmSync(folder, { recursive: true, force: true })
 mkdirSync(folder, { recursive: true })
 
-const bytesOf = ({ bytes }) => (typeof bytes === 'function' ? bytes() : bytes)
 /** Files that must not be accepted, whatever options say: small ones, since each is read by several peers. */
 async function hostile(corpus) {
   const files = []

@@ -5,6 +5,7 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { convert, openSync } from 'ztensor'
 import { cases } from '../__test__/corpus/cases-safetensors.mjs'
+import { bytesOf } from '../__test__/corpus/tables.mjs'
 import { compareFile } from '../interop/compare.mjs'
 import { writeOurs } from '../interop/ours.mjs'
 import { environment, peers, succeed } from '../interop/peers.mjs'
@@ -97,8 +98,8 @@ const corpusFile = (i) => `${String(i).padStart(3, '0')}.safetensors`
 
 function writeCorpus() {
   fresh(corpus)
-  cases.forEach(({ bytes }, i) => {
-    writeFileSync(join(corpus, corpusFile(i)), typeof bytes === 'function' ? bytes() : bytes)
+  cases.forEach((one, i) => {
+    writeFileSync(join(corpus, corpusFile(i)), bytesOf(one))
   })
 }
 

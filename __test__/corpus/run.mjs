@@ -4,8 +4,7 @@ import { open, openSync, ZTensorError } from 'ztensor'
 import { arrayBufferOf } from '../bytes.mjs'
 import { rejectionOf, thrownBy } from '../raised.mjs'
 import { scratchFile } from '../scratch.mjs'
-
-export const bytesOf = ({ bytes }) => (typeof bytes === 'function' ? bytes() : bytes)
+import { bytesOf } from './tables.mjs'
 
 export function isRefusal(t, error, { code, error: fields = {} }, where) {
   t.true(error instanceof ZTensorError, `${where}: ${error?.stack ?? 'accepted'}`)
