@@ -2,13 +2,14 @@
 // since what is looked at (mappings, handles, memory) belongs to a process. ZTENSOR_CYCLES=1000000 makes the long ones long.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readdirSync } from 'node:fs'
+import { mkdirSync, readdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
 import { safetensors } from './corpus/safetensors.mjs'
+import { canBeSparse, endlessFile } from './endless.mjs'
 import { canMap } from './placing.mjs'
-import { scratchFile } from './scratch.mjs'
+import { scratchFile, scratchPath } from './scratch.mjs'
 
 const ELEMENTS = 2 ** 18
 const ones = Buffer.from(new Float32Array(ELEMENTS).fill(1).buffer)
@@ -30,10 +31,10 @@ async function child(t, source, expected = {}) {
     const collect = async () => { for (let i = 0; i < 6; i++) { globalThis.gc(); await turn() } }
     const worker = (code) => new Worker("const ztensor = require('ztensor'), { parentPort } = require('worker_threads'), path = " + ${JSON.stringify(JSON.stringify(path))} + ";" + code, { eval: true, execArgv: [] })
     const count = (file, pattern) => fs.existsSync(file) ? fs.readFileSync(file, 'utf8').split('\\n').filter((line) => line.includes(pattern)).length : 0
-    /** Mappings of the file, handles of it, and resident MiB. */
-    const held = () => ({
-      maps: count('/proc/self/maps', path),
-      handles: fs.existsSync('/proc/self/fd') ? fs.readdirSync('/proc/self/fd').filter((fd) => { try { return fs.readlinkSync('/proc/self/fd/' + fd) === path } catch { return false } }).length : 0,
+    /** Mappings of a file, and handles of it. */
+    const held = (of = path) => ({
+      maps: count('/proc/self/maps', of),
+      handles: fs.existsSync('/proc/self/fd') ? fs.readdirSync('/proc/self/fd').filter((fd) => { try { return fs.readlinkSync('/proc/self/fd/' + fd) === of } catch { return false } }).length : 0,
     })
     const rss = () => process.memoryUsage.rss() / 2 ** 20
     ${source}`
@@ -151,6 +152,54 @@ test('workers terminated in the middle of loads, verifications and conversions',
   )
   t.false(readdirSync(dirname(path)).some((name) => name.endsWith('.tmp')))
 })
+
+/** Work without an end, of each kind, begun by a worker that says so once it runs. */
+const ENDLESS = {
+  'a verification': 'ztensor.verify(endless, { onProgress }).catch(() => {})',
+  statistics:
+    "const file = ztensor.openSync(endless); file.tensor('endless').stats().catch(() => {}); file.prefetch(['endless'], { onProgress }).catch(() => {})",
+  'a mapped file and a load':
+    "const file = ztensor.openSync(endless); globalThis.kept = file.tensor('large').data; file.verify({ onProgress }).catch(() => {}); for (let i = 0; i < 64; i++) file.tensor('large').load().catch(() => {})",
+  'a conversion':
+    "ztensor.convert(endless, folder + '/x.zt', { version: '1.2', compression: { level: 15 }, filter, onProgress }).catch(() => {})",
+  'a conversion that is judged':
+    "ztensor.convert(endless, folder + '/x.zt', { version: '2', canonical: false, filter: ({ name }) => name === 'flags', onProgress }).catch(() => {})",
+  'a conversion into a stream that nobody reads':
+    "ztensor.convert(endless, new (require('stream').Writable)({ write() { parentPort.postMessage(1) } }), { version: '1.2', filter }).catch(() => {})",
+  'more conversions than there are cores':
+    "for (let i = 0; i <= 2 * require('os').availableParallelism(); i++) ztensor.convert(endless, folder + '/' + i + '.zt', { version: '1.2', compression: { level: 15 }, filter, onProgress }).catch(() => {})",
+  'a writer':
+    "ztensor.create(folder + '/x.zt', { version: '2', canonical: false, compression: { level: 19 } }).then((writer) => { globalThis.kept = writer; for (let i = 0; i < 99; i++) writer.add('' + i, new Uint8Array(2 ** 24)).catch(() => {}); setTimeout(() => parentPort.postMessage(1), 50) })",
+}
+if (canBeSparse) {
+  for (const [what, work] of Object.entries(ENDLESS)) {
+    test(`a worker is terminated in the middle of ${what}: the work ends, and nothing of it is left`, async (t) => {
+      const endless = endlessFile()
+      const folder = scratchPath('folder')
+      mkdirSync(folder)
+      const names = `const endless = ${JSON.stringify(endless)}, folder = ${JSON.stringify(folder)};`
+      const common =
+        "const filter = ({ name }) => name === 'endless', onProgress = ({ bytes }) => { if (bytes > 0) parentPort.postMessage(1) }; setInterval(() => {}, 1000);"
+      await child(
+        t,
+        `
+        ${names}
+        const running = worker(${JSON.stringify(names + common + work)})
+        await new Promise((resolve, reject) => { running.once('message', resolve); running.once('error', reject) })
+        await running.terminate()
+        const left = () => ({ ...held(endless), files: fs.readdirSync(folder) })
+        const isLeft = ({ maps, handles, files }) => maps + handles + files.length > 0
+        // Far longer than the work takes to look at its stop flag, far shorter than it would take to end.
+        for (let i = 0; i < 10_000 && isLeft(left()); i++) await turn()
+        console.log(JSON.stringify(left()))
+        // Nor does its thread go on: another worker's work is done.
+        const next = worker(${JSON.stringify(names)} + "ztensor.openSync(endless).tensor('large').load().then(({ length }) => parentPort.postMessage(length))")
+        console.log(await new Promise((resolve, reject) => { next.once('message', resolve); next.once('error', reject) }))`,
+        { lines: ['{"maps":0,"handles":0,"files":[]}', String(2 ** 26)] },
+      )
+    })
+  }
+}
 
 test('process.exit() in the middle of a write leaves nothing at the path', async (t) => {
   const path = await child(

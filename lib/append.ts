@@ -45,12 +45,13 @@ export class TensorEditor extends TensorWriter {
   declare readonly path: string
   /** @internal */
   static async of(path: string, request: AppendRequest, signal: AbortSignal | undefined): Promise<TensorEditor> {
-    signal?.throwIfAborted()
-    const control = new binding.Control()
     try {
-      const native = await binding.appendWriter(path, request, control)
-      const editor = new TensorEditor({ target: path, native, dialect: native.version, level: request.level, signal })
-      return await TensorWriter.heed(editor, () => control.cancel())
+      const begin = (control: NativeControl) => binding.appendWriter(path, request, control)
+      const begun = await TensorWriter.begin(path, signal, begin)
+      const { version } = begun.native
+      return await TensorWriter.heed(
+        new TensorEditor({ target: path, ...begun, dialect: version, level: request.level, signal }),
+      )
     } catch (thrown) {
       signal?.throwIfAborted()
       throw openError(thrown, path)
@@ -142,7 +143,9 @@ export async function compact(path: string | URL, given?: JobOptions & IndexLimi
   const job = jobOptions(given)
   try {
     const work = (control: NativeControl) => binding.compactFile(target, request, control)
-    const [before, byteLength] = await run(unopened(target), job, work)
+    const [before, byteLength] = await run(unopened(target), job, work, 'when undone')
+    // A file that has been replaced is no longer given up.
+    if (before === byteLength) job.signal?.throwIfAborted()
     return { byteLength, reclaimed: before - byteLength }
   } catch (thrown) {
     job.signal?.throwIfAborted()

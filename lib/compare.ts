@@ -73,21 +73,10 @@ interface Pairs {
 /** What is found of each pair, or why nothing is. */
 async function compareAll(pairs: Pairs, job: JobOptions, stages: Stages = []): Promise<NativeComparison[]> {
   const { a, b, tolerance } = pairs
-  return await run(a, job, async (control) => {
-    const cancel = () => control.cancel()
-    b.throwIfClosed()
-    b.jobs.add(cancel)
-    try {
-      const places = Int32Array.from(pairs.places)
-      return await binding.compare(a.native, b.native, places, [...tolerance], control, ...stages)
-    } catch (error) {
-      job.signal?.throwIfAborted()
-      b.throwIfClosed()
-      throw error
-    } finally {
-      b.jobs.delete(cancel)
-    }
-  })
+  const places = Int32Array.from(pairs.places)
+  return await run([a, b], job, (control) =>
+    binding.compare(a.native, b.native, places, [...tolerance], control, ...stages),
+  )
 }
 
 type Stages = Awaited<ReturnType<Store['stage']>>[]

@@ -160,6 +160,7 @@ function asErrors(found: readonly NativeError[]): ZTensorError[] {
 /** What is to be made of a file. */
 interface Work {
   readonly file: TensorFile
+  readonly writer: TensorWriter
   readonly native: NativeWriter
   readonly outlet: Outlet | undefined
   readonly casts: number[]
@@ -176,7 +177,8 @@ async function judge({ file, native, casts, job }: Work, judged: number[], bytes
   }
   const look = (ordinals: number[], options: JobOptions, stage?: Awaited<ReturnType<typeof store.stage>>) => {
     const request = { ordinals: Uint32Array.from(ordinals), names: [], casts }
-    return run(store, options, (control) => native.judge(store.native, request, control, stage))
+    // It makes files without a name beside the target.
+    return run(store, options, (control) => native.judge(store.native, request, control, stage), 'when undone')
   }
   if (store.memory === undefined) {
     const found = await look(judged, job.onProgress === undefined ? job : { ...job, onProgress })
@@ -191,15 +193,26 @@ async function judge({ file, native, casts, job }: Work, judged: number[], bytes
 }
 
 /** Copies tensors under their names; `before` are the bytes that were read before. */
-async function copy({ file, native, outlet, casts, job }: Work, taken: Chosen[], named: boolean, before: number) {
+async function copy(
+  { file, writer, native, outlet, casts, job }: Work,
+  taken: Chosen[],
+  named: boolean,
+  before: number,
+) {
   const store = TensorFile.storeOf(file)
   const some = (tensors: Chosen[], options: JobOptions, stage?: Awaited<ReturnType<typeof store.stage>>) => {
     const ordinals = Uint32Array.from(tensors, (one) => one.ordinal)
     // Their own names need not cross.
     const request = { ordinals, names: named ? tensors.map((one) => one.to) : [], casts }
     const make = (blocks?: NativeOutflow, signal = options.signal) =>
-      run(store, { ...options, signal }, (control) => native.copy(store.native, request, control, stage, blocks))
-    return outlet === undefined ? make() : outlet.pass(make, options.signal)
+      run(
+        store,
+        { ...options, signal },
+        (control) => native.copy(store.native, request, control, stage, blocks),
+        'when undone',
+      )
+    // In the writer's turn, so that giving the file up waits until nothing works on it.
+    return TensorWriter.during(writer, () => (outlet === undefined ? make() : outlet.pass(make, options.signal)))
   }
   const { onProgress } = job
   if (store.memory === undefined) {
@@ -244,9 +257,9 @@ async function convertFile(
   }
   if (told.judged.length === 0) refuse()
   const generator = given.generator ?? (dialect === '1.0' ? file.generator : undefined)
-  const writer = await TensorWriter.make(begin(), writeRequest({ ...given, generator }))
+  const writer = await TensorWriter.make(begin(), writeRequest({ ...given, generator }), job.signal)
   const { native, outlet } = TensorWriter.partsOf(writer)
-  const work = { file, native, outlet, casts, job }
+  const work = { file, writer, native, outlet, casts, job }
   try {
     let before = 0
     if (told.judged.length > 0) {
@@ -263,13 +276,14 @@ async function convertFile(
         throw error
       }
     }
+    // From now on: what is given up before it has left a stream as it was.
+    await TensorWriter.heed(writer)
     const left = new Set(skipped.map((error) => error.tensor))
     const kept = left.size === 0 ? chosen : chosen.filter(({ name }) => !left.has(name))
     const ordered = dialect === '2' ? canonically(kept) : kept
     const taken = numbered ? ordered.map((one, at) => ({ ...one, to: String(at) })) : ordered
     if (attributes === undefined && !left.has(undefined)) calling(() => native.takeAttributes(store.native))
     await copy(work, taken, given.rename !== undefined || numbered, before)
-    job.signal?.throwIfAborted()
     await writer.finish()
     return { tensors: taken.length, skipped, readers: readers[dialect] as readonly string[] }
   } catch (error) {

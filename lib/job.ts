@@ -1,5 +1,5 @@
 // Long native work with an end: progress, abort, and the close of its file.
-import { publicError } from './errors.js'
+import { publicError, ZTensorError } from './errors.js'
 import { binding, type NativeControl } from './native.js'
 
 /** How far long work has come. */
@@ -33,20 +33,38 @@ export interface Owner {
 }
 
 /** The owner of work on a file that is not open. */
-export function unopened(path: string): Owner {
+export function unopened(path?: string): Owner {
   return { path, jobs: new Set(), throwIfClosed: () => {} }
 }
 
-/** Runs native work on an open file. It rejects with the signal's reason, or ZT_CLOSED, or what went wrong. */
+/** Whether the caller of work that is given up waits until the work says so: where it writes, which has to be undone first. */
+export type Ending = 'at once' | 'when undone'
+
+/**
+ * Runs native work on an open file, or on several. It rejects with the signal's reason, or ZT_CLOSED, or what went wrong.
+ * Given up, the work itself ends at its next look at its stop flag, and whatever it has made by then is dropped.
+ */
 export async function run<T>(
-  store: Owner,
+  owners: Owner | readonly Owner[],
   { onProgress, signal }: JobOptions,
   start: (control: NativeControl) => Promise<T>,
+  ending: Ending = 'at once',
 ): Promise<T> {
-  signal?.throwIfAborted()
-  store.throwIfClosed()
+  const stores = [owners].flat() as readonly Owner[]
+  const check = () => {
+    signal?.throwIfAborted()
+    for (const store of stores) store.throwIfClosed()
+  }
+  check()
   const control = new binding.Control()
-  const cancel = () => control.cancel()
+  let leave = () => {}
+  const left = new Promise<never>((_resolve, reject) => {
+    leave = () => reject(new ZTensorError('ZT_CLOSED', 'the work was given up'))
+  })
+  const cancel = () => {
+    control.cancel()
+    if (ending === 'at once') leave()
+  }
   let thrown: { error: unknown } | undefined
   const report = () => {
     try {
@@ -58,22 +76,36 @@ export async function run<T>(
   }
   const timer = onProgress === undefined ? undefined : setInterval(report, INTERVAL_MS)
   signal?.addEventListener('abort', cancel, { once: true })
-  store.jobs.add(cancel)
+  for (const store of stores) store.jobs.add(cancel)
   try {
-    const result = await start(control)
-    signal?.throwIfAborted()
-    store.throwIfClosed()
+    const result = await Promise.race([start(control), left])
+    if (ending === 'at once') check()
     report()
     if (thrown !== undefined) throw thrown.error
     return result
   } catch (error) {
     if (thrown !== undefined) throw thrown.error
-    signal?.throwIfAborted()
-    store.throwIfClosed()
-    throw publicError(error, store.path)
+    check()
+    throw publicError(error, stores[0]?.path)
   } finally {
     clearInterval(timer)
     signal?.removeEventListener('abort', cancel)
-    store.jobs.delete(cancel)
+    for (const store of stores) store.jobs.delete(cancel)
+  }
+}
+
+/** The outcome of what is not ours to stop, or the signal's reason as soon as there is one. */
+export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return await work
+  signal.throwIfAborted()
+  let leave = () => {}
+  const left = new Promise<never>((_resolve, reject) => {
+    leave = () => reject(signal.reason)
+  })
+  signal.addEventListener('abort', leave, { once: true })
+  try {
+    return await Promise.race([work, left])
+  } finally {
+    signal.removeEventListener('abort', leave)
   }
 }

@@ -48,7 +48,7 @@ export class Links {
   }
 
   /** The tensor's ordinal in its file, and what the file is called and identified by. */
-  async resolve({ file, tensor, shard }: Wanted) {
+  async resolve({ file, tensor, shard }: Wanted, signal: AbortSignal | undefined) {
     const store = TensorFile.storeOf(file)
     file.tensor(tensor)
     const ordinal = store.native.find(tensor)
@@ -61,7 +61,9 @@ export class Links {
       return { ordinal, native: store.native, linked }
     }
     const own = shard ?? this.#label(file.path)
-    const identified = run(store, {}, (control) => binding.identify(store.native, own, this.#algorithm, control))
+    const identified = run(store, { signal }, (control) =>
+      binding.identify(store.native, own, this.#algorithm, control),
+    )
     this.#names.add(own)
     this.#files.set(file, identified)
     // Another try identifies it anew.

@@ -66,26 +66,39 @@ export function toBufferSync(memory: NativeMemory): ArrayBuffer {
 export async function toBuffer(memory: NativeMemory, check: () => void, sole = true): Promise<ArrayBuffer> {
   const taken = sole ? take(memory) : null
   if (taken !== null) return taken
-  const buffer = allocate(memory.byteLength)
-  for (const [at, piece] of pieces(buffer, 0, memory.byteLength)) {
-    if (at > 0) await nextTurn()
-    check()
-    calling(() => memory.copyTo(at, piece))
+  try {
+    const buffer = allocate(memory.byteLength)
+    for (const [at, piece] of pieces(buffer, 0, memory.byteLength)) {
+      if (at > 0) await nextTurn()
+      check()
+      calling(() => memory.copyTo(at, piece))
+    }
+    return buffer
+  } finally {
+    if (sole) memory.free()
   }
-  return buffer
 }
 
-/** Copies the memory into `target`, which has exactly its length. */
-export async function copyInto(memory: NativeMemory, target: ArrayBufferView, check: () => void): Promise<void> {
+/** Copies the memory, which goes then if it is the `sole` caller's, into `target`, which has exactly its length. */
+export async function copyInto(
+  memory: NativeMemory,
+  target: ArrayBufferView,
+  check: () => void,
+  sole: boolean,
+): Promise<void> {
   const { byteLength } = memory
-  for (let at = 0; at < byteLength; at += PIECE) {
-    if (at > 0) await nextTurn()
-    check()
-    if (target.byteLength !== byteLength) {
-      throw new ZTensorError('ZT_CLOSED', 'the array to load into was detached or resized meanwhile')
+  try {
+    for (let at = 0; at < byteLength; at += PIECE) {
+      if (at > 0) await nextTurn()
+      check()
+      if (target.byteLength !== byteLength) {
+        throw new ZTensorError('ZT_CLOSED', 'the array to load into was detached or resized meanwhile')
+      }
+      const piece = new Uint8Array(target.buffer, target.byteOffset + at, Math.min(PIECE, byteLength - at))
+      calling(() => memory.copyTo(at, piece))
     }
-    const piece = new Uint8Array(target.buffer, target.byteOffset + at, Math.min(PIECE, byteLength - at))
-    calling(() => memory.copyTo(at, piece))
+  } finally {
+    if (sole) memory.free()
   }
 }
 

@@ -7,6 +7,7 @@ import type { NativeError } from './errors.js'
 export interface NativeMemory {
   readonly byteLength: number
   take(): ArrayBuffer | null
+  free(): void
   copyTo(offset: number, target: Uint8Array): void
 }
 
@@ -219,7 +220,7 @@ export interface NativeWriter {
   receive(): number
   addSmall(block: Uint8Array, elements: Uint8Array | undefined): number
   push(bytes: Uint8Array): number
-  pushAsync(bytes: Uint8Array): Promise<number>
+  pushAsync(bytes: Uint8Array, control: NativeControl): Promise<number>
   take(): NativeMemory
   copy(
     file: NativeFile,
@@ -240,15 +241,15 @@ export interface NativeWriter {
   rename(name: string, to: string): void
   remove(name: string): void
   changeAttributes(name: string | undefined, set: unknown, unset: unknown): void
-  flush(): Promise<void>
-  finish(): Promise<NativeMemory>
+  flush(control: NativeControl): Promise<void>
+  finish(control: NativeControl): Promise<NativeMemory>
   abort(): Promise<void>
 }
 
 interface Binding {
   packetBlock(): ArrayBuffer | null
   addPacket(): number
-  createWriter(path: string | undefined, request: WriteRequest): Promise<NativeWriter>
+  createWriter(path: string | undefined, request: WriteRequest, control: NativeControl): Promise<NativeWriter>
   onMappingLost(tell: () => void): void
   losses(): ArrayBuffer | null
   armFaultHandler(): void
@@ -280,11 +281,11 @@ interface Binding {
   StageBuilder: new (ranges: number[]) => NativeStageBuilder
   openShared(process: string, number: number): NativeFile | null
   openPathSync(path: string, request: OpenRequest): NativeFile
-  openPath(path: string, request: OpenRequest): Promise<NativeFile>
+  openPath(path: string, request: OpenRequest, control: NativeControl): Promise<NativeFile>
   openPathsSync(paths: string[], request: OpenRequest): NativeFile
-  openPaths(paths: string[], request: OpenRequest): Promise<NativeFile>
+  openPaths(paths: string[], request: OpenRequest, control: NativeControl): Promise<NativeFile>
   shardNamesSync(path: string, request: OpenRequest): string[]
-  shardNames(path: string, request: OpenRequest): Promise<string[]>
+  shardNames(path: string, request: OpenRequest, control: NativeControl): Promise<string[]>
   openMemory(bytes: Uint8Array, request: OpenRequest): NativeFile
   toFloat32(dtype: number, input: Uint8Array, output: Uint8Array): void
   toFloat32Block(dtype: number, size: number, input: Uint8Array): NativeMemory

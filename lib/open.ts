@@ -3,8 +3,8 @@ import { types } from 'node:util'
 import { aBoolean, aFunction, filePath, optional, options, wrongType } from './arguments.js'
 import { calling, invalid, publicError, ZTensorError } from './errors.js'
 import { type Format, TensorFile } from './file.js'
-import type { JobOptions } from './job.js'
-import { binding, type OpenRequest } from './native.js'
+import { type JobOptions, run, unlessAborted, unopened } from './job.js'
+import { binding, type NativeControl, type OpenRequest } from './native.js'
 import { LIMITS, openRequest } from './open-request.js'
 import { checkMemory, checkSame, type SharedFile, sharedFrom } from './share.js'
 import type { Origin } from './store.js'
@@ -149,13 +149,17 @@ function openPathSync(from: Origin & { path: string }, { request, resolver }: Re
   )
 }
 
-async function openPath(from: Origin & { path: string }, { request, resolver }: Read): Promise<TensorFile> {
+async function openPath(
+  from: Origin & { path: string },
+  { request, resolver }: Read,
+  signal?: AbortSignal,
+): Promise<TensorFile> {
   const { path } = from
   if (resolver !== undefined) {
-    const names = await namingLater(path, () => binding.shardNames(path, request))
-    resolved(request, names, await Promise.all(names.map((name) => resolver(name))))
+    const names = await namingLater(path, signal, (control) => binding.shardNames(path, request, control))
+    resolved(request, names, await unlessAborted(Promise.all(names.map((name) => resolver(name))), signal))
   }
-  const native = await namingLater(path, () => binding.openPath(path, request))
+  const native = await namingLater(path, signal, (control) => binding.openPath(path, request, control))
   return TensorFile.make(native, from)
 }
 
@@ -168,11 +172,16 @@ function naming<T>(path: string, call: () => T): T {
   }
 }
 
-/** The same of a promise. */
-async function namingLater<T>(path: string, call: () => Promise<T>): Promise<T> {
+/** The same off the event loop. */
+async function namingLater<T>(
+  path: string,
+  signal: AbortSignal | undefined,
+  call: (control: NativeControl) => Promise<T>,
+): Promise<T> {
   try {
-    return await call()
+    return await run(unopened(path), { signal }, call)
   } catch (thrown) {
+    signal?.throwIfAborted()
     throw openError(thrown, path)
   }
 }
@@ -194,12 +203,13 @@ function openPathsSync({ paths, ...from }: Origin & { paths: string[] }, { reque
   )
 }
 
-async function openPaths({ paths, ...from }: Origin & { paths: string[] }, { request }: Read): Promise<TensorFile> {
-  try {
-    return TensorFile.make(await binding.openPaths(paths, request), from)
-  } catch (thrown) {
-    throw publicError(thrown)
-  }
+async function openPaths(
+  { paths, ...from }: Origin & { paths: string[] },
+  { request }: Read,
+  signal?: AbortSignal,
+): Promise<TensorFile> {
+  const open = (control: NativeControl) => binding.openPaths(paths, request, control)
+  return TensorFile.make(await run(unopened(), { signal }, open), from)
 }
 
 function openMemory(from: Origin & { memory: Uint8Array }, { request }: Read): TensorFile {
@@ -233,12 +243,12 @@ function openSharedSync(shared: SharedFile, given: Read): TensorFile {
   return same(openPathsSync({ ...origin, paths: place }, read), shared)
 }
 
-async function openShared(shared: SharedFile, given: Read): Promise<TensorFile> {
+async function openShared(shared: SharedFile, given: Read, signal?: AbortSignal): Promise<TensorFile> {
   const open = openTicket(shared, given)
   if (open !== undefined) return open
   const { read, origin, place } = again(shared, given)
-  if (typeof place === 'string') return same(await openPath({ ...origin, path: place }, read), shared)
-  return same(await openPaths({ ...origin, paths: place }, read), shared)
+  if (typeof place === 'string') return same(await openPath({ ...origin, path: place }, read, signal), shared)
+  return same(await openPaths({ ...origin, paths: place }, read, signal), shared)
 }
 
 function same(file: TensorFile, shared: SharedFile): TensorFile {
@@ -288,11 +298,11 @@ export async function open(source: Source, options?: OpenOptions & JobOptions): 
   job.signal?.throwIfAborted()
   const file =
     'path' in from
-      ? await openPath(from, read)
+      ? await openPath(from, read, job.signal)
       : 'paths' in from
-        ? await openPaths(from, read)
+        ? await openPaths(from, read, job.signal)
         : 'shared' in from
-          ? await openShared(from.shared, read)
+          ? await openShared(from.shared, read, job.signal)
           : openMemory(from, read)
   try {
     job.signal?.throwIfAborted()

@@ -278,7 +278,7 @@ export class Tensor<D extends DType = DType> {
   ): Promise<TypedArray> {
     const check = () => this.#store.check(signal)
     if (target !== undefined) {
-      await copyInto(memory, target, check)
+      await copyInto(memory, target, check, sole)
       return target as TypedArray
     }
     const buffer = await toBuffer(memory, check, sole)

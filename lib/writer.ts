@@ -21,9 +21,10 @@ import {
   type TypedArray,
 } from './dtype.js'
 import { calling, invalid, publicError, ZTensorError } from './errors.js'
+import { run, unopened } from './job.js'
 import { aLink, type LinkInput, Links } from './link.js'
 import { toBufferSync } from './memory.js'
-import { binding, type NativeWriter, type WriteRequest } from './native.js'
+import { binding, type NativeControl, type NativeWriter, type WriteRequest } from './native.js'
 import { isWritable, Outlet } from './outlet.js'
 import { Packets } from './packet.js'
 import { checkCoo, checkCsr } from './sparse.js'
@@ -80,6 +81,8 @@ const STREAMED = 2 ** 20
 interface Internals {
   readonly target: string | Outlet
   readonly native: NativeWriter
+  /** Stops what is under way on the binding's side. */
+  readonly control: NativeControl
   /** What the binding calls the format and version. */
   readonly dialect: string
   /** Of the compression. */
@@ -124,6 +127,7 @@ export class TensorWriter {
   /** Undefined for a file that is written into a stream. */
   readonly path: string | undefined
   readonly #native: NativeWriter
+  readonly #control: NativeControl
   readonly #outlet: Outlet | undefined
   readonly #dialect: string
   readonly #compresses: boolean
@@ -134,16 +138,19 @@ export class TensorWriter {
   /** Stops listening to the signal. */
   #forget: () => void = () => {}
   readonly #packets: Packets
+  /** Streams of tensors that have not ended. */
+  readonly #open = new Set<Writable>()
   #queue: Promise<unknown> = Promise.resolve()
   /** Calls that have not had their turn yet, or are having it. */
   #waiting = 0
   #ended = false
 
   protected constructor(internals: unknown)
-  protected constructor({ target, native, ...how }: Internals) {
+  protected constructor({ target, native, control, ...how }: Internals) {
     this.path = typeof target === 'string' ? target : undefined
     this.#outlet = typeof target === 'string' ? undefined : target
     this.#native = native
+    this.#control = control
     this.#dialect = how.dialect
     this.#compresses = how.level !== undefined
     this.#atOnce = this.#outlet === undefined && (how.level === undefined || how.maxShard === undefined)
@@ -160,6 +167,11 @@ export class TensorWriter {
     })
   }
 
+  /** @internal Does something when its turn comes, whose errors are the caller's own. */
+  static during<T>(writer: TensorWriter, work: () => Promise<T>): Promise<T> {
+    return writer.#turn(work)
+  }
+
   /** @internal The binding's side, and the stream, for work that is done without the writer. */
   static partsOf(writer: TensorWriter): { native: NativeWriter; outlet: Outlet | undefined } {
     return { native: writer.#native, outlet: writer.#outlet }
@@ -167,24 +179,38 @@ export class TensorWriter {
 
   /** @internal */
   static async make(target: string | Outlet, request: WriteRequest, signal?: AbortSignal): Promise<TensorWriter> {
-    signal?.throwIfAborted()
     const path = typeof target === 'string' ? target : undefined
+    const { dialect, level, digest, maxShard } = request
     try {
-      const { dialect, level, digest, maxShard } = request
-      const native = await binding.createWriter(path, request)
-      return await TensorWriter.heed(new TensorWriter({ target, native, dialect, level, digest, maxShard, signal }))
+      const begin = (control: NativeControl) => binding.createWriter(path, request, control)
+      const begun = await TensorWriter.begin(path, signal, begin)
+      return new TensorWriter({ target, ...begun, dialect, level, digest, maxShard, signal })
     } catch (thrown) {
       if (target instanceof Outlet) target.release()
-      signal?.throwIfAborted()
-      throw publicError(thrown, path)
+      throw thrown
     }
   }
 
-  /** @internal Has the signal give the file up; `cancel` ends what is under way then. */
-  static async heed<W extends TensorWriter>(writer: W, cancel = () => {}): Promise<W> {
+  /** @internal Begins a file on the binding's side. The control is for all that follows. */
+  static async begin(
+    path: string | undefined,
+    signal: AbortSignal | undefined,
+    start: (control: NativeControl) => Promise<NativeWriter>,
+  ): Promise<{ native: NativeWriter; control: NativeControl }> {
+    let control: NativeControl | undefined
+    const starting = (own: NativeControl) => {
+      control = own
+      return start(own)
+    }
+    const native = await run(unopened(path), { signal }, starting, 'when undone')
+    return { native, control: control as NativeControl }
+  }
+
+  /** @internal Has the signal give the file up from now on. */
+  static async heed<W extends TensorWriter>(writer: W): Promise<W> {
     const signal = writer.#signal
     const giveUp = () => {
-      cancel()
+      writer.#control.cancel()
       writer.abort().catch(() => {})
     }
     writer.#forget = () => signal?.removeEventListener('abort', giveUp)
@@ -195,15 +221,8 @@ export class TensorWriter {
   }
 
   /** Does one thing after the other, whatever the caller waits for. */
-  async #next<T>(work: () => Promise<T>): Promise<T> {
-    const turn = this.#queue.then(async () => {
-      try {
-        return await work()
-      } catch (thrown) {
-        this.#signal?.throwIfAborted()
-        throw publicError(thrown, this.path)
-      }
-    })
+  async #turn<T>(work: () => Promise<T>): Promise<T> {
+    const turn = this.#queue.then(work)
     this.#waiting += 1
     const done = () => {
       this.#waiting -= 1
@@ -212,12 +231,26 @@ export class TensorWriter {
     return turn
   }
 
+  /** The same with errors that are the binding's. */
+  async #next<T>(work: () => Promise<T>): Promise<T> {
+    return this.#turn(async () => {
+      try {
+        return await work()
+      } catch (thrown) {
+        if (!this.#signal?.aborted) throw publicError(thrown, this.path)
+        // Whoever hears of the signal finds nothing left behind.
+        await this.#giveUp()
+        throw this.#signal.reason
+      }
+    })
+  }
+
   /**
    * Adds a small dense tensor at once, in one crossing, where nothing else is under way; gives the bytes that wait then, or
    * undefined where it has to take its turn.
    */
   #addAtOnce(name: string, shape: number[], dtype: DTypeInfo, data: ArrayBufferView): number | undefined {
-    const now = this.#atOnce && this.#waiting === 0 && !this.#ended
+    const now = this.#atOnce && this.#waiting === 0 && !this.#ended && !this.#signal?.aborted
     if (!now || data.byteLength > SMALL) return undefined
     try {
       return this.#packets.add(name, shape, dtype, data)
@@ -277,14 +310,14 @@ export class TensorWriter {
     for (let at = 0; at < byteLength; at += PIECE) {
       this.#signal?.throwIfAborted()
       if (bytes.byteLength !== byteLength) throw detached()
-      await this.#pass(await this.#native.pushAsync(bytes.subarray(at, at + PIECE)))
+      await this.#pass(await this.#native.pushAsync(bytes.subarray(at, at + PIECE), this.#control))
     }
   }
 
   /** Passes on what waits, once there is enough of it. */
   async #pass(pending: number): Promise<void> {
     if (this.#outlet === undefined) {
-      if (pending >= FULL) await this.#native.flush()
+      if (pending >= FULL) await this.#native.flush(this.#control)
     } else if (pending >= STREAMED) {
       await this.#outlet.write(new Uint8Array(toBufferSync(this.#native.take())))
     }
@@ -340,7 +373,7 @@ export class TensorWriter {
     if (pending === undefined) {
       await this.#write(checked, shape, 'dense', dtype, attributes, [{ role: 'data', dtype, bytes: bytesOf(data) }])
     } else if (pending >= FULL) {
-      await this.#next(() => this.#native.flush())
+      await this.#next(() => this.#native.flush(this.#control))
     }
   }
 
@@ -423,7 +456,7 @@ export class TensorWriter {
     const wanted = aLink(checked, tensor)
     await this.#next(async () => {
       if (this.#ended) throw new ZTensorError('ZT_CLOSED', 'the writer has ended; create another one')
-      const { ordinal, native, linked } = await this.#links.resolve(wanted)
+      const { ordinal, native, linked } = await this.#links.resolve(wanted, this.#signal)
       this.#native.link(native, ordinal, checked, linked)
     })
   }
@@ -468,7 +501,7 @@ export class TensorWriter {
         () => callback(),
         (thrown) => callback(publicError(thrown, this.path) as Error),
       )
-    return new Writable({
+    const stream = new Writable({
       highWaterMark: PIECE,
       decodeStrings: true,
       write: (chunk: Uint8Array, _encoding, callback) => {
@@ -481,14 +514,18 @@ export class TensorWriter {
         const end = () => {
           calling(() => this.#native.end())
           complete = true
+          this.#open.delete(stream)
         }
         settle(begun.then(end), callback)
       },
       destroy: (error, callback) => {
+        this.#open.delete(stream)
         done?.()
         callback(error)
       },
     })
+    this.#open.add(stream)
+    return stream
   }
 
   /**
@@ -501,13 +538,13 @@ export class TensorWriter {
     const end = async () => {
       this.#signal?.throwIfAborted()
       this.#ended = true
-      const rest = await this.#native.finish()
-      if (this.#outlet === undefined) return
       try {
+        const rest = await this.#native.finish(this.#control)
+        if (this.#outlet === undefined) return
         await this.#outlet.write(new Uint8Array(toBufferSync(rest)))
         await this.#outlet.end()
       } catch (thrown) {
-        this.#outlet.destroy()
+        await this.#giveUp()
         throw thrown
       }
     }
@@ -517,8 +554,11 @@ export class TensorWriter {
   /** Gives the file up: nothing is left behind, and what was at the path stays. A stream is destroyed, at once. */
   async abort(): Promise<void> {
     this.#forget()
-    // Not in its turn: the call before it may be waiting for whoever reads the stream.
+    // Not in their turn: the call before it may be waiting for whoever reads the stream, or for whoever writes into one of a
+    // tensor.
     this.#outlet?.destroy()
+    const reason = this.#signal?.aborted ? this.#signal.reason : ended()
+    for (const stream of this.#open) stream.destroy(stream.listenerCount('error') > 0 ? reason : undefined)
     await this.#next(async () => {
       this.#ended = true
       await this.#native.abort()
@@ -590,7 +630,8 @@ function widened(indices: IndexArray, index: DTypeInfo): Uint8Array {
 export async function create(target: string | URL | Writable, given?: CreateOptions): Promise<TensorWriter> {
   const request = writeRequest(given)
   const signal = optional(options(given, ['signal']).signal, aSignal)
-  return TensorWriter.make(aTarget('path', target, request.overwrite)(), request, signal)
+  signal?.throwIfAborted()
+  return TensorWriter.heed(await TensorWriter.make(aTarget('path', target, request.overwrite)(), request, signal))
 }
 
 /** Checks where to write to; gives that once it is wanted, since a stream is listened to from then on. */

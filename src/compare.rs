@@ -5,6 +5,7 @@ use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::compare::{Found, Side, Tolerance, compare_all};
 use ztensor_core::error::Result as CoreResult;
+use ztensor_core::work::lanes::Lane;
 
 use crate::control::Control;
 use crate::error::NativeError;
@@ -72,6 +73,12 @@ pub fn compare<'env>(
     let a = first.reader(env, control, first_stage)?;
     let b = second.reader(env, control, second_stage)?;
     let places = places.to_vec();
+    let ordinals = |side: usize| -> Vec<u32> {
+        let places = places.iter().skip(side * 2).step_by(4);
+        places.filter_map(|&ordinal| u32::try_from(ordinal).ok()).collect()
+    };
+    let lanes = [a.shared.lane(&ordinals(0)), b.shared.lane(&ordinals(1))];
+    let lane = if lanes.contains(&Lane::Long) { Lane::Long } else { Lane::Short };
     let given = |at: usize| tolerance.get(at).copied().unwrap_or_default();
     let tolerance = Tolerance { absolute: given(0), relative: given(1) };
     let job = move || {
@@ -84,7 +91,7 @@ pub fn compare<'env>(
             })
         })
     };
-    spawn(env, job, |_, found: Vec<Found>| {
+    spawn(env, lane, control, job, |_, found: Vec<Found>| {
         Ok(found.into_iter().map(NativeComparison::from).collect::<Vec<_>>())
     })
 }

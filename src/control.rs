@@ -1,13 +1,20 @@
 //! The handle by which JavaScript watches and stops long work.
 
+use std::cell::Cell;
+
 use napi_derive::napi;
 use ztensor_core::work::Watch;
+use ztensor_core::work::lanes::Waiting;
 
 use crate::index::number;
 
+/// Watches one job at a time. JavaScript keeps it while the job is under way, so that it goes before the job only where its
+/// environment ends: then nobody wants the job's result, and it is stopped.
 #[napi]
 pub struct Control {
     pub(crate) watch: Watch,
+    /// Where the job waits for a thread.
+    pub(crate) waiting: Cell<Option<Waiting>>,
 }
 
 #[napi]
@@ -15,13 +22,18 @@ impl Control {
     #[napi(constructor, catch_unwind)]
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { watch: Watch::default() }
+        Self { watch: Watch::default(), waiting: Cell::new(None) }
     }
 
-    /// Ends the work between two pieces; its promise rejects with `ZT_ABORTED`.
+    /// Ends the work: at once where it waits for a thread, otherwise between two pieces. Its promise rejects with
+    /// `ZT_ABORTED`.
     #[napi(catch_unwind)]
     pub fn cancel(&self) {
         self.watch.stop.set();
+        if let Some(job) = self.waiting.take().and_then(Waiting::take) {
+            // It sees that it is stopped, and says so.
+            job();
+        }
     }
 
     /// `[bytes, totalBytes, tensors, totalTensors]`.
@@ -29,5 +41,11 @@ impl Control {
     pub fn progress(&self) -> Vec<f64> {
         let progress = self.watch.progress();
         [progress.bytes, progress.total_bytes, progress.tensors, progress.total_tensors].map(number).to_vec()
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.cancel();
     }
 }

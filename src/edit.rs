@@ -7,12 +7,13 @@ use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::compact::compact;
 use ztensor_core::edit::AttributeChanges;
+use ztensor_core::work::lanes::Lane;
 use ztensor_core::write::{Appending, Dialect, Hashing, Writer};
 
 use crate::control::Control;
 use crate::index::number;
 use crate::opened::OpenRequest;
-use crate::task::spawn;
+use crate::task::{spawn, spawn_lasting};
 use crate::value;
 use crate::writer::{NativeWriter, alignment, compression, digest};
 
@@ -50,7 +51,7 @@ pub fn append_writer<'env>(
         stop: control.watch.stop.clone(),
     };
     let job = move || Writer::append(Path::new(&path), request);
-    spawn(env, job, |_, writer| Ok(NativeWriter::new(writer)))
+    spawn(env, Lane::Short, control, job, |_, writer| Ok(NativeWriter::new(writer)))
 }
 
 /// Rewrites a file without what its index no longer speaks of. Gives its bytes before and after.
@@ -63,7 +64,7 @@ pub fn compact_file<'env>(
 ) -> Result<Object<'env>> {
     let (limits, watch) = (limits.limits(), control.watch.clone());
     let job = move || compact(Path::new(&path), &limits, &watch);
-    spawn(env, job, |_, done| Ok(vec![number(done.before), number(done.after)]))
+    spawn_lasting(env, Lane::Long, control, job, |_, done| Ok(vec![number(done.before), number(done.after)]))
 }
 
 #[napi]

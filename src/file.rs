@@ -23,7 +23,8 @@ use ztensor_core::source::ReadAt;
 use ztensor_core::source::files::{Files, Part};
 use ztensor_core::source::owned::Owned;
 use ztensor_core::verify;
-use ztensor_core::work::Watch;
+use ztensor_core::work::lanes::Lane;
+use ztensor_core::work::{Stop, Watch};
 
 use crate::accounting::Account;
 use crate::buffer::{self, Share};
@@ -130,22 +131,36 @@ impl Drop for NativeFile {
 
 #[napi(catch_unwind)]
 pub fn open_path_sync(env: Env, path: String, request: OpenRequest) -> Result<NativeFile> {
-    throw(&env, contain(|| Shared::open(&path, &request))).map(NativeFile::new)
+    throw(&env, contain(|| Shared::open(&path, &request, Stop::default()))).map(NativeFile::new)
 }
 
 #[napi(ts_return_type = "Promise<NativeFile>", catch_unwind)]
-pub fn open_path(env: &Env, path: String, request: OpenRequest) -> Result<Object<'_>> {
-    spawn(env, move || Shared::open(&path, &request), |_, shared| Ok(NativeFile::new(shared)))
+pub fn open_path<'env>(
+    env: &'env Env,
+    path: String,
+    request: OpenRequest,
+    control: &Control,
+) -> Result<Object<'env>> {
+    let stop = control.watch.stop.clone();
+    let job = move || Shared::open(&path, &request, stop);
+    spawn(env, Lane::Short, control, job, |_, shared| Ok(NativeFile::new(shared)))
 }
 
 #[napi(catch_unwind)]
 pub fn open_paths_sync(env: Env, paths: Vec<String>, request: OpenRequest) -> Result<NativeFile> {
-    throw(&env, contain(|| Shared::open_all(paths, &request))).map(NativeFile::new)
+    throw(&env, contain(|| Shared::open_all(paths, &request, Stop::default()))).map(NativeFile::new)
 }
 
 #[napi(ts_return_type = "Promise<NativeFile>", catch_unwind)]
-pub fn open_paths(env: &Env, paths: Vec<String>, request: OpenRequest) -> Result<Object<'_>> {
-    spawn(env, move || Shared::open_all(paths, &request), |_, shared| Ok(NativeFile::new(shared)))
+pub fn open_paths<'env>(
+    env: &'env Env,
+    paths: Vec<String>,
+    request: OpenRequest,
+    control: &Control,
+) -> Result<Object<'env>> {
+    let stop = control.watch.stop.clone();
+    let job = move || Shared::open_all(paths, &request, stop);
+    spawn(env, Lane::Short, control, job, |_, shared| Ok(NativeFile::new(shared)))
 }
 
 /// The names of the files that an index, or a folder with one, wants resolved.
@@ -155,8 +170,14 @@ pub fn shard_names_sync(env: Env, path: String, request: OpenRequest) -> Result<
 }
 
 #[napi(ts_return_type = "Promise<string[]>", catch_unwind)]
-pub fn shard_names(env: &Env, path: String, request: OpenRequest) -> Result<Object<'_>> {
-    spawn(env, move || opened::shard_names(&path, &request), |_, names| Ok(names))
+pub fn shard_names<'env>(
+    env: &'env Env,
+    path: String,
+    request: OpenRequest,
+    control: &Control,
+) -> Result<Object<'env>> {
+    let job = move || opened::shard_names(&path, &request);
+    spawn(env, Lane::Short, control, job, |_, names| Ok(names))
 }
 
 #[napi(catch_unwind)]
@@ -349,13 +370,14 @@ impl NativeFile {
         stage: Option<&Stage>,
     ) -> Result<Object<'env>> {
         let source = self.reader(env, control, stage)?;
+        let lane = source.shared.component_lane(ordinal, component, request.ranges.as_deref());
         let job = move || {
             source.read(|reading| {
                 let (tensor, component) = source.shared.part(ordinal, component)?;
                 load(reading, tensor, component, &request)
             })
         };
-        spawn(env, job, |_, block| Ok(Memory::from(block)))
+        spawn(env, lane, control, job, |_, block| Ok(Memory::from(block)))
     }
 
     /// Refuses work on tensors that come to far more than the file holds; `once`: what they share is looked at once.
@@ -375,11 +397,11 @@ impl NativeFile {
         control: &Control,
     ) -> Result<Object<'env>> {
         let source = self.reader(env, control, None)?;
-        let ordinals = ordinals.to_vec();
+        let (lane, ordinals) = (source.shared.lane(&ordinals), ordinals.to_vec());
         let job = move || {
             source.read(|reading| batch::load(reading, &ordinals, at_once as usize, kernels::to_host_order))
         };
-        spawn(env, job, |_, batch| Ok(Loaded::from(batch)))
+        spawn(env, lane, control, job, |_, batch| Ok(Loaded::from(batch)))
     }
 
     /// Loads the arrays of a sparse tensor and checks them.
@@ -392,6 +414,7 @@ impl NativeFile {
         stage: Option<&Stage>,
     ) -> Result<Object<'env>> {
         let source = self.reader(env, control, stage)?;
+        let lane = source.shared.lane(&[ordinal]);
         let job = move || {
             source.read(|reading| {
                 let tensor = source.shared.tensor(ordinal)?;
@@ -403,7 +426,8 @@ impl NativeFile {
                 Ok(arrays)
             })
         };
-        spawn(env, job, |_, arrays| Ok(arrays.into_iter().map(Memory::from).collect::<Vec<_>>()))
+        let finish = |_, arrays: Vec<Owned>| Ok(arrays.into_iter().map(Memory::from).collect::<Vec<_>>());
+        spawn(env, lane, control, job, finish)
     }
 
     /// Checks digests, lengths and data rules.
@@ -418,12 +442,10 @@ impl NativeFile {
         control: &Control,
         stage: Option<&Stage>,
     ) -> Result<Object<'env>> {
-        let (shared, watch) = (self.shared(env)?, control.watch.clone());
-        let staged = stage.map(|stage| Arc::clone(&stage.staged));
-        let ordinals = ordinals.to_vec();
-        let job =
-            move || shared.reading(staged.as_deref(), &watch, |reading| verify::verify(reading, &ordinals));
-        spawn(env, job, |_, outcome| Ok(Verified::from(outcome)))
+        let source = self.reader(env, control, stage)?;
+        let (lane, ordinals) = (source.shared.lane(&ordinals), ordinals.to_vec());
+        let job = move || source.read(|reading| verify::verify(reading, &ordinals));
+        spawn(env, lane, control, job, |_, outcome| Ok(Verified::from(outcome)))
     }
 
     /// The same on this thread.
@@ -498,13 +520,13 @@ impl NativeFile {
         control: &Control,
     ) -> Result<Object<'env>> {
         let (shared, watch) = (self.shared(env)?, control.watch.clone());
-        let ordinals = ordinals.to_vec();
+        let (lane, ordinals) = (shared.lane(&ordinals), ordinals.to_vec());
         let in_flight = in_flight.and_then(unsigned).unwrap_or(prefetch::IN_FLIGHT);
         let job = move || match &shared.files {
             Some(files) => prefetch::prefetch(files, &shared.catalog, &ordinals, in_flight, &watch),
             None => Ok(()),
         };
-        spawn(env, job, |_, ()| Ok(()))
+        spawn(env, lane, control, job, |_, ()| Ok(()))
     }
 
     /// Lets the kernel have the tensors' pages back.

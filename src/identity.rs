@@ -7,6 +7,7 @@ use ztensor_core::canonical;
 use ztensor_core::codec::digest::Algorithm;
 use ztensor_core::error::{Code, Error as CoreError};
 use ztensor_core::format::zt2;
+use ztensor_core::work::lanes::Lane;
 
 use crate::control::Control;
 use crate::error::misuse;
@@ -32,6 +33,8 @@ impl NativeFile {
             _ => return Err(misuse("no such digest")),
         };
         let reader = self.reader(env, control, stage)?;
+        // What stands in the index alone: entries of some 100 bytes.
+        let lane = Lane::of(reader.shared.catalog.len() as u64 * 256);
         let job = move || {
             reader.read(|reading| {
                 if reading.catalog.version.as_deref() != Some("2") {
@@ -47,7 +50,7 @@ impl NativeFile {
                 zt2::content::digest(&manifest, algorithm).map(|digest| digest.text().into_owned())
             })
         };
-        spawn(env, job, |_, digest| Ok(digest))
+        spawn(env, lane, control, job, |_, digest| Ok(digest))
     }
 
     /// Checks the rules of the canonical form. Digests are `verify`'s.
@@ -62,6 +65,8 @@ impl NativeFile {
         stage: Option<&Stage>,
     ) -> Result<Object<'env>> {
         let reader = self.reader(env, control, stage)?;
-        spawn(env, move || reader.read(canonical::check), |_, outcome| Ok(Verified::from(outcome)))
+        let lane = Lane::of(reader.shared.length);
+        let job = move || reader.read(canonical::check);
+        spawn(env, lane, control, job, |_, outcome| Ok(Verified::from(outcome)))
     }
 }

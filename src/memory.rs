@@ -43,6 +43,12 @@ impl Memory {
         }
     }
 
+    /// Lets go of the block, which nobody takes: the collector does not know how much it is.
+    #[napi(catch_unwind)]
+    pub fn free(&mut self) {
+        self.block = None;
+    }
+
     /// Copies the bytes from `offset` on into `target`, on all cores where they are many.
     #[napi(catch_unwind)]
     pub fn copy_to(&self, offset: f64, mut target: Uint8ArraySlice<'_>) -> Result<()> {

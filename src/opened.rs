@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use napi_derive::napi;
-use ztensor_core::catalog::{Catalog, Component, Container, Tensor};
+use ztensor_core::catalog::{Catalog, Component, Container, DType, Encoding, Tensor};
+use ztensor_core::cut::Cut;
 use ztensor_core::detect;
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
 use ztensor_core::limits::Limits;
@@ -17,9 +18,11 @@ use ztensor_core::source::files::Files;
 use ztensor_core::source::io::Io;
 use ztensor_core::source::staged::Staged;
 use ztensor_core::total;
-use ztensor_core::work::Watch;
+use ztensor_core::work::lanes::{Lane, SHORT};
+use ztensor_core::work::{Stop, Watch};
 
 use crate::index::unsigned;
+use crate::kernels;
 
 /// What the wrapper asks of an opening.
 #[napi(object)]
@@ -59,7 +62,7 @@ impl OpenRequest {
         self.format.as_deref().and_then(Container::from_name)
     }
 
-    fn request(&self) -> Request {
+    fn request(&self, stop: Stop) -> Request {
         let shards = match (&self.shard_names, &self.shard_paths) {
             (Some(names), Some(paths)) => {
                 Shards::At(names.iter().cloned().zip(paths.iter().map(PathBuf::from)).collect())
@@ -67,13 +70,21 @@ impl OpenRequest {
             _ if self.unread == Some(true) => Shards::Unread,
             _ => Shards::Beside,
         };
-        Request { container: self.container(), limits: self.limits(), shards }
+        Request { container: self.container(), limits: self.limits(), shards, stop }
     }
 }
 
 /// The names of the files that an index wants resolved.
 pub fn shard_names(path: &str, request: &OpenRequest) -> CoreResult<Vec<String>> {
-    shard::names(Path::new(path), &request.request())
+    shard::names(Path::new(path), &request.request(Stop::default()))
+}
+
+/// What a tensor costs beside its bytes, in bytes that take as long.
+const TENSOR: u64 = 4096;
+
+/// The bytes that have to be read, or made.
+fn weight(component: &Component) -> u64 {
+    component.decoded_length.map_or(u64::MAX, |decoded| decoded.max(component.stored_length))
 }
 
 /// What threads share of an open file.
@@ -91,14 +102,14 @@ pub struct Shared {
 }
 
 impl Shared {
-    pub fn open(path: &str, request: &OpenRequest) -> CoreResult<Self> {
-        let (io, request) = (request.io(), request.request());
+    pub fn open(path: &str, request: &OpenRequest, stop: Stop) -> CoreResult<Self> {
+        let (io, request) = (request.io(), request.request(stop));
         Ok(Self::new(shard::open(Path::new(path), &request)?, request.limits, io))
     }
 
     /// Several files as one.
-    pub fn open_all(paths: Vec<String>, request: &OpenRequest) -> CoreResult<Self> {
-        let (io, request) = (request.io(), request.request());
+    pub fn open_all(paths: Vec<String>, request: &OpenRequest, stop: Stop) -> CoreResult<Self> {
+        let (io, request) = (request.io(), request.request(stop));
         let paths: Vec<_> = paths.into_iter().map(PathBuf::from).collect();
         Ok(Self::new(shard::open_all(&paths, &request)?, request.limits, io))
     }
@@ -141,6 +152,28 @@ impl Shared {
 
     pub fn tensor(&self, ordinal: u32) -> CoreResult<Tensor<'_>> {
         self.catalog.tensor(ordinal as usize).ok_or_else(|| CoreError::new(Code::Internal, "no such tensor"))
+    }
+
+    /// The lane for work on tensors.
+    pub fn lane(&self, ordinals: &[u32]) -> Lane {
+        // Of so many the weights alone would take a while to add up.
+        if ordinals.len() as u64 > SHORT / TENSOR {
+            return Lane::Long;
+        }
+        let tensors = ordinals.iter().filter_map(|&ordinal| self.catalog.tensor(ordinal as usize));
+        let weights = tensors.flat_map(Tensor::components).map(weight);
+        Lane::of(weights.fold(ordinals.len() as u64 * TENSOR, u64::saturating_add))
+    }
+
+    /// The lane for work on a component, or on a cut of it.
+    pub fn component_lane(&self, ordinal: u32, component: u32, ranges: Option<&[f64]>) -> Lane {
+        let Ok((tensor, component)) = self.part(ordinal, component) else { return Lane::Short };
+        let bits = component.dtype.map_or(8, DType::bits);
+        let cut =
+            ranges.and_then(|ranges| Cut::new(tensor.shape(), &kernels::pairs(ranges).ok()?, bits).ok());
+        // One run of what stands as it is; anything else takes more than its own bytes.
+        let run = cut.filter(|_| component.encoding == Encoding::Raw).and_then(|cut| cut.contiguous());
+        Lane::of(run.map_or_else(|| weight(component), |(_, length)| length))
     }
 
     /// Refuses work on tensors that come to far more than the file holds.

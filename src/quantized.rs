@@ -30,7 +30,9 @@ impl NativeFile {
         stage: Option<&Stage>,
     ) -> Result<Object<'env>> {
         let source = self.reader(env, control, stage)?;
-        spawn(env, move || decode(&source, ordinal, ranges.as_deref()), |_, block| Ok(Memory::from(block)))
+        let lane = source.shared.lane(&[ordinal]);
+        let job = move || decode(&source, ordinal, ranges.as_deref());
+        spawn(env, lane, control, job, |_, block| Ok(Memory::from(block)))
     }
 
     /// The whole of it on this thread and others beside it.

@@ -67,12 +67,13 @@ impl NativeFile {
         stage: Option<&Stage>,
     ) -> Result<Object<'env>> {
         let source = self.reader(env, control, stage)?;
+        let lane = source.shared.lane(&[ordinal]);
         let range = match request.range.as_deref() {
             Some(&[first, last]) => Some((first, last)),
             _ => None,
         };
         let request = Request { bins: request.bins, range };
         let job = move || source.read(|reading| reading.stats(source.shared.tensor(ordinal)?, &request));
-        spawn(env, job, |_, stats| Ok(TensorStats::from(stats)))
+        spawn(env, lane, control, job, |_, stats| Ok(TensorStats::from(stats)))
     }
 }

@@ -1,45 +1,121 @@
-//! Promises that our own pool fulfils; the event loop's threads stay free.
+//! Promises that our own threads fulfill; the event loop's threads stay free.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
 
 use napi::bindgen_prelude::{Object, ToNapiValue};
-use napi::{Env, Result};
+use napi::{Env, JsDeferred, Result};
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
-use ztensor_core::work;
+use ztensor_core::work::Stop;
+use ztensor_core::work::lanes::Lane;
 
+use crate::control::Control;
 use crate::error::{throw, to_js};
 use crate::panic::{contain, defect};
 
-/// Runs `job` on the pool and `finish` on the environment's thread; gives the promise.
-pub fn spawn<T, R, J, F>(env: &Env, job: J, finish: F) -> Result<Object<'_>>
+/// Runs `job` in a lane and `finish` on the environment's thread; gives the promise. Where `control` is canceled, a job that
+/// waits for a thread is given up at once, and what a running one still makes is dropped.
+pub fn spawn<'env, T, R, J, F>(
+    env: &'env Env,
+    lane: Lane,
+    control: &Control,
+    job: J,
+    finish: F,
+) -> Result<Object<'env>>
 where
     T: Send + 'static,
     R: ToNapiValue + 'static,
     J: FnOnce() -> CoreResult<T> + Send + 'static,
     F: FnOnce(Env, T) -> Result<R> + Send + 'static,
 {
-    let pool = throw(env, work::pool())?;
-    let (run, promise) = prepared(env, job, finish)?;
-    pool.spawn(run);
+    let stop = control.watch.stop.clone();
+    let lane = throw(env, lane.ready())?;
+    let (run, promise) = prepared(env, stopped_by(stop.clone(), job), stop, finish)?;
+    control.waiting.set(Some(lane.spawn(|| run(Ok(())))));
     Ok(promise)
 }
 
-/// The same on a thread of its own, for a job that waits for the wrapper: the pool's would be missed.
-pub fn spawn_aside<T, R, J, F>(env: &Env, job: J, finish: F) -> Result<Object<'_>>
+/// The same for a job whose effect outlasts it: once it has begun, its outcome is told whoever canceled it meanwhile.
+pub fn spawn_lasting<'env, T, R, J, F>(
+    env: &'env Env,
+    lane: Lane,
+    control: &Control,
+    job: J,
+    finish: F,
+) -> Result<Object<'env>>
 where
     T: Send + 'static,
     R: ToNapiValue + 'static,
     J: FnOnce() -> CoreResult<T> + Send + 'static,
     F: FnOnce(Env, T) -> Result<R> + Send + 'static,
 {
-    let (run, promise) = prepared(env, job, finish)?;
-    let none = |error| CoreError::new(Code::Limit, format!("no thread for long work: {error}"));
-    throw(env, Builder::new().name("ztensor-aside".to_owned()).spawn(run).map_err(none))?;
+    let stop = control.watch.stop.clone();
+    let lane = throw(env, lane.ready())?;
+    let (run, promise) = prepared(env, stopped_by(stop, job), Stop::default(), finish)?;
+    control.waiting.set(Some(lane.spawn(|| run(Ok(())))));
     Ok(promise)
 }
 
-fn prepared<T, R, J, F>(env: &Env, job: J, finish: F) -> Result<(impl FnOnce() + Send + 'static, Object<'_>)>
+/// The same for a job that nothing stops.
+pub fn spawn_always<T, R, J, F>(env: &Env, lane: Lane, job: J, finish: F) -> Result<Object<'_>>
+where
+    T: Send + 'static,
+    R: ToNapiValue + 'static,
+    J: FnOnce() -> CoreResult<T> + Send + 'static,
+    F: FnOnce(Env, T) -> Result<R> + Send + 'static,
+{
+    let lane = throw(env, lane.ready())?;
+    let (run, promise) = prepared(env, job, Stop::default(), finish)?;
+    lane.spawn(|| run(Ok(())));
+    Ok(promise)
+}
+
+/// Like [`spawn`], on a thread of its own, for a job that waits for the wrapper: it would keep a lane's thread from others.
+pub fn spawn_aside<'env, T, R, J, F>(
+    env: &'env Env,
+    control: &Control,
+    job: J,
+    finish: F,
+) -> Result<Object<'env>>
+where
+    T: Send + 'static,
+    R: ToNapiValue + 'static,
+    J: FnOnce() -> CoreResult<T> + Send + 'static,
+    F: FnOnce(Env, T) -> Result<R> + Send + 'static,
+{
+    let stop = control.watch.stop.clone();
+    let (run, promise) = prepared(env, stopped_by(stop.clone(), job), stop, finish)?;
+    // A promise that nobody settles would keep the process from its end, so that what runs it must outlive a refusal.
+    let cell = Arc::new(Mutex::new(Some(run)));
+    let begin = move |can: CoreResult<()>| {
+        let run = cell.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(run) = run {
+            run(can);
+        }
+    };
+    let thread = begin.clone();
+    if let Err(error) = Builder::new().name("ztensor-aside".to_owned()).spawn(move || thread(Ok(()))) {
+        begin(Err(CoreError::new(Code::Limit, format!("the system has no thread for the work: {error}"))));
+    }
+    Ok(promise)
+}
+
+/// A job that does not begin once it is stopped.
+fn stopped_by<T>(
+    stop: Stop,
+    job: impl FnOnce() -> CoreResult<T> + Send + 'static,
+) -> impl FnOnce() -> CoreResult<T> + Send + 'static {
+    move || stop.check().and_then(|()| job())
+}
+
+/// A promise and what settles it: by the job, where that can run.
+fn prepared<T, R, J, F>(
+    env: &Env,
+    job: J,
+    unwanted: Stop,
+    finish: F,
+) -> Result<(impl FnOnce(CoreResult<()>) + Send + 'static, Object<'_>)>
 where
     T: Send + 'static,
     R: ToNapiValue + 'static,
@@ -47,13 +123,35 @@ where
     F: FnOnce(Env, T) -> Result<R> + Send + 'static,
 {
     let (deferred, promise) = env.create_deferred()?;
-    let run = move || {
-        let outcome = contain(job);
-        deferred.resolve(move |env: Env| match outcome {
-            Ok(value) => catch_unwind(AssertUnwindSafe(|| finish(env, value)))
-                .unwrap_or_else(|panic| Err(to_js(&env, &defect(&*panic)))),
+    let run = move |can: CoreResult<()>| {
+        // What nobody wants is dropped here, not on the environment's thread and not when its collector comes by.
+        let outcome = can.and_then(|()| contain(job)).and_then(|value| unwanted.check().map(|()| value));
+        settle(deferred, outcome, move |env, value| match unwanted.check() {
+            Ok(()) => finish(env, value),
             Err(error) => Err(to_js(&env, &error)),
         });
     };
     Ok((run, promise))
+}
+
+/// The resolver of a promise's outcome.
+type Resolver<R> = Box<dyn FnOnce(Env) -> Result<R> + Send>;
+
+/// A promise that a thread settles.
+pub type Deferred<R> = JsDeferred<R, Resolver<R>>;
+
+/// Settles a promise, from any thread: `finish` makes the value on the environment's.
+pub fn settle<T, R>(
+    deferred: Deferred<R>,
+    outcome: CoreResult<T>,
+    finish: impl FnOnce(Env, T) -> Result<R> + Send + 'static,
+) where
+    T: Send + 'static,
+    R: ToNapiValue + 'static,
+{
+    deferred.resolve(Box::new(move |env| match outcome {
+        Ok(value) => catch_unwind(AssertUnwindSafe(|| finish(env, value)))
+            .unwrap_or_else(|panic| Err(to_js(&env, &defect(&*panic)))),
+        Err(error) => Err(to_js(&env, &error)),
+    }));
 }

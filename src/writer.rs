@@ -14,6 +14,8 @@ use ztensor_core::layout::indices::Indices;
 use ztensor_core::read::Reading;
 use ztensor_core::source::ahead::Ahead;
 use ztensor_core::source::owned::Owned;
+use ztensor_core::work::Stop;
+use ztensor_core::work::lanes::{Lane, SHORT};
 use ztensor_core::write::{Compression, Dialect, Settings, Spec, Writer, arrange, shards, strict};
 
 use crate::control::Control;
@@ -24,7 +26,7 @@ use crate::memory::Memory;
 use crate::outflow::Outflow;
 use crate::panic::contain;
 use crate::stage::Stage;
-use crate::task::{spawn, spawn_aside};
+use crate::task::{spawn, spawn_always, spawn_aside, spawn_lasting};
 use crate::value;
 
 /// What the wrapper asks of a new file.
@@ -47,7 +49,7 @@ pub struct WriteRequest<'env> {
 }
 
 impl WriteRequest<'_> {
-    fn settings(&self) -> Result<Settings> {
+    fn settings(&self, stop: Stop) -> Result<Settings> {
         Ok(Settings {
             dialect: dialect(&self.dialect)?,
             alignment: alignment(self.alignment)?,
@@ -58,6 +60,7 @@ impl WriteRequest<'_> {
             overwrite: self.overwrite,
             attributes: value::from_js_map(self.attributes)?,
             generator: self.generator.clone(),
+            stop,
         })
     }
 }
@@ -144,6 +147,7 @@ pub fn identify<'env>(
     control: &Control,
 ) -> Result<Object<'env>> {
     let source = file.reader(env, control, None)?;
+    let length = source.shared.length;
     let algorithm = digest(Some(&algorithm))?.unwrap_or(Algorithm::Xxh3);
     let job = move || {
         source.read(|reading| {
@@ -153,7 +157,7 @@ pub fn identify<'env>(
             Ok((whole.length(), digest))
         })
     };
-    spawn(env, job, |_, (size, digest)| {
+    spawn(env, Lane::of(length), control, job, |_, (size, digest)| {
         Ok(LinkedFile { name, size: number(size), digest: digest.text().into_owned() })
     })
 }
@@ -195,13 +199,14 @@ pub fn create_writer<'env>(
     env: &'env Env,
     path: Option<String>,
     request: WriteRequest<'_>,
+    control: &Control,
 ) -> Result<Object<'env>> {
-    let settings = request.settings()?;
+    let settings = request.settings(control.watch.stop.clone())?;
     let job = move || match path {
         Some(path) => Writer::create(Path::new(&path), settings),
         None => Writer::taken(settings),
     };
-    spawn(env, job, |_, writer| Ok(NativeWriter::new(writer)))
+    spawn(env, Lane::Short, control, job, |_, writer| Ok(NativeWriter::new(writer)))
 }
 
 impl NativeWriter {
@@ -211,6 +216,12 @@ impl NativeWriter {
 
     pub fn slot(&self) -> &Slot {
         &self.slot
+    }
+
+    /// Bytes of the file so far.
+    fn written(&self) -> u64 {
+        let slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.as_ref().map_or(0, Writer::written)
     }
 
     /// Runs `work`, which leaves the file as it was where it is refused.
@@ -256,7 +267,12 @@ impl NativeWriter {
 
     /// Takes a large piece: copied here, hashed, compressed and written on our threads. Says how many bytes wait.
     #[napi(ts_return_type = "Promise<number>", catch_unwind)]
-    pub fn push_async<'env>(&self, env: &'env Env, bytes: Uint8ArraySlice<'_>) -> Result<Object<'env>> {
+    pub fn push_async<'env>(
+        &self,
+        env: &'env Env,
+        bytes: Uint8ArraySlice<'_>,
+        control: &Control,
+    ) -> Result<Object<'env>> {
         let mut copy = throw(env, Owned::zeroed(bytes.len() as u64))?;
         copy.copy_from_slice(&bytes);
         let slot = Arc::clone(&self.slot);
@@ -267,7 +283,7 @@ impl NativeWriter {
                 Ok(writer.pending())
             })
         };
-        spawn(env, job, |_, pending| Ok(number(pending as u64)))
+        spawn(env, Lane::Step, control, job, |_, pending| Ok(number(pending as u64)))
     }
 
     /// The bytes that wait, of a file that the wrapper writes.
@@ -292,8 +308,8 @@ impl NativeWriter {
         let (slot, source) = (Arc::clone(&self.slot), file.reader(env, control, stage)?);
         let CopyRequest { ordinals, names, casts } = request;
         let (ordinals, casts) = (ordinals.to_vec(), pairs(env, &casts)?);
-        let blocks = throw(env, outflow.map(Outflow::blocks).transpose())?;
-        let aside = blocks.is_some();
+        let maker = throw(env, outflow.map(Outflow::maker).transpose())?;
+        let aside = maker.is_some();
         let job = move || {
             source.read(|reading| {
                 let tensors = ordinals.iter().filter_map(|&ordinal| reading.catalog.tensor(ordinal as usize));
@@ -312,13 +328,17 @@ impl NativeWriter {
                     }
                     Ok(())
                 };
-                with_writer(&slot, |writer| match blocks {
-                    Some(blocks) => writer.passing(blocks, copy),
+                with_writer(&slot, |writer| match maker {
+                    Some(maker) => writer.passing(Box::new(maker), copy),
                     None => copy(writer),
                 })
             })
         };
-        if aside { spawn_aside(env, job, |_, ()| Ok(())) } else { spawn(env, job, |_, ()| Ok(())) }
+        if aside {
+            spawn_aside(env, control, job, |_, ()| Ok(()))
+        } else {
+            spawn(env, Lane::Long, control, job, |_, ()| Ok(()))
+        }
     }
 
     /// Says of which of some tensors of an open file the data cannot be held, before any is copied.
@@ -338,7 +358,9 @@ impl NativeWriter {
                 with_writer(&slot, |writer| convert::unfit(reading, &ordinals, &casts, writer))
             })
         };
-        spawn(env, job, |_, found| Ok(found.iter().map(NativeError::from).collect::<Vec<_>>()))
+        spawn(env, Lane::Long, control, job, |_, found| {
+            Ok(found.iter().map(NativeError::from).collect::<Vec<_>>())
+        })
     }
 
     /// Gives the file the attributes of an open one, which need not pass through JavaScript: its numbers have one kind.
@@ -379,20 +401,22 @@ impl NativeWriter {
 
     /// Passes on what waits, once there is room for it.
     #[napi(ts_return_type = "Promise<void>", catch_unwind)]
-    pub fn flush<'env>(&self, env: &'env Env) -> Result<Object<'env>> {
+    pub fn flush<'env>(&self, env: &'env Env, control: &Control) -> Result<Object<'env>> {
         let slot = Arc::clone(&self.slot);
-        spawn(env, move || with_writer(&slot, Writer::flush_if_full), |_, ()| Ok(()))
+        let job = move || with_writer(&slot, Writer::flush_if_full);
+        spawn(env, Lane::Step, control, job, |_, ()| Ok(()))
     }
 
     /// Writes the index and puts the file under its name. Gives what the wrapper has to write yet.
     #[napi(ts_return_type = "Promise<Memory>", catch_unwind)]
-    pub fn finish<'env>(&self, env: &'env Env) -> Result<Object<'env>> {
+    pub fn finish<'env>(&self, env: &'env Env, control: &Control) -> Result<Object<'env>> {
         let slot = Arc::clone(&self.slot);
+        let lane = if self.written() <= SHORT { Lane::Short } else { Lane::Step };
         let job = move || {
             let writer = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
             writer.ok_or_else(gone).and_then(Writer::finish)
         };
-        spawn(env, job, |_, rest| Ok(Memory::from(Owned::from(rest))))
+        spawn_lasting(env, lane, control, job, |_, rest| Ok(Memory::from(Owned::from(rest))))
     }
 
     /// Gives the file up; nothing is left behind.
@@ -403,7 +427,7 @@ impl NativeWriter {
             drop(slot.lock().unwrap_or_else(PoisonError::into_inner).take());
             Ok(())
         };
-        spawn(env, job, |_, ()| Ok(()))
+        spawn_always(env, Lane::Short, job, |_, ()| Ok(()))
     }
 }
 

@@ -20,7 +20,7 @@ use crate::limits::{self, Limits};
 use crate::source::ReadAt;
 use crate::source::file::FileSource;
 use crate::source::files::{Files, Part};
-use crate::work;
+use crate::work::{self, Stop};
 use folder::Found;
 use weight_map::WeightMap;
 
@@ -43,6 +43,8 @@ pub struct Request {
     pub container: Option<Container>,
     pub limits: Limits,
     pub shards: Shards,
+    /// Ends the opening between two files, and while one is hashed.
+    pub stop: Stop,
 }
 
 /// A name space, and the files it lies in.
@@ -64,7 +66,7 @@ pub fn open(path: &Path, request: &Request) -> Result<Opened> {
     let catalog = detect::parse(&source, request.container, &request.limits)?;
     let mut parts = vec![Part::open(path, source)];
     if !catalog.shards.is_empty() {
-        parts.extend(table::resolve(path, &catalog.shards, &request.shards)?);
+        parts.extend(table::resolve(path, &catalog.shards, request)?);
     }
     Ok(Opened { catalog, files: Files::new(parts) })
 }
@@ -193,6 +195,8 @@ fn read_all(paths: &[PathBuf], names: &[String], request: &Request) -> Result<(P
             None => problems.push(Error::new(Code::Internal, "the file was not read").in_file(name, path)),
         }
     }
+    // Told to stop, each file says so: once is enough.
+    request.stop.check()?;
     Ok((parts, problems))
 }
 
@@ -200,12 +204,13 @@ fn read_all(paths: &[PathBuf], names: &[String], request: &Request) -> Result<(P
 type One = (Catalog, Vec<Part>);
 
 fn read_one(path: &Path, request: &Request) -> Result<One> {
+    request.stop.check()?;
     let source = FileSource::open(path)?;
     // Taken before the index is read: whatever changes from now on is seen.
     let identity = source.identity()?;
     let catalog = detect::parse(&source, request.container, &request.limits)?;
     let mut parts = vec![Part::later(path.to_owned(), identity)];
-    parts.extend(table::resolve(path, &catalog.shards, &request.shards)?);
+    parts.extend(table::resolve(path, &catalog.shards, request)?);
     Ok((catalog, parts))
 }
 

@@ -1,13 +1,13 @@
 //! Long work: it runs on our own threads, counts what it has done and can be told to stop.
 #![forbid(unsafe_code)]
 
+pub mod lanes;
+
 use std::num::NonZero;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
-
-use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::error::{Code, Error, Result};
 
@@ -15,7 +15,7 @@ use crate::error::{Code, Error, Result};
 pub const PIECE: usize = 4 << 20;
 
 /// A flag that ends work between two pieces.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
@@ -23,8 +23,12 @@ impl Stop {
         self.0.store(true, Ordering::Relaxed);
     }
 
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
     pub fn check(&self) -> Result<()> {
-        if self.0.load(Ordering::Relaxed) {
+        if self.is_set() {
             return Err(Error::new(Code::Aborted, "the work was stopped"));
         }
         Ok(())
@@ -56,7 +60,12 @@ impl Watch {
     /// One with the same stop flag that counts for nobody.
     #[must_use]
     pub fn silent(&self) -> Self {
-        Self { stop: self.stop.clone(), ..Self::default() }
+        Self::stopped_by(&self.stop)
+    }
+
+    /// One that counts for nobody.
+    pub fn stopped_by(stop: &Stop) -> Self {
+        Self { stop: stop.clone(), ..Self::default() }
     }
 
     pub fn did_bytes(&self, bytes: u64) {
@@ -82,7 +91,7 @@ pub fn cores() -> usize {
 }
 
 /// Calls `work` for each of `count` items, several at once, on the calling thread and on others beside it. Nothing
-/// waits inside a thread of the pool for other work of the pool: that would nest jobs on one stack.
+/// waits inside a thread of a lane for other work of a lane: all of its threads could wait so.
 pub fn for_each(count: usize, work: impl Fn(usize) + Sync) {
     for_each_on(cores(), count, work);
 }
@@ -169,17 +178,6 @@ pub fn copy(from: &[u8], to: &mut [u8]) {
             to.copy_from_slice(from);
         }
     });
-}
-
-/// The threads for long work, as many as there are cores; made at first use and kept. They are not those
-/// of the host's event loop, which stay free.
-pub fn pool() -> Result<&'static ThreadPool> {
-    static POOL: OnceLock<std::result::Result<ThreadPool, String>> = OnceLock::new();
-    let pool = POOL.get_or_init(|| {
-        let built = ThreadPoolBuilder::new().thread_name(|index| format!("ztensor-{index}")).build();
-        built.map_err(|error| error.to_string())
-    });
-    pool.as_ref().map_err(|error| Error::new(Code::Internal, format!("no threads for long work: {error}")))
 }
 
 #[cfg(test)]

@@ -35,11 +35,13 @@ use crate::limits::Limits;
 use crate::sink::behind::Behind;
 use crate::sink::block::Block;
 use crate::sink::{AtomicFile, Spool};
+use crate::work::Stop;
 
 pub use append::{Appending, Hashing};
 pub use dialect::Dialect;
 use gather::Gathering;
 use out::Out;
+pub use out::Passing;
 pub use pack::Compression;
 use parts::Parts;
 use shards::Shards;
@@ -63,6 +65,8 @@ pub struct Settings {
     pub max_shard: Option<u64>,
     pub attributes: Attributes,
     pub generator: Option<String>,
+    /// Ends the work, up to the moment in which the file gets its name.
+    pub stop: Stop,
 }
 
 /// A tensor about to be added.
@@ -200,6 +204,11 @@ impl Writer {
                 Spool::beside(&std::env::temp_dir().join("ztensor"))
             }
         }
+    }
+
+    /// Bytes of the file so far, and those that are compressed yet.
+    pub fn written(&self) -> u64 {
+        self.position + self.unplaced
     }
 
     pub fn dialect(&self) -> Dialect {

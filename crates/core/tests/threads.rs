@@ -17,7 +17,7 @@ use ztensor_core::read::{Reading, batch};
 use ztensor_core::shard::{self, Opened};
 use ztensor_core::stats;
 use ztensor_core::verify;
-use ztensor_core::work::Watch;
+use ztensor_core::work::{Stop, Watch};
 use ztensor_core::write::{Compression, Dialect, Settings, Spec, Writer};
 
 /// More than two pieces of what is read in pieces.
@@ -40,6 +40,7 @@ fn settings(dialect: Dialect, compressed: bool) -> Settings {
         max_shard: None,
         attributes: Vec::new(),
         generator: None,
+        stop: Stop::default(),
     }
 }
 

@@ -10,7 +10,7 @@ use ztensor_core::error::Code;
 use ztensor_core::limits::Limits;
 use ztensor_core::read::Reading;
 use ztensor_core::verify;
-use ztensor_core::work::Watch;
+use ztensor_core::work::{Stop, Watch};
 use ztensor_core::write::{Compression, Dialect, Settings, Spec, Writer, arrange};
 
 const ALL: [Dialect; 5] = [Dialect::Zt01, Dialect::Zt10, Dialect::Zt12, Dialect::Safetensors, Dialect::Btf];
@@ -34,6 +34,7 @@ fn settings(dialect: Dialect) -> Settings {
         max_shard: None,
         attributes,
         generator: None,
+        stop: Stop::default(),
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Shards;
+use super::{Request, Shards};
 use crate::catalog::Shard;
 use crate::error::{Code, Error, Result};
 use crate::format::zt2;
@@ -13,23 +13,26 @@ use crate::source::ReadAt;
 use crate::source::file::FileSource;
 use crate::source::files::Part;
 use crate::verify;
-use crate::work::Watch;
+use crate::work::{Stop, Watch};
 
 const RULE: &str = "zTensor 2 §7.3 Verification ladder";
 
 /// The parts of a root's shards, in the order of its table; one error for all that cannot be found.
-pub fn resolve(root: &Path, shards: &[Shard], how: &Shards) -> Result<Vec<Part>> {
+pub fn resolve(root: &Path, shards: &[Shard], request: &Request) -> Result<Vec<Part>> {
     if shards.len() > limits::FILES {
         return Err(Error::new(Code::Limit, format!("{} shards, more than {}", shards.len(), limits::FILES)));
     }
     let (mut parts, mut problems) = (Vec::new(), Vec::new());
-    let mut by_identity = ByIdentity { root, sized: None };
+    let mut by_identity = ByIdentity { root, sized: None, stop: &request.stop };
     for shard in shards {
-        match find(root, shard, how, &mut by_identity) {
+        request.stop.check()?;
+        match find(root, shard, &request.shards, &mut by_identity) {
             Ok(part) => parts.push(part.of_shard(shard)),
             Err(error) => problems.push(error),
         }
     }
+    // A shard that was not looked for to the end is no problem of the set.
+    request.stop.check()?;
     match Error::all("the shards of the root", problems) {
         Some(error) => Err(error),
         None => Ok(parts),
@@ -87,17 +90,19 @@ struct ByIdentity<'r> {
     root: &'r Path,
     /// Files of the folder and their sizes, read once.
     sized: Option<Vec<(PathBuf, u64)>>,
+    /// Files may be large.
+    stop: &'r Stop,
 }
 
 impl ByIdentity<'_> {
     /// The file that has the size and the digest of the shard. Files of its size are read whole.
     fn find(&mut self, shard: &Shard) -> Option<PathBuf> {
-        let root = self.root;
+        let (root, watch) = (self.root, Watch::stopped_by(self.stop));
         let sized = self.sized.get_or_insert_with(|| sized(root));
         let alike = sized.iter().filter(|(_, size)| *size == shard.size);
         let same = |path: &&PathBuf| {
-            let hashed = FileSource::open(path)
-                .and_then(|source| verify::whole(&source, &shard.digest, &Watch::default()));
+            let hashed =
+                FileSource::open(path).and_then(|source| verify::whole(&source, &shard.digest, &watch));
             hashed.is_ok_and(|known| known)
         };
         alike.map(|(path, _)| path).find(same).cloned()

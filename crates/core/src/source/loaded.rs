@@ -4,7 +4,7 @@
 use std::sync::Once;
 
 /// Keeps this library in memory when the host unloads it (at the end of the only worker that used it): handlers, threads
-/// that watch or wait, and the pool of threads run its code.
+/// that watch or wait, and those of the lanes run its code.
 pub fn stay() {
     static ONCE: Once = Once::new();
     ONCE.call_once(keep);

@@ -83,6 +83,7 @@ impl Writer {
             overwrite: true,
             attributes: Vec::new(),
             generator: None,
+            stop: request.stop.clone(),
         };
         zt2::check_settings(&settings)?;
         let (position, out) = if request.in_place {

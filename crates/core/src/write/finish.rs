@@ -16,7 +16,8 @@ use crate::syntax::cbor_encode::Encoder;
 const INDEX_PIECE: usize = 64 << 10;
 
 impl Writer {
-    /// Writes the index and puts the file under its name. Gives what the caller has to take yet.
+    /// Writes the index and puts the file under its name, unless it is told to stop before it does that. Gives what the
+    /// caller has to take yet.
     pub fn finish(mut self) -> Result<Vec<u8>> {
         if let Some(open) = &self.open {
             return Err(Error::new(Code::InvalidArg, "the tensor is not complete").tensor(&open.name));
@@ -42,7 +43,8 @@ impl Writer {
         let catalog = self.builder.finish();
         if let Out::Spool(mut spool, mut file) = self.out {
             spool.write(self.buffer.from(0))?;
-            index_first::assemble(dialect, &catalog, &spool, &mut file)?;
+            index_first::assemble(dialect, &catalog, &spool, &mut file, &self.settings.stop)?;
+            self.settings.stop.check()?;
             match self.parts.filter(|parts| !parts.is_empty()) {
                 Some(mut parts) => {
                     let target = file.target().to_owned();
@@ -59,6 +61,7 @@ impl Writer {
         };
         self.buffer.extend(&tail)?;
         self.out.drain(&mut self.buffer)?;
+        self.settings.stop.check()?;
         self.out.commit()?;
         Ok(self.buffer.take())
     }
@@ -87,6 +90,7 @@ impl Writer {
         self.buffer.extend(&length.to_le_bytes())?;
         self.buffer.extend(footer)?;
         self.settle()?;
+        self.settings.stop.check()?;
         self.out.commit()?;
         Ok(self.buffer.take())
     }
@@ -110,12 +114,13 @@ impl Writer {
         if let Out::File(file) = &mut self.out
             && self.settings.canonical
         {
-            end = zt2::arrange(file, &mut catalog)?;
+            end = zt2::arrange(file, &mut catalog, &self.settings.stop)?;
         }
         let algorithm = self.settings.digest.unwrap_or(Algorithm::Xxh3);
         let table = self.shards.table(algorithm)?;
         zt2::close(&catalog, &table, self.settings.alignment, end, &mut self.buffer)?;
         self.out.drain(&mut self.buffer)?;
+        self.settings.stop.check()?;
         if let Out::File(root) = self.out {
             // The root comes last: before it is there, nothing refers to the shards.
             let beside = self.shards.commit(&table, &root)?;

@@ -1,10 +1,8 @@
 //! What waits in the block, on its way into the file.
 #![forbid(unsafe_code)]
 
-use std::sync::mpsc::SyncSender;
-
 use super::Writer;
-use super::out::Out;
+use super::out::{Out, Passing};
 use crate::error::{Code, Error, Result};
 use crate::sink::behind::Behind;
 use crate::sink::block;
@@ -77,11 +75,11 @@ impl Writer {
         self.out.drain(&mut self.buffer)
     }
 
-    /// Passes blocks on through a channel while `work` goes on; what is left then waits in the buffer. For a file whose bytes
+    /// Passes blocks on while `work` goes on; what is left then waits in the buffer. For a file whose bytes
     /// the caller takes: it must not wait for `work`, which waits for it.
     pub fn passing<T>(
         &mut self,
-        blocks: SyncSender<Vec<u8>>,
+        blocks: Box<dyn Passing>,
         work: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<T> {
         if !matches!(self.out, Out::Taken) {

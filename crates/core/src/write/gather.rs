@@ -4,7 +4,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use super::out::{self, Out};
+use super::out::Out;
 use super::pack::How;
 use super::packers::{Done, Made, Packers, Task, Ticket};
 use super::tensor::Open;
@@ -39,7 +39,14 @@ impl Gathering {
         let compression = settings.compression.filter(|_| !settings.dialect.index_first())?;
         let how = How { compression, digest: settings.digest, zt2: settings.dialect == Dialect::Zt2 };
         let (raw, tensors, passed) = (Block::default(), Vec::new(), VecDeque::new());
-        Some(Self { packers: Packers::new(how), raw, tensors, passed, names: HashSet::new(), jobs: None })
+        Some(Self {
+            packers: Packers::new(how, settings.stop.clone()),
+            raw,
+            tensors,
+            passed,
+            names: HashSet::new(),
+            jobs: None,
+        })
     }
 
     /// Whether all is in the file that was to be gathered.
@@ -169,7 +176,7 @@ impl Writer {
         let spare = match (&mut self.behind, &mut self.out) {
             (Some(behind), _) => behind.write_with(&mut self.buffer, block)?,
             (None, Out::Passed(blocks)) => {
-                out::pass(blocks, self.buffer.joined(&block)?)?;
+                blocks.pass(self.buffer.joined(&block)?)?;
                 self.buffer.truncate(0);
                 Some(block)
             }

@@ -8,14 +8,18 @@ use crate::catalog::{Catalog, Component, DType, Layout, Tensor};
 use crate::error::Result;
 use crate::format::{btf, safetensors};
 use crate::sink::{AtomicFile, Spool};
+use crate::work::Stop;
 
 /// Writes index and data to the file.
-pub fn assemble(dialect: Dialect, catalog: &Catalog, spool: &Spool, file: &mut AtomicFile) -> Result<()> {
-    if dialect == Dialect::Safetensors {
-        write_safetensors(catalog, spool, file)
-    } else {
-        write_btf(catalog, spool, file)
-    }
+pub fn assemble(
+    dialect: Dialect,
+    catalog: &Catalog,
+    spool: &Spool,
+    file: &mut AtomicFile,
+    stop: &Stop,
+) -> Result<()> {
+    let data = Data { spool, file, waiting: Vec::new(), stop };
+    if dialect == Dialect::Safetensors { write_safetensors(catalog, data) } else { write_btf(catalog, data) }
 }
 
 /// The tensors, each with the one blob that it is in these formats.
@@ -24,7 +28,7 @@ fn blobs(catalog: &Catalog) -> Vec<(Tensor<'_>, &Component)> {
 }
 
 /// As the reference implementation orders them: wide elements first, so that all stay aligned, then by name.
-fn write_safetensors(catalog: &Catalog, spool: &Spool, file: &mut AtomicFile) -> Result<()> {
+fn write_safetensors(catalog: &Catalog, mut data: Data<'_>) -> Result<()> {
     let mut blobs = blobs(catalog);
     blobs
         .sort_by_key(|(tensor, _)| (std::cmp::Reverse(tensor.dtype().map_or(0, DType::bits)), tensor.name()));
@@ -55,10 +59,9 @@ fn write_safetensors(catalog: &Catalog, spool: &Spool, file: &mut AtomicFile) ->
     while !header.len().is_multiple_of(8) {
         header.push(' ');
     }
-    file.reserve(8 + header.len() as u64 + end);
-    file.write(&(header.len() as u64).to_le_bytes())?;
-    file.write(header.as_bytes())?;
-    let mut data = Data { spool, file, waiting: Vec::new() };
+    data.file.reserve(8 + header.len() as u64 + end);
+    data.file.write(&(header.len() as u64).to_le_bytes())?;
+    data.file.write(header.as_bytes())?;
     blobs.iter().try_for_each(|(_, blob)| data.blob(blob))?;
     data.flush()
 }
@@ -73,6 +76,7 @@ struct Data<'a> {
     spool: &'a Spool,
     file: &'a mut AtomicFile,
     waiting: Vec<u8>,
+    stop: &'a Stop,
 }
 
 impl Data<'_> {
@@ -91,7 +95,8 @@ impl Data<'_> {
             }
             _ => {
                 self.flush()?;
-                self.file.copy_from(self.spool.file(), blob.offset, blob.stored_length)
+                let (from, stop) = (self.spool.file(), self.stop);
+                self.file.copy_pieces(from, blob.offset, blob.stored_length, |_| stop.check())
             }
         }
     }
@@ -121,7 +126,7 @@ pub(super) fn quote(header: &mut String, text: &str) {
     header.push('"');
 }
 
-fn write_btf(catalog: &Catalog, spool: &Spool, file: &mut AtomicFile) -> Result<()> {
+fn write_btf(catalog: &Catalog, mut data: Data<'_>) -> Result<()> {
     let blobs = blobs(catalog);
     let mut table = (blobs.len() as u64).to_le_bytes().to_vec();
     let mut offset = 8 + 8 * blobs.len() as u64;
@@ -129,8 +134,8 @@ fn write_btf(catalog: &Catalog, spool: &Spool, file: &mut AtomicFile) -> Result<
         table.extend_from_slice(&offset.to_le_bytes());
         offset += (16 + 8 * tensor.shape().len() as u64 + blob.stored_length).next_multiple_of(8);
     }
-    file.reserve(offset);
-    let mut data = Data { spool, file, waiting: table };
+    data.file.reserve(offset);
+    data.waiting = table;
     for (tensor, blob) in &blobs {
         let layout = if tensor.layout() == Layout::SparseCoo { 2 } else { 0 };
         let mut head = (tensor.shape().len() as u64).to_le_bytes().to_vec();

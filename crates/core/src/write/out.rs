@@ -2,9 +2,8 @@
 #![forbid(unsafe_code)]
 
 use std::fs::File;
-use std::sync::mpsc::SyncSender;
 
-use crate::error::{Code, Error, Result};
+use crate::error::Result;
 use crate::sink::block::Block;
 use crate::sink::grown::Grown;
 use crate::sink::replacement::Replacement;
@@ -21,7 +20,7 @@ pub enum Out {
     /// Whoever drives the writer takes the bytes out of its buffer.
     Taken,
     /// The same, while somebody takes blocks at the other end.
-    Passed(SyncSender<Vec<u8>>),
+    Passed(Box<dyn Passing>),
 }
 
 impl Out {
@@ -44,7 +43,7 @@ impl Out {
             Self::Replacement(file) => file.write(block.from(0))?,
             Self::Grown(file) => file.write(block.from(0))?,
             Self::Taken => return Ok(()),
-            Self::Passed(blocks) => return pass(blocks, block.take()),
+            Self::Passed(blocks) => return blocks.pass(block.take()),
         }
         block.clear();
         Ok(())
@@ -61,7 +60,8 @@ impl Out {
     }
 }
 
-/// Passes bytes on to whoever takes them.
-pub fn pass(blocks: &SyncSender<Vec<u8>>, bytes: Vec<u8>) -> Result<()> {
-    blocks.send(bytes).map_err(|_| Error::new(Code::Io, "nobody takes the rest of the file"))
+/// The end of a way on which blocks go to whoever takes them.
+pub trait Passing: Send {
+    /// Waits until there is room for the block. Fails where nobody takes it any more.
+    fn pass(&mut self, block: Vec<u8>) -> Result<()>;
 }

@@ -4,9 +4,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use super::pack::{self, How, Packed};
 use crate::codec::seekable_encode::Table;
@@ -14,10 +15,13 @@ use crate::codec::zstd_encode::{self, Compressor, Search};
 use crate::error::{Code, Error, Result};
 use crate::inject;
 use crate::sink::block::{Block, FULL};
-use crate::work::Helper;
+use crate::work::{Helper, Stop};
 
 /// Memory for what waits to be compressed, or to be taken. What was made of it takes as much again at most.
 const WAITING: usize = 40 << 20;
+
+/// Between two looks at the stop flag.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// What is to become of gathered bytes.
 pub enum Task {
@@ -65,6 +69,8 @@ pub struct Packers {
     most: usize,
     /// Nobody wants what is not made yet.
     stop: Arc<AtomicBool>,
+    /// The writer's own, at which it looks while it waits.
+    given_up: Stop,
     /// Bytes of memory of the jobs whose tickets are out, and how many there may be.
     held: usize,
     room: usize,
@@ -74,14 +80,26 @@ pub struct Packers {
 }
 
 impl Packers {
-    pub fn new(how: How) -> Self {
+    pub fn new(how: How, given_up: Stop) -> Self {
         let (jobs, taken) = channel();
         let asked = zstd_encode::threads(how.compression.level, how.compression.threads);
         let most = usize::try_from(asked).unwrap_or(1);
         let room = ((most + 2) * FULL).min(WAITING);
         let taken = Arc::new(Mutex::new(taken));
         let stop = Arc::new(AtomicBool::new(false));
-        Self { how, jobs, taken, threads: 0, most, stop, held: 0, room, spare: Vec::new(), own: None }
+        Self {
+            how,
+            jobs,
+            taken,
+            threads: 0,
+            most,
+            stop,
+            given_up,
+            held: 0,
+            room,
+            spare: Vec::new(),
+            own: None,
+        }
     }
 
     pub fn how(&self) -> How {
@@ -169,10 +187,15 @@ impl Packers {
         }
     }
 
-    /// What became of a job.
+    /// What became of a job. At high levels one takes seconds, for which nobody who gives the file up wants to wait.
     pub fn take(&mut self, ticket: &Ticket) -> Result<Done> {
-        let outcome = ticket.outcome.recv().map_err(|_| lost())?;
-        self.opened(outcome, ticket.held)
+        loop {
+            match ticket.outcome.recv_timeout(LOOK) {
+                Ok(outcome) => return self.opened(outcome, ticket.held),
+                Err(RecvTimeoutError::Timeout) => self.given_up.check()?,
+                Err(RecvTimeoutError::Disconnected) => return Err(lost()),
+            }
+        }
     }
 
     fn opened(&mut self, outcome: Outcome, held: usize) -> Result<Done> {

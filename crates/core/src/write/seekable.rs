@@ -82,6 +82,7 @@ impl Seekable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::work::Stop;
     use crate::write::Compression;
     use crate::write::pack::How;
 
@@ -95,7 +96,7 @@ mod tests {
         let bytes: Vec<u8> = (0..600_000_u32).flat_map(|i| (i / 7).to_le_bytes()).collect();
         let mut blobs = Vec::new();
         for (threads, piece) in [(1, 10_000_000), (3, 9777), (8, 65_536)] {
-            let mut packers = Packers::new(how(65_536, threads));
+            let mut packers = Packers::new(how(65_536, threads), Stop::default());
             let (mut seekable, mut output) = (Seekable::new(&packers, Search::Level), Block::default());
             for piece in bytes.chunks(piece) {
                 seekable.push(piece, &mut packers, &mut output).unwrap();

@@ -40,7 +40,7 @@ impl Writer {
         let mut builder = std::mem::replace(&mut self.builder, empty);
         builder.attributes(self.settings.attributes.clone());
         let catalog = builder.finish();
-        index_first::assemble(dialect, &catalog, spool, file)?;
+        index_first::assemble(dialect, &catalog, spool, file, &self.settings.stop)?;
         *spool = file.spool()?;
         let next = file.another()?;
         parts.keep(std::mem::replace(file, next), catalog);

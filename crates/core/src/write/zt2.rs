@@ -13,7 +13,7 @@ use crate::format::zt2::encode::{self, CANONICAL_ALIGNMENT, FILE_ATTRIBUTES, LEA
 use crate::format::zt2::rules;
 use crate::sink::AtomicFile;
 use crate::sink::block::Block;
-use crate::work::PIECE;
+use crate::work::{PIECE, Stop};
 
 /// Checks what is asked of a file.
 pub fn check_settings(settings: &Settings) -> Result<()> {
@@ -74,7 +74,7 @@ type Place = (u64, u64);
 
 /// Puts the blobs of a file where canonical form has them, and says where they end. Where they did not come in the
 /// order of their names, or some more than once, that is another file for the same target.
-pub fn arrange(file: &mut AtomicFile, catalog: &mut Catalog) -> Result<u64> {
+pub fn arrange(file: &mut AtomicFile, catalog: &mut Catalog, stop: &Stop) -> Result<u64> {
     let plan = Plan::canonical(catalog, file.file())?;
     if plan.moves() {
         let mut ordered = file.another()?;
@@ -83,7 +83,7 @@ pub fn arrange(file: &mut AtomicFile, catalog: &mut Catalog) -> Result<u64> {
         let mut at = encode::MAGIC.len() as u64;
         for &(from, length, to) in &plan.copies {
             ordered.skip(to - at)?;
-            ordered.copy_from(file.file(), from, length)?;
+            ordered.copy_pieces(file.file(), from, length, |_| stop.check())?;
             at = to + length;
         }
         *file = ordered;
