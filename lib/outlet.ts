@@ -1,8 +1,11 @@
 // A stream of the caller's that a file is written into.
-import type { Writable } from 'node:stream'
+import { finished, type Writable } from 'node:stream'
 import { invalid, ZTensorError } from './errors.js'
 import { toBufferSync } from './memory.js'
 import { binding, type NativeOutflow } from './native.js'
+
+/** How often a stream is looked at that says nothing when it is destroyed. */
+const LOOK_MS = 50
 
 /** Writes into a stream, one call after the other, each done when the stream wants more. */
 export class Outlet {
@@ -20,38 +23,66 @@ export class Outlet {
     stream.on('error', this.#onError).on('close', this.#onClose)
   }
 
-  readonly #onError = (cause: Error): void => {
-    // The first one is the reason; what follows is its consequence.
-    this.#failure ??= new ZTensorError('ZT_IO', `the stream failed: ${cause?.message ?? String(cause)}`, { cause })
+  readonly #onError = (cause: unknown): void => {
+    const said = cause instanceof Error ? cause.message : String(cause)
+    this.#fail(`the stream failed: ${said}`, cause)
+  }
+
+  readonly #onClose = (): void => this.#fail('the stream was closed before the file was complete')
+
+  /** Ends the call that waits. The first reason counts; what follows is its consequence. */
+  #fail(message: string, cause?: unknown): void {
+    this.#failure ??= new ZTensorError('ZT_IO', message, { cause })
     this.#wake?.()
   }
 
-  readonly #onClose = (): void => {
-    this.#failure ??= new ZTensorError('ZT_IO', 'the stream was closed before the file was complete')
-    this.#wake?.()
-  }
-
-  /** Waits for an event, or for the end of the stream. */
-  #until(event: 'drain' | 'finish'): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const settle = (): void => {
-        this.#wake = undefined
-        this.#stream.off(event, settle)
+  /** Waits until `listen` is called back, or for the end of the stream. What `listen` gives stops the listening. */
+  #until(listen: (ready: () => void) => () => void): Promise<void> {
+    let forget = () => {}
+    const settled = new Promise<void>((resolve, reject) => {
+      this.#wake = (): void => {
         if (this.#failure === undefined) resolve()
         else reject(this.#failure)
       }
-      this.#wake = settle
-      this.#stream.on(event, settle)
+      forget = listen(this.#wake)
     })
+    const look = setInterval(this.#look, LOOK_MS)
+    return settled.finally(() => {
+      this.#wake = undefined
+      clearInterval(look)
+      forget()
+    })
+  }
+
+  /** A stream without 'close' events (`emitClose: false`) that its owner destroys says nothing, even of a write under way. */
+  readonly #look = (): void => {
+    const { destroyed, writableFinished, errored } = this.#stream
+    if (!destroyed || writableFinished) return
+    if (errored) this.#onError(errored)
+    else this.#onClose()
   }
 
   /** @throws ZTensorError ZT_IO where the stream failed or was closed, with its error as the cause */
   async write(bytes: Uint8Array): Promise<void> {
     this.throwIfFailed()
     if (bytes.byteLength === 0) return
-    const wantsMore = this.#stream.write(bytes)
+    const wantsMore = this.#calling(() => this.#stream.write(bytes))
     this.throwIfFailed()
-    if (!wantsMore) await this.#until('drain')
+    if (wantsMore) return
+    await this.#until((ready) => {
+      this.#stream.on('drain', ready)
+      return () => this.#stream.off('drain', ready)
+    })
+  }
+
+  /** Calls the stream, in which code of its owner's runs: whatever that throws is the stream's failure. */
+  #calling<T>(call: () => T): T {
+    try {
+      return call()
+    } catch (cause) {
+      this.#onError(cause)
+      throw this.#failure
+    }
   }
 
   /**
@@ -82,9 +113,19 @@ export class Outlet {
   /** Ends the stream, and resolves when it has taken everything. */
   async end(): Promise<void> {
     this.throwIfFailed()
-    const ended = this.#until('finish')
-    this.#stream.end()
-    await ended
+    this.#stream.off('close', this.#onClose)
+    await this.#until((ready) => {
+      const told = (error?: NodeJS.ErrnoException | null): void => {
+        if (error && error.code !== 'ERR_STREAM_PREMATURE_CLOSE') this.#onError(error)
+        // A stream that is destroyed at its end, which may be under way, is no error there.
+        else if (error || this.#stream.writableFinished === false) this.#onClose()
+        else ready()
+      }
+      // Of a stream that closes itself this tells after its 'close': what fails until then concerns the file.
+      const forget = finished(this.#stream, { readable: false }, told)
+      this.#calling(() => this.#stream.end())
+      return forget
+    })
     this.release()
   }
 
@@ -94,9 +135,11 @@ export class Outlet {
     this.#stream.off('error', this.#onError).off('close', this.#onClose)
   }
 
-  /** Ends the stream in the middle, so that nobody takes what it got for a whole file. */
+  /** Ends the stream in the middle, so that nobody takes what it got for a whole file, and the call that waits for it. */
   destroy(): void {
-    if (!this.#done) this.#stream.destroy()
+    if (this.#done) return
+    this.#fail('the stream was destroyed before the file was complete')
+    this.#stream.destroy()
   }
 
   throwIfFailed(): void {
