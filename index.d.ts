@@ -111,7 +111,11 @@ export interface CreateOptions {
 	 * tensors, and `model.safetensors.index.json`, which is put there last. A tensor that is larger has a file of its own.
 	 */
 	maxShardSize?: number | undefined;
-	/** Replace a file that is there; otherwise that is ZT_EXISTS. */
+	/**
+	 * Replace a file that is there; otherwise that is ZT_EXISTS. Owner, group, permissions and, on Linux, access lists of the old
+	 * file are kept as far as the writer may give them; other hard links to it stay what they were. Of a set of files the old one
+	 * goes as a whole. Only files are replaced: a pipe or a character device is written to, as a stream is.
+	 */
 	overwrite?: boolean | undefined;
 	/** Gives the file up, as `abort()` does; what is called after it rejects with `signal.reason`. */
 	signal?: AbortSignal | undefined;
@@ -859,7 +863,8 @@ export declare class TensorWriter {
 	}, given?: AddOptions): Writable;
 	/**
 	 * Writes the index, puts file and folder on the disk, and moves the file to its path: from then on it is there
-	 * whole. A stream is ended, and has taken everything when this resolves.
+	 * whole. A stream is ended, and has taken everything when this resolves. An error means that the path leads to what it led to
+	 * before; what goes wrong once the file is there is a warning of the process (`ZTensorWarning`).
 	 *
 	 * @throws ZTensorError ZT_EXISTS where somebody took the path meanwhile, ZT_IO, ZT_CLOSED
 	 */
@@ -869,8 +874,9 @@ export declare class TensorWriter {
 	[Symbol.asyncDispose](): Promise<void>;
 }
 /**
- * Begins a file: written beside its path, it appears there with `finish()`. Or into a Node Writable, which gets the same
- * bytes as they come; formats whose index comes first (safetensors, BTF) cannot be written so.
+ * Begins a file: written beside its path, it appears there with `finish()`. Or into a Node Writable, a pipe or a character device,
+ * which get the same bytes as they come; formats whose index comes first (safetensors, BTF) cannot be written so. A pipe that nobody
+ * reads is waited for.
  *
  * @throws ZTensorError ZT_EXISTS unless `overwrite`, ZT_IO; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
  */
@@ -892,7 +898,8 @@ export interface AppendOptions extends Pick<CreateOptions, "digest" | "compressi
 	/**
 	 * Write to the file itself. That costs only what is added, and any error or `abort()` restores the old file; but where
 	 * the process is killed in the middle, or the machine stops, the file has no valid end and cannot be opened. By default a
-	 * clone of the file is written and put in its place, so that at any time the whole old or the whole new one is there.
+	 * clone of the file is written and put in its place, so that at any time the whole old or the whole new one is there. The clone
+	 * keeps owner and permissions; further hard links lead to the old file then, while `inPlace` changes them all.
 	 */
 	inPlace?: boolean | undefined;
 	/** Gives the edit up, as `abort()` does; what is called after it rejects with `signal.reason`. */

@@ -8,6 +8,7 @@ import { openError } from './open.js'
 import { openRequest } from './open-request.js'
 import { jobOptions } from './verify.js'
 import { type CreateOptions, storage, targetPath } from './write-options.js'
+import { emitWarnings } from './write-warnings.js'
 import { TensorWriter } from './writer.js'
 
 /** Bounds on what the index of a hostile file may make us do; as for `open`. */
@@ -28,7 +29,8 @@ export interface AppendOptions extends Pick<CreateOptions, 'digest' | 'compressi
   /**
    * Write to the file itself. That costs only what is added, and any error or `abort()` restores the old file; but where
    * the process is killed in the middle, or the machine stops, the file has no valid end and cannot be opened. By default a
-   * clone of the file is written and put in its place, so that at any time the whole old or the whole new one is there.
+   * clone of the file is written and put in its place, so that at any time the whole old or the whole new one is there. The clone
+   * keeps owner and permissions; further hard links lead to the old file then, while `inPlace` changes them all.
    */
   inPlace?: boolean | undefined
   /** Gives the edit up, as `abort()` does; what is called after it rejects with `signal.reason`. */
@@ -143,7 +145,8 @@ export async function compact(path: string | URL, given?: JobOptions & IndexLimi
   const job = jobOptions(given)
   try {
     const work = (control: NativeControl) => binding.compactFile(target, request, control)
-    const [before, byteLength] = await run(unopened(target), job, work, 'when undone')
+    const { before, after: byteLength, warnings } = await run(unopened(target), job, work, 'when undone')
+    emitWarnings(warnings)
     // A file that has been replaced is no longer given up.
     if (before === byteLength) job.signal?.throwIfAborted()
     return { byteLength, reclaimed: before - byteLength }

@@ -233,7 +233,7 @@ async function copy(
 
 async function convertFile(
   file: TensorFile,
-  begin: () => string | Outlet,
+  begin: (signal?: AbortSignal) => Promise<string | Outlet>,
   given: ConvertOptions,
   job: JobOptions,
   skip: boolean,
@@ -257,7 +257,7 @@ async function convertFile(
   }
   if (told.judged.length === 0) refuse()
   const generator = given.generator ?? (dialect === '1.0' ? file.generator : undefined)
-  const writer = await TensorWriter.make(begin(), writeRequest({ ...given, generator }), job.signal)
+  const writer = await TensorWriter.make(await begin(job.signal), writeRequest({ ...given, generator }), job.signal)
   const { native, outlet } = TensorWriter.partsOf(writer)
   const work = { file, writer, native, outlet, casts, job }
   try {

@@ -214,6 +214,12 @@ export interface TensorSpec {
   components: { role: string; dtype?: number; byteLength: number }[]
 }
 
+/** What went wrong once a file was under its name. */
+export interface WriteWarning {
+  readonly code: string
+  readonly message: string
+}
+
 export interface NativeWriter {
   readonly version: string
   begin(tensor: TensorSpec): void
@@ -242,7 +248,7 @@ export interface NativeWriter {
   remove(name: string): void
   changeAttributes(name: string | undefined, set: unknown, unset: unknown): void
   flush(control: NativeControl): Promise<void>
-  finish(control: NativeControl): Promise<NativeMemory>
+  finish(control: NativeControl): Promise<{ readonly rest: NativeMemory; readonly warnings: readonly WriteWarning[] }>
   abort(): Promise<void>
 }
 
@@ -255,7 +261,11 @@ interface Binding {
   armFaultHandler(): void
   abandonedLosses(): number
   appendWriter(path: string, request: AppendRequest, control: NativeControl): Promise<NativeWriter>
-  compactFile(path: string, limits: OpenRequest, control: NativeControl): Promise<[before: number, after: number]>
+  compactFile(
+    path: string,
+    limits: OpenRequest,
+    control: NativeControl,
+  ): Promise<{ readonly before: number; readonly after: number; readonly warnings: readonly WriteWarning[] }>
   takePanic(): string | null
   refusals(
     file: NativeFile,

@@ -10,16 +10,19 @@ const LOOK_MS = 50
 /** Writes into a stream, one call after the other, each done when the stream wants more. */
 export class Outlet {
   readonly #stream: Writable
+  readonly #own: boolean
   #failure: ZTensorError | undefined
   #done = false
   /** Settles the call that waits. */
   #wake: (() => void) | undefined
 
-  constructor(stream: Writable) {
+  /** A stream that is our `own` is destroyed where it would be left to its owner. */
+  constructor(stream: Writable, own = false) {
     if (stream.writable === false || stream.destroyed) {
       throw invalid(TypeError, 'the stream must be writable: it has ended or was destroyed')
     }
     this.#stream = stream
+    this.#own = own
     stream.on('error', this.#onError).on('close', this.#onClose)
   }
 
@@ -133,6 +136,7 @@ export class Outlet {
   release(): void {
     this.#done = true
     this.#stream.off('error', this.#onError).off('close', this.#onClose)
+    if (this.#own) this.#stream.on('error', () => {}).destroy()
   }
 
   /** Ends the stream in the middle, so that nobody takes what it got for a whole file, and the call that waits for it. */

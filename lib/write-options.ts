@@ -52,7 +52,11 @@ export interface CreateOptions {
    * tensors, and `model.safetensors.index.json`, which is put there last. A tensor that is larger has a file of its own.
    */
   maxShardSize?: number | undefined
-  /** Replace a file that is there; otherwise that is ZT_EXISTS. */
+  /**
+   * Replace a file that is there; otherwise that is ZT_EXISTS. Owner, group, permissions and, on Linux, access lists of the old
+   * file are kept as far as the writer may give them; other hard links to it stay what they were. Of a set of files the old one
+   * goes as a whole. Only files are replaced: a pipe or a character device is written to, as a stream is.
+   */
   overwrite?: boolean | undefined
   /** Gives the file up, as `abort()` does; what is called after it rejects with `signal.reason`. */
   signal?: AbortSignal | undefined

@@ -28,7 +28,9 @@ import { binding, type NativeControl, type NativeWriter, type WriteRequest } fro
 import { isWritable, Outlet } from './outlet.js'
 import { Packets } from './packet.js'
 import { checkCoo, checkCsr } from './sparse.js'
+import { specialFile } from './special-file.js'
 import { type CreateOptions, targetPath, writeRequest } from './write-options.js'
+import { emitWarnings } from './write-warnings.js'
 
 /** Elements with their type and shape, for types that no array of JavaScript has. */
 export interface TensorInput {
@@ -530,7 +532,8 @@ export class TensorWriter {
 
   /**
    * Writes the index, puts file and folder on the disk, and moves the file to its path: from then on it is there
-   * whole. A stream is ended, and has taken everything when this resolves.
+   * whole. A stream is ended, and has taken everything when this resolves. An error means that the path leads to what it led to
+   * before; what goes wrong once the file is there is a warning of the process (`ZTensorWarning`).
    *
    * @throws ZTensorError ZT_EXISTS where somebody took the path meanwhile, ZT_IO, ZT_CLOSED
    */
@@ -539,7 +542,8 @@ export class TensorWriter {
       this.#signal?.throwIfAborted()
       this.#ended = true
       try {
-        const rest = await this.#native.finish(this.#control)
+        const { rest, warnings } = await this.#native.finish(this.#control)
+        emitWarnings(warnings)
         if (this.#outlet === undefined) return
         await this.#outlet.write(new Uint8Array(toBufferSync(rest)))
         await this.#outlet.end()
@@ -622,8 +626,9 @@ function widened(indices: IndexArray, index: DTypeInfo): Uint8Array {
 }
 
 /**
- * Begins a file: written beside its path, it appears there with `finish()`. Or into a Node Writable, which gets the same
- * bytes as they come; formats whose index comes first (safetensors, BTF) cannot be written so.
+ * Begins a file: written beside its path, it appears there with `finish()`. Or into a Node Writable, a pipe or a character device,
+ * which get the same bytes as they come; formats whose index comes first (safetensors, BTF) cannot be written so. A pipe that nobody
+ * reads is waited for.
  *
  * @throws ZTensorError ZT_EXISTS unless `overwrite`, ZT_IO; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
  */
@@ -631,16 +636,23 @@ export async function create(target: string | URL | Writable, given?: CreateOpti
   const request = writeRequest(given)
   const signal = optional(options(given, ['signal']).signal, aSignal)
   signal?.throwIfAborted()
-  return TensorWriter.heed(await TensorWriter.make(aTarget('path', target, request.overwrite)(), request, signal))
+  return TensorWriter.heed(await TensorWriter.make(await aTarget('path', target, request.overwrite)(signal), request, signal))
 }
 
 /** Checks where to write to; gives that once it is wanted, since a stream is listened to from then on. */
-export function aTarget(name: string, target: unknown, overwrite = false): () => string | Outlet {
+export function aTarget(
+  name: string,
+  target: unknown,
+  overwrite = false,
+): (signal?: AbortSignal) => Promise<string | Outlet> {
   if (typeof target === 'string' || target instanceof URL) {
     const path = targetPath(target)
-    return () => path
+    return async (signal) => {
+      const stream = await specialFile(path, signal)
+      return stream === undefined ? path : new Outlet(stream, true)
+    }
   }
   if (!isWritable(target)) throw wrongType(name, 'a string, a file URL or a Node Writable', target)
   if (overwrite) throw invalid(TypeError, 'overwrite is for paths: a stream replaces nothing')
-  return () => new Outlet(target)
+  return async () => new Outlet(target)
 }

@@ -15,7 +15,7 @@ use crate::index::number;
 use crate::opened::OpenRequest;
 use crate::task::{spawn, spawn_lasting};
 use crate::value;
-use crate::writer::{NativeWriter, alignment, compression, digest};
+use crate::writer::{NativeWriter, WriteWarning, alignment, compression, digest, write_warnings};
 
 /// What the wrapper asks of a file to add to.
 #[napi(object, object_to_js = false)]
@@ -54,8 +54,16 @@ pub fn append_writer<'env>(
     spawn(env, Lane::Short, control, job, |_, writer| Ok(NativeWriter::new(writer)))
 }
 
-/// Rewrites a file without what its index no longer speaks of. Gives its bytes before and after.
-#[napi(ts_return_type = "Promise<[before: number, after: number]>", catch_unwind)]
+/// Bytes of a compacted file.
+#[napi(object, object_from_js = false)]
+pub struct CompactedFile {
+    pub before: f64,
+    pub after: f64,
+    pub warnings: Vec<WriteWarning>,
+}
+
+/// Rewrites a file without what its index no longer speaks of.
+#[napi(ts_return_type = "Promise<CompactedFile>", catch_unwind)]
 pub fn compact_file<'env>(
     env: &'env Env,
     path: String,
@@ -64,7 +72,10 @@ pub fn compact_file<'env>(
 ) -> Result<Object<'env>> {
     let (limits, watch) = (limits.limits(), control.watch.clone());
     let job = move || compact(Path::new(&path), &limits, &watch);
-    spawn_lasting(env, Lane::Long, control, job, |_, done| Ok(vec![number(done.before), number(done.after)]))
+    spawn_lasting(env, Lane::Long, control, job, |_, done| {
+        let warnings = write_warnings(done.warnings);
+        Ok(CompactedFile { before: number(done.before), after: number(done.after), warnings })
+    })
 }
 
 #[napi]

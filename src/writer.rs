@@ -12,11 +12,12 @@ use ztensor_core::convert::{self, Casts, Wanted};
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
 use ztensor_core::layout::indices::Indices;
 use ztensor_core::read::Reading;
+use ztensor_core::sink::Warning;
 use ztensor_core::source::ahead::Ahead;
 use ztensor_core::source::owned::Owned;
 use ztensor_core::work::Stop;
 use ztensor_core::work::lanes::{Lane, SHORT};
-use ztensor_core::write::{Compression, Dialect, Settings, Spec, Writer, arrange, shards, strict};
+use ztensor_core::write::{Compression, Dialect, Finished, Settings, Spec, Writer, arrange, shards, strict};
 
 use crate::control::Control;
 use crate::error::{NativeError, misuse, throw};
@@ -168,6 +169,26 @@ pub struct CopyRequest {
     pub ordinals: Uint32Array,
     pub names: Vec<String>,
     pub casts: Vec<u32>,
+}
+
+/// What went wrong once a file was under its name.
+#[napi(object, object_from_js = false)]
+pub struct WriteWarning {
+    pub code: String,
+    pub message: String,
+}
+
+/// What the end of a file leaves to the wrapper.
+#[napi(object, object_from_js = false)]
+pub struct FinishedFile {
+    /// Bytes that it has to write yet.
+    pub rest: Memory,
+    pub warnings: Vec<WriteWarning>,
+}
+
+pub fn write_warnings(warnings: Vec<Warning>) -> Vec<WriteWarning> {
+    let given = |Warning { code, message }| WriteWarning { code: code.to_owned(), message };
+    warnings.into_iter().map(given).collect()
 }
 
 /// The writer; gone after its end, or after an error that left the file in pieces.
@@ -407,8 +428,8 @@ impl NativeWriter {
         spawn(env, Lane::Step, control, job, |_, ()| Ok(()))
     }
 
-    /// Writes the index and puts the file under its name. Gives what the wrapper has to write yet.
-    #[napi(ts_return_type = "Promise<Memory>", catch_unwind)]
+    /// Writes the index and puts the file under its name. Gives what the wrapper has to write yet, and warnings.
+    #[napi(ts_return_type = "Promise<FinishedFile>", catch_unwind)]
     pub fn finish<'env>(&self, env: &'env Env, control: &Control) -> Result<Object<'env>> {
         let slot = Arc::clone(&self.slot);
         let lane = if self.written() <= SHORT { Lane::Short } else { Lane::Step };
@@ -416,7 +437,9 @@ impl NativeWriter {
             let writer = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
             writer.ok_or_else(gone).and_then(Writer::finish)
         };
-        spawn_lasting(env, lane, control, job, |_, rest| Ok(Memory::from(Owned::from(rest))))
+        spawn_lasting(env, lane, control, job, |_, Finished { rest, warnings }| {
+            Ok(FinishedFile { rest: Memory::from(Owned::from(rest)), warnings: write_warnings(warnings) })
+        })
     }
 
     /// Gives the file up; nothing is left behind.

@@ -8,9 +8,9 @@ use crate::edit::Edit;
 use crate::error::{Code, Error, Result};
 use crate::inject;
 use crate::limits::Limits;
-use crate::sink::AtomicFile;
 use crate::sink::block::{Block, FULL};
 use crate::sink::original::Original;
+use crate::sink::{AtomicFile, Warning};
 use crate::source::ReadAt;
 use crate::work::Watch;
 use crate::write::zt2;
@@ -21,10 +21,11 @@ const MAGIC_BYTES: usize = 8;
 const BY_KERNEL: usize = 1 << 20;
 
 /// Bytes of a file before and after.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(PartialEq, Eq, Debug)]
 pub struct Compacted {
     pub before: u64,
     pub after: u64,
+    pub warnings: Vec<Warning>,
 }
 
 /// A run of bytes that is moved as one.
@@ -124,7 +125,7 @@ pub fn compact(path: &Path, limits: &Limits, watch: &Watch) -> Result<Compacted>
     let tail = edit.moved_tail(plan.end, place)?;
     let after = plan.end.saturating_add(tail.len() as u64);
     if after >= before {
-        return Ok(Compacted { before, after: before });
+        return Ok(Compacted { before, after: before, warnings: Vec::new() });
     }
     let kept: u64 = plan.runs.iter().map(|run| run.length).sum();
     watch.expect(kept, edit.catalog().len() as u64);
@@ -159,6 +160,6 @@ pub fn compact(path: &Path, limits: &Limits, watch: &Watch) -> Result<Compacted>
     file.write(&tail)?;
     edit.catalog().iter().for_each(|_| watch.did_tensor());
     watch.stop.check()?;
-    file.commit_if(|| original.last_look())?;
-    Ok(Compacted { before, after })
+    let warnings = file.commit_if(|| original.last_look())?;
+    Ok(Compacted { before, after, warnings })
 }

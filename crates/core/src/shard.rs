@@ -97,7 +97,7 @@ fn open_folder(folder: &Path, request: &Request) -> Result<Opened> {
 /// The names of the files that an index or a shard table wants resolved; none where a path has neither.
 pub fn names(path: &Path, request: &Request) -> Result<Vec<String>> {
     if folder::is_index(path) {
-        return Ok(read_index(path, request)?.files);
+        return Ok(read_index(path, &request.limits)?.files);
     }
     if path.is_dir() {
         return match folder::look(path)? {
@@ -109,9 +109,10 @@ pub fn names(path: &Path, request: &Request) -> Result<Vec<String>> {
     Ok(catalog.shards.into_iter().map(|shard| shard.name.into_string()).collect())
 }
 
-fn read_index(path: &Path, request: &Request) -> Result<WeightMap> {
+/// Reads the index of a sharded checkpoint.
+pub fn read_index(path: &Path, bounds: &Limits) -> Result<WeightMap> {
     let source = FileSource::open(path)?;
-    let limit = request.limits.max_index_bytes.unwrap_or(limits::SAFETENSORS_INDEX_BYTES);
+    let limit = bounds.max_index_bytes.unwrap_or(limits::SAFETENSORS_INDEX_BYTES);
     if source.length() > limit {
         let message = format!(
             "the index is {} bytes, more than the {limit} allowed (option maxIndexBytes)",
@@ -119,11 +120,11 @@ fn read_index(path: &Path, request: &Request) -> Result<WeightMap> {
         );
         return Err(Error::new(Code::Limit, message));
     }
-    weight_map::parse(&source.read_vec(0, source.length())?, &request.limits)
+    weight_map::parse(&source.read_vec(0, source.length())?, bounds)
 }
 
 fn open_index(path: &Path, request: &Request) -> Result<Opened> {
-    let map = read_index(path, request)?;
+    let map = read_index(path, &request.limits)?;
     let place = |name: &String| match &request.shards {
         Shards::At(paths) => paths.get(name).cloned().unwrap_or_else(|| path.with_file_name(name)),
         _ => path.with_file_name(name),

@@ -1,33 +1,51 @@
 //! Where bytes go: a file that appears under its name whole or not at all. Knows no format.
 #![forbid(unsafe_code)]
 
+mod access;
 pub mod behind;
 pub mod block;
+mod folder;
 pub mod grown;
 pub mod kernel_copy;
+mod leftovers;
 pub mod original;
 pub mod replacement;
+pub mod set;
+mod spool;
+mod temporary;
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Permissions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use access::Access;
 use block::Block;
+use folder::Folder;
+pub use spool::Spool;
+use temporary::Temporary;
 
 use crate::codec::digest::{Algorithm, Digest};
 use crate::error::{Code, Error, Result};
 
+/// What went wrong once the file was under its name, so that it could not be given up any more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Warning {
+    pub code: &'static str,
+    pub message: String,
+}
+
 /// A file written beside its target and moved there when it is complete and on the disk. Until then, and
 /// whenever it is dropped unfinished, the target is as it was.
 pub struct AtomicFile {
-    file: File,
-    temporary: PathBuf,
+    temporary: Temporary,
     target: PathBuf,
     overwrite: bool,
+    /// What the old file's users may do, while there was one.
+    old: Option<Box<Access>>,
+    /// The permissions of every new file of the folder.
+    usual: Option<Permissions>,
     /// Bytes were reserved behind the end.
     reserved: bool,
-    committed: bool,
 }
 
 impl AtomicFile {
@@ -39,35 +57,49 @@ impl AtomicFile {
         }
         // A link keeps pointing where it points: what it points to is replaced.
         let target = target.canonicalize().unwrap_or_else(|_| target.to_owned());
-        if target.is_dir() {
-            return Err(Error::new(Code::Io, format!("'{}' is a folder", target.display())));
+        check_replaceable(&target)?;
+        let old = Access::of(&target).map(Box::new);
+        let temporary = Temporary::beside(&target, old.is_some())?;
+        let mut file = Self { temporary, target, overwrite, old, usual: None, reserved: false };
+        if overwrite && cfg!(unix) {
+            file.close_to_others()?;
         }
-        let (file, temporary) = sibling(&target)?;
-        // Who may read and write the old file may do so with the new one.
-        if let Ok(old) = target.metadata() {
-            file.set_permissions(old.permissions()).map_err(|error| Error::io("fchmod", &error))?;
+        Ok(file)
+    }
+
+    /// Lets nobody else read what is not complete: only at the end it is known who could read the file that it replaces.
+    fn close_to_others(&mut self) -> Result<()> {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+
+            let file = self.temporary.file();
+            let usual = file.metadata().map_err(|error| Error::io("fstat", &error))?.permissions();
+            // A file system without permissions may refuse it.
+            let _ = file.set_permissions(Permissions::from_mode(0o600));
+            self.usual = Some(usual);
         }
-        Ok(Self { file, temporary, target, overwrite, reserved: false, committed: false })
+        Ok(())
     }
 
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file.write_all(bytes).map_err(|error| Error::io("write", &error))
+        self.file().write_all(bytes).map_err(|error| Error::io("write", &error))
     }
 
     /// Writes a block, holes and all: nothing was in this file before.
     pub fn write_block(&mut self, block: &Block) -> Result<()> {
-        block.write_to(&self.file).map_err(|error| Error::io("write", &error))
+        block.write_to(self.file()).map_err(|error| Error::io("write", &error))
     }
 
     /// Leaves out zeros.
     pub fn skip(&mut self, count: u64) -> Result<()> {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
-        self.file.seek(SeekFrom::Current(count)).map_err(|error| Error::io("lseek", &error))?;
+        self.file().seek(SeekFrom::Current(count)).map_err(|error| Error::io("lseek", &error))?;
         Ok(())
     }
 
     pub fn file(&self) -> &File {
-        &self.file
+        self.temporary.file()
     }
 
     /// A spool in the target's folder.
@@ -79,13 +111,18 @@ impl AtomicFile {
         &self.target
     }
 
+    pub fn overwrites(&self) -> bool {
+        self.overwrite
+    }
+
     /// Gives the file another name to appear under. `ZT_EXISTS` where that is taken, unless it may be overwritten.
     pub fn retarget(&mut self, target: PathBuf) -> Result<()> {
         self.target = target;
+        self.old = None;
         if !self.overwrite && !self.is_fresh() {
             return Err(exists(&self.target));
         }
-        Ok(())
+        check_replaceable(&self.target)
     }
 
     /// Whether nothing is under the file's name yet.
@@ -95,7 +132,7 @@ impl AtomicFile {
 
     /// Bytes of the file, and the digest over them all.
     pub fn whole(&self, algorithm: Algorithm) -> Result<(u64, Digest)> {
-        let mut file = &self.file;
+        let mut file = self.file();
         file.seek(SeekFrom::Start(0)).map_err(|error| Error::io("lseek", &error))?;
         let (mut hasher, mut size) = (algorithm.hasher(), 0);
         let mut piece = vec![0; 1 << 20];
@@ -117,8 +154,8 @@ impl AtomicFile {
 
     /// Gives up what is written from `length` on, and goes on there.
     pub fn truncate(&mut self, length: u64) -> Result<()> {
-        self.file.set_len(length).map_err(|error| Error::io("ftruncate", &error))?;
-        self.file.seek(SeekFrom::Start(length)).map_err(|error| Error::io("lseek", &error))?;
+        self.file().set_len(length).map_err(|error| Error::io("ftruncate", &error))?;
+        self.file().seek(SeekFrom::Start(length)).map_err(|error| Error::io("lseek", &error))?;
         Ok(())
     }
 
@@ -128,7 +165,7 @@ impl AtomicFile {
         #[cfg(target_os = "linux")]
         {
             let flags = rustix::fs::FallocateFlags::KEEP_SIZE;
-            self.reserved = rustix::fs::fallocate(&self.file, flags, 0, length).is_ok();
+            self.reserved = rustix::fs::fallocate(self.file(), flags, 0, length).is_ok();
         }
         #[cfg(not(target_os = "linux"))]
         let _ = length;
@@ -137,8 +174,8 @@ impl AtomicFile {
     /// Appends `length` bytes of `source` from `offset` on, by the kernel alone where it can.
     pub fn copy_from(&mut self, mut source: &File, offset: u64, length: u64) -> Result<()> {
         source.seek(SeekFrom::Start(offset)).map_err(|error| Error::io("lseek", &error))?;
-        let copied =
-            io::copy(&mut source.take(length), &mut self.file).map_err(|error| Error::io("write", &error))?;
+        let copied = io::copy(&mut source.take(length), &mut self.file())
+            .map_err(|error| Error::io("write", &error))?;
         if copied < length {
             return Err(Error::new(
                 Code::Truncated,
@@ -149,27 +186,61 @@ impl AtomicFile {
     }
 
     /// Puts the file on the disk and under its name.
-    pub fn commit(self) -> Result<()> {
+    pub fn commit(self) -> Result<Vec<Warning>> {
         self.commit_if(|| Ok(()))
     }
 
     /// The same, unless `still` refuses at the last moment. What it gives is kept until the file has its name.
-    pub fn commit_if<Kept>(mut self, still: impl FnOnce() -> Result<Kept>) -> Result<()> {
+    pub fn commit_if<Kept>(mut self, still: impl FnOnce() -> Result<Kept>) -> Result<Vec<Warning>> {
+        // Before the name changes: once it has, a lack of handles could not be an error any more.
+        let folder = Folder::of(&self.target)?;
+        self.put_on_disk()?;
+        let kept = still()?;
+        self.place()?;
+        drop(kept);
+        Ok(folder.sync_behind(&self.target))
+    }
+
+    /// Ends the file, gives it to the users of the one that it replaces, and puts it on the disk.
+    fn put_on_disk(&mut self) -> Result<()> {
+        check_replaceable(&self.target)?;
+        if self.overwrite {
+            let now = Access::of(&self.target);
+            match (now.as_ref().or(self.old.as_deref()), &self.usual) {
+                (Some(access), _) => access.give(self.file())?,
+                (None, Some(usual)) => {
+                    self.file()
+                        .set_permissions(usual.clone())
+                        .map_err(|error| Error::io("fchmod", &error))?;
+                }
+                (None, None) => {}
+            }
+        }
+        let file = self.file();
         if self.reserved {
             // Gives back what was reserved and not used; no byte changes.
-            let length = self.file.metadata().map_err(|error| Error::io("fstat", &error))?.len();
-            self.file.set_len(length).map_err(|error| Error::io("ftruncate", &error))?;
+            let length = file.metadata().map_err(|error| Error::io("fstat", &error))?.len();
+            file.set_len(length).map_err(|error| Error::io("ftruncate", &error))?;
         }
-        self.file.sync_all().map_err(|error| Error::io("fsync", &error))?;
-        let kept = still()?;
-        if self.overwrite {
-            std::fs::rename(&self.temporary, &self.target).map_err(|error| self.not_replaced(&error))?;
-        } else {
-            self.rename_new()?;
+        file.sync_all().map_err(|error| Error::io("fsync", &error))
+    }
+
+    /// Puts the file under its name, in one step.
+    fn place(&mut self) -> Result<()> {
+        if !self.is_fresh() && self.overwrite {
+            return self.replace();
         }
-        self.committed = true;
-        drop(kept);
-        sync_folder(&self.target)
+        match self.temporary.place_new(&self.target) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(Error::io("link", &error)),
+            Err(_) if self.overwrite => self.replace(),
+            Err(_) => Err(exists(&self.target)),
+        }
+    }
+
+    fn replace(&mut self) -> Result<()> {
+        self.temporary.name().map_err(|error| Error::io("link", &error))?;
+        self.temporary.place_over(&self.target).map_err(|error| self.not_replaced(&error))
     }
 
     fn not_replaced(&self, error: &io::Error) -> Error {
@@ -185,97 +256,21 @@ impl AtomicFile {
         }
         Error::io("rename", error)
     }
-
-    /// Moves the file to its name unless somebody else took that meanwhile.
-    fn rename_new(&self) -> Result<()> {
-        match std::fs::hard_link(&self.temporary, &self.target) {
-            Ok(()) => std::fs::remove_file(&self.temporary).map_err(|error| Error::io("unlink", &error)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(exists(&self.target)),
-            // A file system without links: the window between look and move stays.
-            Err(_) if self.target.symlink_metadata().is_ok() => Err(exists(&self.target)),
-            Err(_) => {
-                std::fs::rename(&self.temporary, &self.target).map_err(|error| Error::io("rename", &error))
-            }
-        }
-    }
-}
-
-impl Drop for AtomicFile {
-    fn drop(&mut self) {
-        if !self.committed {
-            // The name may be gone already; there is nobody to tell.
-            let _ = std::fs::remove_file(&self.temporary);
-        }
-    }
-}
-
-/// Data on its way to a file whose index comes first: a nameless file in the target's folder.
-pub struct Spool {
-    file: File,
-    path: Option<PathBuf>,
-}
-
-impl Spool {
-    pub fn beside(target: &Path) -> Result<Self> {
-        let (file, path) = sibling(target)?;
-        // Where an open file can lose its name, nothing is left behind even by a kill.
-        let unlinked = cfg!(unix) && std::fs::remove_file(&path).is_ok();
-        Ok(Self { file, path: (!unlinked).then_some(path) })
-    }
-
-    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file.write_all(bytes).map_err(|error| Error::io("write", &error))
-    }
-
-    /// Fills `bytes` from `offset` on.
-    pub fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        crate::source::file::read_at(&self.file, offset, bytes)
-    }
-
-    pub fn file(&self) -> &File {
-        &self.file
-    }
-}
-
-impl Drop for Spool {
-    fn drop(&mut self) {
-        if let Some(path) = &self.path {
-            let _ = std::fs::remove_file(path);
-        }
-    }
 }
 
 fn exists(path: &Path) -> Error {
     Error::new(Code::Exists, format!("'{}' exists already (option overwrite)", path.display()))
 }
 
-/// A new file in the folder of `target`, under a name that nobody has; it does not hold the target's, which may be as
-/// long as names can be.
-fn sibling(target: &Path) -> Result<(File, PathBuf)> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    loop {
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = target.with_file_name(format!(".ztensor-{}-{number}.part", std::process::id()));
-        match OpenOptions::new().read(true).write(true).create_new(true).open(&path) {
-            Ok(file) => return Ok((file, path)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(Error::io("open", &error)),
-        }
+/// Refuses to replace what is no file: a folder, or a pipe, device or socket, whose users would go on with the old one.
+fn check_replaceable(target: &Path) -> Result<()> {
+    let Ok(found) = target.metadata() else { return Ok(()) };
+    if found.is_file() {
+        return Ok(());
     }
-}
-
-/// Puts the name itself on the disk.
-fn sync_folder(target: &Path) -> Result<()> {
-    #[cfg(unix)]
-    {
-        let folder =
-            target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let synced = File::open(folder).and_then(|folder| folder.sync_all());
-        synced.map_err(|error| Error::io("fsync", &error))?;
-    }
-    #[cfg(not(unix))]
-    let _ = target;
-    Ok(())
+    let (path, what) =
+        (target.display(), if found.is_dir() { "a folder" } else { "a pipe, device or socket" });
+    Err(Error::new(Code::Io, format!("'{path}' is {what}; only files are replaced")))
 }
 
 #[cfg(test)]
@@ -329,6 +324,69 @@ mod tests {
         file.write(b"ours").unwrap();
         file.commit().unwrap();
         assert_eq!(std::fs::read(&target).unwrap(), b"ours");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn another_name_that_is_taken_is_refused_unless_it_may_be_overwritten() {
+        let folder = folder("retarget");
+        std::fs::write(folder.join("taken"), b"theirs").unwrap();
+        std::fs::create_dir(folder.join("folder")).unwrap();
+        for overwrite in [false, true] {
+            let mut file = AtomicFile::create(&folder.join("a"), overwrite).unwrap();
+            assert!(file.retarget(folder.join("free")).is_ok());
+            let taken = file.retarget(folder.join("taken"));
+            assert_eq!(taken.err().map(|error| error.code()), (!overwrite).then_some(Code::Exists));
+            let code = if overwrite { Code::Io } else { Code::Exists };
+            assert_eq!(file.retarget(folder.join("folder")).unwrap_err().code(), code);
+        }
+        assert_eq!(std::fs::read(folder.join("taken")).unwrap(), b"theirs");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_set_appears_whole_or_what_was_there_stays() {
+        let folder = folder("set");
+        let make = |name: &str, overwrite| {
+            let mut file = AtomicFile::create(&folder.join(name), overwrite).unwrap();
+            file.write(name.as_bytes()).unwrap();
+            file
+        };
+        let old = |before: &[&str], after: &[&str]| {
+            let paths = |names: &[&str]| names.iter().map(|name| folder.join(name)).collect();
+            let old = set::Old { before: paths(before), after: paths(after) };
+            move || Ok(old)
+        };
+        let put = |overwrite, before: &[&str], after: &[&str]| {
+            set::put(
+                vec![make("1", overwrite), make("2", overwrite)],
+                make("i", overwrite),
+                old(before, after),
+            )
+        };
+        assert!(put(false, &[], &[]).unwrap().is_empty());
+        assert_eq!(names(&folder), ["1", "2", "i"]);
+        for name in ["1", "2", "3", "4", "i"] {
+            std::fs::write(folder.join(name), b"old").unwrap();
+        }
+        assert!(put(true, &["i", "missing", "1", "3"], &["4", "missing"]).unwrap().is_empty());
+        assert_eq!(names(&folder), ["1", "2", "i"]);
+        assert_eq!(std::fs::read(folder.join("1")).unwrap(), b"1");
+        // One of them is taken when its turn comes: those before it go, and what had gone comes back.
+        std::fs::remove_file(folder.join("1")).unwrap();
+        std::fs::write(folder.join("i"), b"old").unwrap();
+        let files = vec![make("1", false), make("3", false)];
+        std::fs::write(folder.join("3"), b"theirs").unwrap();
+        assert_eq!(
+            set::put(files, make("i", true), old(&["i", "2"], &["3"])).unwrap_err().code(),
+            Code::Exists
+        );
+        assert_eq!(names(&folder), ["2", "3", "i"]);
+        assert_eq!(std::fs::read(folder.join("i")).unwrap(), b"old");
+        assert_eq!(std::fs::read(folder.join("3")).unwrap(), b"theirs");
+        let refused = set::put(Vec::new(), make("i", true), || Err(Error::new(Code::Io, "changed")));
+        assert_eq!(refused.unwrap_err().message(), "changed");
+        assert_eq!(std::fs::read(folder.join("i")).unwrap(), b"old");
         std::fs::remove_dir_all(folder).unwrap();
     }
 

@@ -12,6 +12,7 @@ mod flush;
 mod gather;
 mod index_first;
 mod link;
+mod old_root;
 mod out;
 mod pack;
 mod packers;
@@ -39,6 +40,7 @@ use crate::work::Stop;
 
 pub use append::{Appending, Hashing};
 pub use dialect::Dialect;
+pub use finish::Finished;
 use gather::Gathering;
 use out::Out;
 pub use out::Passing;
@@ -127,7 +129,7 @@ impl Writer {
     pub fn taken(settings: Settings) -> Result<Self> {
         if settings.dialect.index_first() {
             let message = format!(
-                "{} has its index before the data, so it cannot be written to a stream; write it to a path",
+                "{} has its index before the data, so it cannot be written to a stream, a pipe or a device; write it to a file",
                 settings.dialect.name()
             );
             return Err(Error::new(Code::InvalidArg, message));
@@ -135,7 +137,7 @@ impl Writer {
         zt2::check_settings(&settings)?;
         if settings.canonical {
             let message = "the blobs of a canonical file are put in order at the end, so it cannot be written to a \
-                           stream; write it to a path, or with canonical: false";
+                           stream, a pipe or a device; write it to a file, or with canonical: false";
             return Err(Error::new(Code::InvalidArg, message));
         }
         Self::new(Out::Taken, settings)

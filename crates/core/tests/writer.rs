@@ -210,3 +210,66 @@ fn what_is_no_tensor_is_refused_before_it_is_written() {
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "something was left behind");
     std::fs::remove_dir_all(folder).unwrap();
 }
+
+#[cfg(target_os = "linux")]
+mod by_the_kernel {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use ztensor_core::convert;
+    use ztensor_core::error::{Error, Result};
+    use ztensor_core::source::ReadAt;
+    use ztensor_core::source::file::FileSource;
+
+    use super::*;
+
+    /// A file whose end is another one when its length is looked at: somebody cuts it while the kernel copies from it.
+    struct Cut {
+        source: FileSource,
+        shorter: bool,
+        looks: AtomicU32,
+    }
+
+    impl ReadAt for Cut {
+        fn length(&self) -> u64 {
+            self.source.length()
+        }
+
+        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+            self.source.read_at(offset, buffer)
+        }
+
+        fn as_file(&self) -> Option<&std::fs::File> {
+            self.source.as_file()
+        }
+
+        fn check_length(&self) -> Result<()> {
+            self.looks.fetch_add(1, Ordering::Relaxed);
+            if self.shorter { Err(Error::new(Code::Truncated, "cut")) } else { Ok(()) }
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_copies_from_a_file_that_is_cut_meanwhile_is_refused() {
+        let folder = folder("cut");
+        let bytes = vec![7; 20 << 20];
+        let whole = (dense("t", &[bytes.len() as u64], DType::Int8, bytes.len()), bytes);
+        let path = folder.join("source");
+        std::fs::write(&path, written(&folder, settings(Dialect::Zt10), &[whole])).unwrap();
+        for cut in [false, true] {
+            let source = FileSource::open(&path).unwrap();
+            let catalog = detect::parse(&source, None, &Limits::default()).unwrap();
+            let source = Cut { source, shorter: cut, looks: AtomicU32::new(0) };
+            let (limits, watch) = (Limits::default(), Watch::default());
+            let reading = Reading { sources: &source, catalog: &catalog, limits: &limits, watch: &watch };
+            let mut writer = Writer::create(&folder.join("target"), settings(Dialect::Zt10)).unwrap();
+            let tensor = catalog.tensor(0).unwrap();
+            let casts = convert::Casts::new(Vec::new()).unwrap();
+            let copied = convert::copy(reading, tensor, "t", &casts, &mut writer);
+            assert_eq!(copied.err().map(|error| error.code()), cut.then_some(Code::Truncated));
+            // Behind each of the pieces, of 8 MiB at most.
+            let looks = source.looks.load(Ordering::Relaxed);
+            assert!(if cut { looks == 1 } else { looks >= 3 }, "{looks}");
+        }
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}

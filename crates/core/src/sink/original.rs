@@ -8,7 +8,7 @@ use crate::error::{Code, Error, Result};
 use crate::source::file::FileSource;
 use crate::source::files::Identity;
 
-/// Openings before a file that changes all the time is given up.
+/// Openings before a file that changes all the time is given up, and looks at its lock.
 const TRIES: u32 = 16;
 
 /// The open file, with what it was when it was opened. No other edit of ours can begin while it lives.
@@ -76,13 +76,13 @@ impl Original {
 /// Takes the file's lock, which goes with its descriptor. Where a file system has none, `unchanged` has to do.
 #[cfg(unix)]
 fn lock(file: &File) -> Result<()> {
-    match rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::new(
-            Code::Io,
-            "the file is being edited by another writer; try again when that has ended",
-        )),
-        _ => Ok(()),
+    // A writer that has just put the file there holds its lock for some microseconds more.
+    for _ in 0..TRIES {
+        let lock = rustix::fs::FlockOperation::NonBlockingLockExclusive;
+        let Err(rustix::io::Errno::WOULDBLOCK) = rustix::fs::flock(file, lock) else { return Ok(()) };
+        std::thread::sleep(std::time::Duration::from_micros(100));
     }
+    Err(Error::new(Code::Io, "the file is being edited by another writer; try again when that has ended"))
 }
 
 #[cfg(not(unix))]

@@ -3,8 +3,8 @@
 
 use std::fs::File;
 
-use super::AtomicFile;
 use super::original::Original;
+use super::{AtomicFile, Warning};
 #[cfg(target_os = "linux")]
 use crate::error::Error;
 use crate::error::Result;
@@ -51,7 +51,7 @@ impl Replacement {
     }
 
     /// Puts it on the disk and in the old file's place, unless that has become another one meanwhile.
-    pub fn commit(mut self) -> Result<()> {
+    pub fn commit(mut self) -> Result<Vec<Warning>> {
         let file = match self.file.take() {
             Some(file) => file,
             None => self.begin()?,
@@ -86,11 +86,11 @@ impl AtomicFile {
     fn share(&mut self, source: &File, length: u64) -> Result<bool> {
         use std::io::{Seek, SeekFrom};
 
-        if rustix::fs::ioctl_ficlone(&self.file, source).is_err() {
+        if rustix::fs::ioctl_ficlone(self.file(), source).is_err() {
             return Ok(false);
         }
-        self.file.set_len(length).map_err(|error| Error::io("ftruncate", &error))?;
-        self.file.seek(SeekFrom::Start(length)).map_err(|error| Error::io("lseek", &error))?;
+        self.file().set_len(length).map_err(|error| Error::io("ftruncate", &error))?;
+        self.file().seek(SeekFrom::Start(length)).map_err(|error| Error::io("lseek", &error))?;
         Ok(true)
     }
 

@@ -1,8 +1,9 @@
 //! The end of a file: its index, and its name.
 #![forbid(unsafe_code)]
 
+use super::old_root::OldRoot;
 use super::out::Out;
-use super::{Dialect, Writer, index_first, shards, zt2};
+use super::{Dialect, Writer, index_first, parts, zt2};
 use crate::catalog::Builder;
 use crate::codec::digest::Algorithm;
 use crate::edit::Edit;
@@ -10,15 +11,23 @@ use crate::error::{Code, Error, Result};
 use crate::format::zt2::encode;
 use crate::format::{zt_trailer, zt01_encode, zt1_encode};
 use crate::limits::Limits;
+use crate::sink::Warning;
 use crate::syntax::cbor_encode::Encoder;
 
 /// Bytes of the index that are passed on at once, to be written.
 const INDEX_PIECE: usize = 64 << 10;
 
+/// What a finished file leaves to its caller.
+#[derive(Default)]
+pub struct Finished {
+    /// Bytes to take yet, where the caller writes the file.
+    pub rest: Vec<u8>,
+    pub warnings: Vec<Warning>,
+}
+
 impl Writer {
-    /// Writes the index and puts the file under its name, unless it is told to stop before it does that. Gives what the
-    /// caller has to take yet.
-    pub fn finish(mut self) -> Result<Vec<u8>> {
+    /// Writes the index and puts the file under its name, unless it is told to stop before it does that.
+    pub fn finish(mut self) -> Result<Finished> {
         if let Some(open) = &self.open {
             return Err(Error::new(Code::InvalidArg, "the tensor is not complete").tensor(&open.name));
         }
@@ -28,7 +37,7 @@ impl Writer {
             self.builder.generator(generator);
         }
         if self.edit.as_ref().is_some_and(Edit::is_empty) && self.builder.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Finished::default());
         }
         let dialect = self.settings.dialect;
         if self.edit.is_none() && matches!(dialect, Dialect::Zt10 | Dialect::Zt12) {
@@ -45,15 +54,16 @@ impl Writer {
             spool.write(self.buffer.from(0))?;
             index_first::assemble(dialect, &catalog, &spool, &mut file, &self.settings.stop)?;
             self.settings.stop.check()?;
-            match self.parts.filter(|parts| !parts.is_empty()) {
-                Some(mut parts) => {
+            let warnings = match self.parts {
+                Some(mut parts) if !parts.is_empty() => {
                     let target = file.target().to_owned();
                     parts.keep(file, catalog);
-                    parts.commit(&target, self.settings.overwrite)?;
+                    parts.commit(&target, self.settings.overwrite)?
                 }
+                Some(_) => parts::commit_one(file)?,
                 None => file.commit()?,
-            }
-            return Ok(Vec::new());
+            };
+            return Ok(Finished { rest: Vec::new(), warnings });
         }
         let tail = match &self.edit {
             Some(edit) => edit.tail(&catalog, self.position)?,
@@ -62,12 +72,12 @@ impl Writer {
         self.buffer.extend(&tail)?;
         self.out.drain(&mut self.buffer)?;
         self.settings.stop.check()?;
-        self.out.commit()?;
-        Ok(self.buffer.take())
+        let warnings = self.out.commit()?;
+        Ok(Finished { rest: self.buffer.take(), warnings })
     }
 
     /// The index is spelled while its beginning is written: of many small tensors it is larger than their data.
-    fn finish_zt1(mut self) -> Result<Vec<u8>> {
+    fn finish_zt1(mut self) -> Result<Finished> {
         let dialect = self.settings.dialect;
         let empty = Builder::new(dialect.container(), &Limits::default());
         let catalog = std::mem::replace(&mut self.builder, empty).finish();
@@ -91,11 +101,11 @@ impl Writer {
         self.buffer.extend(footer)?;
         self.settle()?;
         self.settings.stop.check()?;
-        self.out.commit()?;
-        Ok(self.buffer.take())
+        let warnings = self.out.commit()?;
+        Ok(Finished { rest: self.buffer.take(), warnings })
     }
 
-    fn finish_zt2(mut self) -> Result<Vec<u8>> {
+    fn finish_zt2(mut self) -> Result<Finished> {
         let split = self.shards.is_split();
         if split {
             let last = self.end_shard()?;
@@ -117,15 +127,20 @@ impl Writer {
             end = zt2::arrange(file, &mut catalog, &self.settings.stop)?;
         }
         let algorithm = self.settings.digest.unwrap_or(Algorithm::Xxh3);
-        let table = self.shards.table(algorithm)?;
+        let old = match &self.out {
+            Out::File(root) if root.overwrites() && self.shards.largest.is_some() => {
+                OldRoot::of(root.target())
+            }
+            _ => OldRoot::default(),
+        };
+        let table = self.shards.table(algorithm, &old)?;
         zt2::close(&catalog, &table, self.settings.alignment, end, &mut self.buffer)?;
         self.out.drain(&mut self.buffer)?;
         self.settings.stop.check()?;
-        if let Out::File(root) = self.out {
-            // The root comes last: before it is there, nothing refers to the shards.
-            let beside = self.shards.commit(&table, &root)?;
-            root.commit().inspect_err(|_| shards::withdraw(&beside))?;
-        }
-        Ok(self.buffer.take())
+        let warnings = match self.out {
+            Out::File(root) => self.shards.commit(&table, root, &old)?,
+            _ => Vec::new(),
+        };
+        Ok(Finished { rest: self.buffer.take(), warnings })
     }
 }

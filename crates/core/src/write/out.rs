@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::sink::block::Block;
 use crate::sink::grown::Grown;
 use crate::sink::replacement::Replacement;
-use crate::sink::{AtomicFile, Spool};
+use crate::sink::{AtomicFile, Spool, Warning};
 
 pub enum Out {
     File(AtomicFile),
@@ -50,12 +50,12 @@ impl Out {
     }
 
     /// Puts everything on the disk and under its name.
-    pub fn commit(self) -> Result<()> {
+    pub fn commit(self) -> Result<Vec<Warning>> {
         match self {
             Self::File(file) | Self::Spool(_, file) => file.commit(),
             Self::Replacement(file) => file.commit(),
-            Self::Grown(file) => file.commit(),
-            Self::Taken | Self::Passed(_) => Ok(()),
+            Self::Grown(file) => file.commit().map(|()| Vec::new()),
+            Self::Taken | Self::Passed(_) => Ok(Vec::new()),
         }
     }
 }

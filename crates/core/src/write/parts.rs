@@ -5,10 +5,12 @@
 use std::path::{Path, PathBuf};
 
 use super::index_first::quote;
-use super::shards::withdraw;
 use crate::catalog::{Catalog, Tensor};
 use crate::error::Result;
-use crate::sink::AtomicFile;
+use crate::limits::Limits;
+use crate::shard::read_index;
+use crate::sink::set::{self, Old};
+use crate::sink::{AtomicFile, Warning};
 
 /// The complete files of a checkpoint; none is under its name before the last one is there.
 pub struct Parts {
@@ -41,8 +43,7 @@ impl Parts {
     }
 
     /// Puts the files under their names beside `target`, the index last: before it is there, nothing refers to the others.
-    /// What was put there goes again where one fails, unless it replaced something.
-    pub fn commit(self, target: &Path, overwrite: bool) -> Result<()> {
+    pub fn commit(self, target: &Path, overwrite: bool) -> Result<Vec<Warning>> {
         let total = self.complete.len();
         let mut named = Vec::with_capacity(total);
         for (place, (mut file, catalog)) in self.complete.into_iter().enumerate() {
@@ -51,16 +52,39 @@ impl Parts {
         }
         let mut index = AtomicFile::create(&index_path(target), overwrite)?;
         index.write(index_of(&named).as_bytes())?;
-        let mut fresh = Vec::new();
-        for (file, _) in named {
-            let (path, is_fresh) = (file.target().to_owned(), file.is_fresh());
-            file.commit().inspect_err(|_| withdraw(&fresh))?;
-            if is_fresh {
-                fresh.push(path);
-            }
-        }
-        index.commit().inspect_err(|_| withdraw(&fresh))
+        let files = named.into_iter().map(|(file, _)| file).collect();
+        // Opened as a folder, a numbered set needs no index: no old part may be there beside a new one.
+        let before =
+            || if overwrite { [vec![index_path(target)], old_set(target)].concat() } else { Vec::new() };
+        set::put(files, index, || Ok(Old { before: before(), after: Vec::new() }))
     }
+}
+
+/// Puts a file under its name that could have been a set, in the place of the set that is there, if it may be.
+pub fn commit_one(file: AtomicFile) -> Result<Vec<Warning>> {
+    let (target, overwrite) = (file.target().to_owned(), file.overwrites());
+    let after = || if overwrite { old_set(&target) } else { Vec::new() };
+    set::put(Vec::new(), file, || Ok(Old { before: Vec::new(), after: after() }))
+}
+
+/// The files of the set that stands beside `target`: its index, and what that names of the set's own numbered files. An index
+/// that cannot be read names nothing.
+fn old_set(target: &Path) -> Vec<PathBuf> {
+    let path = index_path(target);
+    let Ok(map) = read_index(&path, &Limits::default()) else { return Vec::new() };
+    let parts = map.files.iter().filter(|name| is_part(name, &stem(target)));
+    let parts = parts.map(|name| target.with_file_name(name));
+    std::iter::once(path.clone()).chain(parts).collect()
+}
+
+/// Whether a file is called as those are that [`Parts`] makes for this stem: any other may belong to somebody else.
+fn is_part(name: &str, stem: &str) -> bool {
+    let numbers =
+        name.strip_prefix(stem).and_then(|rest| rest.strip_prefix('-')?.strip_suffix(".safetensors"));
+    let digits = |text: &str| text.len() >= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
+    numbers
+        .and_then(|numbers| numbers.split_once("-of-"))
+        .is_some_and(|(one, all)| digits(one) && digits(all))
 }
 
 fn stem(target: &Path) -> String {
@@ -106,6 +130,23 @@ mod tests {
         assert!(!parts.is_full(60, 40));
         assert!(parts.is_full(60, 41));
         assert!(parts.is_full(60, u64::MAX));
+    }
+
+    #[test]
+    fn only_numbered_files_of_the_stem_are_parts() {
+        assert!(is_part("m-00001-of-00003.safetensors", "m"));
+        assert!(is_part("m-100001-of-100003.safetensors", "m"));
+        for name in [
+            "n-00001-of-00003.safetensors",
+            "m.safetensors",
+            "m-00001-of-00003.zt",
+            "m-1-of-3.safetensors",
+            "m-x-00001-of-00003.safetensors",
+            "m-00001-of-.safetensors",
+            "m-base.safetensors",
+        ] {
+            assert!(!is_part(name, "m"), "{name}");
+        }
     }
 
     #[test]

@@ -4,13 +4,15 @@
 
 use std::path::{Path, PathBuf};
 
+use super::old_root::OldRoot;
 use crate::catalog::{ByteOrder, Catalog, Component, Encoding, Shard, Tensor};
 use crate::checked::end_within;
 use crate::codec::digest::{Algorithm, Digest, Hasher};
 use crate::error::{Code, Error, Result};
 use crate::format::zt2::encode::{self, FOOTER, LEAST_ALIGNMENT};
 use crate::format::zt2::{rules, shards as names, vocabulary};
-use crate::sink::AtomicFile;
+use crate::sink::set::{self, Old};
+use crate::sink::{AtomicFile, Warning};
 use crate::source::ReadAt;
 use crate::work::{PIECE, Watch};
 
@@ -107,17 +109,18 @@ impl Shards {
     }
 
     /// Names and identifies all files: those of the data shards are `00001-of-0000N`, in the order in which they were
-    /// written.
-    pub fn table(&self, algorithm: Algorithm) -> Result<Vec<Shard>> {
+    /// written, or `2-00001-of-0000N` and so on where `old` has one of these: it stays whole until the new root is there.
+    pub fn table(&self, algorithm: Algorithm, old: &OldRoot) -> Result<Vec<Shard>> {
         let total = self.entries.iter().filter(|entry| matches!(entry, Entry::Own(_))).count();
         let mut table: Vec<Shard> = Vec::with_capacity(self.entries.len());
         let mut place = 0;
+        let round = old.free_round();
         for entry in &self.entries {
             table.push(match entry {
                 Entry::Linked(shard) => shard.clone(),
                 Entry::Own(file) => {
                     place += 1;
-                    let name = format!("{place:05}-of-{total:05}");
+                    let name = own_name(round, place, total);
                     let Some(file) = file else {
                         return Err(Error::new(Code::Internal, "a shard is not complete"));
                     };
@@ -136,9 +139,9 @@ impl Shards {
         Ok(table)
     }
 
-    /// Puts the data shards under their names beside the root's. What was put there goes again where one fails, unless
-    /// it replaced something.
-    pub fn commit(self, table: &[Shard], root: &AtomicFile) -> Result<Vec<PathBuf>> {
+    /// Puts the data shards under their names beside the root, then the root: before it is there, nothing refers to the
+    /// others. What is `old` goes behind it.
+    pub fn commit(self, table: &[Shard], root: AtomicFile, old: &OldRoot) -> Result<Vec<Warning>> {
         let mut own = Vec::new();
         for (entry, shard) in self.entries.into_iter().zip(table) {
             if let Entry::Own(Some(mut file)) = entry {
@@ -146,31 +149,26 @@ impl Shards {
                 own.push(file);
             }
         }
-        let mut done: Vec<PathBuf> = Vec::new();
-        for file in own {
-            let (path, fresh) = (file.target().to_owned(), file.is_fresh());
-            if let Err(error) = file.commit() {
-                withdraw(&done);
-                return Err(error);
-            }
-            if fresh {
-                done.push(path);
-            }
-        }
-        Ok(done)
+        let target = root.target().to_owned();
+        set::put(own, root, || Ok(Old { before: Vec::new(), after: old.leaves(&target, table)? }))
     }
 }
 
-/// Removes files that were put under their names.
-pub fn withdraw(paths: &[PathBuf]) {
-    for path in paths {
-        // There is nobody to tell.
-        let _ = std::fs::remove_file(path);
-    }
+fn own_name(round: u32, place: usize, total: usize) -> String {
+    let before = if round == 1 { String::new() } else { format!("{round}-") };
+    format!("{before}{place:05}-of-{total:05}")
+}
+
+/// The round of a name that [`Shards::table`] makes; `None` for any other.
+pub fn round_of(name: &str) -> Option<u32> {
+    let digits = |text: &str| text.len() >= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (numbers, total) = name.split_once("-of-")?;
+    let (round, place) = numbers.split_once('-').unwrap_or(("1", numbers));
+    round.parse().ok().filter(|_| digits(place) && digits(total))
 }
 
 /// Where a shard of that name is looked for first: `model.zt` has `model-NAME.zt` (appendix B).
-fn shard_path(root: &Path, name: &str) -> PathBuf {
+pub fn shard_path(root: &Path, name: &str) -> PathBuf {
     let stem = root.file_stem().unwrap_or_default().to_string_lossy();
     root.with_file_name(format!("{stem}-{name}.zt"))
 }
@@ -256,6 +254,18 @@ mod tests {
         assert!(shards.is_full(4096 + 1, 4096, [1, 1]));
         assert!(shards.is_full(4096 + 1, 4096, [u64::MAX]));
         assert!(!Shards::new(None).is_full(1 << 40, 4096, [1]));
+    }
+
+    #[test]
+    fn names_of_our_own_are_known() {
+        for (round, place) in [(1, 1), (2, 1), (12, 123_456)] {
+            assert_eq!(round_of(&own_name(round, place, place)), Some(round));
+        }
+        for name in
+            ["base", "1-of-3", "00001-of-3", "x-00001-of-00003", "00001-of-00003-of-00003", "-00001-of-00003"]
+        {
+            assert_eq!(round_of(name), None, "{name}");
+        }
     }
 
     #[test]

@@ -1,0 +1,107 @@
+//! The folder of a file, open before anything in it changes: what is needed to put a name on the disk is at hand then.
+#![forbid(unsafe_code)]
+
+#[cfg(unix)]
+use std::fs::File;
+#[cfg(unix)]
+use std::io;
+use std::path::Path;
+#[cfg(unix)]
+use std::time::Duration;
+
+use super::Warning;
+#[cfg(unix)]
+use super::temporary::folder_of;
+use crate::error::Result;
+#[cfg(unix)]
+use crate::error::{Code, Error};
+
+/// Milliseconds that a lock is waited for.
+#[cfg(unix)]
+const TRIES: u32 = 5000;
+
+/// Windows has no way to sync a folder; there this does nothing.
+pub struct Folder {
+    /// An error where we may write into the folder and not open it.
+    #[cfg(unix)]
+    handle: io::Result<File>,
+}
+
+impl Folder {
+    /// The folder that `target` is in.
+    #[cfg(unix)]
+    pub fn of(target: &Path) -> Result<Self> {
+        match File::open(folder_of(target)) {
+            Err(error) if error.kind() != io::ErrorKind::PermissionDenied => Err(Error::io("open", &error)),
+            handle => Ok(Self { handle }),
+        }
+    }
+
+    #[cfg(not(unix))]
+    #[allow(clippy::unnecessary_wraps)] // as on Unix
+    pub fn of(_target: &Path) -> Result<Self> {
+        Ok(Self {})
+    }
+
+    /// Keeps other sets away as long as this lives. Their writers hold the lock for some renames and no longer.
+    #[cfg(unix)]
+    pub fn lock(&self) -> Result<()> {
+        use rustix::fs::{FlockOperation, flock};
+        use rustix::io::Errno;
+
+        let Ok(folder) = &self.handle else { return Ok(()) };
+        for _ in 0..TRIES {
+            // Where a file system has no locks, we go without.
+            let Err(Errno::WOULDBLOCK) = flock(folder, FlockOperation::NonBlockingLockExclusive) else {
+                return Ok(());
+            };
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Err(Error::new(
+            Code::Io,
+            "another writer is putting files into the folder; try again when that has ended",
+        ))
+    }
+
+    #[cfg(not(unix))]
+    #[allow(clippy::unnecessary_wraps, clippy::unused_self)] // as on Unix
+    pub fn lock(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Puts the names of the folder on the disk.
+    #[cfg(unix)]
+    pub fn sync(&self) -> Result<()> {
+        // What cannot be opened is no reason to stop: it was so before anything was written.
+        let synced = self.handle.as_ref().map_or(Ok(()), File::sync_all);
+        synced.map_err(|error| Error::io("fsync", &error))
+    }
+
+    #[cfg(not(unix))]
+    #[allow(clippy::unnecessary_wraps, clippy::unused_self)] // as on Unix
+    pub fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The same once the file is under its name, which nothing takes back.
+    #[cfg(unix)]
+    pub fn sync_behind(&self, target: &Path) -> Vec<Warning> {
+        let synced = match &self.handle {
+            Ok(folder) => folder.sync_all(),
+            Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
+        };
+        let Err(error) = synced else { return Vec::new() };
+        let message = format!(
+            "'{}' is complete and on the disk, but its name may not be: the folder could not be put there ({error}). After a \
+             loss of power the path may lead to what was there before",
+            target.display()
+        );
+        vec![Warning { code: "ZT_WARN_NOT_SYNCED", message }]
+    }
+
+    #[cfg(not(unix))]
+    #[allow(clippy::unused_self)] // as on Unix
+    pub fn sync_behind(&self, _target: &Path) -> Vec<Warning> {
+        Vec::new()
+    }
+}

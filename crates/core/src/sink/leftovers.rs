@@ -1,0 +1,181 @@
+//! What writers that were killed have left in a folder: files of our names that no process holds any more.
+#![forbid(unsafe_code)]
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::temporary::folder_of;
+use crate::limits;
+
+/// `.ztensor-<process>-<number>.part`, and, of files that a set of others replaces, the same with `-<number>` behind it.
+pub const PREFIX: &str = ".ztensor-";
+pub const SUFFIX: &str = ".part";
+
+/// A folder of more entries than this is looked through once a minute: writing one file after the other into it would
+/// otherwise take time in proportion to the square of their number.
+const MANY: usize = 1000;
+const PAUSE: Duration = Duration::from_secs(60);
+/// Folders that are remembered for that.
+const REMEMBERED: usize = 64;
+
+static LARGE: Mutex<Vec<(PathBuf, Instant)>> = Mutex::new(Vec::new());
+
+/// Removes what is left over in a folder. Whatever fails, the next writer may succeed with.
+pub fn clear(folder: &Path) {
+    let mut large = LARGE.lock().unwrap_or_else(PoisonError::into_inner);
+    large.retain(|(_, seen)| seen.elapsed() < PAUSE);
+    if large.iter().any(|(known, _)| known == folder) {
+        return;
+    }
+    drop(large);
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    let mut count = 0;
+    for entry in entries.take(limits::FOLDER_ENTRIES).flatten() {
+        count += 1;
+        if let Some(guard) = entry.file_name().to_str().and_then(guard) {
+            remove(&entry.path(), &folder.join(guard));
+        }
+    }
+    if count > MANY {
+        let mut large = LARGE.lock().unwrap_or_else(PoisonError::into_inner);
+        large.truncate(REMEMBERED - 1);
+        large.push((folder.to_owned(), Instant::now()));
+    }
+}
+
+/// The name of the file that is locked as long as one of this name is wanted; `None` for a name that is not ours.
+fn guard(name: &str) -> Option<&str> {
+    let rest = name.strip_prefix(PREFIX)?;
+    let (numbers, behind) = rest.split_once(SUFFIX)?;
+    let (process, number) = numbers.split_once('-')?;
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let known = behind.is_empty() || behind.strip_prefix('-').is_some_and(digits);
+    let guard = name.get(..name.len() - behind.len())?;
+    (digits(process) && digits(number) && known).then_some(guard)
+}
+
+/// Where a file goes for the time being that the file at `guard`, which is locked, is about to replace.
+pub fn aside(guard: &Path, number: usize) -> PathBuf {
+    let name = guard.file_name().unwrap_or_default().to_string_lossy();
+    folder_of(guard).join(format!("{name}-{number}"))
+}
+
+/// Removes the file at `path` unless somebody holds that at `guard`.
+fn remove(path: &Path, guard: &Path) {
+    let regular = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_file());
+    if path == guard {
+        if regular(path) && claim(path).is_some() {
+            let _ = std::fs::remove_file(path);
+        }
+    } else if guard.symlink_metadata().is_err() || (regular(guard) && claim(guard).is_some()) {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// Opens and locks a file that nobody else has locked. The name may lead to another file by then.
+#[cfg(unix)]
+fn claim(path: &Path) -> Option<File> {
+    use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+
+    // Network file systems lock only what is open for writing.
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(open(path, flags, Mode::empty()).ok()?);
+    flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
+    is_at(&file, path).then_some(file)
+}
+
+/// Windows refuses to share a file that is open with somebody who asks for it alone.
+#[cfg(windows)]
+fn claim(path: &Path) -> Option<File> {
+    use std::os::windows::fs::OpenOptionsExt;
+
+    std::fs::OpenOptions::new().write(true).share_mode(0).open(path).ok()
+}
+
+/// Locks a file as long as it is open. Where a file system has no locks, nothing is ever taken for a leftover.
+#[cfg(unix)]
+pub fn lock(file: &File) {
+    let _ = rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive);
+}
+
+#[cfg(unix)]
+pub fn unlock(file: &File) {
+    let _ = rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingUnlock);
+}
+
+/// Whether a path leads to an open file.
+#[cfg(unix)]
+pub fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+
+    let (Ok(file), Ok(named)) = (file.metadata(), path.symlink_metadata()) else { return false };
+    (file.dev(), file.ino()) == (named.dev(), named.ino())
+}
+
+#[cfg(not(unix))]
+pub fn lock(_file: &File) {}
+
+#[cfg(not(unix))]
+pub fn unlock(_file: &File) {}
+
+#[cfg(not(unix))]
+pub fn is_at(_file: &File, _path: &Path) -> bool {
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_names_are_ours() {
+        assert_eq!(guard(".ztensor-12-3.part"), Some(".ztensor-12-3.part"));
+        assert_eq!(guard(".ztensor-12-3.part-4"), Some(".ztensor-12-3.part"));
+        for name in [
+            "ztensor-1-2.part",
+            ".ztensor-1.part",
+            ".ztensor-1-2.part.zt",
+            ".ztensor--2.part",
+            ".ztensor-1-2.part-",
+            ".ztensor-1-2",
+            ".ztensor-a-2.part",
+            ".ztensor-1-2.part-x",
+        ] {
+            assert_eq!(guard(name), None, "{name}");
+        }
+        assert_eq!(aside(Path::new("/a/.ztensor-1-2.part"), 7), Path::new("/a/.ztensor-1-2.part-7"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_nobody_holds_goes_and_nothing_else() {
+        let folder = std::env::temp_dir().join(format!("ztensor-leftovers-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let make = |name: &str| File::create(folder.join(name)).unwrap();
+        let held = make(".ztensor-1-0.part");
+        lock(&held);
+        for name in [
+            ".ztensor-1-0.part-0",
+            ".ztensor-2-0.part",
+            ".ztensor-2-0.part-1",
+            ".ztensor-3-0.part-0",
+            "model.zt",
+        ] {
+            drop(make(name));
+        }
+        std::os::unix::fs::symlink("model.zt", folder.join(".ztensor-4-0.part")).unwrap();
+        clear(&folder);
+        let mut names: Vec<_> = std::fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        assert_eq!(names, [".ztensor-1-0.part", ".ztensor-1-0.part-0", ".ztensor-4-0.part", "model.zt"]);
+        drop(held);
+        clear(&folder);
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 2);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,192 @@
+//! A file on its way: without a name where the system has that, else under one that tells what it is.
+#![forbid(unsafe_code)]
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::leftovers;
+use crate::error::{Error, Result};
+
+/// An open file, which is gone when it is dropped unless it was put under a name.
+pub struct Temporary {
+    file: File,
+    folder: PathBuf,
+    path: Option<PathBuf>,
+}
+
+impl Temporary {
+    /// A new file in the folder of `target`. A `private` one is for its owner alone; any other has the permissions of every
+    /// new file there. First, what writers that were killed have left in the folder goes.
+    pub fn beside(target: &Path, private: bool) -> Result<Self> {
+        let folder = folder_of(target);
+        leftovers::clear(folder);
+        if let Some(file) = nameless(folder, private) {
+            return Ok(Self { file, folder: folder.to_owned(), path: None });
+        }
+        let (file, path) = named(folder, private)?;
+        Ok(Self { file, folder: folder.to_owned(), path: Some(path) })
+    }
+
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Gives the file a name of its own, until it is placed.
+    pub fn name(&mut self) -> io::Result<PathBuf> {
+        if let Some(path) = &self.path {
+            return Ok(path.clone());
+        }
+        let path = self.link_anywhere()?;
+        Ok(self.path.insert(path).clone())
+    }
+
+    /// Takes the file's own name away, where an open file needs none: then even a kill leaves nothing.
+    pub fn hide(&mut self) {
+        if cfg!(unix) && self.path.as_deref().is_some_and(|path| std::fs::remove_file(path).is_ok()) {
+            self.path = None;
+        }
+    }
+
+    /// Puts the file in the place of whatever `target` is.
+    pub fn place_over(&mut self, target: &Path) -> io::Result<()> {
+        std::fs::rename(self.name()?, target)?;
+        self.placed();
+        Ok(())
+    }
+
+    /// Puts the file at `target`; `AlreadyExists` where anything is there.
+    pub fn place_new(&mut self, target: &Path) -> io::Result<()> {
+        match self.path.clone() {
+            None => link(&self.file, target)?,
+            Some(path) => rename_new(&path, target)?,
+        }
+        self.placed();
+        Ok(())
+    }
+
+    fn placed(&mut self) {
+        self.path = None;
+        // The next edit of the file may begin while its folder is still put on the disk.
+        leftovers::unlock(&self.file);
+    }
+
+    fn link_anywhere(&self) -> io::Result<PathBuf> {
+        leftovers::lock(&self.file);
+        loop {
+            let path = next_name(&self.folder);
+            match link(&self.file, &path) {
+                Ok(()) => return Ok(path),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            // There is nobody to tell.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// The folder that a path is in.
+pub fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// A name that nobody has yet. It does not hold the target's, which may be as long as names can be.
+fn next_name(folder: &Path) -> PathBuf {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    folder.join(format!("{}{}-{number}{}", leftovers::PREFIX, std::process::id(), leftovers::SUFFIX))
+}
+
+/// `None` where the file system has no such files, or where they could not be named later.
+#[cfg(target_os = "linux")]
+fn nameless(folder: &Path, private: bool) -> Option<File> {
+    use rustix::fs::{Mode, OFlags, open};
+
+    let mode = Mode::from_raw_mode(if private { 0o600 } else { 0o666 });
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let file = File::from(open(folder, flags, mode).ok()?);
+    magic_link(&file).symlink_metadata().is_ok().then_some(file)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn nameless(_folder: &Path, _private: bool) -> Option<File> {
+    None
+}
+
+/// By which an open file is found without a name (open(2), `O_TMPFILE`).
+#[cfg(target_os = "linux")]
+fn magic_link(file: &File) -> PathBuf {
+    use std::os::fd::AsRawFd;
+
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
+}
+
+#[cfg(target_os = "linux")]
+fn link(file: &File, path: &Path) -> io::Result<()> {
+    use rustix::fs::{AtFlags, CWD, linkat};
+
+    Ok(linkat(CWD, magic_link(file), CWD, path, AtFlags::SYMLINK_FOLLOW)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn link(_file: &File, _path: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+fn named(folder: &Path, private: bool) -> Result<(File, PathBuf)> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, if private { 0o600 } else { 0o666 });
+    #[cfg(not(unix))]
+    let _ = private;
+    loop {
+        let path = next_name(folder);
+        match options.open(&path) {
+            Ok(file) => {
+                leftovers::lock(&file);
+                // Another writer may have taken it for a leftover before it was locked.
+                if leftovers::is_at(&file, &path) {
+                    return Ok((file, path));
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(Error::io("open", &error)),
+        }
+    }
+}
+
+/// Renames a file unless anything is at the new name.
+fn rename_new(path: &Path, target: &Path) -> io::Result<()> {
+    #[cfg(any(target_os = "linux", target_os = "macos"))]
+    {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        use rustix::io::Errno;
+
+        match renameat_with(CWD, path, CWD, target, RenameFlags::NOREPLACE) {
+            // The kernel or the file system does not have it.
+            Err(Errno::NOSYS | Errno::INVAL | Errno::NOTSUP) => {}
+            outcome => return Ok(outcome?),
+        }
+    }
+    match std::fs::hard_link(path, target) {
+        Ok(()) => {
+            // The file is where it belongs; a second name is a leftover like any other.
+            let _ = std::fs::remove_file(path);
+            Ok(())
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+        // A file system without links: the window between look and move stays.
+        Err(_) if target.symlink_metadata().is_ok() => Err(io::ErrorKind::AlreadyExists.into()),
+        Err(_) => std::fs::rename(path, target),
+    }
+}

@@ -1,0 +1,105 @@
+//! The zTensor 2 root that a new one replaces, and the data shards that it leaves behind.
+#![forbid(unsafe_code)]
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use super::shards::{round_of, shard_path};
+use crate::catalog::Shard;
+use crate::error::{Code, Error, Result};
+use crate::format::zt2;
+use crate::limits::{self, Limits};
+use crate::source::ReadAt;
+use crate::source::file::FileSource;
+use crate::source::files::Identity;
+
+/// What is known of it; nothing where there is none that can be read.
+#[derive(Default)]
+pub struct OldRoot {
+    /// Whether the path was looked at.
+    looked: bool,
+    identity: Option<Identity>,
+    shards: Vec<Shard>,
+}
+
+impl OldRoot {
+    /// The root at `path`, which is about to be replaced.
+    pub fn of(path: &Path) -> Self {
+        Self { looked: true, identity: identity(path), shards: shards_of(path).unwrap_or_default() }
+    }
+
+    /// The first round of names that it does not use.
+    pub fn free_round(&self) -> u32 {
+        let used: HashSet<u32> = self.shards.iter().filter_map(|shard| round_of(&shard.name)).collect();
+        (1..u32::MAX).find(|round| !used.contains(round)).unwrap_or(u32::MAX)
+    }
+
+    /// The files that nobody needs once a root with the shards `new` is at `path`. Fails where somebody else has replaced the
+    /// old one meanwhile: its shards may be called as the new ones are.
+    pub fn leaves(&self, path: &Path, new: &[Shard]) -> Result<Vec<PathBuf>> {
+        if self.looked && identity(path) != self.identity {
+            let message = "the file was changed or replaced by somebody else while the new one was written";
+            return Err(Error::new(Code::Io, message));
+        }
+        let new: HashSet<&str> = new.iter().map(|shard| &*shard.name).collect();
+        let own = |shard: &&Shard| round_of(&shard.name).is_some() && !new.contains(&*shard.name);
+        let own: Vec<&Shard> = self.shards.iter().filter(own).collect();
+        if own.is_empty() {
+            return Ok(Vec::new());
+        }
+        let others = Others::beside(path);
+        let files = own.into_iter().filter(|shard| !others.may_need(shard));
+        let files = files.map(|shard| (shard_path(path, &shard.name), shard));
+        Ok(files.filter(|(path, shard)| is_data_shard(path, shard)).map(|(path, _)| path).collect())
+    }
+}
+
+fn identity(path: &Path) -> Option<Identity> {
+    path.metadata().ok().map(|metadata| Identity::of(&metadata))
+}
+
+fn shards_of(path: &Path) -> Option<Vec<Shard>> {
+    let source = FileSource::open(path).ok()?;
+    if source.read_vec(0, zt2::MAGIC.len() as u64).ok()? != zt2::MAGIC {
+        return None;
+    }
+    Some(zt2::parse(&source, &Limits::default()).ok()?.shards)
+}
+
+/// Sizes, algorithms and digests of the shards of all other roots of a folder, which may find a
+/// shard by these whatever it is called.
+struct Others(HashMap<u64, HashMap<String, HashSet<String>>>);
+
+impl Others {
+    fn beside(root: &Path) -> Self {
+        let mut found = Self(HashMap::new());
+        let Ok(entries) = std::fs::read_dir(root.parent().unwrap_or(Path::new("."))) else { return found };
+        let paths = entries.take(limits::FOLDER_ENTRIES).filter_map(|entry| Some(entry.ok()?.path()));
+        let is_file = |path: &PathBuf| path != root && path.extension().is_some_and(|found| found == "zt");
+        for shard in paths.filter(is_file).filter_map(|path| shards_of(&path)).flatten() {
+            let (algorithm, digest) = digest_of(&shard);
+            found.0.entry(shard.size).or_default().entry(algorithm).or_default().insert(digest);
+        }
+        found
+    }
+
+    /// Digests of different algorithms say nothing of each other.
+    fn may_need(&self, shard: &Shard) -> bool {
+        let (own, digest) = digest_of(shard);
+        let sized = self.0.get(&shard.size).into_iter().flatten();
+        sized.into_iter().any(|(algorithm, digests)| *algorithm != own || digests.contains(&digest))
+    }
+}
+
+/// The algorithm and the digest itself.
+fn digest_of(shard: &Shard) -> (String, String) {
+    let text = shard.digest.text();
+    let (algorithm, digest) = text.split_once(':').unwrap_or(("", &text));
+    (algorithm.to_owned(), digest.to_owned())
+}
+
+/// Whether the file is what the root says, and has no tensors of its own.
+fn is_data_shard(path: &Path, shard: &Shard) -> bool {
+    let Ok(source) = FileSource::open(path) else { return false };
+    source.length() == shard.size && matches!(zt2::read_footer(&source), Ok(None))
+}
