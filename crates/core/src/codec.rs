@@ -2,8 +2,10 @@
 #![forbid(unsafe_code)]
 
 pub mod digest;
+pub mod frames;
 pub mod seekable;
 pub mod seekable_encode;
 pub mod zstd;
 pub mod zstd_encode;
 pub mod zstd_pieces;
+pub mod zstd_stream;

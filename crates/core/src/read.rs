@@ -12,6 +12,7 @@ use std::fs::File;
 use crate::catalog::{ByteOrder, Catalog, Component, DType, DataRule, Encoding, Label, Layout, Part, Tensor};
 use crate::checked::{self, index};
 use crate::codec::digest::{Hasher, Over};
+use crate::codec::frames::Size;
 use crate::codec::zstd;
 use crate::cut::Cut;
 use crate::error::{Code, Error, Result};
@@ -142,16 +143,22 @@ impl<'a> Reading<'a> {
                 let message = format!("the encoding {:?} cannot be decoded here", self.catalog.label(label));
                 Err(Error::new(Code::UnsupportedEncoding, message))
             }
-            Encoding::Zstd => match component.decoded_length.filter(|_| component.part.is_none()) {
-                Some(length) => {
-                    within(length, self.limits)?;
+            Encoding::Zstd => match self.decoded_size(component)? {
+                Size::Exactly(length) => {
                     let mut output = Owned::to_fill(length)?;
                     zstd::decode_into(&stored, &mut output, &self.watch.stop)?;
                     Ok(output)
                 }
-                None => zstd::decode_unsized(&stored, self.limits.max_decoded_bytes, &self.watch.stop)
-                    .map(Owned::from),
+                Size::UpTo(limit) => zstd::decode_unsized(&stored, limit, &self.watch.stop).map(Owned::from),
             },
+        }
+    }
+
+    /// What the frames of a component have to decode to.
+    pub(crate) fn decoded_size(&self, component: &Component) -> Result<Size> {
+        match component.decoded_length.filter(|_| component.part.is_none()) {
+            Some(length) => within(length, self.limits).map(|()| Size::Exactly(length)),
+            None => Ok(Size::UpTo(self.limits.max_decoded_bytes)),
         }
     }
 

@@ -147,10 +147,8 @@ pub fn decode_frame(input: &[u8], output: &mut [u8], stop: &Stop) -> Result<()> 
     if input.get(4).is_some_and(|descriptor| descriptor & CONTENT_CHECKSUM == 0) {
         return Err(bad("a frame carries no checksum"));
     }
-    zstd::decode_into(input, output, stop).map_err(|error| match error.code() {
-        Code::Decode => error.rule(RULES),
-        _ => error,
-    })
+    stop.check()?;
+    zstd::decode_frame(input, output).map_err(|error| error.rule(RULES))
 }
 
 #[cfg(test)]

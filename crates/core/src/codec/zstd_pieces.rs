@@ -1,99 +1,61 @@
-//! Decoding of one zstd frame (RFC 8878) that comes and goes in pieces, so that neither side of it stands in memory.
+//! Decoding of zstd frames that come and go in pieces, so that neither side of them stands in memory.
 #![forbid(unsafe_code)]
 
-use zstd::zstd_safe::{self, DCtx, DParameter, InBuffer, OutBuffer};
-
-use super::zstd::{MAGIC, error, library, too_large};
+use super::frames::Size;
+use super::zstd_stream::Decoder;
 use crate::error::Result;
-use crate::limits;
+use crate::work::Stop;
 
-/// Bytes of the frame held at once.
+/// Bytes of the frames held at once.
 const INPUT: usize = 1 << 20;
 /// Decoded bytes handed on at once: a multiple of every element's width.
 const OUTPUT: usize = 4 << 20;
 
-/// The size of what a frame decodes to.
-#[derive(Clone, Copy)]
-pub enum Size {
-    Exactly(u64),
-    UpTo(u64),
-}
-
-/// Decodes a frame of `stored` bytes, which `read` gives in their order, and calls `each` with the decoded bytes, 4 MiB at
-/// a time. Gives how many those were. `ZT_DECODE` where the bytes are anything else than one frame of the right size.
+/// Decodes frames of `stored` bytes in all, which `read` gives in their order, and calls `each` with the decoded bytes, 4 MiB
+/// at a time. Gives how many those were. `ZT_DECODE` where the bytes are anything else than frames of the right size.
 pub fn decode(
     stored: u64,
     size: Size,
+    stop: &Stop,
     mut read: impl FnMut(&mut [u8]) -> Result<()>,
     mut each: impl FnMut(&mut [u8]) -> Result<()>,
 ) -> Result<u64> {
-    let mut left = stored;
-    let mut input = vec![0; usize::try_from(stored).unwrap_or(INPUT).min(INPUT)];
-    read(&mut input)?;
-    left -= input.len() as u64;
-    check_header(&input, size)?;
-    let mut context = DCtx::create();
-    context.set_parameter(DParameter::WindowLogMax(limits::ZSTD_WINDOW_LOG)).map_err(library)?;
-    let (mut consumed, mut total) = (0, 0_u64);
-    let mut output = vec![0; OUTPUT];
+    let mut decoder = Decoder::new(size)?;
+    let (mut input, mut unread) = (Vec::new(), stored);
+    let mut output = vec![0; room(size)];
+    let (mut consumed, mut filled) = (0, 0);
     loop {
-        let mut filled = 0;
-        let mut ended = false;
-        while filled < output.len() && !ended {
-            if consumed == input.len() && left > 0 {
-                input.resize(usize::try_from(left).unwrap_or(INPUT).min(INPUT), 0);
-                read(&mut input)?;
-                left -= input.len() as u64;
-                consumed = 0;
-            }
-            let mut source = InBuffer { src: &input, pos: consumed };
-            let mut target = OutBuffer::around_pos(output.as_mut_slice(), filled);
-            let hint = context.decompress_stream(&mut target, &mut source).map_err(library)?;
-            let (before, written) = ((consumed, filled), target.pos());
-            (consumed, filled) = (source.pos, written);
-            ended = hint == 0;
-            if !ended && before == (consumed, filled) && left == 0 {
-                return Err(error("the zstd frame ends in the middle"));
-            }
+        stop.check()?;
+        let target = output.get_mut(filled..).unwrap_or_default();
+        let (taken, written) = decoder.step(input.get(consumed..).unwrap_or_default(), target)?;
+        (consumed, filled) = (consumed + taken, filled + written);
+        if filled == output.len() {
+            each(&mut output)?;
+            filled = 0;
         }
-        total += filled as u64;
-        match size {
-            Size::Exactly(length) if total > length => {
-                return Err(error(format!("the zstd frame holds more than the tensor's {length} bytes")));
+        if (taken, written) == (0, 0) {
+            if unread == 0 {
+                break;
             }
-            Size::UpTo(limit) if total > limit => return Err(too_large(limit)),
-            _ => {}
-        }
-        if ended && (consumed < input.len() || left > 0) {
-            let frame = stored - left - (input.len() - consumed) as u64;
-            return Err(error(format!("the zstd frame is {frame} bytes long, the component {stored}")));
-        }
-        each(output.get_mut(..filled).unwrap_or_default())?;
-        if ended {
-            break;
+            // What is left is the beginning of a frame's head.
+            input.drain(..consumed);
+            consumed = 0;
+            let kept = input.len();
+            input.resize(kept + usize::try_from(unread).unwrap_or(INPUT).min(INPUT), 0);
+            let next = input.get_mut(kept..).unwrap_or_default();
+            read(next)?;
+            unread -= next.len() as u64;
         }
     }
-    match size {
-        Size::Exactly(length) if total != length => Err(wrong(total, length)),
-        _ => Ok(total),
-    }
+    let decoded = decoder.finish((input.len() - consumed) as u64)?;
+    each(output.get_mut(..filled).unwrap_or_default())?;
+    Ok(decoded)
 }
 
-fn wrong(found: u64, length: u64) -> crate::error::Error {
-    error(format!("the zstd frame holds {found} bytes, the tensor {length}"))
-}
-
-/// Refuses what is no frame, or one that says itself that its size is another one.
-fn check_header(begin: &[u8], size: Size) -> Result<()> {
-    if begin.get(..4) != Some(&MAGIC) {
-        return Err(error("the component does not begin with a zstd frame"));
-    }
-    let declared = zstd_safe::get_frame_content_size(begin);
-    match (declared.map_err(|_| error("the zstd frame header is damaged"))?, size) {
-        (Some(declared), Size::Exactly(length)) if declared != length => Err(wrong(declared, length)),
-        (Some(declared), Size::UpTo(limit)) if declared > limit => Err(too_large(limit)),
-        _ => Ok(()),
-    }
+/// Bytes of the buffer for what is decoded: one more than there should be, so that more of them show.
+fn room(size: Size) -> usize {
+    let (Size::Exactly(most) | Size::UpTo(most)) = size;
+    usize::try_from(most).ok().and_then(|most| most.checked_add(1)).unwrap_or(OUTPUT).min(OUTPUT)
 }
 
 #[cfg(test)]
@@ -103,7 +65,6 @@ mod tests {
     use super::*;
     use crate::codec::zstd::decode_into;
     use crate::error::Code;
-    use crate::work::Stop;
 
     fn decoded(frame: &[u8], size: Size) -> Result<Vec<u8>> {
         let (mut at, mut output) = (0, Vec::new());
@@ -112,7 +73,7 @@ mod tests {
             at += piece.len();
             Ok(())
         };
-        decode(frame.len() as u64, size, read, |piece| {
+        decode(frame.len() as u64, size, &Stop::default(), read, |piece| {
             output.extend_from_slice(piece);
             Ok(())
         })?;
@@ -157,11 +118,40 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_one_frame() {
+    fn frames_across_the_ends_of_every_buffer() {
+        let bytes = noise(2 * OUTPUT + 3);
+        let skippable = [&[0x50, 0x2a, 0x4d, 0x18, 0xff, 0xff, 0x2f, 0][..], &vec![7; 0x2f_ffff]].concat();
+        for length in [INPUT - 9, INPUT - 1, INPUT, OUTPUT - 1, OUTPUT + 1] {
+            let (first, second) = bytes.split_at(length);
+            let frames = [first, second].map(|part| zstd::stream::encode_all(part, 1).unwrap());
+            let sequence = [&frames[0][..], &skippable, &frames[1]].concat();
+            let size = Size::Exactly(bytes.len() as u64);
+            assert!(decoded(&sequence, size).unwrap() == bytes, "{length}");
+            assert!(decoded(&sequence, Size::UpTo(u64::MAX)).unwrap() == bytes, "{length}");
+            for bad in [&sequence[..sequence.len() - 1], &[&sequence[..], &[0]].concat()] {
+                assert_eq!(decoded(bad, size).unwrap_err().code(), Code::Decode);
+            }
+        }
+        // Heads that a piece of the input divides.
+        for shift in 0..20_u32 {
+            let skipped = INPUT - 20 + shift as usize;
+            let length = u32::try_from(skipped).unwrap().to_le_bytes();
+            let sequence = [
+                &[0x50, 0x2a, 0x4d, 0x18][..],
+                &length,
+                &vec![0; skipped],
+                &zstd::bulk::compress(b"tensor", 1).unwrap(),
+            ]
+            .concat();
+            assert_eq!(decoded(&sequence, Size::Exactly(6)).unwrap(), b"tensor");
+        }
+    }
+
+    #[test]
+    fn what_is_no_sequence_of_frames() {
         let good = zstd::bulk::compress(b"tensor tensor tensor", 3).unwrap();
-        let twice = [good.clone(), good.clone()].concat();
-        let skippable = [0x50, 0x2a, 0x4d, 0x18, 0, 0, 0, 0];
-        for bad in [&twice[..], &skippable, &good[..good.len() - 1], &[], b"no frame"] {
+        let more = [&good[..], b"more"].concat();
+        for bad in [&more[..], &good[..good.len() - 1], &[], b"no frame"] {
             for size in [Size::Exactly(20), Size::UpTo(100)] {
                 assert_eq!(decoded(bad, size).unwrap_err().code(), Code::Decode, "{bad:?}");
             }
@@ -172,7 +162,7 @@ mod tests {
     fn a_window_beyond_the_cap_is_refused() {
         // A frame header of its own: a window of 2^28 bytes, then one empty last block.
         let wide = [0x28, 0xb5, 0x2f, 0xfd, 0, (28 - 10) << 3, 1, 0, 0];
-        assert_eq!(decoded(&wide, Size::UpTo(100)).unwrap_err().code(), Code::Decode);
+        assert_eq!(decoded(&wide, Size::UpTo(100)).unwrap_err().code(), Code::Limit);
         let narrow = [0x28, 0xb5, 0x2f, 0xfd, 0, (20 - 10) << 3, 1, 0, 0];
         assert_eq!(decoded(&narrow, Size::UpTo(100)).unwrap(), b"");
     }

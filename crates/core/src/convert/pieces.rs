@@ -3,13 +3,13 @@
 #![forbid(unsafe_code)]
 
 use crate::catalog::{ByteOrder, Component, DType, Encoding, Tensor};
-use crate::codec::zstd_pieces::{self, Size};
+use crate::codec::zstd_pieces;
 use crate::error::{Code, Error, Result};
-use crate::read::{Reading, Stored, within};
+use crate::read::{Reading, Stored};
 use crate::swap::swap_bytes;
 use crate::work::PIECE;
 
-/// Frames up to this size on both sides are decoded whole, by the decoder that loads them.
+/// Blobs up to this size on both sides are decoded whole, as they are where they are loaded.
 const WHOLE: u64 = 16 << 20;
 
 /// Calls `each` with the decoded, little-endian bytes of a component. A component of `zt.zstd-seekable/1` comes frame by
@@ -44,7 +44,7 @@ pub fn blob(
     let known = part.decoded_length.filter(|_| part.part.is_none());
     match part.encoding {
         Encoding::Zstd if part.stored_length > WHOLE || known.is_none_or(|length| length > WHOLE) => {
-            frame(reading, part, known, each).map(|_| ())
+            frames(reading, part, each).map(|_| ())
         }
         Encoding::Zstd => {
             let whole = Component { part: None, byte_order: ByteOrder::Little, ..part.clone() };
@@ -68,27 +68,19 @@ pub fn decoded_length(reading: Reading<'_>, tensor: Tensor<'_>, part: &Component
     }
     let silent = reading.watch.silent();
     let counting = Reading { watch: &silent, ..reading };
-    frame(counting, part, None, |_| Ok(()))
+    frames(counting, part, |_| Ok(()))
         .map_err(|error| error.tensor(tensor.name()).component(reading.catalog.label(part.role)))
 }
 
-/// Decodes the one frame of a component and says how much that was.
-fn frame(
-    reading: Reading<'_>,
-    part: &Component,
-    known: Option<u64>,
-    each: impl FnMut(&mut [u8]) -> Result<()>,
-) -> Result<u64> {
-    let size = match known {
-        Some(length) => {
-            within(length, reading.limits)?;
-            Size::Exactly(length)
-        }
-        None => Size::UpTo(reading.limits.max_decoded_bytes),
-    };
+/// Decodes the frames of a component and says how much that was.
+fn frames(reading: Reading<'_>, part: &Component, each: impl FnMut(&mut [u8]) -> Result<()>) -> Result<u64> {
+    let size = reading.decoded_size(part)?;
     let mut stored = Stored::new(reading, part)?;
-    let decoded = zstd_pieces::decode(part.stored_length, size, |piece| stored.read(piece), each);
-    if decoded.as_ref().err().is_some_and(|error| error.code() == Code::Decode) {
+    let stop = &reading.watch.stop;
+    let decoded = zstd_pieces::decode(part.stored_length, size, stop, |piece| stored.read(piece), each);
+    let refused =
+        decoded.as_ref().err().is_some_and(|error| matches!(error.code(), Code::Decode | Code::Limit));
+    if refused {
         // Of what is damaged the digest says it first, as it does where all is loaded at once.
         let mut rest = vec![0; PIECE];
         while stored.left() > 0 {
@@ -96,7 +88,7 @@ fn frame(
             stored.read(rest.get_mut(..count).unwrap_or_default())?;
         }
     }
-    if decoded.as_ref().err().is_none_or(|error| error.code() == Code::Decode) {
+    if refused || decoded.is_ok() {
         stored.finish()?;
     }
     decoded

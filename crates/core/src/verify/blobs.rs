@@ -11,6 +11,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use crate::catalog::{Component, DataRule, Encoding, Layout, Tensor};
 use crate::checked;
 use crate::codec::digest::{Digest, Hasher};
+use crate::codec::frames::Size;
 use crate::codec::zstd;
 use crate::error::{Code, Error, Result};
 use crate::inject;
@@ -393,16 +394,15 @@ fn judge_bytes(component: &Component, bytes: &[u8]) -> Result<()> {
     elements.finish()
 }
 
-/// Decodes a frame for its length, in constant memory.
+/// Decodes frames for their length, in constant memory.
 fn decoded(reading: Reading<'_>, component: &Component) -> Result<()> {
     let stored = reading.stored(component)?;
-    let length =
-        zstd::each_piece(&stored, reading.limits.max_decoded_bytes, &reading.watch.stop, |_| Ok(()))?;
-    match component.decoded_length {
-        Some(expected) if expected != length => Err(Error::new(
-            Code::Decode,
-            format!("the zstd frame holds {length} bytes, the tensor {expected}"),
-        )),
-        _ => Ok(()),
+    let stop = &reading.watch.stop;
+    match reading.decoded_size(component)? {
+        // Faster than in pieces.
+        Size::Exactly(length) if length <= PIECE => {
+            scratch::with(length, |output| zstd::decode_into(&stored, output, stop))
+        }
+        size => zstd::each_piece(&stored, size, stop, |_| Ok(())).map(drop),
     }
 }
