@@ -9,7 +9,7 @@ import { cases as zt2layouts } from './corpus/cases-zt2-layouts.mjs'
 import { cases as container } from './corpus/cases-zt10-container.mjs'
 import { cases as index } from './corpus/cases-zt10-index.mjs'
 import { cases as zt12cases } from './corpus/cases-zt12.mjs'
-import { encode, float16, openArray, openMap, openText, pairs, raw, tag, wide } from './corpus/cbor.mjs'
+import { encode, float16, openArray, openMap, openText, pairs, raw, selfDescribed, tag, wide } from './corpus/cbor.mjs'
 import { square10, square12, zt10, zt12 } from './corpus/zt.mjs'
 import { edited, facts, factsAt, MODES } from './edited.mjs'
 import { rejectionOf, thrownBy } from './raised.mjs'
@@ -155,6 +155,37 @@ for (const [version, make, square, tensors] of [
       const error = await rejectionOf(() => compact(path))
       t.is(error?.code, 'ZT_UNSUPPORTED_VERSION')
       t.true(error?.message.includes('x-text'))
+    }
+  })
+
+  test(`${version}: the tag that says that the index is CBOR stays before it`, async (t) => {
+    const tags = Buffer.from('d9d9f7d9d9f7', 'hex')
+    const bytes = make({ w: square(), v: square() }, { wrap: (root) => selfDescribed(root, 2) })
+    const values = (path) => factsAt(path).tensors.map(({ name, components }) => [name, components[0].stored])
+    const [[, stored]] = values(scratchFile(bytes))
+    const edits = {
+      add: [(editor) => editor.add('x', ADDED), ['w', 'v', 'x']],
+      rename: [(editor) => editor.rename('w', 'x'), ['x', 'v']],
+      remove: [(editor) => editor.remove('w'), ['v']],
+      setAttributes: [(editor) => editor.setAttributes({ a: 1 }), ['w', 'v']],
+    }
+    for (const { mode, inPlace } of MODES) {
+      for (const [what, [edit, names]] of Object.entries(edits)) {
+        const path = await edited(scratchFile(bytes), edit, { inPlace })
+        const footer = version === '1.0' ? 0 : 8
+        for (const compacted of [false, true]) {
+          if (compacted) await compact(path)
+          const after = readFileSync(path)
+          const size = Number(after.readBigUInt64LE(after.length - 8 - footer))
+          const index = after.subarray(after.length - 8 - footer - size)
+          t.true(index.subarray(0, 6).equals(tags), `${what} ${mode}`)
+          t.not(index[6], tags[0], `${what} ${mode}`)
+          t.deepEqual(
+            values(path),
+            names.map((name) => [name, name === 'x' && what === 'add' ? '010203' : stored]),
+          )
+        }
+      }
     }
   })
 

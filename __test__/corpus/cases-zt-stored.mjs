@@ -1,7 +1,7 @@
 // zTensor 1.0 to 1.2: digests and encodings, that is what can be wrong with the stored bytes. Sections are those of the 1.0 specification.
 import { createHash } from 'node:crypto'
-import { f32s, SQUARE, square10, square12, zt10, zt12 } from './zt.mjs'
-import { bomb, frame } from './zstd.mjs'
+import { f32s, SQUARE, square01, square10, square12, zt01, zt10, zt12 } from './zt.mjs'
+import { bomb, frame, sealedFrame, seekable, skippable } from './zstd.mjs'
 
 const SQUARE_VALUES = [1, 2, 3, 4]
 const sha256 = (bytes) => `sha256:${createHash('sha256').update(bytes).digest('hex')}`
@@ -51,6 +51,52 @@ const undecodable = (name, bytes, code = 'ZT_DECODE') => ({
   ],
 })
 const zstd10 = (bytes, component = {}) => zt10({ w: square10({}, { bytes, encoding: 'zstd', ...component }) })
+
+const [A, B, NOTHING] = [SQUARE.subarray(0, 7), SQUARE.subarray(7), Buffer.alloc(0)]
+const SKIPPED = skippable(Buffer.from('anything'))
+const joined = (...frames) => Buffer.concat(frames)
+/** Frames that decode to SQUARE. What is said of them was seen of ztensor 0.1.4, 1.0.1 and 1.2.3, each with its own version. */
+const SEQUENCES = {
+  'two frames': joined(frame(A), frame(B)),
+  'two frames with their content sizes': joined(frame(A, { declared: 7 }), frame(B, { declared: 9 })),
+  'frames with checksums': joined(sealedFrame(A), sealedFrame(B)),
+  'frames of nothing around one': joined(frame(NOTHING), frame(SQUARE), frame(NOTHING, { declared: 0 })),
+  'a skippable frame first': joined(SKIPPED, frame(SQUARE)),
+  'a skippable frame last': joined(frame(SQUARE), skippable(NOTHING)),
+  'a skippable frame of the last kind between two': joined(frame(A), skippable(Buffer.from('x'), 15), frame(B)),
+  'the frames and seek table of zt.zstd-seekable/1': seekable([A, B]),
+  'sixteen frames of a byte': joined(...[...SQUARE].map((byte) => frame(Buffer.from([byte])))),
+  'a dictionary of number 0': frame(SQUARE, { dictionary: 0 }),
+  'a window of 2^27': frame(SQUARE, { window: 27 }),
+}
+/** Bytes that are no such frames, and how it is said. The same three refuse all of them but where a line says otherwise. */
+const NO_SEQUENCES = {
+  'bytes after two frames': [joined(frame(A), frame(B), Buffer.from('more')), 'ZT_DECODE'],
+  'one byte after the frame': [joined(frame(SQUARE), Buffer.from('m')), 'ZT_DECODE'],
+  'zeros after the frame': [joined(frame(SQUARE), Buffer.alloc(8)), 'ZT_DECODE'],
+  'a skippable frame and no other': [SKIPPED, 'ZT_DECODE'], // 1.2.3 fills with zeros
+  'frames of a byte too few': [joined(frame(A), frame(B.subarray(1))), 'ZT_DECODE'], // 1.2.3 fills with zeros
+  'frames of a byte too many': [joined(frame(A), frame(SQUARE.subarray(6))), 'ZT_DECODE'],
+  'a second frame that lost its last byte': [joined(frame(A), frame(B).subarray(0, -1)), 'ZT_DECODE'],
+  'a second frame that lost its head': [joined(frame(SQUARE), frame(NOTHING).subarray(0, 4)), 'ZT_DECODE'],
+  'a skippable frame that lost its last byte': [joined(frame(SQUARE), SKIPPED.subarray(0, -1)), 'ZT_DECODE'],
+  'a skippable frame that lost its head': [joined(frame(SQUARE), SKIPPED.subarray(0, 7)), 'ZT_DECODE'],
+  'a second frame of another size than it says': [joined(frame(A, { declared: 8 }), frame(B, { declared: 8 })), 'ZT_DECODE'],
+  'a dictionary': [frame(SQUARE, { dictionary: 42 }), 'ZT_DECODE'],
+  'a window of 2^28': [frame(SQUARE, { window: 28 }), 'ZT_LIMIT'],
+  'a window of 2^28 with the content size': [frame(SQUARE, { window: 28, declared: 16 }), 'ZT_LIMIT'], // taken up to 32 bytes
+  'a window of 2^31': [frame(SQUARE, { window: 31 }), 'ZT_LIMIT'],
+  'a window of 2^41': [frame(SQUARE, { window: 41 }), 'ZT_LIMIT'],
+  'a window of 2^28 in the second frame': [joined(frame(A), frame(B, { window: 28 })), 'ZT_LIMIT'],
+  'a content size of 2^64 - 1': [frame(SQUARE, { declared: 2n ** 64n - 1n }), 'ZT_DECODE'],
+  'a content size of 2^64 - 1 in a small window': [frame(SQUARE, { declared: 2n ** 64n - 1n, window: 20 }), 'ZT_DECODE'], // taken for none
+  'content sizes that add up to 2^64 + 16': [joined(frame(A, { declared: 7 }), frame(B, { declared: 2n ** 64n - 7n })), 'ZT_DECODE'],
+}
+const VERSIONS = {
+  0.1: (fields) => zt01([square01(fields)]),
+  '1.0': (fields) => zt10({ w: square10({}, fields) }),
+  1.2: (fields) => zt12({ w: square12({}, fields) }),
+}
 
 export const cases = [
   // §4.3 digest: algorithm:value
@@ -112,6 +158,10 @@ export const cases = [
   undecodable('zstd frame of one byte too many', zstd10(frame(Buffer.concat([SQUARE, Buffer.alloc(1)])))),
   undecodable('zstd frame of nothing', zstd10(frame(Buffer.alloc(0)))),
   undecodable('bytes after the zstd frame', zstd10(Buffer.concat([frame(SQUARE), Buffer.from('more')]))),
+  ...Object.entries(VERSIONS).flatMap(([version, file]) => [
+    ...Object.entries(SEQUENCES).map(([what, bytes]) => opens(`valid: zstd: ${what}, in ${version}`, file({ bytes, encoding: 'zstd' }))),
+    ...Object.entries(NO_SEQUENCES).map(([what, [bytes, code]]) => undecodable(`zstd: ${what}, in ${version}`, file({ bytes, encoding: 'zstd' }), code)),
+  ]),
   undecodable('zstd content size of 12 for 16 bytes', zstd10(frame(SQUARE, { declared: 12 }))),
   undecodable('zstd content size of 2^63', zstd10(frame(SQUARE, { declared: 1n << 63n })), ['ZT_DECODE', 'ZT_LIMIT']),
   undecodable('zstd bomb: 16 MiB where 16 bytes should be', zstd10(bomb(1 << 24))),

@@ -1,6 +1,6 @@
 // zTensor 0.1: an array of maps after the blobs. Its page has no numbered sections.
 import { encode, float64, head, nestedArrays, openArray, openMap, openText, pairs, raw, wide } from './cbor.mjs'
-import { container, f32s, index01, MAGIC_01, SQUARE, square01, u64s, zt01 } from './zt.mjs'
+import { container, f32s, index01, MAGIC_01, SQUARE, square01, TAGGED, u64s, zt01 } from './zt.mjs'
 import { frame } from './zstd.mjs'
 
 const SQUARE_VALUES = [1, 2, 3, 4]
@@ -37,6 +37,10 @@ const brokenSparse = (name, bytes, call) => ({
 
 export const cases = [
   opens('valid: one float32 tensor', VALID),
+  ...TAGGED.map(([what, wrap, code]) => {
+    const bytes = zt01([square01()], { wrap })
+    return code === undefined ? opens(`valid: root with ${what}`, bytes) : { name: `root with ${what}`, bytes, code }
+  }),
   { name: 'valid: no tensors, 17 bytes', bytes: zt01([]), names: [] },
 
   // Magic and size

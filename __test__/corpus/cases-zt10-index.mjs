@@ -1,6 +1,6 @@
 // zTensor 1.0: the root, tensors and components. Sections are those of the 1.0 specification.
-import { bignum, float64, nestedArrays, pairs, raw, tag } from './cbor.mjs'
-import { f32s, SQUARE, square10, zt10 } from './zt.mjs'
+import { bignum, float64, nestedArrays, pairs, raw, selfDescribed, tag } from './cbor.mjs'
+import { f32s, SQUARE, square10, TAGGED, zt10 } from './zt.mjs'
 
 const SQUARE_VALUES = [1, 2, 3, 4]
 const root = (fields) => zt10({ w: square10() }, { root: fields })
@@ -37,6 +37,13 @@ export const cases = [
   { name: 'version 0.9', bytes: root({ version: '0.9' }), code: 'ZT_UNSUPPORTED_VERSION' },
   { name: 'version 10.0', bytes: root({ version: '10.0' }), code: 'ZT_UNSUPPORTED_VERSION' },
   opens('newer minor version 1.9', root({ version: '1.9' }), { warnings: [{ code: 'ZT_WARN_NEWER_VERSION' }] }),
+  ...TAGGED.map(([what, wrap, code]) => {
+    const bytes = zt10({ w: square10() }, { wrap })
+    return code === undefined ? opens(`valid: root with ${what}`, bytes) : { name: `root with ${what}`, bytes, code }
+  }),
+  { name: 'another major version behind the tag of CBOR', bytes: zt10({}, { root: { version: '3.0', tensors: 7 }, wrap: selfDescribed }), code: 'ZT_UNSUPPORTED_VERSION' },
+  { name: 'the tag of CBOR at the map of tensors', bytes: root({ tensors: selfDescribed({}) }), code: 'ZT_BAD_INDEX' },
+  { name: 'the tag of CBOR at a tensor', bytes: root({ tensors: { w: selfDescribed({}) } }), code: 'ZT_BAD_INDEX' },
   { name: 'tensors absent', bytes: root({ tensors: undefined }), code: 'ZT_BAD_INDEX' },
   { name: 'tensors an array', bytes: root({ tensors: [] }), code: 'ZT_BAD_INDEX' },
   { name: 'tensors null', bytes: root({ tensors: null }), code: 'ZT_BAD_INDEX' },

@@ -1,6 +1,6 @@
 // zTensor 1.1 and 1.2: the footer with the magic, `objects`, component dtypes, logical types and uncompressed lengths.
 import { encode, float64, pairs } from './cbor.mjs'
-import { f32s, MAGIC_10, SQUARE, square10, square12, zt10, zt12 } from './zt.mjs'
+import { f32s, MAGIC_10, SQUARE, square10, square12, TAGGED, zt10, zt12 } from './zt.mjs'
 import { frame } from './zstd.mjs'
 
 const SQUARE_VALUES = [1, 2, 3, 4]
@@ -37,6 +37,10 @@ export const cases = [
   { name: 'bytes after the root', bytes: zt12({}, { index: Buffer.concat([encode({ version: '1.2.0', objects: {} }), Buffer.from([0xf6])]) }), code: 'ZT_BAD_INDEX' },
 
   // The root
+  ...TAGGED.map(([what, wrap, code]) => {
+    const bytes = zt12({ w: square12() }, { wrap })
+    return code === undefined ? opens(`valid: root with ${what}`, bytes) : { name: `root with ${what}`, bytes, code }
+  }),
   { name: 'objects absent', bytes: root({ objects: undefined }), code: 'ZT_BAD_INDEX' },
   { name: 'objects an array', bytes: root({ objects: [] }), code: 'ZT_BAD_INDEX' },
   { name: 'root of 1.0 inside the footer of 1.1', bytes: root({ version: '1.0', objects: undefined, tensors: {} }), code: 'ZT_BAD_INDEX' },

@@ -1,5 +1,5 @@
 // zTensor 2: magic, footer, manifest, deterministic CBOR, names, root, objects, parts, blobs and the shard table.
-import { encode, float16, float32, float64, nestedArrays, openArray, openMap, openText, pairs, raw, tag, wide } from './cbor.mjs'
+import { encode, float16, float32, float64, nestedArrays, openArray, openMap, openText, pairs, raw, selfDescribed, tag, wide } from './cbor.mjs'
 import { u64 } from './zt.mjs'
 import { dense, deterministic, digestOf, file, footer, MAGIC, object, part, RULE } from './zt2.mjs'
 
@@ -60,6 +60,7 @@ export const cases = [
   refused('bytes after the root', encoded(deterministic({ objects: {} }), [0]), 'ZT_BAD_INDEX', RULE.encoding),
   refused('the root cut short', encoded(deterministic({ objects: {} }).subarray(0, -1)), 'ZT_BAD_INDEX', RULE.encoding),
   refused('the root of indefinite length', encoded(encode(openMap([['objects', {}]]))), 'ZT_BAD_INDEX', RULE.encoding),
+  refused('the root with the tag of CBOR', encoded(encode(selfDescribed({ objects: {} }))), 'ZT_BAD_INDEX', RULE.encoding),
   refused('the root with a wide head', encoded(encode(wide({ objects: {} }, 1))), 'ZT_BAD_INDEX', RULE.encoding),
   refused('keys in the wrong order', encoded(encode(pairs([['objects', {}], ['shards', {}]]))), 'ZT_BAD_INDEX', RULE.encoding),
   refused('a longer key before a shorter one', encoded(encode(pairs([['attributes', {}], ['objects', {}]]))), 'ZT_BAD_INDEX', RULE.encoding),

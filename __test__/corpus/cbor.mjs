@@ -41,7 +41,9 @@ export function wide(value, width) {
   return value < 0 ? raw(head(1, -1n - BigInt(value), width)) : raw(head(0, value, width))
 }
 
-export const tag = (number, value) => raw(head(6, number), encode(value))
+export const tag = (number, value, width) => raw(head(6, number, width), encode(value))
+/** `depth` tags that say that what follows is CBOR (RFC 8949 §3.4.6). */
+export const selfDescribed = (value, depth = 1) => raw(...Array(depth).fill(head(6, 55799)), encode(value))
 /** A bignum: tag 2 (or 3, negative) on a byte string. */
 export function bignum(value) {
   const magnitude = value < 0n ? -1n - value : value

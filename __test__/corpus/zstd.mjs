@@ -3,6 +3,7 @@
 import { xxh64 } from './xxhash.mjs'
 
 const MAGIC = Buffer.from('28b52ffd', 'hex')
+const u32 = (...values) => Buffer.from(Uint32Array.from(values).buffer)
 
 function block(type, size, content, last) {
   const header = Buffer.alloc(3)
@@ -10,23 +11,31 @@ function block(type, size, content, last) {
   return Buffer.concat([header, content])
 }
 
-/** `declared`: the content size that the header states; undefined leaves it out, as the peers' streaming encoders do. */
-function frameHeader(declared) {
-  // Without a content size there must be a window descriptor: exponent 10, that is 1 MiB.
-  if (declared === undefined) return Buffer.concat([MAGIC, Buffer.from([0x00, 10 << 3])])
-  const size = Buffer.alloc(8)
-  size.writeBigUInt64LE(BigInt(declared))
-  return Buffer.concat([MAGIC, Buffer.from([0xe0]), size])
+/**
+ * `declared`: the content size that the header states; undefined leaves it out, as the peers' streaming encoders do. `window`:
+ * the logarithm of the window; without one and with a content size the frame is one segment. `dictionary`: an ID of one byte.
+ */
+function frameHeader({ declared, window = declared === undefined ? 20 : undefined, dictionary }) {
+  const descriptor = (declared === undefined ? 0 : 0xc0) | (window === undefined ? 0x20 : 0) | (dictionary === undefined ? 0 : 1)
+  const fields = [descriptor, ...(window === undefined ? [] : [(window - 10) << 3]), ...(dictionary === undefined ? [] : [dictionary])]
+  const size = Buffer.alloc(declared === undefined ? 0 : 8)
+  if (declared !== undefined) size.writeBigUInt64LE(BigInt(declared))
+  return Buffer.concat([MAGIC, Buffer.from(fields), size])
 }
 
 /** A frame that decodes to `content`, in one raw block. */
-export function frame(content, { declared } = {}) {
-  return Buffer.concat([frameHeader(declared), block(0, content.length, content, true)])
+export function frame(content, header = {}) {
+  return Buffer.concat([frameHeader(header), block(0, content.length, content, true)])
+}
+
+/** A frame that decoders pass over (RFC 8878 §3.1.2), of any of the sixteen kinds. */
+export function skippable(content, kind = 0) {
+  return Buffer.concat([u32(0x184d2a50 + kind, content.length), content])
 }
 
 /** A frame of run-length blocks that decodes to `size` times `byte`: 131,072 bytes out of every four. */
-export function bomb(size, byte = 0, { declared } = {}) {
-  const parts = [frameHeader(declared)]
+export function bomb(size, byte = 0, header = {}) {
+  const parts = [frameHeader(header)]
   for (let left = size; left > 0; left -= 131072) {
     const run = Math.min(left, 131072)
     parts.push(block(1, run, Buffer.from([byte]), left <= 131072))
@@ -34,10 +43,8 @@ export function bomb(size, byte = 0, { declared } = {}) {
   return Buffer.concat(parts)
 }
 
-const u32 = (...values) => Buffer.from(Uint32Array.from(values).buffer)
-
 /** A frame with a content checksum (RFC 8878 §3.1.1.1.1.5). */
-function sealedFrame(content) {
+export function sealedFrame(content) {
   const bytes = frame(content, { declared: content.length })
   bytes[4] |= 0x04
   return Buffer.concat([bytes, u32(Number(xxh64(content) & 0xffffffffn))])

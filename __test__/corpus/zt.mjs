@@ -1,5 +1,5 @@
 // Builds zTensor 0.1, 1.0 and 1.1-1.2 containers part by part, so that a case can break exactly one of them.
-import { encode } from './cbor.mjs'
+import { encode, raw, selfDescribed, tag } from './cbor.mjs'
 
 export const MAGIC_01 = Buffer.from('ZTEN0001')
 export const MAGIC_10 = Buffer.from('ZTEN1000')
@@ -77,23 +77,24 @@ const isPlain = (value) => value !== null && typeof value === 'object' && Object
 
 /**
  * A 1.0 file. `tensors`: name -> { dtype, shape, format, components: { role: { bytes, ...overrides } } }; a field set to
- * undefined is left out. `root` overrides or removes the root's keys, `file` the container's parts.
+ * undefined is left out. `root` overrides or removes the root's keys, `wrap` makes what is encoded of it, `file` overrides the
+ * container's parts.
  */
-export function zt10(tensors, { root = {}, ...file } = {}) {
+export function zt10(tensors, { root = {}, wrap = (item) => item, ...file } = {}) {
   const { entries, blobs } = placeTensors(tensors)
-  const index = encode(present({ version: '1.0', generator: 'corpus', attributes: {}, tensors: entries, ...root }))
+  const index = encode(wrap(present({ version: '1.0', generator: 'corpus', attributes: {}, tensors: entries, ...root })))
   return container({ magic: MAGIC_10, blobs, index, ...file })
 }
 
 /** A 1.1 or 1.2 file: the same, with `objects`, dtypes on the components, and the magic at the end. */
-export function zt12(objects, { root = {}, ...file } = {}) {
+export function zt12(objects, { root = {}, wrap = (item) => item, ...file } = {}) {
   const { entries, blobs } = placeTensors(objects)
-  const index = encode(present({ version: '1.2.0', objects: entries, ...root }))
+  const index = encode(wrap(present({ version: '1.2.0', objects: entries, ...root })))
   return container({ magic: MAGIC_10, blobs, index, endMagic: true, ...file })
 }
 
 /** A 0.1 file: an array of maps. `tensors`: [{ name, dtype, shape, bytes, ...overrides }]. */
-export function zt01(tensors, file = {}) {
+export function zt01(tensors, { wrap = (item) => item, ...file } = {}) {
   const blobs = []
   let end = 8
   const entries = tensors.map((tensor) => {
@@ -107,7 +108,7 @@ export function zt01(tensors, file = {}) {
     const located = { name, offset, size: bytes?.length ?? 0, encoding: 'raw', layout: 'dense', ...fields }
     return present(located)
   })
-  return container({ magic: MAGIC_01, blobs, index: encode(entries), ...file })
+  return container({ magic: MAGIC_01, blobs, index: encode(wrap(entries)), ...file })
 }
 
 export const SQUARE = f32s(1, 2, 3, 4)
@@ -147,3 +148,15 @@ export const square01 = (fields = {}) => ({ name: 'w', dtype: 'float32', shape: 
 export const index10 = (bytes, file = {}) => container({ magic: MAGIC_10, index: bytes, ...file })
 export const index12 = (bytes, file = {}) => container({ magic: MAGIC_10, index: bytes, endMagic: true, ...file })
 export const index01 = (bytes, file = {}) => container({ magic: MAGIC_01, index: bytes, ...file })
+
+/** Roots that are tagged, as [what, the root's wrapping, the code that refuses it]: ztensor 0.1.4, 1.0.1 and 1.2.3 read all of them. */
+export const TAGGED = [
+  ['the tag of CBOR', (root) => selfDescribed(root)],
+  ['the tag of CBOR twice', (root) => selfDescribed(root, 2)],
+  ['the tag of CBOR in 8 bytes', (root) => tag(55799, root, 8)],
+  ['the tag of CBOR 64 times', (root) => selfDescribed(root, 64)],
+  ['the tag of CBOR 65 times', (root) => selfDescribed(root, 65), 'ZT_LIMIT'],
+  ['the tag of CBOR and nothing', () => selfDescribed(raw()), 'ZT_BAD_INDEX'],
+  ['another tag', (root) => tag(42, root), 'ZT_BAD_INDEX'],
+  ['another tag behind that of CBOR', (root) => selfDescribed(tag(42, root)), 'ZT_BAD_INDEX'],
+]

@@ -1,23 +1,62 @@
-//! Compressed data: with its length known, and without. Where both decoders give something it must be the same.
+//! Compressed data, frames and skippable ones in any sequence: every way of decoding it says the same, with its length known or
+//! not, whole or in pieces, wherever those end.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use ztensor_core::codec::zstd;
+use ztensor_core::codec::frames::Size;
+use ztensor_core::codec::{zstd, zstd_pieces};
+use ztensor_core::error::{Code, Result};
 use ztensor_core::work::Stop;
 
 const LIMIT: u64 = 1 << 20;
 
-fuzz_target!(|frame: &[u8]| {
+/// Through the decoder of pieces.
+fn streamed(input: &[u8], size: Size) -> Result<Vec<u8>> {
+    let (mut at, mut output) = (0, Vec::new());
+    let read = |piece: &mut [u8]| {
+        piece.copy_from_slice(&input[at..at + piece.len()]);
+        at += piece.len();
+        Ok(())
+    };
+    zstd_pieces::decode(input.len() as u64, size, &Stop::default(), read, |piece| {
+        output.extend_from_slice(piece);
+        Ok(())
+    })?;
+    Ok(output)
+}
+
+fn agree(input: &[u8]) {
     let stop = Stop::default();
-    let Ok(whole) = zstd::decode_unsized(frame, LIMIT, &stop) else { return };
-    assert!(whole.len() as u64 <= LIMIT);
-    let mut output = vec![0; whole.len()];
-    // libzstd's decoder of whole frames refuses a compressed block of no bytes, that of streams passes over it.
-    if zstd::decode_into(frame, &mut output, &stop).is_ok() {
-        assert_eq!(output, whole);
+    let unsized_ = zstd::decode_unsized(input, LIMIT, &stop);
+    let length = match &unsized_ {
+        Ok(whole) => whole.len(),
+        // Whatever length is expected of what cannot be decoded, it cannot be decoded.
+        Err(_) => 64,
+    };
+    assert!(length as u64 <= LIMIT);
+    for expected in [length, length + 1, length.saturating_sub(1)] {
+        let size = Size::Exactly(expected as u64);
+        let mut output = vec![0; expected];
+        let into = zstd::decode_into(input, &mut output, &stop).map(|()| output).map_err(|error| error.code());
+        assert_eq!(streamed(input, size).map_err(|error| error.code()), into);
+        let judged = zstd::each_piece(input, size, &stop, |_| Ok(())).map_err(|error| error.code());
+        assert_eq!(judged.is_ok(), into.is_ok());
+        match (&unsized_, into) {
+            (Ok(whole), into) if expected == length => assert_eq!(into.as_ref(), Ok(whole)),
+            (_, into) => assert!(into.is_err()),
+        }
     }
-    assert!(zstd::decode_into(frame, &mut vec![0; whole.len() + 1], &stop).is_err());
-    if let Some(shorter) = whole.len().checked_sub(1) {
-        assert!(zstd::decode_into(frame, &mut vec![0; shorter], &stop).is_err());
+    // A frame that is alone is what the others make of it.
+    let mut output = vec![0; length];
+    if zstd::decode_frame(input, &mut output).is_ok() {
+        let window = unsized_.as_ref().is_err_and(|error| error.code() == Code::Limit);
+        assert!(window || unsized_.as_ref().is_ok_and(|whole| *whole == output));
     }
+}
+
+fuzz_target!(|input: &[u8]| {
+    agree(input);
+    // The same behind a frame of one byte and a skippable one, so that mutations of a frame make sequences as well.
+    let before = [0x28, 0xb5, 0x2f, 0xfd, 0x20, 1, 9, 0, 0, b'x', 0x50, 0x2a, 0x4d, 0x18, 1, 0, 0, 0, b'y'];
+    agree(&[&before, input].concat());
 });

@@ -38,6 +38,7 @@ pub fn parse_index(bytes: &[u8], offset: u64, total: u64, limits: &Limits) -> Re
     let mut builder = Builder::new(Container::Zt, limits);
     builder.version("0.1");
     let mut reader = Reader::new(bytes, offset, limits.max_attribute_values);
+    reader.self_described().map_err(|error| error.rule(TENSOR_RULE))?;
     reader
         .array("the metadata", |reader| {
             let fields = Fields::read(reader, limits)?;

@@ -83,6 +83,8 @@ fn parse_root(bytes: &[u8], offset: u64, total: u64, dialect: &Dialect, limits: 
         draft: Draft::default(),
         known: Spellings::default(),
     };
+    // The readers of 1.0.1 and 1.2.3 pass over tags anywhere. Of one that means something they miss the meaning.
+    reader.self_described().map_err(|error| error.rule(dialect.root_rule))?;
     reader
         .fields("the manifest", |reader, key| {
             if key == dialect.tensors {
@@ -150,6 +152,7 @@ pub(super) fn negotiate(version: &str, dialect: &Dialect) -> Result<u64> {
 fn find_version(bytes: &[u8]) -> Option<String> {
     let mut reader = Reader::new(bytes, 0, 0);
     let mut version = None;
+    reader.self_described().ok()?;
     let walked = reader.fields("the manifest", |reader, key| {
         if key == "version" {
             version = Some(reader.text("version")?.into_owned());

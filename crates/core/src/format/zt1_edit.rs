@@ -68,6 +68,8 @@ pub fn check(index: &[u8], offset: u64, spelling: Spelling, limits: &Limits) -> 
 
 /// A manifest taken apart.
 pub struct Manifest<'a> {
+    /// What stands before the root and says that it is CBOR.
+    tags: &'a [u8],
     root: Vec<Entry<'a>>,
     /// The root's key of the tensors.
     key: &'static str,
@@ -78,13 +80,14 @@ pub struct Manifest<'a> {
 impl<'a> Manifest<'a> {
     pub fn read(index: &'a [u8], spelling: Spelling) -> Result<Self> {
         let key = dialect(spelling).tensors;
-        let root = cbor_splice::entries(index, "the manifest")?;
+        let (tags, root) = cbor_splice::self_described(index)?;
+        let root = cbor_splice::entries(root, "the manifest")?;
         let of_tensors = root.iter().find(|entry| entry.name().is_some_and(|name| name == key));
         let bytes = match of_tensors.map(|entry| &entry.value) {
             Some(std::borrow::Cow::Borrowed(bytes)) => *bytes,
             _ => return Err(Error::new(Code::Internal, "a manifest without tensors was read")),
         };
-        Ok(Self { root, key, tensors: cbor_splice::entries(bytes, "the map of tensors")? })
+        Ok(Self { tags, root, key, tensors: cbor_splice::entries(bytes, "the map of tensors")? })
     }
 
     /// Changes the file's own attributes.
@@ -97,7 +100,7 @@ impl<'a> Manifest<'a> {
         if let Some(entry) = cbor_splice::find(&mut self.root, self.key) {
             entry.value = cbor_splice::map(&self.tensors).into();
         }
-        cbor_splice::map(&self.root)
+        [self.tags, &cbor_splice::map(&self.root)].concat()
     }
 
     /// Gives each component the offset that `offset(tensor, component)` says, by their places in the catalog. Fails where

@@ -37,6 +37,9 @@ const UNSIGNED: u8 = 0;
 const TEXT: u8 = 3;
 const ARRAY: u8 = 4;
 const MAP: u8 = 5;
+const TAG: u8 = 6;
+/// The tag that changes nothing about what follows it: its bytes serve as a magic.
+const SELF_DESCRIBED: u64 = 55799;
 
 impl<'a> Reader<'a> {
     /// `base` is the file offset of the first byte, for errors; `max_values` bounds free-form values.
@@ -77,6 +80,20 @@ impl<'a> Reader<'a> {
     /// What is well-formed and not what the format has there.
     fn misfit(&self, message: impl Into<String>) -> Error {
         Error::new(Code::BadIndex, message).at(self.base + self.at as u64)
+    }
+
+    /// Takes the tags that stand before the root and say only that it is CBOR (RFC 8949 §3.4.6), and gives their bytes.
+    pub fn self_described(&mut self) -> Result<&'a [u8]> {
+        let start = self.at;
+        for _ in 0..=limits::CBOR_DEPTH {
+            let before = self.at;
+            let is_tag = self.bytes.get(before).is_some_and(|first| first >> 5 == TAG);
+            if !is_tag || self.head()? != Head::Tag(SELF_DESCRIBED) {
+                self.at = before;
+                return Ok(self.bytes.get(start..before).unwrap_or_default());
+            }
+        }
+        Err(self.too_deep())
     }
 
     /// The root must be the only item.

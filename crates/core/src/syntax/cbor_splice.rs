@@ -28,6 +28,12 @@ impl Entry<'_> {
     }
 }
 
+/// The tags before the root of `bytes` that say that it is CBOR, and the rest.
+pub fn self_described(bytes: &[u8]) -> Result<(&[u8], &[u8])> {
+    let tags = Reader::new(bytes, 0, 0).self_described()?;
+    Ok((tags, bytes.get(tags.len()..).unwrap_or_default()))
+}
+
 /// The entries of the map `bytes`, in their order.
 pub fn entries<'a>(bytes: &'a [u8], what: &str) -> Result<Vec<Entry<'a>>> {
     let spelled = Reader::new(bytes, 0, 0).spelled(what)?;
