@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url'
 import { inspect, types } from 'node:util'
 import type { DTypeInfo, TypedArray } from './dtype.js'
 import { invalid } from './errors.js'
+import { arrayKind } from './realm.js'
 
 function got(value: unknown): string {
   if (typeof value === 'object' && value !== null) {
@@ -79,20 +80,18 @@ export function aBoolean(name: string, value: unknown): boolean {
 }
 
 export function aSignal(value: unknown): AbortSignal {
-  const signal = value as AbortSignal
-  if (
-    !(signal instanceof AbortSignal) &&
-    typeof (signal as Partial<AbortSignal> | null)?.throwIfAborted !== 'function'
-  ) {
-    throw wrongType('signal', 'an AbortSignal', value)
-  }
-  return signal
+  const signal = value as Partial<AbortSignal> | null
+  const does = (['throwIfAborted', 'addEventListener', 'removeEventListener'] as const).every(
+    (method) => typeof signal?.[method] === 'function',
+  )
+  if (!does) throw wrongType('signal', 'an AbortSignal', value)
+  return value as AbortSignal
 }
 
 /** An array to fill: of the dtype's own type, or bytes. */
 export function aTarget(value: unknown, dtype: DTypeInfo, length: number): ArrayBufferView {
   const byteLength = (length * dtype.bits) / 8
-  if (!types.isTypedArray(value) || !(value instanceof dtype.array || value instanceof Uint8Array)) {
+  if (!types.isTypedArray(value) || ![dtype.array.name, 'Uint8Array'].includes(arrayKind(value) as string)) {
     throw wrongType('into', `a ${dtype.array.name} or Uint8Array`, value)
   }
   if (value.byteLength !== byteLength) {
@@ -106,12 +105,12 @@ export function aTypedArray(name: string, value: unknown): TypedArray {
   return value as TypedArray
 }
 
-/** The path of a file: URL. */
-export function filePath(name: string, url: URL): string {
+/** The path of a file: URL, as it is spelled. */
+export function filePath(name: string, url: string): string {
   try {
     return fileURLToPath(url)
   } catch (cause) {
-    const message = `${name} must be a file: URL of this machine, got ${url.href} (read it into memory first)`
+    const message = `${name} must be a file: URL of this machine, got ${url} (read it into memory first)`
     throw Object.assign(invalid(TypeError, message), { cause })
   }
 }

@@ -1,5 +1,6 @@
 import { aText, wrongType } from './arguments.js'
 import { invalid } from './errors.js'
+import { isMap, isPlainObject, isUint8Array } from './realm.js'
 
 /** A value of a file's or a tensor's attributes. Integers beyond 2^53 - 1 are bigints. */
 export type AttributeValue =
@@ -31,7 +32,7 @@ interface TaggedList {
 
 /** Builds a value out of what crossed the binding. */
 function thaw(value: unknown): AttributeValue {
-  if (typeof value !== 'object' || value === null || value instanceof Uint8Array) return value as AttributeValue
+  if (typeof value !== 'object' || value === null || isUint8Array(value)) return value as AttributeValue
   if ('list' in value) return Object.freeze((value as TaggedList).list.map(thaw))
   return thawMap(value as TaggedMap)
 }
@@ -66,7 +67,7 @@ const DEPTH = 64
 
 /** What a key is in the file, where 1 and 1n are the same. */
 function identity(name: string, key: unknown): string {
-  if (key instanceof Uint8Array) return `bytes ${Buffer.from(key).toString('hex')}`
+  if (isUint8Array(key)) return `bytes ${Buffer.from(key).toString('hex')}`
   if (typeof key === 'object' && key !== null) throw wrongType(name, 'a text, a number, a boolean, null or bytes', key)
   return typeof key === 'string'
     ? `text ${key}`
@@ -106,10 +107,9 @@ export function freezeChanges(name: string, value: unknown): { set: TaggedMap; u
 
 /** The entries of a Map or of an object that is nothing else. */
 function entriesOf(name: string, value: unknown): Iterable<[unknown, unknown]> {
-  if (value instanceof Map) return value
-  const prototype = typeof value === 'object' && value !== null ? Object.getPrototypeOf(value) : undefined
-  if (prototype !== null && prototype !== Object.prototype) throw wrongType(name, 'a plain object or a Map', value)
-  return Object.entries(value as object)
+  if (isMap(value)) return value
+  if (!isPlainObject(value)) throw wrongType(name, 'a plain object or a Map', value)
+  return Object.entries(value)
 }
 
 function freeze(name: string, value: unknown, depth: number): unknown {
@@ -121,7 +121,7 @@ function freeze(name: string, value: unknown, depth: number): unknown {
     case 'boolean':
       return value
     case 'object':
-      if (value === null || value instanceof Uint8Array) return value
+      if (value === null || isUint8Array(value)) return value
       if (!Array.isArray(value)) return freezeMap(name, value, depth)
       if (depth < 1) throw invalid(RangeError, `${name} is nested more than ${DEPTH} deep`)
       // Array.from sees the holes that map() skips.

@@ -7,6 +7,7 @@ import { type JobOptions, type Progress, run } from './job.js'
 import { binding, type NativeOutflow, type NativeWriter } from './native.js'
 import { type OpenOptions, open, type Source } from './open.js'
 import type { Outlet } from './outlet.js'
+import { urlText } from './realm.js'
 import type { AnyTensor } from './tensor.js'
 import { bytesIn, jobOptions } from './verify.js'
 import { type CreateOptions, writeRequest } from './write-options.js'
@@ -51,9 +52,9 @@ const readers: Record<string, readonly string[]> = {
 }
 
 /** The format that a path's ending names. */
-function formatOf(path: string): 'safetensors' | 'btf' | undefined {
-  if (path.endsWith('.safetensors')) return 'safetensors'
-  return path.endsWith('.btf') ? 'btf' : undefined
+function formatOf(path: string | undefined): 'safetensors' | 'btf' | undefined {
+  if (path?.endsWith('.safetensors')) return 'safetensors'
+  return path?.endsWith('.btf') ? 'btf' : undefined
 }
 
 /** The codes of a table of casts, as the binding takes them. */
@@ -99,8 +100,7 @@ export async function convert(
   const skip = optional(read.skip, (value) => aBoolean('skip', value)) ?? false
   const file = await open(source, { ...read.source, signal: job.signal })
   try {
-    const format =
-      given?.format ?? (typeof target === 'string' || target instanceof URL ? formatOf(String(target)) : undefined)
+    const format = given?.format ?? formatOf(typeof target === 'string' ? target : urlText(target))
     return await convertFile(file, begin, { ...given, format }, job, skip)
   } finally {
     file.close()

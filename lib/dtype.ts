@@ -1,3 +1,5 @@
+import { arrayKind } from './realm.js'
+
 /** The typed array that holds a tensor's elements, for each dtype. */
 export interface DTypeArrays {
   float64: Float64Array
@@ -108,20 +110,20 @@ export function bytesOf(array: ArrayBufferView): Uint8Array {
   return array.byteLength === 0 ? new Uint8Array(0) : new Uint8Array(array.buffer, array.byteOffset, array.byteLength)
 }
 
-const ofArrays = new Map<unknown, DType>([
-  [Float64Array, 'float64'],
-  [Float32Array, 'float32'],
-  [BigInt64Array, 'int64'],
-  [Int32Array, 'int32'],
-  [Int16Array, 'int16'],
-  [Int8Array, 'int8'],
-  [BigUint64Array, 'uint64'],
-  [Uint32Array, 'uint32'],
-  [Uint16Array, 'uint16'],
-  [Uint8Array, 'uint8'],
+const ofArrays = new Map<string | undefined, DType>([
+  ['Float64Array', 'float64'],
+  ['Float32Array', 'float32'],
+  ['BigInt64Array', 'int64'],
+  ['Int32Array', 'int32'],
+  ['Int16Array', 'int16'],
+  ['Int8Array', 'int8'],
+  ['BigUint64Array', 'uint64'],
+  ['Uint32Array', 'uint32'],
+  ['Uint16Array', 'uint16'],
+  ['Uint8Array', 'uint8'],
 ])
 
 /** The dtype that an array's own type says. A Buffer is a Uint8Array. */
 export function dtypeOfArray(array: ArrayBufferView): DType | undefined {
-  return array instanceof Uint8Array ? 'uint8' : ofArrays.get(array.constructor)
+  return ofArrays.get(arrayKind(array))
 }

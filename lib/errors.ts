@@ -1,5 +1,6 @@
 import { getSystemErrorMap } from 'node:util'
 import { binding } from './native.js'
+import { isError } from './realm.js'
 import { win32ErrorName } from './win32.js'
 
 /** Why a file, or a call, was refused. The README's table says what to do about each. */
@@ -84,7 +85,8 @@ export interface NativeError {
 /** Whether the binding threw it: its errors have our codes and none of our classes. */
 function isNative(thrown: unknown): thrown is NativeError {
   if (typeof thrown !== 'object' || thrown === null || thrown instanceof ZTensorError) return false
-  if (thrown instanceof TypeError || thrown instanceof RangeError) return false
+  // A caller's own of another realm as well.
+  if (isError(thrown) && ['TypeError', 'RangeError'].includes(thrown.name)) return false
   return 'code' in thrown && typeof thrown.code === 'string' && thrown.code.startsWith('ZT_')
 }
 
@@ -118,8 +120,8 @@ function details({ tensor, component, offset, rule }: NativeError): ErrorDetails
 /** Turns what the binding threw into what users see. */
 export function publicError(thrown: unknown, path?: string): unknown {
   if (!isNative(thrown)) {
-    if (thrown instanceof Error && 'code' in thrown && String(thrown.code).startsWith('ZT_')) return thrown
-    const said = binding.takePanic() ?? (thrown instanceof Error ? thrown.message : String(thrown))
+    if (isError(thrown) && 'code' in thrown && String(thrown.code).startsWith('ZT_')) return thrown
+    const said = binding.takePanic() ?? (isError(thrown) ? thrown.message : String(thrown))
     return new ZTensorError('ZT_INTERNAL', `a defect in ztensor, please report it: ${said}`, { cause: thrown })
   }
   if (thrown.code === 'ZT_INVALID_ARG') return invalid(RangeError, thrown.message)

@@ -3,6 +3,7 @@ import { constants } from 'node:buffer'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { NativeError } from './errors.js'
+import { isError } from './realm.js'
 
 export interface NativeMemory {
   readonly byteLength: number
@@ -395,7 +396,7 @@ function load(): Binding {
   }
   // A binary that is there and does not load says more than one that is not there.
   const telling = failures.find((failure) => (failure as { code?: string }).code !== 'MODULE_NOT_FOUND')
-  const reason = telling instanceof Error ? ` It is there but does not load: ${telling.message.split('\n')[0]}.` : ''
+  const reason = isError(telling) ? ` It is there but does not load: ${telling.message.split('\n')[0]}.` : ''
   throw new Error(
     `ztensor has no native binary for ${name}: neither ${places[0]} nor the package ${places[1]} can be loaded.${reason} ` +
       `Run "npm install --include=optional ztensor" on this machine; if packages are copied between machines, ` +

@@ -6,6 +6,7 @@ import { type Format, TensorFile } from './file.js'
 import { type JobOptions, run, unlessAborted, unopened } from './job.js'
 import { binding, type NativeControl, type OpenRequest } from './native.js'
 import { LIMITS, openRequest } from './open-request.js'
+import { urlText } from './realm.js'
 import { checkMemory, checkSame, type SharedFile, sharedFrom } from './share.js'
 import type { Origin } from './store.js'
 import { jobOptions, type VerifyOptions, type VerifyResult } from './verify.js'
@@ -76,13 +77,14 @@ function readOptions(given: OpenOptions | undefined): Read {
 type Place = { path: string } | { paths: string[] } | { memory: Uint8Array } | { shared: SharedFile }
 
 function place(source: unknown): Place {
-  if (typeof source === 'string' || source instanceof URL) return { path: aPlace('source', source) }
+  if (typeof source === 'string') return { path: aPath('source', source) }
   if (Array.isArray(source)) {
     const paths = aList('source', source)
     return paths.length === 1 ? { path: paths[0] as string } : { paths }
   }
   if (types.isUint8Array(source)) return { memory: source }
   if (types.isAnyArrayBuffer(source)) return { memory: wholeBuffer(source) }
+  if (urlText(source) !== undefined) return { path: aPlace('source', source) }
   const shared = typeof source === 'object' && source !== null ? sharedFrom(source) : undefined
   if (shared !== undefined) return { shared: withPlaces(shared) }
   throw wrongType('source', 'a path, a file: URL, a list of them, a Uint8Array or an ArrayBuffer', source)
@@ -95,7 +97,8 @@ function withPlaces(shared: SharedFile): SharedFile {
 }
 
 function aPlace(name: string, place: unknown): string {
-  if (place instanceof URL) return aPath(name, filePath(name, place))
+  const url = urlText(place)
+  if (url !== undefined) return aPath(name, filePath(name, url))
   if (typeof place !== 'string') throw wrongType(name, 'a path or a file: URL', place)
   return aPath(name, place)
 }

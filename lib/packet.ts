@@ -3,6 +3,7 @@
 // the block is the binding's own memory, and the call has no argument at all.
 import { bytesOf, type DTypeInfo } from './dtype.js'
 import { binding, type NativeWriter } from './native.js'
+import { arrayKind, ofTypedArrays } from './realm.js'
 
 // The block, as src/packet.rs has it: numbers, the shape as float64s, the name in UTF-8, the elements.
 const NUMBERS = 6
@@ -30,10 +31,7 @@ const kinds = [
 ]
 
 // Of the array itself, whatever properties it was given: copied into an area of another kind, elements would be converted.
-const TypedArray = Object.getPrototypeOf(Uint8Array.prototype) as object
-const own = (property: PropertyKey) => Object.getOwnPropertyDescriptor(TypedArray, property)?.get as () => unknown
-const kindOf = own(Symbol.toStringTag)
-const lengthOf = own('byteLength')
+const lengthOf = ofTypedArrays('byteLength')
 const encoder = new TextEncoder()
 
 class Block {
@@ -89,7 +87,7 @@ class Block {
 
   /** Does not ask for the buffer of an array: V8 makes one for each small array that has none yet. */
   #putElements(data: ArrayBufferView): number {
-    const area = this.#areas.get(kindOf.call(data))
+    const area = this.#areas.get(arrayKind(data))
     if (area !== undefined) {
       const byteLength = lengthOf.call(data) as number
       if (byteLength > LARGEST) return -1

@@ -2,6 +2,7 @@ import { aBoolean, aString, aText, aWholeNumber, filePath, oneOf, optional, opti
 import { type AttributeInput, freezeMap } from './attributes.js'
 import { invalid } from './errors.js'
 import type { AppendRequest, WriteRequest } from './native.js'
+import { urlText } from './realm.js'
 
 /** How to write a file. */
 export interface CreateOptions {
@@ -208,7 +209,8 @@ function fileAttributes(format: string, version: string | undefined, given: Attr
 
 /** A path to write to. */
 export function targetPath(path: string | URL): string {
-  const target = path instanceof URL ? filePath('path', path) : aString('path', path)
+  const url = urlText(path)
+  const target = url === undefined ? aString('path', path) : filePath('path', url)
   if (target === '' || target.includes('\0')) throw invalid(TypeError, 'path must not be empty or hold null bytes')
   return target
 }

@@ -27,6 +27,7 @@ import { toBufferSync } from './memory.js'
 import { binding, type NativeControl, type NativeWriter, type WriteRequest } from './native.js'
 import { isWritable, Outlet } from './outlet.js'
 import { Packets } from './packet.js'
+import { arrayKind, urlText } from './realm.js'
 import { checkCoo, checkCsr } from './sparse.js'
 import { specialFile } from './special-file.js'
 import { type CreateOptions, targetPath, writeRequest } from './write-options.js'
@@ -299,7 +300,7 @@ export class TensorWriter {
 
   /** The type of index arrays in the file: uint64, or in version 2 uint32 where all are given so. */
   #indexDType(...arrays: IndexArray[]): DTypeInfo {
-    const narrow = this.#dialect === '2' && arrays.every((array) => array instanceof Uint32Array)
+    const narrow = this.#dialect === '2' && arrays.every((array) => arrayKind(array) === 'Uint32Array')
     return dtypeInfo(narrow ? 'uint32' : 'uint64') as DTypeInfo
   }
 
@@ -645,8 +646,8 @@ export function aTarget(
   target: unknown,
   overwrite = false,
 ): (signal?: AbortSignal) => Promise<string | Outlet> {
-  if (typeof target === 'string' || target instanceof URL) {
-    const path = targetPath(target)
+  if (typeof target === 'string' || urlText(target) !== undefined) {
+    const path = targetPath(target as string | URL)
     return async (signal) => {
       const stream = await specialFile(path, signal)
       return stream === undefined ? path : new Outlet(stream, true)
