@@ -109,10 +109,20 @@ const WAYS = {
     return equal ? [1, 2, t.size] : 'not equal'
   },
   'convert to 1.0': ({ path }) => converted(path, { version: '1.0' }),
-  'convert to safetensors': ({ path }) => converted(path, { format: 'safetensors' }),
+  'convert to 1.2, compressed': ({ path }) => converted(path, { version: '1.2', compression: { level: 1 } }),
   'convert with a cast': ({ path }) => converted(path, { cast: { uint8: 'float32' } }),
   'load as float32': async ({ t }) => ends(await t.load({ as: 'float32' })),
 }
+/** What goes the way of another one once the data is decoded: small data is enough. */
+const SMALL_ONLY = [
+  'load into',
+  'component.data',
+  'load of a shard',
+  'shard',
+  'open with verify',
+  'load as float32',
+  'convert to 1.2, compressed',
+]
 const half = (array, size) => (array[0] === 2 && array.length === size ? [1, array.at(-1), 2 * size] : ends(array))
 
 for (const [version, make] of Object.entries(VERSIONS)) {
@@ -125,6 +135,7 @@ for (const [version, make] of Object.entries(VERSIONS)) {
         const [parts, code] = frames(size)
         const path = scratchFile(make(size, Buffer.concat(parts)))
         for (const [way, read] of Object.entries(WAYS)) {
+          if (size > 16 && SMALL_ONLY.includes(way)) continue
           const file = openSync(path)
           let found
           const error = await rejectionOf(async () => {
