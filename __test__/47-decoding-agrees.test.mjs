@@ -152,6 +152,41 @@ for (const [version, make] of Object.entries(VERSIONS)) {
   }
 }
 
+test('all ways of reading agree on data of no elements', async (t) => {
+  const nothing = Buffer.alloc(0)
+  const kinds = {
+    'no frame': [{ bytes: nothing, encoding: 'zstd' }, 'ZT_DECODE'],
+    'an empty frame': [{ bytes: frame(nothing), encoding: 'zstd' }],
+    'a skippable frame': [{ bytes: SKIPPED, encoding: 'zstd' }],
+    'a frame of a byte': [{ bytes: frame(Buffer.alloc(1)), encoding: 'zstd' }, 'ZT_DECODE'],
+    'another digest': [{ bytes: nothing, digest: `sha256:${'0'.repeat(64)}` }, 'ZT_DIGEST_MISMATCH'],
+    'another encoding': [{ bytes: nothing, encoding: 'lz77' }, 'ZT_UNSUPPORTED_ENCODING'],
+  }
+  const ways = {
+    load: ({ tensor }) => tensor.load(),
+    'file.load': async ({ file }) => (await file.load()).get('w'),
+    'component.load': ({ tensor }) => tensor.components.get('data').load(),
+    'load as float32': ({ tensor }) => tensor.load({ as: 'float32' }),
+    convert: async ({ path }) => {
+      await convert(path, new Writable({ write: (_chunk, _encoding, done) => done() }), { version: '1.0' })
+      return nothing
+    },
+  }
+  for (const [kind, [data, code]] of Object.entries(kinds)) {
+    const path = scratchFile(zt10({ w: { dtype: 'uint8', shape: [0], format: 'dense', components: { data } } }))
+    for (const [way, read] of Object.entries(ways)) {
+      const file = openSync(path)
+      let found
+      const error = await rejectionOf(async () => {
+        found = await read({ path, file, tensor: file.tensor('w') })
+      })
+      file.close()
+      t.is(error?.code, code, `${kind}: ${way}: ${error?.stack}`)
+      if (code === undefined) t.is(found.length, 0, `${kind}: ${way}`)
+    }
+  }
+})
+
 test('the arrays of a sparse tensor, each in frames', async (t) => {
   const split = (bytes) => Buffer.concat([frame(bytes.subarray(0, 3)), SKIPPED, frame(bytes.subarray(3))])
   const zstd = (bytes, more = []) => ({ bytes: Buffer.concat([split(bytes), ...more]), encoding: 'zstd' })

@@ -104,7 +104,10 @@ fn plan<'a>(reading: Reading<'a>, ordinals: &[u32]) -> Result<Plan<'a>> {
         let found = tensor.and_then(|tensor| Some((tensor, tensor.component(Label::DATA)?)));
         let (tensor, component) = found.ok_or_else(|| Error::new(Code::Internal, "no such dense tensor"))?;
         let Some((offset, length)) = shareable(component) else {
-            let empty = component.decoded_length == Some(0) && component.stored_length == 0;
+            // Of nothing there may still be a digest, and no bytes are no zstd frame.
+            let empty = component.plain_range().is_some_and(|(_, length)| length == 0)
+                && component.digest.is_none()
+                && component.decoded_length == Some(0);
             let block = if empty { None } else { Some(number(jobs.len())?) };
             places.push(Place { block, offset: 0 });
             if !empty {
