@@ -47,9 +47,9 @@ pub fn decode(
             unread -= next.len() as u64;
         }
     }
-    let decoded = decoder.finish((input.len() - consumed) as u64)?;
+    let total = decoder.finish((input.len() - consumed) as u64)?;
     each(output.get_mut(..filled).unwrap_or_default())?;
-    Ok(decoded)
+    Ok(total)
 }
 
 /// Bytes of the buffer for what is decoded: one more than there should be, so that more of them show.
