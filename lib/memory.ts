@@ -1,7 +1,7 @@
 // Memory on its way from native code to JavaScript, and the other way for sources in memory.
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { calling, ZTensorError } from './errors.js'
-import { binding, MAX_BUFFER, type NativeMemory, type NativeStage, type NativeStageBuilder } from './native.js'
+import { binding, MAX_BUFFER, made, type NativeMemory, type NativeStage, type NativeStageBuilder } from './native.js'
 
 /** Bytes copied on the JavaScript thread before the event loop gets a turn: some 3 ms. */
 const PIECE = 16 * 2 ** 20
@@ -47,7 +47,7 @@ export function* pieces(
 }
 
 function take(memory: NativeMemory): ArrayBuffer | null {
-  return memory.byteLength > MAX_BUFFER ? null : memory.take()
+  return memory.byteLength > MAX_BUFFER ? null : made(memory.take())
 }
 
 /** Takes the memory over, or copies it where the runtime refuses to share it. */

@@ -254,6 +254,8 @@ export interface NativeWriter {
 }
 
 interface Binding {
+  sealBuffers(): void
+  hookBuffers(): void
   packetBlock(): ArrayBuffer | null
   addPacket(): number
   createWriter(path: string | undefined, request: WriteRequest, control: NativeControl): Promise<NativeWriter>
@@ -407,6 +409,28 @@ function load(): Binding {
 }
 
 export const binding: Binding = load()
+
+// At the end of a thread Node and Bun call the finalizers of all buffers, those among them whose memory JavaScript moved elsewhere.
+const { bun, deno } = process.versions as { bun?: string; deno?: string }
+const sealing = bun === undefined && deno === undefined
+let unsealed = false
+
+function seal(): void {
+  unsealed = false
+  binding.sealBuffers()
+}
+
+if (sealing) seal()
+if (bun !== undefined) binding.hookBuffers()
+
+/** To be called wherever a buffer was made: at the end of the turn all that were are told from those that are moved away. */
+export function made<B>(buffer: B): B {
+  if (sealing && !unsealed) {
+    unsealed = true
+    queueMicrotask(seal)
+  }
+  return buffer
+}
 
 /** The largest buffer that the runtime makes; it must not be asked for a larger one. */
 export const MAX_BUFFER: number = constants.MAX_LENGTH

@@ -2,7 +2,7 @@ import type { DTypeInfo, TypedArray } from './dtype.js'
 import { calling, ZTensorError } from './errors.js'
 import { type Losable, losses, mappingLost, unwatch, watch } from './loss.js'
 import { allocate, pieces, sourceGone, stage, stageSync, tooLarge } from './memory.js'
-import { MAX_BUFFER, type NativeFile, type NativeStage, type OpenRequest } from './native.js'
+import { MAX_BUFFER, made, type NativeFile, type NativeStage, type OpenRequest } from './native.js'
 import { SharedWork } from './shared-work.js'
 
 /** Why data is a copy instead of an alias of the file. */
@@ -232,7 +232,7 @@ export class Store implements Losable {
   #alias(file: number, offset: number, byteLength: number): ArrayBuffer | CopyReason {
     const refusal = this.#refusal(file, byteLength)
     if (refusal !== undefined) return refusal
-    const alias = calling(() => this.native.alias(file, offset, byteLength), this.path)
+    const alias = made(calling(() => this.native.alias(file, offset, byteLength), this.path))
     if (typeof alias !== 'string') {
       this.#listen(alias)
       this.#aliases.push(alias)

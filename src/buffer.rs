@@ -1,12 +1,12 @@
 //! The only place that makes ArrayBuffers over memory of ours, and lets go of them.
 #![allow(unsafe_code)]
 
-use std::cell::{Cell, RefCell};
+mod environment;
+
 use std::ffi::c_void;
 use std::ptr;
-use std::rc::Rc;
 use std::slice;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU8, AtomicU32};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use napi::bindgen_prelude::{Uint8ArraySlice, Unknown};
@@ -14,56 +14,51 @@ use napi::{Env, JsValue, Result, sys};
 use ztensor_core::source::mapping::Mapping;
 use ztensor_core::source::owned::Owned;
 
-use crate::accounting::{Account, Discount};
+use self::environment::{Environment, Kept};
 use crate::error::misuse;
 use crate::panic::contain;
 
-/// An alias's share of a mapping, and what V8 was told of it. `close` takes both early; the finalizer takes what is left.
+/// An alias's share of a mapping. `close` takes it early; the finalizer takes what is left.
 pub struct Share {
-    mapping: Cell<Option<Arc<Mapping>>>,
-    discount: Cell<Option<Discount>>,
+    mapping: Mutex<Option<Arc<Mapping>>>,
+    length: usize,
 }
 
 impl Share {
-    /// Lets go of the mapping. What V8 is to be told stays to be done.
-    pub fn end(&self) -> Option<Discount> {
-        self.mapping.take();
-        self.discount.take()
-    }
-
-    /// Lets go of the mapping and tells V8.
-    fn leave(&self, env: Env) {
-        if let Some(discount) = self.end() {
-            discount.leave(env);
-        }
+    /// Lets go of the mapping. False where that was done.
+    fn end(&self) -> bool {
+        self.mapping.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
     }
 }
 
 /// What an external buffer keeps alive.
 enum Backing {
-    Mapped(Rc<Share>),
+    Mapped(Arc<Share>),
     Owned(Owned),
     /// Memory that never goes.
     Static,
     /// A mailbox, which its thread keeps as well.
-    Mail(#[allow(dead_code)] Rc<Mailbox>), // held, not read
+    Mail(#[allow(dead_code)] Arc<Mailbox>), // held, not read
 }
 
 /// Bytes that JavaScript fills and native code of the same thread reads when it is called.
-pub struct Mailbox(Box<[Cell<u8>]>);
+pub struct Mailbox(Box<[AtomicU8]>);
 
 impl Mailbox {
-    pub fn new(length: usize) -> Rc<Self> {
-        Rc::new(Self(vec![Cell::new(0); length].into()))
+    pub fn new(length: usize) -> Arc<Self> {
+        Arc::new(Self((0..length).map(|_| AtomicU8::new(0)).collect()))
     }
 
     /// Lets `look` see the bytes. It must not call JavaScript, and has no environment to do so.
     pub fn read<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
-        // SAFETY: `Cell<u8>` is laid out as `u8`. The mailbox stays on one thread, on which nobody writes while `look` runs:
+        // SAFETY: `AtomicU8` is laid out as `u8`. The mailbox stays on one thread, on which nobody writes while `look` runs:
         // only JavaScript does, which waits for this call.
         look(unsafe { slice::from_raw_parts(self.0.as_ptr().cast::<u8>(), self.0.len()) })
     }
 }
+
+/// From here on a seal costs little beside what filled the buffer.
+const LARGE: usize = 1 << 20;
 
 /// Whether external buffers are switched off, as Electron has them: `ZTENSOR_NO_EXTERNAL=1`.
 fn forbidden() -> bool {
@@ -73,26 +68,22 @@ fn forbidden() -> bool {
 
 /// An ArrayBuffer over `length` mapped bytes at `offset`, and its share of the mapping. `None` where the
 /// runtime refuses external buffers, or ones of this size.
-pub fn alias<'env>(
-    env: &'env Env,
+pub fn alias(
+    env: &Env,
     mapping: Arc<Mapping>,
-    account: &Rc<Account>,
     offset: u64,
     length: u64,
-) -> Result<Option<(Unknown<'env>, Rc<Share>)>> {
+) -> Result<Option<(Unknown<'_>, Arc<Share>)>> {
     let address = mapping.address(offset, length).ok_or_else(|| misuse("an alias outside the mapping"))?;
     let length = usize::try_from(length).map_err(|_| misuse("an alias beyond the address space"))?;
     if forbidden() {
         return Ok(None);
     }
-    let discount = account.enter(*env);
-    let share = Rc::new(Share { mapping: Cell::new(Some(mapping)), discount: Cell::new(None) });
-    let Ok(buffer) = external(*env, address, length, Backing::Mapped(Rc::clone(&share))) else {
-        discount.leave(*env);
+    let share = Arc::new(Share { mapping: Mutex::new(Some(mapping)), length });
+    let Ok(buffer) = external(*env, address, length, Backing::Mapped(Arc::clone(&share))) else {
         return Ok(None);
     };
-    discount.take(*env, length);
-    share.discount.set(Some(discount));
+    Environment::of(*env).account.enter(*env, length);
     Ok(Some((buffer, share)))
 }
 
@@ -103,10 +94,14 @@ pub fn give(env: &Env, mut owned: Owned) -> std::result::Result<Unknown<'_>, Opt
         return Err(Some(owned));
     }
     let (address, length) = (owned.as_mut_ptr(), owned.len());
-    external(*env, address, length, Backing::Owned(owned)).map_err(|refused| match refused {
+    let given = external(*env, address, length, Backing::Owned(owned)).map_err(|refused| match refused {
         Some(Backing::Owned(owned)) => Some(owned),
         _ => None,
-    })
+    })?;
+    if length >= LARGE {
+        Environment::of(*env).is_watching().then(|| seal(*env));
+    }
+    Ok(given)
 }
 
 /// An ArrayBuffer over a number that other threads change. `None` where the runtime refuses external buffers.
@@ -180,12 +175,12 @@ extern "C" fn drop_common(_data: *mut c_void, hint: *mut c_void) {
 }
 
 /// An ArrayBuffer over a mailbox. `None` where the runtime refuses external buffers.
-pub fn over_mailbox<'env>(env: &'env Env, mailbox: &Rc<Mailbox>) -> Option<Unknown<'env>> {
+pub fn over_mailbox<'env>(env: &'env Env, mailbox: &Arc<Mailbox>) -> Option<Unknown<'env>> {
     if forbidden() {
         return None;
     }
     let address = mailbox.0.as_ptr().cast_mut().cast();
-    external(*env, address, mailbox.0.len(), Backing::Mail(Rc::clone(mailbox))).ok()
+    external(*env, address, mailbox.0.len(), Backing::Mail(Arc::clone(mailbox))).ok()
 }
 
 fn external<'env>(
@@ -194,12 +189,45 @@ fn external<'env>(
     length: usize,
     backing: Backing,
 ) -> std::result::Result<Unknown<'env>, Option<Backing>> {
+    let environment = Environment::of(env);
+    let kept = environment.keep(backing);
     // A refusing runtime may call the finalizer (Node 20 above 4 GiB) or not (Electron), so what is kept alive
-    // stands in a cell that two owners share, and whoever comes first takes it out.
-    let cell = Rc::new(RefCell::new(Some(backing)));
-    let hint = Rc::into_raw(Rc::clone(&cell)).cast_mut();
+    // has two owners, and whoever comes first takes it out.
+    let Some(value) = over(env, address, length, &kept) else {
+        return Err(kept.take());
+    };
+    environment.watch(value, &kept);
+    if environment.is_unsealed() {
+        seal(env);
+    }
+    // SAFETY: the value was just made in this environment.
+    Ok(unsafe { Unknown::from_raw_unchecked(env.raw(), value) })
+}
+
+/// Lets the end of the environment tell the buffers made so far that JavaScript moved away from the others. The runtime must be
+/// one that ends its buffers itself, the newest first (Node); see `environment`.
+pub fn seal(env: Env) {
+    static BYTE: AtomicU8 = AtomicU8::new(0);
+    let environment = Environment::of(env);
+    if forbidden() || environment.is_sealed() {
+        return;
+    }
+    let kept = environment.keep(Backing::Static);
+    if let Some(value) = over(env, BYTE.as_ptr(), 1, &kept) {
+        environment.seal(value, &kept);
+    }
+}
+
+/// The same where the runtime calls its hooks before it ends its buffers (Bun). Called once.
+pub fn hook(env: Env) {
+    Environment::of(env).hook();
+}
+
+/// A buffer over memory that `kept` keeps alive.
+fn over(env: Env, address: *mut u8, length: usize, kept: &Arc<Kept>) -> Option<sys::napi_value> {
+    let hint = Arc::into_raw(Arc::clone(kept)).cast_mut();
     let mut value = ptr::null_mut();
-    // SAFETY: `address` and `length` name memory that the cell keeps alive until the finalizer takes it out.
+    // SAFETY: `address` and `length` name memory that is kept alive until the finalizer takes it out.
     let status = unsafe {
         sys::napi_create_external_arraybuffer(
             env.raw(),
@@ -211,12 +239,11 @@ fn external<'env>(
         )
     };
     if status == sys::Status::napi_ok {
-        // SAFETY: the value was just made in this environment.
-        return Ok(unsafe { Unknown::from_raw_unchecked(env.raw(), value) });
+        return Some(value);
     }
     clear_exception(env);
-    // The runtime's own share of the cell is left to its finalizer, called or not: a few bytes at worst.
-    Err(cell.take())
+    // The runtime's own share is left to its finalizer, called or not: a few bytes at worst.
+    None
 }
 
 /// A refusal can leave an exception behind, which would be thrown on return.
@@ -231,33 +258,46 @@ fn clear_exception(env: Env) {
     }
 }
 
-extern "C" fn finalize(env: sys::napi_env, _data: *mut c_void, hint: *mut c_void) {
-    // SAFETY: `hint` is the share of the cell made in `external` for this call, and the runtime calls it once.
-    let cell = unsafe { Rc::from_raw(hint.cast::<RefCell<Option<Backing>>>()) };
+extern "C" fn finalize(_env: sys::napi_env, _data: *mut c_void, hint: *mut c_void) {
+    // SAFETY: `hint` is the share made in `external` for this call, and the runtime calls it once.
+    let kept = unsafe { Arc::from_raw(hint.cast::<Kept>().cast_const()) };
     // As above.
     let _ = contain(|| {
-        if let Some(Backing::Mapped(share)) = cell.take() {
-            share.leave(Env::from_raw(env));
+        // Deno calls this on whichever thread lets go last, and after the environment's end.
+        let home = Environment::home(&kept);
+        if let Some(home) = &home {
+            home.finalize(&kept);
+        }
+        if let Some(Backing::Mapped(share)) = kept.take()
+            && share.end()
+            && let Some(home) = home
+        {
+            home.account.drop(share.length);
         }
         Ok(())
     });
 }
 
-/// Detaches a buffer, so that its views become empty. False where it was detached before: JavaScript moved
-/// its memory elsewhere, where it may still be in use.
-pub fn detach(env: &Env, buffer: &Unknown<'_>) -> bool {
-    let mut detached = true;
-    // SAFETY: a live value of this environment.
-    let asked = unsafe { sys::napi_is_detached_arraybuffer(env.raw(), buffer.raw(), &raw mut detached) };
-    if asked != sys::Status::napi_ok || detached {
-        return false;
+/// Detaches aliases, so that their views become empty, and ends their shares. One that was detached before keeps its share:
+/// JavaScript moved its memory elsewhere, where it may still be in use.
+pub fn close(env: &Env, aliases: &[Unknown<'_>], shares: &[Arc<Share>]) {
+    let environment = Environment::of(*env);
+    for (alias, share) in aliases.iter().zip(shares) {
+        let mut detached = true;
+        // SAFETY: a live value of this environment.
+        let asked = unsafe { sys::napi_is_detached_arraybuffer(env.raw(), alias.raw(), &raw mut detached) };
+        if asked != sys::Status::napi_ok || detached {
+            continue;
+        }
+        environment.account.leave(*env, share.length);
+        // SAFETY: as above.
+        if unsafe { sys::napi_detach_arraybuffer(env.raw(), alias.raw()) } == sys::Status::napi_ok {
+            share.end();
+        } else {
+            clear_exception(*env);
+            environment.account.enter(*env, share.length);
+        }
     }
-    // SAFETY: as above.
-    let done = unsafe { sys::napi_detach_arraybuffer(env.raw(), buffer.raw()) } == sys::Status::napi_ok;
-    if !done {
-        clear_exception(*env);
-    }
-    done
 }
 
 /// Corrects the bytes that V8 counts as held outside its heap.

@@ -1,7 +1,6 @@
 //! An open file, as the wrapper sees it.
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -26,7 +25,6 @@ use ztensor_core::verify;
 use ztensor_core::work::lanes::Lane;
 use ztensor_core::work::{Stop, Watch};
 
-use crate::accounting::Account;
 use crate::buffer::{self, Share};
 use crate::control::Control;
 use crate::error::{misuse, throw};
@@ -69,9 +67,8 @@ impl From<Batch> for Loaded {
 pub struct NativeFile {
     /// `None` once closed; work under way keeps its own share until it stops.
     shared: RefCell<Option<Arc<Shared>>>,
-    account: Rc<Account>,
     /// The aliases' shares, in the order in which they were made.
-    shares: RefCell<Vec<Rc<Share>>>,
+    shares: RefCell<Vec<Arc<Share>>>,
     /// Whether JavaScript was told of a loss.
     told: Cell<bool>,
 }
@@ -84,13 +81,7 @@ impl NativeFile {
 
     /// A handle that is counted already.
     pub fn of(shared: Arc<Shared>) -> Self {
-        let account = Account::new(shared.length);
-        Self {
-            shared: RefCell::new(Some(shared)),
-            account,
-            shares: RefCell::default(),
-            told: Cell::new(false),
-        }
+        Self { shared: RefCell::new(Some(shared)), shares: RefCell::default(), told: Cell::new(false) }
     }
 
     /// Takes the file out of this handle. Gives it where no other thread has it open.
@@ -279,7 +270,7 @@ impl NativeFile {
         let Some(mapping) = throw(env, source.mapping())? else {
             return if source.maps() { "map-failed" } else { "io" }.into_unknown(env);
         };
-        match buffer::alias(env, mapping, &self.account, offset, length)? {
+        match buffer::alias(env, mapping, offset, length)? {
             Some((array, share)) => {
                 self.shares.borrow_mut().push(share);
                 Ok(array)
@@ -292,9 +283,7 @@ impl NativeFile {
     /// thread has the file open.
     #[napi(catch_unwind)]
     pub fn close(&self, env: &Env, aliases: Vec<Unknown<'_>>) {
-        let shares = self.shares.take();
-        let detached = aliases.iter().zip(&shares).filter(|(alias, _)| buffer::detach(env, alias));
-        self.account.settle(*env, detached.filter_map(|(_, share)| share.end()));
+        buffer::close(env, &aliases, &self.shares.take());
         if let Some(Shared { files: Some(files), .. }) = self.leave().as_deref() {
             loss::abandon(files, self.told.get());
             files.close();

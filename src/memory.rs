@@ -61,3 +61,16 @@ impl Memory {
         Ok(())
     }
 }
+
+/// Puts a seal behind the buffers made so far, so that none of them is taken for one that JavaScript moved away. Called at the
+/// end of a turn; the first call asks for seals.
+#[napi(catch_unwind)]
+pub fn seal_buffers(env: Env) {
+    buffer::seal(env);
+}
+
+/// The same for a runtime that calls hooks first. Called once.
+#[napi(catch_unwind)]
+pub fn hook_buffers(env: Env) {
+    buffer::hook(env);
+}

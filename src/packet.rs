@@ -2,7 +2,6 @@
 //! rest of the call. Where the runtime lets us, the block is memory of ours, and a call has no argument at all.
 
 use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use napi::bindgen_prelude::{Uint8ArraySlice, Unknown};
@@ -19,7 +18,7 @@ use crate::panic::contain;
 use crate::writer::{NativeWriter, Slot, gone};
 
 thread_local! {
-    static MAILBOX: Rc<Mailbox> = Mailbox::new(ELEMENTS + LARGEST);
+    static MAILBOX: Arc<Mailbox> = Mailbox::new(ELEMENTS + LARGEST);
     /// The writer that the mailbox is read for, by its number.
     static READER: RefCell<(u32, Weak<Mutex<Option<Writer>>>)> = const { RefCell::new((0, Weak::new())) };
 }
