@@ -1,7 +1,7 @@
 // Mapped files that are cut short. The native side keeps the process alive, puts zeros where the file was and counts;
 // here those who opened such a file are told.
 import { ZTensorError } from './errors.js'
-import { binding } from './native.js'
+import { binding, seal } from './native.js'
 
 /** A file that can be lost. */
 export interface Losable {
@@ -49,6 +49,7 @@ function start(): void {
   })
   // A program that ends before its event loop has a turn must not take zeros for data.
   process.on('exit', () => {
+    seal()
     tell((error) => {
       process.exitCode = 1
       throw error

@@ -411,19 +411,22 @@ function load(): Binding {
 export const binding: Binding = load()
 
 // At the end of a thread Node and Bun call the finalizers of all buffers, those among them whose memory JavaScript moved elsewhere.
+// Without transfer() it cannot move any; Deno waits until nobody has the memory.
 const { bun, deno } = process.versions as { bun?: string; deno?: string }
-const sealing = bun === undefined && deno === undefined
+const moves = 'transfer' in ArrayBuffer.prototype && deno === undefined
+const sealing = moves && bun === undefined
 let unsealed = false
 
-function seal(): void {
+/** Has the end of the thread tell the buffers made so far that were moved from those that were not. */
+export function seal(): void {
   unsealed = false
-  binding.sealBuffers()
+  if (sealing) binding.sealBuffers()
 }
 
-if (sealing) seal()
-if (bun !== undefined) binding.hookBuffers()
+seal()
+if (moves && bun !== undefined) binding.hookBuffers()
 
-/** To be called wherever a buffer was made: at the end of the turn all that were are told from those that are moved away. */
+/** To be called wherever a buffer was made: they are sealed at the end of the turn, together, since that costs as much as one. */
 export function made<B>(buffer: B): B {
   if (sealing && !unsealed) {
     unsealed = true

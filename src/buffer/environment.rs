@@ -54,6 +54,8 @@ pub struct Environment {
     number: u64,
     raw: sys::napi_env,
     pub account: Account,
+    /// Whether the runtime ends buffers whose memory was moved.
+    watching: Cell<bool>,
     /// Buffers made so far.
     made: Cell<u64>,
     /// The place of the last seal, which stays referenced. `None` where the runtime needs no seals.
@@ -74,6 +76,7 @@ impl Environment {
                 number: NEXT.fetch_add(1, Ordering::Relaxed),
                 raw: env.raw(),
                 account: Account::default(),
+                watching: Cell::new(false),
                 made: Cell::new(0),
                 seal: Cell::new(None),
                 buffers: RefCell::default(),
@@ -100,6 +103,7 @@ impl Environment {
 
     /// Looks at the buffers in a hook.
     pub fn hook(&self) {
+        self.watching.set(true);
         let argument = ptr::from_ref(self).cast_mut().cast();
         // SAFETY: a plain call on a live environment. The argument is only compared.
         unsafe { sys::napi_add_env_cleanup_hook(self.raw, Some(hook), argument) };
@@ -107,6 +111,9 @@ impl Environment {
 
     /// Remembers a buffer that was just made.
     pub fn watch(&self, buffer: sys::napi_value, kept: &Arc<Kept>) {
+        if !self.watching.get() {
+            return;
+        }
         // A null reference, where it is refused, stands for a moved buffer.
         let reference = self.reference(buffer, 0);
         self.buffers.borrow_mut().insert(kept.address(), (Arc::clone(kept), reference));
@@ -129,6 +136,7 @@ impl Environment {
 
     /// Takes a buffer that was just made for the seal.
     pub fn seal(&self, buffer: sys::napi_value, kept: &Kept) {
+        self.watching.set(true);
         let seal = (kept.order, self.reference(buffer, 1));
         if let Some((_, before)) = self.seal.replace(Some(seal)) {
             self.release(before);
