@@ -4,7 +4,7 @@
 use ciborium::Value;
 use ciborium::value::Integer;
 use napi::bindgen_prelude::{
-    Array, BigInt, FromNapiValue, JsValue, Null, Object, ToNapiValue, Uint8Array, Unknown,
+    Array, BigInt, FromNapiValue, JsValue, Null, Object, ToNapiValue, Uint8Array, Uint8ArraySlice, Unknown,
 };
 use napi::{Env, Result, ValueType};
 use ztensor_core::catalog::Attributes;
@@ -41,7 +41,8 @@ fn to_js<'env>(env: &'env Env, value: &Value) -> Result<Unknown<'env>> {
         Value::Float(float) => float.into_unknown(env),
         Value::Text(text) => text.as_str().into_unknown(env),
         Value::Bool(flag) => flag.into_unknown(env),
-        Value::Bytes(bytes) => Uint8Array::from(bytes.as_slice()).into_unknown(env),
+        // V8's own memory, which it moves by itself: what a class of the binding generator keeps goes with the thread.
+        Value::Bytes(bytes) => Ok(Uint8ArraySlice::copy_from(env, bytes)?.to_unknown()),
         Value::Array(items) => {
             let mut array = env.create_array(0)?;
             for item in items {
