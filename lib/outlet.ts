@@ -3,6 +3,7 @@ import { finished, type Writable } from 'node:stream'
 import { invalid, ZTensorError } from './errors.js'
 import { toBufferSync } from './memory.js'
 import { binding, type NativeOutflow } from './native.js'
+import { isError } from './realm.js'
 
 /** How often a stream is looked at that says nothing when it is destroyed. */
 const LOOK_MS = 50
@@ -27,7 +28,7 @@ export class Outlet {
   }
 
   readonly #onError = (cause: unknown): void => {
-    const said = cause instanceof Error ? cause.message : String(cause)
+    const said = isError(cause) ? cause.message : String(cause)
     this.#fail(`the stream failed: ${said}`, cause)
   }
 
