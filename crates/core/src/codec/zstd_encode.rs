@@ -2,7 +2,7 @@
 //! alone.
 #![forbid(unsafe_code)]
 
-use zstd::zstd_safe::zstd_sys::ZSTD_EndDirective;
+use zstd::zstd_safe::zstd_sys::{ZSTD_EndDirective, ZSTD_ErrorCode};
 use zstd::zstd_safe::{
     CCtx, CParameter, InBuffer, OutBuffer, ResetDirective, compress_bound, get_error_name,
 };
@@ -33,7 +33,13 @@ pub fn threads(level: i32, asked: u32) -> u32 {
 }
 
 fn failed(code: usize) -> Error {
-    Error::new(Code::Internal, format!("zstd does not compress: {}", get_error_name(code)))
+    let refused = if is_scarce(code) { Code::Limit } else { Code::Internal };
+    Error::new(refused, format!("zstd does not compress: {}", get_error_name(code)))
+}
+
+/// Whether zstd got no memory or no thread: it has one error for both.
+fn is_scarce(code: usize) -> bool {
+    code.wrapping_neg() == ZSTD_ErrorCode::ZSTD_error_memory_allocation as usize
 }
 
 /// How much is done to find repetitions.
@@ -104,31 +110,53 @@ impl Compressor {
 pub struct Jobs {
     context: CCtx<'static>,
     level: i32,
+    threads: u32,
 }
 
 impl Jobs {
     pub fn new(level: i32, asked: u32) -> Result<Self> {
         let mut context = CCtx::create();
-        context.set_parameter(CParameter::NbWorkers(threads(level, asked))).map_err(failed)?;
+        let threads = threads(level, asked);
+        context.set_parameter(CParameter::NbWorkers(threads)).map_err(failed)?;
         context.set_parameter(CParameter::JobSize(JOB)).map_err(failed)?;
-        Ok(Self { context, level })
+        Ok(Self { context, level, threads })
     }
 
-    /// Begins a frame of `length` bytes.
+    /// Begins a frame of `length` bytes. Fails with `Limit` where the system has no thread left.
     pub fn begin(&mut self, length: u64, search: Search) -> Result<()> {
-        self.context.reset(ResetDirective::SessionOnly).map_err(failed)?;
-        search.set(self.level, &mut self.context)?;
-        self.context.set_pledged_src_size(Some(length)).map_err(failed).map(drop)
+        loop {
+            self.context.reset(ResetDirective::SessionOnly).map_err(failed)?;
+            search.set(self.level, &mut self.context)?;
+            self.context.set_pledged_src_size(Some(length)).map_err(failed)?;
+            // The first step begins the threads, all or none. Fewer make the same bytes.
+            match self.advance(&[], &mut [], ZSTD_EndDirective::ZSTD_e_continue) {
+                Err(code) if is_scarce(code) && self.threads > 1 => {
+                    *self = Self::new(self.level, self.threads / 2)?;
+                }
+                begun => return begun.map(drop).map_err(failed),
+            }
+        }
     }
 
     /// Takes bytes from the beginning of `input` and puts what is done into `output`: says how much either was, and whether
     /// all of it is done. `end`: there is no more input than this.
     pub fn step(&mut self, input: &[u8], output: &mut [u8], end: bool) -> Result<(usize, usize, bool)> {
+        let directive = if end { ZSTD_EndDirective::ZSTD_e_end } else { ZSTD_EndDirective::ZSTD_e_continue };
+        let (read, written, left) = self.advance(input, output, directive).map_err(failed)?;
+        let done = if end { left == 0 } else { read == input.len() };
+        Ok((read, written, done))
+    }
+
+    /// How much was read, how much written, and what is left to be; or zstd's error.
+    fn advance(
+        &mut self,
+        input: &[u8],
+        output: &mut [u8],
+        directive: ZSTD_EndDirective,
+    ) -> std::result::Result<(usize, usize, usize), usize> {
         let mut source = InBuffer::around(input);
         let mut target = OutBuffer::around(output);
-        let directive = if end { ZSTD_EndDirective::ZSTD_e_end } else { ZSTD_EndDirective::ZSTD_e_continue };
-        let left = self.context.compress_stream2(&mut target, &mut source, directive).map_err(failed)?;
-        let done = if end { left == 0 } else { source.pos == input.len() };
-        Ok((source.pos, target.pos(), done))
+        let left = self.context.compress_stream2(&mut target, &mut source, directive)?;
+        Ok((source.pos, target.pos(), left))
     }
 }

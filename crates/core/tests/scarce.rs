@@ -1,0 +1,98 @@
+//! What the system lacks for a while must not be missing forever. Each case runs in a process of its own, whose limits it
+//! changes.
+#![cfg(target_os = "linux")]
+#![allow(unsafe_code, clippy::unwrap_used)]
+
+use std::env;
+use std::process::Command;
+use std::sync::mpsc::channel;
+use std::thread;
+
+use ztensor_core::codec::zstd_encode::{Jobs, Search};
+use ztensor_core::error::Code;
+use ztensor_core::work::{self, lanes::Lane};
+
+const CASE: &str = "ZTENSOR_SCARCE_CASE";
+
+/// Runs `work` while the system gives this process no more than so many of a resource.
+fn limited<T>(resource: libc::__rlimit_resource_t, most: u64, work: impl FnOnce() -> T) -> T {
+    // SAFETY: zeros are a valid limit; plain calls. The soft limit goes up to the hard one again.
+    unsafe {
+        let mut before: libc::rlimit = std::mem::zeroed();
+        assert_eq!(libc::getrlimit(resource, &raw mut before), 0);
+        let limit = libc::rlimit { rlim_cur: most, ..before };
+        assert_eq!(libc::setrlimit(resource, &raw const limit), 0);
+        let done = work();
+        assert_eq!(libc::setrlimit(resource, &raw const before), 0);
+        done
+    }
+}
+
+/// Runs `work` while the system gives this process no thread.
+fn without_threads<T>(work: impl FnOnce() -> T) -> T {
+    // Root has as many threads as it likes.
+    // SAFETY: a plain call; the process ends with the case.
+    unsafe { libc::setuid(65534) };
+    limited(libc::RLIMIT_NPROC, 0, || {
+        assert!(thread::Builder::new().spawn(|| ()).is_err());
+        work()
+    })
+}
+
+fn zstd(jobs: &mut Jobs, bytes: &[u8]) -> Vec<u8> {
+    let mut packed = vec![0; bytes.len() + 1000];
+    let (mut taken, mut made) = (0, 0);
+    loop {
+        let (read, written, done) = jobs.step(&bytes[taken..], &mut packed[made..], true).unwrap();
+        (taken, made) = (taken + read, made + written);
+        if done {
+            packed.truncate(made);
+            return packed;
+        }
+    }
+}
+
+const CASES: &[(&str, fn())] = &[
+    ("a lane gets its thread by the first call that finds one", || {
+        let refused = without_threads(|| Lane::Long.ready()).unwrap_err();
+        assert_eq!(refused.code(), Code::Limit);
+        let (done, outcome) = channel();
+        Lane::Long.ready().unwrap().spawn(move || done.send(7).unwrap());
+        assert_eq!(outcome.recv(), Ok(7));
+    }),
+    ("work that is divided goes on without helpers", || {
+        let (done, outcome) = channel();
+        without_threads(|| work::for_each_on(8, 100, |at| done.send(at).unwrap()));
+        assert_eq!(outcome.try_iter().count(), 100);
+    }),
+    ("a frame that several threads make says that there are none, and is made later", || {
+        let bytes: Vec<u8> = (0..9 << 20).map(|at: usize| ((at / 1000) ^ at).to_le_bytes()[0]).collect();
+        let mut jobs = Jobs::new(3, 4).unwrap();
+        let refused = without_threads(|| jobs.begin(bytes.len() as u64, Search::Level)).unwrap_err();
+        assert_eq!(refused.code(), Code::Limit, "{refused}");
+        jobs.begin(bytes.len() as u64, Search::Level).unwrap();
+        let mut others = Jobs::new(3, 4).unwrap();
+        others.begin(bytes.len() as u64, Search::Level).unwrap();
+        assert!(zstd(&mut jobs, &bytes) == zstd(&mut others, &bytes));
+    }),
+];
+
+#[test]
+fn every_case_in_a_process_of_its_own() {
+    if let Ok(wanted) = env::var(CASE) {
+        let (_, case) = CASES.iter().find(|(name, _)| *name == wanted).unwrap();
+        case();
+        return;
+    }
+    let wrong: Vec<_> = CASES
+        .iter()
+        .filter_map(|&(name, _)| {
+            let mut child = Command::new(env::current_exe().unwrap());
+            let child = child.args(["--exact", "every_case_in_a_process_of_its_own"]).env(CASE, name);
+            let output = child.output().unwrap();
+            let said = [output.stdout, output.stderr].concat();
+            (!output.status.success()).then(|| format!("{name}: {}", String::from_utf8_lossy(&said)))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
