@@ -4,6 +4,8 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
 import { zt10 } from './corpus/zt.mjs'
+import { canMap } from './placing.mjs'
+import { scratchFile } from './scratch.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const hasLimits = process.platform === 'linux' && spawnSync('prlimit', ['--version']).error === undefined
@@ -11,16 +13,19 @@ const hasLimits = process.platform === 'linux' && spawnSync('prlimit', ['--versi
 const USER = process.getuid?.() || 65534
 const x = { dtype: 'uint8', shape: [4], format: 'dense', components: { data: { bytes: Buffer.from('abcd') } } }
 
-/** Runs a module that finds `bytes` of a file and `allow(threads)`, and gives what it printed and how it ended. */
-async function child(source) {
+const BYTES = zt10({ x })
+
+/** Runs a module that finds `bytes` of a file and `limit(resource, most)`, and gives what it printed and how it ended. */
+async function child(source, user = USER) {
   const program = `
     import { once } from 'node:events'
+    import { truncateSync } from 'node:fs'
     import { Writable } from 'node:stream'
-    import { convert, open } from 'ztensor'
-    process.setuid(${USER})
-    const bytes = Buffer.from('${zt10({ x }).toString('base64')}', 'base64')
-    const allow = async (threads) => {
-      process.send(threads)
+    import { convert, open, openSync } from 'ztensor'
+    process.setuid(${user})
+    const bytes = Buffer.from('${BYTES.toString('base64')}', 'base64')
+    const limit = async (resource, most) => {
+      process.send('--' + resource + '=' + most + ':')
       const [status] = await once(process, 'message')
       if (status !== 0) throw new Error('prlimit: ' + status)
     }
@@ -33,9 +38,8 @@ async function child(source) {
     env,
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   })
-  running.on('message', (threads) => {
-    const asked = ['--pid', String(running.pid), `--nproc=${threads}:`]
-    const { status } = spawnSync('prlimit', asked, { uid: USER })
+  running.on('message', (limit) => {
+    const { status } = spawnSync('prlimit', ['--pid', String(running.pid), limit], { uid: user })
     running.send(status)
   })
   const texts = [running.stdout, running.stderr].map((stream) => stream.setEncoding('utf8').toArray())
@@ -51,9 +55,9 @@ if (hasLimits) {
   test('asynchronous calls work as soon as there are threads', async (t) => {
     const ended = await child(`
       const x = (await open(bytes)).tensor('x')
-      await allow(0)
+      await limit('nproc', 0)
       console.log(await codeOf(x.load()))
-      await allow(10000)
+      await limit('nproc', 10000)
       console.log((await x.load()).join())`)
     ends(t, ended, ['ZT_LIMIT', '97,98,99,100'])
   })
@@ -67,10 +71,34 @@ if (hasLimits) {
         return convert(bytes, target).then(() => length > 4)
       }
       await copy()
-      await allow(0)
+      await limit('nproc', 0)
       console.log(await codeOf(copy()))
-      await allow(10000)
+      await limit('nproc', 10000)
       console.log(await copy())`)
     ends(t, ended, ['ZT_LIMIT', 'true'])
   })
+
+  if (canMap(1)) {
+    test('a loss is told although the first alias found no descriptor to listen with', async (t) => {
+      const paths = JSON.stringify([scratchFile(BYTES), scratchFile(BYTES)])
+      const ended = await child(
+        `
+        const [first, second] = ${paths}
+        let tell
+        const told = new Promise((resolve) => (tell = resolve))
+        const files = [openSync(first), openSync(second, { onMappingLost: tell })]
+        await limit('nofile', 0)
+        console.log(files[0].tensor('x').data.join())
+        await limit('nofile', 1000)
+        const { data } = files[1].tensor('x')
+        // The word comes from another thread, for which nothing waits.
+        const waiting = setTimeout(() => {}, 60_000)
+        truncateSync(second, 0)
+        console.log(data[0], (await told).code)
+        clearTimeout(waiting)`,
+        process.getuid(),
+      )
+      ends(t, ended, ['97,98,99,100', '0 ZT_MAPPING_LOST'])
+    })
+  }
 }

@@ -39,7 +39,6 @@ export function unwatch(ref: WeakRef<Losable>): void {
 }
 
 function start(): void {
-  started = true
   binding.onMappingLost(() => {
     tell((error) => {
       setImmediate(() => {
@@ -47,6 +46,7 @@ function start(): void {
       })
     })
   })
+  started = true
   // A program that ends before its event loop has a turn must not take zeros for data.
   process.on('exit', () => {
     seal()

@@ -3,13 +3,16 @@
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, clippy::unwrap_used)]
 
-use std::env;
+use std::fs::File;
 use std::process::Command;
 use std::sync::mpsc::channel;
-use std::thread;
+use std::time::Duration;
+use std::{env, fs, process, thread};
 
 use ztensor_core::codec::zstd_encode::{Jobs, Search};
 use ztensor_core::error::Code;
+use ztensor_core::source::fault;
+use ztensor_core::source::mapping::Mapping;
 use ztensor_core::work::{self, lanes::Lane};
 
 const CASE: &str = "ZTENSOR_SCARCE_CASE";
@@ -39,6 +42,25 @@ fn without_threads<T>(work: impl FnOnce() -> T) -> T {
     })
 }
 
+const LENGTH: u64 = 4096;
+
+/// A file that this process may cut short.
+fn file(name: &str) -> File {
+    let path = env::temp_dir().join(format!("ztensor-scarce-{name}-{}", process::id()));
+    fs::write(&path, [1; LENGTH as usize]).unwrap();
+    let file = File::options().read(true).write(true).open(&path).unwrap();
+    fs::remove_file(path).unwrap();
+    file
+}
+
+/// Waits for the word of a loss that `lose` brings about.
+fn is_told(lose: impl FnOnce()) {
+    let (tell, told) = channel();
+    fault::on_loss(move || tell.send(()).is_ok());
+    lose();
+    told.recv_timeout(Duration::from_secs(60)).unwrap();
+}
+
 fn zstd(jobs: &mut Jobs, bytes: &[u8]) -> Vec<u8> {
     let mut packed = vec![0; bytes.len() + 1000];
     let (mut taken, mut made) = (0, 0);
@@ -64,6 +86,34 @@ const CASES: &[(&str, fn())] = &[
         let (done, outcome) = channel();
         without_threads(|| work::for_each_on(8, 100, |at| done.send(at).unwrap()));
         assert_eq!(outcome.try_iter().count(), 100);
+    }),
+    ("a loss is told once there is a thread for it", || {
+        let (file, first) = (file("first"), file("second"));
+        let _first = without_threads(|| Mapping::new(&first, LENGTH).unwrap());
+        let second = Mapping::new(&file, LENGTH).unwrap();
+        is_told(|| second.lose());
+    }),
+    ("... once there are descriptors for it", || {
+        let (file, first) = (file("first"), file("second"));
+        let _first = limited(libc::RLIMIT_NOFILE, 0, || Mapping::new(&first, LENGTH).unwrap());
+        let second = Mapping::new(&file, LENGTH).unwrap();
+        is_told(|| second.lose());
+    }),
+    ("... though it came before", || {
+        let (file, other) = (file("first"), file("second"));
+        let mapping = limited(libc::RLIMIT_NOFILE, 0, || Mapping::new(&file, LENGTH).unwrap());
+        is_told(|| {
+            file.set_len(0).unwrap();
+            // SAFETY: inside the mapping, and the handler is in place.
+            assert_eq!(unsafe { mapping.address(0, 1).unwrap().read_volatile() }, 0);
+            let _other = Mapping::new(&other, LENGTH).unwrap();
+        });
+    }),
+    ("... and the file is used again in the meantime", || {
+        let file = file("again");
+        let source = limited(libc::RLIMIT_NOFILE, 0, || Mapping::new(&file, LENGTH).unwrap());
+        fault::arm(); // as each alias does
+        is_told(|| source.lose());
     }),
     ("a frame that several threads make says that there are none, and is made later", || {
         let bytes: Vec<u8> = (0..9 << 20).map(|at: usize| ((at / 1000) ^ at).to_le_bytes()[0]).collect();

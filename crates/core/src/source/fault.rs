@@ -21,6 +21,15 @@ use signal as handler;
 
 #[cfg(windows)]
 pub(super) use exception::{release, reserve};
-pub use handler::arm;
 pub use table::{Entry, State, losses, state};
 pub use watch::{on_loss, wake};
+
+/// Puts the handler and the thread that tells of losses in place, unless they are there. False where the system refuses
+/// the handler.
+pub fn arm() -> bool {
+    let armed = handler::arm();
+    if armed {
+        watch::start();
+    }
+    armed
+}

@@ -6,8 +6,8 @@
 
 use std::ops::Range;
 use std::ptr;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use windows_sys::Win32::Foundation::{
@@ -34,12 +34,14 @@ static REPLACING: AtomicBool = AtomicBool::new(false);
 
 /// Puts the handler in place, once: nobody can replace it. False where the system refuses.
 pub fn arm() -> bool {
-    static ARMED: OnceLock<bool> = OnceLock::new();
-    *ARMED.get_or_init(|| {
+    static ARMED: Mutex<bool> = Mutex::new(false);
+    let mut armed = ARMED.lock().unwrap_or_else(PoisonError::into_inner);
+    if !*armed {
         loaded::stay();
         // SAFETY: the handler has the signature that is asked for and is never unloaded.
-        unsafe { !AddVectoredExceptionHandler(1, Some(on_exception)).is_null() }
-    })
+        *armed = unsafe { !AddVectoredExceptionHandler(1, Some(on_exception)).is_null() };
+    }
+    *armed
 }
 
 /// Bytes of a page: 4 KiB on all processors that Windows runs on today.

@@ -58,10 +58,9 @@ fn empty() -> Slot {
 impl Entry {
     /// Enters the range, with the handler in place. `None` where the table is full.
     pub fn new(start: usize, length: usize) -> Option<Self> {
-        if !handler::arm() {
+        if !super::arm() {
             return None;
         }
-        watch::start();
         let end = start.checked_add(length)?.checked_next_multiple_of(handler::page_size())?;
         let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
         let index = free.pop().unwrap_or_else(|| USED.load(SeqCst));

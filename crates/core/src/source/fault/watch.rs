@@ -1,9 +1,12 @@
 //! The thread that a handler wakes: what has to be told may take locks and memory, which a handler may not.
 
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use wakeup::Waiter;
+
+use super::table::losses;
 
 type Listener = Box<dyn Fn() -> bool + Send>;
 
@@ -15,16 +18,23 @@ pub fn on_loss(tell: impl Fn() -> bool + Send + 'static) {
     LISTENERS.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(tell));
 }
 
-/// Starts the thread, once. Where the system has none left, a loss still shows at the next call.
+/// Starts the thread, unless it runs. Where the system lacks what it takes, a loss still shows at the next call, and the next
+/// look at a mapping tries again.
 pub(super) fn start() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let Some((mut waiter, waker)) = Waiter::new() else { return };
-        let watching = thread::Builder::new().name("ztensor-watch".to_owned()).stack_size(256 << 10);
-        if let Ok(watch) = watching.spawn(move || watch(&mut waiter)) {
-            waker.register(watch.thread());
+    static RUNS: Mutex<bool> = Mutex::new(false);
+    let mut runs = RUNS.lock().unwrap_or_else(PoisonError::into_inner);
+    if *runs {
+        return;
+    }
+    let Some((mut waiter, waker)) = Waiter::new() else { return };
+    let watching = thread::Builder::new().name("ztensor-watch".to_owned()).stack_size(256 << 10);
+    if let Ok(watch) = watching.spawn(move || watch(&mut waiter)) {
+        waker.register(watch.thread());
+        *runs = true;
+        if losses().load(SeqCst) > 0 {
+            wake();
         }
-    });
+    }
 }
 
 fn watch(waiter: &mut Waiter) {
