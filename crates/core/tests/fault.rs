@@ -56,6 +56,12 @@ fn install(handler: usize, flags: c_int) {
     }
 }
 
+fn leave_alternate_stack() {
+    let off = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+    // SAFETY: no handler runs on it.
+    unsafe { libc::sigaltstack(&raw const off, ptr::null_mut()) };
+}
+
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 static PREVIOUS: AtomicUsize = AtomicUsize::new(0);
 
@@ -79,6 +85,54 @@ extern "C" fn chaining(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
         let previous: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
             mem::transmute(PREVIOUS.load(SeqCst));
         previous(signal, info, context);
+    }
+}
+
+/// Meets the next fault before it has returned from the first.
+extern "C" fn faulting(_: c_int) {
+    if CALLS.fetch_add(1, SeqCst) == 10 {
+        // SAFETY: leaving is what ends the case.
+        unsafe { libc::_exit(42) };
+    }
+    // SAFETY: zeros are a valid set, and what the handler leaves blocked is unblocked.
+    unsafe {
+        let mut set: libc::sigset_t = mem::zeroed();
+        libc::sigaddset(&raw mut set, libc::SIGBUS);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, ptr::null_mut());
+    }
+    touch_foreign();
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod jump {
+    use std::cell::UnsafeCell;
+    use std::ffi::c_int;
+
+    unsafe extern "C" {
+        fn __sigsetjmp(place: *mut [u64; 256], save_mask: c_int) -> c_int;
+        fn siglongjmp(place: *mut [u64; 256], value: c_int) -> !;
+    }
+
+    struct Place(UnsafeCell<[u64; 256]>);
+    // SAFETY: the cases that jump have one thread.
+    unsafe impl Sync for Place {}
+    static PLACE: Place = Place(UnsafeCell::new([0; 256]));
+
+    /// Leaves the handler and what it interrupted.
+    pub extern "C" fn away(_: c_int) {
+        // SAFETY: `until_left` is further up on the stack, and no frame in between has anything to drop.
+        unsafe { siglongjmp(PLACE.0.get(), 1) };
+    }
+
+    /// Calls `fault`, which `away` is to leave. False where it returned.
+    #[inline(never)]
+    pub fn until_left(fault: fn()) -> bool {
+        // SAFETY: nothing of this function is written between the two returns.
+        if unsafe { __sigsetjmp(PLACE.0.get(), 1) } != 0 {
+            return true;
+        }
+        fault();
+        false
     }
 }
 
@@ -195,6 +249,22 @@ const CASES: &[(&str, fn())] = &[
         send();
         thread::sleep(std::time::Duration::from_secs(10));
     }),
+    ("one that meets faults of its own is asked about each: 42", || {
+        install(faulting as extern "C" fn(_) as usize, 0);
+        let _ours = mapped("faulting");
+        leave_alternate_stack(); // which has no room for so many
+        touch_foreign();
+    }),
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    ("one that is left by a jump is asked again", || {
+        install(jump::away as extern "C" fn(_) as usize, 0);
+        let (ours, mapping) = mapped("left");
+        for _ in 0..100 {
+            assert!(jump::until_left(touch_foreign));
+        }
+        ours.set_len(0).unwrap();
+        assert_eq!(byte(&mapping, 0), 0);
+    }),
     ("errno is what it was", || {
         let (file, mapping) = mapped("errno");
         file.set_len(0).unwrap();
@@ -214,9 +284,7 @@ const CASES: &[(&str, fn())] = &[
             unsafe { assert_eq!(libc::sigaltstack(&raw const alternate, ptr::null_mut()), 0) };
             assert_eq!(byte(&mapping, 70_000), 0);
             assert!(stack.iter().any(|&byte| byte != 0), "the handler ran on it");
-            let off = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
-            // SAFETY: as above.
-            unsafe { libc::sigaltstack(&raw const off, ptr::null_mut()) };
+            leave_alternate_stack();
         })
         .join()
         .unwrap();

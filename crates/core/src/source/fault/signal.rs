@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_void};
 use std::mem;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicPtr, Ordering::SeqCst};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use libc::{SIGBUS, sigaction, siginfo_t};
@@ -30,8 +30,11 @@ fn is_page_fault(code: c_int) -> bool {
 
 /// The action that ours replaced; never freed, since a handler may be calling it.
 static PREVIOUS: AtomicPtr<sigaction> = AtomicPtr::new(ptr::null_mut());
-/// Threads that are inside the previous action, which may be another library that chains back to us.
-static CHAINING: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
+
+/// Stands in the padding of a signal's siginfo while the previous action has it: that may be another library that chains back to
+/// us. The system writes a siginfo anew, padding included, each time it raises a signal, so that a handler which leaves by
+/// `longjmp` leaves nothing behind.
+const MARK: usize = 0x7a54_656e; // "zTen"
 
 /// Puts the handler in place, unless it is there: a host replaces it when somebody listens to the signal, and removes it
 /// when nobody does any more. False where the system refuses.
@@ -121,31 +124,24 @@ fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void, code: c_in
     if ignored {
         return;
     }
-    let me = this_thread();
-    let chained_back = CHAINING.iter().any(|thread| thread.load(SeqCst) == me);
+    // SAFETY: the system gives a whole siginfo, on the stack of the thread that it interrupted. The end of it is padding.
+    let mark = unsafe { info.add(1).cast::<usize>().sub(1) };
+    // SAFETY: as above; it need not be aligned.
+    let chained_back = unsafe { mark.read_unaligned() } == MARK;
     if action == libc::SIG_DFL || chained_back {
         return die(signal);
     }
-    let place = CHAINING.iter().find(|thread| thread.compare_exchange(0, me, SeqCst, SeqCst).is_ok());
-    // SAFETY: what was installed as a handler of this kind is called as one.
+    // SAFETY: as above. What was installed as a handler of this kind is called as one.
     unsafe {
+        mark.write_unaligned(MARK);
         if previous.sa_flags & libc::SA_SIGINFO == 0 {
             mem::transmute::<usize, extern "C" fn(c_int)>(action)(signal);
         } else {
             let handler = mem::transmute::<usize, extern "C" fn(c_int, *mut siginfo_t, *mut c_void)>(action);
             handler(signal, info, context);
         }
+        mark.write_unaligned(0);
     }
-    if let Some(place) = place {
-        place.store(0, SeqCst);
-    }
-}
-
-fn this_thread() -> usize {
-    // A number or a pointer by platform, as wide as an address on each.
-    #[allow(clippy::cast_possible_truncation)]
-    // SAFETY: a plain question.
-    return unsafe { libc::pthread_self() } as usize;
 }
 
 /// Whether a process sent the signal, as against an access that raised it.
