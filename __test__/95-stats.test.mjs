@@ -132,6 +132,27 @@ test('NaN, infinities, zeros, one value, none', async (t) => {
   file.close()
 })
 
+test('numbers whose squares float64 does not hold have the mean, spread and bins that they have', async (t) => {
+  const digits = Array.from({ length: 3000 }, (_, at) => ((at * 7919) % 1009) - 504)
+  const of = async (factor) => {
+    const file = await opened({ x: Float64Array.from(digits, (digit) => digit * factor) })
+    const { histogram, ...found } = await file.tensor('x').stats({ bins: 10 })
+    file.close()
+    return { ...found, edges: histogram.edges, counts: histogram.counts }
+  }
+  const plain = await of(1)
+  for (const exponent of [1014, 700, 520, -520, -700, -1010]) {
+    const factor = 2 ** exponent
+    const [min, max, mean, std] = [plain.min, plain.max, plain.mean, plain.std].map((value) => value * factor)
+    const edges = plain.edges.map((edge) => edge * factor)
+    const found = await of(factor)
+    t.deepEqual(found, { ...plain, min, max, mean: found.mean, std: found.std, edges }, `2^${exponent}`)
+    for (const [name, expected] of Object.entries({ mean, std })) {
+      t.true(Math.abs(found[name] / expected - 1) < 1e-12, `${name} of 2^${exponent}: ${found[name]}, not ${expected}`)
+    }
+  }
+})
+
 test('sparse tensors: the stored values; quantized ones: what they stand for', async (t) => {
   const path = await written({ version: '1.2' }, async (writer) => {
     const csr = { values: Float32Array.of(2, 4), indices: Uint32Array.of(0, 2), indptr: Uint32Array.of(0, 1, 2) }

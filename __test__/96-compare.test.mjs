@@ -46,6 +46,24 @@ test('the same tensor in every format, compressed and not, is identical', async 
   first.close()
 })
 
+test('numbers further apart than float64 reaches, and complex ones as large, differ', async (t) => {
+  const complex = (...data) => ({ dtype: 'complex128', shape: [data.length / 2], data: Float64Array.from(data) })
+  const file = await holding({
+    a: Float64Array.of(1.5e308, 1),
+    b: Float64Array.of(-1.5e308, 1),
+    c: complex(1.7e308, 1.7e308, Infinity, 1),
+    d: complex(1.7e308, 1e308, Infinity, 2),
+  })
+  const found = async (a, b, options) => {
+    const { equal, differing, maxAbsolute, maxRelative } = await compare(file.tensor(a), file.tensor(b), options)
+    return [equal, differing, maxAbsolute, maxRelative]
+  }
+  t.deepEqual(await found('a', 'b'), [false, 1, Infinity, 2])
+  t.deepEqual(await found('a', 'b', { rtol: 2 }), [true, 0, Infinity, 2])
+  t.deepEqual((await found('c', 'd')).slice(0, 3), [false, 2, 1.7e308 - 1e308])
+  file.close()
+})
+
 test('differences are found wherever they are, and measured', async (t) => {
   const count = 5_000_000 // more than one stretch of work
   const data = new Float32Array(count).map((_, i) => (i % 1000) + 1)

@@ -66,12 +66,15 @@ impl Comparison {
         self.first.get_or_insert(at);
     }
 
-    /// Takes in a distance, and the larger of the two magnitudes.
-    fn add(&mut self, at: u64, distance: f64, magnitude: f64, tolerance: Tolerance) {
-        let relative = if distance.is_infinite() { distance } else { distance / magnitude };
-        self.max_absolute = self.max_absolute.max(distance);
-        self.max_relative = self.max_relative.max(relative);
-        if distance > tolerance.absolute + tolerance.relative * magnitude || distance.is_infinite() {
+    /// Takes in two elements.
+    fn add(&mut self, at: u64, apart: Apart, tolerance: Tolerance) {
+        let Apart { distance, magnitude, scale } = apart;
+        let infinite = distance.is_infinite();
+        self.max_absolute = self.max_absolute.max(distance / scale);
+        self.max_relative = self.max_relative.max(if infinite { distance } else { distance / magnitude });
+        // An infinite magnitude has no tolerance either, where none is asked for.
+        let relative = if tolerance.relative > 0.0 { tolerance.relative * magnitude } else { 0.0 };
+        if infinite || distance > tolerance.absolute * scale + relative {
             self.differs(at);
         }
     }
@@ -83,10 +86,52 @@ impl Comparison {
         }
         if a.is_nan() || b.is_nan() {
             self.unmatched_nan += 1;
-            self.differs(at);
-        } else {
-            self.add(at, (a - b).abs(), a.abs().max(b.abs()), tolerance);
+            return self.differs(at);
         }
+        let apart = |scale: f64| {
+            let (a, b) = (a * scale, b * scale);
+            Apart { distance: (a - b).abs(), magnitude: a.abs().max(b.abs()), scale }
+        };
+        self.add(at, Apart::finite(apart), tolerance);
+    }
+
+    /// Complex numbers are as far apart as the absolute value of their difference; one with a NaN is NaN.
+    fn add_complex(&mut self, at: u64, a: [f64; 2], b: [f64; 2], tolerance: Tolerance) {
+        let is_nan = |number: [f64; 2]| number[0].is_nan() || number[1].is_nan();
+        #[expect(clippy::float_cmp)]
+        if a == b || (is_nan(a) && is_nan(b)) {
+            return;
+        }
+        if is_nan(a) || is_nan(b) {
+            self.unmatched_nan += 1;
+            return self.differs(at);
+        }
+        let apart = |scale: f64| {
+            let (a, b) = (a.map(|part| part * scale), b.map(|part| part * scale));
+            // Equal infinities are no distance.
+            #[expect(clippy::float_cmp)]
+            let part = |at: usize| if a[at] == b[at] { 0.0 } else { a[at] - b[at] };
+            let magnitude = a[0].hypot(a[1]).max(b[0].hypot(b[1]));
+            Apart { distance: part(0).hypot(part(1)), magnitude, scale }
+        };
+        self.add(at, Apart::finite(apart), tolerance);
+    }
+}
+
+/// How far two elements are apart.
+struct Apart {
+    distance: f64,
+    /// The larger of the two magnitudes.
+    magnitude: f64,
+    /// A power of two that both were multiplied by.
+    scale: f64,
+}
+
+impl Apart {
+    /// Finite numbers can be further apart than float64 reaches, and complex ones larger. They are scaled down then.
+    fn finite(apart: impl Fn(f64) -> Self) -> Self {
+        let plain = apart(1.0);
+        if plain.distance.is_finite() && plain.magnitude.is_finite() { plain } else { apart(0.25) }
     }
 }
 
@@ -164,7 +209,7 @@ impl Pair {
                     #[expect(clippy::cast_precision_loss)] // exact until here
                     let (distance, magnitude) =
                         (a.abs_diff(b) as f64, a.unsigned_abs().max(b.unsigned_abs()) as f64);
-                    found.add(at, distance, magnitude, tolerance);
+                    found.add(at, Apart { distance, magnitude, scale: 1.0 }, tolerance);
                 }
             }
             return Ok(());
@@ -181,28 +226,10 @@ impl Pair {
         }
         let pairs = self.a.as_chunks::<2>().0.iter().zip(self.b.as_chunks::<2>().0);
         for (at, (a, b)) in (first..).zip(pairs) {
-            add_complex(found, at, *a, *b, tolerance);
+            found.add_complex(at, *a, *b, tolerance);
         }
         Ok(())
     }
-}
-
-/// Complex numbers are as far apart as the absolute value of their difference; one with a NaN is NaN.
-fn add_complex(found: &mut Comparison, at: u64, a: [f64; 2], b: [f64; 2], tolerance: Tolerance) {
-    let is_nan = |number: [f64; 2]| number[0].is_nan() || number[1].is_nan();
-    #[expect(clippy::float_cmp)]
-    if a == b || (is_nan(a) && is_nan(b)) {
-        return;
-    }
-    if is_nan(a) || is_nan(b) {
-        found.unmatched_nan += 1;
-        return found.differs(at);
-    }
-    // Equal infinities are no distance.
-    #[expect(clippy::float_cmp)]
-    let part = |at: usize| if a[at] == b[at] { 0.0 } else { a[at] - b[at] };
-    let magnitude = a[0].hypot(a[1]).max(b[0].hypot(b[1]));
-    found.add(at, part(0).hypot(part(1)), magnitude, tolerance);
 }
 
 fn collect(
@@ -236,6 +263,7 @@ fn integers((dtype, bytes): (DType, &[u8])) -> impl Iterator<Item = i128> + '_ {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp)] // exact on purpose
 mod tests {
     use super::*;
 
@@ -269,6 +297,33 @@ mod tests {
         let relative = Tolerance { absolute: 0.0, relative: 0.1 };
         assert_eq!(of(&[100.0, -10.0], &[110.0, -9.0], relative).differing, 0);
         assert_eq!(of(&[f64::INFINITY], &[1.0], relative).differing, 1);
+    }
+
+    #[test]
+    fn the_largest_numbers_are_apart_by_what_can_be_said() {
+        let relative = |relative| Tolerance { absolute: 0.0, relative };
+        let (a, b) = ([f64::MAX, 1e308], [-f64::MAX, -1e308]);
+        let found = of(&a, &b, relative(1.99));
+        assert_eq!((found.differing, found.max_absolute, found.max_relative), (2, f64::INFINITY, 2.0));
+        assert_eq!(of(&a, &b, relative(2.0)).differing, 0);
+        assert_eq!(of(&a, &b, Tolerance { absolute: f64::MAX, relative: 1.0 }).differing, 0);
+        assert_eq!(of(&[1e-320], &[2e-320], relative(0.4)).max_relative, 0.5);
+    }
+
+    #[test]
+    fn complex_numbers_beyond_float64_are_compared() {
+        let infinite = f64::INFINITY;
+        // Of the first two the magnitude is infinite, as a sum of squares or as it stands.
+        for (a, b, largest) in [
+            ([1.7e308, 1.7e308], [1.7e308, 1e308], 1.7e308 - 1e308),
+            ([infinite, 1.0], [infinite, 2.0], 1.0),
+            ([1.7e308, -1.7e308], [-1.7e308, 1.7e308], infinite),
+        ] {
+            let mut found = Comparison::default();
+            found.add_complex(3, a, b, Tolerance::default());
+            assert_eq!((found.differing, found.first, found.max_absolute), (1, Some(3), largest));
+            assert!(found.max_relative <= 2.0);
+        }
     }
 
     #[test]

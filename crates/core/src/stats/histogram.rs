@@ -15,6 +15,8 @@ pub struct Bins {
     edges: Vec<f64>,
     first: f64,
     last: f64,
+    /// Brings numbers of the range to where differences neither overflow nor vanish.
+    factor: f64,
     per_width: f64,
 }
 
@@ -22,16 +24,17 @@ impl Bins {
     pub fn new(bins: u32, (first, last): (f64, f64)) -> Self {
         // A single value stands in the middle.
         let (first, last) = if first >= last { (first - 0.5, last + 0.5) } else { (first, last) };
-        let bins_f = f64::from(bins);
-        let step = (last - first) / bins_f;
-        let edge = |at: u32| match at {
-            _ if at == bins => last,
-            _ if step.is_finite() => first + f64::from(at) * step,
-            _ => first * (1.0 - f64::from(at) / bins_f) + last * (f64::from(at) / bins_f),
+        // A power of two, so that it changes no digit.
+        let factor = match first.abs().max(last.abs()) {
+            largest if largest > 2_f64.powi(1000) => 2_f64.powi(-100),
+            largest if largest < 2_f64.powi(-500) => 2_f64.powi(500),
+            _ => 1.0,
         };
-        // Halves cannot overflow.
-        let per_width = bins_f / (last / 2.0 - first / 2.0);
-        Self { edges: (0..=bins).map(edge).collect(), first, last, per_width }
+        let (start, width) = (first * factor, last * factor - first * factor);
+        let step = width / f64::from(bins);
+        let edge = |at: u32| if at == bins { last } else { (start + f64::from(at) * step) / factor };
+        let per_width = f64::from(bins) / width;
+        Self { edges: (0..=bins).map(edge).collect(), first, last, factor, per_width }
     }
 
     /// Counts numbers; those outside the range, NaN among them, are in no bin.
@@ -57,7 +60,7 @@ impl Bins {
         if !(self.first <= number && number <= self.last) {
             return;
         }
-        let guess = (number / 2.0 - self.first / 2.0) * self.per_width;
+        let guess = (number * self.factor - self.first * self.factor) * self.per_width;
         let mut bin = (guess as usize).min(counts.len() - 1);
         // Rounding may have put it beside an edge that it is on the other side of.
         if number < self.edges[bin] {
@@ -79,5 +82,30 @@ pub fn add(sum: &mut Vec<u64>, counts: &[u64]) {
     sum.resize(sum.len().max(counts.len()), 0);
     for (sum, count) in sum.iter_mut().zip(counts) {
         *sum += count;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bins_of_the_largest_numbers_and_of_the_smallest() {
+        for factor in [1.0, 2_f64.powi(1019), 2_f64.powi(-600), f64::from_bits(1)] {
+            let bins = Bins::new(16, (-16.0 * factor, 16.0 * factor));
+            let values: Vec<_> = (-16..=16).map(|at| (f64::from(at) * factor, 1)).collect();
+            let found = bins.of_values(&values);
+            let edges: Vec<_> = (-8..=8).map(|at| f64::from(2 * at) * factor).collect();
+            assert_eq!(
+                (found.edges, found.counts),
+                (edges, [[2; 15].as_slice(), &[3]].concat()),
+                "{factor:e}"
+            );
+        }
+        let bins = Bins::new(3, (-f64::MAX, f64::MAX));
+        assert_eq!(bins.of_values(&[(-f64::MAX, 1), (0.0, 2), (f64::MAX, 4)]).counts, [1, 2, 4]);
+        let least = f64::from_bits(1);
+        let rising = Bins::new(64, (0.0, 100.0 * least)).finish(Vec::new()).edges;
+        assert!(rising.is_sorted(), "{rising:?}");
     }
 }

@@ -11,6 +11,44 @@ pub trait Number: Copy + PartialOrd + Into<f64> {
     fn is_finite(self) -> bool;
 }
 
+/// How large numbers are, by powers of two that keep their squares, and the sums of these, within float64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Size {
+    /// Below 2^-450: 2^600 times as large, they have squares above 2^-950.
+    Tiny,
+    Plain,
+    /// Above 2^450: 2^-600 times as large, they have squares below 2^850.
+    Huge,
+}
+
+/// 2^600, exactly.
+const STEP: f64 = f64::from_bits((1023 + 600) << 52);
+/// 2^450, exactly.
+const BOUND: f64 = f64::from_bits((1023 + 450) << 52);
+
+impl Size {
+    /// That of the numbers between two.
+    fn of(min: f64, max: f64) -> Self {
+        let largest = min.abs().max(max.abs());
+        if largest > BOUND {
+            Self::Huge
+        } else if largest < 1.0 / BOUND {
+            Self::Tiny
+        } else {
+            Self::Plain
+        }
+    }
+
+    /// What makes numbers of this size plain.
+    fn factor(self) -> f64 {
+        match self {
+            Self::Tiny => STEP,
+            Self::Plain => 1.0,
+            Self::Huge => 1.0 / STEP,
+        }
+    }
+}
+
 impl Number for f32 {
     const ZERO: Self = 0.0;
     #[inline]
@@ -37,6 +75,8 @@ pub struct Moments {
     zeros: u64,
     min: f64,
     max: f64,
+    /// That of the next two, which have its factor.
+    size: Size,
     mean: f64,
     /// The sum of the squared distances from the mean.
     squares: f64,
@@ -52,6 +92,7 @@ impl Default for Moments {
             zeros: 0,
             min: f64::INFINITY,
             max: f64::NEG_INFINITY,
+            size: Size::Tiny, // which is as good as any for zero
             mean: 0.0,
             squares: 0.0,
         }
@@ -102,7 +143,18 @@ impl Moments {
     /// zero, and as it is one of the block it is no further from the mean than a thousand blocks' worth of spread.
     fn of_finite<N: Number>(numbers: &[N]) -> Self {
         let Some(&first) = numbers.first() else { return Self::default() };
-        let Walked { sum, squares, min, max, zeros } = walk(numbers, first);
+        let Walked { mut sum, mut squares, min, max, zeros } = walk(numbers, first);
+        let size = Size::of(min.into(), max.into());
+        let first = first.into() * size.factor();
+        // A constant block, of zeros most often, has no distances to scale.
+        if size != Size::Plain && min != max {
+            let mut room = [0.0; BLOCK];
+            for (scaled, &number) in room.iter_mut().zip(numbers) {
+                *scaled = number.into() * size.factor();
+            }
+            let scaled = room.get(..numbers.len()).unwrap_or_default();
+            Walked { sum, squares, .. } = walk(scaled, first);
+        }
         let count = numbers.len() as u64;
         let mean = sum / float(count);
         Self {
@@ -110,11 +162,21 @@ impl Moments {
             zeros: zeros.into(),
             min: min.into(),
             max: max.into(),
-            mean: first.into() + mean,
-            // Rounding may leave a little less than nothing, and squares beyond float64 are infinite.
-            squares: if squares.is_finite() { (squares - sum * mean).max(0.0) } else { squares },
+            size,
+            mean: first + mean,
+            // Rounding may leave a little less than nothing.
+            squares: (squares - sum * mean).max(0.0),
             ..Self::default()
         }
+    }
+
+    /// Mean and squares with the factor of a size, which is this one's or a larger one.
+    fn scaled(&self, size: Size) -> (f64, f64) {
+        if size == self.size {
+            return (self.mean, self.squares);
+        }
+        let factor = size.factor() / self.size.factor();
+        (self.mean * factor, self.squares * factor * factor)
     }
 
     /// Those of values that each occur so often.
@@ -135,6 +197,8 @@ impl Moments {
             }
         }
         if all.finite > 0 {
+            // They are float32 at most.
+            all.size = Size::Plain;
             let finite = || values.iter().filter(|(value, _)| value.is_finite());
             all.mean = exact_sum(finite().map(|&(value, count)| value * float(count))) / float(all.finite);
             let distance = |value: f64| value - all.mean;
@@ -156,9 +220,12 @@ impl Moments {
         self.max = self.max.max(next.max);
         let (before, after) = (float(self.finite), float(next.finite));
         let total = before + after;
-        let distance = next.mean - self.mean;
-        self.squares += next.squares + distance * distance * (before * after / total);
-        self.mean += distance * (after / total);
+        let size = self.size.max(next.size);
+        let ((mean, squares), (next_mean, next_squares)) = (self.scaled(size), next.scaled(size));
+        let distance = next_mean - mean;
+        self.size = size;
+        self.squares = squares + next_squares + distance * distance * (before * after / total);
+        self.mean = mean + distance * (after / total);
         self.finite += next.finite;
     }
 
@@ -169,6 +236,9 @@ impl Moments {
 
     pub fn finish(&self, count: u64, histogram: Option<Histogram>) -> Stats {
         let some = |value: f64| if self.finite == 0 { f64::NAN } else { value };
+        // Rounding may lead beyond the extremes, and beyond float64.
+        let mean = (self.mean / self.size.factor()).max(self.min).min(self.max);
+        let std = ((self.squares / float(self.finite)).sqrt() / self.size.factor()).min(f64::MAX);
         Stats {
             count,
             nan: self.nan,
@@ -178,8 +248,8 @@ impl Moments {
             // Adding 0 makes a -0 plain.
             min: some(self.min + 0.0),
             max: some(self.max + 0.0),
-            mean: some(self.mean),
-            std: some((self.squares / float(self.finite)).sqrt()),
+            mean: some(mean),
+            std: some(std),
             histogram,
         }
     }
@@ -217,6 +287,48 @@ mod tests {
 
         let constant = Moments::of_values(&[(f64::from(0.1_f32), 1 << 40)]).finish(1 << 40, None);
         assert_eq!((constant.std, constant.mean), (0.0, f64::from(0.1_f32)));
+    }
+
+    /// Of numbers that have the same digits, whatever their size.
+    #[test]
+    fn squares_beyond_float64_change_nothing() {
+        let digits = [1.5, -0.75, 0.0, 0.5, 1.0, -1.25];
+        let of = |exponent: i32, scaled: &[usize]| {
+            let mut all = Moments::default();
+            for block in 0..6 {
+                // Blocks of other sizes come before, between and after.
+                let factor = if scaled.contains(&block) { 2_f64.powi(exponent) } else { 0.0 };
+                all.add(&digits.map(|digit| digit * factor));
+            }
+            let stats = all.finish(36, None);
+            (stats.mean, stats.std, stats.min, stats.max)
+        };
+        for blocks in [&[0, 1, 2, 3, 4, 5][..], &[0], &[5], &[1, 3], &[2, 5]] {
+            let (mean, std, ..) = of(0, blocks);
+            assert!(std > 0.0);
+            for exponent in [1022, 600, 512, 451, 449, 100, -100, -449, -451, -512, -600, -1000] {
+                let factor = 2_f64.powi(exponent);
+                let expected = (mean * factor, std * factor, -1.25 * factor, 1.5 * factor);
+                assert_eq!(of(exponent, blocks), expected, "2^{exponent}, blocks {blocks:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_largest_numbers_and_the_smallest() {
+        let of = |numbers: &[f64]| {
+            let mut all = Moments::default();
+            numbers.chunks(2).for_each(|block| all.add(block));
+            let stats = all.finish(numbers.len() as u64, None);
+            (stats.mean, stats.std)
+        };
+        let (most, least) = (f64::MAX, f64::from_bits(1));
+        assert_eq!(of(&[most, -most]), (0.0, most));
+        assert_eq!(of(&[most, most, -most, -most]), (0.0, most));
+        assert_eq!(of(&[most; 5]), (most, 0.0));
+        assert_eq!(of(&[least, -least]), (0.0, least));
+        assert_eq!(of(&[3.0 * least, 3.0 * least, 5.0 * least, 5.0 * least]), (4.0 * least, least));
+        assert_eq!(of(&[least, least, most, most]), (most / 2.0, most / 2.0));
     }
 
     #[test]
