@@ -1,5 +1,5 @@
 import type { Writable } from 'node:stream'
-import { aBoolean, aFunction, anObject, aString, optional, options, wrongType } from './arguments.js'
+import { aBoolean, aFunction, anObject, aText, optional, options, wrongType } from './arguments.js'
 import { type DType, dtypeInfo } from './dtype.js'
 import { calling, type ErrorCode, type NativeError, ZTensorError } from './errors.js'
 import { TensorFile } from './file.js'
@@ -128,7 +128,7 @@ function choose(file: TensorFile, { filter, rename }: ConvertOptions, numbered: 
       chosen.push({ ordinal, name, to: name })
       continue
     }
-    const to = aString('what rename gives', rename(name))
+    const to = aText('what rename gives', rename(name))
     if (names.has(to)) {
       const message = `rename calls a second tensor ${JSON.stringify(to)}`
       throw new ZTensorError('ZT_BAD_INDEX', message, { tensor: name })

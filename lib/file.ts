@@ -147,8 +147,11 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     return tensor
   }
 
+  /** The ordinal of a name; negative where there is none. */
   #find(name: string): number {
     this.#store.throwIfClosed()
+    // On its way across the binding half a surrogate pair would become U+FFFD, and find what is called so.
+    if (!name.isWellFormed()) return -1
     return calling(() => this.#store.native.find(name))
   }
 

@@ -1,5 +1,5 @@
 import { basename, parse } from 'node:path'
-import { anObject, aString, aText, optional } from './arguments.js'
+import { anObject, aText, optional } from './arguments.js'
 import { invalid } from './errors.js'
 import { TensorFile } from './file.js'
 import { run } from './job.js'
@@ -30,7 +30,7 @@ export function aLink(name: string, given: LinkInput): Wanted {
   return {
     file: TensorFile.checked('file', file),
     tensor: optional(tensor, (value) => aText('tensor', value)) ?? name,
-    shard: optional(shard, (value) => aString('shard', value)),
+    shard: optional(shard, (value) => aText('shard', value)),
   }
 }
 

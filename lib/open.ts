@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { types } from 'node:util'
-import { aBoolean, aFunction, filePath, optional, options, wrongType } from './arguments.js'
+import { aBoolean, aFunction, aText, filePath, optional, options, wrongType } from './arguments.js'
 import { calling, invalid, publicError, ZTensorError } from './errors.js'
 import { type Format, TensorFile } from './file.js'
 import { type JobOptions, run, unlessAborted, unopened } from './job.js'
@@ -123,6 +123,7 @@ const ASAR = /\.asar(?=[\\/])/
 function aPath(name: string, path: string): string {
   if (path === '' || path.includes('\0'))
     throw invalid(TypeError, `${name} must be a path without null bytes, and not empty`)
+  aText(name, path)
   if (!ASAR.test(path) || existsSync(path.replace(ASAR, '.asar.unpacked')) === false) return path
   return path.replace(ASAR, '.asar.unpacked')
 }

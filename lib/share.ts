@@ -1,5 +1,5 @@
 import { types } from 'node:util'
-import { aBoolean, anObject, aString, aWholeNumber, optional, options, wrongType } from './arguments.js'
+import { aBoolean, anObject, aString, aText, aWholeNumber, optional, options, wrongType } from './arguments.js'
 import { calling, ZTensorError } from './errors.js'
 import type { NativeFile, OpenRequest } from './native.js'
 import { LIMITS, openRequest } from './open-request.js'
@@ -77,7 +77,7 @@ export function checkMemory(memory: readonly SharedArrayBuffer[], files: readonl
 
 function texts(name: string, value: unknown): string[] {
   if (!Array.isArray(value)) throw wrongType(name, 'a list of texts', value)
-  return Array.from(value, (one, at) => aString(`${name}[${at}]`, one))
+  return Array.from(value, (one, at) => aText(`${name}[${at}]`, one))
 }
 
 function requestFrom(given: OpenRequest): OpenRequest {

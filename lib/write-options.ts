@@ -1,4 +1,4 @@
-import { aBoolean, aString, aText, aWholeNumber, filePath, oneOf, optional, options, wrongType } from './arguments.js'
+import { aBoolean, aText, aWholeNumber, filePath, oneOf, optional, options, wrongType } from './arguments.js'
 import { type AttributeInput, freezeMap } from './attributes.js'
 import { invalid } from './errors.js'
 import type { AppendRequest, WriteRequest } from './native.js'
@@ -210,7 +210,7 @@ function fileAttributes(format: string, version: string | undefined, given: Attr
 /** A path to write to. */
 export function targetPath(path: string | URL): string {
   const url = urlText(path)
-  const target = url === undefined ? aString('path', path) : filePath('path', url)
+  const target = url === undefined ? aText('path', path) : filePath('path', url)
   if (target === '' || target.includes('\0')) throw invalid(TypeError, 'path must not be empty or hold null bytes')
   return target
 }

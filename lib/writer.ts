@@ -1,15 +1,5 @@
 import { Writable } from 'node:stream'
-import {
-  anObject,
-  aSignal,
-  aString,
-  aText,
-  aTypedArray,
-  aWholeNumber,
-  optional,
-  options,
-  wrongType,
-} from './arguments.js'
+import { anObject, aSignal, aText, aTypedArray, aWholeNumber, optional, options, wrongType } from './arguments.js'
 import { type AttributeInput, freezeMap } from './attributes.js'
 import {
   bytesOf,
@@ -432,14 +422,14 @@ export class TensorWriter {
     const checked = aText('name', name)
     const components = anObject('components', anObject('object', object).components)
     const parts = Object.entries(components).map(([role, component]) => ({
-      role,
+      role: aText('a role of components', role),
       dtype: optional(anObject(`components.${role}`, component).dtype, (value) =>
         aDType(`components.${role}.dtype`, value),
       ),
       bytes: bytesOf(aView(`components.${role}.data`, component.data)),
     }))
     const dtype = optional(object.dtype, (value) => aDType('dtype', value))
-    const layout = aString('layout', object.layout)
+    const layout = aText('layout', object.layout)
     const sparse = /^(?:zt\.)?sparse_(csr|coo)(?:\/1)?$/.exec(layout)?.[1]
     if (sparse !== undefined) {
       throw invalid(TypeError, `layout ${layout} is written by ${sparse === 'csr' ? 'addCsr()' : 'addCoo()'}`)
