@@ -119,6 +119,7 @@ impl Comparison {
 }
 
 /// How far two elements are apart.
+#[derive(Clone, Copy)]
 struct Apart {
     distance: f64,
     /// The larger of the two magnitudes.

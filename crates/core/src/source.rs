@@ -3,6 +3,7 @@
 pub mod ahead;
 #[cfg(target_os = "linux")]
 mod cache;
+mod caretaker;
 #[cfg(target_os = "linux")]
 mod direct;
 pub mod fault;
@@ -12,6 +13,8 @@ pub mod io;
 mod loaded;
 pub mod mapping;
 pub mod owned;
+mod quarantine;
+mod room;
 pub mod scratch;
 #[cfg(target_os = "linux")]
 mod spare;

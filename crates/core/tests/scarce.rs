@@ -9,10 +9,12 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 use std::{env, fs, process, thread};
 
+use memmap2::MmapMut;
 use ztensor_core::codec::zstd_encode::{Jobs, Search};
 use ztensor_core::error::Code;
 use ztensor_core::source::fault;
 use ztensor_core::source::mapping::Mapping;
+use ztensor_core::source::owned::Owned;
 use ztensor_core::work::{self, lanes::Lane};
 
 const CASE: &str = "ZTENSOR_SCARCE_CASE";
@@ -31,6 +33,26 @@ fn limited<T>(resource: libc::__rlimit_resource_t, most: u64, work: impl FnOnce(
     }
 }
 
+const GIB: usize = 1 << 30;
+
+/// A file of zeros that takes no room on the disk.
+fn sparse() -> File {
+    let file = file("sparse");
+    file.set_len(GIB as u64).unwrap();
+    file
+}
+
+/// Bytes that this process uses: 0 of addresses, 5 of memory of its own.
+fn in_use(place: usize) -> usize {
+    let told = fs::read_to_string("/proc/self/statm").unwrap();
+    told.split_whitespace().nth(place).unwrap().parse::<usize>().unwrap() * 4096
+}
+
+/// Runs `work` where it can have so many bytes more.
+fn within<T>(free: usize, resource: libc::__rlimit_resource_t, place: usize, work: impl FnOnce() -> T) -> T {
+    limited(resource, (in_use(place) + free) as u64, work)
+}
+
 /// Runs `work` while the system gives this process no thread.
 fn without_threads<T>(work: impl FnOnce() -> T) -> T {
     // Root has as many threads as it likes.
@@ -47,7 +69,7 @@ const LENGTH: u64 = 4096;
 /// A file that this process may cut short.
 fn file(name: &str) -> File {
     let path = env::temp_dir().join(format!("ztensor-scarce-{name}-{}", process::id()));
-    fs::write(&path, [1; LENGTH as usize]).unwrap();
+    fs::write(&path, [1; 4096]).unwrap();
     let file = File::options().read(true).write(true).open(&path).unwrap();
     fs::remove_file(path).unwrap();
     file
@@ -114,6 +136,51 @@ const CASES: &[(&str, fn())] = &[
         let source = limited(libc::RLIMIT_NOFILE, 0, || Mapping::new(&file, LENGTH).unwrap());
         fault::arm(); // as each alias does
         is_told(|| source.lose());
+    }),
+    ("closed files leave three quarters of the addresses to others", || {
+        within(8 * GIB, libc::RLIMIT_AS, 0, || {
+            let file = sparse();
+            for _ in 0..50 {
+                drop(Mapping::new(&file, GIB as u64).unwrap());
+            }
+            // So that it waits at all: what reads it still must not find other memory there.
+            assert!(in_use(0) > GIB);
+            assert!(MmapMut::map_anon(6 * GIB - GIB / 2).is_ok());
+        });
+    }),
+    ("... and take no memory that can be written, where that is limited", || {
+        within(3 * GIB, libc::RLIMIT_DATA, 5, || {
+            let before = in_use(5);
+            let file = sparse();
+            for _ in 0..50 {
+                let mapping = Mapping::new(&file, GIB as u64).unwrap();
+                let address = mapping.address(GIB as u64 / 2, 1).unwrap();
+                drop(mapping);
+                // SAFETY: it waits.
+                assert_eq!(unsafe { address.read_volatile() }, 0);
+            }
+            assert!(in_use(5) < before + GIB / 2);
+        });
+    }),
+    ("... and make room for a file", || {
+        let file = sparse();
+        drop(Mapping::new(&file, GIB as u64).unwrap());
+        within(GIB / 2, libc::RLIMIT_AS, 0, || assert!(Mapping::new(&file, GIB as u64).is_some()));
+    }),
+    ("... and for memory", || {
+        let file = sparse();
+        drop(Mapping::new(&file, GIB as u64).unwrap());
+        within(GIB / 2, libc::RLIMIT_AS, 0, || assert!(Owned::zeroed(GIB as u64).is_ok()));
+    }),
+    ("memory that waits for its next use leaves three quarters to others", || {
+        for resource in [libc::RLIMIT_AS, libc::RLIMIT_DATA] {
+            let place = if resource == libc::RLIMIT_AS { 0 } else { 5 };
+            within(4 * GIB, resource, place, || {
+                let blocks: Vec<_> = (0..12).map(|_| Owned::to_fill(GIB as u64 / 4).unwrap()).collect();
+                drop(blocks);
+                assert!(MmapMut::map_anon(3 * GIB - GIB / 4).is_ok());
+            });
+        }
     }),
     ("a frame that several threads make says that there are none, and is made later", || {
         let bytes: Vec<u8> = (0..9 << 20).map(|at: usize| ((at / 1000) ^ at).to_le_bytes()[0]).collect();

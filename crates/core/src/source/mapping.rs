@@ -6,12 +6,13 @@ use std::fs::File;
 use memmap2::{MmapMut, MmapOptions};
 
 use super::fault::Entry;
+use super::{quarantine, room};
 
 /// A mapped file. Writes into it stay in this process.
 ///
 /// It ends in two steps: native code of others (a compression job on a view) may still be reading when the last share
 /// goes, so the range is first overlaid with zero pages, which frees the file and its pages at once, and only its
-/// addresses wait in a bounded quarantine before they are given back.
+/// addresses wait in a [`quarantine`] before they are given back.
 pub struct Mapping {
     map: Option<MmapMut>,
     /// Its place among the ranges whose loss is survived; it leaves before the range can become another's.
@@ -27,7 +28,7 @@ impl Mapping {
         // SAFETY: the mapping is private and only ever handed out as raw memory that JavaScript may write
         // and another process may change below us; no Rust reference to its bytes is kept across a call,
         // and parsers and decoders read through the file, not through here.
-        let map = unsafe { options.map_copy(file) }.ok()?;
+        let map = room::made_for(|| unsafe { options.map_copy(file) }).ok()?;
         let entry = Entry::new(map.as_ptr().addr(), length)?;
         Some(Self { map: Some(map), entry: Some(entry) })
     }
@@ -95,93 +96,8 @@ fn page_size() -> libc::c_long {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        if let (Some(map), Some(entry)) = (self.map.take(), self.entry.take())
-            && let Some(addresses) = Addresses::of(map, entry)
-        {
-            quarantine::retire(addresses);
-        }
-    }
-}
-
-/// The addresses of a mapping that has ended. Whoever still holds one reads zeros, until this is dropped.
-#[cfg(unix)]
-struct Addresses(MmapMut);
-
-#[cfg(unix)]
-impl Addresses {
-    /// `None` where the system has no such pages; the mapping is unmapped then.
-    fn of(map: MmapMut, entry: Entry) -> Option<Self> {
-        let flags = libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: the range is a mapping that we own and have the only handle to; MAP_FIXED replaces exactly
-        // it. Whoever still holds an address into it reads zeros instead of the file.
-        let overlaid =
-            unsafe { libc::mmap(map.as_ptr().cast_mut().cast(), map.len(), protection, flags, -1, 0) };
-        drop(entry); // from here on no signal handler touches the range
-        (overlaid != libc::MAP_FAILED).then_some(Self(map))
-    }
-
-    fn length(&self) -> usize {
-        self.0.len()
-    }
-}
-
-/// The addresses of a mapping that has ended. Whoever still touches one has the handler put zeros there, until this is dropped.
-#[cfg(windows)]
-struct Addresses {
-    range: std::ops::Range<usize>,
-    entry: Option<Entry>,
-}
-
-#[cfg(windows)]
-impl Addresses {
-    /// `None` where somebody else was given the addresses as the mapping left them.
-    fn of(map: MmapMut, entry: Entry) -> Option<Self> {
-        let start = map.as_ptr().addr();
-        let range = start..start + map.len();
-        let reserved = super::fault::reserve(&range, || drop(map));
-        reserved.then(|| Self { range, entry: Some(entry) })
-    }
-
-    fn length(&self) -> usize {
-        self.range.len()
-    }
-}
-
-#[cfg(windows)]
-impl Drop for Addresses {
-    fn drop(&mut self) {
-        // From here on the handler does not touch the range.
-        self.entry = None;
-        super::fault::release(self.range.start);
-    }
-}
-
-mod quarantine {
-    use std::collections::VecDeque;
-    use std::sync::{Mutex, PoisonError};
-
-    use super::Addresses;
-
-    /// Ranges that wait. The Linux kernel allows 65,530 maps a process, and neighbouring anonymous ranges merge.
-    const RANGES: usize = 1024;
-    /// Addresses that wait: 1 TiB of the 128 TiB that a 64-bit process has; little on 32 bits.
-    const BYTES: usize = if usize::BITS >= 64 { 1 << 40 } else { 64 << 20 };
-
-    struct Waiting {
-        ranges: VecDeque<Addresses>,
-        bytes: usize,
-    }
-
-    static WAITING: Mutex<Waiting> = Mutex::new(Waiting { ranges: VecDeque::new(), bytes: 0 });
-
-    pub fn retire(addresses: Addresses) {
-        let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.bytes = waiting.bytes.saturating_add(addresses.length());
-        waiting.ranges.push_back(addresses);
-        while waiting.ranges.len() > RANGES || waiting.bytes > BYTES {
-            let Some(oldest) = waiting.ranges.pop_front() else { break };
-            waiting.bytes = waiting.bytes.saturating_sub(oldest.length());
+        if let (Some(map), Some(entry)) = (self.map.take(), self.entry.take()) {
+            quarantine::retire(map, entry);
         }
     }
 }

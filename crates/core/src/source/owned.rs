@@ -5,6 +5,7 @@ use std::ops::{Deref, DerefMut};
 
 use memmap2::MmapMut;
 
+use super::room;
 use crate::checked;
 use crate::error::{Code, Error, Result};
 
@@ -57,14 +58,7 @@ impl Owned {
     }
 
     fn pages(length: usize) -> Result<Self> {
-        let block = MmapMut::map_anon(length);
-        // What waits for its next use may be what the address space lacks.
-        #[cfg(target_os = "linux")]
-        let block = block.or_else(|_| {
-            super::spare::let_go();
-            MmapMut::map_anon(length)
-        });
-        let block = block.map_err(|_| refused(length))?;
+        let block = room::made_for(|| MmapMut::map_anon(length)).map_err(|_| refused(length))?;
         // Only a hint: the first touch of fresh 4 KiB pages costs three times that of huge ones.
         #[cfg(target_os = "linux")]
         let _ = block.advise(memmap2::Advice::HugePage);

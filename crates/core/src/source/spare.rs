@@ -4,12 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use memmap2::{MmapMut, UncheckedAdvice};
 
-use super::loaded;
+use super::{caretaker, room};
 
 /// How long a block waits for its next use.
 const KEPT: Duration = Duration::from_secs(10);
@@ -20,11 +19,9 @@ struct Spare {
     /// Blocks and when they came, by their lengths.
     blocks: BTreeMap<usize, Vec<(MmapMut, Instant)>>,
     bytes: usize,
-    /// Whether a thread looks after them.
-    looked_after: bool,
 }
 
-static SPARE: Mutex<Spare> = Mutex::new(Spare { blocks: BTreeMap::new(), bytes: 0, looked_after: false });
+static SPARE: Mutex<Spare> = Mutex::new(Spare { blocks: BTreeMap::new(), bytes: 0 });
 
 fn lock() -> MutexGuard<'static, Spare> {
     SPARE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -52,19 +49,21 @@ pub fn keep(block: MmapMut) {
         return; // a kernel that would not take it back in need (locked memory, an old one) gets it now
     }
     let mut spare = lock();
-    if spare.bytes + length > MOST {
+    let bytes = spare.bytes + length;
+    if bytes > most(bytes) {
         return;
     }
-    if !spare.looked_after {
-        loaded::stay();
-        let started = thread::Builder::new().name("ztensor-spare".to_owned()).spawn(look_after);
-        if started.is_err() {
-            return;
-        }
-        spare.looked_after = true;
-    }
-    spare.bytes += length;
+    spare.bytes = bytes;
     spare.blocks.entry(length).or_default().push((block, Instant::now()));
+    drop(spare);
+    if !caretaker::call() {
+        let_go();
+    }
+}
+
+/// Bytes that may wait where so many do.
+fn most(waiting: usize) -> usize {
+    room::that_may_wait(room::Kind::Data, waiting).min(MOST)
 }
 
 /// Lets go of all that waits.
@@ -90,26 +89,24 @@ pub fn let_go_beyond(most: usize) {
     drop(gone);
 }
 
-/// Lets go of what has waited long enough, until nothing waits.
-fn look_after() {
-    loop {
-        thread::sleep(KEPT / 2);
-        let mut spare = lock();
-        let Spare { blocks, bytes, looked_after } = &mut *spare;
-        let mut old = Vec::new();
-        blocks.retain(|_, blocks| {
-            old.extend(blocks.extract_if(.., |(_, since)| since.elapsed() >= KEPT));
-            !blocks.is_empty()
-        });
-        *bytes -= old.iter().map(|(block, _)| block.len()).sum::<usize>();
-        *looked_after = !blocks.is_empty();
-        let done = blocks.is_empty();
-        drop(spare);
-        drop(old); // takes a while, which nobody should wait for
-        if done {
-            return;
-        }
-    }
+pub fn is_empty() -> bool {
+    lock().blocks.is_empty()
+}
+
+/// Lets go of what has waited long enough, and of what is in the way.
+pub fn let_go_of_old(now: Instant) {
+    let mut spare = lock();
+    let Spare { blocks, bytes } = &mut *spare;
+    let mut old = Vec::new();
+    blocks.retain(|_, blocks| {
+        old.extend(blocks.extract_if(.., |(_, since)| now.saturating_duration_since(*since) >= KEPT));
+        !blocks.is_empty()
+    });
+    *bytes -= old.iter().map(|(block, _)| block.len()).sum::<usize>();
+    let waiting = *bytes;
+    drop(spare);
+    drop(old); // takes a while, which nobody should wait for
+    let_go_beyond(most(waiting));
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use memmap2::{Mmap, MmapOptions};
 
 use super::fault::{self, Entry};
+use super::room;
 use crate::checked;
 use crate::codec::digest::Hasher;
 use crate::work;
@@ -80,7 +81,8 @@ impl Stretch {
         // SAFETY: other processes may change the bytes meanwhile, or cut them off, which our handler of the signal
         // survives. The bytes go to a hasher and nowhere else: it takes each as a number, once, and no address, length
         // or branch of it depends on them, so a change makes another digest.
-        let map = unsafe { MmapOptions::new().offset(start).len(length).map(file) }.ok()?;
+        let map = || unsafe { MmapOptions::new().offset(start).len(length).map(file) };
+        let map = room::made_for(map).ok()?;
         let entry = Entry::new(map.as_ptr().addr(), length)?;
         Some(Self { entry, map, start })
     }

@@ -1,0 +1,179 @@
+//! The addresses of mappings that have ended. Native code of others (a compression job on a view) may still be reading there,
+//! so zero pages stand in place of the file for a while.
+#![allow(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use memmap2::MmapMut;
+
+use super::fault::Entry;
+use super::{caretaker, room};
+
+/// How long addresses wait: a thread of zlib's is done with a GiB by then.
+const KEPT: Duration = Duration::from_secs(30);
+/// Ranges that wait. The Linux kernel allows 65,530 maps a process, and neighbouring anonymous ranges merge.
+const RANGES: usize = 1024;
+/// Addresses that wait: 1 TiB of the 128 TiB that a 64-bit process has; little on 32 bits.
+const BYTES: usize = if usize::BITS >= 64 { 1 << 40 } else { 64 << 20 };
+
+struct Waiting {
+    /// The oldest first.
+    ranges: VecDeque<(Addresses, Instant)>,
+    bytes: usize,
+}
+
+static WAITING: Mutex<Waiting> = Mutex::new(Waiting { ranges: VecDeque::new(), bytes: 0 });
+
+fn lock() -> MutexGuard<'static, Waiting> {
+    WAITING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Waiting {
+    /// The oldest ranges, as long as there is something against keeping them.
+    fn take_while(&mut self, mut surplus: impl FnMut(&Self, Instant) -> bool) -> Vec<Addresses> {
+        let mut gone = Vec::new();
+        while let Some(&(_, since)) = self.ranges.front() {
+            if !surplus(self, since) {
+                break;
+            }
+            if let Some((oldest, _)) = self.ranges.pop_front() {
+                self.bytes = self.bytes.saturating_sub(oldest.length());
+                gone.push(oldest);
+            }
+        }
+        gone
+    }
+
+    /// What is more than may wait.
+    fn take_surplus(&mut self, now: Instant) -> Vec<Addresses> {
+        let most = room::that_may_wait(room::Kind::Addresses, self.bytes).min(BYTES);
+        self.take_while(|waiting, since| {
+            waiting.ranges.len() > RANGES
+                || waiting.bytes > most
+                || now.saturating_duration_since(since) >= KEPT
+        })
+    }
+}
+
+/// Ends a mapping. Its file and pages go at once, its addresses wait.
+pub fn retire(map: MmapMut, entry: Entry) {
+    let Some(addresses) = Addresses::of(map, entry) else { return };
+    let now = Instant::now();
+    let gone = {
+        let mut waiting = lock();
+        waiting.bytes = waiting.bytes.saturating_add(addresses.length());
+        waiting.ranges.push_back((addresses, now));
+        waiting.take_surplus(now)
+    };
+    drop(gone); // takes a while, which nobody should wait for
+    // Where there is no thread left, what waits is bounded by its size alone.
+    caretaker::call();
+}
+
+/// Lets go of what has waited long enough, and of what is in the way.
+pub fn let_go_of_old(now: Instant) {
+    let gone = lock().take_surplus(now);
+    drop(gone);
+}
+
+pub fn is_empty() -> bool {
+    lock().ranges.is_empty()
+}
+
+/// Lets go of all that waits.
+pub fn let_go() {
+    let gone = lock().take_while(|_, _| true);
+    drop(gone);
+}
+
+/// The addresses of a mapping that has ended. Whoever still holds one reads zeros, until this is dropped.
+#[cfg(unix)]
+struct Addresses(MmapMut);
+
+#[cfg(unix)]
+impl Addresses {
+    /// `None` where the system has no such pages; the mapping is unmapped then.
+    fn of(map: MmapMut, entry: Entry) -> Option<Self> {
+        let flags = libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // Native code that still writes there would end the process where it may not. But where the system counts what can
+        // be written as memory in use, nothing else of the process would get any.
+        let writable = if room::counts_writable() { 0 } else { libc::PROT_WRITE };
+        let protection = libc::PROT_READ | writable;
+        // SAFETY: the range is a mapping that we own and have the only handle to; MAP_FIXED replaces exactly
+        // it. Whoever still holds an address into it reads zeros instead of the file.
+        let overlaid =
+            unsafe { libc::mmap(map.as_ptr().cast_mut().cast(), map.len(), protection, flags, -1, 0) };
+        drop(entry); // from here on no signal handler touches the range
+        (overlaid != libc::MAP_FAILED).then_some(Self(map))
+    }
+
+    #[cfg(test)]
+    fn start(&self) -> usize {
+        self.0.as_ptr().addr()
+    }
+
+    fn length(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// The addresses of a mapping that has ended. Whoever still touches one has the handler put zeros there, until this is dropped.
+#[cfg(windows)]
+struct Addresses {
+    range: std::ops::Range<usize>,
+    entry: Option<Entry>,
+}
+
+#[cfg(windows)]
+impl Addresses {
+    /// `None` where somebody else was given the addresses as the mapping left them.
+    fn of(map: MmapMut, entry: Entry) -> Option<Self> {
+        let start = map.as_ptr().addr();
+        let range = start..start + map.len();
+        let reserved = super::fault::reserve(&range, || drop(map));
+        reserved.then(|| Self { range, entry: Some(entry) })
+    }
+
+    #[cfg(test)]
+    fn start(&self) -> usize {
+        self.range.start
+    }
+
+    fn length(&self) -> usize {
+        self.range.len()
+    }
+}
+
+#[cfg(windows)]
+impl Drop for Addresses {
+    fn drop(&mut self) {
+        // From here on the handler does not touch the range.
+        self.entry = None;
+        super::fault::release(self.range.start);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_wait_for_a_while() {
+        let path = std::env::temp_dir().join(format!("ztensor-quarantine-{}", std::process::id()));
+        std::fs::write(&path, [7; 100]).unwrap();
+        let mapping = super::super::mapping::Mapping::new(&std::fs::File::open(&path).unwrap(), 100).unwrap();
+        std::fs::remove_file(path).unwrap();
+        let address = mapping.address(0, 1).unwrap();
+        drop(mapping);
+        let waits = || lock().ranges.iter().any(|(addresses, _)| addresses.start() == address.addr());
+        assert!(waits());
+        // SAFETY: it waits, for much longer than this takes.
+        assert_eq!(unsafe { address.read_volatile() }, 0);
+        let_go_of_old(Instant::now());
+        assert!(waits());
+        let_go_of_old(Instant::now() + KEPT);
+        assert!(!waits());
+    }
+}
