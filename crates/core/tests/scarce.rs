@@ -10,6 +10,7 @@ use std::time::Duration;
 use std::{env, fs, process, thread};
 
 use memmap2::MmapMut;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use ztensor_core::codec::zstd_encode::{Jobs, Search};
 use ztensor_core::error::Code;
 use ztensor_core::source::fault;
@@ -20,17 +21,13 @@ use ztensor_core::work::{self, lanes::Lane};
 const CASE: &str = "ZTENSOR_SCARCE_CASE";
 
 /// Runs `work` while the system gives this process no more than so many of a resource.
-fn limited<T>(resource: libc::__rlimit_resource_t, most: u64, work: impl FnOnce() -> T) -> T {
-    // SAFETY: zeros are a valid limit; plain calls. The soft limit goes up to the hard one again.
-    unsafe {
-        let mut before: libc::rlimit = std::mem::zeroed();
-        assert_eq!(libc::getrlimit(resource, &raw mut before), 0);
-        let limit = libc::rlimit { rlim_cur: most, ..before };
-        assert_eq!(libc::setrlimit(resource, &raw const limit), 0);
-        let done = work();
-        assert_eq!(libc::setrlimit(resource, &raw const before), 0);
-        done
-    }
+fn limited<T>(resource: Resource, most: u64, work: impl FnOnce() -> T) -> T {
+    let before = getrlimit(resource);
+    setrlimit(resource, Rlimit { current: Some(most), ..before }).unwrap();
+    let done = work();
+    // The soft limit goes up to the hard one again.
+    setrlimit(resource, before).unwrap();
+    done
 }
 
 const GIB: usize = 1 << 30;
@@ -49,7 +46,7 @@ fn in_use(place: usize) -> usize {
 }
 
 /// Runs `work` where it can have so many bytes more.
-fn within<T>(free: usize, resource: libc::__rlimit_resource_t, place: usize, work: impl FnOnce() -> T) -> T {
+fn within<T>(free: usize, resource: Resource, place: usize, work: impl FnOnce() -> T) -> T {
     limited(resource, (in_use(place) + free) as u64, work)
 }
 
@@ -58,7 +55,7 @@ fn without_threads<T>(work: impl FnOnce() -> T) -> T {
     // Root has as many threads as it likes.
     // SAFETY: a plain call; the process ends with the case.
     unsafe { libc::setuid(65534) };
-    limited(libc::RLIMIT_NPROC, 0, || {
+    limited(Resource::Nproc, 0, || {
         assert!(thread::Builder::new().spawn(|| ()).is_err());
         work()
     })
@@ -117,13 +114,13 @@ const CASES: &[(&str, fn())] = &[
     }),
     ("... once there are descriptors for it", || {
         let (file, first) = (file("first"), file("second"));
-        let _first = limited(libc::RLIMIT_NOFILE, 0, || Mapping::new(&first, LENGTH).unwrap());
+        let _first = limited(Resource::Nofile, 0, || Mapping::new(&first, LENGTH).unwrap());
         let second = Mapping::new(&file, LENGTH).unwrap();
         is_told(|| second.lose());
     }),
     ("... though it came before", || {
         let (file, other) = (file("first"), file("second"));
-        let mapping = limited(libc::RLIMIT_NOFILE, 0, || Mapping::new(&file, LENGTH).unwrap());
+        let mapping = limited(Resource::Nofile, 0, || Mapping::new(&file, LENGTH).unwrap());
         is_told(|| {
             file.set_len(0).unwrap();
             // SAFETY: inside the mapping, and the handler is in place.
@@ -133,12 +130,12 @@ const CASES: &[(&str, fn())] = &[
     }),
     ("... and the file is used again in the meantime", || {
         let file = file("again");
-        let source = limited(libc::RLIMIT_NOFILE, 0, || Mapping::new(&file, LENGTH).unwrap());
+        let source = limited(Resource::Nofile, 0, || Mapping::new(&file, LENGTH).unwrap());
         fault::arm(); // as each alias does
         is_told(|| source.lose());
     }),
     ("closed files leave three quarters of the addresses to others", || {
-        within(8 * GIB, libc::RLIMIT_AS, 0, || {
+        within(8 * GIB, Resource::As, 0, || {
             let file = sparse();
             for _ in 0..50 {
                 drop(Mapping::new(&file, GIB as u64).unwrap());
@@ -149,7 +146,7 @@ const CASES: &[(&str, fn())] = &[
         });
     }),
     ("... and take no memory that can be written, where that is limited", || {
-        within(3 * GIB, libc::RLIMIT_DATA, 5, || {
+        within(3 * GIB, Resource::Data, 5, || {
             let before = in_use(5);
             let file = sparse();
             for _ in 0..50 {
@@ -165,16 +162,16 @@ const CASES: &[(&str, fn())] = &[
     ("... and make room for a file", || {
         let file = sparse();
         drop(Mapping::new(&file, GIB as u64).unwrap());
-        within(GIB / 2, libc::RLIMIT_AS, 0, || assert!(Mapping::new(&file, GIB as u64).is_some()));
+        within(GIB / 2, Resource::As, 0, || assert!(Mapping::new(&file, GIB as u64).is_some()));
     }),
     ("... and for memory", || {
         let file = sparse();
         drop(Mapping::new(&file, GIB as u64).unwrap());
-        within(GIB / 2, libc::RLIMIT_AS, 0, || assert!(Owned::zeroed(GIB as u64).is_ok()));
+        within(GIB / 2, Resource::As, 0, || assert!(Owned::zeroed(GIB as u64).is_ok()));
     }),
     ("memory that waits for its next use leaves three quarters to others", || {
-        for resource in [libc::RLIMIT_AS, libc::RLIMIT_DATA] {
-            let place = if resource == libc::RLIMIT_AS { 0 } else { 5 };
+        for resource in [Resource::As, Resource::Data] {
+            let place = if resource == Resource::As { 0 } else { 5 };
             within(4 * GIB, resource, place, || {
                 let blocks: Vec<_> = (0..12).map(|_| Owned::to_fill(GIB as u64 / 4).unwrap()).collect();
                 drop(blocks);

@@ -1,5 +1,5 @@
 //! How much may wait unused, beside what is in use: V8 ends the process where the system refuses it memory.
-#![allow(unsafe_code)]
+#![forbid(unsafe_code)]
 
 use std::io::{ErrorKind, Result};
 
@@ -40,7 +40,7 @@ pub use limits::counts_writable;
 
 #[cfg(unix)]
 mod limits {
-    use std::mem;
+    use rustix::process::{Resource, getrlimit};
 
     use super::Kind;
 
@@ -56,27 +56,17 @@ mod limits {
         }
     }
 
-    #[cfg(target_os = "linux")]
-    type Resource = libc::__rlimit_resource_t;
-    #[cfg(not(target_os = "linux"))]
-    type Resource = libc::c_int;
-
     fn limit(resource: Resource) -> Option<usize> {
-        // SAFETY: zeros are a valid limit, which the system replaces.
-        let limit = unsafe {
-            let mut limit: libc::rlimit = mem::zeroed();
-            (libc::getrlimit(resource, &raw mut limit) == 0).then_some(limit)
-        }?;
-        (limit.rlim_cur != libc::RLIM_INFINITY).then(|| usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX))
+        getrlimit(resource).current.map(|most| usize::try_from(most).unwrap_or(usize::MAX))
     }
 
     /// The limits of addresses and of data; `None` for what is not limited.
     pub fn found(kind: Kind) -> (Option<Limit>, Option<Limit>) {
         // What 32 bits can address, less what systems keep for themselves.
         let all = if usize::BITS < 64 { Some(2 << 30) } else { None };
-        let addresses = [limit(libc::RLIMIT_AS), all].into_iter().flatten().min();
+        let addresses = [limit(Resource::As), all].into_iter().flatten().min();
         #[cfg(target_os = "linux")]
-        let data = if kind == Kind::Data { limit(libc::RLIMIT_DATA) } else { None };
+        let data = if kind == Kind::Data { limit(Resource::Data) } else { None };
         #[cfg(not(target_os = "linux"))]
         let data = match kind {
             Kind::Addresses => None,
@@ -95,9 +85,8 @@ mod limits {
         // In pages: all, and five numbers on data.
         let told = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
         let mut pages = told.split(' ').map(|number| number.parse::<usize>().unwrap_or(usize::MAX));
-        // SAFETY: a plain question to the system.
-        let page_size = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
-        let mut bytes = |at: usize| pages.nth(at).unwrap_or(usize::MAX).saturating_mul(page_size);
+        let mut bytes =
+            |at: usize| pages.nth(at).unwrap_or(usize::MAX).saturating_mul(rustix::param::page_size());
         (bytes(0), bytes(4))
     }
 
@@ -109,17 +98,21 @@ mod limits {
 
     /// Whether private memory that can be written counts as used before anybody writes to it: where its size is limited, and
     /// where the system promises no more than it has. `MAP_NORESERVE` changes nothing there.
+    #[cfg(target_os = "linux")]
     pub fn counts_writable() -> bool {
-        #[cfg(target_os = "linux")]
-        {
-            use std::sync::OnceLock;
+        use std::sync::OnceLock;
 
-            static STRICT: OnceLock<bool> = OnceLock::new();
-            let strict =
-                || std::fs::read("/proc/sys/vm/overcommit_memory").is_ok_and(|mode| mode.starts_with(b"2"));
-            *STRICT.get_or_init(strict) || limit(libc::RLIMIT_DATA).is_some()
-        }
-        #[cfg(not(target_os = "linux"))]
+        static STRICT: OnceLock<bool> = OnceLock::new();
+        // Where it cannot be read now, it is read the next time.
+        let strict = STRICT.get().copied().or_else(|| {
+            let mode = std::fs::read("/proc/sys/vm/overcommit_memory").ok()?;
+            Some(*STRICT.get_or_init(|| mode.starts_with(b"2")))
+        });
+        strict == Some(true) || limit(Resource::Data).is_some()
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub fn counts_writable() -> bool {
         false
     }
 }
