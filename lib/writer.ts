@@ -627,7 +627,9 @@ export async function create(target: string | URL | Writable, given?: CreateOpti
   const request = writeRequest(given)
   const signal = optional(options(given, ['signal']).signal, aSignal)
   signal?.throwIfAborted()
-  return TensorWriter.heed(await TensorWriter.make(await aTarget('path', target, request.overwrite)(signal), request, signal))
+  return TensorWriter.heed(
+    await TensorWriter.make(await aTarget('path', target, request.overwrite)(signal), request, signal),
+  )
 }
 
 /** Checks where to write to; gives that once it is wanted, since a stream is listened to from then on. */
