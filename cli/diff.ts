@@ -46,6 +46,8 @@ interface Change {
   layout: Pair<string> | undefined
   /** Undefined where the values are the same, or the shapes differ. */
   values: Values | undefined
+  /** The components beside the values that are not the same bytes, or not on both sides. */
+  components: readonly string[]
   attributes: ChangedAttribute[]
 }
 
@@ -89,9 +91,26 @@ function changedAttributes(a: TensorFile['attributes'], b: TensorFile['attribute
 
 type Compare = (...sides: Parameters<typeof compare>) => Promise<Comparison>
 
-/** The roles of the components that are not the same bytes, or not on both sides. */
-async function differingComponents(a: AnyTensor, b: AnyTensor, compared: Compare): Promise<string[]> {
-  const roles = new Set([...a.components.keys(), ...b.components.keys()])
+/** The components that hold the values of a tensor, by its layout. */
+const valueRoles: Readonly<Record<string, readonly string[]>> = {
+  dense: ['data'],
+  sparse_csr: ['values', 'indices', 'indptr'],
+  sparse_coo: ['values', 'coords'],
+}
+
+/** The components of a tensor beside those that hold its values. */
+function beside({ layout, components }: AnyTensor): string[] {
+  const own = Object.hasOwn(valueRoles, layout) ? valueRoles[layout] : undefined
+  return own === undefined ? [] : Array.from(components.keys()).filter((role) => !own.includes(role))
+}
+
+/** The roles of the components, all or some, that are not the same bytes, or not on both sides. */
+async function differingComponents(
+  a: AnyTensor,
+  b: AnyTensor,
+  compared: Compare,
+  roles: Iterable<string> = new Set([...a.components.keys(), ...b.components.keys()]),
+): Promise<string[]> {
   const differing: string[] = []
   for (const role of roles) {
     const [left, right] = [a.components.get(role), b.components.get(role)]
@@ -127,12 +146,15 @@ async function change(a: AnyTensor, b: AnyTensor, options: DiffOptions, compared
     shape,
     layout: options.values ? undefined : pairOf<string>(a.layout, b.layout),
     values: shape === undefined ? await changedValues(a, b, compared) : undefined,
+    components: options.values
+      ? []
+      : await differingComponents(a, b, compared, new Set([...beside(a), ...beside(b)])),
     attributes: options.attributes ? changedAttributes(a.attributes, b.attributes) : [],
   }
 }
 
-function isChange({ dtype, shape, layout, values, attributes }: Change): boolean {
-  return [dtype, shape, layout, values].some((part) => part !== undefined) || attributes.length > 0
+function isChange({ dtype, shape, layout, values, components, attributes }: Change): boolean {
+  return [dtype, shape, layout, values].some((part) => part !== undefined) || components.length + attributes.length > 0
 }
 
 const bytesOf = ([a, b]: Pair<AnyTensor>): number => a.byteLength + b.byteLength
@@ -228,8 +250,10 @@ function coordinates(flat: number, shape: readonly number[]): number[] {
   return found
 }
 
+const showComponents = (roles: readonly string[]): string => `${roles.map(printable).join(', ')} not the same bytes`
+
 function showValues(values: Values, shape: readonly number[]): string {
-  if ('components' in values) return `${values.components.map(printable).join(', ')} not the same bytes`
+  if ('components' in values) return showComponents(values.components)
   const { comparison } = values
   const { differing, elements, unmatchedNaN, maxAbsolute, maxRelative, firstDifference = 0 } = comparison
   const whole = elements === shape.reduce((product, size) => product * size, 1)
@@ -251,11 +275,12 @@ const showAttributeChange = ({ key, values }: ChangedAttribute): string =>
   `attribute ${shorten(showName(key), attributeColumns)}: ${values.map(showAttribute).join(' → ')}`
 
 function* changeLines(changed: Change, shape: readonly number[]): Generator<string> {
-  const { dtype, layout, values } = changed
+  const { dtype, layout, values, components } = changed
   if (dtype !== undefined) yield `dtype ${dtype.map(showDtype).join(' → ')}`
   if (changed.shape !== undefined) yield `shape ${changed.shape.map(showShape).join(' → ')}`
   if (layout !== undefined) yield `layout ${layout.map(printable).join(' → ')}`
   if (values !== undefined) yield `values: ${showValues(values, shape)}`
+  if (components.length > 0) yield `components: ${showComponents(components)}`
   yield* changed.attributes.map(showAttributeChange)
 }
 
@@ -295,12 +320,13 @@ function jsonDiff(diff: Diff, same: boolean): object {
     same,
     removed: diff.removed.map(jsonTensor),
     added: diff.added.map(jsonTensor),
-    changed: diff.changed.map(({ name, dtype, shape, layout, values, attributes }) => ({
+    changed: diff.changed.map(({ name, dtype, shape, layout, values, components, attributes }) => ({
       name,
       dtype: dtype?.map((one) => one ?? null) ?? null,
       shape: shape ?? null,
       layout: layout ?? null,
       values: jsonValues(values),
+      ...(components.length > 0 ? { components } : {}),
       attributes: jsonAttributes(attributes),
     })),
     unchanged: diff.unchanged,

@@ -147,7 +147,7 @@ async function compareAt(a: Place, b: Place, tolerance: Pairs['tolerance'], job:
 async function samePattern(a: AnyTensor, b: AnyTensor, job: JobOptions): Promise<boolean> {
   if (a.layout !== b.layout) return false
   for (const [role, component] of a.components) {
-    if (role === 'values') continue
+    if (role === 'values' || !Component.isOwn(component)) continue
     const other = b.components.get(role)
     if (other === undefined || component.byteLength !== other.byteLength || component.dtype !== other.dtype)
       return false

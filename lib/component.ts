@@ -67,6 +67,11 @@ export class Component {
     return component.#info.strict
   }
 
+  /** @internal Whether it holds elements of its tensor, and does not merely stand beside those that do. */
+  static isOwn(component: Component): boolean {
+    return component.#info.own
+  }
+
   /** @internal Whether its data was asked for before. */
   static isDecoded(component: Component): boolean {
     return component.#view !== undefined

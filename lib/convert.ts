@@ -246,7 +246,7 @@ async function convertFile(
   const numbered = dialect === 'btf'
   const chosen = choose(file, given, numbered)
   const ordinals = Uint32Array.from(chosen, (one) => one.ordinal)
-  calling(() => store.native.checkTotal(ordinals, false), store.path)
+  calling(() => store.native.checkTotal(ordinals, 'copy'), store.path)
   const renamed = given.rename === undefined ? [] : chosen.map((one) => one.to)
   const asked = { ordinals, names: renamed, casts }
   const told = calling(() => binding.refusals(store.native, asked, dialect, canonical))

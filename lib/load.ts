@@ -82,7 +82,7 @@ export async function loadAll(
   { onProgress, signal }: JobOptions,
 ): Promise<Map<string, Loaded>> {
   signal?.throwIfAborted()
-  calling(() => store.native.checkTotal(Uint32Array.from(ordinals), false), store.path)
+  calling(() => store.native.checkTotal(Uint32Array.from(ordinals), 'load'), store.path)
   const loaded = new Map<string, Loaded>()
   const tally = new Tally(tensors, plan, onProgress)
   const others: AnyTensor[] = []

@@ -54,6 +54,7 @@ export interface ComponentInfo {
   plainOffset?: number
   copyReason?: string
   strict: boolean
+  own: boolean
 }
 
 export interface OpenRequest {
@@ -157,7 +158,7 @@ export interface NativeFile {
   contentDigest(algorithm: string, control: NativeControl, stage?: NativeStage): Promise<string>
   canonical(control: NativeControl, stage?: NativeStage): Promise<NativeOutcome>
   verifySync(ordinals: Uint32Array, stage?: NativeStage): NativeOutcome
-  checkTotal(ordinals: Uint32Array, once: boolean): void
+  checkTotal(ordinals: Uint32Array, work: 'load' | 'copy' | 'verify'): void
   stats(
     ordinal: number,
     request: { bins: number; range?: [number, number] | undefined },

@@ -95,7 +95,11 @@ export class Tensor<D extends DType = DType> {
     return this.#catalog.elements(this.#ordinal)
   }
 
-  /** Bytes of all components after decoding; of one whose size only decoding can tell, the stored ones. */
+  /**
+   * Bytes of the elements after decoding: of `data` of a dense tensor, of all arrays of a sparse one, of all components of
+   * any other layout. Components beside those of the layout do not count. Of a component whose size only decoding can
+   * tell, the stored bytes.
+   */
   get byteLength(): number {
     return this.#catalog.byteLength(this.#ordinal)
   }
@@ -157,7 +161,7 @@ export class Tensor<D extends DType = DType> {
     return data as DTypeArrays[D]
   }
 
-  /** Whether the data aliases the file; of a composite tensor, whether every component's does. */
+  /** Whether the data aliases the file; of a sparse or composite tensor, whether that of each of its components does. */
   get mapped(): boolean {
     return this.copyReason === undefined
   }
@@ -169,7 +173,7 @@ export class Tensor<D extends DType = DType> {
       const dtype = this.#dense()
       return this.#store.copyReason(dtype, this.#file, this.#plainOffset, this.byteLength) ?? this.#viewed().copyReason
     }
-    for (const component of this.components.values()) {
+    for (const component of this.#ownComponents()) {
       if (component.copyReason !== undefined) return component.copyReason
     }
     return undefined
@@ -215,6 +219,11 @@ export class Tensor<D extends DType = DType> {
       throw this.#error('ZT_BAD_DTYPE', "the element type is not known here: components.get('data') has the bytes")
     }
     return this.#dtype
+  }
+
+  /** The components that hold the elements: those of the layout, or all where only the file's own layout knows. */
+  #ownComponents(): Component[] {
+    return Array.from(this.components.values()).filter(Component.isOwn)
   }
 
   #dataComponent(): Component {

@@ -116,7 +116,7 @@ export async function verifyTensors(store: Store, ordinals: number[], given?: Jo
   signal?.throwIfAborted()
   store.throwIfClosed()
   const all = Uint32Array.from(ordinals)
-  calling(() => store.native.checkTotal(all, true), store.path)
+  calling(() => store.native.checkTotal(all, 'verify'), store.path)
   if (store.memory === undefined) {
     const outcome = await run(store, { onProgress, signal }, (control) => store.native.verify(all, control))
     return result([outcome])
@@ -140,7 +140,7 @@ export async function verifyTensors(store: Store, ordinals: number[], given?: Jo
 /** The same on this thread, for `openSync({ verify: true })`. */
 export function verifySync(store: Store): VerifyResult {
   const all = Uint32Array.from({ length: store.native.size }, (_, ordinal) => ordinal)
-  calling(() => store.native.checkTotal(all, true), store.path)
+  calling(() => store.native.checkTotal(all, 'verify'), store.path)
   const verified = (ordinals: Uint32Array, stage?: NativeStage) =>
     calling(() => store.native.verifySync(ordinals, stage), store.path)
   if (store.memory === undefined) return result([verified(all)])

@@ -21,6 +21,7 @@ use ztensor_core::similar;
 use ztensor_core::source::ReadAt;
 use ztensor_core::source::files::{Files, Part};
 use ztensor_core::source::owned::Owned;
+use ztensor_core::total::Work;
 use ztensor_core::verify;
 use ztensor_core::work::lanes::Lane;
 use ztensor_core::work::{Stop, Watch};
@@ -369,11 +370,17 @@ impl NativeFile {
         spawn(env, lane, control, job, |_, block| Ok(Memory::from(block)))
     }
 
-    /// Refuses work on tensors that come to far more than the file holds; `once`: what they share is looked at once.
+    /// Refuses work on tensors that come to far more than the file holds. `work`: `load`, `copy` or `verify`.
     #[napi(catch_unwind)]
-    pub fn check_total(&self, env: Env, ordinals: Uint32Array, once: bool) -> Result<()> {
+    pub fn check_total(&self, env: Env, ordinals: Uint32Array, work: String) -> Result<()> {
         let shared = self.shared(&env)?;
-        throw(&env, contain(|| shared.check_total(&ordinals, once)))
+        let work = match work.as_str() {
+            "load" => Work::Load,
+            "copy" => Work::Copy,
+            "verify" => Work::Verify,
+            _ => return Err(misuse("work of no known kind")),
+        };
+        throw(&env, contain(|| shared.check_total(&ordinals, work)))
     }
 
     /// Loads dense tensors, at most `at_once` at a time.
@@ -483,7 +490,7 @@ impl NativeFile {
         Ok(shared.files.iter().flat_map(Files::iter).map(info).collect())
     }
 
-    /// `[offset, length, …]` of the ranges in which the components of a tensor lie, or one of them, file by file.
+    /// `[offset, length, …]` of the ranges in which all components of a tensor lie, or one of them, file by file.
     #[napi(catch_unwind)]
     pub fn ranges(&self, env: Env, ordinal: u32, component: Option<u32>) -> Result<Vec<f64>> {
         let shared = self.shared(&env)?;

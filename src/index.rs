@@ -3,7 +3,7 @@
 use napi::bindgen_prelude::{Float64Array, Uint32Array};
 use napi::{Env, JsString, Result};
 use napi_derive::napi;
-use ztensor_core::catalog::{ByteOrder, Catalog, Component, DataRule, Encoding, Label, Layout, Part, Tensor};
+use ztensor_core::catalog::{ByteOrder, Catalog, Component, DataRule, Encoding, Part, Tensor};
 
 /// Numbers that JavaScript holds exactly; larger ones were refused when the index was read.
 #[allow(clippy::cast_precision_loss)]
@@ -45,7 +45,7 @@ pub fn flatten<'env>(env: &'env Env, catalog: &Catalog) -> Result<FlatIndex<'env
     let mut utf16_end = 0;
     for tensor in catalog.iter() {
         utf16_end = if ascii { tensor.name_end() } else { utf16_end + tensor.name().encode_utf16().count() };
-        let plain = dense_data(tensor).and_then(|data| Some((data.file, readable_in_place(data)?.0)));
+        let plain = tensor.data().and_then(|data| Some((data.file, readable_in_place(data)?.0)));
         let dtype = tensor.dtype().map_or(NO_DTYPE, |dtype| dtype as u32);
         // The builder keeps the length of all names below 2^32.
         records.push(u32::try_from(utf16_end).unwrap_or(u32::MAX));
@@ -57,7 +57,7 @@ pub fn flatten<'env>(env: &'env Env, catalog: &Catalog) -> Result<FlatIndex<'env
             files.resize(tensor.ordinal(), 0);
             files.push(file);
         }
-        numbers.push(number(byte_length(tensor)));
+        numbers.push(number(tensor.byte_length()));
     }
     if !files.is_empty() {
         files.resize(catalog.len(), 0);
@@ -82,20 +82,10 @@ pub fn flatten<'env>(env: &'env Env, catalog: &Catalog) -> Result<FlatIndex<'env
     })
 }
 
-fn dense_data(tensor: Tensor<'_>) -> Option<&Component> {
-    tensor.component(Label::DATA).filter(|_| tensor.layout() == Layout::Dense)
-}
-
 /// Where a component stands in the file as this host has it in memory.
 pub fn readable_in_place(component: &Component) -> Option<(u64, u64)> {
     let single_bytes = component.dtype.is_none_or(|dtype| dtype.element_bytes() == 1);
     component.plain_range().filter(|_| single_bytes || cfg!(target_endian = "little"))
-}
-
-/// Decoded bytes of all components; of one whose decoded size only decoding tells, the stored ones.
-fn byte_length(tensor: Tensor<'_>) -> u64 {
-    let lengths = tensor.components().iter();
-    lengths.map(|part| part.decoded_length.unwrap_or(part.stored_length)).fold(0, u64::saturating_add)
 }
 
 /// A file of the name space, as the wrapper lists it.
@@ -126,6 +116,8 @@ pub struct ComponentInfo {
     pub copy_reason: Option<String>,
     /// Indices that must rise or be unique, as the profiles of zTensor 2 have them.
     pub strict: bool,
+    /// Whether it holds elements of the tensor, and does not merely stand beside those that do.
+    pub own: bool,
 }
 
 pub fn components(catalog: &Catalog, tensor: Tensor<'_>) -> Vec<ComponentInfo> {
@@ -143,6 +135,7 @@ pub fn components(catalog: &Catalog, tensor: Tensor<'_>) -> Vec<ComponentInfo> {
             plain_offset: plain.map(|(offset, _)| number(offset)),
             copy_reason: plain.is_none().then(|| copy_reason(component).to_owned()),
             strict: matches!(component.data_rule, Some(DataRule::RisingColumns | DataRule::UniqueCells)),
+            own: tensor.is_own(component),
         }
     };
     tensor.components().iter().map(info).collect()

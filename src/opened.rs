@@ -17,7 +17,7 @@ use ztensor_core::source::Sources;
 use ztensor_core::source::files::Files;
 use ztensor_core::source::io::Io;
 use ztensor_core::source::staged::Staged;
-use ztensor_core::total;
+use ztensor_core::total::{self, Work};
 use ztensor_core::work::lanes::{Lane, SHORT};
 use ztensor_core::work::{Stop, Watch};
 
@@ -177,8 +177,8 @@ impl Shared {
     }
 
     /// Refuses work on tensors that come to far more than the file holds.
-    pub fn check_total(&self, ordinals: &[u32], once: bool) -> CoreResult<()> {
-        total::check(&self.catalog, &self.limits, ordinals, self.length, once)
+    pub fn check_total(&self, ordinals: &[u32], work: Work) -> CoreResult<()> {
+        total::check(&self.catalog, &self.limits, ordinals, self.length, work)
     }
 
     /// Refuses a file in whose work a defect of ours was met: nobody knows what state that left.

@@ -397,15 +397,51 @@ impl<'a> Tensor<'a> {
     /// The layout, and the encoding of the data, of a tensor of which only the name and the file are known.
     pub const UNREAD: &'static str = "unread";
 
-    /// The ranges of the files in which the components lie, in order and joined where they touch or overlap.
+    /// The ranges of the files in which all components lie, in order and joined where they touch or overlap.
     pub fn ranges(self) -> Vec<Span> {
-        let blobs = self.components().iter().filter(|component| component.stored_length > 0);
-        let spans =
-            blobs.map(|blob| Span { file: blob.file, offset: blob.offset, length: blob.stored_length });
-        Span::joined(spans.collect())
+        ranges(self.components().iter())
+    }
+
+    /// The ranges in which the elements lie: what loading the tensor reads.
+    pub fn own_ranges(self) -> Vec<Span> {
+        ranges(self.own_components())
+    }
+
+    /// The component that holds the elements of a dense tensor.
+    pub fn data(self) -> Option<&'a Component> {
+        if self.layout() == Layout::Dense { self.component(Label::DATA) } else { None }
+    }
+
+    /// The components that hold the elements, by [`Layout::roles`].
+    pub fn own_components(self) -> impl Iterator<Item = &'a Component> {
+        self.components().iter().filter(move |part| self.is_own(part))
+    }
+
+    /// The components that the layout does not name: kept, and no part of the elements.
+    pub fn other_components(self) -> impl Iterator<Item = &'a Component> {
+        self.components().iter().filter(move |part| !self.is_own(part))
+    }
+
+    /// Whether a component of this tensor holds elements of it.
+    pub fn is_own(self, part: &Component) -> bool {
+        self.layout().roles().is_none_or(|roles| roles.contains(&part.role))
+    }
+
+    /// Bytes of the elements after decoding: of the own components; of one whose size only decoding can tell, the
+    /// stored ones.
+    pub fn byte_length(self) -> u64 {
+        let lengths = self.own_components().map(|part| part.decoded_length.unwrap_or(part.stored_length));
+        lengths.fold(0, u64::saturating_add)
     }
 
     pub fn component(self, role: Label) -> Option<&'a Component> {
         self.components().iter().find(|component| component.role == role)
     }
+}
+
+fn ranges<'a>(parts: impl Iterator<Item = &'a Component>) -> Vec<Span> {
+    let blobs = parts.filter(|part| part.stored_length > 0);
+    Span::joined(
+        blobs.map(|blob| Span { file: blob.file, offset: blob.offset, length: blob.stored_length }).collect(),
+    )
 }

@@ -18,7 +18,7 @@ pub use cast::Casts;
 pub use judge::{is_judged, unfit};
 pub use refusal::{Wanted, attribute_refusal, refusal};
 
-use crate::catalog::{ByteOrder, Component, Encoding, Layout, Tensor};
+use crate::catalog::{ByteOrder, Component, DType, Encoding, Layout, Tensor};
 use crate::checked;
 use crate::error::Result;
 use crate::inject;
@@ -44,28 +44,40 @@ pub fn copy(
         components: &[],
     };
     match tensor.layout() {
-        Layout::SparseCsr | Layout::SparseCoo => sparse::copy(reading, tensor, casts, writer, spec)?,
+        Layout::SparseCsr | Layout::SparseCoo => {
+            let parts: Vec<&Component> = tensor.other_components().collect();
+            let components = announced(reading, tensor, &parts, casts)?;
+            sparse::copy(reading, tensor, casts, writer, Spec { components: &components, ..spec })?;
+            parts.into_iter().try_for_each(|part| component(reading, tensor, part, casts, writer))?;
+        }
         _ => {
-            let mut components = Vec::new();
             let mut parts: Vec<&Component> = tensor.components().iter().collect();
             if writer.dialect() == Dialect::Zt2 {
                 parts.sort_by_key(|part| reading.catalog.label(part.role));
             }
-            for &part in &parts {
-                let role = reading.catalog.label(part.role);
-                let dtype = casts.component(tensor, part);
-                let length = pieces::decoded_length(reading, tensor, part)?;
-                components.push((role, dtype, cast_length(part.dtype, dtype, length)?));
-            }
+            let components = announced(reading, tensor, &parts, casts)?;
             writer.begin(Spec { components: &components, ..spec })?;
-            for part in parts {
-                component(reading, tensor, part, casts, writer)?;
-            }
+            parts.into_iter().try_for_each(|part| component(reading, tensor, part, casts, writer))?;
         }
     }
     writer.end()?;
     owned::tidy();
     writer.flush_if_full()
+}
+
+/// What the writer is told of components that are copied as they are: role, type and bytes.
+fn announced<'a>(
+    reading: Reading<'a>,
+    tensor: Tensor<'_>,
+    parts: &[&Component],
+    casts: &Casts,
+) -> Result<Vec<(&'a str, Option<DType>, u64)>> {
+    let one = |part: &&Component| {
+        let dtype = casts.component(tensor, part);
+        let length = pieces::decoded_length(reading, tensor, part)?;
+        Ok((reading.catalog.label(part.role), dtype, cast_length(part.dtype, dtype, length)?))
+    };
+    parts.iter().map(one).collect()
 }
 
 fn component(

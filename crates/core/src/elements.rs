@@ -39,7 +39,7 @@ impl<'a> Elements<'a> {
     /// float32 of a quantized one. The digests of what is read as it stands in the file are not checked.
     pub fn of_tensor(reading: &Reading<'a>, tensor: Tensor<'a>) -> Result<Self> {
         let opened = match tensor.layout() {
-            Layout::Dense => match tensor.component(Label::DATA) {
+            Layout::Dense => match tensor.data() {
                 Some(data) => Self::known(reading, tensor, data),
                 None => Err(Error::new(Code::BadLayout, "a dense tensor has data")),
             },
@@ -80,8 +80,9 @@ impl<'a> Elements<'a> {
             let decoded = reading.component(tensor, component)?;
             (decoded.len() as u64, Bytes::Owned(decoded))
         };
-        // Packed types may have padding after the last element.
-        let dense = tensor.layout() == Layout::Dense && component.dtype.is_some();
+        // Packed types may have padding after the last element. The shape says nothing of components beside the data.
+        let dense =
+            tensor.data().is_some_and(|data| data.role == component.role) && component.dtype.is_some();
         let declared = dense.then(|| product(tensor.shape())).flatten();
         let fitting = length.checked_mul(8).map(|bits| bits / u64::from(dtype.bits()));
         let fitting = fitting.ok_or_else(too_many)?;

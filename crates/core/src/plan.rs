@@ -1,7 +1,7 @@
 //! Which bytes of the files one rank of a tensor-parallel group needs.
 #![forbid(unsafe_code)]
 
-use crate::catalog::{Catalog, Label, Layout, Span, Tensor};
+use crate::catalog::{Catalog, Span, Tensor};
 use crate::cut::{Cut, shard};
 use crate::error::{Code, Error, Result};
 use crate::inject;
@@ -22,8 +22,8 @@ pub struct Rank {
     pub world_size: u64,
 }
 
-/// The bytes that a rank needs, in the order of the files and joined where they touch. A tensor that is stored encoded is
-/// needed whole, whatever part of it is wanted.
+/// The bytes that a rank needs, in the order of the files and joined where they touch: those that loading its part reads.
+/// A tensor that is stored encoded is needed whole, whatever part of it is wanted.
 pub fn spans(catalog: &Catalog, planned: &[Planned], rank: Rank) -> Result<Vec<Span>> {
     inject::panic_at("plan");
     let mut spans = Vec::new();
@@ -34,7 +34,7 @@ pub fn spans(catalog: &Catalog, planned: &[Planned], rank: Rank) -> Result<Vec<S
             return Err(Error::new(Code::BadLayout, message).tensor(tensor.name()));
         }
         match one.dim {
-            None => spans.extend(tensor.ranges()),
+            None => spans.extend(tensor.own_ranges()),
             Some(dim) => {
                 divided(tensor, dim, rank, &mut spans).map_err(|error| error.tensor(tensor.name()))?;
             }
@@ -53,8 +53,7 @@ fn divided(
     Rank { rank, world_size }: Rank,
     spans: &mut Vec<Span>,
 ) -> Result<()> {
-    let data = tensor.component(Label::DATA).filter(|_| tensor.layout() == Layout::Dense);
-    let (Some(data), Some(dtype)) = (data, tensor.dtype()) else {
+    let (Some(data), Some(dtype)) = (tensor.data(), tensor.dtype()) else {
         let message = format!(
             "the layout is {:?}: only dense tensors can be divided; replicate it",
             tensor.layout_name()
@@ -63,7 +62,7 @@ fn divided(
     };
     let cut = Cut::new(tensor.shape(), &shard(tensor.shape(), dim, rank, world_size)?, dtype.bits())?;
     let Some((offset, _)) = data.plain_range() else {
-        spans.extend(tensor.ranges());
+        spans.extend(tensor.own_ranges());
         return Ok(());
     };
     for (start, length) in cut.runs() {

@@ -9,7 +9,7 @@ mod widened;
 
 use std::fs::File;
 
-use crate::catalog::{ByteOrder, Catalog, Component, DType, DataRule, Encoding, Label, Layout, Part, Tensor};
+use crate::catalog::{ByteOrder, Catalog, Component, DType, DataRule, Encoding, Layout, Part, Tensor};
 use crate::checked::{self, index};
 use crate::codec::digest::{Hasher, Over};
 use crate::codec::frames::Size;
@@ -373,13 +373,10 @@ fn extract(part: Option<&Part>, blob: Owned) -> Result<Owned> {
 
 /// The components of a sparse tensor in the order of [`Reading::sparse`].
 pub fn sparse_parts(tensor: Tensor<'_>) -> Result<Vec<&Component>> {
-    let roles: &[Label] = match tensor.layout() {
-        Layout::SparseCsr => &[Label::VALUES, Label::INDICES, Label::INDPTR],
-        Layout::SparseCoo => &[Label::VALUES, Label::COORDS],
-        _ => {
-            let message = format!("the layout is {:?}, not a sparse one", tensor.layout_name());
-            return Err(Error::new(Code::BadLayout, message).tensor(tensor.name()));
-        }
+    let sparse = |layout: &Layout| matches!(layout, Layout::SparseCsr | Layout::SparseCoo);
+    let Some(roles) = Some(tensor.layout()).filter(sparse).and_then(Layout::roles) else {
+        let message = format!("the layout is {:?}, not a sparse one", tensor.layout_name());
+        return Err(Error::new(Code::BadLayout, message).tensor(tensor.name()));
     };
     let found = roles.iter().map(|&role| tensor.component(role)).collect::<Option<Vec<_>>>();
     found.ok_or_else(|| Error::new(Code::BadLayout, "a component is missing").tensor(tensor.name()))

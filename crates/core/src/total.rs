@@ -4,21 +4,30 @@
 
 use std::collections::HashSet;
 
-use crate::catalog::{Catalog, Component, Layout, Tensor};
+use crate::catalog::{Catalog, Component, Tensor};
 use crate::error::{Code, Error, Result};
 use crate::limits::{Limits, TIMES_THE_FILES};
+use crate::verify;
+
+/// What is done with tensors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Work {
+    /// Their elements are loaded.
+    Load,
+    /// All of their components are copied.
+    Copy,
+    /// All of their components are verified; what several of them share is looked at once.
+    Verify,
+}
 
 /// Refuses to work on tensors, given by their ordinals, that come to far more bytes than the `held` ones of their files.
-/// `once`: what several of them share is looked at once, so that it counts once.
-pub fn check(catalog: &Catalog, limits: &Limits, ordinals: &[u32], held: u64, once: bool) -> Result<()> {
+pub fn check(catalog: &Catalog, limits: &Limits, ordinals: &[u32], held: u64, work: Work) -> Result<()> {
     let most = limits.max_decoded_bytes.saturating_add(held.saturating_mul(TIMES_THE_FILES));
-    let mut total = sum(catalog, limits, ordinals, |_, _| true);
-    if total > most && once {
+    let mut total = sum(catalog, limits, ordinals, |tensor, part| work != Work::Load || tensor.is_own(part));
+    if total > most && work == Work::Verify {
         let mut seen = HashSet::new();
         total = sum(catalog, limits, ordinals, |tensor, part| {
-            // The arrays of sparse tensors are looked at together, for each tensor.
-            let sparse = matches!(tensor.layout(), Layout::SparseCsr | Layout::SparseCoo);
-            sparse || seen.insert((part.file, part.offset, part.stored_length, part.decoded_length))
+            verify::is_judged_with_others(tensor, part) || seen.insert(verify::key(part))
         });
     }
     if total <= most {
@@ -33,11 +42,11 @@ pub fn check(catalog: &Catalog, limits: &Limits, ordinals: &[u32], held: u64, on
 }
 
 /// Bytes that have to be hashed or made for the components that count. No more is made of one than is permitted.
-fn sum(
-    catalog: &Catalog,
+fn sum<'a>(
+    catalog: &'a Catalog,
     limits: &Limits,
     ordinals: &[u32],
-    mut counts: impl FnMut(Tensor<'_>, &Component) -> bool,
+    mut counts: impl FnMut(Tensor<'a>, &'a Component) -> bool,
 ) -> u64 {
     let mut total = 0_u64;
     for tensor in ordinals.iter().filter_map(|&ordinal| catalog.tensor(ordinal as usize)) {

@@ -12,6 +12,7 @@ use crate::read::Reading;
 use crate::source::{ReadAt, Shard, Stretches};
 use crate::work::{self, PIECE, Watch};
 use blobs::Blobs;
+pub(crate) use blobs::{is_judged_with_others, key};
 
 /// Failures listed one by one, and the bytes of their texts: a hostile file must not fill the memory with them.
 const LISTED: usize = 1000;

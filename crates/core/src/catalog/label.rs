@@ -88,6 +88,17 @@ impl Layout {
         }
     }
 
+    /// The roles of the components that hold a tensor's elements; `None` where only the file's own layout knows, and
+    /// all of its components count. 1.0 to 1.2 allow any further components beside these.
+    pub const fn roles(self) -> Option<&'static [Label]> {
+        match self {
+            Self::Dense => Some(&[Label::DATA]),
+            Self::SparseCsr => Some(&[Label::VALUES, Label::INDICES, Label::INDPTR]),
+            Self::SparseCoo => Some(&[Label::VALUES, Label::COORDS]),
+            Self::Other(_) => None,
+        }
+    }
+
     pub const fn from_label(label: Label) -> Self {
         match label {
             Label::DENSE => Self::Dense,

@@ -39,7 +39,7 @@ impl<'a> Side<'a> {
     /// Whether little memory is needed, whatever is decoded, dequantized or made dense.
     fn is_small(&self) -> bool {
         let elements = product(self.tensor.shape()).and_then(|count| count.checked_mul(WIDEST));
-        let parts = self.tensor.components().iter();
+        let parts = self.component.into_iter().chain(self.tensor.own_components());
         let mut decoded = parts.map(|part| part.decoded_length).chain([elements]);
         decoded.all(|length| length.is_some_and(|length| length <= SMALL))
     }

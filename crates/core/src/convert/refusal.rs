@@ -30,6 +30,8 @@ pub fn refusal(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted
         ))
     } else if let Some(dtype) = dtypes(tensor, casts).find(|&dtype| !dialect.holds(dtype)) {
         Some(Error::new(Code::BadDtype, format!("{} cannot hold {}", dialect.name(), dtype.name())))
+    } else if let Some(error) = other_components(catalog, tensor, dialect) {
+        Some(error)
     } else if tensor.layout() == Layout::Dense && tensor.dtype().is_none() {
         Some(Error::new(Code::BadDtype, "the type of its elements is not known"))
     } else if tensor.components().iter().any(|part| matches!(part.encoding, Encoding::Unknown(_))) {
@@ -40,8 +42,8 @@ pub fn refusal(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted
         of_zt2(catalog, tensor, name, canonical).err()
     } else if dialect == Dialect::Safetensors && name == METADATA {
         Some(Error::new(Code::InvalidArg, "safetensors keeps this name for its metadata"))
-    } else if tensor.layout() == Layout::Dense
-        && let Some(dtype) = dtypes(tensor, casts).find(|dtype| !fills_bytes(tensor, *dtype))
+    } else if let Some(dtype) = tensor.data().and_then(|data| casts.component(tensor, data))
+        && !fills_bytes(tensor, dtype)
     {
         let message = format!(
             "{} cannot hold a shape whose elements of {} do not fill whole bytes",
@@ -55,6 +57,20 @@ pub fn refusal(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted
     let problem = problem.or_else(|| entry(tensor, wanted).err());
     problem.map(|error| error.tensor(tensor.name()))
 }
+
+/// Components beside those of the layout, where the target has no place for them.
+fn other_components(catalog: &Catalog, tensor: Tensor<'_>, dialect: Dialect) -> Option<Error> {
+    let roles = tensor.other_components().map(|part| format!("{:?}", catalog.label(part.role)));
+    let roles: Vec<_> = roles.filter(|_| !dialect.holds_other_components()).take(NAMED).collect();
+    let message = || {
+        let (layout, roles) = (tensor.layout_name(), roles.join(", "));
+        format!("{} cannot hold components beside those of the layout {layout:?}: {roles}", dialect.name())
+    };
+    (!roles.is_empty()).then(|| Error::new(Code::BadLayout, message()))
+}
+
+/// Components that a refusal names.
+const NAMED: usize = 8;
 
 fn of_zt2(catalog: &Catalog, tensor: Tensor<'_>, name: &str, canonical: bool) -> Result<()> {
     encode::check_object(name, tensor.layout_name(), tensor.attributes(), canonical)?;
@@ -80,7 +96,7 @@ fn entry(tensor: Tensor<'_>, Wanted { dialect, casts, .. }: Wanted<'_>) -> Resul
     let written = parts.iter().map(|part| {
         let (dtype, length) = (casts.component(tensor, part), part.decoded_length?);
         let (dtype, length) = match part.dtype {
-            Some(own) if sparse && part.role != Label::VALUES => {
+            Some(own) if sparse && part.role != Label::VALUES && tensor.is_own(part) => {
                 let elements = length / own.element_bytes() as u64;
                 (Some(index), bytes_of(elements, index.bits())?)
             }
@@ -95,10 +111,11 @@ fn entry(tensor: Tensor<'_>, Wanted { dialect, casts, .. }: Wanted<'_>) -> Resul
     check::entry(dialect, tensor.layout_name(), tensor.attributes(), &mut written)
 }
 
-/// The types that the target must know: index arrays become u64 wherever sparse tensors can be held.
+/// The types that the target must know: not those of index arrays, which become unsigned integers that every target knows.
 fn dtypes<'a>(tensor: Tensor<'a>, casts: &'a Casts) -> impl Iterator<Item = DType> + 'a {
     let sparse = matches!(tensor.layout(), Layout::SparseCsr | Layout::SparseCoo);
-    let parts = tensor.components().iter().filter(move |part| !sparse || part.role == Label::VALUES);
+    let indices = move |part: &Component| sparse && part.role != Label::VALUES && tensor.is_own(part);
+    let parts = tensor.components().iter().filter(move |part| !indices(part));
     parts.filter_map(move |part| casts.component(tensor, part))
 }
 

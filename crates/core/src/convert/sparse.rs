@@ -87,6 +87,7 @@ pub fn judge(
     held.arrays.first().map_or(Ok(()), |values| elements::check(rule, values))
 }
 
+/// Copies the arrays of a sparse tensor. `spec` has the components beside them, whose bytes come behind theirs.
 pub fn copy(
     reading: Reading<'_>,
     tensor: Tensor<'_>,
@@ -110,6 +111,7 @@ pub fn copy(
         announced.rotate_left(1);
         arrays.rotate_left(1);
     }
+    announced.extend(spec.components);
     writer.begin(Spec { components: &announced, ..spec })?;
     match (&arrays[..], dialect) {
         ([values, coords], Dialect::Zt01 | Dialect::Btf) => {

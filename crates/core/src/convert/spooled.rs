@@ -78,7 +78,7 @@ pub fn judge(
     elements.finish()
 }
 
-/// Copies a sparse tensor; `parts` are its components in the order of `read::sparse_parts`.
+/// As [`super::sparse::copy`]; `parts` are the components in the order of `read::sparse_parts`.
 pub fn copy(
     reading: Reading<'_>,
     tensor: Tensor<'_>,
@@ -105,6 +105,7 @@ pub fn copy(
         // In the order of the roles' names, so that canonical blobs need not be moved.
         announced.rotate_left(1);
     }
+    announced.extend(spec.components);
     writer.begin(Spec { components: &announced, ..spec })?;
     let target = casts.tensor(tensor);
     let indices = |column: &Column<'_>, writer: &mut Writer| index_array(reading, column, index, writer);

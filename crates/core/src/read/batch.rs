@@ -5,7 +5,7 @@
 use std::sync::Mutex;
 
 use super::{Reading, claim, compare, parallel, stored_hasher};
-use crate::catalog::{Component, DType, Encoding, Label, Tensor};
+use crate::catalog::{Component, DType, Encoding, Tensor};
 use crate::checked;
 use crate::error::{Code, Error, Result};
 use crate::inject;
@@ -101,7 +101,7 @@ fn plan<'a>(reading: Reading<'a>, ordinals: &[u32]) -> Result<Plan<'a>> {
     let mut places = Vec::with_capacity(ordinals.len());
     for &ordinal in ordinals {
         let tensor = reading.catalog.tensor(ordinal as usize);
-        let found = tensor.and_then(|tensor| Some((tensor, tensor.component(Label::DATA)?)));
+        let found = tensor.and_then(|tensor| Some((tensor, tensor.data()?)));
         let (tensor, component) = found.ok_or_else(|| Error::new(Code::Internal, "no such dense tensor"))?;
         let Some((offset, length)) = shareable(component) else {
             // Of nothing there may still be a digest, and no bytes are no zstd frame.

@@ -29,7 +29,7 @@ const SPAN: u64 = 256 << 10;
 const GAP: u64 = 4 << 10;
 
 /// Where a blob stands, how it is read and what it must hash to.
-type Key<'a> = (u32, u64, u64, Encoding, Option<u64>, Option<&'a Digest>, Option<DataRule>);
+pub type Key<'a> = (u32, u64, u64, Encoding, Option<u64>, Option<&'a Digest>, Option<DataRule>);
 
 /// Something that is judged once.
 struct Blob<'a> {
@@ -106,9 +106,8 @@ impl<'a> Blobs<'a> {
         if is_sparse(tensor) {
             self.decoded.push(self.all.len());
             self.all.push(Blob { tensor, component: None, owner, wrong: OnceLock::new() });
-            return;
         }
-        for component in tensor.components() {
+        for component in by_themselves(tensor) {
             let at = self.all.len();
             if !is_judged(component) || *self.by_key.entry(key(component)).or_insert(at) != at {
                 continue;
@@ -338,9 +337,8 @@ impl<'a> Blobs<'a> {
         for &tensor in tensors {
             if is_sparse(tensor) {
                 sparse.next().and_then(|blob| blob.wrong.get()).cloned().into_iter().for_each(&mut each);
-                continue;
             }
-            for component in tensor.components() {
+            for component in by_themselves(tensor) {
                 let blob = self.by_key.get(&key(component)).and_then(|&at| self.all.get(at));
                 if let Some(error) = blob.filter(|_| is_judged(component)).and_then(|blob| blob.wrong.get()) {
                     let role = self.reading.catalog.label(component.role);
@@ -355,6 +353,16 @@ fn is_sparse(tensor: Tensor<'_>) -> bool {
     matches!(tensor.layout(), Layout::SparseCsr | Layout::SparseCoo) && tensor.dtype().is_some()
 }
 
+/// Whether a component is one of the arrays of a sparse tensor, whose rules need them all in memory.
+pub fn is_judged_with_others(tensor: Tensor<'_>, part: &Component) -> bool {
+    is_sparse(tensor) && tensor.is_own(part)
+}
+
+/// The components that are judged one by one.
+fn by_themselves(tensor: Tensor<'_>) -> impl Iterator<Item = &Component> {
+    tensor.components().iter().filter(move |part| !is_judged_with_others(tensor, part))
+}
+
 /// Whether there is anything to be found out by reading a component.
 fn is_judged(component: &Component) -> bool {
     matches!(component.encoding, Encoding::Zstd | Encoding::ZstdSeekable)
@@ -362,7 +370,8 @@ fn is_judged(component: &Component) -> bool {
         || component.data_rule.is_some()
 }
 
-fn key(component: &Component) -> Key<'_> {
+/// What is the same for components that are judged once.
+pub fn key(component: &Component) -> Key<'_> {
     (
         component.file,
         component.offset,

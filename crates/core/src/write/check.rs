@@ -108,8 +108,7 @@ pub(crate) fn entry(
     attributes: Option<&Attributes>,
     tensor: &mut NewTensor<'_>,
 ) -> Result<()> {
-    let one_blob = !matches!(dialect, Dialect::Zt10 | Dialect::Zt12);
-    if tensor.layout == Layout::Dense && one_blob && tensor.components.len() > 1 {
+    if tensor.layout == Layout::Dense && !dialect.holds_other_components() && tensor.components.len() > 1 {
         let message = format!("{} stores one component of a dense tensor, \"data\"", dialect.name());
         return Err(Error::new(Code::BadLayout, message));
     }

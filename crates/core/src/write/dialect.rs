@@ -65,6 +65,11 @@ impl Dialect {
         !self.index_first()
     }
 
+    /// Whether a dense or sparse tensor can have components beside those of its layout.
+    pub const fn holds_other_components(self) -> bool {
+        matches!(self, Self::Zt10 | Self::Zt11 | Self::Zt12)
+    }
+
     /// Whether tensors of this layout can be stored.
     pub fn holds_layout(self, layout: Layout) -> bool {
         match self {
