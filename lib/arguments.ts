@@ -90,7 +90,8 @@ export function aSignal(value: unknown): AbortSignal {
 
 /** An array to fill: of the dtype's own type, or bytes. */
 export function aTarget(value: unknown, dtype: DTypeInfo, length: number): ArrayBufferView {
-  const byteLength = (length * dtype.bits) / 8
+  // Version 2 pads the last byte of a packed type.
+  const byteLength = Math.ceil((length * dtype.bits) / 8)
   if (!types.isTypedArray(value) || ![dtype.array.name, 'Uint8Array'].includes(arrayKind(value) as string)) {
     throw wrongType('into', `a ${dtype.array.name} or Uint8Array`, value)
   }

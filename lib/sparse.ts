@@ -15,7 +15,7 @@ import { calling, ZTensorError } from './errors.js'
 import { allocate } from './memory.js'
 import { binding } from './native.js'
 import { array } from './store.js'
-import { toFloat32 } from './widen.js'
+import { widen } from './widen.js'
 
 /** What `toDense()` may fill unless it is told otherwise: 1 GiB. */
 const DENSE_BYTES = 2 ** 30
@@ -76,6 +76,11 @@ export function checkCoo(
 ): void {
   const codes = [dtype.code, codeOf('coords', coords)]
   calling(() => binding.checkCoo(shape, codes, bytesOf(values), bytesOf(coords), strictly))
+}
+
+/** The values as float32, without the padding behind the last one. */
+function widenedValues(values: TypedArray, dtype: DType, nnz: number): Float32Array {
+  return widen(values, dtypeInfo(dtype) as DTypeInfo, nnz, undefined)
 }
 
 /**
@@ -146,7 +151,8 @@ export class CsrTensor<D extends DType = DType> {
    * @throws ZTensorError ZT_BAD_DTYPE for complex types
    */
   toFloat32(): CsrTensor<'float32'> {
-    return new CsrTensor(this.shape, 'float32', toFloat32(this.values, this.dtype), this.indices, this.indptr)
+    const values = widenedValues(this.values, this.dtype, this.nnz)
+    return new CsrTensor(this.shape, 'float32', values, this.indices, this.indptr)
   }
 
   toCsr(): this {
@@ -182,7 +188,9 @@ export class CooTensor<D extends DType = DType> {
     this.dtype = dtype
     this.values = values
     this.coords = coords
-    this.nnz = (values.byteLength * 8) / (dtypeInfo(dtype) as DTypeInfo).bits
+    // By the coordinates: the last byte of packed values may be padded. A scalar has none.
+    const bits = (dtypeInfo(dtype) as DTypeInfo).bits
+    this.nnz = shape.length > 0 ? coords.length / shape.length : Math.floor((values.byteLength * 8) / bits)
   }
 
   /** @internal */
@@ -255,7 +263,7 @@ export class CooTensor<D extends DType = DType> {
    * @throws ZTensorError ZT_BAD_DTYPE for complex types
    */
   toFloat32(): CooTensor<'float32'> {
-    return new CooTensor(this.shape, 'float32', toFloat32(this.values, this.dtype), this.coords)
+    return new CooTensor(this.shape, 'float32', widenedValues(this.values, this.dtype, this.nnz), this.coords)
   }
 
   toCoo(): this {

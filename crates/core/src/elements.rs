@@ -80,10 +80,8 @@ impl<'a> Elements<'a> {
             let decoded = reading.component(tensor, component)?;
             (decoded.len() as u64, Bytes::Owned(decoded))
         };
-        // Packed types may have padding after the last element. The shape says nothing of components beside the data.
-        let dense =
-            tensor.data().is_some_and(|data| data.role == component.role) && component.dtype.is_some();
-        let declared = dense.then(|| product(tensor.shape())).flatten();
+        // Packed types may have padding after the last element.
+        let declared = component.dtype.and_then(|_| declared(tensor, component));
         let fitting = length.checked_mul(8).map(|bits| bits / u64::from(dtype.bits()));
         let fitting = fitting.ok_or_else(too_many)?;
         let count = declared.map_or(fitting, |declared| declared.min(fitting));
@@ -146,6 +144,22 @@ impl<'a> Elements<'a> {
     /// Bytes of all elements.
     pub fn byte_length(&self) -> u64 {
         bytes_of(self.count, self.dtype.bits()).unwrap_or(self.count)
+    }
+}
+
+/// Elements of a component as the index has them, where it says so: of a dense tensor's data by the shape, of a sparse tensor's
+/// values by its index arrays. It says nothing of other components.
+fn declared(tensor: Tensor<'_>, component: &Component) -> Option<u64> {
+    let indices = |role: Label, of_each: u64| {
+        let indices = tensor.component(role)?;
+        let width = indices.dtype?.element_bytes() as u64;
+        (indices.decoded_length? / width).checked_div(of_each)
+    };
+    match (tensor.layout(), component.role) {
+        (Layout::Dense, Label::DATA) => product(tensor.shape()),
+        (Layout::SparseCsr, Label::VALUES) => indices(Label::INDICES, 1),
+        (Layout::SparseCoo, Label::VALUES) => indices(Label::COORDS, tensor.shape().len() as u64),
+        _ => None,
     }
 }
 
