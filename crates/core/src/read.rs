@@ -286,7 +286,7 @@ impl<'a> Stored<'a> {
         if let Some(hasher) = &mut self.hasher {
             hasher.update(slot);
         }
-        self.elements.update(slot)?;
+        self.elements.note(slot);
         self.read += slot.len() as u64;
         self.reading.watch.did_bytes(slot.len() as u64);
         Ok(())

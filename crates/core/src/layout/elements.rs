@@ -11,12 +11,14 @@ pub struct Elements {
     rule: Option<DataRule>,
     seen: u64,
     last: u8,
+    /// What [`Elements::note`] found.
+    broken: Option<Error>,
 }
 
 impl Elements {
     pub fn new(rule: Option<DataRule>) -> Self {
         let rule = rule.filter(|rule| matches!(rule, DataRule::Bool | DataRule::LastNibble));
-        Self { rule, seen: 0, last: 0 }
+        Self { rule, seen: 0, last: 0, broken: None }
     }
 
     /// Whether there is anything to check.
@@ -34,6 +36,14 @@ impl Elements {
         Ok(())
     }
 
+    /// As [`Elements::update`], but what is wrong is told by [`Elements::finish`]: of data that is damaged its digest says so,
+    /// which is known at the end.
+    pub fn note(&mut self, bytes: &[u8]) {
+        if self.broken.is_none() {
+            self.broken = self.update(bytes).err();
+        }
+    }
+
     fn check_bool(&self, bytes: &[u8]) -> Result<()> {
         // The OR of a block is found in vector registers; where it is wrong the block is looked at again.
         for (block, bytes) in bytes.chunks(1 << 12).enumerate() {
@@ -48,6 +58,9 @@ impl Elements {
     }
 
     pub fn finish(&self) -> Result<()> {
+        if let Some(broken) = &self.broken {
+            return Err(broken.clone());
+        }
         if self.rule == Some(DataRule::LastNibble) && self.last & 0xf0 != 0 {
             let message = format!(
                 "the last byte is 0x{:02x}: its high half belongs to no element and must be 0",
@@ -81,6 +94,10 @@ mod tests {
         let mut pieces = Elements::new(Some(DataRule::Bool));
         pieces.update(&[0, 1, 0]).unwrap();
         assert!(pieces.update(&[1, 255]).unwrap_err().message().contains("element 4 is 255"));
+
+        let mut noted = Elements::new(Some(DataRule::Bool));
+        [&[0, 3][..], &[1, 2]].into_iter().for_each(|piece| noted.note(piece));
+        assert!(noted.finish().unwrap_err().message().contains("element 1 is 3"));
 
         assert!(check(Some(DataRule::LastNibble), &[0xff, 0x0f]).is_ok());
         assert!(check(Some(DataRule::LastNibble), &[0x0f, 0x10]).is_err());
