@@ -146,9 +146,7 @@ async function change(a: AnyTensor, b: AnyTensor, options: DiffOptions, compared
     shape,
     layout: options.values ? undefined : pairOf<string>(a.layout, b.layout),
     values: shape === undefined ? await changedValues(a, b, compared) : undefined,
-    components: options.values
-      ? []
-      : await differingComponents(a, b, compared, new Set([...beside(a), ...beside(b)])),
+    components: options.values ? [] : await differingComponents(a, b, compared, new Set([...beside(a), ...beside(b)])),
     attributes: options.attributes ? changedAttributes(a.attributes, b.attributes) : [],
   }
 }

@@ -1,3 +1,4 @@
+import { tooLarge } from './errors.js'
 import { arrayKind } from './realm.js'
 
 /** The typed array that holds a tensor's elements, for each dtype. */
@@ -104,10 +105,20 @@ export function dtypeInfo(name: string): DTypeInfo | undefined {
 /** Bytes without a known type are looked at one by one. */
 export const uint8 = dtypes[11] as DTypeInfo
 
-/** An array's bytes, wherever it is a view. */
+/**
+ * An array's bytes, wherever it is a view.
+ *
+ * @throws ZTensorError ZT_LIMIT where the runtime has no array of so many bytes, though it has one of the wider elements
+ */
 export function bytesOf(array: ArrayBufferView): Uint8Array {
+  const { buffer, byteOffset, byteLength } = array
   // Of a detached buffer no view can be made, not even an empty one.
-  return array.byteLength === 0 ? new Uint8Array(0) : new Uint8Array(array.buffer, array.byteOffset, array.byteLength)
+  if (byteLength === 0) return new Uint8Array(0)
+  try {
+    return new Uint8Array(buffer, byteOffset, byteLength)
+  } catch (cause) {
+    throw tooLarge(`${byteLength} bytes`, cause)
+  }
 }
 
 const ofArrays = new Map<string | undefined, DType>([

@@ -143,6 +143,12 @@ export function calling<T>(call: () => T, path?: string): T {
   }
 }
 
+/** The error for data that no array of this runtime can hold. */
+export function tooLarge(what: string, cause: unknown): ZTensorError {
+  const message = `${what} are more than one array of this runtime can hold; take parts with slice()`
+  return new ZTensorError('ZT_LIMIT', message, { cause })
+}
+
 /** A bad argument. */
 export function invalid(Kind: typeof TypeError | typeof RangeError, message: string): Error {
   return Object.assign(new Kind(message), { code: 'ZT_INVALID_ARG' as const })

@@ -1,6 +1,6 @@
 // Memory on its way from native code to JavaScript, and the other way for sources in memory.
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { calling, ZTensorError } from './errors.js'
+import { calling, tooLarge, ZTensorError } from './errors.js'
 import { binding, MAX_BUFFER, made, type NativeMemory, type NativeStage, type NativeStageBuilder } from './native.js'
 
 /** Bytes copied on the JavaScript thread before the event loop gets a turn: some 3 ms. */
@@ -27,12 +27,6 @@ export function filled(
   const buffer = allocate(byteLength)
   calling(() => fill.into(new Uint8Array(buffer)))
   return buffer
-}
-
-/** The error for data that no array of this runtime can hold. */
-export function tooLarge(what: string, cause: unknown): ZTensorError {
-  const message = `${what} are more than one array of this runtime can hold; take parts with slice()`
-  return new ZTensorError('ZT_LIMIT', message, { cause })
 }
 
 /** The pieces of a buffer, each small enough for a Uint8Array of any runtime. */

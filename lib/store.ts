@@ -1,7 +1,7 @@
 import type { DTypeInfo, TypedArray } from './dtype.js'
-import { calling, ZTensorError } from './errors.js'
+import { calling, tooLarge, ZTensorError } from './errors.js'
 import { type Losable, losses, mappingLost, unwatch, watch } from './loss.js'
-import { allocate, pieces, sourceGone, stage, stageSync, tooLarge } from './memory.js'
+import { allocate, pieces, sourceGone, stage, stageSync } from './memory.js'
 import { MAX_BUFFER, made, type NativeFile, type NativeStage, type OpenRequest } from './native.js'
 import { SharedWork } from './shared-work.js'
 

@@ -16,7 +16,7 @@ import {
 import { calling, invalid, ZTensorError } from './errors.js'
 import { type JobOptions, run } from './job.js'
 import { copyInto, copyIntoSync, filled, sourceGone, toBuffer, toBufferSync } from './memory.js'
-import { binding, type LoadRequest, type NativeControl, type NativeMemory } from './native.js'
+import { binding, type LoadRequest, MAX_BUFFER, type NativeControl, type NativeMemory } from './native.js'
 import { CooTensor, CsrTensor } from './sparse.js'
 import { type StatsOptions, stats, type TensorStats } from './stats.js'
 import { array, type CopyReason, type Place, type Store, type View } from './store.js'
@@ -379,7 +379,9 @@ export class Tensor<D extends DType = DType> {
     if (alone && this.#store.copyReason(dtype, this.#file, offset, this.byteLength) !== undefined) {
       return this.#store.view(dtype, this.#file, offset + plan.start, plan.byteLength)
     }
-    const whole = this.#decodesByRange() ? undefined : this.#wholeOrTooLarge()
+    // The kernels take bytes, of which an array may hold fewer than of the elements.
+    const apart = offset !== undefined && plan.start < 0 && this.byteLength > MAX_BUFFER
+    const whole = this.#decodesByRange() || apart ? undefined : this.#wholeOrTooLarge()
     if (whole === undefined) {
       const stage = this.#store.stageSync(this.#ordinal)
       const cut = () => this.#store.native.cut(this.#ordinal, this.#dataOrdinal(), ranges, stage)
