@@ -56,3 +56,31 @@ for (const [name, bytes] of Object.entries(files)) {
     })
   }
 }
+
+test('what is named with many digests is hashed for each of them, which is bounded', async (t) => {
+  const digest = (at) => `crc32c:0x${at.toString(16).padStart(8, '0')}`
+  const parts = Array.from({ length: 200 }, (_, at) => [
+    `part.${at}`,
+    square10({ shape: [1024] }, { bytes: undefined, offset: 64, length: LENGTH, digest: digest(at) }),
+  ])
+  const bytes = zt10({
+    all: square10({ shape: [2048] }, { bytes: f32s(...new Array(2048).fill(1)) }),
+    ...Object.fromEntries(parts),
+  })
+  const file = await open(bytes, { maxDecodedBytes: 2 * LENGTH })
+  refused(t, await rejectionOf(() => file.verify()), 'verify')
+  file.close()
+})
+
+test('components beside the data take no part in a load, nor count there', async (t) => {
+  const parts = Array.from({ length: 200 }, (_, at) => [`part.${at}`, { offset: 64, length: LENGTH }])
+  const w = square10()
+  const bytes = zt10({
+    all: square10({ shape: [2048] }, { bytes: f32s(...new Array(2048).fill(1)) }),
+    w: { ...w, components: { ...w.components, ...Object.fromEntries(parts) } },
+  })
+  const file = await open(bytes, { maxDecodedBytes: 2 * LENGTH })
+  t.is((await file.load()).get('w').length, 4)
+  refused(t, await rejectionOf(() => convert(file, scratchPath('converted.zt'), { version: '1.2' })), 'convert')
+  file.close()
+})

@@ -1,16 +1,19 @@
 // Whatever a file holds, all ways of reading it give the same: any layout, with components beside those that the layout names.
 import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { Worker } from 'node:worker_threads'
 import test from 'ava'
 import fc from 'fast-check'
-import { openSync } from 'ztensor'
+import { append, compact, convert, create, openSync } from 'ztensor'
 import { frame } from './corpus/zstd.mjs'
 import { u64s, zt10, zt12 } from './corpus/zt.mjs'
+import { factsAt } from './edited.mjs'
 import { everyPlace, everyTarget } from './every-place.mjs'
 import { readings } from './every-way.mjs'
-import { scratchFile } from './scratch.mjs'
+import { rejectionOf } from './raised.mjs'
+import { scratchFile, scratchPath } from './scratch.mjs'
 import { digestOf, noise } from './writing.mjs'
 
 const PROGRAM = new URL('every-place.mjs', import.meta.url)
@@ -121,12 +124,21 @@ function build({ version, tensors }, prefix = 't') {
 
 const plain = { zstd: false, digest: undefined, lead: 0, told: false }
 const beside = { dtype: 'float32', count: 16, storage: plain }
-const of = (more) => ({ layout: 'dense', dtype: 'float32', shape: [16], own: [plain, plain, plain], seed: 1, ...more })
+const of = (more) => ({
+  layout: 'dense',
+  dtype: 'float32',
+  shape: [16],
+  own: [plain, plain, plain],
+  others: [],
+  seed: 1,
+  ...more,
+})
 /** Files that were read wrong once, and the corners of the property below. */
 const NAMED = {
   'a component behind the data': [of({ others: [{ ...beside, at: 1 }] })],
   'a component before the data': [of({ others: [{ ...beside, at: 0 }] })],
   'no elements, and a component': [of({ shape: [0], others: [{ ...beside, at: 1 }] })],
+  'no elements, with a digest': [of({ shape: [0], own: [{ ...plain, digest: 'crc32c' }] })],
   'a scalar and a component': [of({ shape: [], others: [{ ...beside, at: 1 }] })],
   'compressed data and a raw component': [
     of({
@@ -196,6 +208,80 @@ test('several files as one', async (t) => {
     { numRuns: 20 },
   )
   t.pass()
+})
+
+for (const [target, options] of [
+  ['0.1', { version: '0.1' }],
+  ['2', { version: '2' }],
+  ['safetensors', { format: 'safetensors' }],
+  ['btf', { format: 'btf' }],
+]) {
+  test(`${target} has no place for components beside the elements, and that is told before anything is written`, async (t) => {
+    // Nobody but the frame knows how long the second one is.
+    const others = [beside, { ...beside, storage: { ...plain, zstd: true } }].map((one) => ({ ...one, at: 1 }))
+    const layouts = target === '0.1' || target === '2' ? ['dense', 'sparse_csr', 'sparse_coo'] : ['dense']
+    const source = scratchFile(
+      build({ version: '1.0', tensors: layouts.map((layout) => of({ layout, others })) }),
+      'a.zt',
+    )
+    const output = scratchPath('refused.bin')
+    const error = await rejectionOf(() => convert(source, output, options))
+    t.is(error.code, 'ZT_BAD_LAYOUT')
+    t.deepEqual(
+      error.cause.map(({ tensor }) => tensor),
+      layouts.map((_, at) => `t${at}`),
+    )
+    for (const { message } of error.cause)
+      t.regex(
+        message,
+        /beside those of the layout "[a-z_]+": "(values|other\.0)", "other\.1"$|"other\.1", "(values|other\.0)"$/,
+      )
+    t.false(existsSync(output))
+  })
+}
+
+for (const version of ['1.0', '1.2']) {
+  test(`${version}: edits keep components beside the elements`, async (t) => {
+    const layouts = Object.keys(LAYOUTS)
+    const others = [
+      { ...beside, at: 0 },
+      { ...beside, at: 2, storage: { ...plain, zstd: true, digest: 'sha256' } },
+    ]
+    const path = scratchFile(build({ version, tensors: layouts.map((layout) => of({ layout, others })) }), 'edited.zt')
+    const before = factsAt(path).tensors
+    const editor = await append(path)
+    editor.rename('t0', 'renamed')
+    editor.remove('t1')
+    await editor.add('more', Float32Array.of(1, 2))
+    await editor.finish()
+    const expected = before.map((one) => ({ ...one, name: one.name === 't0' ? 'renamed' : one.name })).filter(({ name }) => name !== 't1') // biome-ignore format: one line
+    const kept = () => factsAt(path).tensors.filter(({ name }) => name !== 'more')
+    const byName = (a, b) => (a.name < b.name ? -1 : 1)
+    t.deepEqual(kept().sort(byName), expected.sort(byName))
+    await compact(path)
+    t.deepEqual(kept().sort(byName), expected)
+    t.deepEqual((await everyPlace(path)).wrong, [])
+  })
+}
+
+test('an odd number of elements of 4 bits: the padding is none of them', async (t) => {
+  const path = scratchPath('odd.zt')
+  const writer = await create(path, { version: '2' })
+  const values = Uint8Array.of(0x21, 0x03)
+  await writer.add('dense', { dtype: 'float4_e2m1fn', shape: [3], data: values })
+  await writer.addCsr('csr', { dtype: 'float4_e2m1fn', shape: [1, 9], values, indices: Uint32Array.of(1, 5, 7), indptr: Uint32Array.of(0, 3) }) // biome-ignore format: one line
+  await writer.addCoo('coo', { dtype: 'float4_e2m1fn', shape: [9], values, coords: Uint32Array.of(1, 5, 7) })
+  await writer.finish()
+  const { wrong } = await everyPlace(path)
+  t.deepEqual(wrong, [])
+  const file = openSync(path)
+  for (const tensor of [file.tensor('csr').csr(), file.tensor('coo').coo()]) {
+    t.is(tensor.nnz, 3)
+    t.deepEqual([...tensor.toFloat32().values], [0.5, 1, 1.5])
+  }
+  for (const name of ['csr', 'coo']) t.is((await file.tensor(name).stats()).count, 3)
+  t.deepEqual(await file.tensor('dense').load({ into: new Uint8Array(2) }), values)
+  file.close()
 })
 
 const sample = () => fc.sample(anyFile, { numRuns: 20, seed: 14 }).map((file) => scratchFile(build(file), 'sample.zt'))

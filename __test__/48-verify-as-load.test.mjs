@@ -4,9 +4,10 @@ import test from 'ava'
 import fc from 'fast-check'
 import { openSync, ZTensorError } from 'ztensor'
 import { frame, seekable } from './corpus/zstd.mjs'
-import { f32s, MAGIC_01, square01, square10, square12, u64, zt01, zt10, zt12 } from './corpus/zt.mjs'
+import { f32s, MAGIC_01, sparse10, square01, square10, square12, u64, zt01, zt10, zt12 } from './corpus/zt.mjs'
 import { lone } from './corpus/zt2.mjs'
 import { verifiedAsLoaded } from './every-way.mjs'
+import { rejectionOf } from './raised.mjs'
 import { scratchFile } from './scratch.mjs'
 import { vectors } from './vectors.mjs'
 import { digestOf } from './writing.mjs'
@@ -176,6 +177,34 @@ for (const [place, build] of Object.entries(FILES)) {
     t.deepEqual(wrong, [])
   })
 }
+
+test('damage beside the arrays of a sparse tensor', async (t) => {
+  const { m, k } = sparse10()
+  const other = { bytes: f32s(5), digest: digestOf('crc32c', f32s(6)) }
+  for (const [name, one] of Object.entries({ m, k })) {
+    const file = openSync(zt10({ [name]: { ...one, components: { ...one.components, other } } }))
+    const { failures, checked } = await file.verify()
+    t.deepEqual(
+      failures.map(({ code, tensor, component }) => [code, tensor, component]),
+      [['ZT_DIGEST_MISMATCH', name, 'other']],
+    )
+    t.is(checked, 1)
+    t.deepEqual(await verifiedAsLoaded(file), [])
+    file.close()
+  }
+})
+
+test('a wrong digest of no bytes', async (t) => {
+  const none = { bytes: Buffer.alloc(0), digest: digestOf('crc32c', Buffer.from('other')) }
+  for (const made of [zt10({ w: square10({ shape: [0] }, none) }), zt12({ w: square12({ shape: [0] }, none) })]) {
+    for (const source of [made, scratchFile(made, 'empty.zt')]) {
+      const file = openSync(source)
+      t.is((await rejectionOf(() => file.load()))?.code, 'ZT_DIGEST_MISMATCH')
+      t.deepEqual(await verifiedAsLoaded(file), [])
+      file.close()
+    }
+  }
+})
 
 test('the tables have what they say', (t) => {
   t.is(MAGIC_01.length, 8)

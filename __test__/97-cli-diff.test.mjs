@@ -31,6 +31,32 @@ test('the same tensors in other formats and versions are the same: exit code 0',
   }
 })
 
+test('components beside the values differ by their bytes, unless values alone are asked for', async (t) => {
+  const withOther = (version, other) =>
+    written({ version }, (writer) =>
+      writer.addObject('w', {
+        layout: 'dense',
+        dtype: 'float32',
+        shape: [2],
+        components: {
+          data: { dtype: 'float32', data: Float32Array.of(1, 2) },
+          ...(other && { scale: { dtype: 'float32', data: other } }),
+        },
+      }),
+    )
+  const a = await withOther('1.2', Float32Array.of(3, 4, 5))
+  const same = await diff(a, await withOther('1.2', Float32Array.of(3, 4, 5)))
+  t.deepEqual([same.code, same.stdout], [0, '1 tensor the same\n'])
+  for (const b of [await withOther('1.2', Float32Array.of(3, 4, 6)), await withOther('1.0')]) {
+    const { code, stdout } = await diff(a, b)
+    t.deepEqual([code, stdout.split('\n').slice(0, 2)], [1, ['changed  w', '  components: scale not the same bytes']])
+    const json = await diff(a, b, '--json')
+    t.deepEqual(JSON.parse(json.stdout).changed[0].components, ['scale'])
+    const values = await diff(a, b, '--values')
+    t.deepEqual([values.code, values.stdout], [0, '1 tensor the same\n'])
+  }
+})
+
 test('what was added, removed and changed: exit code 1', async (t) => {
   const data = new Float32Array(12).map((_, i) => i)
   data[6] = 6.5

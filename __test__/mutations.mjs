@@ -4,6 +4,7 @@
 import { readFileSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { openSync, ZTensorError } from 'ztensor'
+import { readings } from './every-way.mjs'
 
 const FLIPS = [0x01, 0x80, 0xff]
 const [how, ...paths] = process.argv.slice(2)
@@ -27,8 +28,11 @@ function digested(file) {
     }))
 }
 
+/** Of those that are accepted, how many are passed over until one is read in every way, which takes a hundred times as long. */
+const EVERY = how === 'all' ? 4 : 16
+
 /** Reads everything. Gives an error, or what is wrong with what was accepted; `covered` is the range of a digest over the byte. */
-function read(bytes, covered) {
+async function read(bytes, covered) {
   const file = openSync(bytes, { verify: true })
   if (covered !== undefined && covered.holds === undefined) return 'a digest covers the byte, and nothing was noticed'
   for (const tensor of file.values()) {
@@ -46,8 +50,9 @@ function read(bytes, covered) {
         return `${tensor.name} ${part.role}: not what stands in the file`
     }
   }
+  const wrong = told.accepted % EVERY === 0 ? (await readings(file, { cheap: true })).wrong : []
   file.close()
-  return undefined
+  return wrong[0]
 }
 
 async function attempt(bytes, what, covered) {
@@ -60,7 +65,7 @@ async function attempt(bytes, what, covered) {
   }
   const before = process.cpuUsage()
   try {
-    const wrong = read(bytes, covered)
+    const wrong = await read(bytes, covered)
     if (wrong === undefined) told.accepted += 1
     else told.wrong.push(`${what}: ${wrong}`)
   } catch (error) {

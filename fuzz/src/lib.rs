@@ -2,14 +2,13 @@
 //! hang or memory beyond libFuzzer's limit is a finding; so is what an assertion here denies.
 
 pub mod mutate;
+pub mod ways;
 
-use ztensor_core::catalog::{Catalog, Container, DType, Encoding};
-use ztensor_core::cut::Cut;
+use ztensor_core::catalog::{Catalog, Container, Encoding};
 use ztensor_core::detect;
 use ztensor_core::error::{Code, Result};
 use ztensor_core::limits::Limits;
 use ztensor_core::read::Reading;
-use ztensor_core::verify;
 use ztensor_core::work::Watch;
 
 /// Small, so that a few bytes cannot ask for seconds of work.
@@ -37,7 +36,7 @@ pub fn list(parsed: Result<Catalog>, total: u64) {
     }
 }
 
-/// Opens, verifies and loads a whole file.
+/// Opens a whole file and reads it in every way.
 pub fn read(bytes: &[u8], container: Option<Container>) {
     let limits = limits();
     let catalog = match detect::parse(&bytes, container, &limits) {
@@ -48,23 +47,8 @@ pub fn read(bytes: &[u8], container: Option<Container>) {
         }
     };
     let watch = Watch::default();
-    let reading = Reading { sources: &bytes, catalog: &catalog, limits: &limits, watch: &watch };
-    let ordinals: Vec<u32> = (0..).take(catalog.len().min(64)).collect();
-    let _ = verify::verify(reading, &ordinals);
-    for tensor in catalog.iter().take(64) {
-        let _ = reading.sparse(tensor);
-        for component in tensor.components() {
-            let loaded = reading.component(tensor, component);
-            if let (Ok(loaded), Some(length)) = (&loaded, component.decoded_length) {
-                assert_eq!(loaded.len() as u64, length, "{} {component:?}", tensor.name());
-            }
-            let ranges: Vec<(u64, u64)> = tensor.shape().iter().map(|&dim| (dim / 2, dim)).collect();
-            let bits = component.dtype.map_or(8, DType::bits);
-            if let Ok(cut) = Cut::new(tensor.shape(), &ranges, bits)
-                && cut.byte_length() <= 1 << 20
-            {
-                let _ = reading.cut(tensor, component, &cut);
-            }
-        }
-    }
+    ways::agree(
+        Reading { sources: &bytes, catalog: &catalog, limits: &limits, watch: &watch },
+        bytes.len() as u64,
+    );
 }

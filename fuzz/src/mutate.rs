@@ -87,15 +87,23 @@ const NUMBERS: &[u64] = &[
     i32::MAX as u64,
     u32::MAX as u64,
     1 << 32,
-    (1 << 53) - 1,
-    1 << 53,
-    1 << 60,
     i64::MAX as u64,
-    1 << 63,
-    u64::MAX - 8,
-    u64::MAX - 1,
     u64::MAX,
 ];
+/// Powers of 2 at which a number stops being exact in JavaScript, a size that V8 takes, a signed or any 64-bit number.
+const BORDERS: &[u32] = &[53, 60, 63, 64];
+
+/// A number at which arithmetic breaks, or one close to a border.
+fn number(input: &mut Unstructured<'_>) -> Result<u64> {
+    if input.ratio(1, 2)? {
+        return Ok(*input.choose(NUMBERS)?);
+    }
+    let border = 1_i128 << *input.choose(BORDERS)?;
+    let near = border + i128::from(input.int_in_range(-64_i8..=64)?);
+    // A fraction of it, which elements of several bytes or many dimensions multiply up to it.
+    let part = near / i128::from(*input.choose(&[1_u8, 1, 2, 3, 4, 8, 16])?);
+    Ok(u64::try_from(part).unwrap_or(u64::MAX))
+}
 
 /// Changes one to four places.
 pub fn value(root: &mut Value, input: &mut Unstructured<'_>) -> Result<()> {
@@ -133,7 +141,7 @@ fn change(at: &mut Value, input: &mut Unstructured<'_>) -> Result<()> {
                 1 => now - 1,
                 2 => now * 2,
                 3 => -now - 1,
-                _ => i128::from(*input.choose(NUMBERS)?),
+                _ => i128::from(number(input)?),
             };
             *integer = new.try_into().unwrap_or_else(|_| 0.into());
         }
@@ -172,13 +180,51 @@ fn any(input: &mut Unstructured<'_>) -> Result<Value> {
         2 => Value::Float(input.arbitrary()?),
         3 => Value::Bytes(input.arbitrary()?),
         4 => Value::Text((*input.choose(WORDS)?).to_owned()),
-        5 => {
-            Value::Array(vec![Value::Integer((*input.choose(NUMBERS)?).into()); input.int_in_range(0..=70)?])
-        }
+        5 => Value::Array(vec![Value::Integer(number(input)?.into()); input.int_in_range(0..=70)?]),
         6 => Value::Map(Vec::new()),
         7 => Value::Tag(input.int_in_range(0..=40)?, Box::new(Value::Bytes(input.arbitrary()?))),
-        _ => Value::Integer((*input.choose(NUMBERS)?).into()),
+        _ => Value::Integer(number(input)?.into()),
     })
+}
+
+/// Adds components beside those that a layout names: copies of one that is there, before, between and behind the others,
+/// whose fields may be changed after that.
+pub fn components(root: &mut Value, input: &mut Unstructured<'_>) -> Result<()> {
+    match root {
+        Value::Map(entries) => {
+            for (key, value) in entries {
+                match value {
+                    Value::Map(parts) if key.as_text() == Some("components") => add_components(parts, input)?,
+                    Value::Map(parts) if key.as_text() == Some("parts") => {
+                        add_components(parts, input)?;
+                        // Version 2 asks for the order of the spelled keys: the shorter ones first.
+                        let order = |key: &Value| key.as_text().map(|text| (text.len(), text.to_owned()));
+                        parts.sort_by_key(|(key, _)| order(key));
+                    }
+                    _ => components(value, input)?,
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().try_for_each(|item| components(item, input))?,
+        _ => {}
+    }
+    Ok(())
+}
+
+fn add_components(parts: &mut Vec<(Value, Value)>, input: &mut Unstructured<'_>) -> Result<()> {
+    for at in 0..input.int_in_range(0..=2)? {
+        if parts.is_empty() {
+            return Ok(());
+        }
+        let (_, mut part) = parts[input.int_in_range(0..=parts.len() - 1)?].clone();
+        if input.ratio(1, 2)? {
+            change(&mut part, input)?;
+        }
+        let role = if input.ratio(1, 4)? { (*input.choose(WORDS)?).to_owned() } else { format!("other{at}") };
+        let place = input.int_in_range(0..=parts.len())?;
+        parts.insert(place, (Value::Text(role), part));
+    }
+    Ok(())
 }
 
 /// The same of a JSON value, by way of the other kind.

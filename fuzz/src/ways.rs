@@ -1,0 +1,205 @@
+//! All ways of reading a file, held together: what one gives, the others have to give. The fuzz targets and a test of the
+//! core use it.
+
+use ztensor_core::catalog::{Catalog, Component, DType, Label, Layout, Tensor};
+use ztensor_core::checked::product;
+use ztensor_core::compare::{Side, Tolerance, compare_all};
+use ztensor_core::cut::Cut;
+use ztensor_core::elements::Elements;
+use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::plan::{self, Planned, Rank};
+use ztensor_core::read::{Reading, batch};
+use ztensor_core::stats;
+use ztensor_core::total::{self, Work};
+use ztensor_core::verify;
+use ztensor_core::widen;
+
+/// Tensors of a file that are looked at, and bytes of one up to which everything is tried.
+const TENSORS: usize = 64;
+const MOST: u64 = 1 << 20;
+
+/// A result whose error is of ours to give.
+fn judged<T>(result: Result<T>, tensor: Tensor<'_>) -> Result<T> {
+    if let Err(error) = &result {
+        assert_ne!(error.code(), Code::Internal, "{}: {error}", tensor.name());
+    }
+    result
+}
+
+/// Panics where two ways of reading a tensor disagree.
+pub fn agree(reading: Reading<'_>, held: u64) {
+    let catalog = reading.catalog;
+    let ordinals: Vec<u32> = (0..).take(catalog.len().min(TENSORS)).collect();
+    for work in [Work::Load, Work::Copy, Work::Verify] {
+        let _ = total::check(catalog, reading.limits, &ordinals, held, work);
+    }
+    let _ = verify::verify(reading, &ordinals);
+    for tensor in catalog.iter().take(TENSORS) {
+        let loads: Vec<_> = tensor
+            .components()
+            .iter()
+            .map(|part| judged(reading.component(tensor, part).map(|bytes| bytes.to_vec()), tensor))
+            .collect();
+        for (part, loaded) in tensor.components().iter().zip(&loads) {
+            component(reading, tensor, part, loaded);
+        }
+        let data = tensor.data().filter(|data| data.dtype.is_some());
+        let at = tensor.components().iter().position(|part| data.is_some_and(|data| data.role == part.role));
+        if let (Some(data), Some(loaded)) = (data, at.and_then(|at| loads.get(at))) {
+            dense(reading, tensor, data, loaded);
+        }
+        planned(catalog, tensor);
+        verified(reading, tensor, &loads);
+    }
+}
+
+/// The bytes of a component are as many as the index says; its elements are those bytes.
+fn component(reading: Reading<'_>, tensor: Tensor<'_>, part: &Component, loaded: &Result<Vec<u8>>) {
+    let Ok(bytes) = loaded else { return };
+    let name = tensor.name();
+    if let Some(length) = part.decoded_length {
+        assert_eq!(bytes.len() as u64, length, "{name} {part:?}");
+    }
+    let elements = judged(Elements::of_component(&reading, tensor, part), tensor).expect("it was loaded");
+    let bits = part.dtype.map_or(8, DType::bits) as usize;
+    assert_eq!(read_all(&elements), bytes[..(elements.count as usize * bits).div_ceil(8)], "{name} {part:?}");
+    // The shape says how many there are of the data alone, the indices how many values of a sparse tensor.
+    let is_told = match tensor.layout() {
+        Layout::Dense => part.role == Label::DATA,
+        Layout::SparseCsr | Layout::SparseCoo => part.role == Label::VALUES,
+        Layout::Other(_) => false,
+    };
+    if !is_told || part.dtype.is_none() {
+        assert_eq!(elements.count as usize, bytes.len() * 8 / bits, "{name} {part:?}");
+    }
+}
+
+fn read_all(elements: &Elements<'_>) -> Vec<u8> {
+    elements.read(0, elements.count, &mut Vec::new()).expect("it was loaded").to_vec()
+}
+
+/// The elements of a dense tensor, by all ways that give them.
+fn dense(reading: Reading<'_>, tensor: Tensor<'_>, data: &Component, loaded: &Result<Vec<u8>>) {
+    let (name, ordinal) = (tensor.name(), u32::try_from(tensor.ordinal()).expect("as the builder has it"));
+    let batched = judged(batch::load(reading, &[ordinal], 2, |_, _| {}), tensor);
+    let bytes = match (loaded, batched) {
+        (Err(one), Err(other)) => return assert_eq!(one.code(), other.code(), "{name}"),
+        (Ok(bytes), Ok(batch)) => {
+            let place = batch.places[0];
+            let block = place.block.map_or(&[][..], |block| &batch.blocks[block as usize]);
+            let start = usize::try_from(place.offset).expect("it is in memory");
+            assert_eq!(block.get(start..start + bytes.len()), Some(&bytes[..]), "{name}: a batch");
+            bytes
+        }
+        (one, other) => panic!("{name}: {:?}, in a batch {:?}", one.is_ok(), other.map(|_| ())),
+    };
+    let dtype = data.dtype.expect("it is known");
+    let elements = product(tensor.shape()).expect("the index was checked");
+    let length = u128::from(elements) * u128::from(dtype.bits());
+    assert_eq!(bytes.len() as u128, length.div_ceil(8), "{name}: the shape says how many");
+    assert_eq!(tensor.byte_length(), bytes.len() as u64, "{name}: byte_length");
+    if bytes.len() as u64 > MOST {
+        return;
+    }
+    let whole = judged(Elements::of_tensor(&reading, tensor), tensor).expect("it was loaded");
+    assert_eq!((whole.count, &read_all(&whole)[..]), (elements, &bytes[..]), "{name}: elements");
+    cuts(reading, tensor, data, dtype, bytes);
+    widened(reading, tensor, data, dtype, bytes, elements);
+    if let Ok(stats) = judged(reading.stats(tensor, &stats::Request::default()), tensor) {
+        assert_eq!(stats.count, elements, "{name}: statistics");
+    }
+    let side = |component| Side { tensor, component };
+    let tolerance = Tolerance { absolute: 0.0, relative: 0.0 };
+    for other in [None, Some(data)] {
+        let found = compare_all([reading, reading], &[[side(None), side(other)]], tolerance);
+        let found = found.expect("nothing stops it").remove(0);
+        let (count, found) = judged(found, tensor).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!((count, found.identical), (elements, true), "{name}: compared with itself");
+    }
+}
+
+/// Parts, against what is packed from the whole.
+fn cuts(reading: Reading<'_>, tensor: Tensor<'_>, data: &Component, dtype: DType, bytes: &[u8]) {
+    let shape = tensor.shape();
+    let whole: Vec<(u64, u64)> = shape.iter().map(|&dim| (0, dim)).collect();
+    let mut all = vec![whole.clone(), shape.iter().map(|&dim| (dim / 2, dim)).collect()];
+    for (dim, &size) in shape.iter().enumerate().take(4) {
+        let mut ranges = whole.clone();
+        ranges[dim] = (size / 3, size.min(size / 3 + 1));
+        all.push(ranges);
+    }
+    for ranges in all {
+        let Ok(cut) = Cut::new(shape, &ranges, dtype.bits()) else { continue };
+        let mut expected = vec![0; usize::try_from(cut.byte_length()).expect("less than the whole")];
+        cut.pack(bytes, &mut expected).expect("it lies in the whole");
+        let found = judged(reading.cut(tensor, data, &cut), tensor).expect("the whole was loaded");
+        assert_eq!(&*found, &expected[..], "{}: {ranges:?}", tensor.name());
+    }
+}
+
+fn widened(
+    reading: Reading<'_>,
+    tensor: Tensor<'_>,
+    data: &Component,
+    dtype: DType,
+    bytes: &[u8],
+    elements: u64,
+) {
+    let mut expected = vec![0; elements as usize * 4];
+    let slow = widen::to_float32(dtype, bytes, &mut expected);
+    let found = judged(reading.float32(tensor, data, None, dtype, elements), tensor);
+    match (slow, found) {
+        (Ok(()), Ok(found)) => assert_eq!(&*found, &expected[..], "{}: float32", tensor.name()),
+        (Err(one), Err(other)) => assert_eq!(one.code(), other.code(), "{}", tensor.name()),
+        (one, other) => panic!("{}: {one:?}, as it is read {:?}", tensor.name(), other.map(|_| ())),
+    }
+}
+
+/// A plan names the bytes that loading reads, and no others.
+fn planned(catalog: &Catalog, tensor: Tensor<'_>) {
+    if tensor.is_unread() {
+        return;
+    }
+    let own = tensor.own_ranges();
+    let ordinal = u32::try_from(tensor.ordinal()).expect("as the builder has it");
+    for dim in [None, Some(0)] {
+        let planned = [Planned { ordinal, dim }];
+        for world_size in [1, 2, (1 << 53) - 1, u64::MAX] {
+            let spans = plan::spans(catalog, &planned, Rank { rank: world_size - 1, world_size });
+            let Ok(spans) = judged(spans, tensor) else { continue };
+            if dim.is_none() {
+                assert_eq!(spans, own, "{}", tensor.name());
+            }
+            for span in spans.iter().filter(|span| span.length > 0) {
+                let holds = |whole: &&ztensor_core::catalog::Span| {
+                    whole.file == span.file && whole.offset <= span.offset && span.end() <= whole.end()
+                };
+                assert!(own.iter().any(|whole| holds(&whole)), "{}: {span:?} of {own:?}", tensor.name());
+            }
+        }
+    }
+}
+
+/// A verification finds nothing exactly where everything loads, and says what the loads say.
+fn verified(reading: Reading<'_>, tensor: Tensor<'_>, loads: &[Result<Vec<u8>>]) {
+    let sparse = matches!(tensor.layout(), Layout::SparseCsr | Layout::SparseCoo) && tensor.dtype().is_some();
+    let arrays = if sparse { reading.sparse(tensor).map(drop) } else { Ok(()) };
+    let failed = loads.iter().filter_map(|load| load.as_ref().err()).chain(arrays.as_ref().err());
+    let codes: Vec<Code> = failed.map(Error::code).collect();
+    // Neither says that anything is damaged.
+    if codes.iter().any(|code| matches!(code, Code::UnsupportedEncoding | Code::Limit)) {
+        return;
+    }
+    let ordinal = u32::try_from(tensor.ordinal()).expect("as the builder has it");
+    let outcome = judged(verify::verify(reading, &[ordinal]), tensor).expect("it is in memory");
+    let name = tensor.name();
+    assert_eq!(
+        outcome.failures.is_empty(),
+        codes.is_empty(),
+        "{name}: {:?}, loads {codes:?}",
+        outcome.failures
+    );
+    for failure in outcome.failures {
+        assert!(codes.contains(&failure.code()), "{name}: {failure}, loads {codes:?}");
+    }
+}
