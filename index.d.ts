@@ -507,7 +507,11 @@ export declare class Tensor<D extends DType = DType> {
 	private constructor();
 	/** Elements: the product of the shape. */
 	get size(): number;
-	/** Bytes of all components after decoding; of one whose size only decoding can tell, the stored ones. */
+	/**
+	 * Bytes of the elements after decoding: of `data` of a dense tensor, of all arrays of a sparse one, of all components of
+	 * any other layout. Components beside those of the layout do not count. Of a component whose size only decoding can
+	 * tell, the stored bytes.
+	 */
 	get byteLength(): number;
 	get layout(): Layout;
 	/** The tensor's own attributes; empty in formats that have none. */
@@ -524,7 +528,7 @@ export declare class Tensor<D extends DType = DType> {
 	 * ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT beyond what one array can hold, ZT_IO, ZT_TRUNCATED
 	 */
 	get data(): DTypeArrays[D];
-	/** Whether the data aliases the file; of a composite tensor, whether every component's does. */
+	/** Whether the data aliases the file; of a sparse or composite tensor, whether that of each of its components does. */
 	get mapped(): boolean;
 	/** Why the data is a copy; undefined where it aliases the file. */
 	get copyReason(): CopyReason | undefined;

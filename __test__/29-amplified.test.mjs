@@ -81,6 +81,11 @@ test('components beside the data take no part in a load, nor count there', async
   })
   const file = await open(bytes, { maxDecodedBytes: 2 * LENGTH })
   t.is((await file.load()).get('w').length, 4)
-  refused(t, await rejectionOf(() => convert(file, scratchPath('converted.zt'), { version: '1.2' })), 'convert')
   file.close()
+  const source = { maxDecodedBytes: 2 * LENGTH }
+  refused(
+    t,
+    await rejectionOf(() => convert(bytes, scratchPath('converted.zt'), { version: '1.2', source })),
+    'convert',
+  )
 })

@@ -123,7 +123,7 @@ export const PLACES = {
     'elements of 4 bits': (n) =>
       file({
         blobs: { [PAGE]: data },
-        manifest: { objects: { w: dense('u8', [n], PAGE, 64, { type: 'f4_e2m1fn' }) } },
+        manifest: { objects: { w: dense('u8', [n], PAGE, 64, { type: 'f4_e2m1' }) } },
       }),
     'a layout of its own': (n) =>
       file({ blobs: { [PAGE]: data }, manifest: { objects: { w: object([n], 'x.y/1', { data: part('u8', PAGE, 64), more: part('u8', PAGE, 64, { encoding: 'zstd', decoded_length: n }) }) } } }), // biome-ignore format: one line
