@@ -174,7 +174,9 @@ proptest! {
     ) {
         let mut tensors = tensors;
         if !borders {
-            tensors.iter_mut().for_each(|tensor| tensor.numbers = [None; 4]);
+            for tensor in &mut tensors {
+                tensor.numbers = [None; 4];
+            }
         }
         let read = agree(&file(&tensors, new));
         prop_assert!(read || borders, "refused");
