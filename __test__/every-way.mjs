@@ -213,6 +213,14 @@ async function composite(judge, file, tensor, cheap) {
   return judge.same(await outcome(() => tensor.load({ as: 'float32' })), floats, "load({ as: 'float32' })")
 }
 
+/** Elements of a component as its tensor has them, without padding: of dense data, and of sparse values by their places. */
+function told({ layout, shape, size, components }, role) {
+  if (layout === 'dense' && role === 'data') return size
+  const places = role === 'values' ? components.get({ sparse_csr: 'indices', sparse_coo: 'coords' }[layout]) : undefined
+  if (places === undefined || (layout === 'sparse_coo' && shape.length === 0)) return undefined
+  return places.data.length / (layout === 'sparse_coo' ? shape.length : 1)
+}
+
 /** The components, and of them those beside the elements as well. */
 async function components(judge, tensor, cheap) {
   for (const [role, component] of tensor.components) {
@@ -221,7 +229,7 @@ async function components(judge, tensor, cheap) {
     judge.same(await outcome(() => component.data), loaded, `data of ${role}`)
     if (component.byteLength !== undefined) judge.is(loaded.byteLength, component.byteLength, `bytes of ${role}`)
     const [, bits] = DTYPES[component.dtype ?? 'uint8']
-    const elements = role === 'data' && tensor.layout === 'dense' && component.dtype ? tensor.size : undefined
+    const elements = component.dtype ? told(tensor, role) : undefined
     const fitting = Math.floor((loaded.byteLength * 8) / bits)
     if (!cheap) await comparable(judge, component, component, elements ?? fitting)
   }
