@@ -96,7 +96,9 @@ mod tests {
         assert!(pieces.update(&[1, 255]).unwrap_err().message().contains("element 4 is 255"));
 
         let mut noted = Elements::new(Some(DataRule::Bool));
-        [&[0, 3][..], &[1, 2]].into_iter().for_each(|piece| noted.note(piece));
+        for piece in [&[0, 3][..], &[1, 2]] {
+            noted.note(piece);
+        }
         assert!(noted.finish().unwrap_err().message().contains("element 1 is 3"));
 
         assert!(check(Some(DataRule::LastNibble), &[0xff, 0x0f]).is_ok());
