@@ -127,7 +127,7 @@ const FRAMES = {
   'another magic': changed(frame(CONTENT), 0, 0x27),
   nothing: Buffer.alloc(0),
   'no frame': CONTENT,
-  ...Object.fromEntries([10, 20, 26, 27].map((log) => [`a window of 2^${log}`, window(log)])),
+  ...Object.fromEntries([10, 20, 26, 27, 28, 31].map((log) => [`a window of 2^${log}`, window(log)])),
 }
 
 /** Where a frame may stand. */
