@@ -23,7 +23,8 @@ pub struct Mutant {
 }
 
 fn place(value: &Value) -> (usize, usize) {
-    let number = |key| value[key].as_u64().and_then(|number| usize::try_from(number).ok()).expect("a position");
+    let number =
+        |key| value[key].as_u64().and_then(|number| usize::try_from(number).ok()).expect("a position");
     (number("line"), number("column"))
 }
 
@@ -35,7 +36,9 @@ fn main() {
     let tree = env::args().nth(1).expect("usage: ztensor-mutants TREE");
     let tree = Path::new(&tree);
     let skip: BTreeSet<u64> = match tree.join("skip.json") {
-        path if path.exists() => read(&path).as_array().expect("numbers").iter().filter_map(Value::as_u64).collect(),
+        path if path.exists() => {
+            read(&path).as_array().expect("numbers").iter().filter_map(Value::as_u64).collect()
+        }
         _ => BTreeSet::new(),
     };
     let mut files: BTreeMap<String, Vec<Mutant>> = BTreeMap::new();
@@ -62,6 +65,7 @@ fn main() {
         built.extend(ids);
     }
     built.sort_unstable();
-    fs::write(tree.join("built.json"), serde_json::to_string(&built).expect("JSON")).expect("a place to write to");
+    fs::write(tree.join("built.json"), serde_json::to_string(&built).expect("JSON"))
+        .expect("a place to write to");
     println!("{} mutants built in", built.len());
 }

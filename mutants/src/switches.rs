@@ -36,8 +36,14 @@ fn on(mutant: &Mutant) -> String {
 impl<'a> Switches<'a> {
     fn new(source: &'a str, all: &'a [Mutant]) -> Self {
         let lines = std::iter::once(0).chain(source.match_indices('\n').map(|(at, _)| at + 1)).collect();
-        let mut found =
-            Self { source, lines, mutants: HashMap::new(), edits: Vec::new(), built: Vec::new(), constant: 0 };
+        let mut found = Self {
+            source,
+            lines,
+            mutants: HashMap::new(),
+            edits: Vec::new(),
+            built: Vec::new(),
+            constant: 0,
+        };
         for mutant in all {
             let start = found.offset(mutant.start.0, mutant.start.1 - 1);
             found.mutants.entry((mutant.genre.as_str(), start)).or_default().push(mutant);
@@ -180,8 +186,11 @@ impl Visit<'_> for Switches<'_> {
                 let mut pieces = vec![Piece::New(off.clone())];
                 let mut close = String::new();
                 for mutant in self.take("MatchArmGuard", from) {
-                    let (switch, joint) =
-                        if mutant.replacement == "true" { (on(mutant), "||") } else { (format!("!{}", on(mutant)), "&&") };
+                    let (switch, joint) = if mutant.replacement == "true" {
+                        (on(mutant), "||")
+                    } else {
+                        (format!("!{}", on(mutant)), "&&")
+                    };
                     pieces.push(Piece::New(format!("({switch} {joint} ")));
                     close.push(')');
                 }
