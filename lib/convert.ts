@@ -1,15 +1,18 @@
 import type { Writable } from 'node:stream'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { aBoolean, aFunction, anObject, aText, optional, options, wrongType } from './arguments.js'
+import { everything, inBatches, TURN } from './batches.js'
 import { type DType, dtypeInfo } from './dtype.js'
-import { calling, type ErrorCode, type NativeError, ZTensorError } from './errors.js'
+import { calling, type ErrorCode, ZTensorError } from './errors.js'
 import { TensorFile } from './file.js'
 import { type JobOptions, type Progress, run } from './job.js'
-import { binding, type NativeOutflow, type NativeWriter } from './native.js'
+import { binding, type NativeOutflow, type NativeSelection, type NativeWriter, type Selected } from './native.js'
 import { type OpenOptions, open, type Source } from './open.js'
 import type { Outlet } from './outlet.js'
 import { urlText } from './realm.js'
+import type { Store } from './store.js'
 import type { AnyTensor } from './tensor.js'
-import { bytesIn, jobOptions } from './verify.js'
+import { jobOptions } from './verify.js'
 import { type CreateOptions, writeRequest } from './write-options.js'
 import { aTarget, TensorWriter } from './writer.js'
 
@@ -107,129 +110,105 @@ export async function convert(
   }
 }
 
-/** A tensor of the source, and the name that it gets. */
-interface Chosen {
-  readonly ordinal: number
-  readonly name: string
-  readonly to: string
-}
-
-/** The tensors to take. A new name that stands twice is refused here, before anything is written. */
-function choose(file: TensorFile, { filter, rename }: ConvertOptions, numbered: boolean): Chosen[] {
-  const chosen: Chosen[] = []
-  const names = new Set<string>()
-  let ordinal = -1
-  // No objects are made of tensors that nobody looks at.
-  for (const one of filter === undefined ? file.keys() : file.values()) {
-    ordinal += 1
-    if (typeof one !== 'string' && !filter?.(one)) continue
-    const name = typeof one === 'string' ? one : one.name
-    if (rename === undefined || numbered) {
-      chosen.push({ ordinal, name, to: name })
-      continue
-    }
-    const to = aText('what rename gives', rename(name))
-    if (names.has(to)) {
-      const message = `rename calls a second tensor ${JSON.stringify(to)}`
-      throw new ZTensorError('ZT_BAD_INDEX', message, { tensor: name })
-    }
-    names.add(to)
-    chosen.push({ ordinal, name, to })
+/** Has the selection take the tensors that are wanted, under their new names. */
+async function choose(
+  file: TensorFile,
+  selection: NativeSelection,
+  { filter, rename, signal }: ConvertOptions,
+): Promise<void> {
+  if (filter === undefined && rename === undefined) {
+    selection.take(everything(file.size), [])
+    return
   }
-  return chosen
+  const catalog = await TensorFile.ready(file, signal)
+  for (let from = 0; from < file.size; from += TURN) {
+    if (from > 0) await nextTurn()
+    const [ordinals, names]: [number[], string[]] = [[], []]
+    for (let ordinal = from; ordinal < Math.min(from + TURN, file.size); ordinal++) {
+      // No objects are made of tensors that nobody looks at.
+      if (filter !== undefined && !filter(TensorFile.at(file, ordinal))) continue
+      ordinals.push(ordinal)
+      if (rename !== undefined) names.push(aText('what rename gives', rename(catalog.name(ordinal))))
+    }
+    calling(() => selection.take(Uint32Array.from(ordinals), names))
+  }
 }
 
-/** In the order of canonical files, by the bytes of the names: their blobs then need not be moved at the end. */
-function canonically(chosen: readonly Chosen[]): Chosen[] {
-  const all = chosen.map((one) => ({ one, bytes: Buffer.from(one.to) }))
-  return all.sort((a, b) => Buffer.compare(a.bytes, b.bytes)).map(({ one }) => one)
-}
-
-/** In the order of the tensors; last what is of the file. */
-function inOrder(refusals: readonly ZTensorError[], chosen: readonly Chosen[]): ZTensorError[] {
-  const places = new Map<string | undefined, number>(chosen.map(({ name }, at) => [name, at]))
-  const place = ({ tensor }: ZTensorError): number => places.get(tensor) ?? chosen.length
-  return [...refusals].sort((a, b) => place(a) - place(b))
-}
-
-/** Whatever their code, they say which tensor they are of: it is by that that they are left out. */
-function asErrors(found: readonly NativeError[]): ZTensorError[] {
-  return found.map(({ code, message, ...where }) => new ZTensorError(code as ErrorCode, message, where))
+/** What the target cannot hold. Whatever their code, the errors say which tensor they are of: it is by that that they are left out. */
+async function refusalsOf(selection: NativeSelection, attributes: boolean): Promise<ZTensorError[]> {
+  const all: ZTensorError[] = []
+  for (let page = selection.refusals(attributes); page.length > 0; page = selection.refusals(attributes)) {
+    for (const { code, message, ...where } of page) all.push(new ZTensorError(code as ErrorCode, message, where))
+    await nextTurn()
+  }
+  return all
 }
 
 /** What is to be made of a file. */
 interface Work {
-  readonly file: TensorFile
+  readonly store: Store
+  readonly selection: NativeSelection
   readonly writer: TensorWriter
   readonly native: NativeWriter
   readonly outlet: Outlet | undefined
-  readonly casts: number[]
   readonly job: JobOptions
 }
 
-/** Which of the tensors of some ordinals cannot be held for their data; `bytes` are to be copied later. */
-async function judge({ file, native, casts, job }: Work, judged: number[], bytes: number, tensors: number) {
-  const store = TensorFile.storeOf(file)
-  let done = 0
-  const onProgress = ({ bytes: read, totalBytes }: Progress): void => {
-    done = totalBytes
-    job.onProgress?.({ bytes: read, totalBytes: totalBytes + bytes, tensors: 0, totalTensors: tensors })
+/** Finds which tensors cannot be held for their data; `told` says how many are read for that. Gives how many bytes that were. */
+async function judge({ store, selection, native, job }: Work, told: Selected): Promise<number> {
+  const { onProgress, signal } = job
+  let bytes = 0
+  const tell = (progress: Progress): void => {
+    bytes = progress.totalBytes
+    const totals = { totalBytes: progress.totalBytes + told.bytes, totalTensors: told.tensors }
+    onProgress?.({ bytes: progress.bytes, tensors: 0, ...totals })
   }
-  const look = (ordinals: number[], options: JobOptions, stage?: Awaited<ReturnType<typeof store.stage>>) => {
-    const request = { ordinals: Uint32Array.from(ordinals), names: [], casts }
+  const many = {
+    count: told.judged,
+    bytes: told.judgedBytes,
+    next: (from: number) => selection.stageNext(store.native, true, from),
+    onProgress: onProgress && tell,
+    signal,
+  }
+  await inBatches(store, many, ({ from, end, stage, onProgress }) =>
     // It makes files without a name beside the target.
-    return run(store, options, (control) => native.judge(store.native, request, control, stage), 'when undone')
-  }
-  if (store.memory === undefined) {
-    const found = await look(judged, job.onProgress === undefined ? job : { ...job, onProgress })
-    return { refusals: asErrors(found), bytes: done }
-  }
-  const found: NativeError[] = []
-  for (const ordinal of judged) {
-    const stage = await store.stage(ordinal, undefined, job.signal)
-    found.push(...(await look([ordinal], { signal: job.signal }, stage)))
-  }
-  return { refusals: asErrors(found), bytes: 0 }
+    run(
+      store,
+      { onProgress, signal },
+      (control) => selection.judge(store.native, native, from, end, control, stage),
+      'when undone',
+    ),
+  )
+  return bytes
 }
 
-/** Copies tensors under their names; `before` are the bytes that were read before. */
-async function copy(
-  { file, writer, native, outlet, casts, job }: Work,
-  taken: Chosen[],
-  named: boolean,
-  before: number,
-) {
-  const store = TensorFile.storeOf(file)
-  const some = (tensors: Chosen[], options: JobOptions, stage?: Awaited<ReturnType<typeof store.stage>>) => {
-    const ordinals = Uint32Array.from(tensors, (one) => one.ordinal)
-    // Their own names need not cross.
-    const request = { ordinals, names: named ? tensors.map((one) => one.to) : [], casts }
-    const make = (blocks?: NativeOutflow, signal = options.signal) =>
+/** Copies the tensors that are left; `before` are the bytes that were read before. */
+async function copy({ store, selection, writer, native, outlet, job }: Work, left: Left, before: number): Promise<void> {
+  const { onProgress, signal } = job
+  const tell = (progress: Progress): void =>
+    onProgress?.({ ...progress, bytes: before + progress.bytes, totalBytes: before + progress.totalBytes })
+  const many = {
+    count: left.tensors,
+    bytes: left.bytes,
+    next: (from: number) => selection.stageNext(store.native, false, from),
+    onProgress: onProgress && tell,
+    signal,
+  }
+  await inBatches(store, many, ({ from, end, stage, onProgress }) => {
+    const make = (blocks?: NativeOutflow, stop = signal) =>
       run(
         store,
-        { ...options, signal },
-        (control) => native.copy(store.native, request, control, stage, blocks),
+        { onProgress, signal: stop },
+        (control) => selection.copy(store.native, native, from, end, control, stage, blocks),
         'when undone',
       )
     // In the writer's turn, so that giving the file up waits until nothing works on it.
-    return TensorWriter.during(writer, () => (outlet === undefined ? make() : outlet.pass(make, options.signal)))
-  }
-  const { onProgress } = job
-  if (store.memory === undefined) {
-    const shifted = (progress: Progress): void =>
-      onProgress?.({ ...progress, bytes: before + progress.bytes, totalBytes: before + progress.totalBytes })
-    await some(taken, onProgress === undefined ? job : { ...job, onProgress: shifted })
-    return
-  }
-  const totalBytes = taken.reduce((total, one) => total + bytesIn(store.ranges(one.ordinal)), 0)
-  let progress: Progress = { bytes: 0, totalBytes, tensors: 0, totalTensors: taken.length }
-  for (const [at, one] of taken.entries()) {
-    await some([one], { signal: job.signal }, await store.stage(one.ordinal, undefined, job.signal))
-    const bytes = progress.bytes + bytesIn(store.ranges(one.ordinal))
-    progress = { ...progress, bytes, tensors: at + 1 }
-    onProgress?.(progress)
-  }
+    return TensorWriter.during(writer, () => (outlet === undefined ? make() : outlet.pass(make, signal)))
+  })
 }
+
+/** What is left of a selection without what cannot be held. */
+type Left = Awaited<ReturnType<NativeSelection['settle']>>
 
 async function convertFile(
   file: TensorFile,
@@ -238,38 +217,33 @@ async function convertFile(
   job: JobOptions,
   skip: boolean,
 ): Promise<ConvertResult> {
-  const { attributes } = given
+  const { signal } = job
   const store = TensorFile.storeOf(file)
   const casts = castCodes(given.cast)
   // The target's own options are checked without the source's attributes, which may have to be left out.
   const { dialect, canonical } = writeRequest({ ...given, attributes: undefined })
   const numbered = dialect === 'btf'
-  const chosen = choose(file, given, numbered)
-  const ordinals = Uint32Array.from(chosen, (one) => one.ordinal)
-  calling(() => store.native.checkTotal(ordinals, 'copy'), store.path)
-  const renamed = given.rename === undefined ? [] : chosen.map((one) => one.to)
-  const asked = { ordinals, names: renamed, casts }
-  const told = calling(() => binding.refusals(store.native, asked, dialect, canonical))
-  const refused = asErrors(told.refused)
-  let skipped = attributes === undefined ? refused : refused.filter((error) => error.tensor !== undefined)
-  const refuse = () => {
-    if (skipped.length > 0 && !skip) throw refusal(skipped, dialect)
+  const selection = calling(() => new binding.Selection(casts, numbered))
+  await choose(file, selection, numbered ? { ...given, rename: undefined } : given)
+  const told = await run(store, { signal }, (control) => selection.look(store.native, dialect, canonical, control))
+  /** Whether the file's own attributes are to go along. */
+  const own = given.attributes === undefined
+  const refuse = async (): Promise<readonly ZTensorError[]> => {
+    const refused = await refusalsOf(selection, own)
+    if (refused.length > 0 && !skip) throw refusal(refused, dialect)
+    return refused
   }
-  if (told.judged.length === 0) refuse()
+  let skipped = told.judged === 0 ? await refuse() : []
   const generator = given.generator ?? (dialect === '1.0' ? file.generator : undefined)
   const writer = await TensorWriter.make(await begin(job.signal), writeRequest({ ...given, generator }), job.signal)
   const { native, outlet } = TensorWriter.partsOf(writer)
-  const work = { file, writer, native, outlet, casts, job }
+  const work = { store, selection, writer, native, outlet, job }
   try {
     let before = 0
-    if (told.judged.length > 0) {
+    if (told.judged > 0) {
       try {
-        const later = job.onProgress === undefined ? [] : chosen
-        const bytes = later.reduce((total, one) => total + bytesIn(store.ranges(one.ordinal)), 0)
-        const found = await judge(work, told.judged, bytes, chosen.length)
-        before = found.bytes
-        skipped = inOrder([...skipped, ...found.refusals], chosen)
-        refuse()
+        before = await judge(work, told)
+        skipped = await refuse()
       } catch (error) {
         // Nothing has come to a stream yet.
         outlet?.release()
@@ -278,14 +252,12 @@ async function convertFile(
     }
     // From now on: what is given up before it has left a stream as it was.
     await TensorWriter.heed(writer)
-    const left = new Set(skipped.map((error) => error.tensor))
-    const kept = left.size === 0 ? chosen : chosen.filter(({ name }) => !left.has(name))
-    const ordered = dialect === '2' ? canonically(kept) : kept
-    const taken = numbered ? ordered.map((one, at) => ({ ...one, to: String(at) })) : ordered
-    if (attributes === undefined && !left.has(undefined)) calling(() => native.takeAttributes(store.native))
-    await copy(work, taken, given.rename !== undefined || numbered, before)
+    const left = await run(store, { signal }, (control) => selection.settle(store.native, dialect, control))
+    if (own && told.attributes) calling(() => native.takeAttributes(store.native))
+    await copy(work, left, before)
+    signal?.throwIfAborted()
     await writer.finish()
-    return { tensors: taken.length, skipped, readers: readers[dialect] as readonly string[] }
+    return { tensors: left.tensors, skipped, readers: readers[dialect] as readonly string[] }
   } catch (error) {
     await writer.abort()
     throw error

@@ -1,10 +1,10 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import { aBoolean, aSignal, aString, aWholeNumber, oneOf, optional, options, wrongType } from './arguments.js'
 import { type Attributes, thawMap } from './attributes.js'
-import { Catalog } from './catalog.js'
+import { everything, inTurns, TURN } from './batches.js'
+import { Catalog, walk } from './catalog.js'
 import { type DType, dtypeInfo, type TypedArray } from './dtype.js'
-import { calling, invalid, ZTensorError } from './errors.js'
+import { calling, invalid, publicError, ZTensorError } from './errors.js'
 import { type JobOptions, run } from './job.js'
 import { loadAll } from './load.js'
 import type { NativeFile } from './native.js'
@@ -101,6 +101,16 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   /** @internal */
   static storeOf(file: TensorFile): Store {
     return file.#store
+  }
+
+  /** @internal The index, flattened off this thread where it is large. */
+  static async ready(file: TensorFile, signal?: AbortSignal): Promise<Catalog> {
+    return file.#ready(signal)
+  }
+
+  /** @internal The tensor of an ordinal. */
+  static at(file: TensorFile, ordinal: number): AnyTensor {
+    return file.#at(ordinal)
   }
 
   /** The file's metadata. */
@@ -221,18 +231,48 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     for (const tensor of this.values()) callback.call(self, tensor, tensor.name, this)
   }
 
+  /** The index, flattened off this thread where it is large. */
+  #ready(signal: AbortSignal | undefined): Catalog | Promise<Catalog> {
+    if (this.#catalog !== undefined || this.size < TURN) return this.#index()
+    const prepared = run(this.#store, { signal }, (control) => this.#store.native.prepareIndex(control))
+    return prepared.then(() => this.#index())
+  }
+
+  /** The ordinal of one of the `names` that a call was given. */
+  #named(name: unknown): number {
+    const ordinal = this.#find(aString('an entry of names', name))
+    if (ordinal < 0) throw this.#notFound(name as string)
+    return ordinal
+  }
+
   /** The ordinals of the named tensors, all without names. */
-  #ordinals(names: Iterable<string> | undefined): number[] {
+  #ordinals(names: Iterable<string> | undefined): Uint32Array {
+    return this.#found(this.#given(names))
+  }
+
+  #found(names: unknown[] | undefined): Uint32Array {
+    if (names === undefined) return everything(this.size)
+    const wanted = new Ordinals(this.size)
+    for (const name of names) wanted.add(this.#named(name))
+    return wanted.taken()
+  }
+
+  /** The same in several turns, where the names are many. */
+  #ordinalsInTurns(names: Iterable<string> | undefined): Uint32Array | Promise<Uint32Array> {
+    const given = this.#given(names)
+    if (given === undefined || given.length < TURN) return this.#found(given)
+    const wanted = new Ordinals(this.size)
+    return inTurns(given.length, (at) => wanted.add(this.#named(given[at]))).then(() => wanted.taken())
+  }
+
+  /** The names as they are now: the caller may change them before they are looked up. */
+  #given(names: Iterable<string> | undefined): unknown[] | undefined {
     this.#store.throwIfClosed()
-    if (names === undefined) return Array.from({ length: this.size }, (_, ordinal) => ordinal)
+    if (names === undefined) return undefined
     if (typeof names === 'string' || ArrayBuffer.isView(names) || typeof names?.[Symbol.iterator] !== 'function') {
       throw wrongType('names', 'an iterable of names', names)
     }
-    return Array.from(new Set(names), (name) => {
-      const ordinal = this.#find(aString('an entry of names', name))
-      if (ordinal < 0) throw this.#notFound(name)
-      return ordinal
-    })
+    return Array.from(names)
   }
 
   /**
@@ -249,14 +289,13 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     const most = optional(concurrency, (value) => aWholeNumber('concurrency', value, 1))
     const job = jobOptions({ onProgress, signal })
     signal?.throwIfAborted()
-    const ordinals = this.#ordinals(names)
-    const tensors: AnyTensor[] = []
-    for (const [done, ordinal] of ordinals.entries()) {
-      // A million tensors are made in a second: not in one turn.
-      if (done % 10_000 === 9_999) await nextTurn()
-      tensors.push(this.#at(ordinal))
-    }
-    return loadAll(this.#store, tensors, ordinals, plan, most, job)
+    // What is there already is not waited for: others may ask for the same in this turn.
+    const found = this.#ordinalsInTurns(names)
+    const ordinals = found instanceof Promise ? await found : found
+    const index = this.#ready(signal)
+    const catalog = index instanceof Promise ? await index : index
+    const wanted = { catalog, ordinals, tensor: (ordinal: number) => this.#at(ordinal), plan }
+    return loadAll(wanted, most, job)
   }
 
   /**
@@ -268,7 +307,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
    */
   plan(options: PlanOptions): Plan {
     this.#store.throwIfClosed()
-    return Plan.make(this.#store, this.values(), options)
+    return Plan.make(this.#index(), options)
   }
 
   /**
@@ -277,7 +316,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
    */
   async verify(given?: VerifyOptions): Promise<VerifyResult> {
     const canonical = optional(options(given, ['canonical']).canonical, (value) => aBoolean('canonical', value))
-    const found = await verifyTensors(this.#store, this.#ordinals(undefined), given)
+    const found = await verifyTensors(this.#store, everything(this.size), given)
     return canonical ? withCanonical(this.#store, found, given?.signal) : found
   }
 
@@ -309,7 +348,8 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     const { maxBytes, onProgress, signal } = options(given, ['maxBytes', 'onProgress', 'signal'])
     const inFlight = optional(maxBytes, (value) => aWholeNumber('maxBytes', value, 1))
     const job = jobOptions({ onProgress, signal })
-    const ordinals = Uint32Array.from(this.#ordinals(names))
+    const found = this.#ordinalsInTurns(names)
+    const ordinals = found instanceof Promise ? await found : found
     await run(this.#store, job, (control) => this.#store.native.prefetch(ordinals, inFlight, control))
   }
 
@@ -318,7 +358,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
    * JavaScript wrote to them stays.
    */
   evict(names?: Iterable<string>): void {
-    const ordinals = Uint32Array.from(this.#ordinals(names))
+    const ordinals = this.#ordinals(names)
     calling(() => this.#store.native.evict(ordinals))
   }
 
@@ -394,16 +434,22 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   }
 }
 
-/** An iterator by hand: a generator costs twice as much over 100,000 tensors. */
-function walk<T>(size: number, at: (ordinal: number) => T): MapIterator<T> {
-  let next = 0
-  const iterator = {
-    next(): IteratorResult<T, undefined> {
-      return next < size ? { done: false, value: at(next++) } : { done: true, value: undefined }
-    },
-    [Symbol.iterator]() {
-      return iterator
-    },
+/** Ordinals in the order in which they come, each once. */
+class Ordinals {
+  readonly #seen: Uint8Array
+  readonly #taken: number[] = []
+
+  constructor(size: number) {
+    this.#seen = new Uint8Array(size)
   }
-  return iterator as unknown as MapIterator<T>
+
+  add(ordinal: number): void {
+    if (this.#seen[ordinal] === 1) return
+    this.#seen[ordinal] = 1
+    this.#taken.push(ordinal)
+  }
+
+  taken(): Uint32Array {
+    return new Uint32Array(this.#taken)
+  }
 }

@@ -1,23 +1,31 @@
 import { setMaxListeners } from 'node:events'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { type DTypeInfo, dtypeInfo } from './dtype.js'
-import { calling } from './errors.js'
+import { checkTotal, inBatches, inTurns, TURN } from './batches.js'
+import type { Catalog } from './catalog.js'
+import type { DTypeInfo } from './dtype.js'
 import type { Loaded } from './file.js'
-import { type JobOptions, run } from './job.js'
+import { type JobOptions, type Progress, run } from './job.js'
 import { toBuffer } from './memory.js'
 import type { LoadedBatch, NativeMemory } from './native.js'
-import type { Plan, PlannedTensor } from './plan.js'
+import { Plan, type PlannedTensor } from './plan.js'
 import { array, type Store } from './store.js'
-import { type AnyTensor, Tensor } from './tensor.js'
+import type { AnyTensor } from './tensor.js'
 
-/** What crosses the binding at once: so many tensors are made into arrays in one turn, so many bytes in one wait. */
-const BATCH_TENSORS = 10_000
+/** What crosses the binding at once: so many bytes in one wait, at most {@link TURN} tensors. */
 const BATCH_BYTES = 256 * 2 ** 20
+/** The same of a file in memory, of which the bytes are staged first. */
+const STAGED_BYTES = 16 * 2 ** 20
 /** Tensors under way at once, of those that are loaded one by one. */
 const ONE_BY_ONE = 4
 
-/** Keeps the place of what is not loaded yet. */
-const PENDING: Loaded = new Map()
+/** What is to be loaded of a file. */
+export interface Wanted {
+  readonly catalog: Catalog
+  readonly ordinals: Uint32Array
+  /** Makes the tensor of an ordinal: most are never needed. */
+  readonly tensor: (ordinal: number) => AnyTensor
+  readonly plan: Plan | undefined
+}
 
 /** Counts what was loaded and reports it. */
 class Tally {
@@ -25,14 +33,15 @@ class Tally {
   #tensors = 0
   #told = 0
   readonly #totals: { totalBytes: number; totalTensors: number }
+  readonly #bytesOf: (ordinal: number) => number
   readonly onProgress: JobOptions['onProgress']
 
-  readonly #plan: Plan | undefined
-
-  constructor(tensors: readonly AnyTensor[], plan: Plan | undefined, onProgress: JobOptions['onProgress']) {
-    this.#plan = plan
-    const totalBytes = tensors.reduce((total, tensor) => total + this.#bytesOf(tensor), 0)
-    this.#totals = { totalBytes, totalTensors: tensors.length }
+  constructor({ catalog, ordinals, plan }: Wanted, onProgress: JobOptions['onProgress']) {
+    const parts = plan === undefined ? catalog : Plan.parts(plan)
+    this.#bytesOf = (ordinal) => parts.byteLength(ordinal)
+    let totalBytes = 0
+    if (onProgress !== undefined) for (const ordinal of ordinals) totalBytes += this.#bytesOf(ordinal)
+    this.#totals = { totalBytes, totalTensors: ordinals.length }
     this.onProgress = onProgress
   }
 
@@ -44,19 +53,21 @@ class Tally {
     this.onProgress?.({ bytes: this.#told, totalBytes, tensors: this.#tensors + tensors, totalTensors })
   }
 
-  did(tensors: readonly AnyTensor[]): void {
-    for (const tensor of tensors) this.#bytes += this.#bytesOf(tensor)
-    this.#tensors += tensors.length
+  did(ordinals: Uint32Array): void {
+    if (this.onProgress === undefined) return
+    for (const ordinal of ordinals) this.#bytes += this.#bytesOf(ordinal)
+    this.#tensors += ordinals.length
     this.partly(0, 0)
-  }
-
-  #bytesOf({ name, byteLength }: AnyTensor): number {
-    return this.#plan?.tensors.get(name)?.byteLength ?? byteLength
   }
 }
 
-async function loadOne(tensor: AnyTensor, plan: Plan | undefined, signal: AbortSignal | undefined): Promise<Loaded> {
-  const part = divided(tensor, plan)
+async function loadOne(
+  { tensor: make, plan }: Wanted,
+  ordinal: number,
+  signal: AbortSignal | undefined,
+): Promise<Loaded> {
+  const tensor = make(ordinal)
+  const part = divided(plan, ordinal)
   if (part !== undefined) return tensor.load({ slice: part.ranges, signal })
   if (tensor.layout === 'sparse_csr') return tensor.loadCsr({ signal })
   if (tensor.layout === 'sparse_coo') return tensor.loadCoo({ signal })
@@ -67,111 +78,142 @@ async function loadOne(tensor: AnyTensor, plan: Plan | undefined, signal: AbortS
 }
 
 /** The rank's part of a tensor that a plan divides. */
-function divided({ name }: AnyTensor, plan: Plan | undefined): PlannedTensor | undefined {
-  const part = plan?.tensors.get(name)
-  return part?.dim === undefined ? undefined : part
+function divided(plan: Plan | undefined, ordinal: number): PlannedTensor | undefined {
+  const parts = plan === undefined ? undefined : Plan.parts(plan)
+  return parts?.divides(ordinal) ? parts.at(ordinal) : undefined
 }
 
 /** Loads tensors, at most `atOnce` at a time. The first failure, or the caller's signal, ends the others. */
 export async function loadAll(
-  store: Store,
-  tensors: readonly AnyTensor[],
-  ordinals: readonly number[],
-  plan: Plan | undefined,
+  wanted: Wanted,
   atOnce: number | undefined,
   { onProgress, signal }: JobOptions,
 ): Promise<Map<string, Loaded>> {
-  signal?.throwIfAborted()
-  calling(() => store.native.checkTotal(Uint32Array.from(ordinals), 'load'), store.path)
-  const loaded = new Map<string, Loaded>()
-  const tally = new Tally(tensors, plan, onProgress)
-  const others: AnyTensor[] = []
-  const begun = new Map<AnyTensor, Promise<Loaded>>()
-  let batch = new Batch()
-  for (const [at, tensor] of tensors.entries()) {
-    const whole = store.memory === undefined && divided(tensor, plan) === undefined
-    if (!whole || tensor.layout !== 'dense' || tensor.dtype === undefined) {
-      // Batches end in the order asked for. The others do not: their keys come first, and those of what stands between.
-      if (others.length === 0) for (const { name } of tensors) loaded.set(name, loaded.get(name) ?? PENDING)
-      others.push(tensor)
-      continue
+  const { catalog, ordinals, plan } = wanted
+  const { store } = catalog
+  store.check(signal)
+  const checking = checkTotal(store, ordinals, 'load', signal)
+  if (checking !== undefined) await checking
+  /** What was loaded, by the places in `ordinals`. */
+  const results: Loaded[] = new Array(ordinals.length)
+  const tally = new Tally(wanted, onProgress)
+  /** The places of what is loaded one by one. */
+  const others: number[] = []
+  const begun = new Map<number, Promise<Loaded>>()
+  let batch = new Batch(wanted, results)
+  const sort = (place: number): void => {
+    const ordinal = ordinals[place] as number
+    const dense = catalog.layout(ordinal) === 'dense' && catalog.dtype(ordinal) !== undefined
+    if (!dense || (plan !== undefined && Plan.parts(plan).divides(ordinal))) {
+      others.push(place)
+      return
     }
-    const decoding = Tensor.decoding(tensor)
-    if (decoding !== undefined && store.shared.has(decoding)) {
-      // Joined now, since later it may be over.
-      const load = loadOne(tensor, plan, signal)
-      load.catch(() => {}) // what comes before it may fail first
-      begun.set(tensor, load)
-      others.push(tensor)
-      continue
+    const decoding = catalog.decoding(ordinal)
+    if (decoding === undefined || !store.shared.has(decoding)) {
+      batch.add(place)
+      return
     }
-    batch.add(tensor, ordinals[at] as number)
-    if (!batch.full) continue
-    await batch.load(store, loaded, atOnce, tally, signal)
-    batch = new Batch()
+    // Joined now, since later it may be over.
+    const load = loadOne(wanted, ordinal, signal)
+    load.catch(() => {}) // what comes before it may fail first
+    begun.set(place, load)
+    others.push(place)
+  }
+  for (let place = 0, turn = 0; place < ordinals.length; place++) {
+    sort(place)
+    if (batch.full) {
+      await batch.load(atOnce, tally, signal)
+      batch = new Batch(wanted, results)
+    } else if (place - turn < TURN) continue
+    turn = place
     await nextTurn()
   }
-  await batch.load(store, loaded, atOnce, tally, signal)
-  await loadEach(others, begun, loaded, plan, atOnce ?? ONE_BY_ONE, tally, signal)
+  await batch.load(atOnce, tally, signal)
+  await loadEach(wanted, others, begun, results, atOnce ?? ONE_BY_ONE, tally, signal)
+  const loaded = new Map<string, Loaded>()
+  await inTurns(ordinals.length, (place) => {
+    loaded.set(catalog.name(ordinals[place] as number), results[place] as Loaded)
+  })
   return loaded
 }
 
 /** Dense tensors of a file, loaded by one call. */
 class Batch {
-  readonly #tensors: AnyTensor[] = []
-  readonly #ordinals: number[] = []
+  readonly #wanted: Wanted
+  readonly #results: Loaded[]
+  readonly #store: Store
+  readonly #places: number[] = []
   #bytes = 0
 
-  add(tensor: AnyTensor, ordinal: number): void {
-    this.#tensors.push(tensor)
-    this.#ordinals.push(ordinal)
-    this.#bytes += tensor.byteLength
+  constructor(wanted: Wanted, results: Loaded[]) {
+    this.#wanted = wanted
+    this.#results = results
+    this.#store = wanted.catalog.store
+  }
+
+  add(place: number): void {
+    this.#places.push(place)
+    this.#bytes += this.#wanted.catalog.byteLength(this.#wanted.ordinals[place] as number)
   }
 
   get full(): boolean {
-    return this.#tensors.length >= BATCH_TENSORS || this.#bytes >= BATCH_BYTES
+    const most = this.#store.memory === undefined ? BATCH_BYTES : STAGED_BYTES
+    return this.#places.length >= TURN || this.#bytes >= most
   }
 
-  async load(
-    store: Store,
-    loaded: Map<string, Loaded>,
-    atOnce: number | undefined,
-    tally: Tally,
-    signal: AbortSignal | undefined,
-  ): Promise<void> {
-    if (this.#tensors.length === 0) return
-    const onProgress =
-      tally.onProgress && (({ bytes, tensors }: { bytes: number; tensors: number }) => tally.partly(bytes, tensors))
-    const ordinals = Uint32Array.from(this.#ordinals)
-    const most = Math.min(atOnce ?? 2 ** 32 - 1, 2 ** 32 - 1)
-    const batch = run(store, { onProgress, signal }, (control) => store.native.loadBatch(ordinals, most, control))
-    const joined = this.#lend(store, batch)
+  async load(atOnce: number | undefined, tally: Tally, signal: AbortSignal | undefined): Promise<void> {
+    if (this.#places.length === 0) return
+    const { catalog, ordinals: all } = this.#wanted
+    const ordinals = Uint32Array.from(this.#places, (place) => all[place] as number)
+    const batch = this.#read(ordinals, Math.min(atOnce ?? 2 ** 32 - 1, 2 ** 32 - 1), tally, signal)
+    const joined = this.#lend(ordinals, batch)
     const { blocks, places } = await batch.finally(joined.end)
     // What was decoded has a block of its own, which those who joined have as well.
     const shared = new Set(joined.tensors.map((at) => places[at * 2]))
     const buffers: ArrayBuffer[] = []
     for (const [at, block] of blocks.entries())
-      buffers.push(await toBuffer(block, () => store.check(signal), !shared.has(at)))
-    for (const [at, tensor] of this.#tensors.entries()) {
+      buffers.push(await toBuffer(block, () => this.#store.check(signal), !shared.has(at)))
+    for (const [at, ordinal] of ordinals.entries()) {
       const buffer = buffers[places[at * 2] as number] ?? new ArrayBuffer(0)
-      const dtype = dtypeInfo(tensor.dtype) as DTypeInfo
-      loaded.set(tensor.name, array(dtype, buffer, places[at * 2 + 1] as number, tensor.byteLength))
+      const dtype = catalog.dtype(ordinal) as DTypeInfo
+      const loaded = array(dtype, buffer, places[at * 2 + 1] as number, catalog.byteLength(ordinal))
+      this.#results[this.#places[at] as number] = loaded
     }
-    tally.did(this.#tensors)
+    tally.did(ordinals)
+  }
+
+  /** Has the binding load the tensors. */
+  async #read(
+    ordinals: Uint32Array,
+    atOnce: number,
+    tally: Tally,
+    signal: AbortSignal | undefined,
+  ): Promise<LoadedBatch> {
+    const { native } = this.#store
+    const onProgress = tally.onProgress && (({ bytes, tensors }: Progress) => tally.partly(bytes, tensors))
+    const next = (from: number) => native.stageNext(ordinals, from)
+    const many = { count: ordinals.length, bytes: 0, next, onProgress, signal }
+    const parts = await inBatches(this.#store, many, async ({ from, end, stage, onProgress }) => {
+      const some = ordinals.subarray(from, end)
+      return run(this.#store, { onProgress, signal }, (control) => native.loadBatch(some, atOnce, control, stage))
+    })
+    return parts.length === 1 ? (parts[0] as LoadedBatch) : joinedParts(parts)
   }
 
   /** Lets others that load the same compressed tensors meanwhile have what the batch decodes, until `end`: then `tensors` were joined. */
-  #lend(store: Store, batch: Promise<LoadedBatch>): { end: () => void; tensors: number[] } {
+  #lend(ordinals: Uint32Array, batch: Promise<LoadedBatch>): { end: () => void; tensors: number[] } {
+    const { catalog } = this.#wanted
     const tensors: number[] = []
-    const lent = this.#tensors.flatMap((tensor, at) => {
-      const key = Tensor.decoding(tensor)
-      if (key === undefined || tensor.byteLength === 0) return []
+    const lent: { at: number; end: () => boolean }[] = []
+    for (const [at, ordinal] of ordinals.entries()) {
+      const key = catalog.decoding(ordinal)
+      if (key === undefined || catalog.byteLength(ordinal) === 0) continue
       const share = async () => {
         const { blocks, places } = await batch
         return blocks[places[at * 2] as number] as NativeMemory
       }
-      return [{ at, end: store.shared.lend(key, share) }]
-    })
+      lent.push({ at, end: this.#store.shared.lend(key, share) })
+    }
     const end = () => {
       for (const { at, end } of lent) if (end()) tensors.push(at)
     }
@@ -179,12 +221,26 @@ class Batch {
   }
 }
 
+/** Parts of a batch as one. */
+function joinedParts(parts: readonly LoadedBatch[]): LoadedBatch {
+  const blocks: NativeMemory[] = []
+  const places: number[] = []
+  for (const part of parts) {
+    for (let at = 0; at < part.places.length; at += 2) {
+      const block = part.places[at] as number
+      places.push(block < 0 ? block : block + blocks.length, part.places[at + 1] as number)
+    }
+    for (const block of part.blocks) blocks.push(block)
+  }
+  return { blocks, places: Float64Array.from(places) }
+}
+
 /** Loads tensors one by one, several side by side, but for those that were `begun`. */
 async function loadEach(
-  tensors: readonly AnyTensor[],
-  begun: ReadonlyMap<AnyTensor, Promise<Loaded>>,
-  loaded: Map<string, Loaded>,
-  plan: Plan | undefined,
+  wanted: Wanted,
+  places: readonly number[],
+  begun: ReadonlyMap<number, Promise<Loaded>>,
+  results: Loaded[],
   atOnce: number,
   tally: Tally,
   signal: AbortSignal | undefined,
@@ -194,15 +250,16 @@ async function loadEach(
   setMaxListeners(0, stop.signal) // each load listens
   const abort = () => stop.abort(signal?.reason)
   signal?.addEventListener('abort', abort, { once: true })
-  const queue = tensors.values()
+  const queue = places.values()
   const worker = async () => {
-    for (const tensor of queue) {
-      loaded.set(tensor.name, await (begun.get(tensor) ?? loadOne(tensor, plan, stop.signal)))
-      tally.did([tensor])
+    for (const place of queue) {
+      const ordinals = wanted.ordinals.subarray(place, place + 1)
+      results[place] = await (begun.get(place) ?? loadOne(wanted, ordinals[0] as number, stop.signal))
+      tally.did(ordinals)
     }
   }
   try {
-    const workers = Array.from({ length: Math.min(atOnce, tensors.length) }, async () => {
+    const workers = Array.from({ length: Math.min(atOnce, places.length) }, async () => {
       try {
         await worker()
       } catch (error) {

@@ -1,7 +1,7 @@
 // Memory on its way from native code to JavaScript, and the other way for sources in memory.
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { calling, tooLarge, ZTensorError } from './errors.js'
-import { binding, MAX_BUFFER, made, type NativeMemory, type NativeStage, type NativeStageBuilder } from './native.js'
+import { MAX_BUFFER, made, type NativeMemory, type NativeStage, type NativeStageBuilder } from './native.js'
 
 /** Bytes copied on the JavaScript thread before the event loop gets a turn: some 3 ms. */
 const PIECE = 16 * 2 ** 20
@@ -103,52 +103,30 @@ export function copyIntoSync(memory: NativeMemory, target: ArrayBufferView): voi
   }
 }
 
-/** The pieces of ranges of the caller's memory, each filled into the stage when its turn comes; how many bytes that were. */
-function* fillings(bytes: Uint8Array, builder: NativeStageBuilder, ranges: number[]): Generator<() => number> {
-  for (let range = 0; range * 2 < ranges.length; range++) {
-    const offset = ranges[range * 2] as number
-    const length = ranges[range * 2 + 1] as number
-    for (let at = 0; at < length; at += PIECE) {
-      const end = Math.min(at + PIECE, length)
-      yield () => {
-        if (offset + end > bytes.byteLength) throw sourceGone()
-        builder.fill(range, at, bytes.subarray(offset + at, offset + end))
-        return end - at
-      }
-    }
-  }
-}
-
 /** The error of a source in memory that is not what it was. */
 export function sourceGone(): ZTensorError {
   return new ZTensorError('ZT_CLOSED', 'the buffer that the file was opened from was detached or made smaller')
 }
 
+/** Copies the next piece of the caller's memory; whether more are to come. */
+function fill(bytes: Uint8Array, builder: NativeStageBuilder): boolean {
+  const more = calling(() => builder.fill(bytes))
+  if (more === null) throw sourceGone()
+  return more
+}
+
 /** Copies ranges of the caller's memory to where other threads may read them. */
-export function stageSync(bytes: Uint8Array, total: number, ranges: number[]): NativeStage {
-  return calling(() => {
-    const builder = new binding.StageBuilder(ranges)
-    for (const fill of fillings(bytes, builder, ranges)) fill()
-    return builder.finish(total)
-  })
+export function stageSync(bytes: Uint8Array, builder: NativeStageBuilder): NativeStage {
+  while (fill(bytes, builder)) {}
+  return calling(() => builder.finish())
 }
 
 /** The same, without holding the event loop up; `check` is asked between two pieces. */
-export async function stage(
-  bytes: Uint8Array,
-  total: number,
-  ranges: number[],
-  check: () => void,
-): Promise<NativeStage> {
-  const builder = calling(() => new binding.StageBuilder(ranges))
-  let filled = 0
-  for (const fill of fillings(bytes, builder, ranges)) {
-    if (filled >= PIECE) {
-      await nextTurn()
-      filled = 0
-    }
+export async function stage(bytes: Uint8Array, builder: NativeStageBuilder, check: () => void): Promise<NativeStage> {
+  check()
+  while (fill(bytes, builder)) {
+    await nextTurn()
     check()
-    filled += calling(fill)
   }
-  return calling(() => builder.finish(total))
+  return calling(() => builder.finish())
 }

@@ -23,12 +23,62 @@ export interface NativeOutflow {
 }
 
 export interface NativeStage {
-  readonly stage: unique symbol
+  release(): void
 }
 
 export interface NativeStageBuilder {
-  fill(range: number, at: number, piece: Uint8Array): void
-  finish(total: number): NativeStage
+  /** Whether more is to come; null where the memory has become too short. */
+  fill(memory: Uint8Array): boolean | null
+  finish(): NativeStage
+}
+
+/** A stage for some tensors of many: the place behind the last of them, and their stored bytes. */
+export interface NativeStageBatch {
+  builder: NativeStageBuilder
+  end: number
+  bytes: number
+}
+
+/** The dimension that is divided of each tensor or -1, and `[file, offset, length, …]` of the bytes. */
+export interface NativePlan {
+  dims: Int32Array
+  spans: Float64Array
+}
+
+/** What the tensors of a selection come to, and what of them the target cannot hold. */
+export interface Selected {
+  tensors: number
+  bytes: number
+  refused: number
+  judged: number
+  judgedBytes: number
+  attributes: boolean
+}
+
+/** Tensors of a file that are converted. */
+export interface NativeSelection {
+  take(ordinals: Uint32Array, names: string[]): void
+  look(file: NativeFile, dialect: string, canonical: boolean, control: NativeControl): Promise<Selected>
+  stageNext(file: NativeFile, judged: boolean, from: number): NativeStageBatch
+  judge(
+    file: NativeFile,
+    writer: NativeWriter,
+    from: number,
+    end: number,
+    control: NativeControl,
+    stage?: NativeStage,
+  ): Promise<void>
+  refusals(attributes: boolean): NativeError[]
+  settle(file: NativeFile, dialect: string, control: NativeControl): Promise<{ tensors: number; bytes: number }>
+  copy(
+    file: NativeFile,
+    writer: NativeWriter,
+    from: number,
+    end: number,
+    control: NativeControl,
+    stage?: NativeStage,
+    outflow?: NativeOutflow,
+  ): Promise<void>
 }
 
 export interface FlatIndex {
@@ -120,6 +170,9 @@ export interface LoadedBatch {
   places: Float64Array
 }
 
+/** What is done with tensors whose bytes are added up. */
+export type TotalWork = 'load' | 'copy' | 'verify'
+
 export interface NativeFile {
   readonly format: string
   readonly version: string | null
@@ -130,6 +183,7 @@ export interface NativeFile {
   tensorAttributes(ordinal: number): unknown
   warnings(): NativeWarning[]
   index(): FlatIndex
+  prepareIndex(control: NativeControl): Promise<void>
   find(name: string): number
   similar(name: string): string[]
   components(ordinal: number): ComponentInfo[]
@@ -145,7 +199,7 @@ export interface NativeFile {
     control: NativeControl,
     stage?: NativeStage,
   ): Promise<NativeMemory>
-  loadBatch(ordinals: Uint32Array, atOnce: number, control: NativeControl): Promise<LoadedBatch>
+  loadBatch(ordinals: Uint32Array, atOnce: number, control: NativeControl, stage?: NativeStage): Promise<LoadedBatch>
   loadSparse(ordinal: number, control: NativeControl, stage?: NativeStage): Promise<NativeMemory[]>
   dequantize(
     ordinal: number,
@@ -158,15 +212,19 @@ export interface NativeFile {
   contentDigest(algorithm: string, control: NativeControl, stage?: NativeStage): Promise<string>
   canonical(control: NativeControl, stage?: NativeStage): Promise<NativeOutcome>
   verifySync(ordinals: Uint32Array, stage?: NativeStage): NativeOutcome
-  checkTotal(ordinals: Uint32Array, work: 'load' | 'copy' | 'verify'): void
+  checkTotal(ordinals: Uint32Array, work: TotalWork): void
+  checkTotalAsync(ordinals: Uint32Array, work: TotalWork, control: NativeControl): Promise<void>
   stats(
     ordinal: number,
     request: { bins: number; range?: [number, number] | undefined },
     control: NativeControl,
     stage?: NativeStage,
   ): Promise<NativeStats>
-  ranges(ordinal: number, component?: number): number[]
-  plan(ordinals: Uint32Array, dims: Int32Array, rank: number, worldSize: number): Float64Array
+  storedBytes(ordinals: Uint32Array): number
+  stage(ordinal: number, component?: number): NativeStageBuilder
+  stageAll(): NativeStageBuilder
+  stageNext(ordinals: Uint32Array, from: number): NativeStageBatch
+  plan(patterns: string[], placements: number[], rank: number, worldSize: number): NativePlan
   files(): { path?: string; name?: string; byteLength: number }[]
   prefetch(ordinals: Uint32Array, inFlight: number | undefined, control: NativeControl): Promise<void>
   evict(ordinals: Uint32Array): void
@@ -230,19 +288,6 @@ export interface NativeWriter {
   push(bytes: Uint8Array): number
   pushAsync(bytes: Uint8Array, control: NativeControl): Promise<number>
   take(): NativeMemory
-  copy(
-    file: NativeFile,
-    request: { ordinals: Uint32Array; names: string[]; casts: number[] },
-    control: NativeControl,
-    stage?: NativeStage,
-    outflow?: NativeOutflow,
-  ): Promise<void>
-  judge(
-    file: NativeFile,
-    request: { ordinals: Uint32Array; names: string[]; casts: number[] },
-    control: NativeControl,
-    stage?: NativeStage,
-  ): Promise<NativeError[]>
   takeAttributes(file: NativeFile): void
   link(file: NativeFile, ordinal: number, name: string, shard: LinkedFile): void
   end(): void
@@ -271,12 +316,6 @@ interface Binding {
     control: NativeControl,
   ): Promise<{ readonly before: number; readonly after: number; readonly warnings: readonly WriteWarning[] }>
   takePanic(): string | null
-  refusals(
-    file: NativeFile,
-    request: { ordinals: Uint32Array; names: string[]; casts: number[] },
-    dialect: string,
-    canonical: boolean,
-  ): { refused: NativeError[]; judged: number[] }
   compare(
     first: NativeFile,
     second: NativeFile,
@@ -292,7 +331,7 @@ interface Binding {
   packCoo(dialect: string, rank: number, width: number, values: Uint8Array, coords: Uint8Array): NativeMemory
   Control: new () => NativeControl
   Outflow: new () => NativeOutflow
-  StageBuilder: new (ranges: number[]) => NativeStageBuilder
+  Selection: new (casts: number[], numbered: boolean) => NativeSelection
   openShared(process: string, number: number): NativeFile | null
   openPathSync(path: string, request: OpenRequest): NativeFile
   openPath(path: string, request: OpenRequest, control: NativeControl): Promise<NativeFile>

@@ -1,10 +1,10 @@
 // Tensor parallelism: which tensors one rank of a group holds, and which bytes of the files they need.
+import { type InspectOptions, inspect } from 'node:util'
 import { anObject, aWholeNumber, options, wrongType } from './arguments.js'
-import { shardRanges } from './cut.js'
+import { type Catalog, walk } from './catalog.js'
 import { calling, invalid } from './errors.js'
-import { globMatcher } from './glob.js'
+import type { NativePlan } from './native.js'
 import type { Store } from './store.js'
-import type { AnyTensor } from './tensor.js'
 
 /**
  * How a tensor is divided among the ranks. `'column'`: its last dimension but one, the outputs of a weight of shape
@@ -61,16 +61,18 @@ export class Plan {
   readonly rangeCount: number
   readonly #flat: Float64Array
   readonly #store: Store
+  readonly #parts: Parts
 
-  private constructor(store: Store, rank: number, worldSize: number, tensors: PlannedTensor[], flat: Float64Array) {
+  private constructor(catalog: Catalog, rank: number, worldSize: number, { dims, spans }: NativePlan) {
     this.rank = rank
     this.worldSize = worldSize
-    this.tensors = new Map(tensors.map((tensor) => [tensor.name, tensor]))
-    this.#flat = flat
-    this.#store = store
-    this.rangeCount = flat.length / 3
+    this.#parts = new Parts(catalog, dims, rank, worldSize)
+    this.tensors = this.#parts
+    this.#flat = spans
+    this.#store = catalog.store
+    this.rangeCount = spans.length / 3
     let byteLength = 0
-    for (let at = 2; at < flat.length; at += 3) byteLength += flat[at] as number
+    for (let at = 2; at < spans.length; at += 3) byteLength += spans[at] as number
     this.byteLength = byteLength
   }
 
@@ -87,24 +89,24 @@ export class Plan {
   }
 
   /** @internal */
-  static make(store: Store, tensors: Iterable<AnyTensor>, given: PlanOptions): Plan {
+  static make(catalog: Catalog, given: PlanOptions): Plan {
     const { rank, worldSize, rules } = options(given, ['rank', 'worldSize', 'rules'])
     const size = aWholeNumber('worldSize', worldSize, 1)
     const own = aWholeNumber('rank', rank)
     if (own >= size) throw invalid(RangeError, `rank must be below worldSize ${size}, got ${own}`)
-    const placed = placements(rules)
-    const planned: PlannedTensor[] = []
-    const unmatched: string[] = []
-    for (const tensor of tensors) {
-      const placement = placed(tensor.name)
-      if (placement === undefined) unmatched.push(tensor.name)
-      else planned.push(part(tensor, dimension(tensor, placement), own, size))
-    }
-    if (unmatched.length > 0) throw noRule(unmatched)
-    const ordinals = Uint32Array.from(planned, (_, ordinal) => ordinal)
-    const dims = Int32Array.from(planned, ({ dim }) => dim ?? -1)
-    const flat = calling(() => store.native.plan(ordinals, dims, own, size), store.path)
-    return new Plan(store, own, size, planned, flat)
+    const { patterns, placements } = readRules(rules)
+    const { native, path } = catalog.store
+    return new Plan(
+      catalog,
+      own,
+      size,
+      calling(() => native.plan(patterns, placements, own, size), path),
+    )
+  }
+
+  /** @internal The parts by the ordinals of their tensors. */
+  static parts(plan: Plan): Parts {
+    return plan.#parts
   }
 
   /** @internal Whether the plan was made for this file. */
@@ -113,16 +115,24 @@ export class Plan {
   }
 }
 
-/** What the rules say of a name. */
-function placements(rules: unknown): (name: string) => Placement | undefined {
+/** What the binding calls the placements that are no dimension. */
+const CODES = { replicate: -1, column: -2, row: -3 } as const
+
+/** The rules as the binding takes them. */
+function readRules(rules: unknown): { patterns: string[]; placements: number[] } {
   const given = anObject('rules', rules)
   const pairs: unknown[] = Array.isArray(given) ? given : Object.entries(given)
-  const read = Array.from(pairs, (pair, at) => {
+  const [patterns, placements]: [string[], number[]] = [[], []]
+  for (const [at, pair] of Array.from(pairs).entries()) {
     if (!Array.isArray(pair) || typeof pair[0] !== 'string')
       throw wrongType(`rules[${at}]`, '[pattern, placement]', pair)
-    return [globMatcher(pair[0]), aPlacement(`rules for ${JSON.stringify(pair[0])}`, pair[1])] as const
-  })
-  return (name) => read.find(([matches]) => matches(name))?.[1]
+    const placement = aPlacement(`rules for ${JSON.stringify(pair[0])}`, pair[1])
+    // No name has half a character.
+    if (/\p{Surrogate}/u.test(pair[0])) continue
+    patterns.push(pair[0])
+    placements.push(typeof placement === 'object' ? placement.dim : CODES[placement])
+  }
+  return { patterns, placements }
 }
 
 function aPlacement(name: string, value: unknown): Placement {
@@ -132,43 +142,103 @@ function aPlacement(name: string, value: unknown): Placement {
   return { dim: aWholeNumber(`${name}: dim`, (value as { dim: unknown }).dim) }
 }
 
-/** The dimension that a placement divides; undefined for none. */
-function dimension({ name, shape }: AnyTensor, placement: Placement): number | undefined {
-  if (placement === 'replicate') return undefined
-  if (typeof placement === 'object') return placement.dim
-  if (shape.length === 0) throw invalid(RangeError, `tensor ${JSON.stringify(name)} is a scalar: replicate it`)
-  if (shape.length === 1) return placement === 'column' ? 0 : undefined
-  return shape.length - (placement === 'column' ? 2 : 1)
-}
+/** One rank's part of each tensor, made when it is asked for: a file may have a million of them. */
+class Parts implements ReadonlyMap<string, PlannedTensor> {
+  readonly #catalog: Catalog
+  readonly #dims: Int32Array
+  readonly #rank: number
+  readonly #worldSize: number
+  readonly #made: (PlannedTensor | undefined)[] = []
+  /** The ordinals by their names, where the file that knows them was closed. */
+  #names: Map<string, number> | undefined
 
-function part(tensor: AnyTensor, dim: number | undefined, rank: number, worldSize: number): PlannedTensor {
-  const { name, shape, byteLength } = tensor
-  const whole = shape.map((size) => [0, size] as const)
-  if (dim === undefined) return { name, dim, ranges: whole, shape, byteLength }
-  const flat = named(name, () => shardRanges(shape, { dim, rank, worldSize }))
-  const ranges = shape.map((_, at) => [flat[at * 2] as number, flat[at * 2 + 1] as number] as const)
-  return {
-    name,
-    dim,
-    ranges,
-    shape: ranges.map(([start, stop]) => stop - start),
-    byteLength: byteLength / worldSize,
+  constructor(catalog: Catalog, dims: Int32Array, rank: number, worldSize: number) {
+    this.#catalog = catalog
+    this.#dims = dims
+    this.#rank = rank
+    this.#worldSize = worldSize
   }
-}
 
-/** Says which tensor cannot be divided so. */
-function named<T>(name: string, call: () => T): T {
-  try {
-    return call()
-  } catch (error) {
-    if (!(error instanceof RangeError)) throw error
-    throw invalid(RangeError, `tensor ${JSON.stringify(name)}: ${error.message}`)
+  get size(): number {
+    return this.#catalog.size
   }
-}
 
-function noRule(names: string[]): Error {
-  const shown = names.slice(0, 20).map((name) => JSON.stringify(name))
-  const more = names.length > shown.length ? ` and ${names.length - shown.length} more` : ''
-  const message = `rules name no placement for ${shown.join(', ')}${more}: add a rule, such as ['*', 'replicate'] at the end`
-  return invalid(RangeError, message)
+  /** Whether a tensor is divided. */
+  divides(ordinal: number): boolean {
+    return (this.#dims[ordinal] as number) >= 0
+  }
+
+  /** Bytes of a part, decoded. */
+  byteLength(ordinal: number): number {
+    const whole = this.#catalog.byteLength(ordinal)
+    return this.divides(ordinal) ? whole / this.#worldSize : whole
+  }
+
+  /** The part of a tensor, by its ordinal. */
+  at(ordinal: number): PlannedTensor {
+    this.#made[ordinal] ??= this.#make(ordinal)
+    return this.#made[ordinal]
+  }
+
+  #make(ordinal: number): PlannedTensor {
+    const whole = this.#catalog.shape(ordinal)
+    const dim = this.divides(ordinal) ? (this.#dims[ordinal] as number) : undefined
+    const share = dim === undefined ? 0 : (whole[dim] as number) / this.#worldSize
+    const range = (size: number, at: number) =>
+      at === dim ? ([this.#rank * share, (this.#rank + 1) * share] as const) : ([0, size] as const)
+    const shape = dim === undefined ? whole : whole.map((size, at) => (at === dim ? share : size))
+    const byteLength = this.byteLength(ordinal)
+    return { name: this.#catalog.name(ordinal), dim, ranges: whole.map(range), shape, byteLength }
+  }
+
+  #find(name: string): number {
+    if (typeof name !== 'string') return -1
+    const { store, size } = this.#catalog
+    if (!store.closed) return calling(() => store.native.find(name))
+    if (this.#names === undefined) {
+      this.#names = new Map()
+      for (let ordinal = 0; ordinal < size; ordinal++) this.#names.set(this.#catalog.name(ordinal), ordinal)
+    }
+    return this.#names.get(name) ?? -1
+  }
+
+  get(name: string): PlannedTensor | undefined {
+    const ordinal = this.#find(name)
+    return ordinal < 0 ? undefined : this.at(ordinal)
+  }
+
+  has(name: string): boolean {
+    return this.#find(name) >= 0
+  }
+
+  keys(): MapIterator<string> {
+    return walk(this.size, (ordinal) => this.#catalog.name(ordinal))
+  }
+
+  values(): MapIterator<PlannedTensor> {
+    return walk(this.size, (ordinal) => this.at(ordinal))
+  }
+
+  entries(): MapIterator<[string, PlannedTensor]> {
+    return walk(this.size, (ordinal) => [this.#catalog.name(ordinal), this.at(ordinal)])
+  }
+
+  [Symbol.iterator](): MapIterator<[string, PlannedTensor]> {
+    return this.entries()
+  }
+
+  forEach(
+    callback: (part: PlannedTensor, name: string, parts: ReadonlyMap<string, PlannedTensor>) => void,
+    self?: unknown,
+  ): void {
+    for (const [name, part] of this) callback.call(self, part, name, this)
+  }
+
+  get [Symbol.toStringTag](): string {
+    return 'PlannedTensors'
+  }
+
+  [inspect.custom](_depth: number, options: InspectOptions): string {
+    return inspect(new Map(this), options)
+  }
 }

@@ -2,7 +2,7 @@ import type { DTypeInfo, TypedArray } from './dtype.js'
 import { calling, tooLarge, ZTensorError } from './errors.js'
 import { type Losable, losses, mappingLost, unwatch, watch } from './loss.js'
 import { allocate, pieces, sourceGone, stage, stageSync } from './memory.js'
-import { MAX_BUFFER, made, type NativeFile, type NativeStage, type OpenRequest } from './native.js'
+import { MAX_BUFFER, made, type NativeFile, type NativeStage, type NativeStageBuilder, type OpenRequest } from './native.js'
 import { SharedWork } from './shared-work.js'
 
 /** Why data is a copy instead of an alias of the file. */
@@ -264,34 +264,27 @@ export class Store implements Losable {
 
   /** What native code needs to read a tensor, or one component of it, that is in the caller's memory. */
   stageSync(ordinal: number, component?: number): NativeStage | undefined {
-    if (this.memory === undefined) return undefined
-    return this.stageRangesSync(this.ranges(ordinal, component))
+    return this.fillSync(() => this.native.stage(ordinal, component))
   }
 
   /** The same, without holding the event loop up. */
   async stage(ordinal: number, component?: number, signal?: AbortSignal): Promise<NativeStage | undefined> {
-    if (this.memory === undefined) return undefined
-    return this.stageRanges(this.ranges(ordinal, component), signal)
+    return this.fill(() => this.native.stage(ordinal, component), signal)
   }
 
   /** All of the caller's memory, for what looks at more than tensors. */
   async stageAll(signal?: AbortSignal): Promise<NativeStage | undefined> {
-    return this.stageRanges([0, this.#length], signal)
+    return this.fill(() => this.native.stageAll(), signal)
   }
 
-  /** `[offset, length, …]` of the caller's memory, none of which overlap. */
-  async stageRanges(ranges: number[], signal?: AbortSignal): Promise<NativeStage | undefined> {
-    return this.memory && stage(this.memory, this.#length, ranges, () => this.check(signal))
+  /** Fills a stage with the caller's memory, where the file is that. */
+  async fill(builder: () => NativeStageBuilder, signal?: AbortSignal): Promise<NativeStage | undefined> {
+    return this.memory && stage(this.memory, calling(builder), () => this.check(signal))
   }
 
   /** The same, on this thread at once. */
-  stageRangesSync(ranges: number[]): NativeStage | undefined {
-    return this.memory && stageSync(this.memory, this.#length, ranges)
-  }
-
-  /** `[offset, length, …]` of a tensor's bytes in the file. */
-  ranges(ordinal: number, component?: number): number[] {
-    return calling(() => this.native.ranges(ordinal, component))
+  fillSync(builder: () => NativeStageBuilder): NativeStage | undefined {
+    return this.memory && stageSync(this.memory, calling(builder))
   }
 
   /** Throws where work should not go on: the signal's reason, or ZT_CLOSED. */

@@ -118,11 +118,6 @@ export class Tensor<D extends DType = DType> {
     return { store: tensor.#store, ordinal: tensor.#ordinal }
   }
 
-  /** @internal What its decoding is called among the work under way; undefined where nothing has to be decoded. */
-  static decoding(tensor: AnyTensor): string | undefined {
-    return tensor.#plainOffset === undefined ? `${tensor.#ordinal} ${tensor.dtype}` : undefined
-  }
-
   /** The tensor's own attributes; empty in formats that have none. */
   get attributes(): Attributes {
     this.#store.throwIfClosed()
@@ -522,7 +517,7 @@ export class Tensor<D extends DType = DType> {
 
   /** Checks this tensor's digests, decoded lengths and data rules. */
   async verify(given?: JobOptions): Promise<VerifyResult> {
-    return verifyTensors(this.#store, [this.#ordinal], given)
+    return verifyTensors(this.#store, Uint32Array.of(this.#ordinal), given)
   }
 
   /**

@@ -1,8 +1,8 @@
 //! An open file, as the wrapper sees it.
 
 use std::cell::{Cell, RefCell};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use napi::bindgen_prelude::{
     Float64Array, Int32Array, Object, ToNapiValue, Uint8ArraySlice, Uint32Array, Unknown,
@@ -13,7 +13,8 @@ use ztensor_core::catalog::{Catalog, Component, DType, Span, Tensor};
 use ztensor_core::checked;
 use ztensor_core::cut::Cut;
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
-use ztensor_core::plan::{self, Planned, Rank};
+use ztensor_core::glob::Glob;
+use ztensor_core::plan::{self, Placement, Plan, Rank};
 use ztensor_core::prefetch;
 use ztensor_core::read::Reading;
 use ztensor_core::read::batch::{self, Batch, Place};
@@ -21,6 +22,7 @@ use ztensor_core::similar;
 use ztensor_core::source::ReadAt;
 use ztensor_core::source::files::{Files, Part};
 use ztensor_core::source::owned::Owned;
+use ztensor_core::source::staging::stored_bytes;
 use ztensor_core::total::Work;
 use ztensor_core::verify;
 use ztensor_core::work::lanes::Lane;
@@ -29,7 +31,7 @@ use ztensor_core::work::{Stop, Watch};
 use crate::buffer::{self, Share};
 use crate::control::Control;
 use crate::error::{misuse, throw};
-use crate::index::{self, ComponentInfo, FileInfo, FlatIndex, number, unsigned};
+use crate::index::{self, ComponentInfo, FileInfo, Flat, FlatIndex, number, unsigned};
 use crate::memory::Memory;
 use crate::opened::{self, OpenRequest, Reader, Shared};
 use crate::panic::contain;
@@ -63,6 +65,44 @@ impl From<Batch> for Loaded {
     }
 }
 
+/// What a rank needs of a file.
+#[napi(object, object_from_js = false)]
+pub struct NativePlan {
+    /// The dimension that is divided of each tensor, -1 for one that is not.
+    pub dims: Int32Array,
+    /// `[file, offset, length, …]`.
+    pub spans: Float64Array,
+}
+
+impl From<Plan> for NativePlan {
+    fn from(plan: Plan) -> Self {
+        let dim = |dim: Option<usize>| dim.and_then(|dim| i32::try_from(dim).ok()).unwrap_or(-1);
+        let span = |span: &Span| [f64::from(span.file), number(span.offset), number(span.length)];
+        Self {
+            dims: plan.dims.into_iter().map(dim).collect::<Vec<_>>().into(),
+            spans: plan.spans.iter().flat_map(span).collect::<Vec<_>>().into(),
+        }
+    }
+}
+
+fn placement(code: f64) -> Placement {
+    match unsigned(code) {
+        Some(dim) => Placement::Dim(usize::try_from(dim).unwrap_or(usize::MAX)),
+        None if code < -2.5 => Placement::Row,
+        None if code < -1.5 => Placement::Column,
+        None => Placement::Replicate,
+    }
+}
+
+fn total_work(name: &str) -> Result<Work> {
+    Ok(match name {
+        "load" => Work::Load,
+        "copy" => Work::Copy,
+        "verify" => Work::Verify,
+        _ => return Err(misuse("work of no known kind")),
+    })
+}
+
 /// The open file.
 #[napi]
 pub struct NativeFile {
@@ -93,7 +133,7 @@ impl NativeFile {
 
     /// What another thread needs to read the file.
     pub fn reader(&self, env: &Env, control: &Control, stage: Option<&Stage>) -> Result<Reader> {
-        let staged = stage.map(|stage| Arc::clone(&stage.staged));
+        let staged = stage.map(Stage::share).transpose()?;
         Ok(Reader { shared: self.shared(env)?, staged, watch: control.watch.clone() })
     }
 
@@ -115,9 +155,11 @@ impl NativeFile {
 impl Drop for NativeFile {
     /// Aliases can outlive a file that was never closed.
     fn drop(&mut self) {
-        if let Some(Shared { files: Some(files), .. }) = self.leave().as_deref() {
+        let Some(shared) = self.leave() else { return };
+        if let Some(files) = &shared.files {
             loss::abandon(files, self.told.get());
         }
+        shared.end();
     }
 }
 
@@ -238,7 +280,20 @@ impl NativeFile {
 
     #[napi(catch_unwind)]
     pub fn index<'env>(&self, env: &'env Env) -> Result<FlatIndex<'env>> {
-        index::flatten(env, &self.shared(env)?.catalog)
+        let shared = self.shared(env)?;
+        let flat = shared.flat.lock().unwrap_or_else(PoisonError::into_inner).take();
+        flat.unwrap_or_else(|| Flat::of(&shared.catalog)).hand(env, &shared.catalog)
+    }
+
+    /// Flattens it off this thread, for the next call of `index`: of a million tensors that takes 100 ms.
+    #[napi(ts_return_type = "Promise<void>", catch_unwind)]
+    pub fn prepare_index<'env>(&self, env: &'env Env, control: &Control) -> Result<Object<'env>> {
+        let shared = self.shared(env)?;
+        let job = move || {
+            *shared.flat.lock().unwrap_or_else(PoisonError::into_inner) = Some(Flat::of(&shared.catalog));
+            Ok(())
+        };
+        spawn(env, Lane::Short, control, job, |_, ()| Ok(()))
     }
 
     /// The ordinal of the tensor called `name`, or -1.
@@ -285,10 +340,12 @@ impl NativeFile {
     #[napi(catch_unwind)]
     pub fn close(&self, env: &Env, aliases: Vec<Unknown<'_>>) {
         buffer::close(env, &aliases, &self.shares.take());
-        if let Some(Shared { files: Some(files), .. }) = self.leave().as_deref() {
+        let Some(last) = self.leave() else { return };
+        if let Some(files) = &last.files {
             loss::abandon(files, self.told.get());
             files.close();
         }
+        last.end();
     }
 
     /// The path of the first file that was cut short while it was mapped. Whoever asks tells of it.
@@ -304,9 +361,9 @@ impl NativeFile {
     #[napi(catch_unwind)]
     pub fn decode(&self, env: Env, ordinal: u32, component: u32, stage: Option<&Stage>) -> Result<Memory> {
         let shared = self.shared(&env)?;
-        let staged = stage.map(|stage| &*stage.staged);
+        let staged = stage.map(Stage::share).transpose()?;
         let decoded = contain(|| {
-            shared.reading(staged, &Watch::default(), |reading| {
+            shared.reading(staged.as_deref(), &Watch::default(), |reading| {
                 let (tensor, component) = shared.part(ordinal, component)?;
                 let mut bytes = reading.component(tensor, component)?;
                 kernels::to_host_order(component.dtype, &mut bytes);
@@ -337,10 +394,10 @@ impl NativeFile {
         stage: Option<&Stage>,
     ) -> Result<Memory> {
         let shared = self.shared(&env)?;
-        let staged = stage.map(|stage| &*stage.staged);
+        let staged = stage.map(Stage::share).transpose()?;
         let request = LoadRequest { ranges: Some(ranges), widen: false };
         let packed = contain(|| {
-            shared.reading(staged, &Watch::default(), |reading| {
+            shared.reading(staged.as_deref(), &Watch::default(), |reading| {
                 let (tensor, component) = shared.part(ordinal, component)?;
                 load(reading, tensor, component, &request)
             })
@@ -374,13 +431,30 @@ impl NativeFile {
     #[napi(catch_unwind)]
     pub fn check_total(&self, env: Env, ordinals: Uint32Array, work: String) -> Result<()> {
         let shared = self.shared(&env)?;
-        let work = match work.as_str() {
-            "load" => Work::Load,
-            "copy" => Work::Copy,
-            "verify" => Work::Verify,
-            _ => return Err(misuse("work of no known kind")),
-        };
+        let work = total_work(&work)?;
         throw(&env, contain(|| shared.check_total(&ordinals, work)))
+    }
+
+    /// The same off this thread, for very many.
+    #[napi(ts_return_type = "Promise<void>", catch_unwind)]
+    pub fn check_total_async<'env>(
+        &self,
+        env: &'env Env,
+        ordinals: Uint32Array,
+        work: String,
+        control: &Control,
+    ) -> Result<Object<'env>> {
+        let (shared, ordinals, work) = (self.shared(env)?, ordinals.to_vec(), total_work(&work)?);
+        let lane = shared.lane(&ordinals);
+        spawn(env, lane, control, move || shared.check_total(&ordinals, work), |_, ()| Ok(()))
+    }
+
+    /// Bytes of tensors in their files.
+    #[napi(catch_unwind)]
+    pub fn stored_bytes(&self, env: &Env, ordinals: Uint32Array) -> Result<f64> {
+        let shared = self.shared(env)?;
+        let tensors = ordinals.iter().filter_map(|&ordinal| shared.catalog.tensor(ordinal as usize));
+        Ok(number(tensors.map(stored_bytes).fold(0, u64::saturating_add)))
     }
 
     /// Loads dense tensors, at most `at_once` at a time.
@@ -391,8 +465,9 @@ impl NativeFile {
         ordinals: Uint32Array,
         at_once: u32,
         control: &Control,
+        stage: Option<&Stage>,
     ) -> Result<Object<'env>> {
-        let source = self.reader(env, control, None)?;
+        let source = self.reader(env, control, stage)?;
         let (lane, ordinals) = (source.shared.lane(&ordinals), ordinals.to_vec());
         let job = move || {
             source.read(|reading| batch::load(reading, &ordinals, at_once as usize, kernels::to_host_order))
@@ -439,6 +514,7 @@ impl NativeFile {
         stage: Option<&Stage>,
     ) -> Result<Object<'env>> {
         let source = self.reader(env, control, stage)?;
+        let source = self.reader(env, control, stage)?;
         let (lane, ordinals) = (source.shared.lane(&ordinals), ordinals.to_vec());
         let job = move || source.read(|reading| verify::verify(reading, &ordinals));
         spawn(env, lane, control, job, |_, outcome| Ok(Verified::from(outcome)))
@@ -448,34 +524,31 @@ impl NativeFile {
     #[napi(catch_unwind)]
     pub fn verify_sync(&self, env: Env, ordinals: Uint32Array, stage: Option<&Stage>) -> Result<Verified> {
         let shared = self.shared(&env)?;
-        let staged = stage.map(|stage| &*stage.staged);
+        let staged = stage.map(Stage::share).transpose()?;
         let verified = contain(|| {
-            shared.reading(staged, &Watch::default(), |reading| verify::verify(reading, &ordinals))
+            shared.reading(staged.as_deref(), &Watch::default(), |reading| verify::verify(reading, &ordinals))
         });
         throw(&env, verified).map(Verified::from)
     }
 
-    /// `[file, offset, length, …]` of the bytes that a rank needs. `dims` holds a dimension for each tensor, -1 for one that
-    /// is not divided.
+    /// What a rank needs. Each name is held against the patterns in their order; `placements`: a dimension for each, or -1 for a
+    /// tensor that every rank has whole, -2 for columns, -3 for rows.
     #[napi(catch_unwind)]
     pub fn plan(
         &self,
         env: Env,
-        ordinals: Uint32Array,
-        dims: Int32Array,
+        patterns: Vec<String>,
+        placements: Vec<f64>,
         rank: f64,
         world_size: f64,
-    ) -> Result<Float64Array> {
+    ) -> Result<NativePlan> {
         let shared = self.shared(&env)?;
         let rank = unsigned(rank).zip(unsigned(world_size));
         let (rank, world_size) = rank.ok_or_else(|| misuse("a plan without a rank"))?;
-        let planned = ordinals.iter().zip(dims.iter());
-        let planned: Vec<_> =
-            planned.map(|(&ordinal, &dim)| Planned { ordinal, dim: usize::try_from(dim).ok() }).collect();
-        let spans = contain(|| plan::spans(&shared.catalog, &planned, Rank { rank, world_size }));
-        let spans = throw(&env, spans)?;
-        let flat = |span: &Span| [f64::from(span.file), number(span.offset), number(span.length)];
-        Ok(spans.iter().flat_map(flat).collect::<Vec<_>>().into())
+        let placed = patterns.iter().zip(placements);
+        let rules: Vec<_> = placed.map(|(pattern, code)| (Glob::new(pattern), placement(code))).collect();
+        let plan = contain(|| plan::plan(&shared.catalog, &rules, Rank { rank, world_size }));
+        throw(&env, plan).map(NativePlan::from)
     }
 
     /// Path and bytes of each file, in the order of their numbers. Empty for memory.
@@ -488,22 +561,6 @@ impl NativeFile {
             byte_length: number(part.length()),
         };
         Ok(shared.files.iter().flat_map(Files::iter).map(info).collect())
-    }
-
-    /// `[offset, length, …]` of the ranges in which all components of a tensor lie, or one of them, file by file.
-    #[napi(catch_unwind)]
-    pub fn ranges(&self, env: Env, ordinal: u32, component: Option<u32>) -> Result<Vec<f64>> {
-        let shared = self.shared(&env)?;
-        let ranges = match component {
-            None => throw(&env, shared.tensor(ordinal))?.ranges(),
-            Some(component) => {
-                let (_, component) = throw(&env, shared.part(ordinal, component))?;
-                vec![Span { file: component.file, offset: component.offset, length: component.stored_length }]
-            }
-        };
-        // Of memory only the index's own file can be staged; what lies in others is refused when it is read.
-        let there = ranges.into_iter().filter(|span| shared.files.is_some() || span.file == 0);
-        Ok(there.flat_map(|span| [number(span.offset), number(span.length)]).collect())
     }
 
     /// Brings the tensors' pages into memory.

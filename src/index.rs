@@ -37,49 +37,77 @@ pub struct FlatIndex<'env> {
     pub labels: Vec<String>,
 }
 
-pub fn flatten<'env>(env: &'env Env, catalog: &Catalog) -> Result<FlatIndex<'env>> {
-    let ascii = catalog.names().is_ascii();
-    let mut records = Vec::with_capacity(catalog.len() * 4);
-    let mut numbers = Vec::with_capacity(catalog.len() * 2);
-    let mut files = Vec::new();
-    let mut utf16_end = 0;
-    for tensor in catalog.iter() {
-        utf16_end = if ascii { tensor.name_end() } else { utf16_end + tensor.name().encode_utf16().count() };
+/// The same before it is JavaScript's.
+pub struct Flat {
+    /// Where there is more than ASCII.
+    names: Option<Vec<u16>>,
+    records: Vec<u32>,
+    numbers: Vec<f64>,
+    files: Vec<u32>,
+    shape_ends: Vec<u32>,
+    shape_dims: Vec<f64>,
+}
+
+impl Flat {
+    pub fn of(catalog: &Catalog) -> Self {
+        let ascii = catalog.names().is_ascii();
+        let mut flat = Self {
+            names: (!ascii).then(|| catalog.names().encode_utf16().collect()),
+            records: Vec::with_capacity(catalog.len() * 4),
+            numbers: Vec::with_capacity(catalog.len() * 2),
+            files: Vec::new(),
+            shape_ends: Vec::new(),
+            shape_dims: Vec::new(),
+        };
+        let mut utf16_end = 0;
+        for tensor in catalog.iter() {
+            utf16_end =
+                if ascii { tensor.name_end() } else { utf16_end + tensor.name().encode_utf16().count() };
+            flat.add(tensor, utf16_end);
+        }
+        if !flat.files.is_empty() {
+            flat.files.resize(catalog.len(), 0);
+        }
+        for shape in catalog.shapes() {
+            flat.shape_dims.extend(shape.iter().copied().map(number));
+            flat.shape_ends.push(u32::try_from(flat.shape_dims.len()).unwrap_or(u32::MAX));
+        }
+        flat
+    }
+
+    fn add(&mut self, tensor: Tensor<'_>, name_end: usize) {
         let plain = tensor.data().and_then(|data| Some((data.file, readable_in_place(data)?.0)));
         let dtype = tensor.dtype().map_or(NO_DTYPE, |dtype| dtype as u32);
         // The builder keeps the length of all names below 2^32.
-        records.push(u32::try_from(utf16_end).unwrap_or(u32::MAX));
-        records.push(dtype | if plain.is_some() { PLAIN } else { 0 });
-        records.push(tensor.shape_id());
-        records.push(tensor.layout().label().id());
-        numbers.push(plain.map_or(-1.0, |(_, offset)| number(offset)));
+        self.records.push(u32::try_from(name_end).unwrap_or(u32::MAX));
+        self.records.push(dtype | if plain.is_some() { PLAIN } else { 0 });
+        self.records.push(tensor.shape_id());
+        self.records.push(tensor.layout().label().id());
+        self.numbers.push(plain.map_or(-1.0, |(_, offset)| number(offset)));
         if let Some((file, _)) = plain.filter(|&(file, _)| file != 0) {
-            files.resize(tensor.ordinal(), 0);
-            files.push(file);
+            self.files.resize(tensor.ordinal(), 0);
+            self.files.push(file);
         }
-        numbers.push(number(tensor.byte_length()));
+        self.numbers.push(number(tensor.byte_length()));
     }
-    if !files.is_empty() {
-        files.resize(catalog.len(), 0);
+
+    /// Hands it over.
+    pub fn hand<'env>(self, env: &'env Env, catalog: &Catalog) -> Result<FlatIndex<'env>> {
+        let names = match &self.names {
+            // Bytes that are known to be characters are taken over without being looked at.
+            None => env.create_string_latin1(catalog.names())?,
+            Some(names) => env.create_string_utf16(names)?,
+        };
+        Ok(FlatIndex {
+            names,
+            records: self.records.into(),
+            numbers: self.numbers.into(),
+            files: (!self.files.is_empty()).then(|| self.files.into()),
+            shape_ends: self.shape_ends.into(),
+            shape_dims: self.shape_dims.into(),
+            labels: catalog.labels().iter().map(str::to_owned).collect(),
+        })
     }
-    let mut shape_ends = Vec::new();
-    let mut shape_dims = Vec::new();
-    for shape in catalog.shapes() {
-        shape_dims.extend(shape.iter().copied().map(number));
-        shape_ends.push(u32::try_from(shape_dims.len()).unwrap_or(u32::MAX));
-    }
-    // Bytes that are known to be characters are taken over without being looked at.
-    let names =
-        if ascii { env.create_string_latin1(catalog.names())? } else { env.create_string(catalog.names())? };
-    Ok(FlatIndex {
-        names,
-        records: records.into(),
-        numbers: numbers.into(),
-        files: (!files.is_empty()).then(|| files.into()),
-        shape_ends: shape_ends.into(),
-        shape_dims: shape_dims.into(),
-        labels: catalog.labels().iter().map(str::to_owned).collect(),
-    })
 }
 
 /// Where a component stands in the file as this host has it in memory.

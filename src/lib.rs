@@ -21,6 +21,7 @@ mod outflow;
 mod packet;
 mod panic;
 mod quantized;
+mod selection;
 mod share;
 mod stage;
 mod stats;

@@ -2,8 +2,8 @@
 
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use napi_derive::napi;
 use ztensor_core::catalog::{Catalog, Component, Container, DType, Encoding, Tensor};
@@ -21,7 +21,7 @@ use ztensor_core::total::{self, Work};
 use ztensor_core::work::lanes::{Lane, SHORT};
 use ztensor_core::work::{Stop, Watch};
 
-use crate::index::unsigned;
+use crate::index::{Flat, unsigned};
 use crate::kernels;
 
 /// What the wrapper asks of an opening.
@@ -74,6 +74,9 @@ impl OpenRequest {
     }
 }
 
+/// From so many tensors on, what takes a time for each is not done on the JavaScript thread.
+const MANY: usize = 10_000;
+
 /// The names of the files that an index wants resolved.
 pub fn shard_names(path: &str, request: &OpenRequest) -> CoreResult<Vec<String>> {
     shard::names(Path::new(path), &request.request(Stop::default()))
@@ -96,6 +99,8 @@ pub struct Shared {
     pub length: u64,
     /// Open files of JavaScript's that are this one, in all threads. The last to close lets go of the mappings.
     pub handles: AtomicUsize,
+    /// The index on its way to JavaScript, where it was flattened beforehand.
+    pub flat: Mutex<Option<Flat>>,
     limits: Limits,
     /// Set by a panic in work on the file.
     broken: AtomicBool,
@@ -122,6 +127,7 @@ impl Shared {
             length: files.total_length(),
             files: Some(files),
             handles: AtomicUsize::new(0),
+            flat: Mutex::default(),
             limits,
             broken: AtomicBool::default(),
         }
@@ -139,9 +145,21 @@ impl Shared {
             length: bytes.len() as u64,
             files: None,
             handles: AtomicUsize::new(0),
+            flat: Mutex::default(),
             limits,
             broken: AtomicBool::default(),
         })
+    }
+
+    /// Lets go of the file. The index of very many tensors goes on another thread: giving back all of its pieces takes 100 ms.
+    pub fn end(self: Arc<Self>) {
+        let Some(Self { catalog, files, .. }) = Arc::into_inner(self) else { return };
+        drop(files);
+        if catalog.len() >= MANY
+            && let Ok(lane) = Lane::Short.ready()
+        {
+            lane.spawn(move || drop(catalog));
+        }
     }
 
     pub fn part(&self, ordinal: u32, component: u32) -> CoreResult<(Tensor<'_>, &Component)> {

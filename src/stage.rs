@@ -1,54 +1,139 @@
 //! Memory of the caller's, copied in pieces to where other threads may read it.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
-use napi::bindgen_prelude::Uint8ArraySlice;
+use napi::bindgen_prelude::{Uint8ArraySlice, Uint32Array};
 use napi::{Env, Result};
 use napi_derive::napi;
+use ztensor_core::error::Result as CoreResult;
 use ztensor_core::source::owned::Owned;
 use ztensor_core::source::staged::Staged;
+use ztensor_core::source::staging;
 
 use crate::error::{misuse, throw};
-use crate::index::unsigned;
-use crate::kernels;
+use crate::file::NativeFile;
+use crate::index::number;
+
+/// Bytes copied on the JavaScript thread before the event loop gets a turn: some 3 ms.
+const PIECE: usize = 16 << 20;
 
 /// Ranges of the caller's memory, copied so that other threads may read them. They are filled by the wrapper
 /// piece by piece.
 #[napi]
 pub struct Stage {
-    pub(crate) staged: Arc<Staged>,
+    staged: RefCell<Option<Arc<Staged>>>,
+}
+
+#[napi]
+impl Stage {
+    /// Lets go of the copies, which a collection would do later.
+    #[napi(catch_unwind)]
+    pub fn release(&self) {
+        self.staged.take();
+    }
+}
+
+impl Stage {
+    pub fn share(&self) -> Result<Arc<Staged>> {
+        self.staged.borrow().as_ref().map(Arc::clone).ok_or_else(|| misuse("a stage that was released"))
+    }
 }
 
 /// A stage in the making.
 #[napi]
 pub struct StageBuilder {
     pieces: Vec<(u64, Owned)>,
+    /// The piece that is being filled, and how much of it is.
+    at: usize,
+    filled: usize,
+    total: u64,
+}
+
+impl StageBuilder {
+    fn new(ranges: impl IntoIterator<Item = (u64, u64)>, total: u64) -> CoreResult<Self> {
+        let pieces = ranges.into_iter().map(|(offset, length)| Ok((offset, Owned::to_fill(length)?)));
+        Ok(Self { pieces: pieces.collect::<CoreResult<_>>()?, at: 0, filled: 0, total })
+    }
 }
 
 #[napi]
 impl StageBuilder {
-    /// `ranges` is `[offset, length, offset, length, …]`.
-    #[napi(constructor, catch_unwind)]
-    pub fn new(env: Env, ranges: Vec<f64>) -> Result<Self> {
-        let ranges = throw(&env, kernels::pairs(&ranges))?;
-        let pieces = ranges.into_iter().map(|(offset, length)| Ok((offset, Owned::zeroed(length)?)));
-        Ok(Self { pieces: throw(&env, pieces.collect())? })
+    /// Copies the next bytes out of the caller's memory, some MiB at most. Says whether more are to come; null where the
+    /// memory has become too short.
+    #[napi(catch_unwind)]
+    pub fn fill(&mut self, memory: Uint8ArraySlice<'_>) -> Option<bool> {
+        let mut room = PIECE;
+        while let Some((offset, piece)) = self.pieces.get_mut(self.at) {
+            let target = piece.get_mut(self.filled..).unwrap_or_default();
+            let count = target.len().min(room);
+            let start = usize::try_from(*offset).ok()?.checked_add(self.filled)?;
+            let source = memory.get(start..start.checked_add(count)?)?;
+            target.get_mut(..count)?.copy_from_slice(source);
+            self.filled += count;
+            room -= count;
+            if self.filled < piece.len() {
+                return Some(true);
+            }
+            (self.at, self.filled) = (self.at + 1, 0);
+        }
+        Some(false)
     }
 
-    /// Fills a range, given by its ordinal, from `at` on.
     #[napi(catch_unwind)]
-    pub fn fill(&mut self, range: u32, at: f64, piece: Uint8ArraySlice<'_>) -> Result<()> {
-        let bytes = self.pieces.get_mut(range as usize).map(|(_, bytes)| &mut **bytes).unwrap_or_default();
-        let start = unsigned(at).and_then(|at| usize::try_from(at).ok());
-        let end = start.and_then(|start| start.checked_add(piece.len()));
-        let target = start.zip(end).and_then(|(start, end)| bytes.get_mut(start..end));
-        target.ok_or_else(|| misuse("a piece outside the stage"))?.copy_from_slice(&piece);
-        Ok(())
+    pub fn finish(&mut self) -> Result<Stage> {
+        if self.at < self.pieces.len() {
+            return Err(misuse("a stage that is not full"));
+        }
+        let staged = Staged::new(std::mem::take(&mut self.pieces), self.total);
+        Ok(Stage { staged: RefCell::new(Some(Arc::new(staged))) })
+    }
+}
+
+/// A stage for some tensors of many.
+#[napi(object, object_from_js = false)]
+pub struct StageBatch {
+    pub builder: StageBuilder,
+    /// The place behind the last of them.
+    pub end: u32,
+    /// Their stored bytes.
+    pub bytes: f64,
+}
+
+/// A stage for tensors from the one at a place on, as many as come together.
+pub fn batch(env: &Env, file: &NativeFile, ordinals: &[u32], from: u32) -> Result<StageBatch> {
+    let shared = file.shared(env)?;
+    let next = staging::next(&shared.catalog, ordinals, from as usize);
+    let builder = throw(env, StageBuilder::new(next.ranges, shared.length))?;
+    let end = u32::try_from(next.end).map_err(|_| misuse("too many tensors"))?;
+    Ok(StageBatch { builder, end, bytes: number(next.stored) })
+}
+
+#[napi]
+impl NativeFile {
+    /// A stage for a tensor, or for one component of it.
+    #[napi(catch_unwind)]
+    pub fn stage(&self, env: Env, ordinal: u32, component: Option<u32>) -> Result<StageBuilder> {
+        let shared = self.shared(&env)?;
+        let ranges = match component {
+            None => throw(&env, shared.tensor(ordinal))?.ranges(),
+            Some(component) => vec![throw(&env, shared.part(ordinal, component))?.1.span()],
+        };
+        // Only the index's own file is in memory; what lies in others is refused when it is read.
+        let there = ranges.into_iter().filter(|span| span.file == 0);
+        throw(&env, StageBuilder::new(there.map(|span| (span.offset, span.length)), shared.length))
     }
 
+    /// A stage for the whole file.
     #[napi(catch_unwind)]
-    pub fn finish(&mut self, total: f64) -> Result<Stage> {
-        let total = unsigned(total).ok_or_else(|| misuse("a stage without bounds"))?;
-        Ok(Stage { staged: Arc::new(Staged::new(std::mem::take(&mut self.pieces), total)) })
+    pub fn stage_all(&self, env: Env) -> Result<StageBuilder> {
+        let total = self.shared(&env)?.length;
+        throw(&env, StageBuilder::new([(0, total)], total))
+    }
+
+    /// A stage for tensors, given by their ordinals, from the one at `from` on, as many as come together.
+    #[napi(catch_unwind)]
+    pub fn stage_next(&self, env: Env, ordinals: Uint32Array, from: u32) -> Result<StageBatch> {
+        batch(&env, self, &ordinals, from)
     }
 }

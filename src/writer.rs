@@ -3,31 +3,26 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use napi::bindgen_prelude::{Object, Uint8ArraySlice, Uint32Array, Unknown};
+use napi::bindgen_prelude::{Object, Uint8ArraySlice, Unknown};
 use napi::{Env, Result};
 use napi_derive::napi;
-use ztensor_core::catalog::{DType, Shard, Tensor};
+use ztensor_core::catalog::{DType, Shard};
 use ztensor_core::codec::digest::{Algorithm, Digest};
-use ztensor_core::convert::{self, Casts, Wanted};
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
 use ztensor_core::layout::indices::Indices;
-use ztensor_core::read::Reading;
 use ztensor_core::sink::Warning;
-use ztensor_core::source::ahead::Ahead;
 use ztensor_core::source::owned::Owned;
 use ztensor_core::work::Stop;
 use ztensor_core::work::lanes::{Lane, SHORT};
 use ztensor_core::write::{Compression, Dialect, Finished, Settings, Spec, Writer, arrange, shards, strict};
 
 use crate::control::Control;
-use crate::error::{NativeError, misuse, throw};
+use crate::error::{misuse, throw};
 use crate::file::NativeFile;
 use crate::index::{number, unsigned};
 use crate::memory::Memory;
-use crate::outflow::Outflow;
 use crate::panic::contain;
-use crate::stage::Stage;
-use crate::task::{spawn, spawn_always, spawn_aside, spawn_lasting};
+use crate::task::{spawn, spawn_always, spawn_lasting};
 use crate::value;
 
 /// What the wrapper asks of a new file.
@@ -86,7 +81,7 @@ pub fn compression(level: Option<i32>, min_savings: f64, frame: u32) -> Option<C
     level.map(|level| Compression { level, min_savings, threads, frame })
 }
 
-fn dialect(name: &str) -> Result<Dialect> {
+pub fn dialect(name: &str) -> Result<Dialect> {
     Ok(match name {
         "0.1" => Dialect::Zt01,
         "1.0" => Dialect::Zt10,
@@ -117,7 +112,7 @@ pub struct TensorSpec<'env> {
     pub components: Vec<ComponentSpec>,
 }
 
-fn dtype(code: Option<u32>) -> Result<Option<DType>> {
+pub fn dtype(code: Option<u32>) -> Result<Option<DType>> {
     let known = code.map(|code| {
         u8::try_from(code).ok().and_then(DType::from_code).ok_or_else(|| misuse("no such dtype"))
     });
@@ -163,14 +158,6 @@ pub fn identify<'env>(
     })
 }
 
-/// Tensors of an open file, by their ordinals, the names that they get (none: their own), and which dtypes become which: `[from, to, …]`.
-#[napi(object, object_to_js = false)]
-pub struct CopyRequest {
-    pub ordinals: Uint32Array,
-    pub names: Vec<String>,
-    pub casts: Vec<u32>,
-}
-
 /// What went wrong once a file was under its name.
 #[napi(object, object_from_js = false)]
 pub struct WriteWarning {
@@ -200,7 +187,7 @@ pub struct NativeWriter {
 }
 
 /// Runs `work` on the writer; where it fails, the file is given up.
-fn with_writer<T>(slot: &Slot, work: impl FnOnce(&mut Writer) -> CoreResult<T>) -> CoreResult<T> {
+pub fn with_writer<T>(slot: &Slot, work: impl FnOnce(&mut Writer) -> CoreResult<T>) -> CoreResult<T> {
     let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
     let writer = slot.as_mut().ok_or_else(gone)?;
     let result = contain(|| work(writer));
@@ -314,76 +301,6 @@ impl NativeWriter {
         throw(&env, taken).map(|bytes| Owned::from(bytes).into())
     }
 
-    /// Copies tensors of an open file under the given names, one after the other; blocks of a file that the wrapper writes go
-    /// through `outflow`.
-    #[napi(ts_return_type = "Promise<void>", catch_unwind)]
-    pub fn copy<'env>(
-        &self,
-        env: &'env Env,
-        file: &NativeFile,
-        request: CopyRequest,
-        control: &Control,
-        stage: Option<&Stage>,
-        outflow: Option<&Outflow>,
-    ) -> Result<Object<'env>> {
-        let (slot, source) = (Arc::clone(&self.slot), file.reader(env, control, stage)?);
-        let CopyRequest { ordinals, names, casts } = request;
-        let (ordinals, casts) = (ordinals.to_vec(), pairs(env, &casts)?);
-        let maker = throw(env, outflow.map(Outflow::maker).transpose())?;
-        let aside = maker.is_some();
-        let job = move || {
-            source.read(|reading| {
-                let tensors = ordinals.iter().filter_map(|&ordinal| reading.catalog.tensor(ordinal as usize));
-                let lengths = tensors.flat_map(Tensor::components).map(|component| component.stored_length);
-                reading.watch.expect(lengths.fold(0, u64::saturating_add), ordinals.len() as u64);
-                let copy = |writer: &mut Writer| {
-                    writer.expect(reading.watch.progress().total_bytes);
-                    let ahead = Ahead::new(reading.sources, reading.catalog.shards.len());
-                    let reading = Reading { sources: &ahead, ..reading };
-                    for (at, &ordinal) in ordinals.iter().enumerate() {
-                        if let Some(tensor) = reading.catalog.tensor(ordinal as usize) {
-                            let name = names.get(at).map_or(tensor.name(), String::as_str);
-                            convert::copy(reading, tensor, name, &casts, writer)?;
-                            reading.watch.did_tensor();
-                        }
-                    }
-                    Ok(())
-                };
-                with_writer(&slot, |writer| match maker {
-                    Some(maker) => writer.passing(Box::new(maker), copy),
-                    None => copy(writer),
-                })
-            })
-        };
-        if aside {
-            spawn_aside(env, control, job, |_, ()| Ok(()))
-        } else {
-            spawn(env, Lane::Long, control, job, |_, ()| Ok(()))
-        }
-    }
-
-    /// Says of which of some tensors of an open file the data cannot be held, before any is copied.
-    #[napi(ts_return_type = "Promise<Array<NativeError>>", catch_unwind)]
-    pub fn judge<'env>(
-        &self,
-        env: &'env Env,
-        file: &NativeFile,
-        request: CopyRequest,
-        control: &Control,
-        stage: Option<&Stage>,
-    ) -> Result<Object<'env>> {
-        let (slot, source) = (Arc::clone(&self.slot), file.reader(env, control, stage)?);
-        let (ordinals, casts) = (request.ordinals.to_vec(), pairs(env, &request.casts)?);
-        let job = move || {
-            source.read(|reading| {
-                with_writer(&slot, |writer| convert::unfit(reading, &ordinals, &casts, writer))
-            })
-        };
-        spawn(env, Lane::Long, control, job, |_, found| {
-            Ok(found.iter().map(NativeError::from).collect::<Vec<_>>())
-        })
-    }
-
     /// Gives the file the attributes of an open one, which need not pass through JavaScript: its numbers have one kind.
     #[napi(catch_unwind)]
     pub fn take_attributes(&self, env: Env, file: &NativeFile) -> Result<()> {
@@ -454,13 +371,6 @@ impl NativeWriter {
     }
 }
 
-/// Which dtypes become which: `[from, to, from, to, …]`.
-fn pairs(env: &Env, codes: &[u32]) -> Result<Casts> {
-    let named = |code: &u32| dtype(Some(*code))?.ok_or_else(|| misuse("no such dtype"));
-    let pairs = codes.as_chunks::<2>().0.iter().map(|[from, to]| Ok((named(from)?, named(to)?)));
-    throw(env, Casts::new(pairs.collect::<Result<_>>()?))
-}
-
 /// Index arrays as u64, which is what files hold.
 #[napi(catch_unwind)]
 pub fn widen_indices(env: Env, code: u32, bytes: Uint8ArraySlice<'_>) -> Result<Memory> {
@@ -500,42 +410,4 @@ pub fn pack_coo(
     let dialect = dialect(&name)?;
     let packed = contain(|| arrange::coo(dialect, rank as usize, width as usize, &values, &coords));
     throw(&env, packed).map(Into::into)
-}
-
-/// What of a file a dialect cannot hold.
-#[napi(object, object_from_js = false)]
-pub struct Refusals {
-    /// What the index tells: of tensors, under new names where there are any, and of the file's attributes.
-    pub refused: Vec<NativeError>,
-    /// The ordinals of further tensors, whose data decides.
-    pub judged: Vec<u32>,
-}
-
-/// What a dialect cannot hold of tensors of a file and of its attributes.
-#[napi(catch_unwind)]
-pub fn refusals(
-    env: &Env,
-    file: &NativeFile,
-    request: CopyRequest,
-    name: String,
-    canonical: bool,
-) -> Result<Refusals> {
-    let CopyRequest { ordinals, names, casts } = request;
-    let (dialect, casts) = (dialect(&name)?, pairs(env, &casts)?);
-    let wanted = Wanted { dialect, canonical, casts: &casts };
-    file.with_catalog(env, |catalog| {
-        let (mut refused, mut judged) = (Vec::new(), Vec::new());
-        for (at, &ordinal) in ordinals.iter().enumerate() {
-            let Some(tensor) = catalog.tensor(ordinal as usize) else { continue };
-            let name = names.get(at).map_or_else(|| tensor.name(), String::as_str);
-            match convert::refusal(catalog, tensor, name, wanted) {
-                Some(error) => refused.push(NativeError::from(&error)),
-                None if convert::is_judged(tensor, wanted) => judged.push(ordinal),
-                None => {}
-            }
-        }
-        let attributes = convert::attribute_refusal(&catalog.attributes, dialect, canonical);
-        refused.extend(attributes.map(|error| NativeError::from(&error)));
-        Refusals { refused, judged }
-    })
 }

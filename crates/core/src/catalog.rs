@@ -5,6 +5,8 @@ mod builder;
 mod dtype;
 mod join;
 mod label;
+#[cfg(test)]
+pub(crate) mod sample;
 
 pub use builder::{Builder, NewTensor};
 pub use dtype::DType;
@@ -153,6 +155,11 @@ impl Component {
         })
     }
 
+    /// The blob in its file.
+    pub fn span(&self) -> Span {
+        Span { file: self.file, offset: self.offset, length: self.stored_length }
+    }
+
     /// Where the component's elements stand in the file as they are in memory, if they do:
     /// `(absolute offset, bytes)`.
     pub fn plain_range(&self) -> Option<(u64, u64)> {
@@ -184,10 +191,15 @@ impl Span {
     }
 
     /// The spans in the order of the files and their bytes, joined where they touch or overlap.
-    pub fn joined(mut spans: Vec<Self>) -> Vec<Self> {
+    pub fn joined(spans: Vec<Self>) -> Vec<Self> {
+        Self::joined_near(spans, 0)
+    }
+
+    /// The same, joined across gaps of up to `gap` bytes too.
+    pub fn joined_near(mut spans: Vec<Self>, gap: u64) -> Vec<Self> {
         spans.sort_unstable();
         spans.dedup_by(|next, last| {
-            let touches = next.file == last.file && next.offset <= last.end();
+            let touches = next.file == last.file && next.offset <= last.end().saturating_add(gap);
             if touches {
                 last.length = last.end().max(next.end()) - last.offset;
             }
@@ -397,14 +409,24 @@ impl<'a> Tensor<'a> {
     /// The layout, and the encoding of the data, of a tensor of which only the name and the file are known.
     pub const UNREAD: &'static str = "unread";
 
-    /// The ranges of the files in which all components lie, in order and joined where they touch or overlap.
+    /// The ranges of the files in which all components lie, one for each that has bytes.
+    pub fn spans(self) -> impl Iterator<Item = Span> + 'a {
+        self.components().iter().map(Component::span).filter(|span| span.length > 0)
+    }
+
+    /// The same in order, joined where they touch or overlap.
     pub fn ranges(self) -> Vec<Span> {
-        ranges(self.components().iter())
+        Span::joined(self.spans().collect())
     }
 
     /// The ranges in which the elements lie: what loading the tensor reads.
     pub fn own_ranges(self) -> Vec<Span> {
-        ranges(self.own_components())
+        Span::joined(self.own_spans().collect())
+    }
+
+    /// The same, one for each component that has bytes.
+    pub fn own_spans(self) -> impl Iterator<Item = Span> + 'a {
+        self.own_components().map(Component::span).filter(|span| span.length > 0)
     }
 
     /// The component that holds the elements of a dense tensor.

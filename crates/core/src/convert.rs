@@ -4,6 +4,7 @@
 
 mod cast;
 mod cells;
+mod chosen;
 mod column;
 mod judge;
 mod pieces;
@@ -15,6 +16,7 @@ mod spooled;
 use cast::{Pushing, cast_length};
 
 pub use cast::Casts;
+pub use chosen::Chosen;
 pub use judge::{is_judged, unfit};
 pub use refusal::{Wanted, attribute_refusal, refusal};
 

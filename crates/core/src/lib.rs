@@ -16,6 +16,7 @@ pub mod edit;
 pub mod elements;
 pub mod error;
 pub mod format;
+pub mod glob;
 mod inject;
 pub mod layout;
 pub mod limits;

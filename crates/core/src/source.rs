@@ -19,6 +19,7 @@ pub mod scratch;
 #[cfg(target_os = "linux")]
 mod spare;
 pub mod staged;
+pub mod staging;
 #[cfg(target_os = "linux")]
 mod stretch;
 #[cfg(not(target_os = "linux"))]
@@ -55,6 +56,11 @@ pub trait ReadAt: Send + Sync {
     /// to be of this source alone, for the next range.
     fn hash(&self, _stretches: &Stretches, offset: u64, length: u64, hasher: &mut Hasher) -> Result<()> {
         hash_read(self, offset, length, hasher)
+    }
+
+    /// Whether a range can be read in one go: of a file in memory only what was staged is there, which gaps are not.
+    fn holds(&self, _offset: u64, _length: u64) -> bool {
+        true
     }
 
     /// Whether a range is in memory already, by a few samples. Only a hint.

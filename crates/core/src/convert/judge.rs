@@ -10,6 +10,7 @@ use crate::read::Reading;
 use crate::sink::Spool;
 use crate::source::ahead::Ahead;
 use crate::source::owned;
+use crate::source::staging::stored_bytes;
 use crate::write::{Dialect, Writer};
 
 /// The rule that the elements of a component must keep to be read from where they are, or to be written where they go.
@@ -25,21 +26,27 @@ pub fn is_judged(tensor: Tensor<'_>, wanted: Wanted<'_>) -> bool {
         || tensor.components().iter().any(|part| rule(tensor, part, wanted).is_some())
 }
 
-/// Of which of some tensors, by their ordinals, the data cannot be held, and why. Fails where data cannot be read, or is not
-/// what its digest says.
-pub fn unfit(reading: Reading<'_>, ordinals: &[u32], casts: &Casts, writer: &Writer) -> Result<Vec<Error>> {
+/// Of which of some tensors, by their places among these ordinals, the data cannot be held, and why. Fails where data cannot be
+/// read, or is not what its digest says.
+pub fn unfit(
+    reading: Reading<'_>,
+    ordinals: &[u32],
+    casts: &Casts,
+    writer: &Writer,
+) -> Result<Vec<(usize, Error)>> {
     let ahead = Ahead::new(reading.sources, reading.catalog.shards.len());
     let reading = Reading { sources: &ahead, ..reading };
     let wanted = Wanted { dialect: writer.dialect(), canonical: false, casts };
-    let tensors = ordinals.iter().filter_map(|&ordinal| reading.catalog.tensor(ordinal as usize));
-    let lengths = tensors.clone().flat_map(Tensor::components).map(|part| part.stored_length);
+    let tensors = ordinals.iter().enumerate();
+    let tensors = tensors.filter_map(|(at, &ordinal)| Some((at, reading.catalog.tensor(ordinal as usize)?)));
+    let lengths = tensors.clone().map(|(_, tensor)| stored_bytes(tensor));
     reading.watch.expect(lengths.fold(0, u64::saturating_add), ordinals.len() as u64);
     let mut found = Vec::new();
-    for tensor in tensors {
+    for (at, tensor) in tensors {
         let judged = judge(reading, tensor, wanted, &|| writer.spool());
         owned::tidy();
         match judged {
-            Err(error) if is_of_data(error.code()) => found.push(error.tensor(tensor.name())),
+            Err(error) if is_of_data(error.code()) => found.push((at, error.tensor(tensor.name()))),
             judged => judged?,
         }
         reading.watch.did_tensor();

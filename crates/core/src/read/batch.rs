@@ -10,6 +10,7 @@ use crate::checked;
 use crate::error::{Code, Error, Result};
 use crate::inject;
 use crate::source::owned::Owned;
+use crate::source::staging::{ALIGNMENT, SMALL, bridges};
 use crate::work;
 
 /// Where a tensor's elements are.
@@ -28,12 +29,8 @@ pub struct Batch {
     pub places: Vec<Place>,
 }
 
-/// Tensors up to this size share blocks. As with aliases: a buffer costs four times what a view of one does.
-const SMALL: u64 = 64 << 10;
 /// Bytes of a shared block, but for what its last tensor adds.
 const BLOCK: u64 = 1 << 20;
-/// A shared block begins at a multiple of this in the file, so that what is aligned there is aligned in it.
-const ALIGNMENT: u64 = 64;
 
 /// What is read or decoded by itself.
 enum Job<'a> {
@@ -116,11 +113,17 @@ fn plan<'a>(reading: Reading<'a>, ordinals: &[u32]) -> Result<Plan<'a>> {
             continue;
         };
         let next = offset.saturating_add(length);
+        // What cannot be opened fails where it is read.
+        let holds = |start: u64| {
+            let source = reading.sources.source(component.file);
+            source.map_or(true, |source| source.holds(start, next - start))
+        };
         if let Some(Job::Span { file, start, end, members }) = jobs.last_mut()
             && *file == component.file
             && offset >= *end // never two tensors over the same bytes: what is loaded is the caller's own
-            && offset - *end <= ALIGNMENT + length
+            && bridges(offset - *end, length)
             && *end - *start < BLOCK
+            && holds(*start)
         {
             *end = next;
             members.push((tensor, component));
@@ -128,7 +131,8 @@ fn plan<'a>(reading: Reading<'a>, ordinals: &[u32]) -> Result<Plan<'a>> {
                 .push(Place { block: Some(number(jobs.len() - 1)?), offset: offset - start_of(jobs.last()) });
             continue;
         }
-        let start = offset - offset % ALIGNMENT;
+        // A block begins at a multiple of this in the file, so that what is aligned there is aligned in it.
+        let start = Some(offset - offset % ALIGNMENT).filter(|&start| holds(start)).unwrap_or(offset);
         places.push(Place { block: Some(number(jobs.len())?), offset: offset - start });
         jobs.push(Job::Span { file: component.file, start, end: next, members: vec![(tensor, component)] });
     }

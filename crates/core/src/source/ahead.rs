@@ -105,6 +105,10 @@ impl ReadAt for View<'_> {
         self.source.read_bulk(offset, buffer)
     }
 
+    fn holds(&self, offset: u64, length: u64) -> bool {
+        self.source.holds(offset, length)
+    }
+
     fn hash(&self, stretches: &Stretches, offset: u64, length: u64, hasher: &mut Hasher) -> Result<()> {
         self.source.hash(stretches, offset, length, hasher)
     }

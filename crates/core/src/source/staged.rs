@@ -20,9 +20,21 @@ impl Staged {
     }
 }
 
+impl Staged {
+    fn piece(&self, offset: u64, length: u64) -> Option<&[u8]> {
+        let after = self.pieces.partition_point(|&(start, _)| start <= offset);
+        let (start, bytes) = self.pieces.get(after.checked_sub(1)?)?;
+        checked::slice(bytes, offset - start, length)
+    }
+}
+
 impl ReadAt for Staged {
     fn length(&self) -> u64 {
         self.total
+    }
+
+    fn holds(&self, offset: u64, length: u64) -> bool {
+        self.piece(offset, length).is_some()
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
@@ -30,9 +42,7 @@ impl ReadAt for Staged {
         if length == 0 {
             return Ok(());
         }
-        let after = self.pieces.partition_point(|&(start, _)| start <= offset);
-        let piece = after.checked_sub(1).and_then(|at| self.pieces.get(at));
-        let bytes = piece.and_then(|(start, bytes)| checked::slice(bytes, offset - start, length));
+        let bytes = self.piece(offset, length);
         buffer.copy_from_slice(bytes.ok_or_else(|| ends_early(offset, length, self.total))?);
         Ok(())
     }

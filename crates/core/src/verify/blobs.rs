@@ -157,6 +157,10 @@ impl<'a> Blobs<'a> {
                 && first.file == component.file
                 && (*last..=last.saturating_add(GAP)).contains(&component.offset)
                 && end - first.offset <= SPAN
+                && self
+                    .reading
+                    .source(component)
+                    .is_ok_and(|source| source.holds(first.offset, end - first.offset))
             {
                 (range.end, *last) = (at + 1, end);
                 continue;
@@ -229,16 +233,6 @@ impl<'a> Blobs<'a> {
 
     fn judge_span(&self, range: &Range<usize>) -> Result<()> {
         let blobs = self.small.get(range.clone()).unwrap_or_default();
-        // Of memory only what was staged can be read, which gaps are not.
-        let one = blobs.first().and_then(|&at| self.component(at));
-        let in_file =
-            one.is_some_and(|one| self.reading.source(one).is_ok_and(|source| source.as_file().is_some()));
-        blobs
-            .chunks(if in_file { blobs.len().max(1) } else { 1 })
-            .try_for_each(|blobs| self.judge_small(blobs))
-    }
-
-    fn judge_small(&self, blobs: &[usize]) -> Result<()> {
         let ends = [blobs.first(), blobs.last()].map(|at| self.component(*at?));
         let [Some(first), Some(last)] = ends else { return Ok(()) };
         let length = last.offset.saturating_add(last.stored_length) - first.offset;

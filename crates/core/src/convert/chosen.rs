@@ -1,0 +1,173 @@
+//! Which tensors of a file are converted, and under which names.
+#![forbid(unsafe_code)]
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use crate::catalog::{Catalog, Tensor};
+use crate::error::{Code, Error, Result, short};
+use crate::source::staging::stored_bytes;
+
+/// Characters of a name in a message.
+const NAME: usize = 100;
+
+/// What the tensors are called in the target.
+#[derive(Clone, Debug, Default)]
+enum Names {
+    #[default]
+    Own,
+    /// A name for each.
+    Given(Vec<Box<str>>),
+    /// Their places, since the target has no names.
+    Numbers,
+}
+
+/// Tensors by their ordinals, in the order in which they are written.
+#[derive(Clone, Debug, Default)]
+pub struct Chosen {
+    ordinals: Vec<u32>,
+    names: Names,
+}
+
+impl Chosen {
+    /// None, for a target without names.
+    pub fn numbered() -> Self {
+        Self { names: Names::Numbers, ..Self::default() }
+    }
+
+    /// Takes further tensors; `names`: what they are to be called, as many or none at all.
+    pub fn take(&mut self, ordinals: &[u32], names: Vec<String>) {
+        self.ordinals.extend_from_slice(ordinals);
+        if names.is_empty() {
+            return;
+        }
+        let names = names.into_iter().map(String::into_boxed_str);
+        match &mut self.names {
+            Names::Given(given) => given.extend(names),
+            all => *all = Names::Given(names.collect()),
+        }
+    }
+
+    pub fn ordinals(&self) -> &[u32] {
+        &self.ordinals
+    }
+
+    pub fn len(&self) -> usize {
+        self.ordinals.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ordinals.is_empty()
+    }
+
+    /// What the tensor at a place is called.
+    pub fn name<'a>(&'a self, at: usize, tensor: Tensor<'a>) -> Cow<'a, str> {
+        match &self.names {
+            Names::Own => tensor.name().into(),
+            Names::Given(names) => names.get(at).map_or(tensor.name(), |name| name).into(),
+            Names::Numbers => at.to_string().into(),
+        }
+    }
+
+    /// The tensors with their places.
+    pub fn tensors<'a>(&'a self, catalog: &'a Catalog) -> impl Iterator<Item = (usize, Tensor<'a>)> + Clone {
+        let tensors = self.ordinals.iter().enumerate();
+        tensors.filter_map(|(at, &ordinal)| Some((at, catalog.tensor(ordinal as usize)?)))
+    }
+
+    /// Stored bytes of all of them.
+    pub fn stored(&self, catalog: &Catalog) -> u64 {
+        self.tensors(catalog).map(|(_, tensor)| stored_bytes(tensor)).fold(0, u64::saturating_add)
+    }
+
+    /// Refuses a name that was given twice.
+    pub fn check_names(&self, catalog: &Catalog) -> Result<()> {
+        let Names::Given(names) = &self.names else { return Ok(()) };
+        let mut seen = HashSet::with_capacity(names.len());
+        for ((_, tensor), name) in self.tensors(catalog).zip(names) {
+            if !seen.insert(name) {
+                let message = format!("rename calls a second tensor {:?}", short(name, NAME));
+                return Err(Error::new(Code::BadIndex, message).tensor(tensor.name()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves out the tensors at some places, which rise.
+    pub fn leave_out(&mut self, places: &[usize]) {
+        fn left<T>(all: &mut Vec<T>, places: &[usize]) {
+            let (mut at, mut places) = (0, places.iter().copied().peekable());
+            all.retain(|_| {
+                let stays = places.next_if_eq(&at).is_none();
+                at += 1;
+                stays
+            });
+        }
+        left(&mut self.ordinals, places);
+        if let Names::Given(names) = &mut self.names {
+            left(names, places);
+        }
+    }
+
+    /// Puts them in the order of canonical files, by the bytes of the names: their blobs then need not be moved at the end.
+    pub fn sort(&mut self, catalog: &Catalog) {
+        let own = |ordinal: u32| catalog.tensor(ordinal as usize).map_or("", Tensor::name);
+        match &mut self.names {
+            Names::Own => self.ordinals.sort_by(|&a, &b| own(a).cmp(own(b))),
+            Names::Given(names) => {
+                let mut all: Vec<_> =
+                    std::mem::take(names).into_iter().zip(self.ordinals.drain(..)).collect();
+                all.sort();
+                (*names, self.ordinals) = all.into_iter().unzip();
+            }
+            Names::Numbers => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::sample;
+
+    fn names(chosen: &Chosen, catalog: &Catalog) -> Vec<String> {
+        chosen.tensors(catalog).map(|(at, tensor)| chosen.name(at, tensor).into_owned()).collect()
+    }
+
+    #[test]
+    fn names_are_their_own_given_or_places() {
+        let catalog = sample::row(20, 16);
+        let mut own = Chosen::default();
+        own.take(&[2, 10], Vec::new());
+        own.take(&[1], Vec::new());
+        assert_eq!(names(&own, &catalog), ["2", "10", "1"]);
+        own.sort(&catalog);
+        assert_eq!(own.ordinals(), [1, 10, 2]);
+        assert_eq!(own.stored(&catalog), 48);
+
+        let mut given = Chosen::default();
+        given.take(&[2, 10], vec!["b".into(), "a".into()]);
+        given.take(&[1], vec!["c".into()]);
+        given.leave_out(&[1]);
+        assert_eq!(names(&given, &catalog), ["b", "c"]);
+        given.take(&[7], vec!["a".into()]);
+        given.sort(&catalog);
+        assert_eq!(names(&given, &catalog), ["a", "b", "c"]);
+        assert_eq!(given.ordinals(), [7, 2, 1]);
+
+        let mut numbered = Chosen::numbered();
+        numbered.take(&[5, 6, 7, 8], Vec::new());
+        numbered.leave_out(&[0, 2]);
+        assert_eq!(names(&numbered, &catalog), ["0", "1"]);
+        assert_eq!(numbered.ordinals(), [6, 8]);
+    }
+
+    #[test]
+    fn a_name_that_is_given_twice_is_refused() {
+        let catalog = sample::row(3, 16);
+        let mut chosen = Chosen::default();
+        chosen.take(&[0, 1, 2], vec!["a".into(), "b".into(), "a".into()]);
+        let error = chosen.check_names(&catalog).unwrap_err();
+        assert_eq!((error.code(), error.tensor_name()), (Code::BadIndex, Some("2")));
+    }
+}
