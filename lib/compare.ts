@@ -1,6 +1,6 @@
 import { optional, options, wrongType } from './arguments.js'
 import { Component } from './component.js'
-import { invalid, publicError, ZTensorError } from './errors.js'
+import { calling, invalid, publicError, ZTensorError } from './errors.js'
 import { type JobOptions, run } from './job.js'
 import { binding, type NativeComparison } from './native.js'
 import type { Place, Store } from './store.js'
@@ -81,6 +81,36 @@ async function compareAll(pairs: Pairs, job: JobOptions, stages: Stages = []): P
 
 type Stages = Awaited<ReturnType<Store['stage']>>[]
 
+/** The same where either side is in memory: as many pairs of tensors at once as are staged together. */
+async function compareStaged(pairs: Pairs, signal: AbortSignal | undefined): Promise<NativeComparison[]> {
+  const { a, b, places } = pairs
+  const count = places.length / 4
+  const sides = ([a, b] as const).map((store, side) => {
+    const ordinals = Uint32Array.from({ length: count }, (_, at) => places[at * 4 + side * 2] as number)
+    return { store, next: (from: number) => calling(() => store.native.stageNext(ordinals, from)) }
+  })
+  const all: NativeComparison[] = []
+  for (let from = 0; from < count; ) {
+    a.check(signal)
+    b.check(signal)
+    const batches = sides.map(({ store, next }) => (store.memory === undefined ? undefined : next(from)))
+    const end = Math.min(...batches.map((batch) => batch?.end ?? count))
+    const stages: Stages = []
+    try {
+      for (const [at, { store }] of sides.entries()) {
+        const batch = batches[at]
+        stages.push(batch && (await store.fill(() => batch.builder, signal)))
+      }
+      const some = { ...pairs, places: places.slice(from * 4, end * 4) }
+      for (const found of await compareAll(some, { signal }, stages)) all.push(found)
+    } finally {
+      for (const stage of stages) stage?.release()
+    }
+    from = end
+  }
+  return all
+}
+
 /** Pairs that wait for the end of the turn in which they were asked for. */
 interface Waiting extends Pairs {
   readonly signal: AbortSignal | undefined
@@ -95,7 +125,9 @@ function compareWaiting(): void {
   const batches = waiting
   waiting = []
   for (const batch of batches) {
-    compareAll(batch, { signal: batch.signal }).then(
+    const staged = batch.a.memory !== undefined || batch.b.memory !== undefined
+    const comparing = staged ? compareStaged(batch, batch.signal) : compareAll(batch, { signal: batch.signal })
+    comparing.then(
       (all) => {
         for (const [at, found] of all.entries()) batch.settle[at]?.resolve(found)
       },
@@ -130,7 +162,10 @@ async function compareAt(a: Place, b: Place, tolerance: Pairs['tolerance'], job:
   const places = [a, b].flatMap(({ ordinal, component }) => [ordinal, component ?? -1])
   const pairs = { a: a.store, b: b.store, tolerance, places }
   let found: NativeComparison | undefined
-  if (a.store.memory === undefined && b.store.memory === undefined && onProgress === undefined) {
+  const inMemory = a.store.memory !== undefined || b.store.memory !== undefined
+  const components = a.component !== undefined || b.component !== undefined
+  // Of memory a component alone is staged.
+  if (onProgress === undefined && !(inMemory && components)) {
     found = await compareTogether(pairs, signal)
   } else {
     const stages = [

@@ -90,6 +90,7 @@ impl ReadAt for View<'_> {
         // What cannot be read as a part of more is read alone: then it is its own error.
         if in_row
             && room >= length
+            && self.source.holds(offset, room)
             && self.fill(&mut window, offset, room).is_ok()
             && let Some(bytes) = window.held(self.file, offset, buffer.len())
         {
