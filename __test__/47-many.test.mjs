@@ -144,34 +144,51 @@ test.serial('stages are let go of once their batch is done', async (t) => {
   file.close()
 })
 
-test.serial('names are looked up in several turns, each once, in the order asked for', async (t) => {
+test.serial('names are looked up together, in several turns, each once, in the order asked for', async (t) => {
   const file = openSync(path)
   const names = Array.from({ length: COUNT }, (_, at) => `layer.${COUNT - 1 - at}`)
-  const { find } = binding.NativeFile.prototype
+  const { findAll } = binding.NativeFile.prototype
   for (const call of [(given) => file.load({ names: given }), (given) => file.prefetch(given)]) {
     const given = [...names, 'layer.5']
     let loaded
     const turns = await turnsBetween(async (called) => {
-      binding.NativeFile.prototype.find = function (name) {
+      binding.NativeFile.prototype.findAll = function (joined) {
         called()
-        return find.call(this, name)
+        return findAll.call(this, joined)
       }
       try {
         const calling = call(given)
         given.length = 0 // what was asked for is what was there
         loaded = await calling
       } finally {
-        binding.NativeFile.prototype.find = find
+        binding.NativeFile.prototype.findAll = findAll
       }
     })
     t.true(turns >= 2, `${turns} turns`)
     if (loaded !== undefined) t.deepEqual([...loaded.keys()], names)
   }
+  const counts = await crossings(binding.NativeFile.prototype, ['find', 'findAll'], () => file.evict(names))
+  t.deepEqual(counts, { find: 0, findAll: 3 })
   t.is((await rejectionOf(() => file.load({ names: [...names, 'nowhere'] })))?.code, 'ZT_NOT_FOUND')
   isArgumentError(t, await rejectionOf(() => file.load({ names: [...names, 7] })), 'an entry of names')
   const closing = file.load({ names })
   file.close()
   t.is((await rejectionOf(() => closing))?.code, 'ZT_CLOSED')
+})
+
+test('names that cannot be looked up together are still found', async (t) => {
+  const names = ['', 'a', 'a\0b', 'b', '\0', 'é', '\ufffd']
+  const file = openSync(
+    await written({ version: '1.2' }, async (writer) => {
+      for (const [at, name] of names.entries()) await writer.add(name, Uint8Array.of(at))
+    }),
+  )
+  for (const some of [names, [...names].reverse(), [''], ['a', 'b'], ['a\0b'], []]) {
+    t.deepEqual([...(await file.load({ names: some })).keys()], some)
+  }
+  for (const unknown of ['a\0', '\ud800', 'c'])
+    t.is((await rejectionOf(() => file.load({ names: ['a', unknown, 7] })))?.code, 'ZT_NOT_FOUND')
+  file.close()
 })
 
 test.serial('the index of very many tensors is flattened off the event loop, whatever its names', async (t) => {

@@ -1,10 +1,11 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import { aBoolean, aSignal, aString, aWholeNumber, oneOf, optional, options, wrongType } from './arguments.js'
 import { type Attributes, thawMap } from './attributes.js'
-import { everything, inTurns, TURN } from './batches.js'
+import { everything, TURN } from './batches.js'
 import { Catalog, walk } from './catalog.js'
 import { type DType, dtypeInfo, type TypedArray } from './dtype.js'
-import { calling, invalid, publicError, ZTensorError } from './errors.js'
+import { calling, invalid, ZTensorError } from './errors.js'
 import { type JobOptions, run } from './job.js'
 import { loadAll } from './load.js'
 import type { NativeFile } from './native.js'
@@ -253,7 +254,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   #found(names: unknown[] | undefined): Uint32Array {
     if (names === undefined) return everything(this.size)
     const wanted = new Ordinals(this.size)
-    for (const name of names) wanted.add(this.#named(name))
+    for (let from = 0; from < names.length; from += TURN) this.#look(names.slice(from, from + TURN), wanted)
     return wanted.taken()
   }
 
@@ -261,8 +262,34 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   #ordinalsInTurns(names: Iterable<string> | undefined): Uint32Array | Promise<Uint32Array> {
     const given = this.#given(names)
     if (given === undefined || given.length < TURN) return this.#found(given)
+    return this.#foundInTurns(given)
+  }
+
+  async #foundInTurns(names: unknown[]): Promise<Uint32Array> {
     const wanted = new Ordinals(this.size)
-    return inTurns(given.length, (at) => wanted.add(this.#named(given[at]))).then(() => wanted.taken())
+    for (let from = 0; from < names.length; from += TURN) {
+      if (from > 0) await nextTurn()
+      this.#look(names.slice(from, from + TURN), wanted)
+    }
+    return wanted.taken()
+  }
+
+  /** Adds the tensors of these names. */
+  #look(names: unknown[], wanted: Ordinals): void {
+    this.#store.throwIfClosed()
+    const found = this.#together(names)
+    if (found !== undefined) for (const ordinal of found) wanted.add(ordinal)
+    // One by one, so that the error is of the first name that has one.
+    else for (const name of names) wanted.add(this.#named(name))
+  }
+
+  /** What all of these names are, in one crossing. Undefined where one is of no tensor, or cannot cross with others. */
+  #together(names: unknown[]): Uint32Array | undefined {
+    if (names.some((name) => typeof name !== 'string')) return undefined
+    const joined = names.join('\0')
+    if (!joined.isWellFormed()) return undefined
+    const found = calling(() => this.#store.native.findAll(joined))
+    return found?.length === names.length ? found : undefined
   }
 
   /** The names as they are now: the caller may change them before they are looked up. */

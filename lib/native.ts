@@ -183,6 +183,7 @@ export interface NativeFile {
   tensorAttributes(ordinal: number): unknown
   warnings(): NativeWarning[]
   index(): FlatIndex
+  findAll(names: string): Uint32Array | null
   prepareIndex(control: NativeControl): Promise<void>
   find(name: string): number
   similar(name: string): string[]

@@ -302,6 +302,15 @@ impl NativeFile {
         Ok(self.shared(env)?.catalog.find(&name).map_or(-1.0, |ordinal| number(ordinal as u64)))
     }
 
+    /// The ordinals of the tensors with these names, which stand one after the other with a zero character between. None where a
+    /// name is of no tensor.
+    #[napi(catch_unwind)]
+    pub fn find_all(&self, env: &Env, names: String) -> Result<Option<Uint32Array>> {
+        let shared = self.shared(env)?;
+        let find = |name| shared.catalog.find(name).and_then(|ordinal| u32::try_from(ordinal).ok());
+        Ok(names.split('\0').map(find).collect::<Option<Vec<_>>>().map(Uint32Array::from))
+    }
+
     /// Names like `name`, the closest first.
     #[napi(catch_unwind)]
     pub fn similar(&self, env: &Env, name: String) -> Result<Vec<String>> {
@@ -513,7 +522,6 @@ impl NativeFile {
         control: &Control,
         stage: Option<&Stage>,
     ) -> Result<Object<'env>> {
-        let source = self.reader(env, control, stage)?;
         let source = self.reader(env, control, stage)?;
         let (lane, ordinals) = (source.shared.lane(&ordinals), ordinals.to_vec());
         let job = move || source.read(|reading| verify::verify(reading, &ordinals));
