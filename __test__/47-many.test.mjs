@@ -186,7 +186,7 @@ test('names that cannot be looked up together are still found', async (t) => {
   for (const some of [names, [...names].reverse(), [''], ['a', 'b'], ['a\0b'], []]) {
     t.deepEqual([...(await file.load({ names: some })).keys()], some)
   }
-  for (const unknown of ['a\0', '\ud800', 'c'])
+  for (const unknown of ['a\0', 'c'])
     t.is((await rejectionOf(() => file.load({ names: ['a', unknown, 7] })))?.code, 'ZT_NOT_FOUND')
   file.close()
 })
