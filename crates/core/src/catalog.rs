@@ -420,11 +420,6 @@ impl<'a> Tensor<'a> {
     }
 
     /// The ranges in which the elements lie: what loading the tensor reads.
-    pub fn own_ranges(self) -> Vec<Span> {
-        Span::joined(self.own_spans().collect())
-    }
-
-    /// The same, one for each component that has bytes.
     pub fn own_spans(self) -> impl Iterator<Item = Span> + 'a {
         self.own_components().map(Component::span).filter(|span| span.length > 0)
     }
@@ -459,11 +454,4 @@ impl<'a> Tensor<'a> {
     pub fn component(self, role: Label) -> Option<&'a Component> {
         self.components().iter().find(|component| component.role == role)
     }
-}
-
-fn ranges<'a>(parts: impl Iterator<Item = &'a Component>) -> Vec<Span> {
-    let blobs = parts.filter(|part| part.stored_length > 0);
-    Span::joined(
-        blobs.map(|blob| Span { file: blob.file, offset: blob.offset, length: blob.stored_length }).collect(),
-    )
 }
