@@ -183,7 +183,11 @@ async function judge({ store, selection, native, job }: Work, told: Selected): P
 }
 
 /** Copies the tensors that are left; `before` are the bytes that were read before. */
-async function copy({ store, selection, writer, native, outlet, job }: Work, left: Left, before: number): Promise<void> {
+async function copy(
+  { store, selection, writer, native, outlet, job }: Work,
+  left: Left,
+  before: number,
+): Promise<void> {
   const { onProgress, signal } = job
   const tell = (progress: Progress): void =>
     onProgress?.({ ...progress, bytes: before + progress.bytes, totalBytes: before + progress.totalBytes })

@@ -2,7 +2,14 @@ import type { DTypeInfo, TypedArray } from './dtype.js'
 import { calling, tooLarge, ZTensorError } from './errors.js'
 import { type Losable, losses, mappingLost, unwatch, watch } from './loss.js'
 import { allocate, pieces, sourceGone, stage, stageSync } from './memory.js'
-import { MAX_BUFFER, made, type NativeFile, type NativeStage, type NativeStageBuilder, type OpenRequest } from './native.js'
+import {
+  MAX_BUFFER,
+  made,
+  type NativeFile,
+  type NativeStage,
+  type NativeStageBuilder,
+  type OpenRequest,
+} from './native.js'
 import { SharedWork } from './shared-work.js'
 
 /** Why data is a copy instead of an alias of the file. */
