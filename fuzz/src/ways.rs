@@ -1,13 +1,13 @@
 //! All ways of reading a file, held together: what one gives, the others have to give. The fuzz targets and a test of the
 //! core use it.
 
-use ztensor_core::catalog::{Catalog, Component, DType, Label, Layout, Tensor};
+use ztensor_core::catalog::{Component, DType, Label, Layout, Span, Tensor};
 use ztensor_core::checked::product;
 use ztensor_core::compare::{Side, Tolerance, compare_all};
 use ztensor_core::cut::Cut;
 use ztensor_core::elements::Elements;
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::plan::{self, Planned, Rank};
+use ztensor_core::plan::{self, Rank};
 use ztensor_core::read::{Reading, batch};
 use ztensor_core::stats;
 use ztensor_core::total::{self, Work};
@@ -48,7 +48,7 @@ pub fn agree(reading: Reading<'_>, held: u64) {
         if let (Some(data), Some(loaded)) = (data, at.and_then(|at| loads.get(at))) {
             dense(reading, tensor, data, loaded);
         }
-        planned(catalog, tensor);
+        planned(tensor);
         verified(reading, tensor, &loads);
     }
 }
@@ -156,22 +156,20 @@ fn widened(
 }
 
 /// A plan names the bytes that loading reads, and no others.
-fn planned(catalog: &Catalog, tensor: Tensor<'_>) {
+fn planned(tensor: Tensor<'_>) {
     if tensor.is_unread() {
         return;
     }
-    let own = tensor.own_ranges();
-    let ordinal = u32::try_from(tensor.ordinal()).expect("as the builder has it");
+    let own = Span::joined(tensor.own_spans().collect());
     for dim in [None, Some(0)] {
-        let planned = [Planned { ordinal, dim }];
         for world_size in [1, 2, (1 << 53) - 1, u64::MAX] {
-            let spans = plan::spans(catalog, &planned, Rank { rank: world_size - 1, world_size });
+            let spans = plan::spans([(tensor, dim)], Rank { rank: world_size - 1, world_size });
             let Ok(spans) = judged(spans, tensor) else { continue };
             if dim.is_none() {
                 assert_eq!(spans, own, "{}", tensor.name());
             }
             for span in spans.iter().filter(|span| span.length > 0) {
-                let holds = |whole: &&ztensor_core::catalog::Span| {
+                let holds = |whole: &&Span| {
                     whole.file == span.file && whole.offset <= span.offset && span.end() <= whole.end()
                 };
                 assert!(own.iter().any(|whole| holds(&whole)), "{}: {span:?} of {own:?}", tensor.name());

@@ -35,8 +35,8 @@ pub struct Rank {
 pub struct Plan {
     /// The dimension that is divided of each tensor; `None` for one that every rank has whole.
     pub dims: Vec<Option<usize>>,
-    /// The bytes, in the order of the files and joined where they touch: those that loading its part reads. A tensor that is stored encoded is needed whole,
-    /// whatever part of it is wanted.
+    /// The bytes that loading its part reads, in the order of the files and joined where they touch. A tensor that is
+    /// stored encoded is needed whole, whatever part of it is wanted.
     pub spans: Vec<Span>,
 }
 
@@ -44,7 +44,7 @@ pub struct Plan {
 pub fn plan(catalog: &Catalog, rules: &[Rule], rank: Rank) -> Result<Plan> {
     inject::panic_at("plan");
     let dims = dims(catalog, rules, rank)?;
-    let spans = spans(catalog, &dims, rank)?;
+    let spans = spans(catalog.iter().zip(dims.iter().copied()), rank)?;
     Ok(Plan { dims, spans })
 }
 
@@ -102,14 +102,18 @@ fn dimension(tensor: Tensor<'_>, placement: Placement) -> Result<Option<usize>> 
     }
 }
 
-fn spans(catalog: &Catalog, dims: &[Option<usize>], rank: Rank) -> Result<Vec<Span>> {
+/// The bytes that a rank needs of tensors, each divided along a dimension or whole.
+pub fn spans<'c>(
+    planned: impl IntoIterator<Item = (Tensor<'c>, Option<usize>)>,
+    rank: Rank,
+) -> Result<Vec<Span>> {
     let mut spans = Spans::default();
-    for (tensor, dim) in catalog.iter().zip(dims) {
+    for (tensor, dim) in planned {
         if tensor.is_unread() {
             let message = "where its bytes lie is not known: open the index without shards: 'none'";
             return Err(Error::new(Code::BadLayout, message).tensor(tensor.name()));
         }
-        match *dim {
+        match dim {
             None => tensor.own_spans().for_each(|span| spans.push(span)),
             Some(dim) => {
                 spans.divided(tensor, dim, rank).map_err(|error| error.tensor(tensor.name()))?;
