@@ -38,7 +38,8 @@ impl NativeFile {
     /// The whole of it on this thread and others beside it.
     #[napi(catch_unwind)]
     pub fn dequantize_sync(&self, env: Env, ordinal: u32, stage: Option<&Stage>) -> Result<Memory> {
-        let source = self.reader(&env, &Control::new(), stage)?;
+        let control = Control::new(); // dropped after the work, since that stops it
+        let source = self.reader(&env, &control, stage)?;
         throw(&env, contain(|| decode(&source, ordinal, None))).map(Memory::from)
     }
 }
