@@ -1,6 +1,6 @@
 // While work goes on that does not end, on more tensors than there are cores: what is short is done, and what waits for a thread
 // hears of its signal and of close(). Nothing here asks how long anything takes: the long work is ended by the test.
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { Writable } from 'node:stream'
@@ -19,6 +19,19 @@ function folder() {
   const path = scratchPath('folder')
   mkdirSync(path)
   return path
+}
+
+/** Whether a file is being written in a folder: where the system can, it has no name until it is whole. */
+function isBegun(where) {
+  if (readdirSync(where).length > 0) return true
+  const descriptors = existsSync('/proc/self/fd') ? readdirSync('/proc/self/fd') : []
+  return descriptors.some((descriptor) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${descriptor}`).startsWith(where)
+    } catch {
+      return false // it was that of the folder itself
+    }
+  })
 }
 
 /** Kinds of work without end. */
@@ -213,7 +226,8 @@ if (canBeSparse) {
             const work = rejectionOf(() => call(where, stop.signal)).finally(() => {
               ended = true
             })
-            while (readdirSync(where).length === 0 && !ended) await turn()
+            // One that looks at data first has no file while it waits for a thread.
+            for (let i = 0; i < 500 && !isBegun(where) && !ended; i++) await turn()
             if (beginning === 'running') for (let i = 0; i < 20; i++) await turn()
             const reason = new Error(what)
             stop.abort(reason)
