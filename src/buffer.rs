@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use napi::bindgen_prelude::{Uint8ArraySlice, Unknown};
 use napi::{Env, JsValue, Result, sys};
-use ztensor_core::source::mapping::Mapping;
-use ztensor_core::source::owned::Owned;
+use ztensor_core::sources::mapping::Mapping;
+use ztensor_core::sources::owned::Owned;
 
 use self::environment::{Environment, Kept};
 use crate::error::misuse;

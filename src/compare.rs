@@ -3,7 +3,7 @@
 use napi::bindgen_prelude::{Int32Array, Object};
 use napi::{Env, Result};
 use napi_derive::napi;
-use ztensor_core::compare::{Found, Side, Tolerance, compare_all};
+use ztensor_core::analysis::compare::{Found, Side, Tolerance, compare_all};
 use ztensor_core::error::Result as CoreResult;
 use ztensor_core::work::lanes::Lane;
 

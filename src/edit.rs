@@ -5,9 +5,9 @@ use std::path::Path;
 use napi::bindgen_prelude::{Object, Unknown};
 use napi::{Env, Result};
 use napi_derive::napi;
-use ztensor_core::compact::compact;
 use ztensor_core::edit::AttributeChanges;
 use ztensor_core::work::lanes::Lane;
+use ztensor_core::write::compact::compact;
 use ztensor_core::write::{Appending, Dialect, Hashing, Writer};
 
 use crate::control::Control;

@@ -9,21 +9,21 @@ use napi::bindgen_prelude::{
 };
 use napi::{Env, Result};
 use napi_derive::napi;
-use ztensor_core::catalog::{Catalog, Component, DType, Span, Tensor};
 use ztensor_core::checked;
-use ztensor_core::cut::Cut;
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
-use ztensor_core::glob::Glob;
-use ztensor_core::plan::{self, Placement, Plan, Rank};
-use ztensor_core::prefetch;
+use ztensor_core::model::cut::Cut;
+use ztensor_core::model::glob::Glob;
+use ztensor_core::model::similar;
+use ztensor_core::model::{Catalog, Component, DType, Span, Tensor};
 use ztensor_core::read::Reading;
 use ztensor_core::read::batch::{self, Batch, Place};
-use ztensor_core::similar;
-use ztensor_core::source::ReadAt;
-use ztensor_core::source::files::{Files, Part};
-use ztensor_core::source::owned::Owned;
-use ztensor_core::source::staging::stored_bytes;
-use ztensor_core::total::Work;
+use ztensor_core::read::plan::{self, Placement, Plan, Rank};
+use ztensor_core::read::prefetch;
+use ztensor_core::read::total::Work;
+use ztensor_core::sources::ReadAt;
+use ztensor_core::sources::files::{Files, Part};
+use ztensor_core::sources::owned::Owned;
+use ztensor_core::sources::staging::stored_bytes;
 use ztensor_core::verify;
 use ztensor_core::work::lanes::Lane;
 use ztensor_core::work::{Stop, Watch};
@@ -260,7 +260,7 @@ impl NativeFile {
 
     #[napi(catch_unwind)]
     pub fn warnings<'env>(&self, env: &'env Env) -> Result<Vec<Object<'env>>> {
-        let to_js = |warning: &ztensor_core::catalog::Warning| {
+        let to_js = |warning: &ztensor_core::model::Warning| {
             let mut object = Object::new(env)?;
             object.set("code", warning.code)?;
             object.set("message", warning.message.as_str())?;

@@ -3,10 +3,10 @@
 use napi::bindgen_prelude::Object;
 use napi::{Env, Result};
 use napi_derive::napi;
-use ztensor_core::canonical;
-use ztensor_core::codec::digest::Algorithm;
+use ztensor_core::codecs::digest::Algorithm;
 use ztensor_core::error::{Code, Error as CoreError};
-use ztensor_core::format::zt2;
+use ztensor_core::formats::zt2;
+use ztensor_core::verify::canonical;
 use ztensor_core::work::lanes::Lane;
 
 use crate::control::Control;

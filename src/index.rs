@@ -3,7 +3,7 @@
 use napi::bindgen_prelude::{Float64Array, Uint32Array};
 use napi::{Env, JsString, Result};
 use napi_derive::napi;
-use ztensor_core::catalog::{ByteOrder, Catalog, Component, DataRule, Encoding, Part, Tensor};
+use ztensor_core::model::{ByteOrder, Catalog, Component, DataRule, Encoding, Part, Tensor};
 
 /// Numbers that JavaScript holds exactly; larger ones were refused when the index was read.
 #[allow(clippy::cast_precision_loss)]

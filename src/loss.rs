@@ -7,8 +7,8 @@ use napi::bindgen_prelude::{Function, ToNapiValue, Unknown};
 use napi::threadsafe_function::ThreadsafeFunctionCallMode;
 use napi::{Env, Result, Status};
 use napi_derive::napi;
-use ztensor_core::source::fault::{self, State};
-use ztensor_core::source::files::Files;
+use ztensor_core::sources::fault::{self, State};
+use ztensor_core::sources::files::Files;
 
 use crate::buffer;
 

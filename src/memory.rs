@@ -3,7 +3,7 @@
 use napi::bindgen_prelude::{Uint8ArraySlice, Unknown};
 use napi::{Env, Result};
 use napi_derive::napi;
-use ztensor_core::source::owned::Owned;
+use ztensor_core::sources::owned::Owned;
 use ztensor_core::work;
 
 use crate::buffer;

@@ -6,18 +6,18 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use napi_derive::napi;
-use ztensor_core::catalog::{Catalog, Component, Container, DType, Encoding, Tensor};
-use ztensor_core::cut::Cut;
-use ztensor_core::detect;
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
 use ztensor_core::limits::Limits;
+use ztensor_core::model::cut::Cut;
+use ztensor_core::model::{Catalog, Component, Container, DType, Encoding, Tensor};
+use ztensor_core::open::detect;
+use ztensor_core::open::{self, Opened, Request, Shards};
 use ztensor_core::read::Reading;
-use ztensor_core::shard::{self, Opened, Request, Shards};
-use ztensor_core::source::Sources;
-use ztensor_core::source::files::Files;
-use ztensor_core::source::io::Io;
-use ztensor_core::source::staged::Staged;
-use ztensor_core::total::{self, Work};
+use ztensor_core::read::total::{self, Work};
+use ztensor_core::sources::Sources;
+use ztensor_core::sources::files::Files;
+use ztensor_core::sources::io::Io;
+use ztensor_core::sources::staged::Staged;
 use ztensor_core::work::lanes::{Lane, SHORT};
 use ztensor_core::work::{Stop, Watch};
 
@@ -79,7 +79,7 @@ const MANY: usize = 10_000;
 
 /// The names of the files that an index wants resolved.
 pub fn shard_names(path: &str, request: &OpenRequest) -> CoreResult<Vec<String>> {
-    shard::names(Path::new(path), &request.request(Stop::default()))
+    open::names(Path::new(path), &request.request(Stop::default()))
 }
 
 /// What a tensor costs beside its bytes, in bytes that take as long.
@@ -109,14 +109,14 @@ pub struct Shared {
 impl Shared {
     pub fn open(path: &str, request: &OpenRequest, stop: Stop) -> CoreResult<Self> {
         let (io, request) = (request.io(), request.request(stop));
-        Ok(Self::new(shard::open(Path::new(path), &request)?, request.limits, io))
+        Ok(Self::new(open::open(Path::new(path), &request)?, request.limits, io))
     }
 
     /// Several files as one.
     pub fn open_all(paths: Vec<String>, request: &OpenRequest, stop: Stop) -> CoreResult<Self> {
         let (io, request) = (request.io(), request.request(stop));
         let paths: Vec<_> = paths.into_iter().map(PathBuf::from).collect();
-        Ok(Self::new(shard::open_all(&paths, &request)?, request.limits, io))
+        Ok(Self::new(open::open_all(&paths, &request)?, request.limits, io))
     }
 
     fn new(opened: Opened, limits: Limits, io: Io) -> Self {

@@ -8,7 +8,7 @@ use napi::bindgen_prelude::Object;
 use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
-use ztensor_core::source::owned::Owned;
+use ztensor_core::sources::owned::Owned;
 use ztensor_core::write::Passing;
 
 use crate::memory::Memory;

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use napi::bindgen_prelude::{Uint8ArraySlice, Unknown};
 use napi::{Env, Result};
 use napi_derive::napi;
-use ztensor_core::catalog::DType;
 use ztensor_core::error::{Code, Result as CoreResult};
+use ztensor_core::model::DType;
 use ztensor_core::write::{Spec, Writer};
 
 use crate::buffer::{self, Mailbox};

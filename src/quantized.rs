@@ -3,9 +3,9 @@
 use napi::bindgen_prelude::Object;
 use napi::{Env, Result};
 use napi_derive::napi;
-use ztensor_core::cut::Cut;
 use ztensor_core::error::Result as CoreResult;
-use ztensor_core::source::owned::Owned;
+use ztensor_core::model::cut::Cut;
+use ztensor_core::sources::owned::Owned;
 
 use crate::control::Control;
 use crate::error::throw;

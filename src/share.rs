@@ -9,7 +9,7 @@ use napi::bindgen_prelude::Unknown;
 use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::error::Result as CoreResult;
-use ztensor_core::source::file::FileSource;
+use ztensor_core::sources::file::FileSource;
 
 use crate::buffer;
 use crate::error::{misuse, throw};

@@ -3,7 +3,7 @@
 use napi::bindgen_prelude::Object;
 use napi::{Env, Result};
 use napi_derive::napi;
-use ztensor_core::stats::{Request, Stats};
+use ztensor_core::analysis::stats::{Request, Stats};
 
 use crate::control::Control;
 use crate::file::NativeFile;

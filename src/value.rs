@@ -7,7 +7,7 @@ use napi::bindgen_prelude::{
     Array, BigInt, FromNapiValue, JsValue, Null, Object, ToNapiValue, Uint8Array, Uint8ArraySlice, Unknown,
 };
 use napi::{Env, Result, ValueType};
-use ztensor_core::catalog::Attributes;
+use ztensor_core::model::Attributes;
 
 use crate::error::misuse;
 

@@ -3,7 +3,7 @@
 
 use arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
-use ztensor_core::catalog::Container;
+use ztensor_core::model::Container;
 
 const FILES: &[&[u8]] = &[
     include_bytes!("../../__test__/fixtures/st-dtypes.safetensors"),

@@ -8,9 +8,9 @@ use std::sync::LazyLock;
 use arbitrary::Unstructured;
 use ciborium::Value;
 use libfuzzer_sys::fuzz_target;
-use ztensor_core::catalog::Container;
-use ztensor_core::codec::digest::xxh3;
-use ztensor_core::format::zt2;
+use ztensor_core::model::Container;
+use ztensor_core::codecs::digest::xxh3;
+use ztensor_core::formats::zt2;
 
 static FILES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/read");

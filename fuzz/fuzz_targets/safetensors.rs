@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use ztensor_core::format::safetensors;
+use ztensor_core::formats::safetensors;
 
 fuzz_target!(|input: (u16, &[u8])| {
     let (data, header) = input;

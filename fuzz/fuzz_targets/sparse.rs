@@ -3,11 +3,11 @@
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use ztensor_core::catalog::DType;
+use ztensor_core::model::DType;
 use ztensor_core::checked;
-use ztensor_core::layout::coo::Coo;
-use ztensor_core::layout::csr::Csr;
-use ztensor_core::layout::indices::Indices;
+use ztensor_core::layouts::coo::Coo;
+use ztensor_core::layouts::csr::Csr;
+use ztensor_core::layouts::indices::Indices;
 
 /// Bytes of the largest dense tensor that is made.
 const MOST: u64 = 1 << 16;

@@ -5,7 +5,7 @@
 use arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
 use ztensor_core::error::Code;
-use ztensor_core::shard::weight_map;
+use ztensor_core::open::weight_map;
 
 const INDEX: &str = r#"{"metadata": {"total_size": 24.0, "total_parameters": 6, "by": ["x", {"y": null}]}, "weight_map": {
     "z.first": "model-00001-of-00002.safetensors", "a.second": "model-00001-of-00002.safetensors",

@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use ztensor_core::codec::frames::Size;
-use ztensor_core::codec::{zstd, zstd_pieces};
+use ztensor_core::codecs::frames::Size;
+use ztensor_core::codecs::{zstd, zstd_pieces};
 use ztensor_core::error::{Code, Result};
 use ztensor_core::work::Stop;
 

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use ztensor_core::format::zt12;
+use ztensor_core::formats::zt12;
 
 fuzz_target!(|index: &[u8]| {
     let (offset, total) = (1 << 20, (1 << 20) + index.len() as u64 + 16);

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use ztensor_core::format::zt2;
+use ztensor_core::formats::zt2;
 
 fuzz_target!(|manifest: &[u8]| {
     let (offset, total) = (1 << 20, (1 << 20) + manifest.len() as u64 + zt2::FOOTER);

@@ -4,8 +4,8 @@
 pub mod mutate;
 pub mod ways;
 
-use ztensor_core::catalog::{Catalog, Container, Encoding};
-use ztensor_core::detect;
+use ztensor_core::model::{Catalog, Container, Encoding};
+use ztensor_core::open::detect;
 use ztensor_core::error::{Code, Result};
 use ztensor_core::limits::Limits;
 use ztensor_core::read::Reading;

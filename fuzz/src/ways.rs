@@ -1,18 +1,18 @@
 //! All ways of reading a file, held together: what one gives, the others have to give. The fuzz targets and a test of the
 //! core use it.
 
-use ztensor_core::catalog::{Component, DType, Label, Layout, Span, Tensor};
+use ztensor_core::analysis::compare::{Side, Tolerance, compare_all};
+use ztensor_core::analysis::elements::Elements;
+use ztensor_core::analysis::stats;
 use ztensor_core::checked::product;
-use ztensor_core::compare::{Side, Tolerance, compare_all};
-use ztensor_core::cut::Cut;
-use ztensor_core::elements::Elements;
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::plan::{self, Rank};
+use ztensor_core::kernels::widen;
+use ztensor_core::model::cut::Cut;
+use ztensor_core::model::{Component, DType, Label, Layout, Span, Tensor};
+use ztensor_core::read::plan::{self, Rank};
+use ztensor_core::read::total::{self, Work};
 use ztensor_core::read::{Reading, batch};
-use ztensor_core::stats;
-use ztensor_core::total::{self, Work};
 use ztensor_core::verify;
-use ztensor_core::widen;
 
 /// Tensors of a file that are looked at, and bytes of one up to which everything is tried.
 const TENSORS: usize = 64;

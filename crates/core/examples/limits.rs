@@ -7,10 +7,10 @@ use std::fs::File;
 use std::hint::black_box;
 use std::time::Instant;
 
-use ztensor_core::codec::digest::Algorithm;
-use ztensor_core::source::ReadAt;
-use ztensor_core::source::file::FileSource;
-use ztensor_core::source::owned::Owned;
+use ztensor_core::codecs::digest::Algorithm;
+use ztensor_core::sources::ReadAt;
+use ztensor_core::sources::file::FileSource;
+use ztensor_core::sources::owned::Owned;
 use ztensor_core::work;
 
 const MIB: usize = 1 << 20;

@@ -20,12 +20,12 @@ pub use chosen::Chosen;
 pub use judge::{is_judged, unfit};
 pub use refusal::{Wanted, attribute_refusal, refusal};
 
-use crate::catalog::{ByteOrder, Component, DType, Encoding, Layout, Tensor};
 use crate::checked;
 use crate::error::Result;
 use crate::inject;
+use crate::model::{ByteOrder, Component, DType, Encoding, Layout, Tensor};
 use crate::read::{Reading, Stored};
-use crate::source::owned;
+use crate::sources::owned;
 use crate::write::{Dialect, Spec, Writer};
 
 /// Copies one tensor under a name.

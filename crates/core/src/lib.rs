@@ -1,39 +1,24 @@
-//! Reads tensor files. A path becomes a [`source`], [`detect`] finds the container, a [`format`] parses the
-//! index into a [`catalog`] that [`layout`] has checked, and [`read`] loads, decodes and verifies the data.
+//! Reads and writes tensor files. A path becomes sources ([`sources`]), [`open`] finds the container, one of [`formats`] parses the
+//! index into a catalog ([`model`]) that [`layouts`] has checked, and [`read`] loads and decodes the data.
 
-pub mod canonical;
-pub mod cast;
-pub mod catalog;
+pub mod analysis;
 pub mod checked;
-pub mod codec;
-pub mod compact;
-pub mod compare;
+pub mod codecs;
 pub mod convert;
-pub mod cut;
-pub mod dequantize;
-pub mod detect;
 pub mod edit;
-pub mod elements;
 pub mod error;
-pub mod format;
-pub mod glob;
+pub mod formats;
 mod inject;
-pub mod layout;
+pub mod kernels;
+pub mod layouts;
 pub mod limits;
-pub mod numbers;
-pub mod plan;
-pub mod prefetch;
+mod loaded;
+pub mod model;
+pub mod open;
 pub mod read;
-pub mod shard;
-pub mod similar;
-pub mod sink;
-pub mod source;
-pub mod stats;
-mod strided;
-pub mod swap;
+pub mod sinks;
+pub mod sources;
 pub mod syntax;
-pub mod total;
 pub mod verify;
-pub mod widen;
 pub mod work;
 pub mod write;

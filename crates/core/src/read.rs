@@ -4,28 +4,31 @@
 
 pub mod batch;
 pub(crate) mod parallel;
+pub mod plan;
+pub mod prefetch;
 mod seekable;
+pub mod total;
 mod widened;
 
 use std::fs::File;
 
-use crate::catalog::{ByteOrder, Catalog, Component, DType, DataRule, Encoding, Layout, Part, Tensor};
 use crate::checked::{self, index};
-use crate::codec::digest::{Hasher, Over};
-use crate::codec::frames::Size;
-use crate::codec::zstd;
-use crate::cut::Cut;
+use crate::codecs::digest::{Hasher, Over};
+use crate::codecs::frames::Size;
+use crate::codecs::zstd;
 use crate::error::{Code, Error, Result};
 use crate::inject;
-use crate::layout::coo::Coo;
-use crate::layout::csr::Csr;
-use crate::layout::elements::{self, Elements};
-use crate::layout::indices::Indices;
-use crate::layout::records;
+use crate::kernels::swap::swap_bytes;
+use crate::layouts::coo::Coo;
+use crate::layouts::csr::Csr;
+use crate::layouts::elements::{self, Elements};
+use crate::layouts::indices::Indices;
+use crate::layouts::records;
 use crate::limits::Limits;
-use crate::source::owned::Owned;
-use crate::source::{ReadAt, Sources};
-use crate::swap::swap_bytes;
+use crate::model::cut::Cut;
+use crate::model::{ByteOrder, Catalog, Component, DType, DataRule, Encoding, Layout, Part, Tensor};
+use crate::sources::owned::Owned;
+use crate::sources::{ReadAt, Sources};
 use crate::work::{PIECE, Watch};
 
 /// What loading needs besides the component.

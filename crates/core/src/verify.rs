@@ -2,14 +2,15 @@
 #![forbid(unsafe_code)]
 
 mod blobs;
+pub mod canonical;
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
-use crate::codec::digest::Digest;
+use crate::codecs::digest::Digest;
 use crate::error::{Code, Error, Result};
 use crate::read::Reading;
-use crate::source::{ReadAt, Shard, Stretches};
+use crate::sources::{ReadAt, Shard, Stretches};
 use crate::work::{self, PIECE, Watch};
 use blobs::Blobs;
 pub(crate) use blobs::{is_judged_with_others, key};

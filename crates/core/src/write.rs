@@ -6,6 +6,7 @@ mod append;
 pub mod arrange;
 mod blob;
 pub(crate) mod check;
+pub mod compact;
 mod dialect;
 mod finish;
 mod flush;
@@ -27,15 +28,15 @@ pub(crate) mod zt2;
 
 use std::path::Path;
 
-use crate::catalog::{Attributes, Builder, DType, DataRule, Label};
-use crate::codec::digest::Algorithm;
+use crate::codecs::digest::Algorithm;
 use crate::edit::Edit;
 use crate::error::{Code, Error, Result};
-use crate::format::zt2::encode;
+use crate::formats::zt2::encode;
 use crate::limits::Limits;
-use crate::sink::behind::Behind;
-use crate::sink::block::Block;
-use crate::sink::{AtomicFile, Spool};
+use crate::model::{Attributes, Builder, DType, DataRule, Label};
+use crate::sinks::behind::Behind;
+use crate::sinks::block::Block;
+use crate::sinks::{AtomicFile, Spool};
 use crate::work::Stop;
 
 pub use append::{Appending, Hashing};

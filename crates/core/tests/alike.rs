@@ -4,12 +4,12 @@
 #![allow(clippy::unwrap_used)] // a test that cannot set itself up has failed
 
 use proptest::prelude::*;
-use ztensor_core::catalog::Catalog;
-use ztensor_core::codec::digest::xxh3;
-use ztensor_core::detect;
+use ztensor_core::codecs::digest::xxh3;
 use ztensor_core::error::{Error, Result};
-use ztensor_core::format::zt2;
+use ztensor_core::formats::zt2;
 use ztensor_core::limits::Limits;
+use ztensor_core::model::Catalog;
+use ztensor_core::open::detect;
 use ztensor_core::syntax::cbor_encode::Encoder;
 
 #[derive(Clone, Copy, Debug)]

@@ -5,9 +5,9 @@ mod edited;
 
 use edited::edits;
 use proptest::prelude::*;
-use ztensor_core::codec::digest::xxh3;
+use ztensor_core::codecs::digest::xxh3;
 use ztensor_core::edit::Edit;
-use ztensor_core::format::zt2;
+use ztensor_core::formats::zt2;
 use ztensor_core::limits::Limits;
 
 const FILES: [&[u8]; 9] = [

@@ -13,8 +13,8 @@ use windows_sys::Win32::Foundation::{
     EXCEPTION_ACCESS_VIOLATION, EXCEPTION_IN_PAGE_ERROR, STATUS_IO_DEVICE_ERROR,
 };
 use windows_sys::Win32::System::Diagnostics::Debug::{RaiseException, SEM_NOGPFAULTERRORBOX, SetErrorMode};
-use ztensor_core::source::fault::{self, State};
-use ztensor_core::source::mapping::Mapping;
+use ztensor_core::sources::fault::{self, State};
+use ztensor_core::sources::mapping::Mapping;
 
 const CASE: &str = "ZTENSOR_FAULT_CASE";
 const FOLDER: &str = "ZTENSOR_FAULT_FOLDER";

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::{env, fs, mem, process, ptr, thread};
 
 use memmap2::{Mmap, MmapMut};
-use ztensor_core::source::fault::{self, State};
-use ztensor_core::source::mapping::Mapping;
+use ztensor_core::sources::fault::{self, State};
+use ztensor_core::sources::mapping::Mapping;
 
 const CASE: &str = "ZTENSOR_FAULT_CASE";
 const LENGTH: usize = 1 << 20;

@@ -5,10 +5,10 @@
 
 use ciborium::Value;
 use proptest::prelude::*;
-use ztensor_core::catalog::{Catalog, Container, Encoding};
-use ztensor_core::detect;
 use ztensor_core::error::Code;
 use ztensor_core::limits::Limits;
+use ztensor_core::model::{Catalog, Container, Encoding};
+use ztensor_core::open::detect;
 use ztensor_core::read::Reading;
 use ztensor_core::verify;
 use ztensor_core::work::Watch;

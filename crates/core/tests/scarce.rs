@@ -11,11 +11,11 @@ use std::{env, fs, process, thread};
 
 use memmap2::MmapMut;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use ztensor_core::codec::zstd_encode::{Jobs, Search};
+use ztensor_core::codecs::zstd_encode::{Jobs, Search};
 use ztensor_core::error::Code;
-use ztensor_core::source::fault;
-use ztensor_core::source::mapping::Mapping;
-use ztensor_core::source::owned::Owned;
+use ztensor_core::sources::fault;
+use ztensor_core::sources::mapping::Mapping;
+use ztensor_core::sources::owned::Owned;
 use ztensor_core::work::{self, lanes::Lane};
 
 const CASE: &str = "ZTENSOR_SCARCE_CASE";

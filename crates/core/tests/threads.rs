@@ -5,17 +5,17 @@
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use ztensor_core::catalog::DType;
-use ztensor_core::codec::digest::Algorithm;
-use ztensor_core::compare::{Tolerance, compare};
+use ztensor_core::analysis::compare::{Tolerance, compare};
+use ztensor_core::analysis::elements::Elements;
+use ztensor_core::analysis::stats;
+use ztensor_core::codecs::digest::Algorithm;
 use ztensor_core::convert::{self, Casts};
-use ztensor_core::elements::Elements;
 use ztensor_core::error::Code;
 use ztensor_core::limits::Limits;
-use ztensor_core::prefetch;
+use ztensor_core::model::DType;
+use ztensor_core::open::{self, Opened};
+use ztensor_core::read::prefetch;
 use ztensor_core::read::{Reading, batch};
-use ztensor_core::shard::{self, Opened};
-use ztensor_core::stats;
 use ztensor_core::verify;
 use ztensor_core::work::{Stop, Watch};
 use ztensor_core::write::{Compression, Dialect, Settings, Spec, Writer};
@@ -168,7 +168,7 @@ impl Given<'_> {
             }
         });
         writer.finish().unwrap();
-        let opened = shard::open(&path, &shard::Request::default()).unwrap();
+        let opened = open::open(&path, &open::Request::default()).unwrap();
         self.compares(&opened);
     }
 
@@ -201,7 +201,7 @@ fn calls_at_the_same_time_give_what_they_give_alone() {
     let opened = files.map(|(name, settings)| {
         let path = folder.0.join(name);
         write(&path, settings);
-        shard::open(&path, &shard::Request::default()).unwrap()
+        open::open(&path, &open::Request::default()).unwrap()
     });
     let all: Vec<_> = opened.iter().map(|one| given(one, &expected, &folder.0)).collect();
     thread::scope(|scope| {
@@ -224,7 +224,7 @@ fn what_is_closed_or_stopped_in_the_middle_ends_right_or_says_so() {
     let path = folder.0.join("closed.zt");
     write(&path, settings(Dialect::Zt12, false));
     for round in 0..4 {
-        let opened = shard::open(&path, &shard::Request::default()).unwrap();
+        let opened = open::open(&path, &open::Request::default()).unwrap();
         let Opened { catalog, files } = &opened;
         let ordinals: Vec<u32> = (0..).take(catalog.len()).collect();
         let (limits, watch) = (Limits::default(), Watch::default());

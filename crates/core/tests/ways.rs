@@ -9,9 +9,9 @@ mod ways;
 
 use ciborium::Value;
 use proptest::prelude::*;
-use ztensor_core::detect;
 use ztensor_core::error::Code;
 use ztensor_core::limits::Limits;
+use ztensor_core::open::detect;
 use ztensor_core::read::Reading;
 use ztensor_core::work::Watch;
 

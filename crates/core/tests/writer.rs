@@ -3,11 +3,11 @@
 
 use std::path::PathBuf;
 
-use ztensor_core::catalog::{Catalog, DType, Encoding};
-use ztensor_core::codec::digest::Algorithm;
-use ztensor_core::detect;
+use ztensor_core::codecs::digest::Algorithm;
 use ztensor_core::error::Code;
 use ztensor_core::limits::Limits;
+use ztensor_core::model::{Catalog, DType, Encoding};
+use ztensor_core::open::detect;
 use ztensor_core::read::Reading;
 use ztensor_core::verify;
 use ztensor_core::work::{Stop, Watch};
@@ -217,8 +217,8 @@ mod by_the_kernel {
 
     use ztensor_core::convert;
     use ztensor_core::error::{Error, Result};
-    use ztensor_core::source::ReadAt;
-    use ztensor_core::source::file::FileSource;
+    use ztensor_core::sources::ReadAt;
+    use ztensor_core::sources::file::FileSource;
 
     use super::*;
 

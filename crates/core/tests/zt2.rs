@@ -9,15 +9,15 @@ use std::sync::OnceLock;
 
 use ciborium::Value;
 use proptest::prelude::*;
-use ztensor_core::canonical;
-use ztensor_core::catalog::{Catalog, Encoding, Tensor};
-use ztensor_core::codec::digest::{Algorithm, xxh3};
-use ztensor_core::detect;
+use ztensor_core::codecs::digest::{Algorithm, xxh3};
 use ztensor_core::error::Code;
-use ztensor_core::format::zt2;
+use ztensor_core::formats::zt2;
 use ztensor_core::limits::Limits;
+use ztensor_core::model::{Catalog, Encoding, Tensor};
+use ztensor_core::open::detect;
 use ztensor_core::read::Reading;
 use ztensor_core::verify;
+use ztensor_core::verify::canonical;
 use ztensor_core::work::Watch;
 
 const DATA: usize = 4 * 4096;

@@ -1,10 +1,10 @@
 //! Casts on the way from one file to another.
 #![forbid(unsafe_code)]
 
-use crate::cast::{can_cast, cast};
-use crate::catalog::{Component, DType, Label, Layout, Tensor};
 use crate::checked::bytes_of;
 use crate::error::{Code, Error, Result};
+use crate::kernels::cast::{can_cast, cast};
+use crate::model::{Component, DType, Label, Layout, Tensor};
 use crate::write::Writer;
 
 /// Which types become which. Types that are not named stay.

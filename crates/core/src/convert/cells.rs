@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, Hasher};
 use super::column::{BLOCK, Column};
 use crate::checked::product;
 use crate::error::{Code, Error, Result};
-use crate::layout::exact::COO;
+use crate::layouts::exact::COO;
 use crate::work::Stop;
 
 /// Cells that are compared at a time: 64 MiB.

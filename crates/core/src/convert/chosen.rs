@@ -4,9 +4,9 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use crate::catalog::{Catalog, Tensor};
 use crate::error::{Code, Error, Result, short};
-use crate::source::staging::stored_bytes;
+use crate::model::{Catalog, Tensor};
+use crate::sources::staging::stored_bytes;
 
 /// Characters of a name in a message.
 const NAME: usize = 100;
@@ -128,7 +128,7 @@ impl Chosen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::sample;
+    use crate::model::sample;
 
     fn names(chosen: &Chosen, catalog: &Catalog) -> Vec<String> {
         chosen.tensors(catalog).map(|(at, tensor)| chosen.name(at, tensor).into_owned()).collect()

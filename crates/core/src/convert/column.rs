@@ -1,13 +1,13 @@
 //! One array of a sparse tensor in a nameless file, read block by block.
 #![forbid(unsafe_code)]
 
-use crate::catalog::{ByteOrder, Component, DType, Part};
 use crate::checked;
 use crate::error::{Code, Error, Result};
-use crate::layout::indices::Indices;
-use crate::layout::records::{self, Records};
-use crate::sink::Spool;
-use crate::swap::swap_bytes;
+use crate::kernels::swap::swap_bytes;
+use crate::layouts::indices::Indices;
+use crate::layouts::records::{self, Records};
+use crate::model::{ByteOrder, Component, DType, Part};
+use crate::sinks::Spool;
 
 /// Elements handled at a time: so many of any type end at a whole byte.
 pub const BLOCK: u64 = 64 << 10;

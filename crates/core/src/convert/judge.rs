@@ -3,14 +3,14 @@
 #![forbid(unsafe_code)]
 
 use super::{Casts, Wanted, pieces, sparse};
-use crate::catalog::{Component, DType, DataRule, Label, Layout, Tensor};
 use crate::error::{Code, Error, Result};
-use crate::layout::elements::Elements;
+use crate::layouts::elements::Elements;
+use crate::model::{Component, DType, DataRule, Label, Layout, Tensor};
 use crate::read::Reading;
-use crate::sink::Spool;
-use crate::source::ahead::Ahead;
-use crate::source::owned;
-use crate::source::staging::stored_bytes;
+use crate::sinks::Spool;
+use crate::sources::ahead::Ahead;
+use crate::sources::owned;
+use crate::sources::staging::stored_bytes;
 use crate::write::{Dialect, Writer};
 
 /// The rule that the elements of a component must keep to be read from where they are, or to be written where they go.

@@ -2,11 +2,11 @@
 //! memory at once.
 #![forbid(unsafe_code)]
 
-use crate::catalog::{ByteOrder, Component, DType, Encoding, Tensor};
-use crate::codec::zstd_pieces;
+use crate::codecs::zstd_pieces;
 use crate::error::{Code, Error, Result};
+use crate::kernels::swap::swap_bytes;
+use crate::model::{ByteOrder, Component, DType, Encoding, Tensor};
 use crate::read::{Reading, Stored};
-use crate::swap::swap_bytes;
 use crate::work::PIECE;
 
 /// Blobs up to this size on both sides are decoded whole, as they are where they are loaded.

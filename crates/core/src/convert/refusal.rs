@@ -4,10 +4,10 @@
 use super::Casts;
 use super::cast::cast_length;
 use super::sparse::index_dtype;
-use crate::catalog::{Attributes, Catalog, Component, DType, Encoding, Label, Layout, NewTensor, Tensor};
 use crate::checked::{bytes_of, product};
 use crate::error::{Code, Error, Result};
-use crate::format::zt2::encode;
+use crate::formats::zt2::encode;
+use crate::model::{Attributes, Catalog, Component, DType, Encoding, Label, Layout, NewTensor, Tensor};
 use crate::read::sparse_parts;
 use crate::write::{Dialect, METADATA, check};
 

@@ -5,10 +5,10 @@
 use super::column::{BLOCK, Column};
 use crate::checked;
 use crate::error::{Code, Error, Result};
-use crate::layout::exact::CSR;
-use crate::layout::indices::Indices;
-use crate::sink::Spool;
-use crate::source::owned;
+use crate::layouts::exact::CSR;
+use crate::layouts::indices::Indices;
+use crate::sinks::Spool;
+use crate::sources::owned;
 use crate::work::Stop;
 use crate::write::strict;
 
@@ -115,7 +115,7 @@ fn sort_stretch(
 ) -> Result<()> {
     let count = pointers.last_chunk().map_or(0, |last| u64::from_le_bytes(*last));
     let (old_values, old_indices) = (values.read(start, count)?, indices.read(start, count)?);
-    let pointers = Indices::new(crate::catalog::DType::Uint64, pointers)?;
+    let pointers = Indices::new(crate::model::DType::Uint64, pointers)?;
     let columns = Indices::new(indices.dtype, &old_indices)?;
     let width = values.width();
     let sorted = strict::rising_rows(columns, pointers, &old_values, width, first_row)?;

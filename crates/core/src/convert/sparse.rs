@@ -3,15 +3,15 @@
 
 use super::cast::{Casts, cast_length};
 use super::spooled;
-use crate::catalog::{Component, DType, DataRule, Label, Tensor};
 use crate::checked::bytes_of;
 use crate::error::Result;
-use crate::layout::coo::Coo;
-use crate::layout::elements;
-use crate::layout::indices::Indices;
+use crate::layouts::coo::Coo;
+use crate::layouts::elements;
+use crate::layouts::indices::Indices;
+use crate::model::{Component, DType, DataRule, Label, Tensor};
 use crate::read::{Reading, sparse_parts};
-use crate::sink::Spool;
-use crate::source::owned::Owned;
+use crate::sinks::Spool;
+use crate::sources::owned::Owned;
 use crate::work::PIECE;
 use crate::write::{Dialect, Spec, Writer, arrange, strict};
 
@@ -45,7 +45,7 @@ impl Held {
         let target = casts.tensor(tensor);
         if let (Some(values), Some((from, to))) = (arrays.first_mut(), tensor.dtype().zip(target)) {
             let mut cast = Owned::zeroed(cast_length(Some(from), target, values.len() as u64)?)?;
-            crate::cast::cast(from, to, values, &mut cast)?;
+            crate::kernels::cast::cast(from, to, values, &mut cast)?;
             *values = cast;
         }
         let index = index_dtype(dialect, parts);

@@ -7,14 +7,14 @@ use super::cells::Cells;
 use super::column::{BLOCK, Column};
 use super::sparse::index_dtype;
 use super::{pieces, rising};
-use crate::catalog::{Component, DType, DataRule, Label, Layout, Tensor};
 use crate::checked;
 use crate::error::{Code, Error, Result};
-use crate::layout::elements::Elements;
-use crate::layout::indices::Indices;
-use crate::layout::{coo, csr};
+use crate::layouts::elements::Elements;
+use crate::layouts::indices::Indices;
+use crate::layouts::{coo, csr};
+use crate::model::{Component, DType, DataRule, Label, Layout, Tensor};
 use crate::read::Reading;
-use crate::sink::Spool;
+use crate::sinks::Spool;
 use crate::write::{Dialect, Spec, Writer, arrange};
 
 /// A sparse tensor decoded into nameless files, after the rules of its layout were checked.
@@ -298,7 +298,7 @@ fn packed_coo(
             let bytes = values.read(first, count)?;
             let width = target.element_bytes();
             let mut cast = vec![0; bytes.len() / values.dtype.element_bytes() * width];
-            crate::cast::cast(values.dtype, target, &bytes, &mut cast)?;
+            crate::kernels::cast::cast(values.dtype, target, &bytes, &mut cast)?;
             arrange::coo(dialect, usize::try_from(rank).unwrap_or(0), width, &cast, &tuples)?.to_vec()
         };
         writer.push(&entries)?;

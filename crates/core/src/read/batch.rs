@@ -5,12 +5,12 @@
 use std::sync::Mutex;
 
 use super::{Reading, claim, compare, parallel, stored_hasher};
-use crate::catalog::{Component, DType, Encoding, Tensor};
 use crate::checked;
 use crate::error::{Code, Error, Result};
 use crate::inject;
-use crate::source::owned::Owned;
-use crate::source::staging::{ALIGNMENT, SMALL, bridges};
+use crate::model::{Component, DType, Encoding, Tensor};
+use crate::sources::owned::Owned;
+use crate::sources::staging::{ALIGNMENT, SMALL, bridges};
 use crate::work;
 
 /// Where a tensor's elements are.

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::Result;
-use crate::source::ReadAt;
+use crate::sources::ReadAt;
 use crate::work::{self, Watch};
 
 /// Reads from here on are divided: below, starting the threads costs as much as they save.

@@ -5,15 +5,15 @@ use std::slice::Iter;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{Reading, claimable, compare, too_many, within};
-use crate::catalog::Component;
 use crate::checked::{self, index};
-use crate::codec::digest::{Digest, Hasher};
-use crate::codec::seekable::{self, FOOTER, Frame, Frames};
-use crate::cut::Cut;
+use crate::codecs::digest::{Digest, Hasher};
+use crate::codecs::seekable::{self, FOOTER, Frame, Frames};
 use crate::error::{Code, Error, Result};
-use crate::layout::elements::Elements;
-use crate::source::owned::Owned;
-use crate::source::scratch;
+use crate::layouts::elements::Elements;
+use crate::model::Component;
+use crate::model::cut::Cut;
+use crate::sources::owned::Owned;
+use crate::sources::scratch;
 use crate::work;
 
 /// Decoded bytes that are held at a time to be judged only, or one frame of more.

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::{Reading, claimable, compare, parallel, stored_hasher, too_many};
-use crate::catalog::{Component, DType, Tensor};
-use crate::codec::digest::Hasher;
-use crate::cut::Cut;
+use crate::codecs::digest::Hasher;
 use crate::error::{Code, Error, Result};
-use crate::source::owned::Owned;
-use crate::widen;
+use crate::kernels::widen;
+use crate::model::cut::Cut;
+use crate::model::{Component, DType, Tensor};
+use crate::sources::owned::Owned;
 use crate::work;
 
 /// Bytes widened by one core between two looks at the stop flag: of 16-bit elements a huge page of float32.
@@ -133,8 +133,8 @@ fn float32_bytes(elements: u64) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::{Builder, Container, Label};
     use crate::limits::Limits;
+    use crate::model::{Builder, Container, Label};
     use crate::work::Watch;
 
     #[test]

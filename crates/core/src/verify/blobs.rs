@@ -8,16 +8,16 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::catalog::{Component, DataRule, Encoding, Layout, Tensor};
 use crate::checked;
-use crate::codec::digest::{Digest, Hasher};
-use crate::codec::frames::Size;
-use crate::codec::zstd;
+use crate::codecs::digest::{Digest, Hasher};
+use crate::codecs::frames::Size;
+use crate::codecs::zstd;
 use crate::error::{Code, Error, Result};
 use crate::inject;
-use crate::layout::elements::Elements;
+use crate::layouts::elements::Elements;
+use crate::model::{Component, DataRule, Encoding, Layout, Tensor};
 use crate::read::{Reading, compare, parallel, stored_hasher};
-use crate::source::{Stretches, scratch};
+use crate::sources::{Stretches, scratch};
 use crate::work;
 
 /// Bytes of a blob that are hashed by one thread in one go, between two looks at the stop flag.

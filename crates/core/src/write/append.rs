@@ -4,13 +4,13 @@
 use std::path::Path;
 
 use super::{Compression, Dialect, Out, Settings, Writer, zt2};
-use crate::codec::digest::Algorithm;
+use crate::codecs::digest::Algorithm;
 use crate::edit::{AttributeChanges, Edit};
 use crate::error::{Code, Error, Result};
 use crate::limits::Limits;
-use crate::sink::grown::Grown;
-use crate::sink::original::Original;
-use crate::sink::replacement::Replacement;
+use crate::sinks::grown::Grown;
+use crate::sinks::original::Original;
+use crate::sinks::replacement::Replacement;
 use crate::work::Stop;
 
 /// Bytes in a frame.

@@ -2,10 +2,10 @@
 #![forbid(unsafe_code)]
 
 use super::Dialect;
-use crate::catalog::DType;
 use crate::error::{Code, Error, Result};
-use crate::layout::indices::Indices;
-use crate::source::owned::Owned;
+use crate::layouts::indices::Indices;
+use crate::model::DType;
+use crate::sources::owned::Owned;
 
 /// Bytes that BTF has around the arrays: N and RANK before the indices, N before the values.
 pub const BTF_FRAMING: u64 = 24;

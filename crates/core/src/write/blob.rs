@@ -5,12 +5,12 @@ use super::gather::Gathering;
 use super::pack::SAMPLE;
 use super::seekable::Seekable;
 use super::{Dialect, Settings};
-use crate::catalog::{DataRule, Encoding};
-use crate::codec::digest::{Algorithm, Digest, Hasher};
-use crate::codec::zstd_encode::Jobs;
+use crate::codecs::digest::{Algorithm, Digest, Hasher};
+use crate::codecs::zstd_encode::Jobs;
 use crate::error::Result;
-use crate::layout::elements::Elements;
-use crate::sink::block::Block;
+use crate::layouts::elements::Elements;
+use crate::model::{DataRule, Encoding};
+use crate::sinks::block::Block;
 
 const PIECE: usize = 1 << 20;
 

@@ -3,11 +3,11 @@
 
 use super::tensor::Open;
 use super::{Dialect, METADATA, Spec, Writer, arrange, zt2};
-use crate::catalog::{Attributes, Component, DType, DataRule, Label, Layout, NewTensor};
 use crate::error::{Code, Error, Result};
-use crate::format::zt01_encode;
-use crate::format::zt2::{manifest, rules, vocabulary};
-use crate::layout;
+use crate::formats::zt01_encode;
+use crate::formats::zt2::{manifest, rules, vocabulary};
+use crate::layouts;
+use crate::model::{Attributes, Component, DType, DataRule, Label, Layout, NewTensor};
 
 impl Writer {
     /// Notes in `open` what is to be stored.
@@ -122,8 +122,8 @@ pub(crate) fn entry(
         }
         Dialect::Zt01 => {
             zt01_encode::check_custom(attributes.map(Vec::as_slice).unwrap_or_default())?;
-            layout::check(tensor)
+            layouts::check(tensor)
         }
-        _ => layout::check(tensor),
+        _ => layouts::check(tensor),
     }
 }

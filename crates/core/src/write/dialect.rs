@@ -1,8 +1,8 @@
 //! What each container and version that can be written can hold.
 #![forbid(unsafe_code)]
 
-use crate::catalog::{Container, DType, Layout};
-use crate::format::{btf, safetensors, zt1_encode, zt2};
+use crate::formats::{btf, safetensors, zt1_encode, zt2};
+use crate::model::{Container, DType, Layout};
 
 /// A container and version that can be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,14 +4,14 @@
 use super::old_root::OldRoot;
 use super::out::Out;
 use super::{Dialect, Writer, index_first, parts, zt2};
-use crate::catalog::Builder;
-use crate::codec::digest::Algorithm;
+use crate::codecs::digest::Algorithm;
 use crate::edit::Edit;
 use crate::error::{Code, Error, Result};
-use crate::format::zt2::encode;
-use crate::format::{zt_trailer, zt01_encode, zt1_encode};
+use crate::formats::zt2::encode;
+use crate::formats::{zt_trailer, zt01_encode, zt1_encode};
 use crate::limits::Limits;
-use crate::sink::Warning;
+use crate::model::Builder;
+use crate::sinks::Warning;
 use crate::syntax::cbor_encode::Encoder;
 
 /// Bytes of the index that are passed on at once, to be written.

@@ -4,8 +4,8 @@
 use super::Writer;
 use super::out::{Out, Passing};
 use crate::error::{Code, Error, Result};
-use crate::sink::behind::Behind;
-use crate::sink::block;
+use crate::sinks::behind::Behind;
+use crate::sinks::block;
 
 /// What waits is passed on while it is in the processor's caches: from another core's, or from memory, the copy into the
 /// file costs about twice the time. Whole ones, so that the file's pages come in large pieces still.

@@ -9,9 +9,9 @@ use super::pack::How;
 use super::packers::{Done, Made, Packers, Task, Ticket};
 use super::tensor::Open;
 use super::{Compression, Dialect, Settings, Stored, Writer};
-use crate::codec::zstd_encode::{Jobs, Search};
+use crate::codecs::zstd_encode::{Jobs, Search};
 use crate::error::{Code, Error, Result};
-use crate::sink::block::Block;
+use crate::sinks::block::Block;
 
 /// Tensors up to this size are gathered. Larger ones are compressed as they come, by all threads at once.
 const WHOLE: u64 = 8 << 20;

@@ -4,10 +4,10 @@
 use std::fmt::Write;
 
 use super::Dialect;
-use crate::catalog::{Catalog, Component, DType, Layout, Tensor};
 use crate::error::Result;
-use crate::format::{btf, safetensors};
-use crate::sink::{AtomicFile, Spool};
+use crate::formats::{btf, safetensors};
+use crate::model::{Catalog, Component, DType, Layout, Tensor};
+use crate::sinks::{AtomicFile, Spool};
 use crate::work::Stop;
 
 /// Writes index and data to the file.

@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 use super::{Dialect, Spec, Writer, shards, zt2};
-use crate::catalog::{Catalog, Layout, NewTensor, Shard, Tensor};
 use crate::error::{Code, Error, Result};
+use crate::model::{Catalog, Layout, NewTensor, Shard, Tensor};
 
 impl Writer {
     /// Adds a tensor whose bytes stay in `shard`, the file that `catalog` is of.

@@ -5,13 +5,13 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::shards::{round_of, shard_path};
-use crate::catalog::Shard;
 use crate::error::{Code, Error, Result};
-use crate::format::zt2;
+use crate::formats::zt2;
 use crate::limits::{self, Limits};
-use crate::source::ReadAt;
-use crate::source::file::FileSource;
-use crate::source::files::Identity;
+use crate::model::Shard;
+use crate::sources::ReadAt;
+use crate::sources::file::FileSource;
+use crate::sources::files::Identity;
 
 /// What is known of it; nothing where there is none that can be read.
 #[derive(Default)]

@@ -4,10 +4,10 @@
 use std::fs::File;
 
 use crate::error::Result;
-use crate::sink::block::Block;
-use crate::sink::grown::Grown;
-use crate::sink::replacement::Replacement;
-use crate::sink::{AtomicFile, Spool, Warning};
+use crate::sinks::block::Block;
+use crate::sinks::grown::Grown;
+use crate::sinks::replacement::Replacement;
+use crate::sinks::{AtomicFile, Spool, Warning};
 
 pub enum Out {
     File(AtomicFile),

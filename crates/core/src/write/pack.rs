@@ -1,12 +1,12 @@
 //! A blob that is there as a whole, compressed where that pays.
 #![forbid(unsafe_code)]
 
-use crate::catalog::Encoding;
-use crate::codec::digest::{Algorithm, Digest};
-use crate::codec::seekable_encode::{LARGEST_FRAME, Table};
-use crate::codec::zstd_encode::{Compressor, Search};
+use crate::codecs::digest::{Algorithm, Digest};
+use crate::codecs::seekable_encode::{LARGEST_FRAME, Table};
+use crate::codecs::zstd_encode::{Compressor, Search};
 use crate::error::Result;
-use crate::sink::block::Block;
+use crate::model::Encoding;
+use crate::sinks::block::Block;
 
 /// When and how to compress.
 #[derive(Clone, Copy, Debug)]

@@ -10,11 +10,11 @@ use std::thread;
 use std::time::Duration;
 
 use super::pack::{self, How, Packed};
-use crate::codec::seekable_encode::Table;
-use crate::codec::zstd_encode::{self, Compressor, Search};
+use crate::codecs::seekable_encode::Table;
+use crate::codecs::zstd_encode::{self, Compressor, Search};
 use crate::error::{Code, Error, Result};
 use crate::inject;
-use crate::sink::block::{Block, FULL};
+use crate::sinks::block::{Block, FULL};
 use crate::work::{Helper, Stop};
 
 /// Memory for what waits to be compressed, or to be taken. What was made of it takes as much again at most.

@@ -5,12 +5,12 @@
 use std::path::{Path, PathBuf};
 
 use super::index_first::quote;
-use crate::catalog::{Catalog, Tensor};
 use crate::error::Result;
 use crate::limits::Limits;
-use crate::shard::read_index;
-use crate::sink::set::{self, Old};
-use crate::sink::{AtomicFile, Warning};
+use crate::model::{Catalog, Tensor};
+use crate::open::read_index;
+use crate::sinks::set::{self, Old};
+use crate::sinks::{AtomicFile, Warning};
 
 /// The complete files of a checkpoint; none is under its name before the last one is there.
 pub struct Parts {

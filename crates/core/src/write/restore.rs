@@ -8,10 +8,10 @@ use super::Writer;
 use super::blob::{Blob, Done, Target};
 use super::out::Out;
 use super::pack::saving;
-use crate::catalog::Encoding;
 use crate::error::{Error, Result};
-use crate::sink::Spool;
-use crate::source::file::read_at;
+use crate::model::Encoding;
+use crate::sinks::Spool;
+use crate::sources::file::read_at;
 
 /// Bytes that are moved at once.
 const PIECE: usize = 1 << 20;

@@ -4,10 +4,10 @@
 use std::collections::VecDeque;
 
 use super::packers::{Done, Made, Packers, Task, Ticket};
-use crate::codec::seekable_encode::Table;
-use crate::codec::zstd_encode::Search;
+use crate::codecs::seekable_encode::Table;
+use crate::codecs::zstd_encode::Search;
 use crate::error::{Code, Error, Result};
-use crate::sink::block::Block;
+use crate::sinks::block::Block;
 
 /// Bytes that are worth being passed on.
 const STRETCH: usize = 1 << 20;

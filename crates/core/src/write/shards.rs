@@ -5,15 +5,15 @@
 use std::path::{Path, PathBuf};
 
 use super::old_root::OldRoot;
-use crate::catalog::{ByteOrder, Catalog, Component, Encoding, Shard, Tensor};
 use crate::checked::end_within;
-use crate::codec::digest::{Algorithm, Digest, Hasher};
+use crate::codecs::digest::{Algorithm, Digest, Hasher};
 use crate::error::{Code, Error, Result};
-use crate::format::zt2::encode::{self, FOOTER, LEAST_ALIGNMENT};
-use crate::format::zt2::{rules, shards as names, vocabulary};
-use crate::sink::set::{self, Old};
-use crate::sink::{AtomicFile, Warning};
-use crate::source::ReadAt;
+use crate::formats::zt2::encode::{self, FOOTER, LEAST_ALIGNMENT};
+use crate::formats::zt2::{rules, shards as names, vocabulary};
+use crate::model::{ByteOrder, Catalog, Component, Encoding, Shard, Tensor};
+use crate::sinks::set::{self, Old};
+use crate::sinks::{AtomicFile, Warning};
+use crate::sources::ReadAt;
 use crate::work::{PIECE, Watch};
 
 /// One of the files that components lie in.

@@ -3,11 +3,11 @@
 
 use super::out::Out;
 use super::{Writer, index_first};
-use crate::catalog::Builder;
 use crate::error::{Code, Error, Result};
-use crate::format::zt2::encode;
+use crate::formats::zt2::encode;
 use crate::limits::Limits;
-use crate::sink::AtomicFile;
+use crate::model::Builder;
+use crate::sinks::AtomicFile;
 
 impl Writer {
     /// Ends the current data shard and begins another one.

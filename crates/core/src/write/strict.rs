@@ -4,11 +4,11 @@
 
 use std::ops::Range;
 
-use crate::catalog::DType;
 use crate::error::{Code, Error, Result};
-use crate::layout::exact::CSR;
-use crate::layout::indices::Indices;
-use crate::source::owned::Owned;
+use crate::layouts::exact::CSR;
+use crate::layouts::indices::Indices;
+use crate::model::DType;
+use crate::sources::owned::Owned;
 
 /// The index type of an array as version 2 holds it: uint32 and uint64 stay, all others become uint64.
 pub fn index_dtype(dtypes: impl IntoIterator<Item = Option<DType>>) -> DType {

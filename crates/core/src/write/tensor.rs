@@ -7,11 +7,11 @@ use super::blob::{Blob, Done, Target};
 use super::flush::WARM;
 use super::out::Out;
 use super::{Spec, Stored, Writer};
-use crate::catalog::{Attributes, ByteOrder, Component, DType, Encoding, Layout, NewTensor};
-use crate::codec::digest::Digest;
+use crate::codecs::digest::Digest;
 use crate::error::{Code, Error, Result};
 use crate::inject;
-use crate::sink::kernel_copy;
+use crate::model::{Attributes, ByteOrder, Component, DType, Encoding, Layout, NewTensor};
+use crate::sinks::kernel_copy;
 
 /// A tensor being pushed.
 #[derive(Default)]

@@ -6,13 +6,13 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
 use super::{Dialect, Settings, Spec};
-use crate::catalog::{Attributes, Catalog, Component, Shard};
-use crate::codec::digest::{Algorithm, Digest};
+use crate::codecs::digest::{Algorithm, Digest};
 use crate::error::{Code, Error, Result};
-use crate::format::zt2::encode::{self, CANONICAL_ALIGNMENT, FILE_ATTRIBUTES, LEAST_ALIGNMENT};
-use crate::format::zt2::rules;
-use crate::sink::AtomicFile;
-use crate::sink::block::Block;
+use crate::formats::zt2::encode::{self, CANONICAL_ALIGNMENT, FILE_ATTRIBUTES, LEAST_ALIGNMENT};
+use crate::formats::zt2::rules;
+use crate::model::{Attributes, Catalog, Component, Shard};
+use crate::sinks::AtomicFile;
+use crate::sinks::block::Block;
 use crate::work::{PIECE, Stop};
 
 /// Checks what is asked of a file.

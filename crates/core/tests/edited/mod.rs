@@ -1,9 +1,9 @@
 //! What is tried of the edits of a file that anybody may have made.
 
-use ztensor_core::catalog::{Builder, Container};
-use ztensor_core::detect;
 use ztensor_core::edit::Edit;
 use ztensor_core::limits::Limits;
+use ztensor_core::model::{Builder, Container};
+use ztensor_core::open::detect;
 
 /// Edits and moves what can be opened; the outcome must open too, or be refused. Gives whether the file could be opened.
 pub fn edits(bytes: &[u8]) -> bool {

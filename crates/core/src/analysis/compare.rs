@@ -1,0 +1,359 @@
+//! How far the elements of two tensors are apart.
+#![forbid(unsafe_code)]
+
+mod pairs;
+
+pub use pairs::{Found, Side, compare_all};
+
+use crate::analysis::elements::{Elements, STEP, stretches_of};
+use crate::analysis::numbers::{BLOCK, Decoder, Numbers};
+use crate::error::{Code, Error, Result};
+use crate::inject;
+use crate::model::DType;
+use crate::work::Watch;
+
+/// Which distances count as none: `|a - b| <= absolute + relative * max(|a|, |b|)`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tolerance {
+    pub absolute: f64,
+    pub relative: f64,
+}
+
+/// What was found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Comparison {
+    /// The same dtype and the same bits.
+    pub identical: bool,
+    /// Elements further apart than the tolerance, or NaN on one side alone.
+    pub differing: u64,
+    /// The first of them.
+    pub first: Option<u64>,
+    /// Elements that are NaN on one side alone.
+    pub unmatched_nan: u64,
+    /// The largest `|a - b|`; that of an infinity and anything else is infinite.
+    pub max_absolute: f64,
+    /// The largest `|a - b| / max(|a|, |b|)`; infinite where the distance is.
+    pub max_relative: f64,
+}
+
+impl Default for Comparison {
+    fn default() -> Self {
+        Self {
+            identical: true,
+            differing: 0,
+            first: None,
+            unmatched_nan: 0,
+            max_absolute: 0.0,
+            max_relative: 0.0,
+        }
+    }
+}
+
+impl Comparison {
+    fn join(self, next: Self) -> Self {
+        Self {
+            identical: self.identical && next.identical,
+            differing: self.differing + next.differing,
+            first: self.first.or(next.first),
+            unmatched_nan: self.unmatched_nan + next.unmatched_nan,
+            max_absolute: self.max_absolute.max(next.max_absolute),
+            max_relative: self.max_relative.max(next.max_relative),
+        }
+    }
+
+    fn differs(&mut self, at: u64) {
+        self.differing += 1;
+        self.first.get_or_insert(at);
+    }
+
+    /// Takes in two elements.
+    fn add(&mut self, at: u64, apart: Apart, tolerance: Tolerance) {
+        let Apart { distance, magnitude, scale } = apart;
+        let infinite = distance.is_infinite();
+        self.max_absolute = self.max_absolute.max(distance / scale);
+        self.max_relative = self.max_relative.max(if infinite { distance } else { distance / magnitude });
+        // An infinite magnitude has no tolerance either, where none is asked for.
+        let relative = if tolerance.relative > 0.0 { tolerance.relative * magnitude } else { 0.0 };
+        if infinite || distance > tolerance.absolute * scale + relative {
+            self.differs(at);
+        }
+    }
+
+    fn add_number(&mut self, at: u64, a: f64, b: f64, tolerance: Tolerance) {
+        #[expect(clippy::float_cmp)] // infinities of one sign are as far apart as equal numbers
+        if a == b || (a.is_nan() && b.is_nan()) {
+            return;
+        }
+        if a.is_nan() || b.is_nan() {
+            self.unmatched_nan += 1;
+            return self.differs(at);
+        }
+        let apart = |scale: f64| {
+            let (a, b) = (a * scale, b * scale);
+            Apart { distance: (a - b).abs(), magnitude: a.abs().max(b.abs()), scale }
+        };
+        self.add(at, Apart::finite(apart), tolerance);
+    }
+
+    /// Complex numbers are as far apart as the absolute value of their difference; one with a NaN is NaN.
+    fn add_complex(&mut self, at: u64, a: [f64; 2], b: [f64; 2], tolerance: Tolerance) {
+        let is_nan = |number: [f64; 2]| number[0].is_nan() || number[1].is_nan();
+        #[expect(clippy::float_cmp)]
+        if a == b || (is_nan(a) && is_nan(b)) {
+            return;
+        }
+        if is_nan(a) || is_nan(b) {
+            self.unmatched_nan += 1;
+            return self.differs(at);
+        }
+        let apart = |scale: f64| {
+            let (a, b) = (a.map(|part| part * scale), b.map(|part| part * scale));
+            // Equal infinities are no distance.
+            #[expect(clippy::float_cmp)]
+            let part = |at: usize| if a[at] == b[at] { 0.0 } else { a[at] - b[at] };
+            let magnitude = a[0].hypot(a[1]).max(b[0].hypot(b[1]));
+            Apart { distance: part(0).hypot(part(1)), magnitude, scale }
+        };
+        self.add(at, Apart::finite(apart), tolerance);
+    }
+}
+
+/// How far two elements are apart.
+#[derive(Clone, Copy)]
+struct Apart {
+    distance: f64,
+    /// The larger of the two magnitudes.
+    magnitude: f64,
+    /// A power of two that both were multiplied by.
+    scale: f64,
+}
+
+impl Apart {
+    /// Finite numbers can be further apart than float64 reaches, and complex ones larger. They are scaled down then.
+    fn finite(apart: impl Fn(f64) -> Self) -> Self {
+        let plain = apart(1.0);
+        if plain.distance.is_finite() && plain.magnitude.is_finite() { plain } else { apart(0.25) }
+    }
+}
+
+/// Elements of one item of work: what is found of several is joined exactly.
+const STRETCH: u64 = 16 * STEP;
+
+const fn is_complex(dtype: DType) -> bool {
+    matches!(dtype, DType::Complex64 | DType::Complex128)
+}
+
+/// Compares two tensors of as many elements, several stretches at once. Where bits differ, numbers are compared: as
+/// float64, or exactly where both are integers. Fails with `BadDtype` where a dtype has no numbers here (6-bit
+/// floats of other bits) or only one side is complex, with `BadShape` where the counts differ.
+pub fn compare(
+    a: &Elements<'_>,
+    b: &Elements<'_>,
+    tolerance: Tolerance,
+    watch: &Watch,
+) -> Result<Comparison> {
+    inject::panic_at("compare");
+    if a.count != b.count {
+        let message = format!("{} elements cannot be compared with {}", a.count, b.count);
+        return Err(Error::new(Code::BadShape, message));
+    }
+    if is_complex(a.dtype) != is_complex(b.dtype) {
+        let message = format!("{} cannot be compared with {}", a.dtype.name(), b.dtype.name());
+        return Err(Error::new(Code::BadDtype, message));
+    }
+    watch.expect(a.byte_length().saturating_add(b.byte_length()), 1);
+    let found = stretches_of(STRETCH, a.count, watch, |first, count| {
+        let (mut room_a, mut room_b) = (Vec::new(), Vec::new());
+        let mut numbers = Pair::default();
+        let mut found = Comparison { identical: a.dtype == b.dtype, ..Comparison::default() };
+        for at in (first..first + count).step_by(usize::try_from(STEP).unwrap_or(1)) {
+            let count = STEP.min(first + count - at);
+            let bytes_a = a.read(at, count, &mut room_a)?;
+            let bytes_b = b.read(at, count, &mut room_b)?;
+            watch.did_bytes((bytes_a.len() + bytes_b.len()) as u64);
+            if a.dtype == b.dtype && bytes_a == bytes_b {
+                continue;
+            }
+            found.identical = false;
+            let (a, b) = ((a.dtype, bytes_a), (b.dtype, bytes_b));
+            numbers.compare(a, b, at, count, tolerance, &mut found)?;
+        }
+        Ok(found)
+    })?;
+    watch.did_tensor();
+    let none = Comparison { identical: a.dtype == b.dtype, ..Comparison::default() };
+    Ok(found.into_iter().fold(none, Comparison::join))
+}
+
+/// Room for the numbers of both sides.
+#[derive(Default)]
+struct Pair {
+    decoder: Decoder,
+    a: Vec<f64>,
+    b: Vec<f64>,
+}
+
+impl Pair {
+    fn compare(
+        &mut self,
+        a: (DType, &[u8]),
+        b: (DType, &[u8]),
+        first: u64,
+        count: u64,
+        tolerance: Tolerance,
+        found: &mut Comparison,
+    ) -> Result<()> {
+        let is_wide = |dtype| matches!(dtype, DType::Int64 | DType::Uint64);
+        if a.0.is_index() && b.0.is_index() && (is_wide(a.0) || is_wide(b.0)) {
+            for (at, (a, b)) in (first..).zip(integers(a).zip(integers(b))) {
+                if a != b {
+                    #[expect(clippy::cast_precision_loss)] // exact until here
+                    let (distance, magnitude) =
+                        (a.abs_diff(b) as f64, a.unsigned_abs().max(b.unsigned_abs()) as f64);
+                    found.add(at, Apart { distance, magnitude, scale: 1.0 }, tolerance);
+                }
+            }
+            return Ok(());
+        }
+        let parts = if is_complex(a.0) { 2 } else { 1 };
+        let numbers = usize::try_from(count).unwrap_or_default() * parts;
+        collect(&mut self.decoder, a, numbers, &mut self.a)?;
+        collect(&mut self.decoder, b, numbers, &mut self.b)?;
+        if parts == 1 {
+            for (at, (&a, &b)) in (first..).zip(self.a.iter().zip(&self.b)) {
+                found.add_number(at, a, b, tolerance);
+            }
+            return Ok(());
+        }
+        let pairs = self.a.as_chunks::<2>().0.iter().zip(self.b.as_chunks::<2>().0);
+        for (at, (a, b)) in (first..).zip(pairs) {
+            found.add_complex(at, *a, *b, tolerance);
+        }
+        Ok(())
+    }
+}
+
+fn collect(
+    decoder: &mut Decoder,
+    (dtype, bytes): (DType, &[u8]),
+    count: usize,
+    out: &mut Vec<f64>,
+) -> Result<()> {
+    out.clear();
+    out.reserve(count.max(BLOCK));
+    decoder.each(dtype, bytes, count, |numbers| {
+        match numbers {
+            Numbers::Single(numbers) => out.extend(numbers.iter().map(|&number| f64::from(number))),
+            Numbers::Double(numbers) => out.extend_from_slice(numbers),
+        }
+        Ok(())
+    })
+}
+
+/// Integers of any dtype, exactly.
+fn integers((dtype, bytes): (DType, &[u8])) -> impl Iterator<Item = i128> + '_ {
+    let signed = matches!(dtype, DType::Int64 | DType::Int32 | DType::Int16 | DType::Int8);
+    bytes.chunks_exact(dtype.element_bytes()).map(move |bytes| {
+        let negative = signed && bytes.last().is_some_and(|&top| top >= 0x80);
+        let mut wide = [if negative { 0xff } else { 0 }; 16];
+        for (wide, &byte) in wide.iter_mut().zip(bytes) {
+            *wide = byte;
+        }
+        i128::from_le_bytes(wide)
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::float_cmp)] // exact on purpose
+mod tests {
+    use super::*;
+
+    fn of(a: &[f64], b: &[f64], tolerance: Tolerance) -> Comparison {
+        let bytes = |numbers: &[f64]| numbers.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<_>>();
+        let mut found = Comparison::default();
+        let (a_bytes, b_bytes) = (bytes(a), bytes(b));
+        let (a_side, b_side) = ((DType::Float64, &*a_bytes), (DType::Float64, &*b_bytes));
+        Pair::default().compare(a_side, b_side, 0, a.len() as u64, tolerance, &mut found).unwrap();
+        found
+    }
+
+    #[test]
+    fn numbers_that_are_no_distance_apart() {
+        let none = Tolerance::default();
+        let same = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, 1.5];
+        assert_eq!(of(&same, &[-f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 1.5], none).differing, 0);
+        let found = of(&[f64::NAN, f64::INFINITY, 1.0, 2.0], &[1.0, 1.0, f64::NEG_INFINITY, 2.5], none);
+        assert_eq!((found.differing, found.unmatched_nan, found.first), (4, 1, Some(0)));
+        assert_eq!((found.max_absolute, found.max_relative), (f64::INFINITY, f64::INFINITY));
+        let found = of(&[1.0, 0.0, -4.0], &[1.0, 0.5, -5.0], none);
+        assert_eq!((found.differing, found.first), (2, Some(1)));
+        assert_eq!((found.max_absolute, found.max_relative), (1.0, 1.0));
+    }
+
+    #[test]
+    fn tolerances_forgive_and_are_still_measured() {
+        let wide = Tolerance { absolute: 0.5, relative: 0.0 };
+        let found = of(&[1.0, 2.0], &[1.5, 2.625], wide);
+        assert_eq!((found.differing, found.max_absolute), (1, 0.625));
+        let relative = Tolerance { absolute: 0.0, relative: 0.1 };
+        assert_eq!(of(&[100.0, -10.0], &[110.0, -9.0], relative).differing, 0);
+        assert_eq!(of(&[f64::INFINITY], &[1.0], relative).differing, 1);
+    }
+
+    #[test]
+    fn the_largest_numbers_are_apart_by_what_can_be_said() {
+        let relative = |relative| Tolerance { absolute: 0.0, relative };
+        let (a, b) = ([f64::MAX, 1e308], [-f64::MAX, -1e308]);
+        let found = of(&a, &b, relative(1.99));
+        assert_eq!((found.differing, found.max_absolute, found.max_relative), (2, f64::INFINITY, 2.0));
+        assert_eq!(of(&a, &b, relative(2.0)).differing, 0);
+        assert_eq!(of(&a, &b, Tolerance { absolute: f64::MAX, relative: 1.0 }).differing, 0);
+        assert_eq!(of(&[1e-320], &[2e-320], relative(0.4)).max_relative, 0.5);
+    }
+
+    #[test]
+    fn complex_numbers_beyond_float64_are_compared() {
+        let infinite = f64::INFINITY;
+        // Of the first two the magnitude is infinite, as a sum of squares or as it stands.
+        for (a, b, largest) in [
+            ([1.7e308, 1.7e308], [1.7e308, 1e308], 1.7e308 - 1e308),
+            ([infinite, 1.0], [infinite, 2.0], 1.0),
+            ([1.7e308, -1.7e308], [-1.7e308, 1.7e308], infinite),
+        ] {
+            let mut found = Comparison::default();
+            found.add_complex(3, a, b, Tolerance::default());
+            assert_eq!((found.differing, found.first, found.max_absolute), (1, Some(3), largest));
+            assert!(found.max_relative <= 2.0);
+        }
+    }
+
+    #[test]
+    fn wide_integers_are_compared_exactly() {
+        let a = [i64::MAX, -1, i64::MIN].map(i64::to_le_bytes).concat();
+        let b = [(1_u64 << 63) - 2, u64::MAX, 1 << 63].map(u64::to_le_bytes).concat();
+        let mut found = Comparison::default();
+        let none = Tolerance::default();
+        Pair::default().compare((DType::Int64, &a), (DType::Uint64, &b), 0, 3, none, &mut found).unwrap();
+        assert_eq!(found.differing, 3);
+        assert_eq!(found.max_absolute.to_bits(), 2_f64.powi(64).to_bits());
+        let narrow = [-1_i8, 2].map(i8::to_le_bytes).concat();
+        let wide = [-1_i64, 3].map(i64::to_le_bytes).concat();
+        let mut found = Comparison::default();
+        Pair::default()
+            .compare((DType::Int8, &narrow), (DType::Int64, &wide), 7, 2, none, &mut found)
+            .unwrap();
+        assert_eq!((found.differing, found.first), (1, Some(8)));
+    }
+
+    #[test]
+    fn complex_numbers_are_single_elements() {
+        let bytes = |numbers: &[f32]| numbers.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<_>>();
+        let a = bytes(&[1.0, 2.0, f32::NAN, 0.0, f32::INFINITY, 1.0, 0.0, 0.0]);
+        let b = bytes(&[4.0, 6.0, 0.0, f32::NAN, f32::INFINITY, 1.0, f32::NAN, 0.0]);
+        let mut found = Comparison::default();
+        let (a, b) = ((DType::Complex64, &*a), (DType::Complex64, &*b));
+        Pair::default().compare(a, b, 0, 4, Tolerance::default(), &mut found).unwrap();
+        assert_eq!((found.differing, found.unmatched_nan), (2, 1));
+        assert_eq!(found.max_absolute.to_bits(), 5_f64.to_bits());
+    }
+}

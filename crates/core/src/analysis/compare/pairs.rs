@@ -1,0 +1,85 @@
+//! Many comparisons at once.
+#![forbid(unsafe_code)]
+
+use std::sync::OnceLock;
+
+use super::{Comparison, Tolerance, compare};
+use crate::analysis::elements::Elements;
+use crate::checked::product;
+use crate::error::{Code, Error, Result};
+use crate::model::{Component, Tensor};
+use crate::read::Reading;
+use crate::sources::ahead::Ahead;
+use crate::work::{self, Watch};
+
+/// Pairs up to this size a side are compared several at once. Larger ones come one after the other, each divided over the cores,
+/// so that one pair of decoded tensors at most is in memory.
+const SMALL: u64 = 8 << 20;
+/// What an element takes at most.
+const WIDEST: u64 = 16;
+
+/// Small pairs that one thread takes at a time, at most: it reads those of a row together.
+const RUN: usize = 256;
+
+/// A tensor, or one component of it.
+#[derive(Clone, Copy)]
+pub struct Side<'a> {
+    pub tensor: Tensor<'a>,
+    pub component: Option<&'a Component>,
+}
+
+impl<'a> Side<'a> {
+    fn elements(self, reading: &Reading<'a>) -> Result<Elements<'a>> {
+        match self.component {
+            None => Elements::of_tensor(reading, self.tensor),
+            Some(component) => Elements::of_component(reading, self.tensor, component),
+        }
+    }
+
+    /// Whether little memory is needed, whatever is decoded, dequantized or made dense.
+    fn is_small(&self) -> bool {
+        let elements = product(self.tensor.shape()).and_then(|count| count.checked_mul(WIDEST));
+        let parts = self.component.into_iter().chain(self.tensor.own_components());
+        let mut decoded = parts.map(|part| part.decoded_length).chain([elements]);
+        decoded.all(|length| length.is_some_and(|length| length <= SMALL))
+    }
+}
+
+/// What was found of a pair, and how many elements it has.
+pub type Found = Result<(u64, Comparison)>;
+
+/// Compares pairs of two files; the results come in their order, whatever the number of threads. Fails where the work is
+/// stopped. Progress is that of a pair that is alone.
+pub fn compare_all(
+    readings: [Reading<'_>; 2],
+    pairs: &[[Side<'_>; 2]],
+    tolerance: Tolerance,
+) -> Result<Vec<Found>> {
+    let watch = readings[0].watch;
+    let silent = watch.silent();
+    let shown = if pairs.len() == 1 { watch } else { &silent };
+    let cells: Vec<OnceLock<Found>> = pairs.iter().map(|_| OnceLock::new()).collect();
+    let (small, large): (Vec<_>, Vec<_>) =
+        pairs.iter().zip(&cells).partition(|(pair, _)| pair.iter().all(Side::is_small));
+    let runs: Vec<_> = small.chunks((small.len() / (4 * work::cores())).clamp(1, RUN)).collect();
+    work::for_each(runs.len(), |at| {
+        let aheads = readings.map(|reading| Ahead::new(reading.sources, reading.catalog.shards.len()));
+        let near =
+            [Reading { sources: &aheads[0], ..readings[0] }, Reading { sources: &aheads[1], ..readings[1] }];
+        for (pair, cell) in runs.get(at).into_iter().copied().flatten() {
+            let _ = cell.set(one(near, **pair, tolerance, shown));
+        }
+    });
+    for (pair, cell) in large {
+        let _ = cell.set(one(readings, *pair, tolerance, shown));
+    }
+    watch.stop.check()?;
+    let missing = || Err(Error::new(Code::Internal, "a pair was not compared"));
+    Ok(cells.into_iter().map(|cell| cell.into_inner().unwrap_or_else(missing)).collect())
+}
+
+fn one<'a>([a, b]: [Reading<'a>; 2], pair: [Side<'a>; 2], tolerance: Tolerance, watch: &Watch) -> Found {
+    watch.stop.check()?;
+    let (a, b) = (pair[0].elements(&a)?, pair[1].elements(&b)?);
+    Ok((a.count, compare(&a, &b, tolerance, watch)?))
+}

@@ -1,0 +1,167 @@
+//! What the elements of a tensor are like: extremes, mean, spread, counts, a histogram.
+//!
+//! Sums are kept in float64, of differences from the first element of each block of 1024, and joined pairwise as
+//! Chan, Golub and `LeVeque` do, in the order of the elements: the result is the same for any number of threads. Elements of
+//! 8 and 16 bits are counted by their bit patterns instead.
+#![forbid(unsafe_code)]
+
+mod histogram;
+mod moments;
+mod patterns;
+mod walks;
+
+pub use histogram::Histogram;
+
+use std::sync::{Mutex, PoisonError};
+
+use histogram::Bins;
+use moments::Moments;
+use patterns::{Patterns, Sum};
+
+use crate::analysis::elements::{Elements, STEP, stretches};
+use crate::analysis::numbers::{Decoder, Numbers};
+use crate::error::{Code, Error, Result};
+use crate::inject;
+use crate::model::{DType, Tensor};
+use crate::read::Reading;
+
+/// What to find out besides the moments.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Request {
+    /// Bins of the histogram; 0 for none.
+    pub bins: u32,
+    /// The range that they cover, first and last edge; that of the finite elements where it is not given, which takes a
+    /// second pass.
+    pub range: Option<(f64, f64)>,
+}
+
+/// What was found out. Extremes, mean and spread are those of the finite elements, NaN where there are none.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stats {
+    pub count: u64,
+    pub nan: u64,
+    pub positive_infinite: u64,
+    pub negative_infinite: u64,
+    pub zeros: u64,
+    pub min: f64,
+    pub max: f64,
+    pub mean: f64,
+    /// The standard deviation of the whole (divided by the count, as NumPy does unless told otherwise).
+    pub std: f64,
+    pub histogram: Option<Histogram>,
+}
+
+impl Reading<'_> {
+    /// Statistics of a tensor: of the stored values where it is sparse, of the float32 values where it is quantized.
+    /// Fails with `BadDtype` for complex and 6-bit types.
+    pub fn stats(&self, tensor: Tensor<'_>, request: &Request) -> Result<Stats> {
+        inject::panic_at("stats");
+        let elements = Elements::stored_of_tensor(self, tensor)?;
+        self.stats_of(&elements, request).map_err(|error| error.tensor(tensor.name()))
+    }
+
+    fn stats_of(&self, elements: &Elements<'_>, request: &Request) -> Result<Stats> {
+        if let DType::Complex64 | DType::Complex128 | DType::Float6E2M3Fn | DType::Float6E3M2Fn =
+            elements.dtype
+        {
+            let message = format!("{} has no order and no mean here", elements.dtype.name());
+            return Err(Error::new(Code::BadDtype, message));
+        }
+        if let Some(bits) = patterns::counted_bits(elements.dtype, elements.count) {
+            return self.stats_by_pattern(elements, bits, request);
+        }
+        let (bins, range) = (request.bins, request.range);
+        let passes = if bins > 0 && range.is_none() { 2 } else { 1 };
+        self.watch.expect(elements.byte_length().saturating_mul(passes), 1);
+
+        let early = range.filter(|_| bins > 0).map(|range| Bins::new(bins, range));
+        let found = self.pass(elements, |stretch: &mut (Moments, Vec<u64>), numbers| {
+            match numbers {
+                Numbers::Single(numbers) => stretch.0.add(numbers),
+                Numbers::Double(numbers) => stretch.0.add(numbers),
+            }
+            if let Some(bins) = &early {
+                bins.count(numbers, &mut stretch.1);
+            }
+        })?;
+        let mut all = (Moments::default(), Vec::new());
+        for (moments, counts) in found {
+            all.0.join(&moments);
+            histogram::add(&mut all.1, &counts);
+        }
+        let (moments, counts) = all;
+        let histogram = match early {
+            Some(bins) => Some(bins.finish(counts)),
+            None if bins == 0 => None,
+            None => {
+                let bins = Bins::new(bins, moments.range());
+                let mut counts = Vec::new();
+                for stretch in
+                    self.pass(elements, |stretch: &mut Vec<u64>, numbers| bins.count(numbers, stretch))?
+                {
+                    histogram::add(&mut counts, &stretch);
+                }
+                Some(bins.finish(counts))
+            }
+        };
+        self.watch.did_tensor();
+        Ok(moments.finish(elements.count, histogram))
+    }
+
+    fn stats_by_pattern(&self, elements: &Elements<'_>, bits: u32, request: &Request) -> Result<Stats> {
+        self.watch.expect(elements.byte_length(), 1);
+        let sum = Mutex::new(Sum::new(bits));
+        stretches(elements.count, self.watch, |first, count| {
+            let mut patterns = Patterns::new(bits);
+            self.pieces_of_stretch(elements, first, count, |bytes, _| {
+                patterns.add(bytes);
+                Ok(())
+            })?;
+            sum.lock().unwrap_or_else(PoisonError::into_inner).add(&patterns);
+            Ok(())
+        })?;
+        let sum = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let values = sum.values(elements.dtype)?;
+        let moments = Moments::of_values(&values);
+        let covered = || request.range.unwrap_or_else(|| moments.range());
+        let histogram = (request.bins > 0).then(|| Bins::new(request.bins, covered()).of_values(&values));
+        self.watch.did_tensor();
+        Ok(moments.finish(elements.count, histogram))
+    }
+
+    /// Calls `each` with the bytes of some elements, and how many they are, from one end of a stretch to the other.
+    fn pieces_of_stretch(
+        &self,
+        elements: &Elements<'_>,
+        first: u64,
+        count: u64,
+        mut each: impl FnMut(&[u8], usize) -> Result<()>,
+    ) -> Result<()> {
+        let mut buffer = Vec::new();
+        for at in (first..first + count).step_by(usize::try_from(STEP).unwrap_or(1)) {
+            let count = STEP.min(first + count - at);
+            let bytes = elements.read(at, count, &mut buffer)?;
+            each(bytes, usize::try_from(count).unwrap_or_default())?;
+            self.watch.did_bytes(bytes.len() as u64);
+        }
+        Ok(())
+    }
+
+    /// One walk over all elements: a `T` for each stretch.
+    fn pass<T: Default + Send>(
+        &self,
+        elements: &Elements<'_>,
+        take: impl Fn(&mut T, Numbers<'_>) + Sync,
+    ) -> Result<Vec<T>> {
+        stretches(elements.count, self.watch, |first, count| {
+            let (mut stretch, mut decoder) = (T::default(), Decoder::default());
+            self.pieces_of_stretch(elements, first, count, |bytes, count| {
+                decoder.each(elements.dtype, bytes, count, |numbers| {
+                    take(&mut stretch, numbers);
+                    Ok(())
+                })
+            })?;
+            Ok(stretch)
+        })
+    }
+}

@@ -1,0 +1,108 @@
+//! The walks over a block of finite numbers in the innermost cache. One operation each: compilers make full vectors of those,
+//! and of all in one walk they make pairs of a sum and its square. Where the processor has AVX2 the vectors are twice as
+//! wide as what all of its kind have; the numbers are the same to the last bit.
+#![forbid(unsafe_code)]
+#![allow(clippy::inline_always)] // only what is inlined is compiled for the wide vectors, too
+
+use multiversion::multiversion;
+
+use super::moments::Number;
+use crate::analysis::numbers::BLOCK;
+
+/// Sums that run side by side, for the vector units.
+const LANES: usize = 16;
+
+/// What is found of a block.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Walked<N> {
+    /// Of the distances from a given number.
+    pub sum: f64,
+    /// Of their squares.
+    pub squares: f64,
+    pub min: N,
+    pub max: N,
+    pub zeros: u32,
+}
+
+/// Whether all numbers are finite.
+#[multiversion(targets("x86_64+avx2"))]
+pub fn all_finite<N: Number>(numbers: &[N]) -> bool {
+    every_finite(numbers)
+}
+
+/// Walks over at most a block of finite numbers, of which `first` is one.
+#[multiversion(targets("x86_64+avx2"))]
+pub fn walk<N: Number>(numbers: &[N], first: N) -> Walked<N> {
+    walks(numbers, first)
+}
+
+#[inline(always)]
+fn every_finite<N: Number>(numbers: &[N]) -> bool {
+    numbers.iter().fold(true, |all, number| all & number.is_finite())
+}
+
+#[inline(always)]
+fn walks<N: Number>(numbers: &[N], first: N) -> Walked<N> {
+    let mut room = [0.0; BLOCK];
+    for (distance, &number) in room.iter_mut().zip(numbers) {
+        *distance = number.into() - first.into();
+    }
+    let distances = room.get(..numbers.len()).unwrap_or_default();
+    Walked {
+        sum: side_by_side(distances, |distance| distance),
+        squares: side_by_side(distances, |distance| distance * distance),
+        min: extreme(numbers, first, |a, b| if a < b { a } else { b }),
+        max: extreme(numbers, first, |a, b| if a > b { a } else { b }),
+        zeros: numbers.iter().fold(0, |zeros, &number| zeros + u32::from(number == N::ZERO)),
+    }
+}
+
+#[inline(always)]
+fn side_by_side(numbers: &[f64], term: impl Fn(f64) -> f64) -> f64 {
+    let mut sums = [0.0; LANES];
+    let (chunks, rest) = numbers.as_chunks::<LANES>();
+    for chunk in chunks {
+        for (sum, &number) in sums.iter_mut().zip(chunk) {
+            *sum += term(number);
+        }
+    }
+    rest.iter().fold(sums.iter().sum(), |sum, &number| sum + term(number))
+}
+
+#[inline(always)]
+fn extreme<N: Number>(numbers: &[N], first: N, pick: impl Fn(N, N) -> N) -> N {
+    let mut picked = [first; LANES];
+    let (chunks, rest) = numbers.as_chunks::<LANES>();
+    for chunk in chunks {
+        for (picked, &number) in picked.iter_mut().zip(chunk) {
+            *picked = pick(number, *picked);
+        }
+    }
+    picked.into_iter().chain(rest.iter().copied()).fold(first, pick)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn wide_vectors_find_the_same_to_the_last_bit(
+            numbers in prop::collection::vec(prop::num::f32::ANY, 1..BLOCK + 1),
+            wide in prop::collection::vec(prop::num::f64::ANY, 1..BLOCK + 1),
+        ) {
+            prop_assert_eq!(all_finite(&numbers), every_finite(&numbers));
+            let finite: Vec<f32> = numbers.into_iter().filter(|number| number.is_finite()).collect();
+            if let Some(&first) = finite.first() {
+                prop_assert_eq!(walk(&finite, first), walks(&finite, first));
+            }
+            // Halves of which no square is too large.
+            let finite: Vec<f64> = wide.into_iter().filter(|number| number.abs() < 1e100).collect();
+            if let Some(&first) = finite.first() {
+                prop_assert_eq!(walk(&finite, first), walks(&finite, first));
+            }
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Decoding of zstd frames that come and go in pieces, so that neither side of them stands in memory.
+#![forbid(unsafe_code)]
+
+use super::frames::Size;
+use super::zstd_stream::Decoder;
+use crate::error::Result;
+use crate::work::Stop;
+
+/// Bytes of the frames held at once.
+const INPUT: usize = 1 << 20;
+/// Decoded bytes handed on at once: a multiple of every element's width.
+const OUTPUT: usize = 4 << 20;
+
+/// Decodes frames of `stored` bytes in all, which `read` gives in their order, and calls `each` with the decoded bytes, 4 MiB
+/// at a time. Gives how many those were. `ZT_DECODE` where the bytes are anything else than frames of the right size.
+pub fn decode(
+    stored: u64,
+    size: Size,
+    stop: &Stop,
+    mut read: impl FnMut(&mut [u8]) -> Result<()>,
+    mut each: impl FnMut(&mut [u8]) -> Result<()>,
+) -> Result<u64> {
+    let mut decoder = Decoder::new(size)?;
+    let (mut input, mut unread) = (Vec::new(), stored);
+    let mut output = vec![0; room(size)];
+    let (mut consumed, mut filled) = (0, 0);
+    loop {
+        stop.check()?;
+        let target = output.get_mut(filled..).unwrap_or_default();
+        let (taken, written) = decoder.step(input.get(consumed..).unwrap_or_default(), target)?;
+        (consumed, filled) = (consumed + taken, filled + written);
+        if filled == output.len() {
+            each(&mut output)?;
+            filled = 0;
+        }
+        if (taken, written) == (0, 0) {
+            if unread == 0 {
+                break;
+            }
+            // What is left is the beginning of a frame's head.
+            input.drain(..consumed);
+            consumed = 0;
+            let kept = input.len();
+            input.resize(kept + usize::try_from(unread).unwrap_or(INPUT).min(INPUT), 0);
+            let next = input.get_mut(kept..).unwrap_or_default();
+            read(next)?;
+            unread -= next.len() as u64;
+        }
+    }
+    let total = decoder.finish((input.len() - consumed) as u64)?;
+    each(output.get_mut(..filled).unwrap_or_default())?;
+    Ok(total)
+}
+
+/// Bytes of the buffer for what is decoded: one more than there should be, so that more of them show.
+fn room(size: Size) -> usize {
+    let (Size::Exactly(most) | Size::UpTo(most)) = size;
+    usize::try_from(most).ok().and_then(|most| most.checked_add(1)).unwrap_or(OUTPUT).min(OUTPUT)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::codecs::zstd::decode_into;
+    use crate::error::Code;
+
+    fn decoded(frame: &[u8], size: Size) -> Result<Vec<u8>> {
+        let (mut at, mut output) = (0, Vec::new());
+        let read = |piece: &mut [u8]| {
+            piece.copy_from_slice(&frame[at..at + piece.len()]);
+            at += piece.len();
+            Ok(())
+        };
+        decode(frame.len() as u64, size, &Stop::default(), read, |piece| {
+            output.extend_from_slice(piece);
+            Ok(())
+        })?;
+        Ok(output)
+    }
+
+    fn noise(length: usize) -> Vec<u8> {
+        let mut state = 1_u32;
+        let next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state.to_be_bytes()[0] & 0x3f
+        };
+        std::iter::repeat_with(next).take(length).collect()
+    }
+
+    #[test]
+    fn frames_larger_than_every_buffer() {
+        for length in [0, 1, OUTPUT - 1, OUTPUT, OUTPUT + 1, 3 * OUTPUT + 7] {
+            let bytes = noise(length);
+            let frame = zstd::bulk::compress(&bytes, 1).unwrap();
+            let whole = decoded(&frame, Size::Exactly(length as u64)).unwrap();
+            assert!(whole == bytes, "{length}");
+            assert!(decoded(&frame, Size::UpTo(length as u64)).unwrap() == bytes);
+            if length > 0 {
+                let short = length as u64 - 1;
+                assert_eq!(decoded(&frame, Size::UpTo(short)).unwrap_err().code(), Code::Limit);
+                assert_eq!(decoded(&frame, Size::Exactly(short)).unwrap_err().code(), Code::Decode);
+            }
+        }
+    }
+
+    #[test]
+    fn a_frame_that_does_not_say_its_size() {
+        let bytes = noise(OUTPUT + 5);
+        let frame = zstd::stream::encode_all(&bytes[..], 1).unwrap();
+        assert!(decoded(&frame, Size::UpTo(u64::MAX)).unwrap() == bytes);
+        assert!(decoded(&frame, Size::Exactly(bytes.len() as u64)).unwrap() == bytes);
+        for length in [0, bytes.len() as u64 - 1, bytes.len() as u64 + 1] {
+            assert_eq!(decoded(&frame, Size::Exactly(length)).unwrap_err().code(), Code::Decode);
+        }
+        assert_eq!(decoded(&frame, Size::UpTo(100)).unwrap_err().code(), Code::Limit);
+    }
+
+    #[test]
+    fn frames_across_the_ends_of_every_buffer() {
+        let bytes = noise(2 * OUTPUT + 3);
+        let skippable = [&[0x50, 0x2a, 0x4d, 0x18, 0xff, 0xff, 0x2f, 0][..], &vec![7; 0x2f_ffff]].concat();
+        for length in [INPUT - 9, INPUT - 1, INPUT, OUTPUT - 1, OUTPUT + 1] {
+            let (first, second) = bytes.split_at(length);
+            let frames = [first, second].map(|part| zstd::stream::encode_all(part, 1).unwrap());
+            let sequence = [&frames[0][..], &skippable, &frames[1]].concat();
+            let size = Size::Exactly(bytes.len() as u64);
+            assert!(decoded(&sequence, size).unwrap() == bytes, "{length}");
+            assert!(decoded(&sequence, Size::UpTo(u64::MAX)).unwrap() == bytes, "{length}");
+            for bad in [&sequence[..sequence.len() - 1], &[&sequence[..], &[0]].concat()] {
+                assert_eq!(decoded(bad, size).unwrap_err().code(), Code::Decode);
+            }
+        }
+        // Heads that a piece of the input divides.
+        for shift in 0..20_u32 {
+            let skipped = INPUT - 20 + shift as usize;
+            let length = u32::try_from(skipped).unwrap().to_le_bytes();
+            let sequence = [
+                &[0x50, 0x2a, 0x4d, 0x18][..],
+                &length,
+                &vec![0; skipped],
+                &zstd::bulk::compress(b"tensor", 1).unwrap(),
+            ]
+            .concat();
+            assert_eq!(decoded(&sequence, Size::Exactly(6)).unwrap(), b"tensor");
+        }
+    }
+
+    #[test]
+    fn what_is_no_sequence_of_frames() {
+        let good = zstd::bulk::compress(b"tensor tensor tensor", 3).unwrap();
+        let more = [&good[..], b"more"].concat();
+        for bad in [&more[..], &good[..good.len() - 1], &[], b"no frame"] {
+            for size in [Size::Exactly(20), Size::UpTo(100)] {
+                assert_eq!(decoded(bad, size).unwrap_err().code(), Code::Decode, "{bad:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_window_beyond_the_cap_is_refused() {
+        // A frame header of its own: a window of 2^28 bytes, then one empty last block.
+        let wide = [0x28, 0xb5, 0x2f, 0xfd, 0, (28 - 10) << 3, 1, 0, 0];
+        assert_eq!(decoded(&wide, Size::UpTo(100)).unwrap_err().code(), Code::Limit);
+        let narrow = [0x28, 0xb5, 0x2f, 0xfd, 0, (20 - 10) << 3, 1, 0, 0];
+        assert_eq!(decoded(&narrow, Size::UpTo(100)).unwrap(), b"");
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_the_decoder_of_whole_frames(
+            mut bytes in prop::collection::vec(any::<u8>(), 1..500), at: usize, flip: u8,
+        ) {
+            let length = bytes.len();
+            bytes = zstd::bulk::compress(&bytes, 3).unwrap();
+            let at = at % bytes.len();
+            bytes[at] ^= flip;
+            let mut whole = vec![0; length];
+            let expected = decode_into(&bytes, &mut whole, &Stop::default()).map(|()| whole);
+            let found = decoded(&bytes, Size::Exactly(length as u64));
+            prop_assert_eq!(found.map_err(|error| error.code()), expected.map_err(|error| error.code()));
+        }
+    }
+}

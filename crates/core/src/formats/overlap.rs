@@ -1,0 +1,43 @@
+//! Blobs that partly overlap. No specification below version 2 forbids them, no writer makes them, and all that they can say
+//! is read as it stands: so they are a warning. (2 refuses them, as safetensors does; equal ones are tied weights.)
+#![forbid(unsafe_code)]
+
+use crate::model::{Builder, Catalog, Component, Encoding, Tensor};
+
+/// Warns of the first two blobs of the file that overlap without being the same.
+pub fn warn(builder: &mut Builder) {
+    let Some((tensor, role, message)) = first(builder.catalog()) else { return };
+    builder.warn("ZT_WARN_OVERLAP", message, Some(&tensor), Some(&role));
+}
+
+fn blobs(catalog: &Catalog) -> impl Iterator<Item = (u64, u64, Tensor<'_>, &Component)> {
+    let all = catalog.iter().flat_map(|tensor| tensor.components().iter().map(move |part| (tensor, part)));
+    let stored = all.filter(|(_, part)| part.encoding != Encoding::Inline && part.stored_length > 0);
+    stored.map(|(tensor, part)| (part.offset, part.stored_length, tensor, part))
+}
+
+fn first(catalog: &Catalog) -> Option<(String, String, String)> {
+    // Writers list what they write in the order in which they write it: then one look is enough.
+    let mut last = (0, 0);
+    let in_order = blobs(catalog).all(|(offset, length, ..)| {
+        let follows = offset >= last.0 + last.1 || (offset, length) == last;
+        last = (offset, length);
+        follows
+    });
+    if in_order {
+        return None;
+    }
+    let mut sorted: Vec<_> = blobs(catalog).collect();
+    sorted.sort_unstable_by_key(|&(offset, length, ..)| (offset, length));
+    sorted.windows(2).find_map(|pair| {
+        let &[(offset, length, before, _), (other, others, tensor, part)] = pair else { return None };
+        let overlaps = other < offset + length && (offset, length) != (other, others);
+        overlaps.then(|| {
+            let message = format!(
+                "{others} bytes at offset {other} overlap the {length} bytes at offset {offset} of tensor {:?}",
+                before.name()
+            );
+            (tensor.name().to_owned(), catalog.label(part.role).to_owned(), message)
+        })
+    })
+}

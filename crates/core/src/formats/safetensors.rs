@@ -1,0 +1,244 @@
+//! safetensors: the size of a JSON header in 8 bytes, the header, one byte buffer that the tensors fill
+//! without holes. As strict as the reference implementation, and stricter where its page is: duplicate
+//! names and a header that does not begin with `{` are refused.
+#![forbid(unsafe_code)]
+
+use ciborium::Value;
+
+use crate::checked::{exact, u64_le};
+use crate::error::{Code, Error, Result};
+use crate::layouts;
+use crate::limits::{self, Limits};
+use crate::model::{Attributes, Builder, Catalog, Component, Container, DType, Label, Layout, NewTensor};
+use crate::sources::ReadAt;
+use crate::syntax::Keys;
+use crate::syntax::json::{Reader, Unique};
+
+const RULE: &str = "safetensors Format";
+const BUFFER_RULE: &str = "safetensors Format: the byte buffer is entirely indexed";
+/// Bytes before the header.
+const PREFIX: u64 = 8;
+/// What a tensor takes in a header, for a first guess at their number: names of 30 to 40 bytes and the rest.
+const ENTRY_BYTES: usize = 96;
+
+/// Reads the header of a safetensors file.
+pub fn parse(source: &dyn ReadAt, limits: &Limits) -> Result<Catalog> {
+    let total = source.length();
+    if total < PREFIX {
+        let message = format!(
+            "{total} bytes are too few for a safetensors file, which begins with 8 bytes of header size"
+        );
+        return Err(Error::new(Code::Truncated, message).rule(RULE));
+    }
+    let size = u64_le(&source.read_vec(0, PREFIX)?, 0).unwrap_or_default();
+    let limit = limits.max_index_bytes.unwrap_or(limits::SAFETENSORS_INDEX_BYTES);
+    if size > limit {
+        let message =
+            format!("the header is {size} bytes, more than the {limit} allowed (option maxIndexBytes)");
+        return Err(Error::new(Code::Limit, message).at(0).rule(RULE));
+    }
+    if size > total - PREFIX {
+        let message =
+            format!("the header should be {size} bytes, the file has {} after its size", total - PREFIX);
+        return Err(Error::new(Code::Truncated, message).at(0).rule(RULE));
+    }
+    parse_index(&source.read_owned(PREFIX, size)?, total, limits)
+}
+
+/// The catalog of the header `bytes` of a file of `total` bytes.
+pub fn parse_index(bytes: &[u8], total: u64, limits: &Limits) -> Result<Catalog> {
+    if bytes.first() != Some(&b'{') {
+        return Err(Error::new(Code::BadIndex, "the header does not begin with '{'").at(PREFIX).rule(RULE));
+    }
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let at = PREFIX + error.valid_up_to() as u64;
+        Error::new(Code::BadIndex, "the header is not valid UTF-8").at(at).rule(RULE)
+    })?;
+    let data = PREFIX + bytes.len() as u64;
+    let mut builder = Builder::new(Container::Safetensors, limits);
+    builder.reserve(bytes.len() / ENTRY_BYTES);
+    let mut shape = Vec::new();
+    let mut has_metadata = false;
+    let mut reader = Reader::new(text, PREFIX);
+    let read = reader.object("'{'", Unique::ByCaller, |reader, name| {
+        if name == "__metadata__" {
+            if std::mem::replace(&mut has_metadata, true) {
+                return Err(reader
+                    .error("\"__metadata__\" stands twice")
+                    .rule("safetensors Format: duplicate keys"));
+            }
+            let attributes = metadata(reader, limits)?;
+            builder.attributes(attributes);
+            return Ok(());
+        }
+        let added = Entry::read(reader, &mut shape, limits)
+            .and_then(|entry| entry.add(&shape, &mut builder, name, data));
+        added.map_err(|error| error.tensor(name).rule(RULE))
+    });
+    read.and_then(|()| reader.end()).map_err(|error| error.rule(RULE))?;
+    let catalog = builder.finish();
+    without_holes(&catalog, data, total - data)?;
+    Ok(catalog)
+}
+
+/// String to string only.
+fn metadata(reader: &mut Reader<'_>, limits: &Limits) -> Result<Attributes> {
+    let mut attributes = Attributes::new();
+    if reader.null() {
+        return Ok(attributes);
+    }
+    reader.object("the object of \"__metadata__\"", Unique::Here, |reader, key| {
+        if attributes.len() >= limits.max_attribute_values as usize {
+            return Err(Error::new(Code::Limit, "too many entries of metadata (option maxAttributeValues)"));
+        }
+        let value = reader.string("a string, as all metadata is")?.into_owned();
+        attributes.push((Value::Text(key.clone().into_owned()), Value::Text(value)));
+        Ok(())
+    })?;
+    Ok(attributes)
+}
+
+/// One tensor's entry; its shape stands beside it, in memory that all entries share.
+struct Entry {
+    dtype: DType,
+    begin: u64,
+    end: u64,
+}
+
+impl Entry {
+    fn read(reader: &mut Reader<'_>, shape: &mut Vec<u64>, limits: &Limits) -> Result<Self> {
+        let (mut dtype, mut has_shape, mut offsets) = (None, false, None);
+        let mut unknown = Keys::default();
+        reader.object("the object of a tensor", Unique::ByCaller, |reader, key| {
+            let twice = match &**key {
+                "dtype" => dtype.replace(dtype_of(&reader.string("a dtype")?)?).is_some(),
+                "shape" => {
+                    dims(reader, shape, limits)?;
+                    std::mem::replace(&mut has_shape, true)
+                }
+                "data_offsets" => offsets.replace(span(reader)?).is_some(),
+                _ => {
+                    reader.skip()?;
+                    !unknown.insert(key.clone())
+                }
+            };
+            if twice { Err(reader.twice(key)) } else { Ok(()) }
+        })?;
+        let missing = |key: &str| reader.error(format!("the tensor has no {key:?}"));
+        let (begin, end) = offsets.ok_or_else(|| missing("data_offsets"))?;
+        let dtype = dtype.ok_or_else(|| missing("dtype"))?;
+        if !has_shape {
+            return Err(missing("shape"));
+        }
+        Ok(Self { dtype, begin, end })
+    }
+
+    fn add(self, shape: &[u64], builder: &mut Builder, name: &str, data: u64) -> Result<()> {
+        let offset = data.checked_add(self.begin);
+        let (Some(offset), Some(length)) = (offset, self.end.checked_sub(self.begin)) else {
+            let message = format!("data_offsets [{}, {}] are no range", self.begin, self.end);
+            return Err(Error::new(Code::BadIndex, message).rule(BUFFER_RULE));
+        };
+        let dtype = Some(self.dtype);
+        let mut components = builder.no_components();
+        components.push(Component::raw(Label::DATA, dtype, offset, exact(length, "the data")?));
+        let mut tensor =
+            NewTensor { name, shape, layout: Layout::Dense, dtype, components, attributes: None };
+        layouts::check(&mut tensor)?;
+        builder.tensor(tensor)
+    }
+}
+
+fn dims(reader: &mut Reader<'_>, dims: &mut Vec<u64>, limits: &Limits) -> Result<()> {
+    dims.clear();
+    reader.array("the array of a shape", |reader| limits.push_dim(dims, reader.uint("a dimension")?))
+}
+
+fn span(reader: &mut Reader<'_>) -> Result<(u64, u64)> {
+    let mut offsets = [0; 2];
+    let mut count = 0;
+    reader.array("the array of data_offsets", |reader| {
+        let offset = reader.uint("an offset")?;
+        *offsets.get_mut(count).ok_or_else(|| reader.error("data_offsets holds more than 2 offsets"))? =
+            offset;
+        count += 1;
+        Ok(())
+    })?;
+    if count < 2 {
+        return Err(reader.error("data_offsets holds fewer than 2 offsets"));
+    }
+    Ok((offsets[0], offsets[1]))
+}
+
+/// The names of the reference implementation 0.8, those that models are made of first.
+const DTYPES: [(&str, DType); 22] = [
+    ("BF16", DType::BFloat16),
+    ("F32", DType::Float32),
+    ("F16", DType::Float16),
+    ("I64", DType::Int64),
+    ("U8", DType::Uint8),
+    ("I32", DType::Int32),
+    ("F8_E4M3", DType::Float8E4M3Fn),
+    ("F8_E5M2", DType::Float8E5M2),
+    ("F8_E8M0", DType::Float8E8M0Fnu),
+    ("BOOL", DType::Bool),
+    ("F4", DType::Float4E2M1Fn),
+    ("F6_E2M3", DType::Float6E2M3Fn),
+    ("F6_E3M2", DType::Float6E3M2Fn),
+    ("I8", DType::Int8),
+    ("F8_E4M3FNUZ", DType::Float8E4M3Fnuz),
+    ("F8_E5M2FNUZ", DType::Float8E5M2Fnuz),
+    ("I16", DType::Int16),
+    ("U16", DType::Uint16),
+    ("U32", DType::Uint32),
+    ("C64", DType::Complex64),
+    ("F64", DType::Float64),
+    ("U64", DType::Uint64),
+];
+
+fn dtype_of(text: &str) -> Result<DType> {
+    let found = DTYPES.iter().find(|(name, _)| *name == text).map(|&(_, dtype)| dtype);
+    found.ok_or_else(|| Error::new(Code::BadDtype, format!("{text:?} is no dtype of safetensors")))
+}
+
+/// What safetensors calls a dtype; `None` for one that it does not have.
+pub fn name_of(dtype: DType) -> Option<&'static str> {
+    DTYPES.iter().find(|(_, known)| *known == dtype).map(|&(name, _)| name)
+}
+
+/// The tensors, in the order of their offsets, follow each other from the first byte of the buffer, which
+/// begins at `data`, to its last.
+fn without_holes(catalog: &Catalog, data: u64, buffer: u64) -> Result<()> {
+    let span = |ordinal: usize| {
+        let component = catalog.tensor(ordinal).and_then(|tensor| tensor.components().first());
+        component.map_or((0, 0), |component| (component.offset - data, component.stored_length))
+    };
+    let mut order: Vec<usize> = Vec::new();
+    if !(0..catalog.len()).is_sorted_by_key(span) {
+        order.extend(0..catalog.len());
+        order.sort_unstable_by_key(|&ordinal| span(ordinal));
+    }
+    let mut expected = 0;
+    for position in 0..catalog.len() {
+        let ordinal = order.get(position).copied().unwrap_or(position);
+        let (begin, length) = span(ordinal);
+        if begin != expected {
+            let what = if begin > expected { "leaves a hole behind" } else { "overlaps" };
+            let message = format!("begins at {begin} of the byte buffer and {what} what ends at {expected}");
+            let name = catalog.tensor(ordinal).map_or("", |tensor| tensor.name());
+            return Err(Error::new(Code::BadIndex, message).tensor(name).rule(BUFFER_RULE));
+        }
+        // Both were offsets of the header, so their sum is one.
+        expected = begin + length;
+    }
+    if expected > buffer {
+        let message =
+            format!("the tensors need {expected} bytes of data, the file has {buffer}: it is cut short");
+        return Err(Error::new(Code::Truncated, message).rule(BUFFER_RULE));
+    }
+    if expected < buffer {
+        let message = format!("{} bytes follow the data of the last tensor", buffer - expected);
+        return Err(Error::new(Code::BadIndex, message).rule(BUFFER_RULE));
+    }
+    Ok(())
+}

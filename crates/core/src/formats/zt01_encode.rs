@@ -1,0 +1,92 @@
+//! The metadata array of zTensor 0.1, from a catalog. Sparse tensors are in the convention of the 0.1.4 Rust
+//! crate: `sparsecsr` and `sparsecoo` with all arrays in one blob.
+#![forbid(unsafe_code)]
+
+use ciborium::Value;
+
+use crate::error::{Code, Error, Result};
+use crate::model::{Catalog, Encoding, Layout};
+use crate::syntax::cbor_encode::Encoder;
+
+/// What a tensor's metadata says itself, and index arrays would be taken for.
+const OWN_KEYS: [&str; 13] = [
+    "name",
+    "offset",
+    "size",
+    "dtype",
+    "shape",
+    "encoding",
+    "layout",
+    "data_endianness",
+    "checksum",
+    "sparse_format",
+    "indptr",
+    "indices",
+    "coords",
+];
+
+/// Custom fields stand beside the format's own, so they must be texts of other names.
+pub fn check_custom(attributes: &[(Value, Value)]) -> Result<()> {
+    for (key, _) in attributes {
+        match key.as_text() {
+            Some(key) if !OWN_KEYS.contains(&key) => {}
+            Some(key) => {
+                let message = format!("zTensor 0.1 uses {key:?} itself, no attribute can have that name");
+                return Err(Error::new(Code::InvalidArg, message));
+            }
+            None => {
+                return Err(Error::new(
+                    Code::InvalidArg,
+                    "the names of attributes must be texts in zTensor 0.1",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The metadata array. Each tensor's first component is the blob that the writer wrote for it.
+pub fn encode(catalog: &Catalog) -> Vec<u8> {
+    let mut encoder = Encoder::default();
+    encoder.array(catalog.len());
+    for tensor in catalog.iter() {
+        let Some(blob) = tensor.components().first() else { continue };
+        let custom = tensor.attributes().map_or(&[][..], |attributes| attributes);
+        let raw = blob.encoding == Encoding::Raw;
+        encoder.map(7 + usize::from(raw) + usize::from(blob.digest.is_some()) + custom.len());
+        encoder.text("name");
+        encoder.text(tensor.name());
+        encoder.text("offset");
+        encoder.uint(blob.offset);
+        encoder.text("size");
+        encoder.uint(blob.stored_length);
+        encoder.text("dtype");
+        encoder.text(tensor.dtype().map_or("", |dtype| dtype.name()));
+        encoder.text("layout");
+        encoder.text(match tensor.layout() {
+            Layout::SparseCsr => "sparsecsr",
+            Layout::SparseCoo => "sparsecoo",
+            _ => "dense",
+        });
+        encoder.text("shape");
+        encoder.array(tensor.shape().len());
+        for &dim in tensor.shape() {
+            encoder.uint(dim);
+        }
+        encoder.text("encoding");
+        encoder.text(if raw { "raw" } else { "zstd" });
+        if raw {
+            encoder.text("data_endianness");
+            encoder.text("little");
+        }
+        if let Some(digest) = &blob.digest {
+            encoder.text("checksum");
+            encoder.text(&digest.text());
+        }
+        for (key, value) in custom {
+            encoder.value(key);
+            encoder.value(value);
+        }
+    }
+    encoder.finish()
+}

@@ -1,0 +1,80 @@
+//! Dense tensors that are spelled like one before them: nearly all of a large index.
+#![forbid(unsafe_code)]
+
+use super::{ALIGNMENT, Fields, Place};
+use crate::checked::exact;
+use crate::codecs::digest::{Digest, Expected};
+use crate::formats::zt_trailer::placed;
+use crate::model::{DType, Encoding, Label, Layout};
+use crate::syntax::cbor::Reader;
+use crate::syntax::cbor::alike::{Filling, Spelling};
+
+/// A dense tensor without attributes that was read.
+pub(super) struct Known {
+    shape: Vec<u64>,
+    dtype: Option<DType>,
+    /// That of its component.
+    stored: Option<DType>,
+    encoding: Encoding,
+}
+
+/// A tensor that is like one that was read before.
+pub(super) struct Again {
+    pub dtype: Option<DType>,
+}
+
+impl<'b> Place<'_, 'b> {
+    /// Reads an entry that is spelled like one that was read before, and of whose numbers nothing is to be said: all else
+    /// is left to be read key by key. Leaves shape and component as the entry's.
+    pub(super) fn alike(&mut self, reader: &mut Reader<'b>) -> Option<Again> {
+        let start = reader.mark();
+        let (known, filling) = self.known.read(reader)?;
+        let Some(fields) = self.filled(known, &filling) else {
+            reader.go_back(start);
+            return None;
+        };
+        let dtype = known.dtype;
+        self.shape.clone_from(&known.shape);
+        self.fields.clear();
+        self.fields.push(fields);
+        Some(Again { dtype })
+    }
+
+    fn filled(&self, known: &Known, filling: &Filling<'_>) -> Option<Fields> {
+        let [offset, length, uncompressed] = filling.numbers;
+        let (offset, length) = (offset?, exact(length?, "length").ok()?);
+        let uncompressed =
+            uncompressed.map(|length| exact(length, "uncompressed_length")).transpose().ok()?;
+        placed(offset, length, self.index, self.total, self.dialect.bounds_rule).ok()?;
+        let digest = filling.text.map(Digest::parse).transpose().ok()?;
+        let unusual = digest.as_ref().is_some_and(|digest| digest.expected == Expected::Unknown);
+        (offset.is_multiple_of(ALIGNMENT) && !unusual).then(|| Fields {
+            role: Label::DATA,
+            dtype: known.stored,
+            unknown_type: None,
+            offset,
+            length,
+            uncompressed,
+            encoding: known.encoding,
+            digest: digest.map(Box::new),
+        })
+    }
+
+    /// How the entry that was just read is spelled, where others may be spelled so: a dense tensor of which nothing is
+    /// to be said but its numbers.
+    pub(super) fn known(
+        &self,
+        reader: &Reader<'b>,
+        layout: Layout,
+        dtype: Option<DType>,
+    ) -> Option<(Spelling<'b>, Known)> {
+        let [fields] = self.fields.as_slice() else { return None };
+        let plain = layout == Layout::Dense
+            && fields.role == Label::DATA
+            && fields.unknown_type.is_none()
+            && !matches!(fields.encoding, Encoding::Unknown(_));
+        let spelling = self.draft.spelling(reader).filter(|_| plain)?;
+        let (stored, encoding) = (fields.dtype, fields.encoding);
+        Some((spelling, Known { shape: self.shape.clone(), dtype, stored, encoding }))
+    }
+}

@@ -1,0 +1,176 @@
+//! The manifest of a 1.0, 1.1 or 1.2 file, changed in places. All else keeps its very bytes: what this version does not know
+//! outlives an edit.
+#![forbid(unsafe_code)]
+
+use ciborium::Value;
+
+use super::zt_trailer::{self, Index};
+use super::zt1::{self, Dialect};
+use super::zt1_encode::Spelling;
+use super::{zt10, zt12};
+use crate::error::{Code, Error, Result};
+use crate::limits::Limits;
+use crate::model::Catalog;
+use crate::sources::ReadAt;
+use crate::syntax::cbor_splice::{self, Entry};
+
+const MAGIC: &[u8; 8] = b"ZTEN1000";
+
+/// A file of major version 1 as an edit finds it.
+pub struct Found {
+    pub catalog: Catalog,
+    pub index: Index,
+    pub spelling: Spelling,
+}
+
+/// Reads the index of a file that begins with the magic of version 1.
+pub fn read(source: &dyn ReadAt, limits: &Limits) -> Result<Found> {
+    let total = source.length();
+    // As detection has it: the magic again at the end is 1.1 or 1.2.
+    let footed = total >= 16 && source.read_vec(total - 8, 8)? == MAGIC;
+    let (dialect, behind) = if footed { (&zt12::DIALECT, 16) } else { (&zt10::DIALECT, 8) };
+    let index = zt_trailer::read(source, behind, limits, dialect.bounds_rule)?;
+    let catalog = zt1::parse(&index.bytes, index.offset, total, dialect, limits)?;
+    let version = catalog.version.as_deref().unwrap_or_default();
+    let minor = zt1::negotiate(version, dialect)?;
+    if minor > dialect.newest_minor {
+        let message = format!(
+            "the file is of version {version}: what an edit would have to keep true in it is not known here; convert \
+             it to an older version first"
+        );
+        return Err(Error::new(Code::UnsupportedVersion, message).rule(dialect.version_rule));
+    }
+    let spelling = match (footed, minor) {
+        (false, _) => Spelling::V10,
+        (true, 0 | 1) => Spelling::V11,
+        (true, _) => Spelling::V12,
+    };
+    Ok(Found { catalog, index, spelling })
+}
+
+const fn dialect(spelling: Spelling) -> &'static Dialect {
+    match spelling {
+        Spelling::V10 => &zt10::DIALECT,
+        Spelling::V11 | Spelling::V12 => &zt12::DIALECT,
+    }
+}
+
+/// What stands behind the blobs of a file whose index is `index`.
+pub fn tail(index: &[u8], spelling: Spelling) -> Vec<u8> {
+    zt_trailer::tail(index, if spelling == Spelling::V10 { b"" } else { MAGIC })
+}
+
+/// Reads a manifest that is about to be written at `offset`, as whoever opens the file will.
+pub fn check(index: &[u8], offset: u64, spelling: Spelling, limits: &Limits) -> Result<()> {
+    let total = offset.saturating_add(tail(index, spelling).len() as u64);
+    zt1::parse(index, offset, total, dialect(spelling), limits).map(drop)
+}
+
+/// A manifest taken apart.
+pub struct Manifest<'a> {
+    /// What stands before the root and says that it is CBOR.
+    tags: &'a [u8],
+    root: Vec<Entry<'a>>,
+    /// The root's key of the tensors.
+    key: &'static str,
+    /// By name; in the order of the catalog.
+    pub tensors: Vec<Entry<'a>>,
+}
+
+impl<'a> Manifest<'a> {
+    pub fn read(index: &'a [u8], spelling: Spelling) -> Result<Self> {
+        let key = dialect(spelling).tensors;
+        let (tags, root) = cbor_splice::self_described(index)?;
+        let root = cbor_splice::entries(root, "the manifest")?;
+        let of_tensors = root.iter().find(|entry| entry.name().is_some_and(|name| name == key));
+        let bytes = match of_tensors.map(|entry| &entry.value) {
+            Some(std::borrow::Cow::Borrowed(bytes)) => *bytes,
+            _ => return Err(Error::new(Code::Internal, "a manifest without tensors was read")),
+        };
+        Ok(Self { tags, root, key, tensors: cbor_splice::entries(bytes, "the map of tensors")? })
+    }
+
+    /// Changes the file's own attributes.
+    pub fn merge_attributes(&mut self, changes: &[(Value, Option<Value>)]) -> Result<()> {
+        merge_attributes(&mut self.root, changes, true)
+    }
+
+    /// The bytes of the whole.
+    pub fn finish(mut self) -> Vec<u8> {
+        if let Some(entry) = cbor_splice::find(&mut self.root, self.key) {
+            entry.value = cbor_splice::map(&self.tensors).into();
+        }
+        [self.tags, &cbor_splice::map(&self.root)].concat()
+    }
+
+    /// Gives each component the offset that `offset(tensor, component)` says, by their places in the catalog. Fails where
+    /// something in the manifest is not known here: it might name a place in the file too.
+    pub fn move_blobs(&mut self, offset: impl Fn(usize, usize) -> Option<u64>) -> Result<()> {
+        known(&self.root, &["version", "generator", "attributes", self.key])?;
+        for (ordinal, tensor) in self.tensors.iter_mut().enumerate() {
+            let place = |component| offset(ordinal, component);
+            let moved = moved_tensor(&tensor.value, place)
+                .map_err(|error| tensor.name().map_or(error.clone(), |name| error.tensor(&name)))?;
+            tensor.value = moved.into();
+        }
+        Ok(())
+    }
+}
+
+/// Changes the attributes of a tensor whose entry in the manifest is `entry`.
+pub fn merge_tensor_attributes(entry: &[u8], changes: &[(Value, Option<Value>)]) -> Result<Vec<u8>> {
+    let mut fields = cbor_splice::entries(entry, "the tensor")?;
+    merge_attributes(&mut fields, changes, false)?;
+    Ok(cbor_splice::map(&fields))
+}
+
+/// Changes the entry `attributes`. Where none are left, it stays as an empty map or goes.
+fn merge_attributes(
+    fields: &mut Vec<Entry<'_>>,
+    changes: &[(Value, Option<Value>)],
+    stays: bool,
+) -> Result<()> {
+    const NULL: &[u8] = b"\xf6";
+    const EMPTY: &[u8] = b"\xa0";
+    const KEY: &str = "attributes";
+    let old = cbor_splice::find(fields, KEY);
+    let merged =
+        cbor_splice::merge(old.as_ref().map(|entry| &*entry.value).filter(|&bytes| bytes != NULL), changes)?;
+    match (old, merged) {
+        (Some(old), Some(merged)) => old.value = merged.into(),
+        (Some(old), None) if stays => old.value = EMPTY.into(),
+        (Some(_), None) => fields.retain(|entry| entry.name().is_none_or(|name| name != KEY)),
+        (None, Some(merged)) => fields.push(Entry::new(KEY, merged)),
+        (None, None) => {}
+    }
+    Ok(())
+}
+
+fn moved_tensor(entry: &[u8], offset: impl Fn(usize) -> Option<u64>) -> Result<Vec<u8>> {
+    let mut fields = cbor_splice::entries(entry, "the tensor")?;
+    known(&fields, &["dtype", "shape", "format", "attributes", "components"])?;
+    if let Some(field) = cbor_splice::find(&mut fields, "components") {
+        let mut components = cbor_splice::entries(&field.value, "components")?;
+        for (at, component) in components.iter_mut().enumerate() {
+            let mut parts = cbor_splice::entries(&component.value, "the component")?;
+            known(
+                &parts,
+                &["dtype", "type", "offset", "length", "uncompressed_length", "encoding", "digest"],
+            )?;
+            if let (Some(part), Some(offset)) = (cbor_splice::find(&mut parts, "offset"), offset(at)) {
+                part.value = cbor_splice::uint(offset).into();
+            }
+            component.value = cbor_splice::map(&parts).into();
+        }
+        field.value = cbor_splice::map(&components).into();
+    }
+    Ok(cbor_splice::map(&fields))
+}
+
+fn known(entries: &[Entry<'_>], keys: &[&str]) -> Result<()> {
+    let strange =
+        entries.iter().find(|entry| !entry.name().is_some_and(|name| keys.contains(&name.as_ref())));
+    let Some(strange) = strange else { return Ok(()) };
+    let key = strange.name().map_or_else(|| "one that is no text".to_owned(), |name| format!("{name:?}"));
+    Err(cbor_splice::unknown_key(&key))
+}

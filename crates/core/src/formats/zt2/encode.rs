@@ -1,0 +1,295 @@
+//! The manifest (§3) and footer (§2.3) of a zTensor 2 file, from a catalog.
+#![forbid(unsafe_code)]
+
+use ciborium::Value;
+
+use super::manifest::{self, DEPTH};
+use super::rules;
+use super::vocabulary::{self, Spelling, ZSTD_SEEKABLE};
+use crate::codecs::digest::xxh3;
+use crate::error::{Code, Error, Result, short};
+use crate::model::{Attributes, Catalog, Component, Encoding, Shard, Tensor};
+use crate::syntax::cbor_encode::Encoder;
+
+/// At the beginning of a file and again at its end (§2.2).
+pub const MAGIC: [u8; 8] = *b"\x89ZT2\r\n\x1a\n";
+/// The alignment of canonical form (§6.3).
+pub const CANONICAL_ALIGNMENT: u64 = 64 << 10;
+/// The least alignment of any blob (§2.4).
+pub const LEAST_ALIGNMENT: u64 = 4096;
+/// Bytes of the footer.
+pub const FOOTER: u64 = 40;
+const VERSION: u32 = 2;
+/// §3.1.
+const LARGEST_MANIFEST: usize = 1 << 30;
+/// How deep the attributes of a file and of a tensor stand in the root.
+pub const FILE_ATTRIBUTES: u32 = 2;
+pub const TENSOR_ATTRIBUTES: u32 = 4;
+
+/// The manifest. A component's `file` is 0 for this file and otherwise the shard before it in `shards`.
+pub fn manifest(catalog: &Catalog, shards: &[Shard]) -> Result<Vec<u8>> {
+    let mut encoder = Encoder::default();
+    let attributes = !catalog.attributes.is_empty();
+    encoder.map(1 + usize::from(!shards.is_empty()) + usize::from(attributes));
+    if !shards.is_empty() {
+        encoder.text("shards");
+        encoder.map(shards.len());
+        let mut sorted: Vec<&Shard> = shards.iter().collect();
+        sorted.sort_by_key(|shard| sort_key(&shard.name));
+        for shard in sorted {
+            encoder.text(&shard.name);
+            encoder.map(2);
+            encoder.text("size");
+            encoder.uint(shard.size);
+            encoder.text("digest");
+            encoder.text(&shard.digest.text());
+        }
+    }
+    encoder.text("objects");
+    encoder.map(catalog.len());
+    let mut tensors: Vec<_> = catalog.iter().collect();
+    tensors.sort_unstable_by_key(|tensor| sort_key(tensor.name()));
+    for tensor in tensors {
+        encoder.text(tensor.name());
+        object(&mut encoder, catalog, tensor, shards)?;
+    }
+    if attributes {
+        encoder.text("attributes");
+        deterministic(&mut encoder, &catalog.attributes)?;
+    }
+    let bytes = encoder.finish();
+    if bytes.len() > LARGEST_MANIFEST {
+        let message = format!("the manifest takes {} bytes, more than the 1 GiB of zTensor 2", bytes.len());
+        return Err(Error::new(Code::Limit, message).rule(rules::ENCODING));
+    }
+    Ok(bytes)
+}
+
+/// What the manifest says of a tensor beside its name.
+pub fn object(encoder: &mut Encoder, catalog: &Catalog, tensor: Tensor<'_>, shards: &[Shard]) -> Result<()> {
+    encoder.map(3 + usize::from(tensor.attributes().is_some()));
+    encoder.text("parts");
+    encoder.map(tensor.components().len());
+    let mut components: Vec<_> = tensor.components().iter().collect();
+    components.sort_by_key(|component| sort_key(catalog.label(component.role)));
+    for component in components {
+        encoder.text(catalog.label(component.role));
+        part(encoder, component, shards);
+    }
+    encoder.text("shape");
+    encoder.array(tensor.shape().len());
+    tensor.shape().iter().for_each(|&dim| encoder.uint(dim));
+    encoder.text("layout");
+    encoder.text(vocabulary::layout_id(tensor.layout_name()));
+    if let Some(own) = tensor.attributes() {
+        encoder.text("attributes");
+        deterministic(encoder, own)?;
+    }
+    Ok(())
+}
+
+/// The keys of deterministic CBOR are ordered by their bytes, of which the first tell the length.
+fn sort_key(text: &str) -> (usize, &str) {
+    (text.len(), text)
+}
+
+fn deterministic(encoder: &mut Encoder, attributes: &Attributes) -> Result<()> {
+    if encoder.deterministic(attributes) {
+        return Ok(());
+    }
+    let message = "the attributes have a key twice, or a value that zTensor 2 has no form for";
+    Err(Error::new(Code::InvalidArg, message).rule(rules::ENCODING))
+}
+
+fn part(encoder: &mut Encoder, component: &Component, shards: &[Shard]) {
+    // The writer refused what has no spelling; a component without a dtype is bytes.
+    let bytes = Spelling { storage: "u8", logical: None };
+    let Spelling { storage, logical } = component.dtype.and_then(vocabulary::spelling).unwrap_or(bytes);
+    let shard = usize::try_from(component.file).ok().and_then(|file| shards.get(file.checked_sub(1)?));
+    let packed = component.encoding != Encoding::Raw;
+    let optional = [logical.is_some(), shard.is_some(), component.digest.is_some(), packed, packed];
+    encoder.map(2 + optional.into_iter().filter(|&present| present).count());
+    encoder.text("blob");
+    encoder.array(2);
+    encoder.uint(component.offset);
+    encoder.uint(component.stored_length);
+    if let Some(logical) = logical {
+        encoder.text("type");
+        encoder.text(logical);
+    }
+    encoder.text("dtype");
+    encoder.text(storage);
+    if let Some(shard) = shard {
+        encoder.text("shard");
+        encoder.text(&shard.name);
+    }
+    if let Some(digest) = &component.digest {
+        encoder.text("digest");
+        encoder.text(&digest.text());
+    }
+    if packed {
+        encoder.text("encoding");
+        encoder.text(ZSTD_SEEKABLE);
+        encoder.text("decoded_length");
+        encoder.uint(component.decoded_length.unwrap_or_default());
+    }
+}
+
+/// The footer behind a manifest at `offset`; all zero but version and magic for a data shard (§7.2).
+pub fn footer(manifest: Option<(u64, &[u8])>) -> [u8; 40] {
+    let mut footer = [0; 40];
+    if let Some((offset, bytes)) = manifest {
+        footer[..8].copy_from_slice(&offset.to_le_bytes());
+        footer[8..16].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
+        footer[16..24].copy_from_slice(&xxh3(bytes).to_le_bytes());
+    }
+    footer[24..28].copy_from_slice(&VERSION.to_le_bytes());
+    footer[32..].copy_from_slice(&MAGIC);
+    footer
+}
+
+/// Checks the name of a tensor, component or attribute (§3.5), which in canonical form is in NFC (§6.3).
+pub fn check_name(name: &str, what: &str, canonical: bool) -> Result<()> {
+    manifest::check_name(name)?;
+    if canonical && !unicode_normalization::is_nfc(name) {
+        let shown = short(name, 80);
+        let message = format!(
+            "{what} {shown:?} is not in Unicode normalization form C, which canonical files ask for: write it \
+             as name.normalize('NFC'), or with canonical: false"
+        );
+        return Err(Error::new(Code::BadIndex, message).rule(rules::CANONICAL));
+    }
+    Ok(())
+}
+
+/// Checks attributes that stand `depth` deep in the manifest: names for keys, no tags, 32 levels in all (§3.1).
+pub fn check_attributes(attributes: &[(Value, Value)], depth: u32, canonical: bool) -> Result<()> {
+    for (key, value) in attributes {
+        let Some(name) = key.as_text() else {
+            let message = "the names of attributes must be texts in zTensor 2";
+            return Err(Error::new(Code::InvalidArg, message).rule(rules::ENCODING));
+        };
+        check_name(name, "the attribute", canonical)?;
+        check_value(value, depth).map_err(|problem| {
+            let message = format!("the attribute {:?} {problem}", short(name, 80));
+            Error::new(Code::InvalidArg, message).rule(rules::ENCODING)
+        })?;
+    }
+    if Encoder::default().deterministic(attributes) {
+        return Ok(());
+    }
+    Err(Error::new(Code::InvalidArg, "the attributes have a key twice").rule(rules::ENCODING))
+}
+
+/// `depth` is that of what holds the value.
+fn check_value(value: &Value, depth: u32) -> std::result::Result<(), &'static str> {
+    if matches!(value, Value::Array(_) | Value::Map(_)) && depth >= DEPTH {
+        return Err("is nested deeper than the 32 levels of zTensor 2");
+    }
+    match value {
+        Value::Array(items) => items.iter().try_for_each(|item| check_value(item, depth + 1)),
+        Value::Map(entries) => entries.iter().try_for_each(|(key, item)| {
+            check_value(key, depth + 1)?;
+            check_value(item, depth + 1)
+        }),
+        Value::Tag(..) => Err("has a tag (such as an integer of more than 64 bits), which zTensor 2 has not"),
+        Value::Integer(_)
+        | Value::Bytes(_)
+        | Value::Float(_)
+        | Value::Text(_)
+        | Value::Bool(_)
+        | Value::Null => Ok(()),
+        _ => Err("is of a kind that zTensor 2 has not"),
+    }
+}
+
+/// Whether `layout` can stand in a manifest: the catalog's own names, `dense`, or a namespaced profile with its
+/// version, `vendor.name/1` (§5.2).
+pub fn is_layout(layout: &str) -> bool {
+    let id = vocabulary::layout_id(layout);
+    if vocabulary::profile(id).is_some() {
+        return true;
+    }
+    let Some((name, version)) = id.rsplit_once('/') else { return false };
+    let namespaced = name.split_once('.').is_some_and(|(space, rest)| !space.is_empty() && !rest.is_empty());
+    // The registry's own names are all known; another would be one that it has not given.
+    let reserved = name.starts_with("zt.") || name.starts_with("gguf.");
+    let versioned = version.parse::<u32>().is_ok_and(|number| number > 0) && !version.starts_with(['+', '0']);
+    namespaced && versioned && !reserved && check_name(id, "the layout", false).is_ok()
+}
+
+/// Checks what is said of a tensor.
+pub fn check_object(
+    name: &str,
+    layout: &str,
+    attributes: Option<&Attributes>,
+    canonical: bool,
+) -> Result<()> {
+    check_name(name, "the name", canonical)?;
+    if let Some(attributes) = attributes {
+        check_attributes(attributes, TENSOR_ATTRIBUTES, canonical)?;
+    }
+    if is_layout(layout) { Ok(()) } else { Err(bad_layout(layout)) }
+}
+
+/// The refusal of a layout's name.
+fn bad_layout(layout: &str) -> Error {
+    let message = format!(
+        "zTensor 2 names layouts as \"vendor.name/1\" (zt. and gguf. are its own), so it cannot hold {:?}",
+        short(layout, 80)
+    );
+    Error::new(Code::BadLayout, message).rule(rules::LAYOUTS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn footers() {
+        let footer = footer(Some((65536, b"\xa1\x67objects\xa0")));
+        assert_eq!(footer[..8], 65536_u64.to_le_bytes());
+        assert_eq!(footer[24..], *b"\x02\0\0\0\0\0\0\0\x89ZT2\r\n\x1a\n");
+        assert_eq!(super::footer(None)[..24], [0; 24]);
+    }
+
+    #[test]
+    fn names_of_layouts() {
+        for good in ["dense", "sparse_csr", "zt.mx/1", "gguf.q4_k/1", "pie.paged_kv/12"] {
+            assert!(is_layout(good), "{good}");
+        }
+        for bad in [
+            "",
+            "quantized_group",
+            "zt.mx/2",
+            "pie.x",
+            "pie.x/0",
+            "pie.x/01",
+            "pie.x/+1",
+            ".x/1",
+            "pie./1",
+            "pie/1",
+            "gguf.f32/1",
+        ] {
+            assert!(!is_layout(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn attributes_are_as_deep_as_the_manifest_may_be() {
+        let nested = |levels: u32| {
+            let value = (0..levels).fold(Value::Null, |inner, _| Value::Array(vec![inner]));
+            vec![(Value::from("a"), value)]
+        };
+        assert!(check_attributes(&nested(30), FILE_ATTRIBUTES, true).is_ok());
+        assert!(check_attributes(&nested(31), FILE_ATTRIBUTES, true).is_err());
+        assert!(check_attributes(&nested(28), TENSOR_ATTRIBUTES, true).is_ok());
+        assert!(check_attributes(&nested(29), TENSOR_ATTRIBUTES, true).is_err());
+        let keyed = |key: &str| vec![(Value::from(key), Value::Null)];
+        assert!(check_attributes(&keyed("e\u{301}"), 2, true).is_err());
+        assert!(check_attributes(&keyed("e\u{301}"), 2, false).is_ok());
+        assert!(check_attributes(&keyed(""), 2, false).is_err());
+        assert!(check_attributes(&[keyed("a"), keyed("a")].concat(), 2, false).is_err());
+        assert!(check_attributes(&[(Value::Null, Value::Null)], 2, false).is_err());
+    }
+}

@@ -1,0 +1,323 @@
+//! The manifest (§3): root, objects and their layouts, in one pass over deterministic CBOR.
+#![forbid(unsafe_code)]
+
+use super::part::Surroundings;
+use super::regions::{self, Blob};
+use super::vocabulary::{self, Profile};
+use super::{rules, shards};
+use crate::checked::product;
+use crate::error::{Code, Error, Result};
+use crate::layouts::exact;
+use crate::layouts::gguf::Gguf;
+use crate::layouts::mx::Mx;
+use crate::layouts::quant_group::QuantGroup;
+use crate::limits::{self, Limits};
+use crate::model::{
+    Attributes, Builder, Catalog, Component, Container, Encoding, Label, Layout, NewTensor, Shard,
+};
+use crate::syntax::cbor::Reader;
+use crate::syntax::cbor::alike::{Draft, Spelling, Spellings};
+
+/// Levels below the root (§3.1).
+pub const DEPTH: u32 = 32;
+/// Dimensions of a tensor (§3.3).
+const RANK: usize = 64;
+/// What a dense tensor takes in a manifest, for a first guess at their number.
+const ENTRY_BYTES: usize = 112;
+/// Bytes of a name (§3.5).
+const NAME_BYTES: usize = 1024;
+
+/// A reader of a manifest at `offset` in its file.
+pub fn reader(bytes: &[u8], offset: u64, values: u32) -> Reader<'_> {
+    Reader::deterministic(bytes, offset, values, DEPTH, rules::ENCODING)
+}
+
+/// The catalog of the manifest `bytes`, which stands at `offset` in a file of `total` bytes.
+pub fn parse(bytes: &[u8], offset: u64, total: u64, limits: &Limits) -> Result<Catalog> {
+    let mut builder = Builder::new(Container::Zt, limits);
+    builder.version("2");
+    builder.reserve(bytes.len() / ENTRY_BYTES);
+    let mut reader = reader(bytes, offset, limits.max_attribute_values);
+    let manifest = Blob { file: 0, offset, length: bytes.len() as u64, tensor: None, role: Label::DATA };
+    let mut objects = Objects {
+        total,
+        builder: &mut builder,
+        shards: Vec::new(),
+        blobs: vec![manifest],
+        shape: Vec::new(),
+        draft: Draft::default(),
+        known: Spellings::default(),
+    };
+    let (mut has_objects, mut attributes) = (false, None);
+    // Deterministic order brings the shards before the objects that refer to them.
+    reader
+        .fields("the manifest", |reader, key| match key {
+            "shards" => {
+                objects.shards = shards::parse(reader).map_err(|error| error.rule(rules::SHARD_TABLE))?;
+                Ok(())
+            }
+            "objects" => {
+                has_objects = true;
+                reader.names("objects", |reader, name| objects.object(reader, name))
+            }
+            "attributes" => {
+                attributes = Some(read_attributes(reader)?);
+                Ok(())
+            }
+            _ => reader.skip(),
+        })
+        .and_then(|()| reader.end())
+        .map_err(|error| error.rule(rules::ROOT))?;
+    if !has_objects {
+        return Err(Error::new(Code::BadIndex, "the manifest has no \"objects\"").rule(rules::ROOT));
+    }
+    let Objects { shards, blobs, .. } = objects;
+    builder.shards(shards);
+    builder.attributes(attributes.unwrap_or_default());
+    let catalog = builder.finish();
+    match regions::first_overlap(blobs) {
+        Some(pair) => Err(overlap(&catalog, pair)),
+        None => Ok(catalog),
+    }
+}
+
+fn overlap(catalog: &Catalog, (first, second): (Blob, Blob)) -> Error {
+    let range = |blob: Blob| {
+        let owner = blob.tensor.and_then(|tensor| catalog.tensor(tensor as usize));
+        let owner = owner.map_or("the manifest".to_owned(), |tensor| format!("tensor {:?}", tensor.name()));
+        format!("{} bytes at offset {} of {owner}", blob.length, blob.offset)
+    };
+    let message = format!("{} and {} overlap and are not the same", range(first), range(second));
+    let error = Error::new(Code::BadIndex, message).at(second.offset).rule(rules::BLOBS);
+    let (tensor, role) =
+        if second.tensor.is_some() { (second.tensor, second.role) } else { (first.tensor, first.role) };
+    match tensor.and_then(|tensor| catalog.tensor(tensor as usize)) {
+        Some(tensor) => error.tensor(tensor.name()).component(catalog.label(role)),
+        None => error,
+    }
+}
+
+/// Checks an object's, a part's or an attribute's name.
+pub fn check_name(name: &str) -> Result<()> {
+    let fault = if name.is_empty() {
+        "is empty"
+    } else if name.len() > NAME_BYTES {
+        "has more than 1024 bytes"
+    } else if name.contains('\0') {
+        "contains U+0000"
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(Code::BadIndex, format!("the name {name:?} {fault}")).rule(rules::NAMES))
+}
+
+/// Attributes, whose own keys are names; what is in their values is free.
+fn read_attributes(reader: &mut Reader<'_>) -> Result<Attributes> {
+    let attributes = reader.attributes("attributes")?;
+    for (key, _) in &attributes {
+        let key = key.as_text().ok_or_else(|| {
+            Error::new(Code::BadIndex, "a key of the attributes is no text").rule(rules::ENCODING)
+        })?;
+        check_name(key)?;
+    }
+    Ok(attributes)
+}
+
+/// The state of the objects being read.
+struct Objects<'b, 'm> {
+    total: u64,
+    builder: &'b mut Builder,
+    shards: Vec<Shard>,
+    blobs: Vec<Blob>,
+    /// Used again for each shape.
+    shape: Vec<u64>,
+    draft: Draft,
+    /// Dense tensors whose spelling the next one may share.
+    known: Spellings<'m, Known>,
+}
+
+/// A dense tensor that was read, without attributes and in the file of the index.
+struct Known {
+    shape: Vec<u64>,
+    part: Component,
+}
+
+impl<'m> Objects<'_, 'm> {
+    fn object(&mut self, reader: &mut Reader<'m>, name: &str) -> Result<()> {
+        check_name(name)
+            .and_then(|()| self.entry(reader, name))
+            .map_err(|error| error.tensor(name).rule(rules::OBJECT))
+    }
+
+    fn entry(&mut self, reader: &mut Reader<'m>, name: &str) -> Result<()> {
+        if let Some(part) = self.alike(reader) {
+            let mut parts = self.builder.no_components();
+            parts.push(part);
+            return self.shaped(name, "dense", parts, None);
+        }
+        self.draft.begin(reader);
+        let (mut has_shape, mut layout, mut parts, mut attributes) = (false, None, None, None);
+        reader.fields("the object", |reader, key| {
+            match key {
+                "parts" => parts = Some(self.parts(reader, name)?),
+                "shape" => {
+                    has_shape = true;
+                    self.shape(reader)?;
+                }
+                "layout" => layout = Some(reader.text("layout")?),
+                "attributes" => attributes = Some(read_attributes(reader)?),
+                _ => reader.skip()?,
+            }
+            Ok(())
+        })?;
+        let missing = |key: &str| Error::new(Code::BadIndex, format!("the object has no {key:?}"));
+        let parts = parts.ok_or_else(|| missing("parts"))?;
+        if !has_shape {
+            return Err(missing("shape"));
+        }
+        let layout = layout.ok_or_else(|| missing("layout"))?;
+        if parts.is_empty() {
+            return Err(Error::new(Code::BadLayout, "the object has no parts"));
+        }
+        let known = if attributes.is_none() { self.known(reader, &layout, &parts) } else { None };
+        self.shaped(name, &layout, parts, attributes)?;
+        if let Some((spelling, known)) = known {
+            self.known.add(spelling, known);
+        }
+        Ok(())
+    }
+
+    /// Reads the object that comes next if it is spelled like one that was read before and nothing is to be said of it:
+    /// all else is left to be read key by key. Leaves the shape as the object's.
+    fn alike(&mut self, reader: &mut Reader<'m>) -> Option<Component> {
+        let start = reader.mark();
+        let (known, filling) = self.known.read(reader)?;
+        let ordinal = u32::try_from(self.builder.len()).unwrap_or(u32::MAX);
+        let Self { total, builder, shards, blobs, draft, .. } = self;
+        let mut surroundings = Surroundings { shards, total: *total, builder, blobs, draft };
+        let Some(part) = surroundings.again(&known.part, &filling, ordinal) else {
+            reader.go_back(start);
+            return None;
+        };
+        self.shape.clone_from(&known.shape);
+        Some(part)
+    }
+
+    /// How the object that was just read is spelled, where others may be spelled so: a dense tensor of which nothing is
+    /// to be said but its numbers.
+    fn known(&self, reader: &Reader<'m>, layout: &str, parts: &[Component]) -> Option<(Spelling<'m>, Known)> {
+        let [part] = parts else { return None };
+        let plain = layout == "dense"
+            && part.role == Label::DATA
+            && part.file == 0
+            && part.dtype.is_some()
+            && !matches!(part.encoding, Encoding::Unknown(_));
+        let spelling = self.draft.spelling(reader).filter(|_| plain)?;
+        let part = Component { digest: None, part: None, inline: None, ..*part };
+        Some((spelling, Known { shape: self.shape.clone(), part }))
+    }
+
+    /// Adds a tensor of the shape that was read.
+    fn shaped(
+        &mut self,
+        name: &str,
+        layout: &str,
+        parts: Vec<Component>,
+        attributes: Option<Attributes>,
+    ) -> Result<()> {
+        let shape = std::mem::take(&mut self.shape);
+        let added = self.tensor(name, layout, &shape, parts, attributes);
+        self.shape = shape;
+        added
+    }
+
+    fn shape(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+        self.shape.clear();
+        reader.array("shape", |reader| {
+            if self.shape.len() == RANK {
+                return Err(Error::new(Code::BadShape, "the shape has more than 64 dimensions"));
+            }
+            self.shape.push(reader.uint("a dimension")?);
+            Ok(())
+        })?;
+        if product(&self.shape).is_none() {
+            let message = format!("the product of the dimensions {:?} exceeds a u64", self.shape);
+            return Err(Error::new(Code::BadShape, message));
+        }
+        Ok(())
+    }
+
+    fn parts(&mut self, reader: &mut Reader<'_>, name: &str) -> Result<Vec<Component>> {
+        let ordinal = u32::try_from(self.builder.len()).unwrap_or(u32::MAX);
+        let Self { total, builder, shards, blobs, draft, .. } = self;
+        let mut parts = builder.no_components();
+        let mut surroundings = Surroundings { shards, total: *total, builder, blobs, draft };
+        reader.names("parts", |reader, role| {
+            if parts.len() == limits::COMPONENTS {
+                let message = format!("the tensor has more than {} components", limits::COMPONENTS);
+                return Err(Error::new(Code::Limit, message));
+            }
+            let part = check_name(role).and_then(|()| surroundings.part(reader, role, name, ordinal));
+            parts.push(part.map_err(|error| error.component(role).rule(rules::PART))?);
+            Ok(())
+        })?;
+        Ok(parts)
+    }
+
+    fn tensor(
+        &mut self,
+        name: &str,
+        id: &str,
+        shape: &[u64],
+        components: Vec<Component>,
+        attributes: Option<Attributes>,
+    ) -> Result<()> {
+        let profile = vocabulary::profile(id);
+        let layout = match profile {
+            Some(Profile::Dense) => Layout::Dense,
+            Some(Profile::SparseCsr) => Layout::SparseCsr,
+            Some(Profile::SparseCoo) => Layout::SparseCoo,
+            _ => self.named(id, profile, name)?,
+        };
+        let mut tensor = NewTensor { name, shape, layout, dtype: None, components, attributes };
+        check(profile, &mut tensor)?;
+        let values = match layout {
+            Layout::Dense => Some(Label::DATA),
+            Layout::SparseCsr | Layout::SparseCoo => Some(Label::VALUES),
+            Layout::Other(_) => None,
+        };
+        let values = values.and_then(|role| tensor.components.iter().find(|part| part.role == role));
+        tensor.dtype = values.and_then(|values| values.dtype);
+        self.builder.tensor(tensor)
+    }
+
+    /// A layout that only its own id names.
+    fn named(&mut self, id: &str, profile: Option<Profile>, name: &str) -> Result<Layout> {
+        let label = self.builder.intern(id);
+        // These two are what we call the profiles zt.sparse_csr/1 and zt.sparse_coo/1.
+        if matches!(label, Label::SPARSE_CSR | Label::SPARSE_COO) {
+            let message = format!("the layout {id:?} is no profile id: those have a namespace and a version");
+            return Err(Error::new(Code::BadLayout, message).rule(rules::LAYOUTS));
+        }
+        if profile.is_none() {
+            let message = format!("the layout {id:?} is not known here; its components are readable");
+            self.builder.warn("ZT_WARN_UNKNOWN_LAYOUT", message, Some(name), None);
+        }
+        Ok(Layout::Other(label))
+    }
+}
+
+/// Checks a tensor against the metadata rules of its profile, and notes the data rules.
+pub fn check(profile: Option<Profile>, tensor: &mut NewTensor<'_>) -> Result<()> {
+    let none = Attributes::new();
+    let attributes = tensor.attributes.as_ref().unwrap_or(&none);
+    match profile {
+        Some(Profile::Dense) => exact::dense(tensor).map_err(|error| error.rule(rules::DENSE)),
+        Some(Profile::SparseCsr) => exact::csr(tensor).map_err(|error| error.rule(exact::CSR)),
+        Some(Profile::SparseCoo) => exact::coo(tensor).map_err(|error| error.rule(exact::COO)),
+        Some(Profile::QuantGroup) => QuantGroup::read(tensor.shape, attributes, &tensor.components).map(drop),
+        Some(Profile::Mx) => Mx::read(tensor.shape, attributes, &tensor.components).map(drop),
+        Some(Profile::Gguf) => Gguf::read(tensor.shape, attributes, &tensor.components).map(drop),
+        None => Ok(()),
+    }
+}

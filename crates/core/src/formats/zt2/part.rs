@@ -1,0 +1,208 @@
+//! One part of an object (§3.4): its types, its place, its encoding and its digest.
+#![forbid(unsafe_code)]
+
+use std::borrow::Cow;
+
+use super::regions::{self, Blob};
+use super::vocabulary::{self, ZSTD_SEEKABLE};
+use super::{rules, shards};
+use crate::checked::exact;
+use crate::codecs::digest::{Digest, Expected};
+use crate::error::{Code, Error, Result};
+use crate::model::{Builder, ByteOrder, Component, DType, DataRule, Encoding, Shard};
+use crate::syntax::cbor::Reader;
+use crate::syntax::cbor::alike::{Draft, Filling};
+
+/// What a part is read against.
+pub struct Surroundings<'s> {
+    pub shards: &'s [Shard],
+    /// Bytes of the file of the index.
+    pub total: u64,
+    pub builder: &'s mut Builder,
+    /// Every blob referred to so far.
+    pub blobs: &'s mut Vec<Blob>,
+    pub draft: &'s mut Draft,
+}
+
+/// The numbers that parts of one spelling differ in.
+const OFFSET: usize = 0;
+const LENGTH: usize = 1;
+const DECODED: usize = 2;
+
+/// The texts of a part as they stand in the manifest.
+#[derive(Default)]
+struct Fields<'a> {
+    dtype: Option<Cow<'a, str>>,
+    logical: Option<Cow<'a, str>>,
+    blob: Option<[u64; 2]>,
+    shard: Option<Cow<'a, str>>,
+    encoding: Option<Cow<'a, str>>,
+    decoded_length: Option<u64>,
+    digest: Option<Box<Digest>>,
+}
+
+fn read<'a>(reader: &mut Reader<'a>, draft: &mut Draft) -> Result<Fields<'a>> {
+    let mut fields = Fields::default();
+    reader.fields("the part", |reader, key| {
+        match key {
+            "dtype" => fields.dtype = Some(reader.text("dtype")?),
+            "type" => fields.logical = Some(reader.text("type")?),
+            "blob" => fields.blob = Some(blob(reader, draft)?),
+            "shard" => fields.shard = Some(reader.text("shard")?),
+            "encoding" => fields.encoding = Some(reader.text("encoding")?),
+            "decoded_length" => {
+                let bytes = draft.number(reader, DECODED, "decoded_length")?;
+                fields.decoded_length = Some(exact(bytes, "decoded_length")?);
+            }
+            "digest" => {
+                let digest = Digest::parse_registered(&draft.text(reader, "digest")?);
+                fields.digest = Some(Box::new(digest.map_err(|error| error.rule(rules::PART))?));
+            }
+            _ => reader.skip()?,
+        }
+        Ok(())
+    })?;
+    Ok(fields)
+}
+
+fn blob(reader: &mut Reader<'_>, draft: &mut Draft) -> Result<[u64; 2]> {
+    let mut numbers = [0; 2];
+    let mut count = 0;
+    reader.array("blob", |reader| {
+        let which = if count == 0 { OFFSET } else { LENGTH };
+        let number = draft.number(reader, which, "an offset or length")?;
+        if let Some(place) = numbers.get_mut(count) {
+            *place = number;
+        }
+        count += 1;
+        Ok(())
+    })?;
+    if count != 2 {
+        return Err(Error::new(
+            Code::BadIndex,
+            format!("blob has {count} numbers, not an offset and a length"),
+        ));
+    }
+    Ok(numbers)
+}
+
+impl Surroundings<'_> {
+    /// Reads the part `role` of the tensor `name`, the `ordinal`th.
+    pub fn part(
+        &mut self,
+        reader: &mut Reader<'_>,
+        role: &str,
+        name: &str,
+        ordinal: u32,
+    ) -> Result<Component> {
+        let fields = read(reader, self.draft)?;
+        let missing = |key: &str| Error::new(Code::BadIndex, format!("the part has no {key:?}"));
+        let [offset, length] = fields.blob.ok_or_else(|| missing("blob"))?;
+        let storage = fields.dtype.ok_or_else(|| missing("dtype"))?;
+        let dtype = self.dtype(&storage, fields.logical.as_deref(), role, name)?;
+        let (file, total) = self.file(fields.shard.as_deref())?;
+        regions::check_alignment(offset)?;
+        regions::check_bounds(offset, length, total)?;
+        let (encoding, decoded_length) = match (fields.encoding.as_deref(), fields.decoded_length) {
+            (None, None) => (Encoding::Raw, length),
+            (Some(text), Some(decoded)) => (self.encoding(text, role, name), decoded),
+            (Some(_), None) => return Err(missing("decoded_length")),
+            (None, Some(_)) => {
+                return Err(Error::new(Code::BadIndex, "decoded_length stands without an encoding"));
+            }
+        };
+        if let Some(digest) = fields.digest.as_deref().filter(|digest| digest.expected == Expected::Unknown) {
+            let text = digest.text();
+            let message =
+                format!("the digest {text:?} is of an algorithm not known here and is never checked");
+            self.builder.warn("ZT_WARN_UNKNOWN_DIGEST", message, Some(name), Some(role));
+        }
+        let role = self.builder.intern(role);
+        self.blobs.push(Blob { file, offset, length, tensor: Some(ordinal), role });
+        Ok(Component {
+            role,
+            file,
+            dtype,
+            encoding,
+            byte_order: ByteOrder::Little,
+            offset,
+            stored_length: exact(length, "the length of a blob")?,
+            decoded_length: Some(decoded_length),
+            digest: fields.digest,
+            data_rule: dtype.filter(|&dtype| dtype == DType::Bool).map(|_| DataRule::Bool),
+            part: None,
+            inline: None,
+        })
+    }
+
+    /// The only part of the `ordinal`th tensor, which is like `known` but for what fills the holes of its spelling. `None`
+    /// where anything is to be said of that: then it is read key by key.
+    pub fn again(&mut self, known: &Component, filling: &Filling<'_>, ordinal: u32) -> Option<Component> {
+        let [offset, length, decoded] = filling.numbers;
+        let (offset, length) = (offset?, exact(length?, "the length of a blob").ok()?);
+        let decoded = decoded.map(|length| exact(length, "decoded_length")).transpose().ok()?;
+        regions::check_alignment(offset).ok()?;
+        regions::check_bounds(offset, length, self.total).ok()?;
+        let digest = filling.text.map(Digest::parse_registered).transpose().ok()?;
+        if digest.as_ref().is_some_and(|digest| digest.expected == Expected::Unknown) {
+            return None;
+        }
+        self.blobs.push(Blob { file: known.file, offset, length, tensor: Some(ordinal), role: known.role });
+        Some(Component {
+            offset,
+            stored_length: length,
+            decoded_length: Some(decoded.unwrap_or(length)),
+            digest: digest.map(Box::new),
+            part: None,
+            inline: None,
+            ..*known
+        })
+    }
+
+    /// `None` for a logical type that is not known, after a warning.
+    fn dtype(
+        &mut self,
+        storage: &str,
+        logical: Option<&str>,
+        role: &str,
+        name: &str,
+    ) -> Result<Option<DType>> {
+        let stored = vocabulary::storage(storage).ok_or_else(|| {
+            Error::new(Code::BadDtype, format!("{storage:?} is no storage type")).rule(rules::STORAGE_TYPES)
+        })?;
+        let Some(logical) = logical else { return Ok(Some(stored)) };
+        match vocabulary::logical(logical) {
+            Some((dtype, over)) if over == stored => Ok(Some(dtype)),
+            Some((_, over)) => {
+                let over = vocabulary::storage_name(over).unwrap_or_default();
+                let message = format!("the type {logical:?} is stored as {over}, not as {storage}");
+                Err(Error::new(Code::BadDtype, message).rule(rules::LOGICAL_TYPES))
+            }
+            None => {
+                let message =
+                    format!("the type {logical:?} is not known here; the component is readable as bytes");
+                self.builder.warn("ZT_WARN_UNKNOWN_TYPE", message, Some(name), Some(role));
+                Ok(None)
+            }
+        }
+    }
+
+    /// The number and the bytes of the file that a part lies in.
+    fn file(&self, shard: Option<&str>) -> Result<(u32, u64)> {
+        let Some(name) = shard else { return Ok((0, self.total)) };
+        let number = shards::number(self.shards, name);
+        let found = number.and_then(|number| Some((number, self.shards.get(number as usize - 1)?.size)));
+        found.ok_or_else(|| {
+            Error::new(Code::BadIndex, format!("the shard {name:?} is not in the shard table"))
+        })
+    }
+
+    fn encoding(&mut self, text: &str, role: &str, name: &str) -> Encoding {
+        if text == ZSTD_SEEKABLE {
+            return Encoding::ZstdSeekable;
+        }
+        let message = format!("the encoding {text:?} is not known here; the data cannot be decoded");
+        self.builder.warn("ZT_WARN_UNKNOWN_ENCODING", message, Some(name), Some(role));
+        Encoding::Unknown(self.builder.intern(text))
+    }
+}

@@ -1,0 +1,162 @@
+//! The names that zTensor 2 has for what the catalog knows, both ways: storage and logical types (§4, Appendix A),
+//! layouts (§5), encodings (§5.3).
+#![forbid(unsafe_code)]
+
+use crate::model::DType;
+
+/// The only encoding that is registered.
+pub const ZSTD_SEEKABLE: &str = "zt.zstd-seekable/1";
+
+/// How a manifest spells a dtype: its storage type and, unless they are the same, its logical type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Spelling {
+    pub storage: &'static str,
+    pub logical: Option<&'static str>,
+}
+
+/// The twelve storage types (§4.1).
+const STORAGE: [(&str, DType); 12] = [
+    ("f64", DType::Float64),
+    ("f32", DType::Float32),
+    ("f16", DType::Float16),
+    ("bf16", DType::BFloat16),
+    ("i64", DType::Int64),
+    ("i32", DType::Int32),
+    ("i16", DType::Int16),
+    ("i8", DType::Int8),
+    ("u64", DType::Uint64),
+    ("u32", DType::Uint32),
+    ("u16", DType::Uint16),
+    ("u8", DType::Uint8),
+];
+
+/// The registered logical types, each with what it is and the storage type that it must have (Appendix A).
+const LOGICAL: [(&str, DType, DType); 9] = [
+    ("bool", DType::Bool, DType::Uint8),
+    ("f8_e4m3fn", DType::Float8E4M3Fn, DType::Uint8),
+    ("f8_e5m2", DType::Float8E5M2, DType::Uint8),
+    ("f8_e4m3fnuz", DType::Float8E4M3Fnuz, DType::Uint8),
+    ("f8_e5m2fnuz", DType::Float8E5M2Fnuz, DType::Uint8),
+    ("f8_e8m0", DType::Float8E8M0Fnu, DType::Uint8),
+    ("f4_e2m1", DType::Float4E2M1Fn, DType::Uint8),
+    ("complex64", DType::Complex64, DType::Float32),
+    ("complex128", DType::Complex128, DType::Float64),
+];
+
+/// The storage type of that name.
+pub fn storage(name: &str) -> Option<DType> {
+    STORAGE.iter().find(|(storage, _)| *storage == name).map(|&(_, dtype)| dtype)
+}
+
+/// The storage type's name; `None` for a dtype that is none.
+pub fn storage_name(dtype: DType) -> Option<&'static str> {
+    STORAGE.iter().find(|&&(_, storage)| storage == dtype).map(|&(name, _)| name)
+}
+
+/// What a logical type is, and the storage type that it must have; `None` for one that is not registered.
+pub fn logical(name: &str) -> Option<(DType, DType)> {
+    LOGICAL.iter().find(|(logical, ..)| *logical == name).map(|&(_, dtype, storage)| (dtype, storage))
+}
+
+/// How a manifest spells `dtype`; `None` for the 6-bit floats, which version 2 has no name for.
+pub fn spelling(dtype: DType) -> Option<Spelling> {
+    if let Some(storage) = storage_name(dtype) {
+        return Some(Spelling { storage, logical: None });
+    }
+    let &(logical, _, over) = LOGICAL.iter().find(|&&(_, logical, _)| logical == dtype)?;
+    Some(Spelling { storage: storage_name(over)?, logical: Some(logical) })
+}
+
+/// The size function: decoded bytes of `elements` elements, the last byte of a packed type padded. `None` beyond u64.
+pub fn size(dtype: DType, elements: u64) -> Option<u64> {
+    u64::try_from((u128::from(elements) * u128::from(dtype.bits())).div_ceil(8)).ok()
+}
+
+/// The layouts whose rules are known here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Profile {
+    Dense,
+    SparseCsr,
+    SparseCoo,
+    QuantGroup,
+    Mx,
+    /// `gguf.<type>/1`.
+    Gguf,
+}
+
+const PROFILES: [(&str, Profile); 5] = [
+    ("dense", Profile::Dense),
+    ("zt.sparse_csr/1", Profile::SparseCsr),
+    ("zt.sparse_coo/1", Profile::SparseCoo),
+    ("zt.quant_group/1", Profile::QuantGroup),
+    ("zt.mx/1", Profile::Mx),
+];
+
+/// The ggml types that `gguf.<type>/1` is registered for.
+pub const GGML_TYPES: [&str; 22] = [
+    "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q8_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "q8_k", "iq1_s",
+    "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "iq4_nl", "iq4_xs", "mxfp4",
+];
+
+/// The ggml type of a layout `gguf.<type>/1`, where it is a registered one.
+pub fn ggml_type(layout: &str) -> Option<&str> {
+    let name = layout.strip_prefix("gguf.")?.strip_suffix("/1")?;
+    GGML_TYPES.contains(&name).then_some(name)
+}
+
+/// The profile of a layout id; `None` for one that is not registered.
+pub fn profile(layout: &str) -> Option<Profile> {
+    let named = PROFILES.iter().find(|(id, _)| *id == layout).map(|&(_, profile)| profile);
+    named.or_else(|| ggml_type(layout).map(|_| Profile::Gguf))
+}
+
+/// The layout id of what the catalog calls `layout`: its own three names are spelled as profiles, all others as
+/// they are.
+pub fn layout_id(layout: &str) -> &str {
+    match layout {
+        "sparse_csr" => "zt.sparse_csr/1",
+        "sparse_coo" => "zt.sparse_coo/1",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_reads_back() {
+        for dtype in DType::ALL {
+            let Some(Spelling { storage: stored, logical: named }) = spelling(dtype) else {
+                assert!(matches!(dtype, DType::Float6E2M3Fn | DType::Float6E3M2Fn));
+                continue;
+            };
+            let over = storage(stored);
+            assert_eq!(named.map_or(over, |name| logical(name).map(|(dtype, _)| dtype)), Some(dtype));
+            assert_eq!(named.map_or(over, |name| logical(name).map(|(_, over)| over)), over);
+        }
+        assert_eq!(storage("bool"), None);
+        assert_eq!(logical("u8"), None);
+    }
+
+    #[test]
+    fn sizes_of_appendix_a() {
+        assert_eq!(size(DType::Float4E2M1Fn, 5), Some(3));
+        assert_eq!(size(DType::Complex64, 3), Some(24));
+        assert_eq!(size(DType::Complex128, 3), Some(48));
+        assert_eq!(size(DType::Bool, 3), Some(3));
+        assert_eq!(size(DType::Uint16, u64::MAX), None);
+        assert_eq!(size(DType::Uint8, u64::MAX), Some(u64::MAX));
+    }
+
+    #[test]
+    fn layouts_by_their_ids() {
+        assert_eq!(profile("gguf.q4_k/1"), Some(Profile::Gguf));
+        for unknown in ["gguf.q4_k/2", "gguf.f32/1", "gguf.Q4_K/1", "zt.mx/2", "sparse_csr"] {
+            assert_eq!(profile(unknown), None, "{unknown}");
+        }
+        for layout in ["dense", "sparse_csr", "sparse_coo"] {
+            assert!(profile(layout_id(layout)).is_some());
+        }
+    }
+}

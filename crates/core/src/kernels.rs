@@ -1,0 +1,7 @@
+//! Work on elements that stand in memory: other types, byte order, strides, quantized layouts. Knows dtypes and layouts, and no file.
+
+pub mod cast;
+pub mod dequantize;
+pub(crate) mod strided;
+pub mod swap;
+pub mod widen;

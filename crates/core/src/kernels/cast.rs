@@ -1,0 +1,237 @@
+//! Casts of stored elements to another type: floats among each other, integers to floats and to wider integers.
+#![forbid(unsafe_code)]
+
+use crate::error::{Code, Error, Result};
+use crate::kernels::widen::to_float32;
+use crate::model::DType;
+
+/// Elements widened to float32 at a time, on their way to a narrow type: they stay in the first-level cache.
+const BLOCK: usize = 1024;
+
+/// Whether [`cast`] knows the pair. A type can always be cast to itself.
+pub fn can_cast(from: DType, to: DType) -> bool {
+    from == to || integer(from, to).is_some() || (is_float(to) && is_number(from))
+}
+
+fn is_float(dtype: DType) -> bool {
+    use DType::{BFloat16, Float8E4M3Fn, Float8E5M2, Float16, Float32, Float64};
+    matches!(dtype, Float64 | Float32 | Float16 | BFloat16 | Float8E4M3Fn | Float8E5M2)
+}
+
+/// What has a float32 form, in whole bytes.
+fn is_number(dtype: DType) -> bool {
+    dtype.bits().is_multiple_of(8) && crate::kernels::widen::float32_len(dtype, 16).is_some()
+}
+
+/// Writes the little-endian elements of `input` to `out` as little-endian elements of `to`; `out` must have room for
+/// exactly as many.
+///
+/// Floats and integers round to the nearest value of `to`, ties to even, in one rounding, subnormals included. What is too
+/// large becomes infinite, in `float8_e4m3fn`, which has no infinity, NaN; nothing saturates. A NaN stays one, quiet, with
+/// its sign and the high bits of its payload. A non-zero bool is 1.
+///
+/// Fails with `BadDtype` for pairs that [`can_cast`] does not know, with `InvalidArg` where a length does not fit.
+pub fn cast(from: DType, to: DType, input: &[u8], out: &mut [u8]) -> Result<()> {
+    if !can_cast(from, to) {
+        let message = format!("{} cannot be cast to {}", from.name(), to.name());
+        return Err(Error::new(Code::BadDtype, message));
+    }
+    let (width, wanted) = (from.element_bytes(), to.element_bytes());
+    if !input.len().is_multiple_of(width) || (input.len() / width).checked_mul(wanted) != Some(out.len()) {
+        let message =
+            format!("{} bytes of {} do not make {} of {}", input.len(), from.name(), out.len(), to.name());
+        return Err(Error::new(Code::InvalidArg, message));
+    }
+    if from == to {
+        out.copy_from_slice(input);
+        return Ok(());
+    }
+    if let Some(kernel) = integer(from, to) {
+        kernel(input, out);
+        return Ok(());
+    }
+    match from {
+        DType::Float64 => from_float64(to, input, out),
+        DType::Int64 => from_integer(to, input, out, |b| i64::from_le_bytes(b).into()),
+        DType::Uint64 => from_integer(to, input, out, |b| u64::from_le_bytes(b).into()),
+        DType::Int32 => from_integer(to, input, out, |b| i32::from_le_bytes(b).into()),
+        DType::Uint32 => from_integer(to, input, out, |b| u32::from_le_bytes(b).into()),
+        _ => {
+            // Every other type is exact in float32.
+            let mut wide = [0; 4 * BLOCK];
+            for (input, out) in input.chunks(BLOCK * width).zip(out.chunks_mut(BLOCK * wanted)) {
+                let wide = wide.get_mut(..4 * (input.len() / width)).unwrap_or_default();
+                to_float32(from, input, wide)?;
+                match to {
+                    DType::Float64 => each(wide, out, |b| wide_float64(u32::from_ne_bytes(b)).to_le_bytes()),
+                    DType::Float32 => each(wide, out, |b| quiet_float32(u32::from_ne_bytes(b)).to_le_bytes()),
+                    _ => narrow(to, wide, out, u32::from_ne_bytes),
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[inline]
+fn each<const W: usize, const N: usize>(input: &[u8], out: &mut [u8], element: impl Fn([u8; W]) -> [u8; N]) {
+    for (out, &input) in out.as_chunks_mut::<N>().0.iter_mut().zip(input.as_chunks::<W>().0) {
+        *out = element(input);
+    }
+}
+
+/// Narrows what `bits` gives: float32 bits that are exact, or rounded to odd. That leaves a set last bit behind whatever was
+/// lost, so that the one rounding to a narrower type is as if from the exact value.
+fn narrow<const W: usize>(to: DType, input: &[u8], out: &mut [u8], bits: impl Fn([u8; W]) -> u32) {
+    match to {
+        DType::BFloat16 => each(input, out, |b| bfloat16(bits(b)).to_le_bytes()),
+        DType::Float16 => each(input, out, |b| FLOAT16.narrow(bits(b)).to_le_bytes()),
+        DType::Float8E5M2 => each(input, out, |b| [FLOAT8_E5M2.narrow(bits(b)).to_le_bytes()[0]]),
+        _ => each(input, out, |b| [FLOAT8_E4M3FN.narrow(bits(b)).to_le_bytes()[0]]),
+    }
+}
+
+fn from_float64(to: DType, input: &[u8], out: &mut [u8]) {
+    match to {
+        DType::Float32 => each(input, out, |b| nearest_float32(f64::from_le_bytes(b)).to_le_bytes()),
+        _ => narrow(to, input, out, |b| odd_float32(f64::from_le_bytes(b))),
+    }
+}
+
+/// `value` gives what fits 65 bits.
+#[expect(clippy::cast_precision_loss, reason = "`as` rounds to the nearest, ties to even")]
+fn from_integer<const W: usize>(to: DType, input: &[u8], out: &mut [u8], value: impl Fn([u8; W]) -> i128) {
+    match to {
+        DType::Float64 => each(input, out, |b| (value(b) as f64).to_le_bytes()),
+        DType::Float32 => each(input, out, |b| (value(b) as f32).to_le_bytes()),
+        _ => narrow(to, input, out, |b| odd_integer(value(b))),
+    }
+}
+
+const INFINITY: u32 = 0x7f80_0000;
+const QUIET: u32 = 0x0040_0000;
+
+fn quiet_float32(bits: u32) -> u32 {
+    if bits & 0x7fff_ffff > INFINITY { bits | QUIET } else { bits }
+}
+
+fn wide_float64(bits: u32) -> u64 {
+    let nan = u64::from(bits & 0x8000_0000) << 32 | 0x7ff8 << 48 | u64::from(bits & 0x007f_ffff) << 29;
+    if bits & 0x7fff_ffff > INFINITY { nan } else { f64::from(f32::from_bits(bits)).to_bits() }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "`as` rounds to the nearest, ties to even")]
+fn nearest_float32(value: f64) -> u32 {
+    if value.is_nan() { nan_float32(value) } else { (value as f32).to_bits() }
+}
+
+/// Sign and high bits of the payload; the hardware may do otherwise.
+fn nan_float32(value: f64) -> u32 {
+    let sign = if value.is_sign_negative() { 1 << 31 } else { 0 };
+    let payload = u32::try_from(value.to_bits() >> 29 & 0x007f_ffff).unwrap_or(0);
+    sign | INFINITY | QUIET | payload
+}
+
+/// The float32 whose last bit is set wherever something was lost.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::float_cmp,
+    reason = "what is lost is looked for, bit by bit"
+)]
+fn odd_float32(value: f64) -> u32 {
+    let near = value as f32;
+    let back = f64::from(near);
+    let toward_zero = near.to_bits().wrapping_sub(u32::from(back.abs() > value.abs()));
+    let odd = if back == value { near.to_bits() } else { toward_zero | 1 };
+    if value.is_nan() { nan_float32(value) } else { odd }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "24 bits are exact")]
+fn odd_integer(value: i128) -> u32 {
+    let sign = u32::from(value < 0) << 31;
+    let magnitude = value.unsigned_abs();
+    let lost = (128 - magnitude.leading_zeros()).saturating_sub(24);
+    let kept = u32::try_from(magnitude >> lost).unwrap_or(0);
+    let sticky = u32::from(magnitude & ((1 << lost) - 1) != 0);
+    sign | (((kept | sticky) as f32).to_bits() + (lost << 23))
+}
+
+fn bfloat16(bits: u32) -> u16 {
+    let high = |bits: u32| {
+        let [.., low, high] = bits.to_le_bytes();
+        u16::from_le_bytes([low, high])
+    };
+    let nearest = high(bits.wrapping_add(0x7fff + (bits >> 16 & 1)));
+    if bits & 0x7fff_ffff > INFINITY { high(bits | QUIET) } else { nearest }
+}
+
+/// A float type narrower than float32 in both fields.
+#[derive(Clone, Copy)]
+struct Narrow {
+    mantissa_bits: u32,
+    bias: u32,
+    /// The code without sign of what is too large: infinity, or the one NaN.
+    beyond: u32,
+    /// The code without sign of the NaN without payload.
+    nan: u32,
+    /// The bits of a NaN's payload.
+    payload: u32,
+    sign: u32,
+}
+
+const FLOAT16: Narrow =
+    Narrow { mantissa_bits: 10, bias: 15, beyond: 0x7c00, nan: 0x7e00, payload: 0x1ff, sign: 0x8000 };
+const FLOAT8_E5M2: Narrow =
+    Narrow { mantissa_bits: 2, bias: 15, beyond: 0x7c, nan: 0x7e, payload: 1, sign: 0x80 };
+const FLOAT8_E4M3FN: Narrow =
+    Narrow { mantissa_bits: 3, bias: 7, beyond: 0x7f, nan: 0x7f, payload: 0, sign: 0x80 };
+
+impl Narrow {
+    /// The code nearest to a float32, ties to even. Without branches, so that it is vectorised.
+    #[inline]
+    fn narrow(self, bits: u32) -> u16 {
+        let magnitude = bits & 0x7fff_ffff;
+        let shift = 23 - self.mantissa_bits;
+        let half = (1 << (shift - 1)) - 1 + (magnitude >> shift & 1);
+        let normal = ((magnitude + half) >> shift).wrapping_sub((127 - self.bias) << self.mantissa_bits);
+        // In this sum the last bit is that of a subnormal, so that the addition rounds as it should.
+        let magic = (128 + shift - self.bias) << 23;
+        let subnormal = (f32::from_bits(magnitude) + f32::from_bits(magic)).to_bits().wrapping_sub(magic);
+        let least_normal = (128 - self.bias) << 23;
+        let code = if magnitude < least_normal { subnormal } else { normal };
+        let code = code.min(self.beyond);
+        let nan = self.nan | magnitude >> shift & self.payload;
+        let code = if magnitude > INFINITY { nan } else { code };
+        let signed = code | if bits >> 31 == 1 { self.sign } else { 0 };
+        let [low, high, ..] = signed.to_le_bytes();
+        u16::from_le_bytes([low, high])
+    }
+}
+
+/// Fills the second slice with what the elements of the first one become.
+type Kernel = fn(&[u8], &mut [u8]);
+
+/// The kernel that widens one integer type to another that holds all its values.
+fn integer(from: DType, to: DType) -> Option<Kernel> {
+    macro_rules! widening {
+        ($($from:ident $narrow:ty => $($to:ident $wide:ty),+;)+) => {
+            match (from, to) {
+                $($((DType::$from, DType::$to) => Some(|input, out| {
+                    each(input, out, |b| <$wide>::from(<$narrow>::from_le_bytes(b)).to_le_bytes());
+                }),)+)+
+                _ => None,
+            }
+        };
+    }
+    widening! {
+        Int8 i8 => Int16 i16, Int32 i32, Int64 i64;
+        Int16 i16 => Int32 i32, Int64 i64;
+        Int32 i32 => Int64 i64;
+        Uint8 u8 => Uint16 u16, Uint32 u32, Uint64 u64, Int16 i16, Int32 i32, Int64 i64;
+        Uint16 u16 => Uint32 u32, Uint64 u64, Int32 i32, Int64 i64;
+        Uint32 u32 => Uint64 u64, Int64 i64;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+//! What the components of a tensor must be for its layout: checks on a catalog entry, made before any data
+//! is read, and in the modules below checks on the data itself.
+#![forbid(unsafe_code)]
+
+mod accumulate;
+mod compress;
+pub mod coo;
+pub mod csr;
+pub mod elements;
+pub mod exact;
+pub mod gguf;
+pub mod indices;
+pub mod mx;
+mod packed;
+mod parameters;
+pub mod quant_group;
+pub mod records;
+pub mod single_blob;
+mod strict;
+
+use crate::checked::{MAX_EXACT, bytes_of, product};
+use crate::error::{Code, Error, Result};
+use crate::model::{Component, DType, Encoding, Label, Layout, NewTensor};
+
+/// Checks a tensor's entry against its layout and fills in the decoded lengths that follow from it.
+pub fn check(tensor: &mut NewTensor<'_>) -> Result<()> {
+    let name = tensor.name;
+    let checked = match tensor.layout {
+        Layout::Dense => dense(tensor),
+        Layout::SparseCsr => csr_entry(tensor),
+        Layout::SparseCoo => coo_entry(tensor),
+        Layout::Other(_) => countable(tensor.shape).map(drop),
+    };
+    checked.map_err(|error| error.tensor(name))
+}
+
+/// The number of elements of a shape that need not fit in memory: only a u64.
+fn countable(shape: &[u64]) -> Result<u64> {
+    product(shape).ok_or_else(|| {
+        Error::new(Code::BadShape, format!("the product of the dimensions {shape:?} exceeds a u64"))
+    })
+}
+
+fn component<'t>(
+    components: &'t mut [Component],
+    role: Label,
+    name: &str,
+    layout: &str,
+) -> Result<&'t mut Component> {
+    components.iter_mut().find(|component| component.role == role).ok_or_else(|| {
+        Error::new(Code::BadLayout, format!("a {layout} tensor needs a component {name:?}")).component(name)
+    })
+}
+
+fn dense(tensor: &mut NewTensor<'_>) -> Result<()> {
+    let shape = tensor.shape;
+    let data = component(&mut tensor.components, Label::DATA, "data", "dense")?;
+    let Some(dtype) = data.dtype else { return countable(shape).map(drop) };
+    let too_large = || {
+        let message =
+            format!("the shape {shape:?} of {} has more than 2^53 - 1 elements or bytes", dtype.name());
+        Error::new(Code::Limit, message)
+    };
+    let elements = product(shape).filter(|&elements| elements <= MAX_EXACT).ok_or_else(too_large)?;
+    let Some(bytes) = bytes_of(elements, dtype.bits()) else {
+        if u128::from(elements) * u128::from(dtype.bits()) / 8 > u128::from(MAX_EXACT) {
+            return Err(too_large());
+        }
+        let message = format!("the shape {shape:?} of {} does not fill whole bytes", dtype.name());
+        return Err(Error::new(Code::BadShape, message));
+    };
+    if bytes > MAX_EXACT {
+        return Err(too_large());
+    }
+    has_bytes(data, bytes, || format!("the shape {shape:?} of {} needs", dtype.name()))
+        .map_err(|e| e.component("data"))
+}
+
+/// The component decodes to `bytes`: checked where its length is known, noted where it is not.
+fn has_bytes(component: &mut Component, bytes: u64, why: impl Fn() -> String) -> Result<()> {
+    match component.decoded_length {
+        Some(found) if found != bytes => {
+            let message = format!("{} {bytes} bytes, the index gives {found}", why());
+            Err(Error::new(Code::BadShape, message).at(component.offset))
+        }
+        _ => {
+            component.decoded_length = Some(bytes);
+            Ok(())
+        }
+    }
+}
+
+/// Elements of an array component, where its length is known.
+fn elements(component: &Component, role: &str) -> Result<Option<u64>> {
+    let Some(dtype) = component.dtype else { return Ok(None) };
+    let Some(bytes) = component.decoded_length else { return Ok(None) };
+    let bits = u128::from(bytes) * 8;
+    if bits % u128::from(dtype.bits()) != 0 {
+        let message = format!("{bytes} bytes are no whole number of {} elements", dtype.name());
+        return Err(Error::new(Code::BadSparse, message).component(role));
+    }
+    Ok(u64::try_from(bits / u128::from(dtype.bits())).ok())
+}
+
+fn index_dtype(component: &Component, role: &str) -> Result<DType> {
+    match component.dtype {
+        Some(dtype) if dtype.is_index() => Ok(dtype),
+        other => {
+            let found = other.map_or("of unknown type", DType::name);
+            Err(Error::new(Code::BadDtype, format!("{role} must be integers, not {found}")).component(role))
+        }
+    }
+}
+
+/// The component holds `count` elements: checked where its length is known, noted where it is not.
+fn has_elements(component: &mut Component, role: &str, count: u64, why: &str) -> Result<()> {
+    if let Some(found) = elements(component, role)? {
+        if found != count {
+            let message = format!("{role} has {found} elements, {why} asks for {count}");
+            return Err(Error::new(Code::BadSparse, message).component(role));
+        }
+        return Ok(());
+    }
+    if matches!(component.encoding, Encoding::Zstd) && component.part.is_none() {
+        let bytes = component.dtype.and_then(|dtype| bytes_of(count, dtype.bits()));
+        let bytes = bytes.filter(|&bytes| bytes <= MAX_EXACT).ok_or_else(|| {
+            Error::new(Code::Limit, format!("{role} would have {count} elements, more than 2^53 - 1 bytes"))
+                .component(role)
+        })?;
+        component.decoded_length = Some(bytes);
+    }
+    Ok(())
+}
+
+fn csr_entry(tensor: &mut NewTensor<'_>) -> Result<()> {
+    let &[rows, _] = tensor.shape else {
+        let message =
+            format!("sparse_csr has 2 dimensions, the shape {:?} has {}", tensor.shape, tensor.shape.len());
+        return Err(Error::new(Code::BadLayout, message));
+    };
+    countable(tensor.shape)?;
+    let components = &mut tensor.components;
+    let values = component(components, Label::VALUES, "values", "sparse_csr")?;
+    let values_count = elements(values, "values")?;
+    let indices = component(components, Label::INDICES, "indices", "sparse_csr")?;
+    index_dtype(indices, "indices")?;
+    let indices_count = elements(indices, "indices")?;
+    if let Some(count) = values_count {
+        has_elements(indices, "indices", count, "one index a value")?;
+    }
+    if let Some(count) = indices_count {
+        let values = component(components, Label::VALUES, "values", "sparse_csr")?;
+        has_elements(values, "values", count, "one value an index")?;
+    }
+    let indptr = component(components, Label::INDPTR, "indptr", "sparse_csr")?;
+    index_dtype(indptr, "indptr")?;
+    has_elements(indptr, "indptr", rows.saturating_add(1), "one pointer a row and one more")
+}
+
+fn coo_entry(tensor: &mut NewTensor<'_>) -> Result<()> {
+    countable(tensor.shape)?;
+    let rank = tensor.shape.len() as u64;
+    let components = &mut tensor.components;
+    let values = component(components, Label::VALUES, "values", "sparse_coo")?;
+    let values_count = elements(values, "values")?;
+    let coords = component(components, Label::COORDS, "coords", "sparse_coo")?;
+    index_dtype(coords, "coords")?;
+    let coords_count = elements(coords, "coords")?;
+    if let Some(nnz) = values_count {
+        let count = nnz.checked_mul(rank).filter(|&count| count <= MAX_EXACT).ok_or_else(|| {
+            Error::new(
+                Code::Limit,
+                format!("{nnz} values of rank {rank} have more than 2^53 - 1 coordinates"),
+            )
+        })?;
+        has_elements(coords, "coords", count, "one coordinate a value and dimension")?;
+    } else if let Some(count) = coords_count.filter(|_| rank > 0) {
+        if !count.is_multiple_of(rank) {
+            let message = format!("coords has {count} elements, no multiple of the rank {rank}");
+            return Err(Error::new(Code::BadSparse, message).component("coords"));
+        }
+        let values = component(components, Label::VALUES, "values", "sparse_coo")?;
+        has_elements(values, "values", count / rank, "coords")?;
+    }
+    Ok(())
+}

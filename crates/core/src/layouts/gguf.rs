@@ -1,0 +1,43 @@
+//! `gguf.<type>/1`: an array of ggml's blocks as they are, with the two numbers that give its size.
+#![forbid(unsafe_code)]
+
+use super::parameters::{Parameters, bad, exactly, sized, typed};
+use crate::checked::product;
+use crate::error::{Code, Error, Result};
+use crate::model::{Attributes, Component, DType, Label};
+
+/// A tensor's parameters, all of whose metadata rules hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Gguf {
+    pub elems_per_block: u64,
+    pub block_bytes: u64,
+    pub blocks: u64,
+}
+
+impl Gguf {
+    /// Reads and checks a tensor's entry.
+    pub fn read(shape: &[u64], attributes: &Attributes, components: &[Component]) -> Result<Self> {
+        let [data] = exactly(components, [(Label::DATA, "data")])
+            .map_err(|error| error.rule("gguf.<type>/1 Parts"))?;
+        typed(data, "data", "plain uint8", |dtype| dtype == DType::Uint8)
+            .map_err(|error| error.rule("gguf.<type>/1 Parts"))?;
+        let numbers = || {
+            let parameters = Parameters::new(attributes);
+            let (elems_per_block, block_bytes) =
+                (parameters.uint("elems_per_block")?, parameters.uint("block_bytes")?);
+            let elements =
+                product(shape).ok_or_else(|| bad("the product of the dimensions exceeds a u64"))?;
+            if block_bytes == 0 || elems_per_block == 0 || !elements.is_multiple_of(elems_per_block) {
+                let message = format!(
+                    "{elements} elements are no whole blocks of {elems_per_block} in {block_bytes} bytes"
+                );
+                return Err(bad(message));
+            }
+            Ok(Self { elems_per_block, block_bytes, blocks: elements / elems_per_block })
+        };
+        let read = numbers().map_err(|error: Error| error.rule("gguf.<type>/1 Validation"))?;
+        sized(data, "data", read.blocks.checked_mul(read.block_bytes), Code::BadShape)
+            .map_err(|error| error.rule("gguf.<type>/1 Sizes"))?;
+        Ok(read)
+    }
+}

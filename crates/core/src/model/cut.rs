@@ -1,0 +1,473 @@
+//! Rectangular cuts of a dense row-major tensor, as runs of its bytes.
+#![forbid(unsafe_code)]
+
+mod spans;
+
+use std::sync::Mutex;
+
+use crate::checked;
+use crate::error::{Code, Error, Result};
+use crate::kernels::strided;
+use crate::work;
+
+/// A repetition of what is inside it: `count` times, `stride` bytes apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Loop {
+    count: u64,
+    stride: u64,
+}
+
+/// The elements of a tensor whose index lies in a given range of each dimension.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Cut {
+    shape: Vec<u64>,
+    /// Byte offset of the first run.
+    start: u64,
+    /// Bytes of each run; 0 for an empty cut.
+    run: u64,
+    /// Innermost first. Neighbours that repeat as one are one, dimensions of one index are not listed.
+    loops: Vec<Loop>,
+    byte_length: u64,
+}
+
+impl Cut {
+    /// The cut `ranges` (half-open, one a dimension) of a tensor of `shape` whose elements have `bits` bits.
+    ///
+    /// Elements of less than a byte are packed, so each run must start and end between bytes. Only the end of
+    /// the tensor itself may lie within a byte.
+    pub fn new(shape: &[u64], ranges: &[(u64, u64)], bits: u32) -> Result<Self> {
+        check_ranges(shape, ranges)?;
+        let elements = checked::product(shape).ok_or_else(|| too_large(shape))?;
+        let total_bits = u128::from(elements) * u128::from(bits);
+        if u64::try_from(total_bits.div_ceil(8)).is_err() {
+            return Err(too_large(shape));
+        }
+        let cut_shape: Vec<u64> = ranges.iter().map(|&(start, stop)| stop - start).collect();
+        if cut_shape.contains(&0) || bits == 0 {
+            return Ok(Self { shape: cut_shape, start: 0, run: 0, loops: Vec::new(), byte_length: 0 });
+        }
+
+        // Everything below counts bits and is at most `total_bits`.
+        let mut stride = u128::from(bits);
+        let mut start = 0_u128;
+        let mut run = u128::from(bits);
+        let mut loops: Vec<(u64, u128)> = Vec::new();
+        for (&dim, (&(first, _), &count)) in shape.iter().zip(ranges.iter().zip(&cut_shape)).rev() {
+            start += u128::from(first) * stride;
+            match loops.last_mut() {
+                _ if count == 1 => {}
+                None if stride == run => run *= u128::from(count),
+                Some(inner) if stride == inner.1 * u128::from(inner.0) => inner.0 *= count,
+                _ => loops.push((count, stride)),
+            }
+            stride *= u128::from(dim);
+        }
+
+        let whole = |bits: u128| bits.is_multiple_of(8);
+        let ends_whole = whole(run) || (loops.is_empty() && start + run == total_bits);
+        if !whole(start) || !ends_whole || !loops.iter().all(|&(_, stride)| whole(stride)) {
+            return Err(Error::new(
+                Code::InvalidArg,
+                format!(
+                    "the cut {} of shape {shape:?} starts or ends a run inside a byte: elements of {bits} \
+                     bits are packed, cut them at whole bytes or read the whole tensor",
+                    show(ranges)
+                ),
+            ));
+        }
+        let bytes = |bits: u128| u64::try_from(bits.div_ceil(8)).map_err(|_| too_large(shape));
+        let run = bytes(run)?;
+        let loops = loops
+            .into_iter()
+            .map(|(count, stride)| Ok(Loop { count, stride: bytes(stride)? }))
+            .collect::<Result<Vec<_>>>()?;
+        let byte_length = loops.iter().fold(run, |length, l| length.saturating_mul(l.count));
+        Ok(Self { shape: cut_shape, start: bytes(start)?, run, loops, byte_length })
+    }
+
+    /// The dimensions of the cut, as many as the tensor's.
+    pub fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    /// The bytes of the cut, packed.
+    pub fn byte_length(&self) -> u64 {
+        self.byte_length
+    }
+
+    /// Byte offset and length in the tensor of a cut that is one run. An empty cut is `(0, 0)`.
+    pub fn contiguous(&self) -> Option<(u64, u64)> {
+        self.loops.is_empty().then_some((self.start, self.run))
+    }
+
+    /// Byte offset and length in the tensor of each run, in the order of the cut. All have one length and
+    /// none can be joined with the next. An empty cut has none.
+    pub fn runs(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let run = self.run;
+        Odometer::new(&self.loops, self.start, self.run == 0).map(move |offset| (offset, run))
+    }
+
+    /// Copies the cut out of the tensor's bytes. `out` must have exactly [`byte_length`](Self::byte_length)
+    /// bytes (`InvalidArg`); runs beyond the end of `input` are refused (`OutOfBounds`).
+    pub fn pack(&self, input: &[u8], out: &mut [u8]) -> Result<()> {
+        if u64::try_from(out.len()) != Ok(self.byte_length) {
+            return Err(Error::new(
+                Code::InvalidArg,
+                format!("the cut has {} bytes, the destination {}", self.byte_length, out.len()),
+            ));
+        }
+        if out.is_empty() {
+            return Ok(());
+        }
+        let (inner, outer) = match self.loops.split_first() {
+            Some((inner, outer)) => (*inner, outer),
+            None => (Loop { count: 1, stride: self.run }, &[][..]),
+        };
+        let run = checked::index(self.run, "a run")?;
+        let stride = checked::index(inner.stride, "a stride")?;
+        let row = checked::index(inner.count, "a count of runs")?.saturating_mul(run);
+        // The lengths agree, so there is a row of `out` for each step of the odometer.
+        for (start, out) in Odometer::new(outer, self.start, false).zip(out.chunks_exact_mut(row)) {
+            let input = usize::try_from(start).ok().and_then(|start| input.get(start..));
+            if !input.is_some_and(|input| strided::gather(input, stride, run, out)) {
+                return Err(Error::new(
+                    Code::OutOfBounds,
+                    format!(
+                        "the cut needs {} runs of {run} bytes from byte {start} on, beyond the tensor's end",
+                        inner.count
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Packed bytes from here on are divided: below, the threads cost what they save.
+const DIVIDED: u64 = 4 << 20;
+
+/// A part of a cut on its way to the thread that fills its bytes.
+type Part<'o> = Mutex<Option<(Cut, &'o mut [u8])>>;
+
+impl Cut {
+    /// What [`pack`](Self::pack) does, on all cores where there is much to copy.
+    pub fn pack_divided(&self, input: &[u8], out: &mut [u8]) -> Result<()> {
+        self.each_part(work::cores(), out, |part, out| part.pack(input, out))
+    }
+
+    /// Calls `fill` with parts of the cut and the bytes of `out` that are theirs, on so many threads where there is
+    /// much to fill.
+    pub fn each_part(
+        &self,
+        threads: usize,
+        out: &mut [u8],
+        fill: impl Fn(&Self, &mut [u8]) -> Result<()> + Sync,
+    ) -> Result<()> {
+        let parts = if self.byte_length < DIVIDED { Vec::new() } else { self.split(4 * threads as u64) };
+        if parts.len() < 2 || u64::try_from(out.len()) != Ok(self.byte_length) {
+            return fill(self, out);
+        }
+        let mut rest = out;
+        let mut divided: Vec<Part<'_>> = Vec::new();
+        for part in parts {
+            let length = checked::index(part.byte_length, "a part of a cut")?;
+            let (output, after) = rest.split_at_mut_checked(length).unwrap_or_default();
+            divided.push(Mutex::new(Some((part, output))));
+            rest = after;
+        }
+        work::try_each_on(threads, divided.len(), |at| {
+            let taken = divided.get(at).and_then(|part| part.lock().ok()?.take());
+            taken.map_or(Ok(()), |(part, out)| fill(&part, out))
+        })
+    }
+
+    /// The cut in about so many parts, one after the other in its bytes, along its outermost loop.
+    fn split(&self, parts: u64) -> Vec<Self> {
+        let Some((&outermost, inner)) = self.loops.split_last() else { return Vec::new() };
+        let step = outermost.count.div_ceil(parts.max(1));
+        let each = self.byte_length / outermost.count.max(1);
+        let part = |number: u64| {
+            let first = number * step;
+            let count = step.min(outermost.count - first);
+            let loops = inner.iter().copied().chain([Loop { count, ..outermost }]).collect();
+            let start = self.start + first * outermost.stride;
+            Self { shape: self.shape.clone(), start, run: self.run, loops, byte_length: each * count }
+        };
+        (0..outermost.count.div_ceil(step.max(1))).map(part).collect()
+    }
+}
+
+/// The byte offsets of nested loops, in order: one counter a loop and no allocation a step.
+struct Odometer<'a> {
+    loops: &'a [Loop],
+    counters: Vec<u64>,
+    offset: u64,
+    done: bool,
+}
+
+impl<'a> Odometer<'a> {
+    fn new(loops: &'a [Loop], start: u64, done: bool) -> Self {
+        Self { loops, counters: vec![0; loops.len()], offset: start, done }
+    }
+}
+
+impl Iterator for Odometer<'_> {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        if self.done {
+            return None;
+        }
+        let offset = self.offset;
+        // Offsets stay inside the tensor, whose length is a u64: the arithmetic cannot wrap.
+        for (counter, l) in self.counters.iter_mut().zip(self.loops) {
+            if *counter + 1 < l.count {
+                *counter += 1;
+                self.offset += l.stride;
+                return Some(offset);
+            }
+            self.offset -= *counter * l.stride;
+            *counter = 0;
+        }
+        self.done = true;
+        Some(offset)
+    }
+}
+
+/// The ranges of one of `world_size` equal parts of dimension `dim`: what process `rank` holds in tensor
+/// parallelism. Refuses (`InvalidArg`) a dimension that does not divide evenly, and numbers that are out of
+/// range.
+pub fn shard(shape: &[u64], dim: usize, rank: u64, world_size: u64) -> Result<Vec<(u64, u64)>> {
+    let refuse = |message: String| Err(Error::new(Code::InvalidArg, message));
+    let Some(&size) = shape.get(dim) else {
+        return refuse(format!("expected a dim below the rank of the tensor, {}, got {dim}", shape.len()));
+    };
+    if world_size == 0 {
+        return refuse("expected a worldSize of at least 1, got 0".to_owned());
+    }
+    if rank >= world_size {
+        return refuse(format!("expected a rank below worldSize {world_size}, got {rank}"));
+    }
+    if !size.is_multiple_of(world_size) {
+        return refuse(format!(
+            "expected dimension {dim} to be a multiple of worldSize {world_size}, got {size}"
+        ));
+    }
+    // (rank + 1) * part is at most the dimension itself.
+    let part = size / world_size;
+    let cut = (rank * part, (rank + 1) * part);
+    Ok(shape.iter().enumerate().map(|(d, &size)| if d == dim { cut } else { (0, size) }).collect())
+}
+
+fn check_ranges(shape: &[u64], ranges: &[(u64, u64)]) -> Result<()> {
+    if ranges.len() != shape.len() {
+        return Err(Error::new(
+            Code::InvalidArg,
+            format!("expected a range for each of {} dimensions, got {}", shape.len(), ranges.len()),
+        ));
+    }
+    for (d, (&dim, &(start, stop))) in shape.iter().zip(ranges).enumerate() {
+        if start > stop || stop > dim {
+            return Err(Error::new(
+                Code::InvalidArg,
+                format!("expected 0 <= start <= stop <= {dim} in dimension {d}, got {start}..{stop}"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn too_large(shape: &[u64]) -> Error {
+    Error::new(Code::BadShape, format!("the bytes of shape {shape:?} do not fit in 64 bits"))
+}
+
+fn show(ranges: &[(u64, u64)]) -> String {
+    let shown: Vec<String> = ranges.iter().map(|(start, stop)| format!("{start}..{stop}")).collect();
+    format!("[{}]", shown.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn runs(shape: &[u64], ranges: &[(u64, u64)], bits: u32) -> Vec<(u64, u64)> {
+        Cut::new(shape, ranges, bits).unwrap().runs().collect()
+    }
+
+    #[test]
+    fn divided_packing_gives_the_same() {
+        let shape = [7, 1024, 1031];
+        let input: Vec<u8> =
+            (0..7 * 1024 * 1031_usize).map(|at| u8::try_from((at / 3) % 251).unwrap()).collect();
+        for ranges in
+            [[(0, 7), (1, 1000), (3, 1030)], [(2, 7), (0, 1024), (0, 1030)], [(3, 4), (0, 1024), (1, 1031)]]
+        {
+            let cut = Cut::new(&shape, &ranges, 8).unwrap();
+            let length = usize::try_from(cut.byte_length()).unwrap();
+            let (mut whole, mut divided) = (vec![0; length], vec![1; length]);
+            cut.pack(&input, &mut whole).unwrap();
+            cut.pack_divided(&input, &mut divided).unwrap();
+            assert!(whole == divided, "{ranges:?}");
+            assert!(cut.pack_divided(&input, &mut divided[1..]).is_err());
+            assert!(length < 4 << 20 || cut.pack_divided(&input[..1000], &mut divided).is_err());
+        }
+    }
+
+    /// Byte offsets of the elements of the cut, one by one, by the definition of row-major.
+    fn offsets(shape: &[u64], ranges: &[(u64, u64)], width: u64) -> Vec<u64> {
+        let mut offsets = vec![0];
+        for (&dim, &(start, stop)) in shape.iter().zip(ranges) {
+            offsets = offsets.iter().flat_map(|&at| (start..stop).map(move |i| at * dim + i)).collect();
+        }
+        offsets.iter().map(|&at| at * width).collect()
+    }
+
+    #[test]
+    fn runs_are_as_long_as_they_can_be() {
+        type Case<'a> = (&'a [u64], &'a [(u64, u64)], &'a [(u64, u64)]);
+        let cases: [Case; 9] = [
+            (&[], &[], &[(0, 4)]),
+            (&[3, 4], &[(0, 3), (0, 4)], &[(0, 48)]),
+            (&[3, 4], &[(1, 3), (0, 4)], &[(16, 32)]),
+            (&[3, 4], &[(2, 3), (1, 3)], &[(36, 8)]),
+            (&[3, 4], &[(1, 3), (1, 2)], &[(20, 4), (36, 4)]),
+            (&[2, 3, 4], &[(0, 2), (1, 3), (0, 4)], &[(16, 32), (64, 32)]),
+            (&[2, 2, 2], &[(0, 2), (0, 2), (1, 2)], &[(4, 4), (12, 4), (20, 4), (28, 4)]),
+            (&[4, 1, 3, 1], &[(1, 4), (0, 1), (0, 3), (0, 1)], &[(12, 36)]),
+            (&[2, 0, 3], &[(0, 1), (0, 0), (1, 2)], &[]),
+        ];
+        for (shape, ranges, expected) in cases {
+            assert_eq!(runs(shape, ranges, 32), expected, "{ranges:?} of {shape:?}");
+        }
+    }
+
+    #[test]
+    fn repeating_dimensions_are_one_loop() {
+        let cut = Cut::new(&[5, 6, 7, 8], &[(0, 5), (0, 6), (0, 7), (2, 4)], 8).unwrap();
+        assert_eq!(cut.loops, [Loop { count: 210, stride: 8 }]);
+    }
+
+    #[test]
+    fn one_run_is_contiguous() {
+        let contiguous = |ranges: &[(u64, u64)]| Cut::new(&[4, 6], ranges, 16).unwrap().contiguous();
+        assert_eq!(contiguous(&[(1, 3), (0, 6)]), Some((12, 24)));
+        assert_eq!(contiguous(&[(1, 2), (2, 3)]), Some((16, 2)));
+        assert_eq!(contiguous(&[(1, 3), (2, 3)]), None);
+        assert_eq!(contiguous(&[(3, 3), (2, 3)]), Some((0, 0)));
+    }
+
+    #[test]
+    fn packed_elements_are_cut_between_bytes() {
+        assert_eq!(runs(&[4, 6], &[(0, 4), (2, 4)], 4), [(1, 1), (4, 1), (7, 1), (10, 1)]);
+        assert_eq!(runs(&[8], &[(4, 8)], 6), [(3, 3)]);
+        // The whole tensor, and its end, may stop within the last byte.
+        assert_eq!(runs(&[3], &[(0, 3)], 4), [(0, 2)]);
+        assert_eq!(runs(&[3, 3], &[(2, 3), (2, 3)], 4), [(4, 1)]);
+    }
+
+    #[test]
+    fn hostile_shapes_are_refused() {
+        type Case<'a> = (&'a [u64], &'a [(u64, u64)], u32, Code, &'a str);
+        let cases: [Case; 10] = [
+            (&[3], &[], 8, Code::InvalidArg, "each of 1 dimensions, got 0"),
+            (&[3], &[(0, 3), (0, 1)], 8, Code::InvalidArg, "got 2"),
+            (&[3, 4], &[(0, 3), (2, 5)], 8, Code::InvalidArg, "<= 4 in dimension 1, got 2..5"),
+            (&[3], &[(2, 1)], 8, Code::InvalidArg, "got 2..1"),
+            (&[1 << 40, 1 << 40], &[(0, 1), (0, 1)], 8, Code::BadShape, "64 bits"),
+            (&[1 << 62], &[(0, 1)], 128, Code::BadShape, "64 bits"),
+            (&[4, 3], &[(0, 4), (0, 2)], 4, Code::InvalidArg, "inside a byte"),
+            (&[8], &[(1, 8)], 4, Code::InvalidArg, "inside a byte"),
+            (&[3, 3], &[(2, 3), (1, 3)], 4, Code::InvalidArg, "inside a byte"),
+            (&[8], &[(0, 7)], 4, Code::InvalidArg, "inside a byte"),
+        ];
+        for (shape, ranges, bits, code, part) in cases {
+            let error = Cut::new(shape, ranges, bits).unwrap_err();
+            assert_eq!(error.code(), code, "{error}");
+            assert!(error.to_string().contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_largest_tensor_is_cut_lazily() {
+        let cut = Cut::new(&[1 << 32, 1 << 31], &[(0, 1 << 32), (5, 6)], 8).unwrap();
+        assert_eq!(cut.byte_length(), 1 << 32);
+        assert_eq!(cut.runs().nth(2), Some((5 + (2 << 31), 1)));
+        let empty = Cut::new(&[u64::MAX, u64::MAX, 0], &[(0, u64::MAX), (0, 1), (0, 0)], 64).unwrap();
+        assert_eq!((empty.byte_length(), empty.runs().count()), (0, 0));
+    }
+
+    #[test]
+    fn packing_checks_both_lengths() {
+        let cut = Cut::new(&[3, 4], &[(0, 3), (1, 3)], 8).unwrap();
+        let input: Vec<u8> = (0..12).collect();
+        let mut out = [0; 6];
+        cut.pack(&input, &mut out).unwrap();
+        assert_eq!(out, [1, 2, 5, 6, 9, 10]);
+        cut.pack(&input[..11], &mut out).unwrap();
+        assert_eq!(cut.pack(&input[..10], &mut out).unwrap_err().code(), Code::OutOfBounds);
+        assert_eq!(cut.pack(&[], &mut out).unwrap_err().code(), Code::OutOfBounds);
+        assert_eq!(cut.pack(&input, &mut [0; 5]).unwrap_err().code(), Code::InvalidArg);
+    }
+
+    #[test]
+    fn shards() {
+        assert_eq!(shard(&[4, 6], 1, 2, 3).unwrap(), [(0, 4), (4, 6)]);
+        assert_eq!(shard(&[4, 6], 0, 0, 1).unwrap(), [(0, 4), (0, 6)]);
+        assert_eq!(shard(&[0, 6], 0, 4, 5).unwrap(), [(0, 0), (0, 6)]);
+        assert_eq!(shard(&[u64::MAX], 0, u64::MAX - 1, u64::MAX).unwrap(), [(u64::MAX - 1, u64::MAX)]);
+        let refused = [
+            ((2, 0, 1), "below the rank of the tensor, 2, got 2"),
+            ((0, 0, 0), "at least 1, got 0"),
+            ((0, 2, 2), "below worldSize 2, got 2"),
+            ((1, 0, 4), "multiple of worldSize 4, got 6"),
+        ];
+        for ((dim, rank, world_size), part) in refused {
+            let error = shard(&[4, 6], dim, rank, world_size).unwrap_err();
+            assert_eq!(error.code(), Code::InvalidArg);
+            assert!(error.to_string().contains(part), "{error}");
+        }
+    }
+
+    fn shape_and_ranges() -> impl Strategy<Value = (Vec<u64>, Vec<(u64, u64)>)> {
+        prop::collection::vec((0_u64..6, 0_u64..6, 0_u64..6, any::<bool>()), 0..5).prop_map(|dims| {
+            dims.into_iter()
+                .map(|(dim, a, b, full)| {
+                    let (start, stop) = (a.min(b).min(dim), a.max(b).min(dim));
+                    (dim, if full { (0, dim) } else { (start, stop) })
+                })
+                .unzip()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_loop_over_the_elements(
+            (shape, ranges) in shape_and_ranges(),
+            width in prop::sample::select(vec![1_u32, 2, 4, 8, 16]),
+        ) {
+            let cut = Cut::new(&shape, &ranges, width * 8).unwrap();
+            let bytes = shape.iter().product::<u64>() * u64::from(width);
+            let input: Vec<u8> = (0..bytes)
+                .map(|i| i.to_le_bytes().iter().fold(7, |hash: u8, b| hash.wrapping_mul(31) ^ b))
+                .collect();
+            let mut expected: Vec<u8> = Vec::new();
+            for at in offsets(&shape, &ranges, width.into()) {
+                let at = usize::try_from(at).unwrap();
+                expected.extend(&input[at..at + width as usize]);
+            }
+            prop_assert_eq!(cut.byte_length(), expected.len() as u64);
+            let mut out = vec![0; expected.len()];
+            cut.pack(&input, &mut out).unwrap();
+            prop_assert_eq!(&out, &expected);
+
+            let runs: Vec<_> = cut.runs().collect();
+            let joined: Vec<u8> = runs.iter()
+                .flat_map(|&(at, len)| checked::slice(&input, at, len).unwrap().iter().copied()).collect();
+            prop_assert_eq!(joined, expected);
+            prop_assert!(runs.windows(2).all(|pair| pair[0].0 + pair[0].1 < pair[1].0));
+            prop_assert_eq!(cut.contiguous().is_some(), runs.len() <= 1);
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! One name space over many files: sharded checkpoints, folders, lists of files. It opens files and joins what the
+//! parsers read of them; everything wrong with the set is one error that lists it all.
+#![forbid(unsafe_code)]
+
+pub mod detect;
+mod folder;
+mod table;
+pub mod weight_map;
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use crate::error::{Code, Error, Result};
+use crate::limits::{self, Limits};
+use crate::model::{
+    Builder, Catalog, Component, Container, Encoding, Joining, Label, Layout, NewTensor, Tensor, Warning,
+    join,
+};
+use crate::sources::ReadAt;
+use crate::sources::file::FileSource;
+use crate::sources::files::{Files, Part};
+use crate::work::{self, Stop};
+use folder::Found;
+use weight_map::WeightMap;
+
+/// Where the files are that an index names.
+#[derive(Clone, Debug, Default)]
+pub enum Shards {
+    /// Beside it, under their own names.
+    #[default]
+    Beside,
+    /// They are not looked for: only what the index itself says is known.
+    Unread,
+    /// At the paths given for their names; those without one beside it.
+    At(HashMap<String, PathBuf>),
+}
+
+/// How to open.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// The container, where the files' bytes are not to tell.
+    pub container: Option<Container>,
+    pub limits: Limits,
+    pub shards: Shards,
+    /// Ends the opening between two files, and while one is hashed.
+    pub stop: Stop,
+}
+
+/// A name space, and the files it lies in.
+pub struct Opened {
+    pub catalog: Catalog,
+    pub files: Files,
+}
+
+/// Opens a tensor file (with the shards of its table), the index of a sharded checkpoint (a name that ends in `.json`), or a folder.
+pub fn open(path: &Path, request: &Request) -> Result<Opened> {
+    if folder::is_index(path) {
+        return open_index(path, request);
+    }
+    let source = match FileSource::open(path) {
+        Ok(source) => source,
+        Err(error) if error.code() == Code::Io && path.is_dir() => return open_folder(path, request),
+        Err(error) => return Err(error),
+    };
+    let catalog = detect::parse(&source, request.container, &request.limits)?;
+    let mut parts = vec![Part::open(path, source)];
+    if !catalog.shards.is_empty() {
+        parts.extend(table::resolve(path, &catalog.shards, request)?);
+    }
+    Ok(Opened { catalog, files: Files::new(parts) })
+}
+
+/// Opens several tensor files as one, their tensors in the order of the files.
+pub fn open_all(paths: &[PathBuf], request: &Request) -> Result<Opened> {
+    if let [path] = paths {
+        return open(path, request);
+    }
+    let names: Vec<String> = paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+    let (parts, mut problems) = read_all(paths, &names, request)?;
+    let (catalog, doubles) = join(parts.catalogs, &request.limits)?;
+    problems.extend(doubles);
+    match Error::all(&format!("{} files as one", paths.len()), problems) {
+        Some(error) => Err(error),
+        None => Ok(Opened { catalog, files: Files::new(parts.files) }),
+    }
+}
+
+fn open_folder(folder: &Path, request: &Request) -> Result<Opened> {
+    match folder::look(folder)? {
+        Found::Index(path) => open_index(&path, request),
+        Found::Set(paths) => open_all(&paths, request),
+        Found::One(path) => open(&path, request),
+    }
+}
+
+/// The names of the files that an index or a shard table wants resolved; none where a path has neither.
+pub fn names(path: &Path, request: &Request) -> Result<Vec<String>> {
+    if folder::is_index(path) {
+        return Ok(read_index(path, &request.limits)?.files);
+    }
+    if path.is_dir() {
+        return match folder::look(path)? {
+            Found::Index(path) | Found::One(path) => names(&path, request),
+            Found::Set(_) => Ok(Vec::new()),
+        };
+    }
+    let catalog = detect::parse(&FileSource::open(path)?, request.container, &request.limits)?;
+    Ok(catalog.shards.into_iter().map(|shard| shard.name.into_string()).collect())
+}
+
+/// Reads the index of a sharded checkpoint.
+pub fn read_index(path: &Path, bounds: &Limits) -> Result<WeightMap> {
+    let source = FileSource::open(path)?;
+    let limit = bounds.max_index_bytes.unwrap_or(limits::SAFETENSORS_INDEX_BYTES);
+    if source.length() > limit {
+        let message = format!(
+            "the index is {} bytes, more than the {limit} allowed (option maxIndexBytes)",
+            source.length()
+        );
+        return Err(Error::new(Code::Limit, message));
+    }
+    weight_map::parse(&source.read_vec(0, source.length())?, bounds)
+}
+
+fn open_index(path: &Path, request: &Request) -> Result<Opened> {
+    let map = read_index(path, &request.limits)?;
+    let place = |name: &String| match &request.shards {
+        Shards::At(paths) => paths.get(name).cloned().unwrap_or_else(|| path.with_file_name(name)),
+        _ => path.with_file_name(name),
+    };
+    let paths: Vec<PathBuf> = map.files.iter().map(place).collect();
+    if matches!(request.shards, Shards::Unread) {
+        return unread(map, &paths, &request.limits);
+    }
+    let (parts, mut problems) = read_all(&paths, &map.files, request)?;
+    let unlisted = compare(&map, &parts.catalogs, &mut problems);
+    let (mut catalog, doubles) = join(parts.catalogs, &request.limits)?;
+    problems.extend(doubles);
+    if let Some(error) = Error::all("the shards do not make up the index", problems) {
+        return Err(error);
+    }
+    let own = |key: &ciborium::Value| map.attributes.iter().any(|(other, _)| other == key);
+    catalog.attributes.retain(|(key, _)| !own(key));
+    catalog.attributes.splice(0..0, map.attributes.iter().cloned());
+    if let Some(gaps) = folder::gaps(map.files.iter().map(|name| &**name)) {
+        warn(&mut catalog, "ZT_WARN_INCOMPLETE_SET", gaps.message().to_owned());
+    }
+    let total = catalog.iter().flat_map(Tensor::components).map(|component| component.stored_length);
+    let total = total.fold(0, u64::saturating_add);
+    if let Some(said) = map.total_size.filter(|&said| said != total && unlisted == 0) {
+        let message =
+            format!("the index says that all tensors have {said} bytes (total_size), they have {total}");
+        warn(&mut catalog, "ZT_WARN_TOTAL_SIZE", message);
+    }
+    if unlisted > 0 {
+        let message = format!(
+            "{unlisted} tensors of the files are not in the index's weight_map; they can be read as well"
+        );
+        warn(&mut catalog, "ZT_WARN_UNLISTED", message);
+    }
+    Ok(Opened { catalog, files: Files::new(parts.files) })
+}
+
+fn warn(catalog: &mut Catalog, code: &'static str, message: String) {
+    catalog.warnings.push(Warning { code, message, tensor: None, component: None, path: None });
+}
+
+/// What was read of several files.
+struct Parts {
+    catalogs: Vec<Joining>,
+    files: Vec<Part>,
+}
+
+/// Reads the indexes of files, several at once. Each is closed again: that so many stay open only the use decides. Gives
+/// the problems of those that cannot be read, too. `names` are what messages call them.
+fn read_all(paths: &[PathBuf], names: &[String], request: &Request) -> Result<(Parts, Vec<Error>)> {
+    if paths.len() > limits::FILES {
+        return Err(Error::new(Code::Limit, format!("{} files, more than {}", paths.len(), limits::FILES)));
+    }
+    let read: Vec<OnceLock<Result<One>>> = paths.iter().map(|_| OnceLock::new()).collect();
+    work::for_each(paths.len(), |at| {
+        if let (Some(path), Some(cell)) = (paths.get(at), read.get(at)) {
+            let _ = cell.set(read_one(path, request));
+        }
+    });
+    let (mut parts, mut problems) = (Parts { catalogs: Vec::new(), files: Vec::new() }, Vec::new());
+    for ((path, name), cell) in paths.iter().zip(names).zip(read) {
+        match cell.into_inner() {
+            Some(Ok((catalog, files))) => {
+                let first_file = u32::try_from(parts.files.len()).unwrap_or(u32::MAX);
+                parts.catalogs.push(Joining { catalog, name: name.clone(), first_file });
+                parts.files.extend(files);
+            }
+            Some(Err(error)) => problems.push(error.in_file(name, path)),
+            None => problems.push(Error::new(Code::Internal, "the file was not read").in_file(name, path)),
+        }
+    }
+    // Told to stop, each file says so: once is enough.
+    request.stop.check()?;
+    Ok((parts, problems))
+}
+
+/// What was read of one file: its catalog, and the files that its components lie in.
+type One = (Catalog, Vec<Part>);
+
+fn read_one(path: &Path, request: &Request) -> Result<One> {
+    request.stop.check()?;
+    let source = FileSource::open(path)?;
+    // Taken before the index is read: whatever changes from now on is seen.
+    let identity = source.identity()?;
+    let catalog = detect::parse(&source, request.container, &request.limits)?;
+    let mut parts = vec![Part::later(path.to_owned(), identity)];
+    parts.extend(table::resolve(path, &catalog.shards, request)?);
+    Ok((catalog, parts))
+}
+
+/// Compares an index with what its files hold. Gives the number of tensors that it does not list.
+fn compare(map: &WeightMap, catalogs: &[Joining], problems: &mut Vec<Error>) -> u64 {
+    let by_name: HashMap<&str, &Catalog> = catalogs.iter().map(|part| (&*part.name, &part.catalog)).collect();
+    let held = |&(tensor, file): &(&str, &str)| {
+        by_name.get(file).is_none_or(|catalog| catalog.find(tensor).is_some())
+    };
+    let named =
+        map.tensors.iter().filter_map(|(tensor, file)| Some((&**tensor, &**map.files.get(*file as usize)?)));
+    // A file that could not be read is a problem already.
+    let missing: Vec<_> = named.filter(|pair| !held(pair)).collect();
+    let mut holders = HashMap::new();
+    if !missing.is_empty() {
+        for part in catalogs {
+            holders.extend(part.catalog.iter().map(|tensor| (tensor.name(), &*part.name)));
+        }
+    }
+    for (tensor, file) in missing {
+        let message = match holders.get(tensor) {
+            Some(holder) => format!("the index has it in {file:?}, it is in {holder:?}"),
+            None => format!("the index has it in {file:?}, where it is not"),
+        };
+        problems.push(Error::new(Code::BadIndex, message).tensor(tensor).rule("index.json: weight_map"));
+    }
+    let listed: HashSet<&str> = map.tensors.iter().map(|(tensor, _)| &**tensor).collect();
+    let tensors = catalogs.iter().flat_map(|part| part.catalog.iter());
+    tensors.filter(|tensor| !listed.contains(tensor.name())).count() as u64
+}
+
+/// The names of an index, and nothing else: neither dtype nor shape nor place is known before the files are read.
+fn unread(map: WeightMap, paths: &[PathBuf], limits: &Limits) -> Result<Opened> {
+    let mut builder = Builder::new(Container::Safetensors, limits);
+    builder.attributes(map.attributes);
+    let unread = builder.intern(Tensor::UNREAD);
+    for (name, file) in &map.tensors {
+        let mut data = Component::raw(Label::DATA, None, 0, 0);
+        data.file = *file;
+        data.encoding = Encoding::Unknown(unread);
+        data.decoded_length = None;
+        builder.tensor(NewTensor {
+            name,
+            shape: &[0],
+            layout: Layout::from_label(unread),
+            dtype: None,
+            components: vec![data],
+            attributes: None,
+        })?;
+    }
+    let files = paths.iter().map(|path| Part::unread(Some(path.clone()), 0)).collect();
+    Ok(Opened { catalog: builder.finish(), files: Files::new(files) })
+}

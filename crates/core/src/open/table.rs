@@ -1,0 +1,125 @@
+//! The files behind a shard table (zTensor 2 §7): where they are by convention, by identity, or by the caller's word. Each is
+//! looked at when the root is opened: its size, its magic and its footer. Its digest is for `verify()`.
+#![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+
+use super::{Request, Shards};
+use crate::error::{Code, Error, Result};
+use crate::formats::zt2;
+use crate::limits;
+use crate::model::Shard;
+use crate::sources::ReadAt;
+use crate::sources::file::FileSource;
+use crate::sources::files::Part;
+use crate::verify;
+use crate::work::{Stop, Watch};
+
+const RULE: &str = "zTensor 2 §7.3 Verification ladder";
+
+/// The parts of a root's shards, in the order of its table; one error for all that cannot be found.
+pub fn resolve(root: &Path, shards: &[Shard], request: &Request) -> Result<Vec<Part>> {
+    if shards.len() > limits::FILES {
+        return Err(Error::new(Code::Limit, format!("{} shards, more than {}", shards.len(), limits::FILES)));
+    }
+    let (mut parts, mut problems) = (Vec::new(), Vec::new());
+    let mut by_identity = ByIdentity { root, sized: None, stop: &request.stop };
+    for shard in shards {
+        request.stop.check()?;
+        match find(root, shard, &request.shards, &mut by_identity) {
+            Ok(part) => parts.push(part.of_shard(shard)),
+            Err(error) => problems.push(error),
+        }
+    }
+    // A shard that was not looked for to the end is no problem of the set.
+    request.stop.check()?;
+    match Error::all("the shards of the root", problems) {
+        Some(error) => Err(error),
+        None => Ok(parts),
+    }
+}
+
+fn find(root: &Path, shard: &Shard, how: &Shards, by_identity: &mut ByIdentity<'_>) -> Result<Part> {
+    let given = match how {
+        Shards::Unread => return Ok(Part::unread(None, shard.size)),
+        Shards::At(paths) => paths.get(&*shard.name),
+        Shards::Beside => None,
+    };
+    if let Some(path) = given {
+        return look(path, shard);
+    }
+    let usual = positional(root, &shard.name);
+    look(&usual, shard)
+        .or_else(|error| by_identity.find(shard).and_then(|path| look(&path, shard).ok()).ok_or(error))
+}
+
+/// `<stem>-<name>.zt` beside `<stem>.zt` (Appendix B). The name is safe in a path: the format admits no other.
+fn positional(root: &Path, name: &str) -> PathBuf {
+    let stem = root.file_name().unwrap_or_default().to_string_lossy();
+    let stem = stem.strip_suffix(".zt").unwrap_or(&stem);
+    root.with_file_name(format!("{stem}-{name}.zt"))
+}
+
+/// A file as a shard, if it can be that one: of its size, with the magic at both ends and a footer of version 2.
+fn look(path: &Path, shard: &Shard) -> Result<Part> {
+    let named =
+        |error: Error| error.in_file(&path.file_name().unwrap_or(path.as_os_str()).to_string_lossy(), path);
+    let source = FileSource::open(path).map_err(named)?;
+    let identity = source.identity().map_err(named)?;
+    if identity.length != shard.size {
+        let message = format!(
+            "the file has {} bytes, the root says that the shard {:?} has {}",
+            identity.length, shard.name, shard.size
+        );
+        return Err(named(Error::new(Code::BadIndex, message).rule(RULE)));
+    }
+    container(&source).map_err(named)?;
+    Ok(Part::later(path.to_owned(), identity))
+}
+
+fn container(source: &FileSource) -> Result<()> {
+    if source.read_vec(0, zt2::MAGIC.len() as u64)? != zt2::MAGIC {
+        let message = "a shard begins with the magic of zTensor 2, this file does not";
+        return Err(Error::new(Code::BadMagic, message).at(0).rule(RULE));
+    }
+    zt2::read_footer(source).map(drop)
+}
+
+/// Looks for a shard under any name in the root's folder.
+struct ByIdentity<'r> {
+    root: &'r Path,
+    /// Files of the folder and their sizes, read once.
+    sized: Option<Vec<(PathBuf, u64)>>,
+    /// Files may be large.
+    stop: &'r Stop,
+}
+
+impl ByIdentity<'_> {
+    /// The file that has the size and the digest of the shard. Files of its size are read whole.
+    fn find(&mut self, shard: &Shard) -> Option<PathBuf> {
+        let (root, watch) = (self.root, Watch::stopped_by(self.stop));
+        let sized = self.sized.get_or_insert_with(|| sized(root));
+        let alike = sized.iter().filter(|(_, size)| *size == shard.size);
+        let same = |path: &&PathBuf| {
+            let hashed =
+                FileSource::open(path).and_then(|source| verify::whole(&source, &shard.digest, &watch));
+            hashed.is_ok_and(|known| known)
+        };
+        alike.map(|(path, _)| path).find(same).cloned()
+    }
+}
+
+fn sized(root: &Path) -> Vec<(PathBuf, u64)> {
+    let folder = root.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let entries = entries.filter_map(std::result::Result::ok).take(limits::FOLDER_ENTRIES);
+    let files = entries.filter_map(|entry| {
+        let path = entry.path();
+        // Through links: a store of blobs is often linked to.
+        let metadata = path.metadata().ok().filter(std::fs::Metadata::is_file)?;
+        Some((path, metadata.len()))
+    });
+    let mut files: Vec<_> = files.collect();
+    files.sort_unstable();
+    files
+}

@@ -1,0 +1,173 @@
+//! The index of a sharded safetensors checkpoint (`model.safetensors.index.json`): which tensor is in which file of the
+//! same folder, as Hugging Face writes it.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+
+use ciborium::Value;
+
+use crate::error::{Code, Error, Result};
+use crate::limits::{self, Limits};
+use crate::model::Attributes;
+use crate::syntax::json::{Reader, Unique};
+
+const RULE: &str = "index.json: weight_map";
+/// Counts of the metadata, which a reader can count itself.
+const COUNTS: [&str; 2] = ["total_size", "total_parameters"];
+
+/// What an index says.
+#[derive(Debug)]
+pub struct WeightMap {
+    /// The metadata but for its counts.
+    pub attributes: Attributes,
+    /// Bytes of all tensors.
+    pub total_size: Option<u64>,
+    /// File names, in their own order: with padded numbers that is the order of the shards.
+    pub files: Vec<String>,
+    /// Name and number of the file of each tensor, in the order of the index.
+    pub tensors: Vec<(String, u32)>,
+}
+
+/// Reads an index. Its file names must be plain names: what is not in the index's own folder is not read.
+pub fn parse(bytes: &[u8], limits: &Limits) -> Result<WeightMap> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        Error::new(Code::BadIndex, "the index is not valid UTF-8").at(error.valid_up_to() as u64)
+    })?;
+    let mut reader = Reader::new(text, 0);
+    let mut metadata = Attributes::new();
+    let mut map = None;
+    reader.object("'{', as an index begins", Unique::Here, |reader, key| {
+        match &**key {
+            "metadata" => {
+                let mut left = limits.max_attribute_values;
+                if let Value::Map(entries) = reader.value(&mut left)? {
+                    metadata = entries;
+                }
+            }
+            "weight_map" => map = Some(tensors(reader)?),
+            _ => reader.skip()?,
+        }
+        Ok(())
+    })?;
+    reader.end()?;
+    let Some((tensors, files)) = map else {
+        return Err(Error::new(Code::BadIndex, "the index has no \"weight_map\"").rule(RULE));
+    };
+    let total_size =
+        metadata.iter().find(|(key, _)| key.as_text() == Some(COUNTS[0])).and_then(|(_, size)| match size {
+            Value::Integer(size) => u64::try_from(*size).ok(),
+            // Some were written as floats.
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            Value::Float(size) if (0.0..=9_007_199_254_740_992.0).contains(size) => Some(*size as u64),
+            _ => None,
+        });
+    metadata.retain(|(key, _)| key.as_text().is_none_or(|key| !COUNTS.contains(&key)));
+    let (files, tensors) = in_order(files, tensors);
+    Ok(WeightMap { attributes: metadata, total_size, files, tensors })
+}
+
+type Tensors = Vec<(String, u32)>;
+
+/// The tensors, and the files in the order in which they are met.
+fn tensors(reader: &mut Reader<'_>) -> Result<(Tensors, Vec<String>)> {
+    let mut numbers: HashMap<String, u32> = HashMap::new();
+    let mut files = Vec::new();
+    let mut tensors = Tensors::new();
+    reader.object("the object of \"weight_map\"", Unique::Here, |reader, tensor| {
+        let file = reader.string("the name of a file")?;
+        let number = if let Some(&number) = numbers.get(&*file) {
+            number
+        } else {
+            plain_name(&file).map_err(|error| error.tensor(tensor))?;
+            if files.len() == limits::FILES {
+                return Err(Error::new(Code::Limit, format!("more than {} files", limits::FILES)));
+            }
+            let number = u32::try_from(files.len()).unwrap_or(u32::MAX);
+            files.push(file.clone().into_owned());
+            numbers.insert(file.into_owned(), number);
+            number
+        };
+        tensors.push((tensor.clone().into_owned(), number));
+        Ok(())
+    })?;
+    Ok((tensors, files))
+}
+
+fn in_order(files: Vec<String>, mut tensors: Tensors) -> (Vec<String>, Tensors) {
+    let mut order: Vec<usize> = (0..files.len()).collect();
+    order.sort_by_key(|&at| files.get(at));
+    let mut place = vec![0_u32; files.len()];
+    for (new, &old) in (0_u32..).zip(&order) {
+        if let Some(place) = place.get_mut(old) {
+            *place = new;
+        }
+    }
+    for (_, file) in &mut tensors {
+        *file = place.get(*file as usize).copied().unwrap_or_default();
+    }
+    let mut files: Vec<_> = files.into_iter().collect();
+    files.sort();
+    (files, tensors)
+}
+
+/// Refuses whatever is more than the name of a file in the same folder, on any system.
+pub fn plain_name(name: &str) -> Result<()> {
+    let separators = ['/', '\\', ':', '\0'];
+    let bad = name.is_empty() || name == "." || name == ".." || name.contains(separators);
+    if bad || name.len() > limits::FILE_NAME_BYTES {
+        let message = format!("{name:?} is not the plain name of a file beside the index");
+        return Err(Error::new(Code::BadIndex, message).rule(RULE));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<WeightMap> {
+        parse(text.as_bytes(), &Limits::default())
+    }
+
+    #[test]
+    fn files_stand_in_the_order_of_their_names() {
+        let map = read(
+            r#"{"weight_map": {"z": "m-2.safetensors", "a": "m-1.safetensors", "b": "m-2.safetensors"},
+                "metadata": {"total_size": 12.0, "total_parameters": 3, "by": ["x", 1]}}"#,
+        )
+        .unwrap();
+        assert_eq!(map.files, ["m-1.safetensors", "m-2.safetensors"]);
+        let names: Vec<_> = map.tensors.iter().map(|(name, file)| (&**name, *file)).collect();
+        assert_eq!(names, [("z", 1), ("a", 0), ("b", 1)]);
+        assert_eq!(map.total_size, Some(12));
+        assert_eq!(map.attributes, [("by".into(), Value::Array(vec!["x".into(), 1.into()]))]);
+    }
+
+    #[test]
+    fn names_lead_nowhere_else() {
+        for name in
+            ["", ".", "..", "../m", "/etc/passwd", "a/b", "a\\\\b", "C:m", "m\\u0000", &"m".repeat(256)]
+        {
+            let error = read(&format!(r#"{{"weight_map": {{"t": "{name}"}}}}"#)).unwrap_err();
+            assert_eq!((error.code(), error.tensor_name()), (Code::BadIndex, Some("t")), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_index_is_refused() {
+        for text in [
+            "",
+            "[]",
+            "{}",
+            r#"{"weight_map": []}"#,
+            r#"{"weight_map": {"t": 1}}"#,
+            r#"{"weight_map": {"t": "m", "t": "m"}}"#,
+            r#"{"weight_map": {}, "weight_map": {}}"#,
+            r#"{"weight_map": {}} x"#,
+        ] {
+            assert_eq!(read(text).unwrap_err().code(), Code::BadIndex, "{text}");
+        }
+        assert_eq!(parse(b"\xff", &Limits::default()).unwrap_err().code(), Code::BadIndex);
+        assert!(read(r#"{"weight_map": {}}"#).unwrap().files.is_empty());
+    }
+}

@@ -1,0 +1,207 @@
+//! Which bytes of the files one rank of a tensor-parallel group needs.
+#![forbid(unsafe_code)]
+
+use crate::error::{Code, Error, Result, short};
+use crate::inject;
+use crate::limits;
+use crate::model::cut::{Cut, shard};
+use crate::model::glob::Glob;
+use crate::model::{Catalog, Span, Tensor};
+
+/// How a rule has a tensor divided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Placement {
+    /// The second-to-last dimension, the only one of a vector.
+    Column,
+    /// The last dimension, none of a vector.
+    Row,
+    Dim(usize),
+    /// Every rank has it whole.
+    Replicate,
+}
+
+/// The names that a placement is for.
+pub type Rule = (Glob, Placement);
+
+/// Which rank of how many.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rank {
+    pub rank: u64,
+    pub world_size: u64,
+}
+
+/// What a rank needs of a file.
+#[derive(Debug)]
+pub struct Plan {
+    /// The dimension that is divided of each tensor; `None` for one that every rank has whole.
+    pub dims: Vec<Option<usize>>,
+    /// The bytes that loading its part reads, in the order of the files and joined where they touch. A tensor that is
+    /// stored encoded is needed whole, whatever part of it is wanted.
+    pub spans: Vec<Span>,
+}
+
+/// Plans all tensors of a file: of each the first rule counts that its name matches.
+pub fn plan(catalog: &Catalog, rules: &[Rule], rank: Rank) -> Result<Plan> {
+    inject::panic_at("plan");
+    let dims = dims(catalog, rules, rank)?;
+    let spans = spans(catalog.iter().zip(dims.iter().copied()), rank)?;
+    Ok(Plan { dims, spans })
+}
+
+/// Names that an error lists.
+const LISTED: usize = 20;
+/// Characters of each.
+const NAME: usize = 100;
+
+fn dims(catalog: &Catalog, rules: &[Rule], Rank { rank, world_size }: Rank) -> Result<Vec<Option<usize>>> {
+    let mut dims = Vec::with_capacity(catalog.len());
+    let mut unmatched = Vec::new();
+    let mut missing = 0;
+    // Tensors of one shape mostly stand in a row, and those that divide evenly always do.
+    let mut divides = None;
+    for tensor in catalog.iter() {
+        let Some(&(_, placement)) = rules.iter().find(|(names, _)| names.matches(tensor.name())) else {
+            missing += 1;
+            if unmatched.len() < LISTED {
+                unmatched.push(format!("{:?}", short(tensor.name(), NAME)));
+            }
+            continue;
+        };
+        let dim = dimension(tensor, placement)?;
+        if let Some(dim) = dim
+            && divides != Some((tensor.shape_id(), dim))
+        {
+            shard(tensor.shape(), dim, rank, world_size).map_err(|error| error.tensor(tensor.name()))?;
+            divides = Some((tensor.shape_id(), dim));
+        }
+        dims.push(dim);
+    }
+    if missing == 0 {
+        return Ok(dims);
+    }
+    let more = missing - unmatched.len();
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    let message = format!(
+        "rules name no placement for {}{more}: add a rule, such as ['*', 'replicate'] at the end",
+        unmatched.join(", ")
+    );
+    Err(Error::new(Code::InvalidArg, message))
+}
+
+/// The dimension that a placement divides.
+fn dimension(tensor: Tensor<'_>, placement: Placement) -> Result<Option<usize>> {
+    match (placement, tensor.shape().len()) {
+        (Placement::Replicate, _) => Ok(None),
+        (Placement::Dim(dim), _) => Ok(Some(dim)),
+        (Placement::Column | Placement::Row, 0) => {
+            let message = format!("tensor {:?} is a scalar: replicate it", short(tensor.name(), NAME));
+            Err(Error::new(Code::InvalidArg, message))
+        }
+        (Placement::Column, rank) => Ok(Some(rank.saturating_sub(2))),
+        (Placement::Row, rank) => Ok((rank > 1).then(|| rank - 1)),
+    }
+}
+
+/// The bytes that a rank needs of tensors, each divided along a dimension or whole.
+pub fn spans<'c>(
+    planned: impl IntoIterator<Item = (Tensor<'c>, Option<usize>)>,
+    rank: Rank,
+) -> Result<Vec<Span>> {
+    let mut spans = Spans::default();
+    for (tensor, dim) in planned {
+        if tensor.is_unread() {
+            let message = "where its bytes lie is not known: open the index without shards: 'none'";
+            return Err(Error::new(Code::BadLayout, message).tensor(tensor.name()));
+        }
+        match dim {
+            None => tensor.own_spans().for_each(|span| spans.push(span)),
+            Some(dim) => {
+                spans.divided(tensor, dim, rank).map_err(|error| error.tensor(tensor.name()))?;
+            }
+        }
+        if spans.all.len() > limits::PLAN_RANGES {
+            let message = format!("the plan has more than {} ranges of bytes", limits::PLAN_RANGES);
+            return Err(Error::new(Code::Limit, message));
+        }
+    }
+    Ok(Span::joined(spans.all))
+}
+
+/// What was found to be needed.
+#[derive(Default)]
+struct Spans {
+    all: Vec<Span>,
+    /// The cut of the tensor before, of its shape, dimension and bits of an element: neighbours are mostly alike.
+    cut: Option<((u32, usize, u32), Cut)>,
+}
+
+impl Spans {
+    /// Neighbours are one from the start: a file may have a million of them.
+    fn push(&mut self, span: Span) {
+        match self.all.last_mut() {
+            Some(last) if last.file == span.file && last.end() == span.offset => last.length += span.length,
+            _ => self.all.push(span),
+        }
+    }
+
+    fn divided(&mut self, tensor: Tensor<'_>, dim: usize, rank: Rank) -> Result<()> {
+        let (Some(data), Some(dtype)) = (tensor.data(), tensor.dtype()) else {
+            let message = format!(
+                "the layout is {:?}: only dense tensors can be divided; replicate it",
+                tensor.layout_name()
+            );
+            return Err(Error::new(Code::BadLayout, message));
+        };
+        let key = (tensor.shape_id(), dim, dtype.bits());
+        let cut = match self.cut.take() {
+            Some((same, cut)) if same == key => cut,
+            _ => {
+                let ranges = shard(tensor.shape(), dim, rank.rank, rank.world_size)?;
+                Cut::new(tensor.shape(), &ranges, dtype.bits())?
+            }
+        };
+        let Some((offset, _)) = data.plain_range() else {
+            tensor.own_spans().for_each(|span| self.push(span));
+            return Ok(());
+        };
+        for (start, length) in cut.runs() {
+            if self.all.len() > limits::PLAN_RANGES {
+                return Ok(());
+            }
+            self.push(Span { file: data.file, offset: offset.saturating_add(start), length });
+        }
+        self.cut = Some((key, cut));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::sample;
+
+    const RANK: Rank = Rank { rank: 1, world_size: 2 };
+
+    #[test]
+    fn neighbours_are_one_range_and_rules_count_in_their_order() {
+        let catalog = sample::row(1000, 16);
+        let rule = |pattern: &str, placement| (Glob::new(pattern), placement);
+        let whole = plan(&catalog, &[rule("*", Placement::Replicate)], RANK).unwrap();
+        assert_eq!(whole.spans, [Span { file: 0, offset: 0, length: 16_000 }]);
+        assert!(whole.dims.iter().all(Option::is_none));
+        let rules = [rule("7", Placement::Replicate), rule("*", Placement::Column)];
+        let divided = plan(&catalog, &rules, RANK).unwrap();
+        assert_eq!(divided.dims[7], None);
+        assert_eq!(divided.dims[8], Some(0));
+        assert_eq!(divided.spans[0], Span { file: 0, offset: 8, length: 8 });
+        assert_eq!(divided.spans.len(), 999);
+    }
+
+    #[test]
+    fn what_no_rule_names_is_listed() {
+        let error = plan(&sample::row(1000, 16), &[(Glob::new("1*"), Placement::Row)], RANK).unwrap_err();
+        assert_eq!(error.code(), Code::InvalidArg);
+        assert!(error.message().starts_with("rules name no placement for \"0\", \"2\", "), "{error}");
+        assert!(error.message().contains("and 869 more"), "{error}");
+    }
+}

@@ -1,0 +1,189 @@
+//! Hints about which pages will be needed, and which will not.
+#![forbid(unsafe_code)]
+
+use crate::error::Result;
+use crate::inject;
+use crate::model::{Catalog, Span, Tensor};
+use crate::sources::ReadAt;
+use crate::sources::file::FileSource;
+use crate::sources::files::Files;
+use crate::sources::mapping::Mapping;
+use crate::work::{self, PIECE, Watch};
+
+/// Bytes under way at once where the caller sets no other bound: 16 reads of a piece each, past which no storage that
+/// was measured got faster.
+pub const IN_FLIGHT: u64 = 16 * PIECE as u64;
+
+/// A gap up to this size between two tensors is treated as a part of them: it lies on pages that hold some of their bytes.
+const GAP: u64 = 4095;
+/// The same where every tensor is concerned, so that there is only padding between them: no format aligns tensors further.
+const PADDING: u64 = 64 << 10;
+
+fn tensors<'c>(catalog: &'c Catalog, ordinals: &'c [u32]) -> impl Iterator<Item = Tensor<'c>> {
+    ordinals.iter().filter_map(|&ordinal| catalog.tensor(ordinal as usize))
+}
+
+/// Brings the tensors into memory: their pages into the mapping where there can be one, else into the page
+/// cache; several pieces at once, of at most `in_flight` bytes together. Returns when they are there.
+pub fn prefetch(
+    files: &Files,
+    catalog: &Catalog,
+    ordinals: &[u32],
+    in_flight: u64,
+    watch: &Watch,
+) -> Result<()> {
+    inject::panic_at("prefetch");
+    for tensor in tensors(catalog, ordinals) {
+        // It has no ranges to bring, and they are not none: the error says why.
+        if let Some(part) = tensor.components().first().filter(|_| tensor.is_unread()) {
+            files.file(part.file).map_err(|error| error.tensor(tensor.name()))?;
+        }
+    }
+    let piece = in_flight.clamp(1 << 16, PIECE as u64);
+    let threads = usize::try_from(in_flight / piece).unwrap_or(usize::MAX).clamp(1, 16);
+    let pieces = pieces(tensors(catalog, ordinals).flat_map(Tensor::ranges), piece);
+    watch.expect(pieces.iter().map(|piece| piece.bytes).fold(0, u64::saturating_add), ordinals.len() as u64);
+    work::try_each_on(threads, pieces.len(), |at| {
+        watch.stop.check()?;
+        let Some(&Piece { span, bytes }) = pieces.get(at) else { return Ok(()) };
+        bring(files.file(span.file)?, span)?;
+        watch.did_bytes(bytes);
+        Ok(())
+    })?;
+    for _ in ordinals {
+        watch.did_tensor();
+    }
+    Ok(())
+}
+
+/// What is brought in at once, and how many of its bytes are of tensors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Piece {
+    span: Span,
+    bytes: u64,
+}
+
+/// Pieces of about `length` bytes. Neighbours are one range: a page cache knows no tensors.
+fn pieces(spans: impl Iterator<Item = Span>, length: u64) -> Vec<Piece> {
+    let mut joined: Vec<Piece> = Vec::new();
+    for span in spans {
+        match joined.last_mut() {
+            Some(Piece { span: last, bytes })
+                if last.file == span.file
+                    && (last.end()..=last.end().saturating_add(GAP)).contains(&span.offset)
+                    && last.length < length =>
+            {
+                last.length = span.end() - last.offset;
+                *bytes += span.length;
+            }
+            _ => joined.push(Piece { span, bytes: span.length }),
+        }
+    }
+    joined.into_iter().flat_map(|joined| divide(joined, length)).collect()
+}
+
+fn divide(Piece { span, bytes }: Piece, length: u64) -> impl Iterator<Item = Piece> {
+    (0..span.length.div_ceil(length)).map(move |number| {
+        let start = number * length;
+        let end = span.length.min(start + length);
+        Piece {
+            span: Span { offset: span.offset + start, length: end - start, ..span },
+            bytes: end.min(bytes) - start.min(bytes),
+        }
+    })
+}
+
+/// Brings in one piece. Storage is read in whole pieces, which faults would do page by page.
+fn bring(file: &FileSource, span: Span) -> Result<()> {
+    let mapping = file.mapping()?;
+    let cached = mapping.is_some() && file.is_cached(span.offset, span.length);
+    if cached && populated(mapping.as_deref(), span) {
+        return Ok(());
+    }
+    // Reading says where the file ends early, on every system.
+    file.read_vec(span.offset, span.length)?;
+    populated(mapping.as_deref(), span);
+    Ok(())
+}
+
+/// Whether the kernel brought a range into the mapping.
+fn populated(mapping: Option<&Mapping>, span: Span) -> bool {
+    #[cfg(target_os = "linux")]
+    if let (Some(mapping), Ok(at), Ok(length)) =
+        (mapping, usize::try_from(span.offset), usize::try_from(span.length))
+    {
+        return mapping.populate(at, length).is_ok();
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (mapping, span);
+    false
+}
+
+/// Lets the kernel take back the tensors' pages, as far as they were not written to, and forget what its page cache
+/// holds of them.
+pub fn evict(files: &Files, catalog: &Catalog, ordinals: &[u32]) {
+    #[cfg(target_os = "linux")]
+    for span in evicted(catalog, ordinals) {
+        let Some(file) = files.opened(span.file) else { continue };
+        // Only hints: a kernel that does not know them keeps the pages.
+        if let (Some(mapping), Ok(start), Ok(length)) =
+            (file.mapped(), usize::try_from(span.offset), usize::try_from(span.length))
+        {
+            mapping.page_out(start, length);
+        }
+        file.forget(span.offset, span.length);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (files, catalog, ordinals);
+}
+
+/// What is evicted: few ranges, since each takes two system calls.
+#[cfg(any(test, target_os = "linux"))]
+fn evicted(catalog: &Catalog, ordinals: &[u32]) -> Vec<Span> {
+    let gap = if ordinals.len() == catalog.len() { PADDING } else { GAP };
+    Span::joined_near(tensors(catalog, ordinals).flat_map(Tensor::spans).collect(), gap)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::sample;
+
+    const SPAN: Span = Span { file: 0, offset: 0, length: 0 };
+
+    #[test]
+    fn a_file_of_many_tensors_is_evicted_by_few_calls() {
+        for apart in [16, 64, 4096, 65_536] {
+            let catalog = sample::row(1000, apart);
+            let all: Vec<u32> = (0..1000).collect();
+            let whole = Span { length: 999 * apart + 16, ..SPAN };
+            assert_eq!(evicted(&catalog, &all), [whole], "{apart} bytes apart");
+        }
+    }
+
+    #[test]
+    fn tensors_that_are_evicted_by_name_take_no_pages_of_others_along() {
+        let catalog = sample::row(1000, 4096);
+        let even: Vec<u32> = (0..1000).step_by(2).collect();
+        assert_eq!(evicted(&catalog, &even).len(), 500);
+        let [first, last] = [10 * 4096, 19 * 4096 + 16];
+        let some: Vec<u32> = (10..20).rev().collect();
+        assert_eq!(evicted(&catalog, &some), [Span { offset: first, length: last - first, ..SPAN }]);
+    }
+
+    #[test]
+    fn small_neighbours_are_brought_in_together_and_counted_without_what_lies_between() {
+        let catalog = sample::row(1000, 64);
+        let all: Vec<u32> = (0..1000).collect();
+        let brought = pieces(tensors(&catalog, &all).flat_map(Tensor::ranges), 1 << 16);
+        assert_eq!(brought.len(), 1);
+        assert_eq!(brought.iter().map(|piece| piece.bytes).sum::<u64>(), 16_000);
+        let large = Span { length: 200_000, ..SPAN };
+        let divided = pieces([large].into_iter(), 1 << 16);
+        assert_eq!(
+            divided.iter().map(|piece| piece.bytes).collect::<Vec<_>>(),
+            [65_536, 65_536, 65_536, 3392]
+        );
+        assert!(divided.iter().all(|piece| piece.bytes == piece.span.length));
+    }
+}

@@ -1,0 +1,407 @@
+//! Where bytes go: a file that appears under its name whole or not at all. Knows no format.
+#![forbid(unsafe_code)]
+
+mod access;
+pub mod behind;
+pub mod block;
+mod folder;
+pub mod grown;
+pub mod kernel_copy;
+mod leftovers;
+pub mod original;
+pub mod replacement;
+pub mod set;
+mod spool;
+mod temporary;
+
+use std::fs::{File, Permissions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use access::Access;
+use block::Block;
+use folder::Folder;
+pub use spool::Spool;
+use temporary::Temporary;
+
+use crate::codecs::digest::{Algorithm, Digest};
+use crate::error::{Code, Error, Result};
+
+/// What went wrong once the file was under its name, so that it could not be given up any more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Warning {
+    pub code: &'static str,
+    pub message: String,
+}
+
+/// A file written beside its target and moved there when it is complete and on the disk. Until then, and
+/// whenever it is dropped unfinished, the target is as it was.
+pub struct AtomicFile {
+    temporary: Temporary,
+    target: PathBuf,
+    overwrite: bool,
+    /// What the old file's users may do, while there was one.
+    old: Option<Box<Access>>,
+    /// The permissions of every new file of the folder.
+    usual: Option<Permissions>,
+    /// Bytes were reserved behind the end.
+    reserved: bool,
+}
+
+impl AtomicFile {
+    /// Begins a file for `target`. Fails with `ZT_EXISTS` where it is there already, unless it may be
+    /// overwritten.
+    pub fn create(target: &Path, overwrite: bool) -> Result<Self> {
+        if !overwrite && target.symlink_metadata().is_ok() {
+            return Err(exists(target));
+        }
+        // A link keeps pointing where it points: what it points to is replaced.
+        let target = target.canonicalize().unwrap_or_else(|_| target.to_owned());
+        check_replaceable(&target)?;
+        let old = Access::of(&target).map(Box::new);
+        let temporary = Temporary::beside(&target, old.is_some())?;
+        let mut file = Self { temporary, target, overwrite, old, usual: None, reserved: false };
+        if overwrite && cfg!(unix) {
+            file.close_to_others()?;
+        }
+        Ok(file)
+    }
+
+    /// Lets nobody else read what is not complete: only at the end it is known who could read the file that it replaces.
+    fn close_to_others(&mut self) -> Result<()> {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+
+            let file = self.temporary.file();
+            let usual = file.metadata().map_err(|error| Error::io("fstat", &error))?.permissions();
+            // A file system without permissions may refuse it.
+            let _ = file.set_permissions(Permissions::from_mode(0o600));
+            self.usual = Some(usual);
+        }
+        Ok(())
+    }
+
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file().write_all(bytes).map_err(|error| Error::io("write", &error))
+    }
+
+    /// Writes a block, holes and all: nothing was in this file before.
+    pub fn write_block(&mut self, block: &Block) -> Result<()> {
+        block.write_to(self.file()).map_err(|error| Error::io("write", &error))
+    }
+
+    /// Leaves out zeros.
+    pub fn skip(&mut self, count: u64) -> Result<()> {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        self.file().seek(SeekFrom::Current(count)).map_err(|error| Error::io("lseek", &error))?;
+        Ok(())
+    }
+
+    pub fn file(&self) -> &File {
+        self.temporary.file()
+    }
+
+    /// A spool in the target's folder.
+    pub fn spool(&self) -> Result<Spool> {
+        Spool::beside(&self.target)
+    }
+
+    pub fn target(&self) -> &Path {
+        &self.target
+    }
+
+    pub fn overwrites(&self) -> bool {
+        self.overwrite
+    }
+
+    /// Gives the file another name to appear under. `ZT_EXISTS` where that is taken, unless it may be overwritten.
+    pub fn retarget(&mut self, target: PathBuf) -> Result<()> {
+        self.target = target;
+        self.old = None;
+        if !self.overwrite && !self.is_fresh() {
+            return Err(exists(&self.target));
+        }
+        check_replaceable(&self.target)
+    }
+
+    /// Whether nothing is under the file's name yet.
+    pub fn is_fresh(&self) -> bool {
+        self.target.symlink_metadata().is_err()
+    }
+
+    /// Bytes of the file, and the digest over them all.
+    pub fn whole(&self, algorithm: Algorithm) -> Result<(u64, Digest)> {
+        let mut file = self.file();
+        file.seek(SeekFrom::Start(0)).map_err(|error| Error::io("lseek", &error))?;
+        let (mut hasher, mut size) = (algorithm.hasher(), 0);
+        let mut piece = vec![0; 1 << 20];
+        loop {
+            let count = file.read(&mut piece).map_err(|error| Error::io("read", &error))?;
+            let read = piece.get(..count).unwrap_or_default();
+            if read.is_empty() {
+                return Ok((size, algorithm.digest(hasher)));
+            }
+            hasher.update(read);
+            size += count as u64;
+        }
+    }
+
+    /// Another file for the same target.
+    pub fn another(&self) -> Result<Self> {
+        Self::create(&self.target, self.overwrite)
+    }
+
+    /// Gives up what is written from `length` on, and goes on there.
+    pub fn truncate(&mut self, length: u64) -> Result<()> {
+        self.file().set_len(length).map_err(|error| Error::io("ftruncate", &error))?;
+        self.file().seek(SeekFrom::Start(length)).map_err(|error| Error::io("lseek", &error))?;
+        Ok(())
+    }
+
+    /// Tells the file system how long the file will be, so that it is laid out in large pieces: a later map of
+    /// it faults 40 times cheaper. Only a hint.
+    pub fn reserve(&mut self, length: u64) {
+        #[cfg(target_os = "linux")]
+        {
+            let flags = rustix::fs::FallocateFlags::KEEP_SIZE;
+            self.reserved = rustix::fs::fallocate(self.file(), flags, 0, length).is_ok();
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = length;
+    }
+
+    /// Appends `length` bytes of `source` from `offset` on, by the kernel alone where it can.
+    pub fn copy_from(&mut self, mut source: &File, offset: u64, length: u64) -> Result<()> {
+        source.seek(SeekFrom::Start(offset)).map_err(|error| Error::io("lseek", &error))?;
+        let copied = io::copy(&mut source.take(length), &mut self.file())
+            .map_err(|error| Error::io("write", &error))?;
+        if copied < length {
+            return Err(Error::new(
+                Code::Truncated,
+                "the source ended early: it was cut while it was copied",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Puts the file on the disk and under its name.
+    pub fn commit(self) -> Result<Vec<Warning>> {
+        self.commit_if(|| Ok(()))
+    }
+
+    /// The same, unless `still` refuses at the last moment. What it gives is kept until the file has its name.
+    pub fn commit_if<Kept>(mut self, still: impl FnOnce() -> Result<Kept>) -> Result<Vec<Warning>> {
+        // Before the name changes: once it has, a lack of handles could not be an error any more.
+        let folder = Folder::of(&self.target)?;
+        self.put_on_disk()?;
+        let kept = still()?;
+        self.place()?;
+        drop(kept);
+        Ok(folder.sync_behind(&self.target))
+    }
+
+    /// Ends the file, gives it to the users of the one that it replaces, and puts it on the disk.
+    fn put_on_disk(&mut self) -> Result<()> {
+        check_replaceable(&self.target)?;
+        if self.overwrite {
+            let now = Access::of(&self.target);
+            match (now.as_ref().or(self.old.as_deref()), &self.usual) {
+                (Some(access), _) => access.give(self.file())?,
+                (None, Some(usual)) => {
+                    self.file()
+                        .set_permissions(usual.clone())
+                        .map_err(|error| Error::io("fchmod", &error))?;
+                }
+                (None, None) => {}
+            }
+        }
+        let file = self.file();
+        if self.reserved {
+            // Gives back what was reserved and not used; no byte changes.
+            let length = file.metadata().map_err(|error| Error::io("fstat", &error))?.len();
+            file.set_len(length).map_err(|error| Error::io("ftruncate", &error))?;
+        }
+        file.sync_all().map_err(|error| Error::io("fsync", &error))
+    }
+
+    /// Puts the file under its name, in one step.
+    fn place(&mut self) -> Result<()> {
+        if !self.is_fresh() && self.overwrite {
+            return self.replace();
+        }
+        match self.temporary.place_new(&self.target) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(Error::io("link", &error)),
+            Err(_) if self.overwrite => self.replace(),
+            Err(_) => Err(exists(&self.target)),
+        }
+    }
+
+    fn replace(&mut self) -> Result<()> {
+        self.temporary.name().map_err(|error| Error::io("link", &error))?;
+        self.temporary.place_over(&self.target).map_err(|error| self.not_replaced(&error))
+    }
+
+    fn not_replaced(&self, error: &io::Error) -> Error {
+        if cfg!(windows) && error.kind() == io::ErrorKind::PermissionDenied && !self.is_fresh() {
+            let target = self.target.display().to_string();
+            // What Windows puts before a path that was made canonical says nothing to users.
+            let target = target.trim_start_matches(r"\\?\");
+            let message = format!(
+                "'{target}' cannot be replaced: Windows keeps a file that is mapped or, on some file systems, open. Close it \
+                 here and in other programs, and try again ({error})"
+            );
+            return Error::new(Code::Io, message);
+        }
+        Error::io("rename", error)
+    }
+}
+
+fn exists(path: &Path) -> Error {
+    Error::new(Code::Exists, format!("'{}' exists already (option overwrite)", path.display()))
+}
+
+/// Refuses to replace what is no file: a folder, or a pipe, device or socket, whose users would go on with the old one.
+fn check_replaceable(target: &Path) -> Result<()> {
+    let Ok(found) = target.metadata() else { return Ok(()) };
+    if found.is_file() {
+        return Ok(());
+    }
+    let (path, what) =
+        (target.display(), if found.is_dir() { "a folder" } else { "a pipe, device or socket" });
+    Err(Error::new(Code::Io, format!("'{path}' is {what}; only files are replaced")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("ztensor-sink-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<_> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn appears_whole_or_not_at_all() {
+        let folder = folder("whole");
+        let target = folder.join("a");
+        let mut file = AtomicFile::create(&target, false).unwrap();
+        file.write(b"new").unwrap();
+        assert!(!target.exists());
+        drop(file);
+        assert_eq!(names(&folder), [""; 0]);
+        let mut file = AtomicFile::create(&target, false).unwrap();
+        file.write(b"new").unwrap();
+        file.commit().unwrap();
+        assert_eq!(std::fs::read(&target).unwrap(), b"new");
+        assert_eq!(names(&folder), ["a"]);
+        assert_eq!(AtomicFile::create(&target, false).err().unwrap().code(), Code::Exists);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_name_taken_meanwhile_is_kept() {
+        let folder = folder("taken");
+        let target = folder.join("a");
+        let mut file = AtomicFile::create(&target, false).unwrap();
+        file.write(b"ours").unwrap();
+        std::fs::write(&target, b"theirs").unwrap();
+        assert_eq!(file.commit().unwrap_err().code(), Code::Exists);
+        assert_eq!(std::fs::read(&target).unwrap(), b"theirs");
+        assert_eq!(names(&folder), ["a"]);
+        let mut file = AtomicFile::create(&target, true).unwrap();
+        file.write(b"ours").unwrap();
+        file.commit().unwrap();
+        assert_eq!(std::fs::read(&target).unwrap(), b"ours");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn another_name_that_is_taken_is_refused_unless_it_may_be_overwritten() {
+        let folder = folder("retarget");
+        std::fs::write(folder.join("taken"), b"theirs").unwrap();
+        std::fs::create_dir(folder.join("folder")).unwrap();
+        for overwrite in [false, true] {
+            let mut file = AtomicFile::create(&folder.join("a"), overwrite).unwrap();
+            assert!(file.retarget(folder.join("free")).is_ok());
+            let taken = file.retarget(folder.join("taken"));
+            assert_eq!(taken.err().map(|error| error.code()), (!overwrite).then_some(Code::Exists));
+            let code = if overwrite { Code::Io } else { Code::Exists };
+            assert_eq!(file.retarget(folder.join("folder")).unwrap_err().code(), code);
+        }
+        assert_eq!(std::fs::read(folder.join("taken")).unwrap(), b"theirs");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_set_appears_whole_or_what_was_there_stays() {
+        let folder = folder("set");
+        let make = |name: &str, overwrite| {
+            let mut file = AtomicFile::create(&folder.join(name), overwrite).unwrap();
+            file.write(name.as_bytes()).unwrap();
+            file
+        };
+        let old = |before: &[&str], after: &[&str]| {
+            let paths = |names: &[&str]| names.iter().map(|name| folder.join(name)).collect();
+            let old = set::Old { before: paths(before), after: paths(after) };
+            move || Ok(old)
+        };
+        let put = |overwrite, before: &[&str], after: &[&str]| {
+            set::put(
+                vec![make("1", overwrite), make("2", overwrite)],
+                make("i", overwrite),
+                old(before, after),
+            )
+        };
+        assert!(put(false, &[], &[]).unwrap().is_empty());
+        assert_eq!(names(&folder), ["1", "2", "i"]);
+        for name in ["1", "2", "3", "4", "i"] {
+            std::fs::write(folder.join(name), b"old").unwrap();
+        }
+        assert!(put(true, &["i", "missing", "1", "3"], &["4", "missing"]).unwrap().is_empty());
+        assert_eq!(names(&folder), ["1", "2", "i"]);
+        assert_eq!(std::fs::read(folder.join("1")).unwrap(), b"1");
+        // One of them is taken when its turn comes: those before it go, and what had gone comes back.
+        std::fs::remove_file(folder.join("1")).unwrap();
+        std::fs::write(folder.join("i"), b"old").unwrap();
+        let files = vec![make("1", false), make("3", false)];
+        std::fs::write(folder.join("3"), b"theirs").unwrap();
+        assert_eq!(
+            set::put(files, make("i", true), old(&["i", "2"], &["3"])).unwrap_err().code(),
+            Code::Exists
+        );
+        assert_eq!(names(&folder), ["2", "3", "i"]);
+        assert_eq!(std::fs::read(folder.join("i")).unwrap(), b"old");
+        assert_eq!(std::fs::read(folder.join("3")).unwrap(), b"theirs");
+        let refused = set::put(Vec::new(), make("i", true), || Err(Error::new(Code::Io, "changed")));
+        assert_eq!(refused.unwrap_err().message(), "changed");
+        assert_eq!(std::fs::read(folder.join("i")).unwrap(), b"old");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_spool_has_no_name() {
+        let folder = folder("spool");
+        let mut spool = Spool::beside(&folder.join("a")).unwrap();
+        spool.write(b"0123456789").unwrap();
+        let mut file = AtomicFile::create(&folder.join("a"), false).unwrap();
+        file.write(b"<").unwrap();
+        file.copy_from(spool.file(), 2, 5).unwrap();
+        assert_eq!(file.copy_from(spool.file(), 8, 5).unwrap_err().code(), Code::Truncated);
+        drop(file);
+        drop(spool);
+        assert_eq!(names(&folder), [""; 0]);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}

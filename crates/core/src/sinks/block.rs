@@ -1,0 +1,178 @@
+//! A block of bytes on its way into a file, in memory that is filled again and again without being cleared.
+#![forbid(unsafe_code)]
+
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
+
+use crate::error::Result;
+use crate::sources::owned::refused;
+
+/// A block this full is worth writing: large pieces become large folios, which map cheaply.
+pub const FULL: usize = 8 << 20;
+/// Room beyond that for what comes in one piece, so that the memory need not move.
+const SLACK: usize = 1 << 20;
+
+/// Zeros of this length and more are left out of a file of ours, where a hole reads the same. Shorter ones are written: each hole
+/// is another two calls of the system.
+const HOLE: usize = 32 << 10;
+
+#[derive(Default)]
+pub struct Block {
+    bytes: Vec<u8>,
+    used: usize,
+    /// Before which byte how many zeros are left out.
+    holes: Vec<(usize, u64)>,
+}
+
+impl Block {
+    pub fn len(&self) -> usize {
+        self.used
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    /// The bytes from `start` on.
+    pub fn from(&self, start: usize) -> &[u8] {
+        self.bytes.get(start..self.used).unwrap_or_default()
+    }
+
+    pub fn extend(&mut self, bytes: &[u8]) -> Result<()> {
+        self.claim(bytes.len())?.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    pub fn zeros(&mut self, count: usize) -> Result<()> {
+        self.claim(count)?.fill(0);
+        Ok(())
+    }
+
+    /// Zeros that [`Block::write_to`] may leave out, and nothing but that can write.
+    pub fn hole(&mut self, count: usize) -> Result<()> {
+        if count < HOLE {
+            return self.zeros(count);
+        }
+        self.holes.push((self.used, count as u64));
+        Ok(())
+    }
+
+    /// Writes the block at the file's own position. Where there are holes, nothing but zeros may be in the file from there on.
+    pub fn write_to(&self, mut file: &File) -> io::Result<()> {
+        let mut written = 0;
+        for &(at, count) in &self.holes {
+            file.write_all(self.bytes.get(written..at).unwrap_or_default())?;
+            file.seek(SeekFrom::Current(i64::try_from(count).unwrap_or(i64::MAX)))?;
+            written = at;
+        }
+        file.write_all(self.from(written))
+    }
+
+    /// The next `count` bytes, for the caller to fill: they hold anything before.
+    pub fn claim(&mut self, count: usize) -> Result<&mut [u8]> {
+        let start = self.used;
+        let end = start.saturating_add(count);
+        if end > self.bytes.len() {
+            let wanted = end.max(if end > FULL { end } else { (2 * end).min(FULL + SLACK) });
+            self.bytes.try_reserve_exact(wanted - self.bytes.len()).map_err(|_| refused(wanted))?;
+            self.bytes.resize(wanted, 0);
+        }
+        self.used = end;
+        Ok(self.bytes.get_mut(start..end).unwrap_or_default())
+    }
+
+    /// Makes room for `count` more bytes.
+    pub fn reserve(&mut self, count: usize) -> Result<()> {
+        let start = self.used;
+        self.claim(count)?;
+        self.truncate(start);
+        Ok(())
+    }
+
+    /// Bytes of memory.
+    pub fn room(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Gives the bytes from `start` on up again.
+    pub fn truncate(&mut self, start: usize) {
+        self.used = self.used.min(start);
+        while self.holes.last().is_some_and(|&(at, _)| at > start) {
+            self.holes.pop();
+        }
+    }
+
+    /// Gives all up.
+    pub fn clear(&mut self) {
+        self.used = 0;
+        self.holes.clear();
+    }
+
+    /// The bytes and those of `next` behind them, in memory of their own.
+    pub fn joined(&self, next: &Self) -> Result<Vec<u8>> {
+        let length = self.used + next.used;
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(length).map_err(|_| refused(length))?;
+        bytes.extend_from_slice(self.from(0));
+        bytes.extend_from_slice(next.from(0));
+        Ok(bytes)
+    }
+
+    /// Gives all bytes away.
+    pub fn take(&mut self) -> Vec<u8> {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.truncate(std::mem::take(&mut self.used));
+        bytes.shrink_to_fit();
+        bytes
+    }
+
+    /// Leaves the first `count` bytes here and moves the others to the beginning of `next`.
+    pub fn split(&mut self, count: usize, next: &mut Self) -> Result<()> {
+        next.clear();
+        next.extend(self.from(count))?;
+        let later = self.holes.partition_point(|&(at, _)| at <= count);
+        next.holes.extend(self.holes.drain(later..).map(|(at, zeros)| (at - count, zeros)));
+        self.truncate(count);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holes_read_as_zeros_wherever_the_block_is_divided() {
+        let path = std::env::temp_dir().join(format!("ztensor-block-{}", std::process::id()));
+        let whole = {
+            let (mut expected, mut at) = (Vec::new(), 0_u8);
+            for gap in [40_000, 0, 100, 65_535, 32_768, 7] {
+                at += 1;
+                expected.extend(std::iter::repeat_n(at, 3));
+                expected.resize(expected.len() + gap, 0);
+            }
+            expected.push(9);
+            expected
+        };
+        for split in 0..=20 {
+            let mut block = Block::default();
+            for (at, gap) in (1_u8..).zip([40_000, 0, 100, 65_535, 32_768, 7]) {
+                block.extend(&[at; 3]).unwrap();
+                block.hole(gap).unwrap();
+                let length = block.len();
+                // What is taken back takes none of the holes before it along.
+                block.extend(b"lost").unwrap();
+                block.hole(50_000).unwrap();
+                block.truncate(length);
+            }
+            block.extend(&[9]).unwrap();
+            let mut next = Block::default();
+            block.split(split, &mut next).unwrap();
+            let file = File::create(&path).unwrap();
+            block.write_to(&file).unwrap();
+            next.write_to(&file).unwrap();
+            assert!(std::fs::read(&path).unwrap() == whole, "split at {split}");
+        }
+        std::fs::remove_file(path).unwrap();
+    }
+}

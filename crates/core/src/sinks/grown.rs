@@ -1,0 +1,132 @@
+//! A file that grows in place. Its old bytes are never touched, so giving it up is cutting it back, or, where Windows does not
+//! let a file be cut that somebody has mapped, writing its old index once more.
+#![forbid(unsafe_code)]
+
+use std::fs::File;
+use std::io::{Seek, SeekFrom, Write};
+use std::ops::Range;
+
+use super::original::Original;
+use crate::error::{Code, Error, Result};
+use crate::sources::ReadAt;
+
+/// Pages: whatever has to be aligned in a file is at these.
+const PAGE: u64 = 4096;
+
+/// The old file's index, and how it ends a file in which it stands at another place.
+pub struct OldIndex {
+    pub range: Range<u64>,
+    pub tail: fn(&[u8], u64) -> Vec<u8>,
+}
+
+pub struct Grown {
+    original: Original,
+    index: OldIndex,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Untouched,
+    /// There may be more than before. The file's own position is the end.
+    Growing,
+    Committed,
+}
+
+impl Grown {
+    pub fn new(original: Original, index: OldIndex) -> Self {
+        Self { original, index, state: State::Untouched }
+    }
+
+    /// The file, once it has begun to grow.
+    pub fn begun(&self) -> Option<&File> {
+        (self.state == State::Growing).then(|| self.original.file())
+    }
+
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut file = self.original.file();
+        if self.state == State::Untouched {
+            self.original.unchanged()?;
+            file.seek(SeekFrom::Start(self.original.length())).map_err(|error| Error::io("lseek", &error))?;
+            self.state = State::Growing;
+        }
+        file.write_all(bytes).map_err(|error| Error::io("write", &error))
+    }
+
+    /// Puts what was added on the disk.
+    pub fn commit(mut self) -> Result<()> {
+        let mut file = self.original.file();
+        let end = file.stream_position().map_err(|error| Error::io("lseek", &error))?;
+        let length = file.metadata().map_err(|error| Error::io("fstat", &error))?.len();
+        if self.state == State::Growing && length != end {
+            return Err(Error::new(Code::Io, "somebody else wrote to the file while it was edited in place"));
+        }
+        file.sync_all().map_err(|error| Error::io("fsync", &error))?;
+        self.state = State::Committed;
+        Ok(())
+    }
+}
+
+impl Grown {
+    /// Ends the file, behind whatever was added, with its old index.
+    fn end_as_before(&self) -> Result<()> {
+        let mut file = self.original.file();
+        let OldIndex { range, tail } = &self.index;
+        let index = self.original.source().read_vec(range.start, range.end - range.start)?;
+        let end = file.seek(SeekFrom::End(0)).map_err(|error| Error::io("lseek", &error))?;
+        let at = end.next_multiple_of(PAGE);
+        file.seek(SeekFrom::Start(at)).map_err(|error| Error::io("lseek", &error))?;
+        file.write_all(&tail(&index, at)).map_err(|error| Error::io("write", &error))
+    }
+}
+
+impl Drop for Grown {
+    fn drop(&mut self) {
+        if self.state == State::Growing {
+            // There is nobody to tell.
+            if self.original.file().set_len(self.original.length()).is_err() {
+                let _ = self.end_as_before();
+            }
+            let _ = self.original.file().sync_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::edit::Edit;
+    use crate::limits::Limits;
+    use crate::open::detect;
+
+    #[test]
+    fn a_file_that_cannot_be_cut_back_ends_with_its_old_index() {
+        for name in ["zt100-dtypes.zt", "zt12-crc32c.zt", "zt2-shapes.zt"] {
+            let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../__test__/fixtures");
+            let before = fs::read(fixtures.join(name)).unwrap();
+            let path = std::env::temp_dir().join(format!("ztensor-grown-{}-{name}", std::process::id()));
+            fs::write(&path, &before).unwrap();
+            let original = Original::open(&path, true).unwrap();
+            let index = Edit::open(original.source(), &Limits::default()).unwrap().old_index();
+            let mut grown = Grown::new(original, index);
+            grown.write(&[7; 5000]).unwrap();
+            grown.end_as_before().unwrap();
+            // Not cut back: here that would be possible.
+            grown.state = State::Committed;
+            drop(grown);
+            let after = fs::read(&path).unwrap();
+            assert!(after.len() > before.len() + 5000 && after.starts_with(&before), "{name}");
+            let parse = |bytes: &[u8]| detect::parse(&bytes, None, &Limits::default()).unwrap();
+            let (old, new) = (parse(&before), parse(&after));
+            assert_eq!(old.len(), new.len());
+            for (one, other) in old.iter().zip(new.iter()) {
+                assert_eq!(one.name(), other.name());
+                assert_eq!(format!("{:?}", one.components()), format!("{:?}", other.components()));
+            }
+            fs::remove_file(path).unwrap();
+        }
+    }
+}

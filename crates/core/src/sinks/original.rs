@@ -1,0 +1,92 @@
+//! A file that is there and is about to be edited.
+#![forbid(unsafe_code)]
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Code, Error, Result};
+use crate::sources::file::FileSource;
+use crate::sources::files::Identity;
+
+/// Openings before a file that changes all the time is given up, and looks at its lock.
+const TRIES: u32 = 16;
+
+/// The open file, with what it was when it was opened. No other edit of ours can begin while it lives.
+pub struct Original {
+    source: FileSource,
+    path: PathBuf,
+    identity: Identity,
+}
+
+impl Original {
+    /// Opens the file at `path`, for writing too where it is to be edited in place. A link is followed. Fails with
+    /// `ZT_IO` where another edit is under way.
+    pub fn open(path: &Path, in_place: bool) -> Result<Self> {
+        let path = path.canonicalize().map_err(|error| Error::io("open", &error))?;
+        let mut tries = 0;
+        loop {
+            let source = if in_place { FileSource::open_writable(&path)? } else { FileSource::open(&path)? };
+            lock(source.file())?;
+            let identity = source.identity()?;
+            let original = Self { source, path: path.clone(), identity };
+            tries += 1;
+            // An edit that ended between opening and locking has put another file under the name.
+            match original.unchanged() {
+                Err(_) if tries < TRIES => {}
+                outcome => return outcome.map(|()| original),
+            }
+        }
+    }
+
+    pub fn source(&self) -> &FileSource {
+        &self.source
+    }
+
+    pub fn file(&self) -> &File {
+        self.source.file()
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn length(&self) -> u64 {
+        self.identity.length
+    }
+
+    /// Looks for the last time before another file takes the path, and gives what must be kept until it has: on Unix the
+    /// lock. On Windows not every file system lets an open file be replaced.
+    pub fn last_look(self) -> Result<Option<Self>> {
+        self.unchanged()?;
+        Ok(cfg!(unix).then_some(self))
+    }
+
+    /// Fails unless the file at the path is the one that was opened, as it was then.
+    pub fn unchanged(&self) -> Result<()> {
+        let now = self.path.metadata().map_err(|error| Error::io("stat", &error))?;
+        if Identity::of(&now) == self.identity && self.source.identity()? == self.identity {
+            return Ok(());
+        }
+        let message = "the file was changed or replaced by somebody else since it was opened for an edit; nothing was \
+                       written, open it again";
+        Err(Error::new(Code::Io, message))
+    }
+}
+
+/// Takes the file's lock, which goes with its descriptor. Where a file system has none, `unchanged` has to do.
+#[cfg(unix)]
+fn lock(file: &File) -> Result<()> {
+    // A writer that has just put the file there holds its lock for some microseconds more.
+    for _ in 0..TRIES {
+        let lock = rustix::fs::FlockOperation::NonBlockingLockExclusive;
+        let Err(rustix::io::Errno::WOULDBLOCK) = rustix::fs::flock(file, lock) else { return Ok(()) };
+        std::thread::sleep(std::time::Duration::from_micros(100));
+    }
+    Err(Error::new(Code::Io, "the file is being edited by another writer; try again when that has ended"))
+}
+
+#[cfg(not(unix))]
+#[allow(clippy::unnecessary_wraps)] // as on Unix
+fn lock(_file: &File) -> Result<()> {
+    Ok(())
+}

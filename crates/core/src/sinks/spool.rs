@@ -1,0 +1,33 @@
+//! Data on its way to a file whose index comes first, or that is put in another order.
+#![forbid(unsafe_code)]
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
+use super::temporary::Temporary;
+use crate::error::{Error, Result};
+
+/// A file without a name in the target's folder. Where an open file must have a name, it goes when this is dropped.
+pub struct Spool(Temporary);
+
+impl Spool {
+    pub fn beside(target: &Path) -> Result<Self> {
+        let mut temporary = Temporary::beside(target, true)?;
+        temporary.hide();
+        Ok(Self(temporary))
+    }
+
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.0.file().write_all(bytes).map_err(|error| Error::io("write", &error))
+    }
+
+    /// Fills `bytes` from `offset` on.
+    pub fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        crate::sources::file::read_at(self.0.file(), offset, bytes)
+    }
+
+    pub fn file(&self) -> &File {
+        self.0.file()
+    }
+}

@@ -1,0 +1,211 @@
+//! Small reads one behind the other, served from larger ones: a read of the file, and the look at its length after it, cost
+//! more than the bytes of a small tensor.
+#![forbid(unsafe_code)]
+
+use std::fs::File;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::{ReadAt, Shard, Sources, Stretches};
+use crate::codecs::digest::Hasher;
+use crate::error::Result;
+
+/// Bytes read at once.
+const WINDOW: u64 = 256 << 10;
+/// Reads up to this size are small.
+const SMALL: u64 = 32 << 10;
+/// How far behind the last small read the next one may begin, to be one in a row: data is aligned.
+const NEAR: u64 = 4 << 10;
+/// Files that get a view; further ones are read as they are.
+const MOST_FILES: usize = 1 << 12;
+
+/// The bytes read last, of whichever file that was.
+#[derive(Default)]
+struct Window {
+    file: u32,
+    start: u64,
+    bytes: Vec<u8>,
+    /// Where the last small read ended.
+    end: u64,
+}
+
+impl Window {
+    fn held(&self, file: u32, offset: u64, length: usize) -> Option<&[u8]> {
+        let start = usize::try_from(offset.checked_sub(self.start)?).ok()?;
+        self.bytes.get(start..start.checked_add(length)?).filter(|_| self.file == file)
+    }
+}
+
+/// The places of a catalog, for somebody who reads one tensor after the other.
+pub struct Ahead<'a> {
+    sources: &'a dyn Sources,
+    views: Vec<OnceLock<View<'a>>>,
+    window: Arc<Mutex<Window>>,
+}
+
+impl<'a> Ahead<'a> {
+    /// `files`: how many there are beside the first.
+    pub fn new(sources: &'a dyn Sources, files: usize) -> Self {
+        let views = (0..=files.min(MOST_FILES)).map(|_| OnceLock::new()).collect();
+        Self { sources, views, window: Arc::default() }
+    }
+}
+
+impl Sources for Ahead<'_> {
+    fn source(&self, file: u32) -> Result<&dyn ReadAt> {
+        let source = self.sources.source(file)?;
+        let Some(view) = self.views.get(file as usize) else { return Ok(source) };
+        Ok(view.get_or_init(|| View { source, file, window: Arc::clone(&self.window) }))
+    }
+
+    fn shards(&self) -> Vec<Shard<'_>> {
+        self.sources.shards()
+    }
+}
+
+struct View<'a> {
+    source: &'a dyn ReadAt,
+    file: u32,
+    window: Arc<Mutex<Window>>,
+}
+
+impl ReadAt for View<'_> {
+    fn length(&self) -> u64 {
+        self.source.length()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let length = buffer.len() as u64;
+        if length > SMALL {
+            return self.source.read_at(offset, buffer);
+        }
+        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        let in_row =
+            window.file == self.file && (window.end..=window.end.saturating_add(NEAR)).contains(&offset);
+        window.end = offset.saturating_add(length);
+        if let Some(bytes) = window.held(self.file, offset, buffer.len()) {
+            buffer.copy_from_slice(bytes);
+            return Ok(());
+        }
+        let room = self.source.length().saturating_sub(offset).min(WINDOW);
+        // What cannot be read as a part of more is read alone: then it is its own error.
+        if in_row
+            && room >= length
+            && self.source.holds(offset, room)
+            && self.fill(&mut window, offset, room).is_ok()
+            && let Some(bytes) = window.held(self.file, offset, buffer.len())
+        {
+            buffer.copy_from_slice(bytes);
+            return Ok(());
+        }
+        window.file = self.file;
+        window.bytes.clear();
+        self.source.read_at(offset, buffer)
+    }
+
+    fn read_bulk(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.source.read_bulk(offset, buffer)
+    }
+
+    fn holds(&self, offset: u64, length: u64) -> bool {
+        self.source.holds(offset, length)
+    }
+
+    fn hash(&self, stretches: &Stretches, offset: u64, length: u64, hasher: &mut Hasher) -> Result<()> {
+        self.source.hash(stretches, offset, length, hasher)
+    }
+
+    fn is_cached(&self, offset: u64, length: u64) -> bool {
+        self.source.is_cached(offset, length)
+    }
+
+    fn as_file(&self) -> Option<&File> {
+        self.source.as_file()
+    }
+
+    fn check_length(&self) -> Result<()> {
+        self.source.check_length()
+    }
+}
+
+impl View<'_> {
+    fn fill(&self, window: &mut Window, offset: u64, length: u64) -> Result<()> {
+        window.bytes.resize(usize::try_from(length).unwrap_or_default(), 0);
+        (window.file, window.start) = (self.file, offset);
+        self.source.read_at(offset, &mut window.bytes).inspect_err(|_| window.bytes.clear())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{Code, Error};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Counts reads; those that reach the byte at `bad` fail.
+    struct Counted {
+        bytes: Vec<u8>,
+        bad: u64,
+        reads: AtomicUsize,
+    }
+
+    impl ReadAt for Counted {
+        fn length(&self) -> u64 {
+            self.bytes.len() as u64
+        }
+
+        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+            self.reads.fetch_add(1, Ordering::Relaxed);
+            if (offset..offset + buffer.len() as u64).contains(&self.bad) {
+                return Err(Error::new(Code::Io, "a bad sector"));
+            }
+            self.bytes.as_slice().read_at(offset, buffer)
+        }
+    }
+
+    fn counted(bad: u64) -> Counted {
+        let bytes = (0..600_000_u32).map(|at| (at % 251).to_le_bytes()[0]).collect();
+        Counted { bytes, bad, reads: AtomicUsize::new(0) }
+    }
+
+    #[test]
+    fn reads_in_a_row_become_few() {
+        let source = counted(u64::MAX);
+        let ahead = Ahead::new(&source, 0);
+        let view = ahead.source(0).unwrap();
+        let mut at = 8;
+        while at + 100 <= 600_000 {
+            let mut slot = [0; 100];
+            view.read_at(at, &mut slot).unwrap();
+            assert_eq!(slot, source.bytes[usize::try_from(at).unwrap()..][..100]);
+            at += 128;
+        }
+        assert!(source.reads.load(Ordering::Relaxed) <= 4);
+        let mut slot = [0; 10];
+        assert_eq!(view.read_at(599_995, &mut slot).unwrap_err().code(), Code::Truncated);
+    }
+
+    #[test]
+    fn reads_here_and_there_are_read_alone() {
+        let source = counted(u64::MAX);
+        let ahead = Ahead::new(&source, 0);
+        let view = ahead.source(0).unwrap();
+        for at in [500_000, 100, 300_000, 20_000, 400_000] {
+            let mut slot = [0; 64];
+            view.read_at(at, &mut slot).unwrap();
+            assert_eq!(slot, source.bytes[usize::try_from(at).unwrap()..][..64]);
+        }
+        assert_eq!(source.reads.load(Ordering::Relaxed), 5);
+    }
+
+    #[test]
+    fn an_error_is_of_the_bytes_that_meet_it() {
+        let source = counted(10_000);
+        let ahead = Ahead::new(&source, 0);
+        let view = ahead.source(0).unwrap();
+        for at in (0..20_000).step_by(64) {
+            let mut slot = [0; 64];
+            let read = view.read_at(at, &mut slot);
+            assert_eq!(read.is_err(), (at..at + 64).contains(&10_000), "at {at}");
+        }
+    }
+}

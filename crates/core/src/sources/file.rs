@@ -1,0 +1,299 @@
+//! A file that stays open: read at positions, mapped when somebody first asks for an alias.
+#![forbid(unsafe_code)]
+
+use std::fs::{File, OpenOptions};
+#[cfg(unix)]
+use std::io::{Seek, SeekFrom};
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+#[cfg(target_os = "linux")]
+use super::direct::Direct;
+use super::files::Identity;
+use super::io::Io;
+use super::mapping::Mapping;
+#[cfg(target_os = "linux")]
+use super::stretch;
+use super::{ReadAt, fault};
+#[cfg(target_os = "linux")]
+use super::{Stretches, hash_read};
+#[cfg(target_os = "linux")]
+use crate::codecs::digest::Hasher;
+use crate::error::{Code, Error, Result};
+
+/// An open regular file.
+pub struct FileSource {
+    file: File,
+    length: u64,
+    map: Mutex<Map>,
+    io: OnceLock<Io>,
+    /// The way past the page cache, where long reads take it.
+    #[cfg(target_os = "linux")]
+    direct: OnceLock<Option<Direct>>,
+}
+
+/// Reads from here on may go past the page cache: shorter ones would wait for each block.
+#[cfg(target_os = "linux")]
+const LONG: usize = 1 << 20;
+
+enum Map {
+    NotYet,
+    Made(Arc<Mapping>),
+    /// The system refused (commit limit, `RLIMIT_AS`, 32 bits); positional reads serve instead.
+    Refused,
+    Closed,
+}
+
+impl FileSource {
+    pub fn open(path: &Path) -> Result<Self> {
+        Self::open_with(path, OpenOptions::new().read(true))
+    }
+
+    /// The same, of a file that will be written to as well.
+    pub fn open_writable(path: &Path) -> Result<Self> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        // FILE_SHARE_READ and FILE_SHARE_DELETE: the system itself refuses a second writer.
+        #[cfg(windows)]
+        std::os::windows::fs::OpenOptionsExt::share_mode(&mut options, 1 | 4);
+        Self::open_with(path, &mut options)
+    }
+
+    fn open_with(path: &Path, options: &mut OpenOptions) -> Result<Self> {
+        // A named pipe must not block the opener before it is known to be none.
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::custom_flags(options, libc::O_NONBLOCK);
+        let opened = options.open(path);
+        // There opening a folder is refused as if it were forbidden.
+        #[cfg(windows)]
+        let opened = opened.map_err(|error| if path.is_dir() { is_a_directory() } else { error });
+        let file = opened.map_err(|error| Error::io("open", &error))?;
+        let metadata = file.metadata().map_err(|error| Error::io("fstat", &error))?;
+        if metadata.is_dir() {
+            return Err(Error::io("read", &is_a_directory()));
+        }
+        if !metadata.is_file() {
+            return Err(Error::new(
+                Code::Io,
+                "not a regular file: pipes and devices cannot be mapped; copy it to a file",
+            ));
+        }
+        Ok(Self {
+            file,
+            length: metadata.len(),
+            map: Mutex::new(Map::NotYet),
+            io: OnceLock::new(),
+            #[cfg(target_os = "linux")]
+            direct: OnceLock::new(),
+        })
+    }
+
+    /// Says how the bytes come into memory, before any do.
+    pub fn set_io(&self, io: Io) {
+        // A second word changes nothing: what is mapped is mapped.
+        let _ = self.io.set(io);
+    }
+
+    /// Whether the file may be mapped at all, as far as its opener and its file system are concerned.
+    pub fn maps(&self) -> bool {
+        self.io.get().copied().unwrap_or_default().maps(&self.file)
+    }
+
+    /// The mapping, made at the first call. `None`: the system refuses to map this file, or it is
+    /// not to be mapped.
+    pub fn mapping(&self) -> Result<Option<Arc<Mapping>>> {
+        let mut map = self.map.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*map {
+            Map::Made(mapping) if mapping.is_lost() => return Err(lost()),
+            Map::Made(mapping) if self.ends_early() => {
+                mapping.lose();
+                return Err(lost());
+            }
+            Map::Made(mapping) => {
+                // Somebody may have listened to the signal meanwhile, which replaces the handler.
+                fault::arm();
+                return Ok(Some(Arc::clone(mapping)));
+            }
+            Map::Refused => return Ok(None),
+            Map::Closed => return Err(Error::new(Code::Closed, "the file is closed")),
+            Map::NotYet => {}
+        }
+        self.measure()?;
+        let made = if self.maps() { Mapping::new(&self.file, self.length).map(Arc::new) } else { None };
+        *map = made.as_ref().map_or(Map::Refused, |mapping| Map::Made(Arc::clone(mapping)));
+        Ok(made)
+    }
+
+    /// Lets go of this file's share of the mapping. Positional reads still work for work under way.
+    pub fn release_mapping(&self) {
+        *self.map.lock().unwrap_or_else(PoisonError::into_inner) = Map::Closed;
+    }
+
+    /// The share of the mapping that exists already, without making one.
+    pub fn mapped(&self) -> Option<Arc<Mapping>> {
+        match &*self.map.lock().unwrap_or_else(PoisonError::into_inner) {
+            Map::Made(mapping) => Some(Arc::clone(mapping)),
+            _ => None,
+        }
+    }
+
+    /// Whether the file is shorter than it was. Costs a third of what `fstat` does, since it is asked at each alias.
+    #[cfg(unix)]
+    fn ends_early(&self) -> bool {
+        (&self.file).seek(SeekFrom::End(0)).is_ok_and(|end| end < self.length)
+    }
+
+    /// Windows does not let a mapped file be cut.
+    #[cfg(not(unix))]
+    fn ends_early(&self) -> bool {
+        false
+    }
+
+    /// Fails where the file is shorter than it was.
+    fn measure(&self) -> Result<()> {
+        let now = self.file.metadata().map_err(|error| Error::io("fstat", &error))?.len();
+        if now < self.length {
+            let message = format!("the file shrank from {} to {now} bytes since it was opened", self.length);
+            return Err(Error::new(Code::Truncated, message).at(now));
+        }
+        Ok(())
+    }
+
+    /// A mapping of a file that a read found cut short is lost, whether or not anybody touches what is gone.
+    fn tell<T>(&self, read: Result<T>) -> Result<T> {
+        if read.as_ref().is_err_and(|error| error.code() == Code::Truncated)
+            && let Some(mapping) = self.mapped()
+        {
+            mapping.lose();
+        }
+        read
+    }
+
+    /// What tells the file from another one that may come under its name.
+    pub fn identity(&self) -> Result<Identity> {
+        let metadata = self.file.metadata().map_err(|error| Error::io("fstat", &error))?;
+        Ok(Identity::of(&metadata))
+    }
+
+    /// Lets the kernel forget what the page cache holds of a range.
+    #[cfg(target_os = "linux")]
+    pub fn forget(&self, offset: u64, length: u64) {
+        super::cache::forget(&self.file, offset, length);
+    }
+
+    #[cfg(target_os = "linux")]
+    fn direct(&self) -> Option<&Direct> {
+        let open = || {
+            let io = self.io.get().copied().unwrap_or_default();
+            if io.is_direct(&self.file, self.length) { Direct::new(&self.file) } else { None }
+        };
+        self.direct.get_or_init(open).as_ref()
+    }
+
+    /// Whether the file was cut short while it was mapped.
+    pub fn is_lost(&self) -> bool {
+        self.mapped().is_some_and(|mapping| mapping.is_lost())
+    }
+
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+impl ReadAt for FileSource {
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    #[cfg(target_os = "linux")]
+    fn read_bulk(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        if buffer.len() >= LONG
+            && let Some(direct) = self.direct()
+            && !self.is_cached(offset, buffer.len() as u64)
+            && direct.read(offset, buffer)?
+        {
+            return self.check_length();
+        }
+        self.read_at(offset, buffer)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn hash(&self, stretches: &Stretches, offset: u64, length: u64, hasher: &mut Hasher) -> Result<()> {
+        // What is not in memory comes faster by reads, and page faults across a network are not to be waited for.
+        let mapped = length >= stretch::FROM && self.maps() && self.is_cached(offset, length);
+        if !mapped {
+            return hash_read(self, offset, length, hasher);
+        }
+        let (at, whole) = stretches.hash(&self.file, self.length, offset, length, hasher);
+        self.check_length()?;
+        if !whole {
+            let message = "read: the system could not bring in a page of the file";
+            return Err(Error::new(Code::Io, message).at(at));
+        }
+        hash_read(self, at, offset.saturating_add(length) - at, hasher)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn is_cached(&self, offset: u64, length: u64) -> bool {
+        super::cache::is_cached(&self.file, offset, length)
+    }
+
+    fn as_file(&self) -> Option<&File> {
+        Some(&self.file)
+    }
+
+    fn check_length(&self) -> Result<()> {
+        self.tell(self.measure())
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.tell(read_at(&self.file, offset, buffer))?;
+        // A read that races with a truncation can give zeros: the kernel clears what is cut off of a page before it
+        // lets go of it, after it has set the new length.
+        self.check_length()
+    }
+}
+
+/// Fills `buffer` from `offset` on.
+#[cfg(unix)]
+pub fn read_at(file: &File, offset: u64, buffer: &mut [u8]) -> Result<()> {
+    let read = std::os::unix::fs::FileExt::read_exact_at(file, buffer, offset);
+    read.map_err(|error| failed_read(&error, offset))
+}
+
+/// Fills `buffer` from `offset` on.
+#[cfg(windows)]
+pub fn read_at(file: &File, mut offset: u64, mut buffer: &mut [u8]) -> Result<()> {
+    while !buffer.is_empty() {
+        let read = std::os::windows::fs::FileExt::seek_read(file, buffer, offset);
+        match read.map_err(|error| failed_read(&error, offset))? {
+            0 => return Err(failed_read(&std::io::ErrorKind::UnexpectedEof.into(), offset)),
+            count => {
+                offset += count as u64;
+                buffer = &mut std::mem::take(&mut buffer)[count..];
+            }
+        }
+    }
+    Ok(())
+}
+
+fn failed_read(error: &std::io::Error, offset: u64) -> Error {
+    if error.kind() == std::io::ErrorKind::UnexpectedEof {
+        return Error::new(Code::Truncated, "the file ends early: it was cut while it was open").at(offset);
+    }
+    Error::io("read", error).at(offset)
+}
+
+fn lost() -> Error {
+    let message = "the file was cut short while it was mapped; what was lost reads as zeros. Open it again";
+    Error::new(Code::MappingLost, message)
+}
+
+fn is_a_directory() -> std::io::Error {
+    #[cfg(unix)]
+    let number = libc::EISDIR;
+    // ERROR_INVALID_FUNCTION, which libuv has for it: the system has no number of its own.
+    #[cfg(windows)]
+    let number = 1;
+    std::io::Error::from_raw_os_error(number)
+}

@@ -1,0 +1,298 @@
+//! The files that one name space lies in: each opened when it is first read and kept, and found again by what it was
+//! when its index was read.
+#![forbid(unsafe_code)]
+
+use std::fmt;
+use std::fs::Metadata;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use super::file::FileSource;
+use super::io::Io;
+use super::{ReadAt, Shard, Sources};
+use crate::codecs::digest::Digest;
+use crate::error::{Code, Error, Result};
+use crate::model;
+
+/// What tells a file from another one, or from an altered one, of the same name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Identity {
+    pub length: u64,
+    /// Device and inode where there are any; elsewhere the time of making stands for them.
+    place: (u64, u64),
+    /// Seconds and nanoseconds.
+    modified: (i64, i64),
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { length, place: (device, inode), modified: (seconds, nanoseconds) } = self;
+        write!(f, "{length}-{device}-{inode}-{seconds}-{nanoseconds}")
+    }
+}
+
+impl Identity {
+    #[cfg(unix)]
+    pub fn of(metadata: &Metadata) -> Self {
+        use std::os::unix::fs::MetadataExt;
+        Self {
+            length: metadata.len(),
+            place: (metadata.dev(), metadata.ino()),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        }
+    }
+
+    #[cfg(not(unix))]
+    pub fn of(metadata: &Metadata) -> Self {
+        let since = |time: std::io::Result<std::time::SystemTime>| {
+            let time = time.ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+            time.unwrap_or_default()
+        };
+        let (made, modified) = (since(metadata.created()), since(metadata.modified()));
+        Self {
+            length: metadata.len(),
+            place: (made.as_secs(), u64::from(made.subsec_nanos())),
+            modified: (modified.as_secs().cast_signed(), i64::from(modified.subsec_nanos())),
+        }
+    }
+}
+
+/// One file of a name space.
+pub struct Part {
+    /// `None` where it is not known.
+    path: Option<PathBuf>,
+    /// What it was when it was looked at; `None` for one that stayed open since, or was not looked at.
+    identity: Option<Identity>,
+    length: u64,
+    source: OnceLock<FileSource>,
+    /// What an index calls it, and the digest that it gives of all its bytes.
+    shard: Option<(Box<str>, Digest)>,
+}
+
+impl Part {
+    /// A file that stays open.
+    pub fn open(path: &Path, source: FileSource) -> Self {
+        let length = source.length();
+        Self {
+            path: Some(path.to_owned()),
+            identity: None,
+            length,
+            source: OnceLock::from(source),
+            shard: None,
+        }
+    }
+
+    /// A file that is opened when it is first read, if it is the same one still.
+    pub fn later(path: PathBuf, identity: Identity) -> Self {
+        let length = identity.length;
+        Self { path: Some(path), identity: Some(identity), length, source: OnceLock::new(), shard: None }
+    }
+
+    /// A file of `length` bytes, as an index says, that was not looked at and is not read.
+    pub fn unread(path: Option<PathBuf>, length: u64) -> Self {
+        Self { path, identity: None, length, source: OnceLock::new(), shard: None }
+    }
+
+    /// The same, known as a shard of a table.
+    #[must_use]
+    pub fn of_shard(mut self, shard: &model::Shard) -> Self {
+        self.shard = Some((shard.name.clone(), shard.digest.clone()));
+        self
+    }
+
+    /// What an index calls it.
+    pub fn name(&self) -> Option<&str> {
+        self.shard.as_ref().map(|(name, _)| &**name)
+    }
+
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+}
+
+/// The files of a name space, by their numbers.
+pub struct Files {
+    parts: Vec<Part>,
+    /// Whether the end has come. Held while a file is opened, so that none is opened twice or after the end.
+    closed: Mutex<bool>,
+    io: OnceLock<Io>,
+}
+
+impl Files {
+    /// A name space that one open file holds.
+    pub fn lone(path: &Path, source: FileSource) -> Self {
+        Self::new(vec![Part::open(path, source)])
+    }
+
+    /// The files in the order of their numbers.
+    pub fn new(parts: Vec<Part>) -> Self {
+        Self { parts, closed: Mutex::new(false), io: OnceLock::new() }
+    }
+
+    /// Says how the bytes of all files come into memory, before any do.
+    pub fn set_io(&self, io: Io) {
+        let _ = self.io.set(io);
+        for source in self.parts.iter().filter_map(|part| part.source.get()) {
+            source.set_io(io);
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.parts.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Part> {
+        self.parts.iter()
+    }
+
+    /// What each was when its index was read, or is now where it stayed open since. One that was not looked at is its
+    /// length.
+    pub fn identities(&self) -> Result<Vec<String>> {
+        let identity = |part: &Part| match (part.identity, part.source.get()) {
+            (Some(identity), _) => Ok(identity.to_string()),
+            (None, Some(source)) => source.identity().map(|identity| identity.to_string()),
+            (None, None) => Ok(part.length.to_string()),
+        };
+        self.parts.iter().map(identity).collect()
+    }
+
+    /// Bytes of all of them.
+    pub fn total_length(&self) -> u64 {
+        self.parts.iter().fold(0, |total, part| total.saturating_add(part.length))
+    }
+
+    /// The file of a number, opened now if it was not yet. Fails with `ZT_IO` where it is no longer the one whose
+    /// index was read.
+    pub fn file(&self, number: u32) -> Result<&FileSource> {
+        let part = self.parts.get(number as usize);
+        let part = part.ok_or_else(|| Error::new(Code::Internal, format!("there is no file {number}")))?;
+        if let Some(source) = part.source.get() {
+            return Ok(source);
+        }
+        let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        if *closed {
+            return Err(Error::new(Code::Closed, "the file is closed"));
+        }
+        if let Some(source) = part.source.get() {
+            return Ok(source);
+        }
+        let source = part.reopen()?;
+        source.set_io(self.io.get().copied().unwrap_or_default());
+        Ok(part.source.get_or_init(|| source))
+    }
+
+    /// The file of a number, if it was opened already.
+    pub fn opened(&self, number: u32) -> Option<&FileSource> {
+        self.parts.get(number as usize)?.source.get()
+    }
+
+    /// The files that were opened so far.
+    pub fn all_opened(&self) -> impl Iterator<Item = (&Path, &FileSource)> {
+        self.parts.iter().filter_map(|part| Some((part.path.as_deref()?, part.source.get()?)))
+    }
+
+    /// The first file that was cut short while it was mapped.
+    pub fn lost(&self) -> Option<&Path> {
+        self.all_opened().find_map(|(path, source)| source.is_lost().then_some(path))
+    }
+
+    /// Lets go of all mappings. Positional reads still work for work under way.
+    pub fn close(&self) {
+        *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        for (_, source) in self.all_opened() {
+            source.release_mapping();
+        }
+    }
+}
+
+impl Part {
+    fn reopen(&self) -> Result<FileSource> {
+        let (Some(path), Some(identity)) = (&self.path, self.identity) else {
+            let name = self.name().map(str::to_owned);
+            let path =
+                || self.path().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+            let which = name.or_else(path).map_or_else(|| "its file".to_owned(), |name| format!("'{name}'"));
+            let message = format!(
+                "{which} was not looked for: the index was opened alone (shards: 'none'); open it without that option to read or verify data"
+            );
+            return Err(Error::new(Code::Io, message));
+        };
+        let source = FileSource::open(path).map_err(|error| error.file(path))?;
+        if source.identity()? != identity {
+            let message = "the file was replaced or changed since its index was read; open it again";
+            return Err(Error::new(Code::Io, format!("'{}': {message}", path.display())).file(path));
+        }
+        Ok(source)
+    }
+}
+
+impl Sources for Files {
+    fn source(&self, file: u32) -> Result<&dyn ReadAt> {
+        Ok(self.file(file)?)
+    }
+
+    fn shards(&self) -> Vec<Shard<'_>> {
+        fn shard((file, part): (u32, &Part)) -> Option<Shard<'_>> {
+            let (name, digest) = part.shard.as_ref()?;
+            let path = part.path.as_deref()?;
+            Some(Shard { file, name, path, length: part.length, digest })
+        }
+        (0..).zip(&self.parts).filter_map(shard).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(name: &str, bytes: &[u8]) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("ztensor-files-{name}-{}", std::process::id()));
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    fn with(path: &Path) -> Files {
+        Files::new(vec![Part::later(path.to_owned(), Identity::of(&path.metadata().unwrap()))])
+    }
+
+    #[test]
+    fn a_file_is_opened_when_first_read() {
+        let path = written("first", b"0123456789");
+        let files = with(&path);
+        assert!(files.opened(0).is_none());
+        assert_eq!(files.source(0).unwrap().read_vec(2, 3).unwrap(), b"234");
+        assert!(files.opened(0).is_some());
+        assert_eq!(files.total_length(), 10);
+        assert_eq!(files.file(1).err().unwrap().code(), Code::Internal);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_replaced_file_is_refused() {
+        let path = written("replaced", b"0123456789");
+        let files = with(&path);
+        let other = written("replacing", b"9876543210");
+        std::fs::rename(&other, &path).unwrap();
+        let error = files.file(0).err().unwrap();
+        assert_eq!((error.code(), error.path()), (Code::Io, Some(&*path)));
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(files.file(0).err().unwrap().code(), Code::Io);
+    }
+
+    #[test]
+    fn nothing_is_opened_after_the_end() {
+        let path = written("end", b"0123456789");
+        let files = with(&path);
+        files.close();
+        assert_eq!(files.file(0).err().unwrap().code(), Code::Closed);
+        std::fs::remove_file(path).unwrap();
+    }
+}

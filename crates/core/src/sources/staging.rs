@@ -1,0 +1,110 @@
+//! Which ranges of a file that somebody else holds in memory are copied at once, for work on many tensors.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+
+use crate::model::{Catalog, Tensor};
+
+/// Tensors that are staged together: a call and a copy of its own for each would cost 40 µs a tensor.
+const TENSORS: usize = 10_000;
+/// Bytes that are staged together, but for what the last tensor adds.
+const BYTES: u64 = 16 << 20;
+/// Ranges begin at a multiple of this, as the blocks do that small tensors are loaded in.
+pub const ALIGNMENT: u64 = 64;
+
+/// Some tensors of many, and what has to be copied for them.
+#[derive(Debug)]
+pub struct Batch {
+    /// The place behind the last of them.
+    pub end: usize,
+    /// Offset and length of each range, in order. None of them overlap.
+    pub ranges: Vec<(u64, u64)>,
+    /// Stored bytes of the tensors, those that several share counted for each.
+    pub stored: u64,
+}
+
+/// Tensors up to this size share blocks. As with aliases: a buffer costs four times what a view of one does.
+pub const SMALL: u64 = 64 << 10;
+
+/// Whether what lies between two blobs is read with them: padding, or no more than the second one takes itself.
+pub fn bridges(gap: u64, length: u64) -> bool {
+    gap <= ALIGNMENT + length.min(SMALL)
+}
+
+/// Takes tensors, given by their ordinals, from the one at `from` on.
+pub fn next(catalog: &Catalog, ordinals: &[u32], from: usize) -> Batch {
+    // Ends by starts: what many tensors share is staged once.
+    let mut spans: HashMap<u64, u64> = HashMap::new();
+    let (mut end, mut staged, mut stored) = (from, 0_u64, 0_u64);
+    for &ordinal in ordinals.iter().skip(from).take(TENSORS) {
+        end += 1;
+        let Some(tensor) = catalog.tensor(ordinal as usize) else { continue };
+        // Only the index's own file is in memory; what lies in others is refused when it is read.
+        for span in tensor.spans().filter(|span| span.file == 0) {
+            let known = spans.entry(span.offset).or_insert(span.offset);
+            staged = staged.saturating_add(span.end().saturating_sub(*known));
+            *known = span.end().max(*known);
+        }
+        stored = stored.saturating_add(stored_bytes(tensor));
+        if staged >= BYTES {
+            break;
+        }
+    }
+    Batch { end, ranges: joined(spans.into_iter().collect()), stored }
+}
+
+/// Bytes of a tensor in its files.
+pub fn stored_bytes(tensor: Tensor<'_>) -> u64 {
+    tensor.components().iter().map(|part| part.stored_length).fold(0, u64::saturating_add)
+}
+
+fn joined(mut spans: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    spans.sort_unstable();
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for (start, end) in spans {
+        match ranges.last_mut() {
+            Some((_, last)) if start <= *last || bridges(start - *last, end - start) => {
+                *last = end.max(*last);
+            }
+            _ => ranges.push((start - start % ALIGNMENT, end)),
+        }
+    }
+    ranges.into_iter().map(|(start, end)| (start, end - start)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::sample;
+
+    #[test]
+    fn neighbours_are_one_range() {
+        for apart in [16, 64] {
+            let all: Vec<u32> = (0..1000).collect();
+            let batch = next(&sample::row(1000, apart), &all, 0);
+            assert_eq!(batch.end, 1000);
+            assert_eq!(batch.ranges, [(0, 999 * apart + 16)]);
+            assert_eq!(batch.stored, 16_000);
+        }
+    }
+
+    #[test]
+    fn tensors_far_apart_are_ranges_of_their_own_in_the_order_of_the_file() {
+        let some = [40, 20, 20, 30];
+        let batch = next(&sample::row(100, 1000), &some, 1);
+        assert_eq!(batch.end, 4);
+        assert_eq!(batch.ranges, [(20_000 - 32, 16 + 32), (30_000 - 48, 16 + 48)]);
+        assert_eq!(batch.stored, 48);
+    }
+
+    #[test]
+    fn so_many_tensors_come_at_once() {
+        let all: Vec<u32> = (0..25_000).collect();
+        let catalog = sample::row(25_000, 64);
+        let mut ends = vec![0];
+        while *ends.last().unwrap() < all.len() {
+            ends.push(next(&catalog, &all, *ends.last().unwrap()).end);
+        }
+        assert_eq!(ends, [0, 10_000, 20_000, 25_000]);
+    }
+}

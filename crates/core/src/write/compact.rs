@@ -1,0 +1,165 @@
+//! Writes a file anew without what its index no longer speaks of: removed tensors and old indexes.
+#![forbid(unsafe_code)]
+
+use std::fs::File;
+use std::path::Path;
+
+use crate::edit::Edit;
+use crate::error::{Code, Error, Result};
+use crate::inject;
+use crate::limits::Limits;
+use crate::sinks::block::{Block, FULL};
+use crate::sinks::original::Original;
+use crate::sinks::{AtomicFile, Warning};
+use crate::sources::ReadAt;
+use crate::work::Watch;
+use crate::write::zt2;
+
+const MAGIC: u64 = 8;
+const MAGIC_BYTES: usize = 8;
+/// Runs from here on are copied by the kernel; smaller ones gather in a block, which costs a third of the calls.
+const BY_KERNEL: usize = 1 << 20;
+
+/// Bytes of a file before and after.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Compacted {
+    pub before: u64,
+    pub after: u64,
+    pub warnings: Vec<Warning>,
+}
+
+/// A run of bytes that is moved as one.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    old: u64,
+    length: u64,
+    new: u64,
+}
+
+/// Where every blob goes.
+struct Plan {
+    runs: Vec<Run>,
+    /// The first of each tensor's components in `offsets`.
+    first: Vec<usize>,
+    /// New offsets of the components, in the order of the catalog.
+    offsets: Vec<u64>,
+    /// Behind the last run.
+    end: u64,
+}
+
+/// Blobs keep their order in the file, and what they were aligned to. Those that share bytes move together, so that they
+/// share them still.
+fn plan(edit: &Edit, alignment: u64) -> Result<Plan> {
+    let too_large = || Error::new(Code::Limit, "the file would be larger than 2^64 bytes");
+    let mut first = Vec::new();
+    let mut components = 0;
+    let mut blobs: Vec<(u64, u64, usize)> = Vec::new();
+    for tensor in edit.catalog().iter() {
+        first.push(components);
+        for part in tensor.components() {
+            // Others lie in shards, and stay there.
+            if part.file == 0 {
+                blobs.push((part.offset, part.stored_length, components));
+            }
+            components += 1;
+        }
+    }
+    let mut offsets = vec![0; components];
+    blobs.sort_unstable();
+    let mut runs: Vec<Run> = Vec::new();
+    let mut end = MAGIC;
+    for (offset, length, at) in blobs {
+        let run = match runs.last_mut() {
+            Some(run) if length > 0 && offset < run.old.saturating_add(run.length) => run,
+            _ => {
+                let padding = (offset % alignment + alignment - end % alignment) % alignment;
+                let new = end.checked_add(padding).ok_or_else(too_large)?;
+                runs.push(Run { old: offset, length: 0, new });
+                runs.last_mut().ok_or_else(too_large)?
+            }
+        };
+        // The reader has checked that every blob ends inside the file.
+        run.length = run.length.max(offset - run.old + length);
+        end = run.new.checked_add(run.length).ok_or_else(too_large)?;
+        if let Some(place) = offsets.get_mut(at) {
+            *place = run.new + (offset - run.old);
+        }
+    }
+    Ok(Plan { runs, first, offsets, end })
+}
+
+/// The same in canonical form (zTensor 2 §6.3): in the order of the names, equal content once.
+fn canonical(edit: &Edit, file: &File) -> Result<Plan> {
+    let canonical = zt2::Plan::canonical(edit.catalog(), file)?;
+    let (mut first, mut offsets) = (Vec::new(), Vec::new());
+    for tensor in edit.catalog().iter() {
+        first.push(offsets.len());
+        offsets.extend(tensor.components().iter().map(|part| canonical.place(part)));
+    }
+    let runs = canonical.copies.iter().map(|&(old, length, new)| Run { old, length, new }).collect();
+    Ok(Plan { runs, first, offsets, end: canonical.end })
+}
+
+fn write(file: &mut AtomicFile, block: &mut Block) -> Result<()> {
+    file.write_block(block)?;
+    block.clear();
+    Ok(())
+}
+
+/// Rewrites the file at `path` where that makes it smaller: beside it, put on the disk, and then in its place. Fails like
+/// an edit, and with `ZT_UNSUPPORTED_VERSION` where its index has keys that are not known here.
+pub fn compact(path: &Path, limits: &Limits, watch: &Watch) -> Result<Compacted> {
+    inject::panic_at("compact");
+    let original = Original::open(path, false)?;
+    let before = original.length();
+    let edit = Edit::open(original.source(), limits)?;
+    let plan = if edit.is_nearly_canonical() {
+        canonical(&edit, original.file())?
+    } else {
+        plan(&edit, edit.alignment())?
+    };
+    let place = |tensor: usize, component: usize| {
+        let first = plan.first.get(tensor)?;
+        plan.offsets.get(first + component).copied()
+    };
+    let tail = edit.moved_tail(plan.end, place)?;
+    let after = plan.end.saturating_add(tail.len() as u64);
+    if after >= before {
+        return Ok(Compacted { before, after: before, warnings: Vec::new() });
+    }
+    let kept: u64 = plan.runs.iter().map(|run| run.length).sum();
+    watch.expect(kept, edit.catalog().len() as u64);
+    let mut file = AtomicFile::create(original.path(), true)?;
+    file.reserve(tail.len() as u64 + kept);
+    let mut block = Block::default();
+    original.source().read_at(0, block.claim(MAGIC_BYTES)?)?;
+    let mut position = MAGIC;
+    for run in &plan.runs {
+        watch.stop.check()?;
+        block.hole(usize::try_from(run.new.saturating_sub(position)).unwrap_or_default())?;
+        position = run.new.saturating_add(run.length);
+        match usize::try_from(run.length) {
+            Ok(length) if length < BY_KERNEL => {
+                original.source().read_at(run.old, block.claim(length)?)?;
+                watch.did_bytes(run.length);
+            }
+            _ => {
+                write(&mut file, &mut block)?;
+                file.copy_pieces(original.file(), run.old, run.length, |piece| {
+                    watch.stop.check()?;
+                    watch.did_bytes(piece);
+                    Ok(())
+                })?;
+            }
+        }
+        if block.len() >= FULL {
+            write(&mut file, &mut block)?;
+        }
+    }
+    write(&mut file, &mut block)?;
+    file.write(&tail)?;
+    edit.catalog().iter().for_each(|_| watch.did_tensor());
+    watch.stop.check()?;
+    let warnings = file.commit_if(|| original.last_look())?;
+    Ok(Compacted { before, after, warnings })
+}
