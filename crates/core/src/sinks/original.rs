@@ -5,6 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Code, Error, Result};
+use crate::sources::ReadAt;
 use crate::sources::file::FileSource;
 use crate::sources::files::Identity;
 
@@ -27,15 +28,21 @@ impl Original {
         loop {
             let source = if in_place { FileSource::open_writable(&path)? } else { FileSource::open(&path)? };
             lock(source.file())?;
-            let identity = source.identity()?;
-            let original = Self { source, path: path.clone(), identity };
             tries += 1;
-            // An edit that ended between opening and locking has put another file under the name.
-            match original.unchanged() {
+            match Self::locked(source, path.clone()) {
                 Err(_) if tries < TRIES => {}
-                outcome => return outcome.map(|()| original),
+                outcome => return outcome,
             }
         }
+    }
+
+    /// The file that was opened and locked. Fails where an edit ended in between: it has put another file under the name, or
+    /// the file has grown, so that the length it was opened with leads to its old index.
+    fn locked(source: FileSource, path: PathBuf) -> Result<Self> {
+        let identity = source.identity()?;
+        let grown = identity.length != source.length();
+        let original = Self { source, path, identity };
+        if grown { Err(changed()) } else { original.unchanged().map(|()| original) }
     }
 
     pub fn source(&self) -> &FileSource {
@@ -67,10 +74,14 @@ impl Original {
         if Identity::of(&now) == self.identity && self.source.identity()? == self.identity {
             return Ok(());
         }
-        let message = "the file was changed or replaced by somebody else since it was opened for an edit; nothing was \
-                       written, open it again";
-        Err(Error::new(Code::Io, message))
+        Err(changed())
     }
+}
+
+fn changed() -> Error {
+    let message = "the file was changed or replaced by somebody else since it was opened for an edit; nothing was \
+                   written, open it again";
+    Error::new(Code::Io, message)
 }
 
 /// Takes the file's lock, which goes with its descriptor. Where a file system has none, `unchanged` has to do.
@@ -89,4 +100,24 @@ fn lock(file: &File) -> Result<()> {
 #[allow(clippy::unnecessary_wraps)] // as on Unix
 fn lock(_file: &File) -> Result<()> {
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_grew_before_it_was_locked_is_opened_again() {
+        let path = std::env::temp_dir().join(format!("ztensor-original-{}", std::process::id()));
+        fs::write(&path, "old").unwrap();
+        let path = path.canonicalize().unwrap();
+        let stale = FileSource::open(&path).unwrap();
+        fs::write(&path, "old and new").unwrap();
+        assert_eq!(Original::locked(stale, path.clone()).err().map(|error| error.code()), Some(Code::Io));
+        let original = Original::open(&path, true).unwrap();
+        assert_eq!((original.length(), original.source().length()), (11, 11));
+        fs::remove_file(path).unwrap();
+    }
 }
