@@ -614,7 +614,7 @@ fn load(
             Some(Cut::new(tensor.shape(), &kernels::pairs(ranges)?, bits)?)
         }
     };
-    let elements = checked::product(cut.as_ref().map_or(tensor.shape(), Cut::shape));
+    let elements = checked::product(&cut.as_ref().map_or_else(|| tensor.shape().to_vec(), Cut::shape));
     if let (true, Some(dtype), Some(elements)) = (request.widen, component.dtype, elements) {
         return reading.float32(tensor, component, cut.as_ref(), dtype, elements);
     }

@@ -3,7 +3,7 @@
 use napi::bindgen_prelude::{Float64Array, Uint32Array};
 use napi::{Env, JsString, Result};
 use napi_derive::napi;
-use ztensor_core::model::{ByteOrder, Catalog, Component, DataRule, Encoding, Part, Tensor};
+use ztensor_core::model::{Catalog, Component, CopyReason, Data, DataRule, Tensor};
 
 /// Numbers that JavaScript holds exactly; larger ones were refused when the index was read.
 #[allow(clippy::cast_precision_loss)]
@@ -76,7 +76,7 @@ impl Flat {
     }
 
     fn add(&mut self, tensor: Tensor<'_>, name_end: usize) {
-        let plain = tensor.data().and_then(|data| Some((data.file, readable_in_place(data)?.0)));
+        let plain = tensor.data().and_then(|data| Some((data.file(), readable_in_place(data)?.0)));
         let dtype = tensor.dtype().map_or(NO_DTYPE, |dtype| dtype as u32);
         // The builder keeps the length of all names below 2^32.
         self.records.push(u32::try_from(name_end).unwrap_or(u32::MAX));
@@ -153,16 +153,16 @@ pub fn components(catalog: &Catalog, tensor: Tensor<'_>) -> Vec<ComponentInfo> {
         let plain = readable_in_place(component);
         ComponentInfo {
             role: catalog.label(component.role).to_owned(),
-            file: component.file,
+            file: component.file(),
             dtype: component.dtype.map(|dtype| dtype as u32),
-            byte_length: component.decoded_length.map(number),
-            stored_length: number(component.stored_length),
-            offset: component.inline.is_none().then(|| number(component.offset)),
-            encoding: catalog.encoding_name(component.encoding).to_owned(),
-            digest: component.digest.as_ref().map(|digest| digest.text().into_owned()),
+            byte_length: component.byte_length().map(number),
+            stored_length: number(component.stored_length()),
+            offset: (!matches!(component.data, Data::Inline(_))).then(|| number(component.offset())),
+            encoding: catalog.encoding_name(component).into_owned(),
+            digest: component.digest().map(|digest| digest.text().into_owned()),
             plain_offset: plain.map(|(offset, _)| number(offset)),
             copy_reason: plain.is_none().then(|| copy_reason(component).to_owned()),
-            strict: matches!(component.data_rule, Some(DataRule::RisingColumns | DataRule::UniqueCells)),
+            strict: matches!(component.rule, Some(DataRule::RisingColumns | DataRule::UniqueCells)),
             own: tensor.is_own(component),
         }
     };
@@ -170,13 +170,11 @@ pub fn components(catalog: &Catalog, tensor: Tensor<'_>) -> Vec<ComponentInfo> {
 }
 
 fn copy_reason(component: &Component) -> &'static str {
-    match (component.encoding, component.part.as_deref()) {
-        (Encoding::Inline, _) => "inline",
-        (Encoding::Zstd | Encoding::ZstdSeekable | Encoding::Unknown(_), _) => "encoded",
-        (Encoding::Raw, Some(Part::Records(_) | Part::InBlob(_))) => "reordered",
-        (Encoding::Raw, _) if component.byte_order == ByteOrder::Big || cfg!(target_endian = "big") => {
-            "byte-order"
-        }
-        (Encoding::Raw, _) => "misaligned",
+    match component.copy_reason(cfg!(target_endian = "little")) {
+        CopyReason::Inline => "inline",
+        CopyReason::Encoded => "encoded",
+        CopyReason::Reordered => "reordered",
+        CopyReason::ByteOrder => "byte-order",
+        CopyReason::Misaligned => "misaligned",
     }
 }

@@ -9,7 +9,7 @@ use napi_derive::napi;
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
 use ztensor_core::limits::Limits;
 use ztensor_core::model::cut::Cut;
-use ztensor_core::model::{Catalog, Component, Container, DType, Encoding, Tensor};
+use ztensor_core::model::{Catalog, Component, Container, DType, Tensor};
 use ztensor_core::open::detect;
 use ztensor_core::open::{self, Opened, Request, Shards};
 use ztensor_core::read::Reading;
@@ -87,7 +87,7 @@ const TENSOR: u64 = 4096;
 
 /// The bytes that have to be read, or made.
 fn weight(component: &Component) -> u64 {
-    component.decoded_length.map_or(u64::MAX, |decoded| decoded.max(component.stored_length))
+    component.byte_length().map_or(u64::MAX, |decoded| decoded.max(component.stored_length()))
 }
 
 /// What threads share of an open file.
@@ -190,7 +190,7 @@ impl Shared {
         let cut =
             ranges.and_then(|ranges| Cut::new(tensor.shape(), &kernels::pairs(ranges).ok()?, bits).ok());
         // One run of what stands as it is; anything else takes more than its own bytes.
-        let run = cut.filter(|_| component.encoding == Encoding::Raw).and_then(|cut| cut.contiguous());
+        let run = cut.filter(|_| component.plain_range().is_some()).and_then(|cut| cut.contiguous());
         Lane::of(run.map_or_else(|| weight(component), |(_, length)| length))
     }
 

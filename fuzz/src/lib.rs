@@ -4,7 +4,7 @@
 pub mod mutate;
 pub mod ways;
 
-use ztensor_core::model::{Catalog, Container, Encoding};
+use ztensor_core::model::{Catalog, Container};
 use ztensor_core::open::detect;
 use ztensor_core::error::{Code, Result};
 use ztensor_core::limits::Limits;
@@ -28,8 +28,8 @@ pub fn list(parsed: Result<Catalog>, total: u64) {
     for tensor in catalog.iter() {
         assert_eq!(catalog.find(tensor.name()), Some(tensor.ordinal()));
         for component in tensor.components() {
-            if component.encoding != Encoding::Inline && component.stored_length > 0 {
-                let end = component.offset.checked_add(component.stored_length);
+            if component.stored_length() > 0 {
+                let end = component.offset().checked_add(component.stored_length());
                 assert!(end.is_some_and(|end| end <= total), "{} {component:?}", tensor.name());
             }
         }

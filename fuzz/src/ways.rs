@@ -57,7 +57,7 @@ pub fn agree(reading: Reading<'_>, held: u64) {
 fn component(reading: Reading<'_>, tensor: Tensor<'_>, part: &Component, loaded: &Result<Vec<u8>>) {
     let Ok(bytes) = loaded else { return };
     let name = tensor.name();
-    if let Some(length) = part.decoded_length {
+    if let Some(length) = part.byte_length() {
         assert_eq!(bytes.len() as u64, length, "{name} {part:?}");
     }
     let elements = judged(Elements::of_component(&reading, tensor, part), tensor).expect("it was loaded");

@@ -7,7 +7,6 @@ mod cells;
 mod chosen;
 mod column;
 mod judge;
-mod pieces;
 mod refusal;
 mod rising;
 mod sparse;
@@ -23,7 +22,7 @@ pub use refusal::{Wanted, attribute_refusal, refusal};
 use crate::checked;
 use crate::error::Result;
 use crate::inject;
-use crate::model::{ByteOrder, Component, DType, Encoding, Layout, Tensor};
+use crate::model::{Component, DType, Layout, Tensor};
 use crate::read::{Reading, Stored};
 use crate::sources::owned;
 use crate::write::{Dialect, Spec, Writer};
@@ -76,7 +75,7 @@ fn announced<'a>(
 ) -> Result<Vec<(&'a str, Option<DType>, u64)>> {
     let one = |part: &&Component| {
         let dtype = casts.component(tensor, part);
-        let length = pieces::decoded_length(reading, tensor, part)?;
+        let length = reading.measured(tensor, part)?;
         Ok((reading.catalog.label(part.role), dtype, cast_length(part.dtype, dtype, length)?))
     };
     parts.iter().map(one).collect()
@@ -90,12 +89,11 @@ fn component(
     writer: &mut Writer,
 ) -> Result<()> {
     let target = casts.component(tensor, part);
-    let plain = part.encoding == Encoding::Raw && part.part.is_none() && part.byte_order == ByteOrder::Little;
-    if plain && target == part.dtype {
+    if part.is_raw_blob() && !part.is_swapped() && target == part.dtype {
         return raw(reading, part, writer).map_err(|error| error.tensor(tensor.name()));
     }
     let mut pushing = Pushing::new(writer, part.dtype, target);
-    pieces::decoded(reading, tensor, part, |piece| pushing.push(piece))
+    reading.pieces(tensor, part, |piece| pushing.push(piece))
 }
 
 /// Bytes read at once where they go into the writer's own memory: they are hashed while they are in the second-level cache.

@@ -15,7 +15,7 @@ use crate::formats::zt2::{edit as zt2_edit, encode as zt2_encode};
 use crate::inject;
 use crate::limits::Limits;
 use crate::model::similar;
-use crate::model::{Catalog, Container, Encoding, Tensor};
+use crate::model::{Catalog, Container, Tensor};
 use crate::open::detect;
 use crate::sinks::grown::OldIndex;
 use crate::sources::ReadAt;
@@ -134,8 +134,8 @@ impl Edit {
             Version::One(_) => (ALIGNMENT, MOST_ALIGNED),
             Version::Two => (LEAST_ALIGNMENT, CANONICAL_ALIGNMENT),
         };
-        let parts = self.catalog().iter().flat_map(Tensor::components).filter(|part| part.file == 0);
-        let common = parts.fold(0, |bits, part| bits | part.offset);
+        let parts = self.catalog().iter().flat_map(Tensor::components).filter(|part| part.file() == 0);
+        let common = parts.fold(0, |bits, part| bits | part.offset());
         if common == 0 {
             // Without any other blob, the manifest tells, where it cannot be by chance.
             let as_canonical =
@@ -153,8 +153,8 @@ impl Edit {
             && self.catalog().shards.is_empty()
             && self.alignment() == CANONICAL_ALIGNMENT
             && parts.all(|part| {
-                let digest = part.digest.as_ref().is_some_and(|digest| digest.expected.is_xxh3());
-                part.encoding == Encoding::Raw && digest
+                let digest = part.digest().is_some_and(|digest| digest.expected.is_xxh3());
+                part.is_raw_blob() && digest
             })
     }
 

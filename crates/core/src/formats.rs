@@ -5,6 +5,7 @@
 pub mod btf;
 mod overlap;
 pub mod safetensors;
+mod single_blob;
 pub mod zt01;
 pub(crate) mod zt01_encode;
 mod zt1;

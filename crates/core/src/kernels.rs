@@ -2,6 +2,7 @@
 
 pub mod cast;
 pub mod dequantize;
+mod pack;
 pub(crate) mod strided;
 pub mod swap;
 pub mod widen;

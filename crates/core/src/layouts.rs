@@ -14,8 +14,6 @@ pub mod mx;
 mod packed;
 mod parameters;
 pub mod quant_group;
-pub mod records;
-pub mod single_blob;
 mod strict;
 
 use crate::checked::{MAX_EXACT, bytes_of, product};
@@ -78,13 +76,13 @@ fn dense(tensor: &mut NewTensor<'_>) -> Result<()> {
 
 /// The component decodes to `bytes`: checked where its length is known, noted where it is not.
 fn has_bytes(component: &mut Component, bytes: u64, why: impl Fn() -> String) -> Result<()> {
-    match component.decoded_length {
+    match component.byte_length() {
         Some(found) if found != bytes => {
             let message = format!("{} {bytes} bytes, the index gives {found}", why());
-            Err(Error::new(Code::BadShape, message).at(component.offset))
+            Err(Error::new(Code::BadShape, message).at(component.offset()))
         }
         _ => {
-            component.decoded_length = Some(bytes);
+            component.decodes_to(bytes);
             Ok(())
         }
     }
@@ -93,7 +91,7 @@ fn has_bytes(component: &mut Component, bytes: u64, why: impl Fn() -> String) ->
 /// Elements of an array component, where its length is known.
 fn elements(component: &Component, role: &str) -> Result<Option<u64>> {
     let Some(dtype) = component.dtype else { return Ok(None) };
-    let Some(bytes) = component.decoded_length else { return Ok(None) };
+    let Some(bytes) = component.byte_length() else { return Ok(None) };
     let bits = u128::from(bytes) * 8;
     if bits % u128::from(dtype.bits()) != 0 {
         let message = format!("{bytes} bytes are no whole number of {} elements", dtype.name());
@@ -121,13 +119,13 @@ fn has_elements(component: &mut Component, role: &str, count: u64, why: &str) ->
         }
         return Ok(());
     }
-    if matches!(component.encoding, Encoding::Zstd) && component.part.is_none() {
+    if component.is_whole_blob() && component.encoding() == Encoding::ZSTD {
         let bytes = component.dtype.and_then(|dtype| bytes_of(count, dtype.bits()));
         let bytes = bytes.filter(|&bytes| bytes <= MAX_EXACT).ok_or_else(|| {
             Error::new(Code::Limit, format!("{role} would have {count} elements, more than 2^53 - 1 bytes"))
                 .component(role)
         })?;
-        component.decoded_length = Some(bytes);
+        component.decodes_to(bytes);
     }
     Ok(())
 }

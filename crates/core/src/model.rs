@@ -2,29 +2,36 @@
 #![forbid(unsafe_code)]
 
 mod builder;
+mod component;
 pub mod cut;
+mod data;
 mod dtype;
+mod encoding;
 pub mod glob;
 mod join;
 mod label;
 #[cfg(test)]
 pub(crate) mod sample;
 pub mod similar;
+mod view;
 
 pub use builder::{Builder, NewTensor};
+pub use component::{ByteOrder, Component, CopyReason, DataRule, Key};
+pub use data::{Blob, Chunk, Chunks, Data, Grid, Span};
 pub use dtype::DType;
+pub use encoding::{Encoding, Encodings, Filter};
 pub use join::{Joining, join};
 pub use label::{Label, Labels, Layout};
+pub use view::{Counted, Place, Strided, View};
 
+use std::borrow::Cow;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use ciborium::Value;
 use hashbrown::HashTable;
 
-use crate::codecs::digest::{Digest, Expected, Over};
+use crate::codecs::digest::Digest;
 use crate::inject;
-use crate::layouts::records::Records;
-use crate::layouts::single_blob::InBlob;
 
 /// The container that a file is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,50 +61,6 @@ impl Container {
 /// Free-form metadata, in the order of the file. Keys are unique.
 pub type Attributes = Vec<(Value, Value)>;
 
-/// How the stored bytes of a component become its elements.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Encoding {
-    Raw,
-    Zstd,
-    /// Frames of zstd and a table of where they are (`zt.zstd-seekable/1`).
-    ZstdSeekable,
-    /// The elements stand in the index itself (0.1's index arrays).
-    Inline,
-    /// An encoding that this version does not know: listed, never decoded.
-    Unknown(Label),
-}
-
-/// The byte order of multi-byte elements. Only 0.1 knows the big one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ByteOrder {
-    Little,
-    Big,
-}
-
-/// Which part of a decoded blob a component is. Only 0.1 and BTF share one blob between components.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
-    /// A run of bytes.
-    Range { start: u64, length: u64 },
-    /// One field of interleaved records, to be gathered field by field.
-    Records(Records),
-    /// One array of a blob whose decoded size is not known before it is decoded.
-    InBlob(InBlob),
-}
-
-/// A rule on the decoded elements of a component, which `load()` and `verify()` check and an alias does not.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum DataRule {
-    /// Each byte is 0 or 1 (2, Appendix A).
-    Bool,
-    /// The half of the last byte that no element of 4 bits takes is 0 (2, Appendix A).
-    LastNibble,
-    /// Columns rise strictly within each row (`zt.sparse_csr/1`).
-    RisingColumns,
-    /// No two elements have the same coordinates (`zt.sparse_coo/1`).
-    UniqueCells,
-}
-
 /// Another file that an index refers to, by its identity (2 §7.1): the name says nothing of where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shard {
@@ -106,110 +69,6 @@ pub struct Shard {
     pub size: u64,
     /// Over the whole file.
     pub digest: Digest,
-}
-
-/// A named run of stored bytes.
-#[derive(Clone, Debug)]
-pub struct Component {
-    pub role: Label,
-    /// Which file of the name space holds the blob; 0 is the one that was opened.
-    pub file: u32,
-    /// `None`: bytes whose meaning only the layout knows.
-    pub dtype: Option<DType>,
-    pub encoding: Encoding,
-    pub byte_order: ByteOrder,
-    /// Offset of the blob in its file.
-    pub offset: u64,
-    /// Bytes of the blob in the file.
-    pub stored_length: u64,
-    /// Bytes of the component after decoding; `None` where only decoding can tell.
-    pub decoded_length: Option<u64>,
-    pub digest: Option<Box<Digest>>,
-    pub data_rule: Option<DataRule>,
-    pub part: Option<Box<Part>>,
-    /// Little-endian elements of an inline component.
-    pub inline: Option<Box<[u8]>>,
-}
-
-impl Component {
-    /// A component that is a whole raw blob.
-    pub fn raw(role: Label, dtype: Option<DType>, offset: u64, length: u64) -> Self {
-        Self {
-            role,
-            file: 0,
-            dtype,
-            encoding: Encoding::Raw,
-            byte_order: ByteOrder::Little,
-            offset,
-            stored_length: length,
-            decoded_length: Some(length),
-            digest: None,
-            data_rule: None,
-            part: None,
-            inline: None,
-        }
-    }
-
-    /// Whether a digest can be compared: its algorithm is known, and so are the bytes that it is over.
-    pub fn has_checked_digest(&self) -> bool {
-        let undecoded = matches!(self.encoding, Encoding::Unknown(_));
-        self.digest.as_deref().is_some_and(|digest| {
-            digest.expected != Expected::Unknown && (digest.over == Over::Stored || !undecoded)
-        })
-    }
-
-    /// The blob in its file.
-    pub fn span(&self) -> Span {
-        Span { file: self.file, offset: self.offset, length: self.stored_length }
-    }
-
-    /// Where the component's elements stand in the file as they are in memory, if they do:
-    /// `(absolute offset, bytes)`.
-    pub fn plain_range(&self) -> Option<(u64, u64)> {
-        let swapped =
-            self.byte_order == ByteOrder::Big && self.dtype.is_none_or(|dtype| dtype.element_bytes() > 1);
-        if self.encoding != Encoding::Raw || swapped {
-            return None;
-        }
-        match self.part.as_deref() {
-            None => Some((self.offset, self.stored_length)),
-            Some(Part::Range { start, length }) => Some((self.offset.checked_add(*start)?, *length)),
-            Some(Part::Records(_) | Part::InBlob(_)) => None,
-        }
-    }
-}
-
-/// A run of bytes of one file.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Span {
-    pub file: u32,
-    pub offset: u64,
-    pub length: u64,
-}
-
-impl Span {
-    /// The offset behind the last byte.
-    pub fn end(self) -> u64 {
-        self.offset.saturating_add(self.length)
-    }
-
-    /// The spans in the order of the files and their bytes, joined where they touch or overlap.
-    pub fn joined(spans: Vec<Self>) -> Vec<Self> {
-        Self::joined_near(spans, 0)
-    }
-
-    /// The same, joined across gaps of up to `gap` bytes too.
-    pub fn joined_near(mut spans: Vec<Self>, gap: u64) -> Vec<Self> {
-        spans.sort_unstable();
-        spans.dedup_by(|next, last| {
-            let touches = next.file == last.file && next.offset <= last.end().saturating_add(gap);
-            if touches {
-                last.length = last.end().max(next.end()) - last.offset;
-            }
-            touches
-        });
-        spans
-    }
 }
 
 /// What the catalog holds of a tensor; the rest is behind the ids.
@@ -251,6 +110,7 @@ pub struct Catalog {
     components: Vec<Component>,
     shapes: Vec<Box<[u64]>>,
     labels: Labels,
+    encodings: Encodings,
     table: HashTable<Named>,
     hasher: RandomState,
 }
@@ -305,15 +165,18 @@ impl Catalog {
         &self.labels
     }
 
-    /// The label of an encoding as users see it.
-    pub fn encoding_name(&self, encoding: Encoding) -> &str {
-        match encoding {
-            Encoding::Raw => "raw",
-            Encoding::Zstd => "zstd",
-            Encoding::ZstdSeekable => "zt.zstd-seekable/1",
-            Encoding::Inline => "inline",
-            Encoding::Unknown(label) => self.label(label),
+    /// What a component's bytes went through, as users see it: the names of its filters, `raw`, `inline` or `unread`.
+    pub fn encoding_name(&self, component: &Component) -> Cow<'_, str> {
+        match &component.data {
+            Data::Inline(_) => Cow::Borrowed("inline"),
+            Data::Unread { .. } => Cow::Borrowed("unread"),
+            Data::Blob(blob) | Data::Grid(blob, _) => self.encodings.name(blob.encoding, &self.labels),
         }
+    }
+
+    /// The filters of an encoding, in the order in which they were applied when the bytes were written.
+    pub fn filters(&self, encoding: Encoding) -> &[Filter] {
+        self.encodings.filters(encoding)
     }
 
     fn name(&self, ordinal: usize) -> Option<&str> {
@@ -404,13 +267,9 @@ impl<'a> Tensor<'a> {
 
     /// Whether nothing but its name and its file are known: it is of an index that was opened alone.
     pub fn is_unread(self) -> bool {
-        let untold =
-            |part: &Component| part.stored_length == 0 && matches!(part.encoding, Encoding::Unknown(_));
-        self.layout_name() == Self::UNREAD && self.components().iter().all(untold)
+        let components = self.components();
+        !components.is_empty() && components.iter().all(|part| matches!(part.data, Data::Unread { .. }))
     }
-
-    /// The layout, and the encoding of the data, of a tensor of which only the name and the file are known.
-    pub const UNREAD: &'static str = "unread";
 
     /// The ranges of the files in which all components lie, one for each that has bytes.
     pub fn spans(self) -> impl Iterator<Item = Span> + 'a {
@@ -447,10 +306,15 @@ impl<'a> Tensor<'a> {
         self.layout().roles().is_none_or(|roles| roles.contains(&part.role))
     }
 
+    /// Whether it has the arrays of CSR or COO, whose rules need all of them together.
+    pub fn is_sparse(self) -> bool {
+        matches!(self.layout(), Layout::SparseCsr | Layout::SparseCoo) && self.dtype().is_some()
+    }
+
     /// Bytes of the elements after decoding: of the own components; of one whose size only decoding can tell, the
     /// stored ones.
     pub fn byte_length(self) -> u64 {
-        let lengths = self.own_components().map(|part| part.decoded_length.unwrap_or(part.stored_length));
+        let lengths = self.own_components().map(|part| part.byte_length().unwrap_or(part.stored_length()));
         lengths.fold(0, u64::saturating_add)
     }
 

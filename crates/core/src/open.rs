@@ -14,8 +14,7 @@ use std::sync::OnceLock;
 use crate::error::{Code, Error, Result};
 use crate::limits::{self, Limits};
 use crate::model::{
-    Builder, Catalog, Component, Container, Encoding, Joining, Label, Layout, NewTensor, Tensor, Warning,
-    join,
+    Builder, Catalog, Component, Container, Data, Joining, Label, Layout, NewTensor, Tensor, Warning, join,
 };
 use crate::sources::ReadAt;
 use crate::sources::file::FileSource;
@@ -146,7 +145,7 @@ fn open_index(path: &Path, request: &Request) -> Result<Opened> {
     if let Some(gaps) = folder::gaps(map.files.iter().map(|name| &**name)) {
         warn(&mut catalog, "ZT_WARN_INCOMPLETE_SET", gaps.message().to_owned());
     }
-    let total = catalog.iter().flat_map(Tensor::components).map(|component| component.stored_length);
+    let total = catalog.iter().flat_map(Tensor::components).map(Component::stored_length);
     let total = total.fold(0, u64::saturating_add);
     if let Some(said) = map.total_size.filter(|&said| said != total && unlisted == 0) {
         let message =
@@ -247,12 +246,9 @@ fn compare(map: &WeightMap, catalogs: &[Joining], problems: &mut Vec<Error>) -> 
 fn unread(map: WeightMap, paths: &[PathBuf], limits: &Limits) -> Result<Opened> {
     let mut builder = Builder::new(Container::Safetensors, limits);
     builder.attributes(map.attributes);
-    let unread = builder.intern(Tensor::UNREAD);
+    let unread = builder.intern("unread");
     for (name, file) in &map.tensors {
-        let mut data = Component::raw(Label::DATA, None, 0, 0);
-        data.file = *file;
-        data.encoding = Encoding::Unknown(unread);
-        data.decoded_length = None;
+        let data = Component::new(Label::DATA, None, Data::Unread { file: *file });
         builder.tensor(NewTensor {
             name,
             shape: &[0],

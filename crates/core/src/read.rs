@@ -3,16 +3,20 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
+mod grid;
 pub(crate) mod parallel;
+mod pieces;
 pub mod plan;
 pub mod prefetch;
 mod seekable;
+mod spans;
 pub mod total;
 mod widened;
 
-use std::fs::File;
+pub use pieces::Stored;
 
 use crate::checked::{self, index};
+use crate::codecs;
 use crate::codecs::digest::{Hasher, Over};
 use crate::codecs::frames::Size;
 use crate::codecs::zstd;
@@ -21,12 +25,11 @@ use crate::inject;
 use crate::kernels::swap::swap_bytes;
 use crate::layouts::coo::Coo;
 use crate::layouts::csr::Csr;
-use crate::layouts::elements::{self, Elements};
+use crate::layouts::elements;
 use crate::layouts::indices::Indices;
-use crate::layouts::records;
 use crate::limits::Limits;
 use crate::model::cut::Cut;
-use crate::model::{ByteOrder, Catalog, Component, DType, DataRule, Encoding, Layout, Part, Tensor};
+use crate::model::{Blob, Catalog, Component, DType, Data, DataRule, Encoding, Layout, Tensor, View};
 use crate::sources::owned::Owned;
 use crate::sources::{ReadAt, Sources};
 use crate::work::{PIECE, Watch};
@@ -46,24 +49,46 @@ impl<'a> Reading<'a> {
         self.decode(component).map_err(|error| self.name(error, tensor, component))
     }
 
-    /// The bytes of a cut through a dense tensor. Where the data is stored raw only the cut is read, so that
-    /// a digest over the whole cannot be checked.
+    /// The bytes of a cut through a dense tensor, row-major. No more is read or decoded than the blob, the frames or the chunks
+    /// that it touches; of what is stored raw only the cut, so that a digest over the whole cannot be checked.
     pub fn cut(&self, tensor: Tensor<'_>, component: &Component, cut: &Cut) -> Result<Owned> {
-        let result = match component.plain_range() {
-            Some((offset, length)) => {
-                self.source(component).and_then(|source| self.read_cut(source, offset, length, cut))
-            }
-            None if component.encoding == Encoding::ZstdSeekable => self.seekable_cut(component, cut),
-            None => self.decode(component).and_then(|whole| {
-                let mut output = Owned::to_fill(cut.byte_length())?;
-                cut.pack_divided(&whole, &mut output)?;
-                Ok(output)
-            }),
-        };
+        let result = self.cut_unjudged(tensor.shape(), component, cut);
         // The end of a packed tensor may not be in the cut.
-        let rule = component.data_rule.filter(|&rule| rule == DataRule::Bool);
+        let rule = component.rule.filter(|&rule| rule == DataRule::Bool);
         let checked = result.and_then(|bytes| elements::check(rule, &bytes).map(|()| bytes));
         checked.map_err(|error| self.name(error, tensor, component))
+    }
+
+    fn cut_unjudged(&self, shape: &[u64], component: &Component, cut: &Cut) -> Result<Owned> {
+        let placed = match &component.view {
+            View::Whole | View::Counted(_) => None,
+            View::Strided(strided) => strided.cut(shape, cut.ranges()).transpose()?,
+        };
+        let direct = component.view == View::Whole || placed.is_some();
+        let mut bytes = match &component.data {
+            Data::Grid(blob, grid) if direct => self.grid(blob, grid, cut.ranges())?,
+            Data::Blob(blob) if direct && blob.encoding == Encoding::RAW => {
+                let source = self.sources.source(blob.file)?;
+                self.read_cut(source, blob.offset, blob.stored, placed.as_ref().unwrap_or(cut))?
+            }
+            Data::Blob(blob) if direct && blob.encoding == Encoding::ZSTD_SEEKABLE => {
+                self.seekable_cut(blob, placed.as_ref().unwrap_or(cut))?
+            }
+            Data::Blob(_) => match component.plain_range() {
+                Some((offset, length)) => self.read_cut(self.source(component)?, offset, length, cut)?,
+                None => return self.cut_decoded(component, cut),
+            },
+            _ => return self.cut_decoded(component, cut),
+        };
+        turn(component, &mut bytes);
+        Ok(bytes)
+    }
+
+    fn cut_decoded(&self, component: &Component, cut: &Cut) -> Result<Owned> {
+        let whole = self.decode(component)?;
+        let mut output = Owned::to_fill(cut.byte_length())?;
+        cut.pack_divided(&whole, &mut output)?;
+        Ok(output)
     }
 
     /// The arrays of a sparse tensor, in the order of their roles (values, indices, indptr; values, coords),
@@ -78,7 +103,7 @@ impl<'a> Reading<'a> {
 
     /// Where a component's bytes are.
     pub fn source(&self, component: &Component) -> Result<&'a dyn ReadAt> {
-        self.sources.source(component.file)
+        self.sources.source(component.file())
     }
 
     fn name(&self, error: Error, tensor: Tensor<'_>, component: &Component) -> Error {
@@ -89,77 +114,117 @@ impl<'a> Reading<'a> {
     pub(crate) fn decode(&self, component: &Component) -> Result<Owned> {
         inject::panic_at("decode");
         let bytes = self.decode_unjudged(component)?;
-        elements::check(component.data_rule, &bytes)?;
+        elements::check(component.rule, &bytes)?;
         Ok(bytes)
     }
 
     fn decode_unjudged(&self, component: &Component) -> Result<Owned> {
-        if let Some(inline) = &component.inline {
-            return Ok(Owned::from(inline.to_vec()));
-        }
-        if let (Some((offset, length)), None) = (component.plain_range(), &component.digest) {
-            return self.read(self.source(component)?, offset, length, None);
-        }
-        if component.encoding == Encoding::ZstdSeekable {
-            return self.seekable(component);
-        }
-        let stored = self.stored(component)?;
-        let mut bytes = self.decompress(component, stored)?;
-        bytes = extract(component.part.as_deref(), bytes)?;
-        if component.byte_order == ByteOrder::Big
-            && let Some(dtype) = component.dtype
-        {
-            swap_bytes(&mut bytes, dtype.element_bytes());
-        }
+        let blob = match &component.data {
+            Data::Inline(bytes) => Owned::from(bytes.to_vec()),
+            Data::Unread { file } => return Err(unread(self.sources.source(*file).err())),
+            Data::Grid(blob, grid) => {
+                let all: Vec<_> = grid.shape.iter().map(|&dim| (0, dim)).collect();
+                self.grid(blob, grid, &all)?
+            }
+            Data::Blob(blob) => match (component.plain_range(), &blob.digest) {
+                (Some((offset, length)), None) => {
+                    return self.read(self.source(component)?, offset, length, None);
+                }
+                _ => self.blob(blob)?,
+            },
+        };
+        let mut bytes = self.arranged(&component.view, blob)?;
+        turn(component, &mut bytes);
         Ok(bytes)
     }
 
-    /// The stored bytes of a component, after its digest was checked.
-    pub fn stored(&self, component: &Component) -> Result<Owned> {
-        let mut hasher = stored_hasher(component);
-        let stored =
-            self.read(self.source(component)?, component.offset, component.stored_length, hasher.as_mut())?;
-        compare(component, hasher)?;
+    /// The elements of a view out of its decoded bytes.
+    fn arranged(&self, view: &View, bytes: Owned) -> Result<Owned> {
+        let strided = match view {
+            View::Whole => return Ok(bytes),
+            View::Counted(counted) => return self.arranged(&counted.view(bytes.len() as u64)?, bytes),
+            View::Strided(strided) => strided,
+        };
+        let cut = Cut::strided(strided)?;
+        within(cut.byte_length(), self.limits)?;
+        let mut output = Owned::to_fill(cut.byte_length())?;
+        let outside = |error: Error| match error.code() {
+            Code::OutOfBounds => Error::new(Code::Decode, "the decoded blob is shorter than its parts"),
+            _ => error,
+        };
+        cut.pack_divided(&bytes, &mut output).map_err(outside)?;
+        Ok(output)
+    }
+
+    /// The stored bytes of a blob, after its digest was checked.
+    fn stored(&self, blob: &Blob) -> Result<Owned> {
+        let mut hasher = stored_hasher(blob);
+        let source = self.sources.source(blob.file)?;
+        let stored = self.read(source, blob.offset, blob.stored, hasher.as_mut())?;
+        compare(blob, hasher)?;
         Ok(stored)
     }
 
-    /// Calls `each` with the stored bytes of a component, piece by piece, or with the decoded frames of a seekable
-    /// one. Checks its digest and the rules on its elements on the way.
-    pub fn pieces(&self, component: &Component, mut each: impl FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
-        if component.encoding == Encoding::ZstdSeekable {
-            return self.decoded_pieces(component, each);
+    /// The decoded bytes of a blob, after its digest was checked.
+    fn blob(&self, blob: &Blob) -> Result<Owned> {
+        if blob.encoding == Encoding::ZSTD_SEEKABLE {
+            return self.seekable(blob);
         }
-        let mut stored = Stored::new(*self, component)?;
-        let mut piece = Vec::new();
-        while stored.left() > 0 {
-            piece.resize(usize::try_from(stored.left()).unwrap_or(PIECE).min(PIECE), 0);
-            stored.read(&mut piece)?;
-            each(&mut piece)?;
-        }
-        stored.finish()
+        let stored = self.stored(blob)?;
+        let size = || self.decoded_size(blob);
+        self.decompress(blob.encoding, stored, size)
     }
 
-    fn decompress(&self, component: &Component, stored: Owned) -> Result<Owned> {
-        match component.encoding {
-            Encoding::Raw | Encoding::Inline | Encoding::ZstdSeekable => Ok(stored),
-            Encoding::Unknown(label) => {
-                let message = format!("the encoding {:?} cannot be decoded here", self.catalog.label(label));
-                Err(Error::new(Code::UnsupportedEncoding, message))
-            }
-            Encoding::Zstd => match self.decoded_size(component)? {
+    /// The bytes that a list of filters was applied to; `size` says what there has to be of them.
+    fn decompress(
+        &self,
+        encoding: Encoding,
+        stored: Owned,
+        size: impl FnOnce() -> Result<Size>,
+    ) -> Result<Owned> {
+        let stop = &self.watch.stop;
+        if encoding == Encoding::RAW {
+            return Ok(stored);
+        }
+        if encoding == Encoding::ZSTD {
+            return match size()? {
                 Size::Exactly(length) => {
                     let mut output = Owned::to_fill(length)?;
-                    zstd::decode_into(&stored, &mut output, &self.watch.stop)?;
+                    zstd::decode_into(&stored, &mut output, stop)?;
                     Ok(output)
                 }
-                Size::UpTo(limit) => zstd::decode_unsized(&stored, limit, &self.watch.stop).map(Owned::from),
-            },
+                Size::UpTo(limit) => zstd::decode_unsized(&stored, limit, stop).map(Owned::from),
+            };
+        }
+        let filters = self.catalog.filters(encoding);
+        let steps = filters.iter().map(|filter| {
+            let name = self.catalog.label(filter.name);
+            codecs::named(name).filter(|_| encoding.is_known()).map(|codec| (codec, filter)).ok_or_else(
+                || {
+                    let message = format!("the encoding {name:?} cannot be decoded here");
+                    Error::new(Code::UnsupportedEncoding, message)
+                },
+            )
+        });
+        let steps = steps.collect::<Result<Vec<_>>>()?;
+        let (exactly, most) = (size()?, Size::UpTo(self.limits.max_decoded_bytes));
+        let mut bytes = stored;
+        for (nth, (codec, filter)) in steps.into_iter().enumerate().rev() {
+            let size = if nth == 0 { exactly } else { most };
+            bytes = Owned::from((codec.decode)(&bytes, &filter.parameters, size, stop)?);
+        }
+        match exactly {
+            Size::Exactly(length) if length != bytes.len() as u64 => {
+                let message = format!("the data decodes to {} bytes, not {length}", bytes.len());
+                Err(Error::new(Code::Decode, message))
+            }
+            _ => Ok(bytes),
         }
     }
 
-    /// What the frames of a component have to decode to.
-    pub(crate) fn decoded_size(&self, component: &Component) -> Result<Size> {
-        match component.decoded_length.filter(|_| component.part.is_none()) {
+    /// What a blob has to decode to.
+    fn decoded_size(&self, blob: &Blob) -> Result<Size> {
+        match blob.decoded {
             Some(length) => within(length, self.limits).map(|()| Size::Exactly(length)),
             None => Ok(Size::UpTo(self.limits.max_decoded_bytes)),
         }
@@ -206,6 +271,12 @@ impl<'a> Reading<'a> {
         }
         claimable(source, offset.saturating_add(start), span)?;
         let mut output = Owned::to_fill(cut.byte_length())?;
+        if !cut.is_rising() {
+            // In another order than that of the file: all of it is brought in first.
+            let bytes = self.read(source, offset.saturating_add(start), span, None)?;
+            cut.rebased().pack_divided(&bytes, &mut output)?;
+            return Ok(output);
+        }
         let threads = parallel::threads(source, offset, length);
         cut.each_part(threads, &mut output, |part, out| {
             let (mut out, mut block) = (out, Vec::new());
@@ -261,69 +332,6 @@ fn claimable(source: &dyn ReadAt, offset: u64, length: u64) -> Result<()> {
     Ok(())
 }
 
-/// The stored bytes of a component, read one after the other and hashed on the way.
-pub struct Stored<'a> {
-    reading: Reading<'a>,
-    source: &'a dyn ReadAt,
-    component: &'a Component,
-    hasher: Option<Hasher>,
-    elements: Elements,
-    read: u64,
-}
-
-impl<'a> Stored<'a> {
-    pub fn new(reading: Reading<'a>, component: &'a Component) -> Result<Self> {
-        let (hasher, elements) = (stored_hasher(component), Elements::new(component.data_rule));
-        Ok(Self { reading, source: reading.source(component)?, component, hasher, elements, read: 0 })
-    }
-
-    /// Bytes not yet read.
-    pub fn left(&self) -> u64 {
-        self.component.stored_length - self.read
-    }
-
-    /// Fills `slot`, which must not be longer than what is left, with the next bytes.
-    pub fn read(&mut self, slot: &mut [u8]) -> Result<()> {
-        self.reading.watch.stop.check()?;
-        self.source.read_at(self.component.offset.saturating_add(self.read), slot)?;
-        if let Some(hasher) = &mut self.hasher {
-            hasher.update(slot);
-        }
-        self.elements.note(slot);
-        self.read += slot.len() as u64;
-        self.reading.watch.did_bytes(slot.len() as u64);
-        Ok(())
-    }
-
-    /// Lets `copy` take the next bytes unread (from a file and offset, so many at most; it says how many), as long as it
-    /// takes any. Bytes that have to be hashed or judged on the way are left to [`Stored::read`].
-    pub fn hand_over(&mut self, mut copy: impl FnMut(&File, u64, u64) -> Result<u64>) -> Result<()> {
-        let judged = self.hasher.is_some() || self.component.data_rule.is_some();
-        let Some(file) = self.source.as_file().filter(|_| !judged) else { return Ok(()) };
-        while self.left() > 0 {
-            self.reading.watch.stop.check()?;
-            let offset = self.component.offset.saturating_add(self.read);
-            let copied = copy(file, offset, self.left().min(HANDED))?;
-            if copied == 0 {
-                break;
-            }
-            self.source.check_length()?;
-            self.read += copied;
-            self.reading.watch.did_bytes(copied);
-        }
-        Ok(())
-    }
-
-    /// Compares what was read with the component's digest and the rules on its elements.
-    pub fn finish(self) -> Result<()> {
-        compare(self.component, self.hasher)?;
-        self.elements.finish()
-    }
-}
-
-/// Bytes that the kernel copies between two looks at the stop flag.
-const HANDED: u64 = 8 << 20;
-
 fn too_many() -> Error {
     Error::new(Code::Limit, "more bytes than this platform can address")
 }
@@ -338,40 +346,29 @@ pub(crate) fn within(length: u64, limits: &Limits) -> Result<()> {
 }
 
 /// A hasher of the bytes as they are stored, where the digest is over those or over the same ones decoded.
-pub(crate) fn stored_hasher(component: &Component) -> Option<Hasher> {
-    let digest = component.digest.as_deref();
-    digest.filter(|digest| digest.over == Over::Stored || component.encoding == Encoding::Raw)?.hasher()
+pub(crate) fn stored_hasher(blob: &Blob) -> Option<Hasher> {
+    let digest = blob.digest.as_deref();
+    digest.filter(|digest| digest.over == Over::Stored || blob.encoding == Encoding::RAW)?.hasher()
 }
 
-/// Compares what was hashed with the component's digest.
-pub(crate) fn compare(component: &Component, hasher: Option<Hasher>) -> Result<()> {
-    match (&component.digest, hasher) {
-        (Some(digest), Some(hasher)) => digest.check(hasher).map_err(|error| error.at(component.offset)),
+/// Compares what was hashed with the blob's digest.
+pub(crate) fn compare(blob: &Blob, hasher: Option<Hasher>) -> Result<()> {
+    match (&blob.digest, hasher) {
+        (Some(digest), Some(hasher)) => digest.check(hasher).map_err(|error| error.at(blob.offset)),
         _ => Ok(()),
     }
 }
 
-/// Takes a component's part out of its decoded blob.
-fn extract(part: Option<&Part>, blob: Owned) -> Result<Owned> {
-    let outside = || Error::new(Code::Decode, "the decoded blob is shorter than its parts");
-    match part {
-        None => Ok(blob),
-        Some(Part::InBlob(array)) => {
-            let (part, _) = array.place(blob.len() as u64)?;
-            extract(Some(&part), blob)
-        }
-        Some(&Part::Range { start, length }) => {
-            let mut output = Owned::to_fill(length)?;
-            output.copy_from_slice(checked::slice(&blob, start, length).ok_or_else(outside)?);
-            Ok(output)
-        }
-        Some(&Part::Records(records)) => {
-            let length = records.count.checked_mul(records.fields).and_then(|n| n.checked_mul(records.width));
-            let mut output = Owned::zeroed(length.ok_or_else(too_many)?)?;
-            records::from_records(&blob, records, &mut output)?;
-            Ok(output)
-        }
+/// Brings the elements of a component into little-endian order.
+fn turn(component: &Component, bytes: &mut [u8]) {
+    if let Some(dtype) = component.dtype.filter(|_| component.is_swapped()) {
+        swap_bytes(bytes, dtype.element_bytes());
     }
+}
+
+/// Of a file that was not read, its source says why.
+fn unread(error: Option<Error>) -> Error {
+    error.unwrap_or_else(|| Error::new(Code::Io, "the file that holds the data was not read"))
 }
 
 /// The components of a sparse tensor in the order of [`Reading::sparse`].
@@ -392,7 +389,7 @@ pub fn check_sparse(tensor: Tensor<'_>, parts: &[&Component], arrays: &[&[u8]]) 
         Indices::new(dtype, arrays.get(at).copied().unwrap_or_default())
     };
     let values = arrays.first().copied().unwrap_or_default();
-    let strict = |rule: DataRule| parts.get(1).is_some_and(|part| part.data_rule == Some(rule));
+    let strict = |rule: DataRule| parts.get(1).is_some_and(|part| part.rule == Some(rule));
     let checked = match (tensor.layout(), tensor.shape(), parts.first().and_then(|part| part.dtype)) {
         (_, _, None) => {
             Err(Error::new(Code::BadDtype, "the type of the values is not known").component("values"))

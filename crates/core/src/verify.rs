@@ -9,11 +9,11 @@ use std::sync::OnceLock;
 
 use crate::codecs::digest::Digest;
 use crate::error::{Code, Error, Result};
+use crate::model::{Component, Data};
 use crate::read::Reading;
 use crate::sources::{ReadAt, Shard, Stretches};
 use crate::work::{self, PIECE, Watch};
 use blobs::Blobs;
-pub(crate) use blobs::{is_judged_with_others, key};
 
 /// Failures listed one by one, and the bytes of their texts: a hostile file must not fill the memory with them.
 const LISTED: usize = 1000;
@@ -52,8 +52,7 @@ impl Outcome {
 pub fn verify(reading: Reading<'_>, ordinals: &[u32]) -> Result<Outcome> {
     let tensors: Vec<_> =
         ordinals.iter().filter_map(|&ordinal| reading.catalog.tensor(ordinal as usize)).collect();
-    let lengths =
-        tensors.iter().flat_map(|tensor| tensor.components()).map(|component| component.stored_length);
+    let lengths = tensors.iter().flat_map(|tensor| tensor.components()).map(Component::stored_length);
     // The digests of whole files stand for all of their tensors together.
     let shards = if ordinals.len() == reading.catalog.len() { reading.sources.shards() } else { Vec::new() };
     let total = lengths.chain(shards.iter().map(|shard| shard.length)).fold(0, u64::saturating_add);
@@ -63,7 +62,7 @@ pub fn verify(reading: Reading<'_>, ordinals: &[u32]) -> Result<Outcome> {
     // What has no digest was not read.
     let components = tensors.iter().flat_map(|tensor| tensor.components());
     let files: BTreeSet<_> =
-        components.filter(|part| part.inline.is_none()).map(|component| component.file).collect();
+        components.filter(|part| !matches!(part.data, Data::Inline(_))).map(Component::file).collect();
     for file in files {
         reading.sources.source(file)?.check_length()?;
     }

@@ -7,7 +7,7 @@ use ciborium::Value;
 use proptest::prelude::*;
 use ztensor_core::error::Code;
 use ztensor_core::limits::Limits;
-use ztensor_core::model::{Catalog, Container, Encoding};
+use ztensor_core::model::{Catalog, Container};
 use ztensor_core::open::detect;
 use ztensor_core::read::Reading;
 use ztensor_core::verify;
@@ -33,11 +33,11 @@ fn exercise(bytes: &[u8]) {
             assert_eq!(catalog.find(tensor.name()), Some(tensor.ordinal()));
             for component in tensor.components() {
                 let loaded = reading.component(tensor, component);
-                if let (Ok(loaded), Some(length)) = (loaded, component.decoded_length) {
+                if let (Ok(loaded), Some(length)) = (loaded, component.byte_length()) {
                     assert_eq!(loaded.len() as u64, length, "{} {:?}", tensor.name(), component);
                 }
-                if component.encoding != Encoding::Inline && component.stored_length > 0 {
-                    assert!(component.offset + component.stored_length <= bytes.len() as u64);
+                if component.stored_length() > 0 {
+                    assert!(component.offset() + component.stored_length() <= bytes.len() as u64);
                 }
             }
         }
@@ -264,8 +264,8 @@ proptest! {
                 let shape: Vec<u64> = theirs.shape().iter().map(|&dim| dim as u64).collect();
                 prop_assert_eq!(tensor.shape(), shape);
                 let component = &tensor.components()[0];
-                let start = usize::try_from(component.offset).unwrap();
-                let end = start + usize::try_from(component.stored_length).unwrap();
+                let start = usize::try_from(component.offset()).unwrap();
+                let end = start + usize::try_from(component.stored_length()).unwrap();
                 prop_assert_eq!(&bytes[start..end], theirs.data());
             }
         }

@@ -130,13 +130,13 @@ fn dense_tensors_survive_every_dialect() {
                         "{dialect:?}"
                     );
                     assert_eq!(load(&bytes, &catalog, &spec.name, 0), *data, "{dialect:?} {}", spec.name);
-                    let digested = tensor.components()[0].digest.is_some();
+                    let digested = tensor.components()[0].digest().is_some();
                     assert_eq!(digested, digest.is_some(), "{dialect:?} {}", spec.name);
                 }
-                let packed = catalog.tensor(catalog.find("1").unwrap()).unwrap().components()[0].encoding;
+                let packed = catalog.tensor(catalog.find("1").unwrap()).unwrap().components()[0].encoding();
                 assert_eq!(
                     packed,
-                    if level.is_some() { Encoding::Zstd } else { Encoding::Raw },
+                    if level.is_some() { Encoding::ZSTD } else { Encoding::RAW },
                     "{dialect:?}"
                 );
             }

@@ -13,7 +13,7 @@ use ztensor_core::codecs::digest::{Algorithm, xxh3};
 use ztensor_core::error::Code;
 use ztensor_core::formats::zt2;
 use ztensor_core::limits::Limits;
-use ztensor_core::model::{Catalog, Encoding, Tensor};
+use ztensor_core::model::{Catalog, Tensor};
 use ztensor_core::open::detect;
 use ztensor_core::read::Reading;
 use ztensor_core::verify;
@@ -51,16 +51,16 @@ fn exercise(bytes: &[u8]) -> bool {
     let mut blobs = Vec::new();
     for tensor in catalog.iter() {
         for component in tensor.components() {
-            assert_eq!(component.offset % 4096, 0);
-            if component.file > 0 {
-                assert!(component.file as usize <= catalog.shards.len());
+            assert_eq!(component.offset() % 4096, 0);
+            if component.file() > 0 {
+                assert!(component.file() as usize <= catalog.shards.len());
                 continue;
             }
-            assert!(component.offset + component.stored_length + 40 <= bytes.len() as u64);
-            blobs.push((component.offset, component.stored_length));
+            assert!(component.offset() + component.stored_length() + 40 <= bytes.len() as u64);
+            blobs.push((component.offset(), component.stored_length()));
             let loaded = reading.component(tensor, component);
-            if let (Ok(loaded), false) = (loaded, matches!(component.encoding, Encoding::Unknown(_))) {
-                assert_eq!(Some(loaded.len() as u64), component.decoded_length);
+            if let (Ok(loaded), false) = (loaded, !component.is_decodable()) {
+                assert_eq!(Some(loaded.len() as u64), component.byte_length());
             }
         }
     }
@@ -71,7 +71,7 @@ fn exercise(bytes: &[u8]) -> bool {
     if let Ok(Some(footer)) = zt2::read_footer(&bytes) {
         let manifest = zt2::read_manifest(&bytes, footer, &limits).unwrap();
         let digest = zt2::content::digest(&manifest, Algorithm::Xxh3);
-        let digested = catalog.iter().flat_map(Tensor::components).all(|part| part.digest.is_some());
+        let digested = catalog.iter().flat_map(Tensor::components).all(|part| part.digest().is_some());
         assert_eq!(digest.is_ok(), digested);
         assert!(edited::edits(bytes));
     }

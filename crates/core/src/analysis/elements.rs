@@ -75,7 +75,7 @@ impl<'a> Elements<'a> {
     fn open(reading: &Reading<'a>, tensor: Tensor<'a>, component: &'a Component) -> Result<Self> {
         let dtype = component.dtype.unwrap_or(DType::Uint8);
         let (length, bytes) = if let Some((offset, length)) = component.plain_range() {
-            (length, Bytes::Stored { source: reading.sources.source(component.file)?, offset })
+            (length, Bytes::Stored { source: reading.sources.source(component.file())?, offset })
         } else {
             let decoded = reading.component(tensor, component)?;
             (decoded.len() as u64, Bytes::Owned(decoded))
@@ -153,7 +153,7 @@ fn declared(tensor: Tensor<'_>, component: &Component) -> Option<u64> {
     let indices = |role: Label, of_each: u64| {
         let indices = tensor.component(role)?;
         let width = indices.dtype?.element_bytes() as u64;
-        (indices.decoded_length? / width).checked_div(of_each)
+        (indices.byte_length()? / width).checked_div(of_each)
     };
     match (tensor.layout(), component.role) {
         (Layout::Dense, Label::DATA) => product(tensor.shape()),

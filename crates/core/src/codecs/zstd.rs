@@ -115,6 +115,28 @@ pub fn decode_unsized(input: &[u8], limit: u64, stop: &Stop) -> Result<Vec<u8>> 
     Ok(output)
 }
 
+/// Decodes frames into memory of their own.
+pub fn decode_to(input: &[u8], size: Size, stop: &Stop) -> Result<Vec<u8>> {
+    match size {
+        Size::UpTo(limit) => decode_unsized(input, limit, stop),
+        Size::Exactly(length) => {
+            let mut output = claimed(length)?;
+            decode_into(input, &mut output, stop)?;
+            Ok(output)
+        }
+    }
+}
+
+/// Zeroed memory, as far as there is any.
+fn claimed(length: u64) -> Result<Vec<u8>> {
+    let refused = || Error::new(Code::Limit, "not enough memory to decode");
+    let length = usize::try_from(length).map_err(|_| refused())?;
+    let mut output = Vec::new();
+    output.try_reserve_exact(length).map_err(|_| refused())?;
+    output.resize(length, 0);
+    Ok(output)
+}
+
 /// Decodes frames in pieces and gives the length of all, without keeping it.
 pub fn each_piece(
     input: &[u8],

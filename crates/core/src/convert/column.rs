@@ -5,8 +5,8 @@ use crate::checked;
 use crate::error::{Code, Error, Result};
 use crate::kernels::swap::swap_bytes;
 use crate::layouts::indices::Indices;
-use crate::layouts::records::{self, Records};
-use crate::model::{ByteOrder, Component, DType, Part};
+use crate::model::cut::Cut;
+use crate::model::{Component, DType, Strided, View};
 use crate::sinks::Spool;
 
 /// Elements handled at a time: so many of any type end at a whole byte.
@@ -14,13 +14,30 @@ pub const BLOCK: u64 = 64 << 10;
 /// Bytes of records read at once.
 const RECORDS: u64 = 4 << 20;
 
+/// Where the array stands in its blob.
+#[derive(Clone, Copy)]
+enum Place {
+    /// From this byte on.
+    Run(u64),
+    Records(Records),
+}
+
+/// Fields of `width` bytes in each of `count` records, which begin `stride` bytes apart.
+#[derive(Clone, Copy)]
+struct Records {
+    start: u64,
+    stride: u64,
+    width: u64,
+    count: u64,
+}
+
 /// One array of the tensor, wherever it lies in the spool.
 pub struct Column<'a> {
     spool: &'a Spool,
     /// The blob in the spool.
     start: u64,
     end: u64,
-    part: Part,
+    place: Place,
     pub dtype: DType,
     big: bool,
     /// Bytes of the array.
@@ -31,15 +48,13 @@ impl<'a> Column<'a> {
     /// The array that a component is of the blob that stands in a spool from `start` to `end`.
     pub fn new(spool: &'a Spool, part: &Component, (start, end): (u64, u64)) -> Result<Self> {
         let total = end - start;
-        let place = match part.part.as_deref() {
-            None => Part::Range { start: 0, length: total },
-            Some(Part::InBlob(array)) => array.place(total)?.0,
-            Some(place) => *place,
+        let view = match &part.view {
+            View::Counted(counted) => counted.view(total)?,
+            view => view.clone(),
         };
-        let length = match place {
-            Part::Range { length, .. } => Some(length),
-            Part::Records(records) => records.byte_length(),
-            Part::InBlob(_) => None,
+        let (place, length) = match &view {
+            View::Strided(strided) => (Self::place(strided)?, strided.byte_length()),
+            View::Whole | View::Counted(_) => (Place::Run(0), Some(total)),
         };
         let dtype =
             part.dtype.ok_or_else(|| Error::new(Code::BadDtype, "the type of an array is not known"))?;
@@ -48,32 +63,35 @@ impl<'a> Column<'a> {
             let message = format!("{length} bytes are not whole elements of {}", dtype.name());
             return Err(Error::new(Code::BadSparse, message));
         }
-        let big = part.byte_order == ByteOrder::Big && part.inline.is_none();
-        Ok(Self { spool, start, end, part: place, dtype, big, length })
+        Ok(Self { spool, start, end, place, dtype, big: part.is_swapped(), length })
+    }
+
+    /// Fails where the array is neither a run nor fields of records, field by field: no format has sparse tensors so.
+    fn place(strided: &Strided) -> Result<Place> {
+        if let Some((start, _)) = strided.run() {
+            return Ok(Place::Run(start));
+        }
+        match *strided.loops {
+            [(_, width), (count, stride)] if width == strided.run => {
+                Ok(Place::Records(Records { start: strided.start, stride, width, count }))
+            }
+            _ => Err(Error::new(Code::Internal, "the indices of a sparse tensor stand in another order")),
+        }
     }
 
     /// An array that is all of a spool, of `elements` of a type of whole bytes.
     pub fn whole(spool: &'a Spool, dtype: DType, elements: u64) -> Self {
         let length = elements * u64::from(dtype.bits()) / 8;
-        Self {
-            spool,
-            start: 0,
-            end: length,
-            part: Part::Range { start: 0, length },
-            dtype,
-            big: false,
-            length,
-        }
+        Self { spool, start: 0, end: length, place: Place::Run(0), dtype, big: false, length }
     }
 
     /// Bytes of `count` elements from element `first` on, which for packed types is at a whole byte.
     pub fn read(&self, first: u64, count: u64) -> Result<Vec<u8>> {
         let bits = u64::from(self.dtype.bits());
         let mut bytes = vec![0; checked::index((count * bits).div_ceil(8), "a block")?];
-        match self.part {
-            Part::Records(records) => self.gather(records, first, &mut bytes)?,
-            Part::Range { start, .. } => self.fill(start.saturating_add(first * bits / 8), &mut bytes)?,
-            Part::InBlob(_) => return Err(outside()),
+        match self.place {
+            Place::Records(records) => self.gather(records, first, &mut bytes)?,
+            Place::Run(start) => self.fill(start.saturating_add(first * bits / 8), &mut bytes)?,
         }
         if self.big {
             swap_bytes(&mut bytes, self.dtype.element_bytes());
@@ -101,7 +119,8 @@ impl<'a> Column<'a> {
             let mut input = vec![0; checked::index(length, "records")?];
             self.fill(begin, &mut input)?;
             let (now, later) = out.split_at_mut(checked::index(count * records.width, "a block")?);
-            records::from_records(&input, Records { start: 0, fields: 1, count, ..records }, now)?;
+            let loops = Box::new([(count, records.stride)]);
+            Cut::strided(&Strided { start: 0, run: records.width, loops })?.pack(&input, now)?;
             out = later;
             at += count;
         }

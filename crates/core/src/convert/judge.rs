@@ -2,7 +2,7 @@
 //! that it can be left out.
 #![forbid(unsafe_code)]
 
-use super::{Casts, Wanted, pieces, sparse};
+use super::{Casts, Wanted, sparse};
 use crate::error::{Code, Error, Result};
 use crate::layouts::elements::Elements;
 use crate::model::{Component, DType, DataRule, Label, Layout, Tensor};
@@ -16,7 +16,7 @@ use crate::write::{Dialect, Writer};
 /// The rule that the elements of a component must keep to be read from where they are, or to be written where they go.
 fn rule(tensor: Tensor<'_>, part: &Component, wanted: Wanted<'_>) -> Option<DataRule> {
     let bools = wanted.dialect == Dialect::Zt2 && wanted.casts.component(tensor, part) == Some(DType::Bool);
-    let own = part.data_rule.filter(|rule| matches!(rule, DataRule::Bool | DataRule::LastNibble));
+    let own = part.rule.filter(|rule| matches!(rule, DataRule::Bool | DataRule::LastNibble));
     own.or_else(|| bools.then_some(DataRule::Bool))
 }
 
@@ -75,8 +75,8 @@ fn elements(reading: Reading<'_>, tensor: Tensor<'_>, part: &Component, wanted: 
     let mut elements = Elements::new(Some(rule));
     let mut broken = Ok(());
     // Of what is damaged the digest says it, whatever rules it breaks.
-    let unruled = Component { data_rule: None, ..part.clone() };
-    pieces::decoded(reading, tensor, &unruled, |piece| {
+    let unruled = Component { rule: None, ..part.clone() };
+    reading.pieces(tensor, &unruled, |piece| {
         if broken.is_ok() {
             broken = elements.update(piece);
         }

@@ -7,7 +7,7 @@ use super::sparse::index_dtype;
 use crate::checked::{bytes_of, product};
 use crate::error::{Code, Error, Result};
 use crate::formats::zt2::encode;
-use crate::model::{Attributes, Catalog, Component, DType, Encoding, Label, Layout, NewTensor, Tensor};
+use crate::model::{Attributes, Catalog, Component, DType, Label, Layout, NewTensor, Tensor};
 use crate::read::sparse_parts;
 use crate::write::{Dialect, METADATA, check};
 
@@ -34,7 +34,7 @@ pub fn refusal(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted
         Some(error)
     } else if tensor.layout() == Layout::Dense && tensor.dtype().is_none() {
         Some(Error::new(Code::BadDtype, "the type of its elements is not known"))
-    } else if tensor.components().iter().any(|part| matches!(part.encoding, Encoding::Unknown(_))) {
+    } else if tensor.components().iter().any(|part| !part.is_decodable()) {
         Some(Error::new(Code::UnsupportedEncoding, "its encoding cannot be decoded"))
     } else if tensor.attributes().is_some() && !dialect.holds_tensor_attributes() {
         Some(Error::new(Code::InvalidArg, format!("{} has no attributes of a tensor", dialect.name())))
@@ -94,7 +94,7 @@ fn entry(tensor: Tensor<'_>, Wanted { dialect, casts, .. }: Wanted<'_>) -> Resul
     }
     let index = if sparse { index_dtype(dialect, &sparse_parts(tensor)?) } else { DType::Uint64 };
     let written = parts.iter().map(|part| {
-        let (dtype, length) = (casts.component(tensor, part), part.decoded_length?);
+        let (dtype, length) = (casts.component(tensor, part), part.byte_length()?);
         let (dtype, length) = match part.dtype {
             Some(own) if sparse && part.role != Label::VALUES && tensor.is_own(part) => {
                 let elements = length / own.element_bytes() as u64;

@@ -20,7 +20,7 @@ const HELD: u64 = 8 << 20;
 
 /// Whether the arrays are too large to be held.
 fn is_spooled(parts: &[&Component]) -> bool {
-    let length = parts.iter().try_fold(0_u64, |total, part| total.checked_add(part.decoded_length?));
+    let length = parts.iter().try_fold(0_u64, |total, part| total.checked_add(part.byte_length()?));
     length.is_none_or(|length| length > HELD)
 }
 

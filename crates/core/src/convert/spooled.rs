@@ -5,8 +5,8 @@
 use super::cast::{Casts, Pushing, cast_length};
 use super::cells::Cells;
 use super::column::{BLOCK, Column};
+use super::rising;
 use super::sparse::index_dtype;
-use super::{pieces, rising};
 use crate::checked;
 use crate::error::{Code, Error, Result};
 use crate::layouts::elements::Elements;
@@ -141,7 +141,7 @@ fn make_strict(
     spool: &dyn Fn() -> Result<Spool>,
 ) -> Result<Option<[Spool; 2]>> {
     let stop = &reading.watch.stop;
-    let promised = parts.get(1).and_then(|part| part.data_rule);
+    let promised = parts.get(1).and_then(|part| part.rule);
     let wanted = dialect == Dialect::Zt2;
     match columns {
         [values, indices, indptr] if wanted || promised == Some(DataRule::RisingColumns) => {
@@ -180,24 +180,18 @@ fn fill(
     let mut end = 0;
     for (at, part) in parts.iter().enumerate() {
         let shared = parts.iter().take(at).position(|earlier| {
-            earlier.inline.is_none()
-                && part.inline.is_none()
-                && (earlier.file, earlier.offset, earlier.encoding) == (part.file, part.offset, part.encoding)
-                && earlier.stored_length == part.stored_length
+            let place = |part: &Component| part.blob().map(|blob| (blob.span(), blob.encoding));
+            place(part).is_some_and(|blob| place(earlier) == Some(blob))
         });
         if let Some(place) = shared.and_then(|shared| places.get(shared)) {
             places.push(*place);
             continue;
         }
         let start = end;
-        let mut write = |piece: &[u8]| {
+        let written = reading.blob_pieces(part, |piece| {
             end += piece.len() as u64;
             spool.write(piece)
-        };
-        let written = match &part.inline {
-            Some(inline) => write(inline),
-            None => pieces::blob(reading, part, |piece| write(piece)),
-        };
+        });
         written.map_err(|error| error.tensor(tensor.name()).component(reading.catalog.label(part.role)))?;
         places.push((start, end));
     }

@@ -5,9 +5,9 @@
 
 use crate::checked::{self, MAX_EXACT, bytes_of, exact, product};
 use crate::error::{Code, Error, Result};
-use crate::layouts::{self, records::Records};
+use crate::layouts;
 use crate::limits::Limits;
-use crate::model::{Builder, Catalog, Component, Container, DType, Label, Layout, NewTensor, Part};
+use crate::model::{Builder, Catalog, Component, Container, DType, Label, Layout, NewTensor, View};
 use crate::sources::ReadAt;
 
 const RULE: &str = "BTF";
@@ -145,8 +145,7 @@ impl Parser<'_> {
         let mut coords = Component::raw(Label::COORDS, Some(DType::Uint64), coords_at, coords_bytes);
         // Tuples of one coordinate are the same in both orders.
         if rank > 1 {
-            let records = Records { start: 0, stride: rank * WORD, fields: rank, width: WORD, count: nnz };
-            coords.part = Some(Box::new(Part::Records(records)));
+            coords.view = View::records(0, rank * WORD, rank, WORD, nnz);
         }
         let values = Component::raw(Label::VALUES, Some(dtype), values_at, values_bytes);
         Ok((Layout::SparseCoo, vec![values, coords], end))

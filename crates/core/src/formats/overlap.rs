@@ -2,7 +2,7 @@
 //! is read as it stands: so they are a warning. (2 refuses them, as safetensors does; equal ones are tied weights.)
 #![forbid(unsafe_code)]
 
-use crate::model::{Builder, Catalog, Component, Encoding, Tensor};
+use crate::model::{Builder, Catalog, Component, Tensor};
 
 /// Warns of the first two blobs of the file that overlap without being the same.
 pub fn warn(builder: &mut Builder) {
@@ -12,8 +12,8 @@ pub fn warn(builder: &mut Builder) {
 
 fn blobs(catalog: &Catalog) -> impl Iterator<Item = (u64, u64, Tensor<'_>, &Component)> {
     let all = catalog.iter().flat_map(|tensor| tensor.components().iter().map(move |part| (tensor, part)));
-    let stored = all.filter(|(_, part)| part.encoding != Encoding::Inline && part.stored_length > 0);
-    stored.map(|(tensor, part)| (part.offset, part.stored_length, tensor, part))
+    let stored = all.filter(|(_, part)| part.stored_length() > 0);
+    stored.map(|(tensor, part)| (part.offset(), part.stored_length(), tensor, part))
 }
 
 fn first(catalog: &Catalog) -> Option<(String, String, String)> {

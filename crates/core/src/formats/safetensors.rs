@@ -211,7 +211,7 @@ pub fn name_of(dtype: DType) -> Option<&'static str> {
 fn without_holes(catalog: &Catalog, data: u64, buffer: u64) -> Result<()> {
     let span = |ordinal: usize| {
         let component = catalog.tensor(ordinal).and_then(|tensor| tensor.components().first());
-        component.map_or((0, 0), |component| (component.offset - data, component.stored_length))
+        component.map_or((0, 0), |component| (component.offset() - data, component.stored_length()))
     };
     let mut order: Vec<usize> = Vec::new();
     if !(0..catalog.len()).is_sorted_by_key(span) {

@@ -1,23 +1,23 @@
 //! zTensor 0.1: `ZTEN0001`, blobs, a CBOR array of one map a tensor, its size in the last 8 bytes.
 //!
 //! Sparse tensors come in two conventions, neither of them in the page: the Rust crate's `sparsecsr` and
-//! `sparsecoo` keep all arrays in one blob ([`InBlob`]); the page's `sparse` with a `sparse_format` keeps
+//! `sparsecoo` keep all arrays in one blob ([`single_blob`]); the page's `sparse` with a `sparse_format` keeps
 //! the index arrays as CBOR arrays beside a blob of values, or, without such arrays, one blob as well.
 #![forbid(unsafe_code)]
 
 use ciborium::Value;
 
-use super::overlap;
 use super::zt_trailer::{self, placed};
 use super::zt1::tensor_dtype;
+use super::{overlap, single_blob};
 use crate::checked::exact;
 use crate::codecs::digest::{Digest, Expected};
 use crate::error::{Code, Error, Result};
-use crate::layouts::{self, single_blob::InBlob};
+use crate::layouts;
 use crate::limits::Limits;
 use crate::model::{
-    Attributes, Builder, ByteOrder, Catalog, Component, Container, DType, Encoding, Label, Layout, NewTensor,
-    Part,
+    Attributes, Blob, Builder, ByteOrder, Catalog, Component, Container, Counted, DType, Data, Encoding,
+    Label, Layout, NewTensor, View,
 };
 use crate::sources::ReadAt;
 use crate::syntax::cbor::Reader;
@@ -131,30 +131,30 @@ impl Fields {
 
     /// The tensor's one blob, as a component of its values.
     fn blob(&self, builder: &mut Builder) -> Result<Component> {
-        let mut blob = Component::raw(Label::DATA, Some(self.dtype), self.offset, self.size);
-        // The page has `data_endianness` for raw data only, and the 0.1.4 peer swaps nothing else.
-        blob.byte_order = if self.encoding == "raw" { self.byte_order } else { ByteOrder::Little };
-        blob.encoding = match self.encoding.as_str() {
-            "raw" => Encoding::Raw,
-            "zstd" => Encoding::Zstd,
+        let encoding = match self.encoding.as_str() {
+            "raw" => Encoding::RAW,
+            "zstd" => Encoding::ZSTD,
             other => {
                 let message = format!("the encoding {other:?} is not known here; the data cannot be decoded");
                 builder.warn("ZT_WARN_UNKNOWN_ENCODING", message, Some(&self.name), None);
-                Encoding::Unknown(builder.intern(other))
+                builder.unknown_encoding(other)
             }
         };
-        if blob.encoding != Encoding::Raw {
-            blob.decoded_length = None;
-        }
+        let decoded = (encoding == Encoding::RAW).then_some(self.size);
+        let mut digest = None;
         if let Some(text) = &self.checksum {
-            let digest = Digest::parse(text)?;
-            if digest.expected == Expected::Unknown {
+            let parsed = Digest::parse(text)?;
+            if parsed.expected == Expected::Unknown {
                 let message =
                     format!("the checksum {text:?} is of an algorithm not known here and is never checked");
                 builder.warn("ZT_WARN_UNKNOWN_DIGEST", message, Some(&self.name), None);
             }
-            blob.digest = Some(Box::new(digest));
+            digest = Some(Box::new(parsed));
         }
+        let data = Blob { file: 0, encoding, offset: self.offset, stored: self.size, decoded, digest };
+        let mut blob = Component::new(Label::DATA, Some(self.dtype), Data::Blob(data));
+        // The page has `data_endianness` for raw data only, and the 0.1.4 peer swaps nothing else.
+        blob.byte_order = if self.encoding == "raw" { self.byte_order } else { ByteOrder::Little };
         Ok(blob)
     }
 
@@ -257,20 +257,20 @@ impl Fields {
                 format!("sparse_csr has 2 dimensions, the shape {:?} has {}", self.shape, self.shape.len());
             return Err(Error::new(Code::BadLayout, message).rule(SPARSE_RULE));
         };
-        let width = u64::from(self.dtype.bits() / 8);
+        let [values, indices, indptr] = single_blob::csr(rows, u64::from(self.dtype.bits() / 8))?;
         Ok(vec![
-            part(blob, Label::VALUES, self.dtype, InBlob::CsrValues { rows, width })?,
-            part(blob, Label::INDICES, DType::Uint64, InBlob::CsrIndices { rows, width })?,
-            part(blob, Label::INDPTR, DType::Uint64, InBlob::CsrIndptr { rows, width })?,
+            part(blob, Label::VALUES, self.dtype, values)?,
+            part(blob, Label::INDICES, DType::Uint64, indices)?,
+            part(blob, Label::INDPTR, DType::Uint64, indptr)?,
         ])
     }
 
     fn packed_coo(&self, blob: &Component) -> Result<Vec<Component>> {
         let rank = self.shape.len() as u64;
-        let width = u64::from(self.dtype.bits() / 8);
+        let [values, coords] = single_blob::coo(rank, u64::from(self.dtype.bits() / 8));
         Ok(vec![
-            part(blob, Label::VALUES, self.dtype, InBlob::CooValues { rank, width })?,
-            part(blob, Label::COORDS, DType::Uint64, InBlob::CooCoords { rank, width })?,
+            part(blob, Label::VALUES, self.dtype, values)?,
+            part(blob, Label::COORDS, DType::Uint64, coords)?,
         ])
     }
 }
@@ -310,24 +310,19 @@ fn values(blob: Component) -> Component {
     Component { role: Label::VALUES, ..blob }
 }
 
-fn part(blob: &Component, role: Label, dtype: DType, array: InBlob) -> Result<Component> {
-    let mut component = Component { role, dtype: Some(dtype), ..blob.clone() };
-    component.part = Some(Box::new(Part::InBlob(array)));
-    if blob.encoding == Encoding::Raw {
-        let (place, length) = array.place(blob.stored_length).map_err(|error| error.rule(SPARSE_RULE))?;
-        component.part = Some(Box::new(place));
-        component.decoded_length = Some(length);
-    }
-    Ok(component)
+/// One array of the blob that all of them share.
+fn part(blob: &Component, role: Label, dtype: DType, counted: Counted) -> Result<Component> {
+    let view = if blob.is_raw_blob() {
+        counted.view(blob.stored_length()).map_err(|error| error.rule(SPARSE_RULE))?
+    } else {
+        View::Counted(Box::new(counted))
+    };
+    Ok(Component { role, dtype: Some(dtype), view, ..blob.clone() })
 }
 
 fn inline(role: Label, elements: &[u64]) -> Component {
-    let bytes: Vec<u8> = elements.iter().flat_map(|element| element.to_le_bytes()).collect();
-    let mut component = Component::raw(role, Some(DType::Uint64), 0, 0);
-    component.encoding = Encoding::Inline;
-    component.decoded_length = Some(bytes.len() as u64);
-    component.inline = Some(bytes.into());
-    component
+    let bytes = elements.iter().flat_map(|element| element.to_le_bytes()).collect();
+    Component::inline(role, Some(DType::Uint64), bytes)
 }
 
 fn unsigned(value: &Value) -> Option<u64> {

@@ -52,14 +52,14 @@ pub fn encode(catalog: &Catalog) -> Vec<u8> {
     for tensor in catalog.iter() {
         let Some(blob) = tensor.components().first() else { continue };
         let custom = tensor.attributes().map_or(&[][..], |attributes| attributes);
-        let raw = blob.encoding == Encoding::Raw;
-        encoder.map(7 + usize::from(raw) + usize::from(blob.digest.is_some()) + custom.len());
+        let raw = blob.encoding() == Encoding::RAW;
+        encoder.map(7 + usize::from(raw) + usize::from(blob.digest().is_some()) + custom.len());
         encoder.text("name");
         encoder.text(tensor.name());
         encoder.text("offset");
-        encoder.uint(blob.offset);
+        encoder.uint(blob.offset());
         encoder.text("size");
-        encoder.uint(blob.stored_length);
+        encoder.uint(blob.stored_length());
         encoder.text("dtype");
         encoder.text(tensor.dtype().map_or("", |dtype| dtype.name()));
         encoder.text("layout");
@@ -79,7 +79,7 @@ pub fn encode(catalog: &Catalog) -> Vec<u8> {
             encoder.text("data_endianness");
             encoder.text("little");
         }
-        if let Some(digest) = &blob.digest {
+        if let Some(digest) = &blob.digest() {
             encoder.text("checksum");
             encoder.text(&digest.text());
         }

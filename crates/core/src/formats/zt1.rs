@@ -18,7 +18,7 @@ use crate::error::{Code, Error, Result};
 use crate::layouts;
 use crate::limits::{self, Limits};
 use crate::model::{
-    Attributes, Builder, ByteOrder, Catalog, Component, Container, DType, Encoding, Label, Layout, NewTensor,
+    Attributes, Blob, Builder, Catalog, Component, Container, DType, Data, Encoding, Label, Layout, NewTensor,
 };
 use crate::syntax::Seen;
 use crate::syntax::cbor::Reader;
@@ -302,7 +302,7 @@ impl<'b> Place<'_, 'b> {
         let mut storage: Option<Cow<'r, str>> = None;
         let mut logical: Option<Cow<'r, str>> = None;
         let (mut offset, mut length, mut uncompressed) = (None, None, None);
-        let mut encoding = Encoding::Raw;
+        let mut encoding = Encoding::RAW;
         let mut digest = None;
         reader.fields("the component", |reader, key| {
             match key {
@@ -351,12 +351,12 @@ impl<'b> Place<'_, 'b> {
 
     fn encoding(&mut self, text: &str, name: &str, role: &str) -> Encoding {
         match text {
-            "raw" => Encoding::Raw,
-            "zstd" => Encoding::Zstd,
+            "raw" => Encoding::RAW,
+            "zstd" => Encoding::ZSTD,
             other => {
                 let message = format!("the encoding {other:?} is not known here; the data cannot be decoded");
                 self.builder.warn("ZT_WARN_UNKNOWN_ENCODING", message, Some(name), Some(role));
-                Encoding::Unknown(self.builder.intern(other))
+                self.builder.unknown_encoding(other)
             }
         }
     }
@@ -388,24 +388,10 @@ impl<'b> Place<'_, 'b> {
             | (_, Layout::SparseCoo, Label::COORDS) => Some(DType::Uint64),
             _ => None,
         };
-        let decoded_length = match fields.encoding {
-            Encoding::Raw => Some(fields.length),
-            _ => fields.uncompressed,
-        };
-        Component {
-            role: fields.role,
-            file: 0,
-            dtype,
-            encoding: fields.encoding,
-            byte_order: ByteOrder::Little,
-            offset: fields.offset,
-            stored_length: fields.length,
-            decoded_length,
-            digest: fields.digest,
-            data_rule: None,
-            part: None,
-            inline: None,
-        }
+        let decoded =
+            if fields.encoding == Encoding::RAW { Some(fields.length) } else { fields.uncompressed };
+        let Fields { role, offset, length: stored, encoding, digest, .. } = fields;
+        Component::new(role, dtype, Data::Blob(Blob { file: 0, encoding, offset, stored, decoded, digest }))
     }
 
     fn warn_of_layout(&mut self, layout: Layout, name: &str) {

@@ -82,7 +82,7 @@ pub fn entry(encoder: &mut Encoder, catalog: &Catalog, tensor: Tensor<'_>, spell
         },
         Spelling::V12 => Own {
             types: Some(component.dtype.and_then(types).unwrap_or(("u8", None))),
-            decoded_length: component.decoded_length.filter(|_| component.encoding == Encoding::Zstd),
+            decoded_length: component.byte_length().filter(|_| component.encoding() == Encoding::ZSTD),
         },
     });
 }
@@ -116,9 +116,14 @@ fn components(encoder: &mut Encoder, catalog: &Catalog, tensor: Tensor<'_>, own:
         encoder.text(catalog.label(component.role));
         let Own { types, decoded_length } = own(component);
         let logical = types.and_then(|(_, logical)| logical);
-        let zstd = component.encoding == Encoding::Zstd;
-        let optional =
-            [types.is_some(), logical.is_some(), decoded_length.is_some(), zstd, component.digest.is_some()];
+        let zstd = component.encoding() == Encoding::ZSTD;
+        let optional = [
+            types.is_some(),
+            logical.is_some(),
+            decoded_length.is_some(),
+            zstd,
+            component.digest().is_some(),
+        ];
         encoder.map(2 + optional.into_iter().filter(|&present| present).count());
         if let Some((storage, _)) = types {
             encoder.text("dtype");
@@ -129,9 +134,9 @@ fn components(encoder: &mut Encoder, catalog: &Catalog, tensor: Tensor<'_>, own:
             encoder.text(logical);
         }
         encoder.text("offset");
-        encoder.uint(component.offset);
+        encoder.uint(component.offset());
         encoder.text("length");
-        encoder.uint(component.stored_length);
+        encoder.uint(component.stored_length());
         if let Some(length) = decoded_length {
             encoder.text("uncompressed_length");
             encoder.uint(length);
@@ -140,7 +145,7 @@ fn components(encoder: &mut Encoder, catalog: &Catalog, tensor: Tensor<'_>, own:
             encoder.text("encoding");
             encoder.text("zstd");
         }
-        if let Some(digest) = &component.digest {
+        if let Some(digest) = &component.digest() {
             encoder.text("digest");
             encoder.text(&digest.text());
         }

@@ -22,7 +22,7 @@ pub fn dense(tensor: &mut NewTensor<'_>) -> Result<()> {
     let Some(data) = tensor.components.first_mut() else { return Ok(()) };
     let Some(dtype) = data.dtype else { return Ok(()) };
     sized(data, "data", size(dtype, elements), Code::BadShape)?;
-    data.data_rule = element_rule(dtype, elements);
+    data.rule = element_rule(dtype, elements);
     Ok(())
 }
 
@@ -39,7 +39,7 @@ fn index(component: &Component, role: &str) -> Result<(DType, u64)> {
     let wanted = "plain uint32 or uint64";
     let dtype = typed(component, role, wanted, |dtype| matches!(dtype, DType::Uint32 | DType::Uint64))?;
     let width = dtype.element_bytes() as u64;
-    let bytes = component.decoded_length.unwrap_or_default();
+    let bytes = component.byte_length().unwrap_or_default();
     if !bytes.is_multiple_of(width) {
         let message = format!("{bytes} bytes of {role} are no whole number of {} elements", dtype.name());
         return Err(Error::new(Code::BadSparse, message).component(role));
@@ -58,9 +58,9 @@ fn has_values(values: &Component, nnz: u64) -> Result<()> {
 fn promise(components: &mut [Component], nnz: u64, index: Label, rule: DataRule) {
     for component in components {
         if component.role == Label::VALUES {
-            component.data_rule = component.dtype.and_then(|dtype| element_rule(dtype, nnz));
+            component.rule = component.dtype.and_then(|dtype| element_rule(dtype, nnz));
         } else if component.role == index {
-            component.data_rule = Some(rule);
+            component.rule = Some(rule);
         }
     }
 }

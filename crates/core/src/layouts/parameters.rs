@@ -78,14 +78,14 @@ pub fn exactly<'a, const N: usize>(
 
 /// Checks that a component decodes to `bytes`, as far as the index tells; `None` is a size beyond u64.
 pub fn sized(component: &Component, role: &str, bytes: Option<u64>, code: Code) -> Result<()> {
-    if bytes.is_some() && component.decoded_length.is_none_or(|found| Some(found) == bytes) {
+    if bytes.is_some() && component.byte_length().is_none_or(|found| Some(found) == bytes) {
         return Ok(());
     }
     let wanted = bytes.map_or("more than 2^64 bytes".to_owned(), |bytes| format!("{bytes} bytes"));
-    let found = component.decoded_length.unwrap_or_default();
+    let found = component.byte_length().unwrap_or_default();
     let message =
         format!("{role} must be {wanted} for this shape and these attributes, the index gives {found}");
-    Err(Error::new(code, message).component(role).at(component.offset))
+    Err(Error::new(code, message).component(role).at(component.offset()))
 }
 
 /// Checks a component's type.

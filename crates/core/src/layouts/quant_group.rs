@@ -77,7 +77,7 @@ impl QuantGroup {
             };
             sized(data, "data", packed(sizes.codes), Code::BadShape)?;
             let scale_bytes = scales.dtype.map_or(1, |dtype| dtype.element_bytes() as u64);
-            let found = scales.decoded_length.unwrap_or_default() / scale_bytes;
+            let found = scales.byte_length().unwrap_or_default() / scale_bytes;
             // "One scale per row of axis" and "groups × lanes" differ where the group size is 0: both are taken.
             let count = if group_size == 0 && found == sizes.along { sizes.along } else { sizes.groups };
             sized(scales, "scales", count.checked_mul(scale_bytes), Code::BadShape)?;

@@ -8,7 +8,8 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
 
 use super::{
-    Attributes, Catalog, Component, Container, DType, Entry, Label, Labels, Layout, Named, Shard, Warning,
+    Attributes, Catalog, Component, Container, DType, Encoding, Encodings, Entry, Filter, Label, Labels,
+    Layout, Named, Shard, Warning,
 };
 use crate::checked::exact;
 use crate::error::{Code, Error, MESSAGE, Result, short};
@@ -51,6 +52,7 @@ impl Builder {
                 components: Vec::new(),
                 shapes: Vec::new(),
                 labels: Labels::default(),
+                encodings: Encodings::default(),
                 table: HashTable::new(),
                 hasher: RandomState::new(),
             },
@@ -104,6 +106,18 @@ impl Builder {
 
     pub fn intern(&mut self, text: &str) -> Label {
         self.catalog.labels.intern(text)
+    }
+
+    /// The encoding of a name that nothing here decodes.
+    pub fn unknown_encoding(&mut self, name: &str) -> Encoding {
+        let name = self.intern(name);
+        self.encoding(&[Filter::named(name)], false)
+    }
+
+    /// The encoding of a list of filters, in the order in which they were applied when the bytes were written. `known` says
+    /// whether they can be decoded here.
+    pub fn encoding(&mut self, filters: &[Filter], known: bool) -> Encoding {
+        self.catalog.encodings.intern(filters, known)
     }
 
     pub fn label(&self, label: Label) -> &str {

@@ -1,33 +1,29 @@
 //! Rectangular cuts of a dense row-major tensor, as runs of its bytes.
 #![forbid(unsafe_code)]
 
-mod spans;
-
-use std::sync::Mutex;
-
+use super::Strided;
 use crate::checked;
 use crate::error::{Code, Error, Result};
-use crate::kernels::strided;
-use crate::work;
 
 /// A repetition of what is inside it: `count` times, `stride` bytes apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Loop {
-    count: u64,
-    stride: u64,
+pub(crate) struct Loop {
+    pub(crate) count: u64,
+    pub(crate) stride: u64,
 }
 
-/// The elements of a tensor whose index lies in a given range of each dimension.
+/// The elements of a tensor whose index lies in a given range of each dimension, as runs of its decoded bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cut {
-    shape: Vec<u64>,
+    /// Of each dimension; none of what is no cut through a tensor.
+    pub(crate) ranges: Vec<(u64, u64)>,
     /// Byte offset of the first run.
-    start: u64,
+    pub(crate) start: u64,
     /// Bytes of each run; 0 for an empty cut.
-    run: u64,
+    pub(crate) run: u64,
     /// Innermost first. Neighbours that repeat as one are one, dimensions of one index are not listed.
-    loops: Vec<Loop>,
-    byte_length: u64,
+    pub(crate) loops: Vec<Loop>,
+    pub(crate) byte_length: u64,
 }
 
 impl Cut {
@@ -43,8 +39,9 @@ impl Cut {
             return Err(too_large(shape));
         }
         let cut_shape: Vec<u64> = ranges.iter().map(|&(start, stop)| stop - start).collect();
+        let ranges = ranges.to_vec();
         if cut_shape.contains(&0) || bits == 0 {
-            return Ok(Self { shape: cut_shape, start: 0, run: 0, loops: Vec::new(), byte_length: 0 });
+            return Ok(Self { ranges, start: 0, run: 0, loops: Vec::new(), byte_length: 0 });
         }
 
         // Everything below counts bits and is at most `total_bits`.
@@ -71,7 +68,7 @@ impl Cut {
                 format!(
                     "the cut {} of shape {shape:?} starts or ends a run inside a byte: elements of {bits} \
                      bits are packed, cut them at whole bytes or read the whole tensor",
-                    show(ranges)
+                    show(&ranges)
                 ),
             ));
         }
@@ -82,12 +79,39 @@ impl Cut {
             .map(|(count, stride)| Ok(Loop { count, stride: bytes(stride)? }))
             .collect::<Result<Vec<_>>>()?;
         let byte_length = loops.iter().fold(run, |length, l| length.saturating_mul(l.count));
-        Ok(Self { shape: cut_shape, start: bytes(start)?, run, loops, byte_length })
+        Ok(Self { ranges, start: bytes(start)?, run, loops, byte_length })
+    }
+
+    /// All runs of nested loops. Fails with `ZT_LIMIT` where they or the offsets in them do not fit in 64 bits.
+    pub fn strided(strided: &Strided) -> Result<Self> {
+        let ranges = Vec::new();
+        let beyond = || Error::new(Code::Limit, "the strides of the data lead beyond 2^64 bytes");
+        let byte_length = strided.byte_length().ok_or_else(beyond)?;
+        strided.end().ok_or_else(beyond)?;
+        if byte_length == 0 {
+            return Ok(Self { ranges, start: 0, run: 0, loops: Vec::new(), byte_length: 0 });
+        }
+        let mut run = strided.run;
+        let mut loops: Vec<Loop> = Vec::new();
+        for &(count, stride) in strided.loops.iter().rev() {
+            match loops.last_mut() {
+                _ if count == 1 => {}
+                None if stride == run => run *= count,
+                Some(inner) if Some(stride) == inner.stride.checked_mul(inner.count) => inner.count *= count,
+                _ => loops.push(Loop { count, stride }),
+            }
+        }
+        Ok(Self { ranges, start: strided.start, run, loops, byte_length })
     }
 
     /// The dimensions of the cut, as many as the tensor's.
-    pub fn shape(&self) -> &[u64] {
-        &self.shape
+    pub fn shape(&self) -> Vec<u64> {
+        self.ranges.iter().map(|&(start, stop)| stop - start).collect()
+    }
+
+    /// The half-open ranges, one a dimension.
+    pub fn ranges(&self) -> &[(u64, u64)] {
+        &self.ranges
     }
 
     /// The bytes of the cut, packed.
@@ -106,99 +130,10 @@ impl Cut {
         let run = self.run;
         Odometer::new(&self.loops, self.start, self.run == 0).map(move |offset| (offset, run))
     }
-
-    /// Copies the cut out of the tensor's bytes. `out` must have exactly [`byte_length`](Self::byte_length)
-    /// bytes (`InvalidArg`); runs beyond the end of `input` are refused (`OutOfBounds`).
-    pub fn pack(&self, input: &[u8], out: &mut [u8]) -> Result<()> {
-        if u64::try_from(out.len()) != Ok(self.byte_length) {
-            return Err(Error::new(
-                Code::InvalidArg,
-                format!("the cut has {} bytes, the destination {}", self.byte_length, out.len()),
-            ));
-        }
-        if out.is_empty() {
-            return Ok(());
-        }
-        let (inner, outer) = match self.loops.split_first() {
-            Some((inner, outer)) => (*inner, outer),
-            None => (Loop { count: 1, stride: self.run }, &[][..]),
-        };
-        let run = checked::index(self.run, "a run")?;
-        let stride = checked::index(inner.stride, "a stride")?;
-        let row = checked::index(inner.count, "a count of runs")?.saturating_mul(run);
-        // The lengths agree, so there is a row of `out` for each step of the odometer.
-        for (start, out) in Odometer::new(outer, self.start, false).zip(out.chunks_exact_mut(row)) {
-            let input = usize::try_from(start).ok().and_then(|start| input.get(start..));
-            if !input.is_some_and(|input| strided::gather(input, stride, run, out)) {
-                return Err(Error::new(
-                    Code::OutOfBounds,
-                    format!(
-                        "the cut needs {} runs of {run} bytes from byte {start} on, beyond the tensor's end",
-                        inner.count
-                    ),
-                ));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Packed bytes from here on are divided: below, the threads cost what they save.
-const DIVIDED: u64 = 4 << 20;
-
-/// A part of a cut on its way to the thread that fills its bytes.
-type Part<'o> = Mutex<Option<(Cut, &'o mut [u8])>>;
-
-impl Cut {
-    /// What [`pack`](Self::pack) does, on all cores where there is much to copy.
-    pub fn pack_divided(&self, input: &[u8], out: &mut [u8]) -> Result<()> {
-        self.each_part(work::cores(), out, |part, out| part.pack(input, out))
-    }
-
-    /// Calls `fill` with parts of the cut and the bytes of `out` that are theirs, on so many threads where there is
-    /// much to fill.
-    pub fn each_part(
-        &self,
-        threads: usize,
-        out: &mut [u8],
-        fill: impl Fn(&Self, &mut [u8]) -> Result<()> + Sync,
-    ) -> Result<()> {
-        let parts = if self.byte_length < DIVIDED { Vec::new() } else { self.split(4 * threads as u64) };
-        if parts.len() < 2 || u64::try_from(out.len()) != Ok(self.byte_length) {
-            return fill(self, out);
-        }
-        let mut rest = out;
-        let mut divided: Vec<Part<'_>> = Vec::new();
-        for part in parts {
-            let length = checked::index(part.byte_length, "a part of a cut")?;
-            let (output, after) = rest.split_at_mut_checked(length).unwrap_or_default();
-            divided.push(Mutex::new(Some((part, output))));
-            rest = after;
-        }
-        work::try_each_on(threads, divided.len(), |at| {
-            let taken = divided.get(at).and_then(|part| part.lock().ok()?.take());
-            taken.map_or(Ok(()), |(part, out)| fill(&part, out))
-        })
-    }
-
-    /// The cut in about so many parts, one after the other in its bytes, along its outermost loop.
-    fn split(&self, parts: u64) -> Vec<Self> {
-        let Some((&outermost, inner)) = self.loops.split_last() else { return Vec::new() };
-        let step = outermost.count.div_ceil(parts.max(1));
-        let each = self.byte_length / outermost.count.max(1);
-        let part = |number: u64| {
-            let first = number * step;
-            let count = step.min(outermost.count - first);
-            let loops = inner.iter().copied().chain([Loop { count, ..outermost }]).collect();
-            let start = self.start + first * outermost.stride;
-            Self { shape: self.shape.clone(), start, run: self.run, loops, byte_length: each * count }
-        };
-        (0..outermost.count.div_ceil(step.max(1))).map(part).collect()
-    }
 }
 
 /// The byte offsets of nested loops, in order: one counter a loop and no allocation a step.
-struct Odometer<'a> {
+pub(crate) struct Odometer<'a> {
     loops: &'a [Loop],
     counters: Vec<u64>,
     offset: u64,
@@ -206,7 +141,7 @@ struct Odometer<'a> {
 }
 
 impl<'a> Odometer<'a> {
-    fn new(loops: &'a [Loop], start: u64, done: bool) -> Self {
+    pub(crate) fn new(loops: &'a [Loop], start: u64, done: bool) -> Self {
         Self { loops, counters: vec![0; loops.len()], offset: start, done }
     }
 }
@@ -296,25 +231,6 @@ mod tests {
         Cut::new(shape, ranges, bits).unwrap().runs().collect()
     }
 
-    #[test]
-    fn divided_packing_gives_the_same() {
-        let shape = [7, 1024, 1031];
-        let input: Vec<u8> =
-            (0..7 * 1024 * 1031_usize).map(|at| u8::try_from((at / 3) % 251).unwrap()).collect();
-        for ranges in
-            [[(0, 7), (1, 1000), (3, 1030)], [(2, 7), (0, 1024), (0, 1030)], [(3, 4), (0, 1024), (1, 1031)]]
-        {
-            let cut = Cut::new(&shape, &ranges, 8).unwrap();
-            let length = usize::try_from(cut.byte_length()).unwrap();
-            let (mut whole, mut divided) = (vec![0; length], vec![1; length]);
-            cut.pack(&input, &mut whole).unwrap();
-            cut.pack_divided(&input, &mut divided).unwrap();
-            assert!(whole == divided, "{ranges:?}");
-            assert!(cut.pack_divided(&input, &mut divided[1..]).is_err());
-            assert!(length < 4 << 20 || cut.pack_divided(&input[..1000], &mut divided).is_err());
-        }
-    }
-
     /// Byte offsets of the elements of the cut, one by one, by the definition of row-major.
     fn offsets(shape: &[u64], ranges: &[(u64, u64)], width: u64) -> Vec<u64> {
         let mut offsets = vec![0];
@@ -396,19 +312,6 @@ mod tests {
         assert_eq!(cut.runs().nth(2), Some((5 + (2 << 31), 1)));
         let empty = Cut::new(&[u64::MAX, u64::MAX, 0], &[(0, u64::MAX), (0, 1), (0, 0)], 64).unwrap();
         assert_eq!((empty.byte_length(), empty.runs().count()), (0, 0));
-    }
-
-    #[test]
-    fn packing_checks_both_lengths() {
-        let cut = Cut::new(&[3, 4], &[(0, 3), (1, 3)], 8).unwrap();
-        let input: Vec<u8> = (0..12).collect();
-        let mut out = [0; 6];
-        cut.pack(&input, &mut out).unwrap();
-        assert_eq!(out, [1, 2, 5, 6, 9, 10]);
-        cut.pack(&input[..11], &mut out).unwrap();
-        assert_eq!(cut.pack(&input[..10], &mut out).unwrap_err().code(), Code::OutOfBounds);
-        assert_eq!(cut.pack(&[], &mut out).unwrap_err().code(), Code::OutOfBounds);
-        assert_eq!(cut.pack(&input, &mut [0; 5]).unwrap_err().code(), Code::InvalidArg);
     }
 
     #[test]

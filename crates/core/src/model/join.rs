@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use ciborium::Value;
 
-use super::{Attributes, Builder, Catalog, Component, Container, Encoding, Label, Layout, NewTensor};
+use super::{Attributes, Builder, Catalog, Container, Filter, Label, Layout, NewTensor};
 use crate::error::{Code, Error, Result};
 use crate::limits::Limits;
 
@@ -37,7 +37,7 @@ pub fn join(parts: Vec<Joining>, limits: &Limits) -> Result<(Catalog, Vec<Error>
     for part in parts {
         let name = Rc::from(part.name);
         starts.push((builder.len(), Rc::clone(&name)));
-        let Catalog { names, entries, components, shapes, labels, warnings, .. } = part.catalog;
+        let Catalog { names, entries, components, shapes, labels, encodings, warnings, .. } = part.catalog;
         for warning in warnings {
             builder.warn_of(&name, warning);
         }
@@ -49,16 +49,16 @@ pub fn join(parts: Vec<Joining>, limits: &Limits) -> Result<(Catalog, Vec<Error>
             let end = entry.name_end as usize;
             let tensor = names.get(std::mem::replace(&mut start, end)..end).unwrap_or_default();
             let own = components.by_ref().take(entry.components as usize);
-            let own = own.map(|component| Component {
-                role: label(component.role),
-                file: component.file.saturating_add(part.first_file),
-                encoding: match component.encoding {
-                    Encoding::Unknown(text) => Encoding::Unknown(label(text)),
-                    known => known,
-                },
-                ..component
-            });
-            let own: Vec<_> = own.collect();
+            let mut own: Vec<_> = own.collect();
+            for component in &mut own {
+                component.role = label(component.role);
+                component.data.renumber(part.first_file, &mut |encoding| {
+                    let filters = encodings.filters(encoding).iter();
+                    let filters: Vec<_> =
+                        filters.map(|filter| Filter { name: label(filter.name), ..filter.clone() }).collect();
+                    builder.encoding(&filters, encoding.is_known())
+                });
+            }
             if let Some(ordinal) = builder.find(tensor) {
                 let first = starts.partition_point(|(start, _)| *start <= ordinal).checked_sub(1);
                 let first = first.and_then(|at| starts.get(at)).map_or("", |(_, name)| name);

@@ -8,8 +8,20 @@ use std::collections::HashMap;
 pub struct Label(pub(super) u32);
 
 /// The texts that every catalog starts with, in the order of the constants below.
-const KNOWN: [&str; 10] =
-    ["data", "values", "indices", "indptr", "coords", "dense", "sparse_csr", "sparse_coo", "scales", "zeros"];
+const KNOWN: [&str; 12] = [
+    "data",
+    "values",
+    "indices",
+    "indptr",
+    "coords",
+    "dense",
+    "sparse_csr",
+    "sparse_coo",
+    "scales",
+    "zeros",
+    "zstd",
+    "zt.zstd-seekable/1",
+];
 
 impl Label {
     pub const DATA: Self = Self(0);
@@ -22,6 +34,8 @@ impl Label {
     pub const SPARSE_COO: Self = Self(7);
     pub const SCALES: Self = Self(8);
     pub const ZEROS: Self = Self(9);
+    pub const ZSTD: Self = Self(10);
+    pub const ZSTD_SEEKABLE: Self = Self(11);
 
     pub const fn id(self) -> u32 {
         self.0

@@ -8,7 +8,7 @@ use super::{Reading, claim, compare, parallel, stored_hasher};
 use crate::checked;
 use crate::error::{Code, Error, Result};
 use crate::inject;
-use crate::model::{Component, DType, Encoding, Tensor};
+use crate::model::{Component, DType, Tensor};
 use crate::sources::owned::Owned;
 use crate::sources::staging::{ALIGNMENT, SMALL, bridges};
 use crate::work;
@@ -83,9 +83,9 @@ impl Plan<'_> {
     fn divides(&self, at: usize) -> bool {
         match self.jobs.get(at) {
             Some(Job::Whole(_, component)) => {
-                let hasher = stored_hasher(component);
-                let raw = component.encoding == Encoding::Raw;
-                raw && component.stored_length >= parallel::FROM
+                let hasher = component.blob().and_then(stored_hasher);
+                component.is_raw_blob()
+                    && component.stored_length() >= parallel::FROM
                     && hasher.is_none_or(|hasher| hasher.combines())
             }
             _ => false,
@@ -103,8 +103,8 @@ fn plan<'a>(reading: Reading<'a>, ordinals: &[u32]) -> Result<Plan<'a>> {
         let Some((offset, length)) = shareable(component) else {
             // Of nothing there may still be a digest, and no bytes are no zstd frame.
             let empty = component.plain_range().is_some_and(|(_, length)| length == 0)
-                && component.digest.is_none()
-                && component.decoded_length == Some(0);
+                && component.digest().is_none()
+                && component.byte_length() == Some(0);
             let block = if empty { None } else { Some(number(jobs.len())?) };
             places.push(Place { block, offset: 0 });
             if !empty {
@@ -115,11 +115,11 @@ fn plan<'a>(reading: Reading<'a>, ordinals: &[u32]) -> Result<Plan<'a>> {
         let next = offset.saturating_add(length);
         // What cannot be opened fails where it is read.
         let holds = |start: u64| {
-            let source = reading.sources.source(component.file);
+            let source = reading.sources.source(component.file());
             source.map_or(true, |source| source.holds(start, next - start))
         };
         if let Some(Job::Span { file, start, end, members }) = jobs.last_mut()
-            && *file == component.file
+            && *file == component.file()
             && offset >= *end // never two tensors over the same bytes: what is loaded is the caller's own
             && bridges(offset - *end, length)
             && *end - *start < BLOCK
@@ -134,7 +134,7 @@ fn plan<'a>(reading: Reading<'a>, ordinals: &[u32]) -> Result<Plan<'a>> {
         // A block begins at a multiple of this in the file, so that what is aligned there is aligned in it.
         let start = Some(offset - offset % ALIGNMENT).filter(|&start| holds(start)).unwrap_or(offset);
         places.push(Place { block: Some(number(jobs.len())?), offset: offset - start });
-        jobs.push(Job::Span { file: component.file, start, end: next, members: vec![(tensor, component)] });
+        jobs.push(Job::Span { file: component.file(), start, end: next, members: vec![(tensor, component)] });
     }
     Ok(Plan { jobs, places })
 }
@@ -155,7 +155,7 @@ fn shareable(component: &Component) -> Option<(u64, u64)> {
     let (offset, length) = component.plain_range()?;
     let width = component.dtype.map_or(1, DType::element_bytes) as u64;
     let in_host_order = width == 1 || cfg!(target_endian = "little");
-    let whole = component.part.is_none() && component.data_rule.is_none();
+    let whole = component.is_raw_blob() && component.rule.is_none();
     let small = length > 0 && length <= SMALL;
     (small && whole && in_host_order && offset.is_multiple_of(width.max(1))).then_some((offset, length))
 }
@@ -180,7 +180,7 @@ impl Job<'_> {
     fn threads(&self, reading: Reading<'_>) -> usize {
         let (file, offset, length) = match self {
             Job::Span { file, start, end, .. } => (*file, *start, *end - *start),
-            Job::Whole(_, component) => (component.file, component.offset, component.stored_length),
+            Job::Whole(_, component) => (component.file(), component.offset(), component.stored_length()),
         };
         match reading.sources.source(file) {
             Ok(source) => parallel::threads(source, offset, length),
@@ -207,12 +207,14 @@ fn span(
     source.read_bulk(start, &mut block).map_err(|error| named(error, members.first()))?;
     for member in members {
         let (_, component) = member;
-        let bytes = checked::slice(&block, component.offset - start, component.stored_length);
-        if let (Some(bytes), Some(mut hasher)) = (bytes, stored_hasher(component)) {
+        let bytes = checked::slice(&block, component.offset() - start, component.stored_length());
+        if let (Some(bytes), Some((blob, mut hasher))) =
+            (bytes, component.blob().and_then(|blob| Some((blob, stored_hasher(blob)?))))
+        {
             hasher.update(bytes);
-            compare(component, Some(hasher)).map_err(|error| named(error, Some(member)))?;
+            compare(blob, Some(hasher)).map_err(|error| named(error, Some(member)))?;
         }
-        reading.watch.did_bytes(component.stored_length);
+        reading.watch.did_bytes(component.stored_length());
     }
     Ok(block)
 }

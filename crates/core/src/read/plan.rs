@@ -168,7 +168,7 @@ impl Spans {
             if self.all.len() > limits::PLAN_RANGES {
                 return Ok(());
             }
-            self.push(Span { file: data.file, offset: offset.saturating_add(start), length });
+            self.push(Span { file: data.file(), offset: offset.saturating_add(start), length });
         }
         self.cut = Some((key, cut));
         Ok(())

@@ -36,7 +36,7 @@ pub fn prefetch(
     for tensor in tensors(catalog, ordinals) {
         // It has no ranges to bring, and they are not none: the error says why.
         if let Some(part) = tensor.components().first().filter(|_| tensor.is_unread()) {
-            files.file(part.file).map_err(|error| error.tensor(tensor.name()))?;
+            files.file(part.file()).map_err(|error| error.tensor(tensor.name()))?;
         }
     }
     let piece = in_flight.clamp(1 << 16, PIECE as u64);

@@ -10,8 +10,8 @@ use crate::codecs::digest::{Digest, Hasher};
 use crate::codecs::seekable::{self, FOOTER, Frame, Frames};
 use crate::error::{Code, Error, Result};
 use crate::layouts::elements::Elements;
-use crate::model::Component;
 use crate::model::cut::Cut;
+use crate::model::{Blob, Component};
 use crate::sources::owned::Owned;
 use crate::sources::scratch;
 use crate::work;
@@ -23,23 +23,22 @@ const PARALLEL: usize = 4 << 20;
 
 impl Reading<'_> {
     /// The seek table of a component.
-    fn frames(&self, component: &Component) -> Result<Frames> {
-        let source = self.source(component)?;
-        let (stored, end) =
-            (component.stored_length, component.offset.saturating_add(component.stored_length));
-        let decoded = component
-            .decoded_length
+    fn seek_table(&self, blob: &Blob) -> Result<Frames> {
+        let source = self.sources.source(blob.file)?;
+        let (stored, end) = (blob.stored, blob.offset.saturating_add(blob.stored));
+        let decoded = blob
+            .decoded
             .ok_or_else(|| Error::new(Code::Decode, "the index does not say how long the data is decoded"))?;
         let footer = source.read_vec(end.saturating_sub(FOOTER.min(stored)), FOOTER.min(stored))?;
         let length = seekable::table_length(&footer, stored)?;
         Frames::parse(&source.read_vec(end - length, length)?, stored, decoded)
     }
 
-    fn decode_frame(&self, component: &Component, frame: &Frame, output: &mut [u8]) -> Result<()> {
+    fn decode_frame(&self, blob: &Blob, frame: &Frame, output: &mut [u8]) -> Result<()> {
         self.watch.stop.check()?;
         let (offset, length) =
-            (component.offset.saturating_add(frame.stored.start), frame.stored.end - frame.stored.start);
-        let source = self.source(component)?;
+            (blob.offset.saturating_add(frame.stored.start), frame.stored.end - frame.stored.start);
+        let source = self.sources.source(blob.file)?;
         claimable(source, offset, length)?;
         scratch::with(length, |input| {
             source.read_at(offset, input)?;
@@ -49,28 +48,28 @@ impl Reading<'_> {
     }
 
     /// All decoded bytes, after the digest over them was compared.
-    pub(super) fn seekable(&self, component: &Component) -> Result<Owned> {
-        let frames = self.frames(component)?;
-        let length = component.decoded_length.unwrap_or_default();
+    pub(super) fn seekable(&self, blob: &Blob) -> Result<Owned> {
+        let frames = self.seek_table(blob)?;
+        let length = blob.decoded.unwrap_or_default();
         within(length, self.limits)?;
         let mut bytes = Owned::to_fill(length)?;
-        let mut hasher = component.digest.as_deref().and_then(Digest::hasher);
-        self.run(component, &frames, 0, &mut bytes, hasher.as_mut())?;
-        compare(component, hasher)?;
+        let mut hasher = blob.digest.as_deref().and_then(Digest::hasher);
+        self.run(blob, &frames, 0, &mut bytes, hasher.as_mut())?;
+        compare(blob, hasher)?;
         Ok(bytes)
     }
 
     /// Decodes all of a component, some frames at a time, and judges it on the way, without keeping it.
-    pub(crate) fn check_seekable(&self, component: &Component) -> Result<()> {
-        if component.decoded_length == Some(0) {
-            return self.decoded_pieces(component, |_| Ok(()));
+    pub(super) fn check_seekable(&self, component: &Component, blob: &Blob) -> Result<()> {
+        if blob.decoded == Some(0) {
+            return self.decoded_pieces(component, blob, |_| Ok(()));
         }
-        let frames = self.frames(component)?;
-        let mut hasher = component.digest.as_deref().and_then(Digest::hasher);
-        let mut elements = Elements::new(component.data_rule);
+        let frames = self.seek_table(blob)?;
+        let mut hasher = blob.digest.as_deref().and_then(Digest::hasher);
+        let mut elements = Elements::new(component.rule);
         let mut group = Owned::to_fill(0)?;
         let mut at = 0;
-        let total = component.decoded_length.unwrap_or_default();
+        let total = blob.decoded.unwrap_or_default();
         while at < total {
             let last = frames.frame(frames.at(at.saturating_add(GROUP - 1))).ok_or_else(too_many)?;
             // Whole frames: the one that the group would end in is left to the next, unless it is the first.
@@ -87,11 +86,11 @@ impl Reading<'_> {
                 group = Owned::to_fill(end - at)?;
             }
             let bytes = group.get_mut(..length).ok_or_else(too_many)?;
-            self.run(component, &frames, at, bytes, hasher.as_mut())?;
+            self.run(blob, &frames, at, bytes, hasher.as_mut())?;
             elements.note(bytes);
             at = end;
         }
-        compare(component, hasher)?;
+        compare(blob, hasher)?;
         elements.finish()
     }
 
@@ -99,7 +98,7 @@ impl Reading<'_> {
     /// decoded a frame while no other is hashing, so that the digest need not wait for the end.
     fn run(
         &self,
-        component: &Component,
+        blob: &Blob,
         frames: &Frames,
         start: u64,
         output: &mut [u8],
@@ -126,7 +125,7 @@ impl Reading<'_> {
             {
                 let mut target = lock(target);
                 let Target { frame, at, bytes, decoded } = &mut *target;
-                self.decode_part(component, frame, *at, bytes)?;
+                self.decode_part(blob, frame, *at, bytes)?;
                 *decoded = true;
             }
             if let Some(Ok(mut digest)) = digest.as_ref().map(Mutex::try_lock) {
@@ -143,25 +142,25 @@ impl Reading<'_> {
     }
 
     /// The decoded bytes of a frame from `at` on.
-    fn decode_part(&self, component: &Component, frame: &Frame, at: u64, target: &mut [u8]) -> Result<()> {
+    fn decode_part(&self, blob: &Blob, frame: &Frame, at: u64, target: &mut [u8]) -> Result<()> {
         let bytes = frame.decoded.end - frame.decoded.start;
         if bytes == target.len() as u64 {
-            return self.decode_frame(component, frame, target);
+            return self.decode_frame(blob, frame, target);
         }
         let mut whole = Owned::zeroed(bytes)?;
-        self.decode_frame(component, frame, &mut whole)?;
+        self.decode_frame(blob, frame, &mut whole)?;
         let part = checked::slice(&whole, at - frame.decoded.start, target.len() as u64);
         target.copy_from_slice(part.ok_or_else(too_many)?);
         Ok(())
     }
 
     /// A cut, from the frames that it touches.
-    pub(super) fn seekable_cut(&self, component: &Component, cut: &Cut) -> Result<Owned> {
-        let frames = self.frames(component)?;
+    pub(super) fn seekable_cut(&self, blob: &Blob, cut: &Cut) -> Result<Owned> {
+        let frames = self.seek_table(blob)?;
         if let Some((start, length)) = cut.contiguous() {
             within(length, self.limits)?;
             let mut output = Owned::to_fill(length)?;
-            self.run(component, &frames, start, &mut output, None)?;
+            self.run(blob, &frames, start, &mut output, None)?;
             return Ok(output);
         }
         within(cut.byte_length(), self.limits)?;
@@ -175,7 +174,7 @@ impl Reading<'_> {
                 if held.as_ref().is_none_or(|(nth, ..)| *nth != wanted) {
                     let frame = frames.frame(wanted).ok_or_else(too_many)?;
                     let mut whole = Owned::zeroed(frame.decoded.end - frame.decoded.start)?;
-                    self.decode_frame(component, &frame, &mut whole)?;
+                    self.decode_frame(blob, &frame, &mut whole)?;
                     held = Some((wanted, frame, whole));
                 }
                 let Some((_, frame, whole)) = &held else { return Err(too_many()) };
@@ -196,24 +195,25 @@ impl Reading<'_> {
     pub(super) fn decoded_pieces(
         &self,
         component: &Component,
+        blob: &Blob,
         mut each: impl FnMut(&mut [u8]) -> Result<()>,
     ) -> Result<()> {
-        let frames = self.frames(component)?;
-        let mut hasher = component.digest.as_deref().and_then(Digest::hasher);
-        let mut elements = Elements::new(component.data_rule);
+        let frames = self.seek_table(blob)?;
+        let mut hasher = blob.digest.as_deref().and_then(Digest::hasher);
+        let mut elements = Elements::new(component.rule);
         let mut piece = Vec::new();
         for nth in 0..frames.len() {
             let frame = frames.frame(nth).ok_or_else(too_many)?;
             // At most 16 MiB, as the table was read.
             piece.resize(index(frame.decoded.end - frame.decoded.start, "a frame")?, 0);
-            self.decode_frame(component, &frame, &mut piece)?;
+            self.decode_frame(blob, &frame, &mut piece)?;
             if let Some(hasher) = &mut hasher {
                 hasher.update(&piece);
             }
             elements.note(&piece);
             each(&mut piece)?;
         }
-        compare(component, hasher)?;
+        compare(blob, hasher)?;
         elements.finish()
     }
 }

@@ -7,7 +7,6 @@ use std::collections::HashSet;
 use crate::error::{Code, Error, Result};
 use crate::limits::{Limits, TIMES_THE_FILES};
 use crate::model::{Catalog, Component, Tensor};
-use crate::verify;
 
 /// What is done with tensors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,7 +26,7 @@ pub fn check(catalog: &Catalog, limits: &Limits, ordinals: &[u32], held: u64, wo
     if total > most && work == Work::Verify {
         let mut seen = HashSet::new();
         total = sum(catalog, limits, ordinals, |tensor, part| {
-            verify::is_judged_with_others(tensor, part) || seen.insert(verify::key(part))
+            (tensor.is_sparse() && tensor.is_own(part)) || seen.insert(part.key())
         });
     }
     if total <= most {
@@ -52,8 +51,8 @@ fn sum<'a>(
     for tensor in ordinals.iter().filter_map(|&ordinal| catalog.tensor(ordinal as usize)) {
         for part in tensor.components() {
             if counts(tensor, part) {
-                let made = part.decoded_length.unwrap_or(0).min(limits.max_decoded_bytes);
-                total = total.saturating_add(part.stored_length.max(made));
+                let made = part.byte_length().unwrap_or(0).min(limits.max_decoded_bytes);
+                total = total.saturating_add(part.stored_length().max(made));
             }
         }
     }

@@ -107,7 +107,7 @@ impl Reading<'_> {
         drop(outputs);
         if let Some(mut hasher) = hasher {
             hasher.combine(parallel::combined(&hashes, STEP, length), length);
-            compare(component, Some(hasher))?;
+            component.blob().map_or(Ok(()), |blob| compare(blob, Some(hasher)))?;
         }
         Ok(output)
     }
@@ -115,14 +115,14 @@ impl Reading<'_> {
 
 /// Where the bytes stand that can be widened as they are read.
 fn stored(component: &Component, cut: Option<&Cut>) -> Option<Stored> {
-    let (offset, length) = component.plain_range().filter(|_| component.data_rule.is_none())?;
+    let (offset, length) = component.plain_range().filter(|_| component.rule.is_none())?;
     if let Some(cut) = cut {
         let (start, length) = cut.contiguous()?;
         return Some(Stored { offset: offset.checked_add(start)?, length, hasher: None });
     }
-    let hasher = stored_hasher(component);
+    let hasher = component.blob().and_then(stored_hasher);
     // A digest is over the whole blob, of which a part is not all.
-    let combines = |hasher: &Hasher| hasher.combines() && component.part.is_none();
+    let combines = |hasher: &Hasher| hasher.combines() && component.is_whole_blob();
     hasher.as_ref().is_none_or(combines).then_some(Stored { offset, length, hasher })
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::model::{Catalog, Tensor};
+use crate::model::{Catalog, Component, Tensor};
 
 /// Tensors that are staged together: a call and a copy of its own for each would cost 40 µs a tensor.
 const TENSORS: usize = 10_000;
@@ -55,7 +55,7 @@ pub fn next(catalog: &Catalog, ordinals: &[u32], from: usize) -> Batch {
 
 /// Bytes of a tensor in its files.
 pub fn stored_bytes(tensor: Tensor<'_>) -> u64 {
-    tensor.components().iter().map(|part| part.stored_length).fold(0, u64::saturating_add)
+    tensor.components().iter().map(Component::stored_length).fold(0, u64::saturating_add)
 }
 
 fn joined(mut spans: Vec<(u64, u64)>) -> Vec<(u64, u64)> {

@@ -9,13 +9,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::checked;
-use crate::codecs::digest::{Digest, Hasher};
-use crate::codecs::frames::Size;
-use crate::codecs::zstd;
+use crate::codecs::digest::Hasher;
 use crate::error::{Code, Error, Result};
 use crate::inject;
 use crate::layouts::elements::Elements;
-use crate::model::{Component, DataRule, Encoding, Layout, Tensor};
+use crate::model::{Component, Key, Tensor};
 use crate::read::{Reading, compare, parallel, stored_hasher};
 use crate::sources::{Stretches, scratch};
 use crate::work;
@@ -27,9 +25,6 @@ const SMALL: u64 = 64 << 10;
 /// Bytes of such a read, and of a gap in it that is read for nothing.
 const SPAN: u64 = 256 << 10;
 const GAP: u64 = 4 << 10;
-
-/// Where a blob stands, how it is read and what it must hash to.
-pub type Key<'a> = (u32, u64, u64, Encoding, Option<u64>, Option<&'a Digest>, Option<DataRule>);
 
 /// Something that is judged once.
 struct Blob<'a> {
@@ -103,22 +98,21 @@ impl<'a> Blobs<'a> {
     }
 
     fn add(&mut self, owner: usize, tensor: Tensor<'a>) {
-        if is_sparse(tensor) {
+        if tensor.is_sparse() {
             self.decoded.push(self.all.len());
             self.all.push(Blob { tensor, component: None, owner, wrong: OnceLock::new() });
         }
         for component in by_themselves(tensor) {
             let at = self.all.len();
-            if !is_judged(component) || *self.by_key.entry(key(component)).or_insert(at) != at {
+            if !is_judged(component) || *self.by_key.entry(component.key()).or_insert(at) != at {
                 continue;
             }
-            let raw = component.encoding == Encoding::Raw && component.inline.is_none();
-            if matches!(component.encoding, Encoding::Zstd | Encoding::ZstdSeekable) {
+            if component.is_decoded() {
                 self.decoded.push(at);
-            } else if raw && component.stored_length <= SMALL {
+            } else if component.is_raw_blob() && component.stored_length() <= SMALL {
                 self.small.push(at);
             } else {
-                self.stretches.entry(component.file).or_default();
+                self.stretches.entry(component.file()).or_default();
                 self.units.push(unit(at, component));
             }
             self.all.push(Blob { tensor, component: Some(component), owner, wrong: OnceLock::new() });
@@ -130,7 +124,7 @@ impl<'a> Blobs<'a> {
     fn divide(&mut self) {
         let all = &self.all;
         let length =
-            |at: usize| all.get(at).and_then(|blob| blob.component).map_or(0, |part| part.stored_length);
+            |at: usize| all.get(at).and_then(|blob| blob.component).map_or(0, Component::stored_length);
         self.units.sort_by_key(|unit| match unit {
             Unit::InOrder(at) => (0, Reverse(length(*at))),
             Unit::Span(_) | Unit::Divided(..) => (1, Reverse(0)),
@@ -152,15 +146,15 @@ impl<'a> Blobs<'a> {
         let mut spans = Vec::new();
         let mut begun: Option<(Range<usize>, &Component, u64)> = None;
         for (at, component) in self.small.iter().filter_map(|&blob| self.component(blob)).enumerate() {
-            let end = component.offset.saturating_add(component.stored_length);
+            let end = component.offset().saturating_add(component.stored_length());
             if let Some((range, first, last)) = &mut begun
-                && first.file == component.file
-                && (*last..=last.saturating_add(GAP)).contains(&component.offset)
-                && end - first.offset <= SPAN
+                && first.file() == component.file()
+                && (*last..=last.saturating_add(GAP)).contains(&component.offset())
+                && end - first.offset() <= SPAN
                 && self
                     .reading
                     .source(component)
-                    .is_ok_and(|source| source.holds(first.offset, end - first.offset))
+                    .is_ok_and(|source| source.holds(first.offset(), end - first.offset()))
             {
                 (range.end, *last) = (at + 1, end);
                 continue;
@@ -202,7 +196,7 @@ impl<'a> Blobs<'a> {
             };
             let component = self.component(at)?;
             let source = self.reading.source(component).ok()?;
-            Some(parallel::threads(source, component.offset, component.stored_length))
+            Some(parallel::threads(source, component.offset(), component.stored_length()))
         };
         self.units.iter().step_by(step).filter_map(sample).max().unwrap_or(1)
     }
@@ -213,8 +207,7 @@ impl<'a> Blobs<'a> {
         let judged = match blob.component {
             // Loading them checks digests and lengths on the way, and names the component.
             None => self.reading.sparse(blob.tensor).map(drop),
-            Some(component) if component.encoding == Encoding::Zstd => decoded(self.reading, component),
-            Some(component) => self.reading.check_seekable(component),
+            Some(component) => self.reading.judge(component),
         };
         self.settle(at, judged)
     }
@@ -222,29 +215,31 @@ impl<'a> Blobs<'a> {
     fn judge_in_order(&self, at: usize) -> Result<()> {
         inject::panic_at("verify");
         let Some(component) = self.component(at) else { return Ok(()) };
-        let mut hasher = stored_hasher(component);
-        if component.data_rule.is_some() || hasher.is_none() {
-            return self.settle(at, self.reading.pieces(component, |_| Ok(())));
+        let mut hasher = hasher_of(component);
+        if component.rule.is_some() || hasher.is_none() {
+            return self.settle(at, self.reading.stored_pieces(component, |_| Ok(())));
         }
-        let read =
-            hasher.as_mut().map_or(Ok(()), |hasher| self.hash(component, 0, component.stored_length, hasher));
-        self.settle(at, read.and_then(|()| compare(component, hasher)))
+        let read = hasher
+            .as_mut()
+            .map_or(Ok(()), |hasher| self.hash(component, 0, component.stored_length(), hasher));
+        self.settle(at, read.and_then(|()| check(component, hasher)))
     }
 
     fn judge_span(&self, range: &Range<usize>) -> Result<()> {
         let blobs = self.small.get(range.clone()).unwrap_or_default();
         let ends = [blobs.first(), blobs.last()].map(|at| self.component(*at?));
         let [Some(first), Some(last)] = ends else { return Ok(()) };
-        let length = last.offset.saturating_add(last.stored_length) - first.offset;
+        let length = last.offset().saturating_add(last.stored_length()) - first.offset();
         let read = scratch::with(length, |buffer| {
             self.reading.watch.stop.check()?;
-            self.reading.source(first)?.read_at(first.offset, buffer)?;
+            self.reading.source(first)?.read_at(first.offset(), buffer)?;
             for &at in blobs {
                 inject::panic_at("verify");
                 let Some(component) = self.component(at) else { continue };
-                let bytes = checked::slice(buffer, component.offset - first.offset, component.stored_length);
+                let bytes =
+                    checked::slice(buffer, component.offset() - first.offset(), component.stored_length());
                 let judged = judge_bytes(component, bytes.unwrap_or_default());
-                self.reading.watch.did_bytes(component.stored_length);
+                self.reading.watch.did_bytes(component.stored_length());
                 self.settle(at, judged)?;
             }
             Ok(())
@@ -255,12 +250,12 @@ impl<'a> Blobs<'a> {
     fn judge_piece(&self, at: usize, nth: usize, pieces: usize, state: &Mutex<Option<Pieces>>) -> Result<()> {
         inject::panic_at("verify");
         let Some((component, mut hasher)) =
-            self.component(at).and_then(|component| Some((component, stored_hasher(component)?)))
+            self.component(at).and_then(|component| Some((component, hasher_of(component)?)))
         else {
             return Ok(());
         };
         let start = nth as u64 * PIECE;
-        let length = |nth: usize| (component.stored_length - nth as u64 * PIECE).min(PIECE);
+        let length = |nth: usize| (component.stored_length() - nth as u64 * PIECE).min(PIECE);
         if let Err(error) = self.hash(component, start, length(nth), &mut hasher) {
             return self.settle(at, Err(error));
         }
@@ -273,23 +268,23 @@ impl<'a> Blobs<'a> {
         if found.left > 0 {
             return Ok(());
         }
-        let Some(mut hasher) = stored_hasher(component) else { return Ok(()) };
+        let Some(mut hasher) = hasher_of(component) else { return Ok(()) };
         for (nth, &crc) in found.found.iter().enumerate() {
             hasher.combine(crc, length(nth));
         }
         *state = None;
-        self.settle(at, compare(component, Some(hasher)))
+        self.settle(at, check(component, Some(hasher)))
     }
 
     /// Hashes a part of a component's stored bytes.
     fn hash(&self, component: &Component, start: u64, length: u64, hasher: &mut Hasher) -> Result<()> {
         let source = self.reading.source(component)?;
-        let Some(stretches) = self.stretches.get(&component.file) else { return Ok(()) };
+        let Some(stretches) = self.stretches.get(&component.file()) else { return Ok(()) };
         let (mut at, end) = (start, start.saturating_add(length));
         while at < end {
             self.reading.watch.stop.check()?;
             let step = (end - at).min(PIECE);
-            source.hash(stretches, component.offset.saturating_add(at), step, hasher)?;
+            source.hash(stretches, component.offset().saturating_add(at), step, hasher)?;
             self.reading.watch.did_bytes(step);
             at += step;
         }
@@ -329,11 +324,11 @@ impl<'a> Blobs<'a> {
         }
         let mut sparse = self.all.iter().filter(|blob| blob.component.is_none());
         for &tensor in tensors {
-            if is_sparse(tensor) {
+            if tensor.is_sparse() {
                 sparse.next().and_then(|blob| blob.wrong.get()).cloned().into_iter().for_each(&mut each);
             }
             for component in by_themselves(tensor) {
-                let blob = self.by_key.get(&key(component)).and_then(|&at| self.all.get(at));
+                let blob = self.by_key.get(&component.key()).and_then(|&at| self.all.get(at));
                 if let Some(error) = blob.filter(|_| is_judged(component)).and_then(|blob| blob.wrong.get()) {
                     let role = self.reading.catalog.label(component.role);
                     each(error.clone().tensor(tensor.name()).component(role));
@@ -343,44 +338,28 @@ impl<'a> Blobs<'a> {
     }
 }
 
-fn is_sparse(tensor: Tensor<'_>) -> bool {
-    matches!(tensor.layout(), Layout::SparseCsr | Layout::SparseCoo) && tensor.dtype().is_some()
-}
-
-/// Whether a component is one of the arrays of a sparse tensor, whose rules need them all in memory.
-pub fn is_judged_with_others(tensor: Tensor<'_>, part: &Component) -> bool {
-    is_sparse(tensor) && tensor.is_own(part)
-}
-
 /// The components that are judged one by one.
 fn by_themselves(tensor: Tensor<'_>) -> impl Iterator<Item = &Component> {
-    tensor.components().iter().filter(move |part| !is_judged_with_others(tensor, part))
+    tensor.components().iter().filter(move |part| !(tensor.is_sparse() && tensor.is_own(part)))
 }
 
 /// Whether there is anything to be found out by reading a component.
 fn is_judged(component: &Component) -> bool {
-    matches!(component.encoding, Encoding::Zstd | Encoding::ZstdSeekable)
-        || component.has_checked_digest()
-        || component.data_rule.is_some()
+    component.is_decoded() || component.has_checked_digest() || component.rule.is_some()
 }
 
-/// What is the same for components that are judged once.
-pub fn key(component: &Component) -> Key<'_> {
-    (
-        component.file,
-        component.offset,
-        component.stored_length,
-        component.encoding,
-        component.decoded_length,
-        component.digest.as_deref(),
-        component.data_rule,
-    )
+fn hasher_of(component: &Component) -> Option<Hasher> {
+    component.blob().and_then(stored_hasher)
+}
+
+fn check(component: &Component, hasher: Option<Hasher>) -> Result<()> {
+    component.blob().map_or(Ok(()), |blob| compare(blob, hasher))
 }
 
 fn unit(at: usize, component: &Component) -> Unit {
-    let combines = stored_hasher(component).is_some_and(|hasher| hasher.combined().is_some());
-    let pieces = usize::try_from(component.stored_length.div_ceil(PIECE)).unwrap_or(usize::MAX);
-    if combines && component.data_rule.is_none() && component.stored_length >= parallel::FROM && pieces > 1 {
+    let combines = hasher_of(component).is_some_and(|hasher| hasher.combined().is_some());
+    let pieces = usize::try_from(component.stored_length().div_ceil(PIECE)).unwrap_or(usize::MAX);
+    if combines && component.rule.is_none() && component.stored_length() >= parallel::FROM && pieces > 1 {
         return Unit::Divided(at, pieces, Mutex::new(None));
     }
     Unit::InOrder(at)
@@ -388,24 +367,11 @@ fn unit(at: usize, component: &Component) -> Unit {
 
 /// Checks the digest over raw bytes and the rules on their elements.
 fn judge_bytes(component: &Component, bytes: &[u8]) -> Result<()> {
-    let mut elements = Elements::new(component.data_rule);
+    let mut elements = Elements::new(component.rule);
     elements.note(bytes);
-    if let Some(mut hasher) = stored_hasher(component) {
+    if let Some(mut hasher) = hasher_of(component) {
         hasher.update(bytes);
-        compare(component, Some(hasher))?;
+        check(component, Some(hasher))?;
     }
     elements.finish()
-}
-
-/// Decodes frames for their length, in constant memory.
-fn decoded(reading: Reading<'_>, component: &Component) -> Result<()> {
-    let stored = reading.stored(component)?;
-    let stop = &reading.watch.stop;
-    match reading.decoded_size(component)? {
-        // Faster than in pieces.
-        Size::Exactly(length) if length <= PIECE => {
-            scratch::with(length, |output| zstd::decode_into(&stored, output, stop))
-        }
-        size => zstd::each_piece(&stored, size, stop, |_| Ok(())).map(drop),
-    }
 }

@@ -111,7 +111,7 @@ impl<'a> Form<'a> {
                 tensor.components().iter().map(|part| (catalog.label(part.role), part)).collect();
             parts.sort_by_key(|&(role, _)| role);
             for (role, part) in parts {
-                let first = part.file == 0 && seen.insert((part.offset, part.stored_length));
+                let first = part.file() == 0 && seen.insert((part.offset(), part.stored_length()));
                 for error in self.part(part, first)? {
                     self.outcome.fail(error.tensor(tensor.name()).component(role));
                 }
@@ -123,20 +123,20 @@ impl<'a> Form<'a> {
     /// What one part breaks. `first`: no part before it has its blob.
     fn part(&mut self, part: &'a Component, first: bool) -> Result<Vec<Error>> {
         let mut errors = Vec::new();
-        if part.encoding != Encoding::Raw {
+        if part.encoding() != Encoding::RAW {
             errors.push(broken(RAW_WITH_DIGEST, "the part has an encoding"));
         }
-        let hash = match part.digest.as_deref() {
+        let hash = match part.digest() {
             Some(Digest { expected: Expected::Xxh3(hash), .. }) => Some(*hash),
             _ => None,
         };
         if hash.is_none() {
             errors.push(broken(RAW_WITH_DIGEST, "the part has no xxh3 digest"));
         }
-        if part.file != 0 || !first {
+        if part.file() != 0 || !first {
             return Ok(errors);
         }
-        let (offset, expected) = (part.offset, self.next());
+        let (offset, expected) = (part.offset(), self.next());
         if !offset.is_multiple_of(CANONICAL_ALIGNMENT) {
             errors.push(broken(PLACES, format!("offset {offset} is no multiple of 65536")).at(offset));
         } else if offset > expected {
@@ -146,13 +146,15 @@ impl<'a> Form<'a> {
             let message = format!("the blob is at {offset}, before those of names that sort before it");
             errors.push(broken(ORDER, message).at(offset));
         }
-        self.placed.push((offset, part.stored_length));
-        self.end = self.end.max(offset.saturating_add(part.stored_length));
-        if let Some(hash) = hash.filter(|_| part.encoding == Encoding::Raw) {
-            let other = *self.contents.entry((hash, part.stored_length)).or_insert(part);
-            if other.offset != offset && self.equal(other, part)? {
-                let message =
-                    format!("the blob at {offset} repeats the one at {} instead of sharing it", other.offset);
+        self.placed.push((offset, part.stored_length()));
+        self.end = self.end.max(offset.saturating_add(part.stored_length()));
+        if let Some(hash) = hash.filter(|_| part.encoding() == Encoding::RAW) {
+            let other = *self.contents.entry((hash, part.stored_length())).or_insert(part);
+            if other.offset() != offset && self.equal(other, part)? {
+                let message = format!(
+                    "the blob at {offset} repeats the one at {} instead of sharing it",
+                    other.offset()
+                );
                 errors.push(broken(ORDER, message).at(offset));
             }
         }
@@ -167,11 +169,11 @@ impl<'a> Form<'a> {
     /// Whether two blobs of one length hold the same bytes: a hash may collide.
     fn equal(&self, one: &Component, other: &Component) -> Result<bool> {
         let mut at = 0;
-        while at < one.stored_length {
+        while at < one.stored_length() {
             self.reading.watch.stop.check()?;
-            let length = (one.stored_length - at).min(PIECE as u64);
+            let length = (one.stored_length() - at).min(PIECE as u64);
             let [one, other] =
-                [one, other].map(|blob| self.source.read_vec(blob.offset.saturating_add(at), length));
+                [one, other].map(|blob| self.source.read_vec(blob.offset().saturating_add(at), length));
             if one? != other? {
                 return Ok(false);
             }

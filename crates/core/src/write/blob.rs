@@ -202,13 +202,13 @@ impl Blob {
                 if let Some(gathering) = gathering {
                     gathering.jobs = Some(jobs);
                 }
-                Encoding::Zstd
+                Encoding::ZSTD
             }
             (State::Seekable(seekable), Some(gathering)) => {
                 seekable.finish(&mut gathering.packers, target.buffer)?;
-                Encoding::ZstdSeekable
+                Encoding::ZSTD_SEEKABLE
             }
-            _ => Encoding::Raw,
+            _ => Encoding::RAW,
         };
         self.account(start, target);
         let digest = self.algorithm.zip(self.hasher).map(|(algorithm, hasher)| algorithm.digest(hasher));

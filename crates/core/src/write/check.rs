@@ -74,12 +74,12 @@ impl Writer {
             open.stored.push((Label::DATA, dtype, None, length));
         } else {
             // A layout's own rules are on all of its components together; those are the reader's to check.
-            let rule = |part: &Component| match part.data_rule {
+            let rule = |part: &Component| match part.rule {
                 None if part.dtype == Some(DType::Bool) => Some(DataRule::Bool),
                 rule => rule,
             };
             let parts = tensor.components.iter();
-            open.stored.extend(parts.map(|part| (part.role, part.dtype, rule(part), part.stored_length)));
+            open.stored.extend(parts.map(|part| (part.role, part.dtype, rule(part), part.stored_length())));
         }
         open.layout = layout;
         tensor.components.clear();

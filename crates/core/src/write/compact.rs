@@ -58,8 +58,8 @@ fn plan(edit: &Edit, alignment: u64) -> Result<Plan> {
         first.push(components);
         for part in tensor.components() {
             // Others lie in shards, and stay there.
-            if part.file == 0 {
-                blobs.push((part.offset, part.stored_length, components));
+            if part.file() == 0 {
+                blobs.push((part.offset(), part.stored_length(), components));
             }
             components += 1;
         }

@@ -46,7 +46,7 @@ fn write_safetensors(catalog: &Catalog, mut data: Data<'_>) -> Result<()> {
     let mut end = 0;
     for (at, (tensor, blob)) in blobs.iter().enumerate() {
         let begin = end;
-        end += blob.stored_length;
+        end += blob.stored_length();
         header.push_str(if at == 0 { "" } else { "," });
         quote(&mut header, tensor.name());
         let dtype = tensor.dtype().and_then(safetensors::name_of).unwrap_or_default();
@@ -86,17 +86,17 @@ impl Data<'_> {
     }
 
     fn blob(&mut self, blob: &Component) -> Result<()> {
-        match usize::try_from(blob.stored_length) {
-            Ok(length) if blob.stored_length < SMALL => {
+        match usize::try_from(blob.stored_length()) {
+            Ok(length) if blob.stored_length() < SMALL => {
                 let start = self.waiting.len();
                 self.waiting.resize(start + length, 0);
-                self.spool.read_at(blob.offset, self.waiting.get_mut(start..).unwrap_or_default())?;
+                self.spool.read_at(blob.offset(), self.waiting.get_mut(start..).unwrap_or_default())?;
                 self.bytes(&[])
             }
             _ => {
                 self.flush()?;
                 let (from, stop) = (self.spool.file(), self.stop);
-                self.file.copy_pieces(from, blob.offset, blob.stored_length, |_| stop.check())
+                self.file.copy_pieces(from, blob.offset(), blob.stored_length(), |_| stop.check())
             }
         }
     }
@@ -132,7 +132,7 @@ fn write_btf(catalog: &Catalog, mut data: Data<'_>) -> Result<()> {
     let mut offset = 8 + 8 * blobs.len() as u64;
     for (tensor, blob) in &blobs {
         table.extend_from_slice(&offset.to_le_bytes());
-        offset += (16 + 8 * tensor.shape().len() as u64 + blob.stored_length).next_multiple_of(8);
+        offset += (16 + 8 * tensor.shape().len() as u64 + blob.stored_length()).next_multiple_of(8);
     }
     data.file.reserve(offset);
     data.waiting = table;
@@ -152,7 +152,7 @@ fn write_btf(catalog: &Catalog, mut data: Data<'_>) -> Result<()> {
         tensor.shape().iter().for_each(|dim| head.extend_from_slice(&dim.to_le_bytes()));
         data.bytes(&head)?;
         data.blob(blob)?;
-        let padding = (8 - blob.stored_length % 8) % 8;
+        let padding = (8 - blob.stored_length() % 8) % 8;
         data.bytes(&[0; 8][..usize::try_from(padding).unwrap_or_default()])?;
     }
     data.flush()

@@ -87,7 +87,7 @@ pub fn saving(raw: u64, packed: u64) -> f64 {
 pub fn blob(raw: &[u8], how: &How, compressor: &mut Compressor, out: &mut Block) -> Result<Packed> {
     let start = out.len();
     let sample = raw.get(..SAMPLE).unwrap_or(raw);
-    let mut encoding = Encoding::Raw;
+    let mut encoding = Encoding::RAW;
     let search = if raw.is_empty() { None } else { how.judge(sample, compressor, out)? };
     if let Some(search) = search {
         compressor.search(search)?;
@@ -95,19 +95,19 @@ pub fn blob(raw: &[u8], how: &How, compressor: &mut Compressor, out: &mut Block)
             let mut table = Table::default();
             frames(raw, how.frame(), compressor, out, &mut table)?;
             out.extend(&table.finish()?)?;
-            encoding = Encoding::ZstdSeekable;
+            encoding = Encoding::ZSTD_SEEKABLE;
         } else {
             let length = compressor.frame(raw, out.claim(Compressor::bound(raw.len()))?)?;
             out.truncate(start + length);
-            encoding = Encoding::Zstd;
+            encoding = Encoding::ZSTD;
         }
         let stored = (out.len() - start) as u64;
         if saving(raw.len() as u64, stored) < how.compression.min_savings {
             out.truncate(start);
-            encoding = Encoding::Raw;
+            encoding = Encoding::RAW;
         }
     }
-    if encoding == Encoding::Raw {
+    if encoding == Encoding::RAW {
         out.extend(raw)?;
     }
     let digest = how.digest.map(|algorithm| {

@@ -107,7 +107,7 @@ fn index_of(named: &[(AtomicFile, Catalog)]) -> String {
         .collect();
     tensors.sort_unstable_by_key(|(tensor, _)| tensor.name());
     let blobs = tensors.iter().flat_map(|(tensor, _)| tensor.components());
-    let size = blobs.fold(0_u64, |total, blob| total.saturating_add(blob.stored_length));
+    let size = blobs.fold(0_u64, |total, blob| total.saturating_add(blob.stored_length()));
     let mut text = format!("{{\n  \"metadata\": {{\n    \"total_size\": {size}\n  }},\n  \"weight_map\": {{");
     for (at, (tensor, path)) in tensors.iter().enumerate() {
         text.push_str(if at == 0 { "\n    " } else { ",\n    " });

@@ -10,7 +10,7 @@ use crate::codecs::digest::{Algorithm, Digest, Hasher};
 use crate::error::{Code, Error, Result};
 use crate::formats::zt2::encode::{self, FOOTER, LEAST_ALIGNMENT};
 use crate::formats::zt2::{rules, shards as names, vocabulary};
-use crate::model::{ByteOrder, Catalog, Component, Encoding, Shard, Tensor};
+use crate::model::{Blob, ByteOrder, Catalog, Component, Encoding, Shard, Tensor};
 use crate::sinks::set::{self, Old};
 use crate::sinks::{AtomicFile, Warning};
 use crate::sources::ReadAt;
@@ -81,9 +81,10 @@ impl Shards {
         let Some(own) = (self.current as usize).checked_sub(1) else { return };
         self.entries.remove(own);
         for component in catalog.components_mut() {
-            match component.file {
-                file if file == self.current => component.file = 0,
-                file if file > self.current => component.file = file - 1,
+            let Some(Blob { file, .. }) = component.blob_mut() else { continue };
+            match *file {
+                own if own == self.current => *file = 0,
+                other if other > self.current => *file = other - 1,
                 _ => {}
             }
         }
@@ -202,26 +203,28 @@ pub fn link(
     let end = shard.size.saturating_sub(FOOTER);
     for component in tensor.components() {
         let named = |error: Error| error.component(catalog.label(component.role));
-        if component.file != 0 {
+        if component.file() != 0 {
             let message = "it lies in a shard of its file: open that shard's own file and link to it";
             return Err(named(Error::new(Code::InvalidArg, message)));
         }
-        let whole = component.part.is_none() && component.inline.is_none();
-        let stored = matches!(component.encoding, Encoding::Raw | Encoding::ZstdSeekable);
+        let whole = component.is_whole_blob();
+        let stored = matches!(component.encoding(), Encoding::RAW | Encoding::ZSTD_SEEKABLE);
         let known = component.dtype.and_then(vocabulary::spelling).is_some();
         if !whole || !stored || !known || component.byte_order != ByteOrder::Little {
             let message = "only components of known type and encoding can be linked";
             return Err(named(Error::new(Code::UnsupportedEncoding, message)));
         }
-        let aligned = component.offset.is_multiple_of(LEAST_ALIGNMENT) && component.offset >= LEAST_ALIGNMENT;
-        if !aligned || end_within(component.offset, component.stored_length, end).is_none() {
+        let aligned =
+            component.offset().is_multiple_of(LEAST_ALIGNMENT) && component.offset() >= LEAST_ALIGNMENT;
+        if !aligned || end_within(component.offset(), component.stored_length(), end).is_none() {
             let message = "the blob does not lie in the data of its file";
             return Err(named(Error::new(Code::OutOfBounds, message).rule(rules::BLOBS)));
         }
     }
     let file = shards.linked(shard)?;
-    let linked = |component: &Component| Component { file, ..component.clone() };
-    Ok(tensor.components().iter().map(linked).collect())
+    let mut linked = tensor.components().to_vec();
+    linked.iter_mut().filter_map(Component::blob_mut).for_each(|blob| blob.file = file);
+    Ok(linked)
 }
 
 /// The digest over all bytes of a source.

@@ -10,7 +10,7 @@ use super::{Spec, Stored, Writer};
 use crate::codecs::digest::Digest;
 use crate::error::{Code, Error, Result};
 use crate::inject;
-use crate::model::{Attributes, ByteOrder, Component, DType, Encoding, Layout, NewTensor};
+use crate::model::{self, Attributes, Component, DType, Data, Encoding, Layout, NewTensor};
 use crate::sinks::kernel_copy;
 
 /// A tensor being pushed.
@@ -285,12 +285,9 @@ impl Writer {
         encoding: Encoding,
         digest: Option<Digest>,
     ) -> Component {
-        let mut component = Component::raw(role, dtype, offset, stored_length);
-        component.file = self.shards.current;
-        component.byte_order = ByteOrder::Little;
-        component.encoding = encoding;
-        component.decoded_length = Some(length);
-        component.digest = digest.map(Box::new);
-        component
+        let (file, digest) = (self.shards.current, digest.map(Box::new));
+        let blob =
+            model::Blob { file, encoding, offset, stored: stored_length, decoded: Some(length), digest };
+        Component::new(role, dtype, Data::Blob(blob))
     }
 }

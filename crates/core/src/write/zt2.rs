@@ -92,7 +92,10 @@ pub fn arrange(file: &mut AtomicFile, catalog: &mut Catalog, stop: &Stop) -> Res
         file.truncate(plan.end)?;
     }
     for component in catalog.components_mut() {
-        component.offset = plan.place(component);
+        let place = plan.place(component);
+        if let Some(blob) = component.blob_mut() {
+            blob.offset = place;
+        }
     }
     Ok(plan.end)
 }
@@ -138,25 +141,25 @@ impl Plan {
         let mut seen: HashMap<Content<'_>, Vec<(u64, u64)>> = HashMap::new();
         let mut end = encode::MAGIC.len() as u64;
         for (_, _, component) in order {
-            let length = component.stored_length;
-            let digest = component.digest.as_deref();
+            let length = component.stored_length();
+            let digest = component.digest();
             let alike = seen.entry((digest, length)).or_default();
             let mut place = None;
             for &(offset, at) in alike.iter() {
                 // A hash can collide: the bytes decide.
-                if same(&mut file, offset, component.offset, length)? {
+                if same(&mut file, offset, component.offset(), length)? {
                     place = Some(at);
                     break;
                 }
             }
             let place = place.unwrap_or_else(|| {
                 let at = end.next_multiple_of(CANONICAL_ALIGNMENT);
-                copies.push((component.offset, length, at));
-                alike.push((component.offset, at));
+                copies.push((component.offset(), length, at));
+                alike.push((component.offset(), at));
                 end = at + length;
                 at
             });
-            places.insert((component.offset, length), place);
+            places.insert((component.offset(), length), place);
         }
         Ok(Self { copies, places, end })
     }
@@ -171,7 +174,10 @@ impl Plan {
 
     /// The new offset of a component.
     pub fn place(&self, component: &Component) -> u64 {
-        self.places.get(&(component.offset, component.stored_length)).copied().unwrap_or(component.offset)
+        self.places
+            .get(&(component.offset(), component.stored_length()))
+            .copied()
+            .unwrap_or(component.offset())
     }
 }
 

@@ -33,7 +33,7 @@ pub fn edits(bytes: &[u8]) -> bool {
     let first = edit.alignment();
     let offset = |tensor: usize, component: usize| {
         let part = edit.catalog().tensor(tensor)?.components().get(component)?;
-        Some(part.offset.min(first))
+        Some(part.offset().min(first))
     };
     let _ = edit.moved_tail(edit.index_offset() + 64, offset);
     true

@@ -40,7 +40,7 @@ impl<'a> Side<'a> {
     fn is_small(&self) -> bool {
         let elements = product(self.tensor.shape()).and_then(|count| count.checked_mul(WIDEST));
         let parts = self.component.into_iter().chain(self.tensor.own_components());
-        let mut decoded = parts.map(|part| part.decoded_length).chain([elements]);
+        let mut decoded = parts.map(Component::byte_length).chain([elements]);
         decoded.all(|length| length.is_some_and(|length| length <= SMALL))
     }
 }

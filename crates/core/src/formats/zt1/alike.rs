@@ -72,7 +72,7 @@ impl<'b> Place<'_, 'b> {
         let plain = layout == Layout::Dense
             && fields.role == Label::DATA
             && fields.unknown_type.is_none()
-            && !matches!(fields.encoding, Encoding::Unknown(_));
+            && fields.encoding.is_known();
         let spelling = self.draft.spelling(reader).filter(|_| plain)?;
         let (stored, encoding) = (fields.dtype, fields.encoding);
         Some((spelling, Known { shape: self.shape.clone(), dtype, stored, encoding }))

@@ -105,14 +105,14 @@ fn part(encoder: &mut Encoder, component: &Component, shards: &[Shard]) {
     // The writer refused what has no spelling; a component without a dtype is bytes.
     let bytes = Spelling { storage: "u8", logical: None };
     let Spelling { storage, logical } = component.dtype.and_then(vocabulary::spelling).unwrap_or(bytes);
-    let shard = usize::try_from(component.file).ok().and_then(|file| shards.get(file.checked_sub(1)?));
-    let packed = component.encoding != Encoding::Raw;
-    let optional = [logical.is_some(), shard.is_some(), component.digest.is_some(), packed, packed];
+    let shard = usize::try_from(component.file()).ok().and_then(|file| shards.get(file.checked_sub(1)?));
+    let packed = component.encoding() != Encoding::RAW;
+    let optional = [logical.is_some(), shard.is_some(), component.digest().is_some(), packed, packed];
     encoder.map(2 + optional.into_iter().filter(|&present| present).count());
     encoder.text("blob");
     encoder.array(2);
-    encoder.uint(component.offset);
-    encoder.uint(component.stored_length);
+    encoder.uint(component.offset());
+    encoder.uint(component.stored_length());
     if let Some(logical) = logical {
         encoder.text("type");
         encoder.text(logical);
@@ -123,7 +123,7 @@ fn part(encoder: &mut Encoder, component: &Component, shards: &[Shard]) {
         encoder.text("shard");
         encoder.text(&shard.name);
     }
-    if let Some(digest) = &component.digest {
+    if let Some(digest) = &component.digest() {
         encoder.text("digest");
         encoder.text(&digest.text());
     }
@@ -131,7 +131,7 @@ fn part(encoder: &mut Encoder, component: &Component, shards: &[Shard]) {
         encoder.text("encoding");
         encoder.text(ZSTD_SEEKABLE);
         encoder.text("decoded_length");
-        encoder.uint(component.decoded_length.unwrap_or_default());
+        encoder.uint(component.byte_length().unwrap_or_default());
     }
 }
 

@@ -12,9 +12,7 @@ use crate::layouts::gguf::Gguf;
 use crate::layouts::mx::Mx;
 use crate::layouts::quant_group::QuantGroup;
 use crate::limits::{self, Limits};
-use crate::model::{
-    Attributes, Builder, Catalog, Component, Container, Encoding, Label, Layout, NewTensor, Shard,
-};
+use crate::model::{Attributes, Builder, Catalog, Component, Container, Label, Layout, NewTensor, Shard};
 use crate::syntax::cbor::Reader;
 use crate::syntax::cbor::alike::{Draft, Spelling, Spellings};
 
@@ -209,11 +207,11 @@ impl<'m> Objects<'_, 'm> {
         let [part] = parts else { return None };
         let plain = layout == "dense"
             && part.role == Label::DATA
-            && part.file == 0
+            && part.file() == 0
             && part.dtype.is_some()
-            && !matches!(part.encoding, Encoding::Unknown(_));
+            && part.is_decodable();
         let spelling = self.draft.spelling(reader).filter(|_| plain)?;
-        let part = Component { digest: None, part: None, inline: None, ..*part };
+        let part = part.clone();
         Some((spelling, Known { shape: self.shape.clone(), part }))
     }
 

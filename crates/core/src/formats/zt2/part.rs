@@ -9,7 +9,7 @@ use super::{rules, shards};
 use crate::checked::exact;
 use crate::codecs::digest::{Digest, Expected};
 use crate::error::{Code, Error, Result};
-use crate::model::{Builder, ByteOrder, Component, DType, DataRule, Encoding, Shard};
+use crate::model::{self, Builder, Component, DType, Data, DataRule, Encoding, Shard};
 use crate::syntax::cbor::Reader;
 use crate::syntax::cbor::alike::{Draft, Filling};
 
@@ -104,7 +104,7 @@ impl Surroundings<'_> {
         regions::check_alignment(offset)?;
         regions::check_bounds(offset, length, total)?;
         let (encoding, decoded_length) = match (fields.encoding.as_deref(), fields.decoded_length) {
-            (None, None) => (Encoding::Raw, length),
+            (None, None) => (Encoding::RAW, length),
             (Some(text), Some(decoded)) => (self.encoding(text, role, name), decoded),
             (Some(_), None) => return Err(missing("decoded_length")),
             (None, Some(_)) => {
@@ -119,20 +119,11 @@ impl Surroundings<'_> {
         }
         let role = self.builder.intern(role);
         self.blobs.push(Blob { file, offset, length, tensor: Some(ordinal), role });
-        Ok(Component {
-            role,
-            file,
-            dtype,
-            encoding,
-            byte_order: ByteOrder::Little,
-            offset,
-            stored_length: exact(length, "the length of a blob")?,
-            decoded_length: Some(decoded_length),
-            digest: fields.digest,
-            data_rule: dtype.filter(|&dtype| dtype == DType::Bool).map(|_| DataRule::Bool),
-            part: None,
-            inline: None,
-        })
+        let (stored, digest) = (exact(length, "the length of a blob")?, fields.digest);
+        let blob = model::Blob { file, encoding, offset, stored, decoded: Some(decoded_length), digest };
+        let mut component = Component::new(role, dtype, Data::Blob(blob));
+        component.rule = dtype.filter(|&dtype| dtype == DType::Bool).map(|_| DataRule::Bool);
+        Ok(component)
     }
 
     /// The only part of the `ordinal`th tensor, which is like `known` but for what fills the holes of its spelling. `None`
@@ -147,16 +138,12 @@ impl Surroundings<'_> {
         if digest.as_ref().is_some_and(|digest| digest.expected == Expected::Unknown) {
             return None;
         }
-        self.blobs.push(Blob { file: known.file, offset, length, tensor: Some(ordinal), role: known.role });
-        Some(Component {
-            offset,
-            stored_length: length,
-            decoded_length: Some(decoded.unwrap_or(length)),
-            digest: digest.map(Box::new),
-            part: None,
-            inline: None,
-            ..*known
-        })
+        let (file, encoding) = (known.file(), known.encoding());
+        self.blobs.push(Blob { file, offset, length, tensor: Some(ordinal), role: known.role });
+        let decoded = Some(decoded.unwrap_or(length));
+        let digest = digest.map(Box::new);
+        let blob = model::Blob { file, encoding, offset, stored: length, decoded, digest };
+        Some(Component { rule: known.rule, ..Component::new(known.role, known.dtype, Data::Blob(blob)) })
     }
 
     /// `None` for a logical type that is not known, after a warning.
@@ -199,10 +186,10 @@ impl Surroundings<'_> {
 
     fn encoding(&mut self, text: &str, role: &str, name: &str) -> Encoding {
         if text == ZSTD_SEEKABLE {
-            return Encoding::ZstdSeekable;
+            return Encoding::ZSTD_SEEKABLE;
         }
         let message = format!("the encoding {text:?} is not known here; the data cannot be decoded");
         self.builder.warn("ZT_WARN_UNKNOWN_ENCODING", message, Some(name), Some(role));
-        Encoding::Unknown(self.builder.intern(text))
+        self.builder.unknown_encoding(text)
     }
 }

@@ -1,8 +1,8 @@
 //! How a cut is read out of a file: in spans that hold some of its runs, and little else.
 #![forbid(unsafe_code)]
 
-use super::{Cut, Loop};
 use crate::error::Result;
+use crate::model::cut::{Cut, Loop};
 
 /// Bytes of a span that is read for the sake of several runs in it.
 const SPAN: u64 = 1 << 20;
@@ -11,7 +11,7 @@ const GAP: u64 = 16 << 10;
 
 impl Cut {
     /// Calls `each` with the parts of the cut that are best read in one go, in order. Only a part that is one run has
-    /// a [`span`](Self::span) of more than a MiB.
+    /// a [`span`](Self::span) of more than a MiB. The cut has to be [rising](Self::is_rising).
     pub fn for_each_span(&self, each: &mut impl FnMut(&Self) -> Result<()>) -> Result<()> {
         let Some((&outermost, inner)) = self.loops.split_last() else {
             return if self.run == 0 { Ok(()) } else { each(self) };
@@ -23,7 +23,7 @@ impl Cut {
             let mut loops = inner.to_vec();
             loops.extend((count > 1).then_some(Loop { count, ..outermost }));
             let part = Self {
-                shape: Vec::new(),
+                ranges: Vec::new(),
                 start: self.start + first * outermost.stride,
                 run: self.run,
                 loops,
@@ -48,10 +48,20 @@ impl Cut {
         Self { start: 0, ..self.clone() }
     }
 
+    /// Whether its runs stand in the order of their offsets, each behind the one before.
+    pub fn is_rising(&self) -> bool {
+        let mut extent = self.run;
+        self.loops.iter().all(|l| {
+            let rises = l.stride >= extent;
+            extent = extent.saturating_add((l.count - 1).saturating_mul(l.stride));
+            rises
+        })
+    }
+
     fn is_dense(&self) -> bool {
         let mut extent = self.run;
         self.loops.iter().all(|l| {
-            let gap = l.stride - extent;
+            let gap = l.stride.saturating_sub(extent);
             extent += (l.count - 1) * l.stride;
             gap <= GAP
         })

@@ -1,0 +1,54 @@
+//! zTensor 0.1 as its own Rust crate (0.1.4) writes sparse tensors: all arrays in one blob. CSR is `indptr`
+//! (u64, rows + 1), `indices` (u64, nnz), values; COO is nnz entries of one u64 a dimension and a value.
+#![forbid(unsafe_code)]
+
+use crate::error::{Code, Error, Result};
+use crate::model::{Counted, Place};
+
+/// Bytes of an index.
+const INDEX: u64 = 8;
+
+/// Where values, indices and indptr of a CSR blob stand; values have `width` bytes. Fails with `ZT_BAD_SPARSE` where the row
+/// pointers alone would exceed a u64.
+pub fn csr(rows: u64, width: u64) -> Result<[Counted; 3]> {
+    let pointers = rows.checked_add(1).and_then(|count| count.checked_mul(INDEX)).ok_or_else(|| {
+        Error::new(Code::BadSparse, format!("no blob can hold the row pointers of {rows} rows"))
+    })?;
+    let array = |place| Counted { fixed: pointers, entry: INDEX + width, place };
+    let run =
+        |start, start_each, length, length_each| array(Place::Run { start, start_each, length, length_each });
+    Ok([run(pointers, INDEX, 0, width), run(pointers, 0, 0, INDEX), run(0, 0, pointers, 0)])
+}
+
+/// Where values and coords of a COO blob stand.
+pub fn coo(rank: u64, width: u64) -> [Counted; 2] {
+    let array = |start, fields, width_of| Counted {
+        fixed: 0,
+        entry: rank * INDEX + width,
+        place: Place::Fields { start, fields, width: width_of },
+    };
+    [array(rank * INDEX, 1, width), array(0, rank, INDEX)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::View;
+
+    #[test]
+    fn places_of_the_arrays() {
+        // 2 rows, 3 float32 values: 24 + 24 + 12 bytes.
+        let views = csr(2, 4).unwrap().map(|array| array.view(60).unwrap());
+        assert_eq!(views, [View::range(48, 12), View::range(24, 24), View::range(0, 24)]);
+        let views = coo(2, 4).map(|array| array.view(40).unwrap());
+        assert_eq!(views, [View::records(16, 20, 1, 4, 2), View::records(0, 20, 2, 8, 2)]);
+    }
+
+    #[test]
+    fn sizes_that_fit_no_entry() {
+        assert!(csr(2, 4).unwrap().iter().all(|array| array.view(61).is_err() && array.view(23).is_err()));
+        assert!(csr(u64::MAX, 4).is_err());
+        assert!(csr(9, 4).unwrap().iter().all(|array| array.view(60).is_err()));
+        assert!(coo(2, 4).iter().all(|array| array.view(39).is_err()));
+    }
+}

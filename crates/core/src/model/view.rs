@@ -1,0 +1,158 @@
+//! How the elements of a component stand in its decoded bytes.
+#![forbid(unsafe_code)]
+
+use super::cut::Cut;
+use crate::error::{Code, Error, Result};
+
+/// How elements stand in decoded bytes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum View {
+    /// They are all of the bytes, row-major.
+    Whole,
+    Strided(Box<Strided>),
+    Counted(Box<Counted>),
+}
+
+impl View {
+    /// A run of bytes.
+    pub fn range(start: u64, length: u64) -> Self {
+        Self::Strided(Box::new(Strided { start, run: length, loops: Box::default() }))
+    }
+
+    /// `fields` consecutive elements of `width` bytes in each of `count` records, which begin `stride` bytes apart, field by
+    /// field: all of the first field, then all of the next.
+    pub fn records(start: u64, stride: u64, fields: u64, width: u64, count: u64) -> Self {
+        let loops = Box::new([(fields, width), (count, stride)]);
+        Self::Strided(Box::new(Strided { start, run: width, loops }))
+    }
+}
+
+/// Runs of bytes in nested loops: byte ranges, interleaved records, Fortran order, any strides.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Strided {
+    /// Byte offset of the first run.
+    pub start: u64,
+    /// Bytes of a run.
+    pub run: u64,
+    /// Count and stride in bytes of each loop, outermost first. Of a dense tensor one a dimension. A stride may be 0.
+    pub loops: Box<[(u64, u64)]>,
+}
+
+impl Strided {
+    /// Bytes of all runs; `None` beyond a u64.
+    pub fn byte_length(&self) -> Option<u64> {
+        if self.loops.iter().any(|&(count, _)| count == 0) {
+            return Some(0);
+        }
+        self.loops.iter().try_fold(self.run, |bytes, &(count, _)| bytes.checked_mul(count))
+    }
+
+    /// One past the last byte, 0 where there are none. `None` beyond a u64.
+    pub fn end(&self) -> Option<u64> {
+        if self.byte_length()? == 0 {
+            return Some(0);
+        }
+        self.loops.iter().try_fold(self.start.checked_add(self.run)?, |end, &(count, stride)| {
+            end.checked_add((count - 1).checked_mul(stride)?)
+        })
+    }
+
+    /// Offset and length where it is one run.
+    pub fn run(&self) -> Option<(u64, u64)> {
+        Cut::strided(self).ok()?.contiguous()
+    }
+
+    /// The bytes of the elements whose index lies in the given half-open ranges, one a dimension. `None` where the loops are not
+    /// those of a tensor of that shape, so that all has to be put in order first.
+    pub fn cut(&self, shape: &[u64], ranges: &[(u64, u64)]) -> Option<Result<Cut>> {
+        let fits = self.loops.len() == shape.len()
+            && ranges.len() == shape.len()
+            && self.loops.iter().zip(shape).all(|((count, _), dim)| count == dim);
+        fits.then(|| {
+            let mut start = self.start;
+            let mut loops = Vec::with_capacity(shape.len());
+            for (&(_, stride), &(first, stop)) in self.loops.iter().zip(ranges) {
+                let skipped = first.checked_mul(stride).and_then(|bytes| start.checked_add(bytes));
+                start =
+                    skipped.ok_or_else(|| Error::new(Code::OutOfBounds, "the slice begins beyond 2^64"))?;
+                loops.push((stop.saturating_sub(first), stride));
+            }
+            Cut::strided(&Self { start, run: self.run, loops: loops.into() })
+        })
+    }
+}
+
+/// An array of a blob whose decoded size is known only when it is decoded: `fixed` bytes, then `n` entries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Counted {
+    /// Bytes that are there without any entry.
+    pub fixed: u64,
+    /// Bytes that each entry adds, in all arrays of the blob together.
+    pub entry: u64,
+    pub place: Place,
+}
+
+/// Where an array of such a blob stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// One run; start and length have a part that grows with the number of entries.
+    Run { start: u64, start_each: u64, length: u64, length_each: u64 },
+    /// So many elements in a row of each entry.
+    Fields { start: u64, fields: u64, width: u64 },
+}
+
+impl Counted {
+    /// The view once the blob is known to have `total` decoded bytes. Fails with `ZT_BAD_SPARSE` where those are no whole number
+    /// of entries.
+    pub fn view(&self, total: u64) -> Result<View> {
+        let Self { fixed, entry, place } = *self;
+        let bad = |message: String| Error::new(Code::BadSparse, message);
+        let Some(rest) = total.checked_sub(fixed) else {
+            return Err(bad(format!("{total} bytes are too few: {fixed} stand before the first entry")));
+        };
+        if entry == 0 || !rest.is_multiple_of(entry) {
+            return Err(bad(format!("{rest} bytes are no whole number of entries of {entry} bytes")));
+        }
+        let count = rest / entry;
+        // Each product is at most `total`, which the arrays share.
+        Ok(match place {
+            Place::Run { start, start_each, length, length_each } => {
+                View::range(start + count * start_each, length + count * length_each)
+            }
+            Place::Fields { start, fields, width } => View::records(start, entry, fields, width, count),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_of_a_blob_of_unknown_size() {
+        // 2 rows, 3 float32 values: 24 + 24 + 12 bytes.
+        let csr = |place| Counted { fixed: 24, entry: 12, place };
+        let run = |start, start_each, length, length_each| {
+            csr(Place::Run { start, start_each, length, length_each })
+        };
+        assert_eq!(run(0, 0, 24, 0).view(60).unwrap(), View::range(0, 24));
+        assert_eq!(run(24, 0, 0, 8).view(60).unwrap(), View::range(24, 24));
+        assert_eq!(run(24, 8, 0, 4).view(60).unwrap(), View::range(48, 12));
+        assert!(run(0, 0, 24, 0).view(61).is_err());
+        assert!(run(0, 0, 24, 0).view(23).is_err());
+        let coords = Counted { fixed: 0, entry: 20, place: Place::Fields { start: 0, fields: 2, width: 8 } };
+        assert_eq!(coords.view(40).unwrap(), View::records(0, 20, 2, 8, 2));
+        assert!(coords.view(39).is_err());
+    }
+
+    #[test]
+    fn ends_and_lengths_of_hostile_loops() {
+        let strided = |start, run, loops: &[(u64, u64)]| Strided { start, run, loops: loops.into() };
+        let usual = strided(3, 2, &[(4, 10), (5, 2)]);
+        assert_eq!((usual.byte_length(), usual.end()), (Some(40), Some(3 + 30 + 8 + 2)));
+        assert_eq!(strided(u64::MAX, 8, &[(0, 1), (1 << 63, 1 << 63)]).end(), Some(0));
+        assert_eq!(strided(u64::MAX, 1, &[]).end(), None);
+        assert_eq!(strided(0, 1, &[(1 << 40, 1 << 40)]).end(), None);
+        assert_eq!(strided(0, 2, &[(1 << 63, 0)]).byte_length(), None);
+    }
+}

@@ -1,0 +1,217 @@
+//! Components piece by piece: however large one is and however it is stored, little of it stands in memory at once.
+#![forbid(unsafe_code)]
+
+use std::fs::File;
+
+use super::{Reading, compare, stored_hasher, turn};
+use crate::codecs::digest::Hasher;
+use crate::codecs::frames::Size;
+use crate::codecs::{zstd, zstd_pieces};
+use crate::error::{Code, Error, Result};
+use crate::layouts::elements::Elements;
+use crate::model::{Blob, Component, Data, DataRule, Encoding, Tensor, View};
+use crate::sources::{ReadAt, scratch};
+use crate::work::PIECE;
+
+/// Blobs up to this size on both sides are decoded whole, as they are where they are loaded.
+const WHOLE: u64 = 16 << 20;
+/// Bytes that are decoded at once where they are only judged.
+const JUDGED: u64 = 8 << 20;
+
+impl Reading<'_> {
+    /// Calls `each` with the elements of a component, little-endian and in order. One of `zt.zstd-seekable/1` comes frame by
+    /// frame, any other one in pieces of whole elements. Digest and rules are checked on the way.
+    pub fn pieces(
+        &self,
+        tensor: Tensor<'_>,
+        component: &Component,
+        mut each: impl FnMut(&mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        if component.is_whole_blob() {
+            return self
+                .blob_pieces(component, |piece| {
+                    turn(component, piece);
+                    each(piece)
+                })
+                .map_err(|error| self.name(error, tensor, component));
+        }
+        self.component(tensor, component)?.chunks_mut(PIECE).try_for_each(|piece| {
+            self.watch.stop.check()?;
+            each(piece)
+        })
+    }
+
+    /// Calls `each` with the decoded bytes that a component is, or is a part of, as they stand there.
+    pub fn blob_pieces(
+        &self,
+        component: &Component,
+        mut each: impl FnMut(&mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        let Some(blob) = component.blob() else {
+            let whole = Component { view: View::Whole, ..component.clone() };
+            return self.decode(&whole)?.chunks_mut(PIECE).try_for_each(&mut each);
+        };
+        match blob.encoding {
+            Encoding::RAW | Encoding::ZSTD_SEEKABLE => self.stored_pieces(component, each),
+            Encoding::ZSTD if blob.stored > WHOLE || blob.decoded.is_none_or(|length| length > WHOLE) => {
+                self.frames(component, blob, each).map(drop)
+            }
+            _ => self.blob(blob)?.chunks_mut(PIECE).try_for_each(&mut each),
+        }
+    }
+
+    /// Bytes of the elements of a component. Where the index does not tell, it is decoded to count them.
+    pub fn measured(&self, tensor: Tensor<'_>, component: &Component) -> Result<u64> {
+        if let Some(length) = component.byte_length() {
+            return Ok(length);
+        }
+        match component.blob() {
+            Some(blob) if component.is_whole_blob() && blob.encoding == Encoding::ZSTD => {
+                let silent = self.watch.silent();
+                let counting = Reading { watch: &silent, ..*self };
+                let counted = counting.frames(component, blob, |_| Ok(()));
+                counted.map_err(|error| self.name(error, tensor, component))
+            }
+            _ => self.component(tensor, component).map(|whole| whole.len() as u64),
+        }
+    }
+
+    /// Reads a component that has to be decoded, for nothing but what is wrong with it.
+    pub(crate) fn judge(&self, component: &Component) -> Result<()> {
+        match &component.data {
+            Data::Blob(blob) if component.is_whole_blob() && blob.encoding == Encoding::ZSTD_SEEKABLE => {
+                self.check_seekable(component, blob)
+            }
+            Data::Blob(blob)
+                if component.is_whole_blob()
+                    && blob.encoding == Encoding::ZSTD
+                    && component.rule.is_none() =>
+            {
+                let stored = self.stored(blob)?;
+                let stop = &self.watch.stop;
+                match self.decoded_size(blob)? {
+                    // Faster than in pieces.
+                    Size::Exactly(length) if length <= JUDGED => {
+                        scratch::with(length, |output| zstd::decode_into(&stored, output, stop))
+                    }
+                    size => zstd::each_piece(&stored, size, stop, |_| Ok(())).map(drop),
+                }
+            }
+            _ => self.decode(component).map(drop),
+        }
+    }
+
+    /// Calls `each` with the stored bytes of a component, piece by piece, or with the decoded frames of a seekable
+    /// one. Checks its digest and the rules on its elements on the way.
+    pub(crate) fn stored_pieces(
+        &self,
+        component: &Component,
+        mut each: impl FnMut(&mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        if let Some(blob) = component.blob().filter(|blob| blob.encoding == Encoding::ZSTD_SEEKABLE) {
+            return self.decoded_pieces(component, blob, each);
+        }
+        let mut stored = Stored::new(*self, component)?;
+        let mut piece = Vec::new();
+        while stored.left() > 0 {
+            piece.resize(usize::try_from(stored.left()).unwrap_or(PIECE).min(PIECE), 0);
+            stored.read(&mut piece)?;
+            each(&mut piece)?;
+        }
+        stored.finish()
+    }
+
+    /// Decodes the frames of a component and says how much that was.
+    fn frames(
+        &self,
+        component: &Component,
+        blob: &Blob,
+        each: impl FnMut(&mut [u8]) -> Result<()>,
+    ) -> Result<u64> {
+        let size = self.decoded_size(blob)?;
+        let mut stored = Stored::new(*self, component)?;
+        let stop = &self.watch.stop;
+        let decoded = zstd_pieces::decode(blob.stored, size, stop, |piece| stored.read(piece), each);
+        let refused =
+            decoded.as_ref().err().is_some_and(|error| matches!(error.code(), Code::Decode | Code::Limit));
+        if refused {
+            // Of what is damaged the digest says it first, as it does where all is loaded at once.
+            let mut rest = vec![0; PIECE];
+            while stored.left() > 0 {
+                let count = usize::try_from(stored.left()).unwrap_or(PIECE).min(PIECE);
+                stored.read(rest.get_mut(..count).unwrap_or_default())?;
+            }
+        }
+        if refused || decoded.is_ok() {
+            stored.finish()?;
+        }
+        decoded
+    }
+}
+
+/// The stored bytes of a component that is a blob, read one after the other and hashed on the way.
+pub struct Stored<'a> {
+    reading: Reading<'a>,
+    source: &'a dyn ReadAt,
+    blob: &'a Blob,
+    rule: Option<DataRule>,
+    hasher: Option<Hasher>,
+    elements: Elements,
+    read: u64,
+}
+
+impl<'a> Stored<'a> {
+    /// Fails where the component is not one run of stored bytes.
+    pub fn new(reading: Reading<'a>, component: &'a Component) -> Result<Self> {
+        let blob = component.blob().ok_or_else(|| Error::new(Code::Internal, "the data is no blob"))?;
+        let (hasher, rule) = (stored_hasher(blob), component.rule);
+        let source = reading.source(component)?;
+        Ok(Self { reading, source, blob, rule, hasher, elements: Elements::new(rule), read: 0 })
+    }
+
+    /// Bytes not yet read.
+    pub fn left(&self) -> u64 {
+        self.blob.stored - self.read
+    }
+
+    /// Fills `slot`, which must not be longer than what is left, with the next bytes.
+    pub fn read(&mut self, slot: &mut [u8]) -> Result<()> {
+        self.reading.watch.stop.check()?;
+        self.source.read_at(self.blob.offset.saturating_add(self.read), slot)?;
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(slot);
+        }
+        self.elements.note(slot);
+        self.read += slot.len() as u64;
+        self.reading.watch.did_bytes(slot.len() as u64);
+        Ok(())
+    }
+
+    /// Lets `copy` take the next bytes unread (from a file and offset, so many at most; it says how many), as long as it
+    /// takes any. Bytes that have to be hashed or judged on the way are left to [`Stored::read`].
+    pub fn hand_over(&mut self, mut copy: impl FnMut(&File, u64, u64) -> Result<u64>) -> Result<()> {
+        let judged = self.hasher.is_some() || self.rule.is_some();
+        let Some(file) = self.source.as_file().filter(|_| !judged) else { return Ok(()) };
+        while self.left() > 0 {
+            self.reading.watch.stop.check()?;
+            let offset = self.blob.offset.saturating_add(self.read);
+            let copied = copy(file, offset, self.left().min(HANDED))?;
+            if copied == 0 {
+                break;
+            }
+            self.source.check_length()?;
+            self.read += copied;
+            self.reading.watch.did_bytes(copied);
+        }
+        Ok(())
+    }
+
+    /// Compares what was read with the component's digest and the rules on its elements.
+    pub fn finish(self) -> Result<()> {
+        compare(self.blob, self.hasher)?;
+        self.elements.finish()
+    }
+}
+
+/// Bytes that the kernel copies between two looks at the stop flag.
+const HANDED: u64 = 8 << 20;
