@@ -1,4 +1,4 @@
-//! Digests and compression. They know no format.
+//! Digests and compression, for bytes of any format. Uses only threads (`work`).
 #![forbid(unsafe_code)]
 
 pub mod digest;
