@@ -4,7 +4,8 @@ import { readdirSync, readFileSync } from 'node:fs'
 import test from 'ava'
 
 const sources = new URL('../src/', import.meta.url)
-const EXPORTED = /#\[napi(\([^\]]*\))?\]\s*(?:#\[[^\]]*\]\s*)*pub(?:\([^)]*\))?\s+(?:async\s+|unsafe\s+)*fn\s+(\w+)/g
+const EXPORTED =
+  /#\[napi(\((?:"[^"]*"|[^\]"])*\))?\]\s*(?:#\[[^\]]*\]\s*)*pub(?:\([^)]*\))?\s+(?:async\s+|unsafe\s+)*fn\s+(\w+)/g
 
 test('every callback that the host calls catches panics', (t) => {
   const text = readFileSync(new URL('buffer.rs', sources), 'utf8')

@@ -97,7 +97,7 @@ export class Component {
   get copyReason(): CopyReason | undefined {
     this.#store.throwIfClosed()
     const { file, plainOffset, byteLength } = this.#info
-    if (plainOffset === undefined) return this.#info.copyReason as CopyReason
+    if (plainOffset === undefined) return this.#info.copyReason
     return this.#store.copyReason(this.#dtype, file, plainOffset, byteLength ?? 0) ?? this.#viewed().copyReason
   }
 
@@ -112,7 +112,7 @@ export class Component {
     if (plainOffset !== undefined) return this.#store.view(this.#dtype, file, plainOffset, byteLength ?? 0)
     const stage = this.#info.offset === undefined ? undefined : this.#store.stageSync(this.#tensor, this.#ordinal)
     const memory = calling(() => this.#store.native.decode(this.#tensor, this.#ordinal, stage), this.#store.path)
-    return { data: this.#array(toBufferSync(memory)), copyReason: copyReason as CopyReason }
+    return { data: this.#array(toBufferSync(memory)), copyReason }
   }
 
   #array(buffer: ArrayBuffer): TypedArray {

@@ -1,5 +1,5 @@
 import { getSystemErrorMap } from 'node:util'
-import { binding } from './native.js'
+import { binding, type NativeError } from './native.js'
 import { isError } from './realm.js'
 import { win32ErrorName } from './win32.js'
 
@@ -66,24 +66,11 @@ export class ZTensorError extends Error {
 
 Object.defineProperty(ZTensorError.prototype, 'name', { value: 'ZTensorError', configurable: true, writable: true })
 
-/** An error as the binding throws it. */
-export interface NativeError {
-  code: ErrorCode | 'ZT_ABORTED'
-  message: string
-  tensor?: string
-  component?: string
-  offset?: number
-  rule?: string
-  syscall?: string
-  errno?: number
-  /** The file, where it is not the one that the caller named. */
-  path?: string
-  /** The failures of which this one is the sum. */
-  causes?: NativeError[]
-}
+/** An error as the binding throws it, with null for what it does not say. */
+type Thrown = Pick<NativeError, 'code' | 'message'> & { [Key in keyof NativeError]?: NativeError[Key] | null }
 
 /** Whether the binding threw it: its errors have our codes and none of our classes. */
-function isNative(thrown: unknown): thrown is NativeError {
+function isNative(thrown: unknown): thrown is Thrown {
   if (typeof thrown !== 'object' || thrown === null || thrown instanceof ZTensorError) return false
   // A caller's own of another realm as well.
   if (isError(thrown) && ['TypeError', 'RangeError'].includes(thrown.name)) return false
@@ -91,7 +78,8 @@ function isNative(thrown: unknown): thrown is NativeError {
 }
 
 /** Number, name and text that Node has for a failed system call. */
-function systemReason({ errno = 0, message }: NativeError): { errno: number; code: string; text: string } {
+function systemReason({ errno: given, message }: Thrown): { errno: number; code: string; text: string } {
+  const errno = given ?? 0
   const known = getSystemErrorMap()
   const name = process.platform === 'win32' ? win32ErrorName(errno) : undefined
   const number = [...known].find(([, [code]]) => code === name)?.[0] ?? -errno
@@ -100,7 +88,7 @@ function systemReason({ errno = 0, message }: NativeError): { errno: number; cod
 }
 
 /** The error of an open file's path, as Node's own `fs` spells it. */
-function systemError(native: NativeError, path: string | undefined): Error {
+function systemError(native: Thrown, path: string | undefined): Error {
   const { errno, code, text } = systemReason(native)
   const place = path === undefined ? '' : ` '${path}'`
   const error = new Error(`${code}: ${text}, ${native.syscall}${place}`)
@@ -108,7 +96,7 @@ function systemError(native: NativeError, path: string | undefined): Error {
 }
 
 /** What a native error says of its place; null there is undefined here. */
-function details({ tensor, component, offset, rule }: NativeError): ErrorDetails {
+function details({ tensor, component, offset, rule }: Thrown): ErrorDetails {
   return {
     tensor: tensor ?? undefined,
     component: component ?? undefined,

@@ -78,7 +78,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
 
   private constructor(store: Store) {
     const { native } = store
-    this.format = native.format as Format | 'mixed'
+    this.format = native.format
     this.version = native.version ?? undefined
     this.generator = native.generator ?? undefined
     this.path = store.path
@@ -117,7 +117,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   /** The file's metadata. */
   get attributes(): Attributes {
     this.#store.throwIfClosed()
-    this.#attributes ??= thawMap(calling(() => this.#store.native.attributes()) as { map: unknown[] })
+    this.#attributes ??= thawMap(calling(() => this.#store.native.attributes()))
     return this.#attributes
   }
 

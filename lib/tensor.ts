@@ -122,9 +122,7 @@ export class Tensor<D extends DType = DType> {
   get attributes(): Attributes {
     this.#store.throwIfClosed()
     this.#lazy ??= {}
-    this.#lazy.attributes ??= thawMap(
-      calling(() => this.#store.native.tensorAttributes(this.#ordinal)) as { map: unknown[] },
-    )
+    this.#lazy.attributes ??= thawMap(calling(() => this.#store.native.tensorAttributes(this.#ordinal)))
     return this.#lazy.attributes
   }
 

@@ -2,7 +2,7 @@
 //   --debug     an unoptimised addon
 //   --addon     the addon only; what else is on the command line goes to `napi build` (--target, -x, --use-napi-cross)
 //   --wrapper   the wrapper only, around the addon that is already there
-import { chmodSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -14,6 +14,10 @@ const flags = new Set(['--debug', '--addon', '--wrapper'])
 const given = new Set(process.argv.slice(2).filter((argument) => flags.has(argument)))
 const forNapi = process.argv.slice(2).filter((argument) => !flags.has(argument))
 
+// The addon's types, generated from src/. They are committed, so that the wrapper compiles where there is no Rust.
+const types = 'lib/binding.d.ts'
+const readTypes = () => readFileSync(join(root, types), 'utf8').replaceAll('\r\n', '\n')
+
 function installedAddon() {
   try {
     return require(`${packageOf(hostPlatform)}/package.json`).version === manifest.version
@@ -24,19 +28,15 @@ function installedAddon() {
 
 function buildAddon() {
   if (isInstalled('cargo')) {
-    // No loader is generated: lib/native.ts is the only one. The generated types are for reading, never public.
+    // No loader is generated: lib/native.ts is the only one.
     const cli = join(root, 'node_modules/@napi-rs/cli/dist/cli.js')
+    const committed = readTypes()
     const profile = given.has('--debug') ? [] : ['--release']
-    runOrExit(process.execPath, [
-      cli,
-      'build',
-      '--platform',
-      ...profile,
-      '--no-js',
-      '--dts',
-      'binding.d.cts',
-      ...forNapi,
-    ])
+    runOrExit(process.execPath, [cli, 'build', '--platform', ...profile, '--no-js', '--dts', types, ...forNapi])
+    if (process.env.CI && readTypes() !== committed) {
+      console.error(`${types} is not what src/ generates: run \`npm run build\` and commit it`)
+      process.exit(1)
+    }
   } else if (installedAddon()) {
     console.log(`cargo not found: using the installed ${packageOf(hostPlatform)} ${manifest.version}`)
   } else {

@@ -4,6 +4,17 @@ import { fileURLToPath } from 'node:url'
 
 export const root = fileURLToPath(new URL('..', import.meta.url))
 
+/** The names that the command line gives, or all of them where it gives none. Ends the process at one that is not there. */
+export function only(names) {
+  const chosen = process.argv.slice(2)
+  const unknown = chosen.filter((name) => !names.includes(name))
+  if (unknown.length > 0) {
+    console.error(`there is no ${unknown.join(', ')}: choose of ${names.join(', ')}`)
+    process.exit(1)
+  }
+  return chosen.length === 0 ? names : chosen
+}
+
 /** Whether `program` can be started at all. */
 export function isInstalled(program) {
   return spawnSync(program, ['--version'], { stdio: 'ignore' }).status === 0

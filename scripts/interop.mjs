@@ -1,6 +1,7 @@
 // `npm run interop`: real peers write files of every dtype, shape, layout and encoding that they can, and we read each value
-// back; we write such files, and the peers read each value back; then the reference reader of safetensors judges our corpus of broken files. Needs `npm run build` first, Python 3
-// (or PYTHON naming one), and a package index for pip. The environments stay in build/interop for the next run.
+// back; we write such files, and the peers read each value back; then the reference reader of safetensors judges our corpus of
+// broken files. `-- 'ztensor 1.2.3'` runs that peer alone. Needs `npm run build` first, Python 3 (or PYTHON naming one), and a
+// package index for pip. The environments stay in build/interop for the next run.
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { convert, openSync } from 'ztensor'
@@ -10,9 +11,12 @@ import { compareFile } from '../interop/compare.mjs'
 import { writeOurs } from '../interop/ours.mjs'
 import { environment, peers, succeed } from '../interop/peers.mjs'
 import { compareQuantized } from '../interop/quantized.mjs'
-import { isInstalled, root } from './command.mjs'
+import { isInstalled, only, root } from './command.mjs'
 
 const python = process.env.PYTHON ?? 'python3'
+const REFERENCE = 'safetensors 0.8.0'
+const GGUF = 'gguf 0.19.0'
+const chosen = only([...peers.map(({ name }) => name), GGUF])
 const build = join(root, 'build/interop')
 const corpus = join(build, 'corpus')
 const ours = join(build, 'ours')
@@ -126,24 +130,28 @@ function compareVerdicts() {
   })
 }
 
+async function runQuantized() {
+  try {
+    const results = await compareQuantized(build, python, join(fixtures, 'quantized.py'))
+    for (const { what, error } of results) count(`${GGUF} and the profiles, ${what}`, error)
+    console.log(`\n${GGUF} and the profiles: ${results.length} quantized tensors`)
+  } catch (error) {
+    count(GGUF, error)
+  }
+}
+
 if (isInstalled(python)) {
   writeCorpus()
   await writeOurs(fresh(ours), fixtures)
-  for (const peer of peers) {
+  for (const peer of peers.filter(({ name }) => chosen.includes(name))) {
     try {
       await runPeer(peer)
     } catch (error) {
       count(peer.name, error)
     }
   }
-  compareVerdicts()
-  try {
-    const results = await compareQuantized(build, python, join(fixtures, 'quantized.py'))
-    for (const { what, error } of results) count(`gguf 0.19.0 and the profiles, ${what}`, error)
-    console.log(`\ngguf 0.19.0 and the profiles: ${results.length} quantized tensors`)
-  } catch (error) {
-    count('gguf', error)
-  }
+  if (chosen.includes(REFERENCE)) compareVerdicts()
+  if (chosen.includes(GGUF)) await runQuantized()
   console.log()
   console.log(`interop: ${passed} passed, ${failed} failed`)
   process.exitCode = failed > 0 ? 1 : 0

@@ -17,7 +17,7 @@ import { root, runOrExit } from './command.mjs'
 
 const { values } = parseArgs({
   options: {
-    whole: { type: 'string', default: 'sink,write,source,codec' },
+    whole: { type: 'string', default: 'sinks,write,sources,codecs' },
     every: { type: 'string', default: '20' },
     rust: { type: 'boolean', default: false },
     jobs: { type: 'string', default: String(availableParallelism()) },

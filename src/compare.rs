@@ -65,7 +65,7 @@ pub fn compare<'env>(
     first: &NativeFile,
     second: &NativeFile,
     places: Int32Array,
-    tolerance: Vec<f64>,
+    #[napi(ts_arg_type = "readonly number[]")] tolerance: Vec<f64>,
     control: &Control,
     first_stage: Option<&Stage>,
     second_stage: Option<&Stage>,

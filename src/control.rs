@@ -36,8 +36,10 @@ impl Control {
         }
     }
 
-    /// `[bytes, totalBytes, tensors, totalTensors]`.
-    #[napi(catch_unwind)]
+    #[napi(
+        ts_return_type = "[bytes: number, totalBytes: number, tensors: number, totalTensors: number]",
+        catch_unwind
+    )]
     pub fn progress(&self) -> Vec<f64> {
         let progress = self.watch.progress();
         [progress.bytes, progress.total_bytes, progress.tensors, progress.total_tensors].map(number).to_vec()

@@ -11,6 +11,7 @@ use crate::index::number;
 /// An error of the core's, as a plain object.
 #[napi(object, object_from_js = false)]
 pub struct NativeError {
+    #[napi(ts_type = "import('./errors.js').ErrorCode | 'ZT_ABORTED'")]
     pub code: String,
     pub message: String,
     pub tensor: Option<String>,

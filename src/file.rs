@@ -31,7 +31,7 @@ use ztensor_core::work::{Stop, Watch};
 use crate::buffer::{self, Share};
 use crate::control::Control;
 use crate::error::{misuse, throw};
-use crate::index::{self, ComponentInfo, FileInfo, Flat, FlatIndex, number, unsigned};
+use crate::index::{self, ComponentInfo, FileInfo, Flat, FlatIndex, NativeWarning, number, unsigned};
 use crate::memory::Memory;
 use crate::opened::{self, OpenRequest, Reader, Shared};
 use crate::panic::contain;
@@ -221,7 +221,7 @@ pub fn open_memory(env: Env, bytes: Uint8ArraySlice<'_>, request: OpenRequest) -
 
 #[napi]
 impl NativeFile {
-    #[napi(getter, catch_unwind)]
+    #[napi(getter, ts_return_type = "'zt' | 'safetensors' | 'btf' | 'mixed'", catch_unwind)]
     pub fn format(&self, env: &Env) -> Result<&'static str> {
         Ok(self.shared(env)?.catalog.container.name())
     }
@@ -246,12 +246,12 @@ impl NativeFile {
         Ok(number(self.shared(env)?.catalog.len() as u64))
     }
 
-    #[napi(catch_unwind)]
+    #[napi(ts_return_type = "{ map: unknown[] }", catch_unwind)]
     pub fn attributes<'env>(&self, env: &'env Env) -> Result<Unknown<'env>> {
         value::attributes(env, &self.shared(env)?.catalog.attributes)
     }
 
-    #[napi(catch_unwind)]
+    #[napi(ts_return_type = "{ map: unknown[] }", catch_unwind)]
     pub fn tensor_attributes<'env>(&self, env: &'env Env, ordinal: u32) -> Result<Unknown<'env>> {
         let shared = self.shared(env)?;
         let tensor = throw(env, shared.tensor(ordinal))?;
@@ -259,23 +259,8 @@ impl NativeFile {
     }
 
     #[napi(catch_unwind)]
-    pub fn warnings<'env>(&self, env: &'env Env) -> Result<Vec<Object<'env>>> {
-        let to_js = |warning: &ztensor_core::model::Warning| {
-            let mut object = Object::new(env)?;
-            object.set("code", warning.code)?;
-            object.set("message", warning.message.as_str())?;
-            if let Some(tensor) = &warning.tensor {
-                object.set("tensor", tensor.as_str())?;
-            }
-            if let Some(component) = &warning.component {
-                object.set("component", component.as_str())?;
-            }
-            if let Some(path) = &warning.path {
-                object.set("path", path.as_str())?;
-            }
-            Ok(object)
-        };
-        self.shared(env)?.catalog.warnings.iter().map(to_js).collect()
+    pub fn warnings(&self, env: &Env) -> Result<Vec<NativeWarning>> {
+        Ok(self.shared(env)?.catalog.warnings.iter().map(NativeWarning::from).collect())
     }
 
     #[napi(catch_unwind)]
@@ -347,7 +332,7 @@ impl NativeFile {
     /// Detaches the aliases, given in the order in which they were made, and lets go of the mappings unless another
     /// thread has the file open.
     #[napi(catch_unwind)]
-    pub fn close(&self, env: &Env, aliases: Vec<Unknown<'_>>) {
+    pub fn close(&self, env: &Env, #[napi(ts_arg_type = "ArrayBuffer[]")] aliases: Vec<Unknown<'_>>) {
         buffer::close(env, &aliases, &self.shares.take());
         let Some(last) = self.leave() else { return };
         if let Some(files) = &last.files {
@@ -436,9 +421,14 @@ impl NativeFile {
         spawn(env, lane, control, job, |_, block| Ok(Memory::from(block)))
     }
 
-    /// Refuses work on tensors that come to far more than the file holds. `work`: `load`, `copy` or `verify`.
+    /// Refuses work on tensors that come to far more than the file holds.
     #[napi(catch_unwind)]
-    pub fn check_total(&self, env: Env, ordinals: Uint32Array, work: String) -> Result<()> {
+    pub fn check_total(
+        &self,
+        env: Env,
+        ordinals: Uint32Array,
+        #[napi(ts_arg_type = "'load' | 'copy' | 'verify'")] work: String,
+    ) -> Result<()> {
         let shared = self.shared(&env)?;
         let work = total_work(&work)?;
         throw(&env, contain(|| shared.check_total(&ordinals, work)))
@@ -450,7 +440,7 @@ impl NativeFile {
         &self,
         env: &'env Env,
         ordinals: Uint32Array,
-        work: String,
+        #[napi(ts_arg_type = "'load' | 'copy' | 'verify'")] work: String,
         control: &Control,
     ) -> Result<Object<'env>> {
         let (shared, ordinals, work) = (self.shared(env)?, ordinals.to_vec(), total_work(&work)?);
@@ -467,7 +457,7 @@ impl NativeFile {
     }
 
     /// Loads dense tensors, at most `at_once` at a time.
-    #[napi(ts_return_type = "Promise<{ blocks: Memory[], places: Float64Array }>", catch_unwind)]
+    #[napi(ts_return_type = "Promise<Loaded>", catch_unwind)]
     pub fn load_batch<'env>(
         &self,
         env: &'env Env,
@@ -511,10 +501,7 @@ impl NativeFile {
     }
 
     /// Checks digests, lengths and data rules.
-    #[napi(
-        ts_return_type = "Promise<{ checked: number, undigested: number, failures: NativeError[] }>",
-        catch_unwind
-    )]
+    #[napi(ts_return_type = "Promise<Verified>", catch_unwind)]
     pub fn verify<'env>(
         &self,
         env: &'env Env,

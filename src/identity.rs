@@ -54,10 +54,7 @@ impl NativeFile {
     }
 
     /// Checks the rules of the canonical form. Digests are `verify`'s.
-    #[napi(
-        ts_return_type = "Promise<{ checked: number, undigested: number, failures: NativeError[] }>",
-        catch_unwind
-    )]
+    #[napi(ts_return_type = "Promise<Verified>", catch_unwind)]
     pub fn canonical<'env>(
         &self,
         env: &'env Env,

@@ -3,7 +3,7 @@
 use napi::bindgen_prelude::{Float64Array, Uint32Array};
 use napi::{Env, JsString, Result};
 use napi_derive::napi;
-use ztensor_core::model::{Catalog, Component, CopyReason, Data, DataRule, Tensor};
+use ztensor_core::model::{Catalog, Component, CopyReason, Data, DataRule, Tensor, Warning};
 
 /// Numbers that JavaScript holds exactly; larger ones were refused when the index was read.
 #[allow(clippy::cast_precision_loss)]
@@ -126,6 +126,28 @@ pub struct FileInfo {
     pub byte_length: f64,
 }
 
+/// What a user should know about a file that can be read.
+#[napi(object, object_from_js = false)]
+pub struct NativeWarning {
+    pub code: String,
+    pub message: String,
+    pub tensor: Option<String>,
+    pub component: Option<String>,
+    pub path: Option<String>,
+}
+
+impl From<&Warning> for NativeWarning {
+    fn from(warning: &Warning) -> Self {
+        Self {
+            code: warning.code.to_owned(),
+            message: warning.message.clone(),
+            tensor: warning.tensor.clone(),
+            component: warning.component.clone(),
+            path: warning.path.clone(),
+        }
+    }
+}
+
 /// A component, as the wrapper lists it.
 #[napi(object)]
 pub struct ComponentInfo {
@@ -141,6 +163,7 @@ pub struct ComponentInfo {
     /// Where the elements stand in the file as they are in memory.
     pub plain_offset: Option<f64>,
     /// Why they do not.
+    #[napi(ts_type = "'inline' | 'encoded' | 'reordered' | 'byte-order' | 'misaligned'")]
     pub copy_reason: Option<String>,
     /// Indices that must rise or be unique, as the profiles of zTensor 2 have them.
     pub strict: bool,

@@ -80,7 +80,12 @@ pub struct CutPlan {
 }
 
 #[napi(catch_unwind)]
-pub fn plan_cut(env: Env, shape: Vec<f64>, ranges: Vec<f64>, bits: u32) -> Result<CutPlan> {
+pub fn plan_cut(
+    env: Env,
+    #[napi(ts_arg_type = "readonly number[]")] shape: Vec<f64>,
+    ranges: Vec<f64>,
+    bits: u32,
+) -> Result<CutPlan> {
     let cut = throw(&env, contain(|| Cut::new(&numbers(&shape)?, &pairs(&ranges)?, bits)))?;
     Ok(CutPlan {
         shape: cut.shape().iter().copied().map(number).collect(),
@@ -107,7 +112,7 @@ pub fn to_float32_block(env: Env, code: u32, size: f64, input: Uint8ArraySlice<'
 #[napi(catch_unwind)]
 pub fn pack_cut_block(
     env: Env,
-    shape: Vec<f64>,
+    #[napi(ts_arg_type = "readonly number[]")] shape: Vec<f64>,
     ranges: Vec<f64>,
     bits: u32,
     input: Uint8ArraySlice<'_>,
@@ -125,7 +130,7 @@ pub fn pack_cut_block(
 #[napi(catch_unwind)]
 pub fn pack_cut(
     env: Env,
-    shape: Vec<f64>,
+    #[napi(ts_arg_type = "readonly number[]")] shape: Vec<f64>,
     ranges: Vec<f64>,
     bits: u32,
     input: Uint8ArraySlice<'_>,
@@ -137,7 +142,13 @@ pub fn pack_cut(
 
 /// The ranges of one rank's share of dimension `dim`, flat.
 #[napi(catch_unwind)]
-pub fn shard_ranges(env: Env, shape: Vec<f64>, dim: f64, rank: f64, world_size: f64) -> Result<Vec<f64>> {
+pub fn shard_ranges(
+    env: Env,
+    #[napi(ts_arg_type = "readonly number[]")] shape: Vec<f64>,
+    dim: f64,
+    rank: f64,
+    world_size: f64,
+) -> Result<Vec<f64>> {
     let ranges = contain(|| {
         let [dim, rank, world_size] = numbers(&[dim, rank, world_size])?[..] else { return Ok(Vec::new()) };
         cut::shard(&numbers(&shape)?, usize::try_from(dim).unwrap_or(usize::MAX), rank, world_size)
@@ -195,8 +206,8 @@ fn with_coo<T>(
 #[napi(catch_unwind)]
 pub fn check_csr(
     env: Env,
-    shape: Vec<f64>,
-    codes: Vec<u32>,
+    #[napi(ts_arg_type = "readonly number[]")] shape: Vec<f64>,
+    #[napi(ts_arg_type = "readonly number[]")] codes: Vec<u32>,
     values: Uint8ArraySlice<'_>,
     indices: Uint8ArraySlice<'_>,
     indptr: Uint8ArraySlice<'_>,
@@ -211,8 +222,8 @@ pub fn check_csr(
 #[napi(catch_unwind)]
 pub fn csr_to_dense(
     env: Env,
-    shape: Vec<f64>,
-    codes: Vec<u32>,
+    #[napi(ts_arg_type = "readonly number[]")] shape: Vec<f64>,
+    #[napi(ts_arg_type = "readonly number[]")] codes: Vec<u32>,
     values: Uint8ArraySlice<'_>,
     indices: Uint8ArraySlice<'_>,
     indptr: Uint8ArraySlice<'_>,
@@ -230,8 +241,8 @@ pub fn csr_to_dense(
 #[napi(catch_unwind)]
 pub fn csr_coords_dtype(
     env: Env,
-    shape: Vec<f64>,
-    codes: Vec<u32>,
+    #[napi(ts_arg_type = "readonly number[]")] shape: Vec<f64>,
+    #[napi(ts_arg_type = "readonly number[]")] codes: Vec<u32>,
     values: Uint8ArraySlice<'_>,
     indices: Uint8ArraySlice<'_>,
     indptr: Uint8ArraySlice<'_>,
@@ -243,8 +254,8 @@ pub fn csr_coords_dtype(
 #[napi(catch_unwind)]
 pub fn csr_to_coords(
     env: Env,
-    shape: Vec<f64>,
-    codes: Vec<u32>,
+    #[napi(ts_arg_type = "readonly number[]")] shape: Vec<f64>,
+    #[napi(ts_arg_type = "readonly number[]")] codes: Vec<u32>,
     values: Uint8ArraySlice<'_>,
     indices: Uint8ArraySlice<'_>,
     indptr: Uint8ArraySlice<'_>,
@@ -262,8 +273,8 @@ pub fn csr_to_coords(
 #[napi(catch_unwind)]
 pub fn check_coo(
     env: Env,
-    shape: Vec<f64>,
-    codes: Vec<u32>,
+    #[napi(ts_arg_type = "readonly number[]")] shape: Vec<f64>,
+    #[napi(ts_arg_type = "readonly number[]")] codes: Vec<u32>,
     values: Uint8ArraySlice<'_>,
     coords: Uint8ArraySlice<'_>,
     strictly: bool,
@@ -276,8 +287,8 @@ pub fn check_coo(
 #[napi(catch_unwind)]
 pub fn coo_to_dense(
     env: Env,
-    shape: Vec<f64>,
-    codes: Vec<u32>,
+    #[napi(ts_arg_type = "readonly number[]")] shape: Vec<f64>,
+    #[napi(ts_arg_type = "readonly number[]")] codes: Vec<u32>,
     values: Uint8ArraySlice<'_>,
     coords: Uint8ArraySlice<'_>,
     mut output: Uint8ArraySlice<'_>,
@@ -294,8 +305,8 @@ pub fn coo_to_dense(
 #[napi(catch_unwind)]
 pub fn coo_indptr_dtype(
     env: Env,
-    shape: Vec<f64>,
-    codes: Vec<u32>,
+    #[napi(ts_arg_type = "readonly number[]")] shape: Vec<f64>,
+    #[napi(ts_arg_type = "readonly number[]")] codes: Vec<u32>,
     values: Uint8ArraySlice<'_>,
     coords: Uint8ArraySlice<'_>,
 ) -> Result<u32> {
@@ -306,11 +317,13 @@ pub fn coo_indptr_dtype(
 #[napi(catch_unwind)]
 pub fn coo_to_csr(
     env: Env,
-    shape: Vec<f64>,
-    codes: Vec<u32>,
+    #[napi(ts_arg_type = "readonly number[]")] shape: Vec<f64>,
+    #[napi(ts_arg_type = "readonly number[]")] codes: Vec<u32>,
     values: Uint8ArraySlice<'_>,
     coords: Uint8ArraySlice<'_>,
-    outputs: Vec<Uint8ArraySlice<'_>>,
+    #[napi(ts_arg_type = "[values: Uint8Array, indices: Uint8Array, indptr: Uint8Array]")] outputs: Vec<
+        Uint8ArraySlice<'_>,
+    >,
 ) -> Result<()> {
     let [mut values_out, mut indices_out, mut indptr_out] =
         <[Uint8ArraySlice<'_>; 3]>::try_from(outputs).map_err(|_| misuse("CSR has three arrays"))?;

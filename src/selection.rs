@@ -157,7 +157,7 @@ impl Selection {
     }
 
     /// Leaves out what cannot be held, and puts the rest into the order of the dialect.
-    #[napi(ts_return_type = "Promise<{ tensors: number, bytes: number }>", catch_unwind)]
+    #[napi(ts_return_type = "Promise<Settled>", catch_unwind)]
     pub fn settle<'env>(
         &self,
         env: &'env Env,

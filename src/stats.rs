@@ -17,6 +17,7 @@ pub struct StatsRequest {
     /// Bins of the histogram; 0 for none.
     pub bins: u32,
     /// First and last edge.
+    #[napi(ts_type = "[first: number, last: number] | undefined")]
     pub range: Option<Vec<f64>>,
 }
 

@@ -1,4 +1,4 @@
-//! What elements are like: statistics, and how far two tensors are apart. Uses what `read` gives.
+//! Elements as numbers: statistics, and how far two tensors are apart. Uses `read`, kernels and layouts.
 
 pub mod compare;
 pub mod elements;

@@ -1,4 +1,4 @@
-//! Digests and the filters that stored bytes went through. They know no format.
+//! Digests, and the filters that stored bytes of any format went through. Uses only threads (`work`).
 #![forbid(unsafe_code)]
 
 pub mod deflate;

@@ -1,5 +1,6 @@
-//! Copies tensors from an open file into one being written, in pieces: whatever its size, little of a tensor stands in
-//! memory at once. Held whole is one frame of `zt.zstd-seekable/1`, which decodes to 16 MiB at most.
+//! Copies tensors from an open file into one being written, in pieces: whatever its size, little of a tensor is in
+//! memory at once. Held whole is one frame of `zt.zstd-seekable/1`, which decodes to at most 16 MiB. Uses `read` and
+//! `write`.
 #![forbid(unsafe_code)]
 
 mod cast;

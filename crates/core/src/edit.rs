@@ -1,5 +1,5 @@
-//! What is to be changed in a file that is there: tensors renamed and removed, attributes set. Bytes are added by a
-//! [`Writer`](crate::write::Writer) that an edit belongs to.
+//! What to change in a file that is there: tensors to rename and remove, attributes to set. Uses the editors of
+//! `formats`; the [`Writer`](crate::write::Writer) that an edit belongs to adds bytes.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! One module a container, named as its specification names things. `parse` turns the bytes of an index
-//! into a catalog; none of them opens a file.
+//! One module a container, named as its specification names things. `parse` turns the bytes of an index into a catalog.
+//! Uses syntax, layouts and codecs, reads through `ReadAt` and opens no file.
 #![forbid(unsafe_code)]
 
 pub mod btf;

@@ -1,5 +1,5 @@
-//! What the components of a tensor must be for its layout: checks on a catalog entry, made before any data
-//! is read, and in the modules below checks on the data itself.
+//! What the components of a tensor must be for its layout: checks on a catalog entry before any data is read, and in
+//! the modules below checks on the data itself. Uses the model alone.
 #![forbid(unsafe_code)]
 
 mod accumulate;

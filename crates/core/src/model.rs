@@ -1,4 +1,5 @@
-//! The one model that every format is read into: names, shapes, dtypes, layouts and where the bytes are.
+//! The one model that every format is read into: names, shapes, dtypes, layouts and where the bytes are. Uses digests,
+//! and knows no file and no format.
 #![forbid(unsafe_code)]
 
 mod builder;

@@ -1,5 +1,5 @@
-//! One name space over many files: sharded checkpoints, folders, lists of files. It opens files and joins what the
-//! parsers read of them; everything wrong with the set is one error that lists it all.
+//! One name space over many files: sharded checkpoints, folders, lists of files. Opens sources and joins what the
+//! parsers of `formats` read of them; everything wrong with a set is one error that lists it all.
 #![forbid(unsafe_code)]
 
 pub mod detect;

@@ -1,5 +1,5 @@
-//! Loads components: positional reads into memory of our own, hashed as they arrive, decoded, put in order.
-//! What is returned is little-endian and is exactly what was hashed.
+//! Loads components: positional reads into memory of our own, hashed as they arrive, decoded, put in order. What is
+//! returned is little-endian and is exactly what was hashed. Uses sources, codecs and kernels, and knows no format.
 #![forbid(unsafe_code)]
 
 pub mod batch;

@@ -1,4 +1,4 @@
-//! Where bytes go: a file that appears under its name whole or not at all. Knows no format.
+//! Where bytes go: a file that appears under its name whole or not at all. Uses sources, and knows no format.
 #![forbid(unsafe_code)]
 
 mod access;

@@ -1,4 +1,5 @@
-//! Where bytes come from: a file read at positions, its mapping, memory. Knows no format.
+//! Where bytes come from: a file read at positions, its mapping, memory. Uses the model and digests, and knows no
+//! format.
 
 pub mod ahead;
 #[cfg(target_os = "linux")]

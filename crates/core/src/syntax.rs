@@ -1,5 +1,5 @@
-//! How an index is spelled: pull readers for CBOR and JSON that allocate nothing a file could inflate.
-//! They know no format.
+//! How an index is spelled: pull readers for CBOR and JSON that allocate nothing a file could inflate. Knows no format
+//! and uses no other room.
 #![forbid(unsafe_code)]
 
 pub mod cbor;

@@ -1,4 +1,5 @@
-//! Checks everything that a file says of itself: digests, decoded lengths, the data rules of layouts.
+//! Checks everything that a file says of itself: digests, decoded lengths, the data rules of layouts. Uses `read`, and
+//! `formats` for the canonical form.
 #![forbid(unsafe_code)]
 
 mod blobs;

@@ -1,5 +1,5 @@
-//! Writes tensor files: what is added is validated as strictly as what is read, laid out as the format asks,
-//! hashed and compressed on the way. Bytes are taken in pieces, so that nothing is ever held whole.
+//! Writes tensor files: what is added is validated as strictly as what is read, laid out as the format asks, hashed and
+//! compressed on the way, in pieces. Uses layouts, codecs, the encoders of `formats`, edits and sinks.
 #![forbid(unsafe_code)]
 
 mod append;

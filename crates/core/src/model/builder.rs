@@ -183,7 +183,7 @@ impl Builder {
         self.shape(dims).map(drop)
     }
 
-    /// Adds a tensor after checking its name and shape. The layout's own rules are `layout::check`'s.
+    /// Adds a tensor after checking its name and shape. The layout's own rules are `layouts::check`'s.
     pub fn tensor(&mut self, mut new: NewTensor<'_>) -> Result<()> {
         let name = new.name;
         let shape = self.shape(new.shape).map_err(|error| error.tensor(name))?;
