@@ -3,6 +3,7 @@ import { constants } from 'node:buffer'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { NativeError } from './errors.js'
+import type { FormatInfo } from './formats.js'
 import { isError } from './realm.js'
 
 export interface NativeMemory {
@@ -301,6 +302,7 @@ export interface NativeWriter {
 }
 
 interface Binding {
+  formats(): FormatInfo[]
   sealBuffers(): void
   hookBuffers(): void
   packetBlock(): ArrayBuffer | null
