@@ -69,12 +69,12 @@ export function list(names: readonly string[], last = 'and'): string {
   return names.length < 2 ? names.join() : `${names.slice(0, -1).join(', ')} ${last} ${names.at(-1)}`
 }
 
-/** In a sentence, what can be written that has something. */
-export function titlesWith(has: (writing: Writing) => boolean): string {
-  return list(writings.filter(has).map(({ title }) => title))
+/** The titles of what can be written that has something. */
+export function titlesWith(has: (writing: Writing) => boolean): string[] {
+  return writings.filter(has).map(({ title }) => title)
 }
 
-/** In a sentence, the formats of which any version has something. */
-export function formatsWith(has: (writing: Writing) => boolean): string {
-  return list(writable.filter(({ writes }) => writes.some(has)).map(({ title }) => title))
+/** The titles of formats of which any version has something. */
+export function formatsWith(has: (writing: Writing) => boolean): string[] {
+  return writable.filter(({ writes }) => writes.some(has)).map(({ title }) => title)
 }

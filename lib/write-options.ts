@@ -99,11 +99,11 @@ export function writeRequest(given: CreateOptions | undefined): WriteRequest {
   const writing = writingFor(read)
   const maxShard = optional(read.maxShardSize, (value) => aWholeNumber('maxShardSize', value, 1))
   if (maxShard !== undefined && !writing.shards)
-    throw invalid(TypeError, `only ${titlesWith(({ shards }) => shards)} are written in shards`)
+    throw invalid(TypeError, `only ${list(titlesWith(({ shards }) => shards))} are written in shards`)
   const canonical =
     optional(read.canonical, (value) => aBoolean('canonical', value)) ?? (writing.canonical && maxShard === undefined)
   if (canonical && !writing.canonical)
-    throw invalid(TypeError, `only ${titlesWith(({ canonical }) => canonical)} has canonical files`)
+    throw invalid(TypeError, `only ${list(titlesWith(({ canonical }) => canonical))} has canonical files`)
   const digest = digestOf(writing, read.digest)
   const request: WriteRequest = {
     dialect: writing.id,
@@ -116,7 +116,7 @@ export function writeRequest(given: CreateOptions | undefined): WriteRequest {
   if (digest !== undefined) request.digest = digest
   if (maxShard !== undefined) request.maxShard = maxShard
   if (!writing.generator && read.generator !== undefined)
-    throw invalid(TypeError, `only ${titlesWith(({ generator }) => generator)} names a generator`)
+    throw invalid(TypeError, `only ${list(titlesWith(({ generator }) => generator))} names a generator`)
   const generator = optional(read.generator, (value) => aText('generator', value))
   if (generator !== undefined) request.generator = generator
   return request
@@ -154,10 +154,10 @@ function compressionOf(
 ): Pick<WriteRequest, 'level' | 'minSavings' | 'frame'> {
   if (given === undefined || given === false) return { minSavings: MIN_SAVINGS, frame: usual }
   if (frames === undefined)
-    throw invalid(TypeError, `only ${formatsWith(({ frames }) => frames !== undefined)} is compressed`)
+    throw invalid(TypeError, `only ${list(formatsWith(({ frames }) => frames !== undefined))} is compressed`)
   const { level, minSavings, frameSize } = options(given, ['level', 'minSavings', 'frameSize'], 'compression')
   if (frameSize !== undefined && frames !== 'many')
-    throw invalid(TypeError, `only ${titlesWith(({ frames }) => frames === 'many')} compresses in frames`)
+    throw invalid(TypeError, `only ${list(titlesWith(({ frames }) => frames === 'many'))} compresses in frames`)
   return {
     level: optional(level, aLevel) ?? ZSTD_LEVEL,
     minSavings: optional(minSavings, aPart) ?? MIN_SAVINGS,
@@ -203,7 +203,9 @@ function digestOf({ id, title, digests }: Writing, given: unknown): string | und
   const digest = oneOf('digest', DIGESTS, given)
   if (digests.length === 0) throw invalid(TypeError, `${id} has no digests`)
   if (digests.includes(digest)) return digest
-  throw invalid(TypeError, `${digest} is not one of ${title}: ${list(digests)} are`)
+  const others = titlesWith((writing) => writing.digests.includes(digest))
+  const wrong = others.length === 1 ? `one of ${others[0]} alone` : `not one of ${title}: ${list(digests)} are`
+  throw invalid(TypeError, `${digest} is ${wrong}`)
 }
 
 function aLevel(value: unknown): number {

@@ -23,6 +23,7 @@ pub struct FormatInfo {
 
 /// What a format, in one of its versions, can hold when it is written.
 #[napi(object, object_from_js = false)]
+#[allow(clippy::struct_excessive_bools)] // a row of a table, each column of its own meaning
 pub struct WritingInfo {
     /// The version, or the name of a format without versions: what a request calls `dialect`.
     pub id: String,

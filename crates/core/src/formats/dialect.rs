@@ -20,6 +20,7 @@ pub enum Dialect {
 
 /// What a format, in one of its versions, can hold when it is written.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools)] // a row of a table, each column of its own meaning
 pub struct Writing {
     pub dialect: Dialect,
     /// The name of the format.
