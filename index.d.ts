@@ -51,6 +51,10 @@ export declare class ZTensorError extends Error {
 	readonly rule?: string;
 	constructor(code: ErrorCode, message: string, details?: ErrorDetails);
 }
+/** The containers that files come in. */
+export type Format = "zt" | "safetensors" | "btf";
+type WritableFormat = "zt" | "safetensors" | "btf";
+type WritableVersion = "0.1" | "1.0" | "1.2" | "2";
 /** How far long work has come. */
 export interface Progress {
 	readonly bytes: number;
@@ -68,11 +72,11 @@ export interface JobOptions {
 /** How to write a file. */
 export interface CreateOptions {
 	/** The container: `'zt'` by default. */
-	format?: "zt" | "safetensors" | "btf" | undefined;
+	format?: WritableFormat | undefined;
 	/**
 	 * The zTensor version: `'1.0'` by default. 1.0 is read by Python 1.0.0 and 1.0.1, 1.2 by 1.0.2 to 1.2.3, 2 by 2.x.
 	 */
-	version?: "0.1" | "1.0" | "1.2" | "2" | undefined;
+	version?: WritableVersion | undefined;
 	/**
 	 * zTensor 2: whether the same tensors give the same bytes, whatever the order in which they are added (§6.3); true by
 	 * default. Such a file is aligned to 64 KiB, has xxh3 digests, is not compressed, and holds equal tensors once.
@@ -618,8 +622,6 @@ export declare class Tensor<D extends DType = DType> {
 export type AnyTensor = {
 	[D in DType]: Tensor<D>;
 }[DType];
-/** The containers that files come in. */
-export type Format = "zt" | "safetensors" | "btf";
 /** Something about a file that does not make it unreadable. */
 export interface Warning {
 	/** Stable: `ZT_WARN_UNALIGNED`, `ZT_WARN_NEWER_VERSION`, `ZT_WARN_UNKNOWN_LAYOUT`, … */

@@ -21,13 +21,13 @@ export type { Cut, Range, Shard } from './lib/cut.js'
 export type { DType, DTypeArrays, IndexArray, TypedArray } from './lib/dtype.js'
 export { type ErrorCode, type ErrorDetails, ZTensorError } from './lib/errors.js'
 export {
-  type Format,
   type Loaded,
   type LoadFileOptions,
   type PrefetchOptions,
   TensorFile,
   type Warning,
 } from './lib/file.js'
+export type { Format } from './lib/format-table.js'
 export { globMatcher } from './lib/glob.js'
 export type { JobOptions, Progress } from './lib/job.js'
 export type { LinkInput } from './lib/link.js'

@@ -7,6 +7,8 @@ import {
   globMatcher,
   type Progress,
 } from '../index.js'
+import { FORMATS, type WritableVersion } from '../lib/format-table.js'
+import { list } from '../lib/formats.js'
 import { painter } from './color.js'
 import { errorCode, errorMessage, exitCodes, UsageError } from './failure.js'
 import type { SourceOptions } from './format.js'
@@ -154,8 +156,19 @@ export interface SplitCommandOptions {
 /** Converts `source` into files of a limited size: zTensor 2 where the target's name ends in `.zt`. */
 export async function split(source: string, target: string, options: SplitCommandOptions): Promise<void> {
   const { maxSize, ...rest } = options
-  const version = target.endsWith('.zt') ? ({ version: '2', canonical: false } as const) : { canonical: true }
-  if (!target.endsWith('.zt') && !target.endsWith('.safetensors'))
-    throw new UsageError(`the target is called .safetensors or .zt, got ${printable(target)}`)
-  await convert(source, target, { ...rest, ...version, maxShardSize: maxSize })
+  const sharded = FORMATS.flatMap(({ endings, writes }) => {
+    const writing = writes.find(({ shards }) => shards)
+    return writing === undefined ? [] : endings.map((ending) => ({ ending: `.${ending}`, writing }))
+  })
+  const writing = sharded.find(({ ending }) => target.endsWith(ending))?.writing
+  if (writing === undefined) {
+    const endings = list(
+      sharded.map(({ ending }) => ending),
+      'or',
+    )
+    throw new UsageError(`the target is called ${endings}, got ${printable(target)}`)
+  }
+  const version = writing.version as WritableVersion | undefined
+  const how = version === undefined ? {} : { version }
+  await convert(source, target, { ...rest, ...how, canonical: !writing.canonical, maxShardSize: maxSize })
 }

@@ -1,4 +1,6 @@
 // How a command fails: one line `ztensor: <message> (CODE)`, hints under it where they help, never a stack.
+import { FORMATS } from '../lib/format-table.js'
+import { list } from '../lib/formats.js'
 import { painter } from './color.js'
 import { printable } from './text.js'
 
@@ -19,8 +21,7 @@ export class UsageError extends Error {
 }
 
 const hints: Readonly<Record<string, string>> = {
-  ZT_BAD_MAGIC:
-    'zTensor, safetensors and BTF files are known. BTF has no signature of its own: for one of those pass --format btf.',
+  ZT_BAD_MAGIC: `${list(FORMATS.map(({ title }) => title))} files are known. BTF has no signature of its own: for one of those pass --format btf.`,
   ZT_NOT_FOUND: '`ztensor ls FILE` lists the names.',
   ZT_TRUNCATED: 'The file ends too early: a download or a copy may have been cut short.',
   ZT_DIGEST_MISMATCH: 'The bytes are not those that were written: fetch the file again.',

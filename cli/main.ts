@@ -3,6 +3,8 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Command, CommanderError, Option } from 'commander'
+import { FORMATS } from '../lib/format-table.js'
+import { DIGESTS, FORMAT_NAMES, WRITABLE_FORMATS, WRITABLE_VERSIONS, writingOf } from '../lib/formats.js'
 import { exitCodes, fail, UsageError } from './failure.js'
 import { formatOption } from './format.js'
 import { exitQuietlyOnBrokenPipe } from './stdout.js'
@@ -22,16 +24,18 @@ function examples(...pairs: readonly (readonly [command: string, meaning: string
 const FILES = 'the tensor file, the index or folder of a sharded checkpoint; several files are taken as one'
 
 function targetFormat(): Option {
-  return new Option('--format <name>', 'the format to write').choices(['zt', 'safetensors', 'btf'])
+  return new Option('--format <name>', 'the format to write').choices(WRITABLE_FORMATS)
 }
 
 function targetVersion(): Option {
-  const versions = ['0.1', '1.0', '1.2', '2']
-  return new Option('--version <version>', 'the zTensor version to write (default: 1.0)').choices(versions)
+  const usual = writingOf('zt')?.version
+  return new Option('--version <version>', `the zTensor version to write (default: ${usual})`).choices(
+    WRITABLE_VERSIONS,
+  )
 }
 
 function targetDigest(): Option {
-  const digests = ['crc32c', 'sha256', 'xxh3', 'none']
+  const digests = [...DIGESTS, 'none']
   return new Option('--digest <name>', 'what to hash with (default: crc32c, in version 2 xxh3)').choices(digests)
 }
 
@@ -46,7 +50,7 @@ function writing(command: Command): Command {
 function program(): Command {
   const ztensor = new Command('ztensor')
     .description(
-      'Looks into tensor files (zTensor, safetensors, BTF) without reading their data, checks and converts them.',
+      `Looks into tensor files (${FORMATS.map(({ title }) => title).join(', ')}) without reading their data, checks and converts them.`,
     )
     .version(version(), '-v, --version', 'print the version')
     .helpOption('-h, --help', 'show help')
@@ -195,7 +199,7 @@ function program(): Command {
       .addOption(targetFormat())
       .addOption(targetVersion())
       .option('--no-canonical', 'version 2: leave the tensors in their order, and allow compression and shards')
-      .addOption(new Option('--from <name>', 'read the source as this format').choices(['zt', 'safetensors', 'btf']))
+      .addOption(new Option('--from <name>', 'read the source as this format').choices(FORMAT_NAMES))
       .addOption(targetDigest())
       .option('--compress [level]', 'compress with zstd where that saves space')
       .option('--include <glob...>', 'only tensors whose names match one of these')

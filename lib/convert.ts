@@ -5,6 +5,7 @@ import { everything, inBatches, TURN } from './batches.js'
 import { type DType, dtypeInfo } from './dtype.js'
 import { calling, type ErrorCode, ZTensorError } from './errors.js'
 import { TensorFile } from './file.js'
+import { formatOf, type Writing, writingOfId } from './formats.js'
 import { type JobOptions, type Progress, run } from './job.js'
 import { binding, type NativeOutflow, type NativeSelection, type NativeWriter, type Selected } from './native.js'
 import { type OpenOptions, open, type Source } from './open.js'
@@ -43,21 +44,6 @@ export interface ConvertResult {
   readonly skipped: readonly ZTensorError[]
   /** Which programs read the file. */
   readonly readers: readonly string[]
-}
-
-const readers: Record<string, readonly string[]> = {
-  '0.1': ['ztensor for Python 0.1.x', 'this package'],
-  '1.0': ['ztensor for Python 1.0.0 and 1.0.1', 'this package'],
-  '1.2': ['ztensor for Python 1.0.2 to 1.2.3', 'this package'],
-  2: ['ztensor for Python 2.x', 'this package'],
-  safetensors: ['safetensors for Python', 'every other reader of safetensors', 'this package'],
-  btf: ['readers of BTF', 'this package'],
-}
-
-/** The format that a path's ending names. */
-function formatOf(path: string | undefined): 'safetensors' | 'btf' | undefined {
-  if (path?.endsWith('.safetensors')) return 'safetensors'
-  return path?.endsWith('.btf') ? 'btf' : undefined
 }
 
 /** The codes of a table of casts, as the binding takes them. */
@@ -226,7 +212,7 @@ async function convertFile(
   const casts = castCodes(given.cast)
   // The target's own options are checked without the source's attributes, which may have to be left out.
   const { dialect, canonical } = writeRequest({ ...given, attributes: undefined })
-  const numbered = dialect === 'btf'
+  const { numbered, generator: named, readers } = writingOfId(dialect) as Writing
   const selection = calling(() => new binding.Selection(casts, numbered))
   await choose(file, selection, numbered ? { ...given, rename: undefined } : given)
   const told = await run(store, { signal }, (control) => selection.look(store.native, dialect, canonical, control))
@@ -238,7 +224,7 @@ async function convertFile(
     return refused
   }
   let skipped = told.judged === 0 ? await refuse() : []
-  const generator = given.generator ?? (dialect === '1.0' ? file.generator : undefined)
+  const generator = given.generator ?? (named ? file.generator : undefined)
   const writer = await TensorWriter.make(await begin(job.signal), writeRequest({ ...given, generator }), job.signal)
   const { native, outlet } = TensorWriter.partsOf(writer)
   const work = { store, selection, writer, native, outlet, job }
@@ -261,7 +247,7 @@ async function convertFile(
     await copy(work, left, before)
     signal?.throwIfAborted()
     await writer.finish()
-    return { tensors: left.tensors, skipped, readers: readers[dialect] as readonly string[] }
+    return { tensors: left.tensors, skipped, readers }
   } catch (error) {
     await writer.abort()
     throw error

@@ -6,6 +6,7 @@ import { everything, TURN } from './batches.js'
 import { Catalog, walk } from './catalog.js'
 import { type DType, dtypeInfo, type TypedArray } from './dtype.js'
 import { calling, invalid, ZTensorError } from './errors.js'
+import type { Format } from './format-table.js'
 import { type JobOptions, run } from './job.js'
 import { loadAll } from './load.js'
 import type { NativeFile } from './native.js'
@@ -22,9 +23,6 @@ import {
   verifyTensors,
   withCanonical,
 } from './verify.js'
-
-/** The containers that files come in. */
-export type Format = 'zt' | 'safetensors' | 'btf'
 
 /** Something about a file that does not make it unreadable. */
 export interface Warning {

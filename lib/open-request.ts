@@ -1,4 +1,5 @@
 import { aWholeNumber, oneOf, optional } from './arguments.js'
+import { FORMAT_NAMES } from './formats.js'
 import type { OpenRequest } from './native.js'
 
 /** The bounds that options raise. */
@@ -7,7 +8,7 @@ export const LIMITS = ['maxIndexBytes', 'maxDecodedBytes', 'maxRank', 'maxAttrib
 /** What the binding is told of how to open a file: the container, how its bytes come into memory, the bounds. */
 export function openRequest(read: { [Key in keyof OpenRequest]?: unknown }): OpenRequest {
   const request: OpenRequest = {}
-  if (read.format !== undefined) request.format = oneOf('format', ['zt', 'safetensors', 'btf'], read.format)
+  if (read.format !== undefined) request.format = oneOf('format', FORMAT_NAMES, read.format)
   if (read.io !== undefined) request.io = oneOf('io', ['auto', 'mmap', 'read', 'direct'], read.io)
   for (const limit of LIMITS) {
     const value = optional(read[limit], (value) => aWholeNumber(limit, value))

@@ -1,17 +1,28 @@
 import { aBoolean, aText, aWholeNumber, filePath, oneOf, optional, options, wrongType } from './arguments.js'
 import { type AttributeInput, freezeMap } from './attributes.js'
 import { invalid } from './errors.js'
+import type { WritableFormat, WritableVersion } from './format-table.js'
+import {
+  DIGESTS,
+  formatsWith,
+  list,
+  titlesWith,
+  WRITABLE_FORMATS,
+  WRITABLE_VERSIONS,
+  type Writing,
+  writingOf,
+} from './formats.js'
 import type { AppendRequest, WriteRequest } from './native.js'
 import { urlText } from './realm.js'
 
 /** How to write a file. */
 export interface CreateOptions {
   /** The container: `'zt'` by default. */
-  format?: 'zt' | 'safetensors' | 'btf' | undefined
+  format?: WritableFormat | undefined
   /**
    * The zTensor version: `'1.0'` by default. 1.0 is read by Python 1.0.0 and 1.0.1, 1.2 by 1.0.2 to 1.2.3, 2 by 2.x.
    */
-  version?: '0.1' | '1.0' | '1.2' | '2' | undefined
+  version?: WritableVersion | undefined
   /**
    * zTensor 2: whether the same tensors give the same bytes, whatever the order in which they are added (§6.3); true by
    * default. Such a file is aligned to 64 KiB, has xxh3 digests, is not compressed, and holds equal tensors once.
@@ -68,8 +79,8 @@ const MIN_SAVINGS = 0.05
 const FRAME = 2 ** 20
 /** For the core to choose, once it knows the version. */
 const USUAL_FRAME = 0
-const DIGESTS = ['crc32c', 'sha256', 'xxh3'] as const
-const CANONICAL_ALIGNMENT = 65536
+/** Asked of the binding where blobs are not aligned. */
+const ANY_ALIGNMENT = 64
 
 /** What the binding needs to know to write a file. */
 export function writeRequest(given: CreateOptions | undefined): WriteRequest {
@@ -85,33 +96,39 @@ export function writeRequest(given: CreateOptions | undefined): WriteRequest {
     'alignment',
     'overwrite',
   ])
-  const format = optional(read.format, (value) => oneOf('format', ['zt', 'safetensors', 'btf'], value)) ?? 'zt'
-  const version = optional(read.version, (value) => oneOf('version', ['0.1', '1.0', '1.2', '2'], value))
-  if (format !== 'zt' && version !== undefined) throw invalid(TypeError, `${format} has no version`)
-  const zt = format === 'zt'
-  const two = version === '2'
+  const writing = writingFor(read)
   const maxShard = optional(read.maxShardSize, (value) => aWholeNumber('maxShardSize', value, 1))
-  if (maxShard !== undefined && !two && format !== 'safetensors')
-    throw invalid(TypeError, 'only zTensor 2 and safetensors are written in shards')
-  const canonical = optional(read.canonical, (value) => aBoolean('canonical', value)) ?? (two && maxShard === undefined)
-  if (canonical && !two) throw invalid(TypeError, 'only zTensor 2 has canonical files')
-  const digest = digestOf(format, two, read.digest)
+  if (maxShard !== undefined && !writing.shards)
+    throw invalid(TypeError, `only ${list(titlesWith(({ shards }) => shards))} are written in shards`)
+  const canonical =
+    optional(read.canonical, (value) => aBoolean('canonical', value)) ?? (writing.canonical && maxShard === undefined)
+  if (canonical && !writing.canonical)
+    throw invalid(TypeError, `only ${list(titlesWith(({ canonical }) => canonical))} has canonical files`)
+  const digest = digestOf(writing, read.digest)
   const request: WriteRequest = {
-    dialect: zt ? (version ?? '1.0') : format,
-    alignment: optional(read.alignment, two ? aPageAlignment : anAlignment) ?? (two ? CANONICAL_ALIGNMENT : 64),
-    ...compressionOf(zt, two, read.compression),
+    dialect: writing.id,
+    alignment: alignmentOf(writing, read.alignment),
+    ...compressionOf(writing.frames, read.compression),
     canonical,
     overwrite: optional(read.overwrite, (value) => aBoolean('overwrite', value)) ?? false,
-    attributes: fileAttributes(format, version, read.attributes),
+    attributes: fileAttributes(writing, read.attributes),
   }
   if (digest !== undefined) request.digest = digest
   if (maxShard !== undefined) request.maxShard = maxShard
-  if (!zt && read.alignment !== undefined) throw invalid(TypeError, `${format} has no alignment`)
-  if (request.dialect !== '1.0' && read.generator !== undefined)
-    throw invalid(TypeError, 'only zTensor 1.0 names a generator')
+  if (!writing.generator && read.generator !== undefined)
+    throw invalid(TypeError, `only ${list(titlesWith(({ generator }) => generator))} names a generator`)
   const generator = optional(read.generator, (value) => aText('generator', value))
   if (generator !== undefined) request.generator = generator
   return request
+}
+
+/** What the options ask to be written: zTensor by default, and of a format with versions the usual one. */
+function writingFor(read: Pick<CreateOptions, 'format' | 'version'>): Writing {
+  const format = optional(read.format, (value) => oneOf('format', WRITABLE_FORMATS, value)) ?? 'zt'
+  const version = optional(read.version, (value) => oneOf('version', WRITABLE_VERSIONS, value))
+  const writing = writingOf(format, version)
+  if (writing === undefined) throw invalid(TypeError, `${format} has no version`)
+  return writing
 }
 
 /** How the new blobs of a file are stored; without an alignment, as its old ones are. Its version is not known here. */
@@ -124,22 +141,23 @@ export function storage(
       : optional(read.digest === false ? undefined : read.digest, (value) => oneOf('digest', DIGESTS, value))
   const alignment = optional(read.alignment, anAlignment)
   return {
-    ...compressionOf(true, true, read.compression, USUAL_FRAME),
+    ...compressionOf('many', read.compression, USUAL_FRAME),
     ...(digest === undefined ? {} : { digest }),
     ...(alignment === undefined ? {} : { alignment }),
   }
 }
 
 function compressionOf(
-  zt: boolean,
-  two: boolean,
+  frames: string | undefined,
   given: CreateOptions['compression'],
   usual = FRAME,
 ): Pick<WriteRequest, 'level' | 'minSavings' | 'frame'> {
   if (given === undefined || given === false) return { minSavings: MIN_SAVINGS, frame: usual }
-  if (!zt) throw invalid(TypeError, 'only zTensor is compressed')
+  if (frames === undefined)
+    throw invalid(TypeError, `only ${list(formatsWith(({ frames }) => frames !== undefined))} is compressed`)
   const { level, minSavings, frameSize } = options(given, ['level', 'minSavings', 'frameSize'], 'compression')
-  if (frameSize !== undefined && !two) throw invalid(TypeError, 'only zTensor 2 compresses in frames')
+  if (frameSize !== undefined && frames !== 'many')
+    throw invalid(TypeError, `only ${list(titlesWith(({ frames }) => frames === 'many'))} compresses in frames`)
   return {
     level: optional(level, aLevel) ?? ZSTD_LEVEL,
     minSavings: optional(minSavings, aPart) ?? MIN_SAVINGS,
@@ -155,11 +173,20 @@ function anAlignment(value: unknown): number {
   return alignment
 }
 
-/** Version 2 asks for a multiple of 4096 (§2.4), not for a power of two. */
-function aPageAlignment(value: unknown): number {
+function alignmentOf({ id, title, alignment }: Writing, given: unknown): number {
+  if (alignment === undefined) {
+    if (given !== undefined) throw invalid(TypeError, `${id} has no alignment`)
+    return ANY_ALIGNMENT
+  }
+  const { least, usual, powersOfTwo } = alignment
+  const check = powersOfTwo ? anAlignment : (value: unknown) => aMultiple(value, least, title)
+  return optional(given, check) ?? usual
+}
+
+function aMultiple(value: unknown, least: number, title: string): number {
   const alignment = aWholeNumber('alignment', value, 1)
-  if (alignment > 2 ** 24 || alignment % 4096 !== 0) {
-    throw invalid(RangeError, `alignment must be a multiple of 4096 up to 2^24 in zTensor 2, got ${alignment}`)
+  if (alignment > 2 ** 24 || alignment % least !== 0) {
+    throw invalid(RangeError, `alignment must be a multiple of ${least} up to 2^24 in ${title}, got ${alignment}`)
   }
   return alignment
 }
@@ -170,18 +197,15 @@ function aFrameSize(value: unknown): number {
   return size
 }
 
-function digestOf(format: string, two: boolean, given: unknown): string | undefined {
+function digestOf({ id, title, digests }: Writing, given: unknown): string | undefined {
   if (given === false) return undefined
-  if (given === undefined) return format === 'zt' ? (two ? 'xxh3' : 'crc32c') : undefined
+  if (given === undefined) return digests[0]
   const digest = oneOf('digest', DIGESTS, given)
-  if (format !== 'zt') throw invalid(TypeError, `${format} has no digests`)
-  if (digest === (two ? 'crc32c' : 'xxh3')) {
-    throw invalid(
-      TypeError,
-      `${digest} is ${two ? 'not one of zTensor 2: xxh3 and sha256 are' : 'one of zTensor 2 alone'}`,
-    )
-  }
-  return digest
+  if (digests.length === 0) throw invalid(TypeError, `${id} has no digests`)
+  if (digests.includes(digest)) return digest
+  const others = titlesWith((writing) => writing.digests.includes(digest))
+  const wrong = others.length === 1 ? `one of ${others[0]} alone` : `not one of ${title}: ${list(digests)} are`
+  throw invalid(TypeError, `${digest} is ${wrong}`)
 }
 
 function aLevel(value: unknown): number {
@@ -196,14 +220,11 @@ function aPart(value: unknown): number {
   return value
 }
 
-function fileAttributes(format: string, version: string | undefined, given: AttributeInput | undefined) {
+function fileAttributes({ title, attributes }: Writing, given: AttributeInput | undefined) {
   const tagged = freezeMap('attributes', given === undefined ? {} : given)
-  if (tagged.map.length > 0 && (format === 'btf' || version === '0.1')) {
-    throw invalid(TypeError, `${format === 'btf' ? 'BTF' : 'zTensor 0.1'} has no attributes of a file`)
-  }
-  if (format === 'safetensors' && tagged.map.some((item) => typeof item !== 'string')) {
-    throw invalid(TypeError, 'attributes of safetensors must be text')
-  }
+  if (tagged.map.length > 0 && attributes === 'none') throw invalid(TypeError, `${title} has no attributes of a file`)
+  if (attributes === 'text' && tagged.map.some((item) => typeof item !== 'string'))
+    throw invalid(TypeError, `attributes of ${title} must be text`)
   return tagged
 }
 

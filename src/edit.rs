@@ -8,9 +8,10 @@ use napi_derive::napi;
 use ztensor_core::edit::AttributeChanges;
 use ztensor_core::work::lanes::Lane;
 use ztensor_core::write::compact::compact;
-use ztensor_core::write::{Appending, Dialect, Hashing, Writer};
+use ztensor_core::write::{Appending, Hashing, Writer};
 
 use crate::control::Control;
+use crate::formats::FORMATS;
 use crate::index::number;
 use crate::opened::OpenRequest;
 use crate::task::{spawn, spawn_lasting};
@@ -47,6 +48,7 @@ pub fn append_writer<'env>(
             name => digest(name)?.map_or(Hashing::Without, Hashing::With),
         },
         compression: compression(request.level, request.min_savings, request.frame),
+        formats: FORMATS,
         limits: request.limits.limits(),
         stop: control.watch.stop.clone(),
     };
@@ -71,7 +73,7 @@ pub fn compact_file<'env>(
     control: &Control,
 ) -> Result<Object<'env>> {
     let (limits, watch) = (limits.limits(), control.watch.clone());
-    let job = move || compact(Path::new(&path), &limits, &watch);
+    let job = move || compact(Path::new(&path), FORMATS, &limits, &watch);
     spawn_lasting(env, Lane::Long, control, job, |_, done| {
         let warnings = write_warnings(done.warnings);
         Ok(CompactedFile { before: number(done.before), after: number(done.after), warnings })
@@ -83,14 +85,7 @@ impl NativeWriter {
     /// The version that the file is written in.
     #[napi(getter, catch_unwind)]
     pub fn version(&self, env: &Env) -> Result<&'static str> {
-        self.harmlessly(env, |writer| {
-            Ok(match writer.dialect() {
-                Dialect::Zt10 => "1.0",
-                Dialect::Zt11 => "1.1",
-                Dialect::Zt12 => "1.2",
-                _ => "2",
-            })
-        })
+        self.harmlessly(env, |writer| Ok(writer.dialect().writing().id()))
     }
 
     #[napi(catch_unwind)]

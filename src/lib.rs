@@ -11,6 +11,7 @@ mod control;
 mod edit;
 mod error;
 mod file;
+mod formats;
 mod identity;
 mod index;
 mod kernels;

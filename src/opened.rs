@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex};
 
 use napi_derive::napi;
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
+use ztensor_core::formats::Formats;
 use ztensor_core::limits::Limits;
 use ztensor_core::model::cut::Cut;
-use ztensor_core::model::{Catalog, Component, Container, DType, Tensor};
+use ztensor_core::model::{Catalog, Component, DType, Tensor};
 use ztensor_core::open::detect;
 use ztensor_core::open::{self, Opened, Request, Shards};
 use ztensor_core::read::Reading;
@@ -21,6 +22,7 @@ use ztensor_core::sources::staged::Staged;
 use ztensor_core::work::lanes::{Lane, SHORT};
 use ztensor_core::work::{Stop, Watch};
 
+use crate::formats::FORMATS;
 use crate::index::{Flat, unsigned};
 use crate::kernels;
 
@@ -58,8 +60,8 @@ impl OpenRequest {
         self.io.as_deref().and_then(Io::from_name).unwrap_or_default()
     }
 
-    fn container(&self) -> Option<Container> {
-        self.format.as_deref().and_then(Container::from_name)
+    fn formats(&self) -> Formats {
+        self.format.as_deref().and_then(|name| FORMATS.only(name)).unwrap_or(FORMATS)
     }
 
     fn request(&self, stop: Stop) -> Request {
@@ -70,7 +72,7 @@ impl OpenRequest {
             _ if self.unread == Some(true) => Shards::Unread,
             _ => Shards::Beside,
         };
-        Request { container: self.container(), limits: self.limits(), shards, stop }
+        Request { formats: self.formats(), limits: self.limits(), shards, stop }
     }
 }
 
@@ -135,7 +137,7 @@ impl Shared {
 
     pub fn from_memory(bytes: &[u8], request: &OpenRequest) -> CoreResult<Self> {
         let limits = request.limits();
-        let catalog = detect::parse(&bytes, request.container(), &limits)?;
+        let catalog = detect::parse(&bytes, request.formats(), &limits)?;
         if !catalog.shards.is_empty() && request.unread != Some(true) {
             let message = "the file has shards, which cannot be found from memory: open it by its path (or with shards: 'none')";
             return Err(CoreError::new(Code::Io, message));

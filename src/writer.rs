@@ -28,7 +28,7 @@ use crate::value;
 /// What the wrapper asks of a new file.
 #[napi(object, object_to_js = false)]
 pub struct WriteRequest<'env> {
-    /// `0.1`, `1.0`, `1.2`, `2`, `safetensors` or `btf`.
+    /// The id of a format and version, as `formats()` has it.
     pub dialect: String,
     pub alignment: f64,
     pub digest: Option<String>,
@@ -66,13 +66,7 @@ pub fn alignment(alignment: f64) -> Result<u64> {
 }
 
 pub fn digest(name: Option<&str>) -> Result<Option<Algorithm>> {
-    Ok(match name {
-        None => None,
-        Some("crc32c") => Some(Algorithm::Crc32c),
-        Some("sha256") => Some(Algorithm::Sha256),
-        Some("xxh3") => Some(Algorithm::Xxh3),
-        Some(_) => return Err(misuse("no such digest")),
-    })
+    name.map(|name| Algorithm::from_name(name).ok_or_else(|| misuse("no such digest"))).transpose()
 }
 
 pub fn compression(level: Option<i32>, min_savings: f64, frame: u32) -> Option<Compression> {
@@ -82,15 +76,7 @@ pub fn compression(level: Option<i32>, min_savings: f64, frame: u32) -> Option<C
 }
 
 pub fn dialect(name: &str) -> Result<Dialect> {
-    Ok(match name {
-        "0.1" => Dialect::Zt01,
-        "1.0" => Dialect::Zt10,
-        "1.2" => Dialect::Zt12,
-        "2" => Dialect::Zt2,
-        "safetensors" => Dialect::Safetensors,
-        "btf" => Dialect::Btf,
-        _ => return Err(misuse("no such dialect")),
-    })
+    Dialect::from_id(name).ok_or_else(|| misuse("no such dialect"))
 }
 
 /// A component as the wrapper announces it.

@@ -2,6 +2,6 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use ztensor_core::model::Container;
+use ztensor_core::formats::Formats;
 
-fuzz_target!(|file: &[u8]| ztensor_fuzz::read(file, Some(Container::Btf)));
+fuzz_target!(|file: &[u8]| ztensor_fuzz::read(file, Formats::default().only("btf").unwrap()));

@@ -43,5 +43,5 @@ fuzz_target!(|input: &[u8]| {
     let size = (made.len() - data.len()) as u64;
     made.extend(size.to_le_bytes());
     made.extend(&end[8..]);
-    ztensor_fuzz::read(&made, None);
+    ztensor_fuzz::read(&made, ztensor_core::formats::Formats::default());
 });

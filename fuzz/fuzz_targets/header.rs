@@ -3,7 +3,7 @@
 
 use arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
-use ztensor_core::model::Container;
+use ztensor_core::formats::Formats;
 
 const FILES: &[&[u8]] = &[
     include_bytes!("../../__test__/fixtures/st-dtypes.safetensors"),
@@ -20,5 +20,5 @@ fuzz_target!(|input: &[u8]| {
     let Ok(root) = ztensor_fuzz::mutate::json(&root, &mut input) else { return };
     let header = serde_json::to_vec(&root).expect("memory");
     let made = [&(header.len() as u64).to_le_bytes()[..], &header, data].concat();
-    ztensor_fuzz::read(&made, Some(Container::Safetensors));
+    ztensor_fuzz::read(&made, Formats::default().only("safetensors").unwrap());
 });

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use arbitrary::Unstructured;
 use ciborium::Value;
 use libfuzzer_sys::fuzz_target;
-use ztensor_core::model::Container;
+use ztensor_core::formats::Formats;
 use ztensor_core::codecs::digest::xxh3;
 use ztensor_core::formats::zt2;
 
@@ -38,5 +38,5 @@ fuzz_target!(|input: &[u8]| {
     let mut end = file[file.len() - zt2::FOOTER as usize..].to_vec();
     end[8..16].copy_from_slice(&(manifest.len() as u64).to_le_bytes());
     end[16..24].copy_from_slice(&xxh3(&manifest).to_le_bytes());
-    ztensor_fuzz::read(&[data, &manifest, &end].concat(), Some(Container::Zt));
+    ztensor_fuzz::read(&[data, &manifest, &end].concat(), Formats::default().only("zt").unwrap());
 });

@@ -3,4 +3,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|file: &[u8]| ztensor_fuzz::read(file, None));
+fuzz_target!(|file: &[u8]| ztensor_fuzz::read(file, ztensor_core::formats::Formats::default()));

@@ -4,7 +4,8 @@
 pub mod mutate;
 pub mod ways;
 
-use ztensor_core::model::{Catalog, Container};
+use ztensor_core::formats::Formats;
+use ztensor_core::model::Catalog;
 use ztensor_core::open::detect;
 use ztensor_core::error::{Code, Result};
 use ztensor_core::limits::Limits;
@@ -37,9 +38,9 @@ pub fn list(parsed: Result<Catalog>, total: u64) {
 }
 
 /// Opens a whole file and reads it in every way.
-pub fn read(bytes: &[u8], container: Option<Container>) {
+pub fn read(bytes: &[u8], formats: Formats) {
     let limits = limits();
-    let catalog = match detect::parse(&bytes, container, &limits) {
+    let catalog = match detect::parse(&bytes, formats, &limits) {
         Ok(catalog) => catalog,
         Err(error) => {
             assert_ne!(error.code(), Code::Internal, "{error}");

@@ -12,16 +12,16 @@ use crate::formats::zt1_edit::{self, Manifest};
 use crate::formats::zt1_encode::{self, Spelling};
 use crate::formats::zt2::encode::{CANONICAL_ALIGNMENT, FILE_ATTRIBUTES, LEAST_ALIGNMENT, TENSOR_ATTRIBUTES};
 use crate::formats::zt2::{edit as zt2_edit, encode as zt2_encode};
+use crate::formats::{Dialect, Formats, zt};
 use crate::inject;
 use crate::limits::Limits;
 use crate::model::similar;
-use crate::model::{Catalog, Container, Tensor};
+use crate::model::{Catalog, Tensor};
 use crate::open::detect;
 use crate::sinks::grown::OldIndex;
 use crate::sources::ReadAt;
 use crate::syntax::cbor_encode::Encoder;
 use crate::syntax::cbor_splice::{self, Entry};
-use crate::write::Dialect;
 
 /// Attributes to set, in the order of the calls; those without a value are taken out.
 pub type AttributeChanges = Vec<(Value, Option<Value>)>;
@@ -59,24 +59,24 @@ pub struct Edit {
 
 impl Edit {
     /// Reads the index of a file. Fails as reading does, and with `ZT_UNSUPPORTED_VERSION` where the file can be read but
-    /// not edited.
-    pub fn open(source: &dyn ReadAt, limits: &Limits) -> Result<Self> {
+    /// not edited, or `ZT_INVALID_ARG` where it is no zTensor file, but another one of `formats`.
+    pub fn open(source: &dyn ReadAt, formats: Formats, limits: &Limits) -> Result<Self> {
         inject::panic_at("edit");
         let first = source.read_vec(0, source.length().min(8))?;
-        let (catalog, index, version) = if first == b"ZTEN1000" {
+        let (catalog, index, version) = if first == zt::MAGIC_1 {
             let found = zt1_edit::read(source, limits)?;
             (found.catalog, found.index, Version::One(found.spelling))
         } else if zt2_edit::is_ours(&first) {
             let (catalog, index) = zt2_edit::read(source, limits)?;
             (catalog, index, Version::Two)
         } else {
-            let catalog = detect::parse(source, None, limits)?;
+            let catalog = detect::parse(source, formats, limits)?;
             let version = catalog.version.as_deref().map_or(String::new(), |version| format!(" {version}"));
             let message = format!(
                 "files of {}{version} cannot be edited; convert it to zTensor 1.0, 1.2 or 2, which can",
                 catalog.container.name()
             );
-            let zt = catalog.container == Container::Zt;
+            let zt = catalog.container == zt::CONTAINER;
             return Err(Error::new(if zt { Code::UnsupportedVersion } else { Code::InvalidArg }, message));
         };
         Ok(Self {

@@ -1,11 +1,15 @@
-//! One module a container, named as its specification names things. `parse` turns the bytes of an index into a catalog.
-//! Uses syntax, layouts and codecs, reads through `ReadAt` and opens no file.
+//! The formats, one module each, named as its specification names things. `parse` turns the bytes of an index into a catalog;
+//! none of them opens a file. What the rest asks of a format stands in its row ([`Format`]): a new one is a module and a row,
+//! here or in another crate, whose rows [`Formats`] joins to these. Uses syntax, layouts and codecs, and reads through `ReadAt`.
 #![forbid(unsafe_code)]
 
 pub mod btf;
+pub mod dialect;
 mod overlap;
 pub mod safetensors;
+mod sample;
 mod single_blob;
+pub mod zt;
 pub mod zt01;
 pub(crate) mod zt01_encode;
 mod zt1;
@@ -15,3 +19,127 @@ pub(crate) mod zt1_edit;
 pub(crate) mod zt1_encode;
 pub mod zt2;
 pub(crate) mod zt_trailer;
+
+pub use dialect::{Alignment, Dialect, FileAttributes, Frames, Names, Writing};
+pub use sample::Sample;
+
+use crate::error::{Code, Error, Result};
+use crate::limits::Limits;
+use crate::model::Catalog;
+use crate::sources::ReadAt;
+
+/// The formats of this crate, in the order in which lists name them.
+pub const CORE: &[Format] = &[zt::FORMAT, safetensors::FORMAT, btf::FORMAT];
+
+/// All that the rest knows of a format.
+#[derive(Debug)]
+pub struct Format {
+    /// As options and catalogs name it.
+    pub name: &'static str,
+    /// As messages name it.
+    pub title: &'static str,
+    /// What its files' names end in, without the dot; the usual one first.
+    pub endings: &'static [&'static str],
+    /// What a file that is none of this format lacks, as a part of a sentence: "no zTensor magic".
+    pub lacks: &'static str,
+    /// Whether a file of 8 bytes or more is of this format.
+    pub tell: fn(&Sample<'_>) -> Result<Told>,
+    /// Reads the index. Refuses a file of another format, too: a caller may name any.
+    pub parse: fn(&dyn ReadAt, &Limits) -> Result<Catalog>,
+    /// What it can hold when it is written, a row for each version from the oldest on; empty for a format that is only read.
+    pub writes: &'static [&'static Writing],
+}
+
+/// How sure a format is of a file.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Told {
+    No,
+    /// Only parsing can tell: it is tried where no other format takes the file.
+    Perhaps,
+    /// What stands there may stand in a file of another format, whose signature then counts.
+    Likely,
+    /// Its signature is there.
+    Yes,
+}
+
+/// The formats that files are opened as: those of one or several crates, or one of them that was asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Formats {
+    tables: &'static [&'static [Format]],
+    wanted: Option<&'static Format>,
+}
+
+impl Default for Formats {
+    /// Those of this crate.
+    fn default() -> Self {
+        Self::of(&[CORE])
+    }
+}
+
+impl Formats {
+    /// Those of several tables, [`CORE`] among them if its formats are wanted. Of two that are equally sure of a file the
+    /// first is taken. Their names must differ.
+    pub const fn of(tables: &'static [&'static [Format]]) -> Self {
+        Self { tables, wanted: None }
+    }
+
+    /// The same where files are of the format `name`, whatever their bytes look like; `None` where there is no such format.
+    #[must_use]
+    pub fn only(self, name: &str) -> Option<Self> {
+        let wanted = self.iter().find(|format| format.name == name)?;
+        Some(Self { wanted: Some(wanted), ..self })
+    }
+
+    /// The format that was asked for.
+    pub fn wanted(self) -> Option<&'static Format> {
+        self.wanted
+    }
+
+    pub fn iter(self) -> impl Iterator<Item = &'static Format> {
+        self.tables.iter().copied().flatten()
+    }
+
+    /// What the names of tensor files end in, without the dot.
+    pub fn endings(self) -> impl Iterator<Item = &'static str> {
+        self.iter().flat_map(|format| format.endings).copied()
+    }
+}
+
+/// The refusal of a file that is of no known format, or not of the one that was asked for.
+pub fn bad_magic(what: &str) -> Error {
+    let message =
+        format!("this is no tensor file known here: {what}. If it is one, name its format in the options");
+    Error::new(Code::BadMagic, message).at(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn names_endings_and_dialects_stand_once() {
+        let mut seen = HashSet::new();
+        for format in CORE {
+            assert!(seen.insert(format.name), "{}", format.name);
+            assert!(!format.endings.is_empty(), "{}", format.name);
+        }
+        let mut seen = HashSet::new();
+        assert!(Formats::default().endings().all(|ending| seen.insert(ending)));
+        let mut seen = HashSet::new();
+        for writing in CORE.iter().flat_map(|format| format.writes) {
+            assert!(seen.insert(writing.id()), "{}", writing.id());
+            assert_eq!(Dialect::from_id(writing.id()), Some(writing.dialect));
+            assert!(std::ptr::eq(writing.dialect.writing(), *writing), "{}", writing.id());
+        }
+    }
+
+    #[test]
+    fn a_format_that_is_written_has_one_usual_version() {
+        for format in CORE.iter().filter(|format| !format.writes.is_empty()) {
+            assert_eq!(format.writes.iter().filter(|writing| writing.usual).count(), 1, "{}", format.name);
+            assert!(format.writes.iter().all(|writing| writing.format == format.name), "{}", format.name);
+        }
+    }
+}

@@ -34,28 +34,20 @@ use hashbrown::HashTable;
 use crate::codecs::digest::Digest;
 use crate::inject;
 
-/// The container that a file is.
+/// The format that a catalog was read from, by its name: the model knows none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Container {
-    Zt,
-    Safetensors,
-    Btf,
-    /// Several files, of different ones.
-    Mixed,
-}
+pub struct Container(&'static str);
 
 impl Container {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Zt => "zt",
-            Self::Safetensors => "safetensors",
-            Self::Btf => "btf",
-            Self::Mixed => "mixed",
-        }
+    /// Several files, of different formats.
+    pub const MIXED: Self = Self("mixed");
+
+    pub const fn named(name: &'static str) -> Self {
+        Self(name)
     }
 
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Zt, Self::Safetensors, Self::Btf].into_iter().find(|container| container.name() == name)
+    pub const fn name(self) -> &'static str {
+        self.0
     }
 }
 

@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::error::{Code, Error, Result};
+use crate::formats::{Formats, safetensors};
 use crate::limits::{self, Limits};
 use crate::model::{
-    Builder, Catalog, Component, Container, Data, Joining, Label, Layout, NewTensor, Tensor, Warning, join,
+    Builder, Catalog, Component, Data, Joining, Label, Layout, NewTensor, Tensor, Warning, join,
 };
 use crate::sources::ReadAt;
 use crate::sources::file::FileSource;
@@ -38,8 +39,8 @@ pub enum Shards {
 /// How to open.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// The container, where the files' bytes are not to tell.
-    pub container: Option<Container>,
+    /// The formats that files may be of.
+    pub formats: Formats,
     pub limits: Limits,
     pub shards: Shards,
     /// Ends the opening between two files, and while one is hashed.
@@ -62,7 +63,7 @@ pub fn open(path: &Path, request: &Request) -> Result<Opened> {
         Err(error) if error.code() == Code::Io && path.is_dir() => return open_folder(path, request),
         Err(error) => return Err(error),
     };
-    let catalog = detect::parse(&source, request.container, &request.limits)?;
+    let catalog = detect::parse(&source, request.formats, &request.limits)?;
     let mut parts = vec![Part::open(path, source)];
     if !catalog.shards.is_empty() {
         parts.extend(table::resolve(path, &catalog.shards, request)?);
@@ -86,7 +87,7 @@ pub fn open_all(paths: &[PathBuf], request: &Request) -> Result<Opened> {
 }
 
 fn open_folder(folder: &Path, request: &Request) -> Result<Opened> {
-    match folder::look(folder)? {
+    match folder::look(folder, request.formats)? {
         Found::Index(path) => open_index(&path, request),
         Found::Set(paths) => open_all(&paths, request),
         Found::One(path) => open(&path, request),
@@ -99,12 +100,12 @@ pub fn names(path: &Path, request: &Request) -> Result<Vec<String>> {
         return Ok(read_index(path, &request.limits)?.files);
     }
     if path.is_dir() {
-        return match folder::look(path)? {
+        return match folder::look(path, request.formats)? {
             Found::Index(path) | Found::One(path) => names(&path, request),
             Found::Set(_) => Ok(Vec::new()),
         };
     }
-    let catalog = detect::parse(&FileSource::open(path)?, request.container, &request.limits)?;
+    let catalog = detect::parse(&FileSource::open(path)?, request.formats, &request.limits)?;
     Ok(catalog.shards.into_iter().map(|shard| shard.name.into_string()).collect())
 }
 
@@ -142,7 +143,7 @@ fn open_index(path: &Path, request: &Request) -> Result<Opened> {
     let own = |key: &ciborium::Value| map.attributes.iter().any(|(other, _)| other == key);
     catalog.attributes.retain(|(key, _)| !own(key));
     catalog.attributes.splice(0..0, map.attributes.iter().cloned());
-    if let Some(gaps) = folder::gaps(map.files.iter().map(|name| &**name)) {
+    if let Some(gaps) = folder::gaps(map.files.iter().map(|name| &**name), request.formats) {
         warn(&mut catalog, "ZT_WARN_INCOMPLETE_SET", gaps.message().to_owned());
     }
     let total = catalog.iter().flat_map(Tensor::components).map(Component::stored_length);
@@ -208,7 +209,7 @@ fn read_one(path: &Path, request: &Request) -> Result<One> {
     let source = FileSource::open(path)?;
     // Taken before the index is read: whatever changes from now on is seen.
     let identity = source.identity()?;
-    let catalog = detect::parse(&source, request.container, &request.limits)?;
+    let catalog = detect::parse(&source, request.formats, &request.limits)?;
     let mut parts = vec![Part::later(path.to_owned(), identity)];
     parts.extend(table::resolve(path, &catalog.shards, request)?);
     Ok((catalog, parts))
@@ -244,7 +245,7 @@ fn compare(map: &WeightMap, catalogs: &[Joining], problems: &mut Vec<Error>) -> 
 
 /// The names of an index, and nothing else: neither dtype nor shape nor place is known before the files are read.
 fn unread(map: WeightMap, paths: &[PathBuf], limits: &Limits) -> Result<Opened> {
-    let mut builder = Builder::new(Container::Safetensors, limits);
+    let mut builder = Builder::new(safetensors::CONTAINER, limits);
     builder.attributes(map.attributes);
     let unread = builder.intern("unread");
     for (name, file) in &map.tensors {

@@ -7,7 +7,6 @@ pub mod arrange;
 mod blob;
 pub(crate) mod check;
 pub mod compact;
-mod dialect;
 mod finish;
 mod flush;
 mod gather;
@@ -31,7 +30,8 @@ use std::path::Path;
 use crate::codecs::digest::Algorithm;
 use crate::edit::Edit;
 use crate::error::{Code, Error, Result};
-use crate::formats::zt2::encode;
+pub use crate::formats::Dialect;
+pub use crate::formats::safetensors::METADATA;
 use crate::limits::Limits;
 use crate::model::{Attributes, Builder, DType, DataRule, Label};
 use crate::sinks::behind::Behind;
@@ -40,7 +40,6 @@ use crate::sinks::{AtomicFile, Spool};
 use crate::work::Stop;
 
 pub use append::{Appending, Hashing};
-pub use dialect::Dialect;
 pub use finish::Finished;
 use gather::Gathering;
 use out::Out;
@@ -49,9 +48,6 @@ pub use pack::Compression;
 use parts::Parts;
 use shards::Shards;
 use tensor::Open;
-
-/// What safetensors calls its metadata, among the tensors.
-pub const METADATA: &str = "__metadata__";
 
 /// How a file is written.
 pub struct Settings {
@@ -145,12 +141,7 @@ impl Writer {
     }
 
     fn new(out: Out, settings: Settings) -> Result<Self> {
-        let magic: &[u8] = match settings.dialect {
-            Dialect::Zt01 => b"ZTEN0001",
-            Dialect::Zt10 | Dialect::Zt11 | Dialect::Zt12 => b"ZTEN1000",
-            Dialect::Zt2 => &encode::MAGIC,
-            Dialect::Safetensors | Dialect::Btf => b"",
-        };
+        let magic = settings.dialect.writing().magic;
         let mut writer = Self::at(0, out, settings);
         writer.buffer.extend(magic)?;
         writer.position = magic.len() as u64;

@@ -6,7 +6,7 @@
 use proptest::prelude::*;
 use ztensor_core::codecs::digest::xxh3;
 use ztensor_core::error::{Error, Result};
-use ztensor_core::formats::zt2;
+use ztensor_core::formats::{Formats, zt2};
 use ztensor_core::limits::Limits;
 use ztensor_core::model::Catalog;
 use ztensor_core::open::detect;
@@ -158,7 +158,7 @@ fn file(version: Version, entries: [&[u8]; 2]) -> Vec<u8> {
 /// What is found of b, and all that is said of the file.
 fn found(version: Version, entries: [&[u8]; 2]) -> (bool, String) {
     let bytes = file(version, entries);
-    let parsed: Result<Catalog> = detect::parse(&&*bytes, None, &Limits::default());
+    let parsed: Result<Catalog> = detect::parse(&&*bytes, Formats::default(), &Limits::default());
     let words = |error: &Error| {
         let of = (error.tensor_name(), error.component_role(), error.broken_rule());
         format!("{:?} {} {:?} {of:?}", error.code(), error.message(), error.offset())

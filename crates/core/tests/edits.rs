@@ -7,7 +7,7 @@ use edited::edits;
 use proptest::prelude::*;
 use ztensor_core::codecs::digest::xxh3;
 use ztensor_core::edit::Edit;
-use ztensor_core::formats::zt2;
+use ztensor_core::formats::{Formats, zt2};
 use ztensor_core::limits::Limits;
 
 const FILES: [&[u8]; 9] = [
@@ -50,7 +50,7 @@ proptest! {
     ) {
         let mut bytes = FILES[file].to_vec();
         // Most of the damage to the index, which stands at the end.
-        let index = usize::try_from(Edit::open(&FILES[file], &Limits::default()).unwrap().index_offset()).unwrap();
+        let index = usize::try_from(Edit::open(&FILES[file], Formats::default(), &Limits::default()).unwrap().index_offset()).unwrap();
         for (at, value) in hits {
             let at = index + at.index(bytes.len() - index);
             bytes[at] = value;

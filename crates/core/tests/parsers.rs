@@ -6,24 +6,28 @@
 use ciborium::Value;
 use proptest::prelude::*;
 use ztensor_core::error::Code;
+use ztensor_core::formats::Formats;
 use ztensor_core::limits::Limits;
-use ztensor_core::model::{Catalog, Container};
+use ztensor_core::model::Catalog;
 use ztensor_core::open::detect;
 use ztensor_core::read::Reading;
 use ztensor_core::verify;
 use ztensor_core::work::Watch;
 
-const CONTAINERS: [Option<Container>; 4] =
-    [None, Some(Container::Zt), Some(Container::Safetensors), Some(Container::Btf)];
+/// All formats, and each of them alone.
+fn choices() -> impl Iterator<Item = Formats> {
+    let all = Formats::default();
+    std::iter::once(all).chain(all.iter().filter_map(move |format| all.only(format.name)))
+}
 
-fn parse(bytes: &[u8], container: Option<Container>) -> Result<Catalog, Code> {
-    detect::parse(&bytes, container, &Limits::default()).map_err(|error| error.code())
+fn parse(bytes: &[u8], formats: Formats) -> Result<Catalog, Code> {
+    detect::parse(&bytes, formats, &Limits::default()).map_err(|error| error.code())
 }
 
 /// Everything that a reader does with a file: parse, check, load.
 fn exercise(bytes: &[u8]) {
-    for container in CONTAINERS {
-        let Ok(catalog) = parse(bytes, container) else { continue };
+    for formats in choices() {
+        let Ok(catalog) = parse(bytes, formats) else { continue };
         let limits = Limits { max_decoded_bytes: 1 << 20, ..Limits::default() };
         let watch = Watch::default();
         let reading = Reading { sources: &bytes, catalog: &catalog, limits: &limits, watch: &watch };
@@ -63,7 +67,7 @@ fn fixtures() -> Vec<(String, Vec<u8>)> {
 #[test]
 fn fixtures_read_and_verify() {
     for (path, bytes) in fixtures() {
-        let catalog = parse(&bytes, None).unwrap_or_else(|code| panic!("{path}: {code:?}"));
+        let catalog = parse(&bytes, Formats::default()).unwrap_or_else(|code| panic!("{path}: {code:?}"));
         let (limits, watch) = (Limits::default(), Watch::default());
         let reading = Reading { sources: &&*bytes, catalog: &catalog, limits: &limits, watch: &watch };
         let ordinals: Vec<u32> = (0..).take(catalog.len()).collect();
@@ -254,7 +258,7 @@ proptest! {
         let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
         bytes.extend_from_slice(header.as_bytes());
         bytes.resize(bytes.len() + data, 7);
-        let ours = parse(&bytes, Some(Container::Safetensors));
+        let ours = parse(&bytes, Formats::default().only("safetensors").unwrap());
         let reference = safetensors::SafeTensors::deserialize(&bytes);
         prop_assert_eq!(ours.is_ok(), reference.is_ok(), "{} {:?} {:?}", header, ours.err(), reference.err());
         if let (Ok(ours), Ok(reference)) = (ours, reference) {

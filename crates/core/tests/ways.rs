@@ -10,6 +10,7 @@ mod ways;
 use ciborium::Value;
 use proptest::prelude::*;
 use ztensor_core::error::Code;
+use ztensor_core::formats::Formats;
 use ztensor_core::limits::Limits;
 use ztensor_core::open::detect;
 use ztensor_core::read::Reading;
@@ -18,7 +19,7 @@ use ztensor_core::work::Watch;
 /// Whether the file was read; a refusal has to be one of ours.
 fn agree(bytes: &[u8]) -> bool {
     let limits = Limits { max_decoded_bytes: 1 << 20, ..Limits::default() };
-    let catalog = match detect::parse(&bytes, None, &limits) {
+    let catalog = match detect::parse(&bytes, Formats::default(), &limits) {
         Ok(catalog) => catalog,
         Err(error) => {
             assert_ne!(error.code(), Code::Internal, "{error}");

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use ztensor_core::codecs::digest::Algorithm;
 use ztensor_core::error::Code;
+use ztensor_core::formats::Formats;
 use ztensor_core::limits::Limits;
 use ztensor_core::model::{Catalog, DType, Encoding};
 use ztensor_core::open::detect;
@@ -81,7 +82,7 @@ fn written(folder: &std::path::Path, settings: Settings, tensors: &[(Given, Vec<
 }
 
 fn read_back(bytes: &[u8]) -> Catalog {
-    let catalog = detect::parse(&bytes, None, &Limits::default()).unwrap();
+    let catalog = detect::parse(&bytes, Formats::default(), &Limits::default()).unwrap();
     let (limits, watch) = (Limits::default(), Watch::default());
     let reading = Reading { sources: &bytes, catalog: &catalog, limits: &limits, watch: &watch };
     let ordinals: Vec<u32> = (0..).take(catalog.len()).collect();
@@ -257,7 +258,7 @@ mod by_the_kernel {
         std::fs::write(&path, written(&folder, settings(Dialect::Zt10), &[whole])).unwrap();
         for cut in [false, true] {
             let source = FileSource::open(&path).unwrap();
-            let catalog = detect::parse(&source, None, &Limits::default()).unwrap();
+            let catalog = detect::parse(&source, Formats::default(), &Limits::default()).unwrap();
             let source = Cut { source, shorter: cut, looks: AtomicU32::new(0) };
             let (limits, watch) = (Limits::default(), Watch::default());
             let reading = Reading { sources: &source, catalog: &catalog, limits: &limits, watch: &watch };

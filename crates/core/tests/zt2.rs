@@ -11,7 +11,7 @@ use ciborium::Value;
 use proptest::prelude::*;
 use ztensor_core::codecs::digest::{Algorithm, xxh3};
 use ztensor_core::error::Code;
-use ztensor_core::formats::zt2;
+use ztensor_core::formats::{Formats, zt2};
 use ztensor_core::limits::Limits;
 use ztensor_core::model::{Catalog, Tensor};
 use ztensor_core::open::detect;
@@ -36,7 +36,7 @@ fn file(manifest: &[u8]) -> Vec<u8> {
 }
 
 fn parse(bytes: &[u8]) -> Result<Catalog, Code> {
-    detect::parse(&bytes, None, &Limits::default()).map_err(|error| error.code())
+    detect::parse(&bytes, Formats::default(), &Limits::default()).map_err(|error| error.code())
 }
 
 /// Everything that a reader does with a file.

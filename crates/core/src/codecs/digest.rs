@@ -186,6 +186,18 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Crc32c => "crc32c",
+            Self::Sha256 => "sha256",
+            Self::Xxh3 => "xxh3",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Crc32c, Self::Sha256, Self::Xxh3].into_iter().find(|algorithm| algorithm.name() == name)
+    }
+
     pub fn hasher(self) -> Hasher {
         match self {
             Self::Crc32c => Hasher::Crc32c(0),

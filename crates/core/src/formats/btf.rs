@@ -3,12 +3,51 @@
 //! each other in the order of their offsets.
 #![forbid(unsafe_code)]
 
+use super::dialect::{Dialect, FileAttributes, Names, Writing};
+use super::{Format, Told};
 use crate::checked::{self, MAX_EXACT, bytes_of, exact, product};
 use crate::error::{Code, Error, Result};
 use crate::layouts;
 use crate::limits::Limits;
 use crate::model::{Builder, Catalog, Component, Container, DType, Label, Layout, NewTensor, View};
 use crate::sources::ReadAt;
+
+const NAME: &str = "btf";
+
+pub const FORMAT: Format = Format {
+    name: NAME,
+    title: "BTF",
+    endings: &["btf"],
+    lacks: "as BTF it does not add up",
+    // It has no magic: a file is one where header and records account for every byte.
+    tell: |_| Ok(Told::Perhaps),
+    parse,
+    writes: &[&WRITING],
+};
+
+pub static WRITING: Writing = Writing {
+    dialect: Dialect::Btf,
+    format: NAME,
+    version: None,
+    usual: true,
+    title: "BTF",
+    readers: &["readers of BTF", "this package"],
+    magic: b"",
+    index_first: true,
+    packs: true,
+    holds: |dtype| code_of(dtype).is_some(),
+    holds_layout: |layout| matches!(layout, Layout::Dense | Layout::SparseCoo),
+    names: Names::Numbers,
+    attributes: FileAttributes::None,
+    tensor_attributes: false,
+    other_components: false,
+    digests: &[],
+    alignment: None,
+    zstd: None,
+    canonical: false,
+    shards: false,
+    generator: false,
+};
 
 const RULE: &str = "BTF";
 /// RANK, DTYPE, LAYOUT and 6 reserved bytes.
@@ -40,7 +79,7 @@ impl Parser<'_> {
             return Err(Error::new(Code::Truncated, message).at(0));
         };
         let offsets = self.window.source.read_vec(WORD, first_record - WORD)?;
-        let mut builder = Builder::new(Container::Btf, self.limits);
+        let mut builder = Builder::new(Container::named(NAME), self.limits);
         let mut expected = first_record;
         for ordinal in 0..count {
             let offset = checked::u64_le(&offsets, ordinal * WORD).unwrap_or_default();

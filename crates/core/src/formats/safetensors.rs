@@ -5,6 +5,8 @@
 
 use ciborium::Value;
 
+use super::dialect::{Dialect, FileAttributes, Names, Writing};
+use super::{Format, Sample, Told};
 use crate::checked::{exact, u64_le};
 use crate::error::{Code, Error, Result};
 use crate::layouts;
@@ -14,12 +16,56 @@ use crate::sources::ReadAt;
 use crate::syntax::Keys;
 use crate::syntax::json::{Reader, Unique};
 
+const NAME: &str = "safetensors";
+pub const CONTAINER: Container = Container::named(NAME);
+/// What the metadata is called, among the tensors.
+pub const METADATA: &str = "__metadata__";
+
+pub const FORMAT: Format = Format {
+    name: NAME,
+    title: NAME,
+    endings: &["safetensors"],
+    lacks: "no safetensors header",
+    tell,
+    parse,
+    writes: &[&WRITING],
+};
+
+pub static WRITING: Writing = Writing {
+    dialect: Dialect::Safetensors,
+    format: NAME,
+    version: None,
+    usual: true,
+    title: NAME,
+    readers: &["safetensors for Python", "every other reader of safetensors", "this package"],
+    magic: b"",
+    index_first: true,
+    packs: false,
+    holds: |dtype| name_of(dtype).is_some(),
+    holds_layout: |layout| layout == Layout::Dense,
+    names: Names::Except(METADATA),
+    attributes: FileAttributes::Text,
+    tensor_attributes: false,
+    other_components: false,
+    digests: &[],
+    alignment: None,
+    zstd: None,
+    canonical: false,
+    shards: true,
+    generator: false,
+};
+
 const RULE: &str = "safetensors Format";
 const BUFFER_RULE: &str = "safetensors Format: the byte buffer is entirely indexed";
 /// Bytes before the header.
 const PREFIX: u64 = 8;
 /// What a tensor takes in a header, for a first guess at their number: names of 30 to 40 bytes and the rest.
 const ENTRY_BYTES: usize = 96;
+
+/// A header has its '{' behind its size.
+fn tell(sample: &Sample<'_>) -> Result<Told> {
+    Ok(if sample.first(9)?.get(8) == Some(&b'{') { Told::Likely } else { Told::No })
+}
 
 /// Reads the header of a safetensors file.
 pub fn parse(source: &dyn ReadAt, limits: &Limits) -> Result<Catalog> {
@@ -55,13 +101,13 @@ pub fn parse_index(bytes: &[u8], total: u64, limits: &Limits) -> Result<Catalog>
         Error::new(Code::BadIndex, "the header is not valid UTF-8").at(at).rule(RULE)
     })?;
     let data = PREFIX + bytes.len() as u64;
-    let mut builder = Builder::new(Container::Safetensors, limits);
+    let mut builder = Builder::new(CONTAINER, limits);
     builder.reserve(bytes.len() / ENTRY_BYTES);
     let mut shape = Vec::new();
     let mut has_metadata = false;
     let mut reader = Reader::new(text, PREFIX);
     let read = reader.object("'{'", Unique::ByCaller, |reader, name| {
-        if name == "__metadata__" {
+        if name == METADATA {
             if std::mem::replace(&mut has_metadata, true) {
                 return Err(reader
                     .error("\"__metadata__\" stands twice")

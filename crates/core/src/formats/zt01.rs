@@ -9,15 +9,15 @@ use ciborium::Value;
 
 use super::zt_trailer::{self, placed};
 use super::zt1::tensor_dtype;
-use super::{overlap, single_blob};
+use super::{overlap, single_blob, zt};
 use crate::checked::exact;
 use crate::codecs::digest::{Digest, Expected};
 use crate::error::{Code, Error, Result};
 use crate::layouts;
 use crate::limits::Limits;
 use crate::model::{
-    Attributes, Blob, Builder, ByteOrder, Catalog, Component, Container, Counted, DType, Data, Encoding,
-    Label, Layout, NewTensor, View,
+    Attributes, Blob, Builder, ByteOrder, Catalog, Component, Counted, DType, Data, Encoding, Label, Layout,
+    NewTensor, View,
 };
 use crate::sources::ReadAt;
 use crate::syntax::cbor::Reader;
@@ -35,7 +35,7 @@ pub fn parse(source: &dyn ReadAt, limits: &Limits) -> Result<Catalog> {
 
 /// The catalog of the metadata array `bytes`, which stands at `offset` in a file of `total` bytes.
 pub fn parse_index(bytes: &[u8], offset: u64, total: u64, limits: &Limits) -> Result<Catalog> {
-    let mut builder = Builder::new(Container::Zt, limits);
+    let mut builder = Builder::new(zt::CONTAINER, limits);
     builder.version("0.1");
     let mut reader = Reader::new(bytes, offset, limits.max_attribute_values);
     reader.self_described().map_err(|error| error.rule(TENSOR_RULE))?;

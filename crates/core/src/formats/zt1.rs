@@ -11,6 +11,7 @@ use self::alike::{Again, Known};
 pub use self::dtypes::tensor_dtype;
 use self::dtypes::{component_dtype, logical_dtype};
 use super::overlap;
+use super::zt;
 use super::zt_trailer::placed;
 use crate::checked::exact;
 use crate::codecs::digest::{Digest, Expected};
@@ -18,7 +19,7 @@ use crate::error::{Code, Error, Result};
 use crate::layouts;
 use crate::limits::{self, Limits};
 use crate::model::{
-    Attributes, Blob, Builder, Catalog, Component, Container, DType, Data, Encoding, Label, Layout, NewTensor,
+    Attributes, Blob, Builder, Catalog, Component, DType, Data, Encoding, Label, Layout, NewTensor,
 };
 use crate::syntax::Seen;
 use crate::syntax::cbor::Reader;
@@ -68,7 +69,7 @@ pub fn parse(bytes: &[u8], offset: u64, total: u64, dialect: &Dialect, limits: &
 }
 
 fn parse_root(bytes: &[u8], offset: u64, total: u64, dialect: &Dialect, limits: &Limits) -> Result<Catalog> {
-    let mut builder = Builder::new(Container::Zt, limits);
+    let mut builder = Builder::new(zt::CONTAINER, limits);
     builder.reserve(bytes.len() / ENTRY_BYTES);
     let mut reader = Reader::new(bytes, offset, limits.max_attribute_values);
     let mut version: Option<String> = None;

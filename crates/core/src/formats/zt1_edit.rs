@@ -4,6 +4,7 @@
 
 use ciborium::Value;
 
+use super::zt::MAGIC_1;
 use super::zt_trailer::{self, Index};
 use super::zt1::{self, Dialect};
 use super::zt1_encode::Spelling;
@@ -13,8 +14,6 @@ use crate::limits::Limits;
 use crate::model::Catalog;
 use crate::sources::ReadAt;
 use crate::syntax::cbor_splice::{self, Entry};
-
-const MAGIC: &[u8; 8] = b"ZTEN1000";
 
 /// A file of major version 1 as an edit finds it.
 pub struct Found {
@@ -27,7 +26,7 @@ pub struct Found {
 pub fn read(source: &dyn ReadAt, limits: &Limits) -> Result<Found> {
     let total = source.length();
     // As detection has it: the magic again at the end is 1.1 or 1.2.
-    let footed = total >= 16 && source.read_vec(total - 8, 8)? == MAGIC;
+    let footed = total >= 16 && source.read_vec(total - 8, 8)? == MAGIC_1;
     let (dialect, behind) = if footed { (&zt12::DIALECT, 16) } else { (&zt10::DIALECT, 8) };
     let index = zt_trailer::read(source, behind, limits, dialect.bounds_rule)?;
     let catalog = zt1::parse(&index.bytes, index.offset, total, dialect, limits)?;
@@ -57,7 +56,7 @@ const fn dialect(spelling: Spelling) -> &'static Dialect {
 
 /// What stands behind the blobs of a file whose index is `index`.
 pub fn tail(index: &[u8], spelling: Spelling) -> Vec<u8> {
-    zt_trailer::tail(index, if spelling == Spelling::V10 { b"" } else { MAGIC })
+    zt_trailer::tail(index, if spelling == Spelling::V10 { b"" } else { MAGIC_1 })
 }
 
 /// Reads a manifest that is about to be written at `offset`, as whoever opens the file will.

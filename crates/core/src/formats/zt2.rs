@@ -11,11 +11,12 @@ pub(crate) mod rules;
 pub(crate) mod shards;
 pub mod vocabulary;
 
+use super::zt;
 use crate::checked::u64_le;
 use crate::codecs::digest::xxh3;
 use crate::error::{Code, Error, Result};
 use crate::limits::{self, Limits};
-use crate::model::{Builder, Catalog, Container};
+use crate::model::{Builder, Catalog};
 use crate::sources::ReadAt;
 use crate::sources::owned::Owned;
 
@@ -35,7 +36,7 @@ pub struct Footer {
 /// what it is.
 pub fn parse(source: &dyn ReadAt, limits: &Limits) -> Result<Catalog> {
     let Some(footer) = read_footer(source)? else {
-        let mut builder = Builder::new(Container::Zt, limits);
+        let mut builder = Builder::new(zt::CONTAINER, limits);
         builder.version("2");
         let message =
             "the file is a data shard: it has bytes and no index, which is in the root file of its model";

@@ -23,7 +23,7 @@ pub struct Joining {
 /// Its attributes are those, of text keys, that all of the catalogs agree on.
 pub fn join(parts: Vec<Joining>, limits: &Limits) -> Result<(Catalog, Vec<Error>)> {
     let mut builder =
-        Builder::new(common(&parts, |catalog| catalog.container).unwrap_or(Container::Mixed), limits);
+        Builder::new(common(&parts, |catalog| catalog.container).unwrap_or(Container::MIXED), limits);
     if let Some(Some(version)) = common(&parts, |catalog| catalog.version.clone()) {
         builder.version(version);
     }

@@ -5,7 +5,7 @@ use crate::limits::Limits;
 
 /// So many tensors of 16 bytes, called by their ordinals, each so far behind the one before it.
 pub fn row(count: u64, apart: u64) -> Catalog {
-    let mut builder = Builder::new(Container::Zt, &Limits::default());
+    let mut builder = Builder::new(Container::named("zt"), &Limits::default());
     for at in 0..count {
         let components = vec![Component::raw(Label::DATA, Some(DType::Uint8), at * apart, 16)];
         let (layout, dtype) = (Layout::Dense, Some(DType::Uint8));

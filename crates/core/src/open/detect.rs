@@ -1,73 +1,45 @@
-//! Which container a file is. A new format is one module and one line here.
+//! Which format a file is of: by its bytes, never by its name.
 #![forbid(unsafe_code)]
 
 use crate::error::{Code, Error, Result};
-use crate::formats::{btf, safetensors, zt01, zt2, zt10, zt12};
+use crate::formats::{Format, Formats, Sample, Told, bad_magic};
 use crate::inject;
 use crate::limits::Limits;
-use crate::model::{Catalog, Container};
+use crate::model::Catalog;
 use crate::sources::ReadAt;
 
-const ZT01: &[u8] = b"ZTEN0001";
-const ZT1: &[u8] = b"ZTEN1000";
-
-/// Reads the index of a file, of the container that `wanted` names or of the one that its bytes tell.
-pub fn parse(source: &dyn ReadAt, wanted: Option<Container>, limits: &Limits) -> Result<Catalog> {
+/// Reads the index of a file: of the format that was asked for, or of the one that is surest of it. Those that only parsing
+/// can tell come last, and take what they can read.
+pub fn parse(source: &dyn ReadAt, formats: Formats, limits: &Limits) -> Result<Catalog> {
     inject::panic_at("open");
-    match wanted {
-        Some(Container::Btf) => btf::parse(source, limits),
-        Some(Container::Safetensors) => safetensors::parse(source, limits),
-        Some(Container::Zt) => {
-            zt(source, limits)?.ok_or_else(|| bad_magic("it does not begin with a zTensor magic"))?
-        }
-        None | Some(Container::Mixed) => detect(source, limits),
+    if let Some(wanted) = formats.wanted() {
+        return (wanted.parse)(source, limits);
     }
-}
-
-/// zTensor and safetensors are told by their first bytes. BTF has no magic, so it comes last, and only where
-/// header and records account for every byte.
-fn detect(source: &dyn ReadAt, limits: &Limits) -> Result<Catalog> {
     if source.length() < 8 {
         let message = format!("{} bytes are too few for any tensor file", source.length());
         return Err(Error::new(Code::Truncated, message));
     }
-    if let Some(parsed) = zt(source, limits)? {
-        return parsed;
+    let sample = Sample::new(source);
+    let mut told: Vec<(Told, &Format)> = Vec::new();
+    for format in formats.iter() {
+        match (format.tell)(&sample)? {
+            Told::Yes => return (format.parse)(&sample, limits),
+            sure => told.push((sure, format)),
+        }
     }
-    // A BTF file has an offset, a multiple of 8, where a safetensors header has its '{' (0x7b).
-    if source.length() > 8 && source.read_vec(8, 1)? == b"{" {
-        return safetensors::parse(source, limits);
+    if let Some((_, likely)) = told.iter().find(|(sure, _)| *sure == Told::Likely) {
+        return (likely.parse)(&sample, limits);
     }
-    btf::parse(source, limits).map_err(|error| match error.code() {
-        Code::Io => error,
-        _ => bad_magic("no zTensor magic, no safetensors header, and as BTF it does not add up"),
-    })
-}
-
-/// Reads a zTensor file; `None` where the magic is none of zTensor's.
-fn zt(source: &dyn ReadAt, limits: &Limits) -> Result<Option<Result<Catalog>>> {
-    let total = source.length();
-    if total < 8 {
-        let message = format!("{total} bytes are too few for a zTensor file, whose magic alone is 8");
-        return Err(Error::new(Code::Truncated, message));
+    told.sort_by_key(|(sure, _)| *sure);
+    for (_, format) in told.iter().filter(|(sure, _)| *sure == Told::Perhaps) {
+        match (format.parse)(&sample, limits) {
+            Err(error) if error.code() != Code::Io => {}
+            parsed => return parsed,
+        }
     }
-    let magic = source.read_vec(0, 8)?;
-    if magic == ZT01 {
-        return Ok(Some(zt01::parse(source, limits)));
-    }
-    if magic == ZT1 {
-        // 1.0 ends in the size of its manifest, which cannot be as large as the magic read as a number.
-        let has_footer = total >= 16 && source.read_vec(total - 8, 8)? == ZT1;
-        return Ok(Some(if has_footer { zt12::parse(source, limits) } else { zt10::parse(source, limits) }));
-    }
-    if magic == zt2::MAGIC {
-        return Ok(Some(zt2::parse(source, limits)));
-    }
-    Ok(None)
-}
-
-fn bad_magic(what: &str) -> Error {
-    let message =
-        format!("this is no tensor file known here: {what}. If it is one, name its format in the options");
-    Error::new(Code::BadMagic, message).at(0)
+    let lacks: Vec<_> = told.iter().map(|(_, format)| format.lacks).collect();
+    let (last, others) =
+        lacks.split_last().map_or(("no format is known", &[][..]), |(last, all)| (*last, all));
+    let what = if others.is_empty() { last.to_owned() } else { format!("{}, and {last}", others.join(", ")) };
+    Err(bad_magic(&what))
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Code, Error, Result};
+use crate::formats::Formats;
 use crate::limits;
 
-const EXTENSIONS: [&str; 3] = ["safetensors", "zt", "btf"];
 /// Names shown of what was found instead.
 const SHOWN: usize = 20;
 
@@ -28,7 +28,7 @@ pub fn is_index(path: &Path) -> bool {
 
 /// Looks through a folder, not through those in it. An index comes before a numbered set (`…-00001-of-00003.…`), that
 /// before a tensor file that is alone.
-pub fn look(folder: &Path) -> Result<Found> {
+pub fn look(folder: &Path, formats: Formats) -> Result<Found> {
     let names = names(folder)?;
     let indexes: Vec<_> = names.iter().filter(|name| is_index_name(name)).collect();
     match &indexes[..] {
@@ -42,10 +42,10 @@ pub fn look(folder: &Path) -> Result<Found> {
         }
     }
     let tensors: Vec<&str> =
-        names.iter().map(|name| &**name).filter(|name| extension(name).is_some()).collect();
+        names.iter().map(|name| &**name).filter(|name| extension(name, formats).is_some()).collect();
     let roots: Vec<&str> = tensors.iter().copied().filter(|name| !has_root(name, &names)).collect();
     let mut sets: BTreeMap<Set<'_>, Vec<(u64, &str)>> = BTreeMap::new();
-    for numbered in roots.iter().filter_map(|name| numbered(name)) {
+    for numbered in roots.iter().filter_map(|name| numbered(name, formats)) {
         sets.entry((numbered.stem, numbered.total, numbered.extension))
             .or_default()
             .push((numbered.number, numbered.name));
@@ -97,9 +97,10 @@ fn is_index_name(name: &str) -> bool {
     name.contains(".safetensors.index.") && is_index(Path::new(name))
 }
 
-fn extension(name: &str) -> Option<&str> {
+fn extension(name: &str, formats: Formats) -> Option<&str> {
     let (stem, extension) = name.rsplit_once('.')?;
-    (!stem.is_empty() && !stem.starts_with('.') && EXTENSIONS.contains(&extension)).then_some(extension)
+    let known = || formats.endings().any(|ending| ending == extension);
+    (!stem.is_empty() && !stem.starts_with('.') && known()).then_some(extension)
 }
 
 /// Whether a name is that of a shard of a zTensor 2 root in the same folder: `<stem>-<shard>.zt` beside
@@ -121,8 +122,8 @@ struct Numbered<'n> {
     extension: &'n str,
 }
 
-fn numbered(name: &str) -> Option<Numbered<'_>> {
-    let extension = extension(name)?;
+fn numbered(name: &str, formats: Formats) -> Option<Numbered<'_>> {
+    let extension = extension(name, formats)?;
     let rest = name.strip_suffix(extension)?.strip_suffix('.')?;
     let (rest, total) = rest.rsplit_once("-of-")?;
     let (stem, number) = rest.rsplit_once('-')?;
@@ -132,8 +133,8 @@ fn numbered(name: &str) -> Option<Numbered<'_>> {
 }
 
 /// The problem of a set of names that are all of one numbered set, where some are missing.
-pub fn gaps<'n>(names: impl Iterator<Item = &'n str>) -> Option<Error> {
-    let all: Vec<_> = names.map(numbered).collect::<Option<_>>()?;
+pub fn gaps<'n>(names: impl Iterator<Item = &'n str>, formats: Formats) -> Option<Error> {
+    let all: Vec<_> = names.map(|name| numbered(name, formats)).collect::<Option<_>>()?;
     let first = all.first()?;
     let one_set = all
         .iter()
@@ -191,7 +192,7 @@ mod tests {
         for file in files {
             std::fs::write(folder.join(file), b"").unwrap();
         }
-        let found = look(&folder);
+        let found = look(&folder, Formats::default());
         std::fs::remove_dir_all(&folder).unwrap();
         let name = |path: PathBuf| PathBuf::from(path.file_name().unwrap());
         found.map(|found| match found {
@@ -257,9 +258,9 @@ mod tests {
 
     #[test]
     fn gaps_are_seen_where_all_are_of_one_set() {
-        assert!(gaps(["m-1-of-3.st", "m-3-of-3.st"].into_iter()).is_none());
-        assert!(gaps(["m-1-of-3.zt", "m-3-of-3.zt"].into_iter()).is_some());
-        assert!(gaps(["m-1-of-3.zt", "n-3-of-3.zt"].into_iter()).is_none());
-        assert!(gaps(std::iter::empty()).is_none());
+        assert!(gaps(["m-1-of-3.st", "m-3-of-3.st"].into_iter(), Formats::default()).is_none());
+        assert!(gaps(["m-1-of-3.zt", "m-3-of-3.zt"].into_iter(), Formats::default()).is_some());
+        assert!(gaps(["m-1-of-3.zt", "n-3-of-3.zt"].into_iter(), Formats::default()).is_none());
+        assert!(gaps(std::iter::empty(), Formats::default()).is_none());
     }
 }

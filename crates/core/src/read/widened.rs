@@ -141,7 +141,7 @@ mod tests {
     fn a_count_of_elements_that_does_not_fit_is_refused() {
         let bytes: Vec<u8> = vec![0; 3 * STEP];
         let (limits, watch) = (Limits::default(), Watch::default());
-        let catalog = Builder::new(Container::Safetensors, &limits).finish();
+        let catalog = Builder::new(Container::named("safetensors"), &limits).finish();
         let reading = Reading { sources: &&*bytes, catalog: &catalog, limits: &limits, watch: &watch };
         let component = Component::raw(Label::DATA, Some(DType::BFloat16), 0, bytes.len() as u64);
         let widened = |elements: usize| {

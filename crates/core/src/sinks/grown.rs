@@ -99,6 +99,7 @@ mod tests {
 
     use super::*;
     use crate::edit::Edit;
+    use crate::formats::Formats;
     use crate::limits::Limits;
     use crate::open::detect;
 
@@ -110,7 +111,8 @@ mod tests {
             let path = std::env::temp_dir().join(format!("ztensor-grown-{}-{name}", std::process::id()));
             fs::write(&path, &before).unwrap();
             let original = Original::open(&path, true).unwrap();
-            let index = Edit::open(original.source(), &Limits::default()).unwrap().old_index();
+            let index =
+                Edit::open(original.source(), Formats::default(), &Limits::default()).unwrap().old_index();
             let mut grown = Grown::new(original, index);
             grown.write(&[7; 5000]).unwrap();
             grown.end_as_before().unwrap();
@@ -119,7 +121,7 @@ mod tests {
             drop(grown);
             let after = fs::read(&path).unwrap();
             assert!(after.len() > before.len() + 5000 && after.starts_with(&before), "{name}");
-            let parse = |bytes: &[u8]| detect::parse(&bytes, None, &Limits::default()).unwrap();
+            let parse = |bytes: &[u8]| detect::parse(&bytes, Formats::default(), &Limits::default()).unwrap();
             let (old, new) = (parse(&before), parse(&after));
             assert_eq!(old.len(), new.len());
             for (one, other) in old.iter().zip(new.iter()) {

@@ -7,6 +7,7 @@ use super::{Compression, Dialect, Out, Settings, Writer, zt2};
 use crate::codecs::digest::Algorithm;
 use crate::edit::{AttributeChanges, Edit};
 use crate::error::{Code, Error, Result};
+use crate::formats::{Formats, Frames};
 use crate::limits::Limits;
 use crate::sinks::grown::Grown;
 use crate::sinks::original::Original;
@@ -28,12 +29,11 @@ pub enum Hashing {
 impl Hashing {
     /// The algorithm, where the version has it.
     fn of(self, dialect: Dialect) -> Result<Option<Algorithm>> {
-        let two = dialect == Dialect::Zt2;
-        let strange = if two { Algorithm::Crc32c } else { Algorithm::Xxh3 };
+        let digests = dialect.writing().digests;
         match self {
-            Self::Usual => Ok(Some(if two { Algorithm::Xxh3 } else { Algorithm::Crc32c })),
+            Self::Usual => Ok(digests.first().copied()),
             Self::Without => Ok(None),
-            Self::With(algorithm) if algorithm == strange => {
+            Self::With(algorithm) if !digests.contains(&algorithm) => {
                 let message = format!("{} has no such digest: ask for another, or for none", dialect.name());
                 Err(Error::new(Code::InvalidArg, message))
             }
@@ -51,6 +51,8 @@ pub struct Appending {
     pub digest: Hashing,
     /// A frame of 0 is the usual one.
     pub compression: Option<Compression>,
+    /// The formats that the file may be of: only some versions of zTensor can be added to, of the others an error tells.
+    pub formats: Formats,
     /// Under which the index is read.
     pub limits: Limits,
     /// Ends the copying, and all that follows.
@@ -61,7 +63,7 @@ pub struct Appending {
 fn framed(mut asked: Compression, dialect: Dialect) -> Result<Compression> {
     if asked.frame == 0 {
         asked.frame = USUAL_FRAME;
-    } else if dialect != Dialect::Zt2 {
+    } else if dialect.writing().zstd != Some(Frames::Many) {
         return Err(Error::new(Code::InvalidArg, "only zTensor 2 compresses in frames"));
     }
     Ok(asked)
@@ -72,7 +74,7 @@ impl Writer {
     /// place, and always in version 2, they begin behind the end, so that no old byte is touched.
     pub fn append(path: &Path, request: Appending) -> Result<Self> {
         let original = Original::open(path, request.in_place)?;
-        let edit = Edit::open(original.source(), &request.limits)?;
+        let edit = Edit::open(original.source(), request.formats, &request.limits)?;
         let settings = Settings {
             dialect: edit.dialect(),
             alignment: request.alignment.unwrap_or_else(|| edit.alignment()),

@@ -2,10 +2,10 @@
 #![forbid(unsafe_code)]
 
 use super::tensor::Open;
-use super::{Dialect, METADATA, Spec, Writer, arrange, zt2};
+use super::{Dialect, Spec, Writer, arrange, zt2};
 use crate::error::{Code, Error, Result};
-use crate::formats::zt01_encode;
 use crate::formats::zt2::{manifest, rules, vocabulary};
+use crate::formats::{Names, zt01_encode};
 use crate::layouts;
 use crate::model::{Attributes, Component, DType, DataRule, Label, Layout, NewTensor};
 
@@ -16,12 +16,17 @@ impl Writer {
         if self.has(spec.name) {
             return Err(Error::new(Code::BadIndex, "a tensor of this name is there already"));
         }
-        if dialect == Dialect::Btf && spec.name != self.builder.len().to_string() {
-            let message = format!("BTF has no names: this tensor must be called \"{}\"", self.builder.len());
-            return Err(Error::new(Code::InvalidArg, message));
-        }
-        if dialect == Dialect::Safetensors && spec.name == METADATA {
-            return Err(Error::new(Code::InvalidArg, "safetensors keeps this name for its metadata"));
+        match dialect.writing().names {
+            Names::Numbers if spec.name != self.builder.len().to_string() => {
+                let (title, number) = (dialect.name(), self.builder.len());
+                let message = format!("{title} has no names: this tensor must be called \"{number}\"");
+                return Err(Error::new(Code::InvalidArg, message));
+            }
+            Names::Except(kept) if spec.name == kept => {
+                let message = format!("{} keeps this name for its metadata", dialect.name());
+                return Err(Error::new(Code::InvalidArg, message));
+            }
+            _ => {}
         }
         let layout = Layout::from_label(self.builder.intern(spec.layout));
         if !dialect.holds_layout(layout) {

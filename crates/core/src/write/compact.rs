@@ -6,6 +6,7 @@ use std::path::Path;
 
 use crate::edit::Edit;
 use crate::error::{Code, Error, Result};
+use crate::formats::Formats;
 use crate::inject;
 use crate::limits::Limits;
 use crate::sinks::block::{Block, FULL};
@@ -108,11 +109,11 @@ fn write(file: &mut AtomicFile, block: &mut Block) -> Result<()> {
 
 /// Rewrites the file at `path` where that makes it smaller: beside it, put on the disk, and then in its place. Fails like
 /// an edit, and with `ZT_UNSUPPORTED_VERSION` where its index has keys that are not known here.
-pub fn compact(path: &Path, limits: &Limits, watch: &Watch) -> Result<Compacted> {
+pub fn compact(path: &Path, formats: Formats, limits: &Limits, watch: &Watch) -> Result<Compacted> {
     inject::panic_at("compact");
     let original = Original::open(path, false)?;
     let before = original.length();
-    let edit = Edit::open(original.source(), limits)?;
+    let edit = Edit::open(original.source(), formats, limits)?;
     let plan = if edit.is_nearly_canonical() {
         canonical(&edit, original.file())?
     } else {

@@ -8,7 +8,7 @@ use crate::codecs::digest::Algorithm;
 use crate::edit::Edit;
 use crate::error::{Code, Error, Result};
 use crate::formats::zt2::encode;
-use crate::formats::{zt_trailer, zt01_encode, zt1_encode};
+use crate::formats::{zt, zt_trailer, zt01_encode, zt1_encode};
 use crate::limits::Limits;
 use crate::model::Builder;
 use crate::sinks::Warning;
@@ -94,7 +94,7 @@ impl Writer {
         let often = |encoder: &mut Encoder| pass(encoder, INDEX_PIECE);
         let (mut last, footer): (_, &[u8]) = match dialect {
             Dialect::Zt10 => (zt1_encode::zt10(&catalog, often)?, b""),
-            _ => (zt1_encode::zt12(&catalog, often)?, b"ZTEN1000"),
+            _ => (zt1_encode::zt12(&catalog, often)?, zt::MAGIC_1),
         };
         pass(&mut last, 0)?;
         self.buffer.extend(&length.to_le_bytes())?;

@@ -1,14 +1,15 @@
 //! What is tried of the edits of a file that anybody may have made.
 
 use ztensor_core::edit::Edit;
+use ztensor_core::formats::{Formats, zt};
 use ztensor_core::limits::Limits;
-use ztensor_core::model::{Builder, Container};
+use ztensor_core::model::Builder;
 use ztensor_core::open::detect;
 
 /// Edits and moves what can be opened; the outcome must open too, or be refused. Gives whether the file could be opened.
 pub fn edits(bytes: &[u8]) -> bool {
     let limits = Limits::default();
-    let Ok(mut edit) = Edit::open(&bytes, &limits) else { return false };
+    let Ok(mut edit) = Edit::open(&bytes, Formats::default(), &limits) else { return false };
     let names: Vec<String> = edit.catalog().iter().map(|tensor| tensor.name().to_owned()).collect();
     edit.attributes(vec![("set".into(), Some(7.into())), (1.into(), None)]).unwrap();
     let mut removed = 0;
@@ -22,11 +23,11 @@ pub fn edits(bytes: &[u8]) -> bool {
             _ => edit.tensor_attributes(name, vec![("set".into(), Some(true.into()))]),
         };
     }
-    let none = Builder::new(Container::Zt, &limits).finish();
+    let none = Builder::new(zt::CONTAINER, &limits).finish();
     let kept = edit.kept(bytes.len() as u64);
     if let Ok(tail) = edit.tail(&none, kept) {
         let edited = [&bytes[..usize::try_from(kept).unwrap()], &tail].concat();
-        let catalog = detect::parse(&edited.as_slice(), None, &limits).unwrap();
+        let catalog = detect::parse(&edited.as_slice(), Formats::default(), &limits).unwrap();
         assert_eq!(catalog.len(), names.len() - removed);
     }
     // Everything to where the first blob of the version may stand.

@@ -7,12 +7,13 @@ use super::vocabulary::{self, Profile};
 use super::{rules, shards};
 use crate::checked::product;
 use crate::error::{Code, Error, Result};
+use crate::formats::zt;
 use crate::layouts::exact;
 use crate::layouts::gguf::Gguf;
 use crate::layouts::mx::Mx;
 use crate::layouts::quant_group::QuantGroup;
 use crate::limits::{self, Limits};
-use crate::model::{Attributes, Builder, Catalog, Component, Container, Label, Layout, NewTensor, Shard};
+use crate::model::{Attributes, Builder, Catalog, Component, Label, Layout, NewTensor, Shard};
 use crate::syntax::cbor::Reader;
 use crate::syntax::cbor::alike::{Draft, Spelling, Spellings};
 
@@ -32,7 +33,7 @@ pub fn reader(bytes: &[u8], offset: u64, values: u32) -> Reader<'_> {
 
 /// The catalog of the manifest `bytes`, which stands at `offset` in a file of `total` bytes.
 pub fn parse(bytes: &[u8], offset: u64, total: u64, limits: &Limits) -> Result<Catalog> {
-    let mut builder = Builder::new(Container::Zt, limits);
+    let mut builder = Builder::new(zt::CONTAINER, limits);
     builder.version("2");
     builder.reserve(bytes.len() / ENTRY_BYTES);
     let mut reader = reader(bytes, offset, limits.max_attribute_values);

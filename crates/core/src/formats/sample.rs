@@ -1,0 +1,192 @@
+//! Both ends of a file, which tell its format: each is read once, when a format first asks for it. The parser that reads the file
+//! then gets what was read from here.
+#![forbid(unsafe_code)]
+
+use std::fs::File;
+use std::sync::OnceLock;
+
+use crate::checked;
+use crate::codecs::digest::Hasher;
+use crate::error::Result;
+use crate::sources::{ReadAt, Stretches};
+
+/// A file whose format is to be told.
+pub struct Sample<'s> {
+    source: &'s dyn ReadAt,
+    first: End,
+    last: End,
+}
+
+/// What was read of one end.
+#[derive(Default)]
+struct End {
+    few: OnceLock<Vec<u8>>,
+    all: OnceLock<Vec<u8>>,
+}
+
+impl End {
+    /// At least `count` bytes, or as many as the file has; [`Sample::BYTES`] at most.
+    fn at_least(&self, count: u64, read: impl Fn(u64) -> Result<Vec<u8>>) -> Result<&[u8]> {
+        let (cell, length) = if count <= FEW { (&self.few, FEW) } else { (&self.all, Sample::BYTES) };
+        if let Some(bytes) = cell.get() {
+            return Ok(bytes);
+        }
+        let bytes = read(length)?;
+        Ok(cell.get_or_init(|| bytes))
+    }
+
+    fn pieces(&self) -> impl Iterator<Item = &[u8]> {
+        [&self.few, &self.all].into_iter().filter_map(|cell| cell.get().map(Vec::as_slice))
+    }
+}
+
+/// Bytes of an end that are read at first: most formats are told by fewer, and many an index ends in them.
+const FEW: u64 = 4096;
+
+impl<'s> Sample<'s> {
+    /// Bytes of each end that can be asked for.
+    pub const BYTES: u64 = 64 << 10;
+
+    pub fn new(source: &'s dyn ReadAt) -> Self {
+        Self { source, first: End::default(), last: End::default() }
+    }
+
+    /// The first `count` bytes, or all of a file that has fewer. `count`: [`Self::BYTES`] at most.
+    pub fn first(&self, count: u64) -> Result<&[u8]> {
+        let count = count.min(self.length()).min(Self::BYTES);
+        if let Some(bytes) = self.held(0, count) {
+            return Ok(bytes);
+        }
+        let held = self.first.at_least(count, |length| self.source.read_vec(0, length.min(self.length())))?;
+        Ok(checked::slice(held, 0, count).unwrap_or_default())
+    }
+
+    /// The last `count` bytes, or all of a file that has fewer. `count`: [`Self::BYTES`] at most.
+    pub fn last(&self, count: u64) -> Result<&[u8]> {
+        let count = count.min(self.length()).min(Self::BYTES);
+        if let Some(bytes) = self.held(self.length() - count, count) {
+            return Ok(bytes);
+        }
+        let held = self.last.at_least(count, |length| {
+            let length = length.min(self.length());
+            self.source.read_vec(self.length() - length, length)
+        })?;
+        Ok(checked::slice(held, (held.len() as u64).saturating_sub(count), count).unwrap_or_default())
+    }
+
+    /// A range that was read already.
+    fn held(&self, offset: u64, length: u64) -> Option<&[u8]> {
+        let firsts = self.first.pieces().map(|piece| (0, piece));
+        let lasts = self.last.pieces().map(|piece| (self.length() - piece.len() as u64, piece));
+        firsts
+            .chain(lasts)
+            .find_map(|(start, piece)| checked::slice(piece, offset.checked_sub(start)?, length))
+    }
+}
+
+impl ReadAt for Sample<'_> {
+    fn length(&self) -> u64 {
+        self.source.length()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        match self.held(offset, buffer.len() as u64) {
+            Some(bytes) => {
+                buffer.copy_from_slice(bytes);
+                Ok(())
+            }
+            None => self.source.read_at(offset, buffer),
+        }
+    }
+
+    fn read_bulk(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.source.read_bulk(offset, buffer)
+    }
+
+    fn hash(&self, stretches: &Stretches, offset: u64, length: u64, hasher: &mut Hasher) -> Result<()> {
+        self.source.hash(stretches, offset, length, hasher)
+    }
+
+    fn holds(&self, offset: u64, length: u64) -> bool {
+        self.source.holds(offset, length)
+    }
+
+    fn is_cached(&self, offset: u64, length: u64) -> bool {
+        self.source.is_cached(offset, length)
+    }
+
+    fn as_file(&self) -> Option<&File> {
+        self.source.as_file()
+    }
+
+    fn check_length(&self) -> Result<()> {
+        self.source.check_length()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// Bytes that remember what was read of them.
+    struct Watched<'b>(&'b [u8], Mutex<Vec<(u64, usize)>>);
+
+    impl ReadAt for Watched<'_> {
+        fn length(&self) -> u64 {
+            self.0.len() as u64
+        }
+
+        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+            self.1.lock().unwrap().push((offset, buffer.len()));
+            self.0.read_at(offset, buffer)
+        }
+    }
+
+    #[test]
+    fn each_end_is_read_once() {
+        let bytes: Vec<u8> = (0..200_000_u32).map(|at| at.to_le_bytes()[at as usize % 3]).collect();
+        let source = Watched(&bytes, Mutex::default());
+        let sample = Sample::new(&source);
+        for count in [0, 8, 4096, 5000, Sample::BYTES] {
+            let length = usize::try_from(count).unwrap();
+            assert_eq!(sample.first(count).unwrap(), &bytes[..length]);
+            assert_eq!(sample.last(count).unwrap(), &bytes[bytes.len() - length..]);
+        }
+        let whole = usize::try_from(Sample::BYTES).unwrap();
+        assert_eq!(
+            *source.1.lock().unwrap(),
+            [(0, 4096), (200_000 - 4096, 4096), (0, whole), (200_000 - Sample::BYTES, whole)]
+        );
+    }
+
+    #[test]
+    fn what_was_read_is_given_to_the_parser() {
+        let bytes: Vec<u8> = (0..=255).cycle().take(10_000).collect();
+        let source = Watched(&bytes, Mutex::default());
+        let sample = Sample::new(&source);
+        sample.first(1).unwrap();
+        sample.last(1).unwrap();
+        let before = source.1.lock().unwrap().len();
+        for (offset, length) in [(0, 4096), (17, 5), (10_000 - 4096, 4096), (9990, 10)] {
+            let range = usize::try_from(offset).unwrap()..usize::try_from(offset + length).unwrap();
+            assert_eq!(sample.read_vec(offset, length).unwrap(), &bytes[range]);
+        }
+        assert_eq!(source.1.lock().unwrap().len(), before);
+        assert_eq!(sample.read_vec(4000, 200).unwrap(), &bytes[4000..4200]);
+        assert_eq!(source.1.lock().unwrap().last(), Some(&(4000, 200)));
+    }
+
+    #[test]
+    fn a_small_file_is_read_whole_at_once() {
+        for length in [0, 1, 8, 4096] {
+            let bytes = vec![7; length];
+            let source = Watched(&bytes, Mutex::default());
+            let sample = Sample::new(&source);
+            assert_eq!(sample.first(Sample::BYTES).unwrap(), bytes);
+            assert_eq!(sample.last(Sample::BYTES).unwrap(), bytes);
+            assert_eq!(source.1.lock().unwrap().len(), 1);
+        }
+    }
+}

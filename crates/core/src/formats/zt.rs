@@ -1,0 +1,138 @@
+//! zTensor: which version a file is, and what each can hold.
+#![forbid(unsafe_code)]
+
+use super::dialect::{Alignment, Dialect, FileAttributes, Frames, Names, Writing};
+use super::{Format, Sample, Told, bad_magic, zt01, zt1_encode, zt2, zt10, zt12};
+use crate::codecs::digest::Algorithm;
+use crate::error::{Code, Error, Result};
+use crate::limits::Limits;
+use crate::model::{Catalog, Container, DType, Layout};
+use crate::sources::ReadAt;
+
+const NAME: &str = "zt";
+pub const CONTAINER: Container = Container::named(NAME);
+/// At the beginning of a file of 0.1.
+pub const MAGIC_01: &[u8; 8] = b"ZTEN0001";
+/// At the beginning of a file of 1.0 to 1.2, and again at the end of one of 1.1 and 1.2.
+pub const MAGIC_1: &[u8; 8] = b"ZTEN1000";
+
+pub const FORMAT: Format = Format {
+    name: NAME,
+    title: "zTensor",
+    endings: &["zt"],
+    lacks: "no zTensor magic",
+    tell,
+    parse,
+    writes: &[&ZT01, &ZT10, &ZT12, &ZT2],
+};
+
+const UP_TO_12: Writing = Writing {
+    dialect: Dialect::Zt10,
+    format: NAME,
+    version: None,
+    usual: false,
+    title: "zTensor",
+    readers: &[],
+    magic: MAGIC_1,
+    index_first: false,
+    packs: false,
+    holds: |dtype| (dtype as u8) <= DType::Bool as u8,
+    holds_layout: |_| true,
+    names: Names::Any,
+    attributes: FileAttributes::Any,
+    tensor_attributes: true,
+    other_components: true,
+    digests: &[Algorithm::Crc32c, Algorithm::Sha256],
+    alignment: Some(Alignment { least: 64, usual: 64, powers_of_two: true }),
+    zstd: Some(Frames::One),
+    canonical: false,
+    shards: false,
+    generator: false,
+};
+
+pub static ZT01: Writing = Writing {
+    dialect: Dialect::Zt01,
+    version: Some("0.1"),
+    title: "zTensor 0.1",
+    readers: &["ztensor for Python 0.1.x", "this package"],
+    magic: MAGIC_01,
+    packs: true,
+    holds_layout: |layout| matches!(layout, Layout::Dense | Layout::SparseCsr | Layout::SparseCoo),
+    attributes: FileAttributes::None,
+    other_components: false,
+    ..UP_TO_12
+};
+
+pub static ZT10: Writing = Writing {
+    version: Some("1.0"),
+    usual: true,
+    title: "zTensor 1.0",
+    readers: &["ztensor for Python 1.0.0 and 1.0.1", "this package"],
+    generator: true,
+    ..UP_TO_12
+};
+
+/// Not for new files, which are of 1.2.
+pub static ZT11: Writing = Writing {
+    dialect: Dialect::Zt11,
+    version: Some("1.1"),
+    title: "zTensor 1.1",
+    holds: |dtype| zt1_encode::primitive(dtype).is_some(),
+    ..UP_TO_12
+};
+
+pub static ZT12: Writing = Writing {
+    dialect: Dialect::Zt12,
+    version: Some("1.2"),
+    title: "zTensor 1.2",
+    readers: &["ztensor for Python 1.0.2 to 1.2.3", "this package"],
+    holds: |dtype| zt1_encode::types(dtype).is_some(),
+    ..UP_TO_12
+};
+
+pub static ZT2: Writing = Writing {
+    dialect: Dialect::Zt2,
+    version: Some("2"),
+    title: "zTensor 2",
+    readers: &["ztensor for Python 2.x", "this package"],
+    magic: &zt2::MAGIC,
+    holds: |dtype| zt2::vocabulary::spelling(dtype).is_some(),
+    other_components: false,
+    digests: &[Algorithm::Xxh3, Algorithm::Sha256],
+    alignment: Some(Alignment {
+        least: zt2::LEAST_ALIGNMENT,
+        usual: zt2::encode::CANONICAL_ALIGNMENT,
+        powers_of_two: false,
+    }),
+    zstd: Some(Frames::Many),
+    canonical: true,
+    shards: true,
+    ..UP_TO_12
+};
+
+fn tell(sample: &Sample<'_>) -> Result<Told> {
+    let magics: [&[u8]; 3] = [MAGIC_01, MAGIC_1, &zt2::MAGIC];
+    Ok(if magics.contains(&sample.first(8)?) { Told::Yes } else { Told::No })
+}
+
+/// Reads a file of any version.
+pub fn parse(source: &dyn ReadAt, limits: &Limits) -> Result<Catalog> {
+    let total = source.length();
+    if total < 8 {
+        let message = format!("{total} bytes are too few for a zTensor file, whose magic alone is 8");
+        return Err(Error::new(Code::Truncated, message));
+    }
+    let magic = source.read_vec(0, 8)?;
+    if magic == MAGIC_01 {
+        return zt01::parse(source, limits);
+    }
+    if magic == MAGIC_1 {
+        // 1.0 ends in the size of its manifest, which cannot be as large as the magic read as a number.
+        let footed = total >= 16 && source.read_vec(total - 8, 8)? == MAGIC_1;
+        return if footed { zt12::parse(source, limits) } else { zt10::parse(source, limits) };
+    }
+    if magic == zt2::MAGIC {
+        return zt2::parse(source, limits);
+    }
+    Err(bad_magic("it does not begin with a zTensor magic"))
+}

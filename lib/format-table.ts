@@ -1,0 +1,119 @@
+// The addon's table of formats (src/formats.rs), by `npm run formats`. Not edited by hand.
+import type { FormatInfo } from './formats.js'
+
+/** The containers that files come in. */
+export type Format = 'zt' | 'safetensors' | 'btf'
+
+/** Those that can be written. */
+export type WritableFormat = 'zt' | 'safetensors' | 'btf'
+
+/** The versions that can be written. */
+export type WritableVersion = '0.1' | '1.0' | '1.2' | '2'
+
+export const FORMATS: readonly FormatInfo[] = [
+  {
+    name: 'zt',
+    title: 'zTensor',
+    endings: ['zt'],
+    writes: [
+      {
+        id: '0.1',
+        usual: false,
+        title: 'zTensor 0.1',
+        readers: ['ztensor for Python 0.1.x', 'this package'],
+        digests: ['crc32c', 'sha256'],
+        attributes: 'none',
+        numbered: false,
+        canonical: false,
+        shards: false,
+        generator: false,
+        version: '0.1',
+        alignment: { least: 64, usual: 64, powersOfTwo: true },
+        frames: 'one',
+      },
+      {
+        id: '1.0',
+        usual: true,
+        title: 'zTensor 1.0',
+        readers: ['ztensor for Python 1.0.0 and 1.0.1', 'this package'],
+        digests: ['crc32c', 'sha256'],
+        attributes: 'any',
+        numbered: false,
+        canonical: false,
+        shards: false,
+        generator: true,
+        version: '1.0',
+        alignment: { least: 64, usual: 64, powersOfTwo: true },
+        frames: 'one',
+      },
+      {
+        id: '1.2',
+        usual: false,
+        title: 'zTensor 1.2',
+        readers: ['ztensor for Python 1.0.2 to 1.2.3', 'this package'],
+        digests: ['crc32c', 'sha256'],
+        attributes: 'any',
+        numbered: false,
+        canonical: false,
+        shards: false,
+        generator: false,
+        version: '1.2',
+        alignment: { least: 64, usual: 64, powersOfTwo: true },
+        frames: 'one',
+      },
+      {
+        id: '2',
+        usual: false,
+        title: 'zTensor 2',
+        readers: ['ztensor for Python 2.x', 'this package'],
+        digests: ['xxh3', 'sha256'],
+        attributes: 'any',
+        numbered: false,
+        canonical: true,
+        shards: true,
+        generator: false,
+        version: '2',
+        alignment: { least: 4096, usual: 65536, powersOfTwo: false },
+        frames: 'many',
+      },
+    ],
+  },
+  {
+    name: 'safetensors',
+    title: 'safetensors',
+    endings: ['safetensors'],
+    writes: [
+      {
+        id: 'safetensors',
+        usual: true,
+        title: 'safetensors',
+        readers: ['safetensors for Python', 'every other reader of safetensors', 'this package'],
+        digests: [],
+        attributes: 'text',
+        numbered: false,
+        canonical: false,
+        shards: true,
+        generator: false,
+      },
+    ],
+  },
+  {
+    name: 'btf',
+    title: 'BTF',
+    endings: ['btf'],
+    writes: [
+      {
+        id: 'btf',
+        usual: true,
+        title: 'BTF',
+        readers: ['readers of BTF', 'this package'],
+        digests: [],
+        attributes: 'none',
+        numbered: true,
+        canonical: false,
+        shards: false,
+        generator: false,
+      },
+    ],
+  },
+]

@@ -1,0 +1,104 @@
+//! The formats that files are opened as, and what each can hold when it is written.
+
+use napi_derive::napi;
+use ztensor_core::codecs::digest::Algorithm;
+use ztensor_core::formats::{CORE, Format, Formats, Frames, Names, Writing};
+
+use crate::index::number;
+
+/// All that are opened. Another crate's table joins here.
+pub const FORMATS: Formats = Formats::of(&[CORE]);
+
+/// A format, as the wrapper's own table has it (`lib/formats.ts`, which is made of this).
+#[napi(object, object_from_js = false)]
+pub struct FormatInfo {
+    pub name: String,
+    /// As messages name it.
+    pub title: String,
+    /// What file names end in, without the dot.
+    pub endings: Vec<String>,
+    /// The versions that are written, or the format as such; empty for one that is only read.
+    pub writes: Vec<WritingInfo>,
+}
+
+/// What a format, in one of its versions, can hold when it is written.
+#[napi(object, object_from_js = false)]
+#[allow(clippy::struct_excessive_bools)] // a row of a table, each column of its own meaning
+pub struct WritingInfo {
+    /// The version, or the name of a format without versions: what a request calls `dialect`.
+    pub id: String,
+    pub version: Option<String>,
+    /// Whether it is written where no version is named.
+    pub usual: bool,
+    pub title: String,
+    /// What reads it.
+    pub readers: Vec<String>,
+    /// The usual one first.
+    pub digests: Vec<String>,
+    pub alignment: Option<AlignmentInfo>,
+    /// `one` or `many` zstd frames in a compressed blob.
+    pub frames: Option<String>,
+    /// `none`, `text` or `any`.
+    pub attributes: String,
+    /// Whether tensors are numbered, and have no names.
+    pub numbered: bool,
+    pub canonical: bool,
+    pub shards: bool,
+    pub generator: bool,
+}
+
+/// What blobs can be aligned to.
+#[napi(object, object_from_js = false)]
+pub struct AlignmentInfo {
+    /// All are multiples of this.
+    pub least: f64,
+    pub usual: f64,
+    pub powers_of_two: bool,
+}
+
+impl From<&Format> for FormatInfo {
+    fn from(format: &Format) -> Self {
+        Self {
+            name: format.name.to_owned(),
+            title: format.title.to_owned(),
+            endings: owned(format.endings),
+            writes: format.writes.iter().map(|writing| WritingInfo::from(*writing)).collect(),
+        }
+    }
+}
+
+impl From<&Writing> for WritingInfo {
+    fn from(writing: &Writing) -> Self {
+        let alignment = writing.alignment.map(|alignment| AlignmentInfo {
+            least: number(alignment.least),
+            usual: number(alignment.usual),
+            powers_of_two: alignment.powers_of_two,
+        });
+        let frames = writing.zstd.map(|frames| if frames == Frames::One { "one" } else { "many" }.to_owned());
+        Self {
+            id: writing.id().to_owned(),
+            version: writing.version.map(str::to_owned),
+            usual: writing.usual,
+            title: writing.title.to_owned(),
+            readers: owned(writing.readers),
+            digests: writing.digests.iter().copied().map(Algorithm::name).map(str::to_owned).collect(),
+            alignment,
+            frames,
+            attributes: writing.attributes.name().to_owned(),
+            numbered: writing.names == Names::Numbers,
+            canonical: writing.canonical,
+            shards: writing.shards,
+            generator: writing.generator,
+        }
+    }
+}
+
+fn owned(texts: &[&str]) -> Vec<String> {
+    texts.iter().copied().map(str::to_owned).collect()
+}
+
+/// The table of formats, in the order in which lists name them.
+#[napi(catch_unwind)]
+pub fn formats() -> Vec<FormatInfo> {
+    FORMATS.iter().map(FormatInfo::from).collect()
+}
