@@ -3,13 +3,11 @@
 #![forbid(unsafe_code)]
 
 mod cast;
-mod cells;
 mod chosen;
 mod column;
 mod judge;
 mod pieces;
 mod refusal;
-mod rising;
 mod sparse;
 mod spooled;
 
