@@ -281,8 +281,29 @@ export interface WriteWarning {
   readonly message: string
 }
 
+/** A sparse tensor to add. */
+export interface SparseSpec {
+  readonly name: string
+  readonly shape: readonly number[]
+  readonly attributes?: unknown
+  /** The codes of its arrays' dtypes. */
+  readonly dtypes: readonly number[]
+}
+
+/** How far a sparse tensor has come. */
+export interface SparseStep {
+  /** Bytes that wait to be flushed. */
+  readonly pending: number
+  /** False where the bytes have to be taken before more of them come. */
+  readonly done: boolean
+}
+
 export interface NativeWriter {
   readonly version: string
+  /** Whether the file can go on. */
+  readonly isOpen: boolean
+  addSparse(tensor: SparseSpec, arrays: readonly Uint8Array[], control: NativeControl): Promise<SparseStep>
+  continueSparse(control: NativeControl): Promise<SparseStep>
   begin(tensor: TensorSpec): void
   receive(): number
   addSmall(block: Uint8Array, elements: Uint8Array | undefined): number
@@ -326,10 +347,7 @@ interface Binding {
     firstStage?: NativeStage,
     secondStage?: NativeStage,
   ): Promise<NativeComparison[]>
-  widenIndices(dtype: number, bytes: Uint8Array): NativeMemory
   identify(file: NativeFile, name: string, algorithm: string, control: NativeControl): Promise<LinkedFile>
-  risingRows(dtype: number, width: number, values: Uint8Array, indices: Uint8Array, indptr: Uint8Array): NativeMemory[]
-  packCoo(dialect: string, rank: number, width: number, values: Uint8Array, coords: Uint8Array): NativeMemory
   Control: new () => NativeControl
   Outflow: new () => NativeOutflow
   Selection: new (casts: number[], numbered: boolean) => NativeSelection
