@@ -12,7 +12,7 @@ use ztensor_core::model::{Attributes, DType, Layout};
 use ztensor_core::sources::owned::Owned;
 use ztensor_core::work::Stop;
 use ztensor_core::work::lanes::Lane;
-use ztensor_core::write::sparse::{Arranged, Array, Given, Sparse};
+use ztensor_core::write::sparse::{Arranged, Array, Held, Sparse};
 use ztensor_core::write::{Spec, Writer};
 
 use crate::control::Control;
@@ -74,7 +74,7 @@ impl Tensor {
     /// The tensor as the writer's file has it, begun there. What is refused leaves the file as it was.
     fn begin(&self, arrays: Vec<Owned>, slot: &Slot, stop: &Stop) -> CoreResult<Arranged> {
         let given = arrays.into_iter().zip(&self.dtypes);
-        let arrays = given.map(|(bytes, &dtype)| Box::new(Given::new(dtype, bytes)) as Box<dyn Array>);
+        let arrays = given.map(|(bytes, &dtype)| Box::new(Held::new(dtype, bytes)) as Box<dyn Array>);
         let (layout, name) = self.layout();
         let dialect = harmlessly(slot, |writer| Ok(writer.dialect()))?;
         let sparse = Sparse::checked(layout, &self.shape, arrays.collect(), stop)?;

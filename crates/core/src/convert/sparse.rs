@@ -7,7 +7,7 @@ use crate::error::{Code, Error, Result};
 use crate::layouts::elements::Elements;
 use crate::model::{Component, DataRule, Tensor};
 use crate::read::{Reading, sparse_parts};
-use crate::write::sparse::{Array, Given, Room, Sparse, blocks};
+use crate::write::sparse::{Array, Held, Room, Sparse, blocks};
 use crate::write::{Dialect, Spec, Writer};
 
 /// Sparse tensors up to this size are held whole while they are checked and arranged.
@@ -26,7 +26,7 @@ fn read(reading: Reading<'_>, tensor: Tensor<'_>, dialect: Dialect, room: Room<'
         let dtype = part.dtype.ok_or_else(|| {
             Error::new(Code::BadDtype, "the type of an array is not known").tensor(tensor.name())
         })?;
-        Ok(Box::new(Given::new(dtype, reading.component(tensor, part)?)) as Box<dyn Array>)
+        Ok(Box::new(Held::new(dtype, reading.component(tensor, part)?)) as Box<dyn Array>)
     };
     let arrays = if is_spooled(&parts) {
         spooled::arrays(reading, tensor, &parts, room()?)?

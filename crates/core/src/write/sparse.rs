@@ -20,7 +20,7 @@ use crate::sinks::Spool;
 use crate::work::Stop;
 
 pub use arranged::Arranged;
-pub use array::{Array, Given, blocks};
+pub use array::{Array, Held, blocks};
 use cells::Cells;
 pub use pack::BTF_FRAMING;
 

@@ -74,18 +74,18 @@ pub fn decode(dtype: DType, bytes: &[u8]) -> Result<Vec<u64>> {
 }
 
 /// An array in memory.
-pub struct Given {
+pub struct Held {
     dtype: DType,
     bytes: Owned,
 }
 
-impl Given {
+impl Held {
     pub fn new(dtype: DType, bytes: Owned) -> Self {
         Self { dtype, bytes }
     }
 }
 
-impl Array for Given {
+impl Array for Held {
     fn dtype(&self) -> DType {
         self.dtype
     }

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::array::{BLOCK, Spooled, blocks, decode, numbers};
-use super::{Array, Given, Room, rows};
+use super::{Array, Held, Room, rows};
 use crate::checked;
 use crate::error::{Code, Error, Result};
 use crate::layouts::exact::CSR;
@@ -84,7 +84,7 @@ pub fn sorted(
         let pointers = Indices::new(indptr.dtype(), pointers)?;
         let width = checked::index(values.width(), "a value")?;
         let (held, columns) = rows::sorted(columns, pointers, held, width, 0, stop)?;
-        return Ok([Box::new(Given::new(value, held)), Box::new(Given::new(index, columns))]);
+        return Ok([Box::new(Held::new(value, held)), Box::new(Held::new(index, columns))]);
     }
     let (mut new_values, mut new_indices) = (room()?, room()?);
     sort([values, indices, indptr], [&mut new_values, &mut new_indices], stop)?;
