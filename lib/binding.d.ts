@@ -128,6 +128,15 @@ export declare class NativeWriter {
   receive(): number
   /** Adds the dense tensor in a block of JavaScript's. `elements`: where they are too many for it. */
   addSmall(block: Uint8Array, elements?: Uint8Array | undefined | null): number
+  /**
+   * Adds a sparse tensor, whose arrays are bytes in the order values, indices, indptr, or values, coords. What is refused
+   * before anything is written leaves the file as it was; `isOpen` tells.
+   */
+  addSparse(spec: SparseSpec, arrays: object, control: Control): Promise<SparseStep>
+  /** Goes on with a sparse tensor after the bytes that waited were taken. */
+  continueSparse(control: Control): Promise<SparseStep>
+  /** Whether the file can go on. */
+  get isOpen(): boolean
   /** Announces a tensor. What is refused here leaves the file as it was. */
   begin(tensor: TensorSpec): void
   /** Takes a small piece on this thread and says how many bytes wait to be flushed. */
@@ -215,6 +224,14 @@ export declare function abandonedLosses(): number
  * flushed: -1 where that is not the writer whose number the packet bears.
  */
 export declare function addPacket(): number
+
+/** What blobs can be aligned to. */
+export interface AlignmentInfo {
+  /** All are multiples of this. */
+  least: number
+  usual: number
+  powersOfTwo: boolean
+}
 
 /** What the wrapper asks of a file to add to. */
 export interface AppendRequest {
@@ -346,6 +363,20 @@ export interface FlatIndex {
   labels: Array<string>
 }
 
+/** A format, as the wrapper's own table has it (`lib/formats.ts`, which is made of this). */
+export interface FormatInfo {
+  name: string
+  /** As messages name it. */
+  title: string
+  /** What file names end in, without the dot. */
+  endings: Array<string>
+  /** The versions that are written, or the format as such; empty for one that is only read. */
+  writes: Array<WritingInfo>
+}
+
+/** The table of formats, in the order in which lists name them. */
+export declare function formats(): Array<FormatInfo>
+
 /** The same for a runtime that calls hooks first. Called once. */
 export declare function hookBuffers(): void
 
@@ -461,9 +492,6 @@ export interface OpenRequest {
 /** The file of a ticket, if it is of this process and still open in any thread. */
 export declare function openShared(processName: string, number: number): NativeFile | null
 
-/** The one blob of a COO tensor, of u64 coordinates, for a dialect that packs. */
-export declare function packCoo(name: string, rank: number, width: number, values: Uint8Array, coords: Uint8Array): Memory
-
 /** Packs a cut of `input` into `output`. */
 export declare function packCut(shape: readonly number[], ranges: Array<number>, bits: number, input: Uint8Array, output: Uint8Array): void
 
@@ -474,9 +502,6 @@ export declare function packCutBlock(shape: readonly number[], ranges: Array<num
 export declare function packetBlock(): ArrayBuffer | null
 
 export declare function planCut(shape: readonly number[], ranges: Array<number>, bits: number): CutPlan
-
-/** Values and indices of a checked matrix in rows that rise, as version 2 asks; none where all rise already. */
-export declare function risingRows(code: number, width: number, values: Uint8Array, indices: Uint8Array, indptr: Uint8Array): Array<Memory>
 
 /**
  * Puts a seal behind the buffers made so far, so that none of them is taken for one that JavaScript moved away. Called at the
@@ -511,6 +536,23 @@ export declare function shardNamesSync(path: string, request: OpenRequest): Arra
 
 /** The ranges of one rank's share of dimension `dim`, flat. */
 export declare function shardRanges(shape: readonly number[], dim: number, rank: number, worldSize: number): Array<number>
+
+/** A sparse tensor of the caller's. */
+export interface SparseSpec {
+  name: string
+  shape: Array<number>
+  attributes?: unknown
+  /** The dtypes of its arrays, by their codes. */
+  dtypes: Array<number>
+}
+
+/** How far a sparse tensor has come. */
+export interface SparseStep {
+  /** Bytes that wait to be flushed. */
+  pending: number
+  /** False where the wrapper has to take the bytes before more of them come. */
+  done: boolean
+}
 
 /** A stage for some tensors of many. */
 export interface StageBatch {
@@ -579,12 +621,9 @@ export interface Verified {
   failures: Array<NativeError>
 }
 
-/** Index arrays as u64, which is what files hold. */
-export declare function widenIndices(code: number, bytes: Uint8Array): Memory
-
 /** What the wrapper asks of a new file. */
 export interface WriteRequest {
-  /** `0.1`, `1.0`, `1.2`, `2`, `safetensors` or `btf`. */
+  /** The id of a format and version, as `formats()` has it. */
   dialect: string
   alignment: number
   digest?: string
@@ -604,4 +643,28 @@ export interface WriteRequest {
 export interface WriteWarning {
   code: string
   message: string
+}
+
+/** What a format, in one of its versions, can hold when it is written. */
+export interface WritingInfo {
+  /** The version, or the name of a format without versions: what a request calls `dialect`. */
+  id: string
+  version?: string
+  /** Whether it is written where no version is named. */
+  usual: boolean
+  title: string
+  /** What reads it. */
+  readers: Array<string>
+  /** The usual one first. */
+  digests: Array<string>
+  alignment?: AlignmentInfo
+  /** `one` or `many` zstd frames in a compressed blob. */
+  frames?: string
+  /** `none`, `text` or `any`. */
+  attributes: string
+  /** Whether tensors are numbered, and have no names. */
+  numbered: boolean
+  canonical: boolean
+  shards: boolean
+  generator: boolean
 }

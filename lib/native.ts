@@ -24,6 +24,8 @@ export type {
   Outflow as NativeOutflow,
   Selected,
   Selection as NativeSelection,
+  SparseSpec,
+  SparseStep,
   Stage as NativeStage,
   StageBatch as NativeStageBatch,
   StageBuilder as NativeStageBuilder,

@@ -46,7 +46,8 @@ function indexArray(code: number, length: number): IndexArray {
   return array(dtype, allocate(byteLength), 0, byteLength) as IndexArray
 }
 
-function codeOf(role: string, indices: IndexArray): number {
+/** The code of an index array's dtype. */
+export function indexCode(role: string, indices: IndexArray): number {
   const name = types.isTypedArray(indices) ? dtypeOfArray(indices) : undefined
   const info = name === undefined ? undefined : dtypeInfo(name)
   if (info === undefined || !/^u?int/.test(info.name)) throw wrongType(role, 'a typed array of integers', indices)
@@ -62,7 +63,7 @@ export function checkCsr(
   indptr: IndexArray,
   strict = false,
 ): void {
-  const codes = [dtype.code, codeOf('indices', indices), codeOf('indptr', indptr)]
+  const codes = [dtype.code, indexCode('indices', indices), indexCode('indptr', indptr)]
   calling(() => binding.checkCsr(shape, codes, bytesOf(values), bytesOf(indices), bytesOf(indptr), strict))
 }
 
@@ -74,7 +75,7 @@ export function checkCoo(
   coords: IndexArray,
   strictly = false,
 ): void {
-  const codes = [dtype.code, codeOf('coords', coords)]
+  const codes = [dtype.code, indexCode('coords', coords)]
   calling(() => binding.checkCoo(shape, codes, bytesOf(values), bytesOf(coords), strictly))
 }
 
@@ -124,7 +125,7 @@ export class CsrTensor<D extends DType = DType> {
 
   #parts() {
     const dtype = dtypeInfo(this.dtype) as DTypeInfo
-    const codes = [dtype.code, codeOf('indices', this.indices), codeOf('indptr', this.indptr)]
+    const codes = [dtype.code, indexCode('indices', this.indices), indexCode('indptr', this.indptr)]
     return [this.shape, codes, bytesOf(this.values), bytesOf(this.indices), bytesOf(this.indptr)] as const
   }
 
@@ -204,7 +205,7 @@ export class CooTensor<D extends DType = DType> {
   }
 
   #parts() {
-    const codes = [(dtypeInfo(this.dtype) as DTypeInfo).code, codeOf('coords', this.coords)]
+    const codes = [(dtypeInfo(this.dtype) as DTypeInfo).code, indexCode('coords', this.coords)]
     return [this.shape, codes, bytesOf(this.values), bytesOf(this.coords)] as const
   }
 
@@ -248,7 +249,7 @@ export class CooTensor<D extends DType = DType> {
     }
     const dtype = dtypeInfo(this.dtype) as DTypeInfo
     const values = array(dtype, allocate(this.values.byteLength), 0, this.values.byteLength) as DTypeArrays[D]
-    const indices = indexArray(codeOf('coords', this.coords), nnz)
+    const indices = indexArray(indexCode('coords', this.coords), nnz)
     const indptr = indexArray(
       calling(() => binding.cooIndptrDtype(...parts)),
       (shape[0] as number) + 1,

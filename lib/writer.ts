@@ -14,11 +14,11 @@ import { calling, invalid, publicError, ZTensorError } from './errors.js'
 import { run, unopened } from './job.js'
 import { aLink, type LinkInput, Links } from './link.js'
 import { toBufferSync } from './memory.js'
-import { binding, type NativeControl, type NativeWriter, type WriteRequest } from './native.js'
+import { binding, type NativeControl, type NativeWriter, type SparseSpec, type WriteRequest } from './native.js'
 import { isWritable, Outlet } from './outlet.js'
 import { Packets } from './packet.js'
-import { arrayKind, urlText } from './realm.js'
-import { checkCoo, checkCsr } from './sparse.js'
+import { urlText } from './realm.js'
+import { indexCode } from './sparse.js'
 import { specialFile } from './special-file.js'
 import { type CreateOptions, targetPath, writeRequest } from './write-options.js'
 import { emitWarnings } from './write-warnings.js'
@@ -252,6 +252,13 @@ export class TensorWriter {
     }
   }
 
+  /** Throws where nothing can be added any more. */
+  #check(): void {
+    this.#signal?.throwIfAborted()
+    if (this.#ended) throw ended()
+    this.#outlet?.throwIfFailed()
+  }
+
   #begin(
     name: string,
     shape: number[],
@@ -261,9 +268,7 @@ export class TensorWriter {
     parts: Omit<Part, 'bytes'>[],
     lengths: number[],
   ): void {
-    this.#signal?.throwIfAborted()
-    if (this.#ended) throw ended()
-    this.#outlet?.throwIfFailed()
+    this.#check()
     for (const length of lengths) {
       if (Number.isSafeInteger(length)) continue
       const [code, problem] =
@@ -286,12 +291,6 @@ export class TensorWriter {
         byteLength: lengths[at] as number,
       })),
     })
-  }
-
-  /** The type of index arrays in the file: uint64, or in version 2 uint32 where all are given so. */
-  #indexDType(...arrays: IndexArray[]): DTypeInfo {
-    const narrow = this.#dialect === '2' && arrays.every((array) => arrayKind(array) === 'Uint32Array')
-    return dtypeInfo(narrow ? 'uint32' : 'uint64') as DTypeInfo
   }
 
   async #push(bytes: Uint8Array): Promise<void> {
@@ -329,7 +328,6 @@ export class TensorWriter {
     dtype: DTypeInfo | undefined,
     attributes: unknown,
     given: Part[],
-    packed?: Uint8Array[],
   ): Promise<void> {
     // In the order of their names, which is that of canonical files: else the blobs would have to be moved at the end.
     const parts =
@@ -339,7 +337,7 @@ export class TensorWriter {
       this.#begin(name, shape, layout, dtype, attributes, parts, lengths)
       try {
         if (parts.some((part, at) => part.bytes.byteLength !== lengths[at])) throw detached()
-        for (const bytes of packed ?? parts.map((part) => part.bytes)) await this.#push(bytes)
+        for (const { bytes } of parts) await this.#push(bytes)
         this.#native.end()
       } catch (thrown) {
         await this.#giveUp()
@@ -380,16 +378,10 @@ export class TensorWriter {
     const checked = aText('name', name)
     const attributes = ownAttributes(options(given, ['attributes']))
     const shape = aShape(anObject('matrix', matrix).shape)
-    const dtype = valuesDType(matrix)
-    checkCsr(shape, dtype, matrix.values, matrix.indices, matrix.indptr)
-    const index = this.#indexDType(matrix.indices, matrix.indptr)
-    const [indices, indptr] = [widened(matrix.indices, index), widened(matrix.indptr, index)]
-    const bytes = { values: bytesOf(matrix.values), indices, indptr }
-    if (this.#dialect === '2') sortRows(dtype, index, bytes)
-    const { values } = bytes
-    const parts = sparseParts(dtype, index, bytes)
-    const packed = this.#dialect === '0.1' ? [indptr, indices, values] : undefined
-    await this.#write(checked, shape, 'sparse_csr', dtype, attributes, parts, packed)
+    const { values, dtype } = valuesOf(matrix)
+    const { indices, indptr } = matrix
+    const dtypes = [dtype.code, indexCode('indices', indices), indexCode('indptr', indptr)]
+    await this.#addSparse({ name: checked, shape, attributes, dtypes }, [values, indices, indptr])
   }
 
   /**
@@ -401,15 +393,35 @@ export class TensorWriter {
     const checked = aText('name', name)
     const attributes = ownAttributes(options(given, ['attributes']))
     const shape = aShape(anObject('tensor', tensor).shape)
-    const dtype = valuesDType(tensor)
-    checkCoo(shape, dtype, tensor.values, tensor.coords, this.#dialect === '2')
-    const index = this.#indexDType(tensor.coords)
-    const [values, coords] = [bytesOf(tensor.values), widened(tensor.coords, index)]
-    const packs = this.#dialect === '0.1' || this.#dialect === 'btf'
-    const pack = () => binding.packCoo(this.#dialect, shape.length, dtype.bits / 8, values, coords)
-    const packed = packs ? [new Uint8Array(toBufferSync(calling(pack)))] : undefined
-    const parts = sparseParts(dtype, index, { values, coords })
-    await this.#write(checked, shape, 'sparse_coo', dtype, attributes, parts, packed)
+    const { values, dtype } = valuesOf(tensor)
+    const { coords } = tensor
+    const dtypes = [dtype.code, indexCode('coords', coords)]
+    await this.#addSparse({ name: checked, shape, attributes, dtypes }, [values, coords])
+  }
+
+  /** Adds the sparse tensor that these arrays are, in one crossing; in one more for each MiB that a stream takes. */
+  async #addSparse({ attributes, ...tensor }: SparseSpec, arrays: TypedArray[]): Promise<void> {
+    const spec = attributes === undefined ? tensor : { ...tensor, attributes }
+    const given = arrays.map((array) => bytesOf(array))
+    const lengths = given.map((bytes) => bytes.byteLength)
+    await this.#next(async () => {
+      this.#check()
+      if (given.some((bytes, at) => bytes.byteLength !== lengths[at])) throw detached()
+      let begun = false
+      try {
+        let step = await this.#native.addSparse(spec, given, this.#control)
+        begun = true
+        await this.#pass(step.pending)
+        while (!step.done) {
+          step = await this.#native.continueSparse(this.#control)
+          await this.#pass(step.pending)
+        }
+      } catch (thrown) {
+        // What is refused before anything is written leaves the file as it was.
+        if (begun || !this.#native.isOpen) await this.#giveUp()
+        throw thrown
+      }
+    })
   }
 
   /**
@@ -584,36 +596,12 @@ function ownAttributes({ attributes }: AddOptions): unknown {
   return attributes === undefined ? undefined : freezeMap('attributes', attributes)
 }
 
-/** The dtype of a sparse tensor's values. */
-function valuesDType(tensor: { readonly dtype?: DType | undefined; readonly values: TypedArray }): DTypeInfo {
+/** A sparse tensor's values and their dtype. */
+function valuesOf(tensor: { readonly dtype?: DType | undefined; readonly values: TypedArray }) {
   const values = aTypedArray('values', tensor.values)
   const dtype = aDType('dtype', tensor.dtype ?? dtypeOfArray(values))
   if (dtype.bits < 8) throw new ZTensorError('ZT_BAD_DTYPE', `${dtype.name} is packed: sparse tensors have whole bytes`)
-  return dtype
-}
-
-function sparseParts(dtype: DTypeInfo, index: DTypeInfo, bytes: Record<string, Uint8Array>): Part[] {
-  return Object.entries(bytes).map(([role, bytes]) => ({ role, dtype: role === 'values' ? dtype : index, bytes }))
-}
-
-/** Puts the columns of each row in rising order, as version 2 asks, and the values with them. */
-function sortRows(
-  dtype: DTypeInfo,
-  index: DTypeInfo,
-  bytes: Record<'values' | 'indices' | 'indptr', Uint8Array>,
-): void {
-  const { values, indices, indptr } = bytes
-  const sort = () => binding.risingRows(index.code, dtype.bits / 8, values, indices, indptr)
-  const [sortedValues, sortedIndices] = calling(sort).map((memory) => new Uint8Array(toBufferSync(memory)))
-  bytes.values = sortedValues ?? values
-  bytes.indices = sortedIndices ?? indices
-}
-
-/** Indices as the file holds them. */
-function widened(indices: IndexArray, index: DTypeInfo): Uint8Array {
-  const dtype = dtypeInfo(dtypeOfArray(indices) as string) as DTypeInfo
-  if (dtype.name === index.name) return bytesOf(indices)
-  return new Uint8Array(toBufferSync(calling(() => binding.widenIndices(dtype.code, bytesOf(indices)))))
+  return { values, dtype }
 }
 
 /**

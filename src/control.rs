@@ -1,6 +1,6 @@
 //! The handle by which JavaScript watches and stops long work.
 
-use std::cell::Cell;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use napi_derive::napi;
 use ztensor_core::work::Watch;
@@ -13,8 +13,21 @@ use crate::index::number;
 #[napi]
 pub struct Control {
     pub(crate) watch: Watch,
-    /// Where the job waits for a thread.
-    pub(crate) waiting: Cell<Option<Waiting>>,
+    pub(crate) place: Place,
+}
+
+/// Where the job waits for a thread.
+#[derive(Clone, Default)]
+pub(crate) struct Place(Arc<Mutex<Option<Waiting>>>);
+
+impl Place {
+    pub fn set(&self, waiting: Waiting) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(waiting);
+    }
+
+    fn take(&self) -> Option<Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 #[napi]
@@ -22,7 +35,7 @@ impl Control {
     #[napi(constructor, catch_unwind)]
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { watch: Watch::default(), waiting: Cell::new(None) }
+        Self { watch: Watch::default(), place: Place::default() }
     }
 
     /// Ends the work: at once where it waits for a thread, otherwise between two pieces. Its promise rejects with
@@ -30,7 +43,7 @@ impl Control {
     #[napi(catch_unwind)]
     pub fn cancel(&self) {
         self.watch.stop.set();
-        if let Some(job) = self.waiting.take().and_then(Waiting::take) {
+        if let Some(job) = self.place.take().and_then(Waiting::take) {
             // It sees that it is stopped, and says so.
             job();
         }

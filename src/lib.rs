@@ -24,6 +24,7 @@ mod panic;
 mod quantized;
 mod selection;
 mod share;
+mod sparse;
 mod stage;
 mod stats;
 mod task;

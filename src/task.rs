@@ -32,7 +32,7 @@ where
     let stop = control.watch.stop.clone();
     let lane = throw(env, lane.ready())?;
     let (run, promise) = prepared(env, stopped_by(stop.clone(), job), stop, finish)?;
-    control.waiting.set(Some(lane.spawn(|| run(Ok(())))));
+    control.place.set(lane.spawn(|| run(Ok(()))));
     Ok(promise)
 }
 
@@ -53,7 +53,7 @@ where
     let stop = control.watch.stop.clone();
     let lane = throw(env, lane.ready())?;
     let (run, promise) = prepared(env, stopped_by(stop, job), Stop::default(), finish)?;
-    control.waiting.set(Some(lane.spawn(|| run(Ok(())))));
+    control.place.set(lane.spawn(|| run(Ok(()))));
     Ok(promise)
 }
 
@@ -99,6 +99,66 @@ where
         begin(Err(CoreError::new(Code::Limit, format!("the system has no thread for the work: {error}"))));
     }
     Ok(promise)
+}
+
+/// Like [`spawn`], for a job on what `gather` collects on the environment's thread: one step in each turn of the event loop,
+/// until it gives the whole.
+pub fn spawn_gathered<'env, I, T, R, G, J, F>(
+    env: &'env Env,
+    lane: Lane,
+    control: &Control,
+    mut gather: G,
+    job: J,
+    finish: F,
+) -> Result<Object<'env>>
+where
+    I: Send + 'static,
+    T: Send + 'static,
+    R: ToNapiValue + 'static,
+    G: FnMut(&Env) -> CoreResult<Option<I>> + Send + 'static,
+    J: FnOnce(I) -> CoreResult<T> + Send + 'static,
+    F: FnOnce(Env, T) -> Result<R> + Send + 'static,
+{
+    if let Some(input) = throw(env, contain(|| gather(env)))? {
+        return spawn(env, lane, control, || job(input), finish);
+    }
+    let (stop, place) = (control.watch.stop.clone(), control.place.clone());
+    let lane = throw(env, lane.ready())?;
+    let input = Arc::new(Mutex::new(None));
+    let gathered = Arc::clone(&input);
+    let job = move || {
+        let input = gathered.lock().unwrap_or_else(PoisonError::into_inner).take();
+        input.ok_or_else(|| CoreError::new(Code::Internal, "a job without its input")).and_then(job)
+    };
+    let (run, promise) = prepared(env, stopped_by(stop.clone(), job), stop.clone(), finish)?;
+    let begin = move |outcome: CoreResult<I>| match outcome {
+        Ok(whole) => {
+            *input.lock().unwrap_or_else(PoisonError::into_inner) = Some(whole);
+            place.set(lane.spawn(|| run(Ok(()))));
+        }
+        Err(error) => run(Err(error)),
+    };
+    each_turn(env, move |env| stop.check().and_then(|()| gather(env)), begin);
+    Ok(promise)
+}
+
+/// Runs `step` once in each turn of the event loop until it gives something, or fails, and `end` with that.
+fn each_turn<I: 'static>(
+    env: &Env,
+    mut step: impl FnMut(&Env) -> CoreResult<Option<I>> + Send + 'static,
+    end: impl FnOnce(CoreResult<I>) + Send + 'static,
+) {
+    let turn = match env.create_deferred::<(), Resolver<()>>() {
+        Ok((turn, _)) => turn,
+        Err(error) => return end(Err(CoreError::new(Code::Internal, error.to_string()))),
+    };
+    settle(turn, Ok(()), move |env, ()| {
+        match contain(|| step(&env)).transpose() {
+            None => each_turn(&env, step, end),
+            Some(outcome) => end(outcome),
+        }
+        Ok(())
+    });
 }
 
 /// A job that does not begin once it is stopped.

@@ -8,13 +8,12 @@ use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::codecs::digest::{Algorithm, Digest};
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
-use ztensor_core::layouts::indices::Indices;
 use ztensor_core::model::{DType, Shard};
 use ztensor_core::sinks::Warning;
 use ztensor_core::sources::owned::Owned;
 use ztensor_core::work::Stop;
 use ztensor_core::work::lanes::{Lane, SHORT};
-use ztensor_core::write::{Compression, Dialect, Finished, Settings, Spec, Writer, arrange, shards, strict};
+use ztensor_core::write::{Compression, Dialect, Finished, Settings, Spec, Writer, shards};
 
 use crate::control::Control;
 use crate::error::{misuse, throw};
@@ -22,6 +21,7 @@ use crate::file::NativeFile;
 use crate::index::{number, unsigned};
 use crate::memory::Memory;
 use crate::panic::contain;
+use crate::sparse::Rest;
 use crate::task::{spawn, spawn_always, spawn_lasting};
 use crate::value;
 
@@ -105,7 +105,7 @@ pub fn dtype(code: Option<u32>) -> Result<Option<DType>> {
     known.transpose()
 }
 
-fn size(size: f64) -> Result<u64> {
+pub fn size(size: f64) -> Result<u64> {
     unsigned(size).ok_or_else(|| misuse("no size"))
 }
 
@@ -170,6 +170,7 @@ pub type Slot = Arc<Mutex<Option<Writer>>>;
 #[napi]
 pub struct NativeWriter {
     slot: Slot,
+    rest: Rest,
 }
 
 /// Runs `work` on the writer; where it fails, the file is given up.
@@ -205,11 +206,15 @@ pub fn create_writer<'env>(
 
 impl NativeWriter {
     pub fn new(writer: Writer) -> Self {
-        Self { slot: Arc::new(Mutex::new(Some(writer))) }
+        Self { slot: Arc::new(Mutex::new(Some(writer))), rest: Rest::default() }
     }
 
     pub fn slot(&self) -> &Slot {
         &self.slot
+    }
+
+    pub fn rest(&self) -> &Rest {
+        &self.rest
     }
 
     /// Bytes of the file so far.
@@ -348,52 +353,12 @@ impl NativeWriter {
     /// Gives the file up; nothing is left behind.
     #[napi(ts_return_type = "Promise<void>", catch_unwind)]
     pub fn abort<'env>(&self, env: &'env Env) -> Result<Object<'env>> {
-        let slot = Arc::clone(&self.slot);
+        let (slot, rest) = (Arc::clone(&self.slot), Arc::clone(&self.rest));
         let job = move || {
             drop(slot.lock().unwrap_or_else(PoisonError::into_inner).take());
+            drop(rest.lock().unwrap_or_else(PoisonError::into_inner).take());
             Ok(())
         };
         spawn_always(env, Lane::Short, job, |_, ()| Ok(()))
     }
-}
-
-/// Index arrays as u64, which is what files hold.
-#[napi(catch_unwind)]
-pub fn widen_indices(env: Env, code: u32, bytes: Uint8ArraySlice<'_>) -> Result<Memory> {
-    let dtype = dtype(Some(code))?.ok_or_else(|| misuse("no dtype"))?;
-    throw(&env, contain(|| arrange::widened(dtype, &bytes))).map(Into::into)
-}
-
-/// Values and indices of a checked matrix in rows that rise, as version 2 asks; none where all rise already.
-#[napi(catch_unwind)]
-pub fn rising_rows(
-    env: Env,
-    code: u32,
-    width: u32,
-    values: Uint8ArraySlice<'_>,
-    indices: Uint8ArraySlice<'_>,
-    indptr: Uint8ArraySlice<'_>,
-) -> Result<Vec<Memory>> {
-    let dtype = dtype(Some(code))?.ok_or_else(|| misuse("no dtype"))?;
-    let sorted = contain(|| {
-        let (indices, indptr) = (Indices::new(dtype, &indices)?, Indices::new(dtype, &indptr)?);
-        strict::rising_rows(indices, indptr, &values, width as usize, 0)
-    });
-    let arrays = throw(&env, sorted)?.map(|(values, indices)| [values, indices]);
-    Ok(arrays.into_iter().flatten().map(Memory::from).collect())
-}
-
-/// The one blob of a COO tensor, of u64 coordinates, for a dialect that packs.
-#[napi(catch_unwind)]
-pub fn pack_coo(
-    env: Env,
-    name: String,
-    rank: u32,
-    width: u32,
-    values: Uint8ArraySlice<'_>,
-    coords: Uint8ArraySlice<'_>,
-) -> Result<Memory> {
-    let dialect = dialect(&name)?;
-    let packed = contain(|| arrange::coo(dialect, rank as usize, width as usize, &values, &coords));
-    throw(&env, packed).map(Into::into)
 }

@@ -4,12 +4,10 @@
 #![forbid(unsafe_code)]
 
 mod cast;
-mod cells;
 mod chosen;
 mod column;
 mod judge;
 mod refusal;
-mod rising;
 mod sparse;
 mod spooled;
 

@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 mod append;
-pub mod arrange;
 mod blob;
 pub(crate) mod check;
 pub mod compact;
@@ -20,8 +19,8 @@ mod parts;
 mod restore;
 mod seekable;
 pub mod shards;
+pub mod sparse;
 mod split;
-pub mod strict;
 mod tensor;
 pub(crate) mod zt2;
 

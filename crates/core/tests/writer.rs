@@ -1,18 +1,20 @@
 //! What the writer writes, the reader reads: every dialect, encoding and digest, on small files.
 #![allow(clippy::unwrap_used)] // a test that cannot set itself up has failed
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ztensor_core::codecs::digest::Algorithm;
-use ztensor_core::error::Code;
+use ztensor_core::error::{Code, Result};
 use ztensor_core::formats::Formats;
 use ztensor_core::limits::Limits;
-use ztensor_core::model::{Catalog, DType, Encoding};
+use ztensor_core::model::{Catalog, DType, Encoding, Layout};
 use ztensor_core::open::detect;
 use ztensor_core::read::Reading;
+use ztensor_core::sources::owned::Owned;
 use ztensor_core::verify;
 use ztensor_core::work::{Stop, Watch};
-use ztensor_core::write::{Compression, Dialect, Settings, Spec, Writer, arrange};
+use ztensor_core::write::sparse::{Array, Held, Sparse};
+use ztensor_core::write::{Compression, Dialect, Settings, Spec, Writer};
 
 const ALL: [Dialect; 5] = [Dialect::Zt01, Dialect::Zt10, Dialect::Zt12, Dialect::Safetensors, Dialect::Btf];
 
@@ -66,7 +68,7 @@ fn dense(name: &str, shape: &[u64], dtype: DType, bytes: usize) -> Given {
 }
 
 /// Writes tensors in pieces of three bytes and gives the file's bytes.
-fn written(folder: &std::path::Path, settings: Settings, tensors: &[(Given, Vec<u8>)]) -> Vec<u8> {
+fn written(folder: &Path, settings: Settings, tensors: &[(Given, Vec<u8>)]) -> Vec<u8> {
     let path = folder.join("file");
     let mut writer = Writer::create(&path, settings).unwrap();
     for (given, bytes) in tensors {
@@ -146,46 +148,142 @@ fn dense_tensors_survive_every_dialect() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
+/// The bytes of a file with this one sparse tensor of float32.
+fn sparse(folder: &Path, dialect: Dialect, shape: &[u64], arrays: &[(DType, &[u8])]) -> Result<Vec<u8>> {
+    let (path, stop) = (folder.join("sparse"), Stop::default());
+    let mut writer = Writer::create(&path, settings(dialect))?;
+    let given = arrays
+        .iter()
+        .map(|&(dtype, bytes)| Box::new(Held::new(dtype, Owned::from(bytes.to_vec()))) as Box<dyn Array>);
+    let (layout, name) = match arrays.len() {
+        3 => (Layout::SparseCsr, "sparse_csr"),
+        _ => (Layout::SparseCoo, "sparse_coo"),
+    };
+    let tensor = Sparse::checked(layout, shape, given.collect(), &stop)?;
+    let arranged = tensor.strict(dialect, None, &|| writer.spool(), &stop)?.arranged(dialect);
+    writer.begin(Spec {
+        name: "0",
+        shape,
+        layout: name,
+        dtype: Some(DType::Float32),
+        attributes: None,
+        components: &arranged.components(),
+    })?;
+    arranged.push_all(&mut writer, &stop)?;
+    writer.end()?;
+    writer.finish()?;
+    Ok(std::fs::read(path).unwrap())
+}
+
+fn le(values: &[u64]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+fn narrow(values: &[u32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+fn floats(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
 #[test]
 fn sparse_tensors_survive_where_they_can_be_held() {
     let folder = folder("sparse");
-    let le = |values: &[u64]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
-    let values: Vec<u8> = [1.5_f32, -2.0, 3.25].iter().flat_map(|value| value.to_le_bytes()).collect();
-    let part = |role: &'static str, dtype, bytes: &[u8]| (role, Some(dtype), bytes.len() as u64);
-    let spec = |layout, components| Given {
-        name: "0".to_owned(),
-        shape: vec![2, 3],
-        layout,
-        dtype: DType::Float32,
-        components,
-    };
-    let (indices, indptr) = (le(&[0, 2, 1]), le(&[0, 2, 3]));
-    for dialect in [Dialect::Zt01, Dialect::Zt10, Dialect::Zt12] {
-        let arrays = [("values", &values), ("indices", &indices), ("indptr", &indptr)];
-        let components = arrays.map(|(role, bytes)| {
-            part(role, if role == "values" { DType::Float32 } else { DType::Uint64 }, bytes)
-        });
-        let data = arrange::csr(dialect, &values, &indices, &indptr).concat();
-        let bytes = written(&folder, settings(dialect), &[(spec("sparse_csr", components.to_vec()), data)]);
+    let values = floats(&[1.5, -2.0, 3.25]);
+    let (indices, indptr, coords) = (narrow(&[0, 2, 1]), narrow(&[0, 2, 3]), narrow(&[0, 0, 1, 0, 2, 1]));
+    let (wide, wide_coords) = ([le(&[0, 2, 1]), le(&[0, 2, 3])], le(&[0, 0, 1, 0, 2, 1]));
+    for dialect in [Dialect::Zt01, Dialect::Zt10, Dialect::Zt12, Dialect::Zt2] {
+        let arrays =
+            [(DType::Float32, &values[..]), (DType::Uint32, &indices[..]), (DType::Uint32, &indptr[..])];
+        let bytes = sparse(&folder, dialect, &[2, 3], &arrays).unwrap();
         let catalog = read_back(&bytes);
-        for (component, (_, expected)) in arrays.iter().enumerate() {
-            assert_eq!(load(&bytes, &catalog, "0", component), **expected, "{dialect:?}");
+        let expected = match dialect {
+            // In the order of their names, as narrow as they came.
+            Dialect::Zt2 => [&indices, &indptr, &values],
+            _ => [&values, &wide[0], &wide[1]],
+        };
+        for (component, expected) in expected.into_iter().enumerate() {
+            assert_eq!(load(&bytes, &catalog, "0", component), *expected, "{dialect:?}");
         }
     }
-    let coords = le(&[0, 0, 1, 0, 2, 1]);
-    for dialect in [Dialect::Zt01, Dialect::Zt10, Dialect::Zt12, Dialect::Btf] {
-        let components =
-            vec![part("values", DType::Float32, &values), part("coords", DType::Uint64, &coords)];
-        let data = if matches!(dialect, Dialect::Zt01 | Dialect::Btf) {
-            arrange::coo(dialect, 2, 4, &values, &coords).unwrap().to_vec()
-        } else {
-            [values.clone(), coords.clone()].concat()
-        };
-        let bytes = written(&folder, settings(dialect), &[(spec("sparse_coo", components), data)]);
+    for dialect in [Dialect::Zt01, Dialect::Zt10, Dialect::Zt12, Dialect::Zt2, Dialect::Btf] {
+        let arrays = [(DType::Float32, &values[..]), (DType::Uint32, &coords[..])];
+        let bytes = sparse(&folder, dialect, &[2, 3], &arrays).unwrap();
         let catalog = read_back(&bytes);
-        assert_eq!(load(&bytes, &catalog, "0", 0), values, "{dialect:?}");
-        assert_eq!(load(&bytes, &catalog, "0", 1), coords, "{dialect:?}");
+        let expected = if dialect == Dialect::Zt2 { [&coords, &values] } else { [&values, &wide_coords] };
+        for (component, expected) in expected.into_iter().enumerate() {
+            assert_eq!(load(&bytes, &catalog, "0", component), *expected, "{dialect:?}");
+        }
     }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn version_2_has_rows_sorted_and_each_cell_once() {
+    let folder = folder("strict");
+    let values = floats(&[1.5, -2.0, 3.25]);
+    let f32s = (DType::Float32, &values[..]);
+    let indptr = narrow(&[0, 2, 3]);
+    let (falling, twice) = (narrow(&[2, 0, 1]), narrow(&[2, 2, 1]));
+    let csr = |indices| [f32s, (DType::Uint32, indices), (DType::Uint32, &indptr[..])];
+    let bytes = sparse(&folder, Dialect::Zt2, &[2, 3], &csr(&falling)).unwrap();
+    let catalog = read_back(&bytes);
+    assert_eq!(load(&bytes, &catalog, "0", 0), narrow(&[0, 2, 1]));
+    assert_eq!(load(&bytes, &catalog, "0", 2), floats(&[-2.0, 1.5, 3.25]));
+    let same_cell = narrow(&[0, 0, 1, 1, 1, 2]);
+    let coo = [f32s, (DType::Uint32, &same_cell[..])];
+    for arrays in [&csr(&twice)[..], &coo] {
+        assert_eq!(sparse(&folder, Dialect::Zt2, &[2, 3], arrays).unwrap_err().code(), Code::BadSparse);
+        assert!(sparse(&folder, Dialect::Zt10, &[2, 3], arrays).is_ok());
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// An array and the type of its elements.
+type Typed<'a> = (DType, &'a [u8]);
+
+fn f32s(bytes: &[u8]) -> Typed<'_> {
+    (DType::Float32, bytes)
+}
+
+fn u32s(bytes: &[u8]) -> Typed<'_> {
+    (DType::Uint32, bytes)
+}
+
+fn i32s(bytes: &[u8]) -> Typed<'_> {
+    (DType::Int32, bytes)
+}
+
+#[test]
+fn what_is_no_sparse_tensor_is_refused() {
+    let folder = folder("no-sparse");
+    let (three, two) = (floats(&[1.0, 2.0, 3.0]), floats(&[1.0, 2.0]));
+    let (indices, indptr) = (narrow(&[0, 2, 1]), narrow(&[0, 2, 3]));
+    let (outside, falling, short, later) =
+        (narrow(&[0, 3, 1]), narrow(&[0, 4, 3]), narrow(&[0, 3]), narrow(&[1, 2, 3]));
+    let negative: Vec<u8> = [0_i32, -1, 1].iter().flat_map(|index| index.to_le_bytes()).collect();
+    let cases: [(&[u64], Vec<Typed<'_>>, Code); 12] = [
+        (&[2, 3], vec![f32s(&two), u32s(&indices), u32s(&indptr)], Code::BadSparse),
+        (&[2, 3], vec![f32s(&three[..11]), u32s(&indices), u32s(&indptr)], Code::BadSparse),
+        (&[2, 3], vec![f32s(&three), u32s(&indices[..11]), u32s(&indptr)], Code::BadSparse),
+        (&[2, 3], vec![f32s(&three), u32s(&outside), u32s(&indptr)], Code::BadSparse),
+        (&[2, 3], vec![f32s(&three), i32s(&negative), u32s(&indptr)], Code::BadSparse),
+        (&[2, 3], vec![f32s(&three), u32s(&indices), u32s(&falling)], Code::BadSparse),
+        (&[2, 3], vec![f32s(&three), u32s(&indices), u32s(&short)], Code::BadSparse),
+        (&[2, 3], vec![f32s(&three), u32s(&indices), u32s(&later)], Code::BadSparse),
+        (&[2, 3], vec![f32s(&three), f32s(&indices), u32s(&indptr)], Code::BadDtype),
+        (&[2, 3, 1], vec![f32s(&three), u32s(&indices), u32s(&indptr)], Code::BadLayout),
+        (&[2, 3], vec![f32s(&three), u32s(&indices)], Code::BadSparse),
+        (&[3], vec![f32s(&three), u32s(&outside)], Code::BadSparse),
+    ];
+    for (at, (shape, arrays, code)) in cases.iter().enumerate() {
+        for dialect in [Dialect::Zt10, Dialect::Zt2] {
+            let refused = sparse(&folder, dialect, shape, arrays).unwrap_err();
+            assert_eq!(refused.code(), *code, "{at} {dialect:?}: {refused}");
+        }
+    }
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "something was left behind");
     std::fs::remove_dir_all(folder).unwrap();
 }
 
@@ -194,7 +292,7 @@ fn what_is_no_tensor_is_refused_before_it_is_written() {
     let folder = folder("refused");
     let path = folder.join("file");
     let mut writer = Writer::create(&path, settings(Dialect::Zt10)).unwrap();
-    let code = |result: Result<(), ztensor_core::error::Error>| result.unwrap_err().code();
+    let code = |result: Result<()>| result.unwrap_err().code();
     assert_eq!(code(writer.begin(dense("a", &[2], DType::Float32, 7).spec())), Code::BadShape);
     assert_eq!(code(writer.begin(dense("a", &[1], DType::Complex64, 8).spec())), Code::BadDtype);
     assert_eq!(code(writer.begin(dense("a", &[1 << 60, 1 << 60], DType::Int8, 8).spec())), Code::Limit);

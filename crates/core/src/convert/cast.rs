@@ -1,11 +1,14 @@
 //! Casts on the way from one file to another.
 #![forbid(unsafe_code)]
 
+use std::borrow::Cow;
+
 use crate::checked::bytes_of;
 use crate::error::{Code, Error, Result};
 use crate::kernels::cast::{can_cast, cast};
 use crate::model::{Component, DType, Label, Layout, Tensor};
 use crate::write::Writer;
+use crate::write::sparse::Array;
 
 /// Which types become which. Types that are not named stay.
 #[derive(Clone, Default)]
@@ -60,6 +63,39 @@ pub fn cast_length(from: Option<DType>, to: Option<DType>, length: u64) -> Resul
     }
     let elements = length / from.element_bytes() as u64;
     bytes_of(elements, to.bits()).ok_or_else(|| Error::new(Code::Limit, "more bytes than 64 bits can count"))
+}
+
+/// The values of a sparse tensor, cast as they are read.
+pub struct CastArray {
+    array: Box<dyn Array>,
+    to: DType,
+}
+
+impl CastArray {
+    pub fn of(array: Box<dyn Array>, to: DType) -> Box<dyn Array> {
+        if array.dtype() == to { array } else { Box::new(Self { array, to }) }
+    }
+}
+
+impl Array for CastArray {
+    fn dtype(&self) -> DType {
+        self.to
+    }
+
+    fn length(&self) -> u64 {
+        self.elements().saturating_mul(self.width())
+    }
+
+    fn elements(&self) -> u64 {
+        self.array.elements()
+    }
+
+    fn read(&self, first: u64, count: u64) -> Result<Cow<'_, [u8]>> {
+        let (from, bytes) = (self.array.dtype(), self.array.read(first, count)?);
+        let mut output = vec![0; bytes.len() / from.element_bytes() * self.to.element_bytes()];
+        cast(from, self.to, &bytes, &mut output)?;
+        Ok(Cow::Owned(output))
+    }
 }
 
 /// Elements cast at a time: their bytes stay in the second-level cache.

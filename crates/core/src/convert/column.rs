@@ -1,16 +1,17 @@
 //! One array of a sparse tensor in a nameless file, read block by block.
 #![forbid(unsafe_code)]
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use crate::checked;
 use crate::error::{Code, Error, Result};
 use crate::kernels::swap::swap_bytes;
-use crate::layouts::indices::Indices;
 use crate::model::cut::Cut;
 use crate::model::{Component, DType, Strided, View};
 use crate::sinks::Spool;
+use crate::write::sparse::Array;
 
-/// Elements handled at a time: so many of any type end at a whole byte.
-pub const BLOCK: u64 = 64 << 10;
 /// Bytes of records read at once.
 const RECORDS: u64 = 4 << 20;
 
@@ -32,21 +33,21 @@ struct Records {
 }
 
 /// One array of the tensor, wherever it lies in the spool.
-pub struct Column<'a> {
-    spool: &'a Spool,
+pub struct Column {
+    spool: Arc<Spool>,
     /// The blob in the spool.
     start: u64,
     end: u64,
     place: Place,
-    pub dtype: DType,
+    dtype: DType,
     big: bool,
     /// Bytes of the array.
-    pub length: u64,
+    length: u64,
 }
 
-impl<'a> Column<'a> {
+impl Column {
     /// The array that a component is of the blob that stands in a spool from `start` to `end`.
-    pub fn new(spool: &'a Spool, part: &Component, (start, end): (u64, u64)) -> Result<Self> {
+    pub fn new(spool: Arc<Spool>, part: &Component, (start, end): (u64, u64)) -> Result<Self> {
         let total = end - start;
         let view = match &part.view {
             View::Counted(counted) => counted.view(total)?,
@@ -59,10 +60,6 @@ impl<'a> Column<'a> {
         let dtype =
             part.dtype.ok_or_else(|| Error::new(Code::BadDtype, "the type of an array is not known"))?;
         let length = length.ok_or_else(outside)?;
-        if dtype.bits() >= 8 && !length.is_multiple_of(u64::from(dtype.bits()) / 8) {
-            let message = format!("{length} bytes are not whole elements of {}", dtype.name());
-            return Err(Error::new(Code::BadSparse, message));
-        }
         Ok(Self { spool, start, end, place, dtype, big: part.is_swapped(), length })
     }
 
@@ -77,26 +74,6 @@ impl<'a> Column<'a> {
             }
             _ => Err(Error::new(Code::Internal, "the indices of a sparse tensor stand in another order")),
         }
-    }
-
-    /// An array that is all of a spool, of `elements` of a type of whole bytes.
-    pub fn whole(spool: &'a Spool, dtype: DType, elements: u64) -> Self {
-        let length = elements * u64::from(dtype.bits()) / 8;
-        Self { spool, start: 0, end: length, place: Place::Run(0), dtype, big: false, length }
-    }
-
-    /// Bytes of `count` elements from element `first` on, which for packed types is at a whole byte.
-    pub fn read(&self, first: u64, count: u64) -> Result<Vec<u8>> {
-        let bits = u64::from(self.dtype.bits());
-        let mut bytes = vec![0; checked::index((count * bits).div_ceil(8), "a block")?];
-        match self.place {
-            Place::Records(records) => self.gather(records, first, &mut bytes)?,
-            Place::Run(start) => self.fill(start.saturating_add(first * bits / 8), &mut bytes)?,
-        }
-        if self.big {
-            swap_bytes(&mut bytes, self.dtype.element_bytes());
-        }
-        Ok(bytes)
     }
 
     fn fill(&self, at: u64, bytes: &mut [u8]) -> Result<()> {
@@ -126,47 +103,28 @@ impl<'a> Column<'a> {
         }
         Ok(())
     }
+}
 
-    /// Elements of the array; of packed types as many as its bytes have room for.
-    pub fn elements(&self) -> u64 {
-        let bits = u128::from(self.dtype.bits());
-        u64::try_from(u128::from(self.length) * 8 / bits).unwrap_or(u64::MAX)
+impl Array for Column {
+    fn dtype(&self) -> DType {
+        self.dtype
     }
 
-    /// Bytes of an element of a type of whole bytes.
-    pub fn width(&self) -> usize {
-        self.dtype.bits() as usize / 8
+    fn length(&self) -> u64 {
+        self.length
     }
 
-    /// The indices that `bytes` of it are.
-    pub fn decode(&self, bytes: &[u8]) -> Result<Vec<u64>> {
-        let indices = Indices::new(self.dtype, bytes)?;
-        let mut numbers = vec![0; indices.len()];
-        if indices.decode(0, &mut numbers) < numbers.len() {
-            return Err(Error::new(Code::BadSparse, "an index is negative or too large"));
+    fn read(&self, first: u64, count: u64) -> Result<Cow<'_, [u8]>> {
+        let bits = u64::from(self.dtype.bits());
+        let mut bytes = vec![0; checked::index((count * bits).div_ceil(8), "a block")?];
+        match self.place {
+            Place::Records(records) => self.gather(records, first, &mut bytes)?,
+            Place::Run(start) => self.fill(start.saturating_add(first * bits / 8), &mut bytes)?,
         }
-        Ok(numbers)
-    }
-
-    /// `count` indices from element `first` on.
-    pub fn numbers(&self, first: u64, count: u64) -> Result<Vec<u64>> {
-        self.decode(&self.read(first, count)?)
-    }
-
-    /// Calls `each` with the position of the first element and the bytes of each block from `first` to `end`.
-    pub fn blocks(
-        &self,
-        first: u64,
-        end: u64,
-        mut each: impl FnMut(u64, Vec<u8>) -> Result<()>,
-    ) -> Result<()> {
-        let mut at = first;
-        while at < end {
-            let count = BLOCK.min(end - at);
-            each(at, self.read(at, count)?)?;
-            at += count;
+        if self.big {
+            swap_bytes(&mut bytes, self.dtype.element_bytes());
         }
-        Ok(())
+        Ok(Cow::Owned(bytes))
     }
 }
 

@@ -7,10 +7,10 @@ use crate::error::{Code, Error, Result};
 use crate::layouts::elements::Elements;
 use crate::model::{Component, DType, DataRule, Label, Layout, Tensor};
 use crate::read::Reading;
-use crate::sinks::Spool;
 use crate::sources::ahead::Ahead;
 use crate::sources::owned;
 use crate::sources::staging::stored_bytes;
+use crate::write::sparse::Room;
 use crate::write::{Dialect, Writer};
 
 /// The rule that the elements of a component must keep to be read from where they are, or to be written where they go.
@@ -54,17 +54,12 @@ pub fn unfit(
     Ok(found)
 }
 
-/// Fails as copying the tensor would for its data. `spool` makes a nameless file for what is too large to be held in memory.
-fn judge(
-    reading: Reading<'_>,
-    tensor: Tensor<'_>,
-    wanted: Wanted<'_>,
-    spool: &dyn Fn() -> Result<Spool>,
-) -> Result<()> {
+/// Fails as copying the tensor would for its data. `room` makes a nameless file for what is too large to be held in memory.
+fn judge(reading: Reading<'_>, tensor: Tensor<'_>, wanted: Wanted<'_>, room: Room<'_>) -> Result<()> {
     match tensor.layout() {
         Layout::SparseCsr | Layout::SparseCoo => {
             let values = tensor.component(Label::VALUES).and_then(|values| rule(tensor, values, wanted));
-            sparse::judge(reading, tensor, values, wanted.casts, wanted.dialect, spool)
+            sparse::judge(reading, tensor, values, wanted.dialect, room)
         }
         _ => tensor.components().iter().try_for_each(|part| elements(reading, tensor, part, wanted)),
     }

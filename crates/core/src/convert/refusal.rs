@@ -3,12 +3,12 @@
 
 use super::Casts;
 use super::cast::cast_length;
-use super::sparse::index_dtype;
 use crate::checked::{bytes_of, product};
 use crate::error::{Code, Error, Result};
 use crate::formats::zt2::encode;
 use crate::model::{Attributes, Catalog, Component, DType, Label, Layout, NewTensor, Tensor};
 use crate::read::sparse_parts;
+use crate::write::sparse::index_dtype;
 use crate::write::{Dialect, METADATA, check};
 
 /// What is made of a file.
@@ -92,7 +92,8 @@ fn entry(tensor: Tensor<'_>, Wanted { dialect, casts, .. }: Wanted<'_>) -> Resul
         // The source's own layout says the same.
         return Ok(());
     }
-    let index = if sparse { index_dtype(dialect, &sparse_parts(tensor)?) } else { DType::Uint64 };
+    let indices = if sparse { sparse_parts(tensor)?.split_off(1) } else { Vec::new() };
+    let index = index_dtype(dialect, indices.iter().map(|part| part.dtype));
     let written = parts.iter().map(|part| {
         let (dtype, length) = (casts.component(tensor, part), part.byte_length()?);
         let (dtype, length) = match part.dtype {

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::tensor::Open;
-use super::{Dialect, Spec, Writer, arrange, zt2};
+use super::{Dialect, Spec, Writer, sparse, zt2};
 use crate::error::{Code, Error, Result};
 use crate::formats::zt2::{manifest, rules, vocabulary};
 use crate::formats::{Names, zt01_encode};
@@ -74,7 +74,7 @@ impl Writer {
         entry(dialect, spec.layout, spec.attributes, &mut tensor)?;
         self.builder.check_shape(shape)?;
         if layout != Layout::Dense && dialect.packs() {
-            let framing = if dialect == Dialect::Btf { arrange::BTF_FRAMING } else { 0 };
+            let framing = if dialect == Dialect::Btf { sparse::BTF_FRAMING } else { 0 };
             let length = spec.components.iter().map(|(.., length)| length).sum::<u64>() + framing;
             open.stored.push((Label::DATA, dtype, None, length));
         } else {

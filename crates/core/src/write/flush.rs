@@ -91,6 +91,11 @@ impl Writer {
         done
     }
 
+    /// Whether enough bytes wait for whoever takes them.
+    pub fn must_be_taken(&self) -> bool {
+        matches!(self.out, Out::Taken) && self.pending() >= WARM
+    }
+
     /// The bytes that wait in the buffer, for a file that nobody else writes.
     pub fn take(&mut self) -> Vec<u8> {
         self.buffer.take()

@@ -4,7 +4,7 @@
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
-use super::column::{BLOCK, Column};
+use super::array::{Array, BLOCK, numbers};
 use crate::checked::product;
 use crate::error::{Code, Error, Result};
 use crate::layouts::exact::COO;
@@ -15,7 +15,7 @@ const HELD: u64 = 8 << 20;
 
 /// The coordinates of a tensor, which were checked.
 pub struct Cells<'a> {
-    pub coords: &'a Column<'a>,
+    pub coords: &'a dyn Array,
     pub shape: &'a [u64],
     pub nnz: u64,
 }
@@ -28,7 +28,7 @@ impl Cells<'_> {
             let count = BLOCK.min(self.nnz - first);
             let mut cells = Vec::new();
             for (d, &dim) in (0_u64..).zip(self.shape) {
-                let axis = self.coords.numbers(d * self.nnz + first, count)?;
+                let axis = numbers(self.coords, d * self.nnz + first, count)?;
                 cells.resize(axis.len(), 0_u64);
                 for (cell, index) in cells.iter_mut().zip(axis) {
                     *cell = cell.wrapping_mul(dim).wrapping_add(index);

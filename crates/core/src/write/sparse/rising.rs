@@ -2,36 +2,37 @@
 //! time.
 #![forbid(unsafe_code)]
 
-use super::column::{BLOCK, Column};
+use super::array::{BLOCK, Spooled, blocks, decode, numbers};
+use super::{Array, Held, Room, rows};
 use crate::checked;
 use crate::error::{Code, Error, Result};
 use crate::layouts::exact::CSR;
 use crate::layouts::indices::Indices;
+use crate::model::DType;
 use crate::sinks::Spool;
 use crate::sources::owned;
 use crate::work::Stop;
-use crate::write::strict;
 
 /// Elements that are sorted at a time.
 const STRETCH: u64 = 1 << 20;
 
 /// The ends of a matrix's rows, one after the other. The pointers were checked.
 struct Rows<'a> {
-    indptr: &'a Column<'a>,
+    indptr: &'a dyn Array,
     ends: std::vec::IntoIter<u64>,
     /// Rows whose end was given.
     given: u64,
 }
 
 impl<'a> Rows<'a> {
-    fn new(indptr: &'a Column<'a>) -> Self {
+    fn new(indptr: &'a dyn Array) -> Self {
         Self { indptr, ends: Vec::new().into_iter(), given: 0 }
     }
 
     fn next(&mut self) -> Result<Option<u64>> {
         if self.ends.len() == 0 {
             let left = self.indptr.elements().saturating_sub(self.given + 1);
-            self.ends = self.indptr.numbers(self.given + 1, left.min(BLOCK))?.into_iter();
+            self.ends = numbers(self.indptr, self.given + 1, left.min(BLOCK))?.into_iter();
         }
         let end = self.ends.next();
         self.given += u64::from(end.is_some());
@@ -51,12 +52,11 @@ impl Fall {
 }
 
 /// The first place where the columns of a row do not rise.
-pub fn first_fall(indices: &Column<'_>, indptr: &Column<'_>, stop: &Stop) -> Result<Option<Fall>> {
+pub fn first_fall(indices: &dyn Array, indptr: &dyn Array, stop: &Stop) -> Result<Option<Fall>> {
     let mut rows = Rows::new(indptr);
     let (mut end, mut last, mut fall) = (0, None, None);
-    indices.blocks(0, indices.elements(), |first, bytes| {
-        stop.check()?;
-        for (at, column) in (first..).zip(indices.decode(&bytes)?) {
+    blocks(indices, 0..indices.elements(), stop, |first, bytes| {
+        for (at, column) in (first..).zip(decode(indices.dtype(), bytes)?) {
             while at >= end {
                 let Some(next) = rows.next()? else { return Ok(()) };
                 (end, last) = (next, None);
@@ -71,10 +71,31 @@ pub fn first_fall(indices: &Column<'_>, indptr: &Column<'_>, stop: &Stop) -> Res
     Ok(fall)
 }
 
-/// Appends values and columns to spools, with the columns of each row in rising order. A column that stands twice in a row
-/// is `ZT_BAD_SPARSE`.
-pub fn sort(
-    [values, indices, indptr]: [&Column<'_>; 3],
+/// Values and columns of a checked matrix with the columns of each row in rising order: in memory where all of its arrays are
+/// there, else in nameless files. A column that stands twice in a row is `ZT_BAD_SPARSE`.
+pub fn sorted(
+    [values, indices, indptr]: [&dyn Array; 3],
+    room: Room<'_>,
+    stop: &Stop,
+) -> Result<[Box<dyn Array>; 2]> {
+    let (value, index) = (values.dtype(), indices.dtype());
+    if let (Some(held), Some(columns), Some(pointers)) = (values.held(), indices.held(), indptr.held()) {
+        let columns = Indices::new(index, columns)?;
+        let pointers = Indices::new(indptr.dtype(), pointers)?;
+        let width = checked::index(values.width(), "a value")?;
+        let (held, columns) = rows::sorted(columns, pointers, held, width, 0, stop)?;
+        return Ok([Box::new(Held::new(value, held)), Box::new(Held::new(index, columns))]);
+    }
+    let (mut new_values, mut new_indices) = (room()?, room()?);
+    sort([values, indices, indptr], [&mut new_values, &mut new_indices], stop)?;
+    Ok([
+        Box::new(Spooled::new(value, new_values, values.length())),
+        Box::new(Spooled::new(index, new_indices, indices.length())),
+    ])
+}
+
+fn sort(
+    [values, indices, indptr]: [&dyn Array; 3],
     [new_values, new_indices]: [&mut Spool; 2],
     stop: &Stop,
 ) -> Result<()> {
@@ -94,7 +115,8 @@ pub fn sort(
                     .chain(ends.drain(..))
                     .flat_map(|pointer| (pointer - start).to_le_bytes())
                     .collect();
-                sort_stretch([values, indices], &pointers, start, first_row, [new_values, new_indices])?;
+                let sorted = [&mut *new_values, &mut *new_indices];
+                sort_stretch([values, indices], &pointers, start, first_row, sorted, stop)?;
                 start = pointers.last_chunk().map_or(start, |last| start + u64::from_le_bytes(*last));
             }
         } else {
@@ -107,23 +129,21 @@ pub fn sort(
 }
 
 fn sort_stretch(
-    [values, indices]: [&Column<'_>; 2],
+    [values, indices]: [&dyn Array; 2],
     pointers: &[u8],
     start: u64,
     first_row: u64,
     [new_values, new_indices]: [&mut Spool; 2],
+    stop: &Stop,
 ) -> Result<()> {
     let count = pointers.last_chunk().map_or(0, |last| u64::from_le_bytes(*last));
     let (old_values, old_indices) = (values.read(start, count)?, indices.read(start, count)?);
-    let pointers = Indices::new(crate::model::DType::Uint64, pointers)?;
-    let columns = Indices::new(indices.dtype, &old_indices)?;
-    let width = values.width();
-    let sorted = strict::rising_rows(columns, pointers, &old_values, width, first_row)?;
-    let (values, indices) = sorted
-        .as_ref()
-        .map_or((&old_values[..], &old_indices[..]), |(values, indices)| (&values[..], &indices[..]));
-    new_values.write(values)?;
-    new_indices.write(indices)?;
+    let pointers = Indices::new(DType::Uint64, pointers)?;
+    let columns = Indices::new(indices.dtype(), &old_indices)?;
+    let width = checked::index(values.width(), "a value")?;
+    let sorted = rows::sorted(columns, pointers, &old_values, width, first_row, stop)?;
+    new_values.write(&sorted.0)?;
+    new_indices.write(&sorted.1)?;
     drop(sorted);
     owned::tidy();
     Ok(())
@@ -132,23 +152,23 @@ fn sort_stretch(
 /// One row that is too long to be held: again and again the columns of the next range are looked for. So many distinct ones
 /// as a range is wide can be in it, and no more.
 fn sort_row(
-    [values, indices]: [&Column<'_>; 2],
+    [values, indices]: [&dyn Array; 2],
     start: u64,
     end: u64,
     row: u64,
     [new_values, new_indices]: [&mut Spool; 2],
     stop: &Stop,
 ) -> Result<()> {
-    let (value, index) = (values.width(), indices.width());
+    let (value, index) =
+        (checked::index(values.width(), "a value")?, checked::index(indices.width(), "an index")?);
     let mut from = Some(0_u64);
     while let Some(low) = from.take() {
         let high = low.saturating_add(STRETCH);
         // The column and the place among what was found, and what stands there.
         let mut found: Vec<(u64, usize)> = Vec::new();
         let (mut found_values, mut found_indices) = (Vec::new(), Vec::new());
-        indices.blocks(start, end, |first, bytes| {
-            stop.check()?;
-            let columns = indices.decode(&bytes)?;
+        blocks(indices, start..end, stop, |first, bytes| {
+            let columns = decode(indices.dtype(), bytes)?;
             if let Some(&least) = columns.iter().filter(|&&column| column >= high).min() {
                 from = Some(from.map_or(least, |known| known.min(least)));
             }
@@ -164,13 +184,13 @@ fn sort_row(
                 }
                 found.push((column, found.len()));
                 found_values.extend_from_slice(item(&stored, value, nth));
-                found_indices.extend_from_slice(item(&bytes, index, nth));
+                found_indices.extend_from_slice(item(bytes, index, nth));
             }
             Ok(())
         })?;
         found.sort_unstable();
         if let Some(pair) = found.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            return Err(strict::twice(pair[0].0, row));
+            return Err(rows::twice(pair[0].0, row));
         }
         for (items, width, spool) in
             [(&found_values, value, &mut *new_values), (&found_indices, index, &mut *new_indices)]

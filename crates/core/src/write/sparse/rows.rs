@@ -1,5 +1,4 @@
-//! What the sparse profiles of zTensor 2 ask of their data beyond other formats: columns that rise strictly within
-//! each row.
+//! Rows in memory, put in the order that version 2 asks for.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -7,26 +6,24 @@ use std::ops::Range;
 use crate::error::{Code, Error, Result};
 use crate::layouts::exact::CSR;
 use crate::layouts::indices::Indices;
-use crate::model::DType;
 use crate::sources::owned::Owned;
+use crate::work::Stop;
 
-/// The index type of an array as version 2 holds it: uint32 and uint64 stay, all others become uint64.
-pub fn index_dtype(dtypes: impl IntoIterator<Item = Option<DType>>) -> DType {
-    if dtypes.into_iter().all(|dtype| dtype == Some(DType::Uint32)) { DType::Uint32 } else { DType::Uint64 }
-}
-
-/// Sorts the columns of each row of a checked matrix, whose values move along: `None` where all rise already.
-/// A column that stands twice in a row is `ZT_BAD_SPARSE`. `width`: bytes of a value; `first`: the number of the first row.
-pub fn rising_rows(
+/// Values and columns of a checked matrix, with the columns of each row in rising order. A column that stands twice in a row is
+/// `ZT_BAD_SPARSE`. `width`: bytes of a value; `first`: the number of the first row.
+pub fn sorted(
     indices: Indices<'_>,
     indptr: Indices<'_>,
     values: &[u8],
     width: usize,
     first: u64,
-) -> Result<Option<(Owned, Owned)>> {
-    let mut sorted: Option<(Owned, Owned)> = None;
+    stop: &Stop,
+) -> Result<(Owned, Owned)> {
+    let (mut new_values, mut new_indices) = (copied(values)?, copied(indices.bytes())?);
+    let index = indices.dtype().element_bytes();
     let (mut row, mut order): (Vec<u64>, Vec<usize>) = (Vec::new(), Vec::new());
     for at in 1..indptr.len() {
+        stop.check()?;
         let bounds = bounds(indptr, at, indices.len());
         row.resize(bounds.len(), 0);
         indices.decode(bounds.start, &mut row);
@@ -40,17 +37,12 @@ pub fn rising_rows(
             let column = row.get(pair[0]).copied().unwrap_or_default();
             return Err(twice(column, first + (at - 1) as u64));
         }
-        let (new_values, new_indices) = match &mut sorted {
-            Some(sorted) => sorted,
-            None => sorted.insert((copied(values)?, copied(indices.bytes())?)),
-        };
-        let index = indices.bytes().len() / indices.len().max(1);
         for (place, &from) in order.iter().enumerate() {
-            move_item(values, new_values, width, bounds.start + from, bounds.start + place);
-            move_item(indices.bytes(), new_indices, index, bounds.start + from, bounds.start + place);
+            move_item(values, &mut new_values, width, bounds.start + from, bounds.start + place);
+            move_item(indices.bytes(), &mut new_indices, index, bounds.start + from, bounds.start + place);
         }
     }
-    Ok(sorted)
+    Ok((new_values, new_indices))
 }
 
 /// The refusal of a column that stands twice in a row.
@@ -83,27 +75,28 @@ fn move_item(from: &[u8], to: &mut [u8], width: usize, source: usize, target: us
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::DType;
 
     fn u32s(numbers: &[u32]) -> Vec<u8> {
         numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
     }
 
-    fn sorted(indices: &[u32], indptr: &[u32]) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    fn sorted_u32(indices: &[u32], indptr: &[u32]) -> Result<(Vec<u8>, Vec<u8>)> {
         let (indices_bytes, indptr_bytes) = (u32s(indices), u32s(indptr));
         let values: Vec<u8> = (0..).take(indices.len()).collect();
         let (indices, indptr) =
             (Indices::new(DType::Uint32, &indices_bytes)?, Indices::new(DType::Uint32, &indptr_bytes)?);
-        Ok(rising_rows(indices, indptr, &values, 1, 0)?
-            .map(|(values, indices)| (values.to_vec(), indices.to_vec())))
+        let sorted = sorted(indices, indptr, &values, 1, 0, &Stop::default())?;
+        Ok((sorted.0.to_vec(), sorted.1.to_vec()))
     }
 
     #[test]
     fn rows_are_sorted_with_their_values() {
-        assert_eq!(sorted(&[0, 5, 1], &[0, 2, 3]).unwrap(), None);
-        assert_eq!(sorted(&[], &[0, 0]).unwrap(), None);
-        let (values, indices) = sorted(&[3, 9, 1, 2, 0], &[0, 1, 1, 3, 5]).unwrap().unwrap();
+        assert_eq!(sorted_u32(&[0, 5, 1], &[0, 2, 3]).unwrap(), (vec![0, 1, 2], u32s(&[0, 5, 1])));
+        assert_eq!(sorted_u32(&[], &[0, 0]).unwrap(), (vec![], vec![]));
+        let (values, indices) = sorted_u32(&[3, 9, 1, 2, 0], &[0, 1, 1, 3, 5]).unwrap();
         assert_eq!((values, indices), (vec![0, 2, 1, 4, 3], u32s(&[3, 1, 9, 0, 2])));
-        let error = sorted(&[0, 2, 1, 2], &[0, 1, 4]).unwrap_err();
+        let error = sorted_u32(&[0, 2, 1, 2], &[0, 1, 4]).unwrap_err();
         assert_eq!((error.code(), error.component_role()), (Code::BadSparse, Some("indices")));
     }
 }

@@ -1,0 +1,166 @@
+//! Sparse tensors on their way into a file: checked as their layout asks, put in the order that the dialect asks for, and
+//! handed to the writer block by block. The arrays lie in memory or in nameless files; of what lies in files little more than a
+//! block stands in memory at once.
+#![forbid(unsafe_code)]
+
+mod arranged;
+mod array;
+mod cells;
+mod pack;
+mod rising;
+mod rows;
+
+use super::Dialect;
+use crate::checked;
+use crate::error::{Code, Error, Result};
+use crate::layouts::indices::Indices;
+use crate::layouts::{coo, csr};
+use crate::model::{DType, DataRule, Layout};
+use crate::sinks::Spool;
+use crate::work::Stop;
+
+pub use arranged::Arranged;
+pub use array::{Array, Held, blocks};
+use cells::Cells;
+pub use pack::BTF_FRAMING;
+
+/// Makes a nameless file for what is too large for memory and has to be put in another order.
+pub type Room<'a> = &'a dyn Fn() -> Result<Spool>;
+
+/// Where the values of a sparse tensor belong.
+enum Places {
+    Csr { indices: Box<dyn Array>, indptr: Box<dyn Array> },
+    Coo { coords: Box<dyn Array> },
+}
+
+/// A sparse tensor whose data keeps the rules of its layout.
+pub struct Sparse {
+    shape: Vec<u64>,
+    values: Box<dyn Array>,
+    places: Places,
+}
+
+/// The type of the index arrays in a file, given their own: uint64, or in version 2 uint32 where all of them are that.
+pub fn index_dtype(dialect: Dialect, dtypes: impl IntoIterator<Item = Option<DType>>) -> DType {
+    let narrow = dialect == Dialect::Zt2 && dtypes.into_iter().all(|dtype| dtype == Some(DType::Uint32));
+    if narrow { DType::Uint32 } else { DType::Uint64 }
+}
+
+impl Sparse {
+    /// Checks the arrays of a tensor, which come in the order values, indices, indptr, or values, coords: their lengths, that row
+    /// pointers rise from 0 to the number of values, and that each index exists (`BadSparse`). `BadLayout` where `layout` does not
+    /// have these arrays, or not this shape.
+    pub fn checked(layout: Layout, shape: &[u64], arrays: Vec<Box<dyn Array>>, stop: &Stop) -> Result<Self> {
+        let mut arrays = arrays.into_iter();
+        let (values, first, second) = (arrays.next(), arrays.next(), arrays.next());
+        let (values, places) = match (layout, values, first, second) {
+            (Layout::SparseCsr, Some(values), Some(indices), Some(indptr)) => {
+                (values, Places::Csr { indices, indptr })
+            }
+            (Layout::SparseCoo, Some(values), Some(coords), None) => (values, Places::Coo { coords }),
+            _ => return Err(Error::new(Code::BadLayout, "a component is missing")),
+        };
+        let sparse = Self { shape: shape.to_vec(), values, places };
+        sparse.check(stop)?;
+        Ok(sparse)
+    }
+
+    fn check(&self, stop: &Stop) -> Result<()> {
+        for (_, array) in self.index_arrays() {
+            Indices::new(array.dtype(), &[])?;
+            if !array.length().is_multiple_of(array.width()) {
+                let message =
+                    format!("{} bytes are not whole indices of {}", array.length(), array.dtype().name());
+                return Err(Error::new(Code::BadSparse, message));
+            }
+        }
+        let (dtype, length, nnz) = (self.values.dtype(), self.values.length(), self.nnz());
+        match &self.places {
+            Places::Csr { indices, indptr } => {
+                let &[rows, cols] = &self.shape[..] else {
+                    let (shape, rank) = (&self.shape, self.shape.len());
+                    let message = format!("CSR has 2 dimensions, the shape {shape:?} has {rank}");
+                    return Err(Error::new(Code::BadLayout, message));
+                };
+                csr::check_lengths(rows, dtype, [length, nnz, indptr.elements()])?;
+                let mut pointers = csr::Pointers::default();
+                blocks(&**indptr, 0..indptr.elements(), stop, |_, bytes| {
+                    pointers.next(&Indices::new(indptr.dtype(), bytes)?)
+                })?;
+                pointers.end(nnz)?;
+                blocks(&**indices, 0..nnz, stop, |first, bytes| {
+                    let first = checked::index(first, "a column")?;
+                    csr::check_columns(&Indices::new(indices.dtype(), bytes)?, cols, first)
+                })
+            }
+            Places::Coo { coords } => {
+                coo::check_lengths(self.shape.len(), dtype, [length, nnz, coords.elements()])?;
+                self.shape.iter().enumerate().try_for_each(|(d, &dim)| {
+                    let begin = d as u64 * nnz;
+                    blocks(&**coords, begin..begin + nnz, stop, |first, bytes| {
+                        coo::check_axis(&Indices::new(coords.dtype(), bytes)?, d, dim, nnz, first - begin)
+                    })
+                })
+            }
+        }
+    }
+
+    /// Has the data keep the rules of version 2 where the dialect is that, or a source has promised one of them: columns that rise
+    /// within their row, and cells that stand once. Rows are sorted, except those of a source that promised it; what stands twice
+    /// is `BadSparse`.
+    pub fn strict(
+        mut self,
+        dialect: Dialect,
+        promised: Option<DataRule>,
+        room: Room<'_>,
+        stop: &Stop,
+    ) -> Result<Self> {
+        let (wanted, nnz) = (dialect == Dialect::Zt2, self.nnz());
+        match &mut self.places {
+            Places::Csr { indices, indptr } if wanted || promised == Some(DataRule::RisingColumns) => {
+                if let Some(fall) = rising::first_fall(&**indices, &**indptr, stop)? {
+                    // Packed values come from version 2 alone.
+                    if promised == Some(DataRule::RisingColumns) || self.values.dtype().bits() < 8 {
+                        return Err(fall.error());
+                    }
+                    let sorted = rising::sorted([&*self.values, &**indices, &**indptr], room, stop)?;
+                    [self.values, *indices] = sorted;
+                }
+            }
+            Places::Coo { coords } if wanted || promised == Some(DataRule::UniqueCells) => {
+                Cells { coords: &**coords, shape: &self.shape, nnz }.check_unique(stop)?;
+            }
+            _ => {}
+        }
+        Ok(self)
+    }
+
+    /// Stored values.
+    fn nnz(&self) -> u64 {
+        match &self.places {
+            Places::Csr { indices, .. } => indices.elements(),
+            Places::Coo { coords } => {
+                let nnz = coords.elements().checked_div(self.shape.len() as u64);
+                nnz.unwrap_or_else(|| self.values.elements())
+            }
+        }
+    }
+
+    /// The index arrays by their roles.
+    fn index_arrays(&self) -> Vec<(&'static str, &dyn Array)> {
+        match &self.places {
+            Places::Csr { indices, indptr } => vec![("indices", &**indices), ("indptr", &**indptr)],
+            Places::Coo { coords } => vec![("coords", &**coords)],
+        }
+    }
+
+    pub fn values(&self) -> &dyn Array {
+        &*self.values
+    }
+
+    /// The same tensor with as many other values.
+    #[must_use]
+    pub fn map_values(self, map: impl FnOnce(Box<dyn Array>) -> Box<dyn Array>) -> Self {
+        Self { values: map(self.values), ..self }
+    }
+}

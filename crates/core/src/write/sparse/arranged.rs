@@ -1,0 +1,139 @@
+//! The blobs of a sparse tensor as a dialect has them, handed to the writer block by block.
+#![forbid(unsafe_code)]
+
+use std::borrow::Cow;
+
+use super::array::BLOCK;
+use super::{Array, Sparse, index_dtype, pack};
+use crate::error::Result;
+use crate::model::DType;
+use crate::work::Stop;
+use crate::write::{Dialect, Writer};
+
+/// A stretch of what is written.
+enum Stretch {
+    /// BTF's number of values and, before the coordinates, the rank.
+    Counts(Vec<u8>),
+    Values,
+    /// An index array, by its place among them.
+    Indices(usize),
+    /// The coordinates of each value together.
+    Tuples,
+    /// The same, each followed by its value.
+    Entries,
+}
+
+/// A sparse tensor in the order in which it is written.
+pub struct Arranged {
+    tensor: Sparse,
+    dialect: Dialect,
+    /// The type of the index arrays in the file.
+    index: DType,
+    stretches: Vec<Stretch>,
+    /// The stretch that is written, and its elements that were.
+    at: (usize, u64),
+}
+
+impl Sparse {
+    pub fn arranged(self, dialect: Dialect) -> Arranged {
+        use Stretch::{Counts, Entries, Indices, Tuples, Values};
+        let arrays = self.index_arrays();
+        let index = index_dtype(dialect, arrays.iter().map(|(_, array)| Some(array.dtype())));
+        let (nnz, rank) = (self.nnz().to_le_bytes(), (self.shape.len() as u64).to_le_bytes());
+        let stretches = match (arrays.len(), dialect) {
+            (1, Dialect::Zt01) => vec![Entries],
+            (1, Dialect::Btf) => vec![Counts([nnz, rank].concat()), Tuples, Counts(nnz.to_vec()), Values],
+            (_, Dialect::Zt01) => vec![Indices(1), Indices(0), Values],
+            // In the order of the roles' names, so that canonical blobs need not be moved.
+            (count, Dialect::Zt2) => (0..count).map(Indices).chain([Values]).collect(),
+            (count, _) => [Values].into_iter().chain((0..count).map(Indices)).collect(),
+        };
+        Arranged { tensor: self, dialect, index, stretches, at: (0, 0) }
+    }
+}
+
+impl Arranged {
+    /// Role, type and bytes of each component, for [`Writer::begin`].
+    pub fn components(&self) -> Vec<(&'static str, Option<DType>, u64)> {
+        let values = self.tensor.values();
+        let mut components = vec![("values", Some(values.dtype()), values.length())];
+        let width = self.index.element_bytes() as u64;
+        let indices = self.tensor.index_arrays().into_iter();
+        components.extend(
+            indices.map(|(role, array)| (role, Some(self.index), array.elements().saturating_mul(width))),
+        );
+        if self.dialect == Dialect::Zt2 {
+            components.rotate_left(1);
+        }
+        components
+    }
+
+    /// Pushes all of it into the writer, in which its tensor was begun.
+    pub fn push_all(mut self, writer: &mut Writer, stop: &Stop) -> Result<()> {
+        while self.push_block(writer, stop)? {}
+        Ok(())
+    }
+
+    /// Pushes the next block into the writer, in which its tensor was begun. False where nothing is left.
+    pub fn push_block(&mut self, writer: &mut Writer, stop: &Stop) -> Result<bool> {
+        let (nth, at) = self.at;
+        let Some(stretch) = self.stretches.get(nth) else { return Ok(false) };
+        stop.check()?;
+        let count = self.block(stretch).min(self.elements(stretch) - at);
+        writer.push(&self.read(stretch, at, count)?)?;
+        writer.flush_if_full()?;
+        self.at = if at + count < self.elements(stretch) { (nth, at + count) } else { (nth + 1, 0) };
+        Ok(true)
+    }
+
+    fn elements(&self, stretch: &Stretch) -> u64 {
+        match stretch {
+            Stretch::Counts(_) => 1,
+            Stretch::Values => self.tensor.values().elements(),
+            Stretch::Indices(array) => self.indices(*array).map_or(0, Array::elements),
+            Stretch::Tuples | Stretch::Entries => self.tensor.nnz(),
+        }
+    }
+
+    /// Elements that are written at a time.
+    fn block(&self, stretch: &Stretch) -> u64 {
+        match stretch {
+            Stretch::Tuples | Stretch::Entries => (BLOCK / (self.tensor.shape.len() as u64).max(1)).max(1),
+            _ => BLOCK,
+        }
+    }
+
+    fn indices(&self, at: usize) -> Option<&dyn Array> {
+        self.tensor.index_arrays().get(at).map(|&(_, array)| array)
+    }
+
+    fn read<'a>(&'a self, stretch: &'a Stretch, first: u64, count: u64) -> Result<Cow<'a, [u8]>> {
+        let values = self.tensor.values();
+        let rank = self.tensor.shape.len();
+        match stretch {
+            Stretch::Counts(bytes) => Ok(Cow::Borrowed(bytes)),
+            Stretch::Values => values.read(first, count),
+            Stretch::Indices(array) => match self.indices(*array) {
+                Some(array) => pack::indices(array.dtype(), array.read(first, count)?, self.index),
+                None => Ok(Cow::default()),
+            },
+            Stretch::Tuples => Ok(Cow::Owned(pack::entries(&self.axes(first, count)?, rank, &[], 0))),
+            Stretch::Entries => {
+                let width = usize::try_from(values.width()).unwrap_or(1);
+                let values = values.read(first, count)?;
+                Ok(Cow::Owned(pack::entries(&self.axes(first, count)?, rank, &values, width)))
+            }
+        }
+    }
+
+    /// The uint64 coordinates of some values, in dimension-major order.
+    fn axes(&self, first: u64, count: u64) -> Result<Vec<u8>> {
+        let (nnz, mut axes) = (self.tensor.nnz(), Vec::new());
+        let Some(coords) = self.indices(0) else { return Ok(axes) };
+        for d in 0..self.tensor.shape.len() as u64 {
+            let dimension = coords.read(d * nnz + first, count)?;
+            axes.extend_from_slice(&pack::indices(coords.dtype(), dimension, DType::Uint64)?);
+        }
+        Ok(axes)
+    }
+}

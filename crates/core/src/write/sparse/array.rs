@@ -1,0 +1,137 @@
+//! One array of a sparse tensor, read block by block wherever it lies.
+#![forbid(unsafe_code)]
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::checked;
+use crate::error::{Code, Error, Result};
+use crate::layouts::indices::Indices;
+use crate::model::DType;
+use crate::sinks::Spool;
+use crate::sources::owned::Owned;
+use crate::work::Stop;
+
+/// Elements handled at a time: so many of any type end at a whole byte.
+pub const BLOCK: u64 = 64 << 10;
+
+pub trait Array: Send {
+    fn dtype(&self) -> DType;
+
+    /// Bytes of the array.
+    fn length(&self) -> u64;
+
+    /// The little-endian bytes of `count` elements from element `first` on, which for packed types is at a whole byte.
+    fn read(&self, first: u64, count: u64) -> Result<Cow<'_, [u8]>>;
+
+    /// All of its bytes, where they lie in memory.
+    fn held(&self) -> Option<&[u8]> {
+        None
+    }
+
+    /// Elements of the array; of packed types as many as its bytes have room for.
+    fn elements(&self) -> u64 {
+        let bits = u128::from(self.dtype().bits());
+        u64::try_from(u128::from(self.length()) * 8 / bits).unwrap_or(u64::MAX)
+    }
+
+    /// Bytes of an element of a type of whole bytes.
+    fn width(&self) -> u64 {
+        u64::from(self.dtype().bits() / 8).max(1)
+    }
+}
+
+/// Calls `each` with the position of the first element and the bytes of each block of a range.
+pub fn blocks(
+    array: &dyn Array,
+    range: Range<u64>,
+    stop: &Stop,
+    mut each: impl FnMut(u64, &[u8]) -> Result<()>,
+) -> Result<()> {
+    let mut at = range.start;
+    while at < range.end {
+        stop.check()?;
+        let count = BLOCK.min(range.end - at);
+        each(at, &array.read(at, count)?)?;
+        at += count;
+    }
+    Ok(())
+}
+
+/// `count` indices from element `first` on.
+pub fn numbers(array: &dyn Array, first: u64, count: u64) -> Result<Vec<u64>> {
+    decode(array.dtype(), &array.read(first, count)?)
+}
+
+/// The indices that bytes of a type are.
+pub fn decode(dtype: DType, bytes: &[u8]) -> Result<Vec<u64>> {
+    let indices = Indices::new(dtype, bytes)?;
+    let mut numbers = vec![0; indices.len()];
+    if indices.decode(0, &mut numbers) < numbers.len() {
+        return Err(Error::new(Code::BadSparse, "an index is negative or too large"));
+    }
+    Ok(numbers)
+}
+
+/// An array in memory.
+pub struct Held {
+    dtype: DType,
+    bytes: Owned,
+}
+
+impl Held {
+    pub fn new(dtype: DType, bytes: Owned) -> Self {
+        Self { dtype, bytes }
+    }
+}
+
+impl Array for Held {
+    fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    fn length(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn read(&self, first: u64, count: u64) -> Result<Cow<'_, [u8]>> {
+        let bits = u64::from(self.dtype.bits());
+        let start = first.checked_mul(bits).map(|start| start / 8);
+        let length = count.checked_mul(bits).map(|length| length.div_ceil(8));
+        let bytes = start.zip(length).and_then(|(start, length)| checked::slice(&self.bytes, start, length));
+        bytes.map(Cow::Borrowed).ok_or_else(|| Error::new(Code::Internal, "a block outside its array"))
+    }
+
+    fn held(&self) -> Option<&[u8]> {
+        Some(&self.bytes)
+    }
+}
+
+/// An array of a type of whole bytes that is all of a nameless file.
+pub struct Spooled {
+    dtype: DType,
+    spool: Spool,
+    length: u64,
+}
+
+impl Spooled {
+    pub fn new(dtype: DType, spool: Spool, length: u64) -> Self {
+        Self { dtype, spool, length }
+    }
+}
+
+impl Array for Spooled {
+    fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn read(&self, first: u64, count: u64) -> Result<Cow<'_, [u8]>> {
+        let mut bytes = vec![0; checked::index(count.saturating_mul(self.width()), "a block")?];
+        self.spool.read_at(first.saturating_mul(self.width()), &mut bytes)?;
+        Ok(Cow::Owned(bytes))
+    }
+}

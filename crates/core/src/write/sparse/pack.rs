@@ -1,0 +1,74 @@
+//! Blocks of sparse arrays as a format stores them.
+#![forbid(unsafe_code)]
+
+use std::borrow::Cow;
+
+use crate::error::{Code, Error, Result};
+use crate::layouts::indices::Indices;
+use crate::model::DType;
+
+/// Bytes that BTF has around the arrays: N and RANK before the indices, N before the values.
+pub const BTF_FRAMING: u64 = 24;
+
+/// Indices as they stand, or as uint64.
+pub fn indices(dtype: DType, bytes: Cow<'_, [u8]>, to: DType) -> Result<Cow<'_, [u8]>> {
+    if dtype == to {
+        return Ok(bytes);
+    }
+    let indices = Indices::new(dtype, &bytes)?;
+    let mut output = vec![0; indices.len() * 8];
+    for (index, output) in indices.iter().zip(output.as_chunks_mut().0) {
+        let index = index.ok_or_else(|| Error::new(Code::BadSparse, "an index is negative or too large"))?;
+        *output = index.to_le_bytes();
+    }
+    Ok(Cow::Owned(output))
+}
+
+/// The uint64 coordinates of each value, which come in dimension-major order, and its `width` bytes; where that is 0, the
+/// coordinates alone, of as many values as they name.
+pub fn entries(coords: &[u8], rank: usize, values: &[u8], width: usize) -> Vec<u8> {
+    let count = values.len().checked_div(width).unwrap_or_else(|| coords.len() / (rank * 8).max(1));
+    let entry = rank * 8 + width;
+    let mut output = vec![0; count * entry];
+    for (dim, axis) in coords.as_chunks::<8>().0.chunks(count.max(1)).take(rank).enumerate() {
+        for (entry, index) in output.chunks_exact_mut(entry.max(1)).zip(axis) {
+            if let Some(place) = entry.get_mut(dim * 8..dim * 8 + 8) {
+                place.copy_from_slice(index);
+            }
+        }
+    }
+    for (entry, value) in output.chunks_exact_mut(entry.max(1)).zip(values.chunks_exact(width.max(1))) {
+        if let Some(place) = entry.get_mut(rank * 8..) {
+            place.copy_from_slice(value);
+        }
+    }
+    output
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coordinates_of_a_value_stand_together() {
+        let le =
+            |numbers: &[u64]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
+        let coords = le(&[1, 2, 3, 4, 5, 6]);
+        assert_eq!(entries(&coords, 2, &[], 0), le(&[1, 4, 2, 5, 3, 6]));
+        let with = entries(&coords, 2, &[7, 7, 8, 8, 9, 9], 2);
+        assert_eq!(
+            with,
+            [le(&[1, 4]), vec![7, 7], le(&[2, 5]), vec![8, 8], le(&[3, 6]), vec![9, 9]].concat()
+        );
+        assert_eq!(entries(&[], 0, &[7, 8], 1), [7, 8]);
+        assert!(entries(&[], 0, &[], 0).is_empty());
+    }
+
+    #[test]
+    fn indices_become_wide_or_are_refused() {
+        let wide = indices(DType::Int8, Cow::Borrowed(&[5, 127]), DType::Uint64).unwrap();
+        assert_eq!(*wide, [5, 0, 0, 0, 0, 0, 0, 0, 127, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(*indices(DType::Uint32, Cow::Borrowed(&[1; 4]), DType::Uint32).unwrap(), [1; 4]);
+        assert!(indices(DType::Int8, Cow::Borrowed(&[255]), DType::Uint64).is_err());
+    }
+}
