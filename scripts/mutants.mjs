@@ -5,10 +5,12 @@
 //   --whole a,b     the modules of crates/core/src of which every mutant is tried
 //   --every N       one of N of all the others; 0 for none
 //   --rust          the Rust tests alone; another run goes on with ava files
+//   --ava           the ava files alone, on what the Rust tests judged
 //   --files N       ava files that judge a mutant, at most
 //   --part P        a random part of the sample, in percent: a larger one holds the smaller one
 //   --only TEXT     of these, those with the text in their names
 //   --again         survivors are judged by all tests again, not only by new tests and changed ava files
+//   --built         no building: the mutants and the code are those that were built last, the tests too but for ava files
 //   --figures       no judging: what is known
 //   --jobs N        judges at the same time
 // Verdicts are kept in build/mutants/verdicts.jsonl until the file that the mutant is in changes: a run that was stopped goes on.
@@ -19,17 +21,19 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { root } from './command.mjs'
 import { avaJudges, byAva, byRust, rustJudges } from './mutants/judges.mjs'
-import { build, buildAddon, buildTests, codeOf, hash, instrument, json, list } from './mutants/tree.mjs'
+import { build, buildAddon, buildTests, builtLast, codeOf, hash, instrument, json, list } from './mutants/tree.mjs'
 
 const { values } = parseArgs({
   options: {
     whole: { type: 'string', default: 'sink,write,source,codec' },
     every: { type: 'string', default: '20' },
     rust: { type: 'boolean', default: false },
+    ava: { type: 'boolean', default: false },
     files: { type: 'string', default: '8' },
     part: { type: 'string', default: '100' },
     only: { type: 'string', default: '' },
     again: { type: 'boolean', default: false },
+    built: { type: 'boolean', default: false },
     figures: { type: 'boolean', default: false },
     jobs: { type: 'string', default: String(availableParallelism()) },
   },
@@ -53,9 +57,10 @@ function sample(listed) {
 }
 
 mkdirSync(build, { recursive: true })
-const listed = list()
-const code = codeOf(listed)
-const mutants = sample(listed)
+const last = values.built ? builtLast() : undefined
+const listed = last?.mutants ?? list()
+const code = last === undefined ? codeOf(listed) : new Map(Object.entries(last.code))
+const mutants = last?.mutants ?? sample(listed)
 const part = mutants.slice(0, Math.ceil((mutants.length * Number(values.part)) / 100))
 
 const kept = join(build, 'verdicts.jsonl')
@@ -94,23 +99,29 @@ async function judgeAll(judge, among) {
 
 if (!values.figures) {
   console.log(`${mutants.length} mutants`)
-  const { skip, built, foreign } = instrument(mutants)
+  const { skip, built, foreign } = last ?? instrument(mutants)
   const constant = new Set(mutants.map(({ id }) => id))
-  for (const id of skip) note(mutants[id - 1], { verdict: 'does not compile' })
-  for (const id of foreign) note(mutants[id - 1], { verdict: 'for another system' })
+  const noteOnce = (id, verdict) => {
+    if (verdicts.get(keyOf(mutants[id - 1]))?.verdict !== verdict) note(mutants[id - 1], { verdict })
+  }
+  for (const id of skip) noteOnce(id, 'does not compile')
+  for (const id of foreign) noteOnce(id, 'for another system')
   for (const id of [...skip, ...built, ...foreign]) constant.delete(id)
-  for (const id of constant) note(mutants[id - 1], { verdict: 'in a constant' })
+  for (const id of constant) noteOnce(id, 'in a constant')
   const switched = part.filter(({ id, name }) => built.includes(id) && name.includes(values.only))
   const names = mutants.map(({ name }) => name)
   const state = hash([...names].sort().join('\n'))
-  const rust = await rustJudges(buildTests(), names, state, jobs)
-  console.log(`${rust.length} Rust tests`)
-  await judgeAll((mutant, passed) => byRust(rust, mutant, passed), switched)
+  if (!values.ava) {
+    const rust = await rustJudges(buildTests(), names, state, jobs)
+    console.log(`${rust.length} Rust tests`)
+    await judgeAll((mutant, passed) => byRust(rust, mutant, passed), switched)
+  }
   if (!values.rust) {
-    buildAddon()
+    if (last === undefined) buildAddon()
     const ava = await avaJudges(names, state, jobs)
     console.log(`${ava.length} ava files`)
-    await judgeAll((mutant, passed) => byAva(ava, mutant, passed, Number(values.files)), switched)
+    const rested = switched.filter((mutant) => verdicts.has(keyOf(mutant)))
+    await judgeAll((mutant, passed) => byAva(ava, mutant, passed, Number(values.files)), rested)
   }
 }
 

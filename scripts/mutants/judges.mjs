@@ -124,7 +124,7 @@ export async function byRust(judges, mutant, passed) {
     for (const [program, some] of programs) {
       const env = { ZTENSOR_MUTANT: String(mutant.id) }
       const tests = some.map(({ test }) => test)
-      const status = await run(program, ['--exact', ...tests], env, 5000 + 5 * total(some))
+      const status = await run(program, ['--exact', ...tests], env, 2000 + 5 * total(some))
       if (status !== 0) {
         noted(some, mutant)
         return { verdict: status === null ? 'timed out' : 'caught', by: `${some[0].name.split('::')[0]}: Rust` }
@@ -143,7 +143,7 @@ export async function byAva(judges, mutant, passed, most) {
     const some = fresh.splice(0, 3)
     const files = some.map(({ file }) => file)
     const env = { ZTENSOR_MUTANT: String(mutant.id) }
-    const status = await run(process.execPath, [...ava, ...files], env, 10_000 + 4 * total(some))
+    const status = await run(process.execPath, [...ava, ...files], env, 6000 + 3 * total(some))
     if (status !== 0) {
       noted(some, mutant)
       return { verdict: status === null ? 'timed out' : 'caught', by: files.join(' ') }

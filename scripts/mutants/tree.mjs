@@ -21,7 +21,7 @@ export function output(program, args, options = {}) {
 
 /** A source without its tests, which change no mutant. */
 function withoutTests(file) {
-  return readFileSync(join(root, file), 'utf8').split(/^#\[cfg\(test\)\]\nmod /m)[0]
+  return readFileSync(join(root, file), 'utf8').split(/^#\[cfg\((?:all\()?test\b.*\]\n(?:#.*\n)*mod /m)[0]
 }
 
 /** All mutants. `name` holds no line, so that it lasts when other lines of its file change: the text of its line stands for it. */
@@ -97,6 +97,11 @@ function pointedAt({ spans, children }) {
   return ids
 }
 
+/** What was built last, with the mutants and the code that they were of. */
+export function builtLast() {
+  return json(join(build, 'instrumented.json'))
+}
+
 /**
  * Builds in all mutants but those that do not compile, which it finds by leaving out whatever the compiler points at. A mutant's
  * number is its place in the list, from 1 on. Returns the numbers of those that do not compile, and of those that are switched.
@@ -140,7 +145,8 @@ export function instrument(mutants) {
     const compiled = new Set(errors.filter(isUse).flatMap(pointedAt))
     const built = json(join(tree, 'built.json'))
     const foreign = built.filter((id) => !compiled.has(id))
-    const outcome = { state, skip, built: built.filter((id) => compiled.has(id)), foreign }
+    const code = Object.fromEntries(codeOf(mutants))
+    const outcome = { state, skip, built: built.filter((id) => compiled.has(id)), foreign, code, mutants }
     writeFileSync(done, JSON.stringify(outcome))
     return outcome
   }
