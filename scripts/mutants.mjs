@@ -79,7 +79,7 @@ function note(mutant, verdict) {
 }
 
 /** Judges what nothing caught yet. Rust tests judge all mutants before the first ava file judges one. */
-async function judgeAll(judge, among) {
+async function judgeAll(judge, among, last = false) {
   const queue = among.filter(open)
   let done = 0
   async function work() {
@@ -88,7 +88,8 @@ async function judgeAll(judge, among) {
       const passed = values.again ? new Set() : (before?.passed ?? new Set())
       const { verdict, by } = await judge(mutant, passed)
       const reached = verdict === 'not reached' && before?.verdict === 'survived' ? 'survived' : verdict
-      if (open(mutant)) note(mutant, { verdict: reached, by, passed: by === undefined ? passed : undefined })
+      const complete = last || before?.complete === true
+      if (open(mutant)) note(mutant, { verdict: reached, by, complete, passed: by === undefined ? passed : undefined })
       done += 1
       if (by === undefined) console.log(`${reached}: ${mutant.name} [line ${mutant.line}]`)
       if (done % 50 === 0) console.log(`${done} judged, ${queue.length} to go`)
@@ -121,26 +122,26 @@ if (!values.figures) {
     const ava = await avaJudges(names, state, jobs)
     console.log(`${ava.length} ava files`)
     const rested = switched.filter((mutant) => verdicts.has(keyOf(mutant)))
-    await judgeAll((mutant, passed) => byAva(ava, mutant, passed, Number(values.files)), rested)
+    await judgeAll((mutant, passed) => byAva(ava, mutant, passed, Number(values.files)), rested, true)
   }
 }
 
 /** A line for each room, and one for all. */
 function figures() {
-  const why = new Map(json(join(root, 'mutants/equivalent.json')).map(({ mutant, why }) => [mutant, why]))
-  for (const name of why.keys()) {
+  const known = new Set(json(join(root, 'mutants/equivalent.json')).flatMap(({ mutants }) => mutants))
+  for (const name of known) {
     if (!listed.some((mutant) => mutant.name === name)) console.log(`equivalent.json names no mutant: ${name}`)
   }
   const rows = new Map()
   const left = []
   for (const mutant of part) {
-    const { verdict } = verdicts.get(keyOf(mutant)) ?? { verdict: 'not judged' }
-    const equivalent = open(mutant) && why.has(mutant.name)
+    const { verdict, complete = false } = verdicts.get(keyOf(mutant)) ?? { verdict: 'not judged' }
+    const equivalent = open(mutant) && known.has(mutant.name)
     if (open(mutant) && !equivalent) left.push(`${verdict}: ${mutant.name} [line ${mutant.line}]`)
     for (const name of [values.whole.split(',').includes(room(mutant)) ? room(mutant) : 'others', 'all']) {
       if (!rows.has(name)) rows.set(name, {})
       const row = rows.get(name)
-      const kind = equivalent ? 'equivalent' : verdict
+      const kind = equivalent ? 'equivalent' : open(mutant) && !complete ? 'not judged by ava' : verdict
       row[kind] = (row[kind] ?? 0) + 1
     }
   }
