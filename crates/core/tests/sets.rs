@@ -269,6 +269,12 @@ fn a_canonical_file_does_not_depend_on_the_order_of_its_tensors() {
         write(&path, canonical(), &order.map(|at: usize| ordered[at].clone()));
         assert!(fs::read(&path).unwrap() == expected, "{order:?}");
     }
+    // Without any twice, too.
+    let single = &ordered[..4];
+    write(&path, canonical(), single);
+    let expected = fs::read(&path).unwrap();
+    write(&path, canonical(), &[3, 0, 2, 1].map(|at: usize| single[at].clone()));
+    assert!(fs::read(&path).unwrap() == expected);
     let (xxh3, sha256) = (Some(Algorithm::Xxh3), Some(Algorithm::Sha256));
     for (alignment, digest, largest, compressed, refused) in [
         (1 << 16, xxh3, None, false, false),
@@ -314,6 +320,8 @@ fn a_large_blob_that_saves_too_little_is_stored_raw_after_all() {
             ("between", numbers(4, 1000)),
             ("kept", kept),
             ("noise", noise(9 << 20)),
+            // Gathered, and large still when it is compressed.
+            ("whole", [vec![0; 3 << 20], noise(3 << 20)].concat()),
             ("last", vec![9; 300_000]),
         ];
         write(&path, Settings { compression, digest, ..settings(Dialect::Zt10) }, &tensors);
@@ -324,9 +332,9 @@ fn a_large_blob_that_saves_too_little_is_stored_raw_after_all() {
             tensor.data().unwrap().encoding
         };
         let raw = ["promising", "noise"].map(encoding);
-        let packed = ["small", "kept", "last"].map(encoding);
-        assert_eq!((raw, packed), ([Encoding::Raw; 2], [Encoding::Zstd; 3]));
-        assert!(path.metadata().unwrap().len() < 24 << 20, "nothing of the frame is left");
+        let packed = ["small", "kept", "last", "whole"].map(encoding);
+        assert_eq!((raw, packed), ([Encoding::Raw; 2], [Encoding::Zstd; 4]));
+        assert!(path.metadata().unwrap().len() < 27 << 20, "nothing of the frame is left");
     }
 }
 
@@ -439,5 +447,56 @@ fn safetensors_keeps_one_name_for_itself() {
     {
         let mut writer = Writer::create(&folder.path("a"), settings(dialect)).unwrap();
         assert_eq!(code(add(&mut writer, "__metadata__", &[1])), refused);
+    }
+}
+
+#[test]
+fn what_a_stream_takes_is_what_a_file_gets() {
+    let folder = Folder::new("taken");
+    let tensors = [("a", numbers(1, 3 << 20)), ("b", numbers(2, 1000)), ("c", vec![5; 400_000])];
+    for dialect in [Dialect::Zt10, Dialect::Zt12, Dialect::Zt2] {
+        for compressed in [false, true] {
+            let compression =
+                compressed.then_some(Compression { level: 3, min_savings: 0.1, threads: 2, frame: 1 << 20 });
+            let settings = || Settings { compression, ..settings(dialect) };
+            let path = folder.path("a.zt");
+            write(&path, settings(), &tensors);
+            let mut writer = Writer::taken(settings()).unwrap();
+            let mut taken = Vec::new();
+            for (name, bytes) in &tensors {
+                add(&mut writer, name, bytes).unwrap();
+                assert!(writer.written() >= (taken.len() + writer.pending()) as u64);
+                assert!(compressed || writer.waiting() == writer.pending());
+                taken.extend(writer.take());
+                assert_eq!(writer.pending(), 0);
+            }
+            taken.extend(writer.finish().unwrap().rest);
+            assert!(taken == fs::read(&path).unwrap(), "{compressed}");
+        }
+    }
+    for dialect in [Dialect::Safetensors, Dialect::Btf] {
+        assert_eq!(code(Writer::taken(settings(dialect))), Some(Code::InvalidArg));
+    }
+    assert_eq!(code(Writer::taken(canonical())), Some(Code::InvalidArg));
+}
+
+#[test]
+fn attributes_are_for_the_formats_that_have_them() {
+    let folder = Folder::new("attributes");
+    let attributes = vec![("k".into(), 5.into())];
+    let none = Vec::new();
+    for (dialect, refused) in [
+        (Dialect::Safetensors, Some(Code::InvalidArg)),
+        (Dialect::Btf, Some(Code::InvalidArg)),
+        (Dialect::Zt10, None),
+        (Dialect::Zt2, None),
+    ] {
+        for (given, refused) in [(&attributes, refused), (&none, None)] {
+            let mut writer = Writer::create(&folder.path("a"), settings(dialect)).unwrap();
+            let components = [("data", Some(DType::Float32), 4)];
+            let (layout, dtype, attributes) = ("dense", Some(DType::Float32), Some(given));
+            let spec = Spec { name: "0", shape: &[1], layout, dtype, attributes, components: &components };
+            assert_eq!(code(writer.begin(spec)), refused);
+        }
     }
 }
