@@ -374,6 +374,7 @@ mod tests {
             "crc32c:",
             "crc32c:0x",
             "crc32c:0x123456789",
+            "crc32c:000000001",
             "crc32c:+1",
             "crc32c:zz",
             short,

@@ -175,4 +175,44 @@ mod tests {
         }
         std::fs::remove_file(path).unwrap();
     }
+
+    #[test]
+    fn only_long_zeros_become_holes() {
+        let mut block = Block::default();
+        assert!(block.is_empty());
+        block.hole(HOLE - 1).unwrap();
+        assert_eq!((block.len(), block.holes.len()), (HOLE - 1, 0));
+        assert!(!block.is_empty());
+        block.hole(HOLE).unwrap();
+        assert_eq!((block.len(), block.holes.len()), (HOLE - 1, 1));
+        block.clear();
+        assert!(block.is_empty() && block.holes.is_empty());
+    }
+
+    #[test]
+    fn memory_doubles_up_to_a_full_block_and_some_slack() {
+        for (claimed, room) in [
+            (1000, 2000),
+            (FULL / 2, FULL),
+            (FULL * 3 / 4, FULL + SLACK),
+            (FULL, FULL + SLACK),
+            (FULL + 1, FULL + 1),
+        ] {
+            let mut block = Block::default();
+            assert_eq!(block.claim(claimed).unwrap().len(), claimed);
+            assert_eq!((block.len(), block.room()), (claimed, room));
+            // What fits is no reason to move the memory.
+            block.reserve(room - claimed).unwrap();
+            assert_eq!((block.len(), block.room()), (claimed, room));
+        }
+    }
+
+    #[test]
+    fn what_is_joined_and_taken_is_all_bytes_in_their_order() {
+        let (mut one, mut other) = (Block::default(), Block::default());
+        one.extend(b"first, ").unwrap();
+        other.extend(b"second").unwrap();
+        assert_eq!(one.joined(&other).unwrap(), b"first, second");
+        assert_eq!((one.take(), one.len()), (b"first, ".to_vec(), 0));
+    }
 }

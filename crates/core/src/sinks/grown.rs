@@ -131,4 +131,30 @@ mod tests {
             fs::remove_file(path).unwrap();
         }
     }
+
+    #[test]
+    fn a_file_that_somebody_else_wrote_to_is_not_committed() {
+        let path = std::env::temp_dir().join(format!("ztensor-grown-other-{}", std::process::id()));
+        let grown = |start: &[u8]| {
+            fs::write(&path, start).unwrap();
+            let index = OldIndex { range: 0..0, tail: |_, _| Vec::new() };
+            Grown::new(Original::open(&path, true).unwrap(), index)
+        };
+        let mut kept = grown(b"before");
+        assert!(kept.begun().is_none());
+        kept.write(b", after").unwrap();
+        assert!(kept.begun().is_some());
+        kept.commit().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"before, after");
+        let mut given_up = grown(b"before");
+        given_up.write(b", after").unwrap();
+        drop(given_up);
+        assert_eq!(fs::read(&path).unwrap(), b"before");
+        let mut mixed = grown(b"before");
+        mixed.write(b", after").unwrap();
+        fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b", else").unwrap();
+        assert_eq!(mixed.commit().unwrap_err().code(), Code::Io);
+        grown(b"untouched").commit().unwrap();
+        fs::remove_file(path).unwrap();
+    }
 }

@@ -178,4 +178,22 @@ mod tests {
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 2);
         std::fs::remove_dir_all(folder).unwrap();
     }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_large_folder_is_not_looked_through_again_at_once() {
+        for (count, again) in [(MANY, true), (MANY + 1, false)] {
+            let folder = std::env::temp_dir().join(format!("ztensor-many-{count}-{}", std::process::id()));
+            std::fs::create_dir_all(&folder).unwrap();
+            for name in 0..count {
+                File::create(folder.join(name.to_string())).unwrap();
+            }
+            clear(&folder);
+            // In the place of another one, so that there are no more than before.
+            std::fs::rename(folder.join("0"), folder.join(".ztensor-1-0.part")).unwrap();
+            clear(&folder);
+            assert_eq!(folder.join(".ztensor-1-0.part").exists(), !again, "{count}");
+            std::fs::remove_dir_all(folder).unwrap();
+        }
+    }
 }

@@ -102,7 +102,7 @@ fn lock(_file: &File) -> Result<()> {
     Ok(())
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use std::fs;
 
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_file_that_grew_before_it_was_locked_is_opened_again() {
-        let path = std::env::temp_dir().join(format!("ztensor-original-{}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("ztensor-grew-{}", std::process::id()));
         fs::write(&path, "old").unwrap();
         let path = path.canonicalize().unwrap();
         let stale = FileSource::open(&path).unwrap();
@@ -119,5 +119,32 @@ mod tests {
         let original = Original::open(&path, true).unwrap();
         assert_eq!((original.length(), original.source().length()), (11, 11));
         fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_file_has_one_edit_at_a_time_and_is_what_it_was() {
+        let path = std::env::temp_dir().join(format!("ztensor-original-{}", std::process::id()));
+        std::fs::write(&path, b"0123456789").unwrap();
+        for in_place in [false, true] {
+            let original = Original::open(&path, in_place).unwrap();
+            assert_eq!((original.length(), original.path()), (10, &*path.canonicalize().unwrap()));
+            assert_eq!(Original::open(&path, in_place).err().unwrap().code(), Code::Io, "the lock is held");
+            assert!(original.unchanged().is_ok());
+            // The lock stays for as long as what is given is kept.
+            let kept = original.last_look().unwrap();
+            assert!(kept.is_some() && Original::open(&path, in_place).is_err());
+            drop(kept);
+            let original = Original::open(&path, in_place).unwrap();
+            std::fs::write(&path, b"0123456789, and more").unwrap();
+            assert_eq!(original.unchanged().unwrap_err().code(), Code::Io, "it grew");
+            assert_eq!(original.last_look().err().unwrap().code(), Code::Io);
+            std::fs::write(&path, b"0123456789").unwrap();
+            let original = Original::open(&path, in_place).unwrap();
+            let other = path.with_extension("other");
+            std::fs::copy(&path, &other).unwrap();
+            std::fs::rename(other, &path).unwrap();
+            assert_eq!(original.unchanged().unwrap_err().code(), Code::Io, "another file has its name");
+        }
+        std::fs::remove_file(path).unwrap();
     }
 }

@@ -138,6 +138,7 @@ impl View<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checked;
     use crate::error::{Code, Error};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -146,6 +147,7 @@ mod tests {
         bytes: Vec<u8>,
         bad: u64,
         reads: AtomicUsize,
+        read: AtomicUsize,
     }
 
     impl ReadAt for Counted {
@@ -155,16 +157,29 @@ mod tests {
 
         fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
             self.reads.fetch_add(1, Ordering::Relaxed);
+            self.read.fetch_add(buffer.len(), Ordering::Relaxed);
             if (offset..offset + buffer.len() as u64).contains(&self.bad) {
                 return Err(Error::new(Code::Io, "a bad sector"));
             }
             self.bytes.as_slice().read_at(offset, buffer)
         }
+
+        fn holds(&self, offset: u64, length: u64) -> bool {
+            checked::end_within(offset, length, self.length()).is_some()
+        }
+
+        fn is_cached(&self, offset: u64, _length: u64) -> bool {
+            offset == 0
+        }
+
+        fn check_length(&self) -> Result<()> {
+            Err(Error::new(Code::Truncated, "cut"))
+        }
     }
 
     fn counted(bad: u64) -> Counted {
         let bytes = (0..600_000_u32).map(|at| (at % 251).to_le_bytes()[0]).collect();
-        Counted { bytes, bad, reads: AtomicUsize::new(0) }
+        Counted { bytes, bad, reads: AtomicUsize::new(0), read: AtomicUsize::new(0) }
     }
 
     #[test]
@@ -195,6 +210,37 @@ mod tests {
             assert_eq!(slot, source.bytes[usize::try_from(at).unwrap()..][..64]);
         }
         assert_eq!(source.reads.load(Ordering::Relaxed), 5);
+        assert_eq!(source.read.load(Ordering::Relaxed), 5 * 64, "no more than was asked for");
+    }
+
+    #[test]
+    fn only_small_reads_become_parts_of_larger_ones() {
+        for (length, most) in [(SMALL, 3), (SMALL + 1, 10)] {
+            let source = counted(u64::MAX);
+            let ahead = Ahead::new(&source, 0);
+            let view = ahead.source(0).unwrap();
+            for at in 0..10 {
+                view.read_at(at * length, &mut vec![0; usize::try_from(length).unwrap()]).unwrap();
+            }
+            let reads = source.reads.load(Ordering::Relaxed);
+            assert!(if length > SMALL { reads == most } else { reads <= most }, "{length}: {reads}");
+        }
+    }
+
+    #[test]
+    fn whatever_is_not_a_small_read_is_the_sources() {
+        let source = counted(u64::MAX);
+        let ahead = Ahead::new(&source, 0);
+        let view = ahead.source(0).unwrap();
+        assert_eq!(view.length(), 600_000);
+        assert!(view.holds(599_999, 1) && !view.holds(599_999, 2));
+        assert!(view.is_cached(0, 1) && !view.is_cached(1, 1));
+        assert!(view.check_length().is_err() && view.as_file().is_none());
+        let path = std::env::temp_dir().join(format!("ztensor-ahead-{}", std::process::id()));
+        std::fs::write(&path, b"0123456789").unwrap();
+        let source = super::super::file::FileSource::open(&path).unwrap();
+        assert!(Ahead::new(&source, 0).source(0).unwrap().as_file().is_some());
+        std::fs::remove_file(path).unwrap();
     }
 
     #[test]

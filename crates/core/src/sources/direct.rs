@@ -77,12 +77,21 @@ mod tests {
         let file = File::open(&path).unwrap();
         // A file system without direct reads has none to test.
         if let Some(direct) = Direct::new(&file) {
-            for (from, to) in [(0, 9_000_001), (1, 2), (4095, 4097), (8192, 16384), (5, 8_999_999)] {
+            let mut answers = Vec::new();
+            for (from, to) in
+                [(0, 9_000_001), (1, 2), (4095, 4097), (8192, 16384), (5, 8_999_999), (1, 2_000_000)]
+            {
                 let mut read = Owned::zeroed((to - from) as u64).unwrap();
-                if direct.read(from as u64, &mut read).unwrap() {
+                let done = direct.read(from as u64, &mut read).unwrap();
+                answers.push(done);
+                if done {
                     assert!(*read == bytes[from..to], "{from}..{to}");
                 }
             }
+            assert!(
+                answers.iter().all(|answer| answer == &answers[0]),
+                "the file system reads any range or none"
+            );
             assert!(direct.read(9_000_000, &mut [0; 10]).is_err());
         }
         std::fs::remove_file(path).unwrap();

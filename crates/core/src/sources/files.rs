@@ -295,4 +295,32 @@ mod tests {
         assert_eq!(files.file(0).err().unwrap().code(), Code::Closed);
         std::fs::remove_file(path).unwrap();
     }
+
+    #[test]
+    fn each_file_is_told_from_others_by_what_it_was() {
+        let path = written("identities", b"0123456789");
+        let identity = Identity::of(&path.metadata().unwrap());
+        let shard = catalog::Shard {
+            name: "base".into(),
+            size: 10,
+            digest: Digest::parse("xxh3:0000000000000000").unwrap(),
+        };
+        let parts = vec![
+            Part::open(&path, FileSource::open(&path).unwrap()),
+            Part::later(path.clone(), identity).of_shard(&shard),
+            Part::unread(None, 77),
+        ];
+        assert_eq!(parts.iter().map(Part::name).collect::<Vec<_>>(), [None, Some("base"), None]);
+        assert_eq!(parts.iter().map(Part::length).collect::<Vec<_>>(), [10, 10, 77]);
+        let files = Files::new(parts);
+        assert_eq!((files.len(), files.is_empty(), files.iter().count()), (3, false, 3));
+        let told = identity.to_string();
+        assert!(told.starts_with("10-") && told.split('-').count() == 5, "{told}");
+        assert_eq!(files.identities().unwrap(), [told.clone(), told, "77".to_owned()]);
+        files.set_io(Io::Read);
+        assert!(!files.file(0).unwrap().maps(), "it was open already");
+        assert!(!files.file(1).unwrap().maps(), "it was opened later");
+        assert!(Files::new(Vec::new()).is_empty());
+        std::fs::remove_file(path).unwrap();
+    }
 }

@@ -104,5 +104,9 @@ mod tests {
         assert_eq!(Io::from_name("dma"), None);
         assert!(Io::Auto.is_direct(&file, u64::MAX) || is_remote(&file));
         assert!(!Io::Auto.is_direct(&file, 1));
+        // The kernel's own file system is nobody else's.
+        let own = File::open("/proc/self/status").unwrap();
+        assert!(!is_remote(&own) && Io::Auto.maps(&own));
+        assert!(REMOTE.contains(&magic(0x6969)) && !REMOTE.contains(&magic(0x9fa0)));
     }
 }

@@ -176,4 +176,31 @@ mod tests {
         let_go_of_old(Instant::now() + KEPT);
         assert!(!waits());
     }
+
+    #[cfg(unix)]
+    #[test]
+    fn so_many_ranges_and_bytes_wait_at_most() {
+        let page = 1 << 12;
+        let (now, mut waiting) = (Instant::now(), Waiting { ranges: VecDeque::new(), bytes: 0 });
+        for _ in 0..RANGES {
+            waiting.ranges.push_back((Addresses(MmapMut::map_anon(page).unwrap()), now));
+            waiting.bytes += page;
+        }
+        assert!(waiting.take_surplus(now).is_empty());
+        waiting.ranges.push_back((Addresses(MmapMut::map_anon(page).unwrap()), now));
+        waiting.bytes += page;
+        assert_eq!(waiting.take_surplus(now).len(), 1);
+        assert_eq!(waiting.bytes, RANGES * page);
+        // As if one of them were that long. Where addresses are limited, fewer may wait.
+        let most = |bytes| room::that_may_wait(room::Kind::Addresses, bytes).min(BYTES);
+        if most(BYTES) == BYTES {
+            waiting.bytes = BYTES;
+            assert!(waiting.take_surplus(now).is_empty());
+            waiting.bytes = BYTES + page + 1;
+            assert_eq!(waiting.take_surplus(now).len(), 2);
+        }
+        waiting.bytes = waiting.ranges.len() * page;
+        assert!(!waiting.take_surplus(now + KEPT).is_empty());
+        assert_eq!((waiting.ranges.len(), waiting.bytes), (0, 0));
+    }
 }

@@ -137,3 +137,31 @@ mod limits {
         }
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use rustix::process::{Resource, getrlimit};
+
+    use super::*;
+
+    #[test]
+    fn what_can_be_written_counts_where_the_system_says_so() {
+        let strict = std::fs::read_to_string("/proc/sys/vm/overcommit_memory").unwrap().trim() == "2";
+        assert_eq!(counts_writable(), strict || getrlimit(Resource::Data).current.is_some());
+    }
+
+    #[test]
+    fn what_the_system_has_no_room_for_gets_that_of_what_waits() {
+        let tries = std::cell::Cell::new(0);
+        let mapped = |kind: ErrorKind, failures: u32| {
+            tries.set(0);
+            made_for(|| {
+                tries.set(tries.get() + 1);
+                if tries.get() <= failures { Err(kind.into()) } else { Ok(()) }
+            })
+        };
+        assert!(mapped(ErrorKind::OutOfMemory, 1).is_ok() && tries.get() == 2);
+        assert!(mapped(ErrorKind::OutOfMemory, 2).is_err() && tries.get() == 2);
+        assert!(mapped(ErrorKind::PermissionDenied, 1).is_err() && tries.get() == 1);
+    }
+}

@@ -21,7 +21,52 @@ struct Spare {
     bytes: usize,
 }
 
-static SPARE: Mutex<Spare> = Mutex::new(Spare { blocks: BTreeMap::new(), bytes: 0 });
+impl Spare {
+    const fn new() -> Self {
+        Self { blocks: BTreeMap::new(), bytes: 0 }
+    }
+
+    fn take(&mut self, length: usize) -> Option<MmapMut> {
+        let (&found, blocks) = self.blocks.range_mut(length..=length.saturating_add(length / 8)).next()?;
+        let block = blocks.pop();
+        if blocks.is_empty() {
+            self.blocks.remove(&found);
+        }
+        let (block, _) = block?;
+        self.bytes -= block.len();
+        Some(block)
+    }
+
+    fn add(&mut self, block: MmapMut, now: Instant) {
+        let length = block.len();
+        self.bytes += length;
+        self.blocks.entry(length).or_default().push((block, now));
+    }
+
+    /// The largest blocks, until no more than `most` bytes wait.
+    fn take_beyond(&mut self, most: usize) -> Vec<(MmapMut, Instant)> {
+        let mut gone = Vec::new();
+        while self.bytes > most {
+            let Some((length, blocks)) = self.blocks.pop_last() else { break };
+            self.bytes -= length * blocks.len();
+            gone.extend(blocks);
+        }
+        gone
+    }
+
+    /// What has waited long enough.
+    fn take_old(&mut self, now: Instant) -> Vec<(MmapMut, Instant)> {
+        let mut old = Vec::new();
+        self.blocks.retain(|_, blocks| {
+            old.extend(blocks.extract_if(.., |(_, since)| now.saturating_duration_since(*since) >= KEPT));
+            !blocks.is_empty()
+        });
+        self.bytes -= old.iter().map(|(block, _)| block.len()).sum::<usize>();
+        old
+    }
+}
+
+static SPARE: Mutex<Spare> = Mutex::new(Spare::new());
 
 fn lock() -> MutexGuard<'static, Spare> {
     SPARE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -30,15 +75,7 @@ fn lock() -> MutexGuard<'static, Spare> {
 /// A block of at least `length` bytes, and little more. They are what was in it last, or zero; that may change until
 /// they are written.
 pub fn take(length: usize) -> Option<MmapMut> {
-    let mut spare = lock();
-    let (&found, blocks) = spare.blocks.range_mut(length..=length.saturating_add(length / 8)).next()?;
-    let block = blocks.pop();
-    if blocks.is_empty() {
-        spare.blocks.remove(&found);
-    }
-    let (block, _) = block?;
-    spare.bytes -= block.len();
-    Some(block)
+    lock().take(length)
 }
 
 /// Keeps a block for later, or lets it go at once.
@@ -53,8 +90,7 @@ pub fn keep(block: MmapMut) {
     if bytes > most(bytes) {
         return;
     }
-    spare.bytes = bytes;
-    spare.blocks.entry(length).or_default().push((block, Instant::now()));
+    spare.add(block, Instant::now());
     drop(spare);
     if !caretaker::call() {
         let_go();
@@ -68,25 +104,13 @@ fn most(waiting: usize) -> usize {
 
 /// Lets go of all that waits.
 pub fn let_go() {
-    let blocks = {
-        let mut spare = lock();
-        spare.bytes = 0;
-        std::mem::take(&mut spare.blocks)
-    };
-    drop(blocks);
+    let_go_beyond(0);
 }
 
 /// Lets go of the largest blocks, until no more than `most` bytes wait.
 pub fn let_go_beyond(most: usize) {
-    let mut gone = Vec::new();
-    let mut spare = lock();
-    while spare.bytes > most {
-        let Some((length, blocks)) = spare.blocks.pop_last() else { break };
-        spare.bytes -= length * blocks.len();
-        gone.push(blocks);
-    }
-    drop(spare);
-    drop(gone);
+    let gone = lock().take_beyond(most);
+    drop(gone); // takes a while, which nobody should wait for
 }
 
 pub fn is_empty() -> bool {
@@ -96,16 +120,10 @@ pub fn is_empty() -> bool {
 /// Lets go of what has waited long enough, and of what is in the way.
 pub fn let_go_of_old(now: Instant) {
     let mut spare = lock();
-    let Spare { blocks, bytes } = &mut *spare;
-    let mut old = Vec::new();
-    blocks.retain(|_, blocks| {
-        old.extend(blocks.extract_if(.., |(_, since)| now.saturating_duration_since(*since) >= KEPT));
-        !blocks.is_empty()
-    });
-    *bytes -= old.iter().map(|(block, _)| block.len()).sum::<usize>();
-    let waiting = *bytes;
+    let old = spare.take_old(now);
+    let waiting = spare.bytes;
     drop(spare);
-    drop(old); // takes a while, which nobody should wait for
+    drop(old);
     let_go_beyond(most(waiting));
 }
 
@@ -134,5 +152,48 @@ mod tests {
         let Ok(block) = memmap2::MmapOptions::new().len(length).no_reserve_swap().map_anon() else { return };
         keep(block);
         assert!(take(length).is_none());
+    }
+
+    fn pages(count: usize) -> MmapMut {
+        MmapMut::map_anon(count << 12).unwrap()
+    }
+
+    #[test]
+    fn the_largest_blocks_go_first() {
+        let (mut spare, now) = (Spare::new(), Instant::now());
+        for count in [1, 4, 2, 4] {
+            spare.add(pages(count), now);
+        }
+        assert_eq!(spare.bytes, 11 << 12);
+        assert!(spare.take_beyond(11 << 12).is_empty());
+        let lengths =
+            |gone: Vec<(MmapMut, Instant)>| gone.iter().map(|(block, _)| block.len() >> 12).collect();
+        let gone: Vec<_> = lengths(spare.take_beyond(10 << 12));
+        assert_eq!((gone, spare.bytes), (vec![4, 4], 3 << 12));
+        let gone: Vec<_> = lengths(spare.take_beyond(0));
+        assert_eq!((gone, spare.bytes, spare.blocks.len()), (vec![2, 1], 0, 0));
+    }
+
+    #[test]
+    fn what_waits_goes_after_a_while() {
+        let (mut spare, now) = (Spare::new(), Instant::now());
+        spare.add(pages(1), now);
+        spare.add(pages(1), now + KEPT / 2);
+        spare.add(pages(2), now);
+        let before = now + KEPT.checked_sub(Duration::from_nanos(1)).unwrap();
+        assert!(spare.take_old(before).is_empty());
+        assert_eq!(spare.take_old(now + KEPT).len(), 2);
+        assert_eq!((spare.bytes, spare.blocks.len()), (1 << 12, 1));
+        assert_eq!(spare.take(1 << 12).unwrap().len(), 1 << 12);
+        assert_eq!((spare.bytes, spare.blocks.len()), (0, 0));
+        assert!(spare.take(1 << 12).is_none());
+    }
+
+    #[test]
+    fn a_block_that_is_an_eighth_longer_serves() {
+        let mut spare = Spare::new();
+        spare.add(pages(9), Instant::now());
+        assert!(spare.take(7 << 12).is_none());
+        assert!(spare.take(8 << 12).is_some());
     }
 }

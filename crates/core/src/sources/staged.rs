@@ -47,3 +47,31 @@ impl ReadAt for Staged {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Code;
+
+    #[test]
+    fn what_was_copied_is_read_and_nothing_else() {
+        let piece = |bytes: &[u8]| Owned::from(bytes.to_vec());
+        let staged =
+            Staged::new(vec![(100, piece(b"later")), (10, piece(b"first")), (15, piece(b"next"))], 1000);
+        assert_eq!(staged.length(), 1000);
+        for (offset, expected) in
+            [(10, "first"), (11, "irst"), (15, "next"), (100, "later"), (104, "r"), (500, "")]
+        {
+            let mut read = vec![0; expected.len()];
+            staged.read_at(offset, &mut read).unwrap();
+            assert_eq!(read, expected.as_bytes());
+            assert!(expected.is_empty() || staged.holds(offset, expected.len() as u64));
+        }
+        // Before all, behind one, over the end, and across two that touch.
+        for (offset, length) in [(9, 2), (105, 1), (101, 5), (14, 2), (0, 1)] {
+            assert!(!staged.holds(offset, length));
+            let read = staged.read_at(offset, &mut vec![0; usize::try_from(length).unwrap()]);
+            assert_eq!(read.unwrap_err().code(), Code::Truncated, "{offset}");
+        }
+    }
+}

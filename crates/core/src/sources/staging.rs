@@ -107,4 +107,14 @@ mod tests {
         }
         assert_eq!(ends, [0, 10_000, 20_000, 25_000]);
     }
+
+    #[test]
+    fn what_lies_between_is_read_where_it_is_no_more_than_the_next_blob_or_padding() {
+        let next = |gap: u64, length: u64| joined(vec![(0, 128), (128 + gap, 128 + gap + length)]).len();
+        for length in [1, 1000, SMALL] {
+            assert_eq!((next(64 + length, length), next(64 + length + 1, length)), (1, 2), "{length}");
+        }
+        assert_eq!(next(64 + SMALL + 1, 10 * SMALL), 2);
+        assert_eq!(joined(vec![(0, 1000), (10, 20)]), [(0, 1000)]);
+    }
 }

@@ -135,4 +135,20 @@ mod tests {
         crc32c(|hasher| assert!(!stretches.hash(&file, 1 << 20, 4096, (1 << 20) - 4096, hasher).1));
         std::fs::remove_file(path).unwrap();
     }
+
+    #[test]
+    fn the_stretches_that_were_used_last_stay_mapped() {
+        let path = std::env::temp_dir().join(format!("ztensor-stretch-many-{}", std::process::id()));
+        let count = work::cores() as u64 + 3;
+        let file = File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+        file.set_len(count * LENGTH).unwrap();
+        let stretches = Stretches::default();
+        for at in 0..count {
+            crc32c(|hasher| assert!(stretches.hash(&file, count * LENGTH, at * LENGTH, 1, hasher).1));
+        }
+        let kept: Vec<u64> =
+            stretches.0.lock().unwrap().iter().map(|stretch| stretch.start / LENGTH).collect();
+        assert_eq!(kept, (2..count).collect::<Vec<_>>());
+        std::fs::remove_file(path).unwrap();
+    }
 }

@@ -187,4 +187,33 @@ mod tests {
         assert!(out.take() == [alone(&text), alone(&weights)].concat().repeat(2));
         assert_eq!(zstd::bulk::decompress(&alone(&weights), weights.len()).unwrap(), weights);
     }
+
+    #[test]
+    fn a_blob_that_saves_what_is_asked_for_and_no_less_is_compressed() {
+        let text: Vec<u8> = (0..20_000_u32).flat_map(|at| (at % 7000).to_le_bytes()).collect();
+        let stored = |bytes: &[u8], min_savings: f64| {
+            let mut how = how(3);
+            how.compression.min_savings = min_savings;
+            let mut out = Block::default();
+            let packed = blob(bytes, &how, &mut how.compressor().unwrap(), &mut out).unwrap();
+            assert_eq!(packed.length, out.len());
+            (packed.encoding, packed.length)
+        };
+        let (encoding, length) = stored(&text, 0.0);
+        assert_eq!(encoding, Encoding::Zstd);
+        let least = saving(text.len() as u64, length as u64);
+        assert!(least > 0.5);
+        assert_eq!(stored(&text, least), (Encoding::Zstd, length));
+        assert_eq!(stored(&text, least + 1e-9), (Encoding::Raw, text.len()));
+        // The beginning keeps what the whole does not.
+        let mut seed = 1_u32;
+        let noise = (0..SAMPLE).map(|_| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            seed.to_be_bytes()[0]
+        });
+        let mixed: Vec<u8> = vec![0; SAMPLE].into_iter().chain(noise).collect();
+        assert_eq!(stored(&mixed, 0.9), (Encoding::Raw, mixed.len()));
+        assert_eq!(stored(&mixed, 0.4).0, Encoding::Zstd);
+        assert_eq!((saving(8, 2), saving(8, 8)), (0.75, 0.0));
+    }
 }

@@ -259,3 +259,76 @@ fn make(job: Job, how: &How, compressor: &mut Compressor) -> Result<Done> {
     };
     Ok(Done { raw, out, made })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::pack::Compression;
+    use super::*;
+
+    fn packers(threads: u32) -> Packers {
+        let compression = Compression { level: 1, min_savings: 0.1, threads, frame: 1 << 20 };
+        Packers::new(How { compression, digest: None, zt2: false }, Stop::default())
+    }
+
+    /// [`FULL`] bytes of memory, half of them filled.
+    fn raw(first: u8) -> Block {
+        let mut block = Block::default();
+        block.claim(FULL / 2).unwrap().fill(first);
+        assert_eq!(block.room(), FULL);
+        block
+    }
+
+    #[test]
+    fn what_waits_is_bounded_by_the_memory_of_its_blocks() {
+        let mut packers = packers(1);
+        assert_eq!(packers.room, 3 * FULL);
+        let pass = |packers: &mut Packers| packers.pass(raw(7), Task::Blobs(Vec::new())).unwrap();
+        let tickets = [(); 3].map(|()| pass(&mut packers));
+        assert!(!packers.is_full());
+        let last = pass(&mut packers);
+        assert!(packers.is_full());
+        for ticket in tickets.iter().chain([&last]) {
+            packers.take(ticket).unwrap();
+            assert!(!packers.is_full());
+        }
+        assert_eq!(packers.held, 0);
+        assert_eq!(self::packers(16).room, WAITING);
+    }
+
+    #[test]
+    fn no_more_memory_is_kept_than_the_threads_can_fill() {
+        let mut packers = packers(3);
+        for _ in 0..20 {
+            packers.give_back(raw(1));
+        }
+        assert_eq!(packers.spare.len(), 2 * 3 + 2);
+        assert!(packers.block().is_empty());
+        packers.rest();
+        assert!(packers.spare.is_empty());
+    }
+
+    #[test]
+    fn jobs_go_to_as_many_threads_as_are_asked_for_and_come_back_in_any_order() {
+        let mut packers = packers(2);
+        let tickets =
+            [1, 2, 3, 4].map(|first| packers.pass(raw(first), Task::Blobs(vec![FULL / 2])).unwrap());
+        assert_eq!(packers.threads, 2);
+        let check = |done: Done, first: u8| {
+            let bytes = zstd::bulk::decompress(done.out.from(0), FULL).unwrap();
+            assert!(bytes.len() == FULL / 2 && bytes.iter().all(|&byte| byte == first), "{first}");
+        };
+        check(packers.take(&tickets[3]).unwrap(), 4);
+        for (first, ticket) in (1..).zip(&tickets[..3]) {
+            let done = loop {
+                if let Some(done) = packers.try_take(ticket).unwrap() {
+                    break done;
+                }
+                thread::yield_now();
+            };
+            check(done, first);
+        }
+        let stop = Arc::clone(&packers.stop);
+        drop(packers);
+        assert!(stop.load(Ordering::Relaxed), "what is not made yet is wanted by nobody");
+    }
+}

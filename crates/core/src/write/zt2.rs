@@ -202,3 +202,25 @@ fn same(file: &mut &File, one: u64, other: u64, length: u64) -> Result<bool> {
     }
     Ok(true)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_same_bytes_are_the_same() {
+        let path = std::env::temp_dir().join(format!("ztensor-same-{}", std::process::id()));
+        let long = PIECE + 1000;
+        let content: Vec<u8> = (0..long).map(|at| u8::try_from(at % 251).unwrap()).collect();
+        let mut other = content.clone();
+        *other.last_mut().unwrap() ^= 1;
+        std::fs::write(&path, [&content[..], &content, &other].concat()).unwrap();
+        let file = File::open(&path).unwrap();
+        let long = long as u64;
+        let alike = |one, other, length| same(&mut &file, one, other, length).unwrap();
+        assert!(alike(5, 5, long) && alike(0, long, long) && alike(0, 2 * long, long - 1));
+        assert!(!alike(0, 2 * long, long) && !alike(long, 2 * long, long) && !alike(0, 1, 10));
+        assert!(same(&mut &file, 0, 3 * long, 1).is_err(), "the file ends");
+        std::fs::remove_file(path).unwrap();
+    }
+}

@@ -191,4 +191,13 @@ mod tests {
         assert!(!lose((1 << 30) + 2999 * 8192 + 4096, |_| true));
         assert_eq!(entries.iter().filter(|entry| entry.is_lost()).count(), 1);
     }
+
+    #[test]
+    fn no_two_mappings_have_the_same_token() {
+        let mut seen = std::collections::HashSet::new();
+        for _ in 0..100 {
+            assert!(seen.insert(Entry::new(1 << 29, 4096).unwrap().token()));
+        }
+        assert!(seen.into_iter().all(|token| state(token) == State::Gone));
+    }
 }
