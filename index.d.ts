@@ -1051,7 +1051,7 @@ export interface OpenOptions {
 export declare function openSync(source: Source, options?: OpenOptions): TensorFile;
 /**
  * Opens a file off the event loop: reads and checks its index. No data is read, whatever the file's size,
- * unless `verify` asks for it. A file in memory is opened on this thread.
+ * unless `verify` asks for it. Of a large file in memory the index is copied, in pieces between which the event loop gets its turn.
  *
  * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG; the
  * signal's reason

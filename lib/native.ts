@@ -235,6 +235,12 @@ export interface NativeFile {
   identity(): string | null
 }
 
+/** A file in memory whose index is read off the event loop, with what is staged of it. */
+export interface NativeMemoryOpening {
+  stage(): NativeStageBuilder
+  attempt(stage: NativeStage, control: NativeControl): Promise<NativeFile | null>
+}
+
 export interface WriteRequest {
   dialect: string
   alignment: number
@@ -341,6 +347,7 @@ interface Binding {
   shardNamesSync(path: string, request: OpenRequest): string[]
   shardNames(path: string, request: OpenRequest, control: NativeControl): Promise<string[]>
   openMemory(bytes: Uint8Array, request: OpenRequest): NativeFile
+  MemoryOpening: new (byteLength: number, request: OpenRequest) => NativeMemoryOpening
   toFloat32(dtype: number, input: Uint8Array, output: Uint8Array): void
   toFloat32Block(dtype: number, size: number, input: Uint8Array): NativeMemory
   packCutBlock(shape: readonly number[], ranges: number[], bits: number, input: Uint8Array): NativeMemory

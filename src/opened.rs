@@ -13,10 +13,10 @@ use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
 use ztensor_core::limits::Limits;
 use ztensor_core::read::Reading;
 use ztensor_core::shard::{self, Opened, Request, Shards};
-use ztensor_core::source::Sources;
 use ztensor_core::source::files::Files;
 use ztensor_core::source::io::Io;
 use ztensor_core::source::staged::Staged;
+use ztensor_core::source::{ReadAt, Sources};
 use ztensor_core::total::{self, Work};
 use ztensor_core::work::lanes::{Lane, SHORT};
 use ztensor_core::work::{Stop, Watch};
@@ -133,16 +133,16 @@ impl Shared {
         }
     }
 
-    pub fn from_memory(bytes: &[u8], request: &OpenRequest) -> CoreResult<Self> {
+    pub fn from_memory(bytes: &dyn ReadAt, request: &OpenRequest) -> CoreResult<Self> {
         let limits = request.limits();
-        let catalog = detect::parse(&bytes, request.container(), &limits)?;
+        let catalog = detect::parse(bytes, request.container(), &limits)?;
         if !catalog.shards.is_empty() && request.unread != Some(true) {
             let message = "the file has shards, which cannot be found from memory: open it by its path (or with shards: 'none')";
             return Err(CoreError::new(Code::Io, message));
         }
         Ok(Self {
             catalog,
-            length: bytes.len() as u64,
+            length: bytes.length(),
             files: None,
             handles: AtomicUsize::new(0),
             flat: Mutex::default(),

@@ -13,6 +13,7 @@ pub mod io;
 mod loaded;
 pub mod mapping;
 pub mod owned;
+pub mod partial;
 mod quarantine;
 mod room;
 pub mod scratch;
