@@ -60,13 +60,17 @@ async function collect() {
 }
 
 /** What a worker does: posts the memory, or why it was refused, and ends. */
-async function work({ path, source, way, end, port }) {
+async function work({ path, source, way, end, port, channel }) {
   const file = openSync(path)
   // What is not moved is given back.
   const kept = [file.tensor('w').data, await file.tensor('w').load()]
   let moved
   try {
     moved = ways[way](await sources[source](file))
+    if (channel !== undefined) {
+      await broadcast(channel, moved)
+      return kept
+    }
     ;(port ?? parentPort).postMessage(moved, [moved])
   } catch (error) {
     if (error.code === 'ZT_INTERNAL') throw error
@@ -75,6 +79,14 @@ async function work({ path, source, way, end, port }) {
   moved = undefined
   await ends[end]()
   return kept
+}
+
+/** Posts memory to a channel, which copies it, and waits until it was received. */
+async function broadcast(name, message) {
+  const channel = new BroadcastChannel(name)
+  channel.postMessage(message)
+  await new Promise((resolve) => parentPort.once('message', resolve))
+  channel.close()
 }
 
 const isOne = (array, length = array.length) => {
@@ -136,6 +148,25 @@ async function throughPort(job) {
   return received?.message ?? 'nothing came'
 }
 
+/** The same through a channel, which leaves the worker's own buffer as it is. */
+async function throughChannel(job) {
+  const name = 'moved'
+  const channel = new BroadcastChannel(name)
+  const received = new Promise((resolve) => {
+    channel.onmessage = ({ data }) => resolve(data)
+  })
+  const worker = new Worker(new URL(import.meta.url), { workerData: { ...job, channel: name } })
+  const [exited, refused] = [once(worker, 'exit'), once(worker, 'message').then(([message]) => message)]
+  const failed = once(worker, 'error').then(([error]) => Promise.reject(error))
+  const message = await Promise.race([received, refused, failed])
+  refused.catch(() => {})
+  failed.catch(() => {})
+  worker.postMessage('received')
+  await exited
+  channel.close()
+  return message
+}
+
 async function main() {
   const folder = mkdtempSync(join(tmpdir(), 'ztensor-moved-'))
   process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
@@ -179,6 +210,12 @@ async function main() {
   for (const source of ['load', 'data']) {
     const job = { path, source, way: 'transfer', end: 'by itself' }
     await attempt(`${source}, through a port`, 'transfer', source, () => throughPort(job))
+  }
+  for (const source of ['load', 'data']) {
+    for (const way of ['transfer', 'post']) {
+      const job = { path, source, way, end: 'by itself' }
+      await attempt(`${source}, ${way}, through a channel`, way, source, () => throughChannel(job))
+    }
   }
   // In one thread the moved buffer keeps the memory, whatever becomes of the original and the file.
   for (const source of Object.keys(sources)) {
