@@ -51,10 +51,6 @@ export declare class ZTensorError extends Error {
 	readonly rule?: string;
 	constructor(code: ErrorCode, message: string, details?: ErrorDetails);
 }
-/** The containers that files come in. */
-export type Format = "zt" | "safetensors" | "btf";
-type WritableFormat = "zt" | "safetensors" | "btf";
-type WritableVersion = "0.1" | "1.0" | "1.2" | "2";
 /** How far long work has come. */
 export interface Progress {
 	readonly bytes: number;
@@ -69,6 +65,10 @@ export interface JobOptions {
 	/** Ends the work; the call rejects with `signal.reason`. */
 	signal?: AbortSignal | undefined;
 }
+/** The containers that files come in. */
+export type Format = "zt" | "safetensors" | "btf";
+type WritableFormat = "zt" | "safetensors" | "btf";
+type WritableVersion = "0.1" | "1.0" | "1.2" | "2";
 /** How to write a file. */
 export interface CreateOptions {
 	/** The container: `'zt'` by default. */
@@ -1053,7 +1053,7 @@ export interface OpenOptions {
 export declare function openSync(source: Source, options?: OpenOptions): TensorFile;
 /**
  * Opens a file off the event loop: reads and checks its index. No data is read, whatever the file's size,
- * unless `verify` asks for it. A file in memory is opened on this thread.
+ * unless `verify` asks for it. Of a large file in memory the index is copied, in pieces between which the event loop gets its turn.
  *
  * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG; the
  * signal's reason

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { inspect } from 'node:util'
 import test from 'ava'
-import { compare, convert, openSync } from 'ztensor'
+import { compare, convert, open, openSync } from 'ztensor'
 import { viewBytes } from './bytes.mjs'
 import { isArgumentError, rejectionOf, thrownBy } from './raised.mjs'
 import { scratchPath } from './scratch.mjs'
@@ -56,6 +56,66 @@ async function turnsBetween(run) {
   }
   return last - first
 }
+
+/** Files above 256 KiB, of every format, whose indexes are at different places. */
+const indexed = {
+  'zTensor 0.1': { version: '0.1' },
+  'zTensor 1.0': { version: '1.0' },
+  'zTensor 1.2': { version: '1.2' },
+  'zTensor 2': { version: '2', canonical: false, alignment: 4096 },
+  safetensors: { format: 'safetensors' },
+  BTF: { format: 'btf', cast: { uint16: 'int32' } },
+}
+for (const [kind, options] of Object.entries(indexed)) {
+  test.serial(`the index of a large file in memory is read off the event loop: ${kind}`, async (t) => {
+    const target = scratchPath('indexed.bin')
+    await convert(path, target, { ...options, filter: ({ name }) => name.length < 11 })
+    const memory = readFileSync(target)
+    const attempts = []
+    const { MemoryOpening, openMemory } = binding
+    const { attempt } = MemoryOpening.prototype
+    MemoryOpening.prototype.attempt = async function (...args) {
+      const made = await attempt.apply(this, args)
+      attempts.push(made !== null)
+      return made
+    }
+    binding.openMemory = () => t.fail('opened on this thread')
+    let file
+    try {
+      file = await open(memory)
+    } finally {
+      MemoryOpening.prototype.attempt = attempt
+      binding.openMemory = openMemory
+    }
+    t.true(attempts.length <= 4 && attempts.at(-1), `${attempts.length} attempts`)
+    const same = openSync(memory)
+    t.deepEqual([...file.keys()], [...same.keys()])
+    for (const name of [...file.keys()].slice(-3)) t.deepEqual(file.tensor(name).data, same.tensor(name).data)
+    file.close()
+    same.close()
+    // What is damaged is refused as it is on this thread.
+    for (const length of [300_000, memory.length >> 1, memory.length - 9, memory.length - 1]) {
+      const cut = memory.subarray(0, length)
+      const refused = thrownBy(() => openSync(cut))
+      const { code, message, offset, rule } = (await rejectionOf(() => open(cut))) ?? {}
+      t.deepEqual(
+        { code, message, offset, rule },
+        { code: refused?.code, message: refused?.message, offset: refused?.offset, rule: refused?.rule },
+      )
+    }
+  })
+}
+
+test.serial('a file in memory that is opened can be given up, and its memory can go', async (t) => {
+  const controller = new AbortController()
+  const opening = open(bytes, { signal: controller.signal })
+  controller.abort(new Error('enough'))
+  t.is((await rejectionOf(() => opening))?.message, 'enough')
+  const gone = new Uint8Array(bytes)
+  const reading = open(gone)
+  structuredClone(gone.buffer, { transfer: [gone.buffer] })
+  t.is((await rejectionOf(() => reading))?.code, 'ZT_CLOSED')
+})
 
 const READS = ['load', 'loadBatch', 'loadSparse', 'verify', 'stage', 'stageNext', 'find', 'components']
 

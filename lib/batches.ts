@@ -15,10 +15,10 @@ export function everything(size: number): Uint32Array {
   return ordinals
 }
 
-/** Calls `each` with the numbers below `count`, a turn of the event loop after each {@link TURN}. */
-export async function inTurns(count: number, each: (at: number) => void): Promise<void> {
+/** Calls `each` with the numbers below `count`, a turn of the event loop after every `turn` of them. */
+export async function inTurns(count: number, turn: number, each: (at: number) => void): Promise<void> {
   for (let at = 0; at < count; at++) {
-    if (at % TURN === TURN - 1) await nextTurn()
+    if (at % turn === turn - 1) await nextTurn()
     each(at)
   }
 }

@@ -29,6 +29,15 @@ export declare class Memory {
   copyTo(offset: number, target: Uint8Array): void
 }
 
+/** A file in the caller's memory that is opened off the event loop, with copies of what its index takes. */
+export declare class MemoryOpening {
+  constructor(byteLength: number, request: OpenRequest)
+  /** A stage for what the next attempt needs. */
+  stage(): StageBuilder
+  /** Reads the index with what was staged so far; null where more is needed. */
+  attempt(stage: Stage, control: Control): Promise<NativeFile | null>
+}
+
 /** The open file. */
 export declare class NativeFile {
   get format(): 'zt' | 'safetensors' | 'btf' | 'mixed'

@@ -96,6 +96,9 @@ export async function convert(
   }
 }
 
+/** Tensors that the caller's functions are asked about before the event loop gets a turn. */
+const CALLED = 2000
+
 /** Has the selection take the tensors that are wanted, under their new names. */
 async function choose(
   file: TensorFile,
@@ -108,9 +111,9 @@ async function choose(
   }
   const catalog = await TensorFile.ready(file, signal)
   for (let from = 0; from < file.size; from += TURN) {
-    if (from > 0) await nextTurn()
     const [ordinals, names]: [number[], string[]] = [[], []]
     for (let ordinal = from; ordinal < Math.min(from + TURN, file.size); ordinal++) {
+      if (ordinal % CALLED === CALLED - 1) await nextTurn()
       // No objects are made of tensors that nobody looks at.
       if (filter !== undefined && !filter(TensorFile.at(file, ordinal))) continue
       ordinals.push(ordinal)

@@ -5,6 +5,7 @@ import { calling, invalid, publicError, ZTensorError } from './errors.js'
 import { TensorFile } from './file.js'
 import type { Format } from './format-table.js'
 import { type JobOptions, run, unlessAborted, unopened } from './job.js'
+import { stage } from './memory.js'
 import { binding, type NativeControl, type OpenRequest } from './native.js'
 import { LIMITS, openRequest } from './open-request.js'
 import { urlText } from './realm.js'
@@ -217,7 +218,30 @@ async function openPaths(
   return TensorFile.make(await run(unopened(), { signal }, open), from)
 }
 
-function openMemory(from: Origin & { memory: Uint8Array }, { request }: Read): TensorFile {
+/** Bytes of a file in memory whose index is read on this thread: it takes some ms at most. */
+const SMALL = 2 ** 18
+
+async function openMemory(
+  from: Origin & { memory: Uint8Array },
+  read: Read,
+  signal: AbortSignal | undefined,
+): Promise<TensorFile> {
+  const { memory } = from
+  if (memory.byteLength <= SMALL) return openMemorySync(from, read)
+  const opening = new binding.MemoryOpening(memory.byteLength, read.request)
+  for (;;) {
+    const part = await stage(
+      memory,
+      calling(() => opening.stage()),
+      () => signal?.throwIfAborted(),
+    )
+    const native = await run(unopened(), { signal }, (control) => opening.attempt(part, control))
+    part.release()
+    if (native !== null) return TensorFile.make(native, from)
+  }
+}
+
+function openMemorySync(from: Origin & { memory: Uint8Array }, { request }: Read): TensorFile {
   return TensorFile.make(
     calling(() => binding.openMemory(from.memory, request)),
     from,
@@ -285,13 +309,13 @@ export function openSync(source: Source, options?: OpenOptions): TensorFile {
         ? openPathsSync(from, read)
         : 'shared' in from
           ? openSharedSync(from.shared, read)
-          : openMemory(from, read)
+          : openMemorySync(from, read)
   return read.verify ? TensorFile.verifiedSync(file) : file
 }
 
 /**
  * Opens a file off the event loop: reads and checks its index. No data is read, whatever the file's size,
- * unless `verify` asks for it. A file in memory is opened on this thread.
+ * unless `verify` asks for it. Of a large file in memory the index is copied, in pieces between which the event loop gets its turn.
  *
  * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG; the
  * signal's reason
@@ -308,7 +332,7 @@ export async function open(source: Source, options?: OpenOptions & JobOptions): 
         ? await openPaths(from, read, job.signal)
         : 'shared' in from
           ? await openShared(from.shared, read, job.signal)
-          : openMemory(from, read)
+          : await openMemory(from, read, job.signal)
   try {
     job.signal?.throwIfAborted()
     return read.verify ? TensorFile.verified(file, await file.verify(job)) : file

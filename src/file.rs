@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use napi::bindgen_prelude::{
     Float64Array, Int32Array, Object, ToNapiValue, Uint8ArraySlice, Uint32Array, Unknown,
@@ -23,6 +23,7 @@ use ztensor_core::read::total::Work;
 use ztensor_core::sources::ReadAt;
 use ztensor_core::sources::files::{Files, Part};
 use ztensor_core::sources::owned::Owned;
+use ztensor_core::sources::partial::Partial;
 use ztensor_core::sources::staging::stored_bytes;
 use ztensor_core::verify;
 use ztensor_core::work::lanes::Lane;
@@ -35,7 +36,7 @@ use crate::index::{self, ComponentInfo, FileInfo, Flat, FlatIndex, NativeWarning
 use crate::memory::Memory;
 use crate::opened::{self, OpenRequest, Reader, Shared};
 use crate::panic::contain;
-use crate::stage::Stage;
+use crate::stage::{Stage, StageBuilder};
 use crate::task::spawn;
 use crate::verified::Verified;
 use crate::{kernels, loss, value};
@@ -216,7 +217,42 @@ pub fn shard_names<'env>(
 
 #[napi(catch_unwind)]
 pub fn open_memory(env: Env, bytes: Uint8ArraySlice<'_>, request: OpenRequest) -> Result<NativeFile> {
-    throw(&env, contain(|| Shared::from_memory(&bytes, &request))).map(NativeFile::new)
+    throw(&env, contain(|| Shared::from_memory(&&*bytes, &request))).map(NativeFile::new)
+}
+
+/// A file in the caller's memory that is opened off the event loop, with copies of what its index takes.
+#[napi]
+pub struct MemoryOpening {
+    partial: Arc<Mutex<Partial>>,
+    request: Arc<OpenRequest>,
+}
+
+#[napi]
+impl MemoryOpening {
+    #[napi(constructor, catch_unwind)]
+    pub fn new(byte_length: f64, request: OpenRequest) -> Result<Self> {
+        let total = unsigned(byte_length).ok_or_else(|| misuse("no length"))?;
+        Ok(Self { partial: Arc::new(Mutex::new(Partial::new(total))), request: Arc::new(request) })
+    }
+
+    /// A stage for what the next attempt needs.
+    #[napi(catch_unwind)]
+    pub fn stage(&self, env: Env) -> Result<StageBuilder> {
+        let partial = self.partial.lock().unwrap_or_else(PoisonError::into_inner);
+        throw(&env, StageBuilder::new(partial.wanted(), partial.length()))
+    }
+
+    /// Reads the index with what was staged so far; null where more is needed.
+    #[napi(ts_return_type = "Promise<NativeFile | null>", catch_unwind)]
+    pub fn attempt<'env>(&self, env: &'env Env, stage: &Stage, control: &Control) -> Result<Object<'env>> {
+        let (partial, request, part) = (Arc::clone(&self.partial), Arc::clone(&self.request), stage.share()?);
+        let job = move || {
+            let mut partial = partial.lock().unwrap_or_else(PoisonError::into_inner);
+            partial.add(part);
+            partial.attempt(|source| Shared::from_memory(source, &request))
+        };
+        spawn(env, Lane::Short, control, job, |_, shared| Ok(shared.map(NativeFile::new)))
+    }
 }
 
 #[napi]

@@ -15,10 +15,10 @@ use ztensor_core::open::detect;
 use ztensor_core::open::{self, Opened, Request, Shards};
 use ztensor_core::read::Reading;
 use ztensor_core::read::total::{self, Work};
-use ztensor_core::sources::Sources;
 use ztensor_core::sources::files::Files;
 use ztensor_core::sources::io::Io;
 use ztensor_core::sources::staged::Staged;
+use ztensor_core::sources::{ReadAt, Sources};
 use ztensor_core::work::lanes::{Lane, SHORT};
 use ztensor_core::work::{Stop, Watch};
 
@@ -135,16 +135,16 @@ impl Shared {
         }
     }
 
-    pub fn from_memory(bytes: &[u8], request: &OpenRequest) -> CoreResult<Self> {
+    pub fn from_memory(bytes: &dyn ReadAt, request: &OpenRequest) -> CoreResult<Self> {
         let limits = request.limits();
-        let catalog = detect::parse(&bytes, request.formats(), &limits)?;
+        let catalog = detect::parse(bytes, request.formats(), &limits)?;
         if !catalog.shards.is_empty() && request.unread != Some(true) {
             let message = "the file has shards, which cannot be found from memory: open it by its path (or with shards: 'none')";
             return Err(CoreError::new(Code::Io, message));
         }
         Ok(Self {
             catalog,
-            length: bytes.len() as u64,
+            length: bytes.length(),
             files: None,
             handles: AtomicUsize::new(0),
             flat: Mutex::default(),

@@ -51,7 +51,7 @@ pub struct StageBuilder {
 }
 
 impl StageBuilder {
-    fn new(ranges: impl IntoIterator<Item = (u64, u64)>, total: u64) -> CoreResult<Self> {
+    pub fn new(ranges: impl IntoIterator<Item = (u64, u64)>, total: u64) -> CoreResult<Self> {
         let pieces = ranges.into_iter().map(|(offset, length)| Ok((offset, Owned::to_fill(length)?)));
         Ok(Self { pieces: pieces.collect::<CoreResult<_>>()?, at: 0, filled: 0, total })
     }

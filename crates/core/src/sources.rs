@@ -13,6 +13,7 @@ pub mod files;
 pub mod io;
 pub mod mapping;
 pub mod owned;
+pub mod partial;
 mod quarantine;
 mod room;
 pub mod scratch;

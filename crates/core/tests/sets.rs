@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ztensor_core::catalog::{Catalog, DType, Encoding, Shard};
-use ztensor_core::codec::digest::Algorithm;
+use ztensor_core::codecs::digest::Algorithm;
 use ztensor_core::error::{Code, Result};
+use ztensor_core::formats::Formats;
 use ztensor_core::limits::Limits;
+use ztensor_core::model::{Catalog, Component, DType, Encoding, Shard};
+use ztensor_core::open::detect;
+use ztensor_core::open::{self, Request, Shards};
 use ztensor_core::read::Reading;
-use ztensor_core::shard::{self, Request, Shards};
-use ztensor_core::source::ReadAt;
-use ztensor_core::source::file::FileSource;
+use ztensor_core::sources::ReadAt;
+use ztensor_core::sources::file::FileSource;
 use ztensor_core::verify;
 use ztensor_core::work::{Stop, Watch};
 use ztensor_core::write::shards::whole_digest;
@@ -97,7 +99,7 @@ fn code<T>(result: Result<T>) -> Option<Code> {
 
 /// All tensors and their bytes, verified, and the catalog.
 fn opened(path: &Path, shards: Shards) -> (BTreeMap<String, Vec<u8>>, Catalog) {
-    let opened = shard::open(path, &Request { shards, ..Request::default() }).unwrap();
+    let opened = open::open(path, &Request { shards, ..Request::default() }).unwrap();
     let (limits, watch) = (Limits::default(), Watch::default());
     let reading =
         Reading { sources: &opened.files, catalog: &opened.catalog, limits: &limits, watch: &watch };
@@ -165,7 +167,7 @@ fn what_fits_into_one_shard_is_one_file() {
 /// A file, its catalog, and how a root names it.
 fn base(path: &Path, name: &str) -> (Catalog, Shard) {
     let source = FileSource::open(path).unwrap();
-    let catalog = ztensor_core::detect::parse(&source, None, &Limits::default()).unwrap();
+    let catalog = detect::parse(&source, Formats::default(), &Limits::default()).unwrap();
     let digest = whole_digest(&source, Algorithm::Xxh3, &Watch::default()).unwrap();
     (catalog, Shard { name: name.into(), size: source.length(), digest })
 }
@@ -210,7 +212,7 @@ fn what_cannot_be_linked_is_refused() {
     let mut writer = Writer::create(&folder.path("root.zt"), settings(Dialect::Zt2)).unwrap();
     add(&mut writer, "own", &[1]).unwrap();
     let sized = |size| Shard { size, ..shard.clone() };
-    let end = part.offset + part.stored_length + 40;
+    let end = part.offset() + part.stored_length() + 40;
     assert_eq!(code(writer.link("own", tensor, &a, shard.clone())), Some(Code::BadIndex));
     assert_eq!(code(writer.link("x", o.tensor(0).unwrap(), &o, shard.clone())), Some(Code::InvalidArg));
     assert_eq!(code(writer.link("x", tensor, &a, sized(end - 1))), Some(Code::OutOfBounds));
@@ -220,11 +222,11 @@ fn what_cannot_be_linked_is_refused() {
     assert_eq!(code(writer.link("y", tensor, &a, shard.clone())), Some(Code::InvalidArg), "another file");
     let (mut moved, _) = base(&one, "one");
     for (change, refused) in [(1, Code::OutOfBounds), (2, Code::InvalidArg), (3, Code::UnsupportedEncoding)] {
-        for component in moved.components_mut() {
+        for blob in moved.components_mut().iter_mut().filter_map(Component::blob_mut) {
             match change {
-                1 => component.offset += 1,
-                2 => (component.offset, component.file) = (component.offset - 1, 1),
-                _ => (component.encoding, component.file) = (Encoding::Zstd, 0),
+                1 => blob.offset += 1,
+                2 => (blob.offset, blob.file) = (blob.offset - 1, 1),
+                _ => (blob.encoding, blob.file) = (Encoding::ZSTD, 0),
             }
         }
         assert_eq!(code(writer.link("w", moved.tensor(0).unwrap(), &moved, sized(end))), Some(refused));
@@ -329,11 +331,11 @@ fn a_large_blob_that_saves_too_little_is_stored_raw_after_all() {
         assert!(found == map(&tensors));
         let encoding = |name: &str| {
             let tensor = catalog.tensor(catalog.find(name).unwrap()).unwrap();
-            tensor.data().unwrap().encoding
+            tensor.data().unwrap().encoding()
         };
         let raw = ["promising", "noise"].map(encoding);
         let packed = ["small", "kept", "last", "whole"].map(encoding);
-        assert_eq!((raw, packed), ([Encoding::Raw; 2], [Encoding::Zstd; 4]));
+        assert_eq!((raw, packed), ([Encoding::RAW; 2], [Encoding::ZSTD; 4]));
         assert!(path.metadata().unwrap().len() < 27 << 20, "nothing of the frame is left");
     }
 }
@@ -371,7 +373,15 @@ fn a_checkpoint_in_several_files_replaces_the_one_before() {
 
 fn appending(in_place: bool, digest: Hashing) -> Appending {
     let (alignment, compression) = (None, None);
-    Appending { in_place, alignment, digest, compression, limits: Limits::default(), stop: Stop::default() }
+    Appending {
+        in_place,
+        alignment,
+        digest,
+        compression,
+        limits: Limits::default(),
+        formats: Formats::default(),
+        stop: Stop::default(),
+    }
 }
 
 #[test]
@@ -412,7 +422,7 @@ fn files_are_edited_in_place_and_on_a_clone() {
             expected.extend([("renamed".to_owned(), b), ("large".to_owned(), large)]);
             assert!(found == expected, "{in_place}");
             let tensor = |name: &str| catalog.tensor(catalog.find(name).unwrap()).unwrap();
-            let digest = tensor("large").data().unwrap().digest.as_deref().unwrap().text().into_owned();
+            let digest = tensor("large").data().unwrap().digest().unwrap().text().into_owned();
             assert!(
                 digest.starts_with(if dialect == Dialect::Zt2 { "xxh3:" } else { "crc32c:" }),
                 "{digest}"
@@ -429,7 +439,7 @@ fn files_are_edited_in_place_and_on_a_clone() {
                 writer.finish().unwrap();
                 let catalog = opened(&path, Shards::Beside).1;
                 let tensor = catalog.tensor(catalog.find(prefix.unwrap_or("without")).unwrap()).unwrap();
-                let text = tensor.data().unwrap().digest.as_deref().map(|digest| digest.text().into_owned());
+                let text = tensor.data().unwrap().digest().map(|digest| digest.text().into_owned());
                 assert_eq!(text.is_some(), prefix.is_some());
                 assert!(text.is_none_or(|text| text.starts_with(prefix.unwrap())));
             }

@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn a_file_has_one_edit_at_a_time_and_is_what_it_was() {
         let path = std::env::temp_dir().join(format!("ztensor-original-{}", std::process::id()));
-        std::fs::write(&path, b"0123456789").unwrap();
+        fs::write(&path, b"0123456789").unwrap();
         for in_place in [false, true] {
             let original = Original::open(&path, in_place).unwrap();
             assert_eq!((original.length(), original.path()), (10, &*path.canonicalize().unwrap()));
@@ -135,16 +135,16 @@ mod tests {
             assert!(kept.is_some() && Original::open(&path, in_place).is_err());
             drop(kept);
             let original = Original::open(&path, in_place).unwrap();
-            std::fs::write(&path, b"0123456789, and more").unwrap();
+            fs::write(&path, b"0123456789, and more").unwrap();
             assert_eq!(original.unchanged().unwrap_err().code(), Code::Io, "it grew");
             assert_eq!(original.last_look().err().unwrap().code(), Code::Io);
-            std::fs::write(&path, b"0123456789").unwrap();
+            fs::write(&path, b"0123456789").unwrap();
             let original = Original::open(&path, in_place).unwrap();
             let other = path.with_extension("other");
-            std::fs::copy(&path, &other).unwrap();
-            std::fs::rename(other, &path).unwrap();
+            fs::copy(&path, &other).unwrap();
+            fs::rename(other, &path).unwrap();
             assert_eq!(original.unchanged().unwrap_err().code(), Code::Io, "another file has its name");
         }
-        std::fs::remove_file(path).unwrap();
+        fs::remove_file(path).unwrap();
     }
 }

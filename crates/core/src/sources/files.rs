@@ -300,7 +300,7 @@ mod tests {
     fn each_file_is_told_from_others_by_what_it_was() {
         let path = written("identities", b"0123456789");
         let identity = Identity::of(&path.metadata().unwrap());
-        let shard = catalog::Shard {
+        let shard = model::Shard {
             name: "base".into(),
             size: 10,
             digest: Digest::parse("xxh3:0000000000000000").unwrap(),

@@ -200,11 +200,11 @@ mod tests {
             (packed.encoding, packed.length)
         };
         let (encoding, length) = stored(&text, 0.0);
-        assert_eq!(encoding, Encoding::Zstd);
+        assert_eq!(encoding, Encoding::ZSTD);
         let least = saving(text.len() as u64, length as u64);
         assert!(least > 0.5);
-        assert_eq!(stored(&text, least), (Encoding::Zstd, length));
-        assert_eq!(stored(&text, least + 1e-9), (Encoding::Raw, text.len()));
+        assert_eq!(stored(&text, least), (Encoding::ZSTD, length));
+        assert_eq!(stored(&text, least + 1e-9), (Encoding::RAW, text.len()));
         // The beginning keeps what the whole does not.
         let mut seed = 1_u32;
         let noise = (0..SAMPLE).map(|_| {
@@ -212,8 +212,8 @@ mod tests {
             seed.to_be_bytes()[0]
         });
         let mixed: Vec<u8> = vec![0; SAMPLE].into_iter().chain(noise).collect();
-        assert_eq!(stored(&mixed, 0.9), (Encoding::Raw, mixed.len()));
-        assert_eq!(stored(&mixed, 0.4).0, Encoding::Zstd);
+        assert_eq!(stored(&mixed, 0.9), (Encoding::RAW, mixed.len()));
+        assert_eq!(stored(&mixed, 0.4).0, Encoding::ZSTD);
         assert_eq!((saving(8, 2), saving(8, 8)), (0.75, 0.0));
     }
 }
