@@ -148,7 +148,8 @@ function figures() {
   for (const line of left.sort()) console.log(line)
   for (const [name, row] of rows) {
     const caught = (row.caught ?? 0) + (row['timed out'] ?? 0)
-    const viable = caught + (row.survived ?? 0) + (row['not reached'] ?? 0)
+    const untried = (row['not judged'] ?? 0) + (row['not judged by ava'] ?? 0)
+    const viable = caught + (row.survived ?? 0) + (row['not reached'] ?? 0) + untried
     const all = viable + (row.equivalent ?? 0)
     const percent = (of) => `${((100 * caught) / of).toFixed(1)} %`
     console.log(`${name}: caught ${percent(viable)} of ${viable}, ${percent(all)} with the equivalent ones`, row)
