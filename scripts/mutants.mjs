@@ -1,5 +1,5 @@
 // `npm run test:mutants`: whether a test fails when the core is changed. The mutants are those of cargo-mutants (`cargo install
-// cargo-mutants`): all of the rooms named by --whole (sink, write, source and codec unless said) and every twentieth of the
+// cargo-mutants`): all of the rooms named by --whole (sinks, write, sources and codecs unless said) and every twentieth of the
 // others (--every N). All of them are built into one copy of the core, each behind a switch (`mutants/`), so that a mutant costs
 // a run of the tests that reach it and no build. The Rust tests judge first, then the ava files that fit best, until one fails.
 //   --whole a,b     the modules of crates/core/src of which every mutant is tried
@@ -148,7 +148,8 @@ function figures() {
   for (const line of left.sort()) console.log(line)
   for (const [name, row] of rows) {
     const caught = (row.caught ?? 0) + (row['timed out'] ?? 0)
-    const viable = caught + (row.survived ?? 0) + (row['not reached'] ?? 0)
+    const untried = (row['not judged'] ?? 0) + (row['not judged by ava'] ?? 0)
+    const viable = caught + (row.survived ?? 0) + (row['not reached'] ?? 0) + untried
     const all = viable + (row.equivalent ?? 0)
     const percent = (of) => `${((100 * caught) / of).toFixed(1)} %`
     console.log(`${name}: caught ${percent(viable)} of ${viable}, ${percent(all)} with the equivalent ones`, row)
