@@ -8,19 +8,19 @@ import { hostPlatform } from './platform.mjs'
 
 const TARGET = 'x86_64-unknown-linux-gnu'
 const FILES = [
-  '24-lifetimes',
-  '24-moved',
-  '26-shared-work',
-  '28-signals',
-  '29-shrinking',
-  '31-data',
-  '33-load',
-  '35-close',
-  '43-batch',
-  '45-share',
-  '46-divided',
-  '47-every-way',
-  '90-shared-memory',
+  'memory/lifetimes',
+  'memory/moved',
+  'data/shared-work',
+  'calls/signals',
+  'memory/shrinking',
+  'data/data',
+  'data/load',
+  'memory/close',
+  'data/batch',
+  'memory/share',
+  'data/divided',
+  'data/every-way',
+  'memory/shared-memory',
 ]
 const files = process.argv.length > 2 ? process.argv.slice(2) : FILES.map((name) => `__test__/${name}.test.mjs`)
 const target = process.env.CARGO_TARGET_DIR ?? 'target/asan'

@@ -84,7 +84,8 @@ export function rustJudges(programs, names, code, jobs) {
 }
 
 // Long ones that are about memory, scale or what no mutant is in: the others find sooner what they would find.
-const SLOW = /\/(20-reject|22-|24-|29-|41-|47-beside|74-|97-examples)/
+const SLOW =
+  /__test__\/(hostile\/(reject|mutations|amplified|memory|proportion)|memory\/(?!close|share)|calls\/(beside-long-work|lost-calls)|open\/large|convert\/large|package\/examples)/
 
 /** The ava files but for the slow ones. */
 export function avaJudges(names, code, jobs) {

@@ -1,0 +1,33 @@
+// Arguments of what is in neither of the other two, and a look at whether all functions are in one of the three.
+import { readFileSync } from 'node:fs'
+import test from 'ava'
+import { globMatcher } from 'ztensor'
+import { square10, zt10 } from '../corpus/zt.mjs'
+import { opened, tryHostile } from '../hostile.mjs'
+import { scratchFile } from '../scratch.mjs'
+
+const path = scratchFile(zt10({ w: square10() }))
+const withFile = opened(path)
+
+const CALLS = [
+  ['file.share options', ['options', 'memory'], withFile((file, value) => file.share(value))],
+  ['file.share memory', ['memory'], withFile((file, value) => file.share({ memory: value }))],
+  ['globMatcher pattern', ['pattern'], (value) => void globMatcher(value)('w')],
+  ['globMatcher name', ['name'], (value) => void globMatcher('*')(value)],
+]
+tryHostile(test, CALLS)
+
+test('every function that takes arguments is tried', (t) => {
+  const text = (name) => readFileSync(new URL(name, import.meta.url), 'utf8')
+  const types = text('../../index.d.ts').replace(/\/\*\*[\s\S]*?\*\//g, '')
+  const functions = /^\s*(?:export declare function )?([a-z]\w*)(?:<[^(\n]*>)?\([^)]/gm
+  const taking = new Set([...types.matchAll(functions)].map(([, name]) => name))
+  taking.delete('constructor') // none of them is to be called: see arguments.test.mjs
+  const cases = ['arguments', 'arguments-edits', 'arguments-rest'].map((name) => text(`${name}.test.mjs`))
+  const tried = (name) => cases.some((text) => new RegExp(`['\`](?:\\w+\\.)?${name}[ ']`).test(text))
+  t.true(taking.size > 30, [...taking].join())
+  t.deepEqual(
+    [...taking].filter((name) => !tried(name) && !['open', 'openSync', 'verify'].includes(name)),
+    [],
+  )
+})

@@ -1,0 +1,143 @@
+// Every public function that gives a promise takes a signal, and rejects with its reason: aborted before the call, and at once after it.
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname } from 'node:path'
+import test from 'ava'
+import { append, compact, compare, convert, create, open, openSync, verify } from 'ztensor'
+import { rejectionOf } from '../raised.mjs'
+import { scratchFile } from '../scratch.mjs'
+import { scratchFolder, written } from '../writing.mjs'
+
+const VALUES = new Float32Array(2 ** 16).map((_, at) => at % 7)
+const MATRIX = {
+  shape: [2, 3],
+  values: Float32Array.of(1, 2),
+  indices: Uint32Array.of(0, 2),
+  indptr: Uint32Array.of(0, 1, 2),
+}
+const LIST = { shape: [4], values: Float32Array.of(1, 2), coords: Uint32Array.of(1, 3) }
+const BYTES = readFileSync(
+  await written({ version: '2', canonical: false, compression: {} }, async (writer) => {
+    await writer.add('w', VALUES)
+    await writer.addCsr('m', MATRIX)
+    await writer.addCoo('k', LIST)
+  }),
+)
+
+const withFile = (call) => async (path, signal) => {
+  const file = openSync(path)
+  try {
+    return await call(file, signal, path)
+  } finally {
+    file.close()
+  }
+}
+/** A call of a writer that was made with the signal, which is aborted only then. */
+const withWriter = (begin) => (call) => async (path, signal) => {
+  const writer = await begin(path, signal)
+  try {
+    await call(writer)
+    await writer.finish()
+  } finally {
+    await writer.abort().catch(() => {})
+  }
+}
+const creating = withWriter((path, signal) =>
+  create(`${path}.new`, { version: '2', canonical: false, signal, overwrite: true }),
+)
+const editing = withWriter((path, signal) => append(path, { signal }))
+const w = (file) => file.tensor('w')
+
+const CALLS = {
+  open: async (path, signal) => (await open(path, { signal })).close(),
+  'open, verifying': async (path, signal) => (await open(path, { verify: true, signal })).close(),
+  'open of memory': async (_path, signal) => (await open(BYTES, { verify: true, signal })).close(),
+  verify: (path, signal) => verify(path, { signal }),
+  convert: (path, signal) => convert(path, `${path}.new`, { overwrite: true, signal }),
+  compact: (path, signal) => compact(path, { signal }),
+  compare: withFile((file, signal) => compare(w(file), w(file), { signal })),
+  'tensor.load': withFile((file, signal) => w(file).load({ signal })),
+  'tensor.load of a slice': withFile((file, signal) => w(file).load({ slice: [[1, 9]], signal })),
+  'tensor.load as float32': withFile((file, signal) => w(file).load({ as: 'float32', signal })),
+  'tensor.loadCsr': withFile((file, signal) => file.tensor('m').loadCsr({ signal })),
+  'tensor.loadCoo': withFile((file, signal) => file.tensor('k').loadCoo({ signal })),
+  'tensor.verify': withFile((file, signal) => w(file).verify({ signal })),
+  'tensor.stats': withFile((file, signal) => w(file).stats({ signal })),
+  'component.load': withFile((file, signal) => w(file).components.get('data').load({ signal })),
+  'file.load': withFile((file, signal) => file.load({ signal })),
+  'file.verify': withFile((file, signal) => file.verify({ signal })),
+  'file.verify of the form': withFile((file, signal) => file.verify({ canonical: true, signal })),
+  'file.contentDigest': withFile((file, signal) => file.contentDigest('xxh3', { signal })),
+  'file.prefetch': withFile((file, signal) => file.prefetch(undefined, { signal })),
+  create: async (path, signal) => (await create(`${path}.new`, { signal })).abort(),
+  append: async (path, signal) => (await append(path, { signal })).abort(),
+  'writer.add': creating((writer) => writer.add('x', VALUES)),
+  'writer.addCsr': creating((writer) => writer.addCsr('x', MATRIX)),
+  'writer.addCoo': creating((writer) => writer.addCoo('x', LIST)),
+  'writer.addObject': creating((writer) =>
+    writer.addObject('x', {
+      layout: 'x.y/1',
+      shape: [1],
+      components: { data: { dtype: 'uint8', data: Uint8Array.of(1) } },
+    }),
+  ),
+  'writer.link': (path, signal) =>
+    withFile((file) => creating((writer) => writer.link('x', { file, tensor: 'w' }))(path, signal))(path, signal),
+  'writer.finish': creating(() => {}),
+  'editor.add': editing((editor) => editor.add('x', VALUES)),
+  'editor.rename': editing((editor) => editor.rename('w', 'x')),
+  'editor.remove': editing((editor) => editor.remove('w')),
+  'editor.setAttributes': editing((editor) => editor.setAttributes({ a: 1 })),
+  'editor.setTensorAttributes': editing((editor) => editor.setTensorAttributes('w', { a: 1 })),
+}
+/** What ends things is not ended itself. */
+const ENDS = ['abort', '[Symbol.asyncDispose]']
+
+for (const [what, call] of Object.entries(CALLS)) {
+  test(`${what} rejects with the signal's reason, and leaves nothing behind`, async (t) => {
+    for (const reason of [new Error('enough'), 'a text', 0]) {
+      const path = scratchFile(BYTES, 'signalled.zt')
+      t.is(await rejectionOf(() => call(path, AbortSignal.abort(reason))), reason, 'aborted before')
+      const controller = new AbortController()
+      const started = call(path, controller.signal)
+      controller.abort(reason)
+      t.is(await rejectionOf(() => started), reason, 'aborted after')
+      t.true(readFileSync(path).equals(BYTES))
+      t.deepEqual(
+        readdirSync(dirname(path)).filter((name) => name.startsWith('signalled.zt.')),
+        [],
+      )
+    }
+    // a signal that never aborts changes nothing
+    await call(scratchFile(BYTES, 'signalled.zt'), new AbortController().signal)
+  })
+}
+
+test('a file that is being written is given up in the middle', async (t) => {
+  const { names, path } = scratchFolder()
+  for (const when of ['between two calls', 'in a call', 'before its turn']) {
+    const controller = new AbortController()
+    const writer = await create(path('x.zt'), { signal: controller.signal })
+    const first = writer.add('first', new Float32Array(2 ** 22))
+    if (when === 'between two calls') await first
+    const second = when === 'before its turn' ? writer.finish() : undefined
+    controller.abort('enough')
+    if (when !== 'between two calls') t.is(await rejectionOf(() => first), 'enough', when)
+    for (const call of [() => second ?? writer.finish(), () => writer.add('second', VALUES)])
+      t.is(await rejectionOf(call), 'enough', when)
+    await writer.abort()
+    t.deepEqual(names(), [], when)
+  }
+})
+
+test('every function that gives a promise is among them', (t) => {
+  const types = readFileSync(new URL('../../index.d.ts', import.meta.url), 'utf8')
+  const promising = [
+    ...types.matchAll(/^\s*(?:export declare function )?([\w[\].]+)(?:<[^(]*>)?\([^;]*?\): Promise</gm),
+  ].map(([, name]) => name)
+  const tried = new Set([...Object.keys(CALLS).map((what) => /^(?:\w+\.)?(\w+)/.exec(what)[1]), ...ENDS])
+  t.true(promising.length > 20)
+  t.deepEqual(
+    [...new Set(promising)].filter((name) => !tried.has(name)),
+    [],
+  )
+})

@@ -1,0 +1,375 @@
+// The `ztensor` command: ls, info, verify, and what holds for all of it (errors, colour, closed pipes).
+// `ztensor cat` has cli/cat.test.mjs,
+// hostile files cli/hostile.test.mjs.
+import { readFileSync } from 'node:fs'
+import test from 'ava'
+import { ended, fixture, json, missing, run, safetensors, start, write } from '../command.mjs'
+
+const sidecar = (name) => JSON.parse(readFileSync(fixture(`${name}.json`), 'utf8'))
+const package_ = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
+const lines = (text) => text.split('\n').filter((line) => line !== '')
+const controlSequence = '\x1b['
+
+const three = write(
+  'three.safetensors',
+  safetensors({ b: ['F32', [4]], 'h.0.a': ['I64', [3, 2]], 'h.1.c': ['F16', [5]] }, { format: 'np' }),
+)
+
+/** A copy of a fixture with one bit of the first component of `tensor` turned over. */
+async function corrupt(t, name, tensor) {
+  const listed = await json(t, ['ls', fixture(name)])
+  const { offset } = listed.find((one) => one.name === tensor)
+  const bytes = readFileSync(fixture(name))
+  bytes[offset] ^= 1
+  return write(`corrupt-${name}`, bytes)
+}
+
+// ls
+
+test('ls lists every tensor of a file in its order, with a row of totals', async (t) => {
+  const { code, stdout, stderr } = await run(['ls', three])
+  t.is(code, 0)
+  t.is(stderr, '')
+  t.deepEqual(lines(stdout), [
+    'NAME   DTYPE    SHAPE   LAYOUT  SIZE  ENCODING  DIGEST',
+    'b      float32  [4]     dense   16 B  raw       -',
+    'h.0.a  int64    [3, 2]  dense   48 B  raw       -',
+    'h.1.c  float16  [5]     dense   10 B  raw       -',
+    '3 tensors, 74 B',
+  ])
+})
+
+test('ls --json says of a zTensor file what its sidecar says', async (t) => {
+  const listed = await json(t, ['ls', fixture('zt12-crc32c.zt')])
+  const byName = new Map(listed.map((one) => [one.name, one]))
+  const { tensors } = sidecar('zt12-crc32c.zt')
+  t.is(listed.length, tensors.length)
+  for (const { name, dtype, shape, format, components } of tensors) {
+    t.like(byName.get(name), { dtype, shape, layout: format, byteLength: components.data.nbytes })
+  }
+  for (const one of listed) {
+    t.regex(one.digest, /^crc32c:/)
+    t.is(typeof one.offset, 'number')
+    t.true(one.encoding === 'raw' || one.encoding === 'zstd')
+    t.deepEqual(Object.keys(one.components[0]), [
+      'role',
+      'dtype',
+      'byteLength',
+      'storedLength',
+      'offset',
+      'encoding',
+      'digest',
+    ])
+  }
+})
+
+test('ls shows the digest of a component and the number of digests of several', async (t) => {
+  const crc = await run(['ls', fixture('zt12-crc32c.zt')])
+  t.regex(crc.stdout, /^t_float64 .* crc32c:\S+$/m)
+  const sparse = await run(['ls', fixture('zt101-sparse.zt')])
+  t.regex(sparse.stdout, /^csr_float64 +float64 +\[6, 9\] +sparse_csr /m)
+})
+
+for (const [key, names] of [
+  ['name', ['b', 'h.0.a', 'h.1.c']],
+  ['size', ['h.0.a', 'b', 'h.1.c']],
+  ['offset', ['b', 'h.0.a', 'h.1.c']],
+  ['dtype', ['h.1.c', 'b', 'h.0.a']],
+]) {
+  test(`ls --sort ${key}`, async (t) => {
+    const listed = await json(t, ['ls', three, '--sort', key])
+    t.deepEqual(
+      listed.map((one) => one.name),
+      names,
+    )
+  })
+}
+
+for (const [glob, names] of [
+  ['*', ['b', 'h.0.a', 'h.1.c']],
+  ['h.*', ['h.0.a', 'h.1.c']],
+  ['h.?.a', ['h.0.a']],
+  ['?', ['b']],
+  ['*.*.*', ['h.0.a', 'h.1.c']],
+  ['h', []],
+  ['h[01]*', []],
+]) {
+  test(`ls --filter ${glob}`, async (t) => {
+    const listed = await json(t, ['ls', three, '--filter', glob])
+    t.deepEqual(
+      listed.map((one) => one.name),
+      names,
+    )
+  })
+}
+
+test('ls --filter says how many of how many', async (t) => {
+  const { stdout } = await run(['ls', three, '--filter', 'h.*'])
+  t.is(lines(stdout).at(-1), '2 tensors of 3, 58 B')
+})
+
+test('ls of a file without tensors is a row of totals, or an empty array', async (t) => {
+  const empty = write('empty.safetensors', safetensors({}))
+  t.is((await run(['ls', empty])).stdout, '0 tensors, 0 B\n')
+  t.deepEqual(await json(t, ['ls', empty]), [])
+})
+
+test('ls aligns columns after names in wide characters', async (t) => {
+  const path = write(
+    'wide.safetensors',
+    safetensors({ 層の重み: ['U8', [1]], 'ascii-nm': ['U8', [1]], é: ['U8', [1]] }),
+  )
+  const { stdout } = await run(['ls', path])
+  t.deepEqual(lines(stdout).slice(1, 4), [
+    '層の重み  uint8  [1]    dense    1 B  raw       -',
+    'ascii-nm  uint8  [1]    dense    1 B  raw       -',
+    'é         uint8  [1]    dense    1 B  raw       -',
+  ])
+})
+
+test('ls does not pad every row to one very long name', async (t) => {
+  const long = 'x'.repeat(100_000)
+  const path = write('long.safetensors', safetensors({ [long]: ['U8', [1]], short: ['U8', [1]] }))
+  const { stdout } = await run(['ls', path])
+  t.true(stdout.includes(long))
+  t.true(lines(stdout).find((line) => line.startsWith('short')).length < 200)
+})
+
+const many = write(
+  'many.safetensors',
+  safetensors(Object.fromEntries(Array.from({ length: 100_000 }, (_, i) => [`layer.${i}.weight`, ['U8', [1]]]))),
+)
+
+test('ls lists 100,000 tensors', async (t) => {
+  const { code, stdout } = await run(['ls', many])
+  t.is(code, 0)
+  const listed = lines(stdout)
+  t.is(listed.length, 100_002)
+  t.true(listed[100_000].startsWith('layer.99999.weight'))
+  t.is(listed.at(-1), '100,000 tensors, 97.7 KiB')
+})
+
+test('a reader that closes the pipe ends ls without a word', async (t) => {
+  for (const args of [
+    ['ls', many],
+    ['ls', many, '--json'],
+  ]) {
+    const child = start(args)
+    const end = ended(child)
+    child.stdout.once('data', () => child.stdout.destroy())
+    const { code, signal, stderr } = await end
+    t.is(stderr, '')
+    t.is(signal, null)
+    t.is(code, 0)
+  }
+})
+
+// info
+
+test('info describes a file on one screen', async (t) => {
+  const { code, stdout } = await run(['info', three])
+  t.is(code, 0)
+  t.true(stdout.includes('format      safetensors\n'))
+  t.regex(stdout, /^size {8}\d+ B \(\d+ bytes\)$/m)
+  t.regex(stdout, /^tensors {5}3$/m)
+  t.regex(stdout, /^parameters {2}15$/m)
+  t.regex(stdout, /^dtypes {6}int64: 1 tensor, 48 B\n {12}float32: 1 tensor, 16 B\n {12}float16: 1 tensor, 10 B$/m)
+  t.regex(stdout, /^layouts {5}dense: 3 tensors, 74 B$/m)
+  t.regex(stdout, /^encodings {3}raw: 3 tensors, 74 B$/m)
+  t.regex(stdout, /^attributes\n {2}format: np$/m)
+})
+
+test('info --json', async (t) => {
+  const described = await json(t, ['info', three])
+  t.like(described, {
+    format: 'safetensors',
+    version: null,
+    byteLength: readFileSync(three).length,
+    tensors: 3,
+    parameters: 15,
+    dtypes: { int64: { tensors: 1, bytes: 48 } },
+    layouts: { dense: { tensors: 3, bytes: 74 } },
+    encodings: { raw: { tensors: 3, bytes: 74 } },
+    attributes: { format: 'np' },
+    warnings: [],
+  })
+})
+
+test('info --json has every attribute, a key called __proto__ too', async (t) => {
+  const { version, attributes } = await json(t, ['info', fixture('zt10h-attributes.zt')])
+  t.is(version, '1.0')
+  t.deepEqual(Object.entries(attributes), Object.entries(sidecar('zt10h-attributes.zt').attributes))
+})
+
+test('info shortens a long attribute', async (t) => {
+  const path = write('attribute.safetensors', safetensors({}, { vocabulary: 'v'.repeat(10_000) }))
+  const { stdout } = await run(['info', path])
+  t.regex(stdout, /^ {2}vocabulary: v{50,120}…$/m)
+})
+
+test('info shows the warnings of a file', async (t) => {
+  const { stdout } = await run(['info', fixture('zt10h-extension-format.zt')])
+  t.regex(stdout, /^warnings\n {2}ZT_WARN_UNKNOWN_LAYOUT {2}tensor "q": \S/m)
+  const { warnings } = await json(t, ['info', fixture('zt10h-extension-format.zt')])
+  t.like(warnings[0], { code: 'ZT_WARN_UNKNOWN_LAYOUT', tensor: 'q' })
+})
+
+// verify
+
+test('verify passes a sound file and counts what has no digest', async (t) => {
+  const { code, stdout, stderr } = await run(['verify', fixture('zt12-crc32c.zt'), three])
+  t.is(code, 0)
+  t.is(stderr, '')
+  const [zt, st] = lines(stdout)
+  t.regex(zt, /^ok {2}.*zt12-crc32c\.zt: 26 digests checked, 0 components without one$/)
+  t.regex(st, /^ok {2}.*three\.safetensors: 0 digests checked, 3 components without one$/)
+})
+
+test('verify says what is wrong and ends with 1', async (t) => {
+  const path = await corrupt(t, 'zt12-crc32c.zt', 't_int32')
+  const { code, stdout, stderr } = await run(['verify', path])
+  t.is(code, 1)
+  t.is(stderr, '')
+  const [head, failure, ...rest] = lines(stdout)
+  t.regex(head, /^FAILED {2}.*: 26 digests checked, 0 components without one, 1 failure$/)
+  t.regex(failure, /^ {2}ZT_DIGEST_MISMATCH {2}tensor "t_int32", component "data": (?!tensor)\S/)
+  t.deepEqual(rest, [])
+})
+
+test('verify --json', async (t) => {
+  const path = await corrupt(t, 'zt12-crc32c.zt', 't_int32')
+  const { code, stdout } = await run(['verify', path, three, '--json'])
+  t.is(code, 1)
+  const [bad, good] = JSON.parse(stdout)
+  t.like(bad, { path, ok: false, undigested: 0 })
+  t.is(bad.failures.length, 1)
+  t.like(bad.failures[0], { code: 'ZT_DIGEST_MISMATCH', tensor: 't_int32', component: 'data' })
+  t.is(typeof bad.failures[0].message, 'string')
+  t.like(good, { path: three, ok: true, undigested: 3, failures: [] })
+})
+
+test('verify goes on after a file that is damaged or not there', async (t) => {
+  const damaged = write('damaged.zt', readFileSync(fixture('zt12-crc32c.zt')).subarray(0, -1))
+  const unsound = await run(['verify', damaged, three])
+  t.is(unsound.code, 1)
+  t.regex(unsound.stdout, /^FAILED {2}.*damaged\.zt\n {2}ZT_\w+ {2}.+\nok {2}.*three/)
+
+  const unread = await run(['verify', missing(), damaged, three])
+  t.is(unread.code, 2)
+  t.regex(
+    unread.stdout,
+    /^FAILED {2}.*not-there\.zt\n {2}ZT_IO {2}.+\nFAILED {2}.*damaged\.zt\n {2}ZT_\w+ {2}.+\nok {2}/,
+  )
+})
+
+// Windows ends a process that is sent SIGINT without asking it.
+if (process.platform !== 'win32') {
+  test('Ctrl-C stops verify between two files, with 130', async (t) => {
+    // Their lines are more than a pipe holds, and nobody reads on until the signal is sent: it cannot come too late.
+    const child = start(['verify', ...Array(5_000).fill(three)])
+    const end = ended(child)
+    child.stdout.once('data', () => {
+      child.stdout.pause()
+      child.kill('SIGINT')
+      child.stdout.resume()
+    })
+    const { code, signal, stdout, stderr } = await end
+    t.is(signal, null)
+    t.is(code, 130)
+    t.is(stderr, '')
+    t.true(lines(stdout).length < 5_000)
+  })
+}
+
+// The whole command
+
+test('--version is that of the package', async (t) => {
+  const { code, stdout } = await run(['--version'])
+  t.is(code, 0)
+  t.is(stdout, `${package_.version}\n`)
+})
+
+for (const command of [undefined, 'ls', 'info', 'verify', 'cat']) {
+  const args = command === undefined ? ['--help'] : [command, '--help']
+  test(`ztensor ${args.join(' ')} has examples`, async (t) => {
+    const { code, stdout, stderr } = await run(args)
+    t.is(code, 0)
+    t.is(stderr, '')
+    t.true(stdout.startsWith(`Usage: ztensor ${command ?? '[options] [command]'}`))
+    t.true(stdout.includes(`\nExamples:\n  $ ztensor ${command ?? 'ls'} `))
+  })
+}
+
+test('without a command the help goes to standard error, with 2', async (t) => {
+  const { code, stdout, stderr } = await run([])
+  t.is(code, 2)
+  t.is(stdout, '')
+  t.true(stderr.startsWith('Usage: ztensor'))
+})
+
+for (const [what, args, pattern] of [
+  ['a file that is not there', () => ['ls', missing()], /^ztensor: .*not-there\.zt.* \(ZT_IO\)$/],
+  ['a folder', () => ['ls', fixture('.')], /^ztensor: .* \(ZT_IO\)$/],
+  [
+    'a file of no known format',
+    () => ['info', write('text.txt', 'just some text, no tensors in it')],
+    /^ztensor: .* \(ZT_BAD_MAGIC\)$/,
+  ],
+  [
+    'a truncated file',
+    () => ['ls', write('cut.zt', readFileSync(fixture('zt12-dtypes.zt')).subarray(0, -1))],
+    /^ztensor: .* \(ZT_TRUNCATED\)$/,
+  ],
+  ['a tensor that is not there', () => ['cat', three, 'h.0.b'], /^ztensor: .*h\.0\.b.* \(ZT_NOT_FOUND\)$/],
+  ['an unknown option', () => ['ls', three, '--colour'], /^ztensor: unknown option '--colour' \(ZT_INVALID_ARG\)$/],
+  ['an unknown command', () => ['dump', three], /^ztensor: unknown command 'dump' \(ZT_INVALID_ARG\)$/],
+  ['a missing argument', () => ['cat', three], /^ztensor: missing required argument 'name' \(ZT_INVALID_ARG\)$/],
+  [
+    'an unknown sort key',
+    () => ['ls', three, '--sort', 'weight'],
+    /^ztensor: .*'weight' is invalid.* \(ZT_INVALID_ARG\)$/,
+  ],
+  ['an unknown format', () => ['ls', three, '--format', 'onnx'], /^ztensor: .*'onnx' is invalid.* \(ZT_INVALID_ARG\)$/],
+  ['a file that is not of the format asked for', () => ['ls', three, '--format', 'btf'], /^ztensor: .* \(ZT_\w+\)$/],
+]) {
+  test(`${what} is one line with its code, and 2`, async (t) => {
+    const { code, stdout, stderr } = await run(args())
+    t.is(code, 2)
+    t.is(stdout, '')
+    const [message, ...hints] = lines(stderr)
+    t.regex(message, pattern)
+    for (const hint of hints) t.regex(hint, /^ {2}(?!at )\S/)
+  })
+}
+
+test('--format reads a file as what it is said to be', async (t) => {
+  const listed = await json(t, ['ls', fixture('btf-dense.btf'), '--format', 'btf'])
+  t.is(listed.length, sidecar('btf-dense.btf').tensors.length)
+  t.is((await json(t, ['info', fixture('btf-dense.btf'), '--format', 'btf'])).format, 'btf')
+  const { code } = await run(['verify', fixture('btf-dense.btf'), '--format', 'btf'])
+  t.is(code, 0)
+})
+
+for (const [env, coloured] of [
+  [{}, false],
+  [{ FORCE_COLOR: '1' }, true],
+  [{ FORCE_COLOR: '0' }, false],
+  [{ NO_COLOR: '1' }, false],
+  [{ NO_COLOR: '1', FORCE_COLOR: '1' }, true],
+]) {
+  test(`colour with ${JSON.stringify(env)} and no terminal: ${coloured}`, async (t) => {
+    for (const args of [
+      ['ls', three],
+      ['info', three],
+      ['verify', three],
+      ['cat', three, 'b'],
+    ]) {
+      const { stdout } = await run(args, { env })
+      t.is(stdout.includes(controlSequence), coloured, args[0])
+    }
+    const { stderr } = await run(['ls', missing()], { env })
+    t.is(stderr.includes(controlSequence), coloured)
+    const { stdout } = await run(['ls', three, '--json'], { env })
+    t.false(stdout.includes(controlSequence))
+  })
+}

@@ -1,0 +1,67 @@
+// `ztensor convert`, run as a process.
+import { readFileSync } from 'node:fs'
+import test from 'ava'
+import { openSync } from 'ztensor'
+import { ended, fixture, start } from '../command.mjs'
+import { scratchFile, scratchPath } from '../scratch.mjs'
+
+const run = (...args) => ended(start(['convert', ...args]))
+
+test('converts, and says who reads the result', async (t) => {
+  const target = scratchPath('model.zt')
+  const { code, stdout, stderr } = await run(fixture('st-dtypes.safetensors'), target, '--version', '1.2', '--skip')
+  t.is(code, 0, stderr)
+  t.regex(stdout, /^wrote {2}.*: 15 tensors\n/)
+  t.true(stdout.endsWith('read by: ztensor for Python 1.0.2 to 1.2.3, this package\n'), stdout)
+  const file = openSync(target, { verify: true })
+  t.is(file.version, '1.2.0')
+  file.close()
+})
+
+test('--include, --exclude, --rename, --compress and --digest', async (t) => {
+  const target = scratchPath('part.zt')
+  const chosen = ['--include', 't_*', '--exclude', '*int*', '--rename', 't_bool=flag']
+  const { code, stderr } = await run(fixture('zt12-dtypes.zt'), target, ...chosen, '--compress=9', '--digest', 'sha256')
+  t.is(code, 0, stderr)
+  const file = openSync(target, { verify: true })
+  t.deepEqual([...file.keys()].sort(), ['flag', 't_bfloat16', 't_float16', 't_float32', 't_float64'])
+  for (const tensor of file.values()) t.regex(tensor.components.get('data').digest, /^sha256:/)
+  file.close()
+})
+
+test('what cannot be held is refused in one line, and left out with --skip', async (t) => {
+  const target = scratchPath('sparse.safetensors')
+  const refused = await run(fixture('zt101-sparse.zt'), target)
+  t.is(refused.code, 2)
+  t.regex(refused.stderr, /^ztensor: safetensors cannot hold all of the source .*\(ZT_BAD_LAYOUT\)\n/)
+  const { code, stdout } = await run(fixture('zt101-sparse.zt'), target, '--skip', '--json')
+  t.is(code, 0)
+  const last = JSON.parse(stdout.trim().split('\n').at(-1))
+  t.is(last.event, 'done')
+  t.is(last.tensors, 0)
+  t.is(last.skipped.length, 17)
+})
+
+test('a target that is there stays, unless --overwrite', async (t) => {
+  const target = scratchFile(Buffer.from('old'), 'there.zt')
+  const refused = await run(fixture('zt100-dtypes.zt'), target)
+  t.is(refused.code, 2)
+  t.regex(refused.stderr, /\(ZT_EXISTS\)/)
+  t.is(readFileSync(target, 'utf8'), 'old')
+  t.is((await run(fixture('zt100-dtypes.zt'), target, '--overwrite')).code, 0)
+  t.is(readFileSync(target).subarray(0, 8).toString(), 'ZTEN1000')
+})
+
+for (const bad of [
+  ['--compress=99'],
+  ['--rename', 'x'],
+  ['--version', '3'],
+  ['--format', 'zip'],
+  ['--digest', 'md5'],
+]) {
+  test(`refuses ${bad.join(' ')}`, async (t) => {
+    const { code, stderr } = await run(fixture('zt100-dtypes.zt'), scratchPath('x.zt'), ...bad)
+    t.is(code, 2)
+    t.regex(stderr, /^ztensor: .*\(ZT_INVALID_ARG\)\n/)
+  })
+}

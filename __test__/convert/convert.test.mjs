@@ -1,0 +1,160 @@
+// convert(): every vector into every format, part by part; what a target cannot hold; what is left behind.
+import { existsSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import test from 'ava'
+import { convert, create, openSync } from 'ztensor'
+import { rejectionOf } from '../raised.mjs'
+import { scratchFile, scratchPath } from '../scratch.mjs'
+import { fixturePath, vectors } from '../vectors.mjs'
+import { scratchFolder } from '../writing.mjs'
+
+const TARGETS = [
+  { version: '0.1' },
+  { version: '1.0' },
+  { version: '1.2', digest: 'sha256', compression: { level: 3, minSavings: 0 } },
+  { format: 'safetensors' },
+  { format: 'btf' },
+]
+const bytesOf = ({ buffer, byteOffset, byteLength }) => Buffer.from(buffer, byteOffset, byteLength)
+const said = (options) => options.format ?? options.version
+
+/** Index arrays in the one type that every target has. */
+const widened = (role, data) =>
+  ['indices', 'indptr', 'coords'].includes(role) && !(data instanceof BigUint64Array)
+    ? BigUint64Array.from(data, BigInt)
+    : data
+
+/** Everything that a tensor is but its name: metadata, and the decoded bytes of each component. */
+function content(tensor) {
+  const parts = [...tensor.components].map(([role, { data }]) => [role, bytesOf(widened(role, data)).toString('hex')])
+  return { layout: tensor.layout, shape: tensor.shape, parts: Object.fromEntries(parts) }
+}
+
+for (const { name, path, bytes } of vectors) {
+  for (const options of TARGETS) {
+    test(`${name} into ${said(options)}: what can be held is the same, from a path and from memory`, async (t) => {
+      const fromPath = scratchPath('target')
+      const fromMemory = scratchPath('target')
+      const result = await convert(path, fromPath, { ...options, skip: true })
+      t.deepEqual(await convert(bytes, fromMemory, { ...options, skip: true }), result)
+      t.deepEqual(readFileSync(fromMemory), readFileSync(fromPath))
+      const source = openSync(path)
+      const target = openSync(fromPath, { verify: true })
+      const left = new Set(result.skipped.map(({ tensor }) => tensor))
+      const kept = [...source.values()].filter((tensor) => !left.has(tensor.name))
+      t.is(target.size, kept.length)
+      t.is(result.tensors, kept.length)
+      for (const [at, tensor] of kept.entries()) {
+        const copy = target.tensor(options.format === 'btf' ? String(at) : tensor.name)
+        t.deepEqual(content(copy), content(tensor), tensor.name)
+        // 1.2 has a dtype for each component and none for a composite whose layout is not known.
+        if (['dense', 'sparse_csr', 'sparse_coo'].includes(tensor.layout)) t.is(copy.dtype, tensor.dtype, tensor.name)
+      }
+      source.close()
+      target.close()
+    })
+  }
+}
+
+test('what the target cannot hold is listed, before anything is written', async (t) => {
+  const target = scratchPath('target.safetensors')
+  const error = await rejectionOf(() => convert(fixturePath('zt101-sparse.zt'), target))
+  t.is(error?.code, 'ZT_BAD_LAYOUT')
+  t.true(Array.isArray(error.cause))
+  t.is(error.cause.length, 17)
+  t.true(error.message.includes('"coo_1d"') && error.message.includes('"csr_uint8"'))
+  t.false(existsSync(target))
+})
+
+test('attributes go along where they can be held, and are refused where not', async (t) => {
+  const source = fixturePath('zt10h-attributes.zt')
+  const target = scratchPath('target.zt')
+  await convert(source, target)
+  const [from, to] = [openSync(source), openSync(target)]
+  t.deepEqual({ ...to.attributes }, { ...from.attributes })
+  t.is(to.generator, from.generator)
+  from.close()
+  to.close()
+  const error = await rejectionOf(() => convert(source, scratchPath('target.btf')))
+  t.is(error?.code, 'ZT_INVALID_ARG')
+  t.true(error.message.includes('attributes'))
+  const own = scratchPath('own.zt')
+  await convert(source, own, { attributes: { a: 1 }, generator: 'me' })
+  const file = openSync(own)
+  t.deepEqual({ ...file.attributes }, { a: 1 })
+  t.is(file.generator, 'me')
+  file.close()
+})
+
+test('filter and rename choose what is written, and how it is called', async (t) => {
+  const target = scratchPath('target.zt')
+  const filter = ({ dtype }) => dtype === 'float32' || dtype === 'int8'
+  const { tensors } = await convert(fixturePath('zt12-dtypes.zt'), target, { filter, rename: (name) => `x.${name}` })
+  const file = openSync(target)
+  t.is(tensors, 2)
+  t.deepEqual([...file.keys()].sort(), ['x.t_float32', 'x.t_int8'])
+  file.close()
+  const same = await rejectionOf(() =>
+    convert(fixturePath('zt12-dtypes.zt'), scratchPath('t.zt'), { rename: () => 'a' }),
+  )
+  t.is(same?.code, 'ZT_BAD_INDEX')
+})
+
+test('a damaged source is found on the way, and leaves nothing', async (t) => {
+  const bytes = readFileSync(fixturePath('zt12-crc32c.zt'))
+  bytes[70] ^= 1
+  const { path, names } = scratchFolder()
+  const target = path('target.zt')
+  for (const source of [bytes, scratchFile(bytes, 'damaged.zt')]) {
+    const error = await rejectionOf(() => convert(source, target))
+    t.is(error?.code, 'ZT_DIGEST_MISMATCH')
+  }
+  t.deepEqual(names(), [])
+})
+
+test('an abort leaves the old target as it was', async (t) => {
+  const source = scratchPath('large.zt')
+  const writer = await create(source)
+  for (let at = 0; at < 8; at++) await writer.add(`t${at}`, new Float64Array(1 << 20).fill(at))
+  await writer.finish()
+  const target = scratchFile(Buffer.from('old'), 'target.zt')
+  const stop = new AbortController()
+  const onProgress = () => stop.abort(new Error('enough'))
+  const bytes = readFileSync(source)
+  const error = await rejectionOf(() => convert(bytes, target, { overwrite: true, signal: stop.signal, onProgress }))
+  t.is(error?.message, 'enough')
+  t.is(readFileSync(target, 'utf8'), 'old')
+  const refused = await rejectionOf(() => convert(source, target))
+  t.is(refused?.code, 'ZT_EXISTS')
+  let last
+  await convert(source, target, { overwrite: true, onProgress: (progress) => (last = progress) })
+  t.deepEqual(last, { bytes: 8 << 23, totalBytes: 8 << 23, tensors: 8, totalTensors: 8 })
+  const file = openSync(target, { verify: true })
+  t.is(file.tensor('t7').data[5], 7)
+  file.close()
+})
+
+test('a file may be converted onto itself', async (t) => {
+  const path = scratchFile(readFileSync(fixturePath('zt100-dtypes.zt')), 'self.zt')
+  await convert(path, path, { version: '1.2', overwrite: true })
+  const file = openSync(path, { verify: true })
+  t.is(file.version, '1.2.0')
+  t.is(file.size, 13)
+  file.close()
+})
+
+test('the ending of the target names its format', async (t) => {
+  for (const [ending, format] of [
+    ['safetensors', 'safetensors'],
+    ['btf', 'btf'],
+    ['zt', 'zt'],
+    ['bin', 'zt'],
+  ]) {
+    const target = join(dirname(scratchPath()), `ending-${ending}.${ending}`)
+    const filter = ({ dtype }) => dtype === 'float32'
+    await convert(fixturePath('zt12-dtypes.zt'), target, { filter })
+    const file = openSync(target)
+    t.is(file.format, format)
+    file.close()
+  }
+})

@@ -1,0 +1,51 @@
+// convert() of raw tensors without digests, whose bytes the kernel may copy: the file is the one that adding them makes.
+import { readFileSync } from 'node:fs'
+import test from 'ava'
+import { convert, openSync } from 'ztensor'
+import { scratchPath } from '../scratch.mjs'
+import { noise, written } from '../writing.mjs'
+
+const MiB = 2 ** 20
+// Around what is copied, what is not: small ones, an empty one, lengths that ask for padding, more than one piece of a copy.
+const TENSORS = [100, MiB, MiB + 1, 0, 7, 9 * MiB + 13, 64, 2 * MiB].map((length, seed) => [
+  seed.toString(),
+  { dtype: 'int8', shape: [length], data: noise(length, seed) },
+])
+const PLAIN = [
+  { version: '0.1', digest: false },
+  { version: '1.0', digest: false },
+  { version: '1.2', digest: false },
+  { version: '1.0', digest: false, alignment: 4096 },
+  { format: 'safetensors' },
+  { format: 'btf' },
+]
+const all = (options) =>
+  written(options, async (writer) => {
+    for (const [name, tensor] of TENSORS) await writer.add(name, tensor)
+  })
+
+for (const from of [
+  { version: '1.0', digest: false },
+  { format: 'safetensors' },
+  { version: '1.2', digest: 'crc32c' },
+]) {
+  for (const to of PLAIN) {
+    test(`from ${JSON.stringify(from)} to ${JSON.stringify(to)}: the same bytes as by add()`, async (t) => {
+      const [source, added, target] = [await all(from), await all(to), scratchPath('target')]
+      await convert(source, target, to)
+      const file = openSync(target)
+      for (const [name, { data }] of TENSORS) {
+        const found = file.tensor(name).data
+        t.true(Buffer.from(found.buffer, found.byteOffset, found.byteLength).equals(data), name)
+      }
+      file.close()
+      t.true(readFileSync(target).equals(readFileSync(added)))
+    })
+  }
+}
+
+test('what is copied for a digest is hashed on the way', async (t) => {
+  const [source, target] = [await all({ version: '1.0', digest: false }), scratchPath('target')]
+  await convert(source, target, { version: '1.0', digest: 'crc32c' })
+  t.true(readFileSync(target).equals(readFileSync(await all({ version: '1.0', digest: 'crc32c' }))))
+})

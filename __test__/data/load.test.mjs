@@ -1,0 +1,252 @@
+// tensor.load() and file.load(): owned bytes, into a given array, several at a time, with progress and an abort.
+import test from 'ava'
+import { open, openSync, ZTensorError } from 'ztensor'
+import { fingerprint } from '../bytes.mjs'
+import { frame } from '../corpus/zstd.mjs'
+import { f32s, SQUARE, sparse10, square10, zt10 } from '../corpus/zt.mjs'
+import { isArgumentError, rejectionOf, thrownBy } from '../raised.mjs'
+import { scratchFile } from '../scratch.mjs'
+import { vector } from '../vectors.mjs'
+
+const PAIR = zt10({
+  a: square10(),
+  b: square10({}, { bytes: frame(f32s(5, 6, 7, 8)), encoding: 'zstd' }),
+  c: { dtype: 'int8', shape: [2], format: 'dense', components: { data: { bytes: Buffer.from([9, 10]) } } },
+})
+
+test('loaded bytes are owned: they outlive close(), and are nobody else’s', async (t) => {
+  const file = openSync(scratchFile(PAIR))
+  const [first, second] = await Promise.all([file.tensor('a').load(), file.tensor('a').load()])
+  t.not(first.buffer, second.buffer)
+  first.fill(-1)
+  t.deepEqual([...second], [1, 2, 3, 4])
+  t.deepEqual([...file.tensor('a').data], [1, 2, 3, 4])
+  file.close()
+  t.deepEqual([...first], [-1, -1, -1, -1])
+  t.deepEqual([...second], [1, 2, 3, 4])
+})
+
+test('loading from memory copies, too', async (t) => {
+  const source = new Uint8Array(PAIR)
+  const file = openSync(source)
+  const loaded = await file.tensor('a').load()
+  t.not(loaded.buffer, source.buffer)
+  t.deepEqual([...loaded], [1, 2, 3, 4])
+  file.close()
+})
+
+test('into: fills the given array and resolves it', async (t) => {
+  const file = openSync(scratchFile(PAIR))
+  for (const [name, values] of [
+    ['a', [1, 2, 3, 4]],
+    ['b', [5, 6, 7, 8]],
+  ]) {
+    const room = new Float32Array(8).fill(-1)
+    const into = room.subarray(2, 6)
+    t.is(await file.tensor(name).load({ into }), into)
+    t.deepEqual([...room], [-1, -1, ...values, -1, -1])
+  }
+  const floats = new Float32Array(2)
+  t.is(await file.tensor('c').load({ as: 'float32', into: floats }), floats)
+  t.deepEqual([...floats], [9, 10])
+  const row = new Float32Array(2)
+  t.is(await file.tensor('a').load({ slice: [[1, 2], null], into: row }), row)
+  t.deepEqual([...row], [3, 4])
+  file.close()
+})
+
+test('into: of another size or kind is refused, and left as it was', async (t) => {
+  const file = openSync(scratchFile(PAIR))
+  const short = new Float32Array(3).fill(-1)
+  for (const into of [short, new Float32Array(5), new Float64Array(4), new ArrayBuffer(16), [0, 0, 0, 0], 'x', null]) {
+    isArgumentError(t, await rejectionOf(() => file.tensor('a').load({ into })), 'into')
+  }
+  t.deepEqual([...short], [-1, -1, -1])
+  file.close()
+})
+
+test('options that are none', async (t) => {
+  const file = openSync(PAIR)
+  for (const options of [7, 'float32', null])
+    isArgumentError(t, await rejectionOf(() => file.tensor('a').load(options)), 'options')
+  isArgumentError(t, await rejectionOf(() => file.tensor('a').load({ signal: {} })), 'signal')
+  file.close()
+})
+
+test('file.load() gives every tensor, in order', async (t) => {
+  const file = openSync(scratchFile(PAIR))
+  const loaded = await file.load()
+  t.true(loaded instanceof Map)
+  t.deepEqual([...loaded.keys()], ['a', 'b', 'c'])
+  t.deepEqual(
+    [...loaded.values()].map((array) => [...array]),
+    [
+      [1, 2, 3, 4],
+      [5, 6, 7, 8],
+      [9, 10],
+    ],
+  )
+  file.close()
+  t.deepEqual([...loaded.get('a')], [1, 2, 3, 4])
+})
+
+test('file.load() keeps the order asked for, of what comes in batches and what comes by itself', async (t) => {
+  const file = openSync(scratchFile(zt10({ a: square10(), ...sparse10(), b: square10(), z: square10() })))
+  for (const names of [[...file.keys()], ['z', 'k', 'a', 'm', 'b'], ['m', 'a']]) {
+    const loaded = await file.load({ names })
+    t.deepEqual([...loaded.keys()], names)
+    for (const [name, array] of loaded) t.is(array instanceof Float32Array, name !== 'm' && name !== 'k', name)
+  }
+  file.close()
+})
+
+test('file.load({ names }) gives those, from any iterable, each once', async (t) => {
+  const file = openSync(scratchFile(PAIR))
+  for (const names of [['c', 'a'], new Set(['c', 'a']), ['c', 'a', 'c'].values()]) {
+    const loaded = await file.load({ names })
+    t.deepEqual([...loaded.keys()].sort(), ['a', 'c'])
+    t.deepEqual([...loaded.get('c')], [9, 10])
+  }
+  t.is((await file.load({ names: [] })).size, 0)
+  const error = await rejectionOf(() => file.load({ names: ['a', 'd'] }))
+  t.is(error?.code, 'ZT_NOT_FOUND')
+  t.true(error?.message.includes('d'))
+  for (const names of ['abc', 7, null]) isArgumentError(t, await rejectionOf(() => file.load({ names })), 'names')
+  isArgumentError(t, await rejectionOf(() => file.load({ names: [7] })), 'name')
+  file.close()
+})
+
+test('file.load({ concurrency }) gives the same, however many at a time', async (t) => {
+  const { path, meaning } = vector('zt12-zstd.zt')
+  const file = openSync(path)
+  for (const concurrency of [1, 2, 1000]) {
+    const loaded = await file.load({ concurrency })
+    for (const { name, components } of meaning.tensors)
+      t.is(fingerprint(loaded.get(name)).sha256, components.data.sha256)
+  }
+  for (const concurrency of [0, -1, 1.5, Number.NaN, '2', null])
+    isArgumentError(t, await rejectionOf(() => file.load({ concurrency })), 'concurrency')
+  file.close()
+})
+
+test('many tensors at a time warn nobody about too many listeners', async (t) => {
+  const file = openSync(zt10(Object.fromEntries(Array.from({ length: 30 }, (_, i) => [`t${i}`, square10()]))))
+  const warnings = []
+  const listen = (warning) => warnings.push(warning.message)
+  process.on('warning', listen)
+  const { signal } = new AbortController()
+  await file.load({ concurrency: 30 })
+  await file.load({ concurrency: 30, signal })
+  await Promise.all(Array.from({ length: 30 }, (_, i) => file.tensor(`t${i}`).load()))
+  // warnings are told on a later turn
+  await new Promise(setImmediate)
+  process.off('warning', listen)
+  t.deepEqual(warnings, [])
+  file.close()
+})
+
+test('file.load({ onProgress }) counts up to everything', async (t) => {
+  const file = openSync(scratchFile(PAIR))
+  const told = []
+  await file.load({ onProgress: (progress) => told.push(progress) })
+  t.true(told.length > 0)
+  for (let i = 1; i < told.length; i++) {
+    t.true(told[i].bytes >= told[i - 1].bytes)
+    t.true(told[i].tensors >= told[i - 1].tensors)
+    t.is(told[i].totalBytes, told[0].totalBytes)
+    t.is(told[i].totalTensors, 3)
+  }
+  const last = told.at(-1)
+  t.is(last.bytes, last.totalBytes)
+  t.is(last.tensors, 3)
+  t.true(last.totalBytes > 0)
+  isArgumentError(t, await rejectionOf(() => file.load({ onProgress: 7 })), 'onProgress')
+  file.close()
+})
+
+test('one bad tensor fails file.load(), and says which', async (t) => {
+  const file = openSync(zt10({ a: square10(), bad: square10({}, { encoding: 'zstd' }), c: square10() }))
+  const error = await rejectionOf(() => file.load())
+  t.true(error instanceof ZTensorError)
+  t.is(error?.code, 'ZT_DECODE')
+  t.is(error?.tensor, 'bad')
+  t.deepEqual([...(await file.load({ names: ['a', 'c'] })).keys()], ['a', 'c'])
+  file.close()
+})
+
+const REASONS = [new Error('enough'), 'a text', 7, { some: 'object' }]
+const ABORTABLE = {
+  'tensor.load': (file, signal) => file.tensor('a').load({ signal }),
+  'tensor.load of zstd': (file, signal) => file.tensor('b').load({ signal }),
+  'tensor.load of a slice': (file, signal) => file.tensor('a').load({ slice: [null, [0, 1]], signal }),
+  'tensor.load as float32': (file, signal) => file.tensor('c').load({ as: 'float32', signal }),
+  'component.load': (file, signal) => file.tensor('a').components.get('data').load({ signal }),
+  loadCsr: (file, signal) => file.tensor('m').loadCsr({ signal }),
+  loadCoo: (file, signal) => file.tensor('k').loadCoo({ signal }),
+  'file.load': (file, signal) => file.load({ signal }),
+  'file.verify': (file, signal) => file.verify({ signal }),
+  'tensor.verify': (file, signal) => file.tensor('a').verify({ signal }),
+  'file.prefetch': (file, signal) => file.prefetch(['a'], { signal }),
+  open: async (file, signal) => (await open(file.path, { signal })).close(),
+}
+const MIXED = zt10({
+  a: square10(),
+  b: square10({}, { bytes: frame(SQUARE), encoding: 'zstd' }),
+  c: { dtype: 'int8', shape: [2], format: 'dense', components: { data: { bytes: Buffer.from([9, 10]) } } },
+  ...sparse10(),
+})
+for (const [what, run] of Object.entries(ABORTABLE)) {
+  test(`${what}: an abort rejects with the signal's reason`, async (t) => {
+    const file = openSync(scratchFile(MIXED))
+    for (const reason of REASONS) {
+      t.is(await rejectionOf(() => run(file, AbortSignal.abort(reason))), reason, 'aborted before')
+      const controller = new AbortController()
+      const started = run(file, controller.signal)
+      controller.abort(reason)
+      t.is(await rejectionOf(() => started), reason, 'aborted after')
+    }
+    t.is((await rejectionOf(() => run(file, AbortSignal.abort())))?.name, 'AbortError')
+    // an abort leaves nothing behind, and a signal that never aborts changes nothing
+    await run(file, new AbortController().signal)
+    file.close()
+  })
+}
+
+test('prefetch and evict take names, and change nothing', async (t) => {
+  const file = openSync(scratchFile(PAIR))
+  const { data } = file.tensor('a')
+  t.is(await file.prefetch(), undefined)
+  t.is(await file.prefetch(['a', 'b']), undefined)
+  t.is(file.evict(['a']), undefined)
+  t.is(file.evict(), undefined)
+  t.deepEqual([...data], [1, 2, 3, 4])
+  t.is((await rejectionOf(() => file.prefetch(['d'])))?.code, 'ZT_NOT_FOUND')
+  t.is(thrownBy(() => file.evict(['d']))?.code, 'ZT_NOT_FOUND')
+  isArgumentError(t, await rejectionOf(() => file.prefetch('abc')), 'names')
+  isArgumentError(
+    t,
+    thrownBy(() => file.evict(7)),
+    'names',
+  )
+  file.close()
+})
+
+test('evict keeps what was written into data', (t) => {
+  const file = openSync(scratchFile(PAIR))
+  const { data } = file.tensor('a')
+  data[1] = 42
+  file.evict()
+  t.deepEqual([...data], [1, 42, 3, 4])
+  file.close()
+})
+
+test('many loads at once all come out right', async (t) => {
+  const { path, meaning } = vector('zt10h-sha256.zt')
+  const file = openSync(path)
+  const jobs = Array.from({ length: 20 }, () => meaning.tensors).flat()
+  const results = await Promise.all(jobs.map(({ name }) => file.tensor(name).load()))
+  results.forEach((array, i) => {
+    t.is(fingerprint(array).sha256, jobs[i].components.data.sha256)
+  })
+  file.close()
+})

@@ -1,0 +1,38 @@
+// One table of formats: the wrapper's copy, the public types and the command's help say what the addon's says.
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import test from 'ava'
+import { run } from '../command.mjs'
+
+const require = createRequire(import.meta.url)
+const { binding } = require('../dist/lib/native.js')
+const { FORMATS } = require('../dist/lib/format-table.js')
+
+const formats = binding.formats()
+const writable = formats.filter(({ writes }) => writes.length > 0)
+const versions = writable.flatMap(({ writes }) => writes).flatMap(({ version }) => version ?? [])
+const plain = (value) => JSON.parse(JSON.stringify(value))
+
+test("the wrapper's table is the addon's (`npm run formats` makes it)", (t) => {
+  t.true(formats.length >= 3)
+  t.deepEqual(plain(FORMATS), plain(formats))
+})
+
+test('the public types are literal unions of the same names', (t) => {
+  const types = readFileSync(new URL('../../index.d.ts', import.meta.url), 'utf8')
+  const union = (names) => [...names].map((name) => `"${name}"`).join(' | ')
+  t.true(types.includes(`type Format = ${union(formats.map(({ name }) => name))};`))
+  t.true(types.includes(`type WritableFormat = ${union(writable.map(({ name }) => name))};`))
+  t.true(types.includes(`type WritableVersion = ${union(versions)};`))
+})
+
+test("the command's help names every format and version", async (t) => {
+  const general = (await run(['--help'])).stdout.replaceAll(/\s+/g, ' ')
+  t.true(general.includes(formats.map(({ title }) => title).join(', ')), general)
+  const { stdout } = await run(['convert', '--help'])
+  const help = stdout.replaceAll(/\s+/g, ' ')
+  const choices = (names) => names.map((name) => `"${name}"`).join(', ')
+  t.true(help.includes(`the format to write (choices: ${choices(writable.map(({ name }) => name))})`), help)
+  t.true(help.includes(`read the source as this format (choices: ${choices(formats.map(({ name }) => name))})`), help)
+  t.true(help.includes(`(choices: ${choices(versions)})`), help)
+})

@@ -1,0 +1,84 @@
+// Numbers of a file at the borders of what numbers can say: whatever is asked for, the process lives, and an error is one of ours
+// and says the numbers as they are.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
+import test from 'ava'
+import { endingOf, NUMBERS, PLACES } from '../borders.mjs'
+import { scratchFile, scratchPath } from '../scratch.mjs'
+import { indexText, shard } from '../sharded.mjs'
+import { scratchFolder } from '../writing.mjs'
+
+const PROGRAM = fileURLToPath(new URL('../borders.mjs', import.meta.url))
+
+/** What becomes of these files in a process of their own: an abort is seen there. */
+async function touched(t, paths, openings = ['path', 'memory', 'unbounded']) {
+  const child = spawn(process.execPath, [PROGRAM, openings.join(), ...paths], { timeout: 240_000 })
+  const [stdout, stderr, [status, signal]] = await Promise.all([
+    text(child.stdout),
+    text(child.stderr),
+    once(child, 'close'),
+  ])
+  t.deepEqual({ status, signal, stderr: stderr.slice(0, 2000) }, { status: 0, signal: null, stderr: '' })
+  return JSON.parse(stdout)
+}
+
+/** Numbers that JavaScript rounded, or made of nothing. */
+const INEXACT = /\bNaN\b|\bInfinity\b|\bundefined\b|\d[eE]\+\d/
+
+function look(t, found) {
+  for (const { path, how, told } of found) {
+    const where = `${path} (${how})`
+    t.is(told[0][0], 'open')
+    for (const [what, code, message] of told) {
+      t.regex(code, /^(ok|ZT_[A-Z_]+)$/, `${where}: ${what}`)
+      if (code !== 'ok') t.notRegex(message, INEXACT, `${where}: ${what}`)
+    }
+  }
+}
+
+for (const [format, places] of Object.entries(PLACES)) {
+  test(`${format}: ${Object.keys(places).join(', ')}`, async (t) => {
+    const folder = scratchPath('borders')
+    mkdirSync(folder)
+    const paths = Object.entries(places).flatMap(([place, build]) =>
+      NUMBERS.map((number) => {
+        const path = join(folder, `${place} ${number}.${endingOf(format)}`)
+        writeFileSync(path, build(number))
+        return path
+      }),
+    )
+    const found = await touched(t, paths, format === 'shards' ? ['path', 'memory', 'without shards'] : undefined)
+    look(t, found)
+    t.true(found.some(({ told }) => told[0][1] !== 'ok'))
+  })
+}
+
+test('an index of safetensors: total_size and total_parameters', async (t) => {
+  const { path } = scratchFolder()
+  writeFileSync(path('a.safetensors'), shard({ w: [1, 2, 3] }))
+  const numbers = [...NUMBERS.map(String), '-1', '1e300', '0.5', '9'.repeat(400)]
+  const paths = ['total_size', 'total_parameters'].flatMap((key) =>
+    numbers.map((number) => {
+      const index = path(`${key}-${number.slice(0, 40)}.safetensors.index.json`)
+      writeFileSync(index, indexText({ w: 'a.safetensors' }).replace('{}', `{${JSON.stringify(key)}:${number}}`))
+      return index
+    }),
+  )
+  const found = await touched(t, paths, ['path', 'without shards'])
+  look(t, found)
+  t.true(found.some(({ how, told }) => how === 'path' && told[0][1] === 'ok'))
+})
+
+test('a root whose shards claim 2^60 bytes together: its own tensor is read without them', async (t) => {
+  // 17.9 kB. V8 aborts where it is told of a change of 2^60 bytes.
+  const path = scratchFile(PLACES.shards['the sizes of 200 shards'](2n ** 53n - 1n), 'claims.zt')
+  const [found] = await touched(t, [path], ['without shards'])
+  look(t, [found])
+  // Those that come first are of the file and of `own`, the first tensor.
+  const endings = new Map([...found.told].reverse().map(([what, code]) => [what, code]))
+  for (const what of ['open', 'data', 'load', 'verify', 'slice', 'stats']) t.is(endings.get(what), 'ok', what)
+})

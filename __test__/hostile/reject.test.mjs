@@ -1,0 +1,86 @@
+// Runs the corpus of malformed and near-miss files (corpus/README.md).
+import { Buffer } from 'node:buffer'
+import test from 'ava'
+import { open, openSync, ZTensorError } from 'ztensor'
+import { cases as btf } from '../corpus/cases-btf.mjs'
+import { cases as safetensors } from '../corpus/cases-safetensors.mjs'
+import { cases as sparse } from '../corpus/cases-zt-sparse.mjs'
+import { cases as stored } from '../corpus/cases-zt-stored.mjs'
+import { cases as zt01 } from '../corpus/cases-zt01.mjs'
+import { cases as container } from '../corpus/cases-zt10-container.mjs'
+import { cases as index } from '../corpus/cases-zt10-index.mjs'
+import { cases as zt12 } from '../corpus/cases-zt12.mjs'
+import { isRefusal, testCorpora } from '../corpus/run.mjs'
+import { bytesOf } from '../corpus/tables.mjs'
+import { rejectionOf, thrownBy } from '../raised.mjs'
+import { vectors } from '../vectors.mjs'
+
+const CORPORA = {
+  'zt 1.0 container': container,
+  'zt 1.0 index': index,
+  'zt stored bytes': stored,
+  'zt 1.2': zt12,
+  'zt sparse': sparse,
+  'zt 0.1': zt01,
+  safetensors,
+  btf,
+}
+
+testCorpora(CORPORA)
+
+test('btf: what is refused when asked for is refused when not', async (t) => {
+  for (const one of btf.filter((c) => c.code !== undefined && c.options?.format === 'btf')) {
+    const { format, ...options } = one.options
+    const error = await rejectionOf(async () => (await open(bytesOf(one), options)).close())
+    isRefusal(t, error, { code: [one.code, 'ZT_BAD_MAGIC', 'ZT_TRUNCATED'].flat() }, one.name)
+  }
+})
+
+// Every proper prefix of a file lacks its end, which all of these formats need.
+const PREFIXED = [
+  'zt01-shapes.zt',
+  'zt101-shapes.zt',
+  'zt111-shapes.zt',
+  'st-empty-tensors.safetensors',
+  'btf-dense.btf',
+]
+for (const { name, bytes } of vectors.filter((v) => PREFIXED.includes(v.name))) {
+  test(`every proper prefix of ${name} is refused`, (t) => {
+    const format = name.slice(name.lastIndexOf('.') + 1)
+    const accepted = []
+    const codes = new Set()
+    // the last of BTF's padding may be left out
+    const end = format === 'btf' ? bytes.length - 8 : bytes.length
+    for (let length = 0; length < end; length++) {
+      const error = thrownBy(() => openSync(bytes.subarray(0, length), { format }).close())
+      if (error instanceof ZTensorError) codes.add(error.code)
+      else accepted.push(`${length}: ${error}`)
+    }
+    t.deepEqual(accepted, [])
+    for (const code of codes) {
+      t.true(['ZT_TRUNCATED', 'ZT_BAD_INDEX', 'ZT_BAD_MAGIC', 'ZT_LIMIT', 'ZT_OUT_OF_BOUNDS'].includes(code), code)
+    }
+  })
+}
+
+// Any one byte of the index changed gives a file that opens, or a ZTensorError: never anything else.
+for (const { name, bytes } of vectors.filter((v) => v.bytes.length < 4000)) {
+  test(`any one byte of ${name} changed is an error of ours or none`, (t) => {
+    const changed = Buffer.from(bytes)
+    const strangers = []
+    for (let at = 0; at < bytes.length; at++) {
+      for (const flip of [0x01, 0x80, 0xff]) {
+        changed[at] = bytes[at] ^ flip
+        const error = thrownBy(() => {
+          const file = openSync(changed)
+          for (const tensor of file.values()) tensor.toJSON?.()
+          file.close()
+        })
+        if (error !== undefined && (!(error instanceof ZTensorError) || error.code === 'ZT_INTERNAL'))
+          strangers.push(`${at} ^ ${flip}: ${error}`)
+      }
+      changed[at] = bytes[at]
+    }
+    t.deepEqual(strangers, [])
+  })
+}

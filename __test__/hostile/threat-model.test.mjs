@@ -1,0 +1,39 @@
+// docs/threat-model.md names what tries each attack: all of that is there, and each attack has something.
+import { existsSync, readFileSync } from 'node:fs'
+import test from 'ava'
+
+const root = new URL('../../', import.meta.url)
+const read = (path) => readFileSync(new URL(path, root), 'utf8')
+const rows = read('docs/threat-model.md')
+  .split('\n')
+  .filter((line) => line.startsWith('| '))
+  .slice(1)
+  .map((line) => line.split('|').slice(1, -1))
+const { scripts } = JSON.parse(read('package.json'))
+
+/** Whether what a row names is there: a test file, a fuzz target or all of them, a file of the core, a script, another tool's command. */
+function isThere(name) {
+  const [, script] = /^npm run (\S+)$/.exec(name) ?? []
+  if (script !== undefined) return script in scripts
+  const elsewhere = { 'cargo deny check': 'cargo-deny-action@', 'npm audit signatures': 'npm audit signatures' }[name]
+  if (elsewhere !== undefined) return read('.github/workflows/ci.yml').includes(elsewhere)
+  const places = [name, `__test__/${name}.test.mjs`, `fuzz/fuzz_targets/${name.replace(/^fuzz /, '')}.rs`]
+  return places.some((place) => existsSync(new URL(place, root)))
+}
+
+for (const [attack, answer, triedBy, ...more] of rows) {
+  test(`tried: ${attack.trim()}`, (t) => {
+    t.deepEqual(more, [])
+    t.true(answer.trim().length > 0)
+    const names = [...triedBy.matchAll(/`([^`]+)`/g)].map(([, name]) => name)
+    t.true(names.length > 0)
+    t.deepEqual(
+      names.filter((name) => !isThere(name)),
+      [],
+    )
+  })
+}
+
+test('all attacks were found', (t) => {
+  t.true(rows.length > 20)
+})

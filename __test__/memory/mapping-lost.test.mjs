@@ -1,0 +1,346 @@
+// A file that is cut short, replaced or removed while it is mapped takes nothing down and passes no zeros for data.
+// Everything that may raise a signal runs in a process of its own.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import test from 'ava'
+import { convert, openSync, verify, ZTensorError } from 'ztensor'
+import { safetensors } from '../corpus/safetensors.mjs'
+import { canMap } from '../placing.mjs'
+import { rejectionOf } from '../raised.mjs'
+import { scratchFile, scratchPath } from '../scratch.mjs'
+
+const ELEMENTS = 2 ** 20
+const ones = Buffer.from(new Float32Array(ELEMENTS).fill(1).buffer)
+const header = `{"w":{"dtype":"F32","shape":[${ELEMENTS}],"data_offsets":[0,${ones.length}]}}`
+const BYTES = safetensors(header.padEnd(88), ones)
+/** What is left of the file. */
+const LEFT = 65536
+const root = fileURLToPath(new URL('../..', import.meta.url))
+
+/** Runs a module that finds `path`, `cut()` and `sum(array)`, and gives what it printed and how it ended. */
+async function child(source, { flags = [], bytes = BYTES } = {}) {
+  const path = scratchFile(bytes)
+  const program = `
+    import { truncateSync } from 'node:fs'
+    import { open, openSync } from 'ztensor'
+    const path = ${JSON.stringify(path)}
+    const cut = () => truncateSync(path, ${LEFT})
+    const sum = (array) => { let total = 0; for (let i = 0; i < array.length; i++) total += array[i]; return total }
+    const raised = (run) => { try { run() } catch (error) { return error.code } }
+    const turn = () => new Promise((resolve) => setTimeout(resolve, 5))
+    /** Waits for the word of the loss, which comes from another thread. */
+    const until = async (done) => { while (!done()) await turn() }
+    ${source}`
+  const { NODE_OPTIONS: _, ...env } = process.env
+  const running = spawn(process.execPath, [...flags, '--input-type=module', '-e', program], { cwd: root, env })
+  const texts = { stdout: '', stderr: '' }
+  for (const name of ['stdout', 'stderr']) running[name].setEncoding('utf8').on('data', (text) => (texts[name] += text))
+  const [status, signal] = await once(running, 'close')
+  return { status, signal, lines: texts.stdout.trim().split('\n'), stderr: texts.stderr }
+}
+
+const ends = (t, { status, signal, lines, stderr }, expected) =>
+  t.deepEqual({ status, signal, lines, stderr }, { status: 0, signal: null, stderr: '', ...expected })
+
+/** What can be read of the file before the cut: whole elements. */
+const KEPT = (LEFT - (BYTES.length - ones.length)) / 4
+
+if (canMap(4) && process.platform !== 'win32') {
+  for (const [code, flags] of Object.entries({ interpreted: ['--no-opt', '--no-sparkplug'], compiled: [] })) {
+    test(`${code} code that reads what is gone gets zeros; the listener is called once, every call throws`, async (t) => {
+      const ended = await child(
+        `
+        let told = 0
+        const file = openSync(path, { onMappingLost: (error) => { told++; console.log(error.code, error.message.includes(path)) } })
+        const tensor = file.tensor('w')
+        const { data } = tensor
+        for (let i = 0; i < 20; i++) sum(data)
+        cut()
+        console.log(sum(data))
+        for (const call of [() => tensor.data, () => file.tensor('w'), () => [...file.keys()], () => tensor.toFloat32(), () => tensor.slice([[0, 1]]), () => file.attributes, () => file.evict()])
+          console.log(raised(call))
+        for (const call of [() => tensor.load(), () => file.load(), () => file.verify(), () => file.prefetch(), async () => tensor.components.get('data').load()])
+          console.log(await call().catch((error) => error.code))
+        await until(() => told > 0)
+        await turn()
+        console.log(told, data[0], data.at(-1))
+        data[data.length - 1] = 5
+        console.log(data.at(-1))
+        file.close()
+        console.log(data.length, raised(() => tensor.data))`,
+        { flags },
+      )
+      ends(t, ended, {
+        lines: [
+          String(KEPT),
+          ...Array(12).fill('ZT_MAPPING_LOST'),
+          'ZT_MAPPING_LOST true',
+          '1 1 0',
+          '5',
+          '0 ZT_CLOSED',
+        ],
+      })
+    })
+  }
+
+  test('without a listener it is an uncaught error on the event loop', async (t) => {
+    const ended = await child(
+      `
+      const { data } = openSync(path).tensor('w')
+      process.on('uncaughtException', (error) => { console.log(error.constructor.name, error.code); clearInterval(waiting) })
+      const waiting = setInterval(() => {}, 1000)
+      cut()
+      sum(data)`,
+    )
+    ends(t, ended, { lines: ['ZTensorError ZT_MAPPING_LOST'] })
+  })
+
+  test('… which ends a process that does not listen to those, even where it never comes back to its event loop', async (t) => {
+    for (const after of ['setInterval(() => {}, 1000)', '', 'process.exit(0)']) {
+      const ended = await child(`const { data } = openSync(path).tensor('w'); cut(); console.log(sum(data)); ${after}`)
+      t.deepEqual([ended.signal, ended.lines], [null, [String(KEPT)]], after)
+      t.not(ended.status, 0, after)
+      t.regex(ended.stderr, /ZT_MAPPING_LOST/, after)
+    }
+  })
+
+  test('… unless a call has thrown the error before', async (t) => {
+    const ended = await child(
+      `const tensor = openSync(path).tensor('w'); const { data } = tensor; cut(); sum(data); console.log(raised(() => tensor.slice([[0, 1]]))); await turn(); await turn()`,
+    )
+    ends(t, ended, { lines: ['ZT_MAPPING_LOST'] })
+  })
+
+  test('a file beside it is as it was, and the lost one can be opened again', async (t) => {
+    const ended = await child(
+      `
+      import { copyFileSync } from 'node:fs'
+      copyFileSync(path, path + '2')
+      const other = openSync(path + '2')
+      const whole = other.tensor('w').data
+      const file = openSync(path, { onMappingLost: () => {} })
+      const { data } = file.tensor('w')
+      cut()
+      console.log(sum(data), raised(() => file.tensor('w')), sum(whole), sum(await other.tensor('w').load()))
+      copyFileSync(path + '2', path)
+      console.log(sum(openSync(path).tensor('w').data))`,
+    )
+    ends(t, ended, { lines: [`${KEPT} ZT_MAPPING_LOST ${ELEMENTS} ${ELEMENTS}`, String(ELEMENTS)] })
+  })
+
+  test('threads of others that read a view are survived too: a compression under way', async (t) => {
+    const ended = await child(
+      `
+      import { gzip, gunzipSync } from 'node:zlib'
+      let told = 0
+      const { data } = openSync(path, { onMappingLost: () => told++ }).tensor('w')
+      cut()
+      const packed = await new Promise((resolve, reject) => gzip(data, (error, bytes) => (error ? reject(error) : resolve(bytes))))
+      const bytes = gunzipSync(packed)
+      console.log(sum(new Float32Array(bytes.buffer, bytes.byteOffset, data.length)))
+      await until(() => told)
+      console.log(told)`,
+    )
+    ends(t, ended, { lines: [String(KEPT), '1'] })
+  })
+
+  test('in a worker: its listener is called there; without one the worker fails, not the process', async (t) => {
+    const ended = await child(
+      `
+      import { Worker } from 'node:worker_threads'
+      const code = (options) => \`
+        const { openSync } = require('ztensor'), { truncateSync } = require('fs'), { parentPort } = require('worker_threads')
+        const { data } = openSync(\${JSON.stringify(path)}, \${options}).tensor('w')
+        truncateSync(\${JSON.stringify(path)}, ${LEFT})
+        parentPort.postMessage(data.reduce((a, b) => a + b))
+        setInterval(() => {}, 1000)\`
+      const run = (options) => new Promise((resolve) => {
+        const heard = []
+        const worker = new Worker(code(options), { eval: true, execArgv: [] })
+        worker.on('message', (text) => { heard.push(text); if (heard.length === 2) worker.terminate() })
+        worker.on('error', (error) => { heard.push(error.code); worker.terminate() })
+        // A message and the end of a worker come on ways of their own.
+        worker.on('exit', () => resolve(heard.sort()))
+      })
+      const whole = (await import('node:fs')).readFileSync(path)
+      console.log((await run('{ onMappingLost: (error) => parentPort.postMessage(error.code) }')).join())
+      ;(await import('node:fs')).writeFileSync(path, whole)
+      console.log((await run('{}')).join())
+      console.log('alive')`,
+    )
+    ends(t, ended, { lines: [`${KEPT},ZT_MAPPING_LOST`, `${KEPT},ZT_MAPPING_LOST`, 'alive'] })
+  })
+
+  test('a buffer that outlives its file speaks for itself', async (t) => {
+    const ended = await child(
+      `
+      let heard
+      process.on('uncaughtException', (error) => { heard = error.code })
+      let data = (() => openSync(path).tensor('w').data)()
+      for (let i = 0; i < 5; i++) { globalThis.gc(); await turn() }
+      cut()
+      console.log(sum(data))
+      await until(() => heard)
+      console.log(heard)`,
+      { flags: ['--expose-gc'] },
+    )
+    ends(t, ended, { lines: [String(KEPT), 'ZT_MAPPING_LOST'] })
+  })
+
+  const LISTENING = {
+    'that was there before': ["process.on('SIGBUS', heard)", ''],
+    'that came after the view': ['', "process.on('SIGBUS', heard)"],
+    'that came and went': ["process.on('SIGBUS', heard)", "process.off('SIGBUS', heard)"],
+  }
+  for (const [when, [before, after]] of Object.entries(LISTENING)) {
+    test(`a listener of the host to SIGBUS ${when}`, async (t) => {
+      const gone = after.includes('off')
+      const ended = await child(
+        `
+        let told = 0, signals = 0
+        const heard = () => { signals++ }
+        ${before}
+        const { data } = openSync(path, { onMappingLost: () => told++ }).tensor('w')
+        ${after}
+        cut()
+        console.log(sum(data))
+        await until(() => told)
+        console.log(told, signals)
+        process.kill(process.pid, 'SIGBUS')
+        await until(() => signals)
+        console.log(signals)`,
+      )
+      const lines = [String(KEPT), '1 0']
+      if (gone) t.deepEqual([ended.signal, ended.lines], ['SIGBUS', lines])
+      else ends(t, ended, { lines: [...lines, '1'] })
+    })
+  }
+
+  test('a SIGBUS that somebody sends ends the process, as it always does', async (t) => {
+    const ended = await child(
+      `const { data } = openSync(path).tensor('w'); console.log(sum(data)); process.kill(process.pid, 'SIGBUS'); await new Promise((r) => setTimeout(r, 60_000))`,
+    )
+    t.deepEqual([ended.signal, ended.lines], ['SIGBUS', [String(ELEMENTS)]])
+  })
+
+  test('a cut inside the last page, of which the system says nothing, shows at the next read and at the next view', async (t) => {
+    const header =
+      '{"v":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"w":{"dtype":"F32","shape":[4],"data_offsets":[8,24]}}'
+    const bytes = safetensors(header, Buffer.from(new Float32Array(6).fill(1).buffer))
+    for (const call of ["file.tensor('w').load()", 'file.load()', 'file.verify()', "file.tensor('v').data"]) {
+      const ended = await child(
+        `
+        const told = []
+        const file = openSync(path, { onMappingLost: (error) => told.push(error.code) })
+        const { data } = file.tensor('w')
+        truncateSync(path, ${bytes.length - 8})
+        console.log(sum(data), await (async () => ${call})().catch((error) => error.code), raised(() => file.tensor('w').data))
+        await until(() => told.length > 0)
+        await turn()
+        console.log(told.join())`,
+        { bytes },
+      )
+      ends(t, ended, { lines: ['2 ZT_MAPPING_LOST ZT_MAPPING_LOST', 'ZT_MAPPING_LOST'] })
+    }
+  })
+
+  test('a hundred files lost at once, from several threads', async (t) => {
+    const ended = await child(
+      `
+      import { copyFileSync } from 'node:fs'
+      let told = 0
+      const views = Array.from({ length: 100 }, (_, i) => openSync(path, { onMappingLost: () => told++ }).tensor('w').data)
+      cut()
+      console.log(views.map(sum).every((total) => total === ${KEPT}))
+      await until(() => told === 100)
+      console.log(told)`,
+    )
+    ends(t, ended, { lines: ['true', '100'] })
+  })
+}
+
+test('cut short before it is mapped: ZT_TRUNCATED, of data and of every reading call', async (t) => {
+  const path = scratchFile(BYTES)
+  const file = openSync(path)
+  const tensor = file.tensor('w')
+  truncateSync(path, LEFT)
+  for (const call of [
+    async () => tensor.data,
+    () => tensor.load(),
+    () => file.load(),
+    () => file.verify(),
+    () => tensor.load({ slice: [[ELEMENTS - 1, ELEMENTS]] }),
+    async () => tensor.toFloat32(),
+    () => tensor.load({ as: 'float32' }),
+    () => verify(path),
+    () => convert(path, scratchPath('out.zt')),
+  ]) {
+    const error = await rejectionOf(call)
+    t.true(error instanceof ZTensorError, String(call))
+    t.true(['ZT_TRUNCATED', 'ZT_IO', 'ZT_OUT_OF_BOUNDS'].includes(error?.code), `${call}: ${error?.code}`)
+  }
+  file.close()
+})
+
+test('loads under way while the file shrinks: the data, or ZT_TRUNCATED', async (t) => {
+  for (let round = 0; round < 20; round++) {
+    const path = scratchFile(BYTES)
+    const file = openSync(path)
+    const loads = Array.from({ length: 4 }, () => file.tensor('w').load())
+    if (round % 2) await new Promise(setImmediate)
+    truncateSync(path, LEFT)
+    for (const result of await Promise.allSettled(loads)) {
+      if (result.status === 'fulfilled') t.true(result.value.every((value) => value === 1))
+      else t.is(result.reason.code, 'ZT_TRUNCATED')
+    }
+    file.close()
+    rmSync(path)
+  }
+})
+
+for (const io of ['mmap', 'read']) {
+  // Windows keeps the name of a file that is open.
+  const replaceable = process.platform === 'win32' ? test.skip : test
+  replaceable(
+    `removed, or replaced by another file of the name: the open one stays what it was, io: ${io}`,
+    async (t) => {
+      const path = scratchFile(BYTES)
+      const file = openSync(path, { io })
+      const { data } = file.tensor('w')
+      const other = scratchFile(Buffer.alloc(100))
+      renameSync(other, path)
+      t.is(data[ELEMENTS - 1], 1)
+      t.is((await file.tensor('w').load())[ELEMENTS - 1], 1)
+      rmSync(path)
+      t.is(data[ELEMENTS - 2], 1)
+      t.true((await file.verify()).ok)
+      t.is((await file.load()).get('w')[5], 1)
+      file.close()
+    },
+  )
+
+  test(`overwritten in place: nothing breaks, and a digest tells, io: ${io}`, async (t) => {
+    const path = scratchFile(BYTES)
+    const out = scratchPath('digested.zt')
+    await convert(path, out)
+    const file = openSync(out, { io })
+    const { data } = file.tensor('w')
+    t.is(data[7], 1)
+    writeFileSync(out, Buffer.alloc(file.byteLength, 9), { flag: 'r+' })
+    t.is(data.length, ELEMENTS)
+    const error = await rejectionOf(() => file.tensor('w').load())
+    t.is(error?.code, 'ZT_DIGEST_MISMATCH')
+    t.false((await file.verify()).ok)
+    file.close()
+  })
+}
+
+test('onMappingLost must be a function', (t) => {
+  for (const onMappingLost of [7, 'x', {}, null]) {
+    const error = t.throws(() => openSync(BYTES, { onMappingLost }), { instanceOf: TypeError })
+    t.is(error.code, 'ZT_INVALID_ARG')
+    t.regex(error.message, /onMappingLost/)
+  }
+})

@@ -1,0 +1,111 @@
+// open({ io }), prefetch() and evict(): how bytes come into memory, and that they are the same however they do.
+import test from 'ava'
+import { create, open, openSync } from 'ztensor'
+import { viewBytes } from '../bytes.mjs'
+import { isMapped } from '../placing.mjs'
+import { isArgumentError, rejectionOf, thrownBy } from '../raised.mjs'
+import { scratchPath } from '../scratch.mjs'
+
+const WORDS = Uint32Array.from({ length: 3 << 20 }, (_, at) => Math.imul(at, 2654435761))
+
+async function written() {
+  const path = scratchPath('io.zt')
+  const writer = await create(path, { version: '1.0' })
+  await writer.add('words', { dtype: 'uint32', shape: [3, 1 << 20], data: WORDS })
+  await writer.add('odd', Uint8Array.of(1, 2, 3))
+  await writer.finish()
+  return path
+}
+
+/** Every way of reading gives the bytes that were written. */
+async function readsRight(t, file) {
+  t.true(Buffer.from(WORDS.buffer).equals(viewBytes(await file.tensor('words').load())))
+  t.deepEqual([...(await file.load()).get('odd')], [1, 2, 3])
+  t.true(Buffer.from(WORDS.buffer).equals(viewBytes(file.tensor('words').data)))
+  t.deepEqual(
+    [
+      ...(await file.tensor('words').load({
+        slice: [
+          [1, 2],
+          [5, 7],
+        ],
+      })),
+    ],
+    [...WORDS.subarray((1 << 20) + 5, (1 << 20) + 7)],
+  )
+  t.true((await file.verify()).ok)
+}
+
+for (const io of ['auto', 'mmap', 'direct']) {
+  test(`io: ${io} aliases, and loads the same bytes`, async (t) => {
+    for (const file of [openSync(await written(), { io }), await open(await written(), { io })]) {
+      await readsRight(t, file)
+      isMapped(t, file.tensor('words'), 4)
+      file.evict()
+      await readsRight(t, file)
+      file.close()
+    }
+  })
+}
+
+test('io: read copies and says so', async (t) => {
+  const path = await written()
+  for (const file of [openSync(path, { io: 'read' }), await open(path, { io: 'read' })]) {
+    const words = file.tensor('words')
+    await readsRight(t, file)
+    t.false(words.mapped)
+    t.true(['io', 'runtime', 'byte-order'].includes(words.copyReason), words.copyReason)
+    const rows = words.slice([[1, 2]])
+    t.false(rows.mapped)
+    t.true(viewBytes(WORDS.subarray(1 << 20, 2 << 20)).equals(viewBytes(rows.data)))
+    await file.prefetch()
+    file.evict()
+    words.data[0] = 77
+    t.is(openSync(path).tensor('words').data[0], WORDS[0])
+    file.close()
+    t.is(words.dtype, 'uint32')
+  }
+})
+
+for (const io of ['dma', '', 7, null]) {
+  test(`io: ${JSON.stringify(io)} is refused`, async (t) => {
+    isArgumentError(
+      t,
+      thrownBy(() => openSync('nowhere.zt', { io })),
+      'io',
+    )
+    isArgumentError(t, await rejectionOf(() => open('nowhere.zt', { io })), 'io')
+  })
+}
+
+for (const maxBytes of [undefined, 1, 100_000, 2 ** 40]) {
+  test(`prefetch with ${maxBytes} bytes under way brings everything, and counts it`, async (t) => {
+    const file = openSync(await written())
+    file.evict()
+    const told = []
+    await file.prefetch(undefined, { maxBytes, onProgress: (progress) => told.push(progress) })
+    const all = WORDS.byteLength + 3
+    t.deepEqual(told.at(-1), { bytes: all, totalBytes: all, tensors: 2, totalTensors: 2 })
+    await file.prefetch(['odd'], { maxBytes })
+    await readsRight(t, file)
+    file.close()
+  })
+}
+
+test('prefetch: a bound that is none is refused', async (t) => {
+  const file = openSync(await written())
+  for (const maxBytes of [0, -1, 1.5, '1', Number.NaN]) {
+    isArgumentError(t, await rejectionOf(() => file.prefetch(undefined, { maxBytes })), 'maxBytes')
+  }
+  file.close()
+})
+
+test('what JavaScript wrote into an alias survives evict()', async (t) => {
+  const file = openSync(await written(), { io: 'mmap' })
+  const { data } = file.tensor('words')
+  data[5] = 123
+  file.evict()
+  t.is(data[5], 123)
+  t.is(data[6], WORDS[6])
+  file.close()
+})

@@ -1,0 +1,133 @@
+// verify(): digests and the data rules of layouts, counted and reported without throwing.
+import { createHash } from 'node:crypto'
+import test from 'ava'
+import { open, openSync, verify, ZTensorError } from 'ztensor'
+import { SQUARE, square10, u64s, zt10 } from '../corpus/zt.mjs'
+import { isArgumentError, rejectionOf, thrownBy } from '../raised.mjs'
+import { scratchFile } from '../scratch.mjs'
+import { fixturePath, vector } from '../vectors.mjs'
+
+const sha256 = (bytes) => `sha256:${createHash('sha256').update(bytes).digest('hex')}`
+const good = square10({}, { digest: sha256(SQUARE) })
+const bad = square10({}, { digest: sha256(Buffer.from('else')) })
+const csr = (indices) => ({
+  dtype: 'float32',
+  shape: [2, 2],
+  format: 'sparse_csr',
+  components: {
+    values: { bytes: SQUARE.subarray(0, 8) },
+    indices: { bytes: u64s(...indices) },
+    indptr: { bytes: u64s(0, 1, 2) },
+  },
+})
+
+test('a file that holds', async (t) => {
+  const result = await verify(vector('zt12-crc32c.zt').path)
+  t.deepEqual(result, { ok: true, checked: 26, undigested: 0, failures: [] })
+})
+
+test('the same of a path, a URL, bytes and an open file', async (t) => {
+  const { bytes } = vector('zt10h-sha256.zt')
+  const path = fixturePath('zt10h-sha256.zt')
+  const { pathToFileURL } = await import('node:url')
+  const file = openSync(path)
+  const results = [
+    await verify(path),
+    await verify(pathToFileURL(path)),
+    await verify(new Uint8Array(bytes)),
+    await file.verify(),
+  ]
+  for (const result of results) t.deepEqual(result, { ok: true, checked: 26, undigested: 0, failures: [] })
+  file.close()
+})
+
+test('what has no digest is counted, and is no failure', async (t) => {
+  const result = await verify(scratchFile(zt10({ a: good, b: square10(), c: square10() })))
+  t.deepEqual(result, { ok: true, checked: 1, undigested: 2, failures: [] })
+})
+
+test('a digest of an unknown algorithm never counts as checked', async (t) => {
+  const { ok, checked, undigested } = await verify(zt10({ a: square10({}, { digest: 'md5:00' }) }))
+  t.deepEqual({ ok, checked, undigested }, { ok: true, checked: 0, undigested: 1 })
+})
+
+test('every failure is reported, each with its tensor and code', async (t) => {
+  const { ok, failures } = await verify(
+    scratchFile(
+      zt10({ a: good, b: bad, c: square10({}, { encoding: 'zstd' }), d: csr([0, 7]), e: csr([0, 1]), f: bad }),
+    ),
+  )
+  t.false(ok)
+  t.true(failures.every((failure) => failure instanceof ZTensorError))
+  t.deepEqual(failures.map(({ tensor, code }) => [tensor, code]).sort(), [
+    ['b', 'ZT_DIGEST_MISMATCH'],
+    ['c', 'ZT_DECODE'],
+    ['d', 'ZT_BAD_SPARSE'],
+    ['f', 'ZT_DIGEST_MISMATCH'],
+  ])
+})
+
+test('a tensor verifies alone', async (t) => {
+  const file = openSync(zt10({ a: good, b: bad }))
+  t.deepEqual(await file.tensor('a').verify(), { ok: true, checked: 1, undigested: 0, failures: [] })
+  const result = await file.tensor('b').verify()
+  t.false(result.ok)
+  t.is(result.failures[0]?.code, 'ZT_DIGEST_MISMATCH')
+  file.close()
+})
+
+test('open({ verify: true }) refuses what verify() reports', async (t) => {
+  const path = scratchFile(zt10({ a: good, b: bad }))
+  for (const error of [
+    thrownBy(() => openSync(path, { verify: true })),
+    await rejectionOf(() => open(path, { verify: true })),
+  ]) {
+    t.is(error?.code, 'ZT_DIGEST_MISMATCH')
+    t.is(error?.tensor, 'b')
+  }
+  const sparse = scratchFile(zt10({ m: csr([0, 7]) }))
+  t.is(thrownBy(() => openSync(sparse, { verify: true }))?.code, 'ZT_BAD_SPARSE')
+  const file = await open(scratchFile(zt10({ a: good })), { verify: true })
+  t.deepEqual([...file.tensor('a').data], [1, 2, 3, 4])
+  file.close()
+})
+
+test('progress counts up to everything', async (t) => {
+  const told = []
+  await verify(vector('zt12-crc32c.zt').path, { onProgress: (progress) => told.push(progress) })
+  t.true(told.length > 0)
+  for (let i = 1; i < told.length; i++) t.true(told[i].bytes >= told[i - 1].bytes)
+  const last = told.at(-1)
+  t.is(last.bytes, last.totalBytes)
+  t.is(last.tensors, last.totalTensors)
+  t.is(last.totalTensors, 26)
+})
+
+test('options that are none', async (t) => {
+  const { path } = vector('zt12-crc32c.zt')
+  isArgumentError(t, await rejectionOf(() => verify(7)), 'source')
+  isArgumentError(t, await rejectionOf(() => verify(path, { onProgress: 'x' })), 'onProgress')
+  isArgumentError(t, await rejectionOf(() => verify(path, { signal: 'x' })), 'signal')
+})
+
+test('a file that does not open rejects', async (t) => {
+  t.is((await rejectionOf(() => verify(scratchFile(Buffer.alloc(100)))))?.code, 'ZT_BAD_MAGIC')
+  t.is((await rejectionOf(() => verify('/no/such/file')))?.code, 'ZT_IO')
+})
+
+test('verifying copes with data that another view of the file has changed', async (t) => {
+  const file = openSync(scratchFile(zt10({ a: good })))
+  const { data } = file.tensor('a')
+  t.is(data[0], 1)
+  // load() hashes the very bytes that it returns: whichever they are, they match or it rejects
+  data[0] = 7
+  const outcome = await file
+    .tensor('a')
+    .load()
+    .then(
+      (array) => [...array],
+      (error) => error.code,
+    )
+  t.true(outcome === 'ZT_DIGEST_MISMATCH' || outcome[0] === 1, String(outcome))
+  file.close()
+})

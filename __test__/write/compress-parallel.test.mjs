@@ -1,0 +1,106 @@
+// Tensors are compressed by other threads while the next ones come: what is in the file, and in which order, does not show it.
+import { readFileSync } from 'node:fs'
+import test from 'ava'
+import { append, convert, create, openSync } from 'ztensor'
+import { writtenOnProcessors } from '../processors.mjs'
+import { scratchPath } from '../scratch.mjs'
+import { collecting, noise, scratchFolder } from '../writing.mjs'
+
+/** Bytes of which zstd saves about half. */
+const half = (length, seed) => noise(length, seed).map((byte, at) => (at % 2 === 0 ? 7 : byte))
+
+// Below and above what is compressed together, whole, and in jobs; with what is not worth it, and nothing at all, between.
+const tensors = [
+  ['empty', new Uint8Array(0)],
+  ['tiny', new Uint8Array(5).fill(1)],
+  ['small', half(70_000, 1)],
+  ['noise', noise(300_000, 2)],
+  ['middle', half(3 << 20, 3)],
+  ...Array.from({ length: 300 }, (_, at) => [`many.${at}`, half(1000 + 31 * at, at)]),
+  ['whole', half(8 << 20, 4)],
+  ['promising', noise(8 << 20, 5).fill(0, 0, 300 << 10)],
+  ['large', half((8 << 20) + 1, 6)],
+  ['noisy', noise(9 << 20, 7)],
+  ['after', half(2 << 20, 8)],
+  ['last', new Uint8Array(0)],
+]
+const raw = new Set(['empty', 'tiny', 'noise', 'promising', 'noisy', 'last'])
+
+async function addAll(writer) {
+  for (const [name, data] of tensors) await writer.add(name, data)
+  await writer.finish()
+}
+
+async function check(t, source, zstd) {
+  const file = openSync(source)
+  t.deepEqual([...file.keys()].sort(), tensors.map(([name]) => name).sort())
+  t.true((await file.verify()).ok)
+  for (const [name, data] of tensors) {
+    t.true(Buffer.compare(await file.tensor(name).load(), data) === 0, name)
+    t.is(file.tensor(name).components.get('data').encoding, raw.has(name) ? 'raw' : zstd, name)
+  }
+  return tensors.map(([name]) => file.tensor(name).components.get('data').offset)
+}
+
+const rise = (offsets) => offsets.every((offset, at) => at === 0 || offset >= offsets[at - 1])
+
+for (const options of [
+  { version: '0.1' },
+  { version: '1.0' },
+  { version: '1.2', digest: 'sha256' },
+  { version: '2', canonical: false },
+]) {
+  const how = { ...options, compression: { level: 1 } }
+  const zstd = options.version === '2' ? 'zt.zstd-seekable/1' : 'zstd'
+
+  test(`${options.version}: added, streamed, converted and appended, all is there and in its order`, async (t) => {
+    const { path, names } = scratchFolder()
+    await addAll(await create(path('added'), how))
+    t.true(rise(await check(t, path('added'), zstd)))
+    const { stream, bytes } = collecting()
+    await addAll(await create(stream, how))
+    t.true(bytes().equals(readFileSync(path('added'))), 'streamed')
+    await convert(path('added'), path('converted'), how)
+    await check(t, path('converted'), zstd)
+    if (options.version !== '0.1') {
+      await (await create(path('appended'), options)).finish()
+      const { version, canonical, ...appending } = how
+      await addAll(await append(path('appended'), appending))
+      t.true(rise(await check(t, path('appended'), zstd)))
+    }
+    t.is(names().length, options.version === '0.1' ? 2 : 3)
+  })
+}
+
+test('a name that is on its way is refused', async (t) => {
+  const writer = await create(scratchPath('twice.zt'), { compression: {} })
+  await writer.add('a', half(100, 1))
+  await writer.add('b', half(100, 1))
+  await t.throwsAsync(writer.add('a', half(100, 2)), { code: 'ZT_BAD_INDEX' })
+  await writer.finish()
+})
+
+test('a writer that is given up while others compress leaves nothing behind', async (t) => {
+  const { path, names } = scratchFolder()
+  const writer = await create(path('given-up'), { compression: { level: 9 } })
+  for (let at = 0; at < 8; at++) await writer.add(String(at), half(1 << 20, at))
+  await writer.abort()
+  t.deepEqual(names(), [])
+})
+
+if (process.platform === 'linux') {
+  for (const options of [{}, { version: '2', canonical: false }]) {
+    test(`${JSON.stringify(options)}: many tensors on one processor or on all of them: the same bytes`, (t) => {
+      const source = `
+        import { create } from 'ztensor'
+        const writer = await create(process.argv[1], ${JSON.stringify({ ...options, compression: { level: 1 } })})
+        for (let at = 0; at < 40; at++) {
+          const values = new Float32Array(2 ** (at % 23)).map((_, i) => Math.sin((i + at) >> 4))
+          await writer.add('x' + at, values)
+        }
+        await writer.finish()`
+      const { one, all } = writtenOnProcessors(source)
+      t.true(one.equals(all))
+    })
+  }
+}

@@ -1,0 +1,279 @@
+// At a path there is the old file or the new one, whole, whatever happens; and nothing is left beside it.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, lstatSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import test from 'ava'
+import { create, openSync, ZTensorError } from 'ztensor'
+import { viewBytes } from '../bytes.mjs'
+import { rejectionOf } from '../raised.mjs'
+import { DIALECTS, noise, scratchFolder, streamed, written } from '../writing.mjs'
+
+const OLD = Int32Array.of(1, 2, 3)
+const NEW = Int32Array.of(4, 5, 6, 7)
+const valuesAt = (path) => {
+  const file = openSync(path)
+  const values = Int32Array.from(file.tensor('0').data)
+  file.close()
+  return values
+}
+const put = (options, path, values) => written(options, (writer) => writer.add('0', values), path)
+
+/** A folder with an old file in it, and what it should look like when nothing came of the new one. */
+async function oldFile(options) {
+  const { folder, names, path } = scratchFolder()
+  await put(options, path('a'), OLD)
+  const bytes = readFileSync(path('a'))
+  const untouched = (t) => {
+    t.deepEqual(names(), ['a'])
+    t.true(readFileSync(path('a')).equals(bytes))
+  }
+  return { folder, names, path: path('a'), untouched }
+}
+
+for (const { name: dialect, options } of DIALECTS) {
+  test(`${dialect}: nothing is at the path before finish(), and nothing beside it after`, async (t) => {
+    const { names, path } = scratchFolder()
+    const writer = await create(path('a'), options)
+    t.is(writer.path, path('a'))
+    await writer.add('0', NEW)
+    t.false(existsSync(path('a')))
+    await writer.finish()
+    t.deepEqual(names(), ['a'])
+    t.deepEqual(valuesAt(path('a')), NEW)
+  })
+
+  test(`${dialect}: a file that is there is kept unless it may be overwritten`, async (t) => {
+    const { path, untouched } = await oldFile(options)
+    for (const overwrite of [undefined, false]) {
+      const error = await rejectionOf(() => create(path, { ...options, overwrite }))
+      t.true(error instanceof ZTensorError)
+      t.is(error.code, 'ZT_EXISTS')
+      t.true(error.message.includes(path))
+      untouched(t)
+    }
+  })
+
+  test(`${dialect}: a path that is taken between create() and finish() is kept too`, async (t) => {
+    const { names, path } = scratchFolder()
+    const writer = await create(path('a'), options)
+    await writer.add('0', NEW)
+    writeFileSync(path('a'), 'theirs')
+    t.is((await rejectionOf(() => writer.finish()))?.code, 'ZT_EXISTS')
+    t.is(readFileSync(path('a'), 'utf8'), 'theirs')
+    t.deepEqual(names(), ['a'])
+  })
+
+  test(`${dialect}: of two writers of one path one wins, whole`, async (t) => {
+    const { names, path } = scratchFolder()
+    const writers = await Promise.all([create(path('a'), options), create(path('a'), options)])
+    await Promise.all(writers.map((writer, i) => writer.add('0', i === 0 ? OLD : NEW)))
+    const ends = await Promise.allSettled(writers.map((writer) => writer.finish()))
+    const won = ends.findIndex(({ status }) => status === 'fulfilled')
+    t.is(ends[1 - won].reason?.code, 'ZT_EXISTS')
+    t.deepEqual(valuesAt(path('a')), won === 0 ? OLD : NEW)
+    t.deepEqual(names(), ['a'])
+  })
+
+  test(`${dialect}: overwriting leaves the values of a mapped reader alone`, async (t) => {
+    const { path, names } = await oldFile(options)
+    const file = openSync(path)
+    const { data } = file.tensor('0')
+    const overwriting = () => put({ ...options, overwrite: true }, path, NEW)
+    if (process.platform === 'win32') {
+      const error = await rejectionOf(overwriting)
+      t.is(error.code, 'ZT_IO')
+      t.regex(error.message, /cannot be replaced.*Close it/)
+    } else {
+      await overwriting()
+      t.deepEqual(valuesAt(path), NEW)
+    }
+    t.deepEqual([...data], [...OLD])
+    t.deepEqual([...(await file.tensor('0').load())], [...OLD])
+    t.deepEqual(names(), ['a'])
+    file.close()
+  })
+
+  for (const [how, give] of Object.entries({
+    'abort()': (writer) => writer.abort(),
+    disposing: (writer) => writer[Symbol.asyncDispose](),
+    'a stream that ends early': (writer) =>
+      rejectionOf(() => streamed(writer.stream('1', { dtype: 'int8', shape: [9] }), [new Uint8Array(8)])),
+    'a stream that was destroyed': async (writer) => {
+      const stream = writer.stream('1', { dtype: 'int8', shape: [9] })
+      stream.write(new Uint8Array(4))
+      stream.destroy()
+      await rejectionOf(() => writer.finish())
+    },
+  })) {
+    test(`${dialect}: ${how} leaves nothing behind, and ends the writer`, async (t) => {
+      const { path, untouched } = await oldFile(options)
+      const writer = await create(path, { ...options, overwrite: true })
+      await writer.add('0', NEW)
+      await give(writer)
+      untouched(t)
+      for (const call of [
+        () => writer.add('1', NEW),
+        () =>
+          writer.addObject('1', { layout: 'dense', shape: [4], components: { data: { dtype: 'int32', data: NEW } } }),
+        () => streamed(writer.stream('1', { dtype: 'int8', shape: [1] }), [new Uint8Array(1)]),
+        () => writer.finish(),
+      ]) {
+        t.is((await rejectionOf(call))?.code, 'ZT_CLOSED')
+      }
+      await writer.abort()
+      await writer[Symbol.asyncDispose]()
+      untouched(t)
+    })
+  }
+
+  test(`${dialect}: after finish() the writer has ended, and disposing of it harms nothing`, async (t) => {
+    const { path, names } = await oldFile(options)
+    const writer = await create(path, { ...options, overwrite: true })
+    await writer.add('0', NEW)
+    await writer.finish()
+    t.is((await rejectionOf(() => writer.finish()))?.code, 'ZT_CLOSED')
+    t.is((await rejectionOf(() => writer.add('1', NEW)))?.code, 'ZT_CLOSED')
+    await writer.abort()
+    await writer[Symbol.asyncDispose]()
+    t.deepEqual(valuesAt(path), NEW)
+    t.deepEqual(names(), ['a'])
+  })
+
+  test(`${dialect}: where no file can be made, that is ZT_IO with its cause`, async (t) => {
+    const { folder, path, names } = scratchFolder()
+    writeFileSync(path('file'), '')
+    for (const [code, target] of [
+      ['ENOENT', join(folder, 'missing', 'a')],
+      // Windows does not tell what is missing of a path.
+      [process.platform === 'win32' ? 'ENOENT' : 'ENOTDIR', join(folder, 'file', 'a')],
+    ]) {
+      const error = await rejectionOf(() => create(target, options))
+      t.true(error instanceof ZTensorError)
+      t.is(error.code, 'ZT_IO')
+      t.is(error.cause?.code, code)
+      t.is(error.cause?.path, target)
+    }
+    t.deepEqual(names(), ['file'])
+  })
+
+  test(`${dialect}: a folder is not replaced`, async (t) => {
+    const { path, names } = scratchFolder()
+    mkdirSync(path('a'))
+    t.is((await rejectionOf(() => put(options, path('a'), NEW)))?.code, 'ZT_EXISTS')
+    t.is((await rejectionOf(() => put({ ...options, overwrite: true }, path('a'), NEW)))?.code, 'ZT_IO')
+    t.deepEqual(names(), ['a'])
+    t.true(lstatSync(path('a')).isDirectory())
+  })
+
+  test(`${dialect}: a name as long as file systems allow`, async (t) => {
+    const { path, names } = scratchFolder()
+    const longest = 'n'.repeat(255)
+    await put(options, path(longest), NEW)
+    t.deepEqual(valuesAt(path(longest)), NEW)
+    t.deepEqual(names(), [longest])
+  })
+}
+
+test('an array that is taken away before its turn is refused, not written', async (t) => {
+  const { path, untouched } = await oldFile({})
+  for (const length of [10, 3 * 2 ** 20]) {
+    const writer = await create(path, { overwrite: true })
+    const array = new Float32Array(length)
+    // A small one that nothing stands before has its turn within the call.
+    const before = writer.add('before', new Float32Array(2 ** 20))
+    const added = rejectionOf(() => writer.add('0', array))
+    structuredClone(array.buffer, { transfer: [array.buffer] })
+    t.true((await added) instanceof ZTensorError)
+    await before
+    await rejectionOf(() => writer.finish())
+    untouched(t)
+  }
+})
+
+if (process.platform !== 'win32') {
+  test('through a link what it points to is replaced, and the link stays', async (t) => {
+    const { path, names } = scratchFolder()
+    await put({}, path('real'), OLD)
+    symlinkSync('real', path('link'))
+    t.is((await rejectionOf(() => create(path('link'))))?.code, 'ZT_EXISTS')
+    await put({ overwrite: true }, path('link'), NEW)
+    t.true(lstatSync(path('link')).isSymbolicLink())
+    t.deepEqual(valuesAt(path('real')), NEW)
+    t.deepEqual(names(), ['link', 'real'])
+  })
+
+  const child = (source, args, { before = '' } = {}) =>
+    spawn('bash', ['-c', `${before} exec "$0" "$@"`, process.execPath, '--input-type=module', '-e', source, ...args], {
+      cwd: new URL('../', import.meta.url),
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+
+  for (const { name: dialect, options } of DIALECTS) {
+    test(`${dialect}: a file that grows past the limit is ZT_IO, and the old one stays`, async (t) => {
+      const { path, untouched } = await oldFile(options)
+      const source = `
+        import { create } from 'ztensor'
+        const [path, options] = process.argv.slice(1)
+        const writer = await create(path, { ...JSON.parse(options), overwrite: true })
+        const codes = []
+        for (const call of [() => writer.add('0', new Int32Array(2 ** 22)), () => writer.finish(), () => writer.abort()]) {
+          codes.push(await call().then(() => 'done', (error) => [error.code, error.cause?.code]))
+        }
+        console.log(JSON.stringify(codes))`
+      // bash counts in KiB. Without the trap the signal ends the process before the write can fail.
+      const limited = child(source, [path, JSON.stringify(options)], { before: "trap '' XFSZ; ulimit -f 4096;" })
+      const said = limited.stdout.setEncoding('utf8').toArray()
+      const [status] = await once(limited, 'close')
+      t.is(status, 0)
+      const [added, finished, aborted] = JSON.parse((await said).join(''))
+      t.deepEqual(added === 'done' ? finished : added, ['ZT_IO', 'EFBIG'])
+      if (added !== 'done') t.is(finished[0], 'ZT_CLOSED')
+      t.is(aborted, 'done')
+      untouched(t)
+    })
+  }
+
+  // One file after the other over the same path, each of them all one number: a mixture would show.
+  const forever = `
+    import { create } from 'ztensor'
+    const [path, options] = process.argv.slice(1)
+    for (let round = 1; ; round++) {
+      const writer = await create(path, { ...JSON.parse(options), overwrite: true })
+      await writer.add('0', new Int32Array(300000).fill(round))
+      await writer.add('1', new Int8Array(round))
+      await writer.finish()
+      if (round === 1) console.log('begun')
+    }`
+
+  test('killed at any moment, a writer leaves the old file or the new one', async (t) => {
+    const waits = viewBytes(noise(120, Date.now() % 1e6))
+    t.log(`waits: ${waits.toString('hex')}`)
+    for (let round = 0; round < 120; round += 4) {
+      await Promise.all(
+        [0, 1, 2, 3]
+          .map((ahead) => round + ahead)
+          .map(async (at) => {
+            const { options } = DIALECTS[at % DIALECTS.length]
+            const { path } = scratchFolder()
+            const writing = child(forever, [path('a'), JSON.stringify(options)])
+            const ended = once(writing, 'close')
+            await once(writing.stdout, 'data')
+            // Not waiting for anything: the moment of the kill is what varies.
+            const until = performance.now() + waits[at] / 8
+            while (performance.now() < until) await new Promise(setImmediate)
+            writing.kill('SIGKILL')
+            await ended
+            const file = openSync(path('a'))
+            const { data } = file.tensor('0')
+            t.true(data[0] >= 1)
+            t.true(data.every((value) => value === data[0]))
+            t.is(data.length, 300000)
+            t.is(file.tensor('1').data.length, data[0])
+            t.true((await file.verify()).ok)
+            file.close()
+          }),
+      )
+    }
+  })
+}

@@ -1,0 +1,71 @@
+// A call to the system that fails while a file is replaced: an error, and the file is the old one; or no error, and it is the new
+// one, with a warning where its name may not be on the disk. strace has the calls fail, one after the other.
+import { readFileSync } from 'node:fs'
+import { append, openSync } from 'ztensor'
+import { traced, traceTest } from '../traced.mjs'
+import { scratchFolder, written } from '../writing.mjs'
+
+const WRITERS = {
+  create: "const w = await create(target, { overwrite: true }); await w.add('new', Int8Array.of(2)); await w.finish()",
+  'create of the other kind':
+    "const w = await create(target, { format: 'safetensors', overwrite: true }); await w.add('new', Int8Array.of(2)); await w.finish()",
+  append: "const e = await append(target); await e.rename('old', 'new'); await e.finish()",
+  compact: 'await compact(target)',
+  convert: "await convert(target, target, { overwrite: true, rename: () => 'new' })",
+}
+
+/** A file with something to compact in it. */
+async function oldFile(path) {
+  const data = new Float32Array(2 ** 16).fill(1)
+  await written({}, (writer) => Promise.all([writer.add('old', data), writer.add('gone', data)]), path)
+  const editor = await append(path)
+  await editor.remove('gone')
+  await editor.finish()
+}
+
+async function broken(t, program, inject) {
+  const { folder, names, path } = scratchFolder()
+  await oldFile(path('a'))
+  const before = readFileSync(path('a'))
+  const source = `import { append, compact, convert, create } from 'ztensor'
+    const [target] = process.argv.slice(1)
+    process.on('warning', ({ name, code }) => console.log(name, code))
+    try { ${program}; console.log('done') } catch (error) { console.log(error.code, error.cause?.code) }`
+  const alone = inject.startsWith('open') ? ['-P', folder] : []
+  const [call] = inject.split(':')
+  const { status, stdout, lines } = await traced([...alone, '-e', `trace=${call}`, '-e', `inject=${inject}`], source, [
+    path('a'),
+  ])
+  const said = stdout.trim().split('\n')
+  const where = `${inject}: ${said}`
+  t.is(status, 0, where)
+  t.deepEqual(names(), ['a'], where)
+  const done = said.includes('done')
+  t.is(!readFileSync(path('a')).equals(before), done, where)
+  if (!done) t.regex(said.join(), /^ZT_IO /, where)
+  openSync(path('a')).close()
+  return { injected: lines.some((line) => line.includes('INJECTED')), said }
+}
+
+for (const [name, program] of Object.entries(WRITERS)) {
+  traceTest(`${name}: whatever call fails, an error means that nothing happened`, async (t) => {
+    t.timeout(300_000)
+    for (const inject of [
+      'openat:error=EMFILE',
+      'open:error=EMFILE',
+      'fsync:error=EIO',
+      'rename:error=EIO',
+      'linkat:error=ENOSPC',
+      'fchmod:error=EPERM',
+    ]) {
+      let when = 1
+      while (when < 12 && (await broken(t, program, `${inject}:when=${when}`)).injected) when += 1
+      t.true(when < 12, inject)
+    }
+  })
+
+  traceTest(`${name}: where the folder cannot be synced, that is a warning`, async (t) => {
+    const { said } = await broken(t, program, 'fsync:error=EIO:when=2')
+    t.deepEqual(said, ['done', 'ZTensorWarning ZT_WARN_NOT_SYNCED'])
+  })
+}

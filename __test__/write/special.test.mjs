@@ -1,0 +1,178 @@
+// Paths where no file is: pipes and devices are written to, and never replaced.
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { createReadStream, lstatSync, readFileSync, symlinkSync } from 'node:fs'
+import { createServer } from 'node:net'
+import test from 'ava'
+import { convert, create } from 'ztensor'
+import { run } from '../command.mjs'
+import { rejectionOf } from '../raised.mjs'
+import { bytesWritten, scratchFolder, written } from '../writing.mjs'
+
+const unixTest = process.platform === 'win32' ? (title) => test(`not run on Windows: ${title}`, (t) => t.pass()) : test
+const rootTest =
+  process.platform !== 'win32' && process.getuid() === 0
+    ? test
+    : (title) => test(`not run, since only root may: ${title}`, (t) => t.pass())
+
+const add = async (writer) => {
+  await writer.add('0', new Float32Array(2 ** 20).fill(3))
+  await writer.add('1', Int8Array.of(1))
+}
+function pipe() {
+  const scratch = scratchFolder()
+  spawnSync('mkfifo', [scratch.path('pipe')])
+  return { ...scratch, target: scratch.path('pipe') }
+}
+const reading = async (path) => Buffer.concat(await createReadStream(path).toArray())
+
+for (const options of [{}, { version: '0.1' }, { version: '1.2' }, { version: '2', canonical: false }]) {
+  unixTest(`create() writes ${JSON.stringify(options)} into a pipe`, async (t) => {
+    const { target, names } = pipe()
+    for (const overwrite of [false, true]) {
+      const read = reading(target)
+      await written({ ...options, overwrite }, add, target)
+      t.true((await read).equals(await bytesWritten(options, add)))
+      t.true(lstatSync(target).isFIFO())
+      t.deepEqual(names(), ['pipe'])
+    }
+  })
+}
+
+unixTest('convert() and the command write into a pipe, through a link too', async (t) => {
+  const { target, path, names } = pipe()
+  await written({}, add, path('a.zt'))
+  symlinkSync('pipe', path('link'))
+  for (const to of [target, path('link')]) {
+    const read = reading(target)
+    t.is((await convert(path('a.zt'), to, { overwrite: true })).tensors, 2)
+    t.true((await read).equals(readFileSync(path('a.zt'))))
+  }
+  const read = reading(target)
+  const { code, stderr } = await run(['convert', path('a.zt'), target, '--overwrite'])
+  t.deepEqual({ code, stderr }, { code: 0, stderr: '' })
+  t.true((await read).equals(readFileSync(path('a.zt'))))
+  t.deepEqual(names(), ['a.zt', 'link', 'pipe'])
+  t.true(lstatSync(target).isFIFO())
+})
+
+for (const options of [
+  { format: 'safetensors' },
+  { format: 'btf' },
+  { version: '2' },
+  { version: '2', maxShardSize: 100 },
+  { format: 'safetensors', maxShardSize: 100 },
+]) {
+  unixTest(`${JSON.stringify(options)} needs a file, and says so`, async (t) => {
+    const { target, names } = pipe()
+    const read = reading(target)
+    const error = await rejectionOf(async () => {
+      const writer = await create(target, { ...options, overwrite: true })
+      await add(writer).finally(() => writer.abort())
+    })
+    t.is(error.code, 'ZT_INVALID_ARG')
+    t.regex(error.message, /stream/)
+    // Whoever reads sees the end: of nothing, or of a first shard that nothing can come behind.
+    t.is((await read).length > 0, options.version === '2' && options.maxShardSize !== undefined)
+    t.deepEqual(names(), ['pipe'])
+    t.true(lstatSync(target).isFIFO())
+  })
+}
+
+unixTest('a pipe that nobody reads is waited for, until the signal ends that', async (t) => {
+  const { target, path } = pipe()
+  await written({}, add, path('a.zt'))
+  const stop = new AbortController()
+  const creating = rejectionOf(() => create(target, { signal: stop.signal }))
+  const converting = rejectionOf(() => convert(path('a.zt'), target, { signal: stop.signal }))
+  const reason = new Error('enough')
+  stop.abort(reason)
+  t.is(await creating, reason)
+  t.is(await converting, reason)
+  t.is(await rejectionOf(() => create(target, { signal: stop.signal })), reason)
+})
+
+unixTest('a process that writes into a pipe ends when its reader does not come, or goes', async (t) => {
+  const { target } = pipe()
+  const source = `import { create } from 'ztensor'
+    const [target] = process.argv.slice(1)
+    const writer = create(target)
+    console.log('begun')
+    process.on('SIGINT', () => process.exit(7))
+    const w = await writer
+    try { for (;;) await w.add(Math.random().toString(), new Float32Array(2 ** 20)) } catch (error) { console.log(error.code) }`
+  const child = () =>
+    spawn(process.execPath, ['--input-type=module', '-e', source, target], {
+      cwd: new URL('../', import.meta.url),
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+  const waiting = child()
+  await once(waiting.stdout, 'data')
+  await new Promise(setImmediate)
+  waiting.kill('SIGINT')
+  t.true([7, null].includes((await once(waiting, 'close'))[0]))
+  const writing = child()
+  const said = writing.stdout.setEncoding('utf8').toArray()
+  const reader = createReadStream(target)
+  await once(reader, 'data')
+  reader.destroy()
+  t.is((await once(writing, 'close'))[0], 0)
+  t.deepEqual((await said).join('').trim().split('\n'), ['begun', 'ZT_IO'])
+})
+
+unixTest('/dev/null takes everything and stays', async (t) => {
+  await written({ overwrite: true }, add, '/dev/null')
+  t.true(lstatSync('/dev/null').isCharacterDevice())
+})
+
+rootTest('a device of one’s own is written to, a block device refused', async (t) => {
+  const { names, path } = scratchFolder()
+  spawnSync('mknod', [path('null'), 'c', '1', '3'])
+  spawnSync('mknod', [path('disk'), 'b', '7', '200'])
+  t.deepEqual(names(), ['disk', 'null'])
+  await written({ overwrite: true }, add, path('null'))
+  t.true(lstatSync(path('null')).isCharacterDevice())
+  for (const options of [{}, { format: 'safetensors' }]) {
+    const error = await rejectionOf(() => create(path('disk'), { ...options, overwrite: true }))
+    t.is(error.code, 'ZT_IO')
+    t.regex(error.message, /block device/)
+  }
+  t.true(lstatSync(path('disk')).isBlockDevice())
+  t.deepEqual(names(), ['disk', 'null'])
+})
+
+unixTest('a socket is refused, and stays', async (t) => {
+  const { path } = scratchFolder()
+  const server = createServer().listen(path('s'))
+  await once(server, 'listening')
+  const error = await rejectionOf(() => create(path('s'), { overwrite: true }))
+  t.is(error.code, 'ZT_IO')
+  t.regex(error.message, /socket/)
+  t.true(lstatSync(path('s')).isSocket())
+  server.close()
+})
+
+unixTest('a part of a set does not replace a pipe', async (t) => {
+  for (const [options, target, part] of [
+    [{ format: 'safetensors', maxShardSize: 2 ** 22 }, 'm.safetensors', 'm-00002-of-00002.safetensors'],
+    [{ format: 'safetensors', maxShardSize: 2 ** 22 }, 'm.safetensors', 'm.safetensors.index.json'],
+    [{ version: '2', maxShardSize: 2 ** 22 + 2 ** 17 }, 'm.zt', 'm-00001-of-00002.zt'],
+  ]) {
+    const { names, path } = scratchFolder()
+    spawnSync('mkfifo', [path(part)])
+    const error = await rejectionOf(() =>
+      written(
+        { ...options, overwrite: true },
+        async (writer) => {
+          await writer.add('0', new Float32Array(2 ** 20))
+          await writer.add('1', new Float32Array(2 ** 20))
+        },
+        path(target),
+      ),
+    )
+    t.is(error?.code, 'ZT_IO')
+    t.regex(error.message, /pipe/)
+    t.deepEqual(names(), [part])
+    t.true(lstatSync(path(part)).isFIFO())
+  }
+})

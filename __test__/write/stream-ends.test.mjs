@@ -1,0 +1,183 @@
+// Streams of every temper under create() and convert(): whoever waits for one hears of its end, of the signal and of abort(), and
+// what its owner's code threw is the error.
+import { Writable } from 'node:stream'
+import test from 'ava'
+import { convert, create, ZTensorError } from 'ztensor'
+import { rejectionOf } from '../raised.mjs'
+import { noise, written } from '../writing.mjs'
+
+const turn = () => new Promise(setImmediate)
+const BYTES = noise(5 << 18, 1)
+const source = await written({ version: '1.2' }, (writer) => writer.add('x', BYTES))
+
+/** What writes a file into a stream, until that has taken it; the stream gets a MiB, the rest, and an index. */
+const WAYS = {
+  create: async (stream, signal) => {
+    const writer = await create(stream, { version: '1.2', signal })
+    await writer.add('x', BYTES)
+    await writer.finish()
+  },
+  convert: (stream, signal) => convert(source, stream, { version: '1.2', signal }),
+}
+const KINDS = [{}, { emitClose: false }, { autoDestroy: false }, { emitClose: false, autoDestroy: false }]
+
+/** Where a stream stops answering. `stuck` is set from then on. */
+const STALLS = {
+  'its first write': (stream) => ({ write: () => stream.stop() }),
+  'its last write': (stream) => {
+    let bytes = 0
+    const write = (chunk, _encoding, done) => {
+      bytes += chunk.length
+      if (bytes > BYTES.length) stream.stop()
+      else done()
+    }
+    return { write }
+  },
+  'its end': (stream) => ({ write: (_chunk, _encoding, done) => done(), final: () => stream.stop() }),
+}
+function stalling(stall, kind) {
+  const told = { stuck: false, stop: () => (told.stuck = true) }
+  const stream = new Writable({ ...STALLS[stall](told), ...kind })
+  const stuck = async () => {
+    while (!told.stuck) await turn()
+    // Whoever writes waits by now.
+    for (let i = 0; i < 5; i++) await turn()
+  }
+  return { stream, stuck }
+}
+
+for (const [way, write] of Object.entries(WAYS)) {
+  for (const stall of Object.keys(STALLS)) {
+    test(`${way}: a signal ends the wait for a stream that is stuck in ${stall}`, async (t) => {
+      for (const kind of KINDS) {
+        const { stream, stuck } = stalling(stall, kind)
+        const stop = new AbortController()
+        const writing = rejectionOf(() => write(stream, stop.signal))
+        await stuck()
+        const reason = new Error('enough')
+        stop.abort(reason)
+        t.is(await writing, reason)
+        t.true(stream.destroyed)
+      }
+    })
+
+    test(`${way}: a stream that is stuck in ${stall} and that its owner destroys is ZT_IO`, async (t) => {
+      for (const kind of KINDS) {
+        for (const cause of [undefined, new Error('no paper')]) {
+          const { stream, stuck } = stalling(stall, kind)
+          const writing = rejectionOf(() => write(stream))
+          await stuck()
+          stream.destroy(cause)
+          const error = await writing
+          t.true(error instanceof ZTensorError, String(error))
+          t.is(error.code, 'ZT_IO')
+          t.is(error.cause, cause)
+        }
+      }
+    })
+  }
+}
+
+for (const stall of Object.keys(STALLS)) {
+  test(`abort() ends the wait for a stream that is stuck in ${stall}`, async (t) => {
+    for (const kind of KINDS) {
+      const { stream, stuck } = stalling(stall, kind)
+      const writer = await create(stream, { version: '1.2' })
+      const writing = rejectionOf(async () => {
+        await writer.add('x', BYTES)
+        await writer.finish()
+      })
+      await stuck()
+      await writer.abort()
+      t.is((await writing)?.code, 'ZT_IO')
+      t.true(stream.destroyed)
+      t.is((await rejectionOf(() => writer.finish()))?.code, 'ZT_CLOSED')
+    }
+  })
+}
+
+/** Streams that fail by code of their owner's. */
+const FAILURES = {
+  'throws in its first write': (cause) => ({
+    write: () => {
+      throw cause
+    },
+  }),
+  'throws in its second write': (cause) => {
+    let writes = 0
+    const write = (_chunk, _encoding, done) => {
+      writes += 1
+      if (writes === 2) throw cause
+      done()
+    }
+    return { write }
+  },
+  'fails in a write': (cause) => ({ write: (_chunk, _encoding, done) => done(cause) }),
+  'fails in a write, later': (cause) => ({ write: (_chunk, _encoding, done) => setImmediate(done, cause) }),
+  'throws at its end': (cause) => ({
+    write: (_chunk, _encoding, done) => done(),
+    final: () => {
+      throw cause
+    },
+  }),
+  'fails at its end': (cause) => ({ write: (_chunk, _encoding, done) => done(), final: (done) => done(cause) }),
+  'fails when it is closed': (cause) => ({
+    write: (_chunk, _encoding, done) => done(),
+    destroy: (_error, done) => done(cause),
+  }),
+  'fails when it is closed, later': (cause) => ({
+    write: (_chunk, _encoding, done) => done(),
+    destroy: (_error, done) => setImmediate(done, cause),
+  }),
+}
+for (const [way, write] of Object.entries(WAYS)) {
+  for (const [what, fail] of Object.entries(FAILURES)) {
+    test(`${way}: a stream that ${what} is ZT_IO with its error`, async (t) => {
+      for (const kind of KINDS) {
+        // A stream that does not close itself has no such failure, and one without 'close' events says that it is done before.
+        if (what.includes('closed') && (kind.autoDestroy === false || kind.emitClose === false)) continue
+        for (const cause of [new Error('no paper'), new RangeError('too much')]) {
+          const stream = new Writable({ ...fail(cause), ...kind })
+          const error = await rejectionOf(() => write(stream))
+          t.true(error instanceof ZTensorError, String(error))
+          t.is(error.code, 'ZT_IO')
+          t.is(error.cause, cause)
+          t.true(error.message.includes(cause.message))
+        }
+      }
+    })
+  }
+
+  test(`${way}: a stream of any kind that takes everything resolves, and has its owner's listeners alone`, async (t) => {
+    for (const kind of KINDS) {
+      let bytes = 0
+      const stream = new Writable({
+        write: (chunk, _encoding, done) => {
+          bytes += chunk.length
+          done()
+        },
+        ...kind,
+      })
+      await write(stream)
+      t.true(stream.writableFinished)
+      t.true(bytes > BYTES.length)
+      for (const event of ['error', 'close', 'drain', 'finish']) t.is(stream.listenerCount(event), 0, event)
+    }
+  })
+}
+
+test('abort() ends a stream of a tensor that nobody ends, and with it whoever waits behind it', async (t) => {
+  const path = await written({}, () => {})
+  for (const listens of [false, true]) {
+    const writer = await create(path, { overwrite: true })
+    const stream = writer.stream('x', { dtype: 'uint8', shape: [9] })
+    const errors = []
+    if (listens) stream.on('error', (error) => errors.push(error.code))
+    stream.write('123')
+    const behind = [rejectionOf(() => writer.add('y', Int8Array.of(1))), rejectionOf(() => writer.finish())]
+    await writer.abort()
+    t.true(stream.destroyed)
+    for (const error of await Promise.all(behind)) t.is(error?.code, 'ZT_CLOSED')
+    t.deepEqual(errors, listens ? ['ZT_CLOSED'] : [])
+  }
+})

@@ -1,0 +1,264 @@
+// stream(): a tensor's bytes as they come, in pieces of any size, counted at their end.
+import { createReadStream, existsSync, readFileSync } from 'node:fs'
+import { Readable, Writable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import test from 'ava'
+import fc from 'fast-check'
+import { create, openSync, ZTensorError } from 'ztensor'
+import { viewBytes } from '../bytes.mjs'
+import { isArgumentError, rejectionOf, thrownBy } from '../raised.mjs'
+import { scratchFile, scratchPath } from '../scratch.mjs'
+import { DIALECTS, noise, sample, scratchFolder, streamed, written } from '../writing.mjs'
+
+/** Cut after each of these lengths, which are gone through over and over. */
+function cut(bytes, lengths) {
+  const chunks = []
+  for (let at = 0, i = 0; at < bytes.length; i++) {
+    const length = lengths[i % lengths.length]
+    chunks.push(bytes.subarray(at, at + length))
+    at += length
+  }
+  return chunks
+}
+
+test('any tensor in any pieces, compressed or not', async (t) => {
+  const cases = fc.record({
+    dialect: fc.constantFrom(...DIALECTS),
+    which: fc.nat(),
+    shape: fc.array(fc.integer({ min: 0, max: 9 }), { maxLength: 4 }).map((shape) => [...shape, 4]),
+    lengths: fc.array(fc.integer({ min: 1, max: 5000 }), { minLength: 1, maxLength: 6 }),
+    compression: fc.constantFrom(false, { level: 1, minSavings: 0 }),
+    digest: fc.constantFrom(false, 'crc32c', 'sha256'),
+  })
+  const body = async ({ dialect, which, shape, lengths, compression, digest }) => {
+    const dtype = dialect.dtypes[which % dialect.dtypes.length]
+    const data = sample(dtype, shape, which, 64)
+    const options = dialect.zt ? { ...dialect.options, compression, digest } : dialect.options
+    const path = await written(options, async (writer) => {
+      await streamed(writer.stream('0', { dtype, shape }), cut(viewBytes(data), lengths))
+    })
+    const file = openSync(path, { format: dialect.options.format ?? 'zt' })
+    t.is(file.tensor('0').dtype, dtype)
+    t.deepEqual([...file.tensor('0').shape], shape)
+    t.true(viewBytes(await file.tensor('0').load()).equals(viewBytes(data)))
+    file.close()
+  }
+  await fc.assert(fc.asyncProperty(cases, body), { numRuns: 150 })
+})
+
+test('it is a Writable, and a pipeline ends in it', async (t) => {
+  const bytes = noise(12 * 2 ** 20, 1)
+  const source = scratchFile(bytes)
+  for (const { options } of DIALECTS) {
+    const path = await written(options, async (writer) => {
+      const stream = writer.stream('0', { dtype: 'int8', shape: [3, 2 ** 22] })
+      t.true(stream instanceof Writable)
+      await pipeline(createReadStream(source), stream)
+      await pipeline(
+        Readable.from(['ab', Buffer.from('cd')], { objectMode: true }),
+        writer.stream('1', { dtype: 'int8', shape: [4] }),
+      )
+    })
+    const file = openSync(path)
+    t.is(viewBytes(file.tensor('0').data).compare(bytes), 0)
+    t.is(viewBytes(file.tensor('1').data).toString(), 'abcd')
+    file.close()
+  }
+})
+
+test('typed arrays are their bytes, and attributes go with the tensor', async (t) => {
+  const path = await written({}, async (writer) => {
+    const stream = writer.stream('0', { dtype: 'float32', shape: [3] }, { attributes: { a: [1n, 'b'] } })
+    await streamed(stream, [viewBytes(Float32Array.of(1.5)), new Uint8Array(Float32Array.of(2.5, 3.5).buffer)])
+  })
+  const file = openSync(path)
+  t.deepEqual([...file.tensor('0').data], [1.5, 2.5, 3.5])
+  t.deepEqual({ ...file.tensor('0').attributes }, { a: [1, 'b'] })
+  file.close()
+})
+
+test('an empty tensor is an empty stream', async (t) => {
+  const path = await written({}, async (writer) => {
+    await streamed(writer.stream('none', { dtype: 'float32', shape: [0, 3] }), [])
+    await streamed(writer.stream('chunks', { dtype: 'float32', shape: [0] }), [new Uint8Array(0)])
+  })
+  const file = openSync(path)
+  t.deepEqual([...file.keys()], ['none', 'chunks'])
+  t.deepEqual([...file.tensor('none').shape], [0, 3])
+  file.close()
+})
+
+test('other calls wait until it has ended', async (t) => {
+  const path = scratchPath('turns.zt')
+  const writer = await create(path)
+  const first = writer.stream('first', { dtype: 'uint8', shape: [2] })
+  const second = writer.stream('second', { dtype: 'uint8', shape: [1] })
+  const order = []
+  const calls = [
+    writer.add('third', Uint8Array.of(4)).then(() => order.push('third')),
+    writer.finish().then(() => order.push('finish')),
+  ]
+  const ends = [first, second].map((stream, i) =>
+    new Promise((resolve) => stream.on('close', resolve)).then(() => order.push(i)),
+  )
+  second.end(Uint8Array.of(3))
+  first.write(Uint8Array.of(1))
+  t.false(existsSync(path))
+  first.end(Uint8Array.of(2))
+  await Promise.all([...calls, ...ends])
+  t.deepEqual(
+    order.filter((name) => typeof name === 'string'),
+    ['third', 'finish'],
+  )
+  t.true(order.indexOf(0) < order.indexOf(1))
+  t.true(order.indexOf(1) < order.indexOf('finish'))
+  const file = openSync(path)
+  t.deepEqual([...file.keys()], ['first', 'second', 'third'])
+  t.deepEqual([...file.tensor('first').data], [1, 2])
+  t.deepEqual([...file.tensor('second').data], [3])
+  file.close()
+})
+
+for (const { name: dialect, options, zt } of DIALECTS) {
+  for (const compression of zt ? [false, {}] : [false]) {
+    const how = { ...options, compression }
+    const label = `${dialect}, compression ${JSON.stringify(compression)}`
+
+    for (const [what, shape, lengths] of [
+      ['a byte too few', [9], [8]],
+      ['none at all', [9], []],
+      ['a byte too many', [9], [9, 1]],
+      ['all too many', [0], [1]],
+      ['megabytes too few', [2 ** 22], [2 ** 20, 2 ** 20]],
+      ['megabytes too many', [2 ** 20], [2 ** 20, 2 ** 20]],
+    ]) {
+      test(`${label}: ${what} is ZT_BAD_SHAPE, and there is no file`, async (t) => {
+        const { path, names } = scratchFolder()
+        const writer = await create(path('a'), how)
+        const stream = writer.stream('0', { dtype: 'int8', shape })
+        const error = await rejectionOf(() =>
+          streamed(
+            stream,
+            lengths.map((length) => noise(length, 1)),
+          ),
+        )
+        t.true(error instanceof ZTensorError)
+        t.is(error.code, 'ZT_BAD_SHAPE')
+        t.is(error.tensor, '0')
+        t.is((await rejectionOf(() => writer.finish()))?.code, 'ZT_CLOSED')
+        t.deepEqual(names(), [])
+      })
+    }
+
+    test(`${label}: destroyed at any point, it ends the writer`, async (t) => {
+      for (const written of [0, 1, 4000, 3 * 2 ** 20]) {
+        for (const cause of [undefined, new Error('enough')]) {
+          const { path, names } = scratchFolder()
+          const writer = await create(path('a'), how)
+          await writer.add('0', Int8Array.of(1))
+          const stream = writer.stream('1', { dtype: 'int8', shape: [2 ** 23] })
+          if (written > 0) await new Promise((resolve) => stream.write(noise(written, 1), resolve))
+          const closed = new Promise((resolve) => stream.on('close', resolve))
+          const told = new Promise((resolve) => stream.on('error', resolve))
+          stream.destroy(cause)
+          await closed
+          if (cause !== undefined) t.is(await told, cause)
+          t.is((await rejectionOf(() => writer.add('2', Int8Array.of(1))))?.code, 'ZT_CLOSED')
+          t.is((await rejectionOf(() => writer.finish()))?.code, 'ZT_CLOSED')
+          t.deepEqual(names(), [])
+        }
+      }
+    })
+  }
+}
+
+test('destroyed with a write under way, it ends the writer', async (t) => {
+  const { path, names } = scratchFolder()
+  const writer = await create(path('a'))
+  const stream = writer.stream('0', { dtype: 'int8', shape: [2 ** 23] })
+  stream.write(noise(2 ** 22, 1))
+  stream.destroy()
+  t.is((await rejectionOf(() => writer.finish()))?.code, 'ZT_CLOSED')
+  t.deepEqual(names(), [])
+})
+
+test('destroyed before its turn, it ends the writer when its turn comes', async (t) => {
+  const { path, names } = scratchFolder()
+  const writer = await create(path('a'))
+  const before = writer.add('0', noise(2 ** 22, 1))
+  writer.stream('1', { dtype: 'int8', shape: [1] }).destroy()
+  await before
+  t.is((await rejectionOf(() => writer.finish()))?.code, 'ZT_CLOSED')
+  t.deepEqual(names(), [])
+})
+
+test('a source that fails ends the writer, and the error is the source’s', async (t) => {
+  const { path, names } = scratchFolder()
+  const writer = await create(path('a'))
+  const failing = Readable.from(
+    (async function* () {
+      yield noise(1000, 1)
+      throw new Error('the source broke')
+    })(),
+  )
+  const error = await rejectionOf(() => pipeline(failing, writer.stream('0', { dtype: 'int8', shape: [5000] })))
+  t.is(error?.message, 'the source broke')
+  t.is((await rejectionOf(() => writer.finish()))?.code, 'ZT_CLOSED')
+  t.deepEqual(names(), [])
+})
+
+test('refused when its turn comes, it says so as a stream does, and the writer goes on', async (t) => {
+  const path = await written({}, async (writer) => {
+    await writer.add('0', Int8Array.of(1))
+    const error = await rejectionOf(() => streamed(writer.stream('0', { dtype: 'int8', shape: [1] }), [noise(1, 1)]))
+    t.is(error?.code, 'ZT_BAD_INDEX')
+    t.is(error?.tensor, '0')
+    await writer.add('1', Int8Array.of(2))
+  })
+  const file = openSync(path)
+  t.deepEqual([...file.keys()], ['0', '1'])
+  file.close()
+})
+
+test('its arguments are checked at once', async (t) => {
+  await written({}, async (writer) => {
+    const tensor = { dtype: 'int8', shape: [1] }
+    isArgumentError(
+      t,
+      thrownBy(() => writer.stream(1, tensor)),
+      'name',
+    )
+    isArgumentError(
+      t,
+      thrownBy(() => writer.stream('x', { ...tensor, dtype: 'i8' })),
+      'dtype',
+    )
+    isArgumentError(
+      t,
+      thrownBy(() => writer.stream('x', { ...tensor, shape: [-1] })),
+      'shape[0]',
+    )
+    isArgumentError(
+      t,
+      thrownBy(() => writer.stream('x', tensor, 1)),
+      'options',
+    )
+  })
+})
+
+test('what it has taken need not be kept: the caller may fill its buffer anew', async (t) => {
+  const path = await written({ compression: {} }, async (writer) => {
+    const stream = writer.stream('0', { dtype: 'uint8', shape: [4 * 2 ** 20] })
+    const buffer = new Uint8Array(2 ** 20)
+    for (let round = 1; round <= 4; round++) {
+      buffer.fill(round)
+      await new Promise((resolve, reject) => stream.write(buffer, (error) => (error ? reject(error) : resolve())))
+    }
+    await streamed(stream, [])
+  })
+  const file = openSync(path)
+  const data = await file.tensor('0').load()
+  t.true(data.every((value, i) => value === Math.floor(i / 2 ** 20) + 1))
+  t.true(readFileSync(path).length < 2 ** 20)
+  file.close()
+})
