@@ -5,8 +5,8 @@ import test from 'ava'
 import { run } from '../command.mjs'
 
 const require = createRequire(import.meta.url)
-const { binding } = require('../dist/lib/native.js')
-const { FORMATS } = require('../dist/lib/format-table.js')
+const { binding } = require('../../dist/lib/native.js')
+const { FORMATS } = require('../../dist/lib/format-table.js')
 
 const formats = binding.formats()
 const writable = formats.filter(({ writes }) => writes.length > 0)

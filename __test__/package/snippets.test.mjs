@@ -1,0 +1,88 @@
+// Every program and every command of the README and the guides runs as it stands, page by page, from the first to the last.
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import test from 'ava'
+import { convert, create } from 'ztensor'
+import { main } from '../command.mjs'
+import { scratchFolder } from '../writing.mjs'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+const guides = readdirSync(join(root, 'docs/guide')).map((name) => `docs/guide/${name}`)
+const run = promisify(execFile)
+
+/** What the pages start from: the model of examples/ in several forms. */
+const { path: at } = scratchFolder()
+const prepared = at('prepared')
+test.before(async () => {
+  const model = join(root, 'examples/model.safetensors')
+  for (const folder of ['examples', 'llama', 'node_modules']) mkdirSync(join(prepared, folder), { recursive: true })
+  cpSync(model, join(prepared, 'examples/model.safetensors'))
+  cpSync(model, join(prepared, 'model.safetensors'))
+  await convert(model, join(prepared, 'model.zt'))
+  await convert(model, join(prepared, 'llama/model.safetensors'), { maxShardSize: 200_000 })
+  const sparse = await create(join(prepared, 'sparse.zt'))
+  const [values, indices, indptr] = [Float32Array.of(1, 2, 3), [0n, 2n, 1n], [0n, 2n, 2n, 3n]]
+  await sparse.addCsr('graph', {
+    shape: [3, 3],
+    values,
+    indices: BigUint64Array.from(indices),
+    indptr: BigUint64Array.from(indptr),
+  })
+  await sparse.finish()
+  const quantized = await create(join(prepared, 'quantized.zt'), { version: '2' })
+  await quantized.addObject('blocks', {
+    layout: 'gguf.q8_0/1',
+    shape: [2, 32],
+    components: { data: { dtype: 'uint8', data: new Uint8Array(68) } },
+  })
+  await quantized.finish()
+})
+
+/** The fenced blocks of a page, in order. */
+function blocksOf(page) {
+  const fences = /^```(\w+)\n([\s\S]*?)^```$/gm
+  return [...readFileSync(join(root, page), 'utf8').matchAll(fences)].map(([, language, text]) => ({ language, text }))
+}
+
+/** Runs a server's program, asks it for a row and ends it. */
+async function asked(t, program, options) {
+  const child = spawn(
+    process.execPath,
+    ['--input-type=module', '-e', program.replace('.listen(8080)', LISTEN)],
+    options,
+  )
+  const exited = once(child, 'exit')
+  const [port] = await Promise.race([once(child.stdout, 'data'), exited.then(() => t.fail('ended early'))])
+  const response = await fetch(`http://127.0.0.1:${Number(port)}/0`, { headers: { connection: 'close' } })
+  t.is((await response.json()).length, 64)
+  child.kill()
+  await exited
+}
+const LISTEN = ".listen(0, '127.0.0.1', function () { console.log(this.address().port) })"
+
+for (const page of ['README.md', ...guides]) {
+  test(page, async (t) => {
+    const cwd = at(page.replaceAll('/', '-'))
+    cpSync(prepared, cwd, { recursive: true })
+    symlinkSync(root, join(cwd, 'node_modules/ztensor'), 'junction')
+    let ran = 0
+    for (const { language, text } of blocksOf(page)) {
+      ran++
+      if (language === 'js' && text.includes('.listen(')) await asked(t, text, { cwd })
+      else if (language === 'js') {
+        writeFileSync(join(cwd, `${ran}.mjs`), text)
+        await t.notThrowsAsync(run(process.execPath, [`${ran}.mjs`], { cwd }), text)
+      } else if (language === 'sh' && text.includes('npx ztensor')) {
+        const npx = `npx() { [ "$1" = ztensor ] && shift && "$NODE" "$MAIN" "$@"; }`
+        const env = { ...process.env, NODE: process.execPath, MAIN: main }
+        await t.notThrowsAsync(run('bash', ['-e', '-c', `${npx}\n${text}`], { cwd, env }), text)
+      } else if (language === 'sh') for (const line of text.trim().split('\n')) t.regex(line, /^npm (install|ci) /)
+      else ran--
+    }
+    t.true(ran > 0)
+  })
+}
