@@ -298,6 +298,8 @@ export interface ComponentInfo {
   plainOffset?: number
   /** Why they do not. */
   copyReason?: 'inline' | 'encoded' | 'reordered' | 'byte-order' | 'misaligned'
+  /** Whether a slice of the tensor reads and decodes only what it touches of this component. */
+  sliceable: boolean
   /** Indices that must rise or be unique, as the profiles of zTensor 2 have them. */
   strict: boolean
   /** Whether it holds elements of the tensor, and does not merely stand beside those that do. */

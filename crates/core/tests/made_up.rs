@@ -273,6 +273,30 @@ fn a_slice_reads_the_chunks_that_it_touches() {
     });
 }
 
+#[test]
+fn a_slice_of_what_is_not_decoded_reads_what_it_touches() {
+    let bytes = file();
+    let counting = Counting(&bytes, AtomicU64::new(0));
+    opened(&bytes, |reading, catalog| {
+        let reading = Reading { sources: &counting, ..reading };
+        for (name, rows, columns) in [("big", (2, 3), (0, COLUMNS)), ("fortran", (0, ROWS), (4, 5))] {
+            let tensor = catalog.tensor(catalog.find(name).unwrap()).unwrap();
+            let data = tensor.data().unwrap();
+            assert!(data.is_sliceable(&SHAPE), "{name}");
+            counting.1.store(0, Ordering::Relaxed);
+            let cut = Cut::new(&SHAPE, &[rows, columns], 16).unwrap();
+            let found = reading.cut(tensor, data, &cut).unwrap();
+            assert_eq!(counting.1.load(Ordering::Relaxed), found.len() as u64, "{name}");
+        }
+        let sliceable = |name: &str| {
+            let tensor = catalog.tensor(catalog.find(name).unwrap()).unwrap();
+            tensor.data().unwrap().is_sliceable(&SHAPE)
+        };
+        assert!(sliceable("chunked"));
+        assert!(!sliceable("deflated") && !sliceable("part") && !sliceable("fortran deflated"));
+    });
+}
+
 fn settings() -> Settings {
     Settings {
         dialect: Dialect::Zt12,
