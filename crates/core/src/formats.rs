@@ -3,6 +3,7 @@
 //! here or in another crate, whose rows [`Formats`] joins to these. Uses syntax, layouts and codecs, and reads through `ReadAt`.
 #![forbid(unsafe_code)]
 
+mod attributes;
 pub mod btf;
 pub mod dialect;
 mod overlap;

@@ -13,6 +13,7 @@ mod rows;
 use super::Dialect;
 use crate::checked;
 use crate::error::{Code, Error, Result};
+use crate::layouts::exact::{COO, CSR};
 use crate::layouts::indices::Indices;
 use crate::layouts::{coo, csr};
 use crate::model::{DType, DataRule, Layout};
@@ -49,8 +50,14 @@ pub fn index_dtype(dialect: Dialect, dtypes: impl IntoIterator<Item = Option<DTy
 impl Sparse {
     /// Checks the arrays of a tensor, which come in the order values, indices, indptr, or values, coords: their lengths, that row
     /// pointers rise from 0 to the number of values, and that each index exists (`BadSparse`). `BadLayout` where `layout` does not
-    /// have these arrays, or not this shape.
-    pub fn checked(layout: Layout, shape: &[u64], arrays: Vec<Box<dyn Array>>, stop: &Stop) -> Result<Self> {
+    /// have these arrays, or not this shape. `strictly`: what is refused names the profile of version 2.
+    pub fn checked(
+        layout: Layout,
+        shape: &[u64],
+        arrays: Vec<Box<dyn Array>>,
+        strictly: bool,
+        stop: &Stop,
+    ) -> Result<Self> {
         let mut arrays = arrays.into_iter();
         let (values, first, second) = (arrays.next(), arrays.next(), arrays.next());
         let (values, places) = match (layout, values, first, second) {
@@ -61,8 +68,12 @@ impl Sparse {
             _ => return Err(Error::new(Code::BadLayout, "a component is missing")),
         };
         let sparse = Self { shape: shape.to_vec(), values, places };
-        sparse.check(stop)?;
-        Ok(sparse)
+        let checked = sparse.check(stop).map_err(|error| match &sparse.places {
+            Places::Csr { .. } if strictly => error.rule(CSR),
+            Places::Coo { .. } if strictly => error.rule(COO),
+            _ => error,
+        });
+        checked.map(|()| sparse)
     }
 
     fn check(&self, stop: &Stop) -> Result<()> {
