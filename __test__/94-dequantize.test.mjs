@@ -134,7 +134,7 @@ const hostile = [
   ['ggml: fewer blocks than the shape has', changed(q8, {}, { shape: [2, 32] }), 'ZT_BAD_SHAPE'],
   ['ggml: more elements than a file can hold', changed(q8, {}, { shape: [2 ** 40, 32] }), 'ZT_BAD_SHAPE'],
   ['ggml: no data', changed(q8, {}, { components: { values: q8.components.data } }), 'ZT_BAD_LAYOUT'],
-  ['ggml: a type that is not decoded', changed(q8, {}, { layout: 'gguf.iq1_s/1' }), 'ZT_BAD_LAYOUT'],
+  ['ggml: a type that is not decoded', changed(q8, {}, { layout: 'gguf.q8_k/1' }), 'ZT_BAD_LAYOUT'],
   ['another layout', changed(q8, {}, { layout: 'some.thing/1' }), 'ZT_BAD_LAYOUT'],
   ['groups: none', changed(group, { group_size: undefined }), 'ZT_BAD_LAYOUT'],
   ['groups: do not divide', changed(group, { group_size: 3 }), 'ZT_BAD_LAYOUT'],

@@ -2,8 +2,12 @@
 //! a file holds them under these layouts.
 #![forbid(unsafe_code)]
 
+mod codebooks;
 mod ggml;
+mod ggml_four;
+mod ggml_iq;
 mod ggml_k;
+mod ggml_ternary;
 mod groups;
 mod mx;
 mod quant_group;
