@@ -3,11 +3,12 @@
 use napi_derive::napi;
 use ztensor_core::codecs::digest::Algorithm;
 use ztensor_core::formats::{CORE, Format, Formats, Frames, Names, Writing};
+use ztensor_import::IMPORT;
 
 use crate::index::number;
 
-/// All that are opened. Another crate's table joins here.
-pub const FORMATS: Formats = Formats::of(&[CORE]);
+/// All that are opened.
+pub const FORMATS: Formats = Formats::of(&[CORE, IMPORT]);
 
 /// A format, as the wrapper's own table has it (`lib/formats.ts`, which is made of this).
 #[napi(object, object_from_js = false)]

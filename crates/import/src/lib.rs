@@ -1,0 +1,33 @@
+//! Formats that ztensor reads and did not invent. A format is one module, one row of [`IMPORT`] and one cargo feature.
+//!
+//! A module holds:
+//! - `FORMAT`, its row: the name that [`Container`] carries, endings, `tell`, `parse`, and what it can hold when it is written
+//!   (nothing, but for NumPy).
+//! - `tell`, which looks at the first and last 64 KiB through [`Sample`] and says how sure it is. It parses nothing and never
+//!   looks at a file's name. Formats in one kind of archive are told apart by the names of its members.
+//! - `parse`, which reads the index through [`ReadAt`] and returns a [`Catalog`]. It opens no file. It says where bytes are
+//!   ([`Data`], [`View`], [`ByteOrder`]) and reads no tensor data. `layouts::check` sees every tensor before it is added.
+//!
+//! Rules for all of them:
+//! - Every number of a file goes through `ztensor_core::checked`. No allocation follows a claimed count. Depth and work are bounded.
+//! - What is no tensor is never an error of the file: what is plain becomes an attribute, the rest a warning `ZT_WARN_SKIPPED`.
+//! - A tensor of a type that zTensor does not have is listed without a dtype, with a warning, and its bytes can be read.
+//! - Nothing in a file is executed, and nothing outside of its folder is opened.
+//! - An error carries a stable code, the place, and the section of the format's specification.
+//!
+//! To add one: write the module, add its row below and its feature in `Cargo.toml`, build, run `npm run formats` and `npm run types`,
+//! add a reject table, a fuzz target, mutation tests and a section of docs/formats.md.
+//!
+//! [`Container`]: ztensor_core::model::Container
+//! [`Sample`]: ztensor_core::formats::Sample
+//! [`ReadAt`]: ztensor_core::sources::ReadAt
+//! [`Catalog`]: ztensor_core::model::Catalog
+//! [`Data`]: ztensor_core::model::Data
+//! [`View`]: ztensor_core::model::View
+//! [`ByteOrder`]: ztensor_core::model::ByteOrder
+#![forbid(unsafe_code)]
+
+use ztensor_core::formats::Format;
+
+/// The formats of this crate, in the order in which lists name them. `src/formats.rs` joins them to `ztensor_core::formats::CORE`.
+pub const IMPORT: &[Format] = &[];
