@@ -7,7 +7,7 @@
 pub mod btf;
 pub mod dialect;
 mod input;
-mod overlap;
+pub mod overlap;
 pub mod safetensors;
 mod sample;
 mod single_blob;

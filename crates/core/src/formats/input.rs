@@ -44,6 +44,12 @@ impl<'i> Input<'i> {
         self.source.read_owned(offset, length)
     }
 
+    /// What the file itself is called; `None` where that is not known, as in memory. It says nothing of the format: it is for
+    /// sets whose files find each other by their names.
+    pub fn name(&self) -> Option<&str> {
+        self.beside.name()
+    }
+
     /// Asks for a file beside this one by a relative path, as [`Beside::find`] does. A catalog has such files or a table of
     /// shards ([`Catalog::shards`](crate::model::Catalog)), never both.
     pub fn beside(&self, path: &str) -> Result<Neighbor> {

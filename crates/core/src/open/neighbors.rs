@@ -77,6 +77,10 @@ impl<'r> Neighbors<'r> {
 }
 
 impl Beside for Neighbors<'_> {
+    fn name(&self) -> Option<&str> {
+        self.folder.as_ref()?.index_name()
+    }
+
     fn find(&self, path: &str) -> Result<Neighbor> {
         self.request.stop.check()?;
         let mut asked = self.asked.borrow_mut();

@@ -9,6 +9,11 @@ use crate::error::{Code, Error, Result};
 
 /// The files that an index may name. Whoever opens the index says where they are.
 pub trait Beside {
+    /// The name of the index itself, where it is known.
+    fn name(&self) -> Option<&str> {
+        None
+    }
+
     /// Gives the file at a relative path a number in the name space of the index; the same path has the same number. The
     /// file need not be there: its data is refused when it is read. `path` separates folders with '/'.
     ///
@@ -47,6 +52,11 @@ impl Folder {
             index: index.to_owned(),
             real: OnceLock::new(),
         }
+    }
+
+    /// The name of the index.
+    pub fn index_name(&self) -> Option<&str> {
+        self.index.file_name()?.to_str()
     }
 
     /// The path of the file that the index calls `name`: a relative path that stays in the folder. Fails with
