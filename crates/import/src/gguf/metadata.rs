@@ -57,18 +57,12 @@ impl Metadata {
             let start = window.position();
             let key = window.text("a key of the metadata").map_err(|error| error.rule(RULE))?.to_owned();
             let end = window.position();
-            let found = (|| {
-                let kind = window.u32()?;
-                let at = window.position();
-                let held = skip(window, kind, 0)?;
-                Ok(Entry { key: end - key.len()..end, kind, at, told: values.saturating_add(held) <= most })
-                    .map(|entry| (entry, held))
-            })();
-            let (entry, held) = found.map_err(|error: Error| error.rule(RULE).within(&key))?;
-            if entry.told {
+            let (kind, at, held) = pass(window).map_err(|error| of_key(&key, &error))?;
+            let told = values.saturating_add(held) <= most;
+            if told {
                 values += held;
             }
-            entries.push(entry);
+            entries.push(Entry { key: end - key.len()..end, kind, at, told });
             if !keys.insert(key) {
                 let message = "a key of the metadata stands twice";
                 return Err(Error::new(Code::BadIndex, message).at(start as u64).rule(RULE));
@@ -133,6 +127,21 @@ impl Visit for One {
             self.0 = u64::try_from(value).ok();
         }
         Ok(())
+    }
+}
+
+/// Passes over a value: its type, where it begins and how many values it is.
+fn pass(window: &mut Window<'_>) -> Result<(u32, usize, u64)> {
+    let kind = window.u32()?;
+    let at = window.position();
+    Ok((kind, at, skip(window, kind, 0)?))
+}
+
+fn of_key(key: &str, error: &Error) -> Error {
+    let made = Error::new(error.code(), format!("{key:?}: {}", error.message())).rule(RULE);
+    match error.offset() {
+        Some(offset) => made.at(offset),
+        None => made,
     }
 }
 

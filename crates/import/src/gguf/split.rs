@@ -2,6 +2,7 @@
 //! it is, and the first has the metadata of the model.
 #![forbid(unsafe_code)]
 
+use std::path::Path;
 use std::sync::Arc;
 
 use ztensor_core::error::{Code, Error, Result};
@@ -83,7 +84,7 @@ pub fn add_all(input: &Input<'_>, own: Header, builder: &mut Builder) -> Result<
             continue;
         }
         let found = other(input, neighbor.file, Part { number, ..part }, builder);
-        let found = found.map_err(|error| error.within(&name))?;
+        let found = found.map_err(|error| error.in_file(&name, Path::new(&name)))?;
         if number == 0 {
             first = Some(found);
         }
