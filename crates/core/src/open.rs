@@ -236,7 +236,7 @@ fn read_one(path: &Path, request: &Request) -> Result<One> {
     let source = FileSource::open(path)?;
     // Taken before the index is read: whatever changes from now on is seen.
     let identity = source.identity()?;
-    let (catalog, beside) = detect::parse_beside(&source, Some(path), request)?;
+    let (catalog, beside) = detect::parse_listed(&source, path, request)?;
     let mut parts = vec![Part::later(path.to_owned(), identity)];
     parts.extend(beside);
     parts.extend(table::resolve(path, &catalog.shards, request)?);

@@ -32,15 +32,8 @@ const INFOS: &str = "GGUF: tensor infos";
 /// Of tensors' bytes, where `general.alignment` does not say.
 const ALIGNMENT: u64 = 32;
 
-pub const FORMAT: Format = Format {
-    name: NAME,
-    title: "GGUF",
-    endings: &[NAME],
-    lacks: "no GGUF magic",
-    tell,
-    parse,
-    writes: &[],
-};
+pub const FORMAT: Format =
+    Format { name: NAME, title: "GGUF", endings: &[NAME], lacks: "no GGUF magic", tell, parse, writes: &[] };
 
 fn tell(sample: &Sample<'_>) -> Result<Told> {
     Ok(if sample.first(4)? == MAGIC { Told::Yes } else { Told::No })

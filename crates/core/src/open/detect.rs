@@ -19,6 +19,19 @@ pub fn parse(source: &dyn ReadAt, formats: Formats, limits: &Limits) -> Result<C
     parse_beside(source, None, &request).map(|(catalog, _)| catalog)
 }
 
+/// Reads the index of the file at a path that is one of several which the caller named.
+pub(super) fn parse_listed(
+    source: &dyn ReadAt,
+    path: &Path,
+    request: &Request,
+) -> Result<(Catalog, Vec<Part>)> {
+    attempt(source, request.formats, |format, source| {
+        let neighbors = Neighbors::of(Some(path), request).listed();
+        let catalog = (format.parse)(&Input::new(source, &request.limits, &request.stop, &neighbors))?;
+        Ok((catalog, neighbors.into_parts()))
+    })
+}
+
 /// Reads the index of the file at a path, and finds the files that it asks for: numbers 1 and up.
 pub(super) fn parse_beside(
     source: &dyn ReadAt,

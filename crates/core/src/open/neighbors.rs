@@ -17,6 +17,8 @@ use crate::sources::files::Part;
 pub struct Neighbors<'r> {
     /// `None` of an index in memory.
     folder: Option<Folder>,
+    /// Whether the others of its set were named with it.
+    listed: bool,
     request: &'r Request,
     asked: RefCell<Asked>,
 }
@@ -31,7 +33,13 @@ struct Asked {
 impl<'r> Neighbors<'r> {
     /// Of the index at a path, or in memory.
     pub fn of(index: Option<&Path>, request: &'r Request) -> Self {
-        Self { folder: index.map(Folder::of), request, asked: RefCell::default() }
+        Self { folder: index.map(Folder::of), listed: false, request, asked: RefCell::default() }
+    }
+
+    /// Of an index that was named with others: it has no name by which it would look for them.
+    #[must_use]
+    pub fn listed(self) -> Self {
+        Self { listed: true, ..self }
     }
 
     /// What the index calls them, in the order of their numbers.
@@ -78,7 +86,7 @@ impl<'r> Neighbors<'r> {
 
 impl Beside for Neighbors<'_> {
     fn name(&self) -> Option<&str> {
-        self.folder.as_ref()?.index_name()
+        self.folder.as_ref().filter(|_| !self.listed)?.index_name()
     }
 
     fn find(&self, path: &str) -> Result<Neighbor> {

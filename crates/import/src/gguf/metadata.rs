@@ -49,7 +49,8 @@ impl Metadata {
     pub fn walk(window: &mut Window<'_>, count: u64, limits: &Limits) -> Result<Self> {
         let most = u64::from(limits.max_attribute_values);
         if count > most {
-            let message = format!("{count} entries of metadata, more than {most} (option maxAttributeValues)");
+            let message =
+                format!("{count} entries of metadata, more than {most} (option maxAttributeValues)");
             return Err(Error::new(Code::Limit, message).rule(RULE));
         }
         let (mut entries, mut keys, mut values) = (Vec::new(), HashSet::new(), 0_u64);

@@ -7,62 +7,49 @@ use std::sync::Arc;
 
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::Input;
-use ztensor_core::model::Builder;
+use ztensor_core::model::{Builder, SetPart};
 
 use super::Header;
 use super::metadata::Metadata;
 
 const RULE: &str = "GGUF: split files";
 
-/// What a file says of the set that it is of.
-#[derive(Clone, Copy)]
-struct Part {
-    /// From 0 on.
-    number: u64,
-    count: u64,
+/// What a file says of the set that it is of; `None` of a model that is in one file.
+fn part_of(metadata: &Metadata) -> Result<Option<SetPart>> {
+    let count = metadata.uint("split.count")?.filter(|&count| count > 1);
+    let Some(count) = count else { return Ok(None) };
+    let number = metadata.uint("split.no")?.unwrap_or(0);
+    if number < count {
+        return Ok(Some(SetPart { number, count }));
+    }
+    let message = format!("split.no is {number}, and split.count {count}");
+    Err(Error::new(Code::BadIndex, message).rule(RULE))
 }
 
-impl Part {
-    /// `None` of a model that is in one file.
-    fn of(metadata: &Metadata) -> Result<Option<Self>> {
-        let count = metadata.uint("split.count")?.filter(|&count| count > 1);
-        let Some(count) = count else { return Ok(None) };
-        let number = metadata.uint("split.no")?.unwrap_or(0);
-        if number < count {
-            return Ok(Some(Self { number, count }));
-        }
-        let message = format!("split.no is {number}, and split.count {count}");
-        Err(Error::new(Code::BadIndex, message).rule(RULE))
-    }
-
-    /// What the names of all files of the set begin with, if that of this one is as it should be.
-    fn prefix(self, name: &str) -> Option<&str> {
-        name.strip_suffix(&self.suffix(self.number))
-    }
-
-    fn suffix(self, number: u64) -> String {
-        format!("-{:05}-of-{:05}.gguf", number + 1, self.count)
-    }
+/// What the name of a file of a set ends in.
+fn suffix(part: SetPart) -> String {
+    format!("-{:05}-of-{:05}.gguf", part.number + 1, part.count)
 }
 
 /// Adds the tensors of a file, and of all others of its set, in the order of the set. Gives the metadata of the first.
 pub fn add_all(input: &Input<'_>, own: Header, builder: &mut Builder) -> Result<Arc<Metadata>> {
     let metadata = own.metadata.clone();
-    let Some(part) = Part::of(&metadata)? else {
+    let Some(part) = part_of(&metadata)? else {
         own.add(builder, 0)?;
         return Ok(metadata);
     };
     let Some(name) = input.name() else {
         // It is one of several that were named, or in memory.
+        builder.part(part);
         own.add(builder, 0)?;
         return Ok(metadata);
     };
-    let Some(prefix) = part.prefix(name) else {
+    let Some(prefix) = name.strip_suffix(&suffix(part)) else {
         let message = format!(
             "it is file {} of {}, and the others are not found, since its name does not end in {:?}",
             part.number + 1,
             part.count,
-            part.suffix(part.number)
+            suffix(part)
         );
         builder.warn("ZT_WARN_INCOMPLETE_SET", message, None, None);
         own.add(builder, 0)?;
@@ -77,13 +64,14 @@ pub fn add_all(input: &Input<'_>, own: Header, builder: &mut Builder) -> Result<
             }
             continue;
         }
-        let name = format!("{prefix}{}", part.suffix(number));
+        let wanted = SetPart { number, ..part };
+        let name = format!("{prefix}{}", suffix(wanted));
         let neighbor = input.beside(&name)?;
         if neighbor.length.is_none() {
             missing.push(name);
             continue;
         }
-        let found = other(input, neighbor.file, Part { number, ..part }, builder);
+        let found = other(input, neighbor.file, wanted, builder);
         let found = found.map_err(|error| error.in_file(&name, Path::new(&name)))?;
         if number == 0 {
             first = Some(found);
@@ -106,11 +94,11 @@ pub fn add_all(input: &Input<'_>, own: Header, builder: &mut Builder) -> Result<
     Ok(first.unwrap_or(metadata))
 }
 
-fn other(input: &Input<'_>, file: u32, part: Part, builder: &mut Builder) -> Result<Arc<Metadata>> {
+fn other(input: &Input<'_>, file: u32, part: SetPart, builder: &mut Builder) -> Result<Arc<Metadata>> {
     let source = input.open(file)?;
     let header = Header::read(&*source, input.limits)?;
-    let said = Part::of(&header.metadata)?;
-    if !said.is_some_and(|said| (said.number, said.count) == (part.number, part.count)) {
+    let said = part_of(&header.metadata)?;
+    if said != Some(part) {
         let message = format!("it should be file {} of {}", part.number + 1, part.count);
         let told = said.map_or_else(
             || "it is of no set".to_owned(),

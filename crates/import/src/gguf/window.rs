@@ -96,7 +96,8 @@ impl<'s> Window<'s> {
     fn fetch(&mut self, length: u64) -> Result<()> {
         let at = self.at as u64;
         let Some(end) = checked::end_within(at, length, self.total) else {
-            let message = format!("{length} bytes are needed at offset {at}, the file has {} in all", self.total);
+            let message =
+                format!("{length} bytes are needed at offset {at}, the file has {} in all", self.total);
             return Err(Error::new(Code::Truncated, message).at(at));
         };
         if end > self.most {

@@ -23,7 +23,7 @@ impl BlockType {
     pub(super) fn of_tensor(tensor: Tensor<'_>) -> Result<Self> {
         let (layout, shape) = (tensor.layout_name(), tensor.shape());
         let block = known(layout)?;
-        let none = Attributes::new();
+        let none = Attributes::default();
         let attributes = tensor.attributes().unwrap_or(&none);
         fits(block, layout, &Gguf::read(shape, attributes, tensor.components())?, shape)?;
         Ok(block)
@@ -79,7 +79,6 @@ fn fits(block: BlockType, layout: &str, entry: &Gguf, shape: &[u64]) -> Result<(
     }
     Ok(())
 }
-
 
 /// The blocks of a tensor as they stand in a file, decoded when their elements are asked for.
 pub struct StoredBlocks<'a> {
