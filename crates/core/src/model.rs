@@ -62,6 +62,15 @@ pub struct Shard {
     pub digest: Digest,
 }
 
+/// A file of a set of files that share one name space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetPart {
+    /// From 0 on. The first has the attributes of the set.
+    pub number: u64,
+    /// Files of the set.
+    pub count: u64,
+}
+
 /// What the catalog holds of a tensor; the rest is behind the ids.
 #[derive(Clone, Debug)]
 struct Entry {
@@ -96,6 +105,8 @@ pub struct Catalog {
     pub warnings: Vec<Warning>,
     /// The other files that components lie in: shard `i` is their file `i + 1`.
     pub shards: Vec<Shard>,
+    /// Which file of a set it is, where that stands in the file.
+    pub part: Option<SetPart>,
     names: String,
     entries: Vec<Entry>,
     components: Vec<Component>,

@@ -11,7 +11,7 @@ pub mod prefetch;
 mod seekable;
 mod spans;
 pub mod total;
-mod widened;
+pub(crate) mod widened;
 
 pub use pieces::Stored;
 
@@ -106,7 +106,7 @@ impl<'a> Reading<'a> {
         self.sources.source(component.file())
     }
 
-    fn name(&self, error: Error, tensor: Tensor<'_>, component: &Component) -> Error {
+    pub(crate) fn name(&self, error: Error, tensor: Tensor<'_>, component: &Component) -> Error {
         error.tensor(tensor.name()).component(self.catalog.label(component.role))
     }
 
@@ -294,7 +294,7 @@ impl<'a> Reading<'a> {
         Ok(output)
     }
 
-    fn read_cut(&self, source: &dyn ReadAt, offset: u64, length: u64, cut: &Cut) -> Result<Owned> {
+    pub(crate) fn read_cut(&self, source: &dyn ReadAt, offset: u64, length: u64, cut: &Cut) -> Result<Owned> {
         if let Some((start, bytes)) = cut.contiguous() {
             return self.read(source, offset.saturating_add(start), bytes, None);
         }

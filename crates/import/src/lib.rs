@@ -27,6 +27,8 @@
 //! [`ByteOrder`]: ztensor_core::model::ByteOrder
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "gguf")]
+pub mod gguf;
 pub mod limits;
 #[cfg(feature = "numpy")]
 pub mod numpy;
@@ -41,6 +43,8 @@ pub const IMPORT: &[Format] = &[
     numpy::npy::FORMAT,
     #[cfg(feature = "numpy")]
     numpy::npz::FORMAT,
+    #[cfg(feature = "gguf")]
+    gguf::FORMAT,
 ];
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 
 /// Bytes of a zip's central directory, unless an option says otherwise: 2 million members of 128 bytes.
 pub const ZIP_DIRECTORY_BYTES: u64 = 256 << 20;
+/// Bytes before the tensors of a GGUF file, unless an option says otherwise. A vocabulary of 256,000 tokens with its merges has 15 MB.
+pub const GGUF_INDEX_BYTES: u64 = 256 << 20;
 /// Bytes of the header of one array. A header of a plain array has 128 bytes; only structured types have more.
 pub const NPY_HEADER_BYTES: u64 = 1 << 20;
 /// Bytes of all headers in one archive, unless an option says otherwise.

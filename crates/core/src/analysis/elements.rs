@@ -3,6 +3,7 @@
 
 use crate::checked::{bytes_of, index, product, slice};
 use crate::error::{Code, Error, Result};
+use crate::kernels::dequantize::StoredBlocks;
 use crate::kernels::swap::swap_bytes;
 use crate::layouts::coo::Coo;
 use crate::layouts::csr::Csr;
@@ -30,6 +31,8 @@ pub struct Elements<'a> {
 enum Bytes<'a> {
     /// As they stand in the file, read when asked for.
     Stored { source: &'a dyn ReadAt, offset: u64 },
+    /// Quantized, decoded when asked for.
+    Blocks(StoredBlocks<'a>),
     /// Decoded.
     Owned(Owned),
 }
@@ -89,7 +92,11 @@ impl<'a> Elements<'a> {
     }
 
     fn dequantized(reading: &Reading<'a>, tensor: Tensor<'a>) -> Result<Self> {
-        let mut bytes = reading.dequantize(tensor)?;
+        if let Some(blocks) = reading.stored_blocks(tensor)? {
+            let count = product(tensor.shape()).ok_or_else(too_many)?;
+            return Ok(Self { dtype: DType::Float32, count, bytes: Bytes::Blocks(blocks) });
+        }
+        let mut bytes = reading.dequantize(tensor, None)?;
         if cfg!(target_endian = "big") {
             swap_bytes(&mut bytes, 4);
         }
@@ -133,6 +140,10 @@ impl<'a> Elements<'a> {
         match &self.bytes {
             Bytes::Owned(bytes) => slice(bytes, start, length)
                 .ok_or_else(|| Error::new(Code::Decode, "the decoded data ends before its elements do")),
+            Bytes::Blocks(blocks) => {
+                blocks.read(first, count, buffer)?;
+                Ok(buffer)
+            }
             Bytes::Stored { source, offset } => {
                 buffer.resize(index(length, "a piece")?, 0);
                 source.read_at(offset.checked_add(start).ok_or_else(too_many)?, buffer)?;

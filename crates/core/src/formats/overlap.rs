@@ -4,34 +4,35 @@
 
 use crate::model::{Builder, Catalog, Component, Tensor};
 
-/// Warns of the first two blobs of the file that overlap without being the same.
+/// Warns of the first two blobs of a file that overlap without being the same.
 pub fn warn(builder: &mut Builder) {
     let Some((tensor, role, message)) = first(builder.catalog()) else { return };
     builder.warn("ZT_WARN_OVERLAP", message, Some(&tensor), Some(&role));
 }
 
-fn blobs(catalog: &Catalog) -> impl Iterator<Item = (u64, u64, Tensor<'_>, &Component)> {
+fn blobs(catalog: &Catalog) -> impl Iterator<Item = (u32, u64, u64, Tensor<'_>, &Component)> {
     let all = catalog.iter().flat_map(|tensor| tensor.components().iter().map(move |part| (tensor, part)));
     let stored = all.filter(|(_, part)| part.stored_length() > 0);
-    stored.map(|(tensor, part)| (part.offset(), part.stored_length(), tensor, part))
+    stored.map(|(tensor, part)| (part.file(), part.offset(), part.stored_length(), tensor, part))
 }
 
 fn first(catalog: &Catalog) -> Option<(String, String, String)> {
     // Writers list what they write in the order in which they write it: then one look is enough.
-    let mut last = (0, 0);
-    let in_order = blobs(catalog).all(|(offset, length, ..)| {
-        let follows = offset >= last.0 + last.1 || (offset, length) == last;
-        last = (offset, length);
+    let mut last = (0, 0, 0);
+    let in_order = blobs(catalog).all(|(file, offset, length, ..)| {
+        let next = (file, offset, length);
+        let follows = file > last.0 || file == last.0 && offset >= last.1 + last.2 || next == last;
+        last = next;
         follows
     });
     if in_order {
         return None;
     }
     let mut sorted: Vec<_> = blobs(catalog).collect();
-    sorted.sort_unstable_by_key(|&(offset, length, ..)| (offset, length));
+    sorted.sort_unstable_by_key(|&(file, offset, length, ..)| (file, offset, length));
     sorted.windows(2).find_map(|pair| {
-        let &[(offset, length, before, _), (other, others, tensor, part)] = pair else { return None };
-        let overlaps = other < offset + length && (offset, length) != (other, others);
+        let &[(file, offset, length, before, _), (next, other, others, tensor, part)] = pair else { return None };
+        let overlaps = next == file && other < offset + length && (offset, length) != (other, others);
         overlaps.then(|| {
             let message = format!(
                 "{others} bytes at offset {other} overlap the {length} bytes at offset {offset} of tensor {:?}",

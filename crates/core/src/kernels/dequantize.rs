@@ -2,23 +2,29 @@
 //! a file holds them under these layouts.
 #![forbid(unsafe_code)]
 
+mod blocks;
+mod codebooks;
 mod ggml;
+mod ggml_four;
+mod ggml_iq;
 mod ggml_k;
+mod ggml_ternary;
 mod groups;
 mod mx;
 mod quant_group;
 
 use std::sync::{Mutex, PoisonError};
 
+pub use blocks::StoredBlocks;
 use ggml::BlockType;
 use mx::Mx;
 use quant_group::QuantGroup;
 
-use crate::checked::{index, product};
+use crate::checked::product;
 use crate::error::{Code, Error, Result};
 use crate::layouts;
-use crate::layouts::gguf::Gguf;
-use crate::model::{Attributes, Label, Tensor};
+use crate::model::cut::Cut;
+use crate::model::{Attributes, Component, Label, Tensor};
 use crate::read::Reading;
 use crate::sources::owned::Owned;
 use crate::work;
@@ -26,7 +32,7 @@ use crate::work;
 /// Elements that a thread decodes between two looks at the stop flag. A multiple of every block.
 const PIECE: usize = 1 << 18;
 
-/// A quantized tensor whose parameters and lengths agree.
+/// A quantized tensor whose codes and scales stand apart, and whose parameters and lengths agree.
 #[derive(Clone, Copy, Debug)]
 struct Quantized {
     scheme: Scheme,
@@ -35,21 +41,15 @@ struct Quantized {
 
 #[derive(Clone, Copy, Debug)]
 enum Scheme {
-    Ggml(BlockType),
     Mx(Mx),
     QuantGroup(QuantGroup),
 }
 
-fn block_type(layout: &str) -> Option<BlockType> {
-    layout.strip_prefix("gguf.").and_then(|rest| rest.strip_suffix("/1")).and_then(BlockType::of)
-}
-
 impl Quantized {
     /// Reads what the tensor's attributes say and checks it: a file of any format may hold such a layout, and only
-    /// those of zTensor 2 were checked at open.
-    fn new(tensor: Tensor<'_>) -> Result<Self> {
+    /// those of zTensor 2 were checked at open. `None` of another layout.
+    fn new(tensor: Tensor<'_>) -> Result<Option<Self>> {
         let (layout, shape, components) = (tensor.layout_name(), tensor.shape(), tensor.components());
-        let too_large = || Error::new(Code::BadShape, "the product of the dimensions exceeds a u64");
         let elements = product(shape).ok_or_else(too_large)?;
         let none = Attributes::default();
         let attributes = tensor.attributes().unwrap_or(&none);
@@ -61,22 +61,14 @@ impl Quantized {
                 let dtypes = [Label::DATA, Label::SCALES, Label::ZEROS].map(dtype);
                 Scheme::QuantGroup(QuantGroup::new(&entry, shape, dtypes)?)
             }
-            _ => {
-                let block = known_block(layout)?;
-                fits(block, layout, &Gguf::read(shape, attributes, components)?, shape)?;
-                Scheme::Ggml(block)
-            }
+            _ => return Ok(None),
         };
-        Ok(Self { scheme, elements })
+        Ok(Some(Self { scheme, elements }))
     }
 
     /// The components, in the order in which `decode` takes them, and the bytes that each must have.
     fn parts(&self) -> Vec<(Label, Option<u64>)> {
         match &self.scheme {
-            Scheme::Ggml(block) => {
-                let blocks = self.elements / block.elements;
-                vec![(Label::DATA, blocks.checked_mul(block.bytes))]
-            }
             Scheme::Mx(mx) => {
                 vec![(Label::DATA, mx.data_length(self.elements)), (Label::SCALES, Some(mx.scales()))]
             }
@@ -97,98 +89,90 @@ impl Quantized {
     fn decode(&self, parts: &[Owned], first: u64, out: &mut [[u8; 4]]) -> Result<()> {
         let part = |at: usize| parts.get(at).map_or(&[][..], |part| part);
         match &self.scheme {
-            Scheme::Ggml(block) => {
-                let start = index(first / block.elements * block.bytes, "a block")?;
-                block.decode(part(0).get(start..).unwrap_or_default(), out);
-                Ok(())
-            }
             Scheme::Mx(mx) => mx.decode(part(0), part(1), first, out),
             Scheme::QuantGroup(group) => group.decode(part(0), part(1), part(2), first, out),
         }
     }
 }
 
-fn known_block(layout: &str) -> Result<BlockType> {
-    block_type(layout).ok_or_else(|| {
-        let known: Vec<_> = BlockType::names().collect();
-        let message = format!(
-            "the layout {layout:?} cannot be decoded to float32 here: zt.quant_group/1, zt.mx/1 and gguf.<type>/1 \
-             of {} can; its components can be read as they are",
-            known.join(", ")
-        );
-        Error::new(Code::BadLayout, message)
-    })
-}
-
-/// The attributes are those of the type, and rows are whole blocks.
-fn fits(block: BlockType, layout: &str, entry: &Gguf, shape: &[u64]) -> Result<()> {
-    let (elements, bytes) = (entry.elems_per_block, entry.block_bytes);
-    if (elements, bytes) != (block.elements, block.bytes) {
-        let message = format!(
-            "{layout} has {} elements in {} bytes, the attributes say {elements} in {bytes}",
-            block.elements, block.bytes
-        );
-        return Err(Error::new(Code::BadLayout, message).rule("gguf.<type>/1 Attributes"));
-    }
-    let row = shape.last().copied().unwrap_or(1);
-    if !row.is_multiple_of(block.elements) {
-        let message = format!("rows of {row} elements are not whole blocks of {}", block.elements);
-        return Err(Error::new(Code::BadShape, message).rule("gguf.<type>/1 Validation"));
-    }
-    Ok(())
-}
-
 impl Reading<'_> {
-    /// The elements of a quantized tensor as float32, in the byte order of the host, after the digests of
-    /// its components were checked.
+    /// The elements of a quantized tensor, or those in a half-open range of each dimension, as float32 in the byte order of
+    /// the host. The digests of components that are read whole are checked. Of ggml's blocks no more are read and decoded than
+    /// hold these elements.
     ///
     /// Fails with `BadLayout` for other layouts and for parameters that contradict each other, with `BadShape` where
     /// a component's length is not what they ask for, and with `Limit` where the result would exceed
     /// `maxDecodedBytes`.
-    pub fn dequantize(&self, tensor: Tensor<'_>) -> Result<Owned> {
-        self.dequantized(tensor).map_err(|error| error.tensor(tensor.name()))
+    pub fn dequantize(&self, tensor: Tensor<'_>, ranges: Option<&[(u64, u64)]>) -> Result<Owned> {
+        let dequantized = Quantized::new(tensor).and_then(|quantized| match quantized {
+            Some(quantized) => self.elements(tensor, &quantized, ranges),
+            None => self.blocks(tensor, BlockType::of_tensor(tensor)?, ranges),
+        });
+        dequantized.map_err(|error| error.tensor(tensor.name()))
     }
 
-    fn dequantized(&self, tensor: Tensor<'_>) -> Result<Owned> {
-        let quantized = Quantized::new(tensor)?;
-        let bytes = quantized.elements.checked_mul(4).filter(|&bytes| bytes <= self.limits.max_decoded_bytes);
-        let bytes = bytes.ok_or_else(|| {
-            let most = self.limits.max_decoded_bytes;
-            let message =
-                format!("{} float32 are more than {most} bytes (option maxDecodedBytes)", quantized.elements);
-            Error::new(Code::Limit, message)
-        })?;
+    /// All elements, of which only some are given.
+    fn elements(
+        &self,
+        tensor: Tensor<'_>,
+        quantized: &Quantized,
+        ranges: Option<&[(u64, u64)]>,
+    ) -> Result<Owned> {
+        let bytes = self.float32_bytes(quantized.elements)?;
         let parts = quantized.parts().into_iter();
         let parts =
             parts.map(|(role, expected)| self.part(tensor, role, expected)).collect::<Result<Vec<_>>>()?;
         let mut output = Owned::zeroed(bytes)?;
         let pieces: Vec<_> = output.as_chunks_mut::<4>().0.chunks_mut(PIECE).map(Mutex::new).collect();
-        let failure = Mutex::new(None);
-        work::for_each(pieces.len(), |at| {
-            let Some(piece) = pieces.get(at) else { return };
+        work::try_each_on(work::cores(), pieces.len(), |at| {
+            self.watch.stop.check()?;
+            let Some(piece) = pieces.get(at) else { return Ok(()) };
             let mut piece = piece.lock().unwrap_or_else(PoisonError::into_inner);
-            let first = at as u64 * PIECE as u64;
-            let decoded = self.watch.stop.check().and_then(|()| quantized.decode(&parts, first, &mut piece));
-            if let Err(error) = decoded {
-                failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-            }
-        });
-        let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
+            quantized.decode(&parts, at as u64 * PIECE as u64, &mut piece)
+        })?;
         drop(pieces);
-        failure.map_or(Ok(output), Err)
+        match ranges {
+            Some(ranges) => packed(&Cut::new(tensor.shape(), ranges, 32)?, output),
+            None => Ok(output),
+        }
     }
 
-    fn part(&self, tensor: Tensor<'_>, role: Label, expected: Option<u64>) -> Result<Owned> {
+    /// Bytes of so many float32, within `maxDecodedBytes`.
+    fn float32_bytes(&self, elements: u64) -> Result<u64> {
+        let most = self.limits.max_decoded_bytes;
+        elements.checked_mul(4).filter(|&bytes| bytes <= most).ok_or_else(|| {
+            let message = format!("{elements} float32 are more than {most} bytes (option maxDecodedBytes)");
+            Error::new(Code::Limit, message)
+        })
+    }
+
+    fn component_of<'t>(&self, tensor: Tensor<'t>, role: Label) -> Result<&'t Component> {
         let name = self.catalog.label(role);
         let missing =
             || Error::new(Code::BadLayout, format!("the component {name:?} is missing")).component(name);
-        let component = tensor.component(role).ok_or_else(missing)?;
+        tensor.component(role).ok_or_else(missing)
+    }
+
+    fn part(&self, tensor: Tensor<'_>, role: Label, expected: Option<u64>) -> Result<Owned> {
+        let component = self.component_of(tensor, role)?;
         let bytes = self.component(tensor, component)?;
         if Some(bytes.len() as u64) == expected {
             return Ok(bytes);
         }
+        let name = self.catalog.label(role);
         let message =
             format!("{name} has {} bytes, not what the shape and the attributes ask for", bytes.len());
         Err(Error::new(Code::BadShape, message).component(name))
     }
+}
+
+/// The elements of a cut through decoded bytes.
+fn packed(cut: &Cut, bytes: Owned) -> Result<Owned> {
+    let mut output = Owned::to_fill(cut.byte_length())?;
+    cut.pack_divided(&bytes, &mut output)?;
+    Ok(output)
+}
+
+fn too_large() -> Error {
+    Error::new(Code::BadShape, "the product of the dimensions exceeds a u64")
 }

@@ -9,7 +9,7 @@ use hashbrown::hash_table::Entry as Slot;
 
 use super::{
     Attributes, Catalog, Component, Container, DType, Encoding, Encodings, Entry, Filter, Label, Labels,
-    Layout, Named, Shard, Warning,
+    Layout, Named, SetPart, Shard, Warning,
 };
 use crate::checked::exact;
 use crate::error::{Code, Error, MESSAGE, Result, short};
@@ -47,6 +47,7 @@ impl Builder {
                 attributes: Attributes::default(),
                 warnings: Vec::new(),
                 shards: Vec::new(),
+                part: None,
                 names: String::new(),
                 entries: Vec::new(),
                 components: Vec::new(),
@@ -99,6 +100,11 @@ impl Builder {
     /// The attributes of the file.
     pub fn attributes(&mut self, attributes: Attributes) {
         self.catalog.attributes = attributes;
+    }
+
+    /// The file is one of a set, whose others are not in this catalog.
+    pub fn part(&mut self, part: SetPart) {
+        self.catalog.part = Some(part);
     }
 
     pub fn shards(&mut self, shards: Vec<Shard>) {

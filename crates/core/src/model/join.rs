@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use ciborium::Value;
 
-use super::{Attributes, Builder, Catalog, Container, Filter, Label, Layout, NewTensor};
+use super::{Attributes, Builder, Catalog, Container, Filter, Label, Layout, NewTensor, SetPart};
 use crate::error::{Code, Error, Result};
 use crate::limits::Limits;
 use crate::syntax::values::{Event, tell};
@@ -21,7 +21,7 @@ pub struct Joining {
 }
 
 /// One catalog of all, its tensors in the order of the catalogs, and a problem for each name that stands twice.
-/// Its attributes are those, of text keys, that all of the catalogs agree on.
+/// Its attributes are those of the first file of a set, else those, of text keys, that all of the catalogs agree on.
 pub fn join(parts: Vec<Joining>, limits: &Limits) -> Result<(Catalog, Vec<Error>)> {
     let mut builder =
         Builder::new(common(&parts, |catalog| catalog.container).unwrap_or(Container::MIXED), limits);
@@ -31,7 +31,11 @@ pub fn join(parts: Vec<Joining>, limits: &Limits) -> Result<(Catalog, Vec<Error>
     if let Some(Some(generator)) = common(&parts, |catalog| catalog.generator.clone()) {
         builder.generator(generator);
     }
-    builder.attributes(shared_attributes(&parts));
+    builder.attributes(first_of_set(&parts).unwrap_or_else(|| shared_attributes(&parts)));
+    if let Some((set, found)) = set(&parts).filter(|(set, found)| *found < set.count) {
+        let message = format!("{found} of the {} files of a set", set.count);
+        builder.warn("ZT_WARN_INCOMPLETE_SET", message, None, None);
+    }
     let mut problems = Vec::new();
     // Where each catalog's tensors begin, and its name.
     let mut starts: Vec<(usize, Rc<str>)> = Vec::new();
@@ -78,6 +82,18 @@ pub fn join(parts: Vec<Joining>, limits: &Limits) -> Result<(Catalog, Vec<Error>
         }
     }
     Ok((builder.finish(), problems))
+}
+
+/// The set that files are of, and how many of its files are there.
+fn set(parts: &[Joining]) -> Option<(SetPart, u64)> {
+    let mut found = parts.iter().filter_map(|part| part.catalog.part);
+    let first = found.next()?;
+    Some((first, 1 + found.count() as u64))
+}
+
+fn first_of_set(parts: &[Joining]) -> Option<Attributes> {
+    let first = |part: &&Joining| part.catalog.part.is_some_and(|part| part.number == 0);
+    parts.iter().find(first).map(|part| part.catalog.attributes.clone())
 }
 
 /// What all catalogs have in common.

@@ -18,12 +18,34 @@ const STEP: usize = 1 << 20;
 /// Bytes of one read from memory. They are still in the core's own cache when they are widened.
 const READ: usize = 256 << 10;
 
-/// Bytes of a file to widen.
-struct Stored {
+/// Bytes of a file to make float32 of.
+pub(crate) struct Stored {
     offset: u64,
     length: u64,
     /// Of all of them, where they have to be hashed.
     hasher: Option<Hasher>,
+}
+
+/// The fewest bytes that can be converted alone, and the bytes of float32 that they become.
+#[derive(Clone, Copy)]
+pub(crate) struct Unit {
+    pub input: usize,
+    pub output: usize,
+}
+
+impl Unit {
+    fn of(dtype: DType) -> Self {
+        Self { input: dtype.bits().div_ceil(8) as usize, output: if dtype.bits() < 8 { 8 } else { 4 } }
+    }
+
+    /// At most `most` bytes, in whole units, but at least one.
+    fn whole(self, most: usize) -> usize {
+        (most / self.input).max(1) * self.input
+    }
+
+    fn converted(self, input: usize) -> usize {
+        input / self.input * self.output
+    }
 }
 
 impl Reading<'_> {
@@ -38,7 +60,8 @@ impl Reading<'_> {
         elements: u64,
     ) -> Result<Owned> {
         if let Some(stored) = stored(component, cut) {
-            let widened = self.widen_stored(component, stored, dtype, elements);
+            let widen = |input: &[u8], out: &mut [u8]| widen::to_float32(dtype, input, out);
+            let widened = self.convert_stored(component, stored, Unit::of(dtype), elements, widen);
             return widened.map_err(|error| self.name(error, tensor, component));
         }
         let bytes = match cut {
@@ -51,12 +74,14 @@ impl Reading<'_> {
         Ok(output)
     }
 
-    fn widen_stored(
+    /// `elements` elements of float32 that `convert` makes of stored bytes, unit by unit, as they are read.
+    pub(crate) fn convert_stored(
         &self,
         component: &Component,
         stored: Stored,
-        dtype: DType,
+        unit: Unit,
         elements: u64,
+        convert: impl Fn(&[u8], &mut [u8]) -> Result<()> + Sync,
     ) -> Result<Owned> {
         // Of no elements at all the type is refused, too.
         widen::to_float32(dtype, &[], &mut [])?;
@@ -66,17 +91,18 @@ impl Reading<'_> {
         claimable(source, offset, length)?;
         let mut output = Owned::to_fill(float32_bytes(elements)?)?;
         let cached = source.is_cached(offset, length);
-        let read = if cached { READ } else { STEP };
-        let steps = usize::try_from(length.div_ceil(STEP as u64)).map_err(|_| too_many())?;
-        let widened = |bytes: usize| bytes * 8 / dtype.bits() as usize * 4;
-        let outputs: Vec<_> = output.chunks_mut(widened(STEP)).map(|out| Mutex::new(Some(out))).collect();
+        let step = unit.whole(STEP);
+        let read = if cached { unit.whole(READ) } else { step };
+        let steps = usize::try_from(length.div_ceil(step as u64)).map_err(|_| too_many())?;
+        let outputs: Vec<_> =
+            output.chunks_mut(unit.converted(step)).map(|out| Mutex::new(Some(out))).collect();
         let hashes: Vec<_> = (0..steps).map(|_| AtomicU32::new(0)).collect();
         let buffers = Mutex::new(Vec::new());
         let lock = || buffers.lock().unwrap_or_else(PoisonError::into_inner);
         work::try_each_on(parallel::threads(source, offset, length), steps.max(outputs.len()), |at| {
             self.watch.stop.check()?;
-            let start = at as u64 * STEP as u64;
-            let end = length.min(start.saturating_add(STEP as u64));
+            let start = at as u64 * step as u64;
+            let end = length.min(start.saturating_add(step as u64));
             if start >= end {
                 // Memory that was used before must not be given away unwritten.
                 return Err(Error::new(
@@ -95,9 +121,9 @@ impl Reading<'_> {
                     sum = checksum.append(sum, input);
                 }
                 let last = from.saturating_add(bytes as u64) >= end;
-                let taken = if last { output.len() } else { widened(bytes) };
+                let taken = if last { output.len() } else { unit.converted(bytes) };
                 let (out, rest) = output.split_at_mut_checked(taken).unwrap_or_default();
-                widen::to_float32(dtype, input, out)?;
+                convert(input, out)?;
                 output = rest;
                 self.watch.did_bytes(bytes as u64);
             }
@@ -109,15 +135,15 @@ impl Reading<'_> {
         })?;
         drop(outputs);
         if let (Some(mut hasher), Some(checksum)) = (hasher, checksum) {
-            hasher.combine(parallel::combined(checksum, &hashes, STEP, length), length);
+            hasher.combine(parallel::combined(checksum, &hashes, step, length), length);
             component.blob().map_or(Ok(()), |blob| compare(blob, Some(hasher)))?;
         }
         Ok(output)
     }
 }
 
-/// Where the bytes stand that can be widened as they are read.
-fn stored(component: &Component, cut: Option<&Cut>) -> Option<Stored> {
+/// Where the bytes stand that can be converted as they are read.
+pub(crate) fn stored(component: &Component, cut: Option<&Cut>) -> Option<Stored> {
     let (offset, length) = component.plain_range().filter(|_| component.rule.is_none())?;
     if let Some(cut) = cut {
         let (start, length) = cut.contiguous()?;
@@ -149,7 +175,8 @@ mod tests {
         let component = Component::raw(Label::DATA, Some(DType::BFloat16), 0, bytes.len() as u64);
         let widened = |elements: usize| {
             let stored = Stored { offset: 0, length: bytes.len() as u64, hasher: None };
-            reading.widen_stored(&component, stored, DType::BFloat16, elements as u64)
+            let widen = |input: &[u8], out: &mut [u8]| widen::to_float32(DType::BFloat16, input, out);
+            reading.convert_stored(&component, stored, Unit::of(DType::BFloat16), elements as u64, widen)
         };
         let whole = bytes.len() / 2;
         assert_eq!(widened(whole).unwrap().len(), whole * 4);

@@ -96,7 +96,7 @@ impl Matrix<'_> {
         let blocks = match dims {
             Some(&[_, rows, columns]) if format == "bsr" => {
                 let sizes = [rows, columns].map(Value::from).to_vec();
-                Some(vec![(Value::from("blocksize"), Value::Array(sizes))])
+                Some(vec![(Value::from("blocksize"), Value::Array(sizes))].into())
             }
             _ => None,
         };

@@ -1,10 +1,11 @@
-//! ggml's blocks of 32 elements, and the table of all block types that are decoded here. The arithmetic is that
+//! ggml's blocks of 32 elements by a scale, and the table of all block types that are decoded here. The arithmetic is that
 //! of the `gguf` package, operation for operation, so that results agree bit for bit.
 #![forbid(unsafe_code)]
+#![allow(clippy::inline_always)] // only what is inlined is compiled for the wide vectors, too
 
-use half::f16;
+use multiversion::multiversion;
 
-use super::ggml_k;
+use super::{ggml_four, ggml_iq, ggml_k, ggml_ternary};
 
 /// A ggml block type: a fixed record of bytes that encodes a fixed number of elements of one row.
 #[derive(Clone, Copy, Debug)]
@@ -15,37 +16,53 @@ pub struct BlockType {
     decode: fn(&[u8], &mut [[u8; 4]]),
 }
 
-const fn block_type(
-    name: &'static str,
-    elements: u64,
-    bytes: u64,
-    decode: fn(&[u8], &mut [[u8; 4]]),
-) -> BlockType {
-    BlockType { name, elements, bytes, decode }
+/// A row of the table: how a block of `$decode` is read is compiled once for all processors and once for AVX2.
+macro_rules! block_types {
+    ($($name:literal $elements:literal $bytes:literal $decode:path;)*) => {
+        const TYPES: &[BlockType] = &[$(BlockType {
+            name: $name,
+            elements: $elements,
+            bytes: $bytes,
+            decode: |input, out| each::<$bytes, $elements, _>(input, out, |block, out| $decode(block, out)),
+        }),*];
+    };
 }
 
-const TYPES: [BlockType; 10] = [
-    block_type("q4_0", 32, 18, |input, out| each(input, out, q4_0)),
-    block_type("q4_1", 32, 20, |input, out| each(input, out, q4_1)),
-    block_type("q5_0", 32, 22, |input, out| each(input, out, q5_0)),
-    block_type("q5_1", 32, 24, |input, out| each(input, out, q5_1)),
-    block_type("q8_0", 32, 34, |input, out| each(input, out, q8_0)),
-    block_type("q2_k", 256, 84, |input, out| each(input, out, ggml_k::q2_k)),
-    block_type("q3_k", 256, 110, |input, out| each(input, out, ggml_k::q3_k)),
-    block_type("q4_k", 256, 144, |input, out| each(input, out, ggml_k::q4_k)),
-    block_type("q5_k", 256, 176, |input, out| each(input, out, ggml_k::q5_k)),
-    block_type("q6_k", 256, 210, |input, out| each(input, out, ggml_k::q6_k)),
-];
+block_types! {
+    "q4_0" 32 18 q4_0;
+    "q4_1" 32 20 q4_1;
+    "q5_0" 32 22 q5_0;
+    "q5_1" 32 24 q5_1;
+    "q8_0" 32 34 q8_0;
+    "q2_k" 256 84 ggml_k::q2_k;
+    "q3_k" 256 110 ggml_k::q3_k;
+    "q4_k" 256 144 ggml_k::q4_k;
+    "q5_k" 256 176 ggml_k::q5_k;
+    "q6_k" 256 210 ggml_k::q6_k;
+    "iq1_s" 256 50 ggml_iq::iq1_s;
+    "iq1_m" 256 56 ggml_iq::iq1_m;
+    "iq2_xxs" 256 66 ggml_iq::iq2_xxs;
+    "iq2_xs" 256 74 ggml_iq::iq2_xs;
+    "iq2_s" 256 82 ggml_iq::iq2_s;
+    "iq3_xxs" 256 98 ggml_iq::iq3_xxs;
+    "iq3_s" 256 110 ggml_iq::iq3_s;
+    "iq4_nl" 32 18 ggml_four::iq4_nl;
+    "iq4_xs" 256 136 ggml_four::iq4_xs;
+    "tq1_0" 256 54 ggml_ternary::tq1_0;
+    "tq2_0" 256 66 ggml_ternary::tq2_0;
+    "mxfp4" 32 17 ggml_four::mxfp4;
+    "nvfp4" 64 36 ggml_four::nvfp4;
+}
 
 impl BlockType {
     /// The type of a lowercase ggml name, if it is decoded here.
     pub fn of(name: &str) -> Option<Self> {
-        TYPES.into_iter().find(|known| known.name == name)
+        TYPES.iter().find(|known| known.name == name).copied()
     }
 
     /// The names of all types that are decoded here.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        TYPES.into_iter().map(|known| known.name)
+        TYPES.iter().map(|known| known.name)
     }
 
     /// Decodes whole blocks: `elements` values for each `bytes` bytes of `input`, in the byte order of the host.
@@ -54,11 +71,12 @@ impl BlockType {
     }
 }
 
-fn each<const BYTES: usize, const ELEMENTS: usize>(
-    input: &[u8],
-    out: &mut [[u8; 4]],
-    decode: impl Fn(&[u8; BYTES], &mut [f32; ELEMENTS]),
-) {
+/// What `decode` makes of each block.
+#[multiversion(targets("x86_64+avx2+f16c"))]
+fn each<const BYTES: usize, const ELEMENTS: usize, F>(input: &[u8], out: &mut [[u8; 4]], decode: F)
+where
+    F: Fn(&[u8; BYTES], &mut [f32; ELEMENTS]),
+{
     for (block, out) in input.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
         let mut values = [0.0; ELEMENTS];
         decode(block, &mut values);
@@ -67,10 +85,26 @@ fn each<const BYTES: usize, const ELEMENTS: usize>(
 }
 
 /// The float16 at `at`.
+#[inline(always)]
 pub(super) fn half<const BYTES: usize>(block: &[u8; BYTES], at: usize) -> f32 {
-    f16::from_le_bytes([block[at], block[at + 1]]).to_f32()
+    float(u16::from_le_bytes([block[at], block[at + 1]]))
 }
 
+/// A float16 by its bits, without a branch or a call, which would keep what is around it from becoming vectors. The exponent
+/// is moved to where float32 has it and put right by a factor, which is exact, subnormal numbers included.
+#[inline(always)]
+pub(super) fn float(bits: u16) -> f32 {
+    let (sign, rest) = (u32::from(bits & 0x8000) << 16, u32::from(bits & 0x7fff) << 13);
+    // What is infinite or no number has all bits of the exponent set.
+    let special = if bits & 0x7c00 == 0x7c00 { 0x7f80_0000 } else { 0 };
+    let number = f32::from_bits(rest) * TWO_TO_112;
+    f32::from_bits(number.to_bits() | special | sign)
+}
+
+/// 2^112: the difference of the biases of float32 and float16.
+const TWO_TO_112: f32 = f32::from_bits((127 + 112) << 23);
+
+#[inline(always)]
 fn q4_0(block: &[u8; 18], out: &mut [f32; 32]) {
     let d = half(block, 0);
     for j in 0..16 {
@@ -80,6 +114,7 @@ fn q4_0(block: &[u8; 18], out: &mut [f32; 32]) {
     }
 }
 
+#[inline(always)]
 fn q4_1(block: &[u8; 20], out: &mut [f32; 32]) {
     let (d, m) = (half(block, 0), half(block, 2));
     for j in 0..16 {
@@ -90,7 +125,7 @@ fn q4_1(block: &[u8; 20], out: &mut [f32; 32]) {
 }
 
 /// The codes of 5 bits: the low four in halves of `low`, the fifth in the bits of `high`.
-#[inline]
+#[inline(always)]
 fn five_bits(high: [u8; 4], low: &[u8], each: impl Fn(u8) -> f32, out: &mut [f32; 32]) {
     let high = u32::from_le_bytes(high);
     for (j, &byte) in low.iter().enumerate().take(16) {
@@ -100,18 +135,21 @@ fn five_bits(high: [u8; 4], low: &[u8], each: impl Fn(u8) -> f32, out: &mut [f32
     }
 }
 
+#[inline(always)]
 fn q5_0(block: &[u8; 22], out: &mut [f32; 32]) {
     let d = half(block, 0);
     let high = [block[2], block[3], block[4], block[5]];
     five_bits(high, &block[6..], |code| d * (f32::from(code) - 16.0), out);
 }
 
+#[inline(always)]
 fn q5_1(block: &[u8; 24], out: &mut [f32; 32]) {
     let (d, m) = (half(block, 0), half(block, 2));
     let high = [block[4], block[5], block[6], block[7]];
     five_bits(high, &block[8..], |code| d * f32::from(code) + m, out);
 }
 
+#[inline(always)]
 fn q8_0(block: &[u8; 34], out: &mut [f32; 32]) {
     let d = half(block, 0);
     for (out, &code) in out.iter_mut().zip(&block[2..]) {

@@ -1,15 +1,18 @@
 //! ggml's super-blocks of 256 elements ("K quants"): sixteen or eight groups, each with a scale, some with a
 //! minimum, of a few bits, which are multiples of one or two float16 factors.
 #![forbid(unsafe_code)]
+#![allow(clippy::inline_always)] // only what is inlined is compiled for the wide vectors, too
 
 use super::ggml::half;
 
 /// The codes of 2 bits stand four in a byte, 32 bytes apart: element 32 s + l of each half of the block is at bits
 /// 2 s of byte l.
+#[inline(always)]
 fn two_bits(codes: &[u8], group: usize, lane: usize) -> u8 {
     codes[group / 8 * 32 + group % 2 * 16 + lane] >> (group / 2 % 4 * 2) & 3
 }
 
+#[inline(always)]
 pub(super) fn q2_k(block: &[u8; 84], out: &mut [f32; 256]) {
     let (scales, codes) = block.split_at(16);
     let (d, min) = (half(block, 80), half(block, 82));
@@ -22,6 +25,7 @@ pub(super) fn q2_k(block: &[u8; 84], out: &mut [f32; 256]) {
     }
 }
 
+#[inline(always)]
 pub(super) fn q3_k(block: &[u8; 110], out: &mut [f32; 256]) {
     let (high, rest) = block.split_at(32);
     let (codes, scales) = rest.split_at(64);
@@ -41,6 +45,7 @@ pub(super) fn q3_k(block: &[u8; 110], out: &mut [f32; 256]) {
 }
 
 /// Scale and minimum of one of eight groups, 6 bits each, out of 12 bytes.
+#[inline(always)]
 fn scale_and_min(packed: &[u8], group: usize) -> (f32, f32) {
     let (scale, min) = if group < 4 {
         (packed[group] & 63, packed[group + 4] & 63)
@@ -51,6 +56,7 @@ fn scale_and_min(packed: &[u8], group: usize) -> (f32, f32) {
     (f32::from(scale), f32::from(min))
 }
 
+#[inline(always)]
 pub(super) fn q4_k(block: &[u8; 144], out: &mut [f32; 256]) {
     let (d, min) = (half(block, 0), half(block, 2));
     let (packed, codes) = block[4..].split_at(12);
@@ -64,6 +70,7 @@ pub(super) fn q4_k(block: &[u8; 144], out: &mut [f32; 256]) {
     }
 }
 
+#[inline(always)]
 pub(super) fn q5_k(block: &[u8; 176], out: &mut [f32; 256]) {
     let (d, min) = (half(block, 0), half(block, 2));
     let (packed, rest) = block[4..].split_at(12);
@@ -79,6 +86,7 @@ pub(super) fn q5_k(block: &[u8; 176], out: &mut [f32; 256]) {
     }
 }
 
+#[inline(always)]
 pub(super) fn q6_k(block: &[u8; 210], out: &mut [f32; 256]) {
     let (low, rest) = block.split_at(128);
     let (high, scales) = rest.split_at(64);

@@ -1,0 +1,272 @@
+//! GGUF 1 to 3: the files of ggml and llama.cpp (`docs/gguf.md` of ggml-org/ggml). Metadata, tensor infos, then the tensors' bytes at
+//! multiples of the alignment. A file of either byte order; a set of files by their names.
+#![forbid(unsafe_code)]
+
+mod metadata;
+mod split;
+mod types;
+mod window;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ciborium::Value;
+use ztensor_core::checked::{bytes_of, end_within, exact, product};
+use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::formats::{Format, Input, Sample, Told, bad_magic, overlap};
+use ztensor_core::layouts;
+use ztensor_core::limits::Limits;
+use ztensor_core::model::{
+    Attributes, Builder, ByteOrder, Catalog, Component, Container, DType, Label, Layout, NewTensor,
+};
+use ztensor_core::sources::ReadAt;
+
+use metadata::Metadata;
+use types::{Blocks, Type};
+use window::{Spelling, Window};
+
+const NAME: &str = "gguf";
+const MAGIC: &[u8; 4] = b"GGUF";
+const HEADER: &str = "GGUF: header";
+const INFOS: &str = "GGUF: tensor infos";
+/// Of tensors' bytes, where `general.alignment` does not say.
+const ALIGNMENT: u64 = 32;
+
+pub const FORMAT: Format =
+    Format { name: NAME, title: "GGUF", endings: &[NAME], lacks: "no GGUF magic", tell, parse, writes: &[] };
+
+fn tell(sample: &Sample<'_>) -> Result<Told> {
+    Ok(if sample.first(4)? == MAGIC { Told::Yes } else { Told::No })
+}
+
+fn parse(input: &Input<'_>) -> Result<Catalog> {
+    let header = Header::read(input.source, input.limits)?;
+    let mut builder = Builder::new(Container::named(NAME), input.limits);
+    builder.version(header.version.to_string());
+    let metadata = split::add_all(input, header, &mut builder)?;
+    for key in metadata.untold() {
+        let message = format!("{key:?} has more values than are told (option maxAttributeValues)");
+        builder.warn("ZT_WARN_SKIPPED", message, None, None);
+    }
+    if !metadata.is_empty() {
+        builder.attributes(Attributes::lazy(move |to| metadata.tell(to)));
+    }
+    overlap::warn(&mut builder);
+    Ok(builder.finish())
+}
+
+/// All that stands before the tensors' bytes of one file.
+struct Header {
+    version: u32,
+    big_endian: bool,
+    metadata: Arc<Metadata>,
+    infos: Vec<Info>,
+    /// Bytes of the file.
+    total: u64,
+}
+
+struct Info {
+    name: Box<str>,
+    /// Outermost dimension first.
+    shape: Vec<u64>,
+    kind: u32,
+    /// In the file.
+    offset: u64,
+}
+
+impl Header {
+    fn read(source: &dyn ReadAt, limits: &Limits) -> Result<Self> {
+        let mut window = Window::new(source, limits);
+        let (version, tensors, entries) = start(&mut window).map_err(|error| error.rule(HEADER))?;
+        let metadata = Metadata::walk(&mut window, entries, limits)?;
+        let end = window.position();
+        let mut infos = Vec::new();
+        for _ in 0..tensors {
+            infos.push(Info::read(&mut window, limits).map_err(|error| error.rule(INFOS))?);
+        }
+        let (start, big_endian, total) = (window.position(), window.spelling().big_endian, source.length());
+        let metadata = metadata.keep(window.into_bytes(end));
+        let alignment = alignment(&metadata)?;
+        // Below the size of an index and 2^63.
+        let data = (start as u64).next_multiple_of(alignment);
+        for info in &mut infos {
+            let offset = info.offset;
+            let place = data.checked_add(offset).filter(|_| offset.is_multiple_of(alignment));
+            info.offset = place.ok_or_else(|| {
+                let message =
+                    format!("the data is at {offset} of the tensors' bytes, no multiple of {alignment}");
+                Error::new(Code::BadIndex, message).tensor(&info.name).rule(INFOS)
+            })?;
+        }
+        Ok(Self { version, big_endian, metadata: Arc::new(metadata), infos, total })
+    }
+
+    /// Adds the tensors, whose bytes are in a file of that number.
+    fn add(&self, builder: &mut Builder, file: u32) -> Result<()> {
+        builder.reserve(self.infos.len());
+        let mut ends = Vec::new();
+        let mut attributes = HashMap::new();
+        for info in &self.infos {
+            let added = match Type::of(info.kind) {
+                Some(Type::Plain(dtype)) => self.plain(builder, info, dtype, file),
+                Some(Type::Blocks(blocks)) => {
+                    let own = attributes.entry(info.kind).or_insert_with(|| parameters(&blocks)).clone();
+                    self.blocks(builder, info, blocks, own, file)
+                }
+                None => {
+                    if ends.is_empty() {
+                        ends.extend(self.infos.iter().map(|info| info.offset));
+                        ends.push(self.total);
+                        ends.sort_unstable();
+                    }
+                    self.unknown(builder, info, &ends, file)
+                }
+            };
+            added.map_err(|error| error.tensor(&info.name).rule(INFOS))?;
+        }
+        Ok(())
+    }
+
+    fn plain(&self, builder: &mut Builder, info: &Info, dtype: DType, file: u32) -> Result<()> {
+        let bytes = product(&info.shape).and_then(|elements| bytes_of(elements, dtype.bits()));
+        let mut data = self.component(info, Some(dtype), bytes, file)?;
+        if self.big_endian {
+            data.byte_order = ByteOrder::Big;
+        }
+        add(builder, info, Layout::Dense, Some(dtype), data, None)
+    }
+
+    fn blocks(
+        &self,
+        builder: &mut Builder,
+        info: &Info,
+        blocks: Blocks,
+        attributes: Attributes,
+        file: u32,
+    ) -> Result<()> {
+        let row = info.shape.last().copied().unwrap_or(1);
+        if !row.is_multiple_of(blocks.elements) {
+            let message = format!("rows of {row} elements are not whole blocks of {}", blocks.elements);
+            return Err(Error::new(Code::BadShape, message));
+        }
+        let bytes =
+            product(&info.shape).and_then(|elements| (elements / blocks.elements).checked_mul(blocks.bytes));
+        let data = self.component(info, Some(DType::Uint8), bytes, file)?;
+        let swapped = self.big_endian && blocks.ordered;
+        let layout = format!("gguf{}.{}/1", if swapped { "_be" } else { "" }, blocks.name);
+        let layout = Layout::from_label(builder.intern(&layout));
+        add(builder, info, layout, None, data, Some(attributes))?;
+        if swapped {
+            let message = "the numbers in its blocks are big-endian: they are listed and not decoded";
+            builder.warn("ZT_WARN_BYTE_ORDER", message, Some(&info.name), None);
+        }
+        Ok(())
+    }
+
+    /// A tensor of a type that is not known: its bytes, as far as the next tensor's or the end of the file.
+    fn unknown(&self, builder: &mut Builder, info: &Info, ends: &[u64], file: u32) -> Result<()> {
+        let next = ends.partition_point(|&end| end <= info.offset);
+        let bytes = ends.get(next).map_or(0, |end| end - info.offset);
+        let data = self.component(info, None, Some(bytes), file)?;
+        let layout = Layout::from_label(builder.intern(&format!("gguf.type_{}", info.kind)));
+        add(builder, info, layout, None, data, None)?;
+        let message = format!(
+            "ggml's type {} is not known here: its bytes are those up to the next tensor's, padding included",
+            info.kind
+        );
+        builder.warn("ZT_WARN_UNKNOWN_LAYOUT", message, Some(&info.name), None);
+        Ok(())
+    }
+
+    fn component(
+        &self,
+        info: &Info,
+        dtype: Option<DType>,
+        bytes: Option<u64>,
+        file: u32,
+    ) -> Result<Component> {
+        let bytes = bytes.ok_or_else(|| {
+            Error::new(Code::Limit, format!("the shape {:?} has more bytes than a u64 holds", info.shape))
+        })?;
+        let bytes = exact(bytes, "the data")?;
+        if end_within(info.offset, bytes, self.total).is_none() {
+            let message = format!(
+                "{bytes} bytes of data at offset {} go beyond the file's {}",
+                info.offset, self.total
+            );
+            return Err(Error::new(Code::Truncated, message).at(info.offset));
+        }
+        let mut data = Component::raw(Label::DATA, dtype, info.offset, bytes);
+        if let Some(blob) = data.blob_mut() {
+            blob.file = file;
+        }
+        Ok(data)
+    }
+}
+
+fn add(
+    builder: &mut Builder,
+    info: &Info,
+    layout: Layout,
+    dtype: Option<DType>,
+    data: Component,
+    attributes: Option<Attributes>,
+) -> Result<()> {
+    let mut components = builder.no_components();
+    components.push(data);
+    let mut tensor =
+        NewTensor { name: &info.name, shape: &info.shape, layout, dtype, components, attributes };
+    layouts::check(&mut tensor)?;
+    builder.tensor(tensor)
+}
+
+/// What zTensor's `gguf.<type>/1` wants to know of a type.
+fn parameters(blocks: &Blocks) -> Attributes {
+    let number = |key: &str, value: u64| (Value::Text(key.to_owned()), Value::from(value));
+    vec![number("elems_per_block", blocks.elements), number("block_bytes", blocks.bytes)].into()
+}
+
+/// Magic, version, and how many tensors and entries of metadata there are.
+fn start(window: &mut Window<'_>) -> Result<(u32, u64, u64)> {
+    if window.take(4)? != MAGIC {
+        return Err(bad_magic("no GGUF magic"));
+    }
+    let version = window.u32()?;
+    // Versions are small: in the other byte order the two low bytes are empty.
+    let big_endian = version & 0xffff == 0;
+    let version = if big_endian { version.swap_bytes() } else { version };
+    if !(1..=3).contains(&version) {
+        let message = format!("this is GGUF of version {version}, and 1 to 3 are known here");
+        return Err(Error::new(Code::UnsupportedVersion, message).at(4));
+    }
+    window.spell(Spelling { big_endian, short: version == 1 });
+    Ok((version, window.count()?, window.count()?))
+}
+
+impl Info {
+    fn read(window: &mut Window<'_>, limits: &Limits) -> Result<Self> {
+        let name: Box<str> = window.text("a tensor's name")?.into();
+        let rest = |window: &mut Window<'_>| {
+            let rank = window.u32()?;
+            let mut shape = Vec::new();
+            for _ in 0..rank {
+                let dim = window.count()?;
+                limits.push_dim(&mut shape, dim)?;
+            }
+            // ggml counts dimensions from the innermost.
+            shape.reverse();
+            Ok((shape, window.u32()?, window.u64()?))
+        };
+        let (shape, kind, offset) = rest(window).map_err(|error: Error| error.tensor(&name))?;
+        Ok(Self { name, shape, kind, offset })
+    }
+}
+
+fn alignment(metadata: &Metadata) -> Result<u64> {
+    let alignment = metadata.uint("general.alignment")?.unwrap_or(ALIGNMENT);
+    if alignment.is_power_of_two() && u32::try_from(alignment).is_ok() {
+        return Ok(alignment);
+    }
+    let message = format!("general.alignment is {alignment}, no power of two of 32 bits");
+    Err(Error::new(Code::BadIndex, message).rule("GGUF: general.alignment"))
+}

@@ -1,0 +1,231 @@
+//! The metadata of a GGUF file: keys and typed values, one after the other, without a table. They are walked over when the file is
+//! opened, and made into values when somebody asks.
+#![forbid(unsafe_code)]
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::limits::Limits;
+use ztensor_core::syntax::values::{Event, Visit};
+
+use super::window::{Spelling, Window};
+
+/// Arrays in arrays. Writers use one level, and two for a list of pairs.
+const DEPTH: u32 = 32;
+const RULE: &str = "GGUF: metadata";
+
+const STRING: u32 = 8;
+const ARRAY: u32 = 9;
+
+/// Bytes of a number of that type; `None` of what is no number.
+fn width(kind: u32) -> Option<u64> {
+    match kind {
+        0 | 1 | 7 => Some(1),
+        2 | 3 => Some(2),
+        4..=6 => Some(4),
+        10..=12 => Some(8),
+        _ => None,
+    }
+}
+
+/// All keys and values, whose lengths hold.
+pub struct Metadata {
+    bytes: Vec<u8>,
+    spelling: Spelling,
+    entries: Vec<Entry>,
+}
+
+struct Entry {
+    key: Range<usize>,
+    kind: u32,
+    at: usize,
+    /// Whether its values are within the limit.
+    told: bool,
+}
+
+impl Metadata {
+    /// Walks over `count` entries. Nothing is kept of values but where they begin; [`Metadata::keep`] brings the bytes.
+    pub fn walk(window: &mut Window<'_>, count: u64, limits: &Limits) -> Result<Self> {
+        let most = u64::from(limits.max_attribute_values);
+        if count > most {
+            let message =
+                format!("{count} entries of metadata, more than {most} (option maxAttributeValues)");
+            return Err(Error::new(Code::Limit, message).rule(RULE));
+        }
+        let (mut entries, mut keys, mut values) = (Vec::new(), HashSet::new(), 0_u64);
+        for _ in 0..count {
+            let start = window.position();
+            let key = window.text("a key of the metadata").map_err(|error| error.rule(RULE))?.to_owned();
+            let end = window.position();
+            let (kind, at, held) = pass(window).map_err(|error| of_key(&key, &error))?;
+            let told = values.saturating_add(held) <= most;
+            if told {
+                values += held;
+            }
+            entries.push(Entry { key: end - key.len()..end, kind, at, told });
+            if !keys.insert(key) {
+                let message = "a key of the metadata stands twice";
+                return Err(Error::new(Code::BadIndex, message).at(start as u64).rule(RULE));
+            }
+        }
+        Ok(Self { bytes: Vec::new(), spelling: window.spelling(), entries })
+    }
+
+    /// Takes the bytes that were walked over.
+    #[must_use]
+    pub fn keep(self, bytes: Vec<u8>) -> Self {
+        Self { bytes, ..self }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The keys whose values are too many to be told.
+    pub fn untold(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().filter(|entry| !entry.told).map(|entry| self.key(entry))
+    }
+
+    fn key(&self, entry: &Entry) -> &str {
+        self.bytes.get(entry.key.clone()).and_then(|key| std::str::from_utf8(key).ok()).unwrap_or_default()
+    }
+
+    /// An integer that is not negative. Fails where the key has another value; `None` where it has none.
+    pub fn uint(&self, key: &str) -> Result<Option<u64>> {
+        let Some(entry) = self.entries.iter().find(|entry| self.key(entry) == key) else { return Ok(None) };
+        let mut found = One(None);
+        if width(entry.kind).is_some() {
+            self.value(entry, &mut found)?;
+        }
+        found.0.map(Some).ok_or_else(|| {
+            let message = format!("{key:?} must be an integer that is not negative");
+            Error::new(Code::BadIndex, message).at(entry.at as u64).rule(RULE)
+        })
+    }
+
+    /// Tells all keys and values in turn. A text that is not UTF-8 is told as bytes.
+    pub fn tell(&self, to: &mut dyn Visit) -> Result<()> {
+        for entry in self.entries.iter().filter(|entry| entry.told) {
+            to.visit(Event::Text(self.key(entry)))?;
+            self.value(entry, to)?;
+        }
+        Ok(())
+    }
+
+    fn value(&self, entry: &Entry, to: &mut dyn Visit) -> Result<()> {
+        Cursor { rest: self.bytes.get(entry.at..).unwrap_or_default(), spelling: self.spelling }
+            .tell(entry.kind, to)
+    }
+}
+
+/// Takes one integer.
+struct One(Option<u64>);
+
+impl Visit for One {
+    fn visit(&mut self, event: Event<'_>) -> Result<()> {
+        if let Event::Integer(value) = event {
+            self.0 = u64::try_from(value).ok();
+        }
+        Ok(())
+    }
+}
+
+/// Passes over a value: its type, where it begins and how many values it is.
+fn pass(window: &mut Window<'_>) -> Result<(u32, usize, u64)> {
+    let kind = window.u32()?;
+    let at = window.position();
+    Ok((kind, at, skip(window, kind, 0)?))
+}
+
+fn of_key(key: &str, error: &Error) -> Error {
+    let made = Error::new(error.code(), format!("{key:?}: {}", error.message())).rule(RULE);
+    match error.offset() {
+        Some(offset) => made.at(offset),
+        None => made,
+    }
+}
+
+/// Passes over a value and gives how many it is, as `Limits::max_attribute_values` counts them.
+fn skip(window: &mut Window<'_>, kind: u32, depth: u32) -> Result<u64> {
+    if let Some(width) = width(kind) {
+        return window.pass(width).map(|()| 1);
+    }
+    match kind {
+        STRING => window.pass_text().map(|()| 1),
+        ARRAY if depth == DEPTH => {
+            Err(Error::new(Code::Limit, format!("arrays are nested more than {DEPTH} deep")))
+        }
+        ARRAY => {
+            let (kind, count) = (window.u32()?, window.count()?);
+            let mut values = 3_u64;
+            if let Some(width) = width(kind) {
+                window.pass(count.saturating_mul(width))?;
+                return Ok(values.saturating_add(count));
+            }
+            if kind != STRING && kind != ARRAY {
+                return Err(window.unknown(kind));
+            }
+            for _ in 0..count {
+                values = values.saturating_add(skip(window, kind, depth + 1)?);
+            }
+            Ok(values)
+        }
+        other => Err(window.unknown(other)),
+    }
+}
+
+/// Reads what was walked over.
+struct Cursor<'b> {
+    rest: &'b [u8],
+    spelling: Spelling,
+}
+
+impl<'b> Cursor<'b> {
+    fn take(&mut self, length: u64) -> Result<&'b [u8]> {
+        let split = usize::try_from(length).ok().and_then(|length| self.rest.split_at_checked(length));
+        let (taken, rest) =
+            split.ok_or_else(|| Error::new(Code::Internal, "the metadata ends before its values do"))?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn tell(&mut self, kind: u32, to: &mut dyn Visit) -> Result<()> {
+        if let Some(width) = width(kind) {
+            let bytes = self.take(width)?;
+            return to.visit(self.number(kind, bytes));
+        }
+        if kind == STRING {
+            let length = self.count()?;
+            let bytes = self.take(length)?;
+            return to.visit(std::str::from_utf8(bytes).map_or(Event::Bytes(bytes), Event::Text));
+        }
+        let kind = self.spelling.u32(self.take(4)?);
+        let count = self.count()?;
+        to.visit(Event::Array)?;
+        for _ in 0..count {
+            self.tell(kind, to)?;
+        }
+        to.visit(Event::End)
+    }
+
+    fn count(&mut self) -> Result<u64> {
+        let bytes = self.take(self.spelling.count_bytes())?;
+        Ok(self.spelling.number(bytes))
+    }
+
+    fn number(&self, kind: u32, bytes: &[u8]) -> Event<'static> {
+        let bits = self.spelling.number(bytes);
+        // The bits of a number of fewer bytes, and its sign.
+        let shift = 64 - 8 * bytes.len();
+        let signed = (bits << shift).cast_signed() >> shift;
+        match kind {
+            1 | 3 | 5 | 11 => Event::Integer(signed.into()),
+            #[allow(clippy::cast_possible_truncation)] // of four bytes
+            6 => Event::Float(f32::from_bits(bits as u32).into()),
+            7 => Event::Bool(bits != 0),
+            12 => Event::Float(f64::from_bits(bits)),
+            _ => Event::Integer(bits.into()),
+        }
+    }
+}

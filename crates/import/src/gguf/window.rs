@@ -1,0 +1,158 @@
+//! The first bytes of a GGUF file in private memory, read as far as they are needed: nothing says how long the index is.
+#![forbid(unsafe_code)]
+
+use ztensor_core::checked;
+use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::limits::Limits;
+use ztensor_core::sources::ReadAt;
+
+use crate::limits::GGUF_INDEX_BYTES;
+
+/// Bytes of the first read, which most indexes without a vocabulary fit into.
+const FIRST: u64 = 64 << 10;
+/// Bytes of the largest read: what lies behind the index is read in vain.
+const LARGEST: u64 = 1 << 20;
+
+/// How numbers are spelled.
+#[derive(Clone, Copy)]
+pub struct Spelling {
+    pub big_endian: bool,
+    /// Version 1 has counts, lengths and dimensions of 32 bits.
+    pub short: bool,
+}
+
+impl Spelling {
+    /// An unsigned number of up to 8 bytes.
+    pub fn number(self, bytes: &[u8]) -> u64 {
+        let add = |number: u64, &byte: &u8| number << 8 | u64::from(byte);
+        if self.big_endian { bytes.iter().fold(0, add) } else { bytes.iter().rev().fold(0, add) }
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // of four bytes
+    pub fn u32(self, bytes: &[u8]) -> u32 {
+        self.number(bytes) as u32
+    }
+
+    pub fn count_bytes(self) -> u64 {
+        if self.short { 4 } else { 8 }
+    }
+}
+
+pub struct Window<'s> {
+    source: &'s dyn ReadAt,
+    /// Bytes of the file.
+    total: u64,
+    /// Bytes of the largest index.
+    most: u64,
+    bytes: Vec<u8>,
+    at: usize,
+    spelling: Spelling,
+}
+
+impl<'s> Window<'s> {
+    pub fn new(source: &'s dyn ReadAt, limits: &Limits) -> Self {
+        Self {
+            source,
+            total: source.length(),
+            most: limits.max_index_bytes.unwrap_or(GGUF_INDEX_BYTES),
+            bytes: Vec::new(),
+            at: 0,
+            spelling: Spelling { big_endian: false, short: false },
+        }
+    }
+
+    pub fn spell(&mut self, spelling: Spelling) {
+        self.spelling = spelling;
+    }
+
+    pub fn spelling(&self) -> Spelling {
+        self.spelling
+    }
+
+    /// How far it was read.
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    /// The first `length` bytes.
+    pub fn into_bytes(mut self, length: usize) -> Vec<u8> {
+        self.bytes.truncate(length);
+        self.bytes.shrink_to_fit();
+        self.bytes
+    }
+
+    /// Passes over bytes of the index.
+    #[inline]
+    pub fn pass(&mut self, length: u64) -> Result<()> {
+        if length > (self.bytes.len() - self.at) as u64 {
+            self.fetch(length)?;
+        }
+        // It is held, so it fits.
+        self.at += usize::try_from(length).unwrap_or_default();
+        Ok(())
+    }
+
+    #[cold]
+    fn fetch(&mut self, length: u64) -> Result<()> {
+        let at = self.at as u64;
+        let Some(end) = checked::end_within(at, length, self.total) else {
+            let message =
+                format!("{length} bytes are needed at offset {at}, the file has {} in all", self.total);
+            return Err(Error::new(Code::Truncated, message).at(at));
+        };
+        if end > self.most {
+            let message = format!("the index is more than {} bytes (option maxIndexBytes)", self.most);
+            return Err(Error::new(Code::Limit, message).at(at));
+        }
+        let held = self.bytes.len() as u64;
+        let wanted = held.saturating_add(held.clamp(FIRST, LARGEST)).max(end).min(self.total);
+        let wanted = checked::index(wanted, "the index")?;
+        self.bytes.try_reserve(wanted - self.bytes.len()).map_err(|_| {
+            Error::new(Code::Limit, format!("not enough memory for {wanted} bytes of the index"))
+        })?;
+        let from = self.bytes.len();
+        self.bytes.resize(wanted, 0);
+        self.source.read_at(held, &mut self.bytes[from..])
+    }
+
+    pub fn take(&mut self, length: u64) -> Result<&[u8]> {
+        let start = self.at;
+        self.pass(length)?;
+        Ok(self.bytes.get(start..self.at).unwrap_or_default())
+    }
+
+    pub fn u32(&mut self) -> Result<u32> {
+        let spelling = self.spelling;
+        Ok(spelling.u32(self.take(4)?))
+    }
+
+    pub fn u64(&mut self) -> Result<u64> {
+        let spelling = self.spelling;
+        Ok(spelling.number(self.take(8)?))
+    }
+
+    /// A count, a length or a dimension.
+    #[inline]
+    pub fn count(&mut self) -> Result<u64> {
+        let spelling = self.spelling;
+        Ok(spelling.number(self.take(spelling.count_bytes())?))
+    }
+
+    #[inline]
+    pub fn pass_text(&mut self) -> Result<()> {
+        let length = self.count()?;
+        self.pass(length)
+    }
+
+    pub fn text(&mut self, what: &str) -> Result<&str> {
+        let length = self.count()?;
+        let at = self.at as u64;
+        std::str::from_utf8(self.take(length)?)
+            .map_err(|_| Error::new(Code::BadIndex, format!("{what} is not UTF-8")).at(at))
+    }
+
+    pub fn unknown(&self, kind: u32) -> Error {
+        let message = format!("{kind} is no type of metadata: 0 to 12 are");
+        Error::new(Code::BadIndex, message).at(self.at as u64)
+    }
+}
