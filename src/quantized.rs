@@ -4,7 +4,6 @@ use napi::bindgen_prelude::Object;
 use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::error::Result as CoreResult;
-use ztensor_core::model::cut::Cut;
 use ztensor_core::sources::owned::Owned;
 
 use crate::control::Control;
@@ -49,7 +48,7 @@ fn decode(source: &Reader, ordinal: u32, ranges: Option<&[f64]>) -> CoreResult<O
         let tensor = source.shared.tensor(ordinal)?;
         let whole = reading.dequantize(tensor)?;
         let Some(ranges) = ranges else { return Ok(whole) };
-        let cut = Cut::new(tensor.shape(), &kernels::pairs(ranges)?, 32)?;
+        let cut = kernels::cut(tensor.shape(), ranges, 32)?;
         let mut output = Owned::to_fill(cut.byte_length())?;
         cut.pack_divided(&whole, &mut output)?;
         Ok(output)
