@@ -55,7 +55,7 @@ export const TARGETS = [
 
 async function converted(path, { options, onDisk }) {
   if (onDisk) {
-    const target = scratchPath('converted.bin')
+    const target = scratchPath('converted')
     const result = await convert(path, target, { ...options, skip: true, overwrite: true })
     return { result, source: target }
   }

@@ -15,7 +15,7 @@ process.on('exit', () => {
 let made = 0
 
 /** A path that no other test uses, with the name's ending. */
-export function scratchPath(name = 'file.bin') {
+export function scratchPath(name = 'file.zt') {
   made += 1
   return join(root, `${made}-${name}`)
 }

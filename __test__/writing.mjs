@@ -68,7 +68,7 @@ export function sample(dtype, shape, seed, period) {
 }
 
 /** Whatever was written under the options, at a path of its own. */
-export async function written(options, add, path = scratchPath('written.bin')) {
+export async function written(options, add, path = scratchPath('written.zt')) {
   const writer = await create(path, options)
   await add(writer)
   await writer.finish()

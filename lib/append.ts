@@ -1,5 +1,5 @@
 // A file that is there: tensors are added, renamed and removed, attributes are set.
-import { aBoolean, aSignal, aText, optional, options } from './arguments.js'
+import { aBoolean, aSignal, aText, optional, optionsOf } from './arguments.js'
 import { type AttributeChanges, freezeChanges } from './attributes.js'
 import { ZTensorError } from './errors.js'
 import { type JobOptions, run, unopened } from './job.js'
@@ -60,6 +60,10 @@ export class TensorEditor extends TensorWriter {
     }
   }
 
+  override get [Symbol.toStringTag](): string {
+    return 'TensorEditor'
+  }
+
   /**
    * Gives a tensor another name. It keeps its place in the index.
    *
@@ -109,8 +113,8 @@ export class TensorEditor extends TensorWriter {
  * another edit is under way, and from `finish()` where somebody else changed the file; TypeError and RangeError
  * ZT_INVALID_ARG
  */
-export async function append(path: string | URL, given?: AppendOptions): Promise<TensorEditor> {
-  const read = options(given, ['inPlace', 'signal', 'digest', 'compression', 'alignment', ...INDEX_LIMITS])
+export async function append(path: string | URL, options?: AppendOptions): Promise<TensorEditor> {
+  const read = optionsOf(options, ['inPlace', 'signal', 'digest', 'compression', 'alignment', ...INDEX_LIMITS])
   const request: AppendRequest = {
     ...storage(read),
     inPlace: optional(read.inPlace, (value) => aBoolean('inPlace', value)) ?? false,
@@ -139,10 +143,11 @@ export interface CompactResult {
  * @throws ZTensorError what `append` throws; ZT_UNSUPPORTED_VERSION where the index has keys that are not known here, since they
  * might name places in the file; the signal's reason
  */
-export async function compact(path: string | URL, given?: JobOptions & IndexLimits): Promise<CompactResult> {
-  const request = openRequest(options(given, INDEX_LIMITS))
+export async function compact(path: string | URL, options?: JobOptions & IndexLimits): Promise<CompactResult> {
+  const { onProgress, signal, ...limits } = optionsOf(options, ['onProgress', 'signal', ...INDEX_LIMITS])
+  const request = openRequest(limits)
   const target = targetPath(path)
-  const job = jobOptions(given)
+  const job = jobOptions({ onProgress, signal })
   try {
     const work = (control: NativeControl) => binding.compactFile(target, request, control)
     const { before, after: byteLength, warnings } = await run(unopened(target), job, work, 'when undone')

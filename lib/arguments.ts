@@ -53,20 +53,64 @@ export function aFunction(name: string, value: unknown): void {
   if (typeof value !== 'function') throw wrongType(name, 'a function', value)
 }
 
-/** An options object, read once so that getters cannot give two answers. */
-export function options<T extends object>(
+/**
+ * An options object, read once so that getters cannot give two answers. What is not `known` is refused: it would be ignored,
+ * and whoever misspelled it believes otherwise.
+ */
+export function optionsOf<T extends object>(
   value: T | undefined,
   known: readonly (keyof T & string)[],
   name = 'options',
 ): Partial<T> {
   if (value === undefined) return {}
-  if (typeof value !== 'object' || value === null) throw wrongType(name, 'an object', value)
+  if (typeof value !== 'object' || value === null || isIterable(value)) {
+    throw wrongType(name, `an object with any of ${known.join(', ')}`, value)
+  }
+  refuseUnknown(name, value, known)
   const read: Partial<T> = {}
   for (const key of known) {
     const option = value[key]
     if (option !== undefined) read[key] = option
   }
   return read
+}
+
+export function isIterable(value: unknown): value is Iterable<unknown> {
+  return typeof (value as Iterable<unknown> | null | undefined)?.[Symbol.iterator] === 'function'
+}
+
+/** Refuses an object that has keys of its own beside the known ones; the error names those that are close. */
+export function refuseUnknown(name: string, value: object, known: readonly string[]): void {
+  for (const key of Object.keys(value)) {
+    if (known.includes(key)) continue
+    const close = closeTo(key, known)
+    const hint = close.length > 0 ? `did you mean ${close.join(' or ')}?` : `there are ${known.join(', ')}`
+    throw invalid(TypeError, `${name} has no ${inspect(key, { maxStringLength: 40 })}: ${hint}`)
+  }
+}
+
+/** The names that a misspelled one may stand for: a part of it, or it with a few letters wrong. */
+function closeTo(given: string, known: readonly string[]): string[] {
+  const wanted = given.slice(0, 64).toLowerCase()
+  return known.filter((name) => {
+    const other = name.toLowerCase()
+    const part = wanted.length > 2 && (other.includes(wanted) || wanted.includes(other))
+    return part || distance(wanted, other) <= Math.max(1, Math.floor(other.length / 3))
+  })
+}
+
+/** Letters to insert, take out or replace to make one word of the other (Levenshtein). */
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, at) => at)
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i]
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = (row[j - 1] as number) + (a[i - 1] === b[j - 1] ? 0 : 1)
+      next.push(Math.min(replaced, (row[j] as number) + 1, (next[j - 1] as number) + 1))
+    }
+    row = next
+  }
+  return row[b.length] as number
 }
 
 export function oneOf<T extends string>(name: string, allowed: readonly T[], value: unknown): T {

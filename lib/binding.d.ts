@@ -261,6 +261,9 @@ export declare function appendWriter(path: string, request: AppendRequest, contr
 /** Puts the signal handler back, where something may have replaced it. */
 export declare function armFaultHandler(): void
 
+/** Casts elements to another type, as `convert` does; `output` has room for exactly as many. */
+export declare function castElements(from: number, to: number, input: Uint8Array, output: Uint8Array): void
+
 /** Checks the data rules of COO; `strictly`, those of zTensor 2 too, which names each cell once. */
 export declare function checkCoo(shape: readonly number[], codes: readonly number[], values: Uint8Array, coords: Uint8Array, strictly: boolean): void
 

@@ -1,4 +1,4 @@
-import { optional, options, wrongType } from './arguments.js'
+import { optional, optionsOf, wrongType } from './arguments.js'
 import { Component } from './component.js'
 import { calling, invalid, publicError, ZTensorError } from './errors.js'
 import { type JobOptions, run } from './job.js'
@@ -205,9 +205,9 @@ const isSparse = (side: Side): side is AnyTensor =>
  * @throws ZTensorError ZT_BAD_SHAPE where the shapes differ, ZT_BAD_DTYPE where the numbers cannot be compared, and what
  * `load` throws; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
  */
-export async function compare(a: Side, b: Side, given?: CompareOptions): Promise<Comparison> {
+export async function compare(a: Side, b: Side, options?: CompareOptions): Promise<Comparison> {
   const places = [placeOf('a', a), placeOf('b', b)] as const
-  const { atol, rtol, onProgress, signal } = options(given, ['atol', 'rtol', 'onProgress', 'signal'])
+  const { atol, rtol, onProgress, signal } = optionsOf(options, ['atol', 'rtol', 'onProgress', 'signal'])
   const tolerance: Pairs['tolerance'] = [
     optional(atol, (value) => aTolerance('atol', value)) ?? 0,
     optional(rtol, (value) => aTolerance('rtol', value)) ?? 0,

@@ -1,9 +1,11 @@
-import { aSignal, optional, options } from './arguments.js'
+import { type InspectOptions, inspect } from 'node:util'
+import { aSignal, optional, optionsOf } from './arguments.js'
 import { type DType, type DTypeInfo, dtypes, type TypedArray, uint8 } from './dtype.js'
 import { calling } from './errors.js'
 import { run } from './job.js'
 import { toBuffer, toBufferSync } from './memory.js'
 import type { ComponentInfo, NativeControl } from './native.js'
+import { IDENTITY, shown } from './shown.js'
 import { array, type CopyReason, type Place, type Store, type View } from './store.js'
 
 /** One stored part of a tensor, such as the `data` of a dense one or the `indices` of a sparse one. */
@@ -23,6 +25,8 @@ export class Component {
   readonly encoding: string
   /** As it stands in the file: `crc32c:…` or `sha256:…` over the stored bytes, in zTensor 2 `xxh3:…` or `sha256:…` over the decoded ones. */
   readonly digest: string | undefined
+  /** @internal The file and the tensor. */
+  readonly [IDENTITY]: string
   readonly #store: Store
   readonly #tensor: number
   readonly #ordinal: number
@@ -40,6 +44,7 @@ export class Component {
     this.encoding = info.encoding
     this.digest = info.digest
     this.path = store.files[info.file]?.path
+    this[IDENTITY] = `${store.number}/${tensor}`
     this.#store = store
     this.#tensor = tensor
     this.#ordinal = ordinal
@@ -130,8 +135,8 @@ export class Component {
    * @throws ZTensorError ZT_CLOSED, ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO,
    * ZT_TRUNCATED; the signal's reason
    */
-  async load(given?: { signal?: AbortSignal | undefined }): Promise<TypedArray> {
-    const { signal } = options(given, ['signal'])
+  async load(options?: { signal?: AbortSignal | undefined }): Promise<TypedArray> {
+    const { signal } = optionsOf(options, ['signal'])
     optional(signal, aSignal)
     signal?.throwIfAborted()
     this.#store.throwIfClosed()
@@ -146,8 +151,18 @@ export class Component {
     return this.#array(await toBuffer(memory, () => this.#store.check(signal), sole))
   }
 
+  get [Symbol.toStringTag](): string {
+    return 'Component'
+  }
+
+  /** Never touches data. */
   toJSON(): object {
     const { role, dtype, byteLength, storedLength, offset, encoding, digest } = this
     return { role, dtype, byteLength, storedLength, offset, encoding, digest }
+  }
+
+  /** Never touches data. */
+  [inspect.custom](_depth: number, options: InspectOptions): string {
+    return shown('Component', { ...this.toJSON(), path: this.path }, options)
   }
 }

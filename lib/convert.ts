@@ -1,20 +1,19 @@
 import type { Writable } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { aBoolean, aFunction, anObject, aText, optional, options, wrongType } from './arguments.js'
+import { aBoolean, aFunction, anObject, aText, optional, optionsOf, wrongType } from './arguments.js'
 import { everything, inBatches, TURN } from './batches.js'
 import { type DType, dtypeInfo } from './dtype.js'
 import { calling, type ErrorCode, ZTensorError } from './errors.js'
 import { TensorFile } from './file.js'
-import { formatOf, type Writing, writingOfId } from './formats.js'
+import { type Writing, writingOfId } from './formats.js'
 import { type JobOptions, type Progress, run } from './job.js'
 import { binding, type NativeOutflow, type NativeSelection, type NativeWriter, type Selected } from './native.js'
 import { type OpenOptions, open, type Source } from './open.js'
 import type { Outlet } from './outlet.js'
-import { urlText } from './realm.js'
 import type { Store } from './store.js'
 import type { AnyTensor } from './tensor.js'
 import { jobOptions } from './verify.js'
-import { type CreateOptions, writeRequest } from './write-options.js'
+import { CREATE_OPTIONS, type CreateOptions, withFormat, writeRequest } from './write-options.js'
 import { aTarget, TensorWriter } from './writer.js'
 
 /** What to convert, and into what. The file's own attributes and generator go along unless others are given. */
@@ -35,6 +34,8 @@ export interface ConvertOptions extends CreateOptions, JobOptions {
   /** Leave out the tensors that the target cannot hold, for their type, layout, name or data, rather than refuse the whole. */
   skip?: boolean | undefined
 }
+
+const CONVERT_OPTIONS = [...CREATE_OPTIONS, 'source', 'filter', 'rename', 'cast', 'skip', 'onProgress'] as const
 
 /** What was converted. */
 export interface ConvertResult {
@@ -79,18 +80,18 @@ function refusal(refusals: readonly ZTensorError[], target: string): ZTensorErro
 export async function convert(
   source: Source,
   target: string | URL | Writable,
-  given?: ConvertOptions,
+  options?: ConvertOptions,
 ): Promise<ConvertResult> {
-  const read = options(given, ['source', 'filter', 'rename', 'skip', 'cast', 'overwrite'])
-  const begin = aTarget('target', target, read.overwrite)
-  const job = jobOptions(given)
+  const read = optionsOf(options, CONVERT_OPTIONS)
+  const { path, begin } = aTarget('target', target, read.overwrite)
+  const creating = withFormat(read, path)
+  const job = jobOptions({ onProgress: read.onProgress, signal: read.signal })
   optional(read.filter, (value) => aFunction('filter', value))
   optional(read.rename, (value) => aFunction('rename', value))
   const skip = optional(read.skip, (value) => aBoolean('skip', value)) ?? false
   const file = await open(source, { ...read.source, signal: job.signal })
   try {
-    const format = given?.format ?? formatOf(typeof target === 'string' ? target : urlText(target))
-    return await convertFile(file, begin, { ...given, format }, job, skip)
+    return await convertFile(file, begin, creating, job, skip)
   } finally {
     file.close()
   }

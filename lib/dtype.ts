@@ -124,6 +124,7 @@ export function bytesOf(array: ArrayBufferView): Uint8Array {
 const ofArrays = new Map<string | undefined, DType>([
   ['Float64Array', 'float64'],
   ['Float32Array', 'float32'],
+  ['Float16Array', 'float16'],
   ['BigInt64Array', 'int64'],
   ['Int32Array', 'int32'],
   ['Int16Array', 'int16'],

@@ -1,6 +1,16 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { inspect } from 'node:util'
-import { aBoolean, aSignal, aString, aWholeNumber, oneOf, optional, options, wrongType } from './arguments.js'
+import {
+  aBoolean,
+  aSignal,
+  aString,
+  aWholeNumber,
+  isIterable,
+  oneOf,
+  optional,
+  optionsOf,
+  wrongType,
+} from './arguments.js'
 import { type Attributes, thaw } from './attributes.js'
 import { everything, TURN } from './batches.js'
 import { Catalog, walk } from './catalog.js'
@@ -12,6 +22,7 @@ import { loadAll } from './load.js'
 import type { NativeFile } from './native.js'
 import { Plan, type PlanOptions } from './plan.js'
 import { type SharedFile, type ShareOptions, ticketOf } from './share.js'
+import { IDENTITY, shown } from './shown.js'
 import type { CooTensor, CsrTensor } from './sparse.js'
 import { type FilePart, type Origin, Store } from './store.js'
 import { type AnyTensor, Tensor } from './tensor.js'
@@ -45,8 +56,16 @@ export interface LoadFileOptions extends JobOptions {
   concurrency?: number | undefined
 }
 
+/** What to give back of a file. */
+export interface EvictOptions {
+  /** The tensors; all of them by default. */
+  names?: Iterable<string> | undefined
+}
+
 /** How to prefetch. */
 export interface PrefetchOptions extends JobOptions {
+  /** The tensors to prefetch; all of them by default. */
+  names?: Iterable<string> | undefined
   /** Bytes under way at once: 64 MiB by default. */
   maxBytes?: number | undefined
 }
@@ -68,6 +87,8 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   readonly byteLength: number
   /** Tensors in the file. */
   readonly size: number
+  /** @internal */
+  readonly [IDENTITY]: number
   readonly #store: Store
   #catalog: Catalog | undefined
   #tensors: (AnyTensor | undefined)[] | undefined
@@ -82,6 +103,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     this.path = store.path
     this.byteLength = native.byteLength
     this.size = native.size
+    this[IDENTITY] = store.number
     this.#store = store
   }
 
@@ -172,8 +194,8 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
    */
   tensor<D extends DType>(name: string, options: { readonly dtype: D }): Tensor<D>
   tensor(name: string, options?: { readonly dtype?: undefined }): AnyTensor
-  tensor(name: string, given?: { readonly dtype?: DType | undefined }): AnyTensor {
-    const { dtype } = options(given, ['dtype'])
+  tensor(name: string, options?: { readonly dtype?: DType | undefined }): AnyTensor {
+    const { dtype } = optionsOf(options, ['dtype'])
     const ordinal = this.#find(aString('name', name))
     if (dtype !== undefined && dtypeInfo(dtype) === undefined) throw wrongType('dtype', 'the name of a dtype', dtype)
     if (ordinal < 0) throw this.#notFound(name)
@@ -294,7 +316,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   #given(names: Iterable<string> | undefined): unknown[] | undefined {
     this.#store.throwIfClosed()
     if (names === undefined) return undefined
-    if (typeof names === 'string' || ArrayBuffer.isView(names) || typeof names?.[Symbol.iterator] !== 'function') {
+    if (typeof names === 'string' || ArrayBuffer.isView(names) || !isIterable(names)) {
       throw wrongType('names', 'an iterable of names', names)
     }
     return Array.from(names)
@@ -307,8 +329,10 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
    * @throws ZTensorError what `Tensor.load` throws, ZT_NOT_FOUND, ZT_LIMIT where all of it would be more than 16 times the file and
    * `maxDecodedBytes`; the signal's reason. One failure ends all.
    */
-  async load(given?: LoadFileOptions): Promise<Map<string, Loaded>> {
-    const read = options(given, ['names', 'plan', 'concurrency', 'onProgress', 'signal'])
+  load(names: Iterable<string> | undefined, options?: Omit<LoadFileOptions, 'names'>): Promise<Map<string, Loaded>>
+  load(options?: LoadFileOptions): Promise<Map<string, Loaded>>
+  async load(first?: Names | LoadFileOptions, second?: LoadFileOptions): Promise<Map<string, Loaded>> {
+    const read = namesAnd<LoadFileOptions>(first, second, ['names', 'plan', 'concurrency', 'onProgress', 'signal'])
     const { names, plan, concurrency, onProgress, signal } = read
     if (plan !== undefined && !Plan.isOf(plan, this.#store)) throw wrongType('plan', 'a plan of this very file', plan)
     const most = optional(concurrency, (value) => aWholeNumber('concurrency', value, 1))
@@ -339,10 +363,11 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
    * Checks every digest, decoded length and data rule. Resolves with what failed; rejects only where the file
    * cannot be read, would take far more work than its size tells (ZT_LIMIT, as `load`), or the signal says so.
    */
-  async verify(given?: VerifyOptions): Promise<VerifyResult> {
-    const canonical = optional(options(given, ['canonical']).canonical, (value) => aBoolean('canonical', value))
-    const found = await verifyTensors(this.#store, everything(this.size), given)
-    return canonical ? withCanonical(this.#store, found, given?.signal) : found
+  async verify(options?: VerifyOptions): Promise<VerifyResult> {
+    const { canonical: wanted, ...job } = optionsOf(options, ['canonical', 'onProgress', 'signal'])
+    const canonical = optional(wanted, (value) => aBoolean('canonical', value))
+    const found = await verifyTensors(this.#store, everything(this.size), job)
+    return canonical ? withCanonical(this.#store, found, job.signal) : found
   }
 
   /**
@@ -354,10 +379,10 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
    */
   async contentDigest(
     algorithm: 'sha256' | 'xxh3' = 'sha256',
-    given?: { signal?: AbortSignal | undefined },
+    options?: { signal?: AbortSignal | undefined },
   ): Promise<string> {
     oneOf('algorithm', ['sha256', 'xxh3'], algorithm)
-    const { signal } = options(given, ['signal'])
+    const { signal } = optionsOf(options, ['signal'])
     optional(signal, aSignal)
     signal?.throwIfAborted()
     this.#store.throwIfClosed()
@@ -368,9 +393,14 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   /**
    * Brings tensors' pages into memory, several pieces at once, so that touching their data does not wait for the
    * disk.
+   *
+   * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED, ZT_IO; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
    */
-  async prefetch(names?: Iterable<string>, given?: PrefetchOptions): Promise<void> {
-    const { maxBytes, onProgress, signal } = options(given, ['maxBytes', 'onProgress', 'signal'])
+  prefetch(names: Iterable<string> | undefined, options?: Omit<PrefetchOptions, 'names'>): Promise<void>
+  prefetch(options?: PrefetchOptions): Promise<void>
+  async prefetch(first?: Names | PrefetchOptions, second?: PrefetchOptions): Promise<void> {
+    const read = namesAnd<PrefetchOptions>(first, second, ['names', 'maxBytes', 'onProgress', 'signal'])
+    const { names, maxBytes, onProgress, signal } = read
     const inFlight = optional(maxBytes, (value) => aWholeNumber('maxBytes', value, 1))
     const job = jobOptions({ onProgress, signal })
     const found = this.#ordinalsInTurns(names)
@@ -381,8 +411,13 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   /**
    * Tells the system that tensors' pages will not be needed soon, in the mapping and in its page cache. What
    * JavaScript wrote to them stays.
+   *
+   * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED; TypeError ZT_INVALID_ARG
    */
-  evict(names?: Iterable<string>): void {
+  evict(names: Iterable<string> | undefined): void
+  evict(options?: EvictOptions): void
+  evict(first?: Names | EvictOptions): void {
+    const { names } = namesAnd<EvictOptions>(first, undefined, ['names'])
     const ordinals = this.#ordinals(names)
     calling(() => this.#store.native.evict(ordinals))
   }
@@ -441,7 +476,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   /** Never touches data. */
   [inspect.custom](_depth: number, options: import('node:util').InspectOptions): string {
     const { path, format, version, size, byteLength, closed } = this
-    return `TensorFile ${inspect({ path, format, version, size, byteLength, closed }, options)}`
+    return shown('TensorFile', { path, format, version, size, byteLength, closed }, options)
   }
 
   /** @internal Throws the first failure of a verification at open. */
@@ -457,6 +492,23 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   static verifiedSync(file: TensorFile): TensorFile {
     return TensorFile.verified(file, verifySync(file.#store))
   }
+}
+
+type Names = Iterable<string> | undefined
+
+/** What a call was asked for, as `(names, options)` or as `({ names, … })`. */
+function namesAnd<T extends { names?: Names }>(
+  first: Names | T,
+  second: T | undefined,
+  known: readonly (keyof T & string)[],
+): Partial<T> {
+  if (first !== undefined && !isIterable(first)) {
+    if (second !== undefined) throw wrongType('names', 'an iterable of names', first)
+    return optionsOf(first as T, known)
+  }
+  const others = known.filter((key) => key !== 'names')
+  const read = optionsOf(second, others.length > 0 ? others : known)
+  return first === undefined ? read : { ...read, names: first }
 }
 
 /** Ordinals in the order in which they come, each once. */

@@ -1,4 +1,6 @@
 // What is known of the formats, from the one table of them: names, versions, endings, and what each can hold when it is written.
+import { extname } from 'node:path'
+import { invalid } from './errors.js'
 import { FORMATS, type Format, type WritableFormat, type WritableVersion } from './format-table.js'
 
 /** A format, as the addon has it. */
@@ -58,10 +60,29 @@ export function writingOfId(dialect: string): Writing | undefined {
   return writings.find(({ id }) => id === dialect)
 }
 
-/** The format that a path's ending names, among those that can be written. */
-export function formatOf(path: string | undefined): WritableFormat | undefined {
-  const named = writable.find(({ endings }) => endings.some((ending) => path?.endsWith(`.${ending}`)))
-  return named?.name as WritableFormat | undefined
+/** Endings of files that other programs write, and that no format of the table has. */
+const FOREIGN = new Set(
+  (
+    'arrow bin ckpt feather ggml gguf gz h5 hdf5 json keras mlmodel msgpack npy npz onnx onnx_data orbax parquet pb pdiparams ' +
+    'pdparams pickle pkl pt pte pth tar tflite zip'
+  ).split(' '),
+)
+
+/**
+ * The format that a path's ending names, among those that can be written; undefined where it names none.
+ *
+ * @throws TypeError ZT_INVALID_ARG where it is the ending of a format that cannot be written
+ */
+export function formatOf(path: string): WritableFormat | undefined {
+  const ending = extname(path).slice(1).toLowerCase()
+  const has = ({ endings }: FormatInfo) => endings.includes(ending)
+  const format = writable.find(has)
+  if (format === undefined && (FOREIGN.has(ending) || FORMATS.some(has))) {
+    const ours = list(writable.flatMap(({ endings }) => endings.map((one) => `.${one}`)))
+    const message = `files that end in .${ending} cannot be written: ${ours} can (option format writes another one under this name)`
+    throw invalid(TypeError, message)
+  }
+  return format?.name as WritableFormat | undefined
 }
 
 /** Names in a sentence: `a, b and c`. */

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { types } from 'node:util'
-import { aBoolean, aFunction, aText, filePath, optional, options, wrongType } from './arguments.js'
+import { aBoolean, aFunction, aText, filePath, optional, optionsOf, wrongType } from './arguments.js'
 import { calling, invalid, publicError, ZTensorError } from './errors.js'
 import { TensorFile } from './file.js'
 import type { Format } from './format-table.js'
@@ -64,8 +64,10 @@ interface Read {
   onMappingLost: OpenOptions['onMappingLost']
 }
 
-function readOptions(given: OpenOptions | undefined): Read {
-  const read = options(given, ['format', 'shards', 'io', 'verify', 'onMappingLost', ...LIMITS])
+const UNVERIFIED = ['format', 'shards', 'io', 'onMappingLost', ...LIMITS] as const
+const OPEN_OPTIONS = [...UNVERIFIED, 'verify'] as const
+
+function readOptions(read: OpenOptions): Read {
   const { shards } = read
   if (shards !== undefined && shards !== 'none' && typeof shards !== 'function')
     throw wrongType('shards', "'none' or a function", shards)
@@ -300,7 +302,7 @@ function orClose(file: TensorFile, check: () => void): void {
  * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG
  */
 export function openSync(source: Source, options?: OpenOptions): TensorFile {
-  const read = readOptions(options)
+  const read = readOptions(optionsOf(options, OPEN_OPTIONS))
   const from = { ...place(source), onMappingLost: read.onMappingLost, request: read.request }
   const file =
     'path' in from
@@ -321,8 +323,9 @@ export function openSync(source: Source, options?: OpenOptions): TensorFile {
  * signal's reason
  */
 export async function open(source: Source, options?: OpenOptions & JobOptions): Promise<TensorFile> {
-  const read = readOptions(options)
-  const job = jobOptions(options)
+  const { onProgress, signal, ...opening } = optionsOf(options, [...OPEN_OPTIONS, 'onProgress', 'signal'])
+  const read = readOptions(opening)
+  const job = jobOptions({ onProgress, signal })
   const from = { ...place(source), onMappingLost: read.onMappingLost, request: read.request }
   job.signal?.throwIfAborted()
   const file =
@@ -347,9 +350,11 @@ export async function verify(
   source: Source,
   options?: Omit<OpenOptions, 'verify'> & VerifyOptions,
 ): Promise<VerifyResult> {
-  const file = await open(source, { ...options, verify: false })
+  const known = [...UNVERIFIED, 'canonical', 'onProgress', 'signal'] as const
+  const { canonical, onProgress, ...opening } = optionsOf(options, known)
+  const file = await open(source, opening)
   try {
-    return await file.verify(options)
+    return await file.verify({ canonical, onProgress, signal: opening.signal })
   } finally {
     file.close()
   }

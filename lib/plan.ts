@@ -1,9 +1,10 @@
 // Tensor parallelism: which tensors one rank of a group holds, and which bytes of the files they need.
 import { type InspectOptions, inspect } from 'node:util'
-import { anObject, aWholeNumber, options, wrongType } from './arguments.js'
+import { anObject, aWholeNumber, optionsOf, wrongType } from './arguments.js'
 import { type Catalog, walk } from './catalog.js'
 import { calling, invalid } from './errors.js'
 import type { NativePlan } from './native.js'
+import { IDENTITY, shown } from './shown.js'
 import type { Store } from './store.js'
 
 /**
@@ -59,6 +60,8 @@ export class Plan {
   readonly byteLength: number
   /** How many ranges there are. */
   readonly rangeCount: number
+  /** @internal The file, and which dimensions are divided. */
+  readonly [IDENTITY]: readonly [number, Int32Array]
   readonly #flat: Float64Array
   readonly #store: Store
   readonly #parts: Parts
@@ -68,6 +71,7 @@ export class Plan {
     this.worldSize = worldSize
     this.#parts = new Parts(catalog, dims, rank, worldSize)
     this.tensors = this.#parts
+    this[IDENTITY] = [catalog.store.number, dims]
     this.#flat = spans
     this.#store = catalog.store
     this.rangeCount = spans.length / 3
@@ -88,9 +92,22 @@ export class Plan {
     }
   }
 
+  get [Symbol.toStringTag](): string {
+    return 'Plan'
+  }
+
+  toJSON(): object {
+    const { rank, worldSize, tensors, byteLength, rangeCount } = this
+    return { rank, worldSize, tensors: tensors.size, byteLength, rangeCount }
+  }
+
+  [inspect.custom](_depth: number, options: InspectOptions): string {
+    return shown('Plan', this.toJSON(), options)
+  }
+
   /** @internal */
-  static make(catalog: Catalog, given: PlanOptions): Plan {
-    const { rank, worldSize, rules } = options(given, ['rank', 'worldSize', 'rules'])
+  static make(catalog: Catalog, options: PlanOptions): Plan {
+    const { rank, worldSize, rules } = optionsOf(options, ['rank', 'worldSize', 'rules'])
     const size = aWholeNumber('worldSize', worldSize, 1)
     const own = aWholeNumber('rank', rank)
     if (own >= size) throw invalid(RangeError, `rank must be below worldSize ${size}, got ${own}`)
@@ -239,6 +256,6 @@ class Parts implements ReadonlyMap<string, PlannedTensor> {
   }
 
   [inspect.custom](_depth: number, options: InspectOptions): string {
-    return inspect(new Map(this), options)
+    return shown('PlannedTensors', { size: this.size }, options)
   }
 }

@@ -1,5 +1,5 @@
 import { types } from 'node:util'
-import { aBoolean, anObject, aString, aText, aWholeNumber, optional, options, wrongType } from './arguments.js'
+import { aBoolean, anObject, aString, aText, aWholeNumber, optional, optionsOf, wrongType } from './arguments.js'
 import { calling, ZTensorError } from './errors.js'
 import type { NativeFile, OpenRequest } from './native.js'
 import { LIMITS, openRequest } from './open-request.js'
@@ -33,9 +33,9 @@ export function ticketOf(
   native: NativeFile,
   path: string | readonly string[],
   request: OpenRequest,
-  given: ShareOptions | undefined,
+  options: ShareOptions | undefined,
 ): SharedFile {
-  const { memory: wanted } = options(given, ['memory'])
+  const { memory: wanted } = optionsOf(options, ['memory'])
   const asked = optional(wanted, (value) => aBoolean('memory', value))
   return calling(() => {
     const memory = asked ? native.shareMemory() : null
@@ -81,7 +81,7 @@ function texts(name: string, value: unknown): string[] {
 }
 
 function requestFrom(given: OpenRequest): OpenRequest {
-  const read = options(given, ['format', 'io', 'unread', 'shardNames', 'shardPaths', ...LIMITS])
+  const read = optionsOf(given, ['format', 'io', 'unread', 'shardNames', 'shardPaths', ...LIMITS])
   const request = openRequest(read)
   if (read.unread !== undefined) request.unread = aBoolean('source.request.unread', read.unread)
   for (const key of ['shardNames', 'shardPaths'] as const) {

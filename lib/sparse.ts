@@ -1,5 +1,5 @@
-import { types } from 'node:util'
-import { aWholeNumber, optional, options, wrongType } from './arguments.js'
+import { type InspectOptions, inspect, types } from 'node:util'
+import { aWholeNumber, optional, optionsOf, wrongType } from './arguments.js'
 import {
   bytesOf,
   type DType,
@@ -14,6 +14,7 @@ import {
 import { calling, ZTensorError } from './errors.js'
 import { allocate } from './memory.js'
 import { binding } from './native.js'
+import { shown } from './shown.js'
 import { array } from './store.js'
 import { widen } from './widen.js'
 
@@ -27,8 +28,8 @@ export interface ToDenseOptions {
 }
 
 /** Room for the dense elements of a sparse tensor, within the limit. */
-function dense(shape: readonly number[], dtype: DTypeInfo, given: ToDenseOptions | undefined) {
-  const { maxBytes } = options(given, ['maxBytes'])
+function dense(shape: readonly number[], dtype: DTypeInfo, options: ToDenseOptions | undefined) {
+  const { maxBytes } = optionsOf(options, ['maxBytes'])
   const most = optional(maxBytes, (value) => aWholeNumber('maxBytes', value)) ?? DENSE_BYTES
   const byteLength = Math.ceil(
     (shape.reduce((product, size) => (product === 0 || size === 0 ? 0 : product * size), 1) * dtype.bits) / 8,
@@ -84,6 +85,11 @@ function widenedValues(values: TypedArray, dtype: DType, nnz: number): Float32Ar
   return widen(values, dtypeInfo(dtype) as DTypeInfo, nnz, undefined)
 }
 
+/** What a sparse tensor is, for console.log and JSON. */
+function facts({ shape, dtype, nnz }: { shape: readonly number[]; dtype: DType; nnz: number }): object {
+  return { shape, dtype, nnz }
+}
+
 /**
  * A matrix by its rows: the values of row `r` are `values[indptr[r]]` up to `values[indptr[r + 1]]`, their
  * columns the `indices` at the same places.
@@ -110,6 +116,24 @@ export class CsrTensor<D extends DType = DType> {
     this.indices = indices
     this.indptr = indptr
     this.nnz = indices.length
+  }
+
+  get layout(): 'sparse_csr' {
+    return 'sparse_csr'
+  }
+
+  get [Symbol.toStringTag](): string {
+    return 'CsrTensor'
+  }
+
+  /** Says what it is, and has no data. */
+  toJSON(): object {
+    return facts(this)
+  }
+
+  /** Says what it is, and shows no data. */
+  [inspect.custom](_depth: number, options: InspectOptions): string {
+    return shown('CsrTensor', facts(this), options)
   }
 
   /** @internal */
@@ -194,6 +218,24 @@ export class CooTensor<D extends DType = DType> {
     this.nnz = shape.length > 0 ? coords.length / shape.length : Math.floor((values.byteLength * 8) / bits)
   }
 
+  get layout(): 'sparse_coo' {
+    return 'sparse_coo'
+  }
+
+  get [Symbol.toStringTag](): string {
+    return 'CooTensor'
+  }
+
+  /** Says what it is, and has no data. */
+  toJSON(): object {
+    return facts(this)
+  }
+
+  /** Says what it is, and shows no data. */
+  [inspect.custom](_depth: number, options: InspectOptions): string {
+    return shown('CooTensor', facts(this), options)
+  }
+
   /** @internal */
   static make<D extends DType>(
     shape: readonly number[],
@@ -231,7 +273,7 @@ export class CooTensor<D extends DType = DType> {
    *
    * @throws ZTensorError ZT_BAD_LAYOUT unless the tensor has 2 dimensions, ZT_LIMIT
    */
-  toCsr(given?: ToDenseOptions): CsrTensor<D> {
+  toCsr(options?: ToDenseOptions): CsrTensor<D> {
     const parts = this.#parts()
     const { shape, nnz } = this
     if (shape.length !== 2) {
@@ -241,7 +283,7 @@ export class CooTensor<D extends DType = DType> {
       )
     }
     const pointers = 8 * ((shape[0] as number) + 1)
-    const { maxBytes } = options(given, ['maxBytes'])
+    const { maxBytes } = optionsOf(options, ['maxBytes'])
     const most = optional(maxBytes, (value) => aWholeNumber('maxBytes', value)) ?? DENSE_BYTES
     if (pointers > most) {
       const message = `the pointers of ${shape[0]} rows take up to ${pointers} bytes, more than the ${most} allowed (option maxBytes)`

@@ -1,4 +1,4 @@
-import { aSignal, aWholeNumber, optional, options, wrongType } from './arguments.js'
+import { aSignal, aWholeNumber, optional, optionsOf, wrongType } from './arguments.js'
 import { invalid } from './errors.js'
 import { run } from './job.js'
 import type { Place } from './store.js'
@@ -59,8 +59,8 @@ function aBinCount(value: unknown): number {
 }
 
 /** Statistics of the tensor at a place. */
-export async function stats({ store, ordinal }: Place, given?: StatsOptions): Promise<TensorStats> {
-  const { bins, range, signal } = options(given, ['bins', 'range', 'signal'])
+export async function stats({ store, ordinal }: Place, options?: StatsOptions): Promise<TensorStats> {
+  const { bins, range, signal } = optionsOf(options, ['bins', 'range', 'signal'])
   const request = { bins: optional(bins, aBinCount) ?? 0, range: optional(range, aRange) }
   if (request.range !== undefined && request.bins === 0) throw invalid(TypeError, 'range is that of bins: give both')
   optional(signal, aSignal)

@@ -73,6 +73,8 @@ export interface Origin {
   readonly onMappingLost?: ((error: ZTensorError) => void) | undefined
 }
 
+let stores = 0
+
 /** The stores of buffers in use, so that a listener to losses lives as long as there is something to lose. */
 const listening = new WeakMap<ArrayBufferLike, Store>()
 
@@ -83,6 +85,8 @@ export class Store implements Losable {
   /** Decoding under way. */
   readonly shared = new SharedWork()
   readonly native: NativeFile
+  /** By which it is told from the other stores of the process. */
+  readonly number: number = stores++
   readonly path: string | undefined
   readonly request: OpenRequest | undefined
   /** The caller's memory, where the file is not one on disk. */

@@ -1,5 +1,5 @@
 import { inspect } from 'node:util'
-import { aSignal, aTarget, oneOf, optional, options } from './arguments.js'
+import { aSignal, aTarget, oneOf, optional, optionsOf } from './arguments.js'
 import { type Attributes, thaw } from './attributes.js'
 import type { Catalog } from './catalog.js'
 import { Component } from './component.js'
@@ -17,6 +17,7 @@ import { calling, invalid, ZTensorError } from './errors.js'
 import { type JobOptions, run } from './job.js'
 import { copyInto, copyIntoSync, filled, sourceGone, toBuffer, toBufferSync } from './memory.js'
 import { binding, type LoadRequest, MAX_BUFFER, type NativeControl, type NativeMemory } from './native.js'
+import { IDENTITY, shown } from './shown.js'
 import { CooTensor, CsrTensor } from './sparse.js'
 import { type StatsOptions, stats, type TensorStats } from './stats.js'
 import { array, type CopyReason, type Place, type Store, type View } from './store.js'
@@ -55,6 +56,8 @@ export class Tensor<D extends DType = DType> {
   /** The type of the elements, or of a sparse tensor's values. Undefined for a composite that does not say. */
   readonly dtype: D
   readonly shape: readonly number[]
+  /** @internal The file, since tensors of two files are not the same. */
+  readonly [IDENTITY]: number
   // Few fields: a file may have a million tensors, and the collector copies each object twice.
   readonly #catalog: Catalog
   readonly #ordinal: number
@@ -65,6 +68,7 @@ export class Tensor<D extends DType = DType> {
     this.name = catalog.name(ordinal)
     this.dtype = catalog.dtype(ordinal)?.name as D
     this.shape = catalog.shape(ordinal)
+    this[IDENTITY] = catalog.store.number
     this.#catalog = catalog
     this.#ordinal = ordinal
   }
@@ -242,8 +246,8 @@ export class Tensor<D extends DType = DType> {
   load(options: LoadOptions & { as: 'float32' }): Promise<Float32Array>
   load(options?: LoadOptions & { as?: undefined }): Promise<DTypeArrays[D]>
   load(options?: LoadOptions): Promise<DTypeArrays[D] | Float32Array>
-  async load(given?: LoadOptions): Promise<DTypeArrays[D] | Float32Array> {
-    const { as, slice, shard, into, signal } = options(given, ['as', 'slice', 'shard', 'into', 'signal'])
+  async load(options?: LoadOptions): Promise<DTypeArrays[D] | Float32Array> {
+    const { as, slice, shard, into, signal } = optionsOf(options, ['as', 'slice', 'shard', 'into', 'signal'])
     optional(as, (value) => oneOf('as', ['float32'], value))
     optional(signal, aSignal)
     if (slice !== undefined && shard !== undefined) throw invalid(TypeError, 'slice and shard exclude each other')
@@ -297,8 +301,8 @@ export class Tensor<D extends DType = DType> {
    * @throws ZTensorError what `data` throws, and ZT_BAD_DTYPE for complex and 6-bit types; of quantized tensors what
    * `load` throws, and ZT_BAD_LAYOUT of other layouts
    */
-  toFloat32(given?: WidenOptions): Float32Array {
-    const { into } = options(given, ['into'])
+  toFloat32(options?: WidenOptions): Float32Array {
+    const { into } = optionsOf(options, ['into'])
     if (this.#composite()) return this.#dequantized(into)
     const dtype = this.#dense()
     return this.#named(() => widen(this.data, dtype, this.size, into))
@@ -500,23 +504,23 @@ export class Tensor<D extends DType = DType> {
   }
 
   /** What `csr()` gives, in memory of your own, digests checked, off the event loop. */
-  async loadCsr(given?: { signal?: AbortSignal | undefined }): Promise<CsrTensor<D>> {
-    const [values, indices, indptr] = await this.#loadSparse('sparse_csr', ['values', 'indices', 'indptr'], given)
+  async loadCsr(options?: { signal?: AbortSignal | undefined }): Promise<CsrTensor<D>> {
+    const [values, indices, indptr] = await this.#loadSparse('sparse_csr', ['values', 'indices', 'indptr'], options)
     return CsrTensor.make(this.shape, this.dtype, values as DTypeArrays[D], indices as IndexArray, indptr as IndexArray)
   }
 
   /** What `coo()` gives, in memory of your own, digests checked, off the event loop. */
-  async loadCoo(given?: { signal?: AbortSignal | undefined }): Promise<CooTensor<D>> {
-    const [values, coords] = await this.#loadSparse('sparse_coo', ['values', 'coords'], given)
+  async loadCoo(options?: { signal?: AbortSignal | undefined }): Promise<CooTensor<D>> {
+    const [values, coords] = await this.#loadSparse('sparse_coo', ['values', 'coords'], options)
     return CooTensor.make(this.shape, this.dtype, values as DTypeArrays[D], coords as IndexArray)
   }
 
   async #loadSparse(
     layout: Layout,
     roles: string[],
-    given?: { signal?: AbortSignal | undefined },
+    options?: { signal?: AbortSignal | undefined },
   ): Promise<TypedArray[]> {
-    const { signal } = options(given, ['signal'])
+    const { signal } = optionsOf(options, ['signal'])
     optional(signal, aSignal)
     signal?.throwIfAborted()
     this.#store.throwIfClosed()
@@ -537,8 +541,8 @@ export class Tensor<D extends DType = DType> {
   }
 
   /** Checks this tensor's digests, decoded lengths and data rules. */
-  async verify(given?: JobOptions): Promise<VerifyResult> {
-    return verifyTensors(this.#store, Uint32Array.of(this.#ordinal), given)
+  async verify(options?: JobOptions): Promise<VerifyResult> {
+    return verifyTensors(this.#store, Uint32Array.of(this.#ordinal), options)
   }
 
   /**
@@ -549,10 +553,15 @@ export class Tensor<D extends DType = DType> {
    * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, and what `load` throws; TypeError and RangeError
    * ZT_INVALID_ARG; the signal's reason
    */
-  stats(given?: StatsOptions): Promise<TensorStats> {
-    return stats({ store: this.#store, ordinal: this.#ordinal }, given)
+  stats(options?: StatsOptions): Promise<TensorStats> {
+    return stats({ store: this.#store, ordinal: this.#ordinal }, options)
   }
 
+  get [Symbol.toStringTag](): string {
+    return 'Tensor'
+  }
+
+  /** Never touches data. */
   toJSON(): object {
     const { name, dtype, shape, layout, byteLength } = this
     return { name, dtype, shape, layout, byteLength }
@@ -561,7 +570,7 @@ export class Tensor<D extends DType = DType> {
   /** Never touches data. */
   [inspect.custom](_depth: number, options: import('node:util').InspectOptions): string {
     const { name, dtype, shape, size, byteLength, layout } = this
-    return `Tensor ${inspect({ name, dtype, shape, size, byteLength, layout }, options)}`
+    return shown('Tensor', { name, dtype, shape, size, byteLength, layout }, options)
   }
 }
 

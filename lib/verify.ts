@@ -1,4 +1,4 @@
-import { aFunction, aSignal, optional, options } from './arguments.js'
+import { aFunction, aSignal, optional, optionsOf } from './arguments.js'
 import { checkTotal, everything, inBatches, inBatchesSync } from './batches.js'
 import { calling, publicError, ZTensorError } from './errors.js'
 import { type JobOptions, run } from './job.js'
@@ -45,16 +45,16 @@ export async function withCanonical(store: Store, found: VerifyResult, signal?: 
 }
 
 /** Checks the options that every long call takes. */
-export function jobOptions(given: JobOptions | undefined): JobOptions {
-  const { onProgress, signal } = options(given, ['onProgress', 'signal'])
+export function jobOptions(options: JobOptions | undefined): JobOptions {
+  const { onProgress, signal } = optionsOf(options, ['onProgress', 'signal'])
   optional(onProgress, (value) => aFunction('onProgress', value))
   optional(signal, aSignal)
   return { onProgress, signal }
 }
 
 /** Verifies tensors by their ordinals. */
-export async function verifyTensors(store: Store, ordinals: Uint32Array, given?: JobOptions): Promise<VerifyResult> {
-  const { onProgress, signal } = jobOptions(given)
+export async function verifyTensors(store: Store, ordinals: Uint32Array, options?: JobOptions): Promise<VerifyResult> {
+  const { onProgress, signal } = jobOptions(options)
   store.check(signal)
   await checkTotal(store, ordinals, 'verify', signal)
   const { native } = store

@@ -1,4 +1,4 @@
-import { aTarget, aTypedArray, optional, options, wrongType } from './arguments.js'
+import { aTarget, aTypedArray, optional, optionsOf, wrongType } from './arguments.js'
 import { bytesOf, type DType, type DTypeArrays, type DTypeInfo, dtypeInfo, type TypedArray } from './dtype.js'
 import { calling, invalid } from './errors.js'
 import { allocate, filled } from './memory.js'
@@ -20,11 +20,11 @@ export interface WidenOptions {
  *
  * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_LIMIT; TypeError and RangeError ZT_INVALID_ARG
  */
-export function toFloat32<D extends DType>(values: DTypeArrays[D], dtype: D, given?: WidenOptions): Float32Array {
+export function toFloat32<D extends DType>(values: DTypeArrays[D], dtype: D, options?: WidenOptions): Float32Array {
   const info = dtypeInfo(dtype)
   if (info === undefined) throw wrongType('dtype', 'the name of a dtype', dtype)
   const input = aTypedArray('values', values)
-  const { into } = options(given, ['into'])
+  const { into } = optionsOf(options, ['into'])
   const size = Math.floor((input.byteLength * 8) / info.bits)
   return widen(input, info, size, into)
 }

@@ -1,9 +1,10 @@
-import { aBoolean, aText, aWholeNumber, filePath, oneOf, optional, options, wrongType } from './arguments.js'
+import { aBoolean, aText, aWholeNumber, filePath, oneOf, optional, optionsOf, wrongType } from './arguments.js'
 import { type AttributeInput, freezeMap } from './attributes.js'
 import { invalid } from './errors.js'
 import type { WritableFormat, WritableVersion } from './format-table.js'
 import {
   DIGESTS,
+  formatOf,
   formatsWith,
   list,
   titlesWith,
@@ -17,10 +18,10 @@ import { urlText } from './realm.js'
 
 /** How to write a file. */
 export interface CreateOptions {
-  /** The container: `'zt'` by default. */
+  /** The container: by default the one that the path ends in (`.zt`, `.safetensors`, …), zTensor without such an ending. */
   format?: WritableFormat | undefined
   /**
-   * The zTensor version: `'1.0'` by default. 1.0 is read by Python 1.0.0 and 1.0.1, 1.2 by 1.0.2 to 1.2.3, 2 by 2.x.
+   * The zTensor version: `'1.0'` by default; other formats have none. 1.0 is read by Python 1.0.0 and 1.0.1, 1.2 by 1.0.2 to 1.2.3, 2 by 2.x.
    */
   version?: WritableVersion | undefined
   /**
@@ -74,6 +75,20 @@ export interface CreateOptions {
   signal?: AbortSignal | undefined
 }
 
+export const CREATE_OPTIONS = [
+  'format',
+  'version',
+  'canonical',
+  'maxShardSize',
+  'digest',
+  'compression',
+  'attributes',
+  'generator',
+  'alignment',
+  'overwrite',
+  'signal',
+] as const
+
 const ZSTD_LEVEL = 3
 const MIN_SAVINGS = 0.05
 const FRAME = 2 ** 20
@@ -83,19 +98,7 @@ const USUAL_FRAME = 0
 const ANY_ALIGNMENT = 64
 
 /** What the binding needs to know to write a file. */
-export function writeRequest(given: CreateOptions | undefined): WriteRequest {
-  const read = options(given, [
-    'format',
-    'version',
-    'canonical',
-    'maxShardSize',
-    'digest',
-    'compression',
-    'attributes',
-    'generator',
-    'alignment',
-    'overwrite',
-  ])
+export function writeRequest(read: CreateOptions): WriteRequest {
   const writing = writingFor(read)
   const maxShard = optional(read.maxShardSize, (value) => aWholeNumber('maxShardSize', value, 1))
   if (maxShard !== undefined && !writing.shards)
@@ -127,7 +130,10 @@ function writingFor(read: Pick<CreateOptions, 'format' | 'version'>): Writing {
   const format = optional(read.format, (value) => oneOf('format', WRITABLE_FORMATS, value)) ?? 'zt'
   const version = optional(read.version, (value) => oneOf('version', WRITABLE_VERSIONS, value))
   const writing = writingOf(format, version)
-  if (writing === undefined) throw invalid(TypeError, `${format} has no version`)
+  if (writing === undefined) {
+    const versioned = list(formatsWith(({ version }) => version !== undefined))
+    throw invalid(TypeError, `${format} has no version: only ${versioned} has (option format chooses the container)`)
+  }
   return writing
 }
 
@@ -155,7 +161,7 @@ function compressionOf(
   if (given === undefined || given === false) return { minSavings: MIN_SAVINGS, frame: usual }
   if (frames === undefined)
     throw invalid(TypeError, `only ${list(formatsWith(({ frames }) => frames !== undefined))} is compressed`)
-  const { level, minSavings, frameSize } = options(given, ['level', 'minSavings', 'frameSize'], 'compression')
+  const { level, minSavings, frameSize } = optionsOf(given, ['level', 'minSavings', 'frameSize'], 'compression')
   if (frameSize !== undefined && frames !== 'many')
     throw invalid(TypeError, `only ${list(titlesWith(({ frames }) => frames === 'many'))} compresses in frames`)
   return {
@@ -226,6 +232,11 @@ function fileAttributes({ title, attributes }: Writing, given: AttributeInput | 
   if (attributes === 'text' && tagged.map.some((item) => typeof item !== 'string'))
     throw invalid(TypeError, `attributes of ${title} must be text`)
   return tagged
+}
+
+/** The options with the format that the path's ending names, where they name none. */
+export function withFormat<T extends Pick<CreateOptions, 'format'>>(read: T, target: string | undefined): T {
+  return read.format === undefined && target !== undefined ? { ...read, format: formatOf(target) } : read
 }
 
 /** A path to write to. */

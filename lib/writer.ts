@@ -1,15 +1,9 @@
-import { Writable } from 'node:stream'
-import { anObject, aSignal, aText, aTypedArray, aWholeNumber, optional, options, wrongType } from './arguments.js'
+import type { Writable } from 'node:stream'
+import { type InspectOptions, inspect } from 'node:util'
+import { anObject, aSignal, aText, aTypedArray, optional, optionsOf, refuseUnknown, wrongType } from './arguments.js'
 import { type AttributeInput, freezeMap } from './attributes.js'
-import {
-  bytesOf,
-  type DType,
-  type DTypeInfo,
-  dtypeInfo,
-  dtypeOfArray,
-  type IndexArray,
-  type TypedArray,
-} from './dtype.js'
+import { bytesOf, type DType, type DTypeInfo, dtypeOfArray, type IndexArray, type TypedArray } from './dtype.js'
+import { aDType, aShape, aView, checkLength, denseElements, elementsOf } from './elements.js'
 import { calling, invalid, publicError, ZTensorError } from './errors.js'
 import { run, unopened } from './job.js'
 import { aLink, type LinkInput, Links } from './link.js'
@@ -17,17 +11,25 @@ import { toBufferSync } from './memory.js'
 import { binding, type NativeControl, type NativeWriter, type SparseSpec, type WriteRequest } from './native.js'
 import { isWritable, Outlet } from './outlet.js'
 import { Packets } from './packet.js'
-import { urlText } from './realm.js'
+import { isError, isPlainObject, urlText } from './realm.js'
+import { shown } from './shown.js'
 import { indexCode } from './sparse.js'
 import { specialFile } from './special-file.js'
-import { type CreateOptions, targetPath, writeRequest } from './write-options.js'
+import { TensorStream } from './tensor-stream.js'
+import { CREATE_OPTIONS, type CreateOptions, targetPath, withFormat, writeRequest } from './write-options.js'
 import { emitWarnings } from './write-warnings.js'
 
-/** Elements with their type and shape, for types that no array of JavaScript has. */
+/** Elements with their type and shape. A dense `Tensor`, a `Cut` and what `file.load()` gives are such, too. */
 export interface TensorInput {
-  readonly dtype: DType
-  readonly shape: readonly number[]
-  /** The elements, by their bits: an array of any type with exactly the bytes. */
+  /** That of the array by default; bytes need it. */
+  readonly dtype?: DType | undefined
+  /** One dimension by default. */
+  readonly shape?: readonly number[] | undefined
+  /**
+   * The elements: the array of the dtype (float16 and bfloat16 by their bits), or its bytes as a Uint8Array. For float16,
+   * bfloat16, float8_e4m3fn and float8_e5m2 also numbers, in a Float32Array, Float64Array or Float16Array: they are rounded to
+   * the nearest, ties to even.
+   */
   readonly data: ArrayBufferView
 }
 
@@ -63,6 +65,12 @@ export interface AddOptions {
   readonly attributes?: AttributeInput | undefined
 }
 
+/** The same for a dense tensor. */
+export interface AddDenseOptions extends AddOptions {
+  /** For an array that is given alone. */
+  readonly shape?: readonly number[] | undefined
+}
+
 // Below this a piece is taken on the JavaScript thread: a crossing costs more than its hash.
 const SMALL = 64 * 2 ** 10
 const PIECE = 4 * 2 ** 20
@@ -91,30 +99,6 @@ interface Part {
   bytes: Uint8Array
 }
 
-function aDType(name: string, value: unknown): DTypeInfo {
-  const info = typeof value === 'string' ? dtypeInfo(value) : undefined
-  if (info === undefined) throw wrongType(name, 'the name of a dtype', value)
-  return info
-}
-
-function aShape(value: unknown): number[] {
-  if (!Array.isArray(value)) throw wrongType('shape', 'an array of sizes', value)
-  const shape: number[] = []
-  // Holes too, which map() passes over; and no name is made for what is right.
-  for (let dim = 0; dim < value.length; dim++) {
-    const size: unknown = value[dim]
-    shape.push(
-      typeof size === 'number' && Number.isSafeInteger(size) && size >= 0 ? size : aWholeNumber(`shape[${dim}]`, size),
-    )
-  }
-  return shape
-}
-
-function aView(name: string, value: unknown): ArrayBufferView {
-  if (!ArrayBuffer.isView(value)) throw wrongType(name, 'a typed array or DataView', value)
-  return value
-}
-
 /** A file being written. Nothing is at its path before `finish()`; calls may overlap and are done in their order. */
 export class TensorWriter {
   /** Undefined for a file that is written into a stream. */
@@ -137,6 +121,12 @@ export class TensorWriter {
   /** Calls that have not had their turn yet, or are having it. */
   #waiting = 0
   #ended = false
+  /** Whether finish() was called. */
+  #finishing = false
+  /** Why the file was given up. */
+  #failure: unknown
+  /** Errors of calls and streams, and whether anybody hears of each from there. */
+  readonly #errors: { readonly error: unknown; readonly isHeard: () => boolean }[] = []
 
   protected constructor(internals: unknown)
   protected constructor({ target, native, control, ...how }: Internals) {
@@ -154,10 +144,12 @@ export class TensorWriter {
 
   /** @internal Does something with the binding's side when its turn comes. */
   static inTurn<T>(writer: TensorWriter, work: (native: NativeWriter) => T): Promise<T> {
-    return writer.#next(async () => {
-      if (writer.#ended) throw ended()
-      return work(writer.#native)
-    })
+    return writer.#call(() =>
+      writer.#next(async () => {
+        if (writer.#ended) throw writer.#gone()
+        return work(writer.#native)
+      }),
+    )
   }
 
   /** @internal Does something when its turn comes, whose errors are the caller's own. */
@@ -232,10 +224,35 @@ export class TensorWriter {
       } catch (thrown) {
         if (!this.#signal?.aborted) throw publicError(thrown, this.path)
         // Whoever hears of the signal finds nothing left behind.
-        await this.#giveUp()
+        await this.#giveUp(this.#signal.reason)
         throw this.#signal.reason
       }
     })
+  }
+
+  /** A call whose error, where nobody waits for it, is that of `finish()`. */
+  #call<T>(work: () => Promise<T> | undefined): Promise<T> {
+    try {
+      const working = work()
+      return working === undefined ? (DONE as Promise<T>) : this.#heard(working)
+    } catch (thrown) {
+      return this.#heard(Promise.reject(thrown))
+    }
+  }
+
+  #heard<T>(working: Promise<T>): Promise<T> {
+    const call = Call.of(working)
+    working.catch((error) => {
+      // What fails once finish() was called could not be known when it was.
+      const late = this.#finishing
+      this.#errors.push({ error, isHeard: () => !late && call.isHeard })
+    })
+    return call
+  }
+
+  /** The error of what is called once the writer has ended, with why it ended as the cause. */
+  #gone(): ZTensorError {
+    return ended(this.#failure)
   }
 
   /**
@@ -255,7 +272,7 @@ export class TensorWriter {
   /** Throws where nothing can be added any more. */
   #check(): void {
     this.#signal?.throwIfAborted()
-    if (this.#ended) throw ended()
+    if (this.#ended || this.#failure !== undefined) throw this.#gone()
     this.#outlet?.throwIfFailed()
   }
 
@@ -316,7 +333,8 @@ export class TensorWriter {
   }
 
   /** Half a file cannot go on. */
-  async #giveUp(): Promise<void> {
+  async #giveUp(failure: unknown): Promise<void> {
+    this.#failure ??= publicError(failure, this.path)
     this.#outlet?.destroy()
     await this.#native.abort()
   }
@@ -340,32 +358,43 @@ export class TensorWriter {
         for (const { bytes } of parts) await this.#push(bytes)
         this.#native.end()
       } catch (thrown) {
-        await this.#giveUp()
+        await this.#giveUp(thrown)
         throw thrown
       }
     })
   }
 
   /**
-   * Adds a dense tensor: a typed array (of one dimension), or `{ dtype, shape, data }`.
+   * Adds a dense tensor: a typed array, or `{ dtype, shape, data }`. The array is read when the call has its turn: do not
+   * change it before the promise resolves. An error that nobody waits for fails `finish()`.
    *
-   * @throws ZTensorError ZT_BAD_SHAPE, ZT_BAD_DTYPE, ZT_BAD_INDEX (the name is there), ZT_IO; TypeError ZT_INVALID_ARG
+   * @example
+   * await writer.add('bias', new Float32Array(64))
+   * await writer.add('weight', floats, { shape: [256, 64] })
+   * await writer.add('half', { dtype: 'bfloat16', shape: [256, 64], data: floats }) // rounds to the nearest
+   *
+   * @throws ZTensorError ZT_BAD_SHAPE where the array does not fill the shape, ZT_BAD_DTYPE for a type that the format cannot
+   * hold, ZT_BAD_INDEX where the name is taken, ZT_LIMIT, ZT_IO, ZT_CLOSED after an error in the middle of a tensor (its
+   * `cause`) or the end of the writer; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
    */
-  async add(name: string, tensor: TypedArray | TensorInput, given?: AddOptions): Promise<void> {
+  add(name: string, tensor: TypedArray | TensorInput, options?: AddDenseOptions): Promise<void> {
+    return this.#call(() => this.#add(name, tensor, options))
+  }
+
+  #add(name: string, tensor: TypedArray | TensorInput, options?: AddDenseOptions): Promise<void> | undefined {
     const checked = aText('name', name)
-    const attributes = given === undefined ? undefined : ownAttributes(options(given, ['attributes']))
-    const input = ArrayBuffer.isView(tensor) ? ownInput(tensor) : tensor
-    if (typeof input !== 'object' || input === null)
-      throw wrongType('tensor', 'a typed array or { dtype, shape, data }', input)
-    const dtype = aDType('dtype', input.dtype)
-    const data = aView('data', input.data)
-    const shape = aShape(input.shape)
+    const given = optionsOf(options, ['attributes', 'shape'])
+    const attributes = ownAttributes(given)
+    if (typeof tensor !== 'object' || tensor === null || Array.isArray(tensor))
+      throw wrongType('tensor', 'a typed array or { dtype, shape, data }', tensor)
+    if (!ArrayBuffer.isView(tensor)) refuseOthers('tensor', tensor, ['dtype', 'shape', 'data'])
+    const elements = denseElements(ArrayBuffer.isView(tensor) ? { data: tensor } : tensor, given.shape)
+    checkLength(checked, elements, this.#dialect === '2')
+    const { dtype, shape, data } = elements
     const pending = attributes === undefined ? this.#addAtOnce(checked, shape, dtype, data) : undefined
-    if (pending === undefined) {
-      await this.#write(checked, shape, 'dense', dtype, attributes, [{ role: 'data', dtype, bytes: bytesOf(data) }])
-    } else if (pending >= FULL) {
-      await this.#next(() => this.#native.flush(this.#control))
-    }
+    if (pending === undefined)
+      return this.#write(checked, shape, 'dense', dtype, attributes, [{ role: 'data', dtype, bytes: bytesOf(data) }])
+    return pending < FULL ? undefined : this.#next(() => this.#native.flush(this.#control))
   }
 
   /**
@@ -374,10 +403,15 @@ export class TensorWriter {
    *
    * @throws ZTensorError what `add` throws, ZT_BAD_SPARSE
    */
-  async addCsr(name: string, matrix: CsrInput, given?: AddOptions): Promise<void> {
+  addCsr(name: string, matrix: CsrInput, options?: AddOptions): Promise<void> {
+    return this.#call(() => this.#addCsr(name, matrix, options))
+  }
+
+  async #addCsr(name: string, matrix: CsrInput, options?: AddOptions): Promise<void> {
     const checked = aText('name', name)
-    const attributes = ownAttributes(options(given, ['attributes']))
+    const attributes = ownAttributes(optionsOf(options, ['attributes']))
     const shape = aShape(anObject('matrix', matrix).shape)
+    refuseOthers('matrix', matrix, ['shape', 'dtype', 'values', 'indices', 'indptr', 'nnz', 'layout'])
     const { values, dtype } = valuesOf(matrix)
     const { indices, indptr } = matrix
     const dtypes = [dtype.code, indexCode('indices', indices), indexCode('indptr', indptr)]
@@ -389,10 +423,15 @@ export class TensorWriter {
    *
    * @throws ZTensorError what `add` throws, ZT_BAD_SPARSE
    */
-  async addCoo(name: string, tensor: CooInput, given?: AddOptions): Promise<void> {
+  addCoo(name: string, tensor: CooInput, options?: AddOptions): Promise<void> {
+    return this.#call(() => this.#addCoo(name, tensor, options))
+  }
+
+  async #addCoo(name: string, tensor: CooInput, options?: AddOptions): Promise<void> {
     const checked = aText('name', name)
-    const attributes = ownAttributes(options(given, ['attributes']))
+    const attributes = ownAttributes(optionsOf(options, ['attributes']))
     const shape = aShape(anObject('tensor', tensor).shape)
+    refuseOthers('tensor', tensor, ['shape', 'dtype', 'values', 'coords', 'nnz', 'layout'])
     const { values, dtype } = valuesOf(tensor)
     const { coords } = tensor
     const dtypes = [dtype.code, indexCode('coords', coords)]
@@ -418,7 +457,7 @@ export class TensorWriter {
         }
       } catch (thrown) {
         // What is refused before anything is written leaves the file as it was.
-        if (begun || !this.#native.isOpen) await this.#giveUp()
+        if (begun || !this.#native.isOpen) await this.#giveUp(thrown)
         throw thrown
       }
     })
@@ -430,16 +469,22 @@ export class TensorWriter {
    *
    * @throws ZTensorError what `add` throws, ZT_BAD_LAYOUT
    */
-  async addObject(name: string, object: ObjectInput): Promise<void> {
+  addObject(name: string, object: ObjectInput): Promise<void> {
+    return this.#call(() => this.#addObject(name, object))
+  }
+
+  async #addObject(name: string, object: ObjectInput): Promise<void> {
     const checked = aText('name', name)
     const components = anObject('components', anObject('object', object).components)
-    const parts = Object.entries(components).map(([role, component]) => ({
-      role: aText('a role of components', role),
-      dtype: optional(anObject(`components.${role}`, component).dtype, (value) =>
-        aDType(`components.${role}.dtype`, value),
-      ),
-      bytes: bytesOf(aView(`components.${role}.data`, component.data)),
-    }))
+    refuseOthers('object', object, ['layout', 'shape', 'dtype', 'attributes', 'components'])
+    const parts = Object.entries(components).map(([role, component]) => {
+      const given = anObject(`components.${role}`, component)
+      refuseOthers(`components.${role}`, given, ['dtype', 'data'])
+      const dtype = optional(given.dtype, (value) => aDType(`components.${role}.dtype`, value))
+      const data = aView(`components.${role}.data`, component.data)
+      const elements = dtype === undefined ? data : elementsOf(`components.${role}.data`, data, dtype)
+      return { role: aText('a role of components', role), dtype, bytes: bytesOf(elements) }
+    })
     const dtype = optional(object.dtype, (value) => aDType('dtype', value))
     const layout = aText('layout', object.layout)
     const sparse = /^(?:zt\.)?sparse_(csr|coo)(?:\/1)?$/.exec(layout)?.[1]
@@ -456,11 +501,15 @@ export class TensorWriter {
    * @throws ZTensorError ZT_NOT_FOUND, ZT_BAD_INDEX (the name is there), ZT_UNSUPPORTED_ENCODING, ZT_IO; TypeError
    * ZT_INVALID_ARG
    */
-  async link(name: string, tensor: LinkInput): Promise<void> {
+  link(name: string, tensor: LinkInput): Promise<void> {
+    return this.#call(() => this.#link(name, tensor))
+  }
+
+  async #link(name: string, tensor: LinkInput): Promise<void> {
     const checked = aText('name', name)
     const wanted = aLink(checked, tensor)
     await this.#next(async () => {
-      if (this.#ended) throw new ZTensorError('ZT_CLOSED', 'the writer has ended; create another one')
+      this.#check()
       const { ordinal, native, linked } = await this.#links.resolve(wanted, this.#signal)
       this.#native.link(native, ordinal, checked, linked)
     })
@@ -468,66 +517,49 @@ export class TensorWriter {
 
   /**
    * A stream into a dense tensor: bytes as they come, as many as the shape asks for by its end. Other calls wait
-   * until it has ended.
+   * until it has ended. Its errors, and the death of a source that is piped into it, fail `finish()`, and never the process.
+   *
+   * @example
+   * await pipeline(createReadStream('weights.raw'), writer.stream('weights', { dtype: 'float32', shape: [4096, 4096] }))
+   *
+   * @throws TypeError and RangeError ZT_INVALID_ARG; what `add` rejects with is the stream's error
    */
   stream(
     name: string,
     tensor: { readonly dtype: DType; readonly shape: readonly number[] },
-    given?: AddOptions,
+    options?: AddOptions,
   ): Writable {
     const checked = aText('name', name)
-    const attributes = ownAttributes(options(given, ['attributes']))
+    const attributes = ownAttributes(optionsOf(options, ['attributes']))
     const dtype = aDType('dtype', anObject('tensor', tensor).dtype)
+    refuseOthers('tensor', tensor, ['dtype', 'shape'])
     const shape = aShape(tensor.shape)
     const bytes = (shape.reduce((product, size) => product * size, 1) * dtype.bits) / 8
     // The last byte of a packed type is padded in version 2.
     const byteLength = this.#dialect === '2' ? Math.ceil(bytes) : bytes
-    let done: (() => void) | undefined
-    const ended = new Promise<void>((resolve) => {
-      done = resolve
-    })
-    let complete = false
-    const begun = new Promise<void>((resolve, reject) => {
-      this.#next(async () => {
-        try {
-          this.#begin(checked, shape, 'dense', dtype, attributes, [{ role: 'data', dtype }], [byteLength])
-          resolve()
-        } catch (thrown) {
-          reject(publicError(thrown, this.path))
-          return
-        }
-        await ended
-        if (!complete) await this.#giveUp()
-      }).catch(() => {})
-    })
-    begun.catch(() => {})
-    const settle = (work: Promise<unknown>, callback: (error?: Error | null) => void) =>
-      work.then(
-        () => callback(),
-        (thrown) => callback(publicError(thrown, this.path) as Error),
-      )
-    const stream = new Writable({
-      highWaterMark: PIECE,
-      decodeStrings: true,
-      write: (chunk: Uint8Array, _encoding, callback) => {
-        settle(
-          begun.then(() => this.#push(bytesOf(chunk))),
-          callback,
-        )
-      },
-      final: (callback) => {
-        const end = () => {
-          calling(() => this.#native.end())
-          complete = true
-          this.#open.delete(stream)
-        }
-        settle(begun.then(end), callback)
-      },
-      destroy: (error, callback) => {
+    const stream: Writable = new TensorStream({
+      begin: (ended) =>
+        new Promise((resolve, reject) => {
+          this.#next(async () => {
+            try {
+              this.#begin(checked, shape, 'dense', dtype, attributes, [{ role: 'data', dtype }], [byteLength])
+              resolve()
+            } catch (thrown) {
+              reject(thrown)
+              return
+            }
+            const failure = await ended
+            if (failure !== undefined) await this.#giveUp(failure)
+          }).catch(reject)
+        }),
+      push: (bytes) => this.#push(bytes),
+      end: () => calling(() => this.#native.end()),
+      closed: (error, isHeard) => {
         this.#open.delete(stream)
-        done?.()
-        callback(error)
+        const late = this.#finishing
+        if (error !== undefined) this.#errors.push({ error, isHeard: () => !late && isHeard })
       },
+      path: this.path,
     })
     this.#open.add(stream)
     return stream
@@ -541,8 +573,16 @@ export class TensorWriter {
    * @throws ZTensorError ZT_EXISTS where somebody took the path meanwhile, ZT_IO, ZT_CLOSED
    */
   async finish(): Promise<void> {
+    this.#finishing = true
     const end = async () => {
       this.#signal?.throwIfAborted()
+      const unheard = this.#errors.find(({ isHeard }) => !isHeard())
+      if (unheard !== undefined && !this.#ended) {
+        this.#ended = true
+        await this.#giveUp(unheard.error)
+        throw unheard.error
+      }
+      if (this.#ended || this.#failure !== undefined) throw this.#gone()
       this.#ended = true
       try {
         const { rest, warnings } = await this.#native.finish(this.#control)
@@ -551,7 +591,7 @@ export class TensorWriter {
         await this.#outlet.write(new Uint8Array(toBufferSync(rest)))
         await this.#outlet.end()
       } catch (thrown) {
-        await this.#giveUp()
+        await this.#giveUp(thrown)
         throw thrown
       }
     }
@@ -565,7 +605,7 @@ export class TensorWriter {
     // tensor.
     this.#outlet?.destroy()
     const reason = this.#signal?.aborted ? this.#signal.reason : ended()
-    for (const stream of this.#open) stream.destroy(stream.listenerCount('error') > 0 ? reason : undefined)
+    for (const stream of this.#open) stream.destroy(reason)
     await this.#next(async () => {
       this.#ended = true
       await this.#native.abort()
@@ -575,16 +615,55 @@ export class TensorWriter {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.abort()
   }
+
+  get [Symbol.toStringTag](): string {
+    return 'TensorWriter'
+  }
+
+  toJSON(): object {
+    return { path: this.path, writing: this.#dialect, ended: this.#ended }
+  }
+
+  [inspect.custom](_depth: number, options: InspectOptions): string {
+    return shown(this[Symbol.toStringTag], this.toJSON(), options)
+  }
 }
 
-function ownInput(array: ArrayBufferView): TensorInput {
-  const dtype = dtypeOfArray(array)
-  if (dtype === undefined) throw wrongType('tensor', 'an array whose type is a dtype, or { dtype, shape, data }', array)
-  return { dtype, shape: [(array as TypedArray).length], data: array }
+function ended(cause?: unknown): ZTensorError {
+  const why = cause === undefined ? '' : ` after an error (${isError(cause) ? cause.message : String(cause)})`
+  return new ZTensorError('ZT_CLOSED', `the writer has ended${why}; create another one`, { cause })
 }
 
-function ended(): ZTensorError {
-  return new ZTensorError('ZT_CLOSED', 'the writer has ended; create another one')
+/** Refuses keys that are not known in an object that the caller made; one of a class has what its class gives it. */
+function refuseOthers(name: string, value: object, known: readonly string[]): void {
+  if (isPlainObject(value)) refuseUnknown(name, value, known)
+}
+
+const DONE = Promise.resolve()
+
+/** A promise that knows whether anybody listens to its errors. */
+class Call<T> extends Promise<T> {
+  isHeard = false
+
+  static override get [Symbol.species]() {
+    return Promise
+  }
+
+  static of<T>(working: Promise<T>): Call<T> {
+    const call = new Call<T>((resolve, reject) => working.then(resolve, reject))
+    // No process ends for it: finish() tells.
+    Promise.prototype.then.call(call, undefined, () => {})
+    return call
+  }
+
+  // biome-ignore lint/suspicious/noThenProperty: it is a promise
+  override then<A = T, B = never>(
+    onValue?: ((value: T) => A | PromiseLike<A>) | null,
+    onError?: ((reason: unknown) => B | PromiseLike<B>) | null,
+  ): Promise<A | B> {
+    this.isHeard = true
+    return super.then(onValue, onError)
+  }
 }
 
 function detached(): ZTensorError {
@@ -611,29 +690,34 @@ function valuesOf(tensor: { readonly dtype?: DType | undefined; readonly values:
  *
  * @throws ZTensorError ZT_EXISTS unless `overwrite`, ZT_IO; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
  */
-export async function create(target: string | URL | Writable, given?: CreateOptions): Promise<TensorWriter> {
-  const request = writeRequest(given)
-  const signal = optional(options(given, ['signal']).signal, aSignal)
+export async function create(target: string | URL | Writable, options?: CreateOptions): Promise<TensorWriter> {
+  const read = optionsOf(options, CREATE_OPTIONS)
+  const signal = optional(read.signal, aSignal)
+  const { path, begin } = aTarget('path', target, read.overwrite)
+  const request = writeRequest(withFormat(read, path))
   signal?.throwIfAborted()
-  return TensorWriter.heed(
-    await TensorWriter.make(await aTarget('path', target, request.overwrite)(signal), request, signal),
-  )
+  return TensorWriter.heed(await TensorWriter.make(await begin(signal), request, signal))
 }
 
-/** Checks where to write to; gives that once it is wanted, since a stream is listened to from then on. */
-export function aTarget(
-  name: string,
-  target: unknown,
-  overwrite = false,
-): (signal?: AbortSignal) => Promise<string | Outlet> {
+/** Where to write to. */
+export interface Target {
+  /** Undefined for a stream. */
+  readonly path: string | undefined
+  /** Gives the target once it is wanted, since a stream is listened to from then on. */
+  readonly begin: (signal?: AbortSignal) => Promise<string | Outlet>
+}
+
+/** Checks where to write to. */
+export function aTarget(name: string, target: unknown, overwrite: boolean | undefined): Target {
   if (typeof target === 'string' || urlText(target) !== undefined) {
     const path = targetPath(target as string | URL)
-    return async (signal) => {
+    const begin = async (signal?: AbortSignal) => {
       const stream = await specialFile(path, signal)
       return stream === undefined ? path : new Outlet(stream, true)
     }
+    return { path, begin }
   }
   if (!isWritable(target)) throw wrongType(name, 'a string, a file URL or a Node Writable', target)
   if (overwrite) throw invalid(TypeError, 'overwrite is for paths: a stream replaces nothing')
-  return async () => new Outlet(target)
+  return { path: undefined, begin: async () => new Outlet(target) }
 }

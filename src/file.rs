@@ -635,7 +635,7 @@ fn load(
         None => None,
         Some(ranges) => {
             let bits = component.dtype.map_or(8, DType::bits);
-            Some(Cut::new(tensor.shape(), &kernels::pairs(ranges)?, bits)?)
+            Some(kernels::cut(tensor.shape(), ranges, bits)?)
         }
     };
     let elements = checked::product(&cut.as_ref().map_or_else(|| tensor.shape().to_vec(), Cut::shape));

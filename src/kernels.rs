@@ -7,13 +7,14 @@ use napi::bindgen_prelude::Uint8ArraySlice;
 use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
+use ztensor_core::kernels::cast::cast;
 use ztensor_core::kernels::swap::swap_bytes;
 use ztensor_core::kernels::widen;
 use ztensor_core::layouts::coo::Coo;
 use ztensor_core::layouts::csr::Csr;
 use ztensor_core::layouts::indices::Indices;
 use ztensor_core::model::DType;
-use ztensor_core::model::cut::{self, Cut};
+use ztensor_core::model::cut::{Cut, Range, shard};
 use ztensor_core::sources::owned::Owned;
 use ztensor_core::work::Stop;
 
@@ -51,9 +52,16 @@ fn numbers(values: &[f64]) -> CoreResult<Vec<u64>> {
     all.ok_or_else(|| CoreError::new(Code::InvalidArg, "a size must be a whole number from 0 to 2^53 - 1"))
 }
 
-/// `[start, stop, start, stop, …]` as pairs.
-pub fn pairs(flat: &[f64]) -> CoreResult<Vec<(u64, u64)>> {
-    Ok(numbers(flat)?.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect())
+/// The cut that `[start, stop, step, start, stop, step, …]` names.
+pub fn cut(shape: &[u64], flat: &[f64], bits: u32) -> CoreResult<Cut> {
+    Cut::stepped(shape, &ranges(flat)?, bits)
+}
+
+/// `[start, stop, step]` of each dimension, which JavaScript hands over flat.
+pub fn ranges(flat: &[f64]) -> CoreResult<Vec<Range>> {
+    let numbers = numbers(flat)?;
+    let ranges = numbers.as_chunks::<3>().0.iter();
+    Ok(ranges.map(|&[start, stop, step]| Range { start, stop, step }).collect())
 }
 
 /// Widens elements to float32.
@@ -68,6 +76,25 @@ pub fn to_float32(
     let output = writable(&mut output, &[&input])?;
     let input = little(dtype, &input);
     throw(&env, contain(|| widen::to_float32_divided(dtype, &input, output, &Stop::default())))
+}
+
+/// Casts elements to another type, as `convert` does; `output` has room for exactly as many.
+#[napi(catch_unwind)]
+pub fn cast_elements(
+    env: Env,
+    from: u32,
+    to: u32,
+    input: Uint8ArraySlice<'_>,
+    mut output: Uint8ArraySlice<'_>,
+) -> Result<()> {
+    let (from, to) = (dtype(&[from], 0)?, dtype(&[to], 0)?);
+    let output = writable(&mut output, &[&input])?;
+    let cast = || {
+        cast(from, to, &little(from, &input), output)?;
+        to_host_order(Some(to), output);
+        Ok(())
+    };
+    throw(&env, contain(cast))
 }
 
 /// A cut as the wrapper needs to know it.
@@ -86,11 +113,11 @@ pub fn plan_cut(
     ranges: Vec<f64>,
     bits: u32,
 ) -> Result<CutPlan> {
-    let cut = throw(&env, contain(|| Cut::new(&numbers(&shape)?, &pairs(&ranges)?, bits)))?;
+    let planned = throw(&env, contain(|| cut(&numbers(&shape)?, &ranges, bits)))?;
     Ok(CutPlan {
-        shape: cut.shape().iter().copied().map(number).collect(),
-        byte_length: number(cut.byte_length()),
-        start: cut.contiguous().map_or(-1.0, |(start, _)| number(start)),
+        shape: planned.shape().iter().copied().map(number).collect(),
+        byte_length: number(planned.byte_length()),
+        start: planned.contiguous().map_or(-1.0, |(start, _)| number(start)),
     })
 }
 
@@ -118,7 +145,7 @@ pub fn pack_cut_block(
     input: Uint8ArraySlice<'_>,
 ) -> Result<Memory> {
     let packed = contain(|| {
-        let cut = Cut::new(&numbers(&shape)?, &pairs(&ranges)?, bits)?;
+        let cut = cut(&numbers(&shape)?, &ranges, bits)?;
         let mut output = Owned::to_fill(cut.byte_length())?;
         cut.pack_divided(&input, &mut output)?;
         Ok(output)
@@ -137,7 +164,7 @@ pub fn pack_cut(
     mut output: Uint8ArraySlice<'_>,
 ) -> Result<()> {
     let output = writable(&mut output, &[&input])?;
-    throw(&env, contain(|| Cut::new(&numbers(&shape)?, &pairs(&ranges)?, bits)?.pack(&input, output)))
+    throw(&env, contain(|| cut(&numbers(&shape)?, &ranges, bits)?.pack(&input, output)))
 }
 
 /// The ranges of one rank's share of dimension `dim`, flat.
@@ -151,9 +178,12 @@ pub fn shard_ranges(
 ) -> Result<Vec<f64>> {
     let ranges = contain(|| {
         let [dim, rank, world_size] = numbers(&[dim, rank, world_size])?[..] else { return Ok(Vec::new()) };
-        cut::shard(&numbers(&shape)?, usize::try_from(dim).unwrap_or(usize::MAX), rank, world_size)
+        shard(&numbers(&shape)?, usize::try_from(dim).unwrap_or(usize::MAX), rank, world_size)
     });
-    Ok(throw(&env, ranges)?.into_iter().flat_map(|(start, stop)| [number(start), number(stop)]).collect())
+    Ok(throw(&env, ranges)?
+        .into_iter()
+        .flat_map(|(start, stop)| [number(start), number(stop), 1.0])
+        .collect())
 }
 
 /// Calls `work` with a CSR tensor over arrays of JavaScript's; `codes` are the dtypes of the three.

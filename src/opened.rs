@@ -9,7 +9,6 @@ use napi_derive::napi;
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
 use ztensor_core::formats::Formats;
 use ztensor_core::limits::Limits;
-use ztensor_core::model::cut::Cut;
 use ztensor_core::model::{Catalog, Component, DType, Tensor};
 use ztensor_core::open::detect;
 use ztensor_core::open::{self, Opened, Request, Shards};
@@ -189,8 +188,7 @@ impl Shared {
     pub fn component_lane(&self, ordinal: u32, component: u32, ranges: Option<&[f64]>) -> Lane {
         let Ok((tensor, component)) = self.part(ordinal, component) else { return Lane::Short };
         let bits = component.dtype.map_or(8, DType::bits);
-        let cut =
-            ranges.and_then(|ranges| Cut::new(tensor.shape(), &kernels::pairs(ranges).ok()?, bits).ok());
+        let cut = ranges.and_then(|ranges| kernels::cut(tensor.shape(), ranges, bits).ok());
         // One run of what stands as it is; anything else takes more than its own bytes.
         let run = cut.filter(|_| component.plain_range().is_some()).and_then(|cut| cut.contiguous());
         Lane::of(run.map_or_else(|| weight(component), |(_, length)| length))

@@ -18,7 +18,7 @@ use crate::task::spawn;
 
 #[napi]
 impl NativeFile {
-    /// A quantized tensor as float32, or a cut of it: `[start, stop]` of each dimension, flat.
+    /// A quantized tensor as float32, or a cut of it: `[start, stop, step]` of each dimension, flat.
     #[napi(ts_return_type = "Promise<Memory>", catch_unwind)]
     pub fn dequantize<'env>(
         &self,
@@ -44,6 +44,6 @@ impl NativeFile {
 }
 
 fn decode(source: &Reader, ordinal: u32, ranges: Option<&[f64]>) -> CoreResult<Owned> {
-    let ranges = ranges.map(kernels::pairs).transpose()?;
+    let ranges = ranges.map(kernels::ranges).transpose()?;
     source.read(|reading| reading.dequantize(source.shared.tensor(ordinal)?, ranges.as_deref()))
 }

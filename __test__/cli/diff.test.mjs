@@ -24,7 +24,7 @@ test('the same tensors in other formats and versions are the same: exit code 0',
     { version: '2' },
     { format: 'safetensors' },
   ]) {
-    const target = scratchPath('other.bin')
+    const target = scratchPath('other')
     await convert(source, target, options)
     const { code, stdout, stderr } = await diff(source, target)
     t.deepEqual([code, stdout, stderr], [0, '2 tensors the same\n', ''])

@@ -225,7 +225,7 @@ for (const [target, options] of [
       build({ version: '1.0', tensors: layouts.map((layout) => of({ layout, others })) }),
       'a.zt',
     )
-    const output = scratchPath('refused.bin')
+    const output = scratchPath('refused')
     const error = await rejectionOf(() => convert(source, output, options))
     t.is(error.code, 'ZT_BAD_LAYOUT')
     t.deepEqual(

@@ -68,7 +68,7 @@ const indexed = {
 }
 for (const [kind, options] of Object.entries(indexed)) {
   test.serial(`the index of a large file in memory is read off the event loop: ${kind}`, async (t) => {
-    const target = scratchPath('indexed.bin')
+    const target = scratchPath('indexed')
     await convert(path, target, { ...options, filter: ({ name }) => name.length < 11 })
     const memory = readFileSync(target)
     const attempts = []

@@ -286,7 +286,7 @@ test('a layout of its own, by its components', async (t) => {
 test('calls that nobody awaits are done in their order', async (t) => {
   const big = noise(9 * 2 ** 20, 1)
   for (const { options } of DIALECTS) {
-    const path = scratchPath('order.bin')
+    const path = scratchPath('order')
     const writer = await create(path, options)
     const small = Array.from({ length: 50 }, (_, i) => Int32Array.of(i))
     const done = []

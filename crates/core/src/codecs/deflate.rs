@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(head(&input, u64::MAX).unwrap(), bytes);
         let cut = head(&input[..input.len() / 2], 5000).unwrap();
         assert!(!cut.is_empty() && cut.len() < 5000 && bytes.starts_with(&cut));
-        assert_eq!(head(&[], 10).unwrap(), []);
+        assert!(head(&[], 10).unwrap().is_empty());
         assert_eq!(head(&[7; 100], 10).unwrap_err().code(), Code::Decode);
     }
 

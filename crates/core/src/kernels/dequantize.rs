@@ -23,7 +23,7 @@ use quant_group::QuantGroup;
 use crate::checked::product;
 use crate::error::{Code, Error, Result};
 use crate::layouts;
-use crate::model::cut::Cut;
+use crate::model::cut::{Cut, Range};
 use crate::model::{Attributes, Component, Label, Tensor};
 use crate::read::Reading;
 use crate::sources::owned::Owned;
@@ -96,14 +96,26 @@ impl Quantized {
 }
 
 impl Reading<'_> {
-    /// The elements of a quantized tensor, or those in a half-open range of each dimension, as float32 in the byte order of
+    /// The elements of a quantized tensor, or those in a range of each dimension, as float32 in the byte order of
     /// the host. The digests of components that are read whole are checked. Of ggml's blocks no more are read and decoded than
     /// hold these elements.
     ///
     /// Fails with `BadLayout` for other layouts and for parameters that contradict each other, with `BadShape` where
     /// a component's length is not what they ask for, and with `Limit` where the result would exceed
     /// `maxDecodedBytes`.
-    pub fn dequantize(&self, tensor: Tensor<'_>, ranges: Option<&[(u64, u64)]>) -> Result<Owned> {
+    pub fn dequantize(&self, tensor: Tensor<'_>, ranges: Option<&[Range]>) -> Result<Owned> {
+        let Some(ranges) = ranges else { return self.dequantize_run(tensor, None) };
+        let around: Vec<_> = ranges.iter().map(|range| (range.start, range.stop)).collect();
+        let elements = self.dequantize_run(tensor, Some(&around))?;
+        if ranges.iter().all(|range| range.step == 1) {
+            return Ok(elements);
+        }
+        let (shape, steps): (Vec<_>, Vec<_>) = ranges.iter().map(|range| range.rebased()).unzip();
+        packed(&Cut::stepped(&shape, &steps, 32)?, elements)
+    }
+
+    /// All elements, or those in a half-open range of each dimension.
+    fn dequantize_run(&self, tensor: Tensor<'_>, ranges: Option<&[(u64, u64)]>) -> Result<Owned> {
         let dequantized = Quantized::new(tensor).and_then(|quantized| match quantized {
             Some(quantized) => self.elements(tensor, &quantized, ranges),
             None => self.blocks(tensor, BlockType::of_tensor(tensor)?, ranges),

@@ -5,6 +5,33 @@ use super::Strided;
 use crate::checked;
 use crate::error::{Code, Error, Result};
 
+/// Every `step`-th index of a dimension, from `start` up to but not including `stop`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Range {
+    pub start: u64,
+    pub stop: u64,
+    pub step: u64,
+}
+
+impl Range {
+    /// How many indices those are.
+    pub fn count(self) -> u64 {
+        self.stop.saturating_sub(self.start).div_ceil(self.step.max(1))
+    }
+
+    /// The dimension that is left of all indices from `start` to `stop`, and the same range in it.
+    pub fn rebased(self) -> (u64, Self) {
+        let extent = self.stop.saturating_sub(self.start);
+        (extent, Self { start: 0, stop: extent, step: self.step })
+    }
+}
+
+impl From<(u64, u64)> for Range {
+    fn from((start, stop): (u64, u64)) -> Self {
+        Self { start, stop, step: 1 }
+    }
+}
+
 /// A repetition of what is inside it: `count` times, `stride` bytes apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Loop {
@@ -16,7 +43,7 @@ pub(crate) struct Loop {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cut {
     /// Of each dimension; none of what is no cut through a tensor.
-    pub(crate) ranges: Vec<(u64, u64)>,
+    pub(crate) ranges: Vec<Range>,
     /// Byte offset of the first run.
     pub(crate) start: u64,
     /// Bytes of each run; 0 for an empty cut.
@@ -28,17 +55,22 @@ pub struct Cut {
 
 impl Cut {
     /// The cut `ranges` (half-open, one a dimension) of a tensor of `shape` whose elements have `bits` bits.
+    pub fn new(shape: &[u64], ranges: &[(u64, u64)], bits: u32) -> Result<Self> {
+        Self::stepped(shape, &ranges.iter().copied().map(Range::from).collect::<Vec<_>>(), bits)
+    }
+
+    /// As [`Cut::new`], of every so many indices of a dimension.
     ///
     /// Elements of less than a byte are packed, so each run must start and end between bytes. Only the end of
     /// the tensor itself may lie within a byte.
-    pub fn new(shape: &[u64], ranges: &[(u64, u64)], bits: u32) -> Result<Self> {
+    pub fn stepped(shape: &[u64], ranges: &[Range], bits: u32) -> Result<Self> {
         check_ranges(shape, ranges)?;
         let elements = checked::product(shape).ok_or_else(|| too_large(shape))?;
         let total_bits = u128::from(elements) * u128::from(bits);
         if u64::try_from(total_bits.div_ceil(8)).is_err() {
             return Err(too_large(shape));
         }
-        let cut_shape: Vec<u64> = ranges.iter().map(|&(start, stop)| stop - start).collect();
+        let cut_shape: Vec<u64> = ranges.iter().map(|range| range.count()).collect();
         let ranges = ranges.to_vec();
         if cut_shape.contains(&0) || bits == 0 {
             return Ok(Self { ranges, start: 0, run: 0, loops: Vec::new(), byte_length: 0 });
@@ -49,13 +81,14 @@ impl Cut {
         let mut start = 0_u128;
         let mut run = u128::from(bits);
         let mut loops: Vec<(u64, u128)> = Vec::new();
-        for (&dim, (&(first, _), &count)) in shape.iter().zip(ranges.iter().zip(&cut_shape)).rev() {
-            start += u128::from(first) * stride;
+        for (&dim, (range, &count)) in shape.iter().zip(ranges.iter().zip(&cut_shape)).rev() {
+            start += u128::from(range.start) * stride;
+            let apart = stride * u128::from(range.step);
             match loops.last_mut() {
                 _ if count == 1 => {}
-                None if stride == run => run *= u128::from(count),
-                Some(inner) if stride == inner.1 * u128::from(inner.0) => inner.0 *= count,
-                _ => loops.push((count, stride)),
+                None if apart == run => run *= u128::from(count),
+                Some(inner) if apart == inner.1 * u128::from(inner.0) => inner.0 *= count,
+                _ => loops.push((count, apart)),
             }
             stride *= u128::from(dim);
         }
@@ -106,12 +139,17 @@ impl Cut {
 
     /// The dimensions of the cut, as many as the tensor's.
     pub fn shape(&self) -> Vec<u64> {
-        self.ranges.iter().map(|&(start, stop)| stop - start).collect()
+        self.ranges.iter().map(|range| range.count()).collect()
     }
 
     /// The half-open ranges, one a dimension.
-    pub fn ranges(&self) -> &[(u64, u64)] {
+    pub fn ranges(&self) -> &[Range] {
         &self.ranges
+    }
+
+    /// Whether indices between the first and the last of a dimension are left out.
+    pub fn has_steps(&self) -> bool {
+        self.ranges.iter().any(|range| range.step != 1 && range.count() > 1)
     }
 
     /// The bytes of the cut, packed.
@@ -194,14 +232,20 @@ pub fn shard(shape: &[u64], dim: usize, rank: u64, world_size: u64) -> Result<Ve
     Ok(shape.iter().enumerate().map(|(d, &size)| if d == dim { cut } else { (0, size) }).collect())
 }
 
-fn check_ranges(shape: &[u64], ranges: &[(u64, u64)]) -> Result<()> {
+fn check_ranges(shape: &[u64], ranges: &[Range]) -> Result<()> {
     if ranges.len() != shape.len() {
         return Err(Error::new(
             Code::InvalidArg,
             format!("expected a range for each of {} dimensions, got {}", shape.len(), ranges.len()),
         ));
     }
-    for (d, (&dim, &(start, stop))) in shape.iter().zip(ranges).enumerate() {
+    for (d, (&dim, &Range { start, stop, step })) in shape.iter().zip(ranges).enumerate() {
+        if step == 0 {
+            return Err(Error::new(
+                Code::InvalidArg,
+                format!("expected a step of 1 or more in dimension {d}"),
+            ));
+        }
         if start > stop || stop > dim {
             return Err(Error::new(
                 Code::InvalidArg,
@@ -216,8 +260,12 @@ fn too_large(shape: &[u64]) -> Error {
     Error::new(Code::BadShape, format!("the bytes of shape {shape:?} do not fit in 64 bits"))
 }
 
-fn show(ranges: &[(u64, u64)]) -> String {
-    let shown: Vec<String> = ranges.iter().map(|(start, stop)| format!("{start}..{stop}")).collect();
+fn show(ranges: &[Range]) -> String {
+    let one = |&Range { start, stop, step }: &Range| match step {
+        1 => format!("{start}..{stop}"),
+        _ => format!("{start}..{stop} by {step}"),
+    };
+    let shown: Vec<String> = ranges.iter().map(one).collect();
     format!("[{}]", shown.join(", "))
 }
 
@@ -232,10 +280,11 @@ mod tests {
     }
 
     /// Byte offsets of the elements of the cut, one by one, by the definition of row-major.
-    fn offsets(shape: &[u64], ranges: &[(u64, u64)], width: u64) -> Vec<u64> {
+    fn offsets(shape: &[u64], ranges: &[Range], width: u64) -> Vec<u64> {
         let mut offsets = vec![0];
-        for (&dim, &(start, stop)) in shape.iter().zip(ranges) {
-            offsets = offsets.iter().flat_map(|&at| (start..stop).map(move |i| at * dim + i)).collect();
+        for (&dim, &Range { start, stop, step }) in shape.iter().zip(ranges) {
+            let each = |at| (start..stop).step_by(step as usize).map(move |i| at * dim + i);
+            offsets = offsets.into_iter().flat_map(each).collect();
         }
         offsets.iter().map(|&at| at * width).collect()
     }
@@ -263,6 +312,26 @@ mod tests {
     fn repeating_dimensions_are_one_loop() {
         let cut = Cut::new(&[5, 6, 7, 8], &[(0, 5), (0, 6), (0, 7), (2, 4)], 8).unwrap();
         assert_eq!(cut.loops, [Loop { count: 210, stride: 8 }]);
+    }
+
+    #[test]
+    fn steps_are_loops() {
+        let every = |shape: &[u64], ranges: &[(u64, u64, u64)]| {
+            let ranges: Vec<_> =
+                ranges.iter().map(|&(start, stop, step)| Range { start, stop, step }).collect();
+            Cut::stepped(shape, &ranges, 8)
+        };
+        let columns = every(&[3, 6], &[(0, 3, 1), (0, 6, 2)]).unwrap();
+        // Six divides by two: all rows repeat as one.
+        assert_eq!((columns.shape(), columns.loops), (vec![3, 3], vec![Loop { count: 9, stride: 2 }]));
+        let rows = every(&[7, 4], &[(1, 7, 3), (0, 4, 1)]).unwrap();
+        assert_eq!(rows.runs().collect::<Vec<_>>(), [(4, 4), (16, 4)]);
+        // One index is no repetition, whatever the step.
+        assert_eq!(every(&[7, 4], &[(1, 7, 9), (0, 4, 1)]).unwrap().contiguous(), Some((4, 4)));
+        assert_eq!(every(&[7], &[(3, 3, 2)]).unwrap().shape(), [0]);
+        assert_eq!(every(&[7], &[(0, 3, 0)]).unwrap_err().code(), Code::InvalidArg);
+        let packed = Cut::stepped(&[8], &[Range { start: 0, stop: 8, step: 2 }], 4).unwrap_err();
+        assert!(packed.to_string().contains("[0..8 by 2]"), "{packed}");
     }
 
     #[test]
@@ -333,12 +402,14 @@ mod tests {
         }
     }
 
-    fn shape_and_ranges() -> impl Strategy<Value = (Vec<u64>, Vec<(u64, u64)>)> {
-        prop::collection::vec((0_u64..6, 0_u64..6, 0_u64..6, any::<bool>()), 0..5).prop_map(|dims| {
+    fn shape_and_ranges() -> impl Strategy<Value = (Vec<u64>, Vec<Range>)> {
+        let step = prop::sample::select(vec![1_u64, 1, 1, 2, 3, 9]);
+        prop::collection::vec((0_u64..6, 0_u64..6, 0_u64..6, any::<bool>(), step), 0..5).prop_map(|dims| {
             dims.into_iter()
-                .map(|(dim, a, b, full)| {
+                .map(|(dim, a, b, full, step)| {
                     let (start, stop) = (a.min(b).min(dim), a.max(b).min(dim));
-                    (dim, if full { (0, dim) } else { (start, stop) })
+                    let (start, stop) = if full { (0, dim) } else { (start, stop) };
+                    (dim, Range { start, stop, step })
                 })
                 .unzip()
         })
@@ -350,7 +421,9 @@ mod tests {
             (shape, ranges) in shape_and_ranges(),
             width in prop::sample::select(vec![1_u32, 2, 4, 8, 16]),
         ) {
-            let cut = Cut::new(&shape, &ranges, width * 8).unwrap();
+            let cut = Cut::stepped(&shape, &ranges, width * 8).unwrap();
+            let counts: Vec<_> = ranges.iter().map(|range| range.count()).collect();
+            prop_assert_eq!(cut.shape(), counts);
             let bytes = shape.iter().product::<u64>() * u64::from(width);
             let input: Vec<u8> = (0..bytes)
                 .map(|i| i.to_le_bytes().iter().fold(7, |hash: u8, b| hash.wrapping_mul(31) ^ b))

@@ -1,7 +1,7 @@
 //! How the elements of a component stand in its decoded bytes.
 #![forbid(unsafe_code)]
 
-use super::cut::Cut;
+use super::cut::{Cut, Range};
 use crate::error::{Code, Error, Result};
 
 /// How elements stand in decoded bytes.
@@ -67,17 +67,18 @@ impl Strided {
         self.loops.len() == shape.len() && self.loops.iter().zip(shape).all(|((count, _), dim)| count == dim)
     }
 
-    /// The bytes of the elements whose index lies in the given half-open ranges, one a dimension. `None` where the loops are not
+    /// The bytes of the elements whose index lies in the given ranges, one a dimension. `None` where the loops are not
     /// those of a tensor of that shape, so that all has to be put in order first.
-    pub fn cut(&self, shape: &[u64], ranges: &[(u64, u64)]) -> Option<Result<Cut>> {
+    pub fn cut(&self, shape: &[u64], ranges: &[Range]) -> Option<Result<Cut>> {
         (self.fits(shape) && ranges.len() == shape.len()).then(|| {
             let mut start = self.start;
             let mut loops = Vec::with_capacity(shape.len());
-            for (&(_, stride), &(first, stop)) in self.loops.iter().zip(ranges) {
-                let skipped = first.checked_mul(stride).and_then(|bytes| start.checked_add(bytes));
-                start =
-                    skipped.ok_or_else(|| Error::new(Code::OutOfBounds, "the slice begins beyond 2^64"))?;
-                loops.push((stop.saturating_sub(first), stride));
+            for (&(_, stride), range) in self.loops.iter().zip(ranges) {
+                let beyond = || Error::new(Code::OutOfBounds, "the slice leads beyond 2^64");
+                let skipped = range.start.checked_mul(stride).and_then(|bytes| start.checked_add(bytes));
+                start = skipped.ok_or_else(beyond)?;
+                let apart = if range.count() > 1 { stride.checked_mul(range.step) } else { Some(0) };
+                loops.push((range.count(), apart.ok_or_else(beyond)?));
             }
             Cut::strided(&Self { start, run: self.run, loops: loops.into() })
         })

@@ -7,6 +7,7 @@ use super::{Reading, claimable, too_many, within};
 use crate::checked::{index, product};
 use crate::codecs::frames::Size;
 use crate::error::{Code, Error, Result};
+use crate::model::cut::Cut;
 use crate::model::{Blob, Grid};
 use crate::sources::owned::Owned;
 use crate::work;
@@ -19,6 +20,22 @@ struct Touched {
 }
 
 impl Reading<'_> {
+    /// The elements of a grid that a cut names.
+    pub(super) fn grid_cut(&self, blob: &Blob, grid: &Grid, cut: &Cut) -> Result<Owned> {
+        let ranges: Vec<_> = cut.ranges().iter().map(|range| (range.start, range.stop)).collect();
+        let bytes = self.grid(blob, grid, &ranges)?;
+        if !cut.has_steps() {
+            return Ok(bytes);
+        }
+        // The chunks between are read too: few steps are wider than a chunk.
+        let (shape, ranges): (Vec<_>, Vec<_>) = cut.ranges().iter().map(|range| range.rebased()).unzip();
+        let bits = u32::try_from(grid.width.saturating_mul(8)).map_err(|_| too_many())?;
+        let steps = Cut::stepped(&shape, &ranges, bits)?;
+        let mut output = Owned::to_fill(steps.byte_length())?;
+        steps.pack_divided(&bytes, &mut output)?;
+        Ok(output)
+    }
+
     /// The elements of a grid whose index lies in the given half-open ranges, one a dimension.
     pub(super) fn grid(&self, blob: &Blob, grid: &Grid, ranges: &[(u64, u64)]) -> Result<Owned> {
         let cut: Vec<u64> = ranges.iter().map(|&(start, stop)| stop.saturating_sub(start)).collect();

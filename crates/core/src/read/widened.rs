@@ -61,7 +61,9 @@ impl Reading<'_> {
     ) -> Result<Owned> {
         if let Some(stored) = stored(component, cut) {
             let widen = |input: &[u8], out: &mut [u8]| widen::to_float32(dtype, input, out);
-            let widened = self.convert_stored(component, stored, Unit::of(dtype), elements, widen);
+            // Of no elements at all the type is refused, too.
+            let widened = widen(&[], &mut [])
+                .and_then(|()| self.convert_stored(component, stored, Unit::of(dtype), elements, widen));
             return widened.map_err(|error| self.name(error, tensor, component));
         }
         let bytes = match cut {
@@ -83,8 +85,6 @@ impl Reading<'_> {
         elements: u64,
         convert: impl Fn(&[u8], &mut [u8]) -> Result<()> + Sync,
     ) -> Result<Owned> {
-        // Of no elements at all the type is refused, too.
-        widen::to_float32(dtype, &[], &mut [])?;
         let Stored { offset, length, hasher } = stored;
         let checksum = hasher.as_ref().and_then(Hasher::checksum);
         let source = self.source(component)?;

@@ -130,8 +130,8 @@ impl Reading<'_> {
     ) -> Result<Owned> {
         let mut shape = tensor.shape().to_vec();
         let whole = all(&shape);
-        // Says what is wrong with the ranges, in elements.
-        let mut held = Cut::new(&shape, ranges.unwrap_or(&whole), 32)?.ranges().to_vec();
+        let mut held = ranges.unwrap_or(&whole).to_vec();
+        Cut::new(&shape, &held, 32)?; // says what is wrong with the ranges, in elements
         let is_whole = held == whole;
         let (Some(dim), Some(last)) = (shape.last_mut(), held.last_mut()) else { return Err(too_large()) };
         let (start, stop) = *last;
