@@ -105,7 +105,7 @@ impl<'s> Window<'s> {
             return Err(Error::new(Code::Limit, message).at(at));
         }
         let held = self.bytes.len() as u64;
-        let wanted = held.saturating_add(held.clamp(FIRST, LARGEST)).max(end).min(self.total);
+        let wanted = held.saturating_add(held.clamp(FIRST, LARGEST)).max(end).min(self.total).min(self.most);
         let wanted = checked::index(wanted, "the index")?;
         self.bytes.try_reserve(wanted - self.bytes.len()).map_err(|_| {
             Error::new(Code::Limit, format!("not enough memory for {wanted} bytes of the index"))

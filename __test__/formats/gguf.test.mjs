@@ -1,0 +1,355 @@
+// GGUF files of the gguf package (fixtures/gguf-files.py), and what it cannot write, made by hand.
+import { Buffer } from 'node:buffer'
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { inflateSync } from 'node:zlib'
+import test from 'ava'
+import { convert, open, openSync, verify } from 'ztensor'
+import { gguf } from '../gguf-writer.mjs'
+import { differing } from '../quantized.mjs'
+import { rejectionOf, thrownBy } from '../raised.mjs'
+import { scratchPath } from '../scratch.mjs'
+import { fixturePath } from '../vectors.mjs'
+
+const path = (name) => fixturePath(`gguf/${name}`)
+
+/** [{ name, type, shape, expected }] of types.gguf. */
+function decoded() {
+  const file = readFileSync(path('values.bin'))
+  const end = file.indexOf('\n')
+  const payload = inflateSync(file.subarray(end + 1))
+  let at = 0
+  return JSON.parse(file.subarray(0, end).toString()).files['types.gguf'].map((one) => {
+    const bytes = Uint8Array.from(payload.subarray(at, at + one.elements * 4))
+    at += bytes.length
+    return { ...one, expected: new Float32Array(bytes.buffer) }
+  })
+}
+
+test('every type that the gguf package decodes: listed, aliased, decoded bit for bit, by rows as well', async (t) => {
+  const cases = decoded()
+  t.is(cases.length, 23)
+  for (const source of [path('types.gguf'), readFileSync(path('types.gguf'))]) {
+    const file = await open(source)
+    t.is(file.format, 'gguf')
+    t.is(file.version, '3')
+    t.deepEqual(file.warnings, [])
+    t.deepEqual([...file.keys()], cases.map(({ name }) => name))
+    for (const { name, type, shape, expected } of cases) {
+      const tensor = file.tensor(name)
+      t.is(tensor.layout, `gguf.${type}/1`)
+      t.is(tensor.dtype, undefined)
+      t.deepEqual([...tensor.shape], shape)
+      const { data } = Object.fromEntries(tensor.components)
+      t.is(data.encoding, 'raw')
+      t.is(data.data.length, data.byteLength)
+      t.is(differing(tensor.toFloat32(), expected), 0, type)
+      t.is(differing(await tensor.load({ as: 'float32' }), expected), 0, type)
+      const [rows, columns] = shape
+      for (let row = 0; row < rows; row++) {
+        const one = await tensor.load({ as: 'float32', slice: [[row, row + 1]] })
+        t.is(differing(one, expected.subarray(row * columns, (row + 1) * columns)), 0, `${type} row ${row}`)
+      }
+      const stats = await tensor.stats()
+      t.is(stats.count ?? tensor.size, expected.length, type)
+    }
+    file.close()
+  }
+})
+
+const NUMBERS = [...Array(15).keys()].map((n) => n - 7)
+
+for (const name of ['plain.gguf', 'plain-big-endian.gguf']) {
+  test(`${name}: plain types and all types of metadata`, async (t) => {
+    const file = openSync(path(name))
+    const { attributes } = file
+    t.is(attributes['general.architecture'], 'llama')
+    const kinds = Object.fromEntries(Object.entries(attributes).filter(([key]) => key.startsWith('kinds.')))
+    t.deepEqual(kinds, {
+      'kinds.uint8': 7,
+      'kinds.int8': -7,
+      'kinds.uint16': 7,
+      'kinds.int16': -7,
+      'kinds.uint32': 7,
+      'kinds.int32': -7,
+      'kinds.uint64': 7,
+      'kinds.int64': -7,
+      'kinds.float32': 0.5,
+      'kinds.float64': -1e300,
+      'kinds.bool': true,
+      'kinds.largest': 2n ** 64n - 1n,
+      'kinds.string': 'Straße ✓',
+      'kinds.strings': ['a', '', 'ü'],
+      'kinds.numbers': [1, -2, 3],
+      'kinds.floats': [0.5, 1.5],
+      'kinds.flags': [true, false],
+    })
+    const dtypes = { f32: 'float32', f16: 'float16', f64: 'float64', i8: 'int8', i16: 'int16', i32: 'int32', i64: 'int64' }
+    for (const [key, dtype] of Object.entries(dtypes)) {
+      const tensor = file.tensor(key)
+      t.is(tensor.dtype, dtype)
+      t.deepEqual([...tensor.shape], [3, 5])
+      t.deepEqual([...tensor.toFloat32()], NUMBERS, key)
+      t.deepEqual([...(await tensor.load({ as: 'float32' }))], NUMBERS, key)
+      const swapped = name.includes('big') && dtype !== 'int8'
+      t.is(tensor.mapped, !swapped)
+      t.is(tensor.copyReason, swapped ? 'byte-order' : undefined)
+    }
+    t.is(file.tensor('bf16').dtype, 'bfloat16')
+    t.deepEqual([...file.tensor('cube').shape], [2, 3, 4])
+    t.deepEqual([...file.tensor('cube').slice([[1, 2], [0, 2], null]).data], [12, 13, 14, 15, 16, 17, 18, 19])
+    file.close()
+  })
+}
+
+test('a custom alignment', (t) => {
+  const file = openSync(path('aligned-4096.gguf'))
+  t.deepEqual([...file.tensor('a').data], [0, 1, 2])
+  t.deepEqual([...file.tensor('b').data], [0, 1, 2, 3, 4])
+  for (const tensor of file.values()) t.is(tensor.components.get('data').offset % 4096, 0)
+  t.is(file.attributes['general.alignment'], 4096)
+  file.close()
+})
+
+const SPLIT = [1, 2, 3].map((number) => `split-0000${number}-of-00003.gguf`)
+
+for (const name of SPLIT) {
+  test(`${name} opens the whole set, with the metadata of the first`, async (t) => {
+    const file = await open(path(name))
+    t.deepEqual([...file.keys()].sort(), ['blk.0.weight', 'blk.1.weight', 'blk.2.weight', 'blk.3.weight', 'blk.4.weight'])
+    t.is(file.files.length, 3)
+    t.is(file.attributes['general.name'], 'three files')
+    t.deepEqual(file.attributes['tokenizer.ggml.tokens'], ['<s>', '</s>'])
+    t.deepEqual(file.warnings, [])
+    for (let at = 0; at < 5; at++) {
+      const tensor = file.tensor(`blk.${at}.weight`)
+      t.deepEqual([...tensor.data], Array(6).fill(at))
+      t.deepEqual([...(await tensor.load())], Array(6).fill(at))
+    }
+    t.true((await file.verify()).ok)
+    file.close()
+  })
+}
+
+function setIn(folder, change = {}) {
+  mkdirSync(folder)
+  for (const name of SPLIT) cpSync(path(name), join(folder, name))
+  for (const [name, bytes] of Object.entries(change)) {
+    if (bytes === undefined) rmSync(join(folder, name))
+    else writeFileSync(join(folder, name), bytes)
+  }
+  return join(folder, SPLIT[0])
+}
+
+test('a folder and a list of the files of a set are the set', async (t) => {
+  const folder = dirname(setIn(scratchPath('set')))
+  for (const source of [folder, SPLIT.map((name) => join(folder, name))]) {
+    const file = await open(source)
+    t.is(file.size, 5)
+    t.is(file.attributes['general.name'], 'three files')
+    t.deepEqual(file.warnings, [])
+    file.close()
+  }
+})
+
+test('a set with gaps says what is not there', async (t) => {
+  const first = setIn(scratchPath('set'), { [SPLIT[1]]: undefined })
+  const file = openSync(first)
+  t.is(file.size, 3)
+  t.is(file.warnings[0].code, 'ZT_WARN_INCOMPLETE_SET')
+  t.true(file.warnings[0].message.includes(SPLIT[1]))
+  file.close()
+  const renamed = join(dirname(first), 'renamed.gguf')
+  cpSync(first, renamed)
+  const alone = openSync(renamed)
+  t.is(alone.warnings[0].code, 'ZT_WARN_INCOMPLETE_SET')
+  alone.close()
+})
+
+const part = (no, count, total) => [
+  ['split.no', 'u16', no],
+  ['split.count', 'u16', count],
+  ['split.tensors.count', 'i32', total],
+]
+const WRONG_SETS = {
+  'another number of files': gguf({ metadata: part(1, 4, 5), tensors: [{ name: 'x' }] }),
+  'another place in the set': gguf({ metadata: part(2, 3, 5), tensors: [{ name: 'x' }] }),
+  'no part of a set': gguf({ tensors: [{ name: 'x' }] }),
+  'other tensors than the set counts': gguf({ metadata: part(1, 3, 5), tensors: [{ name: 'x' }] }),
+  'a tensor of another file': gguf({ metadata: part(1, 3, 5), tensors: [{ name: 'blk.0.weight' }] }),
+}
+for (const [name, bytes] of Object.entries(WRONG_SETS)) {
+  test(`a set is refused whose second file is ${name}`, (t) => {
+    const first = setIn(scratchPath('set'), { [SPLIT[1]]: bytes })
+    t.is(thrownBy(() => openSync(first))?.code, 'ZT_BAD_INDEX')
+  })
+}
+
+test('versions 1 and 2, and both byte orders', (t) => {
+  const floats = Buffer.from(Float32Array.of(1, 2, 3, 4, 5, 6).buffer)
+  for (const version of [1, 2, 3]) {
+    for (const big of [false, true]) {
+      const data = big ? Buffer.from(floats).swap32() : floats
+      const metadata = [
+        ['list', 'array', ['array', [['u8', [1, 2]], ['string', ['x']]]]],
+        ['raw', 'string', text(version, big)],
+      ]
+      const file = openSync(gguf({ version, big, metadata, tensors: [{ name: 't', shape: [2, 3], data }] }))
+      t.is(file.version, `${version}`)
+      t.deepEqual([...file.tensor('t').toFloat32()], [1, 2, 3, 4, 5, 6])
+      t.deepEqual([...file.tensor('t').shape], [2, 3])
+      t.deepEqual(file.attributes.list, [[1, 2], ['x']])
+      t.deepEqual(file.attributes.raw, Uint8Array.of(0xff, 0xfe))
+      file.close()
+    }
+  }
+})
+
+/** A string of two bytes that are no UTF-8. */
+function text(version, big) {
+  const length = Buffer.alloc(version === 1 ? 4 : 8)
+  length[big ? length.length - 1 : 0] = 2
+  return Buffer.concat([length, Buffer.of(0xff, 0xfe)])
+}
+
+test('an unknown type is listed with its bytes, and does not hide the others', (t) => {
+  const tensors = [
+    { name: 'odd', shape: [4], type: 999, data: Buffer.from([1, 2, 3]) },
+    { name: 'good', data: Buffer.from(Float32Array.of(2).buffer) },
+    { name: 'last', shape: [7], type: 36, data: Buffer.from([9]) },
+  ]
+  const file = openSync(gguf({ tensors }))
+  const odd = file.tensor('odd')
+  t.is(odd.layout, 'gguf.type_999')
+  t.is(odd.components.get('data').byteLength, 32)
+  t.deepEqual([...odd.components.get('data').data.subarray(0, 3)], [1, 2, 3])
+  t.is(thrownBy(() => odd.toFloat32())?.code, 'ZT_BAD_LAYOUT')
+  t.deepEqual([...file.tensor('good').data], [2])
+  t.is(file.tensor('last').components.get('data').byteLength, 32)
+  t.deepEqual(file.warnings.map(({ code, tensor }) => [code, tensor]), [
+    ['ZT_WARN_UNKNOWN_LAYOUT', 'odd'],
+    ['ZT_WARN_UNKNOWN_LAYOUT', 'last'],
+  ])
+  file.close()
+})
+
+test('blocks of a big-endian file are listed and not decoded wrongly', (t) => {
+  const file = openSync(gguf({ big: true, tensors: [{ name: 'q', shape: [1, 32], type: 8, data: Buffer.alloc(34) }] }))
+  t.is(file.tensor('q').layout, 'gguf_be.q8_0/1')
+  t.is(thrownBy(() => file.tensor('q').toFloat32())?.code, 'ZT_BAD_LAYOUT')
+  t.is(file.warnings[0].code, 'ZT_WARN_BYTE_ORDER')
+  file.close()
+})
+
+test('attributes beyond the limit are left out with a warning', (t) => {
+  const metadata = [
+    ['before', 'u32', 1],
+    ['many', 'array', ['u8', Array(100).fill(1)]],
+    ['after', 'u32', 2],
+  ]
+  const file = openSync(gguf({ metadata }), { maxAttributeValues: 50 })
+  t.deepEqual(Object.keys(file.attributes), ['before', 'after'])
+  t.is(file.warnings[0].code, 'ZT_WARN_SKIPPED')
+  file.close()
+})
+
+test('tensors that overlap are a warning, tied ones are not', (t) => {
+  const data = Buffer.alloc(64)
+  const overlapping = openSync(gguf({ tensors: [{ name: 'a', shape: [16], data }, { name: 'b', shape: [8], offset: 32 }] }))
+  t.is(overlapping.warnings[0].code, 'ZT_WARN_OVERLAP')
+  overlapping.close()
+  const tied = openSync(gguf({ tensors: [{ name: 'a', shape: [16], data }, { name: 'b', shape: [16], offset: 0 }] }))
+  t.deepEqual(tied.warnings, [])
+  tied.close()
+})
+
+const one = (tensor) => gguf({ tensors: [{ name: 't', ...tensor }] })
+const REFUSED = {
+  'another magic': [gguf({ magic: 'GGML' }), 'ZT_BAD_MAGIC'],
+  'version 4': [gguf({ version: 4 }), 'ZT_UNSUPPORTED_VERSION'],
+  'version 0': [gguf({ version: 0 }), 'ZT_UNSUPPORTED_VERSION'],
+  'more metadata than there is': [gguf({ metadataCount: 5 }), 'ZT_TRUNCATED'],
+  'a huge count of metadata': [gguf({ metadataCount: 2n ** 63n }), 'ZT_LIMIT'],
+  'a huge count of tensors': [gguf({ tensorCount: 2n ** 63n }), 'ZT_TRUNCATED'],
+  'a key twice': [gguf({ metadata: [['k', 'u8', 1], ['k', 'u8', 2]] }), 'ZT_BAD_INDEX'],
+  'a key that is not UTF-8': [
+    Buffer.from(gguf({ metadata: [['k', 'u8', 1]] })).fill(0xff, 32, 33),
+    'ZT_BAD_INDEX',
+  ],
+  'an unknown type of metadata': [gguf({ metadata: [['k', 13, Buffer.alloc(8)]] }), 'ZT_BAD_INDEX'],
+  'an array of an unknown type': [gguf({ metadata: [['k', 'array', [99, [], 0]]] }), 'ZT_BAD_INDEX'],
+  'a huge array': [gguf({ metadata: [['k', 'array', ['u64', [], 2n ** 63n]]], tail: 64 }), 'ZT_TRUNCATED'],
+  'a huge array of texts': [gguf({ metadata: [['k', 'array', ['string', [], 2n ** 62n]]], tail: 64 }), 'ZT_TRUNCATED'],
+  'arrays too deep': [gguf({ metadata: [['k', 'array', nested(40)]] }), 'ZT_LIMIT'],
+  'a text beyond the end': [gguf({ metadata: [['k', 'string', Buffer.alloc(8, 0x7f)]], tail: 64 }), 'ZT_TRUNCATED'],
+  'an alignment of 0': [gguf({ metadata: [['general.alignment', 'u32', 0]] }), 'ZT_BAD_INDEX'],
+  'an alignment of 48': [gguf({ metadata: [['general.alignment', 'u32', 48]] }), 'ZT_BAD_INDEX'],
+  'an alignment beyond 32 bits': [gguf({ metadata: [['general.alignment', 'u64', 2n ** 63n]] }), 'ZT_BAD_INDEX'],
+  'an alignment that is text': [gguf({ metadata: [['general.alignment', 'string', '32']] }), 'ZT_BAD_INDEX'],
+  'too many dimensions': [one({ dims: Array(65).fill(1) }), 'ZT_LIMIT'],
+  'a huge dimension': [one({ dims: [2n ** 63n] }), 'ZT_LIMIT'],
+  'a shape beyond 64 bits': [one({ dims: [2n ** 40n, 2n ** 40n] }), 'ZT_LIMIT'],
+  'rows that are not whole blocks': [one({ shape: [32, 1], type: 8, data: Buffer.alloc(34) }), 'ZT_BAD_SHAPE'],
+  'a scalar of blocks': [one({ dims: [], type: 8, data: Buffer.alloc(34) }), 'ZT_BAD_SHAPE'],
+  'data beyond the end': [one({ shape: [100] }), 'ZT_TRUNCATED'],
+  'blocks beyond the end': [one({ shape: [2, 32], type: 8, data: Buffer.alloc(34), offset: 0, dims: [32, 20] }), 'ZT_TRUNCATED'],
+  'an offset beyond 64 bits': [one({ offset: 2n ** 64n - 32n }), 'ZT_BAD_INDEX'],
+  'an offset that is not aligned': [one({ offset: 4, data: Buffer.alloc(64) }), 'ZT_BAD_INDEX'],
+  'a name twice': [gguf({ tensors: [{ name: 't' }, { name: 't' }] }), 'ZT_BAD_INDEX'],
+  'a part beyond its set': [gguf({ metadata: part(3, 3, 5) }), 'ZT_BAD_INDEX'],
+}
+
+function nested(depth) {
+  return depth === 0 ? ['u8', [1]] : ['array', [nested(depth - 1)]]
+}
+
+for (const [name, [bytes, code]] of Object.entries(REFUSED)) {
+  test(`refused: ${name}`, async (t) => {
+    const error = await rejectionOf(async () => (await open(bytes, { format: 'gguf' })).close())
+    t.is(error?.code, code, error?.message)
+    t.is(thrownBy(() => openSync(bytes, { format: 'gguf' }).close())?.code, code)
+  })
+}
+
+test('every proper prefix of a file is refused', (t) => {
+  const bytes = readFileSync(path('plain.gguf'))
+  const file = openSync(bytes)
+  const ends = [...file.values()].map((tensor) => tensor.components.get('data')).map((data) => data.offset + data.byteLength)
+  file.close()
+  const end = Math.max(...ends)
+  for (let length = 0; length < end; length++) {
+    const error = thrownBy(() => openSync(bytes.subarray(0, length), { format: 'gguf' }).close())
+    if (error?.code !== 'ZT_TRUNCATED') t.fail(`${length}: ${error}`)
+  }
+  t.pass()
+})
+
+test('the index is bounded by maxIndexBytes', (t) => {
+  const bytes = readFileSync(path('plain.gguf'))
+  t.is(thrownBy(() => openSync(bytes, { maxIndexBytes: 100 }))?.code, 'ZT_LIMIT')
+})
+
+test('converted into zTensor 2, blocks stay what they are', async (t) => {
+  const out = scratchPath('out.zt')
+  const { skipped } = await convert(path('types.gguf'), out, { version: '2', skip: true })
+  // It registers no names for these.
+  const unregistered = ['tq1_0', 'tq2_0', 'nvfp4']
+  t.deepEqual(skipped.map(({ tensor }) => tensor), unregistered.map((type) => `blk.0.${type}.weight`))
+  const cases = decoded().filter(({ type }) => !unregistered.includes(type))
+  const file = openSync(out)
+  for (const { name, type, expected } of cases) {
+    t.is(file.tensor(name).layout, `gguf.${type}/1`)
+    t.is(differing(file.tensor(name).toFloat32(), expected), 0, type)
+  }
+  t.is(file.attributes['general.name'], 'every type')
+  file.close()
+  t.true((await verify(out)).ok)
+})
+
+test('plain tensors are converted into safetensors', async (t) => {
+  const out = scratchPath('out.safetensors')
+  await convert(path('aligned-4096.gguf'), out, { attributes: {} })
+  const file = openSync(out)
+  t.deepEqual([...file.tensor('b').data], [0, 1, 2, 3, 4])
+  file.close()
+})
