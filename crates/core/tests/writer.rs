@@ -159,7 +159,7 @@ fn sparse(folder: &Path, dialect: Dialect, shape: &[u64], arrays: &[(DType, &[u8
         3 => (Layout::SparseCsr, "sparse_csr"),
         _ => (Layout::SparseCoo, "sparse_coo"),
     };
-    let tensor = Sparse::checked(layout, shape, given.collect(), &stop)?;
+    let tensor = Sparse::checked(layout, shape, given.collect(), dialect == Dialect::Zt2, &stop)?;
     let arranged = tensor.strict(dialect, None, &|| writer.spool(), &stop)?.arranged(dialect);
     writer.begin(Spec {
         name: "0",
