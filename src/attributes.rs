@@ -54,7 +54,7 @@ pub fn to_js<'env>(
     env: &'env Env,
     attributes: Option<&Attributes>,
 ) -> Result<CoreResult<FlatAttributes<'env>>> {
-    let mut tape = Tape { tape: vec![0.0], open: vec![(0, 0)], ..Tape::default() };
+    let mut tape = Tape { marks: vec![0.0], open: vec![(0, 0)], ..Tape::default() };
     if let Err(error) = attributes.map_or(Ok(()), |attributes| attributes.tell(&mut tape)) {
         return Ok(Err(error));
     }
@@ -65,7 +65,7 @@ pub fn to_js<'env>(
 /// The same before it is JavaScript's.
 #[derive(Default)]
 struct Tape {
-    tape: Vec<f64>,
+    marks: Vec<f64>,
     /// Strings that are full, and the current one with its UTF-16 units.
     full: Vec<String>,
     text: String,
@@ -84,7 +84,7 @@ enum Other {
 #[allow(clippy::cast_precision_loss)] // lengths in memory
 impl Tape {
     fn mark(&mut self, mark: Mark) {
-        self.tape.push(f64::from(mark as u8));
+        self.marks.push(f64::from(mark as u8));
     }
 
     fn begin(&mut self, mark: Mark) -> CoreResult<()> {
@@ -93,14 +93,14 @@ impl Tape {
             return Err(CoreError::new(Code::Limit, message));
         }
         self.mark(mark);
-        self.open.push((self.tape.len(), 0));
-        self.tape.push(0.0);
+        self.open.push((self.marks.len(), 0));
+        self.marks.push(0.0);
         Ok(())
     }
 
     fn end(&mut self) {
         if let Some((place, count)) = self.open.pop()
-            && let Some(slot) = self.tape.get_mut(place)
+            && let Some(slot) = self.marks.get_mut(place)
         {
             *slot = f64::from(count);
         }
@@ -116,12 +116,12 @@ impl Tape {
         self.text.push_str(text);
         self.units += units;
         self.mark(Mark::Text);
-        self.tape.push(units as f64);
+        self.marks.push(units as f64);
     }
 
     fn number(&mut self, value: f64) {
         self.mark(Mark::Number);
-        self.tape.push(value);
+        self.marks.push(value);
     }
 
     fn other(&mut self, other: Other) {
@@ -129,7 +129,7 @@ impl Tape {
         self.others.push(other);
     }
 
-    fn hand<'env>(mut self, env: &'env Env) -> Result<FlatAttributes<'env>> {
+    fn hand(mut self, env: &Env) -> Result<FlatAttributes<'_>> {
         self.full.push(self.text);
         let texts = self.full.iter().map(|text| string(env, text)).collect::<Result<_>>()?;
         let others = self.others.into_iter().map(|other| match other {
@@ -138,7 +138,7 @@ impl Tape {
             Other::Big { negative, words } => BigInt { sign_bit: negative, words }.into_unknown(env),
         });
         let others = others.collect::<Result<_>>()?;
-        Ok(FlatAttributes { tape: Float64ArraySlice::copy_from(env, self.tape)?, texts, others })
+        Ok(FlatAttributes { tape: Float64ArraySlice::copy_from(env, self.marks)?, texts, others })
     }
 }
 

@@ -296,7 +296,7 @@ impl NativeWriter {
     #[napi(catch_unwind)]
     pub fn take_attributes(&self, env: Env, file: &NativeFile) -> Result<()> {
         let attributes = file.with_catalog(&env, |catalog| catalog.attributes.clone())?;
-        throw(&env, with_writer(&self.slot, |writer| writer.set_attributes(attributes)))
+        throw(&env, with_writer(&self.slot, |writer| writer.set_attributes(&attributes)))
     }
 
     /// Adds a tensor whose bytes stay in the file that it is of, which `shard` names and the digest identifies.

@@ -173,9 +173,9 @@ impl Writer {
     }
 
     /// Gives the file attributes, in place of those of its settings.
-    pub fn set_attributes(&mut self, attributes: Attributes) -> Result<()> {
+    pub fn set_attributes(&mut self, attributes: &Attributes) -> Result<()> {
         if self.settings.dialect == Dialect::Zt2 {
-            zt2::check_attributes(&attributes, self.settings.canonical)?;
+            zt2::check_attributes(attributes, self.settings.canonical)?;
         }
         // Made now: what is empty shall be known to be.
         self.settings.attributes = attributes.values()?.into_owned().into();

@@ -150,7 +150,7 @@ impl Visit for Tree {
 }
 
 fn pairs(items: Vec<Value>) -> Result<Vec<(Value, Value)>> {
-    if items.len() % 2 != 0 {
+    if !items.len().is_multiple_of(2) {
         return Err(unbalanced());
     }
     let mut pairs = Vec::with_capacity(items.len() / 2);
