@@ -3,6 +3,7 @@ import { types } from 'node:util'
 import { aBoolean, aFunction, aText, filePath, optional, options, wrongType } from './arguments.js'
 import { calling, invalid, publicError, ZTensorError } from './errors.js'
 import { TensorFile } from './file.js'
+import { pathOfUrl } from './file-url.js'
 import type { Format } from './format-table.js'
 import { type JobOptions, run, unlessAborted, unopened } from './job.js'
 import { stage } from './memory.js'
@@ -76,7 +77,7 @@ function readOptions(given: OpenOptions | undefined): Read {
   return { request, verify, resolver: typeof shards === 'function' ? shards : undefined, onMappingLost }
 }
 
-type Place = { path: string } | { paths: string[] } | { memory: Uint8Array } | { shared: SharedFile }
+type Place = { path: string; bytes?: Buffer } | { paths: string[] } | { memory: Uint8Array } | { shared: SharedFile }
 
 function place(source: unknown): Place {
   if (typeof source === 'string') return { path: aPath('source', source) }
@@ -86,10 +87,21 @@ function place(source: unknown): Place {
   }
   if (types.isUint8Array(source)) return { memory: source }
   if (types.isAnyArrayBuffer(source)) return { memory: wholeBuffer(source) }
-  if (urlText(source) !== undefined) return { path: aPlace('source', source) }
+  const url = urlText(source)
+  if (url !== undefined) {
+    const path = pathOfUrl('source', url)
+    return typeof path === 'string' ? { path: aPath('source', path) } : { path: url, bytes: path }
+  }
   const shared = typeof source === 'object' && source !== null ? sharedFrom(source) : undefined
   if (shared !== undefined) return { shared: withPlaces(shared) }
   throw wrongType('source', 'a path, a file: URL, a list of them, a Uint8Array or an ArrayBuffer', source)
+}
+
+/** The same, and tells the binding of a path that no text can be: the file then goes by its URL. */
+function placeOf(source: unknown, { request }: Read): Place {
+  const from = place(source)
+  if ('bytes' in from && from.bytes !== undefined) request.pathBytes = [...from.bytes]
+  return from
 }
 
 /** The same, its paths such as a file can have. */
@@ -301,7 +313,7 @@ function orClose(file: TensorFile, check: () => void): void {
  */
 export function openSync(source: Source, options?: OpenOptions): TensorFile {
   const read = readOptions(options)
-  const from = { ...place(source), onMappingLost: read.onMappingLost, request: read.request }
+  const from = { ...placeOf(source, read), onMappingLost: read.onMappingLost, request: read.request }
   const file =
     'path' in from
       ? openPathSync(from, read)
@@ -323,7 +335,7 @@ export function openSync(source: Source, options?: OpenOptions): TensorFile {
 export async function open(source: Source, options?: OpenOptions & JobOptions): Promise<TensorFile> {
   const read = readOptions(options)
   const job = jobOptions(options)
-  const from = { ...place(source), onMappingLost: read.onMappingLost, request: read.request }
+  const from = { ...placeOf(source, read), onMappingLost: read.onMappingLost, request: read.request }
   job.signal?.throwIfAborted()
   const file =
     'path' in from
