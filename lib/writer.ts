@@ -20,6 +20,7 @@ import { Packets } from './packet.js'
 import { urlText } from './realm.js'
 import { indexCode } from './sparse.js'
 import { specialFile } from './special-file.js'
+import { forgetUnfinished, watchUnfinished } from './unfinished.js'
 import { type CreateOptions, targetPath, writeRequest } from './write-options.js'
 import { emitWarnings } from './write-warnings.js'
 
@@ -137,6 +138,7 @@ export class TensorWriter {
   /** Calls that have not had their turn yet, or are having it. */
   #waiting = 0
   #ended = false
+  readonly #unfinished: object
 
   protected constructor(internals: unknown)
   protected constructor({ target, native, control, ...how }: Internals) {
@@ -150,6 +152,7 @@ export class TensorWriter {
     this.#signal = how.signal
     this.#packets = new Packets(native)
     this.#links = new Links(this.path, how.digest)
+    this.#unfinished = watchUnfinished(this, this.path)
   }
 
   /** @internal Does something with the binding's side when its turn comes. */
@@ -317,6 +320,7 @@ export class TensorWriter {
 
   /** Half a file cannot go on. */
   async #giveUp(): Promise<void> {
+    forgetUnfinished(this.#unfinished)
     this.#outlet?.destroy()
     await this.#native.abort()
   }
@@ -543,7 +547,7 @@ export class TensorWriter {
   async finish(): Promise<void> {
     const end = async () => {
       this.#signal?.throwIfAborted()
-      this.#ended = true
+      this.#end()
       try {
         const { rest, warnings } = await this.#native.finish(this.#control)
         emitWarnings(warnings)
@@ -567,9 +571,14 @@ export class TensorWriter {
     const reason = this.#signal?.aborted ? this.#signal.reason : ended()
     for (const stream of this.#open) stream.destroy(stream.listenerCount('error') > 0 ? reason : undefined)
     await this.#next(async () => {
-      this.#ended = true
+      this.#end()
       await this.#native.abort()
     })
+  }
+
+  #end(): void {
+    this.#ended = true
+    forgetUnfinished(this.#unfinished)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -59,7 +59,14 @@ impl AtomicFile {
         let target = target.canonicalize().unwrap_or_else(|_| target.to_owned());
         check_replaceable(&target)?;
         let old = Access::of(&target).map(Box::new);
-        let temporary = Temporary::beside(&target, old.is_some()).map_err(|error| error.file(&target))?;
+        let temporary = Temporary::beside(&target, old.is_some()).map_err(|error| {
+            let error = error.file(&target);
+            let folder = temporary::folder_of(&target);
+            if folder.exists() {
+                return error;
+            }
+            error.context(format!("the target's folder '{}' is not there", folder.display()))
+        })?;
         let mut file = Self { temporary, target, overwrite, old, usual: None, reserved: false };
         if overwrite && cfg!(unix) {
             file.close_to_others()?;
