@@ -1,4 +1,6 @@
 // `ztensor convert`: any file that can be read into any format that can be written.
+import { mkdirSync, readdirSync, rmdirSync } from 'node:fs'
+import { dirname } from 'node:path'
 import {
   type AnyTensor,
   type ConvertOptions,
@@ -10,11 +12,13 @@ import {
 import { FORMATS, type WritableVersion } from '../lib/format-table.js'
 import { list } from '../lib/formats.js'
 import { painter } from './color.js'
+import { parseDType } from './dtype.js'
 import { errorCode, errorMessage, exitCodes, UsageError } from './failure.js'
 import type { SourceOptions } from './format.js'
 import { jsonLine } from './json.js'
 import { followProgress } from './progress.js'
 import { parseBytes, showCounted } from './quantity.js'
+import { STANDARD, sourceOf } from './source.js'
 import { dataOutput, printLines } from './stdout.js'
 import { printable } from './text.js'
 
@@ -74,6 +78,11 @@ function renaming(pairs: readonly string[] | undefined): (name: string) => strin
   return (name) => names.get(name) ?? name
 }
 
+function casts(pairs: readonly string[] | undefined): NonNullable<ConvertOptions['cast']> {
+  const given = Array.from(table('--cast', 'FROM=TO', pairs))
+  return Object.fromEntries(given.map(([from, to]) => [parseDType('--cast', from), parseDType('--cast', to)]))
+}
+
 function convertOptions(options: ConvertCommandOptions): ConvertOptions {
   const { format, version, canonical, from, digest, compress, maxShardSize, overwrite, skip } = options
   return {
@@ -88,16 +97,13 @@ function convertOptions(options: ConvertCommandOptions): ConvertOptions {
     skip: skip ?? false,
     filter: filter(options),
     rename: renaming(options.rename),
-    cast: Object.fromEntries(table('--cast', 'FROM=TO', options.cast)) as NonNullable<ConvertOptions['cast']>,
+    cast: casts(options.cast),
   }
 }
 
-/** What stands for standard output, in place of a path. */
-const STDOUT = '-'
-
 /** Where the data goes, and what is said of it. */
 function outputs(target: string) {
-  if (target !== STDOUT) return { to: target, name: target, words: process.stdout }
+  if (target !== STANDARD) return { to: target, name: target, words: process.stdout }
   if (process.stdout.isTTY) {
     throw new UsageError('standard output is a terminal', 'Send the data on: ztensor convert FILE - | PROGRAM')
   }
@@ -111,6 +117,12 @@ function* lines(target: string, result: ConvertResult): Generator<string> {
   yield `${paint('green', 'wrote')}  ${printable(target)}: ${showCounted(result.tensors, 'tensor')}`
   for (const error of result.skipped) yield `  left out  ${errorCode(error) ?? ''}  ${errorMessage(error)}`
   yield `read by: ${result.readers.join(', ')}`
+  if (result.readers.length === 1) {
+    yield paint(
+      'dim',
+      '  Attributes of the file that are not text keep Python 1.0.0 and 1.0.1 from reading it; --version 1.2 or 2 has other readers.',
+    )
+  }
 }
 
 /** Converts `source` into `target`, `-` being standard output. Ctrl-C leaves nothing behind. */
@@ -127,7 +139,8 @@ export async function convert(
   const progress = await followProgress(name)
   const listen = options.json ? { onProgress: events } : progress.listen
   try {
-    const result = await convertFile(source, to, { ...given, ...listen, signal: stop.signal })
+    const from = typeof source === 'string' ? await sourceOf(source) : source
+    const result = await convertFile(from, to, { ...given, ...listen, signal: stop.signal })
     progress.stop()
     const { tensors, skipped, readers } = result
     const left = skipped.map((error) => ({
@@ -170,5 +183,12 @@ export async function split(source: string, target: string, options: SplitComman
   }
   const version = writing.version as WritableVersion | undefined
   const how = version === undefined ? {} : { version }
-  await convert(source, target, { ...rest, ...how, canonical: !writing.canonical, maxShardSize: maxSize })
+  const folder = dirname(target)
+  const made = mkdirSync(folder, { recursive: true })
+  try {
+    await convert(source, target, { ...rest, ...how, canonical: !writing.canonical, maxShardSize: maxSize })
+  } finally {
+    // Where nothing came of it, or somebody stopped it, the folder goes again, unless there is something in it.
+    if (made !== undefined && readdirSync(folder).length === 0) rmdirSync(folder)
+  }
 }

@@ -39,10 +39,29 @@ export function errorMessage(error: unknown): string {
   return printable((error instanceof Error ? error.message : String(error)).trim())
 }
 
+/** The flags that options of the library have in commands. */
+const FLAGS: Readonly<Record<string, string>> = {
+  overwrite: '--overwrite',
+  skip: '--skip',
+  cast: '--cast',
+  rename: '--rename',
+  digest: '--digest',
+  version: '--version',
+  maxShardSize: '--max-shard-size',
+}
+
+/** A message with flags in place of the library's options: `(option overwrite)` becomes `(--overwrite)`. */
+function withFlags(message: string): string {
+  const named = message.replace(/\boption (\w+)/g, (whole, option) => {
+    return Object.hasOwn(FLAGS, option) ? (FLAGS[option] as string) : whole
+  })
+  return named.replace('name its format in the options', 'name its format with --format')
+}
+
 /** Prints `error` on standard error and sets the exit code. */
 export function fail(error: unknown): void {
   const paint = painter(process.stderr)
-  const text = error instanceof Error ? error.message.trim() : String(error)
+  const text = withFlags(error instanceof Error ? error.message.trim() : String(error))
   const [message = '', ...rest] = text.split('\n').filter((line) => line.trim() !== '')
   const code = errorCode(error) ?? 'ZT_INTERNAL'
   const hint = error instanceof UsageError ? error.hint : hints[code]

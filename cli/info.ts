@@ -1,17 +1,11 @@
 // `ztensor info`: what a file is, in one screen, from the index alone.
 import type { TensorFile } from '../index.js'
-import { type Paint, painter } from './color.js'
-import type { SourceOptions } from './format.js'
+import type { Paint } from './color.js'
+import { describeEach, type EachOptions } from './each.js'
 import { jsonAttribute, jsonText } from './json.js'
 import { type Entry, entries, showDtype, showPlaced } from './listing.js'
 import { showBytes, showCount, showCounted } from './quantity.js'
-import { withFile } from './source.js'
-import { printLines } from './stdout.js'
 import { printable, shorten, showName } from './text.js'
-
-export interface InfoOptions extends SourceOptions {
-  json?: boolean
-}
 
 interface Total {
   tensors: number
@@ -102,10 +96,11 @@ function json(file: TensorFile, listed: readonly Entry[]): object {
   }
 }
 
-/** Prints what a file is, or several as one: format, totals, attributes and warnings. */
-export async function info(paths: readonly string[], options: InfoOptions): Promise<void> {
-  await withFile(paths, options, async (file) => {
-    const listed = entries(file)
-    await printLines(options.json ? [jsonText(json(file, listed), 2)] : lines(file, listed, painter()))
+/** Prints what each file is, or several as one: format, totals, attributes and warnings. */
+export async function info(paths: readonly string[], options: EachOptions): Promise<void> {
+  await describeEach(paths, options, {
+    lines: (file, paint) => lines(file, entries(file), paint),
+    document: (file) => [jsonText(json(file, entries(file)), 2)],
+    element: (file) => json(file, entries(file)),
   })
 }

@@ -1,19 +1,15 @@
 // `ztensor ls`: one row a tensor, from the index alone.
-
-import { globMatcher } from '../index.js'
-import { painter } from './color.js'
-import type { SourceOptions } from './format.js'
+import { globMatcher, type TensorFile } from '../index.js'
+import type { Paint } from './color.js'
+import { describeEach, type EachOptions } from './each.js'
 import { jsonLines } from './json.js'
 import { type Entry, entries, jsonEntry, showDigests, showDtype, showShape } from './listing.js'
 import { showBytes, showCounted } from './quantity.js'
-import { withFile } from './source.js'
-import { printLines } from './stdout.js'
 import { type Column, table } from './table.js'
 import { printable, showName } from './text.js'
 
 export type SortKey = 'name' | 'size' | 'offset' | 'dtype'
-export interface LsOptions extends SourceOptions {
-  json?: boolean
+export interface LsOptions extends EachOptions {
   sort?: SortKey
   filter?: string
 }
@@ -49,21 +45,29 @@ function row({ tensor, components, encoding }: Entry): string[] {
   ]
 }
 
-/** Prints the tensors of a file, or of several as one, as a table or as one JSON array. */
-export async function ls(paths: readonly string[], options: LsOptions): Promise<void> {
-  await withFile(paths, options, async (file) => {
-    const listed = entries(file, options.filter === undefined ? undefined : globMatcher(options.filter))
-    if (options.sort !== undefined) listed.sort(orders[options.sort])
-    if (options.json) return printLines(jsonLines(listed.map(jsonEntry)))
+function listed(file: TensorFile, { filter, sort }: LsOptions): Entry[] {
+  const found = entries(file, filter === undefined ? undefined : globMatcher(filter))
+  if (sort !== undefined) found.sort(orders[sort])
+  return found
+}
 
-    const paint = painter()
-    let bytes = 0
-    for (const { tensor } of listed) bytes += tensor.byteLength ?? 0
-    const count =
-      listed.length === file.size
-        ? showCounted(file.size, 'tensor')
-        : `${showCounted(listed.length, 'tensor')} of ${file.size}`
-    const rows = table(heads, listed.map(row), (text) => paint('bold', text))
-    await printLines([...(listed.length === 0 ? [] : rows), paint('dim', `${count}, ${showBytes(bytes)}`)])
+function* lines(file: TensorFile, options: LsOptions, paint: Paint): Generator<string> {
+  const found = listed(file, options)
+  let bytes = 0
+  for (const { tensor } of found) bytes += tensor.byteLength ?? 0
+  const count =
+    found.length === file.size
+      ? showCounted(file.size, 'tensor')
+      : `${showCounted(found.length, 'tensor')} of ${file.size}`
+  if (found.length > 0) yield* table(heads, found.map(row), (text) => paint('bold', text))
+  yield paint('dim', `${count}, ${showBytes(bytes)}`)
+}
+
+/** Prints the tensors of each file, or of several as one, as tables or as JSON. */
+export async function ls(paths: readonly string[], options: LsOptions): Promise<void> {
+  await describeEach(paths, options, {
+    lines: (file, paint) => lines(file, options, paint),
+    document: (file) => jsonLines(listed(file, options).map(jsonEntry)),
+    element: (file, path) => ({ path, tensors: listed(file, options).map(jsonEntry) }),
   })
 }

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { Command, CommanderError, Option } from 'commander'
 import { FORMATS } from '../lib/format-table.js'
 import { DIGESTS, FORMAT_NAMES, WRITABLE_FORMATS, WRITABLE_VERSIONS, writingOf } from '../lib/formats.js'
+import { completion, INSTALL } from './completion.js'
 import { exitCodes, fail, UsageError } from './failure.js'
 import { formatOption } from './format.js'
 import { exitQuietlyOnBrokenPipe } from './stdout.js'
@@ -21,7 +22,7 @@ function examples(...pairs: readonly (readonly [command: string, meaning: string
   return `\nExamples:\n${pairs.map(([command, meaning]) => `  $ ${command.padEnd(widest)}  # ${meaning}`).join('\n')}`
 }
 
-const FILES = 'the tensor file, the index or folder of a sharded checkpoint; several files are taken as one'
+const FILES = 'tensor files, the index or folder of a sharded checkpoint; - is standard input'
 
 function targetFormat(): Option {
   return new Option('--format <name>', 'the format to write').choices(WRITABLE_FORMATS)
@@ -77,7 +78,8 @@ function program(): Command {
       new Option('--sort <key>', 'sort rows (default: order of the file)').choices(['name', 'size', 'offset', 'dtype']),
     )
     .option('--filter <glob>', 'only names that match: * is any run of characters, ? any single one')
-    .option('--json', 'one JSON array, an object for each tensor')
+    .option('--join', 'open several files as one')
+    .option('--json', 'one JSON array, an object for each tensor; of several files an object for each file')
     .addOption(formatOption())
     .addHelpText(
       'after',
@@ -85,7 +87,9 @@ function program(): Command {
         ['ztensor ls model.safetensors', 'every tensor, in the order of the file'],
         ['ztensor ls model.zt --sort size', 'the largest first'],
         ["ztensor ls model.zt --filter '*.attn.*'", 'some by name'],
-        ['ztensor ls llama/', 'a sharded checkpoint: its folder, its index or all its files'],
+        ['ztensor ls llama/', 'a sharded checkpoint: its folder or its index'],
+        ['ztensor ls --join base.zt extra.zt', 'several files as one'],
+        ['curl -L URL | ztensor ls -', 'what comes from another program'],
         ['ztensor ls model.zt --json | jq .[].name', 'for a program'],
       ),
     )
@@ -95,7 +99,8 @@ function program(): Command {
     .command('info')
     .description('describe a file: format, version, size, totals by dtype, attributes, warnings')
     .argument('<files...>', FILES)
-    .option('--json', 'one JSON object')
+    .option('--join', 'open several files as one')
+    .option('--json', 'one JSON object; of several files an array of them')
     .addOption(formatOption())
     .addHelpText(
       'after',
@@ -134,7 +139,7 @@ function program(): Command {
   ztensor
     .command('cat')
     .description('print the values of a tensor, the middle of a large one left out')
-    .argument('<file>', 'the tensor file')
+    .argument('<file>', 'the tensor file; - is standard input')
     .argument('<name>', 'the name of the tensor, as `ztensor ls` shows it')
     .option('--slice <text>', 'a part, as in numpy: "0:2,:,5"; an index keeps its dimension (dense tensors)')
     .option('--all', 'leave nothing out')
@@ -288,6 +293,19 @@ function program(): Command {
     .option('--json', 'one JSON object')
     .addHelpText('after', examples(['ztensor compact model.zt', 'it stays as it is where nothing can be gained']))
     .action(async (file, options) => (await import('./compact.js')).compact(file, options))
+
+  ztensor
+    .command('completion')
+    .description('print a script by which a shell completes commands, options and their values')
+    .argument('<shell>', 'bash, zsh or fish')
+    .addHelpText(
+      'after',
+      examples(
+        ['source <(ztensor completion bash)', 'bash, for this session; or:'],
+        ...Object.entries(INSTALL).map(([shell, command]) => [command, `${shell}, for good`] as const),
+      ),
+    )
+    .action(async (shell) => completion(ztensor, shell))
 
   return ztensor
 }

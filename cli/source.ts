@@ -1,10 +1,31 @@
-// The file that a command works on.
+// The file that a command works on: a path, a file: URL, or - for standard input.
+import { buffer } from 'node:stream/consumers'
 import { open, type TensorFile } from '../index.js'
+import { UsageError } from './failure.js'
 import type { SourceOptions } from './format.js'
+
+/** What stands for standard input or output, in place of a path. */
+export const STANDARD = '-'
 
 /** What of a command's options goes to the library. */
 export function openOptions(options: SourceOptions): SourceOptions {
   return options.format === undefined ? {} : { format: options.format }
+}
+
+/** What was typed as the library takes it. Standard input is read to its end, into memory. */
+export async function sourceOf(path: string): Promise<string | URL | Uint8Array> {
+  if (path === STANDARD) {
+    if (process.stdin.isTTY) {
+      throw new UsageError('standard input is a terminal', 'Send a file to it: PROGRAM | ztensor ls -')
+    }
+    return buffer(process.stdin)
+  }
+  return path.startsWith('file:') && URL.canParse(path) ? new URL(path) : path
+}
+
+async function several(paths: readonly string[]): Promise<(string | URL)[]> {
+  if (paths.includes(STANDARD)) throw new UsageError('standard input is one file, and cannot be joined with others')
+  return (await Promise.all(paths.map(sourceOf))) as (string | URL)[]
 }
 
 /** Opens a file, or several as one, gives the file to `work` and closes it whatever happens. */
@@ -13,7 +34,9 @@ export async function withFile(
   options: SourceOptions,
   work: (file: TensorFile) => Promise<void>,
 ): Promise<void> {
-  const file = await open(path, openOptions(options))
+  const paths = typeof path === 'string' ? [path] : path
+  const source = paths.length === 1 ? await sourceOf(paths[0] as string) : await several(paths)
+  const file = await open(source, openOptions(options))
   try {
     await work(file)
   } finally {

@@ -7,7 +7,7 @@ import { jsonLines } from './json.js'
 import { showPlaced } from './listing.js'
 import { followProgress } from './progress.js'
 import { showCounted } from './quantity.js'
-import { openOptions } from './source.js'
+import { openOptions, sourceOf } from './source.js'
 import { printLines } from './stdout.js'
 import { printable } from './text.js'
 
@@ -86,7 +86,7 @@ export async function verify(paths: readonly string[], options: VerifyOptions): 
     const progress = await followProgress(path)
     const report: Report = { path, result: undefined, error: undefined }
     try {
-      report.result = await verifyFile(path, {
+      report.result = await verifyFile(await sourceOf(path), {
         ...openOptions(options),
         ...progress.listen,
         signal: stop.signal,

@@ -463,6 +463,8 @@ export interface NativeError {
   errno?: number
   /** The file, where it is not the one that the caller named. */
   path?: string
+  /** What the file was wanted for. `message` begins with it. */
+  context?: string
   /** The failures of which this one is the sum. */
   causes: Array<NativeError>
 }
@@ -500,6 +502,8 @@ export declare function openPathSync(path: string, request: OpenRequest): Native
 /** What the wrapper asks of an opening. */
 export interface OpenRequest {
   format?: string
+  /** The bytes of the path where they are not UTF-8, in place of the text that stands for them. */
+  pathBytes?: Array<number>
   io?: string
   maxIndexBytes?: number
   maxDecodedBytes?: number

@@ -10,6 +10,7 @@ import { type JobOptions, type Progress, run } from './job.js'
 import { binding, type NativeOutflow, type NativeSelection, type NativeWriter, type Selected } from './native.js'
 import { type OpenOptions, open, type Source } from './open.js'
 import type { Outlet } from './outlet.js'
+import { readersOf } from './readers.js'
 import type { Store } from './store.js'
 import type { AnyTensor } from './tensor.js'
 import { jobOptions } from './verify.js'
@@ -43,7 +44,7 @@ export interface ConvertResult {
   readonly tensors: number
   /** What was left out, and why. Empty unless `skip` was given. */
   readonly skipped: readonly ZTensorError[]
-  /** Which programs read the file. */
+  /** Which programs read this very file: zTensor 1.0 is read by Python as long as its attributes are text. */
   readonly readers: readonly string[]
 }
 
@@ -216,7 +217,8 @@ async function convertFile(
   const casts = castCodes(given.cast)
   // The target's own options are checked without the source's attributes, which may have to be left out.
   const { dialect, canonical } = writeRequest({ ...given, attributes: undefined })
-  const { numbered, generator: named, readers } = writingOfId(dialect) as Writing
+  const writing = writingOfId(dialect) as Writing
+  const { numbered, generator: named } = writing
   const selection = calling(() => new binding.Selection(casts, numbered))
   await choose(file, selection, numbered ? { ...given, rename: undefined } : given)
   const told = await run(store, { signal }, (control) => selection.look(store.native, dialect, canonical, control))
@@ -251,7 +253,8 @@ async function convertFile(
     await copy(work, left, before)
     signal?.throwIfAborted()
     await writer.finish()
-    return { tensors: left.tensors, skipped, readers }
+    const attributes = own ? (told.attributes ? file.attributes : undefined) : given.attributes
+    return { tensors: left.tensors, skipped, readers: readersOf(writing, attributes) }
   } catch (error) {
     await writer.abort()
     throw error

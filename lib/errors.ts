@@ -1,5 +1,6 @@
 import { getSystemErrorMap } from 'node:util'
 import { binding, type NativeError } from './native.js'
+import { pathHint } from './path-hint.js'
 import { isError } from './realm.js'
 import { win32ErrorName } from './win32.js'
 
@@ -34,6 +35,7 @@ export interface ErrorDetails {
   component?: string | undefined
   offset?: number | undefined
   rule?: string | undefined
+  /** Node's own error where the system refused a call; the list of all errors where several are thrown as one. */
   cause?: unknown
 }
 
@@ -88,7 +90,7 @@ function systemReason({ errno: given, message }: Thrown): { errno: number; code:
 }
 
 /** The error of an open file's path, as Node's own `fs` spells it. */
-function systemError(native: Thrown, path: string | undefined): Error {
+function systemError(native: Thrown, path: string | undefined): Error & { code: string } {
   const { errno, code, text } = systemReason(native)
   const place = path === undefined ? '' : ` '${path}'`
   const error = new Error(`${code}: ${text}, ${native.syscall}${place}`)
@@ -114,8 +116,11 @@ export function publicError(thrown: unknown, path?: string): unknown {
   }
   if (thrown.code === 'ZT_INVALID_ARG') return invalid(RangeError, thrown.message)
   if (thrown.code === 'ZT_IO' && typeof thrown.errno === 'number') {
-    const cause = systemError(thrown, thrown.path ?? path)
-    return new ZTensorError('ZT_IO', cause.message, { ...details(thrown), cause })
+    const place = thrown.path ?? path
+    const cause = systemError(thrown, place)
+    const context = typeof thrown.context === 'string' ? `${thrown.context}: ` : ''
+    const hint = cause.code === 'ENOENT' && place !== undefined ? pathHint(place) : ''
+    return new ZTensorError('ZT_IO', `${context}${cause.message}${hint}`, { ...details(thrown), cause })
   }
   const causes = thrown.causes?.map((cause) => publicError(cause, path))
   const cause = causes === undefined || causes.length === 0 ? undefined : causes

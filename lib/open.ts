@@ -3,6 +3,7 @@ import { types } from 'node:util'
 import { aBoolean, aFunction, aText, filePath, optional, optionsOf, wrongType } from './arguments.js'
 import { calling, invalid, publicError, ZTensorError } from './errors.js'
 import { TensorFile } from './file.js'
+import { pathOfUrl } from './file-url.js'
 import type { Format } from './format-table.js'
 import { type JobOptions, run, unlessAborted, unopened } from './job.js'
 import { stage } from './memory.js'
@@ -78,7 +79,7 @@ function readOptions(read: OpenOptions): Read {
   return { request, verify, resolver: typeof shards === 'function' ? shards : undefined, onMappingLost }
 }
 
-type Place = { path: string } | { paths: string[] } | { memory: Uint8Array } | { shared: SharedFile }
+type Place = { path: string; bytes?: Buffer } | { paths: string[] } | { memory: Uint8Array } | { shared: SharedFile }
 
 function place(source: unknown): Place {
   if (typeof source === 'string') return { path: aPath('source', source) }
@@ -88,10 +89,21 @@ function place(source: unknown): Place {
   }
   if (types.isUint8Array(source)) return { memory: source }
   if (types.isAnyArrayBuffer(source)) return { memory: wholeBuffer(source) }
-  if (urlText(source) !== undefined) return { path: aPlace('source', source) }
+  const url = urlText(source)
+  if (url !== undefined) {
+    const path = pathOfUrl('source', url)
+    return typeof path === 'string' ? { path: aPath('source', path) } : { path: url, bytes: path }
+  }
   const shared = typeof source === 'object' && source !== null ? sharedFrom(source) : undefined
   if (shared !== undefined) return { shared: withPlaces(shared) }
   throw wrongType('source', 'a path, a file: URL, a list of them, a Uint8Array or an ArrayBuffer', source)
+}
+
+/** The same, and tells the binding of a path that no text can be: the file then goes by its URL. */
+function placeOf(source: unknown, { request }: Read): Place {
+  const from = place(source)
+  if ('bytes' in from && from.bytes !== undefined) request.pathBytes = [...from.bytes]
+  return from
 }
 
 /** The same, its paths such as a file can have. */
@@ -303,7 +315,7 @@ function orClose(file: TensorFile, check: () => void): void {
  */
 export function openSync(source: Source, options?: OpenOptions): TensorFile {
   const read = readOptions(optionsOf(options, OPEN_OPTIONS))
-  const from = { ...place(source), onMappingLost: read.onMappingLost, request: read.request }
+  const from = { ...placeOf(source, read), onMappingLost: read.onMappingLost, request: read.request }
   const file =
     'path' in from
       ? openPathSync(from, read)
@@ -326,7 +338,7 @@ export async function open(source: Source, options?: OpenOptions & JobOptions): 
   const { onProgress, signal, ...opening } = optionsOf(options, [...OPEN_OPTIONS, 'onProgress', 'signal'])
   const read = readOptions(opening)
   const job = jobOptions({ onProgress, signal })
-  const from = { ...place(source), onMappingLost: read.onMappingLost, request: read.request }
+  const from = { ...placeOf(source, read), onMappingLost: read.onMappingLost, request: read.request }
   job.signal?.throwIfAborted()
   const file =
     'path' in from

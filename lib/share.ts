@@ -81,9 +81,11 @@ function texts(name: string, value: unknown): string[] {
 }
 
 function requestFrom(given: OpenRequest): OpenRequest {
-  const read = optionsOf(given, ['format', 'io', 'unread', 'shardNames', 'shardPaths', ...LIMITS])
+  const read = optionsOf(given, ['format', 'io', 'unread', 'pathBytes', 'shardNames', 'shardPaths', ...LIMITS])
   const request = openRequest(read)
   if (read.unread !== undefined) request.unread = aBoolean('source.request.unread', read.unread)
+  const bytes = optional(read.pathBytes, (value) => Uint8Array.from(value as number[]))
+  if (bytes !== undefined) request.pathBytes = [...bytes]
   for (const key of ['shardNames', 'shardPaths'] as const) {
     const list = optional(read[key], (value) => texts(`source.request.${key}`, value))
     if (list !== undefined) request[key] = list

@@ -16,6 +16,7 @@ import { shown } from './shown.js'
 import { indexCode } from './sparse.js'
 import { specialFile } from './special-file.js'
 import { TensorStream } from './tensor-stream.js'
+import { forgetUnfinished, watchUnfinished } from './unfinished.js'
 import { CREATE_OPTIONS, type CreateOptions, targetPath, withFormat, writeRequest } from './write-options.js'
 import { emitWarnings } from './write-warnings.js'
 
@@ -127,6 +128,7 @@ export class TensorWriter {
   #failure: unknown
   /** Errors of calls and streams, and whether anybody hears of each from there. */
   readonly #errors: { readonly error: unknown; readonly isHeard: () => boolean }[] = []
+  readonly #unfinished: object
 
   protected constructor(internals: unknown)
   protected constructor({ target, native, control, ...how }: Internals) {
@@ -140,6 +142,7 @@ export class TensorWriter {
     this.#signal = how.signal
     this.#packets = new Packets(native)
     this.#links = new Links(this.path, how.digest)
+    this.#unfinished = watchUnfinished(this, this.path)
   }
 
   /** @internal Does something with the binding's side when its turn comes. */
@@ -335,6 +338,7 @@ export class TensorWriter {
   /** Half a file cannot go on. */
   async #giveUp(failure: unknown): Promise<void> {
     this.#failure ??= publicError(failure, this.path)
+    forgetUnfinished(this.#unfinished)
     this.#outlet?.destroy()
     await this.#native.abort()
   }
@@ -578,12 +582,12 @@ export class TensorWriter {
       this.#signal?.throwIfAborted()
       const unheard = this.#errors.find(({ isHeard }) => !isHeard())
       if (unheard !== undefined && !this.#ended) {
-        this.#ended = true
+        this.#end()
         await this.#giveUp(unheard.error)
         throw unheard.error
       }
       if (this.#ended || this.#failure !== undefined) throw this.#gone()
-      this.#ended = true
+      this.#end()
       try {
         const { rest, warnings } = await this.#native.finish(this.#control)
         emitWarnings(warnings)
@@ -607,9 +611,14 @@ export class TensorWriter {
     const reason = this.#signal?.aborted ? this.#signal.reason : ended()
     for (const stream of this.#open) stream.destroy(reason)
     await this.#next(async () => {
-      this.#ended = true
+      this.#end()
       await this.#native.abort()
     })
+  }
+
+  #end(): void {
+    this.#ended = true
+    forgetUnfinished(this.#unfinished)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -23,6 +23,8 @@ pub struct NativeError {
     pub errno: Option<i32>,
     /// The file, where it is not the one that the caller named.
     pub path: Option<String>,
+    /// What the file was wanted for. `message` begins with it.
+    pub context: Option<String>,
     /// The failures of which this one is the sum.
     pub causes: Vec<NativeError>,
 }
@@ -39,6 +41,7 @@ impl From<&CoreError> for NativeError {
             syscall: error.os().map(|os| os.syscall.to_owned()),
             errno: error.os().and_then(|os| os.errno),
             path: error.path().map(|path| path.to_string_lossy().into_owned()),
+            context: error.wanted_for().map(str::to_owned),
             causes: error.causes().iter().map(Self::from).collect(),
         }
     }
@@ -60,6 +63,7 @@ fn thrown<'env>(env: &'env Env, error: &NativeError) -> Result<Unknown<'env>> {
     object.set("syscall", error.syscall.as_deref())?;
     object.set("errno", error.errno)?;
     object.set("path", error.path.as_deref())?;
+    object.set("context", error.context.as_deref())?;
     if !error.causes.is_empty() {
         let causes = error.causes.iter().map(|cause| thrown(env, cause)).collect::<Result<Vec<_>>>()?;
         object.set("causes", causes)?;

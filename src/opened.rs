@@ -1,7 +1,7 @@
 //! What threads share of an open file, and how it is opened.
 
 use std::panic::{self, AssertUnwindSafe};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -29,6 +29,8 @@ use crate::kernels;
 #[napi(object)]
 pub struct OpenRequest {
     pub format: Option<String>,
+    /// The bytes of the path where they are not UTF-8, in place of the text that stands for them.
+    pub path_bytes: Option<Vec<u8>>,
     pub io: Option<String>,
     pub max_index_bytes: Option<f64>,
     pub max_decoded_bytes: Option<f64>,
@@ -53,6 +55,15 @@ impl OpenRequest {
             max_rank: small(self.max_rank).unwrap_or(default.max_rank),
             max_attribute_values: small(self.max_attribute_values).unwrap_or(default.max_attribute_values),
         }
+    }
+
+    /// The path that `text` stands for.
+    fn path(&self, text: &str) -> PathBuf {
+        #[cfg(unix)]
+        if let Some(bytes) = &self.path_bytes {
+            return <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(bytes).into();
+        }
+        text.into()
     }
 
     fn io(&self) -> Io {
@@ -80,7 +91,7 @@ const MANY: usize = 10_000;
 
 /// The names of the files that an index wants resolved.
 pub fn shard_names(path: &str, request: &OpenRequest) -> CoreResult<Vec<String>> {
-    open::names(Path::new(path), &request.request(Stop::default()))
+    open::names(&request.path(path), &request.request(Stop::default()))
 }
 
 /// What a tensor costs beside its bytes, in bytes that take as long.
@@ -109,8 +120,8 @@ pub struct Shared {
 
 impl Shared {
     pub fn open(path: &str, request: &OpenRequest, stop: Stop) -> CoreResult<Self> {
-        let (io, request) = (request.io(), request.request(stop));
-        Ok(Self::new(open::open(Path::new(path), &request)?, request.limits, io))
+        let (io, path, request) = (request.io(), request.path(path), request.request(stop));
+        Ok(Self::new(open::open(&path, &request)?, request.limits, io))
     }
 
     /// Several files as one.

@@ -11,12 +11,12 @@ const run = (...args) => ended(start(args))
 test('ls, info, verify and cat take a folder, an index, a list', async (t) => {
   const { folder, index, path } = checkpoint(TWO)
   for (const source of [[folder], [index], Object.keys(TWO).map(path)]) {
-    const ls = await run('ls', '--json', ...source)
+    const ls = await run('ls', '--json', '--join', ...source)
     t.deepEqual(
       JSON.parse(ls.stdout).map(({ name }) => name),
       ['z.first', 'a.second', 'b.third'],
     )
-    const info = await run('info', '--json', ...source)
+    const info = await run('info', '--json', '--join', ...source)
     t.like(JSON.parse(info.stdout), { tensors: 3, attributes: { format: 'pt' }, files: { length: 2 } })
   }
   const cat = await run('cat', folder, 'b.third')

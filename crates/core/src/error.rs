@@ -92,6 +92,7 @@ struct Inner {
     rule: Option<&'static str>,
     os: Option<Os>,
     path: Option<PathBuf>,
+    context: Option<String>,
     causes: Vec<Error>,
 }
 
@@ -114,6 +115,7 @@ impl Error {
             rule: None,
             os: None,
             path: None,
+            context: None,
             causes: Vec::new(),
         }))
     }
@@ -190,6 +192,13 @@ impl Error {
         self.file(path)
     }
 
+    /// Says what the file was wanted for, such as "the index 'a.json' names a file that cannot be read", before everything else.
+    #[must_use]
+    pub fn context(mut self, context: String) -> Self {
+        self.0.context.get_or_insert(context);
+        self
+    }
+
     pub fn code(&self) -> Code {
         self.0.code
     }
@@ -226,10 +235,17 @@ impl Error {
     pub fn path(&self) -> Option<&Path> {
         self.0.path.as_deref()
     }
+
+    pub fn wanted_for(&self) -> Option<&str> {
+        self.0.context.as_deref()
+    }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(context) = &self.0.context {
+            write!(f, "{context}: ")?;
+        }
         if let Some(tensor) = &self.0.tensor {
             write!(f, "tensor {:?}", short(tensor, NAME))?;
             if let Some(component) = &self.0.component {

@@ -4,6 +4,7 @@
 
 pub mod detect;
 mod folder;
+mod foreign;
 mod neighbors;
 mod table;
 pub mod weight_map;
@@ -14,7 +15,7 @@ use std::sync::OnceLock;
 
 use ciborium::Value;
 
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Result, short};
 use crate::formats::{Formats, safetensors};
 use crate::limits::{self, Limits};
 use crate::model::{
@@ -126,7 +127,11 @@ pub fn read_index(path: &Path, bounds: &Limits) -> Result<WeightMap> {
         );
         return Err(Error::new(Code::Limit, message));
     }
-    weight_map::parse(&source.read_vec(0, source.length())?, bounds)
+    let bytes = source.read_vec(0, source.length())?;
+    weight_map::parse(&bytes, bounds).map_err(|error| {
+        let foreign = foreign::tell_no_index(&bytes).filter(|_| error.code() == Code::BadIndex);
+        foreign.map_or(error.clone(), |is| Error::new(error.code(), format!("{}: {is}", error.message())))
+    })
 }
 
 fn open_index(path: &Path, request: &Request) -> Result<Opened> {
@@ -141,11 +146,14 @@ fn open_index(path: &Path, request: &Request) -> Result<Opened> {
     };
     let places: Vec<Place> = map.files.iter().map(place).collect();
     let (parts, mut problems) = read_all(&places, request)?;
+    let has_unread = !problems.is_empty();
+    let index = path.file_name().unwrap_or_default().to_string_lossy();
     let unlisted = compare(&map, &parts.catalogs, &mut problems);
     let (mut catalog, doubles) = join(parts.catalogs, &request.limits)?;
     problems.extend(doubles);
-    if let Some(error) = Error::all("the shards do not make up the index", problems) {
-        return Err(error);
+    if let Some(error) = Error::all(&format!("the shards do not make up the index '{index}'"), problems) {
+        let alone = has_unread && error.causes().is_empty();
+        return Err(if alone { wanted_by(error, "index", &index) } else { error });
     }
     catalog.attributes = ahead(map.attributes, catalog.attributes);
     if let Some(gaps) = folder::gaps(map.files.iter().map(|name| &**name), request.formats) {
@@ -178,6 +186,12 @@ fn ahead(own: Entries, of_files: Attributes) -> Attributes {
         let has = |key: &Value| own.iter().any(|(other, _)| other == key);
         tell_entries(&others.into_iter().filter(|(key, _)| !has(key)).collect::<Entries>(), to)
     })
+}
+
+/// Names what asked for a file that cannot be read.
+fn wanted_by(error: Error, what: &str, name: &str) -> Error {
+    let name = short(name, limits::FILE_NAME_BYTES);
+    error.context(format!("the {what} '{name}' names a file that cannot be read"))
 }
 
 fn warn(catalog: &mut Catalog, code: &'static str, message: String) {

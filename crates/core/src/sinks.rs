@@ -59,7 +59,14 @@ impl AtomicFile {
         let target = target.canonicalize().unwrap_or_else(|_| target.to_owned());
         check_replaceable(&target)?;
         let old = Access::of(&target).map(Box::new);
-        let temporary = Temporary::beside(&target, old.is_some())?;
+        let temporary = Temporary::beside(&target, old.is_some()).map_err(|error| {
+            let error = error.file(&target);
+            let folder = temporary::folder_of(&target);
+            if folder.exists() {
+                return error;
+            }
+            error.context(format!("the target's folder '{}' is not there", folder.display()))
+        })?;
         let mut file = Self { temporary, target, overwrite, old, usual: None, reserved: false };
         if overwrite && cfg!(unix) {
             file.close_to_others()?;
@@ -74,7 +81,7 @@ impl AtomicFile {
             use std::os::unix::fs::PermissionsExt;
 
             let file = self.temporary.file();
-            let usual = file.metadata().map_err(|error| Error::io("fstat", &error))?.permissions();
+            let usual = file.metadata().map_err(|error| self.failed("fstat", &error))?.permissions();
             // A file system without permissions may refuse it.
             let _ = file.set_permissions(Permissions::from_mode(0o600));
             self.usual = Some(usual);
@@ -82,19 +89,24 @@ impl AtomicFile {
         Ok(())
     }
 
+    /// A failed call of the system on the file: it names the target, which is what the caller knows.
+    fn failed(&self, syscall: &'static str, error: &io::Error) -> Error {
+        Error::io(syscall, error).file(&self.target)
+    }
+
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file().write_all(bytes).map_err(|error| Error::io("write", &error))
+        self.file().write_all(bytes).map_err(|error| self.failed("write", &error))
     }
 
     /// Writes a block, holes and all: nothing was in this file before.
     pub fn write_block(&mut self, block: &Block) -> Result<()> {
-        block.write_to(self.file()).map_err(|error| Error::io("write", &error))
+        block.write_to(self.file()).map_err(|error| self.failed("write", &error))
     }
 
     /// Leaves out zeros.
     pub fn skip(&mut self, count: u64) -> Result<()> {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
-        self.file().seek(SeekFrom::Current(count)).map_err(|error| Error::io("lseek", &error))?;
+        self.file().seek(SeekFrom::Current(count)).map_err(|error| self.failed("lseek", &error))?;
         Ok(())
     }
 
@@ -133,11 +145,11 @@ impl AtomicFile {
     /// Bytes of the file, and the digest over them all.
     pub fn whole(&self, algorithm: Algorithm) -> Result<(u64, Digest)> {
         let mut file = self.file();
-        file.seek(SeekFrom::Start(0)).map_err(|error| Error::io("lseek", &error))?;
+        file.seek(SeekFrom::Start(0)).map_err(|error| self.failed("lseek", &error))?;
         let (mut hasher, mut size) = (algorithm.hasher(), 0);
         let mut piece = vec![0; 1 << 20];
         loop {
-            let count = file.read(&mut piece).map_err(|error| Error::io("read", &error))?;
+            let count = file.read(&mut piece).map_err(|error| self.failed("read", &error))?;
             let read = piece.get(..count).unwrap_or_default();
             if read.is_empty() {
                 return Ok((size, algorithm.digest(hasher)));
@@ -154,8 +166,8 @@ impl AtomicFile {
 
     /// Gives up what is written from `length` on, and goes on there.
     pub fn truncate(&mut self, length: u64) -> Result<()> {
-        self.file().set_len(length).map_err(|error| Error::io("ftruncate", &error))?;
-        self.file().seek(SeekFrom::Start(length)).map_err(|error| Error::io("lseek", &error))?;
+        self.file().set_len(length).map_err(|error| self.failed("ftruncate", &error))?;
+        self.file().seek(SeekFrom::Start(length)).map_err(|error| self.failed("lseek", &error))?;
         Ok(())
     }
 
@@ -173,9 +185,9 @@ impl AtomicFile {
 
     /// Appends `length` bytes of `source` from `offset` on, by the kernel alone where it can.
     pub fn copy_from(&mut self, mut source: &File, offset: u64, length: u64) -> Result<()> {
-        source.seek(SeekFrom::Start(offset)).map_err(|error| Error::io("lseek", &error))?;
+        source.seek(SeekFrom::Start(offset)).map_err(|error| self.failed("lseek", &error))?;
         let copied = io::copy(&mut source.take(length), &mut self.file())
-            .map_err(|error| Error::io("write", &error))?;
+            .map_err(|error| self.failed("write", &error))?;
         if copied < length {
             return Err(Error::new(
                 Code::Truncated,
@@ -207,11 +219,11 @@ impl AtomicFile {
         if self.overwrite {
             let now = Access::of(&self.target);
             match (now.as_ref().or(self.old.as_deref()), &self.usual) {
-                (Some(access), _) => access.give(self.file())?,
+                (Some(access), _) => access.give(self.file()).map_err(|error| error.file(&self.target))?,
                 (None, Some(usual)) => {
                     self.file()
                         .set_permissions(usual.clone())
-                        .map_err(|error| Error::io("fchmod", &error))?;
+                        .map_err(|error| self.failed("fchmod", &error))?;
                 }
                 (None, None) => {}
             }
@@ -219,10 +231,10 @@ impl AtomicFile {
         let file = self.file();
         if self.reserved {
             // Gives back what was reserved and not used; no byte changes.
-            let length = file.metadata().map_err(|error| Error::io("fstat", &error))?.len();
-            file.set_len(length).map_err(|error| Error::io("ftruncate", &error))?;
+            let length = file.metadata().map_err(|error| self.failed("fstat", &error))?.len();
+            file.set_len(length).map_err(|error| self.failed("ftruncate", &error))?;
         }
-        file.sync_all().map_err(|error| Error::io("fsync", &error))
+        file.sync_all().map_err(|error| self.failed("fsync", &error))
     }
 
     /// Puts the file under its name, in one step.
@@ -232,14 +244,14 @@ impl AtomicFile {
         }
         match self.temporary.place_new(&self.target) {
             Ok(()) => Ok(()),
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(Error::io("link", &error)),
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(self.failed("link", &error)),
             Err(_) if self.overwrite => self.replace(),
             Err(_) => Err(exists(&self.target)),
         }
     }
 
     fn replace(&mut self) -> Result<()> {
-        self.temporary.name().map_err(|error| Error::io("link", &error))?;
+        self.temporary.name().map_err(|error| self.failed("link", &error))?;
         self.temporary.place_over(&self.target).map_err(|error| self.not_replaced(&error))
     }
 
@@ -254,7 +266,7 @@ impl AtomicFile {
             );
             return Error::new(Code::Io, message);
         }
-        Error::io("rename", error)
+        self.failed("rename", error)
     }
 }
 

@@ -12,7 +12,6 @@ use ztensor_core::model::{
 };
 use ztensor_core::open::{self, Opened, Request, Shards, detect};
 use ztensor_core::read::Reading;
-use ztensor_core::sources::ReadAt;
 use ztensor_core::sources::beside::Neighbor;
 use ztensor_core::work::Watch;
 

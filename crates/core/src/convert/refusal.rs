@@ -93,12 +93,13 @@ fn entry(tensor: Tensor<'_>, Wanted { dialect, casts, .. }: Wanted<'_>) -> Resul
         return Ok(());
     }
     let indices = if sparse { sparse_parts(tensor)?.split_off(1) } else { Vec::new() };
-    let index = index_dtype(dialect, indices.iter().map(|part| part.dtype));
+    let all: Vec<DType> = indices.iter().filter_map(|part| part.dtype).collect();
     let written = parts.iter().map(|part| {
         let (dtype, length) = (casts.component(tensor, part), part.byte_length()?);
         let (dtype, length) = match part.dtype {
             Some(own) if sparse && part.role != Label::VALUES && tensor.is_own(part) => {
-                let elements = length / own.element_bytes() as u64;
+                let (elements, index) =
+                    (length / own.element_bytes() as u64, index_dtype(dialect, &all, own));
                 (Some(index), bytes_of(elements, index.bits())?)
             }
             own => (dtype, cast_length(own, dtype, length).ok()?),

@@ -76,15 +76,16 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
     }
     let size = u64_le(&input.read_vec(0, PREFIX)?, 0).unwrap_or_default();
     let limit = limits.max_index_bytes.unwrap_or(limits::SAFETENSORS_INDEX_BYTES);
-    if size > limit {
-        let message =
-            format!("the header is {size} bytes, more than the {limit} allowed (option maxIndexBytes)");
-        return Err(Error::new(Code::Limit, message).at(0).rule(RULE));
-    }
+    // Before the limit, which nobody should raise beyond the file.
     if size > total - PREFIX {
         let message =
             format!("the header should be {size} bytes, the file has {} after its size", total - PREFIX);
         return Err(Error::new(Code::Truncated, message).at(0).rule(RULE));
+    }
+    if size > limit {
+        let message =
+            format!("the header is {size} bytes, more than the {limit} allowed (option maxIndexBytes)");
+        return Err(Error::new(Code::Limit, message).at(0).rule(RULE));
     }
     parse_index(&input.read_owned(PREFIX, size)?, total, limits)
 }

@@ -89,18 +89,18 @@ pub fn read_manifest(source: &dyn ReadAt, footer: Footer, limits: &Limits) -> Re
         let message = format!("the manifest is {length} bytes, more than 1 GiB");
         return Err(Error::new(Code::Limit, message).at(at).rule(rules::ENCODING));
     }
-    let limit = limits.max_index_bytes.unwrap_or(limits::ZT_INDEX_BYTES);
-    if length > limit {
-        let message =
-            format!("the manifest is {length} bytes, more than the {limit} allowed (option maxIndexBytes)");
-        return Err(Error::new(Code::Limit, message).at(at));
-    }
     regions::check_alignment(offset).map_err(|error| error.at(at))?;
     if offset.checked_add(length).is_none_or(|end| end > at) {
         let message = format!(
             "the manifest should be {length} bytes at offset {offset}, the file has {total} in all: it is cut short or damaged"
         );
         return Err(Error::new(Code::OutOfBounds, message).at(at).rule(rules::BLOBS));
+    }
+    let limit = limits.max_index_bytes.unwrap_or(limits::ZT_INDEX_BYTES);
+    if length > limit {
+        let message =
+            format!("the manifest is {length} bytes, more than the {limit} allowed (option maxIndexBytes)");
+        return Err(Error::new(Code::Limit, message).at(at));
     }
     let bytes = source.read_owned(offset, length)?;
     let found = xxh3(&bytes);

@@ -10,6 +10,7 @@ use crate::formats::{Format, Formats, Input, Sample, Told, bad_magic};
 use crate::inject;
 use crate::limits::Limits;
 use crate::model::Catalog;
+use crate::open::foreign;
 use crate::sources::ReadAt;
 use crate::sources::files::Part;
 
@@ -69,14 +70,13 @@ fn attempt<T>(
     read: impl Fn(&Format, &dyn ReadAt) -> Result<T>,
 ) -> Result<T> {
     inject::panic_at("open");
+    let sample = Sample::new(source);
     if let Some(wanted) = formats.wanted() {
-        return read(wanted, source);
+        return named(read(wanted, source), &sample);
     }
     if source.length() < 8 {
-        let message = format!("{} bytes are too few for any tensor file", source.length());
-        return Err(Error::new(Code::Truncated, message));
+        return Err(too_short(source.length()));
     }
-    let sample = Sample::new(source);
     let mut told: Vec<(Told, &Format)> = Vec::new();
     for format in formats.iter() {
         match (format.tell)(&sample)? {
@@ -85,7 +85,7 @@ fn attempt<T>(
         }
     }
     if let Some((_, likely)) = told.iter().find(|(sure, _)| *sure == Told::Likely) {
-        return read(likely, &sample);
+        return named(read(likely, &sample), &sample);
     }
     told.sort_by_key(|(sure, _)| *sure);
     for (_, format) in told.iter().filter(|(sure, _)| *sure == Told::Perhaps) {
@@ -94,9 +94,32 @@ fn attempt<T>(
             done => return done,
         }
     }
+    if let Some(message) = foreign::tell(&sample)? {
+        return Err(Error::new(Code::BadMagic, message).at(0));
+    }
     let lacks: Vec<_> = told.iter().map(|(_, format)| format.lacks).collect();
     let (last, others) =
         lacks.split_last().map_or(("no format is known", &[][..]), |(last, all)| (*last, all));
     let what = if others.is_empty() { last.to_owned() } else { format!("{}, and {last}", others.join(", ")) };
     Err(bad_magic(&what))
+}
+
+/// Says what the file is where it was read as a format that it is not of: one without magic, or with one that others have too.
+fn named<T>(parsed: Result<T>, sample: &Sample<'_>) -> Result<T> {
+    let Err(error) = parsed else { return parsed };
+    if !matches!(error.code(), Code::BadMagic | Code::Truncated) || sample.length() < 8 {
+        return Err(error);
+    }
+    match foreign::tell(sample)? {
+        Some(message) => Err(Error::new(Code::BadMagic, message).at(0)),
+        None => Err(error),
+    }
+}
+
+fn too_short(length: u64) -> Error {
+    let message = match length {
+        0 => "the file is empty: a download or copy of it may have failed".to_owned(),
+        _ => format!("{length} bytes are too few for any tensor file"),
+    };
+    Error::new(Code::Truncated, message)
 }

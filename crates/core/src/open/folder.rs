@@ -29,7 +29,7 @@ pub fn is_index(path: &Path) -> bool {
 /// Looks through a folder, not through those in it. An index comes before a numbered set (`…-00001-of-00003.…`), that
 /// before a tensor file that is alone.
 pub fn look(folder: &Path, formats: Formats) -> Result<Found> {
-    let names = names(folder)?;
+    let Names { texts: names, others } = names(folder)?;
     let indexes: Vec<_> = names.iter().filter(|name| is_index_name(name)).collect();
     match &indexes[..] {
         [] => {}
@@ -60,13 +60,22 @@ pub fn look(folder: &Path, formats: Formats) -> Result<Found> {
         }
         (None, _, [name]) => Ok(Found::One(folder.join(name))),
         (None, _, []) => {
-            let message = match names.len() {
-                0 => "the folder is empty".to_owned(),
+            let mut message = match names.len() {
+                0 if others.is_empty() => "the folder is empty".to_owned(),
+                0 => "the folder holds no file whose name is text".to_owned(),
                 count => format!(
                     "the folder holds no index (….safetensors.index.json) and no tensor file, but {count} others: {}",
                     list(names.iter().map(|name| &**name))
                 ),
             };
+            if !others.is_empty() {
+                message.push_str(&format!(
+                    "; {} names in it are not UTF-8: {}. Open such a file by a file: URL with the bytes of its path \
+                     percent-encoded, or rename it",
+                    others.len(),
+                    list(others.iter().map(|name| &**name))
+                ));
+            }
             Err(Error::new(Code::Io, message))
         }
         _ => Err(ambiguous(&format!("{} tensor files and no index", roots.len()), roots.iter().copied())),
@@ -76,20 +85,30 @@ pub fn look(folder: &Path, formats: Formats) -> Result<Found> {
 /// Stem, number of files and extension of a set.
 type Set<'n> = (&'n str, u64, &'n str);
 
-fn names(folder: &Path) -> Result<Vec<String>> {
+/// The names in a folder.
+struct Names {
+    texts: Vec<String>,
+    /// Those that are no UTF-8, with replacement characters. They are not looked at.
+    others: Vec<String>,
+}
+
+fn names(folder: &Path) -> Result<Names> {
     let entries = std::fs::read_dir(folder).map_err(|error| Error::io("scandir", &error).file(folder))?;
-    let mut names = Vec::new();
+    let mut names = Names { texts: Vec::new(), others: Vec::new() };
     for entry in entries {
         let entry = entry.map_err(|error| Error::io("scandir", &error).file(folder))?;
-        if names.len() == limits::FOLDER_ENTRIES {
+        if names.texts.len() + names.others.len() == limits::FOLDER_ENTRIES {
             let message =
                 format!("the folder has more than {} entries; name a file of it", limits::FOLDER_ENTRIES);
             return Err(Error::new(Code::Limit, message));
         }
-        // A name that is no text is none that we look for.
-        names.extend(entry.file_name().into_string());
+        match entry.file_name().into_string() {
+            Ok(name) => names.texts.push(name),
+            Err(name) => names.others.push(name.to_string_lossy().into_owned()),
+        }
     }
-    names.sort_unstable();
+    names.texts.sort_unstable();
+    names.others.sort_unstable();
     Ok(names)
 }
 

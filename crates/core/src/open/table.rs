@@ -34,7 +34,9 @@ pub fn resolve(root: &Path, shards: &[Shard], request: &Request) -> Result<Vec<P
     }
     // A shard that was not looked for to the end is no problem of the set.
     request.stop.check()?;
-    match Error::all("the shards of the root", problems) {
+    let name = root.file_name().unwrap_or_default().to_string_lossy();
+    match Error::all(&format!("the shards of the root '{name}'"), problems) {
+        Some(error) if error.causes().is_empty() => Err(super::wanted_by(error, "root", &name)),
         Some(error) => Err(error),
         None => Ok(parts),
     }

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::Seek;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -25,6 +26,8 @@ pub struct Behind {
     /// Blocks sent and not taken back.
     waiting: usize,
     spare: Vec<Block>,
+    /// The file, as errors name it.
+    target: Option<PathBuf>,
     /// What went wrong first; nothing is written after it.
     failed: Option<Error>,
     stop: Arc<AtomicBool>,
@@ -41,7 +44,7 @@ fn write(file: &mut File, block: &Block) -> std::io::Result<()> {
 
 impl Behind {
     /// `None` where the system has no thread or handle left: then the caller writes itself.
-    pub fn new(file: &File) -> Option<Self> {
+    pub fn new(file: &File, target: Option<&Path>) -> Option<Self> {
         let mut file = file.try_clone().ok()?;
         let (full, blocks) = channel::<Blocks>();
         let (finished, done) = channel();
@@ -62,7 +65,8 @@ impl Behind {
         };
         let thread = Builder::new().name("ztensor-write".to_owned()).spawn(work).ok()?;
         let thread = Some(thread);
-        Some(Self { full: Some(full), done, waiting: 0, spare: Vec::new(), failed: None, stop, thread })
+        let (spare, target) = (Vec::new(), target.map(Path::to_owned));
+        Some(Self { full: Some(full), done, waiting: 0, spare, target, failed: None, stop, thread })
     }
 
     /// Whether a block can be taken without waiting for another one to be written.
@@ -118,7 +122,10 @@ impl Behind {
         self.waiting -= 1;
         match written {
             Ok(()) => self.spare.extend([Some(block), whole].into_iter().flatten()),
-            Err(error) => self.failed = Some(Error::io("write", &error)),
+            Err(error) => {
+                let error = Error::io("write", &error);
+                self.failed = Some(self.target.iter().fold(error, |error, target| error.file(target)));
+            }
         }
     }
 

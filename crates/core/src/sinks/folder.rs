@@ -32,7 +32,9 @@ impl Folder {
     #[cfg(unix)]
     pub fn of(target: &Path) -> Result<Self> {
         match File::open(folder_of(target)) {
-            Err(error) if error.kind() != io::ErrorKind::PermissionDenied => Err(Error::io("open", &error)),
+            Err(error) if error.kind() != io::ErrorKind::PermissionDenied => {
+                Err(Error::io("open", &error).file(folder_of(target)))
+            }
             handle => Ok(Self { handle }),
         }
     }

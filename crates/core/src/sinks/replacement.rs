@@ -5,8 +5,6 @@ use std::fs::File;
 
 use super::original::Original;
 use super::{AtomicFile, Warning};
-#[cfg(target_os = "linux")]
-use crate::error::Error;
 use crate::error::Result;
 use crate::work::Stop;
 
@@ -89,8 +87,8 @@ impl AtomicFile {
         if rustix::fs::ioctl_ficlone(self.file(), source).is_err() {
             return Ok(false);
         }
-        self.file().set_len(length).map_err(|error| Error::io("ftruncate", &error))?;
-        self.file().seek(SeekFrom::Start(length)).map_err(|error| Error::io("lseek", &error))?;
+        self.file().set_len(length).map_err(|error| self.failed("ftruncate", &error))?;
+        self.file().seek(SeekFrom::Start(length)).map_err(|error| self.failed("lseek", &error))?;
         Ok(true)
     }
 

@@ -3,31 +3,36 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::temporary::Temporary;
 use crate::error::{Error, Result};
 
 /// A file without a name in the target's folder. Where an open file must have a name, it goes when this is dropped.
-pub struct Spool(Temporary);
+pub struct Spool {
+    temporary: Temporary,
+    /// What it is for, as errors name it.
+    target: PathBuf,
+}
 
 impl Spool {
     pub fn beside(target: &Path) -> Result<Self> {
-        let mut temporary = Temporary::beside(target, true)?;
+        let mut temporary = Temporary::beside(target, true).map_err(|error| error.file(target))?;
         temporary.hide();
-        Ok(Self(temporary))
+        Ok(Self { temporary, target: target.to_owned() })
     }
 
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.0.file().write_all(bytes).map_err(|error| Error::io("write", &error))
+        let written = self.file().write_all(bytes);
+        written.map_err(|error| Error::io("write", &error).file(&self.target))
     }
 
     /// Fills `bytes` from `offset` on.
     pub fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        crate::sources::file::read_at(self.0.file(), offset, bytes)
+        crate::sources::file::read_at(self.file(), offset, bytes)
     }
 
     pub fn file(&self) -> &File {
-        self.0.file()
+        self.temporary.file()
     }
 }

@@ -62,7 +62,7 @@ impl Writer {
     /// The thread that writes, from the first full block on.
     pub(super) fn behind(&mut self) -> Option<&mut Behind> {
         if self.behind.is_none() {
-            self.behind = self.out.file().and_then(Behind::new);
+            self.behind = self.out.file().and_then(|file| Behind::new(file, self.out.target()));
         }
         self.behind.as_mut()
     }

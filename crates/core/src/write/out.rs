@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::fs::File;
+use std::path::Path;
 
 use crate::error::Result;
 use crate::sinks::block::Block;
@@ -32,6 +33,14 @@ impl Out {
             Self::Replacement(file) => file.begun(),
             Self::Grown(file) => file.begun(),
             Self::Taken | Self::Passed(_) => None,
+        }
+    }
+
+    /// The path that is written for, where the caller's own is not the only one.
+    pub fn target(&self) -> Option<&Path> {
+        match self {
+            Self::File(file) | Self::Spool(_, file) => Some(file.target()),
+            _ => None,
         }
     }
 

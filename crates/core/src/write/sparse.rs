@@ -41,10 +41,15 @@ pub struct Sparse {
     places: Places,
 }
 
-/// The type of the index arrays in a file, given their own: uint64, or in version 2 uint32 where all of them are that.
-pub fn index_dtype(dialect: Dialect, dtypes: impl IntoIterator<Item = Option<DType>>) -> DType {
-    let narrow = dialect == Dialect::Zt2 && dtypes.into_iter().all(|dtype| dtype == Some(DType::Uint32));
-    if narrow { DType::Uint32 } else { DType::Uint64 }
+/// The type of an index array in a file, given those of all index arrays of the tensor and its own. In 1.1 and 1.2 that is its own,
+/// since they allow any integers (1.1 §III.2). In version 2 all have one type, uint32 or uint64 (`zt.sparse_csr/1`): uint32 where
+/// all fit. Elsewhere it is uint64.
+pub fn index_dtype(dialect: Dialect, all: &[DType], own: DType) -> DType {
+    match dialect {
+        Dialect::Zt11 | Dialect::Zt12 => own,
+        Dialect::Zt2 if all.iter().all(|dtype| dtype.bits() <= 32) => DType::Uint32,
+        _ => DType::Uint64,
+    }
 }
 
 impl Sparse {

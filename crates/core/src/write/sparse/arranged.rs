@@ -27,8 +27,8 @@ enum Stretch {
 pub struct Arranged {
     tensor: Sparse,
     dialect: Dialect,
-    /// The type of the index arrays in the file.
-    index: DType,
+    /// The types of the index arrays in the file.
+    index: Vec<DType>,
     stretches: Vec<Stretch>,
     /// The stretch that is written, and its elements that were.
     at: (usize, u64),
@@ -38,7 +38,8 @@ impl Sparse {
     pub fn arranged(self, dialect: Dialect) -> Arranged {
         use Stretch::{Counts, Entries, Indices, Tuples, Values};
         let arrays = self.index_arrays();
-        let index = index_dtype(dialect, arrays.iter().map(|(_, array)| Some(array.dtype())));
+        let own: Vec<DType> = arrays.iter().map(|(_, array)| array.dtype()).collect();
+        let index = own.iter().map(|dtype| index_dtype(dialect, &own, *dtype)).collect();
         let (nnz, rank) = (self.nnz().to_le_bytes(), (self.shape.len() as u64).to_le_bytes());
         let stretches = match (arrays.len(), dialect) {
             (1, Dialect::Zt01) => vec![Entries],
@@ -57,11 +58,10 @@ impl Arranged {
     pub fn components(&self) -> Vec<(&'static str, Option<DType>, u64)> {
         let values = self.tensor.values();
         let mut components = vec![("values", Some(values.dtype()), values.length())];
-        let width = self.index.element_bytes() as u64;
-        let indices = self.tensor.index_arrays().into_iter();
-        components.extend(
-            indices.map(|(role, array)| (role, Some(self.index), array.elements().saturating_mul(width))),
-        );
+        let indices = self.tensor.index_arrays().into_iter().zip(&self.index);
+        components.extend(indices.map(|((role, array), dtype)| {
+            (role, Some(*dtype), array.elements().saturating_mul(dtype.element_bytes() as u64))
+        }));
         if self.dialect == Dialect::Zt2 {
             components.rotate_left(1);
         }
@@ -113,9 +113,9 @@ impl Arranged {
         match stretch {
             Stretch::Counts(bytes) => Ok(Cow::Borrowed(bytes)),
             Stretch::Values => values.read(first, count),
-            Stretch::Indices(array) => match self.indices(*array) {
-                Some(array) => pack::indices(array.dtype(), array.read(first, count)?, self.index),
-                None => Ok(Cow::default()),
+            Stretch::Indices(at) => match (self.indices(*at), self.index.get(*at)) {
+                (Some(array), Some(dtype)) => pack::indices(array.dtype(), array.read(first, count)?, *dtype),
+                _ => Ok(Cow::default()),
             },
             Stretch::Tuples => Ok(Cow::Owned(pack::entries(&self.axes(first, count)?, rank, &[], 0))),
             Stretch::Entries => {

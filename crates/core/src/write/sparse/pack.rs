@@ -10,16 +10,18 @@ use crate::model::DType;
 /// Bytes that BTF has around the arrays: N and RANK before the indices, N before the values.
 pub const BTF_FRAMING: u64 = 24;
 
-/// Indices as they stand, or as uint64.
+/// Indices as they stand, or as uint32 or uint64.
 pub fn indices(dtype: DType, bytes: Cow<'_, [u8]>, to: DType) -> Result<Cow<'_, [u8]>> {
     if dtype == to {
         return Ok(bytes);
     }
     let indices = Indices::new(dtype, &bytes)?;
-    let mut output = vec![0; indices.len() * 8];
-    for (index, output) in indices.iter().zip(output.as_chunks_mut().0) {
+    let width = to.element_bytes();
+    let mut output = vec![0; indices.len() * width];
+    for (index, output) in indices.iter().zip(output.chunks_exact_mut(width.max(1))) {
+        let index = index.filter(|index| width >= 8 || index >> (8 * width) == 0);
         let index = index.ok_or_else(|| Error::new(Code::BadSparse, "an index is negative or too large"))?;
-        *output = index.to_le_bytes();
+        output.copy_from_slice(index.to_le_bytes().get(..width).unwrap_or_default());
     }
     Ok(Cow::Owned(output))
 }

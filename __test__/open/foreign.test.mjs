@@ -1,0 +1,214 @@
+// A file that is no tensor file says what it is and what to do.
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { gzipSync } from 'node:zlib'
+import test from 'ava'
+import { open, openSync, ZTensorError } from 'ztensor'
+import { rejectionOf, thrownBy } from '../raised.mjs'
+import { scratchFile, scratchPath } from '../scratch.mjs'
+
+const latin = (text) => Buffer.from(text, 'latin1')
+const padded = (start, length = 600, fill = 0) => Buffer.concat([latin(start), Buffer.alloc(length, fill)])
+const POINTER = `version https://git-lfs.github.com/spec/v1\noid sha256:${'0'.repeat(64)}\nsize 123\n`
+const zip = (...names) => padded(`PK\x03\x04${'\0'.repeat(26)}${names.join('\0'.repeat(40))}`)
+const tar = Buffer.alloc(1024)
+tar.write('model/')
+tar.write('ustar', 257)
+const behindUserBlock = Buffer.concat([Buffer.alloc(512, 1), padded('\x89HDF\r\n\x1a\n')])
+
+const KINDS = {
+  'a git-lfs pointer': [POINTER, /git-lfs pointer.*git lfs pull/],
+  'what the hub answers': ['Entry not found', /Hugging Face hub.*download it again/],
+  'a web page': ['<!DOCTYPE html>\n<html><head><title>{{ model }}</title></head></html>', /web page.*resolve/],
+  'a web page behind white space': ['\n\n <HTML lang="en"><body>no</body></HTML>', /web page/],
+  'an answer of S3': ['<?xml version="1.0"?>\n<Error><Code>AccessDenied</Code></Error>', /XML.*download/],
+  'a JSON error': ['{"error":"Repository not found"}', /JSON error.*download/],
+  'another JSON': ['{"w":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}}', /JSON text/],
+  'an index under another name': ['{"metadata":{},"weight_map":{"a":"m.safetensors"}}', /index.*\.json/],
+  gzip: [gzipSync(Buffer.alloc(5000, 'a')), /gzip.*gunzip/],
+  zstd: [padded('\x28\xb5\x2f\xfd'), /zstd/],
+  zip: [zip('a.txt'), /zip archive.*unzip/],
+  tar: [tar, /tar archive.*tar -xf/],
+  GGUF: [padded('GGUF\x03\0\0\0'), /GGUF/],
+  PyTorch: [zip('archive/data.pkl'), /PyTorch.*safetensors\.torch/],
+  'PyTorch, before 1.6': [padded('\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.'), /PyTorch/],
+  npy: [padded('\x93NUMPY\x01\0'), /NumPy \(\.npy\).*numpy\.load/],
+  npz: [zip('weights.npy'), /NumPy \(\.npz\)/],
+  ONNX: [padded('\x08\x08\x12\x07pytorch\x1a\x032.0\x3a\x05graph', 0), /ONNX/],
+  HDF5: [padded('\x89HDF\r\n\x1a\n'), /HDF5/],
+  'HDF5 behind a user block': [behindUserBlock, /HDF5/],
+  TFLite: [padded('\x1c\0\0\0TFL3'), /TensorFlow Lite/],
+  pickle: [latin('\x80\x04\x95\x0b\0\0\0\0\0\0\0}\x94\x8c\x01a\x94K\x01s.'), /pickle.*trust/],
+  Arrow: [padded('ARROW1\0\0'), /Arrow/],
+  Parquet: [padded('PAR1'), /Parquet/],
+  'a text': ['This is no tensor file, but a text that goes on for a while.', /a text/],
+  zeros: [Buffer.alloc(300), /zeros.*fetch the file again/],
+}
+
+for (const [what, [content, pattern]] of Object.entries(KINDS)) {
+  test(`${what} is named`, async (t) => {
+    const bytes = Buffer.from(content)
+    const path = scratchFile(bytes, 'model.safetensors')
+    for (const error of [
+      thrownBy(() => openSync(path)),
+      // A header of no bytes is what the format itself refuses.
+      ...(what === 'zeros' ? [] : [thrownBy(() => openSync(path, { format: 'safetensors' }))]),
+      await rejectionOf(() => open(path)),
+      thrownBy(() => openSync(bytes)),
+    ]) {
+      t.true(error instanceof ZTensorError)
+      t.is(error?.code, 'ZT_BAD_MAGIC')
+      t.regex(error.message, pattern)
+      t.notRegex(error.message, /maxIndexBytes/)
+    }
+    t.true(thrownBy(() => openSync(path)).message.includes(path))
+  })
+}
+
+test('what was told is of files in memory whose pieces are staged as well', async (t) => {
+  const error = await rejectionOf(() => open(Buffer.concat([Buffer.from(POINTER), Buffer.alloc(2 ** 20, ' ')])))
+  t.is(error.code, 'ZT_BAD_MAGIC')
+  t.regex(error.message, /git-lfs/)
+})
+
+test('an empty file and one of a few bytes', (t) => {
+  for (const [bytes, pattern] of [
+    [[], /empty/],
+    [[1, 2, 3], /3 bytes are too few/],
+  ]) {
+    const error = thrownBy(() => openSync(scratchFile(Buffer.from(bytes), 'a.zt')))
+    t.is(error.code, 'ZT_TRUNCATED')
+    t.regex(error.message, pattern)
+  }
+})
+
+test('no message has a limit raised beyond the file', (t) => {
+  const header = Buffer.alloc(8)
+  header.writeBigUInt64LE(2n ** 40n)
+  const error = thrownBy(() => openSync(Buffer.concat([header, Buffer.from('{"w":\x01\x02')])))
+  t.is(error.code, 'ZT_TRUNCATED')
+  t.notRegex(error.message, /maxIndexBytes/)
+})
+
+test('a folder of other files lists them', (t) => {
+  const folder = scratchPath('folder')
+  mkdirSync(folder)
+  t.regex(thrownBy(() => openSync(folder)).message, /empty/)
+  writeFileSync(join(folder, 'pytorch_model.bin'), '')
+  const error = thrownBy(() => openSync(folder))
+  t.is(error.code, 'ZT_IO')
+  t.regex(error.message, /pytorch_model\.bin/)
+})
+
+for (const [path, pattern] of [
+  ['https://huggingface.co/gpt2/resolve/main/model.safetensors', /https: URLs are not fetched/],
+  ['s3://bucket/model.zt', /s3: URLs are not fetched/],
+  ['hf://gpt2/model.safetensors', /hf download/],
+  ['file:///models/model.zt', /new URL/],
+  ['~/model.zt', /~ is not expanded.*homedir/],
+  ['models/*.safetensors', /Patterns are not expanded/],
+]) {
+  test(`${path} as a text`, async (t) => {
+    for (const error of [thrownBy(() => openSync(path)), await rejectionOf(() => open([path, 'other.zt']))]) {
+      t.is(error.code, 'ZT_IO')
+      t.regex(error.message + (Array.isArray(error.cause) ? error.cause[0].message : ''), pattern)
+    }
+    const { cause } = thrownBy(() => openSync(path))
+    t.is(cause.code, 'ENOENT')
+    t.is(cause.path, path)
+    t.notRegex(cause.message, pattern)
+  })
+}
+
+test('a file whose name only looks so is opened', (t) => {
+  if (process.platform === 'win32') return t.pass()
+  const path = scratchFile(readFileSync(new URL('../fixtures/zt100-dtypes.zt', import.meta.url)), 'a*b?.zt')
+  openSync(path).close()
+  t.pass()
+})
+
+function checkpoint(weightMap, files) {
+  const folder = scratchPath('checkpoint')
+  mkdirSync(folder)
+  const index = join(folder, 'model.safetensors.index.json')
+  writeFileSync(index, JSON.stringify({ weight_map: weightMap }))
+  for (const [name, bytes] of Object.entries(files)) writeFileSync(join(folder, name), bytes)
+  return { folder, index }
+}
+
+test('a missing shard names the index that asked for it, however that was found', (t) => {
+  const { folder, index } = checkpoint({ a: 'm-1.safetensors' }, {})
+  for (const path of [folder, index]) {
+    const error = thrownBy(() => openSync(path))
+    t.is(error.code, 'ZT_IO')
+    t.regex(error.message, /the index 'model\.safetensors\.index\.json' names a file that cannot be read: ENOENT/)
+    t.is(error.cause.code, 'ENOENT')
+    t.is(error.cause.path, join(folder, 'm-1.safetensors'))
+  }
+})
+
+test('a shard that is a pointer of git-lfs says so, and several problems are a list', (t) => {
+  const pointer = checkpoint({ a: 'm-1.safetensors' }, { 'm-1.safetensors': POINTER })
+  const error = thrownBy(() => openSync(pointer.folder))
+  t.is(error.code, 'ZT_BAD_MAGIC')
+  t.regex(
+    error.message,
+    /the index '.*' names a file that cannot be read: 'm-1\.safetensors': this is a git-lfs pointer/,
+  )
+  const two = checkpoint({ a: 'm-1.safetensors', b: 'm-2.safetensors' }, { 'm-1.safetensors': POINTER })
+  const all = thrownBy(() => openSync(two.folder))
+  t.regex(all.message, /do not make up the index 'model\.safetensors\.index\.json': 2 problems/)
+  t.deepEqual(
+    all.cause.map(({ code }) => code),
+    ['ZT_BAD_MAGIC', 'ZT_IO'],
+  )
+  t.is(all.cause[1].cause.code, 'ENOENT')
+})
+
+test('an index that is none says what it is', (t) => {
+  for (const [text, pattern] of [
+    [POINTER, /git-lfs pointer/],
+    ['<html></html>', /web page/],
+    ['{"architectures":["GPT2"]}', /no "weight_map".*JSON/],
+  ]) {
+    const error = thrownBy(() => openSync(scratchFile(Buffer.from(text), 'model.safetensors.index.json')))
+    t.is(error.code, 'ZT_BAD_INDEX')
+    t.regex(error.message, pattern)
+  }
+})
+
+if (process.platform === 'linux') {
+  test('names that are no UTF-8 are seen in a folder, and opened by a URL', async (t) => {
+    const folder = scratchPath('bytes')
+    mkdirSync(folder)
+    const model = readFileSync(new URL('../fixtures/zt100-dtypes.zt', import.meta.url))
+    writeFileSync(Buffer.concat([Buffer.from(`${folder}/caf`), Buffer.from([0xe9]), Buffer.from('.zt')]), model)
+    const error = thrownBy(() => openSync(folder))
+    t.is(error.code, 'ZT_IO')
+    t.regex(error.message, /1 names in it are not UTF-8: "caf\ufffd\.zt".*file: URL/)
+    t.notRegex(error.message, /is empty/)
+
+    const url = new URL(`${pathToFileURL(folder)}/caf%E9.zt`)
+    for (const file of [openSync(url), await open(url)]) {
+      t.is(file.size, openSync(model).size)
+      t.is(file.path, url.href)
+      const again = openSync(file.share())
+      t.is(again.size, file.size)
+      again.close()
+      const shared = file.share()
+      file.close()
+      t.is(openSync(shared).size, openSync(model).size)
+    }
+    const missing = thrownBy(() => openSync(new URL(`${pathToFileURL(folder)}/caf%E8.zt`)))
+    t.is(missing.cause.code, 'ENOENT')
+    t.true(missing.message.includes('caf%E8.zt'))
+  })
+}
+
+test('a link to nothing is not there', (t) => {
+  if (process.platform === 'win32') return t.pass()
+  const path = scratchPath('link.zt')
+  symlinkSync('nowhere', path)
+  t.is(thrownBy(() => openSync(path)).cause.code, 'ENOENT')
+})

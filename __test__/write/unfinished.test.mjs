@@ -1,0 +1,42 @@
+// A writer that nobody has finished: where it is collected, the process is warned.
+import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import test from 'ava'
+import { scratchPath } from '../scratch.mjs'
+
+/** What a process warned of that made writers, let go of them and collected them. */
+function warned(end) {
+  const path = scratchPath('unfinished.zt')
+  const program = `import { create } from 'ztensor'
+    const warnings = []
+    process.on('warning', ({ name, code, message }) => warnings.push({ name, code, message }))
+    async function work() {
+      const writer = await create(process.argv[1])
+      await writer.add('a', Float32Array.of(1))
+      ${end}
+    }
+    await work()
+    // Collecting takes as many turns as it takes; a process in which nothing comes of it has nothing to say.
+    for (let turn = 0; turn < 200 && warnings.length === 0; turn++) {
+      gc()
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    console.log(JSON.stringify(warnings))`
+  const args = ['--expose-gc', '--no-warnings', '--input-type=module', '-e', program, path]
+  const { stdout, stderr, status } = spawnSync(process.execPath, args, { cwd: new URL('.', import.meta.url), encoding: 'utf8' })
+  return { path, warnings: status === 0 ? JSON.parse(stdout) : stderr }
+}
+
+test('a writer that is collected without finish() or abort() warns, and names its file', (t) => {
+  const { path, warnings } = warned('')
+  t.is(warnings.length, 1)
+  t.like(warnings[0], { name: 'ZTensorWarning', code: 'ZT_WARN_UNFINISHED' })
+  t.true(warnings[0].message.includes(path))
+  t.false(existsSync(path))
+})
+
+for (const end of ['await writer.finish()', 'await writer.abort()', 'await writer[Symbol.asyncDispose]()']) {
+  test(`${end}: nothing to warn of`, (t) => {
+    t.deepEqual(warned(end).warnings, [])
+  })
+}

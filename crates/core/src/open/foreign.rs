@@ -1,0 +1,322 @@
+//! What a file is that is no tensor file known here, told by its first and last 64 KiB: one table, a row for each kind. When a format
+//! becomes readable, its row goes.
+#![forbid(unsafe_code)]
+
+use crate::error::Result;
+use crate::formats::Sample;
+use crate::sources::ReadAt;
+
+/// The ends of a file. They overlap where the file is short.
+struct Ends<'f> {
+    first: &'f [u8],
+    last: &'f [u8],
+    length: u64,
+}
+
+impl Ends<'_> {
+    fn starts(&self, magics: &[&[u8]]) -> bool {
+        magics.iter().any(|magic| self.first.starts_with(magic))
+    }
+
+    fn has(&self, offset: usize, magic: &[u8]) -> bool {
+        self.first.get(offset..).is_some_and(|rest| rest.starts_with(magic))
+    }
+
+    /// Whether a text stands in either end.
+    fn names(&self, text: &[u8]) -> bool {
+        [self.first, self.last].iter().any(|end| end.windows(text.len()).any(|window| window == text))
+    }
+
+    /// Whether the file begins with one of `words`, in any case, behind white space.
+    fn opens_with(&self, words: &[&str]) -> bool {
+        let start = self.first.trim_ascii_start();
+        words.iter().any(|word| {
+            start.get(..word.len()).is_some_and(|found| found.eq_ignore_ascii_case(word.as_bytes()))
+        })
+    }
+
+    fn is_zip(&self) -> bool {
+        self.starts(&[b"PK\x03\x04", b"PK\x05\x06"])
+    }
+}
+
+/// A kind of file.
+struct Foreign {
+    /// What it is, as the end of "this is".
+    is: &'static str,
+    /// What to do, as a sentence.
+    help: &'static str,
+    tell: fn(&Ends<'_>) -> bool,
+}
+
+/// The kinds; the first that tells the file as its own is taken.
+const FOREIGN: &[Foreign] = &[
+    Foreign {
+        is: "a git-lfs pointer, not the file itself",
+        help: "Run `git lfs pull` in the repository",
+        tell: |ends| ends.starts(&[b"version https://git-lfs.github.com/spec/"]),
+    },
+    Foreign {
+        is: "an answer of the Hugging Face hub that was saved as the file",
+        help: "Check the name, the revision and your access, and download it again",
+        tell: |ends| {
+            ends.length < 1024
+                && ends.opens_with(&[
+                    "Entry not found",
+                    "Repository not found",
+                    "Invalid username or password",
+                    "Access to model",
+                ])
+        },
+    },
+    Foreign {
+        is: "a web page (HTML)",
+        help: "The server answered with a page, perhaps an error or a login: download the file itself, on the Hugging Face hub \
+               from …/resolve/… instead of …/blob/…",
+        tell: |ends| ends.opens_with(&["<!doctype html", "<html"]),
+    },
+    Foreign {
+        is: "an XML text, as object stores answer where they refuse",
+        help: "Read it for the reason, and download the file again",
+        tell: |ends| ends.opens_with(&["<?xml", "<Error>"]),
+    },
+    Foreign {
+        is: "a JSON error that a server answered with",
+        help: "Read it for the reason, and download the file again",
+        tell: |ends| {
+            let keys: [&[u8]; 4] = [b"\"error\"", b"\"errors\"", b"\"detail\"", b"\"message\""];
+            let is_short = ends.opens_with(&["{"]) && ends.length <= 4096 && is_text(ends.first);
+            is_short && keys.iter().any(|key| ends.names(key))
+        },
+    },
+    Foreign {
+        is: INDEX,
+        help: "Give it a name that ends in .json to open the checkpoint",
+        tell: |ends| ends.opens_with(&["{"]) && ends.names(b"\"weight_map\"") && is_text(ends.first),
+    },
+    Foreign {
+        is: "compressed with gzip",
+        help: "Decompress it first: gunzip",
+        tell: |ends| ends.starts(&[b"\x1f\x8b\x08"]),
+    },
+    Foreign {
+        is: "compressed with zstd",
+        help: "Decompress it first: unzstd",
+        tell: |ends| ends.starts(&[b"\x28\xb5\x2f\xfd"]),
+    },
+    Foreign {
+        is: "compressed with xz",
+        help: "Decompress it first: unxz",
+        tell: |ends| ends.starts(&[b"\xfd7zXZ\0"]),
+    },
+    Foreign {
+        is: "compressed with bzip2",
+        help: "Decompress it first: bunzip2",
+        tell: |ends| ends.starts(&[b"BZh"]) && ends.has(4, b"1AY&SY"),
+    },
+    Foreign { is: "a tar archive", help: "Unpack it first: tar -xf", tell: |ends| ends.has(257, b"ustar") },
+    Foreign {
+        is: "a PyTorch checkpoint (.pt, .pth, .bin)",
+        help: "Save it as safetensors with Python: safetensors.torch.save_file",
+        tell: |ends| ends.is_zip() && ends.names(b"/data.pkl") || ends.starts(&[PYTORCH_BEFORE_1_6]),
+    },
+    Foreign {
+        is: "a Keras model (.keras)",
+        help: "Save its weights as safetensors with Python: safetensors.numpy.save_file",
+        tell: |ends| ends.is_zip() && ends.names(b"model.weights.h5"),
+    },
+    Foreign { is: "arrays of NumPy (.npz)", help: NUMPY, tell: |ends| ends.is_zip() && ends.names(b".npy") },
+    Foreign { is: "an array of NumPy (.npy)", help: NUMPY, tell: |ends| ends.starts(&[b"\x93NUMPY"]) },
+    Foreign { is: "a zip archive", help: "Unpack it first: unzip", tell: |ends| ends.is_zip() },
+    Foreign {
+        is: "a GGUF file, of llama.cpp",
+        help: "Use the safetensors files of the model instead",
+        tell: |ends| ends.starts(&[b"GGUF"]),
+    },
+    Foreign {
+        is: "a file of llama.cpp from before GGUF",
+        help: "Use the safetensors files of the model instead",
+        tell: |ends| ends.starts(&[b"lmgg", b"fmgg", b"tjgg"]),
+    },
+    Foreign {
+        is: "an HDF5 file (.h5)",
+        help: "Save its tensors as safetensors with Python: h5py and safetensors.numpy.save_file",
+        // Behind a user block of any power of two from 512 bytes on.
+        tell: |ends| {
+            let offsets = std::iter::once(0).chain((9..16).map(|power| 1 << power));
+            offsets.into_iter().any(|offset| ends.has(offset, b"\x89HDF\r\n\x1a\n"))
+        },
+    },
+    Foreign {
+        is: "a TensorFlow Lite model",
+        help: "Save its tensors as safetensors with Python",
+        tell: |ends| ends.has(4, b"TFL3"),
+    },
+    Foreign {
+        is: "an Arrow or Feather file",
+        help: TABLES,
+        tell: |ends| ends.starts(&[b"ARROW1", b"FEA1", b"\xff\xff\xff\xff\x10\0\0\0"]),
+    },
+    Foreign { is: "a Parquet file", help: TABLES, tell: |ends| ends.starts(&[b"PAR1"]) },
+    Foreign {
+        is: "a pickle of Python",
+        help: "Load it with Python, only if you trust where it comes from, and save its tensors as safetensors",
+        tell: |ends| {
+            // From protocol 4 on frames follow; of those before a first instruction, which is no zero.
+            let begins = match ends.first {
+                [0x80, 2..=3, first, ..] => *first != 0,
+                [0x80, 4..=5, first, ..] => *first == 0x95,
+                _ => false,
+            };
+            begins && ends.last.ends_with(b".")
+        },
+    },
+    Foreign {
+        is: "an ONNX model",
+        help: "Save its initializers as safetensors with Python: onnx.numpy_helper.to_array and safetensors.numpy.save_file",
+        tell: is_onnx,
+    },
+    Foreign {
+        is: "all zeros, at its beginning and its end",
+        help: "A download or copy was perhaps never filled in: fetch the file again",
+        tell: |ends| ends.first.iter().chain(ends.last).all(|byte| *byte == 0),
+    },
+    Foreign {
+        is: "a JSON text",
+        help: "Name the file that has the tensors",
+        tell: |ends| ends.opens_with(&["{", "["]) && is_text(ends.first) && is_text(ends.last),
+    },
+    Foreign {
+        is: "a text",
+        help: "Name the file that has the tensors",
+        tell: |ends| is_text(ends.first) && is_text(ends.last),
+    },
+];
+
+const NUMPY: &str = "Save it as safetensors with Python: numpy.load and safetensors.numpy.save_file";
+const TABLES: &str = "It holds a table: save its columns as tensors with Python: safetensors.numpy.save_file";
+
+/// A pickle of protocol 2 with the number by which torch knows its own (`torch.serialization.MAGIC_NUMBER`).
+const PYTORCH_BEFORE_1_6: &[u8] = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
+
+const INDEX: &str = "the index of a sharded checkpoint";
+
+/// What a file is and what to do about it, in sentences; `None` for a file that is of no kind known here.
+pub fn tell(sample: &Sample<'_>) -> Result<Option<String>> {
+    let ends = Ends {
+        first: sample.first(Sample::BYTES)?,
+        last: sample.last(Sample::BYTES)?,
+        length: sample.length(),
+    };
+    let kind = FOREIGN.iter().find(|kind| (kind.tell)(&ends));
+    Ok(kind.map(|kind| format!("this is {}. {}", kind.is, kind.help)))
+}
+
+/// The same of the bytes of a file that should be the index of a sharded checkpoint, and is `None` where it is one after all.
+pub fn tell_no_index(bytes: &[u8]) -> Option<String> {
+    tell(&Sample::new(&bytes)).ok().flatten().filter(|text| !text.contains(INDEX))
+}
+
+/// Whether bytes are UTF-8 without control characters that no text has. A character may be cut in two at either end.
+fn is_text(bytes: &[u8]) -> bool {
+    let start = bytes.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
+    let bytes = bytes.get(start..).unwrap_or_default();
+    let whole = match std::str::from_utf8(bytes) {
+        Ok(_) => true,
+        Err(error) => error.error_len().is_none(),
+    };
+    let controls = |byte: &u8| *byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r' | 0x0c | 0x1b);
+    whole && !bytes.is_empty() && !bytes.iter().any(controls)
+}
+
+/// Fields of a `ModelProto` (onnx.proto3) that may stand before the graph, and the graph.
+const ONNX_FIELDS: std::ops::RangeInclusive<u64> = 1..=25;
+const ONNX_GRAPH: u64 = 7;
+const VARINT: u64 = 0;
+const BYTES: u64 = 2;
+
+/// Protobuf has no signature: a model begins with its IR version, and has a graph that fits into the file.
+fn is_onnx(ends: &Ends<'_>) -> bool {
+    let mut rest = ends.first;
+    let ir_version = |version| (1..=100).contains(&version);
+    if varint(&mut rest) != Some(1 << 3 | VARINT) || !varint(&mut rest).is_some_and(ir_version) {
+        return false;
+    }
+    while let Some(tag) = varint(&mut rest) {
+        let (field, wire) = (tag >> 3, tag & 7);
+        let Some(value) = varint(&mut rest).filter(|_| ONNX_FIELDS.contains(&field)) else { return false };
+        match wire {
+            VARINT => {}
+            BYTES if field == ONNX_GRAPH => {
+                let at = ends.first.len() as u64 - rest.len() as u64;
+                return at.checked_add(value).is_some_and(|end| end <= ends.length);
+            }
+            BYTES => match usize::try_from(value).ok().and_then(|length| rest.get(length..)) {
+                Some(behind) => rest = behind,
+                None => return false,
+            },
+            _ => return false,
+        }
+    }
+    false
+}
+
+fn varint(rest: &mut &[u8]) -> Option<u64> {
+    let length = rest.iter().take(10).position(|byte| byte & 0x80 == 0)? + 1;
+    let (number, behind) = rest.split_at_checked(length)?;
+    *rest = behind;
+    number.iter().rev().try_fold(0_u64, |value, byte| Some(value.checked_mul(128)? | u64::from(byte & 0x7f)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(bytes: &[u8]) -> Option<String> {
+        tell(&Sample::new(&bytes)).unwrap()
+    }
+
+    #[test]
+    fn files_of_any_length_and_bytes_are_told_or_not() {
+        for kind in [
+            &b"PK\x03\x04"[..],
+            b"\x80\x02",
+            b"\x08\x08",
+            b"{\"error\"",
+            b"<html",
+            b"BZh",
+            b"\x08\xff\xff\xff\xff",
+        ] {
+            for length in 0..40 {
+                for fill in [0, b'.', 0xff, b' '] {
+                    let mut bytes = kind.to_vec();
+                    bytes.resize(length, fill);
+                    told(&bytes);
+                }
+            }
+        }
+        assert_eq!(told(&[0xfe; 100]), None);
+    }
+
+    #[test]
+    fn a_text_may_be_cut_in_a_character() {
+        let text = "ä".repeat(70_000);
+        assert!(told(text.as_bytes()).unwrap().contains("a text"));
+        assert!(told(&text.as_bytes()[1..]).unwrap().contains("a text"));
+        assert_eq!(told(b"no text \x01 at all"), None);
+        assert_eq!(told(b"no text \xff\xfe at all"), None);
+    }
+
+    #[test]
+    fn onnx_is_told_by_its_fields() {
+        let model = b"\x08\x08\x12\x07pytorch\x3a\x04grap\x42\x02\x10\x11";
+        assert!(told(model).unwrap().contains("ONNX"));
+        for broken in [
+            &b"\x08\x08\x12\x07pytorch\x3a\x40grap"[..],
+            b"\x08\x08\x12\x7fpytorch",
+            b"\x08\x08\xf9\x01\x01\x01\x01\x01",
+        ] {
+            assert!(!told(broken).is_some_and(|text| text.contains("ONNX")), "{broken:?}");
+        }
+    }
+}
