@@ -3,7 +3,7 @@
 /// <reference types="node" />
 
 import { Writable } from 'node:stream';
-import { inspect } from 'node:util';
+import { InspectOptions, inspect } from 'node:util';
 
 /** Why a file, or a call, was refused. The README's table says what to do about each. */
 export type ErrorCode = "ZT_TRUNCATED" | "ZT_BAD_MAGIC" | "ZT_BAD_INDEX" | "ZT_OUT_OF_BOUNDS" | "ZT_BAD_SHAPE" | "ZT_BAD_DTYPE" | "ZT_BAD_LAYOUT" | "ZT_BAD_SPARSE" | "ZT_BAD_DIGEST" | "ZT_DIGEST_MISMATCH" | "ZT_DECODE" | "ZT_UNSUPPORTED_VERSION" | "ZT_UNSUPPORTED_ENCODING" | "ZT_LIMIT" | "ZT_NOT_FOUND" | "ZT_EXISTS" | "ZT_CLOSED" | "ZT_MAPPING_LOST" | "ZT_IO" | "ZT_NOT_CANONICAL" | "ZT_INVALID_ARG" | "ZT_INTERNAL";
@@ -13,6 +13,7 @@ export interface ErrorDetails {
 	component?: string | undefined;
 	offset?: number | undefined;
 	rule?: string | undefined;
+	/** Node's own error where the system refused a call; the list of all errors where several are thrown as one. */
 	cause?: unknown;
 }
 /**
@@ -71,10 +72,10 @@ type WritableFormat = "zt" | "safetensors" | "btf";
 type WritableVersion = "0.1" | "1.0" | "1.2" | "2";
 /** How to write a file. */
 export interface CreateOptions {
-	/** The container: `'zt'` by default. */
+	/** The container: by default the one that the path ends in (`.zt`, `.safetensors`, …), zTensor without such an ending. */
 	format?: WritableFormat | undefined;
 	/**
-	 * The zTensor version: `'1.0'` by default. 1.0 is read by Python 1.0.0 and 1.0.1, 1.2 by 1.0.2 to 1.2.3, 2 by 2.x.
+	 * The zTensor version: `'1.0'` by default; other formats have none. 1.0 is read by Python 1.0.0 and 1.0.1, 1.2 by 1.0.2 to 1.2.3, 2 by 2.x.
 	 */
 	version?: WritableVersion | undefined;
 	/**
@@ -228,6 +229,9 @@ export declare class Plan {
 	 * is stored encoded that is all of it, whatever part the rank has.
 	 */
 	ranges(): Generator<ByteRange>;
+	get [Symbol.toStringTag](): string;
+	toJSON(): object;
+	[inspect.custom](_depth: number, options: InspectOptions): string;
 }
 /**
  * An open file on its way to another thread: it can be cloned and posted, and `open` and `openSync` take it. In a
@@ -275,6 +279,12 @@ export declare class CsrTensor<D extends DType = DType> {
 	/** Stored values. */
 	readonly nnz: number;
 	private constructor();
+	get layout(): "sparse_csr";
+	get [Symbol.toStringTag](): string;
+	/** Says what it is, and has no data. */
+	toJSON(): object;
+	/** Says what it is, and shows no data. */
+	[inspect.custom](_depth: number, options: InspectOptions): string;
 	/**
 	 * All elements in row-major order; values at the same place are added.
 	 *
@@ -304,6 +314,12 @@ export declare class CooTensor<D extends DType = DType> {
 	/** Stored values. */
 	readonly nnz: number;
 	private constructor();
+	get layout(): "sparse_coo";
+	get [Symbol.toStringTag](): string;
+	/** Says what it is, and has no data. */
+	toJSON(): object;
+	/** Says what it is, and shows no data. */
+	[inspect.custom](_depth: number, options: InspectOptions): string;
 	/**
 	 * All elements in row-major order; values at the same place are added.
 	 *
@@ -315,7 +331,7 @@ export declare class CooTensor<D extends DType = DType> {
 	 *
 	 * @throws ZTensorError ZT_BAD_LAYOUT unless the tensor has 2 dimensions, ZT_LIMIT
 	 */
-	toCsr(given?: ToDenseOptions): CsrTensor<D>;
+	toCsr(options?: ToDenseOptions): CsrTensor<D>;
 	/**
 	 * The same tensor with its values widened to float32; the coordinates are shared.
 	 *
@@ -389,10 +405,14 @@ export declare class Component {
 	 * @throws ZTensorError ZT_CLOSED, ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO,
 	 * ZT_TRUNCATED; the signal's reason
 	 */
-	load(given?: {
+	load(options?: {
 		signal?: AbortSignal | undefined;
 	}): Promise<TypedArray>;
+	get [Symbol.toStringTag](): string;
+	/** Never touches data. */
 	toJSON(): object;
+	/** Never touches data. */
+	[inspect.custom](_depth: number, options: InspectOptions): string;
 }
 /** `[start, stop]` of a dimension, or null for all of it. */
 export type Range = readonly [
@@ -480,7 +500,7 @@ export interface WidenOptions {
  *
  * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_LIMIT; TypeError and RangeError ZT_INVALID_ARG
  */
-export declare function toFloat32<D extends DType>(values: DTypeArrays[D], dtype: D, given?: WidenOptions): Float32Array;
+export declare function toFloat32<D extends DType>(values: DTypeArrays[D], dtype: D, options?: WidenOptions): Float32Array;
 /** How the components of a tensor make it up: one of these in every format, otherwise the file's own label. */
 export type Layout = "dense" | "sparse_csr" | "sparse_coo" | (string & {});
 /** What to load of a dense or quantized tensor, and where to. */
@@ -561,7 +581,7 @@ export declare class Tensor<D extends DType = DType> {
 	 * @throws ZTensorError what `data` throws, and ZT_BAD_DTYPE for complex and 6-bit types; of quantized tensors what
 	 * `load` throws, and ZT_BAD_LAYOUT of other layouts
 	 */
-	toFloat32(given?: WidenOptions): Float32Array;
+	toFloat32(options?: WidenOptions): Float32Array;
 	/**
 	 * The elements of a float16 tensor as a Float16Array over the same memory, where the runtime has one.
 	 *
@@ -570,7 +590,8 @@ export declare class Tensor<D extends DType = DType> {
 	float16(): Float16Elements;
 	/**
 	 * A rectangular part: `[start, stop]` or null for each dimension, the missing ones whole. A cut that is one
-	 * run of memory (whole rows) shares the tensor's; others are packed into memory of their own.
+	 * run of memory (whole rows) shares the tensor's; others are packed into memory of their own. Where `data` would be a copy
+	 * that is not made yet, only the bytes, frames or chunks that the cut touches are read and decoded.
 	 *
 	 * @throws ZTensorError what `data` throws; TypeError and RangeError ZT_INVALID_ARG
 	 */
@@ -596,15 +617,15 @@ export declare class Tensor<D extends DType = DType> {
 	 */
 	coo(): CooTensor<D>;
 	/** What `csr()` gives, in memory of your own, digests checked, off the event loop. */
-	loadCsr(given?: {
+	loadCsr(options?: {
 		signal?: AbortSignal | undefined;
 	}): Promise<CsrTensor<D>>;
 	/** What `coo()` gives, in memory of your own, digests checked, off the event loop. */
-	loadCoo(given?: {
+	loadCoo(options?: {
 		signal?: AbortSignal | undefined;
 	}): Promise<CooTensor<D>>;
 	/** Checks this tensor's digests, decoded lengths and data rules. */
-	verify(given?: JobOptions): Promise<VerifyResult>;
+	verify(options?: JobOptions): Promise<VerifyResult>;
 	/**
 	 * Counts, extremes, mean, standard deviation and perhaps a histogram of the elements, on all cores, off the event loop:
 	 * of the stored values of a sparse tensor, of the float32 values of a quantized one. Sums are kept in float64, and the
@@ -613,7 +634,9 @@ export declare class Tensor<D extends DType = DType> {
 	 * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, and what `load` throws; TypeError and RangeError
 	 * ZT_INVALID_ARG; the signal's reason
 	 */
-	stats(given?: StatsOptions): Promise<TensorStats>;
+	stats(options?: StatsOptions): Promise<TensorStats>;
+	get [Symbol.toStringTag](): string;
+	/** Never touches data. */
 	toJSON(): object;
 	/** Never touches data. */
 	[inspect.custom](_depth: number, options: import("node:util").InspectOptions): string;
@@ -641,8 +664,14 @@ export interface LoadFileOptions extends JobOptions {
 	/** Tensors under way at once; by default as many as suit the machine and where the file lies. */
 	concurrency?: number | undefined;
 }
+interface EvictOptions {
+	/** The tensors; all of them by default. */
+	names?: Iterable<string> | undefined;
+}
 /** How to prefetch. */
 export interface PrefetchOptions extends JobOptions {
+	/** The tensors to prefetch; all of them by default. */
+	names?: Iterable<string> | undefined;
 	/** Bytes under way at once: 64 MiB by default. */
 	maxBytes?: number | undefined;
 }
@@ -703,7 +732,8 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	 * @throws ZTensorError what `Tensor.load` throws, ZT_NOT_FOUND, ZT_LIMIT where all of it would be more than 16 times the file and
 	 * `maxDecodedBytes`; the signal's reason. One failure ends all.
 	 */
-	load(given?: LoadFileOptions): Promise<Map<string, Loaded>>;
+	load(names: Iterable<string> | undefined, options?: Omit<LoadFileOptions, "names">): Promise<Map<string, Loaded>>;
+	load(options?: LoadFileOptions): Promise<Map<string, Loaded>>;
 	/**
 	 * Which bytes one rank of a tensor-parallel group needs, and which part of each tensor it has. `load({ plan })` loads these
 	 * parts alone.
@@ -716,7 +746,7 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	 * Checks every digest, decoded length and data rule. Resolves with what failed; rejects only where the file
 	 * cannot be read, would take far more work than its size tells (ZT_LIMIT, as `load`), or the signal says so.
 	 */
-	verify(given?: VerifyOptions): Promise<VerifyResult>;
+	verify(options?: VerifyOptions): Promise<VerifyResult>;
 	/**
 	 * The content digest of a zTensor 2 file (§6.4), `sha256:…` or `xxh3:…`: the same for the same tensors however they are
 	 * laid out, split or compressed. It is made from the index alone, out of the digests that stand there.
@@ -724,19 +754,25 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	 * @throws ZTensorError ZT_UNSUPPORTED_VERSION of any other format, ZT_BAD_DIGEST where a component has no digest,
 	 * ZT_CLOSED, ZT_IO; the signal's reason
 	 */
-	contentDigest(algorithm?: "sha256" | "xxh3", given?: {
+	contentDigest(algorithm?: "sha256" | "xxh3", options?: {
 		signal?: AbortSignal | undefined;
 	}): Promise<string>;
 	/**
 	 * Brings tensors' pages into memory, several pieces at once, so that touching their data does not wait for the
 	 * disk.
+	 *
+	 * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED, ZT_IO; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
 	 */
-	prefetch(names?: Iterable<string>, given?: PrefetchOptions): Promise<void>;
+	prefetch(names: Iterable<string> | undefined, options?: Omit<PrefetchOptions, "names">): Promise<void>;
+	prefetch(options?: PrefetchOptions): Promise<void>;
 	/**
 	 * Tells the system that tensors' pages will not be needed soon, in the mapping and in its page cache. What
 	 * JavaScript wrote to them stays.
+	 *
+	 * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED; TypeError ZT_INVALID_ARG
 	 */
-	evict(names?: Iterable<string>): void;
+	evict(names: Iterable<string> | undefined): void;
+	evict(options?: EvictOptions): void;
 	/**
 	 * What to post to another thread for `open` or `openSync` there: all threads then read one mapping, which is in
 	 * memory once. What one writes into `data`, all see; `close()` empties the views of its own thread, and the mapping
@@ -778,11 +814,17 @@ export interface LinkInput {
 	 */
 	readonly shard?: string | undefined;
 }
-/** Elements with their type and shape, for types that no array of JavaScript has. */
+/** Elements with their type and shape. A dense `Tensor`, a `Cut` and what `file.load()` gives are such, too. */
 export interface TensorInput {
-	readonly dtype: DType;
-	readonly shape: readonly number[];
-	/** The elements, by their bits: an array of any type with exactly the bytes. */
+	/** That of the array by default; bytes need it. */
+	readonly dtype?: DType | undefined;
+	/** One dimension by default. */
+	readonly shape?: readonly number[] | undefined;
+	/**
+	 * The elements: the array of the dtype (float16 and bfloat16 by their bits), or its bytes as a Uint8Array. For float16,
+	 * bfloat16, float8_e4m3fn and float8_e5m2 also numbers, in a Float32Array, Float64Array or Float16Array: they are rounded to
+	 * the nearest, ties to even.
+	 */
 	readonly data: ArrayBufferView;
 }
 /** A matrix by rows, as `CsrTensor` has it. */
@@ -819,6 +861,10 @@ export interface ObjectInput {
 export interface AddOptions {
 	readonly attributes?: AttributeInput | undefined;
 }
+interface AddDenseOptions extends AddOptions {
+	/** For an array that is given alone. */
+	readonly shape?: readonly number[] | undefined;
+}
 /** A file being written. Nothing is at its path before `finish()`; calls may overlap and are done in their order. */
 export declare class TensorWriter {
 	#private;
@@ -826,24 +872,32 @@ export declare class TensorWriter {
 	readonly path: string | undefined;
 	protected constructor(internals: unknown);
 	/**
-	 * Adds a dense tensor: a typed array (of one dimension), or `{ dtype, shape, data }`.
+	 * Adds a dense tensor: a typed array, or `{ dtype, shape, data }`. The array is read when the call has its turn: do not
+	 * change it before the promise resolves. An error that nobody waits for fails `finish()`.
 	 *
-	 * @throws ZTensorError ZT_BAD_SHAPE, ZT_BAD_DTYPE, ZT_BAD_INDEX (the name is there), ZT_IO; TypeError ZT_INVALID_ARG
+	 * @example
+	 * await writer.add('bias', new Float32Array(64))
+	 * await writer.add('weight', floats, { shape: [256, 64] })
+	 * await writer.add('half', { dtype: 'bfloat16', shape: [256, 64], data: floats }) // rounds to the nearest
+	 *
+	 * @throws ZTensorError ZT_BAD_SHAPE where the array does not fill the shape, ZT_BAD_DTYPE for a type that the format cannot
+	 * hold, ZT_BAD_INDEX where the name is taken, ZT_LIMIT, ZT_IO, ZT_CLOSED after an error in the middle of a tensor (its
+	 * `cause`) or the end of the writer; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
 	 */
-	add(name: string, tensor: TypedArray | TensorInput, given?: AddOptions): Promise<void>;
+	add(name: string, tensor: TypedArray | TensorInput, options?: AddDenseOptions): Promise<void>;
 	/**
 	 * Adds a sparse matrix by rows, after checking that it is one. Version 2 asks for rows whose columns rise: they are
 	 * sorted, and a column that stands twice in a row is refused.
 	 *
 	 * @throws ZTensorError what `add` throws, ZT_BAD_SPARSE
 	 */
-	addCsr(name: string, matrix: CsrInput, given?: AddOptions): Promise<void>;
+	addCsr(name: string, matrix: CsrInput, options?: AddOptions): Promise<void>;
 	/**
 	 * Adds a sparse tensor by coordinates, after checking that it is one. Version 2 refuses a cell that stands twice.
 	 *
 	 * @throws ZTensorError what `add` throws, ZT_BAD_SPARSE
 	 */
-	addCoo(name: string, tensor: CooInput, given?: AddOptions): Promise<void>;
+	addCoo(name: string, tensor: CooInput, options?: AddOptions): Promise<void>;
 	/**
 	 * Adds a tensor of any layout by its components. Those of `dense`, `sparse_csr` and `sparse_coo` are checked
 	 * against the layout's rules on sizes.
@@ -861,12 +915,17 @@ export declare class TensorWriter {
 	link(name: string, tensor: LinkInput): Promise<void>;
 	/**
 	 * A stream into a dense tensor: bytes as they come, as many as the shape asks for by its end. Other calls wait
-	 * until it has ended.
+	 * until it has ended. Its errors, and the death of a source that is piped into it, fail `finish()`, and never the process.
+	 *
+	 * @example
+	 * await pipeline(createReadStream('weights.raw'), writer.stream('weights', { dtype: 'float32', shape: [4096, 4096] }))
+	 *
+	 * @throws TypeError and RangeError ZT_INVALID_ARG; what `add` rejects with is the stream's error
 	 */
 	stream(name: string, tensor: {
 		readonly dtype: DType;
 		readonly shape: readonly number[];
-	}, given?: AddOptions): Writable;
+	}, options?: AddOptions): Writable;
 	/**
 	 * Writes the index, puts file and folder on the disk, and moves the file to its path: from then on it is there
 	 * whole. A stream is ended, and has taken everything when this resolves. An error means that the path leads to what it led to
@@ -878,6 +937,9 @@ export declare class TensorWriter {
 	/** Gives the file up: nothing is left behind, and what was at the path stays. A stream is destroyed, at once. */
 	abort(): Promise<void>;
 	[Symbol.asyncDispose](): Promise<void>;
+	get [Symbol.toStringTag](): string;
+	toJSON(): object;
+	[inspect.custom](_depth: number, options: InspectOptions): string;
 }
 /**
  * Begins a file: written beside its path, it appears there with `finish()`. Or into a Node Writable, a pipe or a character device,
@@ -886,7 +948,7 @@ export declare class TensorWriter {
  *
  * @throws ZTensorError ZT_EXISTS unless `overwrite`, ZT_IO; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
  */
-export declare function create(target: string | URL | Writable, given?: CreateOptions): Promise<TensorWriter>;
+export declare function create(target: string | URL | Writable, options?: CreateOptions): Promise<TensorWriter>;
 /** Bounds on what the index of a hostile file may make us do; as for `open`. */
 export interface IndexLimits {
 	/** Bytes of the index: 1 GiB by default. */
@@ -917,6 +979,7 @@ export interface AppendOptions extends Pick<CreateOptions, "digest" | "compressi
  */
 export declare class TensorEditor extends TensorWriter {
 	readonly path: string;
+	get [Symbol.toStringTag](): string;
 	/**
 	 * Gives a tensor another name. It keeps its place in the index.
 	 *
@@ -949,7 +1012,7 @@ export declare class TensorEditor extends TensorWriter {
  * another edit is under way, and from `finish()` where somebody else changed the file; TypeError and RangeError
  * ZT_INVALID_ARG
  */
-export declare function append(path: string | URL, given?: AppendOptions): Promise<TensorEditor>;
+export declare function append(path: string | URL, options?: AppendOptions): Promise<TensorEditor>;
 /** What compacting a file came to. */
 export interface CompactResult {
 	/** Bytes of the file now. */
@@ -965,7 +1028,7 @@ export interface CompactResult {
  * @throws ZTensorError what `append` throws; ZT_UNSUPPORTED_VERSION where the index has keys that are not known here, since they
  * might name places in the file; the signal's reason
  */
-export declare function compact(path: string | URL, given?: JobOptions & IndexLimits): Promise<CompactResult>;
+export declare function compact(path: string | URL, options?: JobOptions & IndexLimits): Promise<CompactResult>;
 /** How far apart elements may be and still count as equal: `|a - b| <= atol + rtol * max(|a|, |b|)`. */
 export interface CompareOptions extends JobOptions {
 	/** Absolute; 0 unless given. */
@@ -1003,7 +1066,7 @@ type Side = AnyTensor | Component;
  * @throws ZTensorError ZT_BAD_SHAPE where the shapes differ, ZT_BAD_DTYPE where the numbers cannot be compared, and what
  * `load` throws; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
  */
-export declare function compare(a: Side, b: Side, given?: CompareOptions): Promise<Comparison>;
+export declare function compare(a: Side, b: Side, options?: CompareOptions): Promise<Comparison>;
 /**
  * A path or file: URL of a tensor file, of the index of a sharded checkpoint (`model.safetensors.index.json`) or of a
  * folder with one; a list of paths of tensor files, opened as one; or a file that is in memory already.
@@ -1087,7 +1150,7 @@ export interface ConvertResult {
 	readonly tensors: number;
 	/** What was left out, and why. Empty unless `skip` was given. */
 	readonly skipped: readonly ZTensorError[];
-	/** Which programs read the file. */
+	/** Which programs read this very file: zTensor 1.0 is read by Python as long as its attributes are text. */
 	readonly readers: readonly string[];
 }
 /**
@@ -1098,7 +1161,7 @@ export interface ConvertResult {
  * @throws ZTensorError what `open`, `load` and `create` throw; where the target cannot hold something, an error
  * that lists it, before anything is written; the signal's reason. The target is then as it was.
  */
-export declare function convert(source: Source, target: string | URL | Writable, given?: ConvertOptions): Promise<ConvertResult>;
+export declare function convert(source: Source, target: string | URL | Writable, options?: ConvertOptions): Promise<ConvertResult>;
 /** What tells whether a whole name matches `pattern`. Goes back to the last `*` alone, so time is at most |name| × |pattern|. */
 export declare function globMatcher(pattern: string): (name: string) => boolean;
 

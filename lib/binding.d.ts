@@ -107,7 +107,7 @@ export declare class NativeFile {
   contentDigest(algorithm: string, control: Control, stage?: Stage | undefined | null): Promise<string>
   /** Checks the rules of the canonical form. Digests are `verify`'s. */
   canonical(control: Control, stage?: Stage | undefined | null): Promise<Verified>
-  /** A quantized tensor as float32, or a cut of it: `[start, stop]` of each dimension, flat. */
+  /** A quantized tensor as float32, or a cut of it: `[start, stop, step]` of each dimension, flat. */
   dequantize(ordinal: number, ranges: Array<number> | undefined | null, control: Control, stage?: Stage | undefined | null): Promise<Memory>
   /** The whole of it on this thread and others beside it. */
   dequantizeSync(ordinal: number, stage?: Stage | undefined | null): Memory

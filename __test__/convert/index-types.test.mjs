@@ -5,7 +5,11 @@ import { scratchPath } from '../scratch.mjs'
 import { written } from '../writing.mjs'
 
 const MATRIX = { shape: [2, 3], values: Float32Array.of(1, 2, 3) }
-const csr = (Indices, Indptr = Indices) => ({ ...MATRIX, indices: of(Indices, [0, 2, 1]), indptr: of(Indptr, [0, 2, 3]) })
+const csr = (Indices, Indptr = Indices) => ({
+  ...MATRIX,
+  indices: of(Indices, [0, 2, 1]),
+  indptr: of(Indptr, [0, 2, 3]),
+})
 const coo = (Coords) => ({ ...MATRIX, coords: of(Coords, [0, 0, 1, 0, 2, 1]) })
 const of = (Kind, numbers) => (Kind.name.startsWith('Big') ? Kind.from(numbers, BigInt) : Kind.from(numbers))
 

@@ -90,28 +90,31 @@ linux('a slice of compressed frames decodes those that it touches, and goes on t
   file.close()
 })
 
-test.serial('a slice of misaligned memory is a copy of what it touches alone, and the same before and after data', (t) => {
-  const data = Float32Array.from({ length: 24 }, (_, at) => at)
-  const header = JSON.stringify({ x: { dtype: 'F32', shape: [4, 6], data_offsets: [0, 96] } })
-  const bytes = safetensors(header.padEnd(Math.ceil(header.length / 8) * 8 + 1), Buffer.from(data.buffer))
-  for (const source of [bytes, scratchFile(bytes)]) {
-    const file = openSync(source)
-    const x = file.tensor('x')
-    const cuts = () => [
-      x.slice([[1, 3]]),
-      x.slice([null, [2, 4]]),
-      x.shard({ dim: 1, rank: 1, worldSize: 3 }),
-      x.slice([[2, 2]]),
-    ]
-    const before = cuts()
-    t.deepEqual(x.data, data)
-    t.deepEqual(
-      cuts().map((cut) => cut.data),
-      before.map((cut) => cut.data),
-    )
-    t.deepEqual(before[0].data, data.subarray(6, 18))
-    t.deepEqual(before[1].data, Float32Array.of(2, 3, 8, 9, 14, 15, 20, 21))
-    t.is(before[3].data.length, 0)
-    file.close()
-  }
-})
+test.serial(
+  'a slice of misaligned memory is a copy of what it touches alone, and the same before and after data',
+  (t) => {
+    const data = Float32Array.from({ length: 24 }, (_, at) => at)
+    const header = JSON.stringify({ x: { dtype: 'F32', shape: [4, 6], data_offsets: [0, 96] } })
+    const bytes = safetensors(header.padEnd(Math.ceil(header.length / 8) * 8 + 1), Buffer.from(data.buffer))
+    for (const source of [bytes, scratchFile(bytes)]) {
+      const file = openSync(source)
+      const x = file.tensor('x')
+      const cuts = () => [
+        x.slice([[1, 3]]),
+        x.slice([null, [2, 4]]),
+        x.shard({ dim: 1, rank: 1, worldSize: 3 }),
+        x.slice([[2, 2]]),
+      ]
+      const before = cuts()
+      t.deepEqual(x.data, data)
+      t.deepEqual(
+        cuts().map((cut) => cut.data),
+        before.map((cut) => cut.data),
+      )
+      t.deepEqual(before[0].data, data.subarray(6, 18))
+      t.deepEqual(before[1].data, Float32Array.of(2, 3, 8, 9, 14, 15, 20, 21))
+      t.is(before[3].data.length, 0)
+      file.close()
+    }
+  },
+)

@@ -256,7 +256,11 @@ test('very many texts and numbers cross as they are, over the borders of the str
   const tokens = Array.from({ length: count }, (_, at) => ['', 'a', `Ġtoken ${at}`, `😀${'x'.repeat(at % 40)}`][at % 4])
   const scores = Array.from({ length: count }, (_, at) => (at % 3 === 0 ? -1 - at : at / 7))
   const long = 'é'.repeat(3 << 20)
-  const value = read({ tokens, long, scores: scores.map((score) => (Number.isInteger(score) ? score : float64(score))) })
+  const value = read({
+    tokens,
+    long,
+    scores: scores.map((score) => (Number.isInteger(score) ? score : float64(score))),
+  })
   t.deepEqual(value.tokens, tokens)
   t.deepEqual(value.scores, scores)
   t.is(value.long, long)
