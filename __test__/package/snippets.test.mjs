@@ -37,6 +37,7 @@ test.before(async () => {
   await quantized.addObject('blocks', {
     layout: 'gguf.q8_0/1',
     shape: [2, 32],
+    attributes: { elems_per_block: 32, block_bytes: 34 },
     components: { data: { dtype: 'uint8', data: new Uint8Array(68) } },
   })
   await quantized.finish()
