@@ -81,7 +81,7 @@ function texts(name: string, value: unknown): string[] {
 }
 
 function requestFrom(given: OpenRequest): OpenRequest {
-  const read = optionsOf(given, ['format', 'io', 'unread', 'shardNames', 'shardPaths', ...LIMITS])
+  const read = optionsOf(given, ['format', 'io', 'unread', 'shardNames', 'shardPaths', ...LIMITS], 'source.request')
   const request = openRequest(read)
   if (read.unread !== undefined) request.unread = aBoolean('source.request.unread', read.unread)
   for (const key of ['shardNames', 'shardPaths'] as const) {
