@@ -8,11 +8,11 @@ const wideDigits = 8
 const narrowDigits = 5
 
 /** A dtype whose elements `cat` reads widened to float32: float16, bfloat16 and everything smaller. */
-export function isNarrowFloat(dtype: DType): boolean {
-  return /^b?float/.test(dtype) && dtype !== 'float32' && dtype !== 'float64'
+export function isNarrowFloat(dtype: DType | undefined): boolean {
+  return /^b?float/.test(dtype ?? '') && dtype !== 'float32' && dtype !== 'float64'
 }
 
-export function isComplex(dtype: DType): boolean {
+export function isComplex(dtype: DType | undefined): boolean {
   return dtype === 'complex64' || dtype === 'complex128'
 }
 
@@ -38,7 +38,7 @@ function showComplex(real: number, imaginary: number, show: (value: number) => s
 }
 
 /** What shows element `index` of `data`, whose floats narrower than float32 have been widened. */
-export function cellText(dtype: DType): (data: TypedArray, index: number) => string {
+export function cellText(dtype: DType | undefined): (data: TypedArray, index: number) => string {
   const at = (data: TypedArray, index: number): number => Number(data[index])
   switch (dtype) {
     case 'bool':
@@ -64,7 +64,7 @@ function jsonNumber(value: number): string {
 }
 
 /** As `cellText`, in JSON: every digit, complex as [real, imaginary], integers past 2^53 and NaN and the infinities as text. */
-export function cellJson(dtype: DType): (data: TypedArray, index: number) => string {
+export function cellJson(dtype: DType | undefined): (data: TypedArray, index: number) => string {
   switch (dtype) {
     case 'bool':
       return (data, index) => (data[index] === 0 ? 'false' : 'true')

@@ -52,7 +52,8 @@ function valueReader(dtype: DType, all: TypedArray, format: (data: TypedArray, i
 
 /** The entries of `tensor`, over the file where it allows that: what is printed is what is read, beside the check of the indices. */
 export function readEntries(tensor: AnyTensor): Entries {
-  const { dtype } = tensor
+  // Without one csr() and coo() refuse the tensor.
+  const dtype = tensor.dtype as DType
   const values = (all: TypedArray) => ({
     text: valueReader(dtype, all, cellText(dtype)),
     json: valueReader(dtype, all, cellJson(dtype)),

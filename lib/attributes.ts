@@ -104,6 +104,14 @@ export function thaw({ tape, texts, others }: FlatAttributes): Attributes {
   return map(tape[at++] as number)
 }
 
+/** Those that are text under a text. */
+export function textsOf(attributes: Attributes): Readonly<Record<string, string>> {
+  const texts: Record<string, string> = Object.create(null)
+  const entries = isMap(attributes) ? attributes : Object.entries(attributes)
+  for (const [key, value] of entries) if (typeof key === 'string' && typeof value === 'string') texts[key] = value
+  return Object.freeze(texts)
+}
+
 /** A value to write as an attribute. */
 export type AttributeValueInput =
   | string

@@ -36,6 +36,39 @@ export interface DTypeArrays {
   complex128: Float64Array
 }
 
+/** The array of a dtype; nothing where the dtype is undefined. */
+export type ArrayOf<D extends DType | undefined> = D extends DType ? DTypeArrays[D] : never
+
+/** The same arrays over an ArrayBuffer of their own, where TypeScript tells that from a shared one (5.7 and later). */
+export interface OwnArrays {
+  float64: ReturnType<Float64ArrayConstructor['of']>
+  float32: ReturnType<Float32ArrayConstructor['of']>
+  float16: ReturnType<Uint16ArrayConstructor['of']>
+  bfloat16: ReturnType<Uint16ArrayConstructor['of']>
+  int64: ReturnType<BigInt64ArrayConstructor['of']>
+  int32: ReturnType<Int32ArrayConstructor['of']>
+  int16: ReturnType<Int16ArrayConstructor['of']>
+  int8: ReturnType<Int8ArrayConstructor['of']>
+  uint64: ReturnType<BigUint64ArrayConstructor['of']>
+  uint32: ReturnType<Uint32ArrayConstructor['of']>
+  uint16: ReturnType<Uint16ArrayConstructor['of']>
+  uint8: ReturnType<Uint8ArrayConstructor['of']>
+  bool: ReturnType<Uint8ArrayConstructor['of']>
+  float8_e4m3fn: ReturnType<Uint8ArrayConstructor['of']>
+  float8_e5m2: ReturnType<Uint8ArrayConstructor['of']>
+  float8_e4m3fnuz: ReturnType<Uint8ArrayConstructor['of']>
+  float8_e5m2fnuz: ReturnType<Uint8ArrayConstructor['of']>
+  float8_e8m0fnu: ReturnType<Uint8ArrayConstructor['of']>
+  float6_e2m3fn: ReturnType<Uint8ArrayConstructor['of']>
+  float6_e3m2fn: ReturnType<Uint8ArrayConstructor['of']>
+  float4_e2m1fn: ReturnType<Uint8ArrayConstructor['of']>
+  complex64: ReturnType<Float32ArrayConstructor['of']>
+  complex128: ReturnType<Float64ArrayConstructor['of']>
+}
+
+/** Such an array of a dtype; nothing where the dtype is undefined. */
+export type OwnArrayOf<D extends DType | undefined> = D extends DType ? OwnArrays[D] : never
+
 /** The type of a tensor's elements, named as NumPy and ml_dtypes name them. */
 export type DType = keyof DTypeArrays
 

@@ -11,19 +11,19 @@ import {
   optionsOf,
   wrongType,
 } from './arguments.js'
-import { type Attributes, thaw } from './attributes.js'
+import { type Attributes, textsOf, thaw } from './attributes.js'
 import { everything, TURN } from './batches.js'
 import { Catalog, walk } from './catalog.js'
-import { type DType, dtypeInfo, type TypedArray } from './dtype.js'
+import { type DType, dtypeInfo } from './dtype.js'
 import { calling, invalid, ZTensorError } from './errors.js'
 import type { Format } from './format-table.js'
 import { type JobOptions, run } from './job.js'
 import { loadAll } from './load.js'
+import type { Loaded } from './loaded.js'
 import type { NativeFile } from './native.js'
 import { Plan, type PlanOptions } from './plan.js'
 import { type SharedFile, type ShareOptions, ticketOf } from './share.js'
 import { IDENTITY, shown } from './shown.js'
-import type { CooTensor, CsrTensor } from './sparse.js'
 import { type FilePart, type Origin, Store } from './store.js'
 import { type AnyTensor, Tensor } from './tensor.js'
 import {
@@ -70,9 +70,6 @@ export interface PrefetchOptions extends JobOptions {
   maxBytes?: number | undefined
 }
 
-/** A loaded tensor: its elements, its sparse form, or the components of a layout that is not known here. */
-export type Loaded = TypedArray | CsrTensor | CooTensor | ReadonlyMap<string, TypedArray>
-
 /** An open file: its tensors by name, in the order of its index. */
 export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   /** `'mixed'` where files of several containers were opened as one. */
@@ -93,6 +90,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   #catalog: Catalog | undefined
   #tensors: (AnyTensor | undefined)[] | undefined
   #attributes: Attributes | undefined
+  #metadata: Readonly<Record<string, string>> | undefined
   #warnings: readonly Warning[] | undefined
 
   private constructor(store: Store) {
@@ -139,6 +137,18 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     this.#store.throwIfClosed()
     this.#attributes ??= thaw(calling(() => this.#store.native.attributes()))
     return this.#attributes
+  }
+
+  /**
+   * The attributes that are text under a text: all of them in formats that have no others, such as safetensors. An object without
+   * a prototype.
+   *
+   * @example file.metadata.license
+   */
+  get metadata(): Readonly<Record<string, string>> {
+    this.#store.throwIfClosed()
+    this.#metadata ??= textsOf(this.attributes)
+    return this.#metadata
   }
 
   /** What a user should know about the file and what does not make it unreadable. */
@@ -324,7 +334,11 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
 
   /**
    * Loads tensors into memory of your own, several at once, off the event loop, their digests checked.
-   * Gives them by name, in the order asked for. Dense ones of up to 64 KiB that are neighbours share an ArrayBuffer.
+   * Gives them by name, in the order asked for, with their dtypes and shapes. Dense ones of up to 64 KiB that are neighbours share an ArrayBuffer.
+   *
+   * @example
+   * const tensors = await file.load(['wte', 'wpe'])
+   * const { dtype, shape, data } = tensors.get('wte')
    *
    * @throws ZTensorError what `Tensor.load` throws, ZT_NOT_FOUND, ZT_LIMIT where all of it would be more than 16 times the file and
    * `maxDecodedBytes`; the signal's reason. One failure ends all.

@@ -2,9 +2,9 @@ import { setMaxListeners } from 'node:events'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { checkTotal, inBatches, inTurns, TURN } from './batches.js'
 import type { Catalog } from './catalog.js'
-import type { DTypeInfo } from './dtype.js'
-import type { Loaded } from './file.js'
+import type { DTypeInfo, TypedArray } from './dtype.js'
 import { type JobOptions, type Progress, run } from './job.js'
+import { type Loaded, type LoadedComponent, LoadedObject, LoadedTensor } from './loaded.js'
 import { toBuffer } from './memory.js'
 import type { LoadedBatch, NativeMemory } from './native.js'
 import { Plan, type PlannedTensor } from './plan.js'
@@ -62,19 +62,23 @@ class Tally {
 }
 
 async function loadOne(
-  { tensor: make, plan }: Wanted,
+  { catalog, tensor: make, plan }: Wanted,
   ordinal: number,
   signal: AbortSignal | undefined,
 ): Promise<Loaded> {
   const tensor = make(ordinal)
   const part = divided(plan, ordinal)
-  if (part !== undefined) return tensor.load({ slice: part.ranges, signal })
+  const dtype = catalog.dtype(ordinal)
+  const dense = async (shape: readonly number[], slice?: PlannedTensor['ranges']) =>
+    LoadedTensor.make(dtype as DTypeInfo, shape, (await tensor.load({ slice, signal })) as TypedArray)
+  if (part !== undefined) return dense(part.shape, part.ranges)
   if (tensor.layout === 'sparse_csr') return tensor.loadCsr({ signal })
   if (tensor.layout === 'sparse_coo') return tensor.loadCoo({ signal })
-  if (tensor.layout === 'dense' && tensor.dtype !== undefined) return tensor.load({ signal })
-  const loaded = new Map()
-  for (const [role, component] of tensor.components) loaded.set(role, await component.load({ signal }))
-  return loaded
+  if (tensor.layout === 'dense' && dtype !== undefined) return dense(tensor.shape)
+  const components: Record<string, LoadedComponent> = Object.create(null)
+  for (const [role, component] of tensor.components)
+    components[role] = { dtype: component.dtype, data: await component.load({ signal }) }
+  return new LoadedObject(tensor.layout, tensor.dtype, tensor.shape, components)
 }
 
 /** The rank's part of a tensor that a plan divides. */
@@ -177,8 +181,8 @@ class Batch {
     for (const [at, ordinal] of ordinals.entries()) {
       const buffer = buffers[places[at * 2] as number] ?? new ArrayBuffer(0)
       const dtype = catalog.dtype(ordinal) as DTypeInfo
-      const loaded = array(dtype, buffer, places[at * 2 + 1] as number, catalog.byteLength(ordinal))
-      this.#results[this.#places[at] as number] = loaded
+      const data = array(dtype, buffer, places[at * 2 + 1] as number, catalog.byteLength(ordinal))
+      this.#results[this.#places[at] as number] = LoadedTensor.make(dtype, catalog.shape(ordinal), data)
     }
     tally.did(ordinals)
   }

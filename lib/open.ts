@@ -66,7 +66,7 @@ interface Read {
 }
 
 const UNVERIFIED = ['format', 'shards', 'io', 'onMappingLost', ...LIMITS] as const
-const OPEN_OPTIONS = [...UNVERIFIED, 'verify'] as const
+export const OPEN_OPTIONS = [...UNVERIFIED, 'verify'] as const
 
 function readOptions(read: OpenOptions): Read {
   const { shards } = read

@@ -81,7 +81,11 @@ function texts(name: string, value: unknown): string[] {
 }
 
 function requestFrom(given: OpenRequest): OpenRequest {
-  const read = optionsOf(given, ['format', 'io', 'unread', 'pathBytes', 'shardNames', 'shardPaths', ...LIMITS])
+  const read = optionsOf(
+    given,
+    ['format', 'io', 'unread', 'pathBytes', 'shardNames', 'shardPaths', ...LIMITS],
+    'source.request',
+  )
   const request = openRequest(read)
   if (read.unread !== undefined) request.unread = aBoolean('source.request.unread', read.unread)
   const bytes = optional(read.pathBytes, (value) => Uint8Array.from(value as number[]))

@@ -83,7 +83,7 @@ export class TensorStream extends Writable {
 
   override _destroy(error: Error | null, callback: (error?: Error | null) => void): void {
     const closed = 'the stream was destroyed before all bytes had come'
-    const failure = this.#complete ? undefined : (error ?? new ZTensorError('ZT_IO', closed))
+    const failure = this.#complete ? undefined : (error ?? new ZTensorError('ZT_CLOSED', closed))
     // Beside this class and every pipe(), who listen too.
     this.#sink.closed(failure, this.listenerCount('error') > 1 + this.#sources.size)
     this.#settle(failure)

@@ -1,26 +1,32 @@
+import type { Readable } from 'node:stream'
 import { inspect } from 'node:util'
-import { aSignal, aTarget, oneOf, optional, optionsOf } from './arguments.js'
+import { aSignal, aTarget, aWholeNumber, oneOf, optional, optionsOf } from './arguments.js'
 import { type Attributes, thaw } from './attributes.js'
 import type { Catalog } from './catalog.js'
 import { Component } from './component.js'
-import { type Cut, flatRanges, type Range, type Shard, shardRanges } from './cut.js'
+import { anIndex, Cut, type Range, type Selected, type Shard, shardRanges, sliceRanges } from './cut.js'
 import {
+  type ArrayOf,
   bytesOf,
   type DType,
   type DTypeArrays,
   type DTypeInfo,
   dtypeInfo,
   type IndexArray,
+  type OwnArrayOf,
+  type OwnArrays,
   type TypedArray,
 } from './dtype.js'
 import { calling, invalid, ZTensorError } from './errors.js'
 import { type JobOptions, run } from './job.js'
 import { copyInto, copyIntoSync, filled, sourceGone, toBuffer, toBufferSync } from './memory.js'
 import { binding, type LoadRequest, MAX_BUFFER, type NativeControl, type NativeMemory } from './native.js'
+import { boxes, type ReadStreamOptions, readStream } from './read-stream.js'
 import { IDENTITY, shown } from './shown.js'
 import { CooTensor, CsrTensor } from './sparse.js'
 import { type StatsOptions, stats, type TensorStats } from './stats.js'
 import { array, type CopyReason, type Place, type Store, type View } from './store.js'
+import { checkCount, type ElementOf, type Nested, nested, valueAt } from './values.js'
 import { type VerifyResult, verifyTensors } from './verify.js'
 import { FLOAT32, type WidenOptions, widen } from './widen.js'
 
@@ -43,6 +49,11 @@ export interface LoadOptions {
 /** The Float16Array of runtimes and compilers that have one. */
 export type Float16Elements = typeof globalThis extends { Float16Array: { prototype: infer A } } ? A : unknown
 
+/** Elements that toArray() gives unless it is told otherwise. */
+const MOST_ELEMENTS = 2 ** 20
+/** Bytes of a piece of a stream. */
+const PIECE = 2 ** 20
+
 /** What few tensors of a file are asked for. */
 interface Lazy {
   components?: ReadonlyMap<string, Component>
@@ -51,9 +62,9 @@ interface Lazy {
 }
 
 /** A tensor of an open file. Making one reads nothing; its data is read when asked for. */
-export class Tensor<D extends DType = DType> {
+export class Tensor<D extends DType | undefined = DType | undefined> {
   readonly name: string
-  /** The type of the elements, or of a sparse tensor's values. Undefined for a composite that does not say. */
+  /** The type of the elements, or of a sparse tensor's values. Undefined for a type or a composite that is not known here. */
   readonly dtype: D
   readonly shape: readonly number[]
   /** @internal The file, since tensors of two files are not the same. */
@@ -151,11 +162,26 @@ export class Tensor<D extends DType = DType> {
    * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless dense, ZT_BAD_DTYPE of an unknown type, ZT_DECODE,
    * ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT beyond what one array can hold, ZT_IO, ZT_TRUNCATED
    */
-  get data(): DTypeArrays[D] {
+  get data(): ArrayOf<D> {
     this.#store.throwIfClosed()
     const data = this.#data ?? this.#makeData()
     if (data.byteLength === 0 && this.byteLength > 0) throw sourceGone()
-    return data as DTypeArrays[D]
+    return data as ArrayOf<D>
+  }
+
+  /**
+   * The bytes of `data`, over the same memory: for HTTP, hashes and other libraries. Of a dense tensor whose type is not known
+   * here, its bytes.
+   *
+   * @example response.end(tensor.bytes)
+   *
+   * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless dense, ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING,
+   * ZT_LIMIT, ZT_IO, ZT_TRUNCATED
+   */
+  get bytes(): Uint8Array {
+    if (this.layout !== 'dense' || this.#dtype !== undefined) return bytesOf(this.data)
+    this.#store.throwIfClosed()
+    return bytesOf(this.#dataComponent().data)
   }
 
   /** Whether the data aliases the file; of a sparse or composite tensor, whether that of each of its components does. */
@@ -243,10 +269,11 @@ export class Tensor<D extends DType = DType> {
    * ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError and RangeError ZT_INVALID_ARG; the
    * signal's reason
    */
-  load(options: LoadOptions & { as: 'float32' }): Promise<Float32Array>
-  load(options?: LoadOptions & { as?: undefined }): Promise<DTypeArrays[D]>
-  load(options?: LoadOptions): Promise<DTypeArrays[D] | Float32Array>
-  async load(options?: LoadOptions): Promise<DTypeArrays[D] | Float32Array> {
+  load<A extends ArrayBufferView>(options: LoadOptions & { into: A }): Promise<A>
+  load(options: LoadOptions & { as: 'float32' }): Promise<OwnArrays['float32']>
+  load(options?: LoadOptions & { as?: undefined }): Promise<OwnArrayOf<D>>
+  load(options?: LoadOptions): Promise<OwnArrayOf<D> | OwnArrays['float32']>
+  async load(options?: LoadOptions): Promise<ArrayBufferView> {
     const { as, slice, shard, into, signal } = optionsOf(options, ['as', 'slice', 'shard', 'into', 'signal'])
     optional(as, (value) => oneOf('as', ['float32'], value))
     optional(signal, aSignal)
@@ -257,9 +284,10 @@ export class Tensor<D extends DType = DType> {
     const stored = quantized ? FLOAT32 : this.#dense()
     const dtype = as === undefined ? stored : FLOAT32
     const request: LoadRequest = { widen: as !== undefined }
-    if (slice !== undefined) request.ranges = flatRanges(this.shape, slice, 'slice')
-    if (shard !== undefined) request.ranges = shardRanges(this.shape, shard)
-    const length = request.ranges === undefined ? this.size : sizeOf(request.ranges)
+    const selected = slice === undefined ? undefined : sliceRanges(this.shape, slice, 'slice')
+    const part = shard === undefined ? selected : shardRanges(this.shape, shard)
+    if (part !== undefined) request.ranges = part.ranges
+    const length = part === undefined ? this.size : part.shape.reduce((size, dim) => size * dim, 1)
     const target = optional(into, (value) => aTarget(value, dtype, length))
     const stage = await this.#store.stage(this.#ordinal, undefined, signal)
     const { native } = this.#store
@@ -272,7 +300,7 @@ export class Tensor<D extends DType = DType> {
     const { value: memory, sole } = decodes
       ? await this.#store.shared.join(`${this.#ordinal} ${dtype.name}`, this.#store, signal, start)
       : { value: await run(this.#store, { signal }, start), sole: true }
-    return (await this.#deliver(memory, dtype, target, signal, sole)) as DTypeArrays[D] | Float32Array
+    return this.#deliver(memory, dtype, target, signal, sole)
   }
 
   async #deliver(
@@ -334,15 +362,75 @@ export class Tensor<D extends DType = DType> {
   }
 
   /**
-   * A rectangular part: `[start, stop]` or null for each dimension, the missing ones whole. A cut that is one
-   * run of memory (whole rows) shares the tensor's; others are packed into memory of their own. Where `data` would be a copy
+   * A part: `[start, stop]`, `[start, stop, step]`, `[index]` or null for each dimension, the missing ones whole. A cut that
+   * is one run of memory (whole rows) shares the tensor's; others are packed into memory of their own. Where `data` would be a copy
    * that is not made yet, only the bytes, frames or chunks that the cut touches are read and decoded.
    *
-   * @throws ZTensorError what `data` throws; TypeError and RangeError ZT_INVALID_ARG
+   * @example
+   * tensor.slice([[0, 128], null]) // the first 128 rows: no copy
+   * tensor.slice([[-1]]) // the last row, as one dimension less
+   * tensor.slice([null, [0, null, 2]]) // every other column
+   *
+   * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless dense, ZT_BAD_DTYPE of an unknown type, ZT_DECODE,
+   * ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError and RangeError ZT_INVALID_ARG
    */
-  slice(ranges: readonly Range[]): Cut<D> {
+  slice(ranges: readonly Range[]): Cut<D & DType> {
     this.#dense()
-    return this.#cut(flatRanges(this.shape, ranges))
+    return this.#cut(sliceRanges(this.shape, ranges))
+  }
+
+  /**
+   * One element of a dense tensor, by an index for each dimension; negative ones count from the end. For a few: many are faster
+   * in `data`, or `toFloat32()`.
+   *
+   * @example tensor.at(0, -1) // the last element of the first row
+   *
+   * @throws ZTensorError what `data` throws, ZT_BAD_DTYPE for 6-bit types; TypeError and RangeError ZT_INVALID_ARG
+   */
+  at(...indices: number[]): ElementOf<D & DType> {
+    const dtype = this.#dense()
+    if (indices.length !== this.shape.length) {
+      throw invalid(RangeError, `indices must be ${this.shape.length}, one a dimension, got ${indices.length}`)
+    }
+    let flat = 0
+    for (const [dim, size] of this.shape.entries()) flat = flat * size + anIndex(`indices[${dim}]`, indices[dim], size)
+    return this.#named(() => valueAt(dtype, this.data, flat)) as ElementOf<D & DType>
+  }
+
+  /**
+   * The elements of a dense tensor in nested arrays, as NumPy's `tolist()` gives them: bigints for int64 and uint64, booleans for
+   * bool, `[real, imaginary]` for complex numbers, else numbers.
+   *
+   * @throws ZTensorError ZT_LIMIT for more than `maxElements` (1,048,576 by default), ZT_BAD_DTYPE for 6-bit types, what `data`
+   * throws; TypeError and RangeError ZT_INVALID_ARG
+   */
+  toArray(options?: { readonly maxElements?: number | undefined }): Nested<ElementOf<D & DType>> {
+    const { maxElements } = optionsOf(options, ['maxElements'])
+    const most = optional(maxElements, (value) => aWholeNumber('maxElements', value)) ?? MOST_ELEMENTS
+    const dtype = this.#dense()
+    checkCount(this.name, this.size, this.shape, most)
+    return this.#named(() => nested(dtype, this.shape, this.data)) as Nested<ElementOf<D & DType>>
+  }
+
+  /**
+   * The bytes of a dense tensor as a stream, read off the event loop in pieces as they are wanted: those that `load()` gives. What
+   * is stored compressed, without frames, is decoded whole first, its digest checked; of what is stored raw no digest is.
+   *
+   * @example await pipeline(tensor.createReadStream(), response)
+   *
+   * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless dense, ZT_BAD_DTYPE of an unknown type; TypeError and RangeError
+   * ZT_INVALID_ARG. What `load` rejects with is the stream's error
+   */
+  createReadStream(options?: ReadStreamOptions): Readable {
+    const { highWaterMark, signal } = optionsOf(options, ['highWaterMark', 'signal'])
+    const piece = optional(highWaterMark, (value) => aWholeNumber('highWaterMark', value, 1)) ?? PIECE
+    optional(signal, aSignal)
+    this.#store.throwIfClosed()
+    const dtype = this.#dense()
+    const divides = dtype.bits >= 8 && (this.#plainOffset !== undefined || this.#decodesByRange())
+    const parts = divides ? boxes(this.shape, Math.max(1, Math.floor((piece * 8) / dtype.bits))) : [undefined]
+    const load = (slice: readonly Range[] | undefined) => this.load({ slice, signal }) as Promise<TypedArray>
+    return readStream(parts, load, piece, signal)
   }
 
   /**
@@ -350,24 +438,16 @@ export class Tensor<D extends DType = DType> {
    *
    * @throws ZTensorError what `data` throws; RangeError ZT_INVALID_ARG where the dimension does not divide
    */
-  shard(spec: Shard): Cut<D> {
+  shard(spec: Shard): Cut<D & DType> {
     this.#dense()
     return this.#cut(shardRanges(this.shape, spec))
   }
 
-  #cut(ranges: number[]): Cut<D> {
+  #cut({ ranges, shape }: Selected): Cut<D & DType> {
     this.#store.throwIfClosed()
     const dtype = this.#dense()
-    const shape = [...this.shape]
-    const plan = calling(() => binding.planCut(shape, ranges, dtype.bits))
-    const view = this.#cutView(dtype, plan, ranges)
-    return {
-      dtype: this.dtype,
-      shape: plan.shape,
-      data: view.data as DTypeArrays[D],
-      mapped: view.copyReason === undefined,
-      copyReason: view.copyReason,
-    }
+    const plan = calling(() => binding.planCut([...this.shape], ranges, dtype.bits))
+    return Cut.make(this.dtype as D & DType, shape, this.#cutView(dtype, plan, ranges))
   }
 
   #cutView(dtype: DTypeInfo, plan: { start: number; byteLength: number }, ranges: number[]): View {
@@ -444,13 +524,13 @@ export class Tensor<D extends DType = DType> {
    * @throws ZTensorError ZT_BAD_LAYOUT unless it is one, ZT_BAD_SPARSE where the arrays break the layout's
    * rules, and what `data` of a component throws
    */
-  csr(): CsrTensor<D> {
+  csr(): CsrTensor<D & DType> {
     const [values, indices, indptr] = this.#sparseArrays('sparse_csr', ['values', 'indices', 'indptr'])
     return this.#named(() =>
       CsrTensor.make(
         this.shape,
-        this.dtype,
-        values as DTypeArrays[D],
+        this.dtype as D & DType,
+        values as DTypeArrays[D & DType],
         indices as IndexArray,
         indptr as IndexArray,
       ).check(this.#strict('indices')),
@@ -463,10 +543,10 @@ export class Tensor<D extends DType = DType> {
    * @throws ZTensorError ZT_BAD_LAYOUT unless it is one, ZT_BAD_SPARSE where the arrays break the layout's
    * rules, and what `data` of a component throws
    */
-  coo(): CooTensor<D> {
+  coo(): CooTensor<D & DType> {
     const [values, coords] = this.#sparseArrays('sparse_coo', ['values', 'coords'])
     return this.#named(() =>
-      CooTensor.make(this.shape, this.dtype, values as DTypeArrays[D], coords as IndexArray).check(
+      CooTensor.make(this.shape, this.dtype as D & DType, values as DTypeArrays[D & DType], coords as IndexArray).check(
         this.#strict('coords'),
       ),
     )
@@ -504,15 +584,21 @@ export class Tensor<D extends DType = DType> {
   }
 
   /** What `csr()` gives, in memory of your own, digests checked, off the event loop. */
-  async loadCsr(options?: { signal?: AbortSignal | undefined }): Promise<CsrTensor<D>> {
+  async loadCsr(options?: { signal?: AbortSignal | undefined }): Promise<CsrTensor<D & DType>> {
     const [values, indices, indptr] = await this.#loadSparse('sparse_csr', ['values', 'indices', 'indptr'], options)
-    return CsrTensor.make(this.shape, this.dtype, values as DTypeArrays[D], indices as IndexArray, indptr as IndexArray)
+    return CsrTensor.make(
+      this.shape,
+      this.dtype as D & DType,
+      values as DTypeArrays[D & DType],
+      indices as IndexArray,
+      indptr as IndexArray,
+    )
   }
 
   /** What `coo()` gives, in memory of your own, digests checked, off the event loop. */
-  async loadCoo(options?: { signal?: AbortSignal | undefined }): Promise<CooTensor<D>> {
+  async loadCoo(options?: { signal?: AbortSignal | undefined }): Promise<CooTensor<D & DType>> {
     const [values, coords] = await this.#loadSparse('sparse_coo', ['values', 'coords'], options)
-    return CooTensor.make(this.shape, this.dtype, values as DTypeArrays[D], coords as IndexArray)
+    return CooTensor.make(this.shape, this.dtype as D & DType, values as DTypeArrays[D & DType], coords as IndexArray)
   }
 
   async #loadSparse(
@@ -574,12 +660,5 @@ export class Tensor<D extends DType = DType> {
   }
 }
 
-/** A tensor of any dtype: checking `dtype` narrows `data`. */
-export type AnyTensor = { [D in DType]: Tensor<D> }[DType]
-
-/** Elements in flat ranges. */
-function sizeOf(ranges: number[]): number {
-  let size = 1
-  for (let at = 0; at < ranges.length; at += 2) size *= (ranges[at + 1] as number) - (ranges[at] as number)
-  return size
-}
+/** A tensor of any dtype, or of none that is known here: checking `dtype` narrows `data`. */
+export type AnyTensor = { [D in DType]: Tensor<D> }[DType] | Tensor<undefined>

@@ -29,6 +29,16 @@ export function toFloat32<D extends DType>(values: DTypeArrays[D], dtype: D, opt
   return widen(input, info, size, into)
 }
 
+/** The same of elements that come with their dtype and shape. */
+export function widenCut(
+  { dtype, shape, data }: { dtype: DType; shape: readonly number[]; data: TypedArray },
+  options: WidenOptions | undefined,
+): Float32Array {
+  const { into } = optionsOf(options, ['into'])
+  const size = shape.reduce((product, dim) => product * dim, 1)
+  return widen(data, dtypeInfo(dtype) as DTypeInfo, size, into)
+}
+
 /** Elements widened by one call: no runtime has trouble with arrays of their bytes. */
 const STEP = 2 ** 27
 

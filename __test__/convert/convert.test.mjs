@@ -148,7 +148,7 @@ test('the ending of the target names its format', async (t) => {
     ['safetensors', 'safetensors'],
     ['btf', 'btf'],
     ['zt', 'zt'],
-    ['bin', 'zt'],
+    ['data', 'zt'],
   ]) {
     const target = join(dirname(scratchPath()), `ending-${ending}.${ending}`)
     const filter = ({ dtype }) => dtype === 'float32'

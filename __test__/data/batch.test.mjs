@@ -55,7 +55,7 @@ for (const [how, options] of [
     for (const concurrency of [undefined, 1]) {
       const loaded = await file.load({ concurrency })
       t.deepEqual([...loaded.keys()], [...file.keys()])
-      for (const [name, array] of loaded) {
+      for (const [name, { data: array }] of loaded) {
         if (name === 'sparse') continue
         const { data } = file.tensor(name)
         t.is(array.constructor, data.constructor, name)
@@ -70,11 +70,11 @@ for (const [how, options] of [
 test('small neighbours share a buffer that is the caller’s own; a large tensor has its own', async (t) => {
   const file = openSync(await many(100))
   const loaded = await file.load()
-  const buffers = new Set([...loaded.values()].map((array) => array.buffer))
+  const buffers = new Set([...loaded.values()].map(({ data }) => data?.buffer))
   t.true(buffers.size < 10, `${buffers.size} buffers`)
-  const large = loaded.get('large')
+  const large = loaded.get('large').data
   t.is(large.buffer.byteLength, large.byteLength)
-  for (const [name, array] of loaded) if (name !== 'sparse') array.fill(0)
+  for (const [name, { data }] of loaded) if (name !== 'sparse') data.fill(0)
   t.is(file.tensor('t0').data[0], 0)
   t.is(file.tensor('t4').data[0], 4)
   const again = await file.load({ names: ['t4'] })
@@ -88,7 +88,7 @@ test('names in any order, and far apart', async (t) => {
   const names = ['t99', 't0', 'large', 't98', 't1', 't50']
   const loaded = await file.load({ names })
   t.deepEqual([...loaded.keys()], names)
-  for (const name of names) t.deepEqual(viewBytes(loaded.get(name)), viewBytes(file.tensor(name).data), name)
+  for (const name of names) t.deepEqual(viewBytes(loaded.get(name).data), viewBytes(file.tensor(name).data), name)
   file.close()
 })
 
@@ -105,8 +105,8 @@ test('tensors over the same bytes are loaded apart', async (t) => {
   bytes[at + 1] = 64
   const file = openSync(scratchFile(bytes))
   const loaded = await file.load()
-  loaded.get('a').fill(7)
-  t.deepEqual([...loaded.get('b')], [1, 2])
+  loaded.get('a').data.fill(7)
+  t.deepEqual([...loaded.get('b').data], [1, 2])
   file.close()
 })
 
@@ -122,10 +122,10 @@ test('elements that do not stand aligned, and tensors without any', async (t) =>
   }
   const file = openSync(scratchFile(safetensors(entries, data)))
   const loaded = await file.load()
-  t.deepEqual([...loaded.get('byte')], [5])
-  t.deepEqual([...loaded.get('floats')], [1.5, 2.5])
-  t.is(loaded.get('none').length, 0)
-  t.true(loaded.get('none') instanceof Float32Array)
+  t.deepEqual([...loaded.get('byte').data], [5])
+  t.deepEqual([...loaded.get('floats').data], [1.5, 2.5])
+  t.is(loaded.get('none').data.length, 0)
+  t.true(loaded.get('none').data instanceof Float32Array)
   file.close()
 })
 
@@ -155,7 +155,7 @@ test('a tensor of 40 MiB is read in pieces whose digests combine', async (t) => 
   await writer.finish()
   const file = openSync(path)
   t.true(Buffer.from(words.buffer).equals(viewBytes(await file.tensor('words').load())))
-  t.true(Buffer.from(words.buffer).equals(viewBytes((await file.load()).get('words'))))
+  t.true(Buffer.from(words.buffer).equals(viewBytes((await file.load()).get('words').data)))
   t.true((await file.verify()).ok)
   const { offset } = file.tensor('words').components.get('data')
   file.close()
@@ -191,7 +191,7 @@ test('progress runs over all batches, up to everything', async (t) => {
   const told = []
   const loaded = await file.load({ onProgress: (progress) => told.push(progress) })
   t.is(loaded.size, count)
-  t.true([...loaded.values()].every((array) => array.length === 1 && array[0] === 3))
+  t.true([...loaded.values()].every(({ data }) => data.length === 1 && data[0] === 3))
   t.true(told.every(({ tensors }, at) => at === 0 || tensors >= told[at - 1].tensors))
   t.true(told.every(({ bytes }, at) => at === 0 || bytes >= told[at - 1].bytes))
   t.deepEqual(told.at(-1), { bytes: count, totalBytes: count, tensors: count, totalTensors: count })

@@ -80,7 +80,7 @@ const WAYS = {
   data: ({ t }) => ends(t.data),
   load: async ({ t }) => ends(await t.load()),
   'load into': async ({ t }) => ends(await t.load({ into: new Uint8Array(t.size) })),
-  'file.load': async ({ file }) => ends((await file.load()).get('w')),
+  'file.load': async ({ file }) => ends((await file.load()).get('w').data),
   'component.data': ({ t }) => ends(t.components.get('data').data),
   'component.load': async ({ t }) => ends(await t.components.get('data').load()),
   'load of a sliced part': async ({ t }) => half(await t.load({ slice: [[1, 2], null] }), t.size / 2),
@@ -166,7 +166,7 @@ test('all ways of reading agree on data of no elements', async (t) => {
   }
   const ways = {
     load: ({ tensor }) => tensor.load(),
-    'file.load': async ({ file }) => (await file.load()).get('w'),
+    'file.load': async ({ file }) => (await file.load()).get('w').data,
     'component.load': ({ tensor }) => tensor.components.get('data').load(),
     'load as float32': ({ tensor }) => tensor.load({ as: 'float32' }),
     convert: async ({ path }) => {

@@ -79,7 +79,7 @@ test('file.load() gives every tensor, in order', async (t) => {
   t.true(loaded instanceof Map)
   t.deepEqual([...loaded.keys()], ['a', 'b', 'c'])
   t.deepEqual(
-    [...loaded.values()].map((array) => [...array]),
+    [...loaded.values()].map(({ data }) => [...data]),
     [
       [1, 2, 3, 4],
       [5, 6, 7, 8],
@@ -87,7 +87,7 @@ test('file.load() gives every tensor, in order', async (t) => {
     ],
   )
   file.close()
-  t.deepEqual([...loaded.get('a')], [1, 2, 3, 4])
+  t.deepEqual([...loaded.get('a').data], [1, 2, 3, 4])
 })
 
 test('file.load() keeps the order asked for, of what comes in batches and what comes by itself', async (t) => {
@@ -95,7 +95,7 @@ test('file.load() keeps the order asked for, of what comes in batches and what c
   for (const names of [[...file.keys()], ['z', 'k', 'a', 'm', 'b'], ['m', 'a']]) {
     const loaded = await file.load({ names })
     t.deepEqual([...loaded.keys()], names)
-    for (const [name, array] of loaded) t.is(array instanceof Float32Array, name !== 'm' && name !== 'k', name)
+    for (const [name, { data }] of loaded) t.is(data instanceof Float32Array, name !== 'm' && name !== 'k', name)
   }
   file.close()
 })
@@ -105,7 +105,7 @@ test('file.load({ names }) gives those, from any iterable, each once', async (t)
   for (const names of [['c', 'a'], new Set(['c', 'a']), ['c', 'a', 'c'].values()]) {
     const loaded = await file.load({ names })
     t.deepEqual([...loaded.keys()].sort(), ['a', 'c'])
-    t.deepEqual([...loaded.get('c')], [9, 10])
+    t.deepEqual([...loaded.get('c').data], [9, 10])
   }
   t.is((await file.load({ names: [] })).size, 0)
   const error = await rejectionOf(() => file.load({ names: ['a', 'd'] }))
@@ -122,7 +122,7 @@ test('file.load({ concurrency }) gives the same, however many at a time', async 
   for (const concurrency of [1, 2, 1000]) {
     const loaded = await file.load({ concurrency })
     for (const { name, components } of meaning.tensors)
-      t.is(fingerprint(loaded.get(name)).sha256, components.data.sha256)
+      t.is(fingerprint(loaded.get(name).data).sha256, components.data.sha256)
   }
   for (const concurrency of [0, -1, 1.5, Number.NaN, '2', null])
     isArgumentError(t, await rejectionOf(() => file.load({ concurrency })), 'concurrency')

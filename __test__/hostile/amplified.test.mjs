@@ -80,7 +80,7 @@ test('components beside the data take no part in a load, nor count there', async
     w: { ...w, components: { ...w.components, ...Object.fromEntries(parts) } },
   })
   const file = await open(bytes, { maxDecodedBytes: 2 * LENGTH })
-  t.is((await file.load()).get('w').length, 4)
+  t.is((await file.load()).get('w').data.length, 4)
   file.close()
   const source = { maxDecodedBytes: 2 * LENGTH }
   refused(

@@ -316,7 +316,7 @@ for (const io of ['mmap', 'read']) {
       rmSync(path)
       t.is(data[ELEMENTS - 2], 1)
       t.true((await file.verify()).ok)
-      t.is((await file.load()).get('w')[5], 1)
+      t.is((await file.load()).get('w').data[5], 1)
       file.close()
     },
   )

@@ -29,7 +29,7 @@ const BYTES = readFileSync(path)
 const WORK = {
   'verify()': '(await file.verify()).failures.length === 0',
   'load()':
-    "[...(await file.load({ names: ['first', 'large', 'small.7'] })).values()].every((data) => data.every((value) => value === 1))",
+    "[...(await file.load({ names: ['first', 'large', 'small.7'] })).values()].every(({ data }) => data.every((value) => value === 1))",
   'load() of a tensor': "(await file.tensor('large').load()).every((value) => value === 1)",
   'load() of a part': "(await file.tensor('large').load({ slice: [[100, 2_000_000]] })).every((value) => value === 1)",
   'load() as float32': "(await file.tensor('large').load({ as: 'float32' })).every((value) => value === 1)",

@@ -20,7 +20,7 @@ async function written() {
 /** Every way of reading gives the bytes that were written. */
 async function readsRight(t, file) {
   t.true(Buffer.from(WORDS.buffer).equals(viewBytes(await file.tensor('words').load())))
-  t.deepEqual([...(await file.load()).get('odd')], [1, 2, 3])
+  t.deepEqual([...(await file.load()).get('odd').data], [1, 2, 3])
   t.true(Buffer.from(WORDS.buffer).equals(viewBytes(file.tensor('words').data)))
   t.deepEqual(
     [

@@ -103,7 +103,7 @@ test('load({ plan }) gives the parts that shard() gives', async (t) => {
       const seen = []
       const loaded = await file.load({ plan, onProgress: (progress) => seen.push(progress) })
       t.deepEqual([...loaded.keys()], Object.keys(SHAPES))
-      for (const [name, data] of loaded) {
+      for (const [name, { data }] of loaded) {
         const dim = DIMS[name]
         const part = plan.tensors.get(name)
         t.is(part.dim, dim)

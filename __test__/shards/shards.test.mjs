@@ -72,7 +72,7 @@ for (const [what, source] of Object.entries({
       t.deepEqual([...(await file.tensor('b.third').load({ slice: [[1, 3]] }))], [5, 6])
       t.deepEqual([...file.tensor('b.third').slice([[1, 2]]).data], [5])
       t.deepEqual(
-        [...(await file.load()).values()].map((array) => [...array]),
+        [...(await file.load()).values()].map(({ data }) => [...data]),
         [[1, 2], [3], [4, 5, 6]],
       )
       t.like(await file.verify(), { ok: true, undigested: 3 })

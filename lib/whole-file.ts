@@ -1,0 +1,104 @@
+// Whole files in one call, as Python's safetensors has them.
+import { anObject, isIterable, optionsOf, wrongType } from './arguments.js'
+import type { TypedArray } from './dtype.js'
+import type { JobOptions } from './job.js'
+import { type Loaded, LoadedObject } from './loaded.js'
+import { OPEN_OPTIONS, type OpenOptions, open, type Source } from './open.js'
+import { isPlainObject } from './realm.js'
+import { CooTensor, CsrTensor } from './sparse.js'
+import { type AnyTensor, Tensor } from './tensor.js'
+import type { CreateOptions } from './write-options.js'
+import {
+  type CooInput,
+  type CsrInput,
+  create,
+  type ObjectInput,
+  type TensorInput,
+  type TensorWriter,
+} from './writer.js'
+
+/**
+ * What is written under a name: an array, elements with their dtype and shape (a `Cut` is such), a sparse tensor, components of
+ * any layout, a tensor of an open file, or what `file.load()` and `loadFile()` give.
+ */
+export type AnyInput = TypedArray | TensorInput | CsrInput | CooInput | ObjectInput | AnyTensor | Loaded
+
+/** Tensors by their names: an object, a Map, or whatever gives such pairs. */
+export type Tensors = Readonly<Record<string, AnyInput>> | Iterable<readonly [name: string, tensor: AnyInput]>
+
+/** How to open a file, and which tensors of it to load. */
+export interface LoadWholeOptions extends OpenOptions, JobOptions {
+  /** The tensors to load; all of them by default. */
+  names?: Iterable<string> | undefined
+}
+
+/** Adds what `input` is, in the layout that it has. */
+function add(writer: TensorWriter, name: string, input: AnyInput): Promise<void> {
+  if (ArrayBuffer.isView(input)) return writer.add(name, input)
+  const given = anObject(`tensors[${JSON.stringify(name)}]`, input)
+  if (Tensor.is(given)) return addTensor(writer, name, given)
+  if (given instanceof LoadedObject || 'components' in given) return writer.addObject(name, given as ObjectInput)
+  if (given instanceof CsrTensor || 'indptr' in given) return writer.addCsr(name, given as CsrInput)
+  if (given instanceof CooTensor || 'coords' in given) return writer.addCoo(name, given as CooInput)
+  return writer.add(name, given as TensorInput)
+}
+
+/** Adds a tensor of an open file, without its attributes, which not every format can hold. */
+async function addTensor(writer: TensorWriter, name: string, tensor: AnyTensor): Promise<void> {
+  if (tensor.layout === 'sparse_csr') return writer.addCsr(name, await tensor.loadCsr())
+  if (tensor.layout === 'sparse_coo') return writer.addCoo(name, await tensor.loadCoo())
+  if (tensor.layout === 'dense') {
+    const { dtype, shape } = tensor
+    return writer.add(name, { dtype, shape, data: (await tensor.load()) as TypedArray })
+  }
+  const components: Record<string, { dtype: TensorInput['dtype']; data: TypedArray }> = {}
+  for (const [role, component] of tensor.components)
+    components[role] = { dtype: component.dtype, data: await component.load() }
+  await writer.addObject(name, { layout: tensor.layout, dtype: tensor.dtype, shape: tensor.shape, components })
+}
+
+/**
+ * Writes tensors into a file in one call. It appears whole or not at all.
+ *
+ * @example
+ * await saveFile('model.safetensors', { bias: new Float32Array(64), weight: { shape: [64, 2], data } })
+ *
+ * @throws ZTensorError what `create`, `TensorWriter.add` and its kin, and `finish` throw; TypeError and RangeError ZT_INVALID_ARG;
+ * the signal's reason
+ */
+export async function saveFile(path: string | URL, tensors: Tensors, options?: CreateOptions): Promise<void> {
+  if (!isIterable(tensors) && !isPlainObject(tensors)) {
+    throw wrongType('tensors', 'an object of tensors by their names, or a Map', tensors)
+  }
+  const entries = isIterable(tensors) ? tensors : Object.entries(tensors)
+  const writer = await create(path, options)
+  try {
+    for (const entry of entries) {
+      if (!Array.isArray(entry)) throw wrongType('an entry of tensors', '[name, tensor]', entry)
+      await add(writer, entry[0], entry[1])
+    }
+    await writer.finish()
+  } catch (error) {
+    await writer.abort()
+    throw error
+  }
+}
+
+/**
+ * Loads the tensors of a file into memory of your own, digests checked, and closes it. `saveFile` takes what it gives.
+ *
+ * @example
+ * const tensors = await loadFile('model.safetensors')
+ * const { dtype, shape, data } = tensors.get('bias')
+ *
+ * @throws ZTensorError what `open` and `TensorFile.load` throw; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
+ */
+export async function loadFile(source: Source, options?: LoadWholeOptions): Promise<Map<string, Loaded>> {
+  const { names, onProgress, ...opening } = optionsOf(options, [...OPEN_OPTIONS, 'names', 'onProgress', 'signal'])
+  const file = await open(source, opening)
+  try {
+    return await file.load({ names, onProgress, signal: opening.signal })
+  } finally {
+    file.close()
+  }
+}
