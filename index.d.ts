@@ -31,6 +31,7 @@ export interface ErrorDetails {
 	component?: string | undefined;
 	offset?: number | undefined;
 	rule?: string | undefined;
+	/** Node's own error where the system refused a call; the list of all errors where several are thrown as one. */
 	cause?: unknown;
 }
 /**
@@ -1087,7 +1088,7 @@ export interface ConvertResult {
 	readonly tensors: number;
 	/** What was left out, and why. Empty unless `skip` was given. */
 	readonly skipped: readonly ZTensorError[];
-	/** Which programs read the file. */
+	/** Which programs read this very file: zTensor 1.0 is read by Python as long as its attributes are text. */
 	readonly readers: readonly string[];
 }
 /**

@@ -23,7 +23,10 @@ function warned(end) {
     }
     console.log(JSON.stringify(warnings))`
   const args = ['--expose-gc', '--no-warnings', '--input-type=module', '-e', program, path]
-  const { stdout, stderr, status } = spawnSync(process.execPath, args, { cwd: new URL('.', import.meta.url), encoding: 'utf8' })
+  const { stdout, stderr, status } = spawnSync(process.execPath, args, {
+    cwd: new URL('.', import.meta.url),
+    encoding: 'utf8',
+  })
   return { path, warnings: status === 0 ? JSON.parse(stdout) : stderr }
 }
 
