@@ -443,6 +443,12 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     return this.#cut(shardRanges(this.shape, spec))
   }
 
+  /** Whether a part of the data is decoded alone. */
+  #decodesByRange(): boolean {
+    const data = this.#plainOffset === undefined ? this.#dataComponent() : undefined
+    return data?.encoding === 'zt.zstd-seekable/1' && !Component.isDecoded(data)
+  }
+
   #cut({ ranges, shape }: Selected): Cut<D & DType> {
     this.#store.throwIfClosed()
     const dtype = this.#dense()

@@ -14,7 +14,7 @@ export function createMainPackage(platformNames) {
   for (const name of [...manifest.files, 'README.md', 'LICENSE']) {
     cpSync(join(root, name), join(folder, name), { recursive: true })
   }
-  const { scripts, devDependencies, ava, napi, ...published } = manifest
+  const { scripts, devDependencies, overrides, ava, napi, ...published } = manifest
   const optionalDependencies = Object.fromEntries(platformNames.map((name) => [name, manifest.version]))
   writeFileSync(join(folder, 'package.json'), `${JSON.stringify({ ...published, optionalDependencies }, null, 2)}\n`)
   return folder

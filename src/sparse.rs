@@ -12,7 +12,7 @@ use ztensor_core::model::{Attributes, DType, Layout};
 use ztensor_core::sources::owned::Owned;
 use ztensor_core::work::Stop;
 use ztensor_core::work::lanes::Lane;
-use ztensor_core::write::sparse::{Arranged, Array, Held, Sparse};
+use ztensor_core::write::sparse::{Arranged, Array, Held, IndexTypes, Sparse};
 use ztensor_core::write::{Dialect, Spec, Writer};
 
 use crate::control::Control;
@@ -79,7 +79,7 @@ impl Tensor {
         let dialect = harmlessly(slot, |writer| Ok(writer.dialect()))?;
         let sparse = Sparse::checked(layout, &self.shape, arrays.collect(), dialect == Dialect::Zt2, stop)?;
         let room = || harmlessly(slot, |writer| writer.spool());
-        let arranged = sparse.strict(dialect, None, &room, stop)?.arranged(dialect);
+        let arranged = sparse.strict(dialect, None, &room, stop)?.arranged(dialect, IndexTypes::Usual);
         let spec = Spec {
             name: &self.name,
             shape: &self.shape,

@@ -13,7 +13,7 @@ use ztensor_core::read::Reading;
 use ztensor_core::sources::owned::Owned;
 use ztensor_core::verify;
 use ztensor_core::work::{Stop, Watch};
-use ztensor_core::write::sparse::{Array, Held, Sparse};
+use ztensor_core::write::sparse::{Array, Held, IndexTypes, Sparse};
 use ztensor_core::write::{Compression, Dialect, Settings, Spec, Writer};
 
 const ALL: [Dialect; 5] = [Dialect::Zt01, Dialect::Zt10, Dialect::Zt12, Dialect::Safetensors, Dialect::Btf];
@@ -160,7 +160,8 @@ fn sparse(folder: &Path, dialect: Dialect, shape: &[u64], arrays: &[(DType, &[u8
         _ => (Layout::SparseCoo, "sparse_coo"),
     };
     let tensor = Sparse::checked(layout, shape, given.collect(), dialect == Dialect::Zt2, &stop)?;
-    let arranged = tensor.strict(dialect, None, &|| writer.spool(), &stop)?.arranged(dialect);
+    let arranged =
+        tensor.strict(dialect, None, &|| writer.spool(), &stop)?.arranged(dialect, IndexTypes::Usual);
     writer.begin(Spec {
         name: "0",
         shape,

@@ -8,7 +8,7 @@ use crate::error::{Code, Error, Result};
 use crate::formats::zt2::encode;
 use crate::model::{Attributes, Catalog, Component, DType, Label, Layout, NewTensor, Tensor};
 use crate::read::sparse_parts;
-use crate::write::sparse::index_dtype;
+use crate::write::sparse::IndexTypes;
 use crate::write::{Dialect, METADATA, check};
 
 /// What is made of a file.
@@ -99,7 +99,7 @@ fn entry(tensor: Tensor<'_>, Wanted { dialect, casts, .. }: Wanted<'_>) -> Resul
         let (dtype, length) = match part.dtype {
             Some(own) if sparse && part.role != Label::VALUES && tensor.is_own(part) => {
                 let (elements, index) =
-                    (length / own.element_bytes() as u64, index_dtype(dialect, &all, own));
+                    (length / own.element_bytes() as u64, IndexTypes::Kept.dtype(dialect, &all, own));
                 (Some(index), bytes_of(elements, index.bits())?)
             }
             own => (dtype, cast_length(own, dtype, length).ok()?),

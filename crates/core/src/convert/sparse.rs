@@ -7,7 +7,7 @@ use crate::error::{Code, Error, Result};
 use crate::layouts::elements::Elements;
 use crate::model::{Component, DataRule, Tensor};
 use crate::read::{Reading, sparse_parts};
-use crate::write::sparse::{Array, Held, Room, Sparse, blocks};
+use crate::write::sparse::{Array, Held, IndexTypes, Room, Sparse, blocks};
 use crate::write::{Dialect, Spec, Writer};
 
 /// Sparse tensors up to this size are held whole while they are checked and arranged.
@@ -68,7 +68,8 @@ pub fn copy(
     let dialect = writer.dialect();
     let sparse = read(reading, tensor, dialect, &|| writer.spool())?;
     let target = casts.target(sparse.values().dtype());
-    let arranged = sparse.map_values(|values| CastArray::of(values, target)).arranged(dialect);
+    let arranged =
+        sparse.map_values(|values| CastArray::of(values, target)).arranged(dialect, IndexTypes::Kept);
     let mut components = arranged.components();
     components.extend(spec.components);
     writer.begin(Spec { components: &components, ..spec })?;

@@ -41,14 +41,26 @@ pub struct Sparse {
     places: Places,
 }
 
-/// The type of an index array in a file, given those of all index arrays of the tensor and its own. In 1.1 and 1.2 that is its own,
-/// since they allow any integers (1.1 §III.2). In version 2 all have one type, uint32 or uint64 (`zt.sparse_csr/1`): uint32 where
-/// all fit. Elsewhere it is uint64.
-pub fn index_dtype(dialect: Dialect, all: &[DType], own: DType) -> DType {
-    match dialect {
-        Dialect::Zt11 | Dialect::Zt12 => own,
-        Dialect::Zt2 if all.iter().all(|dtype| dtype.bits() <= 32) => DType::Uint32,
-        _ => DType::Uint64,
+/// Which types the index arrays of a tensor have in a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IndexTypes {
+    /// uint64, which every reader takes; in version 2 uint32 where all arrays are that.
+    Usual,
+    /// No wider than they are, as far as the dialect allows: what a file has is not to grow on its way into another.
+    Kept,
+}
+
+impl IndexTypes {
+    /// The type of an array, given those of all index arrays of the tensor and its own. 1.1 and 1.2 allow any integers (1.1 §III.2);
+    /// version 2 has uint32 or uint64, the same for all (`zt.sparse_csr/1`); others have uint64.
+    pub fn dtype(self, dialect: Dialect, all: &[DType], own: DType) -> DType {
+        let fit = |dtype: &DType| dtype.bits() <= 32;
+        match (dialect, self) {
+            (Dialect::Zt11 | Dialect::Zt12, Self::Kept) => own,
+            (Dialect::Zt2, Self::Kept) if all.iter().all(fit) => DType::Uint32,
+            (Dialect::Zt2, Self::Usual) if all.iter().all(|dtype| *dtype == DType::Uint32) => DType::Uint32,
+            _ => DType::Uint64,
+        }
     }
 }
 

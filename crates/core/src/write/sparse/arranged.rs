@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::array::BLOCK;
-use super::{Array, Sparse, index_dtype, pack};
+use super::{Array, IndexTypes, Sparse, pack};
 use crate::error::Result;
 use crate::model::DType;
 use crate::work::Stop;
@@ -35,11 +35,11 @@ pub struct Arranged {
 }
 
 impl Sparse {
-    pub fn arranged(self, dialect: Dialect) -> Arranged {
+    pub fn arranged(self, dialect: Dialect, widths: IndexTypes) -> Arranged {
         use Stretch::{Counts, Entries, Indices, Tuples, Values};
         let arrays = self.index_arrays();
         let own: Vec<DType> = arrays.iter().map(|(_, array)| array.dtype()).collect();
-        let index = own.iter().map(|dtype| index_dtype(dialect, &own, *dtype)).collect();
+        let index = own.iter().map(|dtype| widths.dtype(dialect, &own, *dtype)).collect();
         let (nnz, rank) = (self.nnz().to_le_bytes(), (self.shape.len() as u64).to_le_bytes());
         let stretches = match (arrays.len(), dialect) {
             (1, Dialect::Zt01) => vec![Entries],
