@@ -224,7 +224,12 @@ test('everything that is wrong with a checkpoint is one error', async (t) => {
   rmSync(made.path('m-3.safetensors'))
   writeFileSync(made.path('m-4.safetensors'), 'not a tensor file at all')
   const error = await refused(t, made.index, 'ZT_IO')
-  t.true(error.message.startsWith(`'${made.index}': the shards do not make up the index: 5 problems: `), error.message)
+  t.true(
+    error.message.startsWith(
+      `'${made.index}': the shards do not make up the index 'model.safetensors.index.json': 5 problems: `,
+    ),
+    error.message,
+  )
   const problems = error.cause.map(({ code, tensor }) => [code, tensor])
   t.deepEqual(problems, [
     ['ZT_IO', undefined],

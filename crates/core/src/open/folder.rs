@@ -69,12 +69,11 @@ pub fn look(folder: &Path, formats: Formats) -> Result<Found> {
                 ),
             };
             if !others.is_empty() {
-                message.push_str(&format!(
-                    "; {} names in it are not UTF-8: {}. Open such a file by a file: URL with the bytes of its path \
-                     percent-encoded, or rename it",
-                    others.len(),
-                    list(others.iter().map(|name| &**name))
-                ));
+                let (count, names) = (others.len(), list(others.iter().map(|name| &**name)));
+                message = format!(
+                    "{message}; {count} names in it are not UTF-8: {names}. Open such a file by a file: URL with the bytes of its \
+                     path percent-encoded, or rename it"
+                );
             }
             Err(Error::new(Code::Io, message))
         }
