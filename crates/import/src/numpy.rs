@@ -1,4 +1,5 @@
-//! NumPy's files: `.npy` holds one array (`numpy.lib.format`), `.npz` a zip archive of them, which SciPy stores sparse matrices in.
+//! NumPy's files: `.npy` holds one array (`numpy.lib.format`), `.npz` a zip archive of them. `scipy.sparse` stores its
+//! matrices in such archives.
 #![forbid(unsafe_code)]
 
 mod array;

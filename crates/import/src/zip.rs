@@ -262,8 +262,7 @@ impl Window<'_> {
     /// Notes where the member's data begins, and gives the offset behind all of it.
     fn locate(&mut self, found: &mut Found) -> Result<u64> {
         let ahead = if found.member.stored < Self::NEAR / 4 { Self::NEAR } else { Self::FAR };
-        let fixed: [u8; LOCAL_BYTES as usize] =
-            self.get(found.local, LOCAL_BYTES, ahead)?.try_into().unwrap_or([0; LOCAL_BYTES as usize]);
+        let fixed = self.get(found.local, LOCAL_BYTES, ahead)?.to_vec();
         let member = &found.member;
         let disagrees = |what: &str| {
             let message =

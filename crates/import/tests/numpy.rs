@@ -68,6 +68,7 @@ fn damaged_fixtures_are_refused_or_read_alike() {
 }
 
 /// An array and how it stands in an archive.
+#[allow(clippy::struct_excessive_bools)] // each is tried with every other
 #[derive(Clone, Debug)]
 struct Array {
     kind: usize,
@@ -114,7 +115,8 @@ impl Array {
 
     fn npy(&self) -> Vec<u8> {
         let (name, width, swapped) = KINDS[self.kind];
-        let dims: String = self.shape.iter().map(|dim| format!("{dim}, ")).collect();
+        let dims: Vec<_> = self.shape.iter().map(|dim| format!("{dim}, ")).collect();
+        let dims = dims.concat();
         let order = if self.big { '>' } else { '<' };
         let fortran = if self.fortran { "True" } else { "False" };
         let text = format!("{{'descr': '{order}{name}', 'fortran_order': {fortran}, 'shape': ({dims}), }}");
@@ -125,7 +127,7 @@ impl Array {
         let plain = self.plain();
         for nth in 0..self.count() {
             // The place in C order of the element that is the nth in the file.
-            let at = if self.fortran { self.from_fortran(nth) } else { nth };
+            let at = if self.fortran { self.place_of(nth) } else { nth };
             let mut element = plain[at * width..][..width].to_vec();
             if self.big {
                 element.chunks_mut(swapped).for_each(<[u8]>::reverse);
@@ -135,7 +137,7 @@ impl Array {
         bytes
     }
 
-    fn from_fortran(&self, mut nth: usize) -> usize {
+    fn place_of(&self, mut nth: usize) -> usize {
         let mut index = Vec::new();
         for &dim in &self.shape {
             index.push(nth % dim);
@@ -198,9 +200,9 @@ fn archive(arrays: &[Array]) -> Vec<u8> {
             bytes.extend(crc.to_le_bytes());
             for size in sizes {
                 if array.zip64 {
-                    bytes.extend(size.to_le_bytes())
+                    bytes.extend(size.to_le_bytes());
                 } else {
-                    bytes.extend((size as u32).to_le_bytes())
+                    bytes.extend((size as u32).to_le_bytes());
                 }
             }
         }

@@ -60,7 +60,7 @@ impl Matrix<'_> {
             builder.warn("ZT_WARN_TRANSPOSED", message, Some(TRANSPOSED), None);
         }
         let name = if by_columns { TRANSPOSED } else { ARRAY };
-        self.tensor(builder, name, &shape, Layout::SparseCsr, components, None)
+        tensor(builder, name, &shape, Layout::SparseCsr, components, None)
     }
 
     /// Coordinates in one array, a row a dimension.
@@ -75,10 +75,10 @@ impl Matrix<'_> {
             return Ok(false);
         };
         components.push(coords);
-        self.tensor(builder, ARRAY, &self.shape, Layout::SparseCoo, components, None)
+        tensor(builder, ARRAY, &self.shape, Layout::SparseCoo, components, None)
     }
 
-    /// A matrix of a layout that only SciPy has, by its arrays.
+    /// A matrix of a layout that only `scipy` has, by its arrays.
     fn parts(&self, builder: &mut Builder, format: &str, names: &[&str]) -> Result<bool> {
         let mut components = Vec::new();
         for &name in names {
@@ -101,7 +101,7 @@ impl Matrix<'_> {
             _ => None,
         };
         let layout = Layout::Other(builder.intern(&layout));
-        self.tensor(builder, ARRAY, &self.shape, layout, components, blocks)
+        tensor(builder, ARRAY, &self.shape, layout, components, blocks)
     }
 
     /// Arrays of one dimension; `None` where one is missing, or of another kind.
@@ -116,23 +116,23 @@ impl Matrix<'_> {
         }
         Ok(Some(components))
     }
+}
 
-    fn tensor(
-        &self,
-        builder: &mut Builder,
-        name: &str,
-        shape: &[u64],
-        layout: Layout,
-        components: Vec<Component>,
-        attributes: Option<Attributes>,
-    ) -> Result<bool> {
-        let values = components.iter().find(|part| part.role == Label::VALUES);
-        let dtype = values.and_then(|values| values.dtype);
-        let mut tensor = NewTensor { name, shape, layout, dtype, components, attributes };
-        layouts::check(&mut tensor)?;
-        builder.tensor(tensor)?;
-        Ok(true)
-    }
+/// Adds the matrix.
+fn tensor(
+    builder: &mut Builder,
+    name: &str,
+    shape: &[u64],
+    layout: Layout,
+    components: Vec<Component>,
+    attributes: Option<Attributes>,
+) -> Result<bool> {
+    let values = components.iter().find(|part| part.role == Label::VALUES);
+    let dtype = values.and_then(|values| values.dtype);
+    let mut tensor = NewTensor { name, shape, layout, dtype, components, attributes };
+    layouts::check(&mut tensor)?;
+    builder.tensor(tensor)?;
+    Ok(true)
 }
 
 /// What a matrix that is stored by columns is called.
