@@ -9,6 +9,7 @@ import { cases } from '../__test__/corpus/cases-safetensors.mjs'
 import { bytesOf } from '../__test__/corpus/tables.mjs'
 import { compareFile } from '../interop/compare.mjs'
 import { writeOurs } from '../interop/ours.mjs'
+import { compareGguf } from '../interop/gguf.mjs'
 import { environment, peers, succeed } from '../interop/peers.mjs'
 import { compareQuantized } from '../interop/quantized.mjs'
 import { isInstalled, only, root } from './command.mjs'
@@ -130,6 +131,16 @@ function compareVerdicts() {
   })
 }
 
+async function runGguf() {
+  try {
+    const results = await compareGguf(build, python, join(fixtures, 'gguf-files.py'))
+    for (const { what, error } of results) count(`${GGUF}, ${what}`, error)
+    console.log(`\n${GGUF}: ${results.length} types and files`)
+  } catch (error) {
+    count(GGUF, error)
+  }
+}
+
 async function runQuantized() {
   try {
     const results = await compareQuantized(build, python, join(fixtures, 'quantized.py'))
@@ -152,6 +163,7 @@ if (isInstalled(python)) {
   }
   if (chosen.includes(REFERENCE)) compareVerdicts()
   if (chosen.includes(GGUF)) await runQuantized()
+  if (chosen.includes(GGUF)) await runGguf()
   console.log()
   console.log(`interop: ${passed} passed, ${failed} failed`)
   process.exitCode = failed > 0 ? 1 : 0
