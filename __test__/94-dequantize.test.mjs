@@ -85,17 +85,42 @@ test('slices through the middle of blocks, of every type, as they stand in the f
       if (shape.length !== 2) continue
       const [rows, columns] = shape
       const cuts = [
-        [[0, rows], [0, columns]],
-        [[rows - 1, rows], [0, columns]],
-        [[0, rows], [columns - 33 < 0 ? 0 : columns - 33, columns - 1]],
-        [[1, 2], [1, 2]],
-        [[0, rows], [3, 3]],
-        [[1, 1], [0, columns]],
+        [
+          [0, rows],
+          [0, columns],
+        ],
+        [
+          [rows - 1, rows],
+          [0, columns],
+        ],
+        [
+          [0, rows],
+          [columns - 33 < 0 ? 0 : columns - 33, columns - 1],
+        ],
+        [
+          [1, 2],
+          [1, 2],
+        ],
+        [
+          [0, rows],
+          [3, 3],
+        ],
+        [
+          [1, 1],
+          [0, columns],
+        ],
       ]
       for (const [[first, last], [from, to]] of cuts) {
         const picked = []
-        for (let row = first; row < last; row++) picked.push(...expected.subarray(row * columns + from, row * columns + to))
-        const found = await file.tensor(`${at}`).load({ as: 'float32', slice: [[first, last], [from, to]] })
+        for (let row = first; row < last; row++)
+          picked.push(...expected.subarray(row * columns + from, row * columns + to))
+        const found = await file.tensor(`${at}`).load({
+          as: 'float32',
+          slice: [
+            [first, last],
+            [from, to],
+          ],
+        })
         t.is(differing(found, Float32Array.from(picked)), 0, `${layout} ${first}:${last}, ${from}:${to}`)
       }
     }

@@ -1,7 +1,21 @@
 // GGUF files made by hand, byte by byte, wrong ones too: what the gguf package will not write.
 import { Buffer } from 'node:buffer'
 
-const KINDS = { u8: 0, i8: 1, u16: 2, i16: 3, u32: 4, i32: 5, f32: 6, bool: 7, string: 8, array: 9, u64: 10, i64: 11, f64: 12 }
+const KINDS = {
+  u8: 0,
+  i8: 1,
+  u16: 2,
+  i16: 3,
+  u32: 4,
+  i32: 5,
+  f32: 6,
+  bool: 7,
+  string: 8,
+  array: 9,
+  u64: 10,
+  i64: 11,
+  f64: 12,
+}
 const WRITES = {
   u8: [1, (view, value, little) => view.setUint8(0, value, little)],
   i8: [1, (view, value) => view.setInt8(0, value)],

@@ -23,7 +23,10 @@ test('every type that the gguf package decodes: listed, aliased, decoded bit for
     t.is(file.format, 'gguf')
     t.is(file.version, '3')
     t.deepEqual(file.warnings, [])
-    t.deepEqual([...file.keys()], cases.map(({ name }) => name))
+    t.deepEqual(
+      [...file.keys()],
+      cases.map(({ name }) => name),
+    )
     for (const { name, type, shape, expected } of cases) {
       const tensor = file.tensor(name)
       t.is(tensor.layout, `gguf.${type}/1`)
@@ -73,7 +76,15 @@ for (const name of ['plain.gguf', 'plain-big-endian.gguf']) {
       'kinds.floats': [0.5, 1.5],
       'kinds.flags': [true, false],
     })
-    const dtypes = { f32: 'float32', f16: 'float16', f64: 'float64', i8: 'int8', i16: 'int16', i32: 'int32', i64: 'int64' }
+    const dtypes = {
+      f32: 'float32',
+      f16: 'float16',
+      f64: 'float64',
+      i8: 'int8',
+      i16: 'int16',
+      i32: 'int32',
+      i64: 'int64',
+    }
     for (const [key, dtype] of Object.entries(dtypes)) {
       const tensor = file.tensor(key)
       t.is(tensor.dtype, dtype)
@@ -114,7 +125,13 @@ const SPLIT = [1, 2, 3].map((number) => `split-0000${number}-of-00003.gguf`)
 for (const name of SPLIT) {
   test(`${name} opens the whole set, with the metadata of the first`, async (t) => {
     const file = await open(path(name))
-    t.deepEqual([...file.keys()].sort(), ['blk.0.weight', 'blk.1.weight', 'blk.2.weight', 'blk.3.weight', 'blk.4.weight'])
+    t.deepEqual([...file.keys()].sort(), [
+      'blk.0.weight',
+      'blk.1.weight',
+      'blk.2.weight',
+      'blk.3.weight',
+      'blk.4.weight',
+    ])
     t.is(file.files.length, 3)
     t.is(file.attributes['general.name'], 'three files')
     t.deepEqual(file.attributes['tokenizer.ggml.tokens'], ['<s>', '</s>'])
@@ -189,7 +206,17 @@ test('versions 1 and 2, and both byte orders', (t) => {
     for (const big of [false, true]) {
       const data = big ? Buffer.from(floats).swap32() : floats
       const metadata = [
-        ['list', 'array', ['array', [['u8', [1, 2]], ['string', ['x']]]]],
+        [
+          'list',
+          'array',
+          [
+            'array',
+            [
+              ['u8', [1, 2]],
+              ['string', ['x']],
+            ],
+          ],
+        ],
         ['raw', 'string', text(version, big)],
       ]
       const file = openSync(gguf({ version, big, metadata, tensors: [{ name: 't', shape: [2, 3], data }] }))
@@ -224,10 +251,13 @@ test('an unknown type is listed with its bytes, and does not hide the others', (
   t.is(thrownBy(() => odd.toFloat32())?.code, 'ZT_BAD_LAYOUT')
   t.deepEqual([...file.tensor('good').data], [2])
   t.is(file.tensor('last').components.get('data').byteLength, 32)
-  t.deepEqual(file.warnings.map(({ code, tensor }) => [code, tensor]), [
-    ['ZT_WARN_UNKNOWN_LAYOUT', 'odd'],
-    ['ZT_WARN_UNKNOWN_LAYOUT', 'last'],
-  ])
+  t.deepEqual(
+    file.warnings.map(({ code, tensor }) => [code, tensor]),
+    [
+      ['ZT_WARN_UNKNOWN_LAYOUT', 'odd'],
+      ['ZT_WARN_UNKNOWN_LAYOUT', 'last'],
+    ],
+  )
   file.close()
 })
 
@@ -253,10 +283,24 @@ test('attributes beyond the limit are left out with a warning', (t) => {
 
 test('tensors that overlap are a warning, tied ones are not', (t) => {
   const data = Buffer.alloc(64)
-  const overlapping = openSync(gguf({ tensors: [{ name: 'a', shape: [16], data }, { name: 'b', shape: [8], offset: 32 }] }))
+  const overlapping = openSync(
+    gguf({
+      tensors: [
+        { name: 'a', shape: [16], data },
+        { name: 'b', shape: [8], offset: 32 },
+      ],
+    }),
+  )
   t.is(overlapping.warnings[0].code, 'ZT_WARN_OVERLAP')
   overlapping.close()
-  const tied = openSync(gguf({ tensors: [{ name: 'a', shape: [16], data }, { name: 'b', shape: [16], offset: 0 }] }))
+  const tied = openSync(
+    gguf({
+      tensors: [
+        { name: 'a', shape: [16], data },
+        { name: 'b', shape: [16], offset: 0 },
+      ],
+    }),
+  )
   t.deepEqual(tied.warnings, [])
   tied.close()
 })
@@ -269,11 +313,16 @@ const REFUSED = {
   'more metadata than there is': [gguf({ metadataCount: 5 }), 'ZT_TRUNCATED'],
   'a huge count of metadata': [gguf({ metadataCount: 2n ** 63n }), 'ZT_LIMIT'],
   'a huge count of tensors': [gguf({ tensorCount: 2n ** 63n }), 'ZT_TRUNCATED'],
-  'a key twice': [gguf({ metadata: [['k', 'u8', 1], ['k', 'u8', 2]] }), 'ZT_BAD_INDEX'],
-  'a key that is not UTF-8': [
-    Buffer.from(gguf({ metadata: [['k', 'u8', 1]] })).fill(0xff, 32, 33),
+  'a key twice': [
+    gguf({
+      metadata: [
+        ['k', 'u8', 1],
+        ['k', 'u8', 2],
+      ],
+    }),
     'ZT_BAD_INDEX',
   ],
+  'a key that is not UTF-8': [Buffer.from(gguf({ metadata: [['k', 'u8', 1]] })).fill(0xff, 32, 33), 'ZT_BAD_INDEX'],
   'an unknown type of metadata': [gguf({ metadata: [['k', 13, Buffer.alloc(8)]] }), 'ZT_BAD_INDEX'],
   'an array of an unknown type': [gguf({ metadata: [['k', 'array', [99, [], 0]]] }), 'ZT_BAD_INDEX'],
   'a huge array': [gguf({ metadata: [['k', 'array', ['u64', [], 2n ** 63n]]], tail: 64 }), 'ZT_TRUNCATED'],
@@ -290,7 +339,10 @@ const REFUSED = {
   'rows that are not whole blocks': [one({ shape: [32, 1], type: 8, data: Buffer.alloc(34) }), 'ZT_BAD_SHAPE'],
   'a scalar of blocks': [one({ dims: [], type: 8, data: Buffer.alloc(34) }), 'ZT_BAD_SHAPE'],
   'data beyond the end': [one({ shape: [100] }), 'ZT_TRUNCATED'],
-  'blocks beyond the end': [one({ shape: [2, 32], type: 8, data: Buffer.alloc(34), offset: 0, dims: [32, 20] }), 'ZT_TRUNCATED'],
+  'blocks beyond the end': [
+    one({ shape: [2, 32], type: 8, data: Buffer.alloc(34), offset: 0, dims: [32, 20] }),
+    'ZT_TRUNCATED',
+  ],
   'an offset beyond 64 bits': [one({ offset: 2n ** 64n - 32n }), 'ZT_BAD_INDEX'],
   'an offset that is not aligned': [one({ offset: 4, data: Buffer.alloc(64) }), 'ZT_BAD_INDEX'],
   'a name twice': [gguf({ tensors: [{ name: 't' }, { name: 't' }] }), 'ZT_BAD_INDEX'],
@@ -312,7 +364,9 @@ for (const [name, [bytes, code]] of Object.entries(REFUSED)) {
 test('every proper prefix of a file is refused', (t) => {
   const bytes = readFileSync(path('plain.gguf'))
   const file = openSync(bytes)
-  const ends = [...file.values()].map((tensor) => tensor.components.get('data')).map((data) => data.offset + data.byteLength)
+  const ends = [...file.values()]
+    .map((tensor) => tensor.components.get('data'))
+    .map((data) => data.offset + data.byteLength)
   file.close()
   const end = Math.max(...ends)
   for (let length = 0; length < end; length++) {
@@ -332,7 +386,10 @@ test('converted into zTensor 2, blocks stay what they are', async (t) => {
   const { skipped } = await convert(path('types.gguf'), out, { version: '2', skip: true })
   // It registers no names for these.
   const unregistered = ['tq1_0', 'tq2_0', 'nvfp4']
-  t.deepEqual(skipped.map(({ tensor }) => tensor), unregistered.map((type) => `blk.0.${type}.weight`))
+  t.deepEqual(
+    skipped.map(({ tensor }) => tensor),
+    unregistered.map((type) => `blk.0.${type}.weight`),
+  )
   const held = cases.filter(({ type }) => !unregistered.includes(type))
   const file = openSync(out)
   for (const { name, type, expected } of held) {
