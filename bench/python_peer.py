@@ -101,7 +101,22 @@ def numpy_slice():
     return int(numpy.ascontiguousarray(whole[:, : columns // 2])[-1, -1])
 
 
+def gguf_list():
+    import gguf
+
+    for tensor in gguf.GGUFReader(path).tensors:
+        tensor.name, tensor.tensor_type, tensor.shape
+
+
+def gguf_dequantize():
+    import gguf
+
+    for tensor in gguf.GGUFReader(path).tensors:
+        gguf.dequantize(tensor.data, tensor.tensor_type)
+
+
 works = {
+    "gguf 0.19": {"list": gguf_list, "dequantize": gguf_dequantize},
     "safetensors 0.8": {"list": safetensors_list, "touch": safetensors_touch},
     "ztensor 1.2.3": {"list": ztensor1_list, "touch": ztensor1_touch, "write": ztensor1_write, "write_synced": ztensor1_write_synced},
     "ztensor 2.1.2": {
