@@ -83,6 +83,8 @@ impl Reading<'_> {
         elements: u64,
         convert: impl Fn(&[u8], &mut [u8]) -> Result<()> + Sync,
     ) -> Result<Owned> {
+        // Of no elements at all the type is refused, too.
+        widen::to_float32(dtype, &[], &mut [])?;
         let Stored { offset, length, hasher } = stored;
         let checksum = hasher.as_ref().and_then(Hasher::checksum);
         let source = self.source(component)?;
