@@ -60,6 +60,8 @@ impl Reading<'_> {
         elements: u64,
     ) -> Result<Owned> {
         if let Some(stored) = stored(component, cut) {
+            // Of no elements at all the type is refused, too.
+            widen::to_float32(dtype, &[], &mut []).map_err(|error| self.name(error, tensor, component))?;
             let widen = |input: &[u8], out: &mut [u8]| widen::to_float32(dtype, input, out);
             let widened = self.convert_stored(component, stored, Unit::of(dtype), elements, widen);
             return widened.map_err(|error| self.name(error, tensor, component));
@@ -83,8 +85,6 @@ impl Reading<'_> {
         elements: u64,
         convert: impl Fn(&[u8], &mut [u8]) -> Result<()> + Sync,
     ) -> Result<Owned> {
-        // Of no elements at all the type is refused, too.
-        widen::to_float32(dtype, &[], &mut [])?;
         let Stored { offset, length, hasher } = stored;
         let checksum = hasher.as_ref().and_then(Hasher::checksum);
         let source = self.source(component)?;
