@@ -101,6 +101,20 @@ def numpy_slice():
     return int(numpy.ascontiguousarray(whole[:, : columns // 2])[-1, -1])
 
 
+def gguf_list():
+    import gguf
+
+    for tensor in gguf.GGUFReader(path).tensors:
+        tensor.name, tensor.tensor_type, tensor.shape
+
+
+def gguf_dequantize():
+    import gguf
+
+    for tensor in gguf.GGUFReader(path).tensors:
+        gguf.dequantize(tensor.data, tensor.tensor_type)
+
+
 def numpy_arrays():
     """So many arrays of a MB, of 16 random bits each: they compress to some two thirds."""
     random = numpy.random.default_rng(7)
@@ -123,6 +137,7 @@ def numpy_npz_load():
 
 works = {
     "numpy 2.4": {"npz_write": numpy_npz_write, "npz_deflate": numpy_npz_deflate, "npz_load": numpy_npz_load},
+    "gguf 0.19": {"list": gguf_list, "dequantize": gguf_dequantize},
     "safetensors 0.8": {"list": safetensors_list, "touch": safetensors_touch},
     "ztensor 1.2.3": {"list": ztensor1_list, "touch": ztensor1_touch, "write": ztensor1_write, "write_synced": ztensor1_write_synced},
     "ztensor 2.1.2": {

@@ -7,6 +7,7 @@ import { writeFileSync } from 'node:fs'
 import { cpus, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { ggufRows } from './gguf.mjs'
 import { Inputs } from './inputs.mjs'
 import { machineLimits } from './limits.mjs'
 import { numpy } from './numpy.mjs'
@@ -35,7 +36,7 @@ const heading = `Medians of up to ${rounds} rounds in ms, taken in turns.${size}
 
 const limits = quick ? {} : machineLimits(inputs.large().path, inputs.sample().path)
 const rows = []
-for (const group of [reading, numpy, writing]) {
+for (const group of [reading, numpy, ggufRows, writing]) {
   for await (const row of group({ inputs, limits, rounds, quick, folder: join(root, 'build/bench') })) {
     rows.push(row)
     console.error(`${(performance.now() / 1e3).toFixed(0).padStart(4)} s  ${row.work}: ${row.ours.toFixed(2)}`)

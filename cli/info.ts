@@ -4,6 +4,7 @@ import type { Paint } from './color.js'
 import { describeEach, type EachOptions } from './each.js'
 import { jsonAttribute, jsonText } from './json.js'
 import { type Entry, entries, showDtype, showPlaced } from './listing.js'
+import { modelFields } from './model.js'
 import { showBytes, showCount, showCounted } from './quantity.js'
 import { printable, shorten, showName } from './text.js'
 
@@ -37,8 +38,13 @@ function attributePairs(attributes: TensorFile['attributes']): [unknown, unknown
 }
 
 function showAttribute(value: unknown): string {
-  const text = typeof value === 'string' ? printable(value) : jsonText(jsonAttribute(value))
-  return shorten(text, attributeColumns)
+  if (typeof value === 'string') return shorten(printable(value), attributeColumns)
+  if (!Array.isArray(value) || value.length <= attributeColumns) {
+    return shorten(jsonText(jsonAttribute(value)), attributeColumns)
+  }
+  // A vocabulary is not made into text of which only the beginning is shown.
+  const text = jsonText(jsonAttribute(value.slice(0, attributeColumns)))
+  return `${shorten(text, attributeColumns)} (${showCounted(value.length, 'value')})`
 }
 
 function* lines(file: TensorFile, listed: readonly Entry[], paint: Paint): Generator<string> {
@@ -51,6 +57,7 @@ function* lines(file: TensorFile, listed: readonly Entry[], paint: Paint): Gener
   if (file.files.length > 1) yield field('files', showCount(file.files.length))
   yield field('tensors', showCount(file.size))
   yield field('parameters', showCount(parameters(listed)))
+  for (const [title, text] of modelFields(file, listed)) yield field(title, text)
 
   const groups = {
     dtypes: totals(listed, ({ tensor }) => showDtype(tensor.dtype)),

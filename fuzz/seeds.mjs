@@ -65,6 +65,10 @@ for (const folder of [fixtures, join(fixtures, 'numpy'), ...process.argv.slice(2
   for (const name of readdirSync(folder).filter((name) => /\.(zt|safetensors|btf|npy|npz)$/.test(name)))
     seedAll(name, readFileSync(join(folder, name)), extname(name))
 
+const ggufs = join(here, '../__test__/fixtures/gguf')
+for (const name of readdirSync(ggufs).filter((name) => name.endsWith('.gguf')))
+  seed('gguf', name, readFileSync(join(ggufs, name)))
+
 for (const [table, cases] of await tables()) {
   const ending = /btf|safetensors/.exec(table)?.[0]
   for (const [at, one] of cases.entries()) {

@@ -8,6 +8,7 @@ import { convert, openSync } from 'ztensor'
 import { cases } from '../__test__/corpus/cases-safetensors.mjs'
 import { bytesOf } from '../__test__/corpus/tables.mjs'
 import { compareFile } from '../interop/compare.mjs'
+import { compareGguf } from '../interop/gguf.mjs'
 import { compareNumpy } from '../interop/numpy.mjs'
 import { writeOurs } from '../interop/ours.mjs'
 import { environment, peers, succeed } from '../interop/peers.mjs'
@@ -132,6 +133,16 @@ function compareVerdicts() {
   })
 }
 
+async function runGguf() {
+  try {
+    const results = await compareGguf(build, python, join(fixtures, 'gguf-files.py'))
+    for (const { what, error } of results) count(`${GGUF}, ${what}`, error)
+    console.log(`\n${GGUF}: ${results.length} types and files`)
+  } catch (error) {
+    count(GGUF, error)
+  }
+}
+
 async function runQuantized() {
   try {
     const results = await compareQuantized(build, python, join(fixtures, 'quantized.py'))
@@ -164,6 +175,7 @@ if (isInstalled(python)) {
   }
   if (chosen.includes(REFERENCE)) compareVerdicts()
   if (chosen.includes(GGUF)) await runQuantized()
+  if (chosen.includes(GGUF)) await runGguf()
   if (chosen.includes(NUMPY)) await runNumpy()
   console.log()
   console.log(`interop: ${passed} passed, ${failed} failed`)

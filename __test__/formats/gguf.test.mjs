@@ -2,9 +2,10 @@
 import { Buffer } from 'node:buffer'
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { inflateSync } from 'node:zlib'
 import test from 'ava'
 import { convert, open, openSync, verify } from 'ztensor'
+import { readings } from '../every-way.mjs'
+import { decoded } from '../gguf-files.mjs'
 import { gguf } from '../gguf-writer.mjs'
 import { differing } from '../quantized.mjs'
 import { rejectionOf, thrownBy } from '../raised.mjs'
@@ -13,21 +14,9 @@ import { fixturePath } from '../vectors.mjs'
 
 const path = (name) => fixturePath(`gguf/${name}`)
 
-/** [{ name, type, shape, expected }] of types.gguf. */
-function decoded() {
-  const file = readFileSync(path('values.bin'))
-  const end = file.indexOf('\n')
-  const payload = inflateSync(file.subarray(end + 1))
-  let at = 0
-  return JSON.parse(file.subarray(0, end).toString()).files['types.gguf'].map((one) => {
-    const bytes = Uint8Array.from(payload.subarray(at, at + one.elements * 4))
-    at += bytes.length
-    return { ...one, expected: new Float32Array(bytes.buffer) }
-  })
-}
+const cases = decoded(fixturePath('gguf'))
 
 test('every type that the gguf package decodes: listed, aliased, decoded bit for bit, by rows as well', async (t) => {
-  const cases = decoded()
   t.is(cases.length, 23)
   for (const source of [path('types.gguf'), readFileSync(path('types.gguf'))]) {
     const file = await open(source)
@@ -109,6 +98,15 @@ for (const name of ['plain.gguf', 'plain-big-endian.gguf']) {
     t.is(file.tensor('bf16').dtype, 'bfloat16')
     t.deepEqual([...file.tensor('cube').shape], [2, 3, 4])
     t.deepEqual([...file.tensor('cube').slice([[1, 2], [0, 2], null]).data], [12, 13, 14, 15, 16, 17, 18, 19])
+    file.close()
+  })
+}
+
+for (const name of ['types', 'plain', 'plain-big-endian', 'aligned-4096', 'split-00002-of-00003']) {
+  test(`${name}.gguf: every way of reading gives the same`, async (t) => {
+    const file = await open(path(`${name}.gguf`))
+    const { wrong } = await readings(file)
+    t.deepEqual(wrong, [])
     file.close()
   })
 }
@@ -392,9 +390,9 @@ test('converted into zTensor 2, blocks stay what they are', async (t) => {
     skipped.map(({ tensor }) => tensor),
     unregistered.map((type) => `blk.0.${type}.weight`),
   )
-  const cases = decoded().filter(({ type }) => !unregistered.includes(type))
+  const held = cases.filter(({ type }) => !unregistered.includes(type))
   const file = openSync(out)
-  for (const { name, type, expected } of cases) {
+  for (const { name, type, expected } of held) {
     t.is(file.tensor(name).layout, `gguf.${type}/1`)
     t.is(differing(file.tensor(name).toFloat32(), expected), 0, type)
   }

@@ -2,10 +2,15 @@
 // a number is the most bytes and lengths of a file, for slow machines.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readdirSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
+<<<<<<< HEAD:__test__/hostile/mutations.test.mjs
 import { vectors } from '../vectors.mjs'
+=======
+import { fixturePath, vectors } from './vectors.mjs'
+>>>>>>> w-gguf:__test__/22-mutations.test.mjs
 
 const how = process.env.ZTENSOR_MUTATIONS ?? 'each'
 const program = fileURLToPath(new URL('../mutations.mjs', import.meta.url))
@@ -16,6 +21,12 @@ for (const file of small) {
   const kind = /^(zt\d\d?|st|btf)/.exec(file.name)[0]
   kinds.set(kind, [...(kinds.get(kind) ?? []), file])
 }
+
+const ggufs = readdirSync(fixturePath('gguf')).filter((name) => name.endsWith('.gguf') && name !== 'types.gguf')
+kinds.set(
+  'gguf',
+  ggufs.map((name) => ({ path: fixturePath(`gguf/${name}`) })),
+)
 
 for (const [name, files] of kinds) {
   test(`${name}: damaged files are refused, or say what stands in them`, async (t) => {

@@ -144,7 +144,7 @@ impl Reading<'_> {
         })?;
         drop(pieces);
         match ranges {
-            Some(ranges) => packed(&Cut::new(tensor.shape(), ranges, 32)?, output),
+            Some(ranges) => packed(&Cut::new(tensor.shape(), ranges, 32)?, &output),
             None => Ok(output),
         }
     }
@@ -179,9 +179,9 @@ impl Reading<'_> {
 }
 
 /// The elements of a cut through decoded bytes.
-fn packed(cut: &Cut, bytes: Owned) -> Result<Owned> {
+fn packed(cut: &Cut, bytes: &[u8]) -> Result<Owned> {
     let mut output = Owned::to_fill(cut.byte_length())?;
-    cut.pack_divided(&bytes, &mut output)?;
+    cut.pack_divided(bytes, &mut output)?;
     Ok(output)
 }
 

@@ -60,6 +60,8 @@ impl Reading<'_> {
         elements: u64,
     ) -> Result<Owned> {
         if let Some(stored) = stored(component, cut) {
+            // Of no elements at all the type is refused, too.
+            widen::to_float32(dtype, &[], &mut []).map_err(|error| self.name(error, tensor, component))?;
             let widen = |input: &[u8], out: &mut [u8]| widen::to_float32(dtype, input, out);
             // Of no elements at all the type is refused, too.
             let widened = widen(&[], &mut [])

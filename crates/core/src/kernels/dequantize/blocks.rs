@@ -153,7 +153,7 @@ impl Reading<'_> {
                 return Ok(decoded);
             }
         }
-        packed(&Cut::new(&rows, &wanted, 32)?, decoded)
+        packed(&Cut::new(&rows, &wanted, 32)?, &decoded)
     }
 
     /// All elements of a cut through the blocks.
@@ -176,7 +176,7 @@ impl Reading<'_> {
             (Some(cut), Some((offset, length))) => {
                 self.read_cut(self.source(component)?, offset, length, cut)?
             }
-            (Some(cut), None) => packed(cut, self.component(tensor, component)?)?,
+            (Some(cut), None) => packed(cut, &self.component(tensor, component)?)?,
             (None, _) => self.component(tensor, component)?,
         };
         let mut output = Owned::to_fill(bytes)?;

@@ -4,7 +4,7 @@
 
 use super::ggml::half;
 
-/// The numbers of iq4_nl and iq4_xs (`kvalues_iq4nl` of `ggml-common.h`).
+/// The numbers of `iq4_nl` and `iq4_xs` (`kvalues_iq4nl` of `ggml-common.h`).
 const IQ4: [f32; 16] = [
     -127.0, -104.0, -83.0, -65.0, -49.0, -35.0, -22.0, -10.0, 1.0, 13.0, 25.0, 38.0, 53.0, 69.0, 89.0, 113.0,
 ];

@@ -5,7 +5,7 @@
 use super::codebooks::{IQ1, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS};
 use super::ggml::{float, half};
 
-/// What is added to the coordinates of iq1_s and iq1_m, or taken off (`IQ1S_DELTA` of `ggml-common.h`).
+/// What is added to the coordinates of `iq1_s` and `iq1_m`, or taken off (`IQ1S_DELTA` of `ggml-common.h`).
 const DELTA: f32 = 0.125;
 
 /// The signs of 8 elements of which 7 are stored: an even number is negative (`ksigns_iq2xs` of `ggml-common.h`).
@@ -15,7 +15,7 @@ const SIGNS: [u8; 128] = {
     while at < 128 {
         #[allow(clippy::cast_possible_truncation)] // of numbers below 128
         let stored = at as u8;
-        signs[at] = stored | (stored.count_ones() as u8 & 1) << 7;
+        signs[at] = if stored.count_ones() % 2 == 0 { stored } else { stored | 128 };
         at += 1;
     }
     signs
@@ -49,8 +49,11 @@ fn signed(point: &[i8; 8], scale: f32, signs: u8, out: &mut [f32]) {
 /// The same of two points of 4 coordinates.
 #[inline(always)]
 fn signed_pair(points: [&[i8; 4]; 2], scale: f32, signs: u8, out: &mut [f32]) {
-    let [[a, b, c, d], [e, f, g, h]] = points.map(|&point| point);
-    signed(&[a, b, c, d, e, f, g, h], scale, signs, out);
+    let mut point = [0; 8];
+    for (half, coordinates) in point.as_chunks_mut::<4>().0.iter_mut().zip(points) {
+        *half = *coordinates;
+    }
+    signed(&point, scale, signs, out);
 }
 
 #[inline(always)]

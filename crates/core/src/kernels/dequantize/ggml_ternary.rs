@@ -22,7 +22,7 @@ fn digits<const BYTES: usize>(bytes: &[u8], d: f32, out: &mut [f32]) {
     let mut power = 1_u8;
     for out in out.as_chunks_mut::<BYTES>().0 {
         for (out, &byte) in out.iter_mut().zip(bytes) {
-            let digit = u16::from(byte.wrapping_mul(power)) * 3 >> 8;
+            let digit = (u16::from(byte.wrapping_mul(power)) * 3) >> 8;
             *out = d * (f32::from(digit) - 1.0);
         }
         power = power.wrapping_mul(3);

@@ -1,0 +1,43 @@
+// What the metadata of a GGUF file says of its model, in a few lines.
+import type { TensorFile } from '../index.js'
+import type { Entry } from './listing.js'
+import { showCount } from './quantity.js'
+import { printable, shorten } from './text.js'
+
+const columns = 100
+
+/** A tensor's type as ggml calls it. */
+function typeOf({ tensor: { layout, dtype } }: Entry): string {
+  return /^gguf\.(\w+)\/1$/.exec(layout)?.[1] ?? dtype ?? layout
+}
+
+/** The types of the parameters, those that most are of first: "q4_k 83 %, q6_k 16 %, float32 1 %". */
+function mix(listed: readonly Entry[]): string {
+  const counts = new Map<string, number>()
+  for (const entry of listed) counts.set(typeOf(entry), (counts.get(typeOf(entry)) ?? 0) + entry.tensor.size)
+  const total = Array.from(counts.values()).reduce((sum, count) => sum + count, 0)
+  const share = (count: number): string => {
+    const percent = total === 0 ? 0 : (100 * count) / total
+    return percent > 0 && percent < 1 ? '< 1 %' : `${Math.round(percent)} %`
+  }
+  const sorted = Array.from(counts).sort(([, a], [, b]) => b - a)
+  return sorted.map(([type, count]) => `${printable(type)} ${share(count)}`).join(', ')
+}
+
+/** Title and text of each line. None of a file that is no GGUF file. */
+export function modelFields(file: TensorFile, listed: readonly Entry[]): [string, string][] {
+  const { attributes } = file
+  if (file.format !== 'gguf' || attributes instanceof Map) return []
+  const fields: [string, string][] = []
+  const add = (title: string, value: unknown): void => {
+    if (typeof value === 'string') fields.push([title, shorten(printable(value.split('\n', 1)[0] ?? ''), columns)])
+    if (typeof value === 'number' || typeof value === 'bigint') fields.push([title, showCount(value)])
+  }
+  const architecture = attributes['general.architecture']
+  add('model', attributes['general.name'])
+  add('arch', architecture)
+  if (typeof architecture === 'string') add('context', attributes[`${architecture}.context_length`])
+  if (listed.length > 0) fields.push(['types', mix(listed)])
+  add('template', attributes['tokenizer.chat_template'])
+  return fields
+}

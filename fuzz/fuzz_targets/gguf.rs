@@ -1,0 +1,7 @@
+//! A GGUF file: its metadata, its plain and block types.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use ztensor_fuzz::ALL;
+
+fuzz_target!(|file: &[u8]| ztensor_fuzz::read(file, ALL.only("gguf").unwrap()));
