@@ -100,7 +100,7 @@ fn open_folder(folder: &Path, request: &Request) -> Result<Opened> {
 /// The names of the files that an index or a shard table wants resolved; none where a path has neither.
 pub fn names(path: &Path, request: &Request) -> Result<Vec<String>> {
     if folder::is_index(path) {
-        return Ok(read_index(path, &request.limits)?.files);
+        return Ok(read_index(path, request)?.files);
     }
     if path.is_dir() {
         return match folder::look(path, request.formats)? {
@@ -112,8 +112,8 @@ pub fn names(path: &Path, request: &Request) -> Result<Vec<String>> {
 }
 
 /// Reads the index of a sharded checkpoint.
-pub fn read_index(path: &Path, bounds: &Limits) -> Result<WeightMap> {
-    let source = FileSource::open(path)?;
+pub fn read_index(path: &Path, request: &Request) -> Result<WeightMap> {
+    let (source, bounds) = (FileSource::open(path)?, &request.limits);
     let limit = bounds.max_index_bytes.unwrap_or(limits::SAFETENSORS_INDEX_BYTES);
     if source.length() > limit {
         let message = format!(
@@ -122,11 +122,11 @@ pub fn read_index(path: &Path, bounds: &Limits) -> Result<WeightMap> {
         );
         return Err(Error::new(Code::Limit, message));
     }
-    weight_map::parse(&source.read_vec(0, source.length())?, bounds)
+    weight_map::parse(&source.read_vec(0, source.length(), &request.stop)?, bounds)
 }
 
 fn open_index(path: &Path, request: &Request) -> Result<Opened> {
-    let map = read_index(path, &request.limits)?;
+    let map = read_index(path, request)?;
     if matches!(request.shards, Shards::Unread) {
         return unread(map, path, &request.limits);
     }

@@ -251,7 +251,7 @@ impl<'a> Reading<'a> {
         let in_cache = hasher.is_some() && source.is_cached(offset, length);
         for piece in output.chunks_mut(if in_cache { parallel::HASHED } else { PIECE }) {
             self.watch.stop.check()?;
-            source.read_at(at, piece)?;
+            source.read_at(at, piece, &self.watch.stop)?;
             if let Some(hasher) = hasher.as_deref_mut() {
                 hasher.update(piece);
             }
@@ -308,12 +308,12 @@ impl<'a> Reading<'a> {
         if part.contiguous().is_some() {
             for (piece, from) in out.chunks_mut(PIECE).zip((at..).step_by(PIECE)) {
                 self.watch.stop.check()?;
-                source.read_bulk(from, piece)?;
+                source.read_bulk(from, piece, &self.watch.stop)?;
             }
             return Ok(());
         }
         block.resize(index(length, "a span")?, 0);
-        source.read_at(at, block)?;
+        source.read_at(at, block, &self.watch.stop)?;
         part.rebased().pack(block, out)
     }
 }

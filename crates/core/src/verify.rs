@@ -108,7 +108,7 @@ pub fn whole(source: &dyn ReadAt, digest: &Digest, watch: &Watch) -> Result<bool
     while at < end {
         watch.stop.check()?;
         let step = (end - at).min(PIECE as u64);
-        source.hash(&stretches, at, step, &mut hasher)?;
+        source.hash(&stretches, at, step, &mut hasher, &watch.stop)?;
         at += step;
         watch.did_bytes(step);
     }

@@ -12,7 +12,6 @@ use ztensor_core::model::{
 };
 use ztensor_core::open::{self, Opened, Request, Shards, detect};
 use ztensor_core::read::Reading;
-use ztensor_core::sources::ReadAt;
 use ztensor_core::sources::beside::Neighbor;
 use ztensor_core::work::Watch;
 
@@ -44,7 +43,7 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
         let mut start = 0;
         if line != path {
             let neighbor = input.open(file)?;
-            neighbor.read_vec(0, 1)?;
+            neighbor.read_vec(0, 1, input.stop)?;
             start = 1;
         }
         let length = length.unwrap_or(1) - start;

@@ -12,6 +12,7 @@ use crate::model::{Component, DType, Label, Layout, Tensor};
 use crate::read::{Reading, sparse_parts};
 use crate::sources::ReadAt;
 use crate::sources::owned::Owned;
+use crate::work::Stop;
 use crate::work::{self, Watch};
 
 /// Elements between two looks at the stop flag, and of one item of work: results are gathered from these, in
@@ -29,7 +30,7 @@ pub struct Elements<'a> {
 
 enum Bytes<'a> {
     /// As they stand in the file, read when asked for.
-    Stored { source: &'a dyn ReadAt, offset: u64 },
+    Stored { source: &'a dyn ReadAt, offset: u64, stop: &'a Stop },
     /// Decoded.
     Owned(Owned),
 }
@@ -75,7 +76,14 @@ impl<'a> Elements<'a> {
     fn open(reading: &Reading<'a>, tensor: Tensor<'a>, component: &'a Component) -> Result<Self> {
         let dtype = component.dtype.unwrap_or(DType::Uint8);
         let (length, bytes) = if let Some((offset, length)) = component.plain_range() {
-            (length, Bytes::Stored { source: reading.sources.source(component.file())?, offset })
+            (
+                length,
+                Bytes::Stored {
+                    source: reading.sources.source(component.file())?,
+                    offset,
+                    stop: &reading.watch.stop,
+                },
+            )
         } else {
             let decoded = reading.component(tensor, component)?;
             (decoded.len() as u64, Bytes::Owned(decoded))
@@ -133,9 +141,9 @@ impl<'a> Elements<'a> {
         match &self.bytes {
             Bytes::Owned(bytes) => slice(bytes, start, length)
                 .ok_or_else(|| Error::new(Code::Decode, "the decoded data ends before its elements do")),
-            Bytes::Stored { source, offset } => {
+            Bytes::Stored { source, offset, stop } => {
                 buffer.resize(index(length, "a piece")?, 0);
-                source.read_at(offset.checked_add(start).ok_or_else(too_many)?, buffer)?;
+                source.read_at(offset.checked_add(start).ok_or_else(too_many)?, buffer, stop)?;
                 Ok(buffer)
             }
         }

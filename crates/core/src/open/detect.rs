@@ -25,7 +25,7 @@ pub(super) fn parse_beside(
     path: Option<&Path>,
     request: &Request,
 ) -> Result<(Catalog, Vec<Part>)> {
-    attempt(source, request.formats, |format, source| {
+    attempt(source, request, |format, source| {
         let neighbors = Neighbors::of(path, request);
         let catalog = (format.parse)(&Input::new(source, &request.limits, &request.stop, &neighbors))?;
         Ok((catalog, neighbors.into_parts()))
@@ -34,7 +34,7 @@ pub(super) fn parse_beside(
 
 /// The names of the files that the index of a file wants resolved, those included that are not there.
 pub(super) fn names(source: &dyn ReadAt, path: &Path, request: &Request) -> Result<Vec<String>> {
-    attempt(source, request.formats, |format, source| {
+    attempt(source, request, |format, source| {
         let neighbors = Neighbors::of(Some(path), request);
         let parsed = (format.parse)(&Input::new(source, &request.limits, &request.stop, &neighbors));
         let mut names = neighbors.into_names();
@@ -52,20 +52,20 @@ pub(super) fn names(source: &dyn ReadAt, path: &Path, request: &Request) -> Resu
 /// and take what they can read.
 fn attempt<T>(
     source: &dyn ReadAt,
-    formats: Formats,
+    request: &Request,
     read: impl Fn(&Format, &dyn ReadAt) -> Result<T>,
 ) -> Result<T> {
     inject::panic_at("open");
-    if let Some(wanted) = formats.wanted() {
+    if let Some(wanted) = request.formats.wanted() {
         return read(wanted, source);
     }
     if source.length() < 8 {
         let message = format!("{} bytes are too few for any tensor file", source.length());
         return Err(Error::new(Code::Truncated, message));
     }
-    let sample = Sample::new(source);
+    let sample = Sample::new(source, &request.stop);
     let mut told: Vec<(Told, &Format)> = Vec::new();
-    for format in formats.iter() {
+    for format in request.formats.iter() {
         match (format.tell)(&sample)? {
             Told::Yes => return read(format, &sample),
             sure => told.push((sure, format)),

@@ -47,13 +47,13 @@ fn find(root: &Path, shard: &Shard, how: &Shards, by_identity: &mut ByIdentity<'
         Shards::Beside => None,
     };
     if let Some(path) = given {
-        return look(path, shard);
+        return look(path, shard, by_identity.stop);
     }
     // Under its conventional name, or elsewhere as the file of its size and digest.
     let usual = Folder::of(root).find(&positional(root, &shard.name));
-    usual
-        .and_then(|path| look(&path, shard))
-        .or_else(|error| by_identity.find(shard).and_then(|path| look(&path, shard).ok()).ok_or(error))
+    usual.and_then(|path| look(&path, shard, by_identity.stop)).or_else(|error| {
+        by_identity.find(shard).and_then(|path| look(&path, shard, by_identity.stop).ok()).ok_or(error)
+    })
 }
 
 /// `<stem>-<name>.zt` beside `<stem>.zt` (Appendix B). The name is safe in a path: the format admits no other.
@@ -64,7 +64,7 @@ fn positional(root: &Path, name: &str) -> String {
 }
 
 /// A file as a shard, if it can be that one: of its size, with the magic at both ends and a footer of version 2.
-fn look(path: &Path, shard: &Shard) -> Result<Part> {
+fn look(path: &Path, shard: &Shard, stop: &Stop) -> Result<Part> {
     let named =
         |error: Error| error.in_file(&path.file_name().unwrap_or(path.as_os_str()).to_string_lossy(), path);
     let source = FileSource::open(path).map_err(named)?;
@@ -76,16 +76,16 @@ fn look(path: &Path, shard: &Shard) -> Result<Part> {
         );
         return Err(named(Error::new(Code::BadIndex, message).rule(RULE)));
     }
-    container(&source).map_err(named)?;
+    container(&source, stop).map_err(named)?;
     Ok(Part::later(path.to_owned(), identity))
 }
 
-fn container(source: &FileSource) -> Result<()> {
-    if source.read_vec(0, zt2::MAGIC.len() as u64)? != zt2::MAGIC {
+fn container(source: &FileSource, stop: &Stop) -> Result<()> {
+    if source.read_vec(0, zt2::MAGIC.len() as u64, stop)? != zt2::MAGIC {
         let message = "a shard begins with the magic of zTensor 2, this file does not";
         return Err(Error::new(Code::BadMagic, message).at(0).rule(RULE));
     }
-    zt2::read_footer(source).map(drop)
+    zt2::read_footer(source, stop).map(drop)
 }
 
 /// Looks for a shard under any name in the root's folder.

@@ -204,7 +204,9 @@ fn span(
     };
     let source = reading.sources.source(file).map_err(|error| named(error, members.first()))?;
     let mut block = claim(source, start, end - start).map_err(|error| named(error, members.last()))?;
-    source.read_bulk(start, &mut block).map_err(|error| named(error, members.first()))?;
+    source
+        .read_bulk(start, &mut block, &reading.watch.stop)
+        .map_err(|error| named(error, members.first()))?;
     for member in members {
         let (_, component) = member;
         let bytes = checked::slice(&block, component.offset() - start, component.stored_length());

@@ -39,7 +39,7 @@ pub fn fill(source: &dyn ReadAt, offset: u64, output: &mut [u8], hash: bool, wat
         let (mut from, mut crc) = (offset.saturating_add((at * PIECE) as u64), 0);
         for part in piece.chunks_mut(step) {
             watch.stop.check()?;
-            source.read_bulk(from, part)?;
+            source.read_bulk(from, part, &watch.stop)?;
             if hash {
                 crc = crc32c::crc32c_append(crc, part);
             }

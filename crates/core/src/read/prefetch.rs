@@ -4,11 +4,11 @@
 use crate::error::Result;
 use crate::inject;
 use crate::model::{Catalog, Span, Tensor};
-use crate::sources::ReadAt;
 use crate::sources::file::FileSource;
 use crate::sources::files::Files;
 use crate::sources::mapping::Mapping;
-use crate::work::{self, PIECE, Watch};
+use crate::sources::{ReadAt, Sources};
+use crate::work::{self, PIECE, Stop, Watch};
 
 /// Bytes under way at once where the caller sets no other bound: 16 reads of a piece each, past which no storage that
 /// was measured got faster.
@@ -36,7 +36,7 @@ pub fn prefetch(
     for tensor in tensors(catalog, ordinals) {
         // It has no ranges to bring, and they are not none: the error says why.
         if let Some(part) = tensor.components().first().filter(|_| tensor.is_unread()) {
-            files.file(part.file()).map_err(|error| error.tensor(tensor.name()))?;
+            files.source(part.file()).map_err(|error| error.tensor(tensor.name()))?;
         }
     }
     let piece = in_flight.clamp(1 << 16, PIECE as u64);
@@ -46,7 +46,7 @@ pub fn prefetch(
     work::try_each_on(threads, pieces.len(), |at| {
         watch.stop.check()?;
         let Some(&Piece { span, bytes }) = pieces.get(at) else { return Ok(()) };
-        bring(files.file(span.file)?, span)?;
+        bring(files.source(span.file)?, span, &watch.stop)?;
         watch.did_bytes(bytes);
         Ok(())
     })?;
@@ -94,14 +94,14 @@ fn divide(Piece { span, bytes }: Piece, length: u64) -> impl Iterator<Item = Pie
 }
 
 /// Brings in one piece. Storage is read in whole pieces, which faults would do page by page.
-fn bring(file: &FileSource, span: Span) -> Result<()> {
-    let mapping = file.mapping()?;
-    let cached = mapping.is_some() && file.is_cached(span.offset, span.length);
+fn bring(source: &dyn ReadAt, span: Span, stop: &Stop) -> Result<()> {
+    let mapping = source.local().map_or(Ok(None), FileSource::mapping)?;
+    let cached = mapping.is_some() && source.is_cached(span.offset, span.length);
     if cached && populated(mapping.as_deref(), span) {
         return Ok(());
     }
     // Reading says where the file ends early, on every system.
-    file.read_vec(span.offset, span.length)?;
+    source.read_vec(span.offset, span.length, stop)?;
     populated(mapping.as_deref(), span);
     Ok(())
 }

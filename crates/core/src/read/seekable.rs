@@ -29,9 +29,10 @@ impl Reading<'_> {
         let decoded = blob
             .decoded
             .ok_or_else(|| Error::new(Code::Decode, "the index does not say how long the data is decoded"))?;
-        let footer = source.read_vec(end.saturating_sub(FOOTER.min(stored)), FOOTER.min(stored))?;
+        let footer =
+            source.read_vec(end.saturating_sub(FOOTER.min(stored)), FOOTER.min(stored), &self.watch.stop)?;
         let length = seekable::table_length(&footer, stored)?;
-        Frames::parse(&source.read_vec(end - length, length)?, stored, decoded)
+        Frames::parse(&source.read_vec(end - length, length, &self.watch.stop)?, stored, decoded)
     }
 
     fn decode_frame(&self, blob: &Blob, frame: &Frame, output: &mut [u8]) -> Result<()> {
@@ -41,7 +42,7 @@ impl Reading<'_> {
         let source = self.sources.source(blob.file)?;
         claimable(source, offset, length)?;
         scratch::with(length, |input| {
-            source.read_at(offset, input)?;
+            source.read_at(offset, input, &self.watch.stop)?;
             self.watch.did_bytes(length);
             seekable::decode_frame(input, output, &self.watch.stop)
         })

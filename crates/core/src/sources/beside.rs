@@ -94,7 +94,7 @@ fn relative(name: &str) -> Result<PathBuf> {
     let path = Path::new(name);
     let mut found = PathBuf::new();
     // A colon names a drive or a stream of a file there.
-    let mut good = !name.contains('\0') && !(cfg!(windows) && name.contains(':'));
+    let mut good = !(name.contains('\0') || cfg!(windows) && name.contains(':'));
     for component in path.components() {
         match component {
             Component::Normal(part) => found.push(part),

@@ -32,6 +32,16 @@ impl fmt::Display for Identity {
 }
 
 impl Identity {
+    /// Of bytes that nobody can change.
+    pub fn of_length(length: u64) -> Self {
+        Self::of_version(length, 0)
+    }
+
+    /// Of a source that has another `version` with each change: a number that is made of an entity tag, or of a date.
+    pub fn of_version(length: u64, version: u64) -> Self {
+        Self { length, place: (0, version), modified: (0, 0) }
+    }
+
     #[cfg(unix)]
     pub fn of(metadata: &Metadata) -> Self {
         use std::os::unix::fs::MetadataExt;
@@ -64,7 +74,7 @@ pub struct Part {
     /// What it was when it was looked at; `None` for one that stayed open since, or was not looked at.
     identity: Option<Identity>,
     length: u64,
-    source: OnceLock<FileSource>,
+    source: OnceLock<Box<dyn ReadAt>>,
     /// Why it cannot be read.
     problem: Option<Error>,
     /// What an index calls it, and the digest that it gives of all its bytes.
@@ -74,15 +84,13 @@ pub struct Part {
 impl Part {
     /// A file that stays open.
     pub fn open(path: &Path, source: FileSource) -> Self {
+        Self { path: Some(path.to_owned()), ..Self::of(Box::new(source)) }
+    }
+
+    /// A source of any kind.
+    pub fn of(source: Box<dyn ReadAt>) -> Self {
         let length = source.length();
-        Self {
-            path: Some(path.to_owned()),
-            identity: None,
-            length,
-            source: OnceLock::from(source),
-            problem: None,
-            shard: None,
-        }
+        Self { source: OnceLock::from(source), ..Self::unread(None, length) }
     }
 
     /// A file that is opened when it is first read, if it is the same one still.
@@ -153,7 +161,7 @@ impl Files {
     /// Says how the bytes of all files come into memory, before any do.
     pub fn set_io(&self, io: Io) {
         let _ = self.io.set(io);
-        for source in self.parts.iter().filter_map(|part| part.source.get()) {
+        for source in self.parts.iter().filter_map(Part::local) {
             source.set_io(io);
         }
     }
@@ -186,34 +194,37 @@ impl Files {
         self.parts.iter().fold(0, |total, part| total.saturating_add(part.length))
     }
 
-    /// The file of a number, opened now if it was not yet. Fails with `ZT_IO` where it is no longer the one whose
-    /// index was read.
-    pub fn file(&self, number: u32) -> Result<&FileSource> {
+    /// The local file of a number, as [`Sources::source`] gives it; `None` of a source that is none.
+    pub fn local(&self, number: u32) -> Result<Option<&FileSource>> {
+        Ok(self.any(number)?.local())
+    }
+
+    fn any(&self, number: u32) -> Result<&dyn ReadAt> {
         let part = self.parts.get(number as usize);
         let part = part.ok_or_else(|| Error::new(Code::Internal, format!("there is no file {number}")))?;
         if let Some(source) = part.source.get() {
-            return Ok(source);
+            return Ok(&**source);
         }
         let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
         if *closed {
             return Err(Error::new(Code::Closed, "the file is closed"));
         }
         if let Some(source) = part.source.get() {
-            return Ok(source);
+            return Ok(&**source);
         }
         let source = part.reopen()?;
         source.set_io(self.io.get().copied().unwrap_or_default());
-        Ok(part.source.get_or_init(|| source))
+        Ok(&**part.source.get_or_init(|| Box::new(source)))
     }
 
-    /// The file of a number, if it was opened already.
+    /// The local file of a number, if it was opened already.
     pub fn opened(&self, number: u32) -> Option<&FileSource> {
-        self.parts.get(number as usize)?.source.get()
+        self.parts.get(number as usize)?.local()
     }
 
-    /// The files that were opened so far.
+    /// The local files that were opened so far.
     pub fn all_opened(&self) -> impl Iterator<Item = (&Path, &FileSource)> {
-        self.parts.iter().filter_map(|part| Some((part.path.as_deref()?, part.source.get()?)))
+        self.parts.iter().filter_map(|part| Some((part.path.as_deref()?, part.local()?)))
     }
 
     /// The first file that was cut short while it was mapped.
@@ -231,6 +242,11 @@ impl Files {
 }
 
 impl Part {
+    /// The local file, if it was opened already.
+    fn local(&self) -> Option<&FileSource> {
+        self.source.get()?.local()
+    }
+
     /// Opens it. Fails with `ZT_IO` where it is not what it was, and where it was not looked for.
     pub fn reopen(&self) -> Result<FileSource> {
         if let Some(problem) = &self.problem {
@@ -256,8 +272,9 @@ impl Part {
 }
 
 impl Sources for Files {
+    /// Opened now if it was not yet. Fails with `ZT_IO` where it is no longer the one whose index was read.
     fn source(&self, file: u32) -> Result<&dyn ReadAt> {
-        Ok(self.file(file)?)
+        self.any(file)
     }
 
     fn shards(&self) -> Vec<Shard<'_>> {
@@ -273,6 +290,7 @@ impl Sources for Files {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::work::Stop;
 
     fn written(name: &str, bytes: &[u8]) -> PathBuf {
         let path = std::env::temp_dir().join(format!("ztensor-files-{name}-{}", std::process::id()));
@@ -289,10 +307,10 @@ mod tests {
         let path = written("first", b"0123456789");
         let files = with(&path);
         assert!(files.opened(0).is_none());
-        assert_eq!(files.source(0).unwrap().read_vec(2, 3).unwrap(), b"234");
+        assert_eq!(files.source(0).unwrap().read_vec(2, 3, Stop::never()).unwrap(), b"234");
         assert!(files.opened(0).is_some());
         assert_eq!(files.total_length(), 10);
-        assert_eq!(files.file(1).err().unwrap().code(), Code::Internal);
+        assert_eq!(files.source(1).err().unwrap().code(), Code::Internal);
         std::fs::remove_file(path).unwrap();
     }
 
@@ -302,10 +320,10 @@ mod tests {
         let files = with(&path);
         let other = written("replacing", b"9876543210");
         std::fs::rename(&other, &path).unwrap();
-        let error = files.file(0).err().unwrap();
+        let error = files.source(0).err().unwrap();
         assert_eq!((error.code(), error.path()), (Code::Io, Some(&*path)));
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(files.file(0).err().unwrap().code(), Code::Io);
+        assert_eq!(files.source(0).err().unwrap().code(), Code::Io);
     }
 
     #[test]
@@ -313,7 +331,7 @@ mod tests {
         let path = written("end", b"0123456789");
         let files = with(&path);
         files.close();
-        assert_eq!(files.file(0).err().unwrap().code(), Code::Closed);
+        assert_eq!(files.source(0).err().unwrap().code(), Code::Closed);
         std::fs::remove_file(path).unwrap();
     }
 
@@ -339,8 +357,8 @@ mod tests {
         assert!(told.starts_with("10-") && told.split('-').count() == 5, "{told}");
         assert_eq!(files.identities().unwrap(), [told.clone(), told, "77".to_owned()]);
         files.set_io(Io::Read);
-        assert!(!files.file(0).unwrap().maps(), "it was open already");
-        assert!(!files.file(1).unwrap().maps(), "it was opened later");
+        assert!(!files.local(0).unwrap().unwrap().maps(), "it was open already");
+        assert!(!files.local(1).unwrap().unwrap().maps(), "it was opened later");
         assert!(Files::new(Vec::new()).is_empty());
         std::fs::remove_file(path).unwrap();
     }

@@ -232,7 +232,7 @@ impl<'a> Blobs<'a> {
         let length = last.offset().saturating_add(last.stored_length()) - first.offset();
         let read = scratch::with(length, |buffer| {
             self.reading.watch.stop.check()?;
-            self.reading.source(first)?.read_at(first.offset(), buffer)?;
+            self.reading.source(first)?.read_at(first.offset(), buffer, &self.reading.watch.stop)?;
             for &at in blobs {
                 inject::panic_at("verify");
                 let Some(component) = self.component(at) else { continue };
@@ -281,12 +281,13 @@ impl<'a> Blobs<'a> {
         let source = self.reading.source(component)?;
         let Some(stretches) = self.stretches.get(&component.file()) else { return Ok(()) };
         let (mut at, end) = (start, start.saturating_add(length));
+        let stop = &self.reading.watch.stop;
         while at < end {
-            self.reading.watch.stop.check()?;
-            let step = (end - at).min(PIECE);
-            source.hash(stretches, component.offset().saturating_add(at), step, hasher)?;
-            self.reading.watch.did_bytes(step);
-            at += step;
+            stop.check()?;
+            let count = (end - at).min(PIECE);
+            source.hash(stretches, component.offset().saturating_add(at), count, hasher, stop)?;
+            self.reading.watch.did_bytes(count);
+            at += count;
         }
         Ok(())
     }
