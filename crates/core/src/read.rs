@@ -7,9 +7,11 @@ mod grid;
 pub(crate) mod parallel;
 mod pieces;
 pub mod plan;
+pub(crate) mod planner;
 pub mod prefetch;
 mod seekable;
 mod spans;
+pub mod staging;
 pub mod total;
 mod widened;
 
@@ -33,6 +35,7 @@ use crate::model::{Blob, Catalog, Component, DType, Data, DataRule, Encoding, La
 use crate::sources::owned::Owned;
 use crate::sources::{ReadAt, Sources};
 use crate::work::{PIECE, Watch};
+use planner::Aim;
 
 /// What loading needs besides the component.
 #[derive(Clone, Copy)]
@@ -278,9 +281,10 @@ impl<'a> Reading<'a> {
             return Ok(output);
         }
         let threads = parallel::threads(source, offset, length);
+        let near = Aim::CUT.on(source.costs());
         cut.each_part(threads, &mut output, |part, out| {
             let (mut out, mut block) = (out, Vec::new());
-            part.for_each_span(&mut |part| {
+            part.for_each_span(near, &mut |part| {
                 self.watch.stop.check()?;
                 let bytes = index(part.byte_length(), "a part of a cut")?;
                 let (filled, rest) =

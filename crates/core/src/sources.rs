@@ -21,7 +21,6 @@ pub mod scratch;
 #[cfg(target_os = "linux")]
 mod spare;
 pub mod staged;
-pub mod staging;
 #[cfg(target_os = "linux")]
 mod stretch;
 #[cfg(not(target_os = "linux"))]
@@ -56,7 +55,8 @@ pub struct Costs {
 
 impl Costs {
     /// Of a file of this machine. A read costs what copying a page does. Storage gives its best from some MiB on, and pages
-    /// that are there already are copied in under 5 ms. No storage that was measured got faster past 16 reads.
+    /// that are there already are copied in under 5 ms. No storage that was measured got faster past 16 reads, though a
+    /// machine of more cores makes as many.
     pub const LOCAL: Self = Self { gap: 4 << 10, piece: 8 << 20, in_flight: 16 };
 }
 

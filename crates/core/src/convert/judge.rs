@@ -7,9 +7,9 @@ use crate::error::{Code, Error, Result};
 use crate::layouts::elements::Elements;
 use crate::model::{Component, DType, DataRule, Label, Layout, Tensor};
 use crate::read::Reading;
+use crate::read::staging::stored_bytes;
 use crate::sources::ahead::Ahead;
 use crate::sources::owned;
-use crate::sources::staging::stored_bytes;
 use crate::write::sparse::Room;
 use crate::write::{Dialect, Writer};
 

@@ -14,13 +14,13 @@ use super::io::Io;
 use super::mapping::Mapping;
 #[cfg(target_os = "linux")]
 use super::stretch;
-use super::{ReadAt, fault};
+use super::{Costs, ReadAt, fault};
 #[cfg(target_os = "linux")]
 use super::{Stretches, hash_read};
 #[cfg(target_os = "linux")]
 use crate::codecs::digest::Hasher;
 use crate::error::{Code, Error, Result};
-use crate::work::Stop;
+use crate::work::{self, Stop};
 
 /// An open regular file.
 pub struct FileSource {
@@ -243,6 +243,10 @@ impl ReadAt for FileSource {
     fn identity(&self) -> Result<Identity> {
         let metadata = self.file.metadata().map_err(|error| Error::io("fstat", &error))?;
         Ok(Identity::of(&metadata))
+    }
+
+    fn costs(&self) -> Costs {
+        Costs { in_flight: Costs::LOCAL.in_flight.max(work::cores()), ..Costs::LOCAL }
     }
 
     fn local(&self) -> Option<&FileSource> {

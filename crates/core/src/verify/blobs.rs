@@ -13,18 +13,14 @@ use crate::codecs::digest::Hasher;
 use crate::error::{Code, Error, Result};
 use crate::inject;
 use crate::layouts::elements::Elements;
-use crate::model::{Component, Key, Tensor};
+use crate::model::{Component, Key, Span, Tensor};
+use crate::read::planner::{Aim, SMALL, reads};
 use crate::read::{Reading, compare, parallel, stored_hasher};
-use crate::sources::{Stretches, scratch};
+use crate::sources::{Costs, ReadAt, Stretches, scratch};
 use crate::work;
 
 /// Bytes of a blob that are hashed by one thread in one go, between two looks at the stop flag.
 const PIECE: u64 = 8 << 20;
-/// Blobs up to this size are read together with their neighbours.
-const SMALL: u64 = 64 << 10;
-/// Bytes of such a read, and of a gap in it that is read for nothing.
-const SPAN: u64 = 256 << 10;
-const GAP: u64 = 4 << 10;
 
 /// Something that is judged once.
 struct Blob<'a> {
@@ -141,28 +137,14 @@ impl<'a> Blobs<'a> {
         }
     }
 
-    /// Neighbours in the file that one read brings in.
+    /// Neighbors in the file that one read brings in.
     fn spans(&self) -> Vec<Unit> {
-        let mut spans = Vec::new();
-        let mut begun: Option<(Range<usize>, &Component, u64)> = None;
-        for (at, component) in self.small.iter().filter_map(|&blob| self.component(blob)).enumerate() {
-            let end = component.offset().saturating_add(component.stored_length());
-            if let Some((range, first, last)) = &mut begun
-                && first.file() == component.file()
-                && (*last..=last.saturating_add(GAP)).contains(&component.offset())
-                && end - first.offset() <= SPAN
-                && self
-                    .reading
-                    .source(component)
-                    .is_ok_and(|source| source.holds(first.offset(), end - first.offset()))
-            {
-                (range.end, *last) = (at + 1, end);
-                continue;
-            }
-            spans.extend(begun.replace((at..at + 1, component, end)).map(|(range, ..)| Unit::Span(range)));
-        }
-        spans.extend(begun.map(|(range, ..)| Unit::Span(range)));
-        spans
+        let spans = self.small.iter().filter_map(|&blob| self.component(blob)).map(Component::span);
+        let source = |file: u32| self.reading.sources.source(file);
+        // What cannot be opened fails where it is read.
+        let near = |file| Aim::HASHED.on(source(file).map_or(Costs::LOCAL, ReadAt::costs));
+        let whole = |span: Span| source(span.file).is_ok_and(|source| source.holds(span.offset, span.length));
+        reads(spans, near, whole).into_iter().map(|read| Unit::Span(read.ranges)).collect()
     }
 
     fn component(&self, at: usize) -> Option<&'a Component> {
