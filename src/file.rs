@@ -22,7 +22,7 @@ use ztensor_core::read::prefetch;
 use ztensor_core::read::staging::stored_bytes;
 use ztensor_core::read::total::Work;
 use ztensor_core::sources::file::FileSource;
-use ztensor_core::sources::files::{Files, Part};
+use ztensor_core::sources::files::{Files, Member};
 use ztensor_core::sources::owned::Owned;
 use ztensor_core::sources::partial::Partial;
 use ztensor_core::sources::{ReadAt, Sources};
@@ -588,7 +588,7 @@ impl NativeFile {
     #[napi(catch_unwind)]
     pub fn files(&self, env: &Env) -> Result<Vec<FileInfo>> {
         let shared = self.shared(env)?;
-        let info = |part: &Part| FileInfo {
+        let info = |part: &Member| FileInfo {
             path: part.path().map(|path| path.to_string_lossy().into_owned()),
             name: part.name().map(str::to_owned),
             byte_length: number(part.length()),

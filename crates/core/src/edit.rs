@@ -1,5 +1,5 @@
 //! What to change in a file that is there: tensors to rename and remove, attributes to set. Uses the editors of
-//! `formats`; the [`Writer`](crate::write::Writer) that an edit belongs to adds bytes.
+//! `formats`; the writer that an edit belongs to adds bytes.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;

@@ -21,14 +21,14 @@ use crate::model::{
 use crate::sources::ReadAt;
 use crate::sources::beside::Folder;
 use crate::sources::file::FileSource;
-use crate::sources::files::{Files, Part};
+use crate::sources::files::{Files, Member};
 use crate::work::{self, Stop};
 use folder::Found;
 use weight_map::WeightMap;
 
 /// Where the files are that an index names.
 #[derive(Clone, Debug, Default)]
-pub enum Shards {
+pub enum Lookup {
     /// Beside it, under their own names.
     #[default]
     Beside,
@@ -44,7 +44,7 @@ pub struct Request {
     /// The formats that files may be of.
     pub formats: Formats,
     pub limits: Limits,
-    pub shards: Shards,
+    pub lookup: Lookup,
     /// Ends the opening between two files, and while one is hashed.
     pub stop: Stop,
 }
@@ -66,7 +66,7 @@ pub fn open(path: &Path, request: &Request) -> Result<Opened> {
         Err(error) => return Err(error),
     };
     let (catalog, beside) = detect::parse_beside(&source, Some(path), request)?;
-    let mut parts = vec![Part::open(path, source)];
+    let mut parts = vec![Member::open(path, source)];
     parts.extend(beside);
     parts.extend(table::resolve(path, &catalog.shards, request)?);
     Ok(Opened { catalog, files: Files::new(parts) })
@@ -127,12 +127,12 @@ pub fn read_index(path: &Path, request: &Request) -> Result<WeightMap> {
 
 fn open_index(path: &Path, request: &Request) -> Result<Opened> {
     let map = read_index(path, request)?;
-    if matches!(request.shards, Shards::Unread) {
+    if matches!(request.lookup, Lookup::Unread) {
         return unread(map, path, &request.limits);
     }
     let folder = Folder::of(path);
     let place = |name: &String| {
-        let given = if let Shards::At(paths) = &request.shards { paths.get(name) } else { None };
+        let given = if let Lookup::At(paths) = &request.lookup { paths.get(name) } else { None };
         Place { name: name.clone(), path: given.map_or_else(|| folder.find(name), |path| Ok(path.clone())) }
     };
     let places: Vec<Place> = map.files.iter().map(place).collect();
@@ -179,7 +179,7 @@ struct Place {
 /// What was read of several files.
 struct Parts {
     catalogs: Vec<Joining>,
-    files: Vec<Part>,
+    files: Vec<Member>,
 }
 
 /// Reads the indexes of files, several at once. Each is closed again: that so many stay open only the use decides. Gives
@@ -214,7 +214,7 @@ fn read_all(places: &[Place], request: &Request) -> Result<(Parts, Vec<Error>)> 
 }
 
 /// What was read of one file: its catalog, and the files that its components lie in.
-type One = (Catalog, Vec<Part>);
+type One = (Catalog, Vec<Member>);
 
 fn read_one(path: &Path, request: &Request) -> Result<One> {
     request.stop.check()?;
@@ -222,7 +222,7 @@ fn read_one(path: &Path, request: &Request) -> Result<One> {
     // Taken before the index is read: whatever changes from now on is seen.
     let identity = source.identity()?;
     let (catalog, beside) = detect::parse_beside(&source, Some(path), request)?;
-    let mut parts = vec![Part::later(path.to_owned(), identity)];
+    let mut parts = vec![Member::later(path.to_owned(), identity)];
     parts.extend(beside);
     parts.extend(table::resolve(path, &catalog.shards, request)?);
     Ok((catalog, parts))
@@ -272,6 +272,6 @@ fn unread(map: WeightMap, path: &Path, limits: &Limits) -> Result<Opened> {
             attributes: None,
         })?;
     }
-    let files = map.files.iter().map(|name| Part::unread(Some(path.with_file_name(name)), 0)).collect();
+    let files = map.files.iter().map(|name| Member::unread(Some(path.with_file_name(name)), 0)).collect();
     Ok(Opened { catalog: builder.finish(), files: Files::new(files) })
 }

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
+mod dequantize;
 mod grid;
 pub(crate) mod parallel;
 mod pieces;

@@ -151,13 +151,13 @@ pub trait Sources: Send + Sync {
     fn source(&self, file: u32) -> Result<&dyn ReadAt>;
 
     /// The files whose digests over all of their bytes an index gives.
-    fn shards(&self) -> Vec<Shard<'_>> {
+    fn digested(&self) -> Vec<DigestedFile<'_>> {
         Vec::new()
     }
 }
 
 /// A file that an index names with its identity.
-pub struct Shard<'f> {
+pub struct DigestedFile<'f> {
     pub file: u32,
     pub name: &'f str,
     pub path: &'f Path,

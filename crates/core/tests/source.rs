@@ -10,7 +10,7 @@ use ztensor_core::limits::Limits;
 use ztensor_core::model::{Catalog, Tensor};
 use ztensor_core::open::detect;
 use ztensor_core::read::{Reading, batch, prefetch};
-use ztensor_core::sources::files::{Files, Part};
+use ztensor_core::sources::files::{Files, Member};
 use ztensor_core::sources::{ReadAt, Sources, Stretches};
 use ztensor_core::verify;
 use ztensor_core::work::{Stop, Watch};
@@ -64,7 +64,7 @@ fn file() -> (Vec<u8>, Catalog) {
 #[test]
 fn a_source_that_is_no_file_is_read_prefetched_and_has_no_mapping() {
     let (bytes, catalog) = file();
-    let files = Files::new(vec![Part::of(Box::new(Distant(bytes)))]);
+    let files = Files::new(vec![Member::of(Box::new(Distant(bytes)))]);
     assert!(files.local(0).unwrap().is_none() && files.opened(0).is_none());
     let (limits, watch) = (Limits::default(), Watch::default());
     let reading = Reading { sources: &files, catalog: &catalog, limits: &limits, watch: &watch };
@@ -113,7 +113,7 @@ fn an_abort_ends_a_read_that_hangs() {
         assert_eq!(ended.unwrap_err().code(), Code::Aborted, "{nth}");
     }
     let (asked, told) = channel();
-    let files = Files::new(vec![Part::of(Box::new(Hanging(length, asked)))]);
+    let files = Files::new(vec![Member::of(Box::new(Hanging(length, asked)))]);
     let watch = Watch::default();
     let ended = thread::scope(|scope| {
         let ended = scope.spawn(|| prefetch::prefetch(&files, &catalog, &all, prefetch::IN_FLIGHT, &watch));

@@ -4,7 +4,7 @@
 
 use super::{Casts, Wanted, sparse};
 use crate::error::{Code, Error, Result};
-use crate::layouts::elements::Elements;
+use crate::layouts::elements::RuleCheck;
 use crate::model::{Component, DType, DataRule, Label, Layout, Tensor};
 use crate::read::Reading;
 use crate::read::staging::stored_bytes;
@@ -67,7 +67,7 @@ fn judge(reading: Reading<'_>, tensor: Tensor<'_>, wanted: Wanted<'_>, room: Roo
 
 fn elements(reading: Reading<'_>, tensor: Tensor<'_>, part: &Component, wanted: Wanted<'_>) -> Result<()> {
     let Some(rule) = rule(tensor, part, wanted) else { return Ok(()) };
-    let mut elements = Elements::new(Some(rule));
+    let mut elements = RuleCheck::new(Some(rule));
     let mut broken = Ok(());
     // Of what is damaged the digest says it, whatever rules it breaks.
     let unruled = Component { rule: None, ..part.clone() };

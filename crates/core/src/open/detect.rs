@@ -11,7 +11,7 @@ use crate::inject;
 use crate::limits::Limits;
 use crate::model::Catalog;
 use crate::sources::ReadAt;
-use crate::sources::files::Part;
+use crate::sources::files::Member;
 
 /// Reads the index of a file in memory, or of one of which only the catalog is of interest: files beside it are not looked at.
 pub fn parse(source: &dyn ReadAt, formats: Formats, limits: &Limits) -> Result<Catalog> {
@@ -24,11 +24,11 @@ pub(super) fn parse_beside(
     source: &dyn ReadAt,
     path: Option<&Path>,
     request: &Request,
-) -> Result<(Catalog, Vec<Part>)> {
+) -> Result<(Catalog, Vec<Member>)> {
     attempt(source, request, |format, source| {
         let neighbors = Neighbors::of(path, request);
         let catalog = (format.parse)(&Input::new(source, &request.limits, &request.stop, &neighbors))?;
-        Ok((catalog, neighbors.into_parts()))
+        Ok((catalog, neighbors.into_members()))
     })
 }
 

@@ -8,7 +8,7 @@ use crate::codecs::digest::Hasher;
 use crate::codecs::frames::Size;
 use crate::codecs::{zstd, zstd_pieces};
 use crate::error::{Code, Error, Result};
-use crate::layouts::elements::Elements;
+use crate::layouts::elements::RuleCheck;
 use crate::model::{Blob, Component, Data, DataRule, Encoding, Tensor, View};
 use crate::sources::file::FileSource;
 use crate::sources::{ReadAt, scratch};
@@ -157,7 +157,7 @@ pub struct Stored<'a> {
     blob: &'a Blob,
     rule: Option<DataRule>,
     hasher: Option<Hasher>,
-    elements: Elements,
+    elements: RuleCheck,
     read: u64,
 }
 
@@ -167,7 +167,7 @@ impl<'a> Stored<'a> {
         let blob = component.blob().ok_or_else(|| Error::new(Code::Internal, "the data is no blob"))?;
         let (hasher, rule) = (stored_hasher(blob), component.rule);
         let source = reading.source(component)?;
-        Ok(Self { reading, source, blob, rule, hasher, elements: Elements::new(rule), read: 0 })
+        Ok(Self { reading, source, blob, rule, hasher, elements: RuleCheck::new(rule), read: 0 })
     }
 
     /// Bytes not yet read.

@@ -9,7 +9,7 @@ use crate::checked::{self, index};
 use crate::codecs::digest::{Digest, Hasher};
 use crate::codecs::seekable::{self, FOOTER, Frame, Frames};
 use crate::error::{Code, Error, Result};
-use crate::layouts::elements::Elements;
+use crate::layouts::elements::RuleCheck;
 use crate::model::cut::Cut;
 use crate::model::{Blob, Component};
 use crate::sources::owned::Owned;
@@ -67,7 +67,7 @@ impl Reading<'_> {
         }
         let frames = self.seek_table(blob)?;
         let mut hasher = blob.digest.as_deref().and_then(Digest::hasher);
-        let mut elements = Elements::new(component.rule);
+        let mut elements = RuleCheck::new(component.rule);
         let mut group = Owned::to_fill(0)?;
         let mut at = 0;
         let total = blob.decoded.unwrap_or_default();
@@ -201,7 +201,7 @@ impl Reading<'_> {
     ) -> Result<()> {
         let frames = self.seek_table(blob)?;
         let mut hasher = blob.digest.as_deref().and_then(Digest::hasher);
-        let mut elements = Elements::new(component.rule);
+        let mut elements = RuleCheck::new(component.rule);
         let mut piece = Vec::new();
         for nth in 0..frames.len() {
             let frame = frames.frame(nth).ok_or_else(too_many)?;

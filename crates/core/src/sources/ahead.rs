@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::file::FileSource;
 use super::files::Identity;
-use super::{Costs, ReadAt, Shard, Sources, Stretches};
+use super::{Costs, DigestedFile, ReadAt, Sources, Stretches};
 use crate::codecs::digest::Hasher;
 use crate::error::Result;
 use crate::work::Stop;
@@ -59,8 +59,8 @@ impl Sources for Ahead<'_> {
         Ok(view.get_or_init(|| View { source, file, window: Arc::clone(&self.window) }))
     }
 
-    fn shards(&self) -> Vec<Shard<'_>> {
-        self.sources.shards()
+    fn digested(&self) -> Vec<DigestedFile<'_>> {
+        self.sources.digested()
     }
 }
 

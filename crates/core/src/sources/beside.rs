@@ -54,7 +54,8 @@ impl Folder {
     /// failure yet.
     ///
     /// A cache of downloads links the index and the files that it names to one store of blobs, so a link may lead to the
-    /// folder that the index is linked to, too.
+    /// folder that the index is linked to, too. Links are looked at before the file is opened: somebody who may exchange them in
+    /// between can write to the folder, and needs no index for that.
     pub fn find(&self, name: &str) -> Result<PathBuf> {
         let relative = relative(name)?;
         let mut path = self.path.clone();

@@ -12,7 +12,7 @@ use crate::checked;
 use crate::codecs::digest::Hasher;
 use crate::error::{Code, Error, Result};
 use crate::inject;
-use crate::layouts::elements::Elements;
+use crate::layouts::elements::RuleCheck;
 use crate::model::{Component, Key, Span, Tensor};
 use crate::read::planner::{Aim, SMALL, reads};
 use crate::read::{Reading, compare, parallel, stored_hasher};
@@ -23,7 +23,7 @@ use crate::work;
 const PIECE: u64 = 8 << 20;
 
 /// Something that is judged once.
-struct Blob<'a> {
+struct Judged<'a> {
     tensor: Tensor<'a>,
     /// `None`: the arrays of a sparse tensor, whose rules need them all in memory.
     component: Option<&'a Component>,
@@ -52,7 +52,7 @@ struct Pieces {
 /// All blobs of the tensors that are verified.
 pub struct Blobs<'a> {
     reading: Reading<'a>,
-    all: Vec<Blob<'a>>,
+    all: Vec<Judged<'a>>,
     by_key: HashMap<Key<'a>, usize>,
     /// Those that have to be decoded.
     decoded: Vec<usize>,
@@ -96,7 +96,7 @@ impl<'a> Blobs<'a> {
     fn add(&mut self, owner: usize, tensor: Tensor<'a>) {
         if tensor.is_sparse() {
             self.decoded.push(self.all.len());
-            self.all.push(Blob { tensor, component: None, owner, wrong: OnceLock::new() });
+            self.all.push(Judged { tensor, component: None, owner, wrong: OnceLock::new() });
         }
         for component in by_themselves(tensor) {
             let at = self.all.len();
@@ -111,7 +111,7 @@ impl<'a> Blobs<'a> {
                 self.stretches.entry(component.file()).or_default();
                 self.units.push(unit(at, component));
             }
-            self.all.push(Blob { tensor, component: Some(component), owner, wrong: OnceLock::new() });
+            self.all.push(Judged { tensor, component: Some(component), owner, wrong: OnceLock::new() });
         }
     }
 
@@ -350,7 +350,7 @@ fn unit(at: usize, component: &Component) -> Unit {
 
 /// Checks the digest over raw bytes and the rules on their elements.
 fn judge_bytes(component: &Component, bytes: &[u8]) -> Result<()> {
-    let mut elements = Elements::new(component.rule);
+    let mut elements = RuleCheck::new(component.rule);
     elements.note(bytes);
     if let Some(mut hasher) = hasher_of(component) {
         hasher.update(bytes);
