@@ -83,7 +83,7 @@ impl Folder {
             return Ok(());
         }
         let message = format!(
-            "the file names {name:?}, which is linked to '{}', outside of its own folder; to read that, name the path in the option shards",
+            "the file names {name:?}, which is linked to '{}', outside of its own folder; to read that, let the option shards give its path",
             target.display()
         );
         Err(Error::new(Code::OutOfBounds, message).file(path))
