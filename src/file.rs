@@ -19,12 +19,13 @@ use ztensor_core::read::Reading;
 use ztensor_core::read::batch::{self, Batch, Place};
 use ztensor_core::read::plan::{self, Placement, Plan, Rank};
 use ztensor_core::read::prefetch;
+use ztensor_core::read::staging::stored_bytes;
 use ztensor_core::read::total::Work;
-use ztensor_core::sources::ReadAt;
-use ztensor_core::sources::files::{Files, Part};
+use ztensor_core::sources::file::FileSource;
+use ztensor_core::sources::files::{Files, Member};
 use ztensor_core::sources::owned::Owned;
 use ztensor_core::sources::partial::Partial;
-use ztensor_core::sources::staging::stored_bytes;
+use ztensor_core::sources::{ReadAt, Sources};
 use ztensor_core::verify;
 use ztensor_core::work::lanes::Lane;
 use ztensor_core::work::{Stop, Watch};
@@ -353,9 +354,10 @@ impl NativeFile {
         let (offset, length) = range.ok_or_else(|| misuse("an alias without bounds"))?;
         let shared = self.shared(env)?;
         let files = shared.files.as_ref().ok_or_else(|| misuse("an alias of memory"))?;
-        let source = throw(env, files.file(file))?;
-        let Some(mapping) = throw(env, source.mapping())? else {
-            return if source.maps() { "map-failed" } else { "io" }.into_unknown(env);
+        let local = throw(env, files.local(file))?;
+        let mapping = throw(env, local.map_or(Ok(None), FileSource::mapping))?;
+        let Some(mapping) = mapping else {
+            return if local.is_some_and(FileSource::maps) { "map-failed" } else { "io" }.into_unknown(env);
         };
         match buffer::alias(env, mapping, offset, length)? {
             Some((array, share)) => {
@@ -411,7 +413,7 @@ impl NativeFile {
         let shared = self.shared(&env)?;
         let files = shared.files.as_ref().ok_or_else(|| misuse("a read of memory"))?;
         let target = buffer::writable(&mut target, &[])?;
-        throw(&env, contain(|| files.file(file)?.read_at(offset, target)))
+        throw(&env, contain(|| files.source(file)?.read_at(offset, target, Stop::never())))
     }
 
     /// The bytes of a cut of a dense component, read on this thread.
@@ -587,7 +589,7 @@ impl NativeFile {
     #[napi(catch_unwind)]
     pub fn files(&self, env: &Env) -> Result<Vec<FileInfo>> {
         let shared = self.shared(env)?;
-        let info = |part: &Part| FileInfo {
+        let info = |part: &Member| FileInfo {
             path: part.path().map(|path| path.to_string_lossy().into_owned()),
             name: part.name().map(str::to_owned),
             byte_length: number(part.length()),

@@ -42,11 +42,11 @@ impl NativeFile {
                     return Err(CoreError::new(Code::UnsupportedVersion, message));
                 }
                 let source = reading.sources.source(0)?;
-                let Some(footer) = zt2::read_footer(source)? else {
+                let Some(footer) = zt2::read_footer(source, &reading.watch.stop)? else {
                     let message = "a data shard has no manifest, and so no content digest";
                     return Err(CoreError::new(Code::BadDigest, message));
                 };
-                let manifest = zt2::read_manifest(source, footer, reading.limits)?;
+                let manifest = zt2::read_manifest(source, footer, reading.limits, &reading.watch.stop)?;
                 zt2::content::digest(&manifest, algorithm).map(|digest| digest.text().into_owned())
             })
         };

@@ -11,7 +11,7 @@ use ztensor_core::formats::Formats;
 use ztensor_core::limits::Limits;
 use ztensor_core::model::{Catalog, Component, DType, Tensor};
 use ztensor_core::open::detect;
-use ztensor_core::open::{self, Opened, Request, Shards};
+use ztensor_core::open::{self, Lookup, Opened, Request};
 use ztensor_core::read::Reading;
 use ztensor_core::read::total::{self, Work};
 use ztensor_core::sources::files::Files;
@@ -75,14 +75,14 @@ impl OpenRequest {
     }
 
     fn request(&self, stop: Stop) -> Request {
-        let shards = match (&self.shard_names, &self.shard_paths) {
+        let lookup = match (&self.shard_names, &self.shard_paths) {
             (Some(names), Some(paths)) => {
-                Shards::At(names.iter().cloned().zip(paths.iter().map(PathBuf::from)).collect())
+                Lookup::At(names.iter().cloned().zip(paths.iter().map(PathBuf::from)).collect())
             }
-            _ if self.unread == Some(true) => Shards::Unread,
-            _ => Shards::Beside,
+            _ if self.unread == Some(true) => Lookup::Unread,
+            _ => Lookup::Beside,
         };
-        Request { formats: self.formats(), limits: self.limits(), shards, stop }
+        Request { formats: self.formats(), limits: self.limits(), lookup, stop }
     }
 }
 

@@ -65,7 +65,10 @@ impl NativeFile {
         let files = shared.files.as_ref().ok_or_else(|| misuse("a share of memory"))?;
         let mut buffers = Vec::with_capacity(files.len());
         for number in (0..).take(files.len()) {
-            let mapping = throw(env, files.file(number).and_then(FileSource::mapping))?;
+            let mapping = throw(
+                env,
+                files.local(number).and_then(|local| local.map_or(Ok(None), FileSource::mapping)),
+            )?;
             let Some(buffer) = mapping.and_then(|mapping| buffer::common(env, mapping)) else {
                 return Ok(None);
             };

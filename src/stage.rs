@@ -7,9 +7,9 @@ use napi::bindgen_prelude::{Uint8ArraySlice, Uint32Array};
 use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::error::Result as CoreResult;
+use ztensor_core::read::staging;
 use ztensor_core::sources::owned::Owned;
 use ztensor_core::sources::staged::Staged;
-use ztensor_core::sources::staging;
 
 use crate::error::{misuse, throw};
 use crate::file::NativeFile;

@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 use arbitrary::Unstructured;
 use ciborium::Value;
 use libfuzzer_sys::fuzz_target;
+use ztensor_core::work::Stop;
 use ztensor_core::formats::Formats;
 use ztensor_core::codecs::digest::xxh3;
 use ztensor_core::formats::zt2;
@@ -26,7 +27,7 @@ static FILES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
 fuzz_target!(|input: &[u8]| {
     let mut input = Unstructured::new(input);
     let Ok(file) = input.choose(&FILES) else { return };
-    let footer = zt2::read_footer(&&**file).ok().flatten().expect("the seeds are valid");
+    let footer = zt2::read_footer(&&**file, Stop::never()).ok().flatten().expect("the seeds are valid");
     let (data, rest) = file.split_at(footer.offset as usize);
     let mut root: Value = ciborium::from_reader(rest).expect("the seeds are valid");
     let grown = ztensor_fuzz::mutate::components(&mut root, &mut input);

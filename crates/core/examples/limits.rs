@@ -11,7 +11,7 @@ use ztensor_core::codecs::digest::Algorithm;
 use ztensor_core::sources::ReadAt;
 use ztensor_core::sources::file::FileSource;
 use ztensor_core::sources::owned::Owned;
-use ztensor_core::work;
+use ztensor_core::work::{self, Stop};
 
 const MIB: usize = 1 << 20;
 const ROUNDS: usize = 7;
@@ -119,7 +119,7 @@ fn main() {
             std::thread::scope(|scope| {
                 for (at, part) in fresh.chunks_mut(step).enumerate() {
                     let source = &source;
-                    scope.spawn(move || source.read_at((at * step) as u64, part).unwrap());
+                    scope.spawn(move || source.read_at((at * step) as u64, part, Stop::never()).unwrap());
                 }
             });
         }),
@@ -135,7 +135,7 @@ fn main() {
                     if at + buffer.len() > total {
                         return;
                     }
-                    source.read_at(at as u64, &mut buffer).unwrap();
+                    source.read_at(at as u64, &mut buffer, Stop::never()).unwrap();
                 }
             };
             work::for_each(cores, |_| read());

@@ -1,5 +1,5 @@
 //! What to change in a file that is there: tensors to rename and remove, attributes to set. Uses the editors of
-//! `formats`; the [`Writer`](crate::write::Writer) that an edit belongs to adds bytes.
+//! `formats`; the writer that an edit belongs to adds bytes.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use ciborium::Value;
 
 use crate::error::{Code, Error, Result};
+use crate::formats::Input;
 use crate::formats::zt_trailer::Index;
 use crate::formats::zt1_edit::{self, Manifest};
 use crate::formats::zt1_encode::{self, Spelling};
@@ -22,6 +23,7 @@ use crate::sinks::grown::OldIndex;
 use crate::sources::ReadAt;
 use crate::syntax::cbor_encode::Encoder;
 use crate::syntax::cbor_splice::{self, Entry};
+use crate::work::Stop;
 
 /// Attributes to set, in the order of the calls; those without a value are taken out.
 pub type AttributeChanges = Vec<(Value, Option<Value>)>;
@@ -62,12 +64,13 @@ impl Edit {
     /// not edited, or `ZT_INVALID_ARG` where it is no zTensor file, but another one of `formats`.
     pub fn open(source: &dyn ReadAt, formats: Formats, limits: &Limits) -> Result<Self> {
         inject::panic_at("edit");
-        let first = source.read_vec(0, source.length().min(8))?;
+        let input = Input::alone(source, limits, Stop::never());
+        let first = input.read_vec(0, input.length().min(8))?;
         let (catalog, index, version) = if first == zt::MAGIC_1 {
-            let found = zt1_edit::read(source, limits)?;
+            let found = zt1_edit::read(&input)?;
             (found.catalog, found.index, Version::One(found.spelling))
         } else if zt2_edit::is_ours(&first) {
-            let (catalog, index) = zt2_edit::read(source, limits)?;
+            let (catalog, index) = zt2_edit::read(&input)?;
             (catalog, index, Version::Two)
         } else {
             let catalog = detect::parse(source, formats, limits)?;

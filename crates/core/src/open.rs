@@ -25,7 +25,7 @@ use crate::model::{
 use crate::sources::ReadAt;
 use crate::sources::beside::Folder;
 use crate::sources::file::FileSource;
-use crate::sources::files::{Files, Part};
+use crate::sources::files::{Files, Member};
 use crate::syntax::values::tell_entries;
 use crate::work::{self, Stop};
 use folder::Found;
@@ -33,7 +33,7 @@ use weight_map::WeightMap;
 
 /// Where the files are that an index names.
 #[derive(Clone, Debug, Default)]
-pub enum Shards {
+pub enum Lookup {
     /// Beside it, under their own names.
     #[default]
     Beside,
@@ -49,7 +49,7 @@ pub struct Request {
     /// The formats that files may be of.
     pub formats: Formats,
     pub limits: Limits,
-    pub shards: Shards,
+    pub lookup: Lookup,
     /// Ends the opening between two files, and while one is hashed.
     pub stop: Stop,
 }
@@ -71,7 +71,7 @@ pub fn open(path: &Path, request: &Request) -> Result<Opened> {
         Err(error) => return Err(error),
     };
     let (catalog, beside) = detect::parse_beside(&source, Some(path), request)?;
-    let mut parts = vec![Part::open(path, source)];
+    let mut parts = vec![Member::open(path, source)];
     parts.extend(beside);
     parts.extend(table::resolve(path, &catalog.shards, request)?);
     Ok(Opened { catalog, files: Files::new(parts) })
@@ -105,7 +105,7 @@ fn open_folder(folder: &Path, request: &Request) -> Result<Opened> {
 /// The names of the files that an index or a shard table wants resolved; none where a path has neither.
 pub fn names(path: &Path, request: &Request) -> Result<Vec<String>> {
     if folder::is_index(path) {
-        return Ok(read_index(path, &request.limits)?.files);
+        return Ok(read_index(path, request)?.files);
     }
     if path.is_dir() {
         return match folder::look(path, request.formats)? {
@@ -117,8 +117,8 @@ pub fn names(path: &Path, request: &Request) -> Result<Vec<String>> {
 }
 
 /// Reads the index of a sharded checkpoint.
-pub fn read_index(path: &Path, bounds: &Limits) -> Result<WeightMap> {
-    let source = FileSource::open(path)?;
+pub fn read_index(path: &Path, request: &Request) -> Result<WeightMap> {
+    let (source, bounds) = (FileSource::open(path)?, &request.limits);
     let limit = bounds.max_index_bytes.unwrap_or(limits::SAFETENSORS_INDEX_BYTES);
     if source.length() > limit {
         let message = format!(
@@ -127,7 +127,7 @@ pub fn read_index(path: &Path, bounds: &Limits) -> Result<WeightMap> {
         );
         return Err(Error::new(Code::Limit, message));
     }
-    let bytes = source.read_vec(0, source.length())?;
+    let bytes = source.read_vec(0, source.length(), &request.stop)?;
     weight_map::parse(&bytes, bounds).map_err(|error| {
         let foreign = foreign::tell_no_index(&bytes).filter(|_| error.code() == Code::BadIndex);
         foreign.map_or(error.clone(), |is| Error::new(error.code(), format!("{}: {is}", error.message())))
@@ -135,13 +135,13 @@ pub fn read_index(path: &Path, bounds: &Limits) -> Result<WeightMap> {
 }
 
 fn open_index(path: &Path, request: &Request) -> Result<Opened> {
-    let map = read_index(path, &request.limits)?;
-    if matches!(request.shards, Shards::Unread) {
+    let map = read_index(path, request)?;
+    if matches!(request.lookup, Lookup::Unread) {
         return unread(map, path, &request.limits);
     }
     let folder = Folder::of(path);
     let place = |name: &String| {
-        let given = if let Shards::At(paths) = &request.shards { paths.get(name) } else { None };
+        let given = if let Lookup::At(paths) = &request.lookup { paths.get(name) } else { None };
         Place { name: name.clone(), path: given.map_or_else(|| folder.find(name), |path| Ok(path.clone())) }
     };
     let places: Vec<Place> = map.files.iter().map(place).collect();
@@ -208,7 +208,7 @@ struct Place {
 /// What was read of several files.
 struct Parts {
     catalogs: Vec<Joining>,
-    files: Vec<Part>,
+    files: Vec<Member>,
 }
 
 /// Reads the indexes of files, several at once. Each is closed again: that so many stay open only the use decides. Gives
@@ -243,7 +243,7 @@ fn read_all(places: &[Place], request: &Request) -> Result<(Parts, Vec<Error>)> 
 }
 
 /// What was read of one file: its catalog, and the files that its components lie in.
-type One = (Catalog, Vec<Part>);
+type One = (Catalog, Vec<Member>);
 
 fn read_one(path: &Path, request: &Request) -> Result<One> {
     request.stop.check()?;
@@ -251,7 +251,7 @@ fn read_one(path: &Path, request: &Request) -> Result<One> {
     // Taken before the index is read: whatever changes from now on is seen.
     let identity = source.identity()?;
     let (catalog, beside) = detect::parse_listed(&source, path, request)?;
-    let mut parts = vec![Part::later(path.to_owned(), identity)];
+    let mut parts = vec![Member::later(path.to_owned(), identity)];
     parts.extend(beside);
     parts.extend(table::resolve(path, &catalog.shards, request)?);
     Ok((catalog, parts))
@@ -301,6 +301,6 @@ fn unread(map: WeightMap, path: &Path, limits: &Limits) -> Result<Opened> {
             attributes: None,
         })?;
     }
-    let files = map.files.iter().map(|name| Part::unread(Some(path.with_file_name(name)), 0)).collect();
+    let files = map.files.iter().map(|name| Member::unread(Some(path.with_file_name(name)), 0)).collect();
     Ok(Opened { catalog: builder.finish(), files: Files::new(files) })
 }

@@ -3,13 +3,17 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
+pub(crate) mod blocks;
+mod dequantize;
 mod grid;
 pub(crate) mod parallel;
 mod pieces;
 pub mod plan;
+pub(crate) mod planner;
 pub mod prefetch;
 mod seekable;
 mod spans;
+pub mod staging;
 pub mod total;
 pub(crate) mod widened;
 
@@ -33,6 +37,7 @@ use crate::model::{Blob, Catalog, Component, DType, Data, DataRule, Encoding, La
 use crate::sources::owned::Owned;
 use crate::sources::{ReadAt, Sources, Stretches};
 use crate::work::{PIECE, Watch};
+use planner::Aim;
 
 /// What loading needs besides the component.
 #[derive(Clone, Copy)]
@@ -186,7 +191,7 @@ impl<'a> Reading<'a> {
         while at < end {
             self.watch.stop.check()?;
             let step = (end - at).min(PIECE as u64);
-            source.hash(&stretches, at, step, hasher)?;
+            source.hash(&stretches, at, step, hasher, &self.watch.stop)?;
             self.watch.did_bytes(step);
             at += step;
         }
@@ -284,7 +289,7 @@ impl<'a> Reading<'a> {
         let in_cache = hasher.is_some() && source.is_cached(offset, length);
         for piece in output.chunks_mut(if in_cache { parallel::HASHED } else { PIECE }) {
             self.watch.stop.check()?;
-            source.read_at(at, piece)?;
+            source.read_at(at, piece, &self.watch.stop)?;
             if let Some(hasher) = hasher.as_deref_mut() {
                 hasher.update(piece);
             }
@@ -311,9 +316,10 @@ impl<'a> Reading<'a> {
             return Ok(output);
         }
         let threads = parallel::threads(source, offset, length);
+        let near = Aim::CUT.on(source.costs());
         cut.each_part(threads, &mut output, |part, out| {
             let (mut out, mut block) = (out, Vec::new());
-            part.for_each_span(&mut |part| {
+            part.for_each_span(near, &mut |part| {
                 self.watch.stop.check()?;
                 let bytes = index(part.byte_length(), "a part of a cut")?;
                 let (filled, rest) =
@@ -341,12 +347,12 @@ impl<'a> Reading<'a> {
         if part.contiguous().is_some() {
             for (piece, from) in out.chunks_mut(PIECE).zip((at..).step_by(PIECE)) {
                 self.watch.stop.check()?;
-                source.read_bulk(from, piece)?;
+                source.read_bulk(from, piece, &self.watch.stop)?;
             }
             return Ok(());
         }
         block.resize(index(length, "a span")?, 0);
-        source.read_at(at, block)?;
+        source.read_at(at, block, &self.watch.stop)?;
         part.rebased().pack(block, out)
     }
 }

@@ -12,7 +12,7 @@ use crate::codecs::digest::Digest;
 use crate::error::{Code, Error, Result};
 use crate::model::{Component, Data};
 use crate::read::Reading;
-use crate::sources::{ReadAt, Shard, Stretches};
+use crate::sources::{DigestedFile, ReadAt, Stretches};
 use crate::work::{self, PIECE, Watch};
 use blobs::Blobs;
 
@@ -55,7 +55,8 @@ pub fn verify(reading: Reading<'_>, ordinals: &[u32]) -> Result<Outcome> {
         ordinals.iter().filter_map(|&ordinal| reading.catalog.tensor(ordinal as usize)).collect();
     let lengths = tensors.iter().flat_map(|tensor| tensor.components()).map(Component::stored_length);
     // The digests of whole files stand for all of their tensors together.
-    let shards = if ordinals.len() == reading.catalog.len() { reading.sources.shards() } else { Vec::new() };
+    let shards =
+        if ordinals.len() == reading.catalog.len() { reading.sources.digested() } else { Vec::new() };
     let total = lengths.chain(shards.iter().map(|shard| shard.length)).fold(0, u64::saturating_add);
     reading.watch.expect(total, tensors.len() as u64);
     let blobs = Blobs::of(reading, &tensors);
@@ -78,7 +79,7 @@ pub fn verify(reading: Reading<'_>, ordinals: &[u32]) -> Result<Outcome> {
 }
 
 /// Hashes whole files whose digests an index gives, several at once.
-fn files_of(reading: Reading<'_>, shards: &[Shard<'_>], all: &mut Outcome) -> Result<()> {
+fn files_of(reading: Reading<'_>, shards: &[DigestedFile<'_>], all: &mut Outcome) -> Result<()> {
     let judged: Vec<OnceLock<Result<bool>>> = shards.iter().map(|_| OnceLock::new()).collect();
     work::for_each(shards.len(), |at| {
         if let (Some(shard), Some(cell)) = (shards.get(at), judged.get(at)) {
@@ -108,7 +109,7 @@ pub fn whole(source: &dyn ReadAt, digest: &Digest, watch: &Watch) -> Result<bool
     while at < end {
         watch.stop.check()?;
         let step = (end - at).min(PIECE as u64);
-        source.hash(&stretches, at, step, &mut hasher)?;
+        source.hash(&stretches, at, step, &mut hasher, &watch.stop)?;
         at += step;
         watch.did_bytes(step);
     }

@@ -6,7 +6,7 @@ pub mod lanes;
 use std::num::NonZero;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use std::thread;
 
 use crate::error::{Code, Error, Result};
@@ -19,6 +19,12 @@ pub const PIECE: usize = 4 << 20;
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
+    /// A flag that nobody sets, for reads that nobody ends.
+    pub fn never() -> &'static Self {
+        static NEVER: LazyLock<Stop> = LazyLock::new(Stop::default);
+        &NEVER
+    }
+
     pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }

@@ -10,7 +10,7 @@ use ztensor_core::limits::{self, Limits};
 use ztensor_core::model::{
     Blob, Builder, Catalog, Component, Container, DType, Data, Label, Layout, NewTensor,
 };
-use ztensor_core::open::{self, Opened, Request, Shards, detect};
+use ztensor_core::open::{self, Lookup, Opened, Request, detect};
 use ztensor_core::read::Reading;
 use ztensor_core::sources::beside::Neighbor;
 use ztensor_core::work::Watch;
@@ -43,7 +43,7 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
         let mut start = 0;
         if line != path {
             let neighbor = input.open(file)?;
-            neighbor.read_vec(0, 1)?;
+            neighbor.read_vec(0, 1, input.stop)?;
             start = 1;
         }
         let length = length.unwrap_or(1) - start;
@@ -91,8 +91,8 @@ impl Drop for Folder {
     }
 }
 
-fn request(shards: Shards) -> Request {
-    Request { formats: Formats::of(&[CORE, TABLE]), shards, ..Request::default() }
+fn request(lookup: Lookup) -> Request {
+    Request { formats: Formats::of(&[CORE, TABLE]), lookup, ..Request::default() }
 }
 
 /// The bytes of a tensor, or why they cannot be read.
@@ -111,7 +111,7 @@ fn code(result: Result<Vec<u8>>) -> Code {
 #[test]
 fn a_parser_gets_the_files_that_it_asks_for() {
     let folder = Folder::new("asks");
-    let opened = open::open(&folder.index(&["sub/w", "!w", "sub/w"]), &request(Shards::Beside)).unwrap();
+    let opened = open::open(&folder.index(&["sub/w", "!w", "sub/w"]), &request(Lookup::Beside)).unwrap();
     assert_eq!(opened.files.len(), 3, "a file that is named twice is one");
     assert_eq!(bytes(&opened, "sub/w").unwrap(), b"defg");
     assert_eq!(bytes(&opened, "w").unwrap(), b"bc");
@@ -123,21 +123,21 @@ fn a_parser_gets_the_files_that_it_asks_for() {
 fn a_file_that_cannot_be_read_refuses_its_data_alone() {
     let folder = Folder::new("refused");
     let path = folder.index(&["w", "no", "../outside"]);
-    let opened = open::open(&path, &request(Shards::Beside)).unwrap();
+    let opened = open::open(&path, &request(Lookup::Beside)).unwrap();
     assert_eq!(bytes(&opened, "w").unwrap(), b"abc");
     assert_eq!(code(bytes(&opened, "no")), Code::Io);
     assert_eq!(code(bytes(&opened, "../outside")), Code::OutOfBounds);
     let warnings: Vec<_> = opened.catalog.warnings.iter().map(|warning| &*warning.message).collect();
     assert!(warnings[0].contains("'no'") && warnings[1].contains("\"../outside\""), "{warnings:?}");
     // A parser that needs it fails as the file does.
-    let needed = open::open(&folder.index(&["!../outside"]), &request(Shards::Beside));
+    let needed = open::open(&folder.index(&["!../outside"]), &request(Lookup::Beside));
     assert_eq!(needed.err().unwrap().code(), Code::OutOfBounds);
 }
 
 #[test]
 fn a_file_that_changed_since_is_refused() {
     let folder = Folder::new("changed");
-    let opened = open::open(&folder.index(&["w"]), &request(Shards::Beside)).unwrap();
+    let opened = open::open(&folder.index(&["w"]), &request(Lookup::Beside)).unwrap();
     folder.add("in/w", b"longer than before");
     assert_eq!(code(bytes(&opened, "w")), Code::Io);
 }
@@ -146,16 +146,16 @@ fn a_file_that_changed_since_is_refused() {
 fn the_caller_says_where_files_are_or_that_none_is_read() {
     let folder = Folder::new("given");
     let path = folder.index(&["../outside", "w"]);
-    assert_eq!(open::names(&path, &request(Shards::Beside)).unwrap(), ["../outside", "w"]);
-    let given = Shards::At([("../outside".to_owned(), folder.0.join("outside"))].into());
+    assert_eq!(open::names(&path, &request(Lookup::Beside)).unwrap(), ["../outside", "w"]);
+    let given = Lookup::At([("../outside".to_owned(), folder.0.join("outside"))].into());
     let opened = open::open(&path, &request(given)).unwrap();
     assert_eq!(bytes(&opened, "../outside").unwrap(), b"secret");
     assert_eq!(bytes(&opened, "w").unwrap(), b"abc");
-    let opened = open::open(&path, &request(Shards::Unread)).unwrap();
+    let opened = open::open(&path, &request(Lookup::Unread)).unwrap();
     assert_eq!(code(bytes(&opened, "w")), Code::Io);
     // Names that a parser needs to go on are told although it fails.
     let needs = folder.index(&["!no", "w"]);
-    assert_eq!(open::names(&needs, &request(Shards::Beside)).unwrap(), ["no"]);
+    assert_eq!(open::names(&needs, &request(Lookup::Beside)).unwrap(), ["no"]);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn files_of_a_list_bring_those_beside_them() {
     let folder = Folder::new("list");
     let first = folder.index(&["w"]);
     let second = folder.add("in/sub/index", format!("{MAGIC}./w").as_bytes());
-    let opened = open::open_all(&[first, second], &request(Shards::Beside)).unwrap();
+    let opened = open::open_all(&[first, second], &request(Lookup::Beside)).unwrap();
     assert_eq!(opened.files.len(), 4);
     assert_eq!(bytes(&opened, "w").unwrap(), b"abc");
     assert_eq!(bytes(&opened, "./w").unwrap(), b"defg");
@@ -181,9 +181,9 @@ fn so_many_files_are_named_and_no_more() {
     let folder = Folder::new("many");
     let names: Vec<String> = (0..limits::FILES).map(|at| format!("no-{at}")).collect();
     let names: Vec<&str> = names.iter().map(|name| &**name).collect();
-    let opened = open::open(&folder.index(&names[1..]), &request(Shards::Unread)).unwrap();
+    let opened = open::open(&folder.index(&names[1..]), &request(Lookup::Unread)).unwrap();
     assert_eq!(opened.files.len(), limits::FILES);
-    let error = open::open(&folder.index(&names), &request(Shards::Unread)).err().unwrap();
+    let error = open::open(&folder.index(&names), &request(Lookup::Unread)).err().unwrap();
     assert_eq!(error.code(), Code::Limit);
 }
 
@@ -208,8 +208,8 @@ fn a_weight_map_reads_no_link_out_of_its_folder() {
     assert!(error.message().contains("\"2\"") && error.message().contains("shards"), "{error}");
     assert_eq!(error.path(), Some(&*folder.0.join("in/2")));
     // Where the caller says so, it is read.
-    let shards = Shards::At([("2".to_owned(), out)].into());
-    let opened = open::open(&map, &Request { shards, ..Request::default() }).unwrap();
+    let lookup = Lookup::At([("2".to_owned(), out)].into());
+    let opened = open::open(&map, &Request { lookup, ..Request::default() }).unwrap();
     assert_eq!(bytes(&opened, "b").unwrap(), [8, 9]);
     // What a cache of downloads looks like.
     fs::create_dir_all(folder.0.join("cache")).unwrap();

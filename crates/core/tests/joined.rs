@@ -33,13 +33,12 @@ fn tell(sample: &Sample<'_>) -> Result<Told> {
 }
 
 fn parse(input: &Input<'_>) -> Result<Catalog> {
-    let Input { source, limits, .. } = *input;
-    let head = source.read_vec(0, source.length().min(16))?;
+    let head = input.read_vec(0, input.length().min(16))?;
     if head.len() < 16 || head[..8] != MAGIC[..] {
         return Err(Error::new(Code::BadMagic, "this is no Test Format file"));
     }
-    let length = source.length() - 16;
-    let mut builder = Builder::new(Container::named("testfmt"), limits);
+    let length = input.length() - 16;
+    let mut builder = Builder::new(Container::named("testfmt"), input.limits);
     builder.tensor(NewTensor {
         name: std::str::from_utf8(&head[8..]).unwrap().trim_end(),
         shape: &[length],

@@ -41,18 +41,17 @@ const CHUNK: [u64; 2] = [4, 3];
 
 /// Behind the magic: for each tensor the kind, offset, stored and decoded length as u64, closed by a kind of 0.
 fn parse(input: &Input<'_>) -> Result<Catalog> {
-    let Input { source, limits, .. } = *input;
-    let mut builder = Builder::new(Container::named("madeup"), limits);
+    let mut builder = Builder::new(Container::named("madeup"), input.limits);
     let mut at = 8;
     loop {
-        let entry = source.read_vec(at, 32)?;
+        let entry = input.read_vec(at, 32)?;
         let number = |nth: usize| u64::from_le_bytes(entry[8 * nth..][..8].try_into().unwrap());
         let (kind, offset, stored, decoded) = (number(0), number(1), number(2), number(3));
         at += 32;
         if kind == 0 {
             return Ok(builder.finish());
         }
-        if offset.checked_add(stored).is_none_or(|end| end > source.length()) {
+        if offset.checked_add(stored).is_none_or(|end| end > input.length()) {
             return Err(Error::new(Code::OutOfBounds, "an entry leads beyond the file"));
         }
         let deflate = Filter::named(builder.intern("deflate"));
@@ -249,9 +248,9 @@ impl ReadAt for Counting<'_> {
         self.0.len() as u64
     }
 
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+    fn read_at(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()> {
         self.1.fetch_add(buffer.len() as u64, Ordering::Relaxed);
-        self.0.read_at(offset, buffer)
+        self.0.read_at(offset, buffer, stop)
     }
 }
 

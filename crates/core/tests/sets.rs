@@ -11,7 +11,7 @@ use ztensor_core::formats::Formats;
 use ztensor_core::limits::Limits;
 use ztensor_core::model::{Attributes, Catalog, Component, DType, Encoding, Shard};
 use ztensor_core::open::detect;
-use ztensor_core::open::{self, Request, Shards};
+use ztensor_core::open::{self, Lookup, Request};
 use ztensor_core::read::Reading;
 use ztensor_core::sources::ReadAt;
 use ztensor_core::sources::file::FileSource;
@@ -98,8 +98,8 @@ fn code<T>(result: Result<T>) -> Option<Code> {
 }
 
 /// All tensors and their bytes, verified, and the catalog.
-fn opened(path: &Path, shards: Shards) -> (BTreeMap<String, Vec<u8>>, Catalog) {
-    let opened = open::open(path, &Request { shards, ..Request::default() }).unwrap();
+fn opened(path: &Path, lookup: Lookup) -> (BTreeMap<String, Vec<u8>>, Catalog) {
+    let opened = open::open(path, &Request { lookup, ..Request::default() }).unwrap();
     let (limits, watch) = (Limits::default(), Watch::default());
     let reading =
         Reading { sources: &opened.files, catalog: &opened.catalog, limits: &limits, watch: &watch };
@@ -114,7 +114,7 @@ fn opened(path: &Path, shards: Shards) -> (BTreeMap<String, Vec<u8>>, Catalog) {
 }
 
 fn read(path: &Path) -> BTreeMap<String, Vec<u8>> {
-    opened(path, Shards::Beside).0
+    opened(path, Lookup::Beside).0
 }
 
 fn map(tensors: &[(&str, Vec<u8>)]) -> BTreeMap<String, Vec<u8>> {
@@ -145,7 +145,7 @@ fn shards_get_names_that_the_root_before_does_not_use() {
     assert_eq!(folder.names().len(), 1 + 3 + 2 + 1);
     assert_eq!(read(&root), map(&five()));
     let at = |name: &str| (name.to_owned(), folder.path(&format!("m-{name}.zt")));
-    let old = Shards::At([at("2-00001-of-00002"), at("2-00002-of-00002")].into());
+    let old = Lookup::At([at("2-00001-of-00002"), at("2-00002-of-00002")].into());
     assert_eq!(opened(&folder.path("n.zt"), old).0, map(&five()[1..4]));
     fs::write(folder.path("m-00001-of-00003.zt"), b"somebody else's").unwrap();
     write(&root, sharded(Dialect::Zt2, 1 << 20), &five()[..1]);
@@ -192,7 +192,7 @@ fn tensors_of_other_files_are_linked() {
         add(&mut writer, "too", &own).unwrap();
         writer.finish().unwrap();
         let at = [("one".to_owned(), one.clone()), ("two".to_owned(), two.clone())];
-        let (found, catalog) = opened(&root, Shards::At(at.into()));
+        let (found, catalog) = opened(&root, Lookup::At(at.into()));
         let (b, again, z) = (five()[1].1.clone(), five()[2].1.clone(), numbers(9, 5 << 20));
         let expected = [("b", b), ("again", again), ("z", z), ("own", own.clone()), ("too", own.clone())];
         assert_eq!(found, map(&expected), "{largest:?}");
@@ -327,7 +327,7 @@ fn a_large_blob_that_saves_too_little_is_stored_raw_after_all() {
             ("last", vec![9; 300_000]),
         ];
         write(&path, Settings { compression, digest, ..settings(Dialect::Zt10) }, &tensors);
-        let (found, catalog) = opened(&path, Shards::Beside);
+        let (found, catalog) = opened(&path, Lookup::Beside);
         assert!(found == map(&tensors));
         let encoding = |name: &str| {
             let tensor = catalog.tensor(catalog.find(name).unwrap()).unwrap();
@@ -415,7 +415,7 @@ fn files_are_edited_in_place_and_on_a_clone() {
             writer.change_attributes(Some("d"), vec![("k".into(), Some(5.into()))]).unwrap();
             writer.change_attributes(None, vec![("file".into(), Some(6.into()))]).unwrap();
             writer.finish().unwrap();
-            let (found, catalog) = opened(&path, Shards::Beside);
+            let (found, catalog) = opened(&path, Lookup::Beside);
             let mut expected = map(&five());
             let b = expected.remove("b").unwrap();
             expected.remove("c");
@@ -437,7 +437,7 @@ fn files_are_edited_in_place_and_on_a_clone() {
                 let mut writer = Writer::append(&path, appending(in_place, digest)).unwrap();
                 add(&mut writer, prefix.unwrap_or("without"), &[1, 2, 3]).unwrap();
                 writer.finish().unwrap();
-                let catalog = opened(&path, Shards::Beside).1;
+                let catalog = opened(&path, Lookup::Beside).1;
                 let tensor = catalog.tensor(catalog.find(prefix.unwrap_or("without")).unwrap()).unwrap();
                 let text = tensor.data().unwrap().digest().map(|digest| digest.text().into_owned());
                 assert_eq!(text.is_some(), prefix.is_some());

@@ -175,7 +175,7 @@ impl Given<'_> {
     /// Makes and lets go of shares of the mapping, as aliases do.
     fn maps(&self) {
         for _ in 0..50 {
-            let file = self.opened.files.file(0).unwrap();
+            let file = self.opened.files.local(0).unwrap().unwrap();
             let mapping = file.mapping().unwrap();
             assert!(mapping.is_none_or(|mapping| !mapping.is_lost()));
         }
@@ -240,7 +240,7 @@ fn what_is_closed_or_stopped_in_the_middle_ends_right_or_says_so() {
             let all: Vec<u32> = (0..).take(catalog.len()).collect();
             let watch = &watch;
             scope.spawn(move || ended(prefetch::prefetch(files, catalog, &all, 1 << 20, watch)));
-            scope.spawn(move || while files.file(0).unwrap().mapping().is_ok() {});
+            scope.spawn(move || while files.local(0).unwrap().unwrap().mapping().is_ok() {});
             scope.spawn(move || {
                 if round % 2 == 0 {
                     watch.stop.set();

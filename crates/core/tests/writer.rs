@@ -335,12 +335,12 @@ mod by_the_kernel {
             self.source.length()
         }
 
-        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-            self.source.read_at(offset, buffer)
+        fn read_at(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()> {
+            self.source.read_at(offset, buffer, stop)
         }
 
-        fn as_file(&self) -> Option<&std::fs::File> {
-            self.source.as_file()
+        fn local(&self) -> Option<&FileSource> {
+            self.source.local()
         }
 
         fn check_length(&self) -> Result<()> {

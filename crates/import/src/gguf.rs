@@ -19,7 +19,6 @@ use ztensor_core::limits::Limits;
 use ztensor_core::model::{
     Attributes, Builder, ByteOrder, Catalog, Component, Container, DType, Label, Layout, NewTensor,
 };
-use ztensor_core::sources::ReadAt;
 
 use metadata::Metadata;
 use types::{Blocks, Type};
@@ -40,7 +39,7 @@ fn tell(sample: &Sample<'_>) -> Result<Told> {
 }
 
 fn parse(input: &Input<'_>) -> Result<Catalog> {
-    let header = Header::read(input.source, input.limits)?;
+    let header = Header::read(input)?;
     let mut builder = Builder::new(Container::named(NAME), input.limits);
     builder.version(header.version.to_string());
     let metadata = split::add_all(input, header, &mut builder)?;
@@ -75,16 +74,16 @@ struct Info {
 }
 
 impl Header {
-    fn read(source: &dyn ReadAt, limits: &Limits) -> Result<Self> {
-        let mut window = Window::new(source, limits);
+    fn read(input: &Input<'_>) -> Result<Self> {
+        let mut window = Window::new(*input);
         let (version, tensors, entries) = start(&mut window).map_err(|error| error.rule(HEADER))?;
-        let metadata = Metadata::walk(&mut window, entries, limits)?;
+        let metadata = Metadata::walk(&mut window, entries, input.limits)?;
         let end = window.position();
         let mut infos = Vec::new();
         for _ in 0..tensors {
-            infos.push(Info::read(&mut window, limits).map_err(|error| error.rule(INFOS))?);
+            infos.push(Info::read(&mut window, input.limits).map_err(|error| error.rule(INFOS))?);
         }
-        let (start, big_endian, total) = (window.position(), window.spelling().big_endian, source.length());
+        let (start, big_endian, total) = (window.position(), window.spelling().big_endian, input.length());
         let metadata = metadata.keep(window.into_bytes(end));
         let alignment = alignment(&metadata)?;
         // Below the size of an index and 2^63.

@@ -15,10 +15,9 @@ use ztensor_core::codecs::deflate;
 use ztensor_core::codecs::digest::Digest;
 use ztensor_core::codecs::frames::Size;
 use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::formats::Input;
 use ztensor_core::formats::Sample;
-use ztensor_core::limits::Limits;
 use ztensor_core::model::{Blob, Builder, Encoding, Filter};
-use ztensor_core::sources::ReadAt;
 use ztensor_core::work::Stop;
 
 use crate::limits::ZIP_DIRECTORY_BYTES;
@@ -78,17 +77,17 @@ impl Member {
     }
 
     /// The first `count` decoded bytes, or all where there are fewer. They are not checked against the CRC-32.
-    pub fn head(&self, source: &dyn ReadAt, count: u64) -> Result<Vec<u8>> {
+    pub fn head(&self, input: &Input<'_>, count: u64) -> Result<Vec<u8>> {
         let count = count.min(self.decoded);
         match self.method {
-            Method::Stored => source.read_vec(self.offset, count),
+            Method::Stored => input.read_vec(self.offset, count),
             Method::Other => Err(self.undecodable()),
             Method::Deflated => {
                 // A first block may begin with a table of some 100 bytes.
                 let mut taken = count.saturating_mul(2).saturating_add(512);
                 loop {
                     taken = taken.min(self.stored);
-                    let head = deflate::head(&source.read_vec(self.offset, taken)?, count)?;
+                    let head = deflate::head(&input.read_vec(self.offset, taken)?, count)?;
                     if head.len() as u64 == count {
                         return Ok(head);
                     }
@@ -104,14 +103,14 @@ impl Member {
     }
 
     /// All decoded bytes, checked against the CRC-32. For members that are a part of an index; `most` bounds them.
-    pub fn read(&self, source: &dyn ReadAt, most: u64) -> Result<Vec<u8>> {
+    pub fn read(&self, input: &Input<'_>, most: u64) -> Result<Vec<u8>> {
         if self.decoded > most {
             let message = format!("the member {:?} has {} bytes, more than {most}", self.name, self.decoded);
             return Err(Error::new(Code::Limit, message).at(self.offset));
         }
         let stored = match self.method {
             Method::Other => return Err(self.undecodable()),
-            _ => source.read_vec(self.offset, self.stored)?,
+            _ => input.read_vec(self.offset, self.stored)?,
         };
         let bytes = if self.method == Method::Deflated {
             deflate::decode(&stored, false, Size::Exactly(self.decoded), &Stop::default())?
@@ -144,16 +143,16 @@ pub fn first_name<'s>(sample: &'s Sample<'_>) -> Result<Option<&'s [u8]>> {
 
 /// All members but folders, in the order of the central directory. Reads the directory and every local header. Refuses an
 /// archive whose parts disagree, overlap or share a name.
-pub fn members(source: &dyn ReadAt, limits: &Limits) -> Result<Vec<Member>> {
-    let total = source.length();
+pub fn members(input: &Input<'_>) -> Result<Vec<Member>> {
+    let total = input.length();
     let mut buffer = vec![0; MAX_CENTRAL_DIRECTORY_RECORD_SIZE];
     let locator = ZipLocator::new().max_search_space(END_BYTES);
     let search = buffer.get_mut(..RECOMMENDED_BUFFER_SIZE).unwrap_or_default();
     let archive =
-        locator.locate_in_reader(Reader(source), search, total).map_err(|(_, error)| refusal(error))?;
+        locator.locate_in_reader(Reader(input), search, total).map_err(|(_, error)| refusal(error))?;
     let directory = archive.directory_offset();
     let bytes = archive.eocd_offset().saturating_sub(directory);
-    let most = limits.max_index_bytes.unwrap_or(ZIP_DIRECTORY_BYTES);
+    let most = input.limits.max_index_bytes.unwrap_or(ZIP_DIRECTORY_BYTES);
     if bytes > most {
         let message =
             format!("the central directory has {bytes} bytes, more than {most} (option maxIndexBytes)");
@@ -206,7 +205,7 @@ pub fn members(source: &dyn ReadAt, limits: &Limits) -> Result<Vec<Member>> {
             format!("the archive says {} members, its directory has {}", archive.entries_hint(), found.len());
         return Err(bad(message, directory));
     }
-    locate(source, &mut found, directory)?;
+    locate(input, &mut found, directory)?;
     let mut names = HashSet::with_capacity(found.len());
     for Found { member, at, .. } in &found {
         if !names.insert(&*member.name) {
@@ -229,10 +228,10 @@ struct Found {
 }
 
 /// Finds the data of all members: reads their local headers in the order of the file, and compares them with the directory.
-fn locate(source: &dyn ReadAt, found: &mut [Found], directory: u64) -> Result<()> {
+fn locate(input: &Input<'_>, found: &mut [Found], directory: u64) -> Result<()> {
     let mut order: Vec<&mut Found> = found.iter_mut().collect();
     order.sort_by_key(|found| found.local);
-    let mut window = Window { source, end: directory, start: 0, bytes: Vec::new() };
+    let mut window = Window { input, end: directory, start: 0, bytes: Vec::new() };
     let mut free = 0;
     for found in order {
         let local = found.local;
@@ -247,7 +246,7 @@ fn locate(source: &dyn ReadAt, found: &mut [Found], directory: u64) -> Result<()
 
 /// Bytes of the file in memory, so that the headers of small members come in one read.
 struct Window<'s> {
-    source: &'s dyn ReadAt,
+    input: &'s Input<'s>,
     /// Where the central directory begins: no member goes beyond it.
     end: u64,
     start: u64,
@@ -334,7 +333,7 @@ impl Window<'_> {
         let at = if let Some(at) = held {
             at
         } else {
-            self.bytes = self.source.read_vec(offset, ahead.max(length).min(self.end - offset))?;
+            self.bytes = self.input.read_vec(offset, ahead.max(length).min(self.end - offset))?;
             self.start = offset;
             0
         };
@@ -394,7 +393,7 @@ fn text(raw: &[u8], utf8: bool) -> Option<String> {
 const CP437: &str = "ÇüéâäàåçêëèïîìÄÅÉæÆôöòûùÿÖÜ¢£¥₧ƒáíóúñÑªº¿⌐¬½¼¡«»░▒▓│┤╡╢╖╕╣║╗╝╜╛┐└┴┬├─┼╞╟╚╔╩╦╠═╬╧╨╤╥╙╘╒╓╫╪┘┌█▄▌▐▀αßΓπΣσµτΦΘΩδ∞φε∩≡±≥≤⌠⌡÷≈°∙·√ⁿ²■\u{a0}";
 
 /// A source as rawzip reads it. What the source says when it fails travels in the error.
-struct Reader<'s>(&'s dyn ReadAt);
+struct Reader<'s>(&'s Input<'s>);
 
 impl rawzip::ReaderAt for Reader<'_> {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {

@@ -3,16 +3,17 @@
 
 use crate::checked::{bytes_of, index, product, slice};
 use crate::error::{Code, Error, Result};
-use crate::kernels::dequantize::StoredBlocks;
 use crate::kernels::swap::swap_bytes;
 use crate::layouts::coo::Coo;
 use crate::layouts::csr::Csr;
 use crate::layouts::indices::Indices;
 use crate::limits::DENSE_BYTES;
 use crate::model::{Component, DType, Label, Layout, Tensor};
+use crate::read::blocks::StoredBlocks;
 use crate::read::{Reading, sparse_parts};
 use crate::sources::ReadAt;
 use crate::sources::owned::Owned;
+use crate::work::Stop;
 use crate::work::{self, Watch};
 
 /// Elements between two looks at the stop flag, and of one item of work: results are gathered from these, in
@@ -30,7 +31,7 @@ pub struct Elements<'a> {
 
 enum Bytes<'a> {
     /// As they stand in the file, read when asked for.
-    Stored { source: &'a dyn ReadAt, offset: u64 },
+    Stored { source: &'a dyn ReadAt, offset: u64, stop: &'a Stop },
     /// Quantized, decoded when asked for.
     Blocks(StoredBlocks<'a>),
     /// Decoded.
@@ -78,7 +79,14 @@ impl<'a> Elements<'a> {
     fn open(reading: &Reading<'a>, tensor: Tensor<'a>, component: &'a Component) -> Result<Self> {
         let dtype = component.dtype.unwrap_or(DType::Uint8);
         let (length, bytes) = if let Some((offset, length)) = component.plain_range() {
-            (length, Bytes::Stored { source: reading.sources.source(component.file())?, offset })
+            (
+                length,
+                Bytes::Stored {
+                    source: reading.sources.source(component.file())?,
+                    offset,
+                    stop: &reading.watch.stop,
+                },
+            )
         } else {
             let decoded = reading.component(tensor, component)?;
             (decoded.len() as u64, Bytes::Owned(decoded))
@@ -144,9 +152,9 @@ impl<'a> Elements<'a> {
                 blocks.read(first, count, buffer)?;
                 Ok(buffer)
             }
-            Bytes::Stored { source, offset } => {
+            Bytes::Stored { source, offset, stop } => {
                 buffer.resize(index(length, "a piece")?, 0);
-                source.read_at(offset.checked_add(start).ok_or_else(too_many)?, buffer)?;
+                source.read_at(offset.checked_add(start).ok_or_else(too_many)?, buffer, stop)?;
                 Ok(buffer)
             }
         }

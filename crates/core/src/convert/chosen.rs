@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use crate::error::{Code, Error, Result, short};
 use crate::model::{Catalog, Tensor};
-use crate::sources::staging::stored_bytes;
+use crate::read::staging::stored_bytes;
 
 /// Characters of a name in a message.
 const NAME: usize = 100;

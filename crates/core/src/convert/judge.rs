@@ -4,12 +4,12 @@
 
 use super::{Casts, Wanted, sparse};
 use crate::error::{Code, Error, Result};
-use crate::layouts::elements::Elements;
+use crate::layouts::elements::RuleCheck;
 use crate::model::{Component, DType, DataRule, Label, Layout, Tensor};
 use crate::read::Reading;
+use crate::read::staging::stored_bytes;
 use crate::sources::ahead::Ahead;
 use crate::sources::owned;
-use crate::sources::staging::stored_bytes;
 use crate::write::sparse::Room;
 use crate::write::{Dialect, Writer};
 
@@ -67,7 +67,7 @@ fn judge(reading: Reading<'_>, tensor: Tensor<'_>, wanted: Wanted<'_>, room: Roo
 
 fn elements(reading: Reading<'_>, tensor: Tensor<'_>, part: &Component, wanted: Wanted<'_>) -> Result<()> {
     let Some(rule) = rule(tensor, part, wanted) else { return Ok(()) };
-    let mut elements = Elements::new(Some(rule));
+    let mut elements = RuleCheck::new(Some(rule));
     let mut broken = Ok(());
     // Of what is damaged the digest says it, whatever rules it breaks.
     let unruled = Component { rule: None, ..part.clone() };

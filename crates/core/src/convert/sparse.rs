@@ -4,7 +4,7 @@
 use super::cast::{CastArray, Casts};
 use super::spooled;
 use crate::error::{Code, Error, Result};
-use crate::layouts::elements::Elements;
+use crate::layouts::elements::RuleCheck;
 use crate::model::{Component, DataRule, Tensor};
 use crate::read::{Reading, sparse_parts};
 use crate::write::sparse::{Array, Held, IndexTypes, Room, Sparse, blocks};
@@ -49,7 +49,7 @@ pub fn judge(
     room: Room<'_>,
 ) -> Result<()> {
     let sparse = read(reading, tensor, dialect, room)?;
-    let mut elements = Elements::new(rule);
+    let mut elements = RuleCheck::new(rule);
     if elements.is_any() {
         let values = sparse.values();
         blocks(values, 0..values.elements(), &reading.watch.stop, |_, bytes| elements.update(bytes))?;

@@ -8,9 +8,7 @@ use super::{Format, Input, Told};
 use crate::checked::{self, MAX_EXACT, bytes_of, exact, product};
 use crate::error::{Code, Error, Result};
 use crate::layouts;
-use crate::limits::Limits;
 use crate::model::{Builder, Catalog, Component, Container, DType, Label, Layout, NewTensor, View};
-use crate::sources::ReadAt;
 
 const NAME: &str = "btf";
 
@@ -57,20 +55,16 @@ const WORD: u64 = 8;
 
 /// Reads the header and every record's header. All bytes of the file must be accounted for.
 pub fn parse(input: &Input<'_>) -> Result<Catalog> {
-    let Input { source, limits, .. } = *input;
-    Parser { window: Window { source, start: 0, bytes: Vec::new() }, limits }
-        .parse()
-        .map_err(|error| error.rule(RULE))
+    Parser { window: Window { input, start: 0, bytes: Vec::new() } }.parse().map_err(|error| error.rule(RULE))
 }
 
 struct Parser<'s> {
     window: Window<'s>,
-    limits: &'s Limits,
 }
 
 impl Parser<'_> {
     fn parse(&mut self) -> Result<Catalog> {
-        let total = self.window.source.length();
+        let total = self.window.input.length();
         let count = self.window.word(0)?;
         let table =
             count.checked_add(1).and_then(|words| words.checked_mul(WORD)).filter(|&end| end <= total);
@@ -79,8 +73,8 @@ impl Parser<'_> {
                 format!("the header says {count} tensors, whose offsets do not fit into {total} bytes");
             return Err(Error::new(Code::Truncated, message).at(0));
         };
-        let offsets = self.window.source.read_vec(WORD, first_record - WORD)?;
-        let mut builder = Builder::new(Container::named(NAME), self.limits);
+        let offsets = self.window.input.read_vec(WORD, first_record - WORD)?;
+        let mut builder = Builder::new(Container::named(NAME), self.window.input.limits);
         let mut expected = first_record;
         for ordinal in 0..count {
             let offset = checked::u64_le(&offsets, ordinal * WORD).unwrap_or_default();
@@ -102,7 +96,7 @@ impl Parser<'_> {
     /// Records are padded with zeros to a multiple of 8; only the last may go without.
     fn padded(&mut self, end: u64, last: bool) -> Result<u64> {
         let padded = end.next_multiple_of(ALIGNMENT);
-        let stop = if last { padded.min(self.window.source.length()) } else { padded };
+        let stop = if last { padded.min(self.window.input.length()) } else { padded };
         if self.window.get(end, stop.saturating_sub(end))?.iter().any(|&byte| byte != 0) {
             return Err(bad("the padding of a record is not zero".to_owned(), end));
         }
@@ -118,8 +112,11 @@ impl Parser<'_> {
             return Err(bad("the 6 reserved bytes of the record are not zero".to_owned(), offset + WORD + 2));
         }
         let dtype = dtype_of(dtype).map_err(|error| error.at(offset + WORD))?;
-        if rank > u64::from(self.limits.max_rank) {
-            let message = format!("{rank} dimensions, more than {} (option maxRank)", self.limits.max_rank);
+        if rank > u64::from(self.window.input.limits.max_rank) {
+            let message = format!(
+                "{rank} dimensions, more than {} (option maxRank)",
+                self.window.input.limits.max_rank
+            );
             return Err(Error::new(Code::Limit, message).at(offset));
         }
         let mut at = offset + RECORD_HEADER;
@@ -192,7 +189,7 @@ impl Parser<'_> {
     }
 
     fn fits(&self, at: u64, bytes: u64) -> Result<u64> {
-        let total = self.window.source.length();
+        let total = self.window.input.length();
         checked::end_within(at, bytes, total).ok_or_else(|| {
             let message = format!("{bytes} bytes of data at offset {at} go beyond the file's {total}");
             Error::new(Code::Truncated, message).at(at)
@@ -220,7 +217,7 @@ fn bad(message: String, offset: u64) -> Error {
 
 /// A part of the source held in memory, so that small records next to each other cost one read.
 struct Window<'s> {
-    source: &'s dyn ReadAt,
+    input: &'s Input<'s>,
     start: u64,
     bytes: Vec<u8>,
 }
@@ -229,7 +226,7 @@ impl Window<'_> {
     const BYTES: u64 = 64 << 10;
 
     fn get(&mut self, offset: u64, length: u64) -> Result<&[u8]> {
-        let total = self.source.length();
+        let total = self.input.length();
         if checked::end_within(offset, length, total).is_none() {
             let message =
                 format!("{length} bytes are needed at offset {offset}, the file has {total} in all");
@@ -239,7 +236,7 @@ impl Window<'_> {
         let at = if let Some(at) = held {
             at
         } else {
-            self.bytes = self.source.read_vec(offset, (total - offset).min(Self::BYTES.max(length)))?;
+            self.bytes = self.input.read_vec(offset, (total - offset).min(Self::BYTES.max(length)))?;
             self.start = offset;
             0
         };

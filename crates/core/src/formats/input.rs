@@ -1,7 +1,7 @@
 //! What a parser reads: the bytes of its own file, and those of files beside it.
 #![forbid(unsafe_code)]
 
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::limits::Limits;
 use crate::sources::ReadAt;
 use crate::sources::beside::{Beside, Neighbor};
@@ -24,6 +24,11 @@ impl<'i> Input<'i> {
         Self { source, limits, stop, beside }
     }
 
+    /// A file beside which nothing is.
+    pub fn alone(source: &'i dyn ReadAt, limits: &'i Limits, stop: &'i Stop) -> Self {
+        Self::new(source, limits, stop, &Alone)
+    }
+
     /// Bytes of the file.
     pub fn length(&self) -> u64 {
         self.source.length()
@@ -31,17 +36,17 @@ impl<'i> Input<'i> {
 
     /// Fills `buffer` from `offset`, or fails.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        self.source.read_at(offset, buffer)
+        self.source.read_at(offset, buffer, self.stop)
     }
 
     /// `length` bytes from `offset`. Fails with `ZT_TRUNCATED` where the file has fewer.
     pub fn read_vec(&self, offset: u64, length: u64) -> Result<Vec<u8>> {
-        self.source.read_vec(offset, length)
+        self.source.read_vec(offset, length, self.stop)
     }
 
     /// The same for many bytes, such as an index.
     pub fn read_owned(&self, offset: u64, length: u64) -> Result<Owned> {
-        self.source.read_owned(offset, length)
+        self.source.read_owned(offset, length, self.stop)
     }
 
     /// What the file itself is called; `None` where that is not known, as in memory. It says nothing of the format: it is for
@@ -59,5 +64,17 @@ impl<'i> Input<'i> {
     /// The bytes of a file that was asked for.
     pub fn open(&self, file: u32) -> Result<Box<dyn ReadAt>> {
         self.beside.open(file)
+    }
+}
+
+struct Alone;
+
+impl Beside for Alone {
+    fn find(&self, path: &str) -> Result<Neighbor> {
+        Err(Error::new(Code::Io, format!("{path:?} was not looked for")))
+    }
+
+    fn open(&self, file: u32) -> Result<Box<dyn ReadAt>> {
+        Err(Error::new(Code::Internal, format!("no file {file} was asked for")))
     }
 }

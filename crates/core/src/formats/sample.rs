@@ -2,17 +2,20 @@
 //! then gets what was read from here.
 #![forbid(unsafe_code)]
 
-use std::fs::File;
 use std::sync::OnceLock;
 
 use crate::checked;
 use crate::codecs::digest::Hasher;
 use crate::error::Result;
-use crate::sources::{ReadAt, Stretches};
+use crate::sources::file::FileSource;
+use crate::sources::files::Identity;
+use crate::sources::{Costs, ReadAt, Stretches};
+use crate::work::Stop;
 
 /// A file whose format is to be told.
 pub struct Sample<'s> {
     source: &'s dyn ReadAt,
+    stop: &'s Stop,
     first: End,
     last: End,
 }
@@ -47,8 +50,8 @@ impl<'s> Sample<'s> {
     /// Bytes of each end that can be asked for.
     pub const BYTES: u64 = 64 << 10;
 
-    pub fn new(source: &'s dyn ReadAt) -> Self {
-        Self { source, first: End::default(), last: End::default() }
+    pub fn new(source: &'s dyn ReadAt, stop: &'s Stop) -> Self {
+        Self { source, stop, first: End::default(), last: End::default() }
     }
 
     /// The first `count` bytes, or all of a file that has fewer. `count`: [`Self::BYTES`] at most.
@@ -57,7 +60,9 @@ impl<'s> Sample<'s> {
         if let Some(bytes) = self.held(0, count) {
             return Ok(bytes);
         }
-        let held = self.first.at_least(count, |length| self.source.read_vec(0, length.min(self.length())))?;
+        let held = self
+            .first
+            .at_least(count, |length| self.source.read_vec(0, length.min(self.length()), self.stop))?;
         Ok(checked::slice(held, 0, count).unwrap_or_default())
     }
 
@@ -69,7 +74,7 @@ impl<'s> Sample<'s> {
         }
         let held = self.last.at_least(count, |length| {
             let length = length.min(self.length());
-            self.source.read_vec(self.length() - length, length)
+            self.source.read_vec(self.length() - length, length, self.stop)
         })?;
         Ok(checked::slice(held, (held.len() as u64).saturating_sub(count), count).unwrap_or_default())
     }
@@ -89,22 +94,29 @@ impl ReadAt for Sample<'_> {
         self.source.length()
     }
 
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+    fn read_at(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()> {
         match self.held(offset, buffer.len() as u64) {
             Some(bytes) => {
                 buffer.copy_from_slice(bytes);
                 Ok(())
             }
-            None => self.source.read_at(offset, buffer),
+            None => self.source.read_at(offset, buffer, stop),
         }
     }
 
-    fn read_bulk(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        self.source.read_bulk(offset, buffer)
+    fn read_bulk(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()> {
+        self.source.read_bulk(offset, buffer, stop)
     }
 
-    fn hash(&self, stretches: &Stretches, offset: u64, length: u64, hasher: &mut Hasher) -> Result<()> {
-        self.source.hash(stretches, offset, length, hasher)
+    fn hash(
+        &self,
+        stretches: &Stretches,
+        offset: u64,
+        length: u64,
+        hasher: &mut Hasher,
+        stop: &Stop,
+    ) -> Result<()> {
+        self.source.hash(stretches, offset, length, hasher, stop)
     }
 
     fn holds(&self, offset: u64, length: u64) -> bool {
@@ -115,8 +127,16 @@ impl ReadAt for Sample<'_> {
         self.source.is_cached(offset, length)
     }
 
-    fn as_file(&self) -> Option<&File> {
-        self.source.as_file()
+    fn identity(&self) -> Result<Identity> {
+        self.source.identity()
+    }
+
+    fn costs(&self) -> Costs {
+        self.source.costs()
+    }
+
+    fn local(&self) -> Option<&FileSource> {
+        self.source.local()
     }
 
     fn check_length(&self) -> Result<()> {
@@ -138,9 +158,9 @@ mod tests {
             self.0.len() as u64
         }
 
-        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        fn read_at(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()> {
             self.1.lock().unwrap().push((offset, buffer.len()));
-            self.0.read_at(offset, buffer)
+            self.0.read_at(offset, buffer, stop)
         }
     }
 
@@ -148,7 +168,7 @@ mod tests {
     fn each_end_is_read_once() {
         let bytes: Vec<u8> = (0..200_000_u32).map(|at| at.to_le_bytes()[at as usize % 3]).collect();
         let source = Watched(&bytes, Mutex::default());
-        let sample = Sample::new(&source);
+        let sample = Sample::new(&source, Stop::never());
         for count in [0, 8, 4096, 5000, Sample::BYTES] {
             let length = usize::try_from(count).unwrap();
             assert_eq!(sample.first(count).unwrap(), &bytes[..length]);
@@ -165,16 +185,16 @@ mod tests {
     fn what_was_read_is_given_to_the_parser() {
         let bytes: Vec<u8> = (0..=255).cycle().take(10_000).collect();
         let source = Watched(&bytes, Mutex::default());
-        let sample = Sample::new(&source);
+        let sample = Sample::new(&source, Stop::never());
         sample.first(1).unwrap();
         sample.last(1).unwrap();
         let before = source.1.lock().unwrap().len();
         for (offset, length) in [(0, 4096), (17, 5), (10_000 - 4096, 4096), (9990, 10)] {
             let range = usize::try_from(offset).unwrap()..usize::try_from(offset + length).unwrap();
-            assert_eq!(sample.read_vec(offset, length).unwrap(), &bytes[range]);
+            assert_eq!(sample.read_vec(offset, length, Stop::never()).unwrap(), &bytes[range]);
         }
         assert_eq!(source.1.lock().unwrap().len(), before);
-        assert_eq!(sample.read_vec(4000, 200).unwrap(), &bytes[4000..4200]);
+        assert_eq!(sample.read_vec(4000, 200, Stop::never()).unwrap(), &bytes[4000..4200]);
         assert_eq!(source.1.lock().unwrap().last(), Some(&(4000, 200)));
     }
 
@@ -183,7 +203,7 @@ mod tests {
         for length in [0, 1, 8, 4096] {
             let bytes = vec![7; length];
             let source = Watched(&bytes, Mutex::default());
-            let sample = Sample::new(&source);
+            let sample = Sample::new(&source, Stop::never());
             assert_eq!(sample.first(Sample::BYTES).unwrap(), bytes);
             assert_eq!(sample.last(Sample::BYTES).unwrap(), bytes);
             assert_eq!(source.1.lock().unwrap().len(), 1);

@@ -115,23 +115,22 @@ fn tell(sample: &Sample<'_>) -> Result<Told> {
 
 /// Reads a file of any version.
 pub fn parse(input: &Input<'_>) -> Result<Catalog> {
-    let Input { source, limits, .. } = *input;
-    let total = source.length();
+    let total = input.length();
     if total < 8 {
         let message = format!("{total} bytes are too few for a zTensor file, whose magic alone is 8");
         return Err(Error::new(Code::Truncated, message));
     }
-    let magic = source.read_vec(0, 8)?;
+    let magic = input.read_vec(0, 8)?;
     if magic == MAGIC_01 {
-        return zt01::parse(source, limits);
+        return zt01::parse(input);
     }
     if magic == MAGIC_1 {
         // 1.0 ends in the size of its manifest, which cannot be as large as the magic read as a number.
-        let footed = total >= 16 && source.read_vec(total - 8, 8)? == MAGIC_1;
-        return if footed { zt12::parse(source, limits) } else { zt10::parse(source, limits) };
+        let footed = total >= 16 && input.read_vec(total - 8, 8)? == MAGIC_1;
+        return if footed { zt12::parse(input) } else { zt10::parse(input) };
     }
     if magic == zt2::MAGIC {
-        return zt2::parse(source, limits);
+        return zt2::parse(input);
     }
     Err(bad_magic("it does not begin with a zTensor magic"))
 }

@@ -13,13 +13,13 @@ use super::{overlap, single_blob, zt};
 use crate::checked::exact;
 use crate::codecs::digest::{Digest, Expected};
 use crate::error::{Code, Error, Result};
+use crate::formats::Input;
 use crate::layouts;
 use crate::limits::Limits;
 use crate::model::{
     Blob, Builder, ByteOrder, Catalog, Component, Counted, DType, Data, Encoding, Entries, Label, Layout,
     NewTensor, View,
 };
-use crate::sources::ReadAt;
 use crate::syntax::cbor::Reader;
 
 const INDEX_RULE: &str = "zTensor 0.1 Index Reading";
@@ -28,9 +28,9 @@ const SPARSE_RULE: &str = "zTensor 0.1 Layouts";
 const ALIGNMENT: u64 = 64;
 
 /// Reads the metadata array of a 0.1 file.
-pub fn parse(source: &dyn ReadAt, limits: &Limits) -> Result<Catalog> {
-    let index = zt_trailer::read(source, 8, limits, INDEX_RULE)?;
-    parse_index(&index.bytes, index.offset, source.length(), limits)
+pub fn parse(input: &Input<'_>) -> Result<Catalog> {
+    let index = zt_trailer::read(input, 8, INDEX_RULE)?;
+    parse_index(&index.bytes, index.offset, input.length(), input.limits)
 }
 
 /// The catalog of the metadata array `bytes`, which stands at `offset` in a file of `total` bytes.

@@ -4,9 +4,9 @@
 use super::zt_trailer;
 use super::zt1::{self, Dialect, Dtypes};
 use crate::error::Result;
+use crate::formats::Input;
 use crate::limits::Limits;
 use crate::model::Catalog;
-use crate::sources::ReadAt;
 
 pub(super) const DIALECT: Dialect = Dialect {
     tensors: "tensors",
@@ -26,9 +26,9 @@ pub(super) const DIALECT: Dialect = Dialect {
 /// tensors, whose manifest fills everything between magic and size, and the 1.0.0 writer makes just such
 /// files; the purpose of the rule, that magic and manifest do not overlap, holds with equality too, so
 /// equality is accepted.
-pub fn parse(source: &dyn ReadAt, limits: &Limits) -> Result<Catalog> {
-    let index = zt_trailer::read(source, 8, limits, DIALECT.bounds_rule)?;
-    parse_index(&index.bytes, index.offset, source.length(), limits)
+pub fn parse(input: &Input<'_>) -> Result<Catalog> {
+    let index = zt_trailer::read(input, 8, DIALECT.bounds_rule)?;
+    parse_index(&index.bytes, index.offset, input.length(), input.limits)
 }
 
 /// The catalog of the manifest `bytes`, which stands at `offset` in a file of `total` bytes.

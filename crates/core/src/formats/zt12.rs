@@ -4,9 +4,9 @@
 use super::zt_trailer;
 use super::zt1::{self, Dialect, Dtypes};
 use crate::error::Result;
+use crate::formats::Input;
 use crate::limits::Limits;
 use crate::model::Catalog;
-use crate::sources::ReadAt;
 
 pub(super) const DIALECT: Dialect = Dialect {
     tensors: "objects",
@@ -21,9 +21,9 @@ pub(super) const DIALECT: Dialect = Dialect {
 };
 
 /// Reads the manifest of a 1.1 or 1.2 file.
-pub fn parse(source: &dyn ReadAt, limits: &Limits) -> Result<Catalog> {
-    let index = zt_trailer::read(source, 16, limits, DIALECT.bounds_rule)?;
-    parse_index(&index.bytes, index.offset, source.length(), limits)
+pub fn parse(input: &Input<'_>) -> Result<Catalog> {
+    let index = zt_trailer::read(input, 16, DIALECT.bounds_rule)?;
+    parse_index(&index.bytes, index.offset, input.length(), input.limits)
 }
 
 /// The catalog of the manifest `bytes`, which stands at `offset` in a file of `total` bytes.

@@ -8,11 +8,10 @@ use super::zt::MAGIC_1;
 use super::zt_trailer::{self, Index};
 use super::zt1::{self, Dialect};
 use super::zt1_encode::Spelling;
-use super::{zt10, zt12};
+use super::{Input, zt10, zt12};
 use crate::error::{Code, Error, Result};
 use crate::limits::Limits;
 use crate::model::Catalog;
-use crate::sources::ReadAt;
 use crate::syntax::cbor_splice::{self, Entry};
 
 /// A file of major version 1 as an edit finds it.
@@ -23,12 +22,12 @@ pub struct Found {
 }
 
 /// Reads the index of a file that begins with the magic of version 1.
-pub fn read(source: &dyn ReadAt, limits: &Limits) -> Result<Found> {
-    let total = source.length();
+pub fn read(input: &Input<'_>) -> Result<Found> {
+    let (total, limits) = (input.length(), input.limits);
     // As detection has it: the magic again at the end is 1.1 or 1.2.
-    let footed = total >= 16 && source.read_vec(total - 8, 8)? == MAGIC_1;
+    let footed = total >= 16 && input.read_vec(total - 8, 8)? == MAGIC_1;
     let (dialect, behind) = if footed { (&zt12::DIALECT, 16) } else { (&zt10::DIALECT, 8) };
-    let index = zt_trailer::read(source, behind, limits, dialect.bounds_rule)?;
+    let index = zt_trailer::read(input, behind, dialect.bounds_rule)?;
     let catalog = zt1::parse(&index.bytes, index.offset, total, dialect, limits)?;
     let version = catalog.version.as_deref().unwrap_or_default();
     let minor = zt1::negotiate(version, dialect)?;

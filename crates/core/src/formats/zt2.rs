@@ -11,7 +11,7 @@ pub(crate) mod rules;
 pub(crate) mod shards;
 pub mod vocabulary;
 
-use super::zt;
+use super::{Input, zt};
 use crate::checked::u64_le;
 use crate::codecs::digest::xxh3;
 use crate::error::{Code, Error, Result};
@@ -19,6 +19,7 @@ use crate::limits::{self, Limits};
 use crate::model::{Builder, Catalog};
 use crate::sources::ReadAt;
 use crate::sources::owned::Owned;
+use crate::work::Stop;
 
 pub use encode::{FOOTER, LEAST_ALIGNMENT, MAGIC};
 
@@ -34,8 +35,9 @@ pub struct Footer {
 
 /// Reads the manifest of a file whose first bytes are the magic. A data shard (§7.2) has no tensors, and a warning says
 /// what it is.
-pub fn parse(source: &dyn ReadAt, limits: &Limits) -> Result<Catalog> {
-    let Some(footer) = read_footer(source)? else {
+pub fn parse(input: &Input<'_>) -> Result<Catalog> {
+    let Input { source, limits, stop, .. } = *input;
+    let Some(footer) = read_footer(source, stop)? else {
         let mut builder = Builder::new(zt::CONTAINER, limits);
         builder.version("2");
         let message =
@@ -43,7 +45,7 @@ pub fn parse(source: &dyn ReadAt, limits: &Limits) -> Result<Catalog> {
         builder.warn("ZT_WARN_DATA_SHARD", message, None, None);
         return Ok(builder.finish());
     };
-    let bytes = read_manifest(source, footer, limits)?;
+    let bytes = read_manifest(source, footer, limits, stop)?;
     parse_manifest(&bytes, footer.offset, source.length(), limits)
 }
 
@@ -53,13 +55,13 @@ pub fn parse_manifest(bytes: &[u8], offset: u64, total: u64, limits: &Limits) ->
 }
 
 /// Reads the footer; `None` for a data shard.
-pub fn read_footer(source: &dyn ReadAt) -> Result<Option<Footer>> {
+pub fn read_footer(source: &dyn ReadAt, stop: &Stop) -> Result<Option<Footer>> {
     let total = source.length();
     let Some(at) = total.checked_sub(FOOTER).filter(|&at| at >= 8) else {
         let message = format!("{total} bytes are too few for a zTensor 2 file, which has at least 48");
         return Err(Error::new(Code::Truncated, message).rule(rules::FILE));
     };
-    let bytes = source.read_vec(at, FOOTER)?;
+    let bytes = source.read_vec(at, FOOTER, stop)?;
     let number = |field: u64| u64_le(&bytes, field).unwrap_or_default();
     if bytes.get(32..) != Some(&MAGIC) {
         let message = "the file does not end in its magic: it is cut short, or an append to it broke off";
@@ -82,7 +84,7 @@ pub fn read_footer(source: &dyn ReadAt) -> Result<Option<Footer>> {
 }
 
 /// Reads the manifest into private memory and compares its hash.
-pub fn read_manifest(source: &dyn ReadAt, footer: Footer, limits: &Limits) -> Result<Owned> {
+pub fn read_manifest(source: &dyn ReadAt, footer: Footer, limits: &Limits, stop: &Stop) -> Result<Owned> {
     let Footer { offset, length, hash: expected } = footer;
     let (total, at) = (source.length(), source.length().saturating_sub(FOOTER));
     if length > limits::ZT_INDEX_BYTES {
@@ -102,7 +104,7 @@ pub fn read_manifest(source: &dyn ReadAt, footer: Footer, limits: &Limits) -> Re
             format!("the manifest is {length} bytes, more than the {limit} allowed (option maxIndexBytes)");
         return Err(Error::new(Code::Limit, message).at(at));
     }
-    let bytes = source.read_owned(offset, length)?;
+    let bytes = source.read_owned(offset, length, stop)?;
     let found = xxh3(&bytes);
     if found != expected {
         let message = format!(

@@ -1,10 +1,10 @@
 //! The end of every zTensor file below version 2: the index and its size, after the blobs.
 #![forbid(unsafe_code)]
 
+use super::Input;
 use crate::checked::u64_le;
 use crate::error::{Code, Error, Result};
-use crate::limits::{self, Limits};
-use crate::sources::ReadAt;
+use crate::limits;
 use crate::sources::owned::Owned;
 
 /// Bytes of the magic that every file begins with.
@@ -18,16 +18,16 @@ pub struct Index {
 
 /// Reads the index that ends `footer` bytes before the end of the file: its size in 8 bytes, then what the
 /// version puts behind it.
-pub fn read(source: &dyn ReadAt, footer: u64, limits: &Limits, rule: &'static str) -> Result<Index> {
-    let total = source.length();
+pub fn read(input: &Input<'_>, footer: u64, rule: &'static str) -> Result<Index> {
+    let total = input.length();
     let Some(room) = total.checked_sub(MAGIC + footer) else {
         let message =
             format!("{total} bytes are too few for a zTensor file: magic, index and footer do not fit");
         return Err(Error::new(Code::Truncated, message).rule(rule));
     };
     let size_at = total - footer;
-    let size = u64_le(&source.read_vec(size_at, 8)?, 0).unwrap_or_default();
-    let limit = limits.max_index_bytes.unwrap_or(limits::ZT_INDEX_BYTES);
+    let size = u64_le(&input.read_vec(size_at, 8)?, 0).unwrap_or_default();
+    let limit = input.limits.max_index_bytes.unwrap_or(limits::ZT_INDEX_BYTES);
     // A file cut short ends in bytes that are no size, so this is looked at before the limit.
     if size > room {
         let message = format!(
@@ -41,7 +41,7 @@ pub fn read(source: &dyn ReadAt, footer: u64, limits: &Limits, rule: &'static st
         return Err(Error::new(Code::Limit, message).at(size_at).rule(rule));
     }
     let offset = size_at - size;
-    Ok(Index { bytes: source.read_owned(offset, size)?, offset })
+    Ok(Index { bytes: input.read_owned(offset, size)?, offset })
 }
 
 /// The bytes that stand behind the blobs: the index, its size, and what the version puts behind it.

@@ -7,15 +7,15 @@ use crate::model::DataRule;
 const RULE: &str = "zTensor 2 Appendix A: Registered logical types";
 
 /// A check of decoded bytes in the making.
-pub struct Elements {
+pub struct RuleCheck {
     rule: Option<DataRule>,
     seen: u64,
     last: u8,
-    /// What [`Elements::note`] found.
+    /// What [`RuleCheck::note`] found.
     broken: Option<Error>,
 }
 
-impl Elements {
+impl RuleCheck {
     pub fn new(rule: Option<DataRule>) -> Self {
         let rule = rule.filter(|rule| matches!(rule, DataRule::Bool | DataRule::LastNibble));
         Self { rule, seen: 0, last: 0, broken: None }
@@ -36,7 +36,7 @@ impl Elements {
         Ok(())
     }
 
-    /// As [`Elements::update`], but what is wrong is told by [`Elements::finish`]: of data that is damaged its digest says so,
+    /// As [`RuleCheck::update`], but what is wrong is told by [`RuleCheck::finish`]: of data that is damaged its digest says so,
     /// which is known at the end.
     pub fn note(&mut self, bytes: &[u8]) {
         if self.broken.is_none() {
@@ -74,7 +74,7 @@ impl Elements {
 
 /// Checks decoded bytes that are there whole.
 pub fn check(rule: Option<DataRule>, bytes: &[u8]) -> Result<()> {
-    let mut elements = Elements::new(rule);
+    let mut elements = RuleCheck::new(rule);
     elements.update(bytes)?;
     elements.finish()
 }
@@ -91,11 +91,11 @@ mod tests {
         let error = check(Some(DataRule::Bool), &bytes).unwrap_err();
         assert!(error.message().contains("element 9999 is 2"), "{error}");
         assert!(check(None, &bytes).is_ok());
-        let mut pieces = Elements::new(Some(DataRule::Bool));
+        let mut pieces = RuleCheck::new(Some(DataRule::Bool));
         pieces.update(&[0, 1, 0]).unwrap();
         assert!(pieces.update(&[1, 255]).unwrap_err().message().contains("element 4 is 255"));
 
-        let mut noted = Elements::new(Some(DataRule::Bool));
+        let mut noted = RuleCheck::new(Some(DataRule::Bool));
         for piece in [&[0, 3][..], &[1, 2]] {
             noted.note(piece);
         }

@@ -115,15 +115,10 @@ impl Span {
     }
 
     /// The spans in the order of the files and their bytes, joined where they touch or overlap.
-    pub fn joined(spans: Vec<Self>) -> Vec<Self> {
-        Self::joined_near(spans, 0)
-    }
-
-    /// The same, joined across gaps of up to `gap` bytes too.
-    pub fn joined_near(mut spans: Vec<Self>, gap: u64) -> Vec<Self> {
+    pub fn joined(mut spans: Vec<Self>) -> Vec<Self> {
         spans.sort_unstable();
         spans.dedup_by(|next, last| {
-            let touches = next.file == last.file && next.offset <= last.end().saturating_add(gap);
+            let touches = next.file == last.file && next.offset <= last.end();
             if touches {
                 last.length = last.end().max(next.end()) - last.offset;
             }

@@ -12,7 +12,7 @@ use crate::limits::Limits;
 use crate::model::Catalog;
 use crate::open::foreign;
 use crate::sources::ReadAt;
-use crate::sources::files::Part;
+use crate::sources::files::Member;
 
 /// Reads the index of a file in memory, or of one of which only the catalog is of interest: files beside it are not looked at.
 pub fn parse(source: &dyn ReadAt, formats: Formats, limits: &Limits) -> Result<Catalog> {
@@ -25,11 +25,11 @@ pub(super) fn parse_listed(
     source: &dyn ReadAt,
     path: &Path,
     request: &Request,
-) -> Result<(Catalog, Vec<Part>)> {
-    attempt(source, request.formats, |format, source| {
+) -> Result<(Catalog, Vec<Member>)> {
+    attempt(source, request, |format, source| {
         let neighbors = Neighbors::of(Some(path), request).listed();
         let catalog = (format.parse)(&Input::new(source, &request.limits, &request.stop, &neighbors))?;
-        Ok((catalog, neighbors.into_parts()))
+        Ok((catalog, neighbors.into_members()))
     })
 }
 
@@ -38,17 +38,17 @@ pub(super) fn parse_beside(
     source: &dyn ReadAt,
     path: Option<&Path>,
     request: &Request,
-) -> Result<(Catalog, Vec<Part>)> {
-    attempt(source, request.formats, |format, source| {
+) -> Result<(Catalog, Vec<Member>)> {
+    attempt(source, request, |format, source| {
         let neighbors = Neighbors::of(path, request);
         let catalog = (format.parse)(&Input::new(source, &request.limits, &request.stop, &neighbors))?;
-        Ok((catalog, neighbors.into_parts()))
+        Ok((catalog, neighbors.into_members()))
     })
 }
 
 /// The names of the files that the index of a file wants resolved, those included that are not there.
 pub(super) fn names(source: &dyn ReadAt, path: &Path, request: &Request) -> Result<Vec<String>> {
-    attempt(source, request.formats, |format, source| {
+    attempt(source, request, |format, source| {
         let neighbors = Neighbors::of(Some(path), request);
         let parsed = (format.parse)(&Input::new(source, &request.limits, &request.stop, &neighbors));
         let mut names = neighbors.into_names();
@@ -66,19 +66,19 @@ pub(super) fn names(source: &dyn ReadAt, path: &Path, request: &Request) -> Resu
 /// and take what they can read.
 fn attempt<T>(
     source: &dyn ReadAt,
-    formats: Formats,
+    request: &Request,
     read: impl Fn(&Format, &dyn ReadAt) -> Result<T>,
 ) -> Result<T> {
     inject::panic_at("open");
-    let sample = Sample::new(source);
-    if let Some(wanted) = formats.wanted() {
+    let sample = Sample::new(source, &request.stop);
+    if let Some(wanted) = request.formats.wanted() {
         return named(read(wanted, source), &sample);
     }
     if source.length() < 8 {
         return Err(too_short(source.length()));
     }
     let mut told: Vec<(Told, &Format)> = Vec::new();
-    for format in formats.iter() {
+    for format in request.formats.iter() {
         match (format.tell)(&sample)? {
             Told::Yes => return read(format, &sample),
             sure => told.push((sure, format)),

@@ -5,6 +5,7 @@
 use crate::error::Result;
 use crate::formats::Sample;
 use crate::sources::ReadAt;
+use crate::work::Stop;
 
 /// The ends of a file. They overlap where the file is short.
 struct Ends<'f> {
@@ -214,7 +215,7 @@ pub fn tell(sample: &Sample<'_>) -> Result<Option<String>> {
 
 /// The same of the bytes of a file that should be the index of a sharded checkpoint, and is `None` where it is one after all.
 pub fn tell_no_index(bytes: &[u8]) -> Option<String> {
-    tell(&Sample::new(&bytes)).ok().flatten().filter(|text| !text.contains(INDEX))
+    tell(&Sample::new(&bytes, &Stop::default())).ok().flatten().filter(|text| !text.contains(INDEX))
 }
 
 /// Whether bytes are UTF-8 without control characters that no text has. A character may be cut in two at either end.
@@ -273,7 +274,7 @@ mod tests {
     use super::*;
 
     fn told(bytes: &[u8]) -> Option<String> {
-        tell(&Sample::new(&bytes)).unwrap()
+        tell(&Sample::new(&bytes, &Stop::default())).unwrap()
     }
 
     #[test]

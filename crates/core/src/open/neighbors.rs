@@ -5,13 +5,13 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::{Request, Shards};
+use super::{Lookup, Request};
 use crate::error::{Code, Error, Result};
 use crate::limits;
 use crate::sources::ReadAt;
 use crate::sources::beside::{Beside, Folder, Neighbor};
 use crate::sources::file::FileSource;
-use crate::sources::files::Part;
+use crate::sources::files::Member;
 
 /// Those of one index, in the order in which they were asked for.
 pub struct Neighbors<'r> {
@@ -25,9 +25,9 @@ pub struct Neighbors<'r> {
 
 #[derive(Default)]
 struct Asked {
-    /// By their paths: their places among the parts.
+    /// By their paths: their places among the members.
     known: HashMap<Box<str>, usize>,
-    parts: Vec<Part>,
+    members: Vec<Member>,
 }
 
 impl<'r> Neighbors<'r> {
@@ -50,15 +50,15 @@ impl<'r> Neighbors<'r> {
     }
 
     /// The files, in the order of their numbers from 1 on.
-    pub fn into_parts(self) -> Vec<Part> {
-        self.asked.into_inner().parts
+    pub fn into_members(self) -> Vec<Member> {
+        self.asked.into_inner().members
     }
 
-    fn look(&self, name: &str) -> Part {
-        let (given, unread) = match &self.request.shards {
-            Shards::At(paths) => (paths.get(name), false),
-            Shards::Unread => (None, true),
-            Shards::Beside => (None, false),
+    fn look(&self, name: &str) -> Member {
+        let (given, unread) = match &self.request.lookup {
+            Lookup::At(paths) => (paths.get(name), false),
+            Lookup::Unread => (None, true),
+            Lookup::Beside => (None, false),
         };
         let found = match (given, &self.folder) {
             (Some(path), _) => Ok(path.clone()),
@@ -71,15 +71,15 @@ impl<'r> Neighbors<'r> {
             }
         };
         match found {
-            Ok(path) if unread => Part::unread(Some(path), 0),
+            Ok(path) if unread => Member::unread(Some(path), 0),
             Ok(path) => match FileSource::open(&path).and_then(|source| source.identity()) {
-                Ok(identity) => Part::later(path, identity),
+                Ok(identity) => Member::later(path, identity),
                 Err(error) => {
                     let error = error.in_file(name, &path);
-                    Part::refused(Some(path), error)
+                    Member::refused(Some(path), error)
                 }
             },
-            Err(error) => Part::refused(None, error),
+            Err(error) => Member::refused(None, error),
         }
     }
 }
@@ -95,26 +95,27 @@ impl Beside for Neighbors<'_> {
         let at = if let Some(&at) = asked.known.get(path) {
             at
         } else {
-            let at = asked.parts.len();
+            let at = asked.members.len();
             if at + 1 >= limits::FILES {
                 return Err(Error::new(Code::Limit, format!("more than {} files", limits::FILES)));
             }
-            asked.parts.push(self.look(path));
+            asked.members.push(self.look(path));
             asked.known.insert(path.into(), at);
             at
         };
-        let part = asked.parts.get(at);
+        let member = asked.members.get(at);
         Ok(Neighbor {
             file: u32::try_from(at + 1).unwrap_or(u32::MAX),
-            length: part.filter(|part| part.is_known()).map(Part::length),
-            problem: part.and_then(Part::problem).cloned(),
+            length: member.filter(|member| member.is_known()).map(Member::length),
+            problem: member.and_then(Member::problem).cloned(),
         })
     }
 
     fn open(&self, file: u32) -> Result<Box<dyn ReadAt>> {
         let asked = self.asked.borrow();
-        let part = (file as usize).checked_sub(1).and_then(|at| asked.parts.get(at));
-        let part = part.ok_or_else(|| Error::new(Code::Internal, format!("no file {file} was asked for")))?;
-        Ok(Box::new(part.reopen()?))
+        let member = (file as usize).checked_sub(1).and_then(|at| asked.members.get(at));
+        let member =
+            member.ok_or_else(|| Error::new(Code::Internal, format!("no file {file} was asked for")))?;
+        Ok(Box::new(member.reopen()?))
     }
 }

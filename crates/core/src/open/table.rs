@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Request, Shards};
+use super::{Lookup, Request};
 use crate::error::{Code, Error, Result};
 use crate::formats::zt2;
 use crate::limits;
@@ -12,23 +12,23 @@ use crate::model::Shard;
 use crate::sources::ReadAt;
 use crate::sources::beside::Folder;
 use crate::sources::file::FileSource;
-use crate::sources::files::Part;
+use crate::sources::files::Member;
 use crate::verify;
 use crate::work::{Stop, Watch};
 
 const RULE: &str = "zTensor 2 §7.3 Verification ladder";
 
-/// The parts of a root's shards, in the order of its table; one error for all that cannot be found.
-pub fn resolve(root: &Path, shards: &[Shard], request: &Request) -> Result<Vec<Part>> {
+/// The members of a root's shards, in the order of its table; one error for all that cannot be found.
+pub fn resolve(root: &Path, shards: &[Shard], request: &Request) -> Result<Vec<Member>> {
     if shards.len() > limits::FILES {
         return Err(Error::new(Code::Limit, format!("{} shards, more than {}", shards.len(), limits::FILES)));
     }
-    let (mut parts, mut problems) = (Vec::new(), Vec::new());
+    let (mut members, mut problems) = (Vec::new(), Vec::new());
     let mut by_identity = ByIdentity { root, sized: None, stop: &request.stop };
     for shard in shards {
         request.stop.check()?;
-        match find(root, shard, &request.shards, &mut by_identity) {
-            Ok(part) => parts.push(part.of_shard(shard)),
+        match find(root, shard, &request.lookup, &mut by_identity) {
+            Ok(member) => members.push(member.of_shard(shard)),
             Err(error) => problems.push(error),
         }
     }
@@ -38,24 +38,24 @@ pub fn resolve(root: &Path, shards: &[Shard], request: &Request) -> Result<Vec<P
     match Error::all(&format!("the shards of the root '{name}'"), problems) {
         Some(error) if error.causes().is_empty() => Err(super::wanted_by(error, "root", &name)),
         Some(error) => Err(error),
-        None => Ok(parts),
+        None => Ok(members),
     }
 }
 
-fn find(root: &Path, shard: &Shard, how: &Shards, by_identity: &mut ByIdentity<'_>) -> Result<Part> {
+fn find(root: &Path, shard: &Shard, how: &Lookup, by_identity: &mut ByIdentity<'_>) -> Result<Member> {
     let given = match how {
-        Shards::Unread => return Ok(Part::unread(None, shard.size)),
-        Shards::At(paths) => paths.get(&*shard.name),
-        Shards::Beside => None,
+        Lookup::Unread => return Ok(Member::unread(None, shard.size)),
+        Lookup::At(paths) => paths.get(&*shard.name),
+        Lookup::Beside => None,
     };
     if let Some(path) = given {
-        return look(path, shard);
+        return look(path, shard, by_identity.stop);
     }
     // Under its conventional name, or elsewhere as the file of its size and digest.
     let usual = Folder::of(root).find(&positional(root, &shard.name));
-    usual
-        .and_then(|path| look(&path, shard))
-        .or_else(|error| by_identity.find(shard).and_then(|path| look(&path, shard).ok()).ok_or(error))
+    usual.and_then(|path| look(&path, shard, by_identity.stop)).or_else(|error| {
+        by_identity.find(shard).and_then(|path| look(&path, shard, by_identity.stop).ok()).ok_or(error)
+    })
 }
 
 /// `<stem>-<name>.zt` beside `<stem>.zt` (Appendix B). The name is safe in a path: the format admits no other.
@@ -66,7 +66,7 @@ fn positional(root: &Path, name: &str) -> String {
 }
 
 /// A file as a shard, if it can be that one: of its size, with the magic at both ends and a footer of version 2.
-fn look(path: &Path, shard: &Shard) -> Result<Part> {
+fn look(path: &Path, shard: &Shard, stop: &Stop) -> Result<Member> {
     let named =
         |error: Error| error.in_file(&path.file_name().unwrap_or(path.as_os_str()).to_string_lossy(), path);
     let source = FileSource::open(path).map_err(named)?;
@@ -78,16 +78,16 @@ fn look(path: &Path, shard: &Shard) -> Result<Part> {
         );
         return Err(named(Error::new(Code::BadIndex, message).rule(RULE)));
     }
-    container(&source).map_err(named)?;
-    Ok(Part::later(path.to_owned(), identity))
+    container(&source, stop).map_err(named)?;
+    Ok(Member::later(path.to_owned(), identity))
 }
 
-fn container(source: &FileSource) -> Result<()> {
-    if source.read_vec(0, zt2::MAGIC.len() as u64)? != zt2::MAGIC {
+fn container(source: &FileSource, stop: &Stop) -> Result<()> {
+    if source.read_vec(0, zt2::MAGIC.len() as u64, stop)? != zt2::MAGIC {
         let message = "a shard begins with the magic of zTensor 2, this file does not";
         return Err(Error::new(Code::BadMagic, message).at(0).rule(RULE));
     }
-    zt2::read_footer(source).map(drop)
+    zt2::read_footer(source, stop).map(drop)
 }
 
 /// Looks for a shard under any name in the root's folder.

@@ -4,13 +4,14 @@
 
 use std::sync::Mutex;
 
+use super::planner::{ALIGNMENT, Aim, Near, SMALL};
 use super::{Reading, claim, compare, parallel, stored_hasher};
 use crate::checked;
 use crate::error::{Code, Error, Result};
 use crate::inject;
 use crate::model::{Component, DType, Tensor};
 use crate::sources::owned::Owned;
-use crate::sources::staging::{ALIGNMENT, SMALL, bridges};
+use crate::sources::{Costs, ReadAt};
 use crate::work;
 
 /// Where a tensor's elements are.
@@ -28,9 +29,6 @@ pub struct Batch {
     /// One for each tensor asked for, in that order.
     pub places: Vec<Place>,
 }
-
-/// Bytes of a shared block, but for what its last tensor adds.
-const BLOCK: u64 = 1 << 20;
 
 /// What is read or decoded by itself.
 enum Job<'a> {
@@ -96,6 +94,8 @@ impl Plan<'_> {
 fn plan<'a>(reading: Reading<'a>, ordinals: &[u32]) -> Result<Plan<'a>> {
     let mut jobs: Vec<Job<'a>> = Vec::new();
     let mut places = Vec::with_capacity(ordinals.len());
+    // What is near in the file that the last tensor is in.
+    let mut last: Option<(u32, Near)> = None;
     for &ordinal in ordinals {
         let tensor = reading.catalog.tensor(ordinal as usize);
         let found = tensor.and_then(|tensor| Some((tensor, tensor.data()?)));
@@ -114,15 +114,17 @@ fn plan<'a>(reading: Reading<'a>, ordinals: &[u32]) -> Result<Plan<'a>> {
         };
         let next = offset.saturating_add(length);
         // What cannot be opened fails where it is read.
-        let holds = |start: u64| {
-            let source = reading.sources.source(component.file());
-            source.map_or(true, |source| source.holds(start, next - start))
+        let source = || reading.sources.source(component.file());
+        let holds = |start: u64| source().map_or(true, |source| source.holds(start, next - start));
+        let near = match last {
+            Some((file, near)) if file == component.file() => near,
+            _ => Aim::KEPT.on(source().map_or(Costs::LOCAL, ReadAt::costs)),
         };
+        last = Some((component.file(), near));
         if let Some(Job::Span { file, start, end, members }) = jobs.last_mut()
             && *file == component.file()
-            && offset >= *end // never two tensors over the same bytes: what is loaded is the caller's own
-            && bridges(offset - *end, length)
-            && *end - *start < BLOCK
+            // Never two tensors over the same bytes: what is loaded is the caller's own.
+            && near.joins(&(*start..*end), &(offset..next))
             && holds(*start)
         {
             *end = next;
@@ -204,7 +206,9 @@ fn span(
     };
     let source = reading.sources.source(file).map_err(|error| named(error, members.first()))?;
     let mut block = claim(source, start, end - start).map_err(|error| named(error, members.last()))?;
-    source.read_bulk(start, &mut block).map_err(|error| named(error, members.first()))?;
+    source
+        .read_bulk(start, &mut block, &reading.watch.stop)
+        .map_err(|error| named(error, members.first()))?;
     for member in members {
         let (_, component) = member;
         let bytes = checked::slice(&block, component.offset() - start, component.stored_length());

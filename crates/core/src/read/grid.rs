@@ -78,7 +78,9 @@ impl Reading<'_> {
     /// The decoded bytes of a chunk, `None` where it was never written.
     fn chunk(&self, blob: &Blob, grid: &Grid, place: &[u64]) -> Result<Option<Owned>> {
         let source = self.sources.source(blob.file)?;
-        let Some(chunk) = grid.chunks.find(&|offset, buffer| source.read_at(offset, buffer), place)? else {
+        let Some(chunk) =
+            grid.chunks.find(&|offset, buffer| source.read_at(offset, buffer, &self.watch.stop), place)?
+        else {
             return Ok(None);
         };
         claimable(source, chunk.offset, chunk.stored)?;

@@ -6,26 +6,21 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::codecs::digest::Checksum;
 use crate::error::Result;
-use crate::sources::ReadAt;
+use crate::sources::{Costs, ReadAt};
 use crate::work::{self, Watch};
 
 /// Reads from here on are divided: below, starting the threads costs as much as they save.
-pub const FROM: u64 = 4 * PIECE as u64;
-/// Bytes of one read. Storage gives its best from some MiB on, and pages that are there already are copied in
-/// under 5 ms.
-pub const PIECE: usize = 8 << 20;
+pub const FROM: u64 = 4 * Costs::LOCAL.piece as u64;
 /// Bytes of a read that are hashed as they arrive, while they are in the cache of the core that reads them.
 pub const HASHED: usize = 256 << 10;
-/// Reads under way at once where the data has to come from storage: one after the other gains nothing there.
-const FLIGHT: usize = 16;
 
 /// How many threads read a range: as many as there are cores for what is in memory, more where they would wait.
 pub fn threads(source: &dyn ReadAt, offset: u64, length: u64) -> usize {
-    threads_if(source.is_cached(offset, length))
+    threads_if(source, source.is_cached(offset, length))
 }
 
-fn threads_if(cached: bool) -> usize {
-    if cached { work::cores() } else { FLIGHT.max(work::cores()) }
+fn threads_if(source: &dyn ReadAt, cached: bool) -> usize {
+    if cached { work::cores() } else { source.costs().in_flight }
 }
 
 /// Fills `output` from `offset`. Gives its checksum where one is asked for.
@@ -38,15 +33,16 @@ pub fn fill(
 ) -> Result<u32> {
     let length = output.len() as u64;
     let cached = source.is_cached(offset, length);
-    let step = if checksum.is_some() && cached { HASHED } else { PIECE };
-    let pieces: Vec<_> = output.chunks_mut(PIECE).map(|piece| Mutex::new(Some(piece))).collect();
+    let one = source.costs().piece.max(1);
+    let step = if checksum.is_some() && cached { HASHED } else { one };
+    let pieces: Vec<_> = output.chunks_mut(one).map(|piece| Mutex::new(Some(piece))).collect();
     let hashes: Vec<_> = pieces.iter().map(|_| AtomicU32::new(0)).collect();
-    work::try_each_on(threads_if(cached), pieces.len(), |at| {
+    work::try_each_on(threads_if(source, cached), pieces.len(), |at| {
         let piece = pieces.get(at).and_then(|piece| piece.lock().ok()?.take()).unwrap_or_default();
-        let (mut from, mut sum) = (offset.saturating_add((at * PIECE) as u64), 0);
+        let (mut from, mut sum) = (offset.saturating_add((at * one) as u64), 0);
         for part in piece.chunks_mut(step) {
             watch.stop.check()?;
-            source.read_bulk(from, part)?;
+            source.read_bulk(from, part, &watch.stop)?;
             if let Some(checksum) = checksum {
                 sum = checksum.append(sum, part);
             }
@@ -58,7 +54,7 @@ pub fn fill(
         }
         Ok(())
     })?;
-    Ok(checksum.map_or(0, |checksum| combined(checksum, &hashes, PIECE, length)))
+    Ok(checksum.map_or(0, |checksum| combined(checksum, &hashes, one, length)))
 }
 
 /// The checksum of `length` bytes from those of their pieces, which have `piece` bytes each but for the last.
@@ -74,6 +70,8 @@ pub fn combined(checksum: Checksum, hashes: &[AtomicU32], piece: usize, length: 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const PIECE: usize = Costs::LOCAL.piece;
 
     #[test]
     fn pieces_are_in_order_and_their_digests_combine() {

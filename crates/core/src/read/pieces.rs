@@ -8,8 +8,9 @@ use crate::codecs::digest::Hasher;
 use crate::codecs::frames::Size;
 use crate::codecs::{zstd, zstd_pieces};
 use crate::error::{Code, Error, Result};
-use crate::layouts::elements::Elements;
+use crate::layouts::elements::RuleCheck;
 use crate::model::{Blob, Component, Data, DataRule, Encoding, Tensor, View};
+use crate::sources::file::FileSource;
 use crate::sources::{ReadAt, scratch};
 use crate::work::PIECE;
 
@@ -156,7 +157,7 @@ pub struct Stored<'a> {
     blob: &'a Blob,
     rule: Option<DataRule>,
     hasher: Option<Hasher>,
-    elements: Elements,
+    elements: RuleCheck,
     read: u64,
 }
 
@@ -166,7 +167,7 @@ impl<'a> Stored<'a> {
         let blob = component.blob().ok_or_else(|| Error::new(Code::Internal, "the data is no blob"))?;
         let (hasher, rule) = (stored_hasher(blob), component.rule);
         let source = reading.source(component)?;
-        Ok(Self { reading, source, blob, rule, hasher, elements: Elements::new(rule), read: 0 })
+        Ok(Self { reading, source, blob, rule, hasher, elements: RuleCheck::new(rule), read: 0 })
     }
 
     /// Bytes not yet read.
@@ -177,7 +178,7 @@ impl<'a> Stored<'a> {
     /// Fills `slot`, which must not be longer than what is left, with the next bytes.
     pub fn read(&mut self, slot: &mut [u8]) -> Result<()> {
         self.reading.watch.stop.check()?;
-        self.source.read_at(self.blob.offset.saturating_add(self.read), slot)?;
+        self.source.read_at(self.blob.offset.saturating_add(self.read), slot, &self.reading.watch.stop)?;
         if let Some(hasher) = &mut self.hasher {
             hasher.update(slot);
         }
@@ -191,7 +192,7 @@ impl<'a> Stored<'a> {
     /// takes any. Bytes that have to be hashed or judged on the way are left to [`Stored::read`].
     pub fn hand_over(&mut self, mut copy: impl FnMut(&File, u64, u64) -> Result<u64>) -> Result<()> {
         let judged = self.hasher.is_some() || self.rule.is_some();
-        let Some(file) = self.source.as_file().filter(|_| !judged) else { return Ok(()) };
+        let Some(file) = self.source.local().filter(|_| !judged).map(FileSource::file) else { return Ok(()) };
         while self.left() > 0 {
             self.reading.watch.stop.check()?;
             let offset = self.blob.offset.saturating_add(self.read);

@@ -1,23 +1,19 @@
 //! Hints about which pages will be needed, and which will not.
 #![forbid(unsafe_code)]
 
+use super::planner::{Aim, Read, reads};
 use crate::error::Result;
 use crate::inject;
 use crate::model::{Catalog, Span, Tensor};
-use crate::sources::ReadAt;
 use crate::sources::file::FileSource;
 use crate::sources::files::Files;
 use crate::sources::mapping::Mapping;
-use crate::work::{self, PIECE, Watch};
+use crate::sources::{Costs, ReadAt, Sources};
+use crate::work::{self, PIECE, Stop, Watch};
 
 /// Bytes under way at once where the caller sets no other bound: 16 reads of a piece each, past which no storage that
 /// was measured got faster.
 pub const IN_FLIGHT: u64 = 16 * PIECE as u64;
-
-/// A gap up to this size between two tensors is treated as a part of them: it lies on pages that hold some of their bytes.
-const GAP: u64 = 4095;
-/// The same where every tensor is concerned, so that there is only padding between them: no format aligns tensors further.
-const PADDING: u64 = 64 << 10;
 
 fn tensors<'c>(catalog: &'c Catalog, ordinals: &'c [u32]) -> impl Iterator<Item = Tensor<'c>> {
     ordinals.iter().filter_map(|&ordinal| catalog.tensor(ordinal as usize))
@@ -36,17 +32,20 @@ pub fn prefetch(
     for tensor in tensors(catalog, ordinals) {
         // It has no ranges to bring, and they are not none: the error says why.
         if let Some(part) = tensor.components().first().filter(|_| tensor.is_unread()) {
-            files.file(part.file()).map_err(|error| error.tensor(tensor.name()))?;
+            files.source(part.file()).map_err(|error| error.tensor(tensor.name()))?;
         }
     }
     let piece = in_flight.clamp(1 << 16, PIECE as u64);
-    let threads = usize::try_from(in_flight / piece).unwrap_or(usize::MAX).clamp(1, 16);
-    let pieces = pieces(tensors(catalog, ordinals).flat_map(Tensor::ranges), piece);
+    // What cannot be opened fails where it is read.
+    let costs = |file| files.source(file).map_or(Costs::LOCAL, ReadAt::costs);
+    let pieces = pieces(tensors(catalog, ordinals).flat_map(Tensor::ranges), piece, costs);
+    let at_once = pieces.first().map_or(1, |piece| costs(piece.span.file).in_flight);
+    let threads = usize::try_from(in_flight / piece).unwrap_or(usize::MAX).clamp(1, at_once.max(1));
     watch.expect(pieces.iter().map(|piece| piece.bytes).fold(0, u64::saturating_add), ordinals.len() as u64);
     work::try_each_on(threads, pieces.len(), |at| {
         watch.stop.check()?;
         let Some(&Piece { span, bytes }) = pieces.get(at) else { return Ok(()) };
-        bring(files.file(span.file)?, span)?;
+        bring(files.source(span.file)?, span, &watch.stop)?;
         watch.did_bytes(bytes);
         Ok(())
     })?;
@@ -64,25 +63,12 @@ struct Piece {
 }
 
 /// Pieces of about `length` bytes. Neighbours are one range: a page cache knows no tensors.
-fn pieces(spans: impl Iterator<Item = Span>, length: u64) -> Vec<Piece> {
-    let mut joined: Vec<Piece> = Vec::new();
-    for span in spans {
-        match joined.last_mut() {
-            Some(Piece { span: last, bytes })
-                if last.file == span.file
-                    && (last.end()..=last.end().saturating_add(GAP)).contains(&span.offset)
-                    && last.length < length =>
-            {
-                last.length = span.end() - last.offset;
-                *bytes += span.length;
-            }
-            _ => joined.push(Piece { span, bytes: span.length }),
-        }
-    }
-    joined.into_iter().flat_map(|joined| divide(joined, length)).collect()
+fn pieces(spans: impl Iterator<Item = Span>, length: u64, costs: impl Fn(u32) -> Costs) -> Vec<Piece> {
+    let reads = reads(spans, |file| Aim::brought(length).on(costs(file)), |_| true);
+    reads.into_iter().flat_map(|read| divide(&read, length)).collect()
 }
 
-fn divide(Piece { span, bytes }: Piece, length: u64) -> impl Iterator<Item = Piece> {
+fn divide(&Read { span, bytes, .. }: &Read, length: u64) -> impl Iterator<Item = Piece> + use<> {
     (0..span.length.div_ceil(length)).map(move |number| {
         let start = number * length;
         let end = span.length.min(start + length);
@@ -94,14 +80,14 @@ fn divide(Piece { span, bytes }: Piece, length: u64) -> impl Iterator<Item = Pie
 }
 
 /// Brings in one piece. Storage is read in whole pieces, which faults would do page by page.
-fn bring(file: &FileSource, span: Span) -> Result<()> {
-    let mapping = file.mapping()?;
-    let cached = mapping.is_some() && file.is_cached(span.offset, span.length);
+fn bring(source: &dyn ReadAt, span: Span, stop: &Stop) -> Result<()> {
+    let mapping = source.local().map_or(Ok(None), FileSource::mapping)?;
+    let cached = mapping.is_some() && source.is_cached(span.offset, span.length);
     if cached && populated(mapping.as_deref(), span) {
         return Ok(());
     }
     // Reading says where the file ends early, on every system.
-    file.read_vec(span.offset, span.length)?;
+    source.read_vec(span.offset, span.length, stop)?;
     populated(mapping.as_deref(), span);
     Ok(())
 }
@@ -140,8 +126,9 @@ pub fn evict(files: &Files, catalog: &Catalog, ordinals: &[u32]) {
 /// What is evicted: few ranges, since each takes two system calls.
 #[cfg(any(test, target_os = "linux"))]
 fn evicted(catalog: &Catalog, ordinals: &[u32]) -> Vec<Span> {
-    let gap = if ordinals.len() == catalog.len() { PADDING } else { GAP };
-    Span::joined_near(tensors(catalog, ordinals).flat_map(Tensor::spans).collect(), gap)
+    let aim = if ordinals.len() == catalog.len() { Aim::ALL_EVICTED } else { Aim::EVICTED };
+    let spans = Span::joined(tensors(catalog, ordinals).flat_map(Tensor::spans).collect());
+    reads(spans, |_| aim.on(Costs::LOCAL), |_| true).into_iter().map(|read| read.span).collect()
 }
 
 #[cfg(test)]
@@ -175,11 +162,11 @@ mod tests {
     fn small_neighbours_are_brought_in_together_and_counted_without_what_lies_between() {
         let catalog = sample::row(1000, 64);
         let all: Vec<u32> = (0..1000).collect();
-        let brought = pieces(tensors(&catalog, &all).flat_map(Tensor::ranges), 1 << 16);
+        let brought = pieces(tensors(&catalog, &all).flat_map(Tensor::ranges), 1 << 16, |_| Costs::LOCAL);
         assert_eq!(brought.len(), 1);
         assert_eq!(brought.iter().map(|piece| piece.bytes).sum::<u64>(), 16_000);
         let large = Span { length: 200_000, ..SPAN };
-        let divided = pieces([large].into_iter(), 1 << 16);
+        let divided = pieces([large].into_iter(), 1 << 16, |_| Costs::LOCAL);
         assert_eq!(
             divided.iter().map(|piece| piece.bytes).collect::<Vec<_>>(),
             [65_536, 65_536, 65_536, 3392]

@@ -9,7 +9,7 @@ use crate::checked::{self, index};
 use crate::codecs::digest::{Digest, Hasher};
 use crate::codecs::seekable::{self, FOOTER, Frame, Frames};
 use crate::error::{Code, Error, Result};
-use crate::layouts::elements::Elements;
+use crate::layouts::elements::RuleCheck;
 use crate::model::cut::Cut;
 use crate::model::{Blob, Component};
 use crate::sources::owned::Owned;
@@ -29,9 +29,10 @@ impl Reading<'_> {
         let decoded = blob
             .decoded
             .ok_or_else(|| Error::new(Code::Decode, "the index does not say how long the data is decoded"))?;
-        let footer = source.read_vec(end.saturating_sub(FOOTER.min(stored)), FOOTER.min(stored))?;
+        let footer =
+            source.read_vec(end.saturating_sub(FOOTER.min(stored)), FOOTER.min(stored), &self.watch.stop)?;
         let length = seekable::table_length(&footer, stored)?;
-        Frames::parse(&source.read_vec(end - length, length)?, stored, decoded)
+        Frames::parse(&source.read_vec(end - length, length, &self.watch.stop)?, stored, decoded)
     }
 
     fn decode_frame(&self, blob: &Blob, frame: &Frame, output: &mut [u8]) -> Result<()> {
@@ -41,7 +42,7 @@ impl Reading<'_> {
         let source = self.sources.source(blob.file)?;
         claimable(source, offset, length)?;
         scratch::with(length, |input| {
-            source.read_at(offset, input)?;
+            source.read_at(offset, input, &self.watch.stop)?;
             self.watch.did_bytes(length);
             seekable::decode_frame(input, output, &self.watch.stop)
         })
@@ -66,7 +67,7 @@ impl Reading<'_> {
         }
         let frames = self.seek_table(blob)?;
         let mut hasher = blob.digest.as_deref().and_then(Digest::hasher);
-        let mut elements = Elements::new(component.rule);
+        let mut elements = RuleCheck::new(component.rule);
         let mut group = Owned::to_fill(0)?;
         let mut at = 0;
         let total = blob.decoded.unwrap_or_default();
@@ -200,7 +201,7 @@ impl Reading<'_> {
     ) -> Result<()> {
         let frames = self.seek_table(blob)?;
         let mut hasher = blob.digest.as_deref().and_then(Digest::hasher);
-        let mut elements = Elements::new(component.rule);
+        let mut elements = RuleCheck::new(component.rule);
         let mut piece = Vec::new();
         for nth in 0..frames.len() {
             let frame = frames.frame(nth).ok_or_else(too_many)?;

@@ -1,22 +1,19 @@
 //! How a cut is read out of a file: in spans that hold some of its runs, and little else.
 #![forbid(unsafe_code)]
 
+use super::planner::Near;
 use crate::error::Result;
 use crate::model::cut::{Cut, Loop};
 
-/// Bytes of a span that is read for the sake of several runs in it.
-const SPAN: u64 = 1 << 20;
-/// Runs further apart are read one by one: what lies between them costs more to read than another call.
-const GAP: u64 = 16 << 10;
-
 impl Cut {
     /// Calls `each` with the parts of the cut that are best read in one go, in order. Only a part that is one run has
-    /// a [`span`](Self::span) of more than a MiB. The cut has to be [rising](Self::is_rising).
-    pub fn for_each_span(&self, each: &mut impl FnMut(&Self) -> Result<()>) -> Result<()> {
+    /// a [`span`](Self::span) that is longer than a full read. The cut has to be [rising](Self::is_rising).
+    pub fn for_each_span(&self, near: Near, each: &mut impl FnMut(&Self) -> Result<()>) -> Result<()> {
         let Some((&outermost, inner)) = self.loops.split_last() else {
             return if self.run == 0 { Ok(()) } else { each(self) };
         };
-        let together = if self.is_dense() { (SPAN / outermost.stride).clamp(1, outermost.count) } else { 1 };
+        let together =
+            if self.is_dense(near) { (near.full() / outermost.stride).clamp(1, outermost.count) } else { 1 };
         let mut first = 0;
         while first < outermost.count {
             let count = together.min(outermost.count - first);
@@ -30,7 +27,7 @@ impl Cut {
                 byte_length: self.byte_length / outermost.count * count,
             };
             // One loop less at each level, of as many as there are dimensions.
-            if count > 1 { each(&part) } else { part.for_each_span(each) }?;
+            if count > 1 { each(&part) } else { part.for_each_span(near, each) }?;
             first += count;
         }
         Ok(())
@@ -58,12 +55,12 @@ impl Cut {
         })
     }
 
-    fn is_dense(&self) -> bool {
+    fn is_dense(&self, near: Near) -> bool {
         let mut extent = self.run;
         self.loops.iter().all(|l| {
             let gap = l.stride.saturating_sub(extent);
             extent += (l.count - 1) * l.stride;
-            gap <= GAP
+            gap <= near.gap(self.run)
         })
     }
 }
@@ -72,7 +69,13 @@ impl Cut {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::planner::Aim;
     use super::*;
+    use crate::sources::Costs;
+
+    fn near() -> Near {
+        Aim::CUT.on(Costs::LOCAL)
+    }
 
     /// Span and packed bytes of each part.
     fn spans(shape: &[u64], ranges: &[(u64, u64)]) -> Vec<(u64, u64, u64)> {
@@ -82,7 +85,7 @@ mod tests {
             found.push((start, length, part.byte_length()));
             Ok(())
         };
-        Cut::new(shape, ranges, 8).unwrap().for_each_span(each).unwrap();
+        Cut::new(shape, ranges, 8).unwrap().for_each_span(near(), each).unwrap();
         found
     }
 
@@ -118,12 +121,12 @@ mod tests {
             ranges.push((scale / 3, scale / 2 + 1));
             let cut = Cut::new(&shape, &ranges, 8).unwrap();
             let mut runs = Vec::new();
-            cut.for_each_span(&mut |part| {
+            cut.for_each_span(near(), &mut |part| {
                 let (start, length) = part.span();
                 let inside: Vec<_> = part.rebased().runs().map(|(at, bytes)| (at + start, bytes)).collect();
                 prop_assert_within(&inside, start, length);
                 assert_eq!(inside.iter().map(|run| run.1).sum::<u64>(), part.byte_length());
-                assert!(inside.len() == 1 || length <= SPAN);
+                assert!(inside.len() == 1 || length <= near().full());
                 runs.extend(inside);
                 Ok(())
             }).unwrap();

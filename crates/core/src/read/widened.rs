@@ -118,7 +118,7 @@ impl Reading<'_> {
             for from in (start..end).step_by(read) {
                 let bytes = usize::try_from(end - from).unwrap_or(read).min(read);
                 let input = &mut buffer[..bytes];
-                source.read_bulk(offset.saturating_add(from), input)?;
+                source.read_bulk(offset.saturating_add(from), input, &self.watch.stop)?;
                 if let Some(checksum) = checksum {
                     sum = checksum.append(sum, input);
                 }

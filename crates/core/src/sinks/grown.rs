@@ -9,6 +9,7 @@ use std::ops::Range;
 use super::original::Original;
 use crate::error::{Code, Error, Result};
 use crate::sources::ReadAt;
+use crate::work::Stop;
 
 /// Pages: whatever has to be aligned in a file is at these.
 const PAGE: u64 = 4096;
@@ -72,7 +73,7 @@ impl Grown {
     fn end_as_before(&self) -> Result<()> {
         let mut file = self.original.file();
         let OldIndex { range, tail } = &self.index;
-        let index = self.original.source().read_vec(range.start, range.end - range.start)?;
+        let index = self.original.source().read_vec(range.start, range.end - range.start, Stop::never())?;
         let end = file.seek(SeekFrom::End(0)).map_err(|error| Error::io("lseek", &error))?;
         let at = end.next_multiple_of(PAGE);
         file.seek(SeekFrom::Start(at)).map_err(|error| Error::io("lseek", &error))?;

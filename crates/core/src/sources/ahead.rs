@@ -2,12 +2,14 @@
 //! more than the bytes of a small tensor.
 #![forbid(unsafe_code)]
 
-use std::fs::File;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::{ReadAt, Shard, Sources, Stretches};
+use super::file::FileSource;
+use super::files::Identity;
+use super::{Costs, DigestedFile, ReadAt, Sources, Stretches};
 use crate::codecs::digest::Hasher;
 use crate::error::Result;
+use crate::work::Stop;
 
 /// Bytes read at once.
 const WINDOW: u64 = 256 << 10;
@@ -57,8 +59,8 @@ impl Sources for Ahead<'_> {
         Ok(view.get_or_init(|| View { source, file, window: Arc::clone(&self.window) }))
     }
 
-    fn shards(&self) -> Vec<Shard<'_>> {
-        self.sources.shards()
+    fn digested(&self) -> Vec<DigestedFile<'_>> {
+        self.sources.digested()
     }
 }
 
@@ -73,10 +75,10 @@ impl ReadAt for View<'_> {
         self.source.length()
     }
 
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+    fn read_at(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()> {
         let length = buffer.len() as u64;
         if length > SMALL {
-            return self.source.read_at(offset, buffer);
+            return self.source.read_at(offset, buffer, stop);
         }
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         let in_row =
@@ -91,7 +93,7 @@ impl ReadAt for View<'_> {
         if in_row
             && room >= length
             && self.source.holds(offset, room)
-            && self.fill(&mut window, offset, room).is_ok()
+            && self.fill(&mut window, offset, room, stop).is_ok()
             && let Some(bytes) = window.held(self.file, offset, buffer.len())
         {
             buffer.copy_from_slice(bytes);
@@ -99,27 +101,42 @@ impl ReadAt for View<'_> {
         }
         window.file = self.file;
         window.bytes.clear();
-        self.source.read_at(offset, buffer)
+        self.source.read_at(offset, buffer, stop)
     }
 
-    fn read_bulk(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        self.source.read_bulk(offset, buffer)
+    fn read_bulk(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()> {
+        self.source.read_bulk(offset, buffer, stop)
     }
 
     fn holds(&self, offset: u64, length: u64) -> bool {
         self.source.holds(offset, length)
     }
 
-    fn hash(&self, stretches: &Stretches, offset: u64, length: u64, hasher: &mut Hasher) -> Result<()> {
-        self.source.hash(stretches, offset, length, hasher)
+    fn hash(
+        &self,
+        stretches: &Stretches,
+        offset: u64,
+        length: u64,
+        hasher: &mut Hasher,
+        stop: &Stop,
+    ) -> Result<()> {
+        self.source.hash(stretches, offset, length, hasher, stop)
     }
 
     fn is_cached(&self, offset: u64, length: u64) -> bool {
         self.source.is_cached(offset, length)
     }
 
-    fn as_file(&self) -> Option<&File> {
-        self.source.as_file()
+    fn identity(&self) -> Result<Identity> {
+        self.source.identity()
+    }
+
+    fn costs(&self) -> Costs {
+        self.source.costs()
+    }
+
+    fn local(&self) -> Option<&FileSource> {
+        self.source.local()
     }
 
     fn check_length(&self) -> Result<()> {
@@ -128,10 +145,10 @@ impl ReadAt for View<'_> {
 }
 
 impl View<'_> {
-    fn fill(&self, window: &mut Window, offset: u64, length: u64) -> Result<()> {
+    fn fill(&self, window: &mut Window, offset: u64, length: u64, stop: &Stop) -> Result<()> {
         window.bytes.resize(usize::try_from(length).unwrap_or_default(), 0);
         (window.file, window.start) = (self.file, offset);
-        self.source.read_at(offset, &mut window.bytes).inspect_err(|_| window.bytes.clear())
+        self.source.read_at(offset, &mut window.bytes, stop).inspect_err(|_| window.bytes.clear())
     }
 }
 
@@ -155,13 +172,13 @@ mod tests {
             self.bytes.len() as u64
         }
 
-        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        fn read_at(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()> {
             self.reads.fetch_add(1, Ordering::Relaxed);
             self.read.fetch_add(buffer.len(), Ordering::Relaxed);
             if (offset..offset + buffer.len() as u64).contains(&self.bad) {
                 return Err(Error::new(Code::Io, "a bad sector"));
             }
-            self.bytes.as_slice().read_at(offset, buffer)
+            self.bytes.as_slice().read_at(offset, buffer, stop)
         }
 
         fn holds(&self, offset: u64, length: u64) -> bool {
@@ -190,13 +207,13 @@ mod tests {
         let mut at = 8;
         while at + 100 <= 600_000 {
             let mut slot = [0; 100];
-            view.read_at(at, &mut slot).unwrap();
+            view.read_at(at, &mut slot, Stop::never()).unwrap();
             assert_eq!(slot, source.bytes[usize::try_from(at).unwrap()..][..100]);
             at += 128;
         }
         assert!(source.reads.load(Ordering::Relaxed) <= 4);
         let mut slot = [0; 10];
-        assert_eq!(view.read_at(599_995, &mut slot).unwrap_err().code(), Code::Truncated);
+        assert_eq!(view.read_at(599_995, &mut slot, Stop::never()).unwrap_err().code(), Code::Truncated);
     }
 
     #[test]
@@ -206,7 +223,7 @@ mod tests {
         let view = ahead.source(0).unwrap();
         for at in [500_000, 100, 300_000, 20_000, 400_000] {
             let mut slot = [0; 64];
-            view.read_at(at, &mut slot).unwrap();
+            view.read_at(at, &mut slot, Stop::never()).unwrap();
             assert_eq!(slot, source.bytes[usize::try_from(at).unwrap()..][..64]);
         }
         assert_eq!(source.reads.load(Ordering::Relaxed), 5);
@@ -220,7 +237,8 @@ mod tests {
             let ahead = Ahead::new(&source, 0);
             let view = ahead.source(0).unwrap();
             for at in 0..10 {
-                view.read_at(at * length, &mut vec![0; usize::try_from(length).unwrap()]).unwrap();
+                view.read_at(at * length, &mut vec![0; usize::try_from(length).unwrap()], Stop::never())
+                    .unwrap();
             }
             let reads = source.reads.load(Ordering::Relaxed);
             assert!(if length > SMALL { reads == most } else { reads <= most }, "{length}: {reads}");
@@ -235,11 +253,11 @@ mod tests {
         assert_eq!(view.length(), 600_000);
         assert!(view.holds(599_999, 1) && !view.holds(599_999, 2));
         assert!(view.is_cached(0, 1) && !view.is_cached(1, 1));
-        assert!(view.check_length().is_err() && view.as_file().is_none());
+        assert!(view.check_length().is_err() && view.local().is_none());
         let path = std::env::temp_dir().join(format!("ztensor-ahead-{}", std::process::id()));
         std::fs::write(&path, b"0123456789").unwrap();
-        let source = super::super::file::FileSource::open(&path).unwrap();
-        assert!(Ahead::new(&source, 0).source(0).unwrap().as_file().is_some());
+        let source = FileSource::open(&path).unwrap();
+        assert!(Ahead::new(&source, 0).source(0).unwrap().local().is_some());
         std::fs::remove_file(path).unwrap();
     }
 
@@ -250,7 +268,7 @@ mod tests {
         let view = ahead.source(0).unwrap();
         for at in (0..20_000).step_by(64) {
             let mut slot = [0; 64];
-            let read = view.read_at(at, &mut slot);
+            let read = view.read_at(at, &mut slot, Stop::never());
             assert_eq!(read.is_err(), (at..at + 64).contains(&10_000), "at {at}");
         }
     }

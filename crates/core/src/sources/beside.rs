@@ -64,7 +64,8 @@ impl Folder {
     /// failure yet.
     ///
     /// A cache of downloads links the index and the files that it names to one store of blobs, so a link may lead to the
-    /// folder that the index is linked to, too.
+    /// folder that the index is linked to, too. Links are looked at before the file is opened: somebody who may exchange them in
+    /// between can write to the folder, and needs no index for that.
     pub fn find(&self, name: &str) -> Result<PathBuf> {
         let relative = relative(name)?;
         let mut path = self.path.clone();
@@ -92,7 +93,7 @@ impl Folder {
             return Ok(());
         }
         let message = format!(
-            "the file names {name:?}, which is linked to '{}', outside of its own folder; to read that, name the path in the option shards",
+            "the file names {name:?}, which is linked to '{}', outside of its own folder; to read that, let the option shards give its path",
             target.display()
         );
         Err(Error::new(Code::OutOfBounds, message).file(path))
@@ -104,7 +105,7 @@ fn relative(name: &str) -> Result<PathBuf> {
     let path = Path::new(name);
     let mut found = PathBuf::new();
     // A colon names a drive or a stream of a file there.
-    let mut good = !name.contains('\0') && !(cfg!(windows) && name.contains(':'));
+    let mut good = !(name.contains('\0') || cfg!(windows) && name.contains(':'));
     for component in path.components() {
         match component {
             Component::Normal(part) => found.push(part),

@@ -14,12 +14,13 @@ use super::io::Io;
 use super::mapping::Mapping;
 #[cfg(target_os = "linux")]
 use super::stretch;
-use super::{ReadAt, fault};
+use super::{Costs, ReadAt, fault};
 #[cfg(target_os = "linux")]
 use super::{Stretches, hash_read};
 #[cfg(target_os = "linux")]
 use crate::codecs::digest::Hasher;
 use crate::error::{Code, Error, Result};
+use crate::work::{self, Stop};
 
 /// An open regular file.
 pub struct FileSource {
@@ -169,12 +170,6 @@ impl FileSource {
         read
     }
 
-    /// What tells the file from another one that may come under its name.
-    pub fn identity(&self) -> Result<Identity> {
-        let metadata = self.file.metadata().map_err(|error| Error::io("fstat", &error))?;
-        Ok(Identity::of(&metadata))
-    }
-
     /// Lets the kernel forget what the page cache holds of a range.
     #[cfg(target_os = "linux")]
     pub fn forget(&self, offset: u64, length: u64) {
@@ -206,7 +201,7 @@ impl ReadAt for FileSource {
     }
 
     #[cfg(target_os = "linux")]
-    fn read_bulk(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+    fn read_bulk(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()> {
         if buffer.len() >= LONG
             && let Some(direct) = self.direct()
             && !self.is_cached(offset, buffer.len() as u64)
@@ -214,15 +209,22 @@ impl ReadAt for FileSource {
         {
             return self.check_length();
         }
-        self.read_at(offset, buffer)
+        self.read_at(offset, buffer, stop)
     }
 
     #[cfg(target_os = "linux")]
-    fn hash(&self, stretches: &Stretches, offset: u64, length: u64, hasher: &mut Hasher) -> Result<()> {
+    fn hash(
+        &self,
+        stretches: &Stretches,
+        offset: u64,
+        length: u64,
+        hasher: &mut Hasher,
+        stop: &Stop,
+    ) -> Result<()> {
         // What is not in memory comes faster by reads, and page faults across a network are not to be waited for.
         let mapped = length >= stretch::FROM && self.maps() && self.is_cached(offset, length);
         if !mapped {
-            return hash_read(self, offset, length, hasher);
+            return hash_read(self, offset, length, hasher, stop);
         }
         let (at, whole) = stretches.hash(&self.file, self.length, offset, length, hasher);
         self.check_length()?;
@@ -230,7 +232,7 @@ impl ReadAt for FileSource {
             let message = "read: the system could not bring in a page of the file";
             return Err(Error::new(Code::Io, message).at(at));
         }
-        hash_read(self, at, offset.saturating_add(length) - at, hasher)
+        hash_read(self, at, offset.saturating_add(length) - at, hasher, stop)
     }
 
     #[cfg(target_os = "linux")]
@@ -238,15 +240,24 @@ impl ReadAt for FileSource {
         super::cache::is_cached(&self.file, offset, length)
     }
 
-    fn as_file(&self) -> Option<&File> {
-        Some(&self.file)
+    fn identity(&self) -> Result<Identity> {
+        let metadata = self.file.metadata().map_err(|error| Error::io("fstat", &error))?;
+        Ok(Identity::of(&metadata))
+    }
+
+    fn costs(&self) -> Costs {
+        Costs { in_flight: Costs::LOCAL.in_flight.max(work::cores()), ..Costs::LOCAL }
+    }
+
+    fn local(&self) -> Option<&FileSource> {
+        Some(self)
     }
 
     fn check_length(&self) -> Result<()> {
         self.tell(self.measure())
     }
 
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+    fn read_at(&self, offset: u64, buffer: &mut [u8], _stop: &Stop) -> Result<()> {
         self.tell(read_at(&self.file, offset, buffer))?;
         // A read that races with a truncation can give zeros: the kernel clears what is cut off of a page before it
         // lets go of it, after it has set the new length.

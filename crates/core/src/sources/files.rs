@@ -9,7 +9,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::file::FileSource;
 use super::io::Io;
-use super::{ReadAt, Shard, Sources};
+use super::{DigestedFile, ReadAt, Sources};
 use crate::codecs::digest::Digest;
 use crate::error::{Code, Error, Result};
 use crate::model;
@@ -32,6 +32,16 @@ impl fmt::Display for Identity {
 }
 
 impl Identity {
+    /// Of bytes that nobody can change.
+    pub fn of_length(length: u64) -> Self {
+        Self::of_version(length, 0)
+    }
+
+    /// Of a source that has another `version` with each change: a number that is made of an entity tag, or of a date.
+    pub fn of_version(length: u64, version: u64) -> Self {
+        Self { length, place: (0, version), modified: (0, 0) }
+    }
+
     #[cfg(unix)]
     pub fn of(metadata: &Metadata) -> Self {
         use std::os::unix::fs::MetadataExt;
@@ -58,31 +68,29 @@ impl Identity {
 }
 
 /// One file of a name space.
-pub struct Part {
+pub struct Member {
     /// `None` where it is not known.
     path: Option<PathBuf>,
     /// What it was when it was looked at; `None` for one that stayed open since, or was not looked at.
     identity: Option<Identity>,
     length: u64,
-    source: OnceLock<FileSource>,
+    source: OnceLock<Box<dyn ReadAt>>,
     /// Why it cannot be read.
     problem: Option<Error>,
     /// What an index calls it, and the digest that it gives of all its bytes.
     shard: Option<(Box<str>, Digest)>,
 }
 
-impl Part {
+impl Member {
     /// A file that stays open.
     pub fn open(path: &Path, source: FileSource) -> Self {
+        Self { path: Some(path.to_owned()), ..Self::of(Box::new(source)) }
+    }
+
+    /// A source of any kind.
+    pub fn of(source: Box<dyn ReadAt>) -> Self {
         let length = source.length();
-        Self {
-            path: Some(path.to_owned()),
-            identity: None,
-            length,
-            source: OnceLock::from(source),
-            problem: None,
-            shard: None,
-        }
+        Self { source: OnceLock::from(source), ..Self::unread(None, length) }
     }
 
     /// A file that is opened when it is first read, if it is the same one still.
@@ -133,7 +141,7 @@ impl Part {
 
 /// The files of a name space, by their numbers.
 pub struct Files {
-    parts: Vec<Part>,
+    members: Vec<Member>,
     /// Whether the end has come. Held while a file is opened, so that none is opened twice or after the end.
     closed: Mutex<bool>,
     io: OnceLock<Io>,
@@ -142,78 +150,82 @@ pub struct Files {
 impl Files {
     /// A name space that one open file holds.
     pub fn lone(path: &Path, source: FileSource) -> Self {
-        Self::new(vec![Part::open(path, source)])
+        Self::new(vec![Member::open(path, source)])
     }
 
     /// The files in the order of their numbers.
-    pub fn new(parts: Vec<Part>) -> Self {
-        Self { parts, closed: Mutex::new(false), io: OnceLock::new() }
+    pub fn new(members: Vec<Member>) -> Self {
+        Self { members, closed: Mutex::new(false), io: OnceLock::new() }
     }
 
     /// Says how the bytes of all files come into memory, before any do.
     pub fn set_io(&self, io: Io) {
         let _ = self.io.set(io);
-        for source in self.parts.iter().filter_map(|part| part.source.get()) {
+        for source in self.members.iter().filter_map(Member::local) {
             source.set_io(io);
         }
     }
 
     pub fn len(&self) -> usize {
-        self.parts.len()
+        self.members.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.parts.is_empty()
+        self.members.is_empty()
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Part> {
-        self.parts.iter()
+    pub fn iter(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter()
     }
 
     /// What each was when its index was read, or is now where it stayed open since. One that was not looked at is its
     /// length.
     pub fn identities(&self) -> Result<Vec<String>> {
-        let identity = |part: &Part| match (part.identity, part.source.get()) {
+        let identity = |member: &Member| match (member.identity, member.source.get()) {
             (Some(identity), _) => Ok(identity.to_string()),
             (None, Some(source)) => source.identity().map(|identity| identity.to_string()),
-            (None, None) => Ok(part.length.to_string()),
+            (None, None) => Ok(member.length.to_string()),
         };
-        self.parts.iter().map(identity).collect()
+        self.members.iter().map(identity).collect()
     }
 
     /// Bytes of all of them.
     pub fn total_length(&self) -> u64 {
-        self.parts.iter().fold(0, |total, part| total.saturating_add(part.length))
+        self.members.iter().fold(0, |total, member| total.saturating_add(member.length))
     }
 
-    /// The file of a number, opened now if it was not yet. Fails with `ZT_IO` where it is no longer the one whose
-    /// index was read.
-    pub fn file(&self, number: u32) -> Result<&FileSource> {
-        let part = self.parts.get(number as usize);
-        let part = part.ok_or_else(|| Error::new(Code::Internal, format!("there is no file {number}")))?;
-        if let Some(source) = part.source.get() {
-            return Ok(source);
+    /// The local file of a number, as [`Sources::source`] gives it; `None` of a source that is none.
+    pub fn local(&self, number: u32) -> Result<Option<&FileSource>> {
+        Ok(self.any(number)?.local())
+    }
+
+    fn any(&self, number: u32) -> Result<&dyn ReadAt> {
+        let member = self.members.get(number as usize);
+        let member =
+            member.ok_or_else(|| Error::new(Code::Internal, format!("there is no file {number}")))?;
+        if let Some(source) = member.source.get() {
+            return Ok(&**source);
         }
         let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
         if *closed {
             return Err(Error::new(Code::Closed, "the file is closed"));
         }
-        if let Some(source) = part.source.get() {
-            return Ok(source);
+        if let Some(source) = member.source.get() {
+            return Ok(&**source);
         }
-        let source = part.reopen()?;
+        let source = member.reopen()?;
         source.set_io(self.io.get().copied().unwrap_or_default());
-        Ok(part.source.get_or_init(|| source))
+        Ok(&**member.source.get_or_init(|| Box::new(source)))
     }
 
-    /// The file of a number, if it was opened already.
+    /// The local file of a number, if it was opened already.
     pub fn opened(&self, number: u32) -> Option<&FileSource> {
-        self.parts.get(number as usize)?.source.get()
+        self.members.get(number as usize)?.local()
     }
 
-    /// The files that were opened so far.
+    /// The local files that were opened so far.
     pub fn all_opened(&self) -> impl Iterator<Item = (&Path, &FileSource)> {
-        self.parts.iter().filter_map(|part| Some((part.path.as_deref()?, part.source.get()?)))
+        self.members.iter().filter_map(|member| Some((member.path.as_deref()?, member.local()?)))
     }
 
     /// The first file that was cut short while it was mapped.
@@ -230,7 +242,12 @@ impl Files {
     }
 }
 
-impl Part {
+impl Member {
+    /// The local file, if it was opened already.
+    fn local(&self) -> Option<&FileSource> {
+        self.source.get()?.local()
+    }
+
     /// Opens it. Fails with `ZT_IO` where it is not what it was, and where it was not looked for.
     pub fn reopen(&self) -> Result<FileSource> {
         if let Some(problem) = &self.problem {
@@ -256,23 +273,25 @@ impl Part {
 }
 
 impl Sources for Files {
+    /// Opened now if it was not yet. Fails with `ZT_IO` where it is no longer the one whose index was read.
     fn source(&self, file: u32) -> Result<&dyn ReadAt> {
-        Ok(self.file(file)?)
+        self.any(file)
     }
 
-    fn shards(&self) -> Vec<Shard<'_>> {
-        fn shard((file, part): (u32, &Part)) -> Option<Shard<'_>> {
-            let (name, digest) = part.shard.as_ref()?;
-            let path = part.path.as_deref()?;
-            Some(Shard { file, name, path, length: part.length, digest })
+    fn digested(&self) -> Vec<DigestedFile<'_>> {
+        fn digested((file, member): (u32, &Member)) -> Option<DigestedFile<'_>> {
+            let (name, digest) = member.shard.as_ref()?;
+            let path = member.path.as_deref()?;
+            Some(DigestedFile { file, name, path, length: member.length, digest })
         }
-        (0..).zip(&self.parts).filter_map(shard).collect()
+        (0..).zip(&self.members).filter_map(digested).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::work::Stop;
 
     fn written(name: &str, bytes: &[u8]) -> PathBuf {
         let path = std::env::temp_dir().join(format!("ztensor-files-{name}-{}", std::process::id()));
@@ -281,7 +300,7 @@ mod tests {
     }
 
     fn with(path: &Path) -> Files {
-        Files::new(vec![Part::later(path.to_owned(), Identity::of(&path.metadata().unwrap()))])
+        Files::new(vec![Member::later(path.to_owned(), Identity::of(&path.metadata().unwrap()))])
     }
 
     #[test]
@@ -289,10 +308,10 @@ mod tests {
         let path = written("first", b"0123456789");
         let files = with(&path);
         assert!(files.opened(0).is_none());
-        assert_eq!(files.source(0).unwrap().read_vec(2, 3).unwrap(), b"234");
+        assert_eq!(files.source(0).unwrap().read_vec(2, 3, Stop::never()).unwrap(), b"234");
         assert!(files.opened(0).is_some());
         assert_eq!(files.total_length(), 10);
-        assert_eq!(files.file(1).err().unwrap().code(), Code::Internal);
+        assert_eq!(files.source(1).err().unwrap().code(), Code::Internal);
         std::fs::remove_file(path).unwrap();
     }
 
@@ -302,10 +321,10 @@ mod tests {
         let files = with(&path);
         let other = written("replacing", b"9876543210");
         std::fs::rename(&other, &path).unwrap();
-        let error = files.file(0).err().unwrap();
+        let error = files.source(0).err().unwrap();
         assert_eq!((error.code(), error.path()), (Code::Io, Some(&*path)));
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(files.file(0).err().unwrap().code(), Code::Io);
+        assert_eq!(files.source(0).err().unwrap().code(), Code::Io);
     }
 
     #[test]
@@ -313,7 +332,7 @@ mod tests {
         let path = written("end", b"0123456789");
         let files = with(&path);
         files.close();
-        assert_eq!(files.file(0).err().unwrap().code(), Code::Closed);
+        assert_eq!(files.source(0).err().unwrap().code(), Code::Closed);
         std::fs::remove_file(path).unwrap();
     }
 
@@ -326,21 +345,21 @@ mod tests {
             size: 10,
             digest: Digest::parse("xxh3:0000000000000000").unwrap(),
         };
-        let parts = vec![
-            Part::open(&path, FileSource::open(&path).unwrap()),
-            Part::later(path.clone(), identity).of_shard(&shard),
-            Part::unread(None, 77),
+        let members = vec![
+            Member::open(&path, FileSource::open(&path).unwrap()),
+            Member::later(path.clone(), identity).of_shard(&shard),
+            Member::unread(None, 77),
         ];
-        assert_eq!(parts.iter().map(Part::name).collect::<Vec<_>>(), [None, Some("base"), None]);
-        assert_eq!(parts.iter().map(Part::length).collect::<Vec<_>>(), [10, 10, 77]);
-        let files = Files::new(parts);
+        assert_eq!(members.iter().map(Member::name).collect::<Vec<_>>(), [None, Some("base"), None]);
+        assert_eq!(members.iter().map(Member::length).collect::<Vec<_>>(), [10, 10, 77]);
+        let files = Files::new(members);
         assert_eq!((files.len(), files.is_empty(), files.iter().count()), (3, false, 3));
         let told = identity.to_string();
         assert!(told.starts_with("10-") && told.split('-').count() == 5, "{told}");
         assert_eq!(files.identities().unwrap(), [told.clone(), told, "77".to_owned()]);
         files.set_io(Io::Read);
-        assert!(!files.file(0).unwrap().maps(), "it was open already");
-        assert!(!files.file(1).unwrap().maps(), "it was opened later");
+        assert!(!files.local(0).unwrap().unwrap().maps(), "it was open already");
+        assert!(!files.local(1).unwrap().unwrap().maps(), "it was opened later");
         assert!(Files::new(Vec::new()).is_empty());
         std::fs::remove_file(path).unwrap();
     }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::ReadAt;
 use super::staged::Staged;
 use crate::error::{Code, Error, Result};
+use crate::work::Stop;
 
 /// Bytes at both ends of a file that are staged first: most indexes are in them.
 const END: u64 = 64 << 10;
@@ -71,10 +72,10 @@ impl ReadAt for Partial {
         self.parts.iter().any(|part| part.holds(offset, length))
     }
 
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+    fn read_at(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()> {
         let length = buffer.len() as u64;
         if let Some(part) = self.parts.iter().find(|part| part.holds(offset, length)) {
-            return part.read_at(offset, buffer);
+            return part.read_at(offset, buffer, stop);
         }
         self.locked().get_or_insert((offset, length));
         Err(Error::new(Code::Io, "these bytes are not staged yet"))
@@ -106,7 +107,7 @@ mod tests {
             let attempt = |source: &Partial| {
                 for &(offset, length) in ranges {
                     let expected = checked::slice(bytes, offset, length).unwrap();
-                    assert_eq!(source.read_vec(offset, length)?, expected);
+                    assert_eq!(source.read_vec(offset, length, Stop::never())?, expected);
                 }
                 Ok(())
             };
@@ -149,7 +150,7 @@ mod tests {
     fn an_error_of_what_is_there_is_told() {
         let mut partial = Partial::new(100);
         partial.add(staged(&bytes(100), &[(0, 100)]));
-        let outcome = partial.attempt(|source| source.read_vec(90, 20));
+        let outcome = partial.attempt(|source| source.read_vec(90, 20, Stop::never()));
         assert_eq!(outcome.unwrap_err().code(), Code::Truncated);
     }
 }

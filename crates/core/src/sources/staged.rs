@@ -5,6 +5,7 @@ use super::owned::Owned;
 use super::{ReadAt, ends_early};
 use crate::checked;
 use crate::error::Result;
+use crate::work::Stop;
 
 /// Ranges that were copied out of a file of `total` bytes held in memory by somebody else.
 pub struct Staged {
@@ -37,7 +38,7 @@ impl ReadAt for Staged {
         self.piece(offset, length).is_some()
     }
 
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+    fn read_at(&self, offset: u64, buffer: &mut [u8], _stop: &Stop) -> Result<()> {
         let length = buffer.len() as u64;
         if length == 0 {
             return Ok(());
@@ -63,14 +64,14 @@ mod tests {
             [(10, "first"), (11, "irst"), (15, "next"), (100, "later"), (104, "r"), (500, "")]
         {
             let mut read = vec![0; expected.len()];
-            staged.read_at(offset, &mut read).unwrap();
+            staged.read_at(offset, &mut read, Stop::never()).unwrap();
             assert_eq!(read, expected.as_bytes());
             assert!(expected.is_empty() || staged.holds(offset, expected.len() as u64));
         }
         // Before all, behind one, over the end, and across two that touch.
         for (offset, length) in [(9, 2), (105, 1), (101, 5), (14, 2), (0, 1)] {
             assert!(!staged.holds(offset, length));
-            let read = staged.read_at(offset, &mut vec![0; usize::try_from(length).unwrap()]);
+            let read = staged.read_at(offset, &mut vec![0; usize::try_from(length).unwrap()], Stop::never());
             assert_eq!(read.unwrap_err().code(), Code::Truncated, "{offset}");
         }
     }

@@ -12,22 +12,18 @@ use crate::checked;
 use crate::codecs::digest::Hasher;
 use crate::error::{Code, Error, Result};
 use crate::inject;
-use crate::layouts::elements::Elements;
-use crate::model::{Component, Key, Tensor};
+use crate::layouts::elements::RuleCheck;
+use crate::model::{Component, Key, Span, Tensor};
+use crate::read::planner::{Aim, SMALL, reads};
 use crate::read::{Reading, compare, parallel, stored_hasher};
-use crate::sources::{Stretches, scratch};
+use crate::sources::{Costs, ReadAt, Stretches, scratch};
 use crate::work;
 
 /// Bytes of a blob that are hashed by one thread in one go, between two looks at the stop flag.
 const PIECE: u64 = 8 << 20;
-/// Blobs up to this size are read together with their neighbours.
-const SMALL: u64 = 64 << 10;
-/// Bytes of such a read, and of a gap in it that is read for nothing.
-const SPAN: u64 = 256 << 10;
-const GAP: u64 = 4 << 10;
 
 /// Something that is judged once.
-struct Blob<'a> {
+struct Judged<'a> {
     tensor: Tensor<'a>,
     /// `None`: the arrays of a sparse tensor, whose rules need them all in memory.
     component: Option<&'a Component>,
@@ -56,7 +52,7 @@ struct Pieces {
 /// All blobs of the tensors that are verified.
 pub struct Blobs<'a> {
     reading: Reading<'a>,
-    all: Vec<Blob<'a>>,
+    all: Vec<Judged<'a>>,
     by_key: HashMap<Key<'a>, usize>,
     /// Those that have to be decoded.
     decoded: Vec<usize>,
@@ -100,7 +96,7 @@ impl<'a> Blobs<'a> {
     fn add(&mut self, owner: usize, tensor: Tensor<'a>) {
         if tensor.is_sparse() {
             self.decoded.push(self.all.len());
-            self.all.push(Blob { tensor, component: None, owner, wrong: OnceLock::new() });
+            self.all.push(Judged { tensor, component: None, owner, wrong: OnceLock::new() });
         }
         for component in by_themselves(tensor) {
             let at = self.all.len();
@@ -115,7 +111,7 @@ impl<'a> Blobs<'a> {
                 self.stretches.entry(component.file()).or_default();
                 self.units.push(unit(at, component));
             }
-            self.all.push(Blob { tensor, component: Some(component), owner, wrong: OnceLock::new() });
+            self.all.push(Judged { tensor, component: Some(component), owner, wrong: OnceLock::new() });
         }
     }
 
@@ -141,28 +137,14 @@ impl<'a> Blobs<'a> {
         }
     }
 
-    /// Neighbours in the file that one read brings in.
+    /// Neighbors in the file that one read brings in.
     fn spans(&self) -> Vec<Unit> {
-        let mut spans = Vec::new();
-        let mut begun: Option<(Range<usize>, &Component, u64)> = None;
-        for (at, component) in self.small.iter().filter_map(|&blob| self.component(blob)).enumerate() {
-            let end = component.offset().saturating_add(component.stored_length());
-            if let Some((range, first, last)) = &mut begun
-                && first.file() == component.file()
-                && (*last..=last.saturating_add(GAP)).contains(&component.offset())
-                && end - first.offset() <= SPAN
-                && self
-                    .reading
-                    .source(component)
-                    .is_ok_and(|source| source.holds(first.offset(), end - first.offset()))
-            {
-                (range.end, *last) = (at + 1, end);
-                continue;
-            }
-            spans.extend(begun.replace((at..at + 1, component, end)).map(|(range, ..)| Unit::Span(range)));
-        }
-        spans.extend(begun.map(|(range, ..)| Unit::Span(range)));
-        spans
+        let spans = self.small.iter().filter_map(|&blob| self.component(blob)).map(Component::span);
+        let source = |file: u32| self.reading.sources.source(file);
+        // What cannot be opened fails where it is read.
+        let near = |file| Aim::HASHED.on(source(file).map_or(Costs::LOCAL, ReadAt::costs));
+        let whole = |span: Span| source(span.file).is_ok_and(|source| source.holds(span.offset, span.length));
+        reads(spans, near, whole).into_iter().map(|read| Unit::Span(read.ranges)).collect()
     }
 
     fn component(&self, at: usize) -> Option<&'a Component> {
@@ -232,7 +214,7 @@ impl<'a> Blobs<'a> {
         let length = last.offset().saturating_add(last.stored_length()) - first.offset();
         let read = scratch::with(length, |buffer| {
             self.reading.watch.stop.check()?;
-            self.reading.source(first)?.read_at(first.offset(), buffer)?;
+            self.reading.source(first)?.read_at(first.offset(), buffer, &self.reading.watch.stop)?;
             for &at in blobs {
                 inject::panic_at("verify");
                 let Some(component) = self.component(at) else { continue };
@@ -281,12 +263,13 @@ impl<'a> Blobs<'a> {
         let source = self.reading.source(component)?;
         let Some(stretches) = self.stretches.get(&component.file()) else { return Ok(()) };
         let (mut at, end) = (start, start.saturating_add(length));
+        let stop = &self.reading.watch.stop;
         while at < end {
-            self.reading.watch.stop.check()?;
-            let step = (end - at).min(PIECE);
-            source.hash(stretches, component.offset().saturating_add(at), step, hasher)?;
-            self.reading.watch.did_bytes(step);
-            at += step;
+            stop.check()?;
+            let count = (end - at).min(PIECE);
+            source.hash(stretches, component.offset().saturating_add(at), count, hasher, stop)?;
+            self.reading.watch.did_bytes(count);
+            at += count;
         }
         Ok(())
     }
@@ -367,7 +350,7 @@ fn unit(at: usize, component: &Component) -> Unit {
 
 /// Checks the digest over raw bytes and the rules on their elements.
 fn judge_bytes(component: &Component, bytes: &[u8]) -> Result<()> {
-    let mut elements = Elements::new(component.rule);
+    let mut elements = RuleCheck::new(component.rule);
     elements.note(bytes);
     if let Some(mut hasher) = hasher_of(component) {
         hasher.update(bytes);

@@ -37,7 +37,7 @@ pub fn check(reading: Reading<'_>) -> Result<Outcome> {
         return Ok(outcome);
     }
     let source = reading.sources.source(0)?;
-    let Some(footer) = zt2::read_footer(source)? else {
+    let Some(footer) = zt2::read_footer(source, &reading.watch.stop)? else {
         outcome.fail(broken(ONE_MANIFEST, "the file is a data shard, without a manifest"));
         return Ok(outcome);
     };
@@ -176,8 +176,9 @@ impl<'a> Form<'a> {
         while at < one.stored_length() {
             self.reading.watch.stop.check()?;
             let length = (one.stored_length() - at).min(PIECE as u64);
-            let [one, other] =
-                [one, other].map(|blob| self.source.read_vec(blob.offset().saturating_add(at), length));
+            let [one, other] = [one, other].map(|blob| {
+                self.source.read_vec(blob.offset().saturating_add(at), length, &self.reading.watch.stop)
+            });
             if one? != other? {
                 return Ok(false);
             }
@@ -209,7 +210,7 @@ impl<'a> Form<'a> {
     /// What no digest covers must be zeros.
     fn padding(&mut self, footer: Footer) -> Result<()> {
         let total = self.source.length();
-        let reserved = self.source.read_vec(total.saturating_sub(12), 4)?;
+        let reserved = self.source.read_vec(total.saturating_sub(12), 4, &self.reading.watch.stop)?;
         if reserved.iter().any(|&byte| byte != 0) {
             self.outcome
                 .fail(broken(RESERVED, "the reserved bytes of the footer are not zero").at(total - 12));
@@ -232,7 +233,7 @@ impl<'a> Form<'a> {
     fn first_set(&self, mut at: u64, end: u64) -> Result<Option<u64>> {
         while at < end {
             self.reading.watch.stop.check()?;
-            let piece = self.source.read_vec(at, (end - at).min(PIECE as u64))?;
+            let piece = self.source.read_vec(at, (end - at).min(PIECE as u64), &self.reading.watch.stop)?;
             if let Some(set) = piece.iter().position(|&byte| byte != 0) {
                 return Ok(Some(at + set as u64));
             }

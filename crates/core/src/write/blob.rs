@@ -8,13 +8,13 @@ use super::{Dialect, Settings};
 use crate::codecs::digest::{Algorithm, Digest, Hasher};
 use crate::codecs::zstd_encode::Jobs;
 use crate::error::Result;
-use crate::layouts::elements::Elements;
+use crate::layouts::elements::RuleCheck;
 use crate::model::{DataRule, Encoding};
 use crate::sinks::block::Block;
 
 const PIECE: usize = 1 << 20;
 
-pub struct Blob {
+pub struct Outgoing {
     length: u64,
     left: u64,
     offset: u64,
@@ -23,7 +23,7 @@ pub struct Blob {
     /// zTensor 2: its digests are of the content (§3.4), its compression is seekable.
     zt2: bool,
     /// Of its elements.
-    rule: Elements,
+    rule: RuleCheck,
     state: State,
 }
 
@@ -51,7 +51,7 @@ pub struct Done {
     pub digest: Option<Digest>,
 }
 
-impl Blob {
+impl Outgoing {
     /// `compresses`: whether that is tried.
     pub fn new(
         length: u64,
@@ -61,7 +61,7 @@ impl Blob {
         compresses: bool,
     ) -> Self {
         let blob = Self::raw(length, offset, settings);
-        let rule = Elements::new(rule.filter(|_| blob.zt2));
+        let rule = RuleCheck::new(rule.filter(|_| blob.zt2));
         let state = if compresses && length > 0 { State::Sampling(Vec::new()) } else { State::Raw };
         Self { rule, state, ..blob }
     }
@@ -82,7 +82,7 @@ impl Blob {
             algorithm,
             hasher,
             zt2,
-            rule: Elements::new(None),
+            rule: RuleCheck::new(None),
             state: State::Raw,
         }
     }
@@ -127,12 +127,12 @@ impl Blob {
         }
     }
 
-    /// Whether bytes are stored as they come, so that [`Blob::fill`] may be used.
+    /// Whether bytes are stored as they come, so that [`Outgoing::fill`] may be used.
     pub fn is_raw(&self) -> bool {
         matches!(self.state, State::Raw)
     }
 
-    /// Whether the file gets these bytes without anybody having looked at them, so that [`Blob::skip`] may be used.
+    /// Whether the file gets these bytes without anybody having looked at them, so that [`Outgoing::skip`] may be used.
     pub fn is_unseen(&self) -> bool {
         self.is_raw() && self.hasher.is_none() && !self.rule.is_any()
     }

@@ -133,7 +133,7 @@ pub fn compact(path: &Path, formats: Formats, limits: &Limits, watch: &Watch) ->
     let mut file = AtomicFile::create(original.path(), true)?;
     file.reserve(tail.len() as u64 + kept);
     let mut block = Block::default();
-    original.source().read_at(0, block.claim(MAGIC_BYTES)?)?;
+    original.source().read_at(0, block.claim(MAGIC_BYTES)?, &watch.stop)?;
     let mut position = MAGIC;
     for run in &plan.runs {
         watch.stop.check()?;
@@ -141,7 +141,7 @@ pub fn compact(path: &Path, formats: Formats, limits: &Limits, watch: &Watch) ->
         position = run.new.saturating_add(run.length);
         match usize::try_from(run.length) {
             Ok(length) if length < BY_KERNEL => {
-                original.source().read_at(run.old, block.claim(length)?)?;
+                original.source().read_at(run.old, block.claim(length)?, &watch.stop)?;
                 watch.did_bytes(run.length);
             }
             _ => {

@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 
 use super::shards::{round_of, shard_path};
 use crate::error::{Code, Error, Result};
+use crate::formats::Input;
 use crate::formats::zt2;
 use crate::limits::{self, Limits};
 use crate::model::Shard;
 use crate::sources::ReadAt;
 use crate::sources::file::FileSource;
 use crate::sources::files::Identity;
+use crate::work::Stop;
 
 /// What is known of it; nothing where there is none that can be read.
 #[derive(Default)]
@@ -60,10 +62,10 @@ fn identity(path: &Path) -> Option<Identity> {
 
 fn shards_of(path: &Path) -> Option<Vec<Shard>> {
     let source = FileSource::open(path).ok()?;
-    if source.read_vec(0, zt2::MAGIC.len() as u64).ok()? != zt2::MAGIC {
+    if source.read_vec(0, zt2::MAGIC.len() as u64, Stop::never()).ok()? != zt2::MAGIC {
         return None;
     }
-    Some(zt2::parse(&source, &Limits::default()).ok()?.shards)
+    Some(zt2::parse(&Input::alone(&source, &Limits::default(), Stop::never())).ok()?.shards)
 }
 
 /// Sizes, algorithms and digests of the shards of all other roots of a folder, which may find a
@@ -101,5 +103,5 @@ fn digest_of(shard: &Shard) -> (String, String) {
 /// Whether the file is what the root says, and has no tensors of its own.
 fn is_data_shard(path: &Path, shard: &Shard) -> bool {
     let Ok(source) = FileSource::open(path) else { return false };
-    source.length() == shard.size && matches!(zt2::read_footer(&source), Ok(None))
+    source.length() == shard.size && matches!(zt2::read_footer(&source, Stop::never()), Ok(None))
 }

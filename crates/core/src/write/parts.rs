@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::index_first::quote;
 use crate::error::Result;
-use crate::limits::Limits;
 use crate::model::{Catalog, Tensor};
-use crate::open::read_index;
+use crate::open::{Request, read_index};
 use crate::sinks::set::{self, Old};
 use crate::sinks::{AtomicFile, Warning};
 
@@ -71,7 +70,7 @@ pub fn commit_one(file: AtomicFile) -> Result<Vec<Warning>> {
 /// that cannot be read names nothing.
 fn old_set(target: &Path) -> Vec<PathBuf> {
     let path = index_path(target);
-    let Ok(map) = read_index(&path, &Limits::default()) else { return Vec::new() };
+    let Ok(map) = read_index(&path, &Request::default()) else { return Vec::new() };
     let parts = map.files.iter().filter(|name| is_part(name, &stem(target)));
     let parts = parts.map(|name| target.with_file_name(name));
     std::iter::once(path.clone()).chain(parts).collect()

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 
 use super::Writer;
-use super::blob::{Blob, Done, Target};
+use super::blob::{Done, Outgoing, Target};
 use super::out::Out;
 use super::pack::saving;
 use crate::error::{Error, Result};
@@ -32,7 +32,7 @@ impl Writer {
         decode(file.file(), done.offset, stored, &mut spool)?;
         file.truncate(done.offset)?;
         self.position = done.offset;
-        let mut blob = Blob::raw(length, done.offset, &self.settings);
+        let mut blob = Outgoing::raw(length, done.offset, &self.settings);
         let mut at = 0;
         while !blob.is_full() {
             let left = usize::try_from(blob.left()).unwrap_or(usize::MAX);

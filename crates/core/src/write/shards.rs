@@ -236,7 +236,7 @@ pub fn whole_digest(source: &dyn ReadAt, algorithm: Algorithm, watch: &Watch) ->
         watch.stop.check()?;
         let count = usize::try_from(total - at).unwrap_or(PIECE).min(PIECE);
         let piece = piece.get_mut(..count).unwrap_or_default();
-        source.read_at(at, piece)?;
+        source.read_at(at, piece, &watch.stop)?;
         hasher.update(piece);
         at += count as u64;
         watch.did_bytes(count as u64);

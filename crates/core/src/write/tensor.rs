@@ -3,7 +3,7 @@
 
 use std::fs::File;
 
-use super::blob::{Blob, Done, Target};
+use super::blob::{Done, Outgoing, Target};
 use super::flush::WARM;
 use super::out::Out;
 use super::{Spec, Stored, Writer};
@@ -24,7 +24,7 @@ pub(super) struct Open {
     /// What is stored: the components, or one blob of them all.
     pub(super) stored: Vec<Stored>,
     pub(super) written: Vec<Component>,
-    blob: Option<Blob>,
+    blob: Option<Outgoing>,
     /// Its blobs are compressed by other threads once all of them are there; their places are known after that.
     gathered: bool,
 }
@@ -110,11 +110,11 @@ impl Writer {
         let Some(open) = &mut self.open else { return Ok(()) };
         let Some(&(.., rule, length)) = open.stored.get(open.written.len()) else { return Ok(()) };
         if open.gathered {
-            open.blob = Some(Blob::gathered(length, rule, &self.settings));
+            open.blob = Some(Outgoing::gathered(length, rule, &self.settings));
             return Ok(());
         }
         self.align()?;
-        let blob = Blob::new(length, self.position, rule, &self.settings, self.gathering.is_some());
+        let blob = Outgoing::new(length, self.position, rule, &self.settings, self.gathering.is_some());
         if let Some(open) = &mut self.open {
             open.blob = Some(blob);
         }
@@ -136,7 +136,7 @@ impl Writer {
     }
 
     /// The blob that is open, and where its bytes go.
-    fn blob(&mut self) -> Option<(&mut Blob, Target<'_>)> {
+    fn blob(&mut self) -> Option<(&mut Outgoing, Target<'_>)> {
         let Self { open, buffer, position, gathering, unplaced, .. } = self;
         let Open { blob: Some(blob), gathered, .. } = open.as_deref_mut()? else { return None };
         let target = match gathering.as_mut() {
@@ -174,7 +174,7 @@ impl Writer {
 
     /// Whether the open tensor's next bytes are stored as they come, so that [`Writer::fill`] takes them.
     pub fn takes_raw(&self) -> bool {
-        self.open.as_ref().and_then(|open| open.blob.as_ref()).is_some_and(Blob::is_raw)
+        self.open.as_ref().and_then(|open| open.blob.as_ref()).is_some_and(Outgoing::is_raw)
     }
 
     /// Lets `read` put the next bytes of the open tensor, `limit` of its blob at most, where they will be written from.

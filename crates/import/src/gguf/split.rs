@@ -96,7 +96,7 @@ pub fn add_all(input: &Input<'_>, own: Header, builder: &mut Builder) -> Result<
 
 fn other(input: &Input<'_>, file: u32, part: SetPart, builder: &mut Builder) -> Result<Arc<Metadata>> {
     let source = input.open(file)?;
-    let header = Header::read(&*source, input.limits)?;
+    let header = Header::read(&Input::alone(&*source, input.limits, input.stop))?;
     let said = part_of(&header.metadata)?;
     if said != Some(part) {
         let message = format!("it should be file {} of {}", part.number + 1, part.count);

@@ -3,8 +3,7 @@
 
 use ztensor_core::checked;
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::limits::Limits;
-use ztensor_core::sources::ReadAt;
+use ztensor_core::formats::Input;
 
 use crate::limits::GGUF_INDEX_BYTES;
 
@@ -39,7 +38,7 @@ impl Spelling {
 }
 
 pub struct Window<'s> {
-    source: &'s dyn ReadAt,
+    input: Input<'s>,
     /// Bytes of the file.
     total: u64,
     /// Bytes of the largest index.
@@ -50,11 +49,11 @@ pub struct Window<'s> {
 }
 
 impl<'s> Window<'s> {
-    pub fn new(source: &'s dyn ReadAt, limits: &Limits) -> Self {
+    pub fn new(input: Input<'s>) -> Self {
         Self {
-            source,
-            total: source.length(),
-            most: limits.max_index_bytes.unwrap_or(GGUF_INDEX_BYTES),
+            input,
+            total: input.length(),
+            most: input.limits.max_index_bytes.unwrap_or(GGUF_INDEX_BYTES),
             bytes: Vec::new(),
             at: 0,
             spelling: Spelling { big_endian: false, short: false },
@@ -112,7 +111,7 @@ impl<'s> Window<'s> {
         })?;
         let from = self.bytes.len();
         self.bytes.resize(wanted, 0);
-        self.source.read_at(held, &mut self.bytes[from..])
+        self.input.read_at(held, &mut self.bytes[from..])
     }
 
     pub fn take(&mut self, length: u64) -> Result<&[u8]> {

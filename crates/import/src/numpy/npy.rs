@@ -28,10 +28,9 @@ fn tell(sample: &Sample<'_>) -> Result<Told> {
 
 /// Reads the header of an array.
 pub fn parse(input: &Input<'_>) -> Result<Catalog> {
-    let Input { source, limits, .. } = *input;
-    let total = source.length();
-    let header = Header::read(|count| source.read_vec(0, count.min(total)), limits)?;
-    let mut builder = Builder::new(Container::named(NAME), limits);
+    let total = input.length();
+    let header = Header::read(|count| input.read_vec(0, count.min(total)), input.limits)?;
+    let mut builder = Builder::new(Container::named(NAME), input.limits);
     let blob = Blob::raw(header.length, total - header.length);
     array::add(&mut builder, ARRAY, &header, blob, 0).map_err(|error| error.tensor(ARRAY))?;
     Ok(builder.finish())

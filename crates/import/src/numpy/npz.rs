@@ -35,15 +35,14 @@ pub struct Array {
 
 /// Reads the directory and the header of each array.
 pub fn parse(input: &Input<'_>) -> Result<Catalog> {
-    let Input { source, limits, .. } = *input;
-    let members = zip::members(source, limits)?;
+    let members = zip::members(input)?;
     if !members.is_empty() && !members.iter().any(|member| member.name.ends_with(SUFFIX)) {
         return Err(bad_magic(LACKS));
     }
-    let mut builder = Builder::new(Container::named(NAME), limits);
+    let mut builder = Builder::new(Container::named(NAME), input.limits);
     builder.reserve(members.len());
     let mut arrays = Vec::new();
-    let (mut headers, most) = (0_u64, limits.max_index_bytes.unwrap_or(NPZ_HEADERS_BYTES));
+    let (mut headers, most) = (0_u64, input.limits.max_index_bytes.unwrap_or(NPZ_HEADERS_BYTES));
     for member in members {
         let skipped = match member.name.strip_suffix(SUFFIX) {
             None => Some("no array: its name does not end in .npy"),
@@ -58,7 +57,7 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
             continue;
         }
         let name = member.name.strip_suffix(SUFFIX).unwrap_or_default().to_owned();
-        let header = Header::read(|count| member.head(source, count), limits);
+        let header = Header::read(|count| member.head(input, count), input.limits);
         let header = header.map_err(|error| error.at(member.offset).tensor(&name))?;
         headers = headers.saturating_add(header.length);
         if headers > most {
@@ -68,7 +67,7 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
         }
         arrays.push(Array { name, member, header });
     }
-    if !scipy::add(&mut builder, source, &arrays)? {
+    if !scipy::add(&mut builder, input, &arrays)? {
         for Array { name, member, header } in &arrays {
             let blob = member.blob(&mut builder);
             array::add(&mut builder, name, header, blob, header.length)

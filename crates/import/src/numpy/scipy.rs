@@ -3,9 +3,9 @@
 
 use ciborium::Value;
 use ztensor_core::error::Result;
+use ztensor_core::formats::Input;
 use ztensor_core::layouts;
 use ztensor_core::model::{Attributes, Builder, Component, DType, Label, Layout, NewTensor};
-use ztensor_core::sources::ReadAt;
 
 use super::array;
 use super::header::Elements;
@@ -22,14 +22,14 @@ struct Matrix<'a> {
 }
 
 /// Adds the sparse matrix that the arrays are, and says whether they are one.
-pub fn add(builder: &mut Builder, source: &dyn ReadAt, arrays: &[Array]) -> Result<bool> {
+pub fn add(builder: &mut Builder, input: &Input<'_>, arrays: &[Array]) -> Result<bool> {
     let Some(format) = find(arrays, "format").filter(|array| array.header.shape.is_empty()) else {
         return Ok(false);
     };
     let Some(shape) = find(arrays, "shape").filter(|array| array.header.shape.len() == 1) else {
         return Ok(false);
     };
-    let (Some(format), Some(shape)) = (word(format, source)?, numbers(shape, source)?) else {
+    let (Some(format), Some(shape)) = (word(format, input)?, numbers(shape, input)?) else {
         return Ok(false);
     };
     let matrix = Matrix { arrays, shape };
@@ -145,18 +145,18 @@ fn component(builder: &mut Builder, array: &Array, role: Label) -> Result<Option
 }
 
 /// The bytes of a small array; `None` of one that is not small.
-fn small(array: &Array, source: &dyn ReadAt) -> Result<Option<Vec<u8>>> {
+fn small(array: &Array, input: &Input<'_>) -> Result<Option<Vec<u8>>> {
     if array.member.decoded > SMALL {
         return Ok(None);
     }
-    let mut bytes = array.member.read(source, SMALL)?;
+    let mut bytes = array.member.read(input, SMALL)?;
     let header = usize::try_from(array.header.length).unwrap_or(usize::MAX).min(bytes.len());
     bytes.drain(..header);
     Ok(Some(bytes))
 }
 
 /// A text of ASCII: bytes, or characters of four bytes, of which the order is taken from the zeros.
-fn word(array: &Array, source: &dyn ReadAt) -> Result<Option<String>> {
+fn word(array: &Array, input: &Input<'_>) -> Result<Option<String>> {
     let is_text = match &array.header.elements {
         Elements::Other(text) => text.trim_start_matches(['<', '>', '|', '=']).starts_with(['S', 'U']),
         Elements::Of(..) => false,
@@ -165,18 +165,18 @@ fn word(array: &Array, source: &dyn ReadAt) -> Result<Option<String>> {
         return Ok(None);
     }
     let letters = |bytes: Vec<u8>| bytes.into_iter().filter(|&byte| byte != 0).map(char::from).collect();
-    Ok(small(array, source)?.map(letters))
+    Ok(small(array, input)?.map(letters))
 }
 
 /// The numbers of a shape.
-fn numbers(array: &Array, source: &dyn ReadAt) -> Result<Option<Vec<u64>>> {
+fn numbers(array: &Array, input: &Input<'_>) -> Result<Option<Vec<u64>>> {
     let Elements::Of(dtype, order) = array.header.elements else { return Ok(None) };
     let width = match dtype {
         DType::Int64 | DType::Uint64 => 8,
         DType::Int32 | DType::Uint32 => 4,
         _ => return Ok(None),
     };
-    let Some(bytes) = small(array, source)? else { return Ok(None) };
+    let Some(bytes) = small(array, input)? else { return Ok(None) };
     let number = |bytes: &[u8]| {
         let little = bytes.iter().rev().fold(0_u64, |number, &byte| number << 8 | u64::from(byte));
         let big = bytes.iter().fold(0_u64, |number, &byte| number << 8 | u64::from(byte));

@@ -10,10 +10,10 @@ use ciborium::Value;
 use super::encode::{self, FOOTER, MAGIC};
 use super::{parse_manifest, read_footer, read_manifest, rules};
 use crate::error::{Code, Error, Result};
+use crate::formats::Input;
 use crate::formats::zt_trailer::Index;
 use crate::limits::{self, Limits};
 use crate::model::{Catalog, Tensor};
-use crate::sources::ReadAt;
 use crate::syntax::cbor::Reader;
 use crate::syntax::cbor_encode::Encoder;
 use crate::syntax::cbor_splice;
@@ -22,12 +22,13 @@ const OBJECTS: &str = "objects";
 const ATTRIBUTES: &str = "attributes";
 
 /// The manifest of a file that begins with the magic of version 2.
-pub fn read(source: &dyn ReadAt, limits: &Limits) -> Result<(Catalog, Index)> {
-    let Some(footer) = read_footer(source)? else {
+pub fn read(input: &Input<'_>) -> Result<(Catalog, Index)> {
+    let Input { source, limits, stop, .. } = *input;
+    let Some(footer) = read_footer(source, stop)? else {
         let message = "a data shard has no index to edit: edit the root file of its model";
         return Err(Error::new(Code::InvalidArg, message).rule(rules::DATA_SHARDS));
     };
-    let bytes = read_manifest(source, footer, limits)?;
+    let bytes = read_manifest(source, footer, limits, stop)?;
     let catalog = parse_manifest(&bytes, footer.offset, source.length(), limits)?;
     Ok((catalog, Index { bytes, offset: footer.offset }))
 }

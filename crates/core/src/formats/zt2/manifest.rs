@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::part::Surroundings;
-use super::regions::{self, Blob};
+use super::regions::{self, Region};
 use super::vocabulary::{self, Profile};
 use super::{rules, shards};
 use crate::checked::product;
@@ -38,7 +38,7 @@ pub fn parse(bytes: &[u8], offset: u64, total: u64, limits: &Limits) -> Result<C
     builder.version("2");
     builder.reserve(bytes.len() / ENTRY_BYTES);
     let mut reader = reader(bytes, offset, limits.max_attribute_values);
-    let manifest = Blob { file: 0, offset, length: bytes.len() as u64, tensor: None, role: Label::DATA };
+    let manifest = Region { file: 0, offset, length: bytes.len() as u64, tensor: None, role: Label::DATA };
     let mut objects = Objects {
         total,
         builder: &mut builder,
@@ -81,8 +81,8 @@ pub fn parse(bytes: &[u8], offset: u64, total: u64, limits: &Limits) -> Result<C
     }
 }
 
-fn overlap(catalog: &Catalog, (first, second): (Blob, Blob)) -> Error {
-    let range = |blob: Blob| {
+fn overlap(catalog: &Catalog, (first, second): (Region, Region)) -> Error {
+    let range = |blob: Region| {
         let owner = blob.tensor.and_then(|tensor| catalog.tensor(tensor as usize));
         let owner = owner.map_or("the manifest".to_owned(), |tensor| format!("tensor {:?}", tensor.name()));
         format!("{} bytes at offset {} of {owner}", blob.length, blob.offset)
@@ -129,7 +129,7 @@ struct Objects<'b, 'm> {
     total: u64,
     builder: &'b mut Builder,
     shards: Vec<Shard>,
-    blobs: Vec<Blob>,
+    blobs: Vec<Region>,
     /// Used again for each shape.
     shape: Vec<u64>,
     draft: Draft,

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::regions::{self, Blob};
+use super::regions::{self, Region};
 use super::vocabulary::{self, ZSTD_SEEKABLE};
 use super::{rules, shards};
 use crate::checked::exact;
@@ -20,7 +20,7 @@ pub struct Surroundings<'s> {
     pub total: u64,
     pub builder: &'s mut Builder,
     /// Every blob referred to so far.
-    pub blobs: &'s mut Vec<Blob>,
+    pub blobs: &'s mut Vec<Region>,
     pub draft: &'s mut Draft,
 }
 
@@ -118,7 +118,7 @@ impl Surroundings<'_> {
             self.builder.warn("ZT_WARN_UNKNOWN_DIGEST", message, Some(name), Some(role));
         }
         let role = self.builder.intern(role);
-        self.blobs.push(Blob { file, offset, length, tensor: Some(ordinal), role });
+        self.blobs.push(Region { file, offset, length, tensor: Some(ordinal), role });
         let (stored, digest) = (exact(length, "the length of a blob")?, fields.digest);
         let blob = model::Blob { file, encoding, offset, stored, decoded: Some(decoded_length), digest };
         let mut component = Component::new(role, dtype, Data::Blob(blob));
@@ -139,7 +139,7 @@ impl Surroundings<'_> {
             return None;
         }
         let (file, encoding) = (known.file(), known.encoding());
-        self.blobs.push(Blob { file, offset, length, tensor: Some(ordinal), role: known.role });
+        self.blobs.push(Region { file, offset, length, tensor: Some(ordinal), role: known.role });
         let decoded = Some(decoded.unwrap_or(length));
         let digest = digest.map(Box::new);
         let blob = model::Blob { file, encoding, offset, stored: length, decoded, digest };

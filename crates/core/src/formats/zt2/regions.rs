@@ -7,7 +7,7 @@ use crate::model::Label;
 
 /// A blob that an index refers to. Ordered by where it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Blob {
+pub struct Region {
     /// 0 is the file of the index, others are shards.
     pub file: u32,
     pub offset: u64,
@@ -37,9 +37,9 @@ pub fn check_bounds(offset: u64, length: u64, total: u64) -> Result<()> {
 }
 
 /// Two blobs of one file that overlap without being the same, if there are any.
-pub fn first_overlap(mut blobs: Vec<Blob>) -> Option<(Blob, Blob)> {
+pub fn first_overlap(mut blobs: Vec<Region>) -> Option<(Region, Region)> {
     blobs.retain(|blob| blob.length > 0);
-    let place = |blob: &Blob| (blob.file, blob.offset, blob.length);
+    let place = |blob: &Region| (blob.file, blob.offset, blob.length);
     // Files list their tensors by name, and place them so or in the order of their layers: long runs, which the stable
     // sort merges.
     blobs.sort_by_key(place);
@@ -56,8 +56,8 @@ pub fn first_overlap(mut blobs: Vec<Blob>) -> Option<(Blob, Blob)> {
 mod tests {
     use super::*;
 
-    fn blob(file: u32, offset: u64, length: u64) -> Blob {
-        Blob { file, offset, length, tensor: Some(0), role: Label::DATA }
+    fn blob(file: u32, offset: u64, length: u64) -> Region {
+        Region { file, offset, length, tensor: Some(0), role: Label::DATA }
     }
 
     #[test]

@@ -3,14 +3,14 @@
 
 use std::collections::HashMap;
 
-use crate::model::{Catalog, Component, Tensor};
+use super::planner::{ALIGNMENT, Aim, reads};
+use crate::model::{Catalog, Component, Span, Tensor};
+use crate::sources::Costs;
 
 /// Tensors that are staged together: a call and a copy of its own for each would cost 40 µs a tensor.
 const TENSORS: usize = 10_000;
 /// Bytes that are staged together, but for what the last tensor adds.
 const BYTES: u64 = 16 << 20;
-/// Ranges begin at a multiple of this, as the blocks do that small tensors are loaded in.
-pub const ALIGNMENT: u64 = 64;
 
 /// Some tensors of many, and what has to be copied for them.
 #[derive(Debug)]
@@ -21,14 +21,6 @@ pub struct Batch {
     pub ranges: Vec<(u64, u64)>,
     /// Stored bytes of the tensors, those that several share counted for each.
     pub stored: u64,
-}
-
-/// Tensors up to this size share blocks. As with aliases: a buffer costs four times what a view of one does.
-pub const SMALL: u64 = 64 << 10;
-
-/// Whether what lies between two blobs is read with them: padding, or no more than the second one takes itself.
-pub fn bridges(gap: u64, length: u64) -> bool {
-    gap <= ALIGNMENT + length.min(SMALL)
 }
 
 /// Takes tensors, given by their ordinals, from the one at `from` on.
@@ -58,22 +50,21 @@ pub fn stored_bytes(tensor: Tensor<'_>) -> u64 {
     tensor.components().iter().map(Component::stored_length).fold(0, u64::saturating_add)
 }
 
-fn joined(mut spans: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
-    spans.sort_unstable();
-    let mut ranges: Vec<(u64, u64)> = Vec::new();
-    for (start, end) in spans {
-        match ranges.last_mut() {
-            Some((_, last)) if start <= *last || bridges(start - *last, end - start) => {
-                *last = end.max(*last);
-            }
-            _ => ranges.push((start - start % ALIGNMENT, end)),
-        }
-    }
-    ranges.into_iter().map(|(start, end)| (start, end - start)).collect()
+/// Ranges that begin where the blocks do that small tensors are loaded in.
+fn joined(spans: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    let span = |(start, end): (u64, u64)| Span { file: 0, offset: start, length: end.saturating_sub(start) };
+    let spans = Span::joined(spans.into_iter().map(span).collect());
+    let reads = reads(spans, |_| Aim::COPIED.on(Costs::LOCAL), |_| true);
+    let aligned = |span: Span| {
+        let start = span.offset - span.offset % ALIGNMENT;
+        (start, span.end() - start)
+    };
+    reads.into_iter().map(|read| aligned(read.span)).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::planner::SMALL;
     use super::*;
     use crate::model::sample;
 

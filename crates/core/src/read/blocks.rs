@@ -1,0 +1,139 @@
+//! Tensors of ggml's blocks as float32: a block decodes alone, so that of a cut only the blocks are read that it touches.
+#![forbid(unsafe_code)]
+
+use std::sync::Mutex;
+
+use super::dequantize::packed;
+use super::widened::Unit;
+use super::{Reading, widened};
+use crate::checked::index;
+use crate::error::Result;
+use crate::kernels::dequantize::{BlockType, PIECE, too_large};
+use crate::kernels::swap::swap_bytes;
+use crate::model::cut::Cut;
+use crate::model::{Label, Tensor};
+use crate::sources::ReadAt;
+use crate::sources::owned::Owned;
+use crate::work::{self, Stop};
+
+/// The blocks of a tensor as they stand in a file, decoded when their elements are asked for.
+pub struct StoredBlocks<'a> {
+    source: &'a dyn ReadAt,
+    offset: u64,
+    block: BlockType,
+    stop: &'a Stop,
+}
+
+impl StoredBlocks<'_> {
+    /// Makes `out` the `count` elements from `first` on, as little-endian float32.
+    pub fn read(&self, first: u64, count: u64, out: &mut Vec<u8>) -> Result<()> {
+        let BlockType { elements, bytes, .. } = self.block;
+        let end = first.checked_add(count).ok_or_else(too_large)?;
+        let (start, stop) = (first / elements, end.div_ceil(elements));
+        let range = (start.checked_mul(bytes), (stop - start).checked_mul(bytes));
+        let (Some(start), Some(length)) = range else { return Err(too_large()) };
+        let stored = self.source.read_vec(self.offset.saturating_add(start), length, self.stop)?;
+        out.resize(index(length / bytes * elements * 4, "a piece")?, 0);
+        self.block.fill(&stored, out)?;
+        if cfg!(target_endian = "big") {
+            swap_bytes(out, 4);
+        }
+        out.drain(..index(first % elements * 4, "a piece")?);
+        out.truncate(index(count * 4, "a piece")?);
+        Ok(())
+    }
+}
+
+impl<'a> Reading<'a> {
+    /// The blocks of a tensor that stand in a file as they are; `None` of others. No digest is checked.
+    pub fn stored_blocks(&self, tensor: Tensor<'_>) -> Result<Option<StoredBlocks<'a>>> {
+        if !tensor.layout_name().starts_with("gguf.") {
+            return Ok(None);
+        }
+        let block = BlockType::of_tensor(tensor)?;
+        let component = self.component_of(tensor, Label::DATA)?;
+        let Some((offset, _)) = component.plain_range() else { return Ok(None) };
+        Ok(Some(StoredBlocks { source: self.source(component)?, offset, block, stop: &self.watch.stop }))
+    }
+}
+
+impl Reading<'_> {
+    /// The elements in a half-open range of each dimension, out of the blocks that hold them.
+    pub(super) fn blocks(
+        &self,
+        tensor: Tensor<'_>,
+        block: BlockType,
+        ranges: Option<&[(u64, u64)]>,
+    ) -> Result<Owned> {
+        let mut shape = tensor.shape().to_vec();
+        let whole = all(&shape);
+        let mut held = ranges.unwrap_or(&whole).to_vec();
+        Cut::new(&shape, &held, 32)?; // says what is wrong with the ranges, in elements
+        let is_whole = held == whole;
+        let (Some(dim), Some(last)) = (shape.last_mut(), held.last_mut()) else { return Err(too_large()) };
+        let (start, stop) = *last;
+        *dim /= block.elements;
+        *last = (start / block.elements, stop.div_ceil(block.elements));
+        let before = last.0 * block.elements;
+        let cut = Cut::new(&shape, &held, u32::try_from(block.bytes * 8).map_err(|_| too_large())?)?;
+        let elements = if start == stop { 0 } else { cut.byte_length() / block.bytes * block.elements };
+        let decoded = match elements {
+            0 => return Owned::zeroed(0),
+            _ => self.decoded(tensor, block, (!is_whole).then_some(&cut), elements)?,
+        };
+        let mut rows = cut.shape();
+        let mut wanted = all(&rows);
+        if let (Some(dim), Some(last)) = (rows.last_mut(), wanted.last_mut()) {
+            *dim *= block.elements;
+            *last = (start - before, stop - before);
+            if *last == (0, *dim) {
+                return Ok(decoded);
+            }
+        }
+        packed(&Cut::new(&rows, &wanted, 32)?, &decoded)
+    }
+
+    /// All elements of a cut through the blocks.
+    fn decoded(
+        &self,
+        tensor: Tensor<'_>,
+        block: BlockType,
+        cut: Option<&Cut>,
+        elements: u64,
+    ) -> Result<Owned> {
+        let component = self.component_of(tensor, Label::DATA)?;
+        let bytes = self.float32_bytes(elements)?;
+        let decode = |input: &[u8], out: &mut [u8]| block.fill(input, out);
+        let unit = unit(block)?;
+        if let Some(stored) = widened::stored(component, cut) {
+            let converted = self.convert_stored(component, stored, unit, elements, decode);
+            return converted.map_err(|error| self.name(error, tensor, component));
+        }
+        let stored = match (cut, component.plain_range()) {
+            (Some(cut), Some((offset, length))) => {
+                self.read_cut(self.source(component)?, offset, length, cut)?
+            }
+            (Some(cut), None) => packed(cut, &self.component(tensor, component)?)?,
+            (None, _) => self.component(tensor, component)?,
+        };
+        let mut output = Owned::to_fill(bytes)?;
+        let pieces: Vec<_> = output.chunks_mut(PIECE * 4).map(|piece| Mutex::new(Some(piece))).collect();
+        let inputs: Vec<_> = stored.chunks(PIECE / unit.output * 4 * unit.input).collect();
+        work::try_each_on(work::cores(), pieces.len().max(inputs.len()), |at| {
+            self.watch.stop.check()?;
+            let piece = pieces.get(at).and_then(|piece| piece.lock().ok()?.take()).unwrap_or_default();
+            decode(inputs.get(at).copied().unwrap_or_default(), piece)
+        })?;
+        drop(pieces);
+        Ok(output)
+    }
+}
+
+fn unit(block: BlockType) -> Result<Unit> {
+    let (input, output) = (index(block.bytes, "a block")?, index(block.elements, "a block")? * 4);
+    Ok(Unit { input, output })
+}
+
+fn all(shape: &[u64]) -> Vec<(u64, u64)> {
+    shape.iter().map(|&dim| (0, dim)).collect()
+}

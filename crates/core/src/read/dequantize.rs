@@ -1,0 +1,102 @@
+//! Quantized tensors as float32: their components are read here and decoded by `kernels`.
+#![forbid(unsafe_code)]
+
+use std::sync::{Mutex, PoisonError};
+
+use super::Reading;
+use crate::error::{Code, Error, Result};
+use crate::kernels::dequantize::{BlockType, PIECE, Quantized};
+use crate::model::cut::{Cut, Range};
+use crate::model::{Component, Label, Tensor};
+use crate::sources::owned::Owned;
+use crate::work;
+
+impl Reading<'_> {
+    /// The elements of a quantized tensor, or those in a range of each dimension, as float32 in the byte order of
+    /// the host. The digests of components that are read whole are checked. Of ggml's blocks no more are read and decoded than
+    /// hold these elements.
+    ///
+    /// Fails with `BadLayout` for other layouts and for parameters that contradict each other, with `BadShape` where
+    /// a component's length is not what they ask for, and with `Limit` where the result would exceed
+    /// `maxDecodedBytes`.
+    pub fn dequantize(&self, tensor: Tensor<'_>, ranges: Option<&[Range]>) -> Result<Owned> {
+        let Some(ranges) = ranges else { return self.dequantize_run(tensor, None) };
+        let around: Vec<_> = ranges.iter().map(|range| (range.start, range.stop)).collect();
+        let elements = self.dequantize_run(tensor, Some(&around))?;
+        if ranges.iter().all(|range| range.step == 1) {
+            return Ok(elements);
+        }
+        let (shape, steps): (Vec<_>, Vec<_>) = ranges.iter().map(|range| range.rebased()).unzip();
+        packed(&Cut::stepped(&shape, &steps, 32)?, &elements)
+    }
+
+    /// All elements, or those in a half-open range of each dimension.
+    fn dequantize_run(&self, tensor: Tensor<'_>, ranges: Option<&[(u64, u64)]>) -> Result<Owned> {
+        let dequantized = Quantized::new(tensor).and_then(|quantized| match quantized {
+            Some(quantized) => self.elements(tensor, &quantized, ranges),
+            None => self.blocks(tensor, BlockType::of_tensor(tensor)?, ranges),
+        });
+        dequantized.map_err(|error| error.tensor(tensor.name()))
+    }
+
+    /// All elements, of which only some are given.
+    fn elements(
+        &self,
+        tensor: Tensor<'_>,
+        quantized: &Quantized,
+        ranges: Option<&[(u64, u64)]>,
+    ) -> Result<Owned> {
+        let bytes = self.float32_bytes(quantized.elements)?;
+        let parts = quantized.parts().into_iter();
+        let parts =
+            parts.map(|(role, expected)| self.part(tensor, role, expected)).collect::<Result<Vec<_>>>()?;
+        let mut output = Owned::zeroed(bytes)?;
+        let pieces: Vec<_> = output.as_chunks_mut::<4>().0.chunks_mut(PIECE).map(Mutex::new).collect();
+        work::try_each_on(work::cores(), pieces.len(), |at| {
+            self.watch.stop.check()?;
+            let Some(piece) = pieces.get(at) else { return Ok(()) };
+            let mut piece = piece.lock().unwrap_or_else(PoisonError::into_inner);
+            quantized.decode(&parts, at as u64 * PIECE as u64, &mut piece)
+        })?;
+        drop(pieces);
+        match ranges {
+            Some(ranges) => packed(&Cut::new(tensor.shape(), ranges, 32)?, &output),
+            None => Ok(output),
+        }
+    }
+
+    /// Bytes of so many float32, within `maxDecodedBytes`.
+    pub(super) fn float32_bytes(&self, elements: u64) -> Result<u64> {
+        let most = self.limits.max_decoded_bytes;
+        elements.checked_mul(4).filter(|&bytes| bytes <= most).ok_or_else(|| {
+            let message = format!("{elements} float32 are more than {most} bytes (option maxDecodedBytes)");
+            Error::new(Code::Limit, message)
+        })
+    }
+
+    pub(super) fn component_of<'t>(&self, tensor: Tensor<'t>, role: Label) -> Result<&'t Component> {
+        let name = self.catalog.label(role);
+        let missing =
+            || Error::new(Code::BadLayout, format!("the component {name:?} is missing")).component(name);
+        tensor.component(role).ok_or_else(missing)
+    }
+
+    fn part(&self, tensor: Tensor<'_>, role: Label, expected: Option<u64>) -> Result<Owned> {
+        let component = self.component_of(tensor, role)?;
+        let bytes = self.component(tensor, component)?;
+        if Some(bytes.len() as u64) == expected {
+            return Ok(bytes);
+        }
+        let name = self.catalog.label(role);
+        let message =
+            format!("{name} has {} bytes, not what the shape and the attributes ask for", bytes.len());
+        Err(Error::new(Code::BadShape, message).component(name))
+    }
+}
+
+/// The elements of a cut through decoded bytes.
+pub(super) fn packed(cut: &Cut, bytes: &[u8]) -> Result<Owned> {
+    let mut output = Owned::to_fill(cut.byte_length())?;
+    cut.pack_divided(bytes, &mut output)?;
+    Ok(output)
+}
