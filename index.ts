@@ -18,6 +18,15 @@ export { type CompareOptions, type Comparison, compare } from './lib/compare.js'
 export { Component } from './lib/component.js'
 export { type ConvertOptions, type ConvertResult, convert } from './lib/convert.js'
 export { Cut, type Range, type Shard } from './lib/cut.js'
+export {
+  type ChangedAttribute,
+  type DiffOptions,
+  type DiffTensor,
+  diff,
+  type FileDiff,
+  type Pair,
+  type TensorChange,
+} from './lib/diff.js'
 export type { ArrayOf, DType, DTypeArrays, IndexArray, OwnArrayOf, OwnArrays, TypedArray } from './lib/dtype.js'
 export { type ErrorCode, type ErrorDetails, ZTensorError } from './lib/errors.js'
 export {
@@ -31,8 +40,6 @@ export type { Format } from './lib/format-table.js'
 export { globMatcher } from './lib/glob.js'
 export type { JobOptions, Progress } from './lib/job.js'
 export type { LinkInput } from './lib/link.js'
-export { type OpenOptions, open, openSync, type ShardResolver, type Source, verify } from './lib/open.js'
-export { type ByteRange, type Placement, Plan, type PlannedTensor, type PlanOptions } from './lib/plan.js'
 export {
   type AnyLoadedTensor,
   type Loaded,
@@ -40,14 +47,17 @@ export {
   LoadedObject,
   LoadedTensor,
 } from './lib/loaded.js'
+export { type OpenOptions, open, openSync, type ShardResolver, type Source, verify } from './lib/open.js'
+export { type ByteRange, type Placement, Plan, type PlannedTensor, type PlanOptions } from './lib/plan.js'
 export type { ReadStreamOptions } from './lib/read-stream.js'
 export type { SharedFile, ShareOptions } from './lib/share.js'
 export { CooTensor, CsrTensor, type ToDenseOptions } from './lib/sparse.js'
 export type { Histogram, StatsOptions, TensorStats } from './lib/stats.js'
 export type { CopyReason, FilePart } from './lib/store.js'
 export { type AnyTensor, type Float16Elements, type Layout, type LoadOptions, Tensor } from './lib/tensor.js'
-export type { VerifyOptions, VerifyResult } from './lib/verify.js'
 export type { ElementOf, Nested } from './lib/values.js'
+export type { VerifyOptions, VerifyResult } from './lib/verify.js'
+export { type AnyInput, type LoadWholeOptions, loadFile, saveFile, type Tensors } from './lib/whole-file.js'
 export { toFloat32, type WidenOptions } from './lib/widen.js'
 export type { CreateOptions } from './lib/write-options.js'
 export {
@@ -60,13 +70,3 @@ export {
   type TensorInput,
   TensorWriter,
 } from './lib/writer.js'
-export {
-  type ChangedAttribute,
-  type DiffOptions,
-  type DiffTensor,
-  diff,
-  type FileDiff,
-  type Pair,
-  type TensorChange,
-} from './lib/diff.js'
-export { type AnyInput, type LoadWholeOptions, loadFile, saveFile, type Tensors } from './lib/whole-file.js'

@@ -51,7 +51,8 @@ const ROUNDED = new Set<DType>(['float16', 'bfloat16', 'float8_e4m3fn', 'float8_
  */
 export function elementsOf(name: string, array: ArrayBufferView, dtype: DTypeInfo): ArrayBufferView {
   const kind = arrayKind(array)
-  if (kind === dtype.array.name || BYTES.has(kind) || (kind === 'Float16Array' && dtype.name === 'float16')) return array
+  if (kind === dtype.array.name || BYTES.has(kind) || (kind === 'Float16Array' && dtype.name === 'float16'))
+    return array
   if (NUMBERS.has(kind) && ROUNDED.has(dtype.name)) return rounded(array as TypedArray, dtype)
   const numbers = ROUNDED.has(dtype.name) ? ', numbers to be rounded (a Float32Array or Float64Array)' : ''
   const expected = `a ${dtype.array.name}${numbers} or bytes (a Uint8Array), which is what ${dtype.name} is written from`

@@ -70,7 +70,12 @@ export class LoadedObject {
   readonly components: Readonly<Record<string, LoadedComponent>>
 
   /** @internal */
-  constructor(layout: string, dtype: DType | undefined, shape: readonly number[], components: LoadedObject['components']) {
+  constructor(
+    layout: string,
+    dtype: DType | undefined,
+    shape: readonly number[],
+    components: LoadedObject['components'],
+  ) {
     this.layout = layout
     this.dtype = dtype
     this.shape = shape

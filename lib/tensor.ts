@@ -563,7 +563,13 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   /** What `csr()` gives, in memory of your own, digests checked, off the event loop. */
   async loadCsr(options?: { signal?: AbortSignal | undefined }): Promise<CsrTensor<D & DType>> {
     const [values, indices, indptr] = await this.#loadSparse('sparse_csr', ['values', 'indices', 'indptr'], options)
-    return CsrTensor.make(this.shape, this.dtype as D & DType, values as DTypeArrays[D & DType], indices as IndexArray, indptr as IndexArray)
+    return CsrTensor.make(
+      this.shape,
+      this.dtype as D & DType,
+      values as DTypeArrays[D & DType],
+      indices as IndexArray,
+      indptr as IndexArray,
+    )
   }
 
   /** What `coo()` gives, in memory of your own, digests checked, off the event loop. */

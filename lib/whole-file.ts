@@ -8,7 +8,14 @@ import { isPlainObject } from './realm.js'
 import { CooTensor, CsrTensor } from './sparse.js'
 import { type AnyTensor, Tensor } from './tensor.js'
 import type { CreateOptions } from './write-options.js'
-import { type CooInput, type CsrInput, create, type ObjectInput, type TensorInput, type TensorWriter } from './writer.js'
+import {
+  type CooInput,
+  type CsrInput,
+  create,
+  type ObjectInput,
+  type TensorInput,
+  type TensorWriter,
+} from './writer.js'
 
 /**
  * What is written under a name: an array, elements with their dtype and shape (a `Cut` is such), a sparse tensor, components of
