@@ -5,6 +5,24 @@
 import { Readable, Writable } from 'node:stream';
 import { InspectOptions, inspect } from 'node:util';
 
+/** A value of a file's or a tensor's attributes. Integers beyond 2^53 - 1 are bigints. */
+export type AttributeValue = string | number | bigint | boolean | null | Uint8Array | readonly AttributeValue[] | AttributeObject | Map<AttributeValue, AttributeValue>;
+/** A map whose keys are all text: an object without a prototype, so that every key is just a key. */
+export interface AttributeObject {
+	readonly [key: string]: AttributeValue;
+}
+/** Attributes: an object without a prototype, or a Map where keys are not text; `instanceof Map` tells them apart. */
+export type Attributes = AttributeObject | Map<AttributeValue, AttributeValue>;
+/** A value to write as an attribute. */
+export type AttributeValueInput = string | number | bigint | boolean | null | Uint8Array | readonly AttributeValueInput[] | AttributeInput;
+/** Attributes to write: an object, or a Map where keys are not text. */
+export type AttributeInput = {
+	readonly [key: string]: AttributeValueInput;
+} | ReadonlyMap<AttributeValueInput, AttributeValueInput>;
+/** Attributes to change: what has a value is set, what is undefined is taken out, all else stays. */
+export type AttributeChanges = {
+	readonly [key: string]: AttributeValueInput | undefined;
+} | ReadonlyMap<AttributeValueInput, AttributeValueInput | undefined>;
 /** Why a file, or a call, was refused. The README's table says what to do about each. */
 export type ErrorCode = "ZT_TRUNCATED" | "ZT_BAD_MAGIC" | "ZT_BAD_INDEX" | "ZT_OUT_OF_BOUNDS" | "ZT_BAD_SHAPE" | "ZT_BAD_DTYPE" | "ZT_BAD_LAYOUT" | "ZT_BAD_SPARSE" | "ZT_BAD_DIGEST" | "ZT_DIGEST_MISMATCH" | "ZT_DECODE" | "ZT_UNSUPPORTED_VERSION" | "ZT_UNSUPPORTED_ENCODING" | "ZT_LIMIT" | "ZT_NOT_FOUND" | "ZT_EXISTS" | "ZT_CLOSED" | "ZT_MAPPING_LOST" | "ZT_IO" | "ZT_NOT_CANONICAL" | "ZT_INVALID_ARG" | "ZT_INTERNAL";
 /** Where an error lies. */
@@ -13,7 +31,6 @@ export interface ErrorDetails {
 	component?: string | undefined;
 	offset?: number | undefined;
 	rule?: string | undefined;
-	/** Node's own error where the system refused a call; the list of all errors where several are thrown as one. */
 	cause?: unknown;
 }
 /**
@@ -34,24 +51,6 @@ export declare class ZTensorError extends Error {
 	readonly rule?: string;
 	constructor(code: ErrorCode, message: string, details?: ErrorDetails);
 }
-/** A value of a file's or a tensor's attributes. Integers beyond 2^53 - 1 are bigints. */
-export type AttributeValue = string | number | bigint | boolean | null | Uint8Array | readonly AttributeValue[] | AttributeObject | Map<AttributeValue, AttributeValue>;
-/** A map whose keys are all text: an object without a prototype, so that every key is just a key. */
-export interface AttributeObject {
-	readonly [key: string]: AttributeValue;
-}
-/** Attributes: an object without a prototype, or a Map where keys are not text; `instanceof Map` tells them apart. */
-export type Attributes = AttributeObject | Map<AttributeValue, AttributeValue>;
-/** A value to write as an attribute. */
-export type AttributeValueInput = string | number | bigint | boolean | null | Uint8Array | readonly AttributeValueInput[] | AttributeInput;
-/** Attributes to write: an object, or a Map where keys are not text. */
-export type AttributeInput = {
-	readonly [key: string]: AttributeValueInput;
-} | ReadonlyMap<AttributeValueInput, AttributeValueInput>;
-/** Attributes to change: what has a value is set, what is undefined is taken out, all else stays. */
-export type AttributeChanges = {
-	readonly [key: string]: AttributeValueInput | undefined;
-} | ReadonlyMap<AttributeValueInput, AttributeValueInput | undefined>;
 /** How far long work has come. */
 export interface Progress {
 	readonly bytes: number;
@@ -67,7 +66,7 @@ export interface JobOptions {
 	signal?: AbortSignal | undefined;
 }
 /** The containers that files come in. */
-export type Format = "zt" | "safetensors" | "btf" | "npy" | "npz" | "gguf";
+export type Format = "zt" | "safetensors" | "btf";
 type WritableFormat = "zt" | "safetensors" | "btf";
 type WritableVersion = "0.1" | "1.0" | "1.2" | "2";
 /** How to write a file. */
@@ -195,6 +194,35 @@ export type DType = keyof DTypeArrays;
 export type TypedArray = DTypeArrays[DType];
 /** Arrays of indices into rows, columns or other dimensions, in the type in which they are stored. */
 export type IndexArray = BigInt64Array | BigUint64Array | Int32Array | Uint32Array | Int16Array | Uint16Array | Int8Array | Uint8Array;
+/** Why data is a copy instead of an alias of the file. */
+export type CopyReason = 
+/** It is stored compressed. */
+"encoded"
+/** It stands at an offset that its element type does not allow. */
+ | "misaligned"
+/** The runtime forbids arrays over foreign memory (Electron), or ones of this size. */
+ | "runtime"
+/** The system refused to map the file. */
+ | "map-failed"
+/** The file is read, not mapped: as `open(…, { io: 'read' })` asks, or because it lies on a network file system. */
+ | "io"
+/** It is stored in the byte order that this machine does not have. */
+ | "byte-order"
+/** It is stored in another order of elements. */
+ | "reordered"
+/** It stands in the file's index. */
+ | "inline"
+/** It is a cut that is not one run of memory. */
+ | "packed";
+/** One of the files that hold the tensors. */
+export interface FilePart {
+	/** Undefined for a file in memory, and for one that was not looked for. */
+	readonly path: string | undefined;
+	/** What the shard table of a zTensor 2 file calls it. */
+	readonly name?: string;
+	readonly byteLength: number;
+}
+type Entries<T> = ReturnType<ReadonlyMap<T, unknown>["keys"]>;
 /** How large a converted tensor may become. */
 export interface ToDenseOptions {
 	/** Bytes that the dense elements, or the row pointers, may take up; 1 GiB by default. */
@@ -428,34 +456,6 @@ export interface ShareOptions {
 	/** Give `memory` as well: SharedArrayBuffers over the mapping, which threads can use without this package. */
 	readonly memory?: boolean | undefined;
 }
-/** Why data is a copy instead of an alias of the file. */
-export type CopyReason = 
-/** It is stored compressed. */
-"encoded"
-/** It stands at an offset that its element type does not allow. */
- | "misaligned"
-/** The runtime forbids arrays over foreign memory (Electron), or ones of this size. */
- | "runtime"
-/** The system refused to map the file. */
- | "map-failed"
-/** The file is read, not mapped: as `open(…, { io: 'read' })` asks, or because it lies on a network file system. */
- | "io"
-/** It is stored in the byte order that this machine does not have. */
- | "byte-order"
-/** It is stored in another order of elements. */
- | "reordered"
-/** It stands in the file's index. */
- | "inline"
-/** It is a cut that is not one run of memory. */
- | "packed";
-/** One of the files that hold the tensors. */
-export interface FilePart {
-	/** Undefined for a file in memory, and for one that was not looked for. */
-	readonly path: string | undefined;
-	/** What the shard table of a zTensor 2 file calls it. */
-	readonly name?: string;
-	readonly byteLength: number;
-}
 /** One stored part of a tensor, such as the `data` of a dense one or the `indices` of a sparse one. */
 export declare class Component {
 	#private;
@@ -472,10 +472,7 @@ export declare class Component {
 	readonly offset: number | undefined;
 	/** `raw`, `zstd`, `inline`, or the file's own label. */
 	readonly encoding: string;
-	/**
-	 * As it stands in the file: `crc32c:…` or `sha256:…` over the stored bytes, in zTensor 2 `xxh3:…` or `sha256:…` over the decoded ones.
-	 * In a zip archive `crc32:…`, over all of the member decoded: of an npz, the array's header too.
-	 */
+	/** As it stands in the file: `crc32c:…` or `sha256:…` over the stored bytes, in zTensor 2 `xxh3:…` or `sha256:…` over the decoded ones. */
 	readonly digest: string | undefined;
 	private constructor();
 	/**
@@ -718,8 +715,7 @@ export declare class Tensor<D extends DType | undefined = DType | undefined> {
 	float16(): Float16Elements;
 	/**
 	 * A part: `[start, stop]`, `[start, stop, step]`, `[index]` or null for each dimension, the missing ones whole. A cut that
-	 * is one run of memory (whole rows) shares the tensor's; others are packed into memory of their own. Where `data` would be a copy
-	 * that is not made yet, only the bytes, frames or chunks that the cut touches are read and decoded.
+	 * is one run of memory (whole rows) shares the tensor's; others are packed into memory of their own.
 	 *
 	 * @example
 	 * tensor.slice([[0, 128], null]) // the first 128 rows: no copy
@@ -883,13 +879,13 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	}): AnyTensor;
 	get(name: string): AnyTensor | undefined;
 	has(name: string): boolean;
-	keys(): MapIterator<string>;
-	values(): MapIterator<AnyTensor>;
-	entries(): MapIterator<[
+	keys(): Entries<string>;
+	values(): Entries<AnyTensor>;
+	entries(): Entries<[
 		string,
 		AnyTensor
 	]>;
-	[Symbol.iterator](): MapIterator<[
+	[Symbol.iterator](): Entries<[
 		string,
 		AnyTensor
 	]>;
@@ -1324,7 +1320,7 @@ export interface ConvertResult {
 	readonly tensors: number;
 	/** What was left out, and why. Empty unless `skip` was given. */
 	readonly skipped: readonly ZTensorError[];
-	/** Which programs read this very file: zTensor 1.0 is read by Python as long as its attributes are text. */
+	/** Which programs read the file. */
 	readonly readers: readonly string[];
 }
 /**
@@ -1336,8 +1332,6 @@ export interface ConvertResult {
  * that lists it, before anything is written; the signal's reason. The target is then as it was.
  */
 export declare function convert(source: Source, target: string | URL | Writable, options?: ConvertOptions): Promise<ConvertResult>;
-/** What tells whether a whole name matches `pattern`. Goes back to the last `*` alone, so time is at most |name| × |pattern|. */
-export declare function globMatcher(pattern: string): (name: string) => boolean;
 /** What of two files to compare. */
 export interface DiffOptions extends CompareOptions {
 	/** The tensors whose names match a pattern (`*` and `?`); all by default. */
@@ -1409,6 +1403,8 @@ export interface FileDiff {
  * @throws ZTensorError what `open` and `compare` throw; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
  */
 export declare function diff(a: Source | TensorFile, b: Source | TensorFile, options?: DiffOptions): Promise<FileDiff>;
+/** What tells whether a whole name matches `pattern`. Goes back to the last `*` alone, so time is at most |name| × |pattern|. */
+export declare function globMatcher(pattern: string): (name: string) => boolean;
 /**
  * What is written under a name: an array, elements with their dtype and shape (a `Cut` is such), a sparse tensor, components of
  * any layout, a tensor of an open file, or what `file.load()` and `loadFile()` give.

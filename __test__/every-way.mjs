@@ -88,6 +88,12 @@ async function stats(judge, tensor, floats) {
   return judge.is(found.max + 0, extremes[1] + 0, 'stats().max')
 }
 
+/** What createReadStream() gives, in an array as `loaded` is; the error where that is one. */
+async function streamed(tensor, loaded) {
+  const bytes = Buffer.concat(await tensor.createReadStream({ highWaterMark: 7 }).toArray())
+  return new (isError(loaded) ? Uint8Array : loaded.constructor)(new Uint8Array(bytes).buffer)
+}
+
 /** Whole elements, by all ways that give them. `loaded` is what load() gives. */
 async function wholes(judge, file, tensor, loaded) {
   const { name, size } = tensor
@@ -98,6 +104,8 @@ async function wholes(judge, file, tensor, loaded) {
   const into = new Class(Math.ceil((size * bits) / 8) / Class.BYTES_PER_ELEMENT)
   judge.same(await outcome(() => tensor.load({ into })), loaded, 'load({ into })')
   const data = await outcome(() => tensor.data)
+  judge.same(await outcome(async () => streamed(tensor, loaded)), loaded, 'createReadStream()')
+  if (!isError(data)) judge.same(new Class(tensor.bytes.slice().buffer), data, 'bytes')
   judge.same(await outcome(() => component.data), data, 'component.data')
   // What need not be decoded is not hashed.
   if (isError(loaded)) return

@@ -13,7 +13,7 @@ import {
 } from './arguments.js'
 import { type Attributes, textsOf, thaw } from './attributes.js'
 import { everything, TURN } from './batches.js'
-import { Catalog, walk } from './catalog.js'
+import { Catalog, type Entries, walk } from './catalog.js'
 import { type DType, dtypeInfo } from './dtype.js'
 import { calling, invalid, ZTensorError } from './errors.js'
 import type { Format } from './format-table.js'
@@ -234,23 +234,23 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     return typeof name === 'string' && this.#find(name) >= 0
   }
 
-  keys(): MapIterator<string> {
+  keys(): Entries<string> {
     const index = this.#index()
     return walk(index.size, (ordinal) => index.name(ordinal))
   }
 
-  values(): MapIterator<AnyTensor> {
+  values(): Entries<AnyTensor> {
     return walk(this.#index().size, (ordinal) => this.#at(ordinal))
   }
 
-  entries(): MapIterator<[string, AnyTensor]> {
+  entries(): Entries<[string, AnyTensor]> {
     return walk(this.#index().size, (ordinal) => {
       const tensor = this.#at(ordinal)
       return [tensor.name, tensor]
     })
   }
 
-  [Symbol.iterator](): MapIterator<[string, AnyTensor]> {
+  [Symbol.iterator](): Entries<[string, AnyTensor]> {
     return this.entries()
   }
 

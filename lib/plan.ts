@@ -1,7 +1,7 @@
 // Tensor parallelism: which tensors one rank of a group holds, and which bytes of the files they need.
 import { type InspectOptions, inspect } from 'node:util'
 import { anObject, aWholeNumber, optionsOf, wrongType } from './arguments.js'
-import { type Catalog, walk } from './catalog.js'
+import { type Catalog, type Entries, walk } from './catalog.js'
 import { calling, invalid } from './errors.js'
 import type { NativePlan } from './native.js'
 import { IDENTITY, shown } from './shown.js'
@@ -228,19 +228,19 @@ class Parts implements ReadonlyMap<string, PlannedTensor> {
     return this.#find(name) >= 0
   }
 
-  keys(): MapIterator<string> {
+  keys(): Entries<string> {
     return walk(this.size, (ordinal) => this.#catalog.name(ordinal))
   }
 
-  values(): MapIterator<PlannedTensor> {
+  values(): Entries<PlannedTensor> {
     return walk(this.size, (ordinal) => this.at(ordinal))
   }
 
-  entries(): MapIterator<[string, PlannedTensor]> {
+  entries(): Entries<[string, PlannedTensor]> {
     return walk(this.size, (ordinal) => [this.#catalog.name(ordinal), this.at(ordinal)])
   }
 
-  [Symbol.iterator](): MapIterator<[string, PlannedTensor]> {
+  [Symbol.iterator](): Entries<[string, PlannedTensor]> {
     return this.entries()
   }
 

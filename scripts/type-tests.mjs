@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path'
 import { capture, only, root } from './command.mjs'
 
 const require = createRequire(import.meta.url)
-const compilers = ['typescript-5.7', 'typescript', 'typescript-7']
+const compilers = ['typescript-5.4', 'typescript-5.7', 'typescript', 'typescript-7']
 const projects = ['tsconfig.json', 'tsconfig.bundler.json']
 
 // The consumer lives apart from the sources: beside index.ts a compiler would read that, and not what is published.

@@ -70,7 +70,7 @@ for (const [how, options] of [
 test('small neighbours share a buffer that is the caller’s own; a large tensor has its own', async (t) => {
   const file = openSync(await many(100))
   const loaded = await file.load()
-  const buffers = new Set([...loaded.values()].map(({ data }) => data?.buffer))
+  const buffers = new Set([...loaded.values()].flatMap(({ data }) => data?.buffer ?? []))
   t.true(buffers.size < 10, `${buffers.size} buffers`)
   const large = loaded.get('large').data
   t.is(large.buffer.byteLength, large.byteLength)

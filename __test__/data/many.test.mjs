@@ -320,7 +320,7 @@ test('the tensors of a plan are a map, of a closed file too', async (t) => {
       { self: 1 },
     )
     t.deepEqual(seen, Array(3).fill([true, true, 1]))
-    t.regex(inspect(tensors), /'a' => \{/)
+    t.is(inspect(tensors), 'PlannedTensors { size: 3 }')
   }
   look()
   file.close()
@@ -365,7 +365,7 @@ test('what is loaded from memory is what is loaded from the file, whatever the t
     t.deepEqual([...loaded.keys()], [...expected.keys()])
     for (const [name, array] of loaded) {
       if (name === 'sparse') t.deepEqual([...array.values], [1, 2])
-      else t.true(viewBytes(array).equals(viewBytes(expected.get(name))), name)
+      else t.true(viewBytes(array.data).equals(viewBytes(expected.get(name).data)), name)
     }
   }
   const told = []

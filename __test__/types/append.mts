@@ -3,7 +3,9 @@ import { type AppendOptions, append, compact, create, type TensorEditor, TensorW
 
 export async function edit(path: string, options: AppendOptions): Promise<string> {
   await using editor: TensorEditor = await append(path, { ...options, inPlace: true, digest: 'sha256' })
-  await editor.add('a', new Float32Array(1))
+  await editor.add('a', new Float32Array(6), { shape: [2, 3] })
+  await editor.add('b', { data: new Float32Array(1) })
+  await editor.add('c', { dtype: 'bfloat16', shape: [1], data: new Float32Array(1) })
   await editor.setAttributes({ set: [1, null], gone: undefined })
   await editor.setTensorAttributes('b', new Map([[1, undefined]]))
   await editor.rename('b', 'c')

@@ -43,6 +43,10 @@ switch (tensor.dtype) {
     holds<Equal<typeof tensor.data, Uint16Array>>()
     break
 }
+// A layout or a type that is not known here has none.
+if (tensor.dtype === undefined) holds<Equal<typeof tensor, Tensor<undefined>>>()
+// @ts-expect-error: it may be undefined
+tensor.dtype.length
 // @ts-expect-error: without a look at the dtype the data is one of many arrays
 tensor.data satisfies Float32Array
 // @ts-expect-error: no such dtype

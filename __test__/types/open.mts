@@ -1,14 +1,20 @@
 import {
+  type AnyLoadedTensor,
   type AnyTensor,
   type CooTensor,
   type CsrTensor,
+  diff,
+  type FileDiff,
   type Loaded,
+  type LoadedObject,
+  LoadedTensor,
+  loadFile,
   type OpenOptions,
   open,
   openSync,
+  saveFile,
   type Tensor,
   TensorFile,
-  type TypedArray,
   type VerifyResult,
   verify,
   type Warning,
@@ -94,6 +100,33 @@ const loaded = await file.load({
   signal: AbortSignal.timeout(1),
 })
 holds<Equal<typeof loaded, Map<string, Loaded>>>()
-holds<Equal<Loaded, TypedArray | CsrTensor | CooTensor | ReadonlyMap<string, TypedArray>>>()
-await file.prefetch(new Set(['wte']))
+holds<Equal<Loaded, AnyLoadedTensor | CsrTensor | CooTensor | LoadedObject>>()
+const one = loaded.get('wte')
+if (one instanceof LoadedTensor) one.shape satisfies readonly number[]
+if (one instanceof LoadedTensor && one.dtype === 'float32') {
+  one.data satisfies Float32Array
+  one.data.buffer satisfies ArrayBuffer
+}
+// names, options, or both.
+await file.load(['wte'], { concurrency: 2 })
+await file.prefetch(new Set(['wte']), { maxBytes: 1 })
+await file.prefetch({ names: ['wte'] })
 file.evict()
+file.evict(['wte'])
+// @ts-expect-error: slices are of tensors
+await file.load({ slices: {} })
+
+// Text has no other type to ask for.
+file.metadata['license'] satisfies string | undefined
+// @ts-expect-error: read-only
+file.metadata['license'] = 'MIT'
+
+await saveFile('out.safetensors', {
+  array: new Float32Array(2),
+  shaped: { shape: [1, 2], data: new Float32Array(2) },
+  cut: float32.slice([[0, 1]]),
+  loaded: (await loadFile('in.zt')).get('x') as Loaded,
+})
+await saveFile('out.zt', await loadFile('in.zt', { names: ['x'] }), { version: '2' })
+const difference = await diff(file, 'other.zt', { rtol: 0.1 })
+holds<Equal<typeof difference, FileDiff>>()

@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream'
 import {
   type AnyTensor,
   type Comparison,
@@ -6,6 +7,7 @@ import {
   type Cut,
   compare,
   type Float16Elements,
+  type Nested,
   type Tensor,
   type TensorStats,
   toFloat32,
@@ -35,9 +37,14 @@ if (component !== undefined) {
 declare const half: Tensor<'float16'>
 holds<Equal<typeof half.data, Uint16Array>>()
 const loaded = await half.load()
-holds<Equal<typeof loaded, Uint16Array>>()
+loaded satisfies Uint16Array
+// In TypeScript that tells one from a shared one, and in TypeScript that does not.
+loaded.buffer satisfies ArrayBuffer
+const filled = await half.load({ into: new Uint8Array(new SharedArrayBuffer(8)) })
+filled satisfies Uint8Array
 const widened = await half.load({ as: 'float32', signal: AbortSignal.timeout(1) })
-holds<Equal<typeof widened, Float32Array>>()
+widened satisfies Float32Array
+widened.buffer satisfies ArrayBuffer
 const now = half.toFloat32({ into: new Float32Array(4) })
 holds<Equal<typeof now, Float32Array>>()
 // @ts-expect-error: widening is to float32 only
@@ -50,11 +57,24 @@ holds<Equal<typeof cut, Cut<'float16'>>>()
 holds<Equal<typeof cut.data, Uint16Array>>()
 const shard = half.shard({ dim: 0, rank: 1, worldSize: 2 })
 holds<Equal<typeof shard, Cut<'float16'>>>()
-// @ts-expect-error: a range has a start and an end
-half.slice([[0]])
+half.slice([[0], [-3, null], [0, 100, 2]])
+// @ts-expect-error: a range is of numbers
+half.slice([['0', 1]])
+// @ts-expect-error: a single index is a list, too
+half.slice([0])
 // @ts-expect-error: a shard is of a number of shards
 half.shard({ dim: 0, rank: 1 })
 holds<Equal<ReturnType<typeof half.float16>, Float16Elements>>()
+
+cut.toFloat32() satisfies Float32Array
+half.bytes satisfies Uint8Array
+const element = half.at(0, -1)
+holds<Equal<typeof element, number>>()
+declare const longs: Tensor<'int64'>
+holds<Equal<ReturnType<typeof longs.at>, bigint>>()
+const nested = longs.toArray({ maxElements: 10 })
+holds<Equal<typeof nested, Nested<bigint>>>()
+half.createReadStream({ signal: AbortSignal.timeout(1) }) satisfies Readable
 
 const fromCut = toFloat32(cut.data, cut.dtype)
 holds<Equal<typeof fromCut, Float32Array>>()

@@ -1,0 +1,214 @@
+// Single values, nested arrays, bytes, steps and streams of a tensor, each held against data.
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import test from 'ava'
+import { loadFile, openSync, saveFile } from 'ztensor'
+import { isArgumentError, rejectionOf, thrownBy } from '../raised.mjs'
+import { scratchPath } from '../scratch.mjs'
+import { written } from '../writing.mjs'
+
+const COUNT = Float32Array.from({ length: 60 }, (_, at) => at)
+
+const sample = (options = { version: '1.2' }) =>
+  written(options, async (w) => {
+    await w.add('x', COUNT, { shape: [3, 4, 5] })
+    await w.add('half', { dtype: 'bfloat16', shape: [2], data: Float32Array.of(1.5, -2) })
+    await w.add('long', BigInt64Array.of(-(2n ** 60n)))
+    await w.add('bool', { dtype: 'bool', data: Uint8Array.of(0, 1) })
+    await w.add('complex', { dtype: 'complex64', data: Float32Array.of(1, 2) })
+    await w.add('scalar', Float32Array.of(7), { shape: [] })
+    await w.add('none', new Float32Array(0), { shape: [2, 0] })
+  })
+
+test('at() gives one element, toArray() all of them nested', async (t) => {
+  const file = openSync(await sample())
+  const of = (name) => file.tensor(name)
+  t.is(of('x').at(0, 0, 0), 0)
+  t.is(of('x').at(1, 2, 3), 33)
+  t.is(of('x').at(-1, -1, -1), 59)
+  const nested = of('x').toArray()
+  t.deepEqual(nested.flat(2), [...COUNT])
+  t.deepEqual([nested.length, nested[0].length, nested[0][0].length], [3, 4, 5])
+  t.deepEqual(of('half').toArray(), [1.5, -2])
+  t.is(of('half').at(1), -2)
+  t.is(of('long').at(0), -(2n ** 60n))
+  t.deepEqual(of('bool').toArray(), [false, true])
+  t.deepEqual(of('complex').at(0), [1, 2])
+  t.is(of('scalar').toArray(), 7)
+  t.is(of('scalar').at(), 7)
+  t.deepEqual(of('none').toArray(), [[], []])
+  for (const indices of [[], [0, 0], [0, 0, 5], [0, 0, -6], [0, 0, 0.5], ['0', 0, 0]])
+    isArgumentError(
+      t,
+      thrownBy(() => of('x').at(...indices)),
+      'indices',
+    )
+  t.is(thrownBy(() => of('x').toArray({ maxElements: 59 }))?.code, 'ZT_LIMIT')
+  t.is(of('x').toArray({ maxElements: 60 }).length, 3)
+  file.close()
+})
+
+test('packed elements are told apart', async (t) => {
+  const path = await written({ version: '2' }, (w) => w.add('f4', { dtype: 'float4_e2m1fn', shape: [3], data: Uint8Array.of(0x21, 0x03) })) // biome-ignore format: one call
+  const file = openSync(path)
+  const tensor = file.tensor('f4')
+  t.deepEqual(tensor.toArray(), [0.5, 1, 1.5])
+  t.deepEqual([tensor.at(0), tensor.at(1), tensor.at(2)], [0.5, 1, 1.5])
+  t.deepEqual(Buffer.concat(await tensor.createReadStream().toArray()), Buffer.of(0x21, 0x03))
+  isArgumentError(
+    t,
+    thrownBy(() => tensor.slice([[0, 3, 2]])),
+    'inside a byte',
+  )
+  file.close()
+})
+
+test('bytes are over the memory of data', async (t) => {
+  const file = openSync(await sample())
+  const { bytes, data } = file.tensor('x')
+  t.true(bytes instanceof Uint8Array)
+  t.is(bytes.buffer, data.buffer)
+  t.deepEqual([bytes.byteOffset, bytes.byteLength], [data.byteOffset, data.byteLength])
+  file.close()
+  t.is(bytes.byteLength, 0)
+})
+
+/** Ranges, what they are as `[start, stop, step]` of each dimension, and the shape. */
+const SLICES = [
+  [
+    [[1]],
+    [
+      [1, 2, 1],
+      [0, 4, 1],
+      [0, 5, 1],
+    ],
+    [4, 5],
+  ],
+  [
+    [[-1], [-1], [-1]],
+    [
+      [2, 3, 1],
+      [3, 4, 1],
+      [4, 5, 1],
+    ],
+    [],
+  ],
+  [
+    [[-2, null], null, [null, -1]],
+    [
+      [1, 3, 1],
+      [0, 4, 1],
+      [0, 4, 1],
+    ],
+    [2, 4, 4],
+  ],
+  [
+    [null, [0, 4, 2]],
+    [
+      [0, 3, 1],
+      [0, 4, 2],
+      [0, 5, 1],
+    ],
+    [3, 2, 5],
+  ],
+  [
+    [[0, null, 2], [1], [null, null, 3]],
+    [
+      [0, 3, 2],
+      [1, 2, 1],
+      [0, 5, 3],
+    ],
+    [2, 2],
+  ],
+  [
+    [[0, 3, 99], null, [1, 5, 4]],
+    [
+      [0, 3, 99],
+      [0, 4, 1],
+      [1, 5, 4],
+    ],
+    [1, 4, 1],
+  ],
+  [
+    [null, [2, 2, 2]],
+    [
+      [0, 3, 1],
+      [2, 2, 2],
+      [0, 5, 1],
+    ],
+    [3, 0, 5],
+  ],
+]
+const FORMS = [{ version: '1.2' }, { version: '1.2', compression: {} }, { version: '2', canonical: false, compression: { frameSize: 4096, minSavings: 0 } }] // biome-ignore format: one table
+
+test('slices by index, from the end and with steps, by all ways', async (t) => {
+  for (const form of FORMS) {
+    const path = await sample(form)
+    for (const file of [openSync(path), openSync(path, { io: 'read' })]) {
+      const tensor = file.tensor('x')
+      for (const [ranges, loops, shape] of SLICES) {
+        const [planes, rows, columns] = loops.map(([start, stop, step]) => {
+          const all = []
+          for (let at = start; at < stop; at += step) all.push(at)
+          return all
+        })
+        const expected = planes.flatMap((i) => rows.flatMap((j) => columns.map((k) => (i * 4 + j) * 5 + k)))
+        const cut = tensor.slice(ranges)
+        t.deepEqual(cut.shape, shape)
+        t.deepEqual([...cut.data], expected, JSON.stringify(ranges))
+        t.deepEqual([...cut.toFloat32()], expected)
+        t.deepEqual([...(await tensor.load({ slice: ranges }))], expected)
+        t.deepEqual([...(await tensor.load({ slice: ranges, as: 'float32', into: new Float32Array(expected.length) }))], expected) // biome-ignore format: one claim
+      }
+      file.close()
+    }
+  }
+})
+
+test('createReadStream gives the bytes in pieces, and stops where it is told to', async (t) => {
+  const path = await written({ version: '1.0' }, (w) => w.add('x', Float32Array.from({ length: 9000 }, (_, at) => at), { shape: [3, 3000] })) // biome-ignore format: one call
+  const file = openSync(path)
+  const tensor = file.tensor('x')
+  for (const highWaterMark of [undefined, 1, 100, 5000, 12_000, 2 ** 20]) {
+    const chunks = await tensor
+      .createReadStream(highWaterMark === 1 ? { highWaterMark: 1000 } : { highWaterMark })
+      .toArray()
+    t.true(Buffer.concat(chunks).equals(Buffer.from(tensor.bytes)))
+    if (highWaterMark === 100) t.true(chunks.every(({ byteLength }) => byteLength <= 100))
+  }
+  const stop = new AbortController()
+  const reason = new Error('enough')
+  const stopped = tensor.createReadStream({ highWaterMark: 100, signal: stop.signal })
+  stopped.once('data', () => stop.abort(reason))
+  t.is(await rejectionOf(() => stopped.toArray()), reason)
+  t.is(await rejectionOf(() => tensor.createReadStream({ signal: AbortSignal.abort(reason) }).toArray()), reason)
+  const closing = tensor.createReadStream({ highWaterMark: 100 })
+  closing.once('data', () => file.close())
+  t.is((await rejectionOf(() => closing.toArray()))?.code, 'ZT_CLOSED')
+  t.is(thrownBy(() => tensor.createReadStream())?.code, 'ZT_CLOSED')
+  await nextTurn()
+})
+
+test('saveFile writes what loadFile gives, and anything like a tensor', async (t) => {
+  const source = openSync(await sample())
+  for (const name of ['copy.zt', 'copy2.zt']) {
+    const path = scratchPath(name)
+    const options = name === 'copy.zt' ? { version: '1.2' } : { version: '2' }
+    await saveFile(path, await loadFile(source.path), options)
+    const loaded = await loadFile(path)
+    t.deepEqual([...loaded.keys()].sort(), [...source.keys()].sort())
+    for (const [key, { dtype, shape, data }] of loaded) {
+      const tensor = source.tensor(key)
+      t.deepEqual([dtype, shape, data], [tensor.dtype, tensor.shape, await tensor.load()], key)
+    }
+  }
+  const mixed = scratchPath('mixed.safetensors')
+  await saveFile(mixed, new Map([['cut', source.tensor('x').slice([[1]])], ['tensor', source.tensor('half')], ['array', COUNT]])) // biome-ignore format: one call
+  const file = openSync(mixed)
+  t.is(file.format, 'safetensors')
+  t.deepEqual(file.tensor('cut').shape, [4, 5])
+  t.is(file.tensor('tensor').dtype, 'bfloat16')
+  for (const tensors of [7, null, [1], new Date()]) isArgumentError(t, await rejectionOf(() => saveFile(scratchPath('bad'), tensors)), 'tensors') // biome-ignore format: one claim
+  t.is((await rejectionOf(() => saveFile(mixed, {})))?.code, 'ZT_EXISTS')
+  file.close()
+  source.close()
+})
