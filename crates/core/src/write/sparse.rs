@@ -23,7 +23,6 @@ use crate::work::Stop;
 pub use arranged::Arranged;
 pub use array::{Array, Held, blocks};
 use cells::Cells;
-pub use pack::BTF_FRAMING;
 
 /// Makes a nameless file for what is too large for memory and has to be put in another order.
 pub type Room<'a> = &'a dyn Fn() -> Result<Spool>;
@@ -43,7 +42,7 @@ pub struct Sparse {
 
 /// The type of the index arrays in a file, given their own: uint64, or in version 2 uint32 where all of them are that.
 pub fn index_dtype(dialect: Dialect, dtypes: impl IntoIterator<Item = Option<DType>>) -> DType {
-    let narrow = dialect == Dialect::Zt2 && dtypes.into_iter().all(|dtype| dtype == Some(DType::Uint32));
+    let narrow = dialect.writing().profiles && dtypes.into_iter().all(|dtype| dtype == Some(DType::Uint32));
     if narrow { DType::Uint32 } else { DType::Uint64 }
 }
 
@@ -126,7 +125,7 @@ impl Sparse {
         room: Room<'_>,
         stop: &Stop,
     ) -> Result<Self> {
-        let (wanted, nnz) = (dialect == Dialect::Zt2, self.nnz());
+        let (wanted, nnz) = (dialect.writing().profiles, self.nnz());
         match &mut self.places {
             Places::Csr { indices, indptr } if wanted || promised == Some(DataRule::RisingColumns) => {
                 if let Some(fall) = rising::first_fall(&**indices, &**indptr, stop)? {
