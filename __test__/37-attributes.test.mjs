@@ -250,3 +250,26 @@ function plain(given) {
       .map(([key, inner]) => [key, plain(inner)]),
   )
 }
+
+test('very many texts and numbers cross as they are, over the borders of the strings that they cross in', (t) => {
+  const count = 100_000
+  const tokens = Array.from({ length: count }, (_, at) => ['', 'a', `Ġtoken ${at}`, `😀${'x'.repeat(at % 40)}`][at % 4])
+  const scores = Array.from({ length: count }, (_, at) => (at % 3 === 0 ? -1 - at : at / 7))
+  const long = 'é'.repeat(3 << 20)
+  const value = read({ tokens, long, scores: scores.map((score) => (Number.isInteger(score) ? score : float64(score))) })
+  t.deepEqual(value.tokens, tokens)
+  t.deepEqual(value.scores, scores)
+  t.is(value.long, long)
+  t.true(Object.isFrozen(value.tokens) && Object.isFrozen(value.scores))
+})
+
+test('attributes are made once, and again after each opening', (t) => {
+  const bytes = zt10({}, { root: { attributes: { list: [1, { two: [] }] } } })
+  const [one, other] = [openSync(bytes), openSync(bytes)]
+  t.is(one.attributes, one.attributes)
+  t.deepEqual(one.attributes, other.attributes)
+  t.not(one.attributes, other.attributes)
+  one.close()
+  t.throws(() => one.attributes, { code: 'ZT_CLOSED' })
+  other.close()
+})

@@ -60,6 +60,8 @@ for (const { name: dialect, options } of ALL) {
         t.true(refused instanceof ZTensorError, what)
         t.is(refused.code, 'ZT_BAD_SPARSE', what)
         t.is(refused.tensor, 't', what)
+        const profile = method === 'addCsr' ? 'zt.sparse_csr/1' : 'zt.sparse_coo/1'
+        t.is(refused.rule, options.version === '2' ? `${profile} Validation` : undefined, what)
       }
       await writer.addCsr('t', CSR)
       t.is((await rejectionOf(() => writer.addCoo('t', COO)))?.code, 'ZT_BAD_INDEX')

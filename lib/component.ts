@@ -75,6 +75,11 @@ export class Component {
     return component.#info.own
   }
 
+  /** @internal Whether a slice of the tensor reads and decodes only what it touches. */
+  static isSliceable(component: Component): boolean {
+    return component.#info.sliceable
+  }
+
   /** @internal Whether its data was asked for before. */
   static isDecoded(component: Component): boolean {
     return component.#view !== undefined

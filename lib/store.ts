@@ -168,42 +168,46 @@ export class Store implements Losable {
 
   /** An array over `byteLength` bytes at `offset` of a file: an alias where that is possible, else a copy. */
   view(dtype: DTypeInfo, file: number, offset: number, byteLength: number): View {
+    const alias = this.alias(dtype, file, offset, byteLength)
+    if (typeof alias === 'string') return this.#copy(dtype, file, offset, byteLength, alias)
+    return { data: alias, copyReason: undefined }
+  }
+
+  /** The same where it is an alias; why there is none otherwise. */
+  alias(dtype: DTypeInfo, file: number, offset: number, byteLength: number): TypedArray | CopyReason {
     this.throwIfClosed()
-    if (byteLength === 0) return { data: array(dtype, new ArrayBuffer(0), 0, 0), copyReason: undefined }
-    if (this.memory !== undefined && file === 0) return this.#memoryView(dtype, this.memory, offset, byteLength)
+    if (byteLength === 0) return array(dtype, new ArrayBuffer(0), 0, 0)
+    const bytes = this.bytesInMemory(file, offset, byteLength)
+    if (bytes !== undefined) {
+      const { buffer, byteOffset } = bytes
+      return byteOffset % dtype.array.BYTES_PER_ELEMENT === 0
+        ? array(dtype, buffer, byteOffset, byteLength)
+        : 'misaligned'
+    }
     if (this.memory !== undefined) {
       const message = 'the shard that holds it cannot be found from memory: open the index by its path'
       throw new ZTensorError('ZT_IO', message)
     }
-    if (offset % dtype.array.BYTES_PER_ELEMENT !== 0) return this.#copy(dtype, file, offset, byteLength, 'misaligned')
+    if (offset % dtype.array.BYTES_PER_ELEMENT !== 0) return 'misaligned'
     const common = this.#common?.[file]
-    if (common !== undefined) return this.#commonView(dtype, common, offset, byteLength)
+    if (common !== undefined) {
+      this.#listen(common)
+      return array(dtype, common, offset, byteLength)
+    }
     if (this.#windowed && byteLength <= SMALL) {
       const start = offset - (offset % WINDOW)
       const window = this.#window(file, start)
-      if (typeof window === 'string') return this.#copy(dtype, file, offset, byteLength, window)
-      return { data: array(dtype, window, offset - start, byteLength), copyReason: undefined }
+      return typeof window === 'string' ? window : array(dtype, window, offset - start, byteLength)
     }
     const alias = this.#alias(file, offset, byteLength)
-    if (typeof alias === 'string') return this.#copy(dtype, file, offset, byteLength, alias)
-    return { data: array(dtype, alias, 0, byteLength), copyReason: undefined }
+    return typeof alias === 'string' ? alias : array(dtype, alias, 0, byteLength)
   }
 
-  /** The caller's memory, once it is sure to be there still. */
-  #memoryView(dtype: DTypeInfo, memory: Uint8Array, offset: number, byteLength: number): View {
-    if (memory.byteLength < this.#length) throw sourceGone()
-    const start = memory.byteOffset + offset
-    if (start % dtype.array.BYTES_PER_ELEMENT === 0) {
-      return { data: array(dtype, memory.buffer, start, byteLength), copyReason: undefined }
-    }
-    const copy = allocate(byteLength)
-    new Uint8Array(copy).set(memory.subarray(offset, offset + byteLength))
-    return { data: array(dtype, copy, 0, byteLength), copyReason: 'misaligned' }
-  }
-
-  #commonView(dtype: DTypeInfo, common: SharedArrayBuffer, offset: number, byteLength: number): View {
-    this.#listen(common)
-    return { data: array(dtype, common, offset, byteLength), copyReason: undefined }
+  /** Bytes of the caller's memory, once it is sure to be there still; undefined where the file is not that. */
+  bytesInMemory(file: number, offset: number, byteLength: number): Uint8Array | undefined {
+    if (this.memory === undefined || file !== 0) return undefined
+    if (this.memory.byteLength < this.#length) throw sourceGone()
+    return this.memory.subarray(offset, offset + byteLength)
   }
 
   #window(file: number, start: number): ArrayBuffer | CopyReason {
@@ -263,6 +267,11 @@ export class Store implements Losable {
 
   #copy(dtype: DTypeInfo, file: number, offset: number, byteLength: number, copyReason: CopyReason): View {
     const data = array(dtype, allocate(byteLength), 0, byteLength)
+    const bytes = this.bytesInMemory(file, offset, byteLength)
+    if (bytes !== undefined) {
+      new Uint8Array(data.buffer).set(bytes)
+      return { data, copyReason }
+    }
     for (const [at, piece] of pieces(data.buffer, 0, byteLength)) {
       calling(() => this.native.readInto(file, offset + at, piece), this.path)
     }

@@ -1,6 +1,6 @@
 import { inspect } from 'node:util'
 import { aSignal, aTarget, oneOf, optional, options } from './arguments.js'
-import { type Attributes, thawMap } from './attributes.js'
+import { type Attributes, thaw } from './attributes.js'
 import type { Catalog } from './catalog.js'
 import { Component } from './component.js'
 import { type Cut, flatRanges, type Range, type Shard, shardRanges } from './cut.js'
@@ -122,7 +122,7 @@ export class Tensor<D extends DType = DType> {
   get attributes(): Attributes {
     this.#store.throwIfClosed()
     this.#lazy ??= {}
-    this.#lazy.attributes ??= thawMap(calling(() => this.#store.native.tensorAttributes(this.#ordinal)))
+    this.#lazy.attributes ??= thaw(calling(() => this.#store.native.tensorAttributes(this.#ordinal)))
     return this.#lazy.attributes
   }
 
@@ -331,7 +331,8 @@ export class Tensor<D extends DType = DType> {
 
   /**
    * A rectangular part: `[start, stop]` or null for each dimension, the missing ones whole. A cut that is one
-   * run of memory (whole rows) shares the tensor's; others are packed into memory of their own.
+   * run of memory (whole rows) shares the tensor's; others are packed into memory of their own. Where `data` would be a copy
+   * that is not made yet, only the bytes, frames or chunks that the cut touches are read and decoded.
    *
    * @throws ZTensorError what `data` throws; TypeError and RangeError ZT_INVALID_ARG
    */
@@ -366,49 +367,71 @@ export class Tensor<D extends DType = DType> {
   }
 
   #cutView(dtype: DTypeInfo, plan: { start: number; byteLength: number }, ranges: number[]): View {
+    const whole = this.#held(dtype)
     const offset = this.#plainOffset
-    // One run of data that cannot be aliased whole is taken by itself.
-    const alone = offset !== undefined && this.#data === undefined && plan.start >= 0
-    if (alone && this.#store.copyReason(dtype, this.#file, offset, this.byteLength) !== undefined) {
-      return this.#store.view(dtype, this.#file, offset + plan.start, plan.byteLength)
-    }
-    // The kernels take bytes, of which an array may hold fewer than of the elements.
-    const apart = offset !== undefined && plan.start < 0 && this.byteLength > MAX_BUFFER
-    const whole = this.#decodesByRange() || apart ? undefined : this.#wholeOrTooLarge()
-    if (whole === undefined) {
-      const stage = this.#store.stageSync(this.#ordinal)
-      const cut = () => this.#store.native.cut(this.#ordinal, this.#dataOrdinal(), ranges, stage)
-      const buffer = toBufferSync(calling(cut, this.#store.path))
-      return { data: array(dtype, buffer, 0, buffer.byteLength), copyReason: 'packed' }
-    }
-    if (plan.start >= 0) {
+    if (plan.start >= 0 && whole !== undefined) {
       const width = dtype.array.BYTES_PER_ELEMENT
       const data = whole.data.subarray(plan.start / width, (plan.start + plan.byteLength) / width)
       return { data, copyReason: whole.copyReason }
     }
-    const shape = [...this.shape]
-    const buffer = filled(plan.byteLength, {
-      into: (output) => binding.packCut(shape, ranges, dtype.bits, bytesOf(whole.data), output),
-      block: () => binding.packCutBlock(shape, ranges, dtype.bits, bytesOf(whole.data)),
-    })
-    return { data: array(dtype, buffer, 0, plan.byteLength), copyReason: 'packed' }
+    if (plan.start >= 0 && offset !== undefined) {
+      return this.#store.view(dtype, this.#file, offset + plan.start, plan.byteLength)
+    }
+    const bytes = this.byteLength > MAX_BUFFER ? undefined : this.#heldBytes(whole)
+    const buffer = bytes === undefined ? this.#readCut(ranges) : this.#packed(dtype, plan.byteLength, ranges, bytes)
+    const reason = plan.start >= 0 ? this.#dataComponent().copyReason : 'packed'
+    return { data: array(dtype, buffer, 0, buffer.byteLength), copyReason: reason }
   }
 
-  /** Whether a cut decodes no more than what it touches; where all is decoded already it needs to decode nothing. */
-  #decodesByRange(): boolean {
-    const data = this.#plainOffset === undefined ? this.#dataComponent() : undefined
-    return data?.encoding === 'zt.zstd-seekable/1' && !Component.isDecoded(data)
+  /**
+   * All elements, where they are in memory or aliased, or no part of them can be had alone. Undefined where a cut is to read
+   * only what it touches.
+   */
+  #held(dtype: DTypeInfo): View | undefined {
+    if (this.#data !== undefined) return this.#viewed()
+    const offset = this.#plainOffset
+    if (offset === undefined) {
+      const data = this.#dataComponent()
+      return Component.isSliceable(data) && !Component.isDecoded(data) ? undefined : this.#viewed()
+    }
+    const alias = this.#aliased(dtype, offset)
+    if (alias === undefined) return undefined
+    this.#data = alias
+    return { data: alias, copyReason: undefined }
   }
 
-  /** All elements, unless no array can hold them. */
-  #wholeOrTooLarge(): View | undefined {
+  #aliased(dtype: DTypeInfo, offset: number): TypedArray | undefined {
     try {
-      return this.#viewed()
+      const alias = this.#store.alias(dtype, this.#file, offset, this.byteLength)
+      return typeof alias === 'string' ? undefined : alias
     } catch (error) {
-      if (error instanceof ZTensorError && error.code === 'ZT_LIMIT' && this.#plainOffset !== undefined)
-        return undefined
+      // Of more elements than an array can have, a part can be had.
+      if (error instanceof ZTensorError && error.code === 'ZT_LIMIT') return undefined
       throw error
     }
+  }
+
+  /** The bytes of all elements as they are in memory; undefined where they are not. */
+  #heldBytes(whole: View | undefined): Uint8Array | undefined {
+    if (whole !== undefined) return bytesOf(whole.data)
+    const offset = this.#plainOffset
+    return offset === undefined ? undefined : this.#store.bytesInMemory(this.#file, offset, this.byteLength)
+  }
+
+  /** A cut of the bytes of all elements. */
+  #packed(dtype: DTypeInfo, byteLength: number, ranges: number[], bytes: Uint8Array): ArrayBuffer {
+    const shape = [...this.shape]
+    return filled(byteLength, {
+      into: (output) => binding.packCut(shape, ranges, dtype.bits, bytes, output),
+      block: () => binding.packCutBlock(shape, ranges, dtype.bits, bytes),
+    })
+  }
+
+  /** A cut that reads and decodes only what it touches. */
+  #readCut(ranges: number[]): ArrayBuffer {
+    const stage = this.#store.stageSync(this.#ordinal)
+    const cut = () => this.#store.native.cut(this.#ordinal, this.#dataOrdinal(), ranges, stage)
+    return toBufferSync(calling(cut, this.#store.path))
   }
 
   /**

@@ -165,6 +165,8 @@ pub struct ComponentInfo {
     /// Why they do not.
     #[napi(ts_type = "'inline' | 'encoded' | 'reordered' | 'byte-order' | 'misaligned'")]
     pub copy_reason: Option<String>,
+    /// Whether a slice of the tensor reads and decodes only what it touches of this component.
+    pub sliceable: bool,
     /// Indices that must rise or be unique, as the profiles of zTensor 2 have them.
     pub strict: bool,
     /// Whether it holds elements of the tensor, and does not merely stand beside those that do.
@@ -185,6 +187,7 @@ pub fn components(catalog: &Catalog, tensor: Tensor<'_>) -> Vec<ComponentInfo> {
             digest: component.digest().map(|digest| digest.text().into_owned()),
             plain_offset: plain.map(|(offset, _)| number(offset)),
             copy_reason: plain.is_none().then(|| copy_reason(component).to_owned()),
+            sliceable: component.is_sliceable(tensor.shape()),
             strict: matches!(component.rule, Some(DataRule::RisingColumns | DataRule::UniqueCells)),
             own: tensor.is_own(component),
         }

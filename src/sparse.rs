@@ -59,7 +59,7 @@ impl Tensor {
         Ok(Self {
             name: spec.name,
             shape: spec.shape.into_iter().map(size).collect::<Result<_>>()?,
-            attributes: spec.attributes.map(value::from_js_map).transpose()?,
+            attributes: spec.attributes.map(value::attributes).transpose()?,
             dtypes: spec.dtypes.iter().map(known).collect::<Result<_>>()?,
         })
     }
@@ -77,7 +77,8 @@ impl Tensor {
         let arrays = given.map(|(bytes, &dtype)| Box::new(Held::new(dtype, bytes)) as Box<dyn Array>);
         let (layout, name) = self.layout();
         let dialect = harmlessly(slot, |writer| Ok(writer.dialect()))?;
-        let sparse = Sparse::checked(layout, &self.shape, arrays.collect(), stop)?;
+        let sparse =
+            Sparse::checked(layout, &self.shape, arrays.collect(), dialect.writing().profiles, stop)?;
         let room = || harmlessly(slot, |writer| writer.spool());
         let arranged = sparse.strict(dialect, None, &room, stop)?.arranged(dialect);
         let spec = Spec {

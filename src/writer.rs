@@ -18,6 +18,7 @@ use ztensor_core::write::{Compression, Dialect, Finished, Settings, Spec, Writer
 use crate::control::Control;
 use crate::error::{misuse, throw};
 use crate::file::NativeFile;
+use crate::formats::FORMATS;
 use crate::index::{number, unsigned};
 use crate::memory::Memory;
 use crate::panic::contain;
@@ -54,7 +55,7 @@ impl WriteRequest<'_> {
             canonical: self.canonical,
             max_shard: self.max_shard.and_then(unsigned),
             overwrite: self.overwrite,
-            attributes: value::from_js_map(self.attributes)?,
+            attributes: value::attributes(self.attributes)?,
             generator: self.generator.clone(),
             stop,
         })
@@ -76,7 +77,7 @@ pub fn compression(level: Option<i32>, min_savings: f64, frame: u32) -> Option<C
 }
 
 pub fn dialect(name: &str) -> Result<Dialect> {
-    Dialect::from_id(name).ok_or_else(|| misuse("no such dialect"))
+    FORMATS.dialect(name).ok_or_else(|| misuse("no such dialect"))
 }
 
 /// A component as the wrapper announces it.
@@ -241,7 +242,7 @@ impl NativeWriter {
         let components: Vec<_> =
             roles.zip(stored).map(|(role, (dtype, length))| (role, dtype, length)).collect();
         let shape = tensor.shape.iter().copied().map(size).collect::<Result<Vec<_>>>()?;
-        let attributes = tensor.attributes.map(value::from_js_map).transpose()?;
+        let attributes = tensor.attributes.map(value::attributes).transpose()?;
         let spec = Spec {
             name: &tensor.name,
             shape: &shape,
@@ -296,7 +297,7 @@ impl NativeWriter {
     #[napi(catch_unwind)]
     pub fn take_attributes(&self, env: Env, file: &NativeFile) -> Result<()> {
         let attributes = file.with_catalog(&env, |catalog| catalog.attributes.clone())?;
-        throw(&env, with_writer(&self.slot, |writer| writer.set_attributes(attributes)))
+        throw(&env, with_writer(&self.slot, |writer| writer.set_attributes(&attributes)))
     }
 
     /// Adds a tensor whose bytes stay in the file that it is of, which `shard` names and the digest identifies.

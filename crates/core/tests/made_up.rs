@@ -13,8 +13,8 @@ use ztensor_core::formats::{CORE, Dialect, Format, Formats, Sample, Told};
 use ztensor_core::limits::Limits;
 use ztensor_core::model::cut::Cut;
 use ztensor_core::model::{
-    Blob, Builder, ByteOrder, Catalog, Chunk, Chunks, Component, Container, DType, Data, Filter, Grid, Label,
-    Layout, NewTensor, Strided, Tensor, View,
+    Attributes, Blob, Builder, ByteOrder, Catalog, Chunk, Chunks, Component, Container, DType, Data, Filter,
+    Grid, Label, Layout, NewTensor, Strided, Tensor, View,
 };
 use ztensor_core::open::detect;
 use ztensor_core::read::{Reading, batch};
@@ -273,16 +273,40 @@ fn a_slice_reads_the_chunks_that_it_touches() {
     });
 }
 
+#[test]
+fn a_slice_of_what_is_not_decoded_reads_what_it_touches() {
+    let bytes = file();
+    let counting = Counting(&bytes, AtomicU64::new(0));
+    opened(&bytes, |reading, catalog| {
+        let reading = Reading { sources: &counting, ..reading };
+        for (name, rows, columns) in [("big", (2, 3), (0, COLUMNS)), ("fortran", (0, ROWS), (4, 5))] {
+            let tensor = catalog.tensor(catalog.find(name).unwrap()).unwrap();
+            let data = tensor.data().unwrap();
+            assert!(data.is_sliceable(&SHAPE), "{name}");
+            counting.1.store(0, Ordering::Relaxed);
+            let cut = Cut::new(&SHAPE, &[rows, columns], 16).unwrap();
+            let found = reading.cut(tensor, data, &cut).unwrap();
+            assert_eq!(counting.1.load(Ordering::Relaxed), found.len() as u64, "{name}");
+        }
+        let sliceable = |name: &str| {
+            let tensor = catalog.tensor(catalog.find(name).unwrap()).unwrap();
+            tensor.data().unwrap().is_sliceable(&SHAPE)
+        };
+        assert!(sliceable("chunked"));
+        assert!(!sliceable("deflated") && !sliceable("part") && !sliceable("fortran deflated"));
+    });
+}
+
 fn settings() -> Settings {
     Settings {
-        dialect: Dialect::Zt12,
+        dialect: Dialect::ZT12,
         alignment: 64,
         digest: None,
         compression: None,
         overwrite: true,
         canonical: false,
         max_shard: None,
-        attributes: Vec::new(),
+        attributes: Attributes::default(),
         generator: None,
         stop: Stop::default(),
     }

@@ -12,7 +12,7 @@ use ztensor_core::codecs::digest::Algorithm;
 use ztensor_core::convert::{self, Casts};
 use ztensor_core::error::Code;
 use ztensor_core::limits::Limits;
-use ztensor_core::model::DType;
+use ztensor_core::model::{Attributes, DType};
 use ztensor_core::open::{self, Opened};
 use ztensor_core::read::prefetch;
 use ztensor_core::read::{Reading, batch};
@@ -38,7 +38,7 @@ fn settings(dialect: Dialect, compressed: bool) -> Settings {
         overwrite: true,
         canonical: false,
         max_shard: None,
-        attributes: Vec::new(),
+        attributes: Attributes::default(),
         generator: None,
         stop: Stop::default(),
     }
@@ -160,7 +160,7 @@ impl Given<'_> {
 
     fn converts(&self, name: &str, compressed: bool) {
         let path = self.folder.join(name);
-        let mut writer = Writer::create(&path, settings(Dialect::Zt10, compressed)).unwrap();
+        let mut writer = Writer::create(&path, settings(Dialect::ZT10, compressed)).unwrap();
         let casts = Casts::new(Vec::new()).unwrap();
         self.with(|reading| {
             for tensor in self.opened.catalog.iter() {
@@ -191,11 +191,11 @@ fn calls_at_the_same_time_give_what_they_give_alone() {
     let folder = Folder::new("together");
     let expected = tensors();
     let files = [
-        ("raw.zt", settings(Dialect::Zt12, false)),
-        ("packed.zt", settings(Dialect::Zt12, true)),
+        ("raw.zt", settings(Dialect::ZT12, false)),
+        ("packed.zt", settings(Dialect::ZT12, true)),
         (
             "frames.zt",
-            Settings { alignment: 4096, digest: Some(Algorithm::Xxh3), ..settings(Dialect::Zt2, true) },
+            Settings { alignment: 4096, digest: Some(Algorithm::Xxh3), ..settings(Dialect::ZT2, true) },
         ),
     ];
     let opened = files.map(|(name, settings)| {
@@ -222,7 +222,7 @@ fn calls_at_the_same_time_give_what_they_give_alone() {
 fn what_is_closed_or_stopped_in_the_middle_ends_right_or_says_so() {
     let folder = Folder::new("closed");
     let path = folder.0.join("closed.zt");
-    write(&path, settings(Dialect::Zt12, false));
+    write(&path, settings(Dialect::ZT12, false));
     for round in 0..4 {
         let opened = open::open(&path, &open::Request::default()).unwrap();
         let Opened { catalog, files } = &opened;

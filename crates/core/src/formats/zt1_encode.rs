@@ -1,6 +1,8 @@
 //! The manifests of zTensor 1.0 (§4) and 1.2 (§1), from a catalog.
 #![forbid(unsafe_code)]
 
+use super::dialect::Pass;
+use super::zt::MAGIC_1;
 use crate::error::Result;
 use crate::model::{Catalog, Component, DType, Encoding, Tensor};
 use crate::syntax::cbor_encode::Encoder;
@@ -19,9 +21,50 @@ pub enum Spelling {
     V12,
 }
 
+/// Bytes of the index that are passed on at once, to be written.
+const PIECE: usize = 64 << 10;
+
+/// The manifest of a 1.0 file and its size, passed on while it is spelled: of many small tensors it is larger than their data.
+pub fn index_10(catalog: &Catalog, to: Pass<'_>) -> Result<()> {
+    let mut passed = Passed { length: 0, to };
+    let mut last = zt10(catalog, |encoder| passed.pass(encoder, PIECE))?;
+    passed.end(&mut last, b"")
+}
+
+/// The same of 1.2, and the magic behind it.
+pub fn index_12(catalog: &Catalog, to: Pass<'_>) -> Result<()> {
+    let mut passed = Passed { length: 0, to };
+    let mut last = zt12(catalog, |encoder| passed.pass(encoder, PIECE))?;
+    passed.end(&mut last, MAGIC_1)
+}
+
+/// What was passed on of a manifest.
+struct Passed<'a> {
+    length: u64,
+    to: Pass<'a>,
+}
+
+impl Passed<'_> {
+    /// Passes on what there is, if it is so much.
+    fn pass(&mut self, encoder: &mut Encoder, least: usize) -> Result<()> {
+        if encoder.bytes().len() >= least {
+            self.length += encoder.bytes().len() as u64;
+            (self.to)(encoder.bytes())?;
+            encoder.taken();
+        }
+        Ok(())
+    }
+
+    fn end(mut self, last: &mut Encoder, footer: &[u8]) -> Result<()> {
+        self.pass(last, 0)?;
+        (self.to)(&self.length.to_le_bytes())?;
+        (self.to)(footer)
+    }
+}
+
 /// The manifest of a 1.0 file, of which `pass` may take what there is after each tensor. Generator and attributes are always
 /// there: the 1.0.1 reader insists.
-pub fn zt10(catalog: &Catalog, pass: impl FnMut(&mut Encoder) -> Result<()>) -> Result<Encoder> {
+fn zt10(catalog: &Catalog, pass: impl FnMut(&mut Encoder) -> Result<()>) -> Result<Encoder> {
     let mut encoder = Encoder::default();
     encoder.map(4);
     encoder.text("version");
@@ -29,20 +72,20 @@ pub fn zt10(catalog: &Catalog, pass: impl FnMut(&mut Encoder) -> Result<()>) -> 
     encoder.text("generator");
     encoder.text(catalog.generator.as_deref().unwrap_or(GENERATOR));
     encoder.text("attributes");
-    encoder.attributes(&catalog.attributes);
+    encoder.attributes(&catalog.attributes.values()?);
     encoder.text("tensors");
     tensors(&mut encoder, catalog, Spelling::V10, pass)?;
     Ok(encoder)
 }
 
 /// The manifest of a 1.2 file, of which `pass` may take what there is after each tensor.
-pub fn zt12(catalog: &Catalog, pass: impl FnMut(&mut Encoder) -> Result<()>) -> Result<Encoder> {
+fn zt12(catalog: &Catalog, pass: impl FnMut(&mut Encoder) -> Result<()>) -> Result<Encoder> {
     let mut encoder = Encoder::default();
     encoder.map(3);
     encoder.text("version");
     encoder.text("1.2.0");
     encoder.text("attributes");
-    encoder.attributes(&catalog.attributes);
+    encoder.attributes(&catalog.attributes.values()?);
     encoder.text("objects");
     tensors(&mut encoder, catalog, Spelling::V12, pass)?;
     Ok(encoder)
@@ -57,14 +100,14 @@ fn tensors(
     encoder.map(catalog.len());
     for tensor in catalog.iter() {
         encoder.text(tensor.name());
-        entry(encoder, catalog, tensor, spelling);
+        entry(encoder, catalog, tensor, spelling)?;
         pass(encoder)?;
     }
     Ok(())
 }
 
 /// What the manifest says of a tensor beside its name.
-pub fn entry(encoder: &mut Encoder, catalog: &Catalog, tensor: Tensor<'_>, spelling: Spelling) {
+pub fn entry(encoder: &mut Encoder, catalog: &Catalog, tensor: Tensor<'_>, spelling: Spelling) -> Result<()> {
     let fields = if spelling == Spelling::V10 { 4 } else { 3 };
     encoder.map(fields + usize::from(tensor.attributes().is_some()));
     if spelling == Spelling::V10 {
@@ -72,7 +115,7 @@ pub fn entry(encoder: &mut Encoder, catalog: &Catalog, tensor: Tensor<'_>, spell
         // The writer made sure that there is one; an extension without one is bytes.
         encoder.text(tensor.dtype().unwrap_or(DType::Uint8).name());
     }
-    shape_and_format(encoder, tensor);
+    shape_and_format(encoder, tensor)?;
     components(encoder, catalog, tensor, |component| match spelling {
         Spelling::V10 => Own::default(),
         // The writer refused what has no storage type here.
@@ -85,6 +128,7 @@ pub fn entry(encoder: &mut Encoder, catalog: &Catalog, tensor: Tensor<'_>, spell
             decoded_length: component.byte_length().filter(|_| component.encoding() == Encoding::ZSTD),
         },
     });
+    Ok(())
 }
 
 /// What 1.1 and 1.2 say of a component and 1.0 does not.
@@ -95,7 +139,7 @@ struct Own {
     decoded_length: Option<u64>,
 }
 
-fn shape_and_format(encoder: &mut Encoder, tensor: Tensor<'_>) {
+fn shape_and_format(encoder: &mut Encoder, tensor: Tensor<'_>) -> Result<()> {
     encoder.text("shape");
     encoder.array(tensor.shape().len());
     for &dim in tensor.shape() {
@@ -105,8 +149,9 @@ fn shape_and_format(encoder: &mut Encoder, tensor: Tensor<'_>) {
     encoder.text(tensor.layout_name());
     if let Some(attributes) = tensor.attributes() {
         encoder.text("attributes");
-        encoder.attributes(attributes);
+        encoder.attributes(&attributes.values()?);
     }
+    Ok(())
 }
 
 fn components(encoder: &mut Encoder, catalog: &Catalog, tensor: Tensor<'_>, own: impl Fn(&Component) -> Own) {

@@ -204,6 +204,21 @@ impl Component {
         self.byte_order == ByteOrder::Big && self.dtype.is_none_or(|dtype| dtype.element_bytes() > 1)
     }
 
+    /// Whether a slice of a tensor of this shape reads and decodes only the bytes, frames or chunks that it touches.
+    pub fn is_sliceable(&self, shape: &[u64]) -> bool {
+        let placed = match &self.view {
+            View::Whole => true,
+            View::Strided(strided) => strided.fits(shape),
+            View::Counted(_) => false,
+        };
+        match &self.data {
+            Data::Blob(blob) if blob.encoding == Encoding::RAW => placed || self.plain_range().is_some(),
+            Data::Blob(blob) => placed && blob.encoding == Encoding::ZSTD_SEEKABLE,
+            Data::Grid(..) => self.view == View::Whole,
+            Data::Inline(_) | Data::Unread { .. } => false,
+        }
+    }
+
     /// Why the elements are not [`plain_range`](Self::plain_range), on a host of the given byte order.
     pub fn copy_reason(&self, little_endian: bool) -> CopyReason {
         if matches!(self.data, Data::Inline(_)) {

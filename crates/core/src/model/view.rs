@@ -62,13 +62,15 @@ impl Strided {
         Cut::strided(self).ok()?.contiguous()
     }
 
+    /// Whether the loops are those of a tensor of that shape, one a dimension.
+    pub fn fits(&self, shape: &[u64]) -> bool {
+        self.loops.len() == shape.len() && self.loops.iter().zip(shape).all(|((count, _), dim)| count == dim)
+    }
+
     /// The bytes of the elements whose index lies in the given half-open ranges, one a dimension. `None` where the loops are not
     /// those of a tensor of that shape, so that all has to be put in order first.
     pub fn cut(&self, shape: &[u64], ranges: &[(u64, u64)]) -> Option<Result<Cut>> {
-        let fits = self.loops.len() == shape.len()
-            && ranges.len() == shape.len()
-            && self.loops.iter().zip(shape).all(|((count, _), dim)| count == dim);
-        fits.then(|| {
+        (self.fits(shape) && ranges.len() == shape.len()).then(|| {
             let mut start = self.start;
             let mut loops = Vec::with_capacity(shape.len());
             for (&(_, stride), &(first, stop)) in self.loops.iter().zip(ranges) {

@@ -13,6 +13,7 @@ mod rows;
 use super::Dialect;
 use crate::checked;
 use crate::error::{Code, Error, Result};
+use crate::layouts::exact::{COO, CSR};
 use crate::layouts::indices::Indices;
 use crate::layouts::{coo, csr};
 use crate::model::{DType, DataRule, Layout};
@@ -22,7 +23,6 @@ use crate::work::Stop;
 pub use arranged::Arranged;
 pub use array::{Array, Held, blocks};
 use cells::Cells;
-pub use pack::BTF_FRAMING;
 
 /// Makes a nameless file for what is too large for memory and has to be put in another order.
 pub type Room<'a> = &'a dyn Fn() -> Result<Spool>;
@@ -42,15 +42,21 @@ pub struct Sparse {
 
 /// The type of the index arrays in a file, given their own: uint64, or in version 2 uint32 where all of them are that.
 pub fn index_dtype(dialect: Dialect, dtypes: impl IntoIterator<Item = Option<DType>>) -> DType {
-    let narrow = dialect == Dialect::Zt2 && dtypes.into_iter().all(|dtype| dtype == Some(DType::Uint32));
+    let narrow = dialect.writing().profiles && dtypes.into_iter().all(|dtype| dtype == Some(DType::Uint32));
     if narrow { DType::Uint32 } else { DType::Uint64 }
 }
 
 impl Sparse {
     /// Checks the arrays of a tensor, which come in the order values, indices, indptr, or values, coords: their lengths, that row
     /// pointers rise from 0 to the number of values, and that each index exists (`BadSparse`). `BadLayout` where `layout` does not
-    /// have these arrays, or not this shape.
-    pub fn checked(layout: Layout, shape: &[u64], arrays: Vec<Box<dyn Array>>, stop: &Stop) -> Result<Self> {
+    /// have these arrays, or not this shape. `strictly`: what is refused names the profile of version 2.
+    pub fn checked(
+        layout: Layout,
+        shape: &[u64],
+        arrays: Vec<Box<dyn Array>>,
+        strictly: bool,
+        stop: &Stop,
+    ) -> Result<Self> {
         let mut arrays = arrays.into_iter();
         let (values, first, second) = (arrays.next(), arrays.next(), arrays.next());
         let (values, places) = match (layout, values, first, second) {
@@ -61,8 +67,12 @@ impl Sparse {
             _ => return Err(Error::new(Code::BadLayout, "a component is missing")),
         };
         let sparse = Self { shape: shape.to_vec(), values, places };
-        sparse.check(stop)?;
-        Ok(sparse)
+        let checked = sparse.check(stop).map_err(|error| match &sparse.places {
+            Places::Csr { .. } if strictly => error.rule(CSR),
+            Places::Coo { .. } if strictly => error.rule(COO),
+            _ => error,
+        });
+        checked.map(|()| sparse)
     }
 
     fn check(&self, stop: &Stop) -> Result<()> {
@@ -115,7 +125,7 @@ impl Sparse {
         room: Room<'_>,
         stop: &Stop,
     ) -> Result<Self> {
-        let (wanted, nnz) = (dialect == Dialect::Zt2, self.nnz());
+        let (wanted, nnz) = (dialect.writing().profiles, self.nnz());
         match &mut self.places {
             Places::Csr { indices, indptr } if wanted || promised == Some(DataRule::RisingColumns) => {
                 if let Some(fall) = rising::first_fall(&**indices, &**indptr, stop)? {

@@ -96,7 +96,7 @@ impl Matrix<'_> {
         let blocks = match dims {
             Some(&[_, rows, columns]) if format == "bsr" => {
                 let sizes = [rows, columns].map(Value::from).to_vec();
-                Some(vec![(Value::from("blocksize"), Value::Array(sizes))])
+                Some(Attributes::from(vec![(Value::from("blocksize"), Value::Array(sizes))]))
             }
             _ => None,
         };
