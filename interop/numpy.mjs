@@ -1,9 +1,52 @@
-// What numpy and scipy write, made anew by the packages themselves.
+// What numpy and scipy write, made anew by the packages themselves, and what numpy.load makes of what we write.
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { openSync } from 'ztensor'
+import { create, openSync } from 'ztensor'
+import { fingerprint } from '../__test__/bytes.mjs'
 import { readings } from '../__test__/every-way.mjs'
 import { differences, expectedIn } from '../__test__/numpy-files.mjs'
+import { DTYPES, noise } from '../__test__/writing.mjs'
+import { capture } from '../scripts/command.mjs'
 import { COMMON, environment, succeed } from './peers.mjs'
+
+const HELD = Object.keys(DTYPES).filter((dtype) => /^(bool|u?int\d+|float(16|32|64)|complex\d+)$/.test(dtype))
+const SHAPES = { scalar: [], vector: [5], empty: [0, 3], matrix: [3, 4], deep: [1, 2, 3, 1, 2] }
+
+/** Every dtype in every shape, in an npz and each in an npy of its own; what stands in them goes to written.json. */
+async function writeOurs(folder) {
+  mkdirSync(folder, { recursive: true })
+  const written = { 'ours.npz': {} }
+  const archive = await create(join(folder, 'ours.npz'), { format: 'npz', overwrite: true })
+  for (const dtype of HELD) {
+    for (const [what, shape] of Object.entries(SHAPES)) {
+      const [Class, bits] = DTYPES[dtype]
+      const bytes = Uint8Array.from(noise((shape.reduce((a, b) => a * b, 1) * bits) / 8, 3))
+      if (dtype === 'bool') for (const at of bytes.keys()) bytes[at] &= 1
+      const tensor = { dtype, shape, data: new Class(bytes.buffer) }
+      const { sha256 } = fingerprint(tensor.data)
+      await archive.add(`größe/${dtype} ${what}`, tensor)
+      written['ours.npz'][`größe/${dtype} ${what}`] = { dtype, shape, sha256 }
+      const alone = await create(join(folder, `${dtype}-${what}.npy`), { format: 'npy', overwrite: true })
+      await alone.add('x', tensor)
+      await alone.finish()
+      written[`${dtype}-${what}.npy`] = { arr_0: { dtype, shape, sha256 } }
+    }
+  }
+  await archive.finish()
+  writeFileSync(join(folder, 'written.json'), JSON.stringify(written))
+  return Object.keys(written).length
+}
+
+/** [{ what, error }]: what numpy.load finds wrong with our files. */
+export async function readOurs(build, python, script) {
+  const own = await environment(join(build, 'venv-numpy'), python, COMMON)
+  const folder = join(build, 'ours-numpy')
+  const count = await writeOurs(folder)
+  const { status, output } = await capture(own, [script, folder])
+  const wrong = status === 0 ? JSON.parse(output) : [output]
+  const right = Array.from({ length: count - wrong.length }, () => ({ what: 'reads our files' }))
+  return [...right, ...wrong.map((what) => ({ what: 'reads our files', error: new Error(what) }))]
+}
 
 /** [{ what, error }] of every file, the error undefined where all of it is as numpy has it, by every way of reading. */
 export async function compareNumpy(build, python, script) {

@@ -5,7 +5,7 @@ import type { FormatInfo } from './formats.js'
 export type Format = 'zt' | 'safetensors' | 'btf' | 'npy' | 'npz' | 'gguf'
 
 /** Those that can be written. */
-export type WritableFormat = 'zt' | 'safetensors' | 'btf'
+export type WritableFormat = 'zt' | 'safetensors' | 'btf' | 'npy' | 'npz'
 
 /** The versions that can be written. */
 export type WritableVersion = '0.1' | '1.0' | '1.2' | '2'
@@ -116,7 +116,43 @@ export const FORMATS: readonly FormatInfo[] = [
       },
     ],
   },
-  { name: 'npy', title: 'NumPy npy', endings: ['npy'], writes: [] },
-  { name: 'npz', title: 'NumPy npz', endings: ['npz'], writes: [] },
+  {
+    name: 'npy',
+    title: 'NumPy npy',
+    endings: ['npy'],
+    writes: [
+      {
+        id: 'npy',
+        usual: true,
+        title: 'NumPy npy',
+        readers: ['numpy.load', 'this package'],
+        digests: [],
+        attributes: 'none',
+        numbered: false,
+        canonical: false,
+        shards: false,
+        generator: false,
+      },
+    ],
+  },
+  {
+    name: 'npz',
+    title: 'NumPy npz',
+    endings: ['npz'],
+    writes: [
+      {
+        id: 'npz',
+        usual: true,
+        title: 'NumPy npz',
+        readers: ['numpy.load', 'this package'],
+        digests: [],
+        attributes: 'none',
+        numbered: false,
+        canonical: false,
+        shards: false,
+        generator: false,
+      },
+    ],
+  },
   { name: 'gguf', title: 'GGUF', endings: ['gguf'], writes: [] },
 ]

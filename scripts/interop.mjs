@@ -9,7 +9,7 @@ import { cases } from '../__test__/corpus/cases-safetensors.mjs'
 import { bytesOf } from '../__test__/corpus/tables.mjs'
 import { compareFile } from '../interop/compare.mjs'
 import { compareGguf } from '../interop/gguf.mjs'
-import { compareNumpy } from '../interop/numpy.mjs'
+import { compareNumpy, readOurs } from '../interop/numpy.mjs'
 import { writeOurs } from '../interop/ours.mjs'
 import { environment, peers, succeed } from '../interop/peers.mjs'
 import { compareQuantized } from '../interop/quantized.mjs'
@@ -156,8 +156,9 @@ async function runQuantized() {
 async function runNumpy() {
   try {
     const results = await compareNumpy(build, python, join(fixtures, 'numpy.py'))
-    for (const { what, error } of results) count(`${NUMPY}, ${what}`, error)
-    console.log(`\n${NUMPY} and scipy: ${results.length} files`)
+    const reads = await readOurs(build, python, join(root, 'interop/numpy_peer.py'))
+    for (const { what, error } of [...results, ...reads]) count(`${NUMPY}, ${what}`, error)
+    console.log(`\n${NUMPY} and scipy: ${results.length} files; ${reads.length} of ours`)
   } catch (error) {
     count(NUMPY, error)
   }

@@ -2,7 +2,7 @@
 
 use napi_derive::napi;
 use ztensor_core::codecs::digest::Algorithm;
-use ztensor_core::formats::{CORE, Format, Formats, Frames, Names, Writing};
+use ztensor_core::formats::{CORE, Format, Formats, Frames, Names, Sharding, Writing};
 use ztensor_import::IMPORT;
 
 use crate::index::number;
@@ -88,7 +88,7 @@ impl From<&Writing> for WritingInfo {
             attributes: writing.attributes.name().to_owned(),
             numbered: writing.names == Names::Numbers,
             canonical: writing.canonical,
-            shards: writing.shards,
+            shards: writing.shards != Sharding::None,
             generator: writing.generator,
         }
     }

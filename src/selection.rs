@@ -13,7 +13,7 @@ use ztensor_core::read::total::Work;
 use ztensor_core::sources::ahead::Ahead;
 use ztensor_core::work::Watch;
 use ztensor_core::work::lanes::Lane;
-use ztensor_core::write::{Dialect, Writer};
+use ztensor_core::write::Writer;
 
 use crate::control::Control;
 use crate::error::{NativeError, misuse, throw};
@@ -175,7 +175,7 @@ impl Selection {
             let catalog = &source.shared.catalog;
             let kept = Arc::make_mut(chosen);
             kept.leave_out(&places);
-            if dialect == Dialect::Zt2 {
+            if dialect.writing().canonical {
                 kept.sort(catalog);
             }
             inner.bytes = inner.chosen.stored(catalog);

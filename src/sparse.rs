@@ -13,7 +13,7 @@ use ztensor_core::sources::owned::Owned;
 use ztensor_core::work::Stop;
 use ztensor_core::work::lanes::Lane;
 use ztensor_core::write::sparse::{Arranged, Array, Held, IndexTypes, Sparse};
-use ztensor_core::write::{Dialect, Spec, Writer};
+use ztensor_core::write::{Spec, Writer};
 
 use crate::control::Control;
 use crate::error::{misuse, throw};
@@ -77,7 +77,8 @@ impl Tensor {
         let arrays = given.map(|(bytes, &dtype)| Box::new(Held::new(dtype, bytes)) as Box<dyn Array>);
         let (layout, name) = self.layout();
         let dialect = harmlessly(slot, |writer| Ok(writer.dialect()))?;
-        let sparse = Sparse::checked(layout, &self.shape, arrays.collect(), dialect == Dialect::Zt2, stop)?;
+        let sparse =
+            Sparse::checked(layout, &self.shape, arrays.collect(), dialect.writing().profiles, stop)?;
         let room = || harmlessly(slot, |writer| writer.spool());
         let arranged = sparse.strict(dialect, None, &room, stop)?.arranged(dialect, IndexTypes::Usual);
         let spec = Spec {

@@ -18,6 +18,7 @@ use ztensor_core::write::{Compression, Dialect, Finished, Settings, Spec, Writer
 use crate::control::Control;
 use crate::error::{misuse, throw};
 use crate::file::NativeFile;
+use crate::formats::FORMATS;
 use crate::index::{number, unsigned};
 use crate::memory::Memory;
 use crate::panic::contain;
@@ -76,7 +77,7 @@ pub fn compression(level: Option<i32>, min_savings: f64, frame: u32) -> Option<C
 }
 
 pub fn dialect(name: &str) -> Result<Dialect> {
-    Dialect::from_id(name).ok_or_else(|| misuse("no such dialect"))
+    FORMATS.dialect(name).ok_or_else(|| misuse("no such dialect"))
 }
 
 /// A component as the wrapper announces it.

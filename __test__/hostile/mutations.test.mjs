@@ -6,11 +6,7 @@ import { readdirSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
-<<<<<<< HEAD:__test__/hostile/mutations.test.mjs
-import { vectors } from '../vectors.mjs'
-=======
-import { fixturePath, vectors } from './vectors.mjs'
->>>>>>> w-gguf:__test__/22-mutations.test.mjs
+import { fixturePath, vectors } from '../vectors.mjs'
 
 const how = process.env.ZTENSOR_MUTATIONS ?? 'each'
 const program = fileURLToPath(new URL('../mutations.mjs', import.meta.url))

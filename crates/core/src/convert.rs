@@ -24,7 +24,7 @@ use crate::inject;
 use crate::model::{Component, DType, Layout, Tensor};
 use crate::read::{Reading, Stored};
 use crate::sources::owned;
-use crate::write::{Dialect, Spec, Writer};
+use crate::write::{Spec, Writer};
 
 /// Copies one tensor under a name.
 pub fn copy(
@@ -52,7 +52,7 @@ pub fn copy(
         }
         _ => {
             let mut parts: Vec<&Component> = tensor.components().iter().collect();
-            if writer.dialect() == Dialect::Zt2 {
+            if writer.dialect().writing().canonical {
                 parts.sort_by_key(|part| reading.catalog.label(part.role));
             }
             let components = announced(reading, tensor, &parts, casts)?;

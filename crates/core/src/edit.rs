@@ -124,10 +124,10 @@ impl Edit {
 
     pub fn dialect(&self) -> Dialect {
         match self.version {
-            Version::One(Spelling::V10) => Dialect::Zt10,
-            Version::One(Spelling::V11) => Dialect::Zt11,
-            Version::One(Spelling::V12) => Dialect::Zt12,
-            Version::Two => Dialect::Zt2,
+            Version::One(Spelling::V10) => Dialect::ZT10,
+            Version::One(Spelling::V11) => Dialect::ZT11,
+            Version::One(Spelling::V12) => Dialect::ZT12,
+            Version::Two => Dialect::ZT2,
         }
     }
 

@@ -144,6 +144,11 @@ impl Catalog {
         (0..self.len()).filter_map(|ordinal| self.tensor(ordinal))
     }
 
+    /// The tensors that have components, each with the first of them: the one blob that it is in formats that store one.
+    pub fn blobs(&self) -> Vec<(Tensor<'_>, &Component)> {
+        self.iter().filter_map(|tensor| Some((tensor, tensor.components().first()?))).collect()
+    }
+
     /// Every tensor's name, one after the other: `Tensor::name_end` cuts them.
     pub fn names(&self) -> &str {
         &self.names

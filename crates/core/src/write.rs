@@ -30,7 +30,7 @@ use crate::codecs::digest::Algorithm;
 use crate::edit::Edit;
 use crate::error::{Code, Error, Result};
 pub use crate::formats::Dialect;
-pub use crate::formats::safetensors::METADATA;
+use crate::formats::Sharding;
 use crate::limits::Limits;
 use crate::model::{Attributes, Builder, DType, DataRule, Label};
 use crate::sinks::behind::Behind;
@@ -151,9 +151,9 @@ impl Writer {
     fn at(position: u64, out: Out, settings: Settings) -> Self {
         let builder = Builder::new(settings.dialect.container(), &Limits::default());
         let buffer = Block::default();
-        let largest = |dialect| settings.max_shard.filter(|_| settings.dialect == dialect);
-        let shards = Shards::new(largest(Dialect::Zt2));
-        let parts = largest(Dialect::Safetensors).map(Parts::new);
+        let largest = |sharding| settings.max_shard.filter(|_| settings.dialect.writing().shards == sharding);
+        let shards = Shards::new(largest(Sharding::Data));
+        let parts = largest(Sharding::Checkpoint).map(Parts::new);
         let gathering = Gathering::new(&settings);
         Self {
             behind: None,
@@ -174,11 +174,10 @@ impl Writer {
 
     /// Gives the file attributes, in place of those of its settings.
     pub fn set_attributes(&mut self, attributes: &Attributes) -> Result<()> {
-        if self.settings.dialect == Dialect::Zt2 {
-            zt2::check_attributes(attributes, self.settings.canonical)?;
-        }
+        let values = attributes.values()?;
+        (self.settings.dialect.writing().check_attributes)(&values, self.settings.canonical)?;
         // Made now: what is empty shall be known to be.
-        self.settings.attributes = attributes.values()?.into_owned().into();
+        self.settings.attributes = values.into_owned().into();
         Ok(())
     }
 

@@ -299,7 +299,7 @@ fn a_slice_of_what_is_not_decoded_reads_what_it_touches() {
 
 fn settings() -> Settings {
     Settings {
-        dialect: Dialect::Zt12,
+        dialect: Dialect::ZT12,
         alignment: 64,
         digest: None,
         compression: None,

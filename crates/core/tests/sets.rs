@@ -51,7 +51,7 @@ impl Drop for Folder {
 fn settings(dialect: Dialect) -> Settings {
     Settings {
         dialect,
-        alignment: if dialect == Dialect::Zt2 { 4096 } else { 64 },
+        alignment: if dialect == Dialect::ZT2 { 4096 } else { 64 },
         digest: None,
         compression: None,
         overwrite: true,
@@ -68,7 +68,7 @@ fn sharded(dialect: Dialect, largest: u64) -> Settings {
 }
 
 fn canonical() -> Settings {
-    Settings { canonical: true, alignment: 1 << 16, digest: Some(Algorithm::Xxh3), ..settings(Dialect::Zt2) }
+    Settings { canonical: true, alignment: 1 << 16, digest: Some(Algorithm::Xxh3), ..settings(Dialect::ZT2) }
 }
 
 /// Bytes that no other count or start gives.
@@ -130,25 +130,25 @@ fn shards_get_names_that_the_root_before_does_not_use() {
     let folder = Folder::new("rounds");
     let root = folder.path("m.zt");
     let largest = 4096 + 2 * 8192;
-    write(&root, sharded(Dialect::Zt2, largest), &five());
+    write(&root, sharded(Dialect::ZT2, largest), &five());
     let first = ["m-00001-of-00003.zt", "m-00002-of-00003.zt", "m-00003-of-00003.zt", "m.zt"];
     assert_eq!(folder.names(), first);
     assert_eq!(read(&root), map(&five()));
     assert!(folder.names()[..3].iter().all(|name| folder.path(name).metadata().unwrap().len() <= largest));
     // The old ones go when the new root is there.
-    write(&root, sharded(Dialect::Zt2, largest), &five()[1..4]);
+    write(&root, sharded(Dialect::ZT2, largest), &five()[1..4]);
     assert_eq!(folder.names(), ["m-2-00001-of-00002.zt", "m-2-00002-of-00002.zt", "m.zt"]);
     assert_eq!(read(&root), map(&five()[1..4]));
     // One that is named by another root stays, and so does what is no data shard.
     fs::copy(&root, folder.path("n.zt")).unwrap();
-    write(&root, sharded(Dialect::Zt2, largest), &five());
+    write(&root, sharded(Dialect::ZT2, largest), &five());
     assert_eq!(folder.names().len(), 1 + 3 + 2 + 1);
     assert_eq!(read(&root), map(&five()));
     let at = |name: &str| (name.to_owned(), folder.path(&format!("m-{name}.zt")));
     let old = Lookup::At([at("2-00001-of-00002"), at("2-00002-of-00002")].into());
     assert_eq!(opened(&folder.path("n.zt"), old).0, map(&five()[1..4]));
     fs::write(folder.path("m-00001-of-00003.zt"), b"somebody else's").unwrap();
-    write(&root, sharded(Dialect::Zt2, 1 << 20), &five()[..1]);
+    write(&root, sharded(Dialect::ZT2, 1 << 20), &five()[..1]);
     let left = ["m-00001-of-00003.zt", "m-2-00001-of-00002.zt", "m-2-00002-of-00002.zt", "m.zt", "n.zt"];
     assert_eq!(folder.names(), left);
 }
@@ -157,10 +157,10 @@ fn shards_get_names_that_the_root_before_does_not_use() {
 fn what_fits_into_one_shard_is_one_file() {
     let folder = Folder::new("one");
     let root = folder.path("m.zt");
-    write(&root, sharded(Dialect::Zt2, 1 << 20), &five());
+    write(&root, sharded(Dialect::ZT2, 1 << 20), &five());
     assert_eq!(folder.names(), ["m.zt"]);
     assert_eq!(read(&root), map(&five()));
-    write(&root, sharded(Dialect::Zt2, 1 << 20), &[]);
+    write(&root, sharded(Dialect::ZT2, 1 << 20), &[]);
     assert_eq!((folder.names().len(), read(&root).len()), (1, 0));
 }
 
@@ -176,14 +176,14 @@ fn base(path: &Path, name: &str) -> (Catalog, Shard) {
 fn tensors_of_other_files_are_linked() {
     let folder = Folder::new("links");
     let [one, two] = ["one.zt", "two.zt"].map(|name| folder.path(name));
-    write(&one, Settings { digest: Some(Algorithm::Xxh3), ..settings(Dialect::Zt2) }, &five());
-    write(&two, settings(Dialect::Zt2), &[("z", numbers(9, 5 << 20))]);
+    write(&one, Settings { digest: Some(Algorithm::Xxh3), ..settings(Dialect::ZT2) }, &five());
+    write(&two, settings(Dialect::ZT2), &[("z", numbers(9, 5 << 20))]);
     let ((a, shard_a), (z, shard_z)) = (base(&one, "one"), base(&two, "two"));
     let own = numbers(77, 6000);
     for (largest, files) in [(None, 2), (Some(1 << 20), 2), (Some(4096 + 8192), 4)] {
         let root = folder.path("root.zt");
         let settings =
-            Settings { max_shard: largest, digest: Some(Algorithm::Xxh3), ..settings(Dialect::Zt2) };
+            Settings { max_shard: largest, digest: Some(Algorithm::Xxh3), ..settings(Dialect::ZT2) };
         let mut writer = Writer::create(&root, settings).unwrap();
         writer.link("b", a.tensor(1).unwrap(), &a, shard_a.clone()).unwrap();
         add(&mut writer, "own", &own).unwrap();
@@ -204,12 +204,12 @@ fn tensors_of_other_files_are_linked() {
 fn what_cannot_be_linked_is_refused() {
     let folder = Folder::new("unlinked");
     let [one, old] = ["one.zt", "old.zt"].map(|name| folder.path(name));
-    write(&one, settings(Dialect::Zt2), &five());
-    write(&old, settings(Dialect::Zt10), &five());
+    write(&one, settings(Dialect::ZT2), &five());
+    write(&old, settings(Dialect::ZT10), &five());
     let ((a, shard), (o, _)) = (base(&one, "one"), base(&old, "old"));
     let tensor = a.tensor(0).unwrap();
     let part = &tensor.components()[0];
-    let mut writer = Writer::create(&folder.path("root.zt"), settings(Dialect::Zt2)).unwrap();
+    let mut writer = Writer::create(&folder.path("root.zt"), settings(Dialect::ZT2)).unwrap();
     add(&mut writer, "own", &[1]).unwrap();
     let sized = |size| Shard { size, ..shard.clone() };
     let end = part.offset() + part.stored_length() + 40;
@@ -232,12 +232,12 @@ fn what_cannot_be_linked_is_refused() {
         assert_eq!(code(writer.link("w", moved.tensor(0).unwrap(), &moved, sized(end))), Some(refused));
     }
     drop(writer);
-    for settings in [canonical(), settings(Dialect::Zt10)] {
+    for settings in [canonical(), settings(Dialect::ZT10)] {
         let mut writer = Writer::create(&folder.path("root.zt"), settings).unwrap();
         assert_eq!(code(writer.link("x", tensor, &a, shard.clone())), Some(Code::InvalidArg));
     }
     // A linked file that is called as a shard of the root's own.
-    let mut writer = Writer::create(&folder.path("root.zt"), sharded(Dialect::Zt2, 8192)).unwrap();
+    let mut writer = Writer::create(&folder.path("root.zt"), sharded(Dialect::ZT2, 8192)).unwrap();
     let own = Shard { name: "00001-of-00002".into(), ..shard.clone() };
     writer.link("x", tensor, &a, own).unwrap();
     add(&mut writer, "p", &numbers(1, 6000)).unwrap();
@@ -292,7 +292,7 @@ fn a_canonical_file_does_not_depend_on_the_order_of_its_tensors() {
         assert_eq!(code(Writer::create(&path, settings)), refused.then_some(Code::InvalidArg));
     }
     for alignment in [0, 64, 4095, 4097] {
-        let settings = Settings { alignment, ..settings(Dialect::Zt2) };
+        let settings = Settings { alignment, ..settings(Dialect::ZT2) };
         assert_eq!(code(Writer::create(&path, settings)), Some(Code::InvalidArg), "{alignment}");
     }
 }
@@ -326,7 +326,7 @@ fn a_large_blob_that_saves_too_little_is_stored_raw_after_all() {
             ("whole", [vec![0; 3 << 20], noise(3 << 20)].concat()),
             ("last", vec![9; 300_000]),
         ];
-        write(&path, Settings { compression, digest, ..settings(Dialect::Zt10) }, &tensors);
+        write(&path, Settings { compression, digest, ..settings(Dialect::ZT10) }, &tensors);
         let (found, catalog) = opened(&path, Lookup::Beside);
         assert!(found == map(&tensors));
         let encoding = |name: &str| {
@@ -345,7 +345,7 @@ fn a_checkpoint_in_several_files_replaces_the_one_before() {
     let folder = Folder::new("parts");
     let target = folder.path("m.safetensors");
     let tensors = [("a", numbers(1, 60)), ("c", numbers(2, 40)), ("b\"", numbers(3, 60)), ("d", Vec::new())];
-    write(&target, Settings { digest: None, ..sharded(Dialect::Safetensors, 100) }, &tensors);
+    write(&target, Settings { digest: None, ..sharded(Dialect::SAFETENSORS, 100) }, &tensors);
     let first = ["m-00001-of-00002.safetensors", "m-00002-of-00002.safetensors"];
     let index = "m.safetensors.index.json";
     assert_eq!(folder.names(), [&first[..], &[index]].concat());
@@ -354,7 +354,7 @@ fn a_checkpoint_in_several_files_replaces_the_one_before() {
                 \n    \"d\": \"m-00002-of-00002.safetensors\"\n  }\n}\n";
     assert_eq!(fs::read_to_string(folder.path(index)).unwrap(), text);
     assert_eq!(read(&folder.path(index)), map(&tensors));
-    let kept = Settings { overwrite: false, ..sharded(Dialect::Safetensors, 100) };
+    let kept = Settings { overwrite: false, ..sharded(Dialect::SAFETENSORS, 100) };
     let mut writer = Writer::create(&target, kept).unwrap();
     add(&mut writer, "a", &[1; 90]).unwrap();
     assert_eq!(code(add(&mut writer, "a", &[1; 90])), Some(Code::BadIndex), "it is in a file before");
@@ -362,11 +362,11 @@ fn a_checkpoint_in_several_files_replaces_the_one_before() {
     assert_eq!(code(writer.finish()), Some(Code::Exists));
     assert_eq!(read(&folder.path(index)), map(&tensors));
     fs::write(folder.path("m-base.safetensors"), b"somebody else's").unwrap();
-    write(&target, sharded(Dialect::Safetensors, 50), &tensors[..3]);
+    write(&target, sharded(Dialect::SAFETENSORS, 50), &tensors[..3]);
     assert_eq!(folder.names().len(), 1 + 3 + 1);
     assert_eq!(read(&folder.path(index)), map(&tensors[..3]));
     // All in one: the set goes.
-    write(&target, sharded(Dialect::Safetensors, 1000), &tensors);
+    write(&target, sharded(Dialect::SAFETENSORS, 1000), &tensors);
     assert_eq!(folder.names(), ["m-base.safetensors", "m.safetensors"]);
     assert_eq!(read(&target), map(&tensors));
 }
@@ -388,7 +388,7 @@ fn appending(in_place: bool, digest: Hashing) -> Appending {
 fn files_are_edited_in_place_and_on_a_clone() {
     let folder = Folder::new("edited");
     let path = folder.path("a.zt");
-    for dialect in [Dialect::Zt10, Dialect::Zt12, Dialect::Zt2] {
+    for dialect in [Dialect::ZT10, Dialect::ZT12, Dialect::ZT2] {
         for in_place in [false, true] {
             write(&path, settings(dialect), &five());
             let before = fs::read(&path).unwrap();
@@ -424,11 +424,11 @@ fn files_are_edited_in_place_and_on_a_clone() {
             let tensor = |name: &str| catalog.tensor(catalog.find(name).unwrap()).unwrap();
             let digest = tensor("large").data().unwrap().digest().unwrap().text().into_owned();
             assert!(
-                digest.starts_with(if dialect == Dialect::Zt2 { "xxh3:" } else { "crc32c:" }),
+                digest.starts_with(if dialect == Dialect::ZT2 { "xxh3:" } else { "crc32c:" }),
                 "{digest}"
             );
             assert_eq!(*tensor("d").attributes().unwrap().values().unwrap(), [("k".into(), 5.into())]);
-            let strange = if dialect == Dialect::Zt2 { Algorithm::Crc32c } else { Algorithm::Xxh3 };
+            let strange = if dialect == Dialect::ZT2 { Algorithm::Crc32c } else { Algorithm::Xxh3 };
             let refused = Writer::append(&path, appending(in_place, Hashing::With(strange)));
             assert_eq!(code(refused), Some(Code::InvalidArg));
             for (digest, prefix) in
@@ -445,7 +445,7 @@ fn files_are_edited_in_place_and_on_a_clone() {
             }
         }
     }
-    let mut writer = Writer::create(&path, settings(Dialect::Zt2)).unwrap();
+    let mut writer = Writer::create(&path, settings(Dialect::ZT2)).unwrap();
     assert_eq!(code(writer.rename("a", "b")), Some(Code::InvalidArg), "no file is edited");
 }
 
@@ -453,7 +453,7 @@ fn files_are_edited_in_place_and_on_a_clone() {
 fn safetensors_keeps_one_name_for_itself() {
     let folder = Folder::new("names");
     for (dialect, refused) in
-        [(Dialect::Safetensors, Some(Code::InvalidArg)), (Dialect::Zt10, None), (Dialect::Zt2, None)]
+        [(Dialect::SAFETENSORS, Some(Code::InvalidArg)), (Dialect::ZT10, None), (Dialect::ZT2, None)]
     {
         let mut writer = Writer::create(&folder.path("a"), settings(dialect)).unwrap();
         assert_eq!(code(add(&mut writer, "__metadata__", &[1])), refused);
@@ -464,7 +464,7 @@ fn safetensors_keeps_one_name_for_itself() {
 fn what_a_stream_takes_is_what_a_file_gets() {
     let folder = Folder::new("taken");
     let tensors = [("a", numbers(1, 3 << 20)), ("b", numbers(2, 1000)), ("c", vec![5; 400_000])];
-    for dialect in [Dialect::Zt10, Dialect::Zt12, Dialect::Zt2] {
+    for dialect in [Dialect::ZT10, Dialect::ZT12, Dialect::ZT2] {
         for compressed in [false, true] {
             let compression =
                 compressed.then_some(Compression { level: 3, min_savings: 0.1, threads: 2, frame: 1 << 20 });
@@ -484,7 +484,7 @@ fn what_a_stream_takes_is_what_a_file_gets() {
             assert!(taken == fs::read(&path).unwrap(), "{compressed}");
         }
     }
-    for dialect in [Dialect::Safetensors, Dialect::Btf] {
+    for dialect in [Dialect::SAFETENSORS, Dialect::BTF] {
         assert_eq!(code(Writer::taken(settings(dialect))), Some(Code::InvalidArg));
     }
     assert_eq!(code(Writer::taken(canonical())), Some(Code::InvalidArg));
@@ -496,10 +496,10 @@ fn attributes_are_for_the_formats_that_have_them() {
     let attributes = Attributes::from(vec![("k".into(), 5.into())]);
     let none = Attributes::default();
     for (dialect, refused) in [
-        (Dialect::Safetensors, Some(Code::InvalidArg)),
-        (Dialect::Btf, Some(Code::InvalidArg)),
-        (Dialect::Zt10, None),
-        (Dialect::Zt2, None),
+        (Dialect::SAFETENSORS, Some(Code::InvalidArg)),
+        (Dialect::BTF, Some(Code::InvalidArg)),
+        (Dialect::ZT10, None),
+        (Dialect::ZT2, None),
     ] {
         for (given, refused) in [(&attributes, refused), (&none, None)] {
             let mut writer = Writer::create(&folder.path("a"), settings(dialect)).unwrap();

@@ -160,7 +160,7 @@ impl Given<'_> {
 
     fn converts(&self, name: &str, compressed: bool) {
         let path = self.folder.join(name);
-        let mut writer = Writer::create(&path, settings(Dialect::Zt10, compressed)).unwrap();
+        let mut writer = Writer::create(&path, settings(Dialect::ZT10, compressed)).unwrap();
         let casts = Casts::new(Vec::new()).unwrap();
         self.with(|reading| {
             for tensor in self.opened.catalog.iter() {
@@ -191,11 +191,11 @@ fn calls_at_the_same_time_give_what_they_give_alone() {
     let folder = Folder::new("together");
     let expected = tensors();
     let files = [
-        ("raw.zt", settings(Dialect::Zt12, false)),
-        ("packed.zt", settings(Dialect::Zt12, true)),
+        ("raw.zt", settings(Dialect::ZT12, false)),
+        ("packed.zt", settings(Dialect::ZT12, true)),
         (
             "frames.zt",
-            Settings { alignment: 4096, digest: Some(Algorithm::Xxh3), ..settings(Dialect::Zt2, true) },
+            Settings { alignment: 4096, digest: Some(Algorithm::Xxh3), ..settings(Dialect::ZT2, true) },
         ),
     ];
     let opened = files.map(|(name, settings)| {
@@ -222,7 +222,7 @@ fn calls_at_the_same_time_give_what_they_give_alone() {
 fn what_is_closed_or_stopped_in_the_middle_ends_right_or_says_so() {
     let folder = Folder::new("closed");
     let path = folder.0.join("closed.zt");
-    write(&path, settings(Dialect::Zt12, false));
+    write(&path, settings(Dialect::ZT12, false));
     for round in 0..4 {
         let opened = open::open(&path, &open::Request::default()).unwrap();
         let Opened { catalog, files } = &opened;

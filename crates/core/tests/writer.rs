@@ -16,7 +16,7 @@ use ztensor_core::work::{Stop, Watch};
 use ztensor_core::write::sparse::{Array, Held, IndexTypes, Sparse};
 use ztensor_core::write::{Compression, Dialect, Settings, Spec, Writer};
 
-const ALL: [Dialect; 5] = [Dialect::Zt01, Dialect::Zt10, Dialect::Zt12, Dialect::Safetensors, Dialect::Btf];
+const ALL: [Dialect; 5] = [Dialect::ZT01, Dialect::ZT10, Dialect::ZT12, Dialect::SAFETENSORS, Dialect::BTF];
 
 fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("ztensor-writer-{name}-{}", std::process::id()));
@@ -29,7 +29,7 @@ fn settings(dialect: Dialect) -> Settings {
     let attributes = Attributes::default();
     Settings {
         dialect,
-        alignment: if dialect == Dialect::Zt2 { 4096 } else { 64 },
+        alignment: if dialect == Dialect::ZT2 { 4096 } else { 64 },
         digest,
         compression,
         overwrite: true,
@@ -109,7 +109,7 @@ fn dense_tensors_survive_every_dialect() {
         for digest in [None, Some(Algorithm::Crc32c), Some(Algorithm::Sha256)] {
             for level in [None, Some(3)] {
                 if (digest.is_some() || level.is_some())
-                    && matches!(dialect, Dialect::Safetensors | Dialect::Btf)
+                    && [Dialect::SAFETENSORS, Dialect::BTF].contains(&dialect)
                 {
                     continue;
                 }
@@ -159,7 +159,7 @@ fn sparse(folder: &Path, dialect: Dialect, shape: &[u64], arrays: &[(DType, &[u8
         3 => (Layout::SparseCsr, "sparse_csr"),
         _ => (Layout::SparseCoo, "sparse_coo"),
     };
-    let tensor = Sparse::checked(layout, shape, given.collect(), dialect == Dialect::Zt2, &stop)?;
+    let tensor = Sparse::checked(layout, shape, given.collect(), dialect == Dialect::ZT2, &stop)?;
     let arranged =
         tensor.strict(dialect, None, &|| writer.spool(), &stop)?.arranged(dialect, IndexTypes::Usual);
     writer.begin(Spec {
@@ -201,23 +201,23 @@ fn sparse_tensors_survive_where_they_can_be_held() {
     let values = floats(&[1.5, -2.0, 3.25]);
     let (indices, indptr, coords) = (narrow(&[0, 2, 1]), narrow(&[0, 2, 3]), narrow(&[0, 0, 1, 0, 2, 1]));
     let (wide, wide_coords) = ([le(&[0, 2, 1]), le(&[0, 2, 3])], le(&[0, 0, 1, 0, 2, 1]));
-    for dialect in [Dialect::Zt01, Dialect::Zt10, Dialect::Zt12, Dialect::Zt2] {
+    for dialect in [Dialect::ZT01, Dialect::ZT10, Dialect::ZT12, Dialect::ZT2] {
         let arrays =
             [(DType::Float32, &values[..]), (DType::Uint32, &indices[..]), (DType::Uint32, &indptr[..])];
         let bytes = sparse(&folder, dialect, &[2, 3], &arrays).unwrap();
         let catalog = read_back(&bytes);
         // Version 2 has them as narrow as they came.
         let [columns, pointers] =
-            if dialect == Dialect::Zt2 { [&indices, &indptr] } else { [&wide[0], &wide[1]] };
+            if dialect == Dialect::ZT2 { [&indices, &indptr] } else { [&wide[0], &wide[1]] };
         for (role, expected) in [("values", &values), ("indices", columns), ("indptr", pointers)] {
             assert_eq!(array(&bytes, &catalog, role), *expected, "{dialect:?} {role}");
         }
     }
-    for dialect in [Dialect::Zt01, Dialect::Zt10, Dialect::Zt12, Dialect::Zt2, Dialect::Btf] {
+    for dialect in [Dialect::ZT01, Dialect::ZT10, Dialect::ZT12, Dialect::ZT2, Dialect::BTF] {
         let arrays = [(DType::Float32, &values[..]), (DType::Uint32, &coords[..])];
         let bytes = sparse(&folder, dialect, &[2, 3], &arrays).unwrap();
         let catalog = read_back(&bytes);
-        let places = if dialect == Dialect::Zt2 { &coords } else { &wide_coords };
+        let places = if dialect == Dialect::ZT2 { &coords } else { &wide_coords };
         for (role, expected) in [("values", &values), ("coords", places)] {
             assert_eq!(array(&bytes, &catalog, role), *expected, "{dialect:?} {role}");
         }
@@ -233,15 +233,15 @@ fn version_2_has_rows_sorted_and_each_cell_once() {
     let indptr = narrow(&[0, 2, 3]);
     let (falling, twice) = (narrow(&[2, 0, 1]), narrow(&[2, 2, 1]));
     let csr = |indices| [f32s, (DType::Uint32, indices), (DType::Uint32, &indptr[..])];
-    let bytes = sparse(&folder, Dialect::Zt2, &[2, 3], &csr(&falling)).unwrap();
+    let bytes = sparse(&folder, Dialect::ZT2, &[2, 3], &csr(&falling)).unwrap();
     let catalog = read_back(&bytes);
     assert_eq!(array(&bytes, &catalog, "indices"), narrow(&[0, 2, 1]));
     assert_eq!(array(&bytes, &catalog, "values"), floats(&[-2.0, 1.5, 3.25]));
     let same_cell = narrow(&[0, 0, 1, 1, 1, 2]);
     let coo = [f32s, (DType::Uint32, &same_cell[..])];
     for arrays in [&csr(&twice)[..], &coo] {
-        assert_eq!(sparse(&folder, Dialect::Zt2, &[2, 3], arrays).unwrap_err().code(), Code::BadSparse);
-        assert!(sparse(&folder, Dialect::Zt10, &[2, 3], arrays).is_ok());
+        assert_eq!(sparse(&folder, Dialect::ZT2, &[2, 3], arrays).unwrap_err().code(), Code::BadSparse);
+        assert!(sparse(&folder, Dialect::ZT10, &[2, 3], arrays).is_ok());
     }
     std::fs::remove_dir_all(folder).unwrap();
 }
@@ -280,7 +280,7 @@ fn what_is_no_sparse_tensor_is_refused() {
         (&[3], vec![f32s(&three), u32s(&outside)], Code::BadSparse),
     ];
     for (at, (shape, arrays, code)) in cases.iter().enumerate() {
-        for dialect in [Dialect::Zt10, Dialect::Zt2] {
+        for dialect in [Dialect::ZT10, Dialect::ZT2] {
             let refused = sparse(&folder, dialect, shape, arrays).unwrap_err();
             assert_eq!(refused.code(), *code, "{at} {dialect:?}: {refused}");
         }
@@ -293,7 +293,7 @@ fn what_is_no_sparse_tensor_is_refused() {
 fn what_is_no_tensor_is_refused_before_it_is_written() {
     let folder = folder("refused");
     let path = folder.join("file");
-    let mut writer = Writer::create(&path, settings(Dialect::Zt10)).unwrap();
+    let mut writer = Writer::create(&path, settings(Dialect::ZT10)).unwrap();
     let code = |result: Result<()>| result.unwrap_err().code();
     assert_eq!(code(writer.begin(dense("a", &[2], DType::Float32, 7).spec())), Code::BadShape);
     assert_eq!(code(writer.begin(dense("a", &[1], DType::Complex64, 8).spec())), Code::BadDtype);
@@ -355,14 +355,14 @@ mod by_the_kernel {
         let bytes = vec![7; 20 << 20];
         let whole = (dense("t", &[bytes.len() as u64], DType::Int8, bytes.len()), bytes);
         let path = folder.join("source");
-        std::fs::write(&path, written(&folder, settings(Dialect::Zt10), &[whole])).unwrap();
+        std::fs::write(&path, written(&folder, settings(Dialect::ZT10), &[whole])).unwrap();
         for cut in [false, true] {
             let source = FileSource::open(&path).unwrap();
             let catalog = detect::parse(&source, Formats::default(), &Limits::default()).unwrap();
             let source = Cut { source, shorter: cut, looks: AtomicU32::new(0) };
             let (limits, watch) = (Limits::default(), Watch::default());
             let reading = Reading { sources: &source, catalog: &catalog, limits: &limits, watch: &watch };
-            let mut writer = Writer::create(&folder.join("target"), settings(Dialect::Zt10)).unwrap();
+            let mut writer = Writer::create(&folder.join("target"), settings(Dialect::ZT10)).unwrap();
             let tensor = catalog.tensor(0).unwrap();
             let casts = convert::Casts::new(Vec::new()).unwrap();
             let copied = convert::copy(reading, tensor, "t", &casts, &mut writer);

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod array;
+mod encode;
 mod header;
 mod literal;
 pub mod npy;

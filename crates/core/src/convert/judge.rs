@@ -10,12 +10,13 @@ use crate::read::Reading;
 use crate::read::staging::stored_bytes;
 use crate::sources::ahead::Ahead;
 use crate::sources::owned;
+use crate::write::Writer;
 use crate::write::sparse::Room;
-use crate::write::{Dialect, Writer};
 
 /// The rule that the elements of a component must keep to be read from where they are, or to be written where they go.
 fn rule(tensor: Tensor<'_>, part: &Component, wanted: Wanted<'_>) -> Option<DataRule> {
-    let bools = wanted.dialect == Dialect::Zt2 && wanted.casts.component(tensor, part) == Some(DType::Bool);
+    let bools =
+        wanted.dialect.writing().profiles && wanted.casts.component(tensor, part) == Some(DType::Bool);
     let own = part.rule.filter(|rule| matches!(rule, DataRule::Bool | DataRule::LastNibble));
     own.or_else(|| bools.then_some(DataRule::Bool))
 }

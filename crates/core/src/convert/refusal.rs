@@ -5,11 +5,11 @@ use super::Casts;
 use super::cast::cast_length;
 use crate::checked::{bytes_of, product};
 use crate::error::{Code, Error, Result};
-use crate::formats::zt2::encode;
+use crate::formats::{Announced, FileAttributes, Names};
 use crate::model::{Attributes, Catalog, Component, DType, Label, Layout, NewTensor, Tensor};
 use crate::read::sparse_parts;
 use crate::write::sparse::IndexTypes;
-use crate::write::{Dialect, METADATA, check};
+use crate::write::{Dialect, check};
 
 /// What is made of a file.
 #[derive(Clone, Copy)]
@@ -22,7 +22,7 @@ pub struct Wanted<'a> {
 
 /// Why a tensor cannot be held as it is, under a name.
 pub fn refusal(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted<'_>) -> Option<Error> {
-    let Wanted { dialect, canonical, casts } = wanted;
+    let Wanted { dialect, casts, .. } = wanted;
     let problem = if !dialect.holds_layout(tensor.layout()) {
         Some(Error::new(
             Code::BadLayout,
@@ -38,11 +38,12 @@ pub fn refusal(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted
         Some(Error::new(Code::UnsupportedEncoding, "its encoding cannot be decoded"))
     } else if tensor.attributes().is_some() && !dialect.holds_tensor_attributes() {
         Some(Error::new(Code::InvalidArg, format!("{} has no attributes of a tensor", dialect.name())))
-    } else if dialect == Dialect::Zt2 {
-        of_zt2(catalog, tensor, name, canonical).err()
-    } else if dialect == Dialect::Safetensors && name == METADATA {
-        Some(Error::new(Code::InvalidArg, "safetensors keeps this name for its metadata"))
+    } else if let Err(error) = announced(catalog, tensor, name, wanted) {
+        Some(error)
+    } else if matches!(dialect.writing().names, Names::Except(kept) if kept == name) {
+        Some(Error::new(Code::InvalidArg, format!("{} keeps this name for its metadata", dialect.name())))
     } else if let Some(dtype) = tensor.data().and_then(|data| casts.component(tensor, data))
+        && !dialect.writing().profiles
         && !fills_bytes(tensor, dtype)
     {
         let message = format!(
@@ -72,10 +73,16 @@ fn other_components(catalog: &Catalog, tensor: Tensor<'_>, dialect: Dialect) -> 
 /// Components that a refusal names.
 const NAMED: usize = 8;
 
-fn of_zt2(catalog: &Catalog, tensor: Tensor<'_>, name: &str, canonical: bool) -> Result<()> {
-    encode::check_object(name, tensor.layout_name(), tensor.attributes(), canonical)?;
-    let roles = tensor.components().iter().map(|part| catalog.label(part.role));
-    roles.into_iter().try_for_each(|role| encode::check_name(role, "the component", canonical))
+/// What the format alone asks of it.
+fn announced(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted<'_>) -> Result<()> {
+    let roles: Vec<&str> = tensor.components().iter().map(|part| catalog.label(part.role)).collect();
+    (wanted.dialect.writing().check_announced)(&Announced {
+        name,
+        layout: tensor.layout_name(),
+        attributes: tensor.attributes(),
+        roles: &roles,
+        canonical: wanted.canonical,
+    })
 }
 
 /// Only version 2 pads the last byte of a packed type.
@@ -87,8 +94,7 @@ fn fills_bytes(tensor: Tensor<'_>, dtype: DType) -> bool {
 fn entry(tensor: Tensor<'_>, Wanted { dialect, casts, .. }: Wanted<'_>) -> Result<()> {
     let sparse = matches!(tensor.layout(), Layout::SparseCsr | Layout::SparseCoo);
     let parts = tensor.components();
-    let custom = dialect == Dialect::Zt01 && tensor.attributes().is_some();
-    if tensor.layout() == Layout::Dense && parts.len() == 1 && !custom {
+    if tensor.layout() == Layout::Dense && parts.len() == 1 && tensor.attributes().is_none() {
         // The source's own layout says the same.
         return Ok(());
     }
@@ -129,11 +135,10 @@ pub fn attribute_refusal(attributes: &Attributes, dialect: Dialect, canonical: b
     };
     let text_only = || values.iter().all(|(key, value)| key.is_text() && value.is_text());
     let held = values.is_empty()
-        || match dialect {
-            Dialect::Zt10 | Dialect::Zt11 | Dialect::Zt12 => true,
-            Dialect::Zt2 => encode::check_attributes(&values, encode::FILE_ATTRIBUTES, canonical).is_ok(),
-            Dialect::Safetensors => text_only(),
-            Dialect::Zt01 | Dialect::Btf => false,
+        || match dialect.writing().attributes {
+            FileAttributes::Any => (dialect.writing().check_attributes)(&values, canonical).is_ok(),
+            FileAttributes::Text => text_only(),
+            FileAttributes::None => false,
         };
     let message = || format!("{} cannot hold the file's attributes", dialect.name());
     (!held).then(|| Error::new(Code::InvalidArg, message()))

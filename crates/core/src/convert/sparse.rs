@@ -34,7 +34,7 @@ fn read(reading: Reading<'_>, tensor: Tensor<'_>, dialect: Dialect, room: Room<'
         parts.iter().map(held).collect::<Result<_>>()?
     };
     let promised = parts.get(1).and_then(|part| part.rule);
-    let strictly = dialect == Dialect::Zt2 || promised.is_some();
+    let strictly = dialect.writing().profiles || promised.is_some();
     Sparse::checked(tensor.layout(), tensor.shape(), arrays, strictly, stop)
         .and_then(|sparse| sparse.strict(dialect, promised, room, stop))
         .map_err(|error| error.tensor(tensor.name()))

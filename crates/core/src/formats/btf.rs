@@ -3,7 +3,8 @@
 //! each other in the order of their offsets.
 #![forbid(unsafe_code)]
 
-use super::dialect::{Dialect, FileAttributes, Names, Writing};
+use super::btf_encode;
+use super::dialect::{Index, Names, SparseForm, Writing};
 use super::{Format, Input, Told};
 use crate::checked::{self, MAX_EXACT, bytes_of, exact, product};
 use crate::error::{Code, Error, Result};
@@ -24,27 +25,15 @@ pub const FORMAT: Format = Format {
 };
 
 pub static WRITING: Writing = Writing {
-    dialect: Dialect::Btf,
     format: NAME,
-    version: None,
-    usual: true,
     title: "BTF",
     readers: &["readers of BTF", "this package"],
-    magic: b"",
-    index_first: true,
-    packs: true,
+    index: Index::First(btf_encode::put),
+    sparse: SparseForm::Tuples,
     holds: |dtype| code_of(dtype).is_some(),
     holds_layout: |layout| matches!(layout, Layout::Dense | Layout::SparseCoo),
     names: Names::Numbers,
-    attributes: FileAttributes::None,
-    tensor_attributes: false,
-    other_components: false,
-    digests: &[],
-    alignment: None,
-    zstd: None,
-    canonical: false,
-    shards: false,
-    generator: false,
+    ..Writing::DENSE
 };
 
 const RULE: &str = "BTF";

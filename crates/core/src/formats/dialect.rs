@@ -1,28 +1,24 @@
 //! What each format and version can hold when it is written.
 #![forbid(unsafe_code)]
 
-use super::{CORE, btf, safetensors, zt};
-use crate::codecs::digest::Algorithm;
-use crate::model::{Container, DType, Layout};
+use std::fmt;
 
-/// A format and version that can be written: how the writer spells it. What it can hold is [`Dialect::writing`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Dialect {
-    Zt01,
-    Zt10,
-    /// Only where a file of 1.1 is added to: a new one is of 1.2.
-    Zt11,
-    Zt12,
-    Zt2,
-    Safetensors,
-    Btf,
-}
+use ciborium::Value;
+
+use super::{btf, safetensors, zt};
+use crate::codecs::digest::Algorithm;
+use crate::error::Result;
+use crate::layouts;
+use crate::model::{Attributes, Catalog, Component, Container, DType, Layout, NewTensor};
+
+/// A format and version that can be written: its row, which says what it can hold and how it is spelled.
+#[derive(Clone, Copy)]
+pub struct Dialect(&'static Writing);
 
 /// What a format, in one of its versions, can hold when it is written.
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools)] // a row of a table, each column of its own meaning
 pub struct Writing {
-    pub dialect: Dialect,
     /// The name of the format.
     pub format: &'static str,
     /// As options name it; `None` where the format has no versions.
@@ -35,10 +31,8 @@ pub struct Writing {
     pub readers: &'static [&'static str],
     /// What a file begins with.
     pub magic: &'static [u8],
-    /// Whether the index stands before the data, which is then spooled.
-    pub index_first: bool,
-    /// Whether tensors of a sparse layout are one blob.
-    pub packs: bool,
+    pub index: Index,
+    pub sparse: SparseForm,
     /// Whether elements of a type can be stored.
     pub holds: fn(DType) -> bool,
     /// Whether tensors of a layout can be stored.
@@ -57,10 +51,144 @@ pub struct Writing {
     pub zstd: Option<Frames>,
     /// Whether there is a canonical form, which is then the usual one.
     pub canonical: bool,
-    /// Whether a file can be written in shards.
-    pub shards: bool,
+    pub shards: Sharding,
     /// Whether a file names what wrote it.
     pub generator: bool,
+    /// Whether tensors keep the profiles of zTensor 2: uint32 indices where they were that, columns that rise within their row,
+    /// cells that are named once, bools of 0 and 1, packed types that fill up their last byte.
+    pub profiles: bool,
+    /// Whether index arrays can have any integer type (1.1 §III.2), not uint64 alone.
+    pub any_indices: bool,
+    /// What it alone asks of what is announced of a tensor.
+    pub check_announced: fn(&Announced<'_>) -> Result<()>,
+    /// Checks what the index is to say of a tensor, as a reader would; the tensor comes without its attributes.
+    pub check_entry: fn(&mut NewTensor<'_>, layout: &str, Option<&Attributes>) -> Result<()>,
+    /// What it asks of a file's attributes beyond [`FileAttributes`]; canonical form may ask more.
+    pub check_attributes: CheckAttributes,
+}
+
+impl Writing {
+    /// A format of dense tensors of any name and type, without versions, attributes, digests or compression, to be completed:
+    /// `Writing { format: "npy", title: "NumPy", index: Index::First(put), ..Writing::DENSE }`.
+    pub const DENSE: Self = Self {
+        format: "",
+        version: None,
+        usual: true,
+        title: "",
+        readers: &["this package"],
+        magic: b"",
+        index: Index::First(|_, _| Ok(())),
+        sparse: SparseForm::Apart,
+        holds: |_| true,
+        holds_layout: |layout| matches!(layout, Layout::Dense),
+        names: Names::Any,
+        attributes: FileAttributes::None,
+        tensor_attributes: false,
+        other_components: false,
+        digests: &[],
+        alignment: None,
+        zstd: None,
+        canonical: false,
+        shards: Sharding::None,
+        generator: false,
+        profiles: false,
+        any_indices: false,
+        check_announced: |_| Ok(()),
+        check_entry: |tensor, _, _| layouts::check(tensor),
+        check_attributes: |_, _| Ok(()),
+    };
+
+    /// What tells it from every other: its version, or the format that has none.
+    pub fn id(&self) -> &'static str {
+        self.version.unwrap_or(self.format)
+    }
+
+    pub fn index_first(&self) -> bool {
+        matches!(self.index, Index::First(_))
+    }
+}
+
+/// Checks keys and values; whether canonical form is asked for.
+pub type CheckAttributes = fn(&[(Value, Value)], bool) -> Result<()>;
+/// Puts a file together.
+pub type Put = fn(&Catalog, &mut dyn Assemble) -> Result<()>;
+/// Spells an index, and passes it on.
+pub type Spell = fn(&Catalog, Pass<'_>) -> Result<()>;
+/// Takes bytes in their order.
+pub type Pass<'a> = &'a mut dyn FnMut(&[u8]) -> Result<()>;
+
+/// Where the index stands, and how it is spelled.
+#[derive(Debug)]
+pub enum Index {
+    /// Before the data, or around it. The data is spooled first; then this puts the file together, to its last byte.
+    First(Put),
+    /// Behind the data, which begins behind the magic. This spells it, piece by piece, with all that follows it.
+    Last(Spell),
+    /// The manifest of zTensor 2, which can refer to other files, behind data that canonical form arranges anew.
+    Manifest,
+}
+
+/// A file whose data was spooled, put together from its beginning to its end.
+pub trait Assemble {
+    /// Tells how long the file will be, if that is known. Only a hint.
+    fn expect(&mut self, length: u64);
+
+    /// Writes bytes.
+    fn bytes(&mut self, bytes: &[u8]) -> Result<()>;
+
+    /// Writes the stored bytes of a component of the catalog.
+    fn blob(&mut self, blob: &Component) -> Result<()>;
+
+    /// Shows the stored bytes of a component, piece by piece, without writing them: for a checksum that stands before them.
+    fn look(&mut self, blob: &Component, see: &mut dyn FnMut(&[u8])) -> Result<()>;
+}
+
+/// How the arrays of a sparse tensor are stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SparseForm {
+    /// A blob each: the values, then the indices.
+    Apart,
+    /// A blob each, in the order of the roles' names, so that canonical blobs need not be moved.
+    ByName,
+    /// All in one blob, without anything between them; coordinates are followed by their value.
+    Entries,
+    /// All in one blob, the coordinates of each value together, with their counts before them.
+    Tuples,
+}
+
+impl SparseForm {
+    /// Whether the arrays are one blob.
+    pub fn packs(self) -> bool {
+        matches!(self, Self::Entries | Self::Tuples)
+    }
+
+    /// Bytes of such a blob beside the arrays: N and RANK before the indices, N before the values.
+    pub fn framing(self) -> u64 {
+        if self == Self::Tuples { 24 } else { 0 }
+    }
+}
+
+/// How a model can be written in several files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sharding {
+    None,
+    /// Data shards, to which one root file refers (2 §7).
+    Data,
+    /// Files of the format, with an `index.json` beside them.
+    Checkpoint,
+}
+
+/// What is announced of a tensor before its bytes are written.
+#[derive(Clone, Copy, Debug)]
+pub struct Announced<'a> {
+    pub name: &'a str,
+    /// The name of its layout.
+    pub layout: &'a str,
+    pub attributes: Option<&'a Attributes>,
+    /// The roles of its components.
+    pub roles: &'a [&'a str],
+    /// Whether canonical form is asked for.
+    pub canonical: bool,
 }
 
 /// What tensors can be called.
@@ -111,61 +239,64 @@ pub enum Frames {
 }
 
 impl Dialect {
-    /// What can be held.
-    pub fn writing(self) -> &'static Writing {
-        match self {
-            Self::Zt01 => &zt::ZT01,
-            Self::Zt10 => &zt::ZT10,
-            Self::Zt11 => &zt::ZT11,
-            Self::Zt12 => &zt::ZT12,
-            Self::Zt2 => &zt::ZT2,
-            Self::Safetensors => &safetensors::WRITING,
-            Self::Btf => &btf::WRITING,
-        }
+    pub const ZT01: Self = Self(&zt::ZT01);
+    pub const ZT10: Self = Self(&zt::ZT10);
+    /// Only where a file of 1.1 is added to: a new one is of 1.2.
+    pub const ZT11: Self = Self(&zt::ZT11);
+    pub const ZT12: Self = Self(&zt::ZT12);
+    pub const ZT2: Self = Self(&zt::ZT2);
+    pub const SAFETENSORS: Self = Self(&safetensors::WRITING);
+    pub const BTF: Self = Self(&btf::WRITING);
+
+    /// The dialect of a row, which is a `static`.
+    pub const fn of(writing: &'static Writing) -> Self {
+        Self(writing)
     }
 
-    /// The dialect of a new file by its [`Writing::id`].
-    pub fn from_id(id: &str) -> Option<Self> {
-        let mut writings = CORE.iter().flat_map(|format| format.writes);
-        writings.find(|writing| writing.id() == id).map(|writing| writing.dialect)
+    /// What can be held.
+    pub fn writing(self) -> &'static Writing {
+        self.0
     }
 
     pub fn name(self) -> &'static str {
-        self.writing().title
+        self.0.title
     }
 
     pub fn container(self) -> Container {
-        Container::named(self.writing().format)
+        Container::named(self.0.format)
     }
 
     pub fn index_first(self) -> bool {
-        self.writing().index_first
-    }
-
-    pub fn packs(self) -> bool {
-        self.writing().packs
+        self.0.index_first()
     }
 
     pub fn holds(self, dtype: DType) -> bool {
-        (self.writing().holds)(dtype)
+        (self.0.holds)(dtype)
     }
 
     pub fn holds_tensor_attributes(self) -> bool {
-        self.writing().tensor_attributes
+        self.0.tensor_attributes
     }
 
     pub fn holds_other_components(self) -> bool {
-        self.writing().other_components
+        self.0.other_components
     }
 
     pub fn holds_layout(self, layout: Layout) -> bool {
-        (self.writing().holds_layout)(layout)
+        (self.0.holds_layout)(layout)
     }
 }
 
-impl Writing {
-    /// What tells it from every other: its version, or the format that has none.
-    pub fn id(&self) -> &'static str {
-        self.version.unwrap_or(self.format)
+impl PartialEq for Dialect {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for Dialect {}
+
+impl fmt::Debug for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.id())
     }
 }

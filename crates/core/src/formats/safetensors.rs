@@ -3,7 +3,8 @@
 //! names and a header that does not begin with `{` are refused.
 #![forbid(unsafe_code)]
 
-use super::dialect::{Dialect, FileAttributes, Names, Writing};
+use super::dialect::{FileAttributes, Index, Names, Sharding, Writing};
+use super::safetensors_encode;
 use super::{Format, Input, Sample, Told};
 use crate::checked::{exact, u64_le};
 use crate::error::{Code, Error, Result};
@@ -30,27 +31,15 @@ pub const FORMAT: Format = Format {
 };
 
 pub static WRITING: Writing = Writing {
-    dialect: Dialect::Safetensors,
     format: NAME,
-    version: None,
-    usual: true,
     title: NAME,
     readers: &["safetensors for Python", "every other reader of safetensors", "this package"],
-    magic: b"",
-    index_first: true,
-    packs: false,
+    index: Index::First(safetensors_encode::put),
     holds: |dtype| name_of(dtype).is_some(),
-    holds_layout: |layout| layout == Layout::Dense,
     names: Names::Except(METADATA),
     attributes: FileAttributes::Text,
-    tensor_attributes: false,
-    other_components: false,
-    digests: &[],
-    alignment: None,
-    zstd: None,
-    canonical: false,
-    shards: true,
-    generator: false,
+    shards: Sharding::Checkpoint,
+    ..Writing::DENSE
 };
 
 const RULE: &str = "safetensors Format";

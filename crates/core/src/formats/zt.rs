@@ -1,8 +1,8 @@
 //! zTensor: which version a file is, and what each can hold.
 #![forbid(unsafe_code)]
 
-use super::dialect::{Alignment, Dialect, FileAttributes, Frames, Names, Writing};
-use super::{Format, Input, Sample, Told, bad_magic, zt01, zt1_encode, zt2, zt10, zt12};
+use super::dialect::{Alignment, FileAttributes, Frames, Index, Sharding, SparseForm, Writing};
+use super::{Format, Input, Sample, Told, bad_magic, zt01, zt01_encode, zt1_encode, zt2, zt10, zt12};
 use crate::codecs::digest::Algorithm;
 use crate::error::{Code, Error, Result};
 use crate::model::{Catalog, Container, DType, Layout};
@@ -25,39 +25,33 @@ pub const FORMAT: Format = Format {
 };
 
 const UP_TO_12: Writing = Writing {
-    dialect: Dialect::Zt10,
     format: NAME,
-    version: None,
     usual: false,
-    title: "zTensor",
     readers: &[],
     magic: MAGIC_1,
-    index_first: false,
-    packs: false,
+    index: Index::Last(zt1_encode::index_10),
     holds: |dtype| (dtype as u8) <= DType::Bool as u8,
     holds_layout: |_| true,
-    names: Names::Any,
     attributes: FileAttributes::Any,
     tensor_attributes: true,
     other_components: true,
     digests: &[Algorithm::Crc32c, Algorithm::Sha256],
     alignment: Some(Alignment { least: 64, usual: 64, powers_of_two: true }),
     zstd: Some(Frames::One),
-    canonical: false,
-    shards: false,
-    generator: false,
+    ..Writing::DENSE
 };
 
 pub static ZT01: Writing = Writing {
-    dialect: Dialect::Zt01,
     version: Some("0.1"),
     title: "zTensor 0.1",
     readers: &["ztensor for Python 0.1.x", "this package"],
     magic: MAGIC_01,
-    packs: true,
+    index: Index::Last(zt01_encode::index),
+    sparse: SparseForm::Entries,
     holds_layout: |layout| matches!(layout, Layout::Dense | Layout::SparseCsr | Layout::SparseCoo),
     attributes: FileAttributes::None,
     other_components: false,
+    check_entry: zt01_encode::check_entry,
     ..UP_TO_12
 };
 
@@ -72,28 +66,30 @@ pub static ZT10: Writing = Writing {
 
 /// Not for new files, which are of 1.2.
 pub static ZT11: Writing = Writing {
-    dialect: Dialect::Zt11,
     version: Some("1.1"),
     title: "zTensor 1.1",
+    any_indices: true,
     holds: |dtype| zt1_encode::primitive(dtype).is_some(),
     ..UP_TO_12
 };
 
 pub static ZT12: Writing = Writing {
-    dialect: Dialect::Zt12,
     version: Some("1.2"),
     title: "zTensor 1.2",
+    any_indices: true,
     readers: &["ztensor for Python 1.0.2 to 1.2.3", "this package"],
+    index: Index::Last(zt1_encode::index_12),
     holds: |dtype| zt1_encode::types(dtype).is_some(),
     ..UP_TO_12
 };
 
 pub static ZT2: Writing = Writing {
-    dialect: Dialect::Zt2,
     version: Some("2"),
     title: "zTensor 2",
     readers: &["ztensor for Python 2.x", "this package"],
     magic: &zt2::MAGIC,
+    index: Index::Manifest,
+    sparse: SparseForm::ByName,
     holds: |dtype| zt2::vocabulary::spelling(dtype).is_some(),
     other_components: false,
     digests: &[Algorithm::Xxh3, Algorithm::Sha256],
@@ -104,7 +100,13 @@ pub static ZT2: Writing = Writing {
     }),
     zstd: Some(Frames::Many),
     canonical: true,
-    shards: true,
+    shards: Sharding::Data,
+    profiles: true,
+    check_announced: zt2::encode::check_announced,
+    check_entry: zt2::manifest::check_entry,
+    check_attributes: |attributes, canonical| {
+        zt2::encode::check_attributes(attributes, zt2::encode::FILE_ATTRIBUTES, canonical)
+    },
     ..UP_TO_12
 };
 

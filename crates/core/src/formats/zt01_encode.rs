@@ -4,8 +4,11 @@
 
 use ciborium::Value;
 
+use super::dialect::Pass;
+use super::zt_trailer;
 use crate::error::{Code, Error, Result};
-use crate::model::{Attributes, Catalog, Encoding, Layout};
+use crate::layouts;
+use crate::model::{Attributes, Catalog, Encoding, Layout, NewTensor};
 use crate::syntax::cbor_encode::Encoder;
 
 /// What a tensor's metadata says itself, and index arrays would be taken for.
@@ -26,7 +29,7 @@ const OWN_KEYS: [&str; 13] = [
 ];
 
 /// Custom fields stand beside the format's own, so they must be texts of other names.
-pub fn check_custom(attributes: &[(Value, Value)]) -> Result<()> {
+fn check_custom(attributes: &[(Value, Value)]) -> Result<()> {
     for (key, _) in attributes {
         match key.as_text() {
             Some(key) if !OWN_KEYS.contains(&key) => {}
@@ -45,8 +48,21 @@ pub fn check_custom(attributes: &[(Value, Value)]) -> Result<()> {
     Ok(())
 }
 
+/// Checks what the index is to say of a tensor, and its attributes.
+pub fn check_entry(tensor: &mut NewTensor<'_>, _layout: &str, attributes: Option<&Attributes>) -> Result<()> {
+    if let Some(attributes) = attributes {
+        check_custom(&attributes.values()?)?;
+    }
+    layouts::check(tensor)
+}
+
+/// The metadata array and its size.
+pub fn index(catalog: &Catalog, to: Pass<'_>) -> Result<()> {
+    to(&zt_trailer::tail(&encode(catalog)?, b""))
+}
+
 /// The metadata array. Each tensor's first component is the blob that the writer wrote for it.
-pub fn encode(catalog: &Catalog) -> Result<Vec<u8>> {
+fn encode(catalog: &Catalog) -> Result<Vec<u8>> {
     let mut encoder = Encoder::default();
     encoder.array(catalog.len());
     for tensor in catalog.iter() {

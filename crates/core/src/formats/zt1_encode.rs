@@ -1,6 +1,8 @@
 //! The manifests of zTensor 1.0 (§4) and 1.2 (§1), from a catalog.
 #![forbid(unsafe_code)]
 
+use super::dialect::Pass;
+use super::zt::MAGIC_1;
 use crate::error::Result;
 use crate::model::{Catalog, Component, DType, Encoding, Tensor};
 use crate::syntax::cbor_encode::Encoder;
@@ -19,9 +21,50 @@ pub enum Spelling {
     V12,
 }
 
+/// Bytes of the index that are passed on at once, to be written.
+const PIECE: usize = 64 << 10;
+
+/// The manifest of a 1.0 file and its size, passed on while it is spelled: of many small tensors it is larger than their data.
+pub fn index_10(catalog: &Catalog, to: Pass<'_>) -> Result<()> {
+    let mut passed = Passed { length: 0, to };
+    let mut last = zt10(catalog, |encoder| passed.pass(encoder, PIECE))?;
+    passed.end(&mut last, b"")
+}
+
+/// The same of 1.2, and the magic behind it.
+pub fn index_12(catalog: &Catalog, to: Pass<'_>) -> Result<()> {
+    let mut passed = Passed { length: 0, to };
+    let mut last = zt12(catalog, |encoder| passed.pass(encoder, PIECE))?;
+    passed.end(&mut last, MAGIC_1)
+}
+
+/// What was passed on of a manifest.
+struct Passed<'a> {
+    length: u64,
+    to: Pass<'a>,
+}
+
+impl Passed<'_> {
+    /// Passes on what there is, if it is so much.
+    fn pass(&mut self, encoder: &mut Encoder, least: usize) -> Result<()> {
+        if encoder.bytes().len() >= least {
+            self.length += encoder.bytes().len() as u64;
+            (self.to)(encoder.bytes())?;
+            encoder.taken();
+        }
+        Ok(())
+    }
+
+    fn end(mut self, last: &mut Encoder, footer: &[u8]) -> Result<()> {
+        self.pass(last, 0)?;
+        (self.to)(&self.length.to_le_bytes())?;
+        (self.to)(footer)
+    }
+}
+
 /// The manifest of a 1.0 file, of which `pass` may take what there is after each tensor. Generator and attributes are always
 /// there: the 1.0.1 reader insists.
-pub fn zt10(catalog: &Catalog, pass: impl FnMut(&mut Encoder) -> Result<()>) -> Result<Encoder> {
+fn zt10(catalog: &Catalog, pass: impl FnMut(&mut Encoder) -> Result<()>) -> Result<Encoder> {
     let mut encoder = Encoder::default();
     encoder.map(4);
     encoder.text("version");
@@ -36,7 +79,7 @@ pub fn zt10(catalog: &Catalog, pass: impl FnMut(&mut Encoder) -> Result<()>) -> 
 }
 
 /// The manifest of a 1.2 file, of which `pass` may take what there is after each tensor.
-pub fn zt12(catalog: &Catalog, pass: impl FnMut(&mut Encoder) -> Result<()>) -> Result<Encoder> {
+fn zt12(catalog: &Catalog, pass: impl FnMut(&mut Encoder) -> Result<()>) -> Result<Encoder> {
     let mut encoder = Encoder::default();
     encoder.map(3);
     encoder.text("version");

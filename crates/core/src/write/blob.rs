@@ -1,10 +1,10 @@
 //! One blob on its way out: hashed, and compressed where that pays.
 #![forbid(unsafe_code)]
 
+use super::Settings;
 use super::gather::Gathering;
 use super::pack::SAMPLE;
 use super::seekable::Seekable;
-use super::{Dialect, Settings};
 use crate::codecs::digest::{Algorithm, Digest, Hasher};
 use crate::codecs::zstd_encode::Jobs;
 use crate::error::Result;
@@ -74,7 +74,7 @@ impl Outgoing {
     /// A blob that is not compressed, whatever the settings, and whose elements nobody has to look at.
     pub fn raw(length: u64, offset: u64, settings: &Settings) -> Self {
         let algorithm = settings.digest;
-        let (hasher, zt2) = (algorithm.map(Algorithm::hasher), settings.dialect == Dialect::Zt2);
+        let (hasher, zt2) = (algorithm.map(Algorithm::hasher), settings.dialect.writing().profiles);
         Self {
             length,
             left: length,

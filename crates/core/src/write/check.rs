@@ -2,11 +2,9 @@
 #![forbid(unsafe_code)]
 
 use super::tensor::Open;
-use super::{Dialect, Spec, Writer, sparse, zt2};
+use super::{Dialect, Spec, Writer};
 use crate::error::{Code, Error, Result};
-use crate::formats::zt2::{manifest, rules, vocabulary};
-use crate::formats::{Names, zt01_encode};
-use crate::layouts;
+use crate::formats::{Announced, Names, SparseForm};
 use crate::model::{Attributes, Component, DType, DataRule, Label, Layout, NewTensor};
 
 impl Writer {
@@ -34,7 +32,7 @@ impl Writer {
             return Err(Error::new(Code::BadLayout, message));
         }
         // BTF's coordinates are uint64, a type that its tensors cannot have.
-        let coords = |role: &str| dialect == Dialect::Btf && role == "coords";
+        let coords = |role: &str| dialect.writing().sparse == SparseForm::Tuples && role == "coords";
         let parts =
             spec.components.iter().filter(|(role, ..)| !coords(role)).filter_map(|(_, dtype, _)| *dtype);
         if let Some(dtype) = parts.chain(spec.dtype).find(|&dtype| !dialect.holds(dtype)) {
@@ -45,9 +43,14 @@ impl Writer {
             let message = format!("{} has no attributes of a tensor", dialect.name());
             return Err(Error::new(Code::InvalidArg, message));
         }
-        if dialect == Dialect::Zt2 {
-            zt2::check_spec(spec, self.settings.canonical)?;
-        }
+        let roles: Vec<&str> = spec.components.iter().map(|&(role, ..)| role).collect();
+        (dialect.writing().check_announced)(&Announced {
+            name: spec.name,
+            layout: spec.layout,
+            attributes: spec.attributes,
+            roles: &roles,
+            canonical: self.settings.canonical,
+        })?;
         let mut components = std::mem::take(&mut open.written);
         for (role, dtype, length) in spec.components {
             let role = self.builder.intern(role);
@@ -73,9 +76,9 @@ impl Writer {
         let mut tensor = NewTensor { name, shape, layout, dtype, components, attributes: None };
         entry(dialect, spec.layout, spec.attributes, &mut tensor)?;
         self.builder.check_shape(shape)?;
-        if layout != Layout::Dense && dialect.packs() {
-            let framing = if dialect == Dialect::Btf { sparse::BTF_FRAMING } else { 0 };
-            let length = spec.components.iter().map(|(.., length)| length).sum::<u64>() + framing;
+        let form = dialect.writing().sparse;
+        if layout != Layout::Dense && form.packs() {
+            let length = spec.components.iter().map(|(.., length)| length).sum::<u64>() + form.framing();
             open.stored.push((Label::DATA, dtype, None, length));
         } else {
             // A layout's own rules are on all of its components together; those are the reader's to check.
@@ -117,20 +120,5 @@ pub(crate) fn entry(
         let message = format!("{} stores one component of a dense tensor, \"data\"", dialect.name());
         return Err(Error::new(Code::BadLayout, message));
     }
-    match dialect {
-        Dialect::Zt2 if tensor.components.is_empty() => {
-            Err(Error::new(Code::BadLayout, "a tensor needs a component").rule(rules::OBJECT))
-        }
-        Dialect::Zt2 => {
-            tensor.attributes = attributes.cloned();
-            manifest::check(vocabulary::profile(vocabulary::layout_id(layout)), tensor)
-        }
-        Dialect::Zt01 => {
-            if let Some(attributes) = attributes {
-                zt01_encode::check_custom(&attributes.values()?)?;
-            }
-            layouts::check(tensor)
-        }
-        _ => layouts::check(tensor),
-    }
+    (dialect.writing().check_entry)(tensor, layout, attributes)
 }

@@ -3,19 +3,16 @@
 
 use super::old_root::OldRoot;
 use super::out::Out;
-use super::{Dialect, Writer, index_first, parts, zt2};
+use super::{Writer, index_first, parts, zt2};
 use crate::codecs::digest::Algorithm;
 use crate::edit::Edit;
 use crate::error::{Code, Error, Result};
 use crate::formats::zt2::encode;
-use crate::formats::{zt, zt_trailer, zt01_encode, zt1_encode};
+use crate::formats::{Index, Spell};
+
 use crate::limits::Limits;
 use crate::model::Builder;
 use crate::sinks::Warning;
-use crate::syntax::cbor_encode::Encoder;
-
-/// Bytes of the index that are passed on at once, to be written.
-const INDEX_PIECE: usize = 64 << 10;
 
 /// What a finished file leaves to its caller.
 #[derive(Default)]
@@ -40,13 +37,13 @@ impl Writer {
             return Ok(Finished::default());
         }
         let dialect = self.settings.dialect;
-        if self.edit.is_none() && matches!(dialect, Dialect::Zt10 | Dialect::Zt12) {
-            return self.finish_zt1();
+        if let (Index::Last(spell), None) = (&dialect.writing().index, &self.edit) {
+            return self.finish_last(*spell);
         }
         if let Some(mut behind) = self.behind.take() {
             behind.drain()?;
         }
-        if dialect == Dialect::Zt2 && self.edit.is_none() {
+        if matches!(dialect.writing().index, Index::Manifest) && self.edit.is_none() {
             return self.finish_zt2();
         }
         let catalog = self.builder.finish();
@@ -65,40 +62,23 @@ impl Writer {
             };
             return Ok(Finished { rest: Vec::new(), warnings });
         }
-        let tail = match &self.edit {
-            Some(edit) => edit.tail(&catalog, self.position)?,
-            None => zt_trailer::tail(&zt01_encode::encode(&catalog)?, b""),
-        };
-        self.buffer.extend(&tail)?;
+        if let Some(edit) = &self.edit {
+            self.buffer.extend(&edit.tail(&catalog, self.position)?)?;
+        }
         self.out.drain(&mut self.buffer)?;
         self.settings.stop.check()?;
         let warnings = self.out.commit()?;
         Ok(Finished { rest: self.buffer.take(), warnings })
     }
 
-    /// The index is spelled while its beginning is written: of many small tensors it is larger than their data.
-    fn finish_zt1(mut self) -> Result<Finished> {
-        let dialect = self.settings.dialect;
-        let empty = Builder::new(dialect.container(), &Limits::default());
+    /// The index is spelled while its beginning is written.
+    fn finish_last(mut self, spell: Spell) -> Result<Finished> {
+        let empty = Builder::new(self.settings.dialect.container(), &Limits::default());
         let catalog = std::mem::replace(&mut self.builder, empty).finish();
-        let mut length = 0;
-        let mut pass = |encoder: &mut Encoder, least: usize| {
-            if encoder.bytes().len() >= least {
-                length += encoder.bytes().len() as u64;
-                self.buffer.extend(encoder.bytes())?;
-                encoder.taken();
-                self.flush_if_full()?;
-            }
-            Ok(())
-        };
-        let often = |encoder: &mut Encoder| pass(encoder, INDEX_PIECE);
-        let (mut last, footer): (_, &[u8]) = match dialect {
-            Dialect::Zt10 => (zt1_encode::zt10(&catalog, often)?, b""),
-            _ => (zt1_encode::zt12(&catalog, often)?, zt::MAGIC_1),
-        };
-        pass(&mut last, 0)?;
-        self.buffer.extend(&length.to_le_bytes())?;
-        self.buffer.extend(footer)?;
+        spell(&catalog, &mut |bytes| {
+            self.buffer.extend(bytes)?;
+            self.flush_if_full()
+        })?;
         self.settle()?;
         self.settings.stop.check()?;
         let warnings = self.out.commit()?;

@@ -8,7 +8,7 @@ use super::out::Out;
 use super::pack::How;
 use super::packers::{Done, Made, Packers, Task, Ticket};
 use super::tensor::Open;
-use super::{Compression, Dialect, Settings, Stored, Writer};
+use super::{Compression, Settings, Stored, Writer};
 use crate::codecs::zstd_encode::{Jobs, Search};
 use crate::error::{Code, Error, Result};
 use crate::sinks::block::Block;
@@ -37,7 +37,7 @@ impl Gathering {
     /// Nothing where nothing is compressed.
     pub fn new(settings: &Settings) -> Option<Self> {
         let compression = settings.compression.filter(|_| !settings.dialect.index_first())?;
-        let how = How { compression, digest: settings.digest, zt2: settings.dialect == Dialect::Zt2 };
+        let how = How { compression, digest: settings.digest, zt2: settings.dialect.writing().profiles };
         let (raw, tensors, passed) = (Block::default(), Vec::new(), VecDeque::new());
         Some(Self {
             packers: Packers::new(how, settings.stop.clone()),

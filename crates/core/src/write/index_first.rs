@@ -1,12 +1,10 @@
-//! Files whose index comes before their data: the data was spooled, and is copied behind the index.
+//! Files whose index comes before their data: the data was spooled, and is copied to its place.
 #![forbid(unsafe_code)]
 
-use std::fmt::Write;
-
 use super::Dialect;
-use crate::error::Result;
-use crate::formats::{btf, safetensors};
-use crate::model::{Catalog, Component, DType, Layout, Tensor};
+use crate::error::{Code, Error, Result};
+use crate::formats::{Assemble, Index};
+use crate::model::{Catalog, Component};
 use crate::sinks::{AtomicFile, Spool};
 use crate::work::Stop;
 
@@ -18,51 +16,11 @@ pub fn assemble(
     file: &mut AtomicFile,
     stop: &Stop,
 ) -> Result<()> {
-    let data = Data { spool, file, waiting: Vec::new(), stop };
-    if dialect == Dialect::Safetensors { write_safetensors(catalog, data) } else { write_btf(catalog, data) }
-}
-
-/// The tensors, each with the one blob that it is in these formats.
-fn blobs(catalog: &Catalog) -> Vec<(Tensor<'_>, &Component)> {
-    catalog.iter().filter_map(|tensor| Some((tensor, tensor.components().first()?))).collect()
-}
-
-/// As the reference implementation orders them: wide elements first, so that all stay aligned, then by name.
-fn write_safetensors(catalog: &Catalog, mut data: Data<'_>) -> Result<()> {
-    let mut blobs = blobs(catalog);
-    blobs
-        .sort_by_key(|(tensor, _)| (std::cmp::Reverse(tensor.dtype().map_or(0, DType::bits)), tensor.name()));
-    let mut header = String::from("{");
-    if !catalog.attributes.is_empty() {
-        header.push_str("\"__metadata__\":{");
-        for (at, (key, value)) in catalog.attributes.values()?.iter().enumerate() {
-            header.push_str(if at == 0 { "" } else { "," });
-            quote(&mut header, key.as_text().unwrap_or_default());
-            header.push(':');
-            quote(&mut header, value.as_text().unwrap_or_default());
-        }
-        header.push_str(if blobs.is_empty() { "}" } else { "}," });
-    }
-    let mut end = 0;
-    for (at, (tensor, blob)) in blobs.iter().enumerate() {
-        let begin = end;
-        end += blob.stored_length();
-        header.push_str(if at == 0 { "" } else { "," });
-        quote(&mut header, tensor.name());
-        let dtype = tensor.dtype().and_then(safetensors::name_of).unwrap_or_default();
-        let shape = tensor.shape().iter().map(u64::to_string).collect::<Vec<_>>().join(",");
-        // Writing to a String cannot fail.
-        let _ =
-            write!(header, ":{{\"dtype\":\"{dtype}\",\"shape\":[{shape}],\"data_offsets\":[{begin},{end}]}}");
-    }
-    header.push('}');
-    while !header.len().is_multiple_of(8) {
-        header.push(' ');
-    }
-    data.file.reserve(8 + header.len() as u64 + end);
-    data.file.write(&(header.len() as u64).to_le_bytes())?;
-    data.file.write(header.as_bytes())?;
-    blobs.iter().try_for_each(|(_, blob)| data.blob(blob))?;
+    let Index::First(put) = dialect.writing().index else {
+        return Err(Error::new(Code::Internal, "the data was spooled, and the index comes behind it"));
+    };
+    let mut data = Data { spool, file, waiting: Vec::new(), stop };
+    put(catalog, &mut data)?;
     data.flush()
 }
 
@@ -71,7 +29,7 @@ const SMALL: u64 = 64 << 10;
 /// Bytes written at once.
 const PIECE: usize = 1 << 20;
 
-/// What stands behind the index, in its order.
+/// The file, and what stands before its end and is not written yet.
 struct Data<'a> {
     spool: &'a Spool,
     file: &'a mut AtomicFile,
@@ -80,6 +38,18 @@ struct Data<'a> {
 }
 
 impl Data<'_> {
+    fn flush(&mut self) -> Result<()> {
+        self.file.write(&self.waiting)?;
+        self.waiting.clear();
+        Ok(())
+    }
+}
+
+impl Assemble for Data<'_> {
+    fn expect(&mut self, length: u64) {
+        self.file.reserve(length);
+    }
+
     fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
         self.waiting.extend_from_slice(bytes);
         if self.waiting.len() < PIECE { Ok(()) } else { self.flush() }
@@ -101,59 +71,16 @@ impl Data<'_> {
         }
     }
 
-    fn flush(&mut self) -> Result<()> {
-        self.file.write(&self.waiting)?;
-        self.waiting.clear();
+    fn look(&mut self, blob: &Component, see: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let mut piece = Vec::new();
+        let (mut at, end) = (blob.offset(), blob.offset() + blob.stored_length());
+        while at < end {
+            self.stop.check()?;
+            piece.resize(usize::try_from(end - at).unwrap_or(PIECE).min(PIECE), 0);
+            self.spool.read_at(at, &mut piece)?;
+            see(&piece);
+            at += piece.len() as u64;
+        }
         Ok(())
     }
-}
-
-/// A JSON string.
-pub(super) fn quote(header: &mut String, text: &str) {
-    header.push('"');
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => {
-                header.push('\\');
-                header.push(character);
-            }
-            '\0'..='\x1f' => {
-                let _ = write!(header, "\\u{:04x}", u32::from(character));
-            }
-            _ => header.push(character),
-        }
-    }
-    header.push('"');
-}
-
-fn write_btf(catalog: &Catalog, mut data: Data<'_>) -> Result<()> {
-    let blobs = blobs(catalog);
-    let mut table = (blobs.len() as u64).to_le_bytes().to_vec();
-    let mut offset = 8 + 8 * blobs.len() as u64;
-    for (tensor, blob) in &blobs {
-        table.extend_from_slice(&offset.to_le_bytes());
-        offset += (16 + 8 * tensor.shape().len() as u64 + blob.stored_length()).next_multiple_of(8);
-    }
-    data.file.reserve(offset);
-    data.waiting = table;
-    for (tensor, blob) in &blobs {
-        let layout = if tensor.layout() == Layout::SparseCoo { 2 } else { 0 };
-        let mut head = (tensor.shape().len() as u64).to_le_bytes().to_vec();
-        head.extend_from_slice(&[
-            tensor.dtype().and_then(btf::code_of).unwrap_or_default(),
-            layout,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-        ]);
-        tensor.shape().iter().for_each(|dim| head.extend_from_slice(&dim.to_le_bytes()));
-        data.bytes(&head)?;
-        data.blob(blob)?;
-        let padding = (8 - blob.stored_length() % 8) % 8;
-        data.bytes(&[0; 8][..usize::try_from(padding).unwrap_or_default()])?;
-    }
-    data.flush()
 }

@@ -1,8 +1,9 @@
 //! Tensors whose bytes stay in another file.
 #![forbid(unsafe_code)]
 
-use super::{Dialect, Spec, Writer, shards, zt2};
+use super::{Dialect, Spec, Writer, shards};
 use crate::error::{Code, Error, Result};
+use crate::formats::Announced;
 use crate::model::{Catalog, Layout, NewTensor, Shard, Tensor};
 
 impl Writer {
@@ -11,7 +12,7 @@ impl Writer {
         if self.open.is_some() {
             return Err(Error::new(Code::InvalidArg, "another tensor is still being written"));
         }
-        if self.settings.dialect != Dialect::Zt2 || self.settings.canonical {
+        if self.settings.dialect != Dialect::ZT2 || self.settings.canonical {
             let message =
                 "only zTensor 2 links to other files, with canonical: false: a canonical file is one file";
             return Err(Error::new(Code::InvalidArg, message).tensor(name));
@@ -28,7 +29,14 @@ impl Writer {
             attributes: tensor.attributes(),
             components: &[],
         };
-        let linked = zt2::check_link(&spec).and_then(|()| {
+        let announced = Announced {
+            name,
+            layout: spec.layout,
+            attributes: spec.attributes,
+            roles: &[],
+            canonical: false,
+        };
+        let linked = (self.settings.dialect.writing().check_announced)(&announced).and_then(|()| {
             if self.has_added(name) {
                 return Err(Error::new(Code::BadIndex, "a tensor of this name was added already"));
             }

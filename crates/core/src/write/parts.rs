@@ -4,8 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::index_first::quote;
 use crate::error::Result;
+use crate::formats::safetensors_encode::quote;
 use crate::model::{Catalog, Tensor};
 use crate::open::{Request, read_index};
 use crate::sinks::set::{self, Old};

@@ -23,7 +23,6 @@ use crate::work::Stop;
 pub use arranged::Arranged;
 pub use array::{Array, Held, blocks};
 use cells::Cells;
-pub use pack::BTF_FRAMING;
 
 /// Makes a nameless file for what is too large for memory and has to be put in another order.
 pub type Room<'a> = &'a dyn Fn() -> Result<Spool>;
@@ -55,10 +54,13 @@ impl IndexTypes {
     /// version 2 has uint32 or uint64, the same for all (`zt.sparse_csr/1`); others have uint64.
     pub fn dtype(self, dialect: Dialect, all: &[DType], own: DType) -> DType {
         let fit = |dtype: &DType| dtype.bits() <= 32;
-        match (dialect, self) {
-            (Dialect::Zt11 | Dialect::Zt12, Self::Kept) => own,
-            (Dialect::Zt2, Self::Kept) if all.iter().all(fit) => DType::Uint32,
-            (Dialect::Zt2, Self::Usual) if all.iter().all(|dtype| *dtype == DType::Uint32) => DType::Uint32,
+        let writing = dialect.writing();
+        match self {
+            Self::Kept if writing.any_indices => own,
+            Self::Kept if writing.profiles && all.iter().all(fit) => DType::Uint32,
+            Self::Usual if writing.profiles && all.iter().all(|dtype| *dtype == DType::Uint32) => {
+                DType::Uint32
+            }
             _ => DType::Uint64,
         }
     }
@@ -143,7 +145,7 @@ impl Sparse {
         room: Room<'_>,
         stop: &Stop,
     ) -> Result<Self> {
-        let (wanted, nnz) = (dialect == Dialect::Zt2, self.nnz());
+        let (wanted, nnz) = (dialect.writing().profiles, self.nnz());
         match &mut self.places {
             Places::Csr { indices, indptr } if wanted || promised == Some(DataRule::RisingColumns) => {
                 if let Some(fall) = rising::first_fall(&**indices, &**indptr, stop)? {

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
-use super::{Dialect, Settings, Spec};
+use super::{Dialect, Settings};
 use crate::codecs::digest::{Algorithm, Digest};
 use crate::error::{Code, Error, Result};
 use crate::formats::zt2::encode::{self, CANONICAL_ALIGNMENT, FILE_ATTRIBUTES, LEAST_ALIGNMENT};
 use crate::formats::zt2::rules;
-use crate::model::{Attributes, Catalog, Component, Shard};
+use crate::model::{Catalog, Component, Shard};
 use crate::sinks::AtomicFile;
 use crate::sinks::block::Block;
 use crate::work::{PIECE, Stop};
@@ -18,7 +18,7 @@ use crate::work::{PIECE, Stop};
 /// Checks what is asked of a file.
 pub fn check_settings(settings: &Settings) -> Result<()> {
     let canonical = settings.canonical;
-    if settings.dialect != Dialect::Zt2 {
+    if settings.dialect != Dialect::ZT2 {
         return Ok(());
     }
     let refused = |message: &str| Err(Error::new(Code::InvalidArg, message).rule(rules::CANONICAL));
@@ -43,30 +43,7 @@ pub fn check_settings(settings: &Settings) -> Result<()> {
             format!("alignment must be a multiple of 4096 in zTensor 2, got {}", settings.alignment);
         return Err(Error::new(Code::InvalidArg, message).rule(rules::BLOBS));
     }
-    check_attributes(&settings.attributes, canonical)
-}
-
-/// Checks the attributes of a file.
-pub fn check_attributes(attributes: &Attributes, canonical: bool) -> Result<()> {
-    encode::check_attributes(&attributes.values()?, FILE_ATTRIBUTES, canonical)
-}
-
-/// Checks what version 2 alone asks of a tensor.
-pub fn check_spec(spec: &Spec<'_>, canonical: bool) -> Result<()> {
-    check_object(spec, canonical)?;
-    for (role, ..) in spec.components {
-        encode::check_name(role, "the component", canonical)?;
-    }
-    Ok(())
-}
-
-/// Checks what version 2 asks of a tensor whose components are in another file.
-pub fn check_link(spec: &Spec<'_>) -> Result<()> {
-    check_object(spec, false)
-}
-
-fn check_object(spec: &Spec<'_>, canonical: bool) -> Result<()> {
-    encode::check_object(spec.name, spec.layout, spec.attributes, canonical)
+    encode::check_attributes(&settings.attributes.values()?, FILE_ATTRIBUTES, canonical)
 }
 
 /// A blob by its place among the bytes that were written.

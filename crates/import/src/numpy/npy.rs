@@ -2,11 +2,11 @@
 #![forbid(unsafe_code)]
 
 use ztensor_core::error::Result;
-use ztensor_core::formats::{Format, Input, Sample, Told};
+use ztensor_core::formats::{Format, Index, Input, Sample, Told, Writing};
 use ztensor_core::model::{Blob, Builder, Catalog, Container};
 
-use super::array;
 use super::header::{Header, MAGIC};
+use super::{array, encode};
 
 const NAME: &str = "npy";
 /// What an array without a name is called.
@@ -19,7 +19,16 @@ pub const FORMAT: Format = Format {
     lacks: "no NumPy magic",
     tell,
     parse,
-    writes: &[],
+    writes: &[&WRITING],
+};
+
+pub static WRITING: Writing = Writing {
+    format: NAME,
+    title: "NumPy npy",
+    readers: &["numpy.load", "this package"],
+    index: Index::First(encode::put_npy),
+    holds: |dtype| encode::name_of(dtype).is_some(),
+    ..Writing::DENSE
 };
 
 fn tell(sample: &Sample<'_>) -> Result<Told> {

@@ -2,20 +2,38 @@
 #![forbid(unsafe_code)]
 
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::formats::{Format, Input, Sample, Told, bad_magic};
+use ztensor_core::formats::{Format, Index, Input, Sample, Told, Writing, bad_magic};
 use ztensor_core::model::{Builder, Catalog, Container};
 
 use super::header::Header;
-use super::{array, scipy};
+use super::{array, encode, scipy};
 use crate::limits::NPZ_HEADERS_BYTES;
 use crate::zip::{self, Member, Method};
 
 const NAME: &str = "npz";
-const SUFFIX: &str = ".npy";
+/// What the names of arrays end in.
+pub const SUFFIX: &str = ".npy";
 const LACKS: &str = "no zip archive of NumPy arrays";
 
-pub const FORMAT: Format =
-    Format { name: NAME, title: "NumPy npz", endings: &["npz"], lacks: LACKS, tell, parse, writes: &[] };
+pub const FORMAT: Format = Format {
+    name: NAME,
+    title: "NumPy npz",
+    endings: &["npz"],
+    lacks: LACKS,
+    tell,
+    parse,
+    writes: &[&WRITING],
+};
+
+pub static WRITING: Writing = Writing {
+    format: NAME,
+    title: "NumPy npz",
+    readers: &["numpy.load", "this package"],
+    index: Index::First(encode::put_npz),
+    holds: |dtype| encode::name_of(dtype).is_some(),
+    check_announced: encode::check_name,
+    ..Writing::DENSE
+};
 
 /// The first member tells. Where it is none of NumPy's, another may be, and an archive without any is one of no arrays.
 fn tell(sample: &Sample<'_>) -> Result<Told> {

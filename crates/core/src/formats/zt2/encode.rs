@@ -8,6 +8,7 @@ use super::rules;
 use super::vocabulary::{self, Spelling, ZSTD_SEEKABLE};
 use crate::codecs::digest::xxh3;
 use crate::error::{Code, Error, Result, short};
+use crate::formats::Announced;
 use crate::model::{Attributes, Catalog, Component, Encoding, Shard, Tensor};
 use crate::syntax::cbor_encode::Encoder;
 
@@ -219,17 +220,16 @@ pub fn is_layout(layout: &str) -> bool {
 }
 
 /// Checks what is said of a tensor.
-pub fn check_object(
-    name: &str,
-    layout: &str,
-    attributes: Option<&Attributes>,
-    canonical: bool,
-) -> Result<()> {
+pub fn check_announced(announced: &Announced<'_>) -> Result<()> {
+    let Announced { name, layout, attributes, roles, canonical } = *announced;
     check_name(name, "the name", canonical)?;
     if let Some(attributes) = attributes {
         check_attributes(&attributes.values()?, TENSOR_ATTRIBUTES, canonical)?;
     }
-    if is_layout(layout) { Ok(()) } else { Err(bad_layout(layout)) }
+    if !is_layout(layout) {
+        return Err(bad_layout(layout));
+    }
+    roles.iter().try_for_each(|role| check_name(role, "the component", canonical))
 }
 
 /// The refusal of a layout's name.

@@ -308,8 +308,17 @@ impl<'m> Objects<'_, 'm> {
     }
 }
 
+/// Checks what the manifest is to say of a tensor of a layout.
+pub fn check_entry(tensor: &mut NewTensor<'_>, layout: &str, attributes: Option<&Attributes>) -> Result<()> {
+    if tensor.components.is_empty() {
+        return Err(Error::new(Code::BadLayout, "a tensor needs a component").rule(rules::OBJECT));
+    }
+    tensor.attributes = attributes.cloned();
+    check(vocabulary::profile(vocabulary::layout_id(layout)), tensor)
+}
+
 /// Checks a tensor against the metadata rules of its profile, and notes the data rules.
-pub fn check(profile: Option<Profile>, tensor: &mut NewTensor<'_>) -> Result<()> {
+fn check(profile: Option<Profile>, tensor: &mut NewTensor<'_>) -> Result<()> {
     let none = Attributes::default();
     let attributes = tensor.attributes.as_ref().unwrap_or(&none);
     match profile {

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use super::array::BLOCK;
 use super::{Array, IndexTypes, Sparse, pack};
 use crate::error::Result;
+use crate::formats::SparseForm;
 use crate::model::DType;
 use crate::work::Stop;
 use crate::write::{Dialect, Writer};
@@ -41,12 +42,13 @@ impl Sparse {
         let own: Vec<DType> = arrays.iter().map(|(_, array)| array.dtype()).collect();
         let index = own.iter().map(|dtype| widths.dtype(dialect, &own, *dtype)).collect();
         let (nnz, rank) = (self.nnz().to_le_bytes(), (self.shape.len() as u64).to_le_bytes());
-        let stretches = match (arrays.len(), dialect) {
-            (1, Dialect::Zt01) => vec![Entries],
-            (1, Dialect::Btf) => vec![Counts([nnz, rank].concat()), Tuples, Counts(nnz.to_vec()), Values],
-            (_, Dialect::Zt01) => vec![Indices(1), Indices(0), Values],
-            // In the order of the roles' names, so that canonical blobs need not be moved.
-            (count, Dialect::Zt2) => (0..count).map(Indices).chain([Values]).collect(),
+        let stretches = match (arrays.len(), dialect.writing().sparse) {
+            (1, SparseForm::Entries) => vec![Entries],
+            (1, SparseForm::Tuples) => {
+                vec![Counts([nnz, rank].concat()), Tuples, Counts(nnz.to_vec()), Values]
+            }
+            (_, SparseForm::Entries) => vec![Indices(1), Indices(0), Values],
+            (count, SparseForm::ByName) => (0..count).map(Indices).chain([Values]).collect(),
             (count, _) => [Values].into_iter().chain((0..count).map(Indices)).collect(),
         };
         Arranged { tensor: self, dialect, index, stretches, at: (0, 0) }
@@ -62,7 +64,7 @@ impl Arranged {
         components.extend(indices.map(|((role, array), dtype)| {
             (role, Some(*dtype), array.elements().saturating_mul(dtype.element_bytes() as u64))
         }));
-        if self.dialect == Dialect::Zt2 {
+        if self.dialect.writing().sparse == SparseForm::ByName {
             components.rotate_left(1);
         }
         components

@@ -7,9 +7,6 @@ use crate::error::{Code, Error, Result};
 use crate::layouts::indices::Indices;
 use crate::model::DType;
 
-/// Bytes that BTF has around the arrays: N and RANK before the indices, N before the values.
-pub const BTF_FRAMING: u64 = 24;
-
 /// Indices as they stand, or as uint32 or uint64.
 pub fn indices(dtype: DType, bytes: Cow<'_, [u8]>, to: DType) -> Result<Cow<'_, [u8]>> {
     if dtype == to {

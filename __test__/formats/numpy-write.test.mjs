@@ -1,0 +1,150 @@
+// NumPy's files as we write them: read back by ourselves here, by numpy.load in `npm run interop`.
+import { readFileSync } from 'node:fs'
+import test from 'ava'
+import fc from 'fast-check'
+import { convert, create, open, openSync } from 'ztensor'
+import { fingerprint } from '../bytes.mjs'
+import { readings } from '../every-way.mjs'
+import { rejectionOf } from '../raised.mjs'
+import { scratchPath } from '../scratch.mjs'
+import { vector } from '../vectors.mjs'
+import { DTYPES, noise } from '../writing.mjs'
+
+const NUMPY = [
+  'bool',
+  'int8',
+  'int16',
+  'int32',
+  'int64',
+  'uint8',
+  'uint16',
+  'uint32',
+  'uint64',
+  'float16',
+  'float32',
+  'float64',
+]
+const HELD = [...NUMPY, 'complex64', 'complex128']
+
+/** A tensor of noise. */
+function tensorOf(dtype, shape, seed = 1) {
+  const [Class, bits] = DTYPES[dtype]
+  const bytes = Uint8Array.from(noise((shape.reduce((a, b) => a * b, 1) * bits) / 8, seed))
+  if (dtype === 'bool') for (const at of bytes.keys()) bytes[at] &= 1
+  return { dtype, shape, data: new Class(bytes.buffer) }
+}
+
+async function written(path, options, tensors) {
+  const writer = await create(path, options)
+  for (const [name, tensor] of Object.entries(tensors)) await writer.add(name, tensor)
+  await writer.finish()
+  return openSync(path)
+}
+
+test('npz: every dtype comes back as it was, aliased', async (t) => {
+  const tensors = Object.fromEntries(HELD.map((dtype, at) => [`folder/${dtype}`, tensorOf(dtype, [3, at + 1])]))
+  const file = await written(scratchPath('x.npz'), { format: 'npz' }, { ...tensors, größe: tensorOf('uint8', []) })
+  t.is(file.format, 'npz')
+  for (const [name, { dtype, shape, data }] of Object.entries(tensors)) {
+    const tensor = file.tensor(name)
+    t.is(tensor.dtype, dtype)
+    t.deepEqual([...tensor.shape], shape)
+    t.deepEqual(fingerprint(tensor.data), fingerprint(data), name)
+    t.is(tensor.copyReason, process.env.ZTENSOR_NO_EXTERNAL === '1' ? 'runtime' : undefined, name)
+  }
+  t.deepEqual([...file.keys()], [...Object.keys(tensors), 'größe'])
+  const { ok, undigested } = await file.verify()
+  t.true(ok)
+  t.is(undigested, 0)
+  t.deepEqual((await readings(file)).wrong, [])
+  file.close()
+})
+
+test('npz: nothing, and the same tensors as the same bytes', async (t) => {
+  const none = await written(scratchPath('none.npz'), { format: 'npz' }, {})
+  t.is(none.size, 0)
+  t.is(none.byteLength, 22)
+  none.close()
+  const paths = [scratchPath('a.npz'), scratchPath('b.npz')]
+  for (const path of paths)
+    (await written(path, { format: 'npz' }, { x: tensorOf('float32', [4, 4]), y: tensorOf('int8', [0]) })).close()
+  t.deepEqual(readFileSync(paths[0]), readFileSync(paths[1]))
+})
+
+test('npy: one tensor, which is called arr_0 when it is read', async (t) => {
+  for (const shape of [[], [7], [2, 3, 4], [0, 5]]) {
+    const tensor = tensorOf('float64', shape)
+    const file = await written(scratchPath(`${shape.length}.npy`), { format: 'npy' }, { any: tensor })
+    t.is(file.format, 'npy')
+    t.deepEqual([...file.keys()], ['arr_0'])
+    t.deepEqual([...file.tensor('arr_0').shape], shape)
+    t.deepEqual(fingerprint(file.tensor('arr_0').data), fingerprint(tensor.data))
+    file.close()
+  }
+})
+
+test('what NumPy cannot hold is refused', async (t) => {
+  const code = async (options, tensors) => {
+    const path = scratchPath(`refused.${options.format}`)
+    const error = await rejectionOf(async () => (await written(path, options, tensors)).close())
+    t.is((await rejectionOf(() => open(path)))?.code, 'ZT_IO', 'nothing is left')
+    return error?.code
+  }
+  const x = tensorOf('float32', [2])
+  t.is(await code({ format: 'npz' }, { x: tensorOf('bfloat16', [2]) }), 'ZT_BAD_DTYPE')
+  t.is(await code({ format: 'npz' }, { 'x\0y': x }), 'ZT_INVALID_ARG')
+  t.is(await code({ format: 'npz' }, { ['x'.repeat(65_532)]: x }), 'ZT_INVALID_ARG')
+  t.is(await code({ format: 'npy' }, {}), 'ZT_INVALID_ARG')
+  t.is(await code({ format: 'npy' }, { x, y: x }), 'ZT_INVALID_ARG')
+})
+
+test('any arrays come back as they were', async (t) => {
+  const shapes = fc.array(fc.integer({ min: 0, max: 5 }), { maxLength: 4 })
+  const tensor = fc.record({
+    name: fc.string({ unit: 'grapheme', maxLength: 90 }),
+    dtype: fc.constantFrom(...HELD),
+    shape: shapes,
+  })
+  const tensors = fc.uniqueArray(tensor, { selector: ({ name }) => name, maxLength: 8 })
+  let run = 0
+  await fc.assert(
+    fc.asyncProperty(tensors, async (given) => {
+      const named = given.filter(({ name }) => !name.includes('\0'))
+      const all = Object.fromEntries(
+        named.map(({ name, dtype, shape }, at) => [`${name}-`, tensorOf(dtype, shape, at)]),
+      )
+      run += 1
+      const file = await written(scratchPath(`${run}.npz`), { format: 'npz' }, all)
+      t.is(file.size, Object.keys(all).length)
+      for (const [name, { dtype, shape, data }] of Object.entries(all)) {
+        const found = file.tensor(name, { dtype })
+        t.deepEqual([...found.shape], shape)
+        t.deepEqual(fingerprint(await found.load()), fingerprint(data))
+        t.is(found.components.get('data').digest.startsWith('crc32:0x'), true)
+      }
+      file.close()
+    }),
+    { numRuns: 30 },
+  )
+})
+
+test('convert goes into npz and out of it', async (t) => {
+  const source = vector('zt12-dtypes.zt').path
+  const [npz, back] = [scratchPath('from-zt.npz'), scratchPath('back.zt')]
+  const { skipped } = await convert(source, npz, { skip: true })
+  const first = openSync(source)
+  t.deepEqual(
+    skipped.map(({ tensor }) => tensor).sort(),
+    [...first.values()]
+      .filter(({ dtype }) => !HELD.includes(dtype))
+      .map(({ name }) => name)
+      .sort(),
+  )
+  await convert(npz, back, { version: '1.2' })
+  const last = openSync(back)
+  t.is(last.size + skipped.length, first.size)
+  for (const tensor of last.values())
+    t.deepEqual(fingerprint(tensor.data), fingerprint(first.tensor(tensor.name).data), tensor.name)
+  first.close()
+  last.close()
+})

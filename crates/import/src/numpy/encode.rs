@@ -1,0 +1,301 @@
+//! Arrays as NumPy writes them: `.npy` of one tensor, `.npz` of stored members. All data begins at a multiple of 64 bytes, so that
+//! it is aliased when it is read back.
+#![forbid(unsafe_code)]
+
+use ztensor_core::codecs::digest::Checksum;
+use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::formats::{Announced, Assemble};
+use ztensor_core::model::{Catalog, Component, DType, Tensor};
+
+use super::header::MAGIC;
+use super::npz::SUFFIX;
+
+/// What data begins at multiples of: NumPy's own `ARRAY_ALIGN`, and more than any dtype needs.
+const ALIGNMENT: u64 = 64;
+/// Bytes of a local header (APPNOTE 4.3.7) without name and extra fields.
+const LOCAL_BYTES: u64 = 30;
+/// The head of an extra field: what it is of, and its length.
+const FIELD_BYTES: usize = 4;
+/// An extra field that only fills up, as Android's zipalign writes it: the alignment in two bytes, then zeros.
+const FILLER: u16 = 0xd935;
+/// The day on which DOS time begins, so that the same tensors give the same bytes.
+const DOS_DATE: u16 = 0x21;
+/// A name in UTF-8 (APPNOTE 4.4.4, bit 11).
+const UTF8: u16 = 0x800;
+
+/// NumPy's name of a dtype; `None` for one that it does not have.
+pub fn name_of(dtype: DType) -> Option<&'static str> {
+    Some(match dtype {
+        DType::Bool => "|b1",
+        DType::Int8 => "|i1",
+        DType::Int16 => "<i2",
+        DType::Int32 => "<i4",
+        DType::Int64 => "<i8",
+        DType::Uint8 => "|u1",
+        DType::Uint16 => "<u2",
+        DType::Uint32 => "<u4",
+        DType::Uint64 => "<u8",
+        DType::Float16 => "<f2",
+        DType::Float32 => "<f4",
+        DType::Float64 => "<f8",
+        DType::Complex64 => "<c8",
+        DType::Complex128 => "<c16",
+        _ => return None,
+    })
+}
+
+/// Refuses names that zip, or Python's zipfile, would change.
+pub fn check_name(announced: &Announced<'_>) -> Result<()> {
+    let name = announced.name;
+    if name.contains('\0') || name.len() + SUFFIX.len() > usize::from(u16::MAX) {
+        let message = "the name of an array in an npz has at most 65,531 bytes, and none of them 0";
+        return Err(Error::new(Code::InvalidArg, message).tensor(name));
+    }
+    Ok(())
+}
+
+/// The header of an array, filled up to a multiple of [`ALIGNMENT`].
+fn header(tensor: Tensor<'_>) -> Vec<u8> {
+    let descr = tensor.dtype().and_then(name_of).unwrap_or_default();
+    let shape = match tensor.shape() {
+        &[one] => format!("({one},)"),
+        dims => format!("({})", dims.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")),
+    };
+    let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
+    // The magic, the version, and the length of the text in two bytes, or four.
+    let short = text.len() < usize::from(u16::MAX) - 64;
+    let prefix = if short { 10 } else { 12 };
+    while !(prefix + text.len() + 1).is_multiple_of(64) {
+        text.push(' ');
+    }
+    text.push('\n');
+    let mut bytes = MAGIC.to_vec();
+    match u16::try_from(text.len()) {
+        Ok(length) if short => {
+            bytes.extend([1, 0]);
+            bytes.extend(length.to_le_bytes());
+        }
+        _ => {
+            bytes.extend([2, 0]);
+            bytes.extend(u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
+        }
+    }
+    bytes.extend(text.as_bytes());
+    bytes
+}
+
+/// Writes the one tensor of a catalog, whose name an `.npy` does not keep.
+pub fn put_npy(catalog: &Catalog, file: &mut dyn Assemble) -> Result<()> {
+    let blobs = catalog.blobs();
+    let &[(tensor, blob)] = &*blobs else {
+        let message = format!("an npy holds one tensor, not {}: write an npz", blobs.len());
+        return Err(Error::new(Code::InvalidArg, message));
+    };
+    let header = header(tensor);
+    file.expect(header.len() as u64 + blob.stored_length());
+    file.bytes(&header)?;
+    file.blob(blob)
+}
+
+/// Writes an archive of all tensors.
+pub fn put_npz(catalog: &Catalog, file: &mut dyn Assemble) -> Result<()> {
+    let (mut at, mut directory, mut count) = (0_u64, Vec::new(), 0_u64);
+    for (tensor, blob) in catalog.blobs() {
+        let member = Member::of(tensor, blob, at, file)?;
+        let local = member.local();
+        at += local.len() as u64 + member.size;
+        file.bytes(&local)?;
+        file.bytes(&member.header)?;
+        file.blob(blob)?;
+        directory.extend(member.record());
+        count += 1;
+    }
+    file.bytes(&directory)?;
+    file.bytes(&end(at, directory.len() as u64, count))
+}
+
+/// What is said of a member.
+struct Member {
+    name: String,
+    header: Vec<u8>,
+    crc32: u32,
+    /// Bytes of the header and the elements.
+    size: u64,
+    /// Where the local header begins.
+    at: u64,
+}
+
+impl Member {
+    fn of(tensor: Tensor<'_>, blob: &Component, at: u64, file: &mut dyn Assemble) -> Result<Self> {
+        let header = header(tensor);
+        let mut crc32 = Checksum::Crc32.append(0, &header);
+        file.look(blob, &mut |bytes| crc32 = Checksum::Crc32.append(crc32, bytes))?;
+        let size = header.len() as u64 + blob.stored_length();
+        Ok(Self { name: format!("{}{SUFFIX}", tensor.name()), header, crc32, size, at })
+    }
+
+    /// Version, flags, method, time, date, CRC-32, sizes and the lengths of name and extra fields (APPNOTE 4.4).
+    fn fields(&self, extra: usize) -> Vec<u8> {
+        let version = if long(self.size) || long(self.at) { 45 } else { 20 };
+        let flags = if self.name.is_ascii() { 0 } else { UTF8 };
+        let mut bytes = Vec::new();
+        for number in [version, flags, 0, 0, DOS_DATE] {
+            bytes.extend(number.to_le_bytes());
+        }
+        for number in [self.crc32, short(self.size), short(self.size)] {
+            bytes.extend(number.to_le_bytes());
+        }
+        for length in [self.name.len(), extra] {
+            bytes.extend(u16::try_from(length).unwrap_or(u16::MAX).to_le_bytes());
+        }
+        bytes
+    }
+
+    /// The local header, filled up so that the array begins at a multiple of [`ALIGNMENT`].
+    fn local(&self) -> Vec<u8> {
+        let mut extra = if long(self.size) { zip64(&[self.size, self.size]) } else { Vec::new() };
+        let begin = self.at + LOCAL_BYTES + self.name.len() as u64 + extra.len() as u64;
+        let mut filling = begin.next_multiple_of(ALIGNMENT) - begin;
+        if filling > 0 {
+            // A field has a head, and this one the alignment.
+            while filling < FIELD_BYTES as u64 + 2 {
+                filling += ALIGNMENT;
+            }
+            let length = u16::try_from(filling).unwrap_or(u16::MAX) - 4;
+            let field = [FILLER, length, 64].map(u16::to_le_bytes).concat();
+            extra.extend(field);
+            extra.extend(std::iter::repeat_n(0, usize::from(length) - 2));
+        }
+        let mut bytes = b"PK\x03\x04".to_vec();
+        bytes.extend(self.fields(extra.len()));
+        bytes.extend(self.name.as_bytes());
+        bytes.extend(extra);
+        bytes
+    }
+
+    /// The record of the central directory (APPNOTE 4.3.12).
+    fn record(&self) -> Vec<u8> {
+        let sizes = [self.size, self.size].into_iter().filter(|&size| long(size));
+        let numbers: Vec<u64> = sizes.chain(Some(self.at).filter(|&at| long(at))).collect();
+        let extra = if numbers.is_empty() { Vec::new() } else { zip64(&numbers) };
+        let mut bytes = b"PK\x01\x02\x2d\x00".to_vec();
+        bytes.extend(self.fields(extra.len()));
+        // No comment, the first disk, no attributes.
+        bytes.extend([0; 10]);
+        bytes.extend(short(self.at).to_le_bytes());
+        bytes.extend(self.name.as_bytes());
+        bytes.extend(extra);
+        bytes
+    }
+}
+
+/// Whether a number needs 64 bits: all ones say so.
+fn long(number: u64) -> bool {
+    number >= u64::from(u32::MAX)
+}
+
+fn short(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// The extra field of 64-bit numbers (APPNOTE 4.5.3).
+fn zip64(numbers: &[u64]) -> Vec<u8> {
+    let length = u16::try_from(8 * numbers.len()).unwrap_or(u16::MAX);
+    let mut bytes = [1, length].map(u16::to_le_bytes).concat();
+    for number in numbers {
+        bytes.extend(number.to_le_bytes());
+    }
+    bytes
+}
+
+/// What stands behind the directory (APPNOTE 4.3.14 to 4.3.16).
+fn end(directory: u64, length: u64, count: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let few = u16::try_from(count).unwrap_or(u16::MAX);
+    if long(directory) || long(length) || few == u16::MAX {
+        bytes.extend(b"PK\x06\x06");
+        bytes.extend(44_u64.to_le_bytes());
+        bytes.extend([45_u16, 45].map(u16::to_le_bytes).concat());
+        bytes.extend([0; 8]);
+        bytes.extend([count, count, length, directory].map(u64::to_le_bytes).concat());
+        bytes.extend(b"PK\x06\x07\0\0\0\0");
+        bytes.extend((directory + length).to_le_bytes());
+        bytes.extend(1_u32.to_le_bytes());
+    }
+    bytes.extend(b"PK\x05\x06\0\0\0\0");
+    bytes.extend([few, few].map(u16::to_le_bytes).concat());
+    bytes.extend([short(length), short(directory)].map(u32::to_le_bytes).concat());
+    bytes.extend([0; 2]);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::zip;
+    use ztensor_core::error::Code;
+    use ztensor_core::limits::Limits;
+    use ztensor_core::sources::ReadAt;
+
+    /// What stands at an offset beyond gigabytes of nothing.
+    struct Far {
+        parts: Vec<(u64, Vec<u8>)>,
+        length: u64,
+    }
+
+    impl ReadAt for Far {
+        fn length(&self) -> u64 {
+            self.length
+        }
+
+        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+            buffer.fill(0);
+            for (start, bytes) in &self.parts {
+                for (at, &byte) in (*start..).zip(bytes) {
+                    let place = at.checked_sub(offset).and_then(|at| usize::try_from(at).ok());
+                    if let Some(place) = place.and_then(|at| buffer.get_mut(at)) {
+                        *place = byte;
+                    }
+                }
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn members_beyond_4_gib_are_found() {
+        let member =
+            |name: &str, size, at| Member { name: name.to_owned(), header: Vec::new(), crc32: 7, size, at };
+        let (large, behind) = (member("a.npy", 5 << 30, 0), member("größe.npy", 100, (5 << 30) + 128));
+        let directory = [large.record(), behind.record()].concat();
+        let at = behind.at + 1000;
+        let tail = [directory.clone(), end(at, directory.len() as u64, 2)].concat();
+        let length = at + tail.len() as u64;
+        let mut parts = vec![(0, large.local()), (behind.at, behind.local()), (at, tail)];
+        let found = zip::members(&Far { parts: parts.clone(), length }, &Limits::default()).unwrap();
+        let read: Vec<_> =
+            found.iter().map(|found| (&*found.name, found.stored, found.offset % 64)).collect();
+        assert_eq!(read, [("a.npy", 5 << 30, 0), ("größe.npy", 100, 0)]);
+        // The local header of the large one says another size.
+        let size = &mut parts[0].1;
+        let place = size.windows(8).position(|bytes| bytes == (5_u64 << 30).to_le_bytes()).unwrap();
+        size[place] ^= 1;
+        let refused = zip::members(&Far { parts, length }, &Limits::default()).unwrap_err();
+        assert_eq!(refused.code(), Code::BadIndex);
+    }
+
+    #[test]
+    fn more_members_than_16_bits_count_are_found() {
+        let (mut bytes, mut directory, count) = (Vec::new(), Vec::new(), 70_000);
+        for nth in 0..count {
+            let name = format!("{nth}.npy");
+            let member = Member { name, header: Vec::new(), crc32: 0, size: 0, at: bytes.len() as u64 };
+            bytes.extend(member.local());
+            directory.extend(member.record());
+        }
+        let at = bytes.len() as u64;
+        bytes.extend(&directory);
+        bytes.extend(end(at, directory.len() as u64, count));
+        assert_eq!(zip::members(&&*bytes, &Limits::default()).unwrap().len() as u64, count);
+    }
+}
