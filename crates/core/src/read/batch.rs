@@ -116,11 +116,13 @@ fn plan<'a>(reading: Reading<'a>, ordinals: &[u32]) -> Result<Plan<'a>> {
         // What cannot be opened fails where it is read.
         let source = || reading.sources.source(component.file());
         let holds = |start: u64| source().map_or(true, |source| source.holds(start, next - start));
-        let near = match last {
-            Some((file, near)) if file == component.file() => near,
-            _ => Aim::KEPT.on(source().map_or(Costs::LOCAL, ReadAt::costs)),
+        let near = match &last {
+            Some((file, near)) if *file == component.file() => near,
+            _ => {
+                let near = Aim::KEPT.on(source().map_or(Costs::LOCAL, ReadAt::costs));
+                &last.insert((component.file(), near)).1
+            }
         };
-        last = Some((component.file(), near));
         if let Some(Job::Span { file, start, end, members }) = jobs.last_mut()
             && *file == component.file()
             // Never two tensors over the same bytes: what is loaded is the caller's own.

@@ -64,18 +64,20 @@ pub struct Near {
 
 impl Near {
     /// Bytes between two ranges that are read with them, where the next has so many.
-    pub fn gap(self, next: u64) -> u64 {
+    #[inline]
+    pub fn gap(&self, next: u64) -> u64 {
         let own = if self.aim.in_proportion { ALIGNMENT + next.min(self.aim.gap) } else { self.aim.gap };
         own.saturating_add(self.dearer)
     }
 
     /// Bytes of a read to which nothing more is added.
-    pub fn full(self) -> u64 {
+    pub fn full(&self) -> u64 {
         self.aim.full
     }
 
-    /// Whether a read takes the range `next` along, which does not begin before its end.
-    pub fn joins(self, read: &Range<u64>, next: &Range<u64>) -> bool {
+    /// Whether a read takes the range `next` along, which does not begin before its end. Asked for each of many tensors.
+    #[inline]
+    pub fn joins(&self, read: &Range<u64>, next: &Range<u64>) -> bool {
         read.end - read.start < self.aim.full
             && next.start.checked_sub(read.end).is_some_and(|gap| gap <= self.gap(next.end - next.start))
     }
@@ -99,11 +101,11 @@ pub fn reads(
     whole: impl Fn(Span) -> bool,
 ) -> Vec<Read> {
     let mut reads: Vec<Read> = Vec::new();
-    let mut of = None;
+    let mut of: Option<(u32, Near)> = None;
     for (at, span) in ranges.into_iter().enumerate() {
-        if let (Some(read), Some((file, near))) = (reads.last_mut(), of)
-            && file == span.file
-            && Near::joins(near, &(read.span.offset..read.span.end()), &(span.offset..span.end()))
+        if let (Some(read), Some((file, near))) = (reads.last_mut(), &of)
+            && *file == span.file
+            && near.joins(&(read.span.offset..read.span.end()), &(span.offset..span.end()))
         {
             let joined = Span { length: span.end() - read.span.offset, ..read.span };
             if whole(joined) {
@@ -113,7 +115,7 @@ pub fn reads(
                 continue;
             }
         }
-        if of.is_none_or(|(file, _)| file != span.file) {
+        if of.as_ref().is_none_or(|(file, _)| *file != span.file) {
             of = Some((span.file, near(span.file)));
         }
         reads.push(Read { span, bytes: span.length, ranges: at..at + 1 });
