@@ -283,7 +283,7 @@ mod tests {
     fn offsets(shape: &[u64], ranges: &[Range], width: u64) -> Vec<u64> {
         let mut offsets = vec![0];
         for (&dim, &Range { start, stop, step }) in shape.iter().zip(ranges) {
-            let each = |at| (start..stop).step_by(step as usize).map(move |i| at * dim + i);
+            let each = |at| (start..stop).step_by(usize::try_from(step).unwrap()).map(move |i| at * dim + i);
             offsets = offsets.into_iter().flat_map(each).collect();
         }
         offsets.iter().map(|&at| at * width).collect()
@@ -407,9 +407,8 @@ mod tests {
         prop::collection::vec((0_u64..6, 0_u64..6, 0_u64..6, any::<bool>(), step), 0..5).prop_map(|dims| {
             dims.into_iter()
                 .map(|(dim, a, b, full, step)| {
-                    let (start, stop) = (a.min(b).min(dim), a.max(b).min(dim));
-                    let (start, stop) = if full { (0, dim) } else { (start, stop) };
-                    (dim, Range { start, stop, step })
+                    let (first, last) = if full { (0, dim) } else { (a.min(b).min(dim), a.max(b).min(dim)) };
+                    (dim, Range { start: first, stop: last, step })
                 })
                 .unzip()
         })
