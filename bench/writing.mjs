@@ -26,7 +26,7 @@ const manifest = fileURLToPath(new URL('../Cargo.toml', import.meta.url))
 /** All rows, one after the other as they are measured. */
 export async function* writing({ inputs, rounds: most, quick, folder }) {
   const rounds = quick ? 1 : Math.min(most, 5)
-  const target = join(folder, 'written.bin')
+  const target = join(folder, 'written')
   try {
     yield* converting({ inputs, rounds, target })
     yield* adding({ rounds, target, quick })

@@ -55,7 +55,8 @@ export function elementsOf(name: string, array: ArrayBufferView, dtype: DTypeInf
     return array
   if (NUMBERS.has(kind) && ROUNDED.has(dtype.name)) return rounded(array as TypedArray, dtype)
   const numbers = ROUNDED.has(dtype.name) ? ', numbers to be rounded (a Float32Array or Float64Array)' : ''
-  const expected = `a ${dtype.array.name}${numbers} or bytes (a Uint8Array), which is what ${dtype.name} is written from`
+  const bytes = dtype.array === Uint8Array ? '' : ' or bytes (a Uint8Array)'
+  const expected = `a ${dtype.array.name}${numbers}${bytes}, of which ${dtype.name} is written`
   throw wrongType(name, expected, array)
 }
 

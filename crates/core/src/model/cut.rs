@@ -407,9 +407,8 @@ mod tests {
         prop::collection::vec((0_u64..6, 0_u64..6, 0_u64..6, any::<bool>(), step), 0..5).prop_map(|dims| {
             dims.into_iter()
                 .map(|(dim, a, b, full, step)| {
-                    let (start, end) = (a.min(b).min(dim), a.max(b).min(dim));
-                    let (start, end) = if full { (0, dim) } else { (start, end) };
-                    (dim, Range { start, stop: end, step })
+                    let (first, last) = if full { (0, dim) } else { (a.min(b).min(dim), a.max(b).min(dim)) };
+                    (dim, Range { start: first, stop: last, step })
                 })
                 .unzip()
         })

@@ -234,8 +234,10 @@ mod tests {
     use super::*;
     use crate::zip;
     use ztensor_core::error::Code;
+    use ztensor_core::formats::Input;
     use ztensor_core::limits::Limits;
     use ztensor_core::sources::ReadAt;
+    use ztensor_core::work::Stop;
 
     /// What stands at an offset beyond gigabytes of nothing.
     struct Far {
@@ -248,7 +250,7 @@ mod tests {
             self.length
         }
 
-        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        fn read_at(&self, offset: u64, buffer: &mut [u8], _: &Stop) -> Result<()> {
             buffer.fill(0);
             for (start, bytes) in &self.parts {
                 for (at, &byte) in (*start..).zip(bytes) {
@@ -262,6 +264,10 @@ mod tests {
         }
     }
 
+    fn members(source: &dyn ReadAt) -> Result<Vec<zip::Member>> {
+        zip::members(&Input::alone(source, &Limits::default(), &Stop::default()))
+    }
+
     #[test]
     fn members_beyond_4_gib_are_found() {
         let member =
@@ -272,7 +278,7 @@ mod tests {
         let tail = [directory.clone(), end(at, directory.len() as u64, 2)].concat();
         let length = at + tail.len() as u64;
         let mut parts = vec![(0, large.local()), (behind.at, behind.local()), (at, tail)];
-        let found = zip::members(&Far { parts: parts.clone(), length }, &Limits::default()).unwrap();
+        let found = members(&Far { parts: parts.clone(), length }).unwrap();
         let read: Vec<_> =
             found.iter().map(|found| (&*found.name, found.stored, found.offset % 64)).collect();
         assert_eq!(read, [("a.npy", 5 << 30, 0), ("größe.npy", 100, 0)]);
@@ -280,7 +286,7 @@ mod tests {
         let size = &mut parts[0].1;
         let place = size.windows(8).position(|bytes| bytes == (5_u64 << 30).to_le_bytes()).unwrap();
         size[place] ^= 1;
-        let refused = zip::members(&Far { parts, length }, &Limits::default()).unwrap_err();
+        let refused = members(&Far { parts, length }).unwrap_err();
         assert_eq!(refused.code(), Code::BadIndex);
     }
 
@@ -296,6 +302,6 @@ mod tests {
         let at = bytes.len() as u64;
         bytes.extend(&directory);
         bytes.extend(end(at, directory.len() as u64, count));
-        assert_eq!(zip::members(&&*bytes, &Limits::default()).unwrap().len() as u64, count);
+        assert_eq!(members(&&*bytes).unwrap().len() as u64, count);
     }
 }
