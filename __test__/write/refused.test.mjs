@@ -227,7 +227,7 @@ test('names that are no text are refused: a file could not tell them apart', asy
 
 const OPTIONS = [
   ['options', 1],
-  ['format', { format: 'npy' }],
+  ['format', { format: 'pickle' }],
   ['version', { version: '2.0' }],
   ['version', { format: 'safetensors', version: '1.0' }],
   ['version', { format: 'btf', version: '0.1' }],

@@ -202,9 +202,7 @@ fn short(number: u64) -> u32 {
 fn zip64(numbers: &[u64]) -> Vec<u8> {
     let length = u16::try_from(8 * numbers.len()).unwrap_or(u16::MAX);
     let mut bytes = [1, length].map(u16::to_le_bytes).concat();
-    for number in numbers {
-        bytes.extend(number.to_le_bytes());
-    }
+    bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
     bytes
 }
 
