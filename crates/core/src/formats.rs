@@ -1,10 +1,12 @@
 //! The formats, one module each, named as its specification names things. `parse` turns the bytes of an index into a catalog;
-//! none of them opens a file. What the rest asks of a format stands in its row ([`Format`]): a new one is a module and a row,
-//! here or in another crate, whose rows [`Formats`] joins to these. Uses syntax, layouts and codecs, and reads through `ReadAt`.
+//! none of them opens a file, but one may ask for files beside its own ([`Input`]). What the rest asks of a format stands in its row ([`Format`]): a new one is a module and a row,
+//! here or in another crate, whose rows [`Formats`] joins to these. Uses syntax, layouts,
+//! codecs and sources.
 #![forbid(unsafe_code)]
 
 pub mod btf;
 pub mod dialect;
+mod input;
 mod overlap;
 pub mod safetensors;
 mod sample;
@@ -21,12 +23,11 @@ pub mod zt2;
 pub(crate) mod zt_trailer;
 
 pub use dialect::{Alignment, Dialect, FileAttributes, Frames, Names, Writing};
+pub use input::Input;
 pub use sample::Sample;
 
 use crate::error::{Code, Error, Result};
-use crate::limits::Limits;
 use crate::model::Catalog;
-use crate::sources::ReadAt;
 
 /// The formats of this crate, in the order in which lists name them.
 pub const CORE: &[Format] = &[zt::FORMAT, safetensors::FORMAT, btf::FORMAT];
@@ -45,7 +46,7 @@ pub struct Format {
     /// Whether a file of 8 bytes or more is of this format.
     pub tell: fn(&Sample<'_>) -> Result<Told>,
     /// Reads the index. Refuses a file of another format, too: a caller may name any.
-    pub parse: fn(&dyn ReadAt, &Limits) -> Result<Catalog>,
+    pub parse: fn(&Input<'_>) -> Result<Catalog>,
     /// What it can hold when it is written, a row for each version from the oldest on; empty for a format that is only read.
     pub writes: &'static [&'static Writing],
 }

@@ -4,6 +4,7 @@
 
 pub mod detect;
 mod folder;
+mod neighbors;
 mod table;
 pub mod weight_map;
 
@@ -18,6 +19,7 @@ use crate::model::{
     Builder, Catalog, Component, Data, Joining, Label, Layout, NewTensor, Tensor, Warning, join,
 };
 use crate::sources::ReadAt;
+use crate::sources::beside::Folder;
 use crate::sources::file::FileSource;
 use crate::sources::files::{Files, Part};
 use crate::work::{self, Stop};
@@ -63,11 +65,10 @@ pub fn open(path: &Path, request: &Request) -> Result<Opened> {
         Err(error) if error.code() == Code::Io && path.is_dir() => return open_folder(path, request),
         Err(error) => return Err(error),
     };
-    let catalog = detect::parse(&source, request.formats, &request.limits)?;
+    let (catalog, beside) = detect::parse_beside(&source, Some(path), request)?;
     let mut parts = vec![Part::open(path, source)];
-    if !catalog.shards.is_empty() {
-        parts.extend(table::resolve(path, &catalog.shards, request)?);
-    }
+    parts.extend(beside);
+    parts.extend(table::resolve(path, &catalog.shards, request)?);
     Ok(Opened { catalog, files: Files::new(parts) })
 }
 
@@ -77,7 +78,9 @@ pub fn open_all(paths: &[PathBuf], request: &Request) -> Result<Opened> {
         return open(path, request);
     }
     let names: Vec<String> = paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
-    let (parts, mut problems) = read_all(paths, &names, request)?;
+    let place = |(path, name): (&PathBuf, &String)| Place { name: name.clone(), path: Ok(path.clone()) };
+    let places: Vec<_> = paths.iter().zip(&names).map(place).collect();
+    let (parts, mut problems) = read_all(&places, request)?;
     let (catalog, doubles) = join(parts.catalogs, &request.limits)?;
     problems.extend(doubles);
     match Error::all(&format!("{} files as one", paths.len()), problems) {
@@ -105,8 +108,7 @@ pub fn names(path: &Path, request: &Request) -> Result<Vec<String>> {
             Found::Set(_) => Ok(Vec::new()),
         };
     }
-    let catalog = detect::parse(&FileSource::open(path)?, request.formats, &request.limits)?;
-    Ok(catalog.shards.into_iter().map(|shard| shard.name.into_string()).collect())
+    detect::names(&FileSource::open(path)?, path, request)
 }
 
 /// Reads the index of a sharded checkpoint.
@@ -125,15 +127,16 @@ pub fn read_index(path: &Path, bounds: &Limits) -> Result<WeightMap> {
 
 fn open_index(path: &Path, request: &Request) -> Result<Opened> {
     let map = read_index(path, &request.limits)?;
-    let place = |name: &String| match &request.shards {
-        Shards::At(paths) => paths.get(name).cloned().unwrap_or_else(|| path.with_file_name(name)),
-        _ => path.with_file_name(name),
-    };
-    let paths: Vec<PathBuf> = map.files.iter().map(place).collect();
     if matches!(request.shards, Shards::Unread) {
-        return unread(map, &paths, &request.limits);
+        return unread(map, path, &request.limits);
     }
-    let (parts, mut problems) = read_all(&paths, &map.files, request)?;
+    let folder = Folder::of(path);
+    let place = |name: &String| {
+        let given = if let Shards::At(paths) = &request.shards { paths.get(name) } else { None };
+        Place { name: name.clone(), path: given.map_or_else(|| folder.find(name), |path| Ok(path.clone())) }
+    };
+    let places: Vec<Place> = map.files.iter().map(place).collect();
+    let (parts, mut problems) = read_all(&places, request)?;
     let unlisted = compare(&map, &parts.catalogs, &mut problems);
     let (mut catalog, doubles) = join(parts.catalogs, &request.limits)?;
     problems.extend(doubles);
@@ -166,6 +169,13 @@ fn warn(catalog: &mut Catalog, code: &'static str, message: String) {
     catalog.warnings.push(Warning { code, message, tensor: None, component: None, path: None });
 }
 
+/// Where a file of several is.
+struct Place {
+    /// What messages call it.
+    name: String,
+    path: Result<PathBuf>,
+}
+
 /// What was read of several files.
 struct Parts {
     catalogs: Vec<Joining>,
@@ -173,27 +183,29 @@ struct Parts {
 }
 
 /// Reads the indexes of files, several at once. Each is closed again: that so many stay open only the use decides. Gives
-/// the problems of those that cannot be read, too. `names` are what messages call them.
-fn read_all(paths: &[PathBuf], names: &[String], request: &Request) -> Result<(Parts, Vec<Error>)> {
-    if paths.len() > limits::FILES {
-        return Err(Error::new(Code::Limit, format!("{} files, more than {}", paths.len(), limits::FILES)));
+/// the problems of those that cannot be read, too.
+fn read_all(places: &[Place], request: &Request) -> Result<(Parts, Vec<Error>)> {
+    if places.len() > limits::FILES {
+        return Err(Error::new(Code::Limit, format!("{} files, more than {}", places.len(), limits::FILES)));
     }
-    let read: Vec<OnceLock<Result<One>>> = paths.iter().map(|_| OnceLock::new()).collect();
-    work::for_each(paths.len(), |at| {
-        if let (Some(path), Some(cell)) = (paths.get(at), read.get(at)) {
-            let _ = cell.set(read_one(path, request));
+    let read: Vec<OnceLock<Result<One>>> = places.iter().map(|_| OnceLock::new()).collect();
+    work::for_each(places.len(), |at| {
+        if let (Some(place), Some(cell)) = (places.get(at), read.get(at)) {
+            let one =
+                |path: &PathBuf| read_one(path, request).map_err(|error| error.in_file(&place.name, path));
+            let _ = cell.set(place.path.as_ref().map_err(Error::clone).and_then(one));
         }
     });
     let (mut parts, mut problems) = (Parts { catalogs: Vec::new(), files: Vec::new() }, Vec::new());
-    for ((path, name), cell) in paths.iter().zip(names).zip(read) {
+    for (Place { name, .. }, cell) in places.iter().zip(read) {
         match cell.into_inner() {
             Some(Ok((catalog, files))) => {
                 let first_file = u32::try_from(parts.files.len()).unwrap_or(u32::MAX);
                 parts.catalogs.push(Joining { catalog, name: name.clone(), first_file });
                 parts.files.extend(files);
             }
-            Some(Err(error)) => problems.push(error.in_file(name, path)),
-            None => problems.push(Error::new(Code::Internal, "the file was not read").in_file(name, path)),
+            Some(Err(error)) => problems.push(error),
+            None => problems.push(Error::new(Code::Internal, format!("'{name}': the file was not read"))),
         }
     }
     // Told to stop, each file says so: once is enough.
@@ -209,8 +221,9 @@ fn read_one(path: &Path, request: &Request) -> Result<One> {
     let source = FileSource::open(path)?;
     // Taken before the index is read: whatever changes from now on is seen.
     let identity = source.identity()?;
-    let catalog = detect::parse(&source, request.formats, &request.limits)?;
+    let (catalog, beside) = detect::parse_beside(&source, Some(path), request)?;
     let mut parts = vec![Part::later(path.to_owned(), identity)];
+    parts.extend(beside);
     parts.extend(table::resolve(path, &catalog.shards, request)?);
     Ok((catalog, parts))
 }
@@ -244,7 +257,7 @@ fn compare(map: &WeightMap, catalogs: &[Joining], problems: &mut Vec<Error>) -> 
 }
 
 /// The names of an index, and nothing else: neither dtype nor shape nor place is known before the files are read.
-fn unread(map: WeightMap, paths: &[PathBuf], limits: &Limits) -> Result<Opened> {
+fn unread(map: WeightMap, path: &Path, limits: &Limits) -> Result<Opened> {
     let mut builder = Builder::new(safetensors::CONTAINER, limits);
     builder.attributes(map.attributes);
     let unread = builder.intern("unread");
@@ -259,6 +272,6 @@ fn unread(map: WeightMap, paths: &[PathBuf], limits: &Limits) -> Result<Opened> 
             attributes: None,
         })?;
     }
-    let files = paths.iter().map(|path| Part::unread(Some(path.clone()), 0)).collect();
+    let files = map.files.iter().map(|name| Part::unread(Some(path.with_file_name(name)), 0)).collect();
     Ok(Opened { catalog: builder.finish(), files: Files::new(files) })
 }

@@ -2,6 +2,7 @@
 //! format.
 
 pub mod ahead;
+pub mod beside;
 #[cfg(target_os = "linux")]
 mod cache;
 mod caretaker;

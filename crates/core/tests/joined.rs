@@ -4,12 +4,12 @@
 use std::path::{Path, PathBuf};
 
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::formats::{CORE, Format, Formats, Sample, Told};
+use ztensor_core::formats::{CORE, Format, Formats, Input, Sample, Told};
 use ztensor_core::limits::Limits;
 use ztensor_core::model::{Builder, Catalog, Component, Container, DType, Label, Layout, NewTensor};
 use ztensor_core::open::{self, Request, detect};
 use ztensor_core::read::Reading;
-use ztensor_core::sources::{ReadAt, Sources};
+use ztensor_core::sources::Sources;
 use ztensor_core::work::Watch;
 use ztensor_core::write::compact::compact;
 
@@ -32,7 +32,8 @@ fn tell(sample: &Sample<'_>) -> Result<Told> {
     Ok(if sample.first(8)? == MAGIC { Told::Yes } else { Told::No })
 }
 
-fn parse(source: &dyn ReadAt, limits: &Limits) -> Result<Catalog> {
+fn parse(input: &Input<'_>) -> Result<Catalog> {
+    let Input { source, limits, .. } = *input;
     let head = source.read_vec(0, source.length().min(16))?;
     if head.len() < 16 || head[..8] != MAGIC[..] {
         return Err(Error::new(Code::BadMagic, "this is no Test Format file"));

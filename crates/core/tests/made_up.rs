@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ztensor_core::convert::{Casts, copy};
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::formats::{CORE, Dialect, Format, Formats, Sample, Told};
+use ztensor_core::formats::{CORE, Dialect, Format, Formats, Input, Sample, Told};
 use ztensor_core::limits::Limits;
 use ztensor_core::model::cut::Cut;
 use ztensor_core::model::{
@@ -40,7 +40,8 @@ const SHAPE: [u64; 2] = [ROWS, COLUMNS];
 const CHUNK: [u64; 2] = [4, 3];
 
 /// Behind the magic: for each tensor the kind, offset, stored and decoded length as u64, closed by a kind of 0.
-fn parse(source: &dyn ReadAt, limits: &Limits) -> Result<Catalog> {
+fn parse(input: &Input<'_>) -> Result<Catalog> {
+    let Input { source, limits, .. } = *input;
     let mut builder = Builder::new(Container::named("madeup"), limits);
     let mut at = 8;
     loop {

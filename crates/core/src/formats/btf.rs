@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::dialect::{Dialect, FileAttributes, Names, Writing};
-use super::{Format, Told};
+use super::{Format, Input, Told};
 use crate::checked::{self, MAX_EXACT, bytes_of, exact, product};
 use crate::error::{Code, Error, Result};
 use crate::layouts;
@@ -56,7 +56,8 @@ const ALIGNMENT: u64 = 8;
 const WORD: u64 = 8;
 
 /// Reads the header and every record's header. All bytes of the file must be accounted for.
-pub fn parse(source: &dyn ReadAt, limits: &Limits) -> Result<Catalog> {
+pub fn parse(input: &Input<'_>) -> Result<Catalog> {
+    let Input { source, limits, .. } = *input;
     Parser { window: Window { source, start: 0, bytes: Vec::new() }, limits }
         .parse()
         .map_err(|error| error.rule(RULE))

@@ -6,13 +6,12 @@
 use ciborium::Value;
 
 use super::dialect::{Dialect, FileAttributes, Names, Writing};
-use super::{Format, Sample, Told};
+use super::{Format, Input, Sample, Told};
 use crate::checked::{exact, u64_le};
 use crate::error::{Code, Error, Result};
 use crate::layouts;
 use crate::limits::{self, Limits};
 use crate::model::{Attributes, Builder, Catalog, Component, Container, DType, Label, Layout, NewTensor};
-use crate::sources::ReadAt;
 use crate::syntax::Keys;
 use crate::syntax::json::{Reader, Unique};
 
@@ -68,15 +67,15 @@ fn tell(sample: &Sample<'_>) -> Result<Told> {
 }
 
 /// Reads the header of a safetensors file.
-pub fn parse(source: &dyn ReadAt, limits: &Limits) -> Result<Catalog> {
-    let total = source.length();
+pub fn parse(input: &Input<'_>) -> Result<Catalog> {
+    let (total, limits) = (input.length(), input.limits);
     if total < PREFIX {
         let message = format!(
             "{total} bytes are too few for a safetensors file, which begins with 8 bytes of header size"
         );
         return Err(Error::new(Code::Truncated, message).rule(RULE));
     }
-    let size = u64_le(&source.read_vec(0, PREFIX)?, 0).unwrap_or_default();
+    let size = u64_le(&input.read_vec(0, PREFIX)?, 0).unwrap_or_default();
     let limit = limits.max_index_bytes.unwrap_or(limits::SAFETENSORS_INDEX_BYTES);
     if size > limit {
         let message =
@@ -88,7 +87,7 @@ pub fn parse(source: &dyn ReadAt, limits: &Limits) -> Result<Catalog> {
             format!("the header should be {size} bytes, the file has {} after its size", total - PREFIX);
         return Err(Error::new(Code::Truncated, message).at(0).rule(RULE));
     }
-    parse_index(&source.read_owned(PREFIX, size)?, total, limits)
+    parse_index(&input.read_owned(PREFIX, size)?, total, limits)
 }
 
 /// The catalog of the header `bytes` of a file of `total` bytes.

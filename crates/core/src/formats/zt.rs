@@ -2,12 +2,10 @@
 #![forbid(unsafe_code)]
 
 use super::dialect::{Alignment, Dialect, FileAttributes, Frames, Names, Writing};
-use super::{Format, Sample, Told, bad_magic, zt01, zt1_encode, zt2, zt10, zt12};
+use super::{Format, Input, Sample, Told, bad_magic, zt01, zt1_encode, zt2, zt10, zt12};
 use crate::codecs::digest::Algorithm;
 use crate::error::{Code, Error, Result};
-use crate::limits::Limits;
 use crate::model::{Catalog, Container, DType, Layout};
-use crate::sources::ReadAt;
 
 const NAME: &str = "zt";
 pub const CONTAINER: Container = Container::named(NAME);
@@ -116,7 +114,8 @@ fn tell(sample: &Sample<'_>) -> Result<Told> {
 }
 
 /// Reads a file of any version.
-pub fn parse(source: &dyn ReadAt, limits: &Limits) -> Result<Catalog> {
+pub fn parse(input: &Input<'_>) -> Result<Catalog> {
+    let Input { source, limits, .. } = *input;
     let total = source.length();
     if total < 8 {
         let message = format!("{total} bytes are too few for a zTensor file, whose magic alone is 8");

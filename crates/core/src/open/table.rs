@@ -10,6 +10,7 @@ use crate::formats::zt2;
 use crate::limits;
 use crate::model::Shard;
 use crate::sources::ReadAt;
+use crate::sources::beside::Folder;
 use crate::sources::file::FileSource;
 use crate::sources::files::Part;
 use crate::verify;
@@ -48,16 +49,18 @@ fn find(root: &Path, shard: &Shard, how: &Shards, by_identity: &mut ByIdentity<'
     if let Some(path) = given {
         return look(path, shard);
     }
-    let usual = positional(root, &shard.name);
-    look(&usual, shard)
+    // Under its conventional name, or elsewhere as the file of its size and digest.
+    let usual = Folder::of(root).find(&positional(root, &shard.name));
+    usual
+        .and_then(|path| look(&path, shard))
         .or_else(|error| by_identity.find(shard).and_then(|path| look(&path, shard).ok()).ok_or(error))
 }
 
 /// `<stem>-<name>.zt` beside `<stem>.zt` (Appendix B). The name is safe in a path: the format admits no other.
-fn positional(root: &Path, name: &str) -> PathBuf {
+fn positional(root: &Path, name: &str) -> String {
     let stem = root.file_name().unwrap_or_default().to_string_lossy();
     let stem = stem.strip_suffix(".zt").unwrap_or(&stem);
-    root.with_file_name(format!("{stem}-{name}.zt"))
+    format!("{stem}-{name}.zt")
 }
 
 /// A file as a shard, if it can be that one: of its size, with the magic at both ends and a footer of version 2.

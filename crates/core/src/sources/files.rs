@@ -65,6 +65,8 @@ pub struct Part {
     identity: Option<Identity>,
     length: u64,
     source: OnceLock<FileSource>,
+    /// Why it cannot be read.
+    problem: Option<Error>,
     /// What an index calls it, and the digest that it gives of all its bytes.
     shard: Option<(Box<str>, Digest)>,
 }
@@ -78,19 +80,24 @@ impl Part {
             identity: None,
             length,
             source: OnceLock::from(source),
+            problem: None,
             shard: None,
         }
     }
 
     /// A file that is opened when it is first read, if it is the same one still.
     pub fn later(path: PathBuf, identity: Identity) -> Self {
-        let length = identity.length;
-        Self { path: Some(path), identity: Some(identity), length, source: OnceLock::new(), shard: None }
+        Self { identity: Some(identity), ..Self::unread(Some(path), identity.length) }
     }
 
     /// A file of `length` bytes, as an index says, that was not looked at and is not read.
     pub fn unread(path: Option<PathBuf>, length: u64) -> Self {
-        Self { path, identity: None, length, source: OnceLock::new(), shard: None }
+        Self { path, identity: None, length, source: OnceLock::new(), problem: None, shard: None }
+    }
+
+    /// A file that an index names and that cannot be read: whoever reads it gets `problem`.
+    pub fn refused(path: Option<PathBuf>, problem: Error) -> Self {
+        Self { problem: Some(problem), ..Self::unread(path, 0) }
     }
 
     /// The same, known as a shard of a table.
@@ -111,6 +118,16 @@ impl Part {
 
     pub fn length(&self) -> u64 {
         self.length
+    }
+
+    /// Whether it was looked at, and is there.
+    pub fn is_known(&self) -> bool {
+        self.identity.is_some() || self.source.get().is_some()
+    }
+
+    /// Why it cannot be read.
+    pub fn problem(&self) -> Option<&Error> {
+        self.problem.as_ref()
     }
 }
 
@@ -214,7 +231,11 @@ impl Files {
 }
 
 impl Part {
-    fn reopen(&self) -> Result<FileSource> {
+    /// Opens it. Fails with `ZT_IO` where it is not what it was, and where it was not looked for.
+    pub fn reopen(&self) -> Result<FileSource> {
+        if let Some(problem) = &self.problem {
+            return Err(problem.clone());
+        }
         let (Some(path), Some(identity)) = (&self.path, self.identity) else {
             let name = self.name().map(str::to_owned);
             let path =

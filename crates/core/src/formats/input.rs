@@ -1,0 +1,57 @@
+//! What a parser reads: the bytes of its own file, and those of files beside it.
+#![forbid(unsafe_code)]
+
+use crate::error::Result;
+use crate::limits::Limits;
+use crate::sources::ReadAt;
+use crate::sources::beside::{Beside, Neighbor};
+use crate::sources::owned::Owned;
+use crate::work::Stop;
+
+/// A file whose index is to be read, and the bounds for that.
+#[derive(Clone, Copy)]
+pub struct Input<'i> {
+    /// The file's own bytes.
+    pub source: &'i dyn ReadAt,
+    pub limits: &'i Limits,
+    /// Ends the reading.
+    pub stop: &'i Stop,
+    beside: &'i dyn Beside,
+}
+
+impl<'i> Input<'i> {
+    pub fn new(source: &'i dyn ReadAt, limits: &'i Limits, stop: &'i Stop, beside: &'i dyn Beside) -> Self {
+        Self { source, limits, stop, beside }
+    }
+
+    /// Bytes of the file.
+    pub fn length(&self) -> u64 {
+        self.source.length()
+    }
+
+    /// Fills `buffer` from `offset`, or fails.
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.source.read_at(offset, buffer)
+    }
+
+    /// `length` bytes from `offset`. Fails with `ZT_TRUNCATED` where the file has fewer.
+    pub fn read_vec(&self, offset: u64, length: u64) -> Result<Vec<u8>> {
+        self.source.read_vec(offset, length)
+    }
+
+    /// The same for many bytes, such as an index.
+    pub fn read_owned(&self, offset: u64, length: u64) -> Result<Owned> {
+        self.source.read_owned(offset, length)
+    }
+
+    /// Asks for a file beside this one by a relative path, as [`Beside::find`] does. A catalog has such files or a table of
+    /// shards ([`Catalog::shards`](crate::model::Catalog)), never both.
+    pub fn beside(&self, path: &str) -> Result<Neighbor> {
+        self.beside.find(path)
+    }
+
+    /// The bytes of a file that was asked for.
+    pub fn open(&self, file: u32) -> Result<Box<dyn ReadAt>> {
+        self.beside.open(file)
+    }
+}
