@@ -1,4 +1,5 @@
 import { aText, wrongType } from './arguments.js'
+import type { FlatAttributes } from './binding.js'
 import { invalid } from './errors.js'
 import { isMap, isPlainObject, isUint8Array } from './realm.js'
 
@@ -26,24 +27,81 @@ interface TaggedMap {
   map: unknown[]
 }
 
-interface TaggedList {
-  list: unknown[]
-}
+/** What stands on the tape before each value, and what follows it there. The order is that of the binding. */
+const Mark = {
+  null: 0,
+  false: 1,
+  true: 2,
+  /** The number. */
+  number: 3,
+  /** Its length, of the current string. */
+  text: 4,
+  /** Nothing: it is the next of the others. */
+  other: 5,
+  /** The number of items, and these. */
+  list: 6,
+  /** The number of keys and values together, and these in turn. */
+  map: 7,
+  /** Nothing, and no value: the texts go on in the next string. */
+  nextString: 8,
+} as const
 
-/** Builds a value out of what crossed the binding. */
-function thaw(value: unknown): AttributeValue {
-  if (typeof value !== 'object' || value === null || isUint8Array(value)) return value as AttributeValue
-  if ('list' in value) return Object.freeze((value as TaggedList).list.map(thaw))
-  return thawMap(value as TaggedMap)
-}
+/** Makes attributes of what crossed the binding. */
+export function thaw({ tape, texts, others }: FlatAttributes): Attributes {
+  let at = 0
+  let string = 0
+  let text = texts[0] as string
+  let start = 0
+  let other = 0
 
-export function thawMap({ map }: TaggedMap): Attributes {
-  const entries: [AttributeValue, AttributeValue][] = []
-  for (let at = 0; at < map.length; at += 2) entries.push([thaw(map[at]), thaw(map[at + 1])])
-  if (entries.some(([key]) => typeof key !== 'string')) return new Map(entries)
-  const object: Record<string, AttributeValue> = Object.create(null)
-  for (const [key, value] of entries) object[key as string] = value
-  return Object.freeze(object)
+  function value(): AttributeValue {
+    switch (tape[at++]) {
+      case Mark.number:
+        return tape[at++] as number
+      case Mark.text: {
+        const end = start + (tape[at++] as number)
+        const part = text.substring(start, end)
+        start = end
+        return part
+      }
+      case Mark.list: {
+        const count = tape[at++] as number
+        const list: AttributeValue[] = []
+        for (let item = 0; item < count; item++) list.push(value())
+        return Object.freeze(list)
+      }
+      case Mark.map:
+        return map(tape[at++] as number)
+      case Mark.other:
+        return others[other++] as Uint8Array | bigint
+      case Mark.nextString:
+        text = texts[++string] as string
+        start = 0
+        return value()
+      case Mark.null:
+        return null
+      default:
+        return tape[at - 1] === Mark.true
+    }
+  }
+
+  function map(count: number): Attributes {
+    const keys: AttributeValue[] = []
+    const values: AttributeValue[] = []
+    for (let item = 0; item < count; item += 2) {
+      keys.push(value())
+      values.push(value())
+    }
+    if (keys.some((key) => typeof key !== 'string'))
+      return new Map(keys.map((key, item) => [key, values[item] ?? null]))
+    const object: Record<string, AttributeValue> = Object.create(null)
+    keys.forEach((key, item) => {
+      object[key as string] = values[item] ?? null
+    })
+    return Object.freeze(object)
+  }
+
+  return map(tape[at++] as number)
 }
 
 /** A value to write as an attribute. */

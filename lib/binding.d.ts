@@ -45,8 +45,8 @@ export declare class NativeFile {
   get generator(): string | null
   get byteLength(): number
   get size(): number
-  attributes(): { map: unknown[] }
-  tensorAttributes(ordinal: number): { map: unknown[] }
+  attributes(): FlatAttributes
+  tensorAttributes(ordinal: number): FlatAttributes
   warnings(): Array<NativeWarning>
   index(): FlatIndex
   /** Flattens it off this thread, for the next call of `index`: of a million tensors that takes 100 ms. */
@@ -354,6 +354,15 @@ export interface FinishedFile {
   /** Bytes that it has to write yet. */
   rest: Memory
   warnings: Array<WriteWarning>
+}
+
+/** `tape` holds the number of keys and values together, and for each of these, in turn, a mark and what the mark says. */
+export interface FlatAttributes {
+  tape: Float64Array
+  /** Texts, one after the other. */
+  texts: Array<string>
+  /** Bytes and bigints. */
+  others: Array<Uint8Array | bigint>
 }
 
 /**

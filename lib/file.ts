@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import { aBoolean, aSignal, aString, aWholeNumber, oneOf, optional, options, wrongType } from './arguments.js'
-import { type Attributes, thawMap } from './attributes.js'
+import { type Attributes, thaw } from './attributes.js'
 import { everything, TURN } from './batches.js'
 import { Catalog, walk } from './catalog.js'
 import { type DType, dtypeInfo, type TypedArray } from './dtype.js'
@@ -115,7 +115,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   /** The file's metadata. */
   get attributes(): Attributes {
     this.#store.throwIfClosed()
-    this.#attributes ??= thawMap(calling(() => this.#store.native.attributes()))
+    this.#attributes ??= thaw(calling(() => this.#store.native.attributes()))
     return this.#attributes
   }
 

@@ -1,6 +1,6 @@
 import { inspect } from 'node:util'
 import { aSignal, aTarget, oneOf, optional, options } from './arguments.js'
-import { type Attributes, thawMap } from './attributes.js'
+import { type Attributes, thaw } from './attributes.js'
 import type { Catalog } from './catalog.js'
 import { Component } from './component.js'
 import { type Cut, flatRanges, type Range, type Shard, shardRanges } from './cut.js'
@@ -122,7 +122,7 @@ export class Tensor<D extends DType = DType> {
   get attributes(): Attributes {
     this.#store.throwIfClosed()
     this.#lazy ??= {}
-    this.#lazy.attributes ??= thawMap(calling(() => this.#store.native.tensorAttributes(this.#ordinal)))
+    this.#lazy.attributes ??= thaw(calling(() => this.#store.native.tensorAttributes(this.#ordinal)))
     return this.#lazy.attributes
   }
 

@@ -29,6 +29,7 @@ use ztensor_core::verify;
 use ztensor_core::work::lanes::Lane;
 use ztensor_core::work::{Stop, Watch};
 
+use crate::attributes::{self, FlatAttributes};
 use crate::buffer::{self, Share};
 use crate::control::Control;
 use crate::error::{misuse, throw};
@@ -39,7 +40,7 @@ use crate::panic::contain;
 use crate::stage::{Stage, StageBuilder};
 use crate::task::spawn;
 use crate::verified::Verified;
-use crate::{kernels, loss, value};
+use crate::{kernels, loss};
 
 /// What a load does with the bytes.
 #[napi(object)]
@@ -282,16 +283,16 @@ impl NativeFile {
         Ok(number(self.shared(env)?.catalog.len() as u64))
     }
 
-    #[napi(ts_return_type = "{ map: unknown[] }", catch_unwind)]
-    pub fn attributes<'env>(&self, env: &'env Env) -> Result<Unknown<'env>> {
-        value::attributes(env, &self.shared(env)?.catalog.attributes)
+    #[napi(catch_unwind)]
+    pub fn attributes<'env>(&self, env: &'env Env) -> Result<FlatAttributes<'env>> {
+        throw(env, attributes::to_js(env, Some(&self.shared(env)?.catalog.attributes))?)
     }
 
-    #[napi(ts_return_type = "{ map: unknown[] }", catch_unwind)]
-    pub fn tensor_attributes<'env>(&self, env: &'env Env, ordinal: u32) -> Result<Unknown<'env>> {
+    #[napi(catch_unwind)]
+    pub fn tensor_attributes<'env>(&self, env: &'env Env, ordinal: u32) -> Result<FlatAttributes<'env>> {
         let shared = self.shared(env)?;
         let tensor = throw(env, shared.tensor(ordinal))?;
-        value::attributes(env, tensor.attributes().unwrap_or(&Vec::new()))
+        throw(env, attributes::to_js(env, tensor.attributes())?)
     }
 
     #[napi(catch_unwind)]

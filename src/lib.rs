@@ -5,6 +5,7 @@
 #![allow(clippy::needless_pass_by_value, clippy::trivially_copy_pass_by_ref)]
 
 mod accounting;
+mod attributes;
 mod buffer;
 mod compare;
 mod control;

@@ -59,7 +59,7 @@ impl Tensor {
         Ok(Self {
             name: spec.name,
             shape: spec.shape.into_iter().map(size).collect::<Result<_>>()?,
-            attributes: spec.attributes.map(value::from_js_map).transpose()?,
+            attributes: spec.attributes.map(value::attributes).transpose()?,
             dtypes: spec.dtypes.iter().map(known).collect::<Result<_>>()?,
         })
     }

@@ -54,7 +54,7 @@ impl WriteRequest<'_> {
             canonical: self.canonical,
             max_shard: self.max_shard.and_then(unsigned),
             overwrite: self.overwrite,
-            attributes: value::from_js_map(self.attributes)?,
+            attributes: value::attributes(self.attributes)?,
             generator: self.generator.clone(),
             stop,
         })
@@ -241,7 +241,7 @@ impl NativeWriter {
         let components: Vec<_> =
             roles.zip(stored).map(|(role, (dtype, length))| (role, dtype, length)).collect();
         let shape = tensor.shape.iter().copied().map(size).collect::<Result<Vec<_>>>()?;
-        let attributes = tensor.attributes.map(value::from_js_map).transpose()?;
+        let attributes = tensor.attributes.map(value::attributes).transpose()?;
         let spec = Spec {
             name: &tensor.name,
             shape: &shape,

@@ -270,7 +270,7 @@ impl Edit {
         });
         for tensor in added.iter() {
             let mut encoder = Encoder::default();
-            zt1_encode::entry(&mut encoder, added, tensor, spelling);
+            zt1_encode::entry(&mut encoder, added, tensor, spelling)?;
             manifest.tensors.push(Entry::new(tensor.name(), encoder.finish()));
         }
         if !self.attributes.is_empty() {

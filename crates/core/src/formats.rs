@@ -4,6 +4,7 @@
 //! codecs and sources.
 #![forbid(unsafe_code)]
 
+mod attributes;
 pub mod btf;
 pub mod dialect;
 mod input;

@@ -58,6 +58,8 @@ pub const FILES: usize = 10_000;
 pub const FOLDER_ENTRIES: usize = 100_000;
 /// Bytes of a file name, as file systems have it.
 pub const FILE_NAME_BYTES: usize = 255;
+/// Nested values of attributes, in whatever format: the deepest of those that follow.
+pub const VALUE_DEPTH: usize = 128;
 /// Nested values in a part of a safetensors header that is skipped: `serde_json`'s own bound.
 pub const JSON_DEPTH: u32 = 128;
 /// Warnings kept one by one; past that a last one says that there were more.

@@ -1,7 +1,8 @@
 //! The one model that every format is read into: names, shapes, dtypes, layouts and where the bytes are. Uses digests,
-//! and knows no file and no format.
+//! and of syntax the free-form values, and knows no file and no format.
 #![forbid(unsafe_code)]
 
+mod attributes;
 mod builder;
 mod component;
 pub mod cut;
@@ -16,6 +17,7 @@ pub(crate) mod sample;
 pub mod similar;
 mod view;
 
+pub use attributes::{Attributes, Entries};
 pub use builder::{Builder, NewTensor};
 pub use component::{ByteOrder, Component, CopyReason, DataRule, Key};
 pub use data::{Blob, Chunk, Chunks, Data, Grid, Span};
@@ -28,7 +30,6 @@ pub use view::{Counted, Place, Strided, View};
 use std::borrow::Cow;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-use ciborium::Value;
 use hashbrown::HashTable;
 
 use crate::codecs::digest::Digest;
@@ -50,9 +51,6 @@ impl Container {
         self.0
     }
 }
-
-/// Free-form metadata, in the order of the file. Keys are unique.
-pub type Attributes = Vec<(Value, Value)>;
 
 /// Another file that an index refers to, by its identity (2 §7.1): the name says nothing of where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -248,6 +246,7 @@ impl<'a> Tensor<'a> {
         self.entry.dtype
     }
 
+    /// The tensor's own attributes; `None` where it has none.
     pub fn attributes(self) -> Option<&'a Attributes> {
         self.entry.attributes.as_deref()
     }

@@ -12,16 +12,20 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use ciborium::Value;
+
 use crate::error::{Code, Error, Result};
 use crate::formats::{Formats, safetensors};
 use crate::limits::{self, Limits};
 use crate::model::{
-    Builder, Catalog, Component, Data, Joining, Label, Layout, NewTensor, Tensor, Warning, join,
+    Attributes, Builder, Catalog, Component, Data, Entries, Joining, Label, Layout, NewTensor, Tensor,
+    Warning, join,
 };
 use crate::sources::ReadAt;
 use crate::sources::beside::Folder;
 use crate::sources::file::FileSource;
 use crate::sources::files::{Files, Part};
+use crate::syntax::values::tell_entries;
 use crate::work::{self, Stop};
 use folder::Found;
 use weight_map::WeightMap;
@@ -143,9 +147,7 @@ fn open_index(path: &Path, request: &Request) -> Result<Opened> {
     if let Some(error) = Error::all("the shards do not make up the index", problems) {
         return Err(error);
     }
-    let own = |key: &ciborium::Value| map.attributes.iter().any(|(other, _)| other == key);
-    catalog.attributes.retain(|(key, _)| !own(key));
-    catalog.attributes.splice(0..0, map.attributes.iter().cloned());
+    catalog.attributes = ahead(map.attributes, catalog.attributes);
     if let Some(gaps) = folder::gaps(map.files.iter().map(|name| &**name), request.formats) {
         warn(&mut catalog, "ZT_WARN_INCOMPLETE_SET", gaps.message().to_owned());
     }
@@ -163,6 +165,19 @@ fn open_index(path: &Path, request: &Request) -> Result<Opened> {
         warn(&mut catalog, "ZT_WARN_UNLISTED", message);
     }
     Ok(Opened { catalog, files: Files::new(parts.files) })
+}
+
+/// The attributes of an index, and those of its files that it does not have itself.
+fn ahead(own: Entries, of_files: Attributes) -> Attributes {
+    if own.is_empty() {
+        return of_files;
+    }
+    Attributes::lazy(move |to| {
+        tell_entries(&own, to)?;
+        let others = of_files.values()?.into_owned();
+        let has = |key: &Value| own.iter().any(|(other, _)| other == key);
+        tell_entries(&others.into_iter().filter(|(key, _)| !has(key)).collect::<Entries>(), to)
+    })
 }
 
 fn warn(catalog: &mut Catalog, code: &'static str, message: String) {
@@ -259,7 +274,7 @@ fn compare(map: &WeightMap, catalogs: &[Joining], problems: &mut Vec<Error>) -> 
 /// The names of an index, and nothing else: neither dtype nor shape nor place is known before the files are read.
 fn unread(map: WeightMap, path: &Path, limits: &Limits) -> Result<Opened> {
     let mut builder = Builder::new(safetensors::CONTAINER, limits);
-    builder.attributes(map.attributes);
+    builder.attributes(map.attributes.into());
     let unread = builder.intern("unread");
     for (name, file) in &map.tensors {
         let data = Component::new(Label::DATA, None, Data::Unread { file: *file });

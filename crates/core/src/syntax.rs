@@ -6,6 +6,7 @@ pub mod cbor;
 pub mod cbor_encode;
 pub mod cbor_splice;
 pub mod json;
+pub mod values;
 
 use std::borrow::Cow;
 use std::collections::HashSet;

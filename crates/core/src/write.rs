@@ -177,7 +177,8 @@ impl Writer {
         if self.settings.dialect == Dialect::Zt2 {
             zt2::check_attributes(&attributes, self.settings.canonical)?;
         }
-        self.settings.attributes = attributes;
+        // Made now: what is empty shall be known to be.
+        self.settings.attributes = attributes.values()?.into_owned().into();
         Ok(())
     }
 

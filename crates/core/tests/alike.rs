@@ -169,7 +169,8 @@ fn found(version: Version, entries: [&[u8]; 2]) -> (bool, String) {
             let Some(tensor) = catalog.find("b").and_then(|at| catalog.tensor(at)) else {
                 return (true, format!("{} tensors", catalog.len()));
             };
-            let of = (tensor.shape(), tensor.layout(), tensor.dtype(), tensor.attributes());
+            let attributes = tensor.attributes().map(|own| own.values().unwrap());
+            let of = (tensor.shape(), tensor.layout(), tensor.dtype(), attributes);
             (true, format!("{of:?} {:?} {:?}", tensor.components(), catalog.warnings))
         }
     }

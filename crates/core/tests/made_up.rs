@@ -13,8 +13,8 @@ use ztensor_core::formats::{CORE, Dialect, Format, Formats, Input, Sample, Told}
 use ztensor_core::limits::Limits;
 use ztensor_core::model::cut::Cut;
 use ztensor_core::model::{
-    Blob, Builder, ByteOrder, Catalog, Chunk, Chunks, Component, Container, DType, Data, Filter, Grid, Label,
-    Layout, NewTensor, Strided, Tensor, View,
+    Attributes, Blob, Builder, ByteOrder, Catalog, Chunk, Chunks, Component, Container, DType, Data, Filter,
+    Grid, Label, Layout, NewTensor, Strided, Tensor, View,
 };
 use ztensor_core::open::detect;
 use ztensor_core::read::{Reading, batch};
@@ -283,7 +283,7 @@ fn settings() -> Settings {
         overwrite: true,
         canonical: false,
         max_shard: None,
-        attributes: Vec::new(),
+        attributes: Attributes::default(),
         generator: None,
         stop: Stop::default(),
     }

@@ -9,7 +9,7 @@ use ztensor_core::codecs::digest::Algorithm;
 use ztensor_core::error::{Code, Result};
 use ztensor_core::formats::Formats;
 use ztensor_core::limits::Limits;
-use ztensor_core::model::{Catalog, Component, DType, Encoding, Shard};
+use ztensor_core::model::{Attributes, Catalog, Component, DType, Encoding, Shard};
 use ztensor_core::open::detect;
 use ztensor_core::open::{self, Request, Shards};
 use ztensor_core::read::Reading;
@@ -57,7 +57,7 @@ fn settings(dialect: Dialect) -> Settings {
         overwrite: true,
         canonical: false,
         max_shard: None,
-        attributes: Vec::new(),
+        attributes: Attributes::default(),
         generator: None,
         stop: Stop::default(),
     }
@@ -427,7 +427,7 @@ fn files_are_edited_in_place_and_on_a_clone() {
                 digest.starts_with(if dialect == Dialect::Zt2 { "xxh3:" } else { "crc32c:" }),
                 "{digest}"
             );
-            assert_eq!(tensor("d").attributes().unwrap(), &[("k".into(), 5.into())]);
+            assert_eq!(*tensor("d").attributes().unwrap().values().unwrap(), [("k".into(), 5.into())]);
             let strange = if dialect == Dialect::Zt2 { Algorithm::Crc32c } else { Algorithm::Xxh3 };
             let refused = Writer::append(&path, appending(in_place, Hashing::With(strange)));
             assert_eq!(code(refused), Some(Code::InvalidArg));
@@ -493,8 +493,8 @@ fn what_a_stream_takes_is_what_a_file_gets() {
 #[test]
 fn attributes_are_for_the_formats_that_have_them() {
     let folder = Folder::new("attributes");
-    let attributes = vec![("k".into(), 5.into())];
-    let none = Vec::new();
+    let attributes = Attributes::from(vec![("k".into(), 5.into())]);
+    let none = Attributes::default();
     for (dialect, refused) in [
         (Dialect::Safetensors, Some(Code::InvalidArg)),
         (Dialect::Btf, Some(Code::InvalidArg)),

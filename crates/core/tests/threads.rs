@@ -12,7 +12,7 @@ use ztensor_core::codecs::digest::Algorithm;
 use ztensor_core::convert::{self, Casts};
 use ztensor_core::error::Code;
 use ztensor_core::limits::Limits;
-use ztensor_core::model::DType;
+use ztensor_core::model::{Attributes, DType};
 use ztensor_core::open::{self, Opened};
 use ztensor_core::read::prefetch;
 use ztensor_core::read::{Reading, batch};
@@ -38,7 +38,7 @@ fn settings(dialect: Dialect, compressed: bool) -> Settings {
         overwrite: true,
         canonical: false,
         max_shard: None,
-        attributes: Vec::new(),
+        attributes: Attributes::default(),
         generator: None,
         stop: Stop::default(),
     }

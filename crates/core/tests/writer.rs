@@ -7,7 +7,7 @@ use ztensor_core::codecs::digest::Algorithm;
 use ztensor_core::error::{Code, Result};
 use ztensor_core::formats::Formats;
 use ztensor_core::limits::Limits;
-use ztensor_core::model::{Catalog, DType, Encoding, Layout};
+use ztensor_core::model::{Attributes, Catalog, DType, Encoding, Layout};
 use ztensor_core::open::detect;
 use ztensor_core::read::Reading;
 use ztensor_core::sources::owned::Owned;
@@ -26,7 +26,7 @@ fn folder(name: &str) -> PathBuf {
 
 fn settings(dialect: Dialect) -> Settings {
     let (digest, compression) = (None, None);
-    let attributes = Vec::new();
+    let attributes = Attributes::default();
     Settings {
         dialect,
         alignment: if dialect == Dialect::Zt2 { 4096 } else { 64 },

@@ -122,11 +122,15 @@ fn dtypes<'a>(tensor: Tensor<'a>, casts: &'a Casts) -> impl Iterator<Item = DTyp
 
 /// What of a file's own attributes the dialect cannot hold.
 pub fn attribute_refusal(attributes: &Attributes, dialect: Dialect, canonical: bool) -> Option<Error> {
-    let text_only = || attributes.iter().all(|(key, value)| key.is_text() && value.is_text());
-    let held = attributes.is_empty()
+    let values = match attributes.values() {
+        Ok(values) => values,
+        Err(error) => return Some(error),
+    };
+    let text_only = || values.iter().all(|(key, value)| key.is_text() && value.is_text());
+    let held = values.is_empty()
         || match dialect {
             Dialect::Zt10 | Dialect::Zt11 | Dialect::Zt12 => true,
-            Dialect::Zt2 => encode::check_attributes(attributes, encode::FILE_ATTRIBUTES, canonical).is_ok(),
+            Dialect::Zt2 => encode::check_attributes(&values, encode::FILE_ATTRIBUTES, canonical).is_ok(),
             Dialect::Safetensors => text_only(),
             Dialect::Zt01 | Dialect::Btf => false,
         };

@@ -3,8 +3,6 @@
 //! names and a header that does not begin with `{` are refused.
 #![forbid(unsafe_code)]
 
-use ciborium::Value;
-
 use super::dialect::{Dialect, FileAttributes, Names, Writing};
 use super::{Format, Input, Sample, Told};
 use crate::checked::{exact, u64_le};
@@ -14,6 +12,7 @@ use crate::limits::{self, Limits};
 use crate::model::{Attributes, Builder, Catalog, Component, Container, DType, Label, Layout, NewTensor};
 use crate::syntax::Keys;
 use crate::syntax::json::{Reader, Unique};
+use crate::syntax::values::Event;
 
 const NAME: &str = "safetensors";
 pub const CONTAINER: Container = Container::named(NAME);
@@ -128,19 +127,39 @@ pub fn parse_index(bytes: &[u8], total: u64, limits: &Limits) -> Result<Catalog>
 
 /// String to string only.
 fn metadata(reader: &mut Reader<'_>, limits: &Limits) -> Result<Attributes> {
-    let mut attributes = Attributes::new();
     if reader.null() {
-        return Ok(attributes);
+        return Ok(Attributes::default());
     }
-    reader.object("the object of \"__metadata__\"", Unique::Here, |reader, key| {
-        if attributes.len() >= limits.max_attribute_values as usize {
+    let start = reader.position();
+    let mut count = 0;
+    texts(reader, Unique::Here, |_, _| {
+        if count >= limits.max_attribute_values {
             return Err(Error::new(Code::Limit, "too many entries of metadata (option maxAttributeValues)"));
         }
-        let value = reader.string("a string, as all metadata is")?.into_owned();
-        attributes.push((Value::Text(key.clone().into_owned()), Value::Text(value)));
+        count += 1;
         Ok(())
     })?;
-    Ok(attributes)
+    if count == 0 {
+        return Ok(Attributes::default());
+    }
+    let object: Box<str> = reader.text_from(start).into();
+    Ok(Attributes::lazy(move |to| {
+        texts(&mut Reader::new(&object, 0), Unique::ByCaller, |key, value| {
+            to.visit(Event::Text(key))?;
+            to.visit(Event::Text(value))
+        })
+    }))
+}
+
+/// Calls `each` with each key and value of an object of strings.
+fn texts(
+    reader: &mut Reader<'_>,
+    unique: Unique,
+    mut each: impl FnMut(&str, &str) -> Result<()>,
+) -> Result<()> {
+    reader.object("the object of \"__metadata__\"", unique, |reader, key| {
+        each(key, &reader.string("a string, as all metadata is")?)
+    })
 }
 
 /// One tensor's entry; its shape stands beside it, in memory that all entries share.

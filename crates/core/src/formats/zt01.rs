@@ -16,7 +16,7 @@ use crate::error::{Code, Error, Result};
 use crate::layouts;
 use crate::limits::Limits;
 use crate::model::{
-    Attributes, Blob, Builder, ByteOrder, Catalog, Component, Counted, DType, Data, Encoding, Label, Layout,
+    Blob, Builder, ByteOrder, Catalog, Component, Counted, DType, Data, Encoding, Entries, Label, Layout,
     NewTensor, View,
 };
 use crate::sources::ReadAt;
@@ -62,7 +62,7 @@ struct Fields {
     layout: String,
     byte_order: ByteOrder,
     checksum: Option<String>,
-    custom: Attributes,
+    custom: Entries,
 }
 
 impl Fields {
@@ -71,7 +71,7 @@ impl Fields {
         let (mut name, mut shape, mut dtype, mut offset, mut size) = (None, None, None, None, None);
         let (mut encoding, mut layout, mut checksum) = (None, None, None);
         let mut byte_order = ByteOrder::Little;
-        let mut custom = Attributes::new();
+        let mut custom = Entries::new();
         let read = reader.fields("a tensor's metadata", |reader, key| {
             match key {
                 "name" => name = Some(reader.text("name")?.into_owned()),
@@ -122,7 +122,7 @@ impl Fields {
         let blob = self.blob(builder)?;
         let (layout, components) = self.components(builder, blob)?;
         let shape = std::mem::take(&mut self.shape);
-        let attributes = Some(std::mem::take(&mut self.custom));
+        let attributes = Some(std::mem::take(&mut self.custom).into());
         let mut tensor =
             NewTensor { name: &name, shape: &shape, layout, dtype: Some(self.dtype), components, attributes };
         layouts::check(&mut tensor).map_err(|error| error.rule(TENSOR_RULE))?;

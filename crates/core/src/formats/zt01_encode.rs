@@ -5,7 +5,7 @@
 use ciborium::Value;
 
 use crate::error::{Code, Error, Result};
-use crate::model::{Catalog, Encoding, Layout};
+use crate::model::{Attributes, Catalog, Encoding, Layout};
 use crate::syntax::cbor_encode::Encoder;
 
 /// What a tensor's metadata says itself, and index arrays would be taken for.
@@ -46,12 +46,12 @@ pub fn check_custom(attributes: &[(Value, Value)]) -> Result<()> {
 }
 
 /// The metadata array. Each tensor's first component is the blob that the writer wrote for it.
-pub fn encode(catalog: &Catalog) -> Vec<u8> {
+pub fn encode(catalog: &Catalog) -> Result<Vec<u8>> {
     let mut encoder = Encoder::default();
     encoder.array(catalog.len());
     for tensor in catalog.iter() {
         let Some(blob) = tensor.components().first() else { continue };
-        let custom = tensor.attributes().map_or(&[][..], |attributes| attributes);
+        let custom = tensor.attributes().map(Attributes::values).transpose()?.unwrap_or_default();
         let raw = blob.encoding() == Encoding::RAW;
         encoder.map(7 + usize::from(raw) + usize::from(blob.digest().is_some()) + custom.len());
         encoder.text("name");
@@ -83,10 +83,10 @@ pub fn encode(catalog: &Catalog) -> Vec<u8> {
             encoder.text("checksum");
             encoder.text(&digest.text());
         }
-        for (key, value) in custom {
+        for (key, value) in &*custom {
             encoder.value(key);
             encoder.value(value);
         }
     }
-    encoder.finish()
+    Ok(encoder.finish())
 }

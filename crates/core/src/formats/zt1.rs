@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use self::alike::{Again, Known};
 pub use self::dtypes::tensor_dtype;
 use self::dtypes::{component_dtype, logical_dtype};
+use super::attributes::of_cbor;
 use super::overlap;
 use super::zt;
 use super::zt_trailer::placed;
@@ -101,7 +102,7 @@ fn parse_root(bytes: &[u8], offset: u64, total: u64, dialect: &Dialect, limits: 
             match key {
                 "version" => version = Some(reader.text("version")?.into_owned()),
                 "generator" if !reader.null() => place.builder.generator(reader.text("generator")?),
-                "attributes" if !reader.null() => place.builder.attributes(reader.attributes("attributes")?),
+                "attributes" if !reader.null() => place.builder.attributes(read_attributes(reader)?),
                 "generator" | "attributes" => {}
                 _ => reader.skip()?,
             }
@@ -196,6 +197,10 @@ struct Fields {
     digest: Option<Box<Digest>>,
 }
 
+fn read_attributes(reader: &mut Reader<'_>) -> Result<Attributes> {
+    Ok(of_cbor(reader.attributes("attributes", |_| ())?))
+}
+
 impl<'b> Place<'_, 'b> {
     fn tensor(&mut self, reader: &mut Reader<'b>, name: &str) -> Result<()> {
         self.entry(reader, name).map_err(|error| error.tensor(name).rule(self.dialect.tensor_rule))
@@ -221,7 +226,7 @@ impl<'b> Place<'_, 'b> {
                     has_shape = true;
                 }
                 "format" => layout = Some(Layout::from_label(self.builder.intern(&reader.text("format")?))),
-                "attributes" if !reader.null() => attributes = Some(reader.attributes("attributes")?),
+                "attributes" if !reader.null() => attributes = Some(read_attributes(reader)?),
                 "attributes" => {}
                 "components" => {
                     self.components(reader, name)?;

@@ -29,7 +29,7 @@ pub fn zt10(catalog: &Catalog, pass: impl FnMut(&mut Encoder) -> Result<()>) -> 
     encoder.text("generator");
     encoder.text(catalog.generator.as_deref().unwrap_or(GENERATOR));
     encoder.text("attributes");
-    encoder.attributes(&catalog.attributes);
+    encoder.attributes(&catalog.attributes.values()?);
     encoder.text("tensors");
     tensors(&mut encoder, catalog, Spelling::V10, pass)?;
     Ok(encoder)
@@ -42,7 +42,7 @@ pub fn zt12(catalog: &Catalog, pass: impl FnMut(&mut Encoder) -> Result<()>) -> 
     encoder.text("version");
     encoder.text("1.2.0");
     encoder.text("attributes");
-    encoder.attributes(&catalog.attributes);
+    encoder.attributes(&catalog.attributes.values()?);
     encoder.text("objects");
     tensors(&mut encoder, catalog, Spelling::V12, pass)?;
     Ok(encoder)
@@ -57,14 +57,14 @@ fn tensors(
     encoder.map(catalog.len());
     for tensor in catalog.iter() {
         encoder.text(tensor.name());
-        entry(encoder, catalog, tensor, spelling);
+        entry(encoder, catalog, tensor, spelling)?;
         pass(encoder)?;
     }
     Ok(())
 }
 
 /// What the manifest says of a tensor beside its name.
-pub fn entry(encoder: &mut Encoder, catalog: &Catalog, tensor: Tensor<'_>, spelling: Spelling) {
+pub fn entry(encoder: &mut Encoder, catalog: &Catalog, tensor: Tensor<'_>, spelling: Spelling) -> Result<()> {
     let fields = if spelling == Spelling::V10 { 4 } else { 3 };
     encoder.map(fields + usize::from(tensor.attributes().is_some()));
     if spelling == Spelling::V10 {
@@ -72,7 +72,7 @@ pub fn entry(encoder: &mut Encoder, catalog: &Catalog, tensor: Tensor<'_>, spell
         // The writer made sure that there is one; an extension without one is bytes.
         encoder.text(tensor.dtype().unwrap_or(DType::Uint8).name());
     }
-    shape_and_format(encoder, tensor);
+    shape_and_format(encoder, tensor)?;
     components(encoder, catalog, tensor, |component| match spelling {
         Spelling::V10 => Own::default(),
         // The writer refused what has no storage type here.
@@ -85,6 +85,7 @@ pub fn entry(encoder: &mut Encoder, catalog: &Catalog, tensor: Tensor<'_>, spell
             decoded_length: component.byte_length().filter(|_| component.encoding() == Encoding::ZSTD),
         },
     });
+    Ok(())
 }
 
 /// What 1.1 and 1.2 say of a component and 1.0 does not.
@@ -95,7 +96,7 @@ struct Own {
     decoded_length: Option<u64>,
 }
 
-fn shape_and_format(encoder: &mut Encoder, tensor: Tensor<'_>) {
+fn shape_and_format(encoder: &mut Encoder, tensor: Tensor<'_>) -> Result<()> {
     encoder.text("shape");
     encoder.array(tensor.shape().len());
     for &dim in tensor.shape() {
@@ -105,8 +106,9 @@ fn shape_and_format(encoder: &mut Encoder, tensor: Tensor<'_>) {
     encoder.text(tensor.layout_name());
     if let Some(attributes) = tensor.attributes() {
         encoder.text("attributes");
-        encoder.attributes(attributes);
+        encoder.attributes(&attributes.values()?);
     }
+    Ok(())
 }
 
 fn components(encoder: &mut Encoder, catalog: &Catalog, tensor: Tensor<'_>, own: impl Fn(&Component) -> Own) {

@@ -51,7 +51,7 @@ impl Quantized {
         let (layout, shape, components) = (tensor.layout_name(), tensor.shape(), tensor.components());
         let too_large = || Error::new(Code::BadShape, "the product of the dimensions exceeds a u64");
         let elements = product(shape).ok_or_else(too_large)?;
-        let none = Attributes::new();
+        let none = Attributes::default();
         let attributes = tensor.attributes().unwrap_or(&none);
         let dtype = |role| tensor.component(role).and_then(|component| component.dtype);
         let scheme = match layout {

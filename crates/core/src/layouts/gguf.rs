@@ -22,7 +22,8 @@ impl Gguf {
         typed(data, "data", "plain uint8", |dtype| dtype == DType::Uint8)
             .map_err(|error| error.rule("gguf.<type>/1 Parts"))?;
         let numbers = || {
-            let parameters = Parameters::new(attributes);
+            let values = attributes.values()?;
+            let parameters = Parameters::new(&values);
             let (elems_per_block, block_bytes) =
                 (parameters.uint("elems_per_block")?, parameters.uint("block_bytes")?);
             let elements =

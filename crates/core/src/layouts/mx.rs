@@ -45,7 +45,8 @@ impl Mx {
 }
 
 fn numbers(shape: &[u64], attributes: &Attributes) -> Result<(u64, usize)> {
-    let parameters = Parameters::new(attributes);
+    let values = attributes.values()?;
+    let parameters = Parameters::new(&values);
     if parameters.text("scale_form")? != "e8m0_exponent" {
         return Err(bad("the attribute \"scale_form\" must be \"e8m0_exponent\""));
     }

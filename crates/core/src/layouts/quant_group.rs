@@ -52,7 +52,8 @@ pub struct QuantGroup {
 impl QuantGroup {
     /// Reads and checks a tensor's entry.
     pub fn read(shape: &[u64], attributes: &Attributes, components: &[Component]) -> Result<Self> {
-        let parameters = Parameters::new(attributes);
+        let values = attributes.values()?;
+        let parameters = Parameters::new(&values);
         let (bits, group_size, axis) =
             Self::numbers(parameters, shape).map_err(|error| error.rule(ATTRIBUTES))?;
         let (word, msb_first, per_word) =

@@ -44,7 +44,7 @@ impl Builder {
                 container,
                 version: None,
                 generator: None,
-                attributes: Vec::new(),
+                attributes: Attributes::default(),
                 warnings: Vec::new(),
                 shards: Vec::new(),
                 names: String::new(),
@@ -96,6 +96,7 @@ impl Builder {
         self.catalog.generator = Some(generator.into());
     }
 
+    /// The attributes of the file.
     pub fn attributes(&mut self, attributes: Attributes) {
         self.catalog.attributes = attributes;
     }
@@ -205,7 +206,7 @@ impl Builder {
             dtype: new.dtype,
             first_component: small(catalog.components.len(), "the number of components")?,
             components: small(new.components.len(), "the number of components")?,
-            attributes: new.attributes.filter(|list| !list.is_empty()).map(Box::new),
+            attributes: new.attributes.filter(|own| !own.is_empty()).map(Box::new),
         };
         catalog.entries.push(entry);
         catalog.components.append(&mut new.components);

@@ -9,6 +9,7 @@ use ciborium::Value;
 use super::{Attributes, Builder, Catalog, Container, Filter, Label, Layout, NewTensor};
 use crate::error::{Code, Error, Result};
 use crate::limits::Limits;
+use crate::syntax::values::{Event, tell};
 
 /// A catalog on its way into a larger one.
 pub struct Joining {
@@ -86,13 +87,26 @@ fn common<T: PartialEq>(parts: &[Joining], of: impl Fn(&Catalog) -> T) -> Option
     values.all(|value| value == first).then_some(first)
 }
 
+/// The attributes that all catalogs agree on, found when they are asked for.
 fn shared_attributes(parts: &[Joining]) -> Attributes {
-    let Some((first, others)) = parts.split_first() else { return Attributes::new() };
-    let text = |(key, value): &'_ (Value, Value)| Some((key.as_text()?.to_owned(), value.clone()));
-    let table = |part: &Joining| part.catalog.attributes.iter().filter_map(text).collect::<HashMap<_, _>>();
-    let others: Vec<_> = others.iter().map(table).collect();
-    let everywhere = |(key, value): &&(Value, Value)| {
-        key.as_text().is_some_and(|key| others.iter().all(|other| other.get(key) == Some(value)))
-    };
-    first.catalog.attributes.iter().filter(everywhere).cloned().collect()
+    let all: Vec<_> = parts.iter().map(|part| part.catalog.attributes.clone()).collect();
+    if all.iter().any(Attributes::is_empty) {
+        return Attributes::default();
+    }
+    Attributes::lazy(move |to| {
+        let Some((first, others)) = all.split_first() else { return Ok(()) };
+        let table = |other: &Attributes| {
+            let entries = other.values()?.into_owned().into_iter();
+            Ok(entries.filter_map(|(key, value)| Some((key.into_text().ok()?, value))).collect())
+        };
+        let others: Vec<HashMap<String, Value>> = others.iter().map(table).collect::<Result<_>>()?;
+        for (key, value) in &*first.values()? {
+            let everywhere = |key: &str| others.iter().all(|other| other.get(key) == Some(value));
+            if let Some(text) = key.as_text().filter(|text| everywhere(text)) {
+                to.visit(Event::Text(text))?;
+                tell(value, to)?;
+            }
+        }
+        Ok(())
+    })
 }

@@ -8,7 +8,7 @@ use ciborium::Value;
 
 use crate::error::{Code, Error, Result};
 use crate::limits::{self, Limits};
-use crate::model::Attributes;
+use crate::model::Entries;
 use crate::syntax::json::{Reader, Unique};
 
 const RULE: &str = "index.json: weight_map";
@@ -19,7 +19,7 @@ const COUNTS: [&str; 2] = ["total_size", "total_parameters"];
 #[derive(Debug)]
 pub struct WeightMap {
     /// The metadata but for its counts.
-    pub attributes: Attributes,
+    pub attributes: Entries,
     /// Bytes of all tensors.
     pub total_size: Option<u64>,
     /// File names, in their own order: with padded numbers that is the order of the shards.
@@ -34,7 +34,7 @@ pub fn parse(bytes: &[u8], limits: &Limits) -> Result<WeightMap> {
         Error::new(Code::BadIndex, "the index is not valid UTF-8").at(error.valid_up_to() as u64)
     })?;
     let mut reader = Reader::new(text, 0);
-    let mut metadata = Attributes::new();
+    let mut metadata = Entries::new();
     let mut map = None;
     reader.object("'{', as an index begins", Unique::Here, |reader, key| {
         match &**key {

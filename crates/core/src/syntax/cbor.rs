@@ -13,6 +13,7 @@ use std::cmp::Ordering;
 
 use self::head::Head;
 use self::texts::{REMEMBERED, Texts};
+pub use self::value::Pairs;
 pub(crate) use self::value::identity;
 use super::{Keys, Seen};
 use crate::error::{Code, Error, Result};
@@ -202,7 +203,7 @@ impl<'a> Reader<'a> {
         Ok(Cow::Borrowed(text))
     }
 
-    fn bytes_of(&mut self, length: Option<u64>) -> Result<Vec<u8>> {
+    fn bytes_of(&mut self, length: Option<u64>) -> Result<Cow<'a, [u8]>> {
         let Some(length) = length else {
             let mut joined = Vec::new();
             while self.more(&mut None) {
@@ -217,9 +218,9 @@ impl<'a> Reader<'a> {
                     }
                 }
             }
-            return Ok(joined);
+            return Ok(Cow::Owned(joined));
         };
-        Ok(self.short(length)?.to_vec())
+        Ok(Cow::Borrowed(self.short(length)?))
     }
 
     /// Bytes of a text or byte string, which must fit into one of the host's.

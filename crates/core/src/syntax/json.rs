@@ -36,6 +36,16 @@ impl<'a> Reader<'a> {
         Error::new(Code::BadIndex, message).at(self.base + self.at as u64)
     }
 
+    /// Bytes read so far.
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    /// The text from a position to the next byte that is read.
+    pub fn text_from(&self, start: usize) -> &'a str {
+        self.text.get(start..self.at).unwrap_or_default()
+    }
+
     fn bytes(&self) -> &'a [u8] {
         self.text.as_bytes()
     }

@@ -45,7 +45,7 @@ pub fn check(reading: Reading<'_>) -> Result<Outcome> {
         let message = format!("the manifest declares {} shards, a canonical file none", catalog.shards.len());
         outcome.fail(broken(ONE_FILE, message));
     }
-    names(catalog, &mut outcome);
+    names(catalog, &mut outcome)?;
     let mut form = Form {
         reading,
         source,
@@ -61,16 +61,17 @@ pub fn check(reading: Reading<'_>) -> Result<Outcome> {
 }
 
 /// Rule 5, on every name of §3.5.
-fn names(catalog: &Catalog, outcome: &mut Outcome) {
-    let keys = |attributes: Option<&Attributes>, outcome: &mut Outcome, tensor: Option<&str>| {
-        for key in attributes.into_iter().flatten().filter_map(|(key, _)| key.as_text()) {
+fn names(catalog: &Catalog, outcome: &mut Outcome) -> Result<()> {
+    let keys = |attributes: &Attributes, outcome: &mut Outcome, tensor: Option<&str>| -> Result<()> {
+        for key in attributes.values()?.iter().filter_map(|(key, _)| key.as_text()) {
             if !is_nfc(key) {
                 let error = broken(NFC, format!("the attribute key {key:?} is not in Normalization Form C"));
                 outcome.fail(tensor.map_or(error.clone(), |tensor| error.tensor(tensor)));
             }
         }
+        Ok(())
     };
-    keys(Some(&catalog.attributes), outcome, None);
+    keys(&catalog.attributes, outcome, None)?;
     for tensor in catalog.iter() {
         let name = tensor.name();
         if !is_nfc(name) {
@@ -82,8 +83,11 @@ fn names(catalog: &Catalog, outcome: &mut Outcome) {
                 outcome.fail(error.tensor(name).component(role));
             }
         }
-        keys(tensor.attributes(), outcome, Some(name));
+        if let Some(own) = tensor.attributes() {
+            keys(own, outcome, Some(name))?;
+        }
     }
+    Ok(())
 }
 
 /// The form of one file, part by part in the order of rule 3.

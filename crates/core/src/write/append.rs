@@ -9,6 +9,7 @@ use crate::edit::{AttributeChanges, Edit};
 use crate::error::{Code, Error, Result};
 use crate::formats::{Formats, Frames};
 use crate::limits::Limits;
+use crate::model::Attributes;
 use crate::sinks::grown::Grown;
 use crate::sinks::original::Original;
 use crate::sinks::replacement::Replacement;
@@ -83,7 +84,7 @@ impl Writer {
             canonical: false,
             max_shard: None,
             overwrite: true,
-            attributes: Vec::new(),
+            attributes: Attributes::default(),
             generator: None,
             stop: request.stop.clone(),
         };

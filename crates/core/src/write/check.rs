@@ -126,7 +126,9 @@ pub(crate) fn entry(
             manifest::check(vocabulary::profile(vocabulary::layout_id(layout)), tensor)
         }
         Dialect::Zt01 => {
-            zt01_encode::check_custom(attributes.map(Vec::as_slice).unwrap_or_default())?;
+            if let Some(attributes) = attributes {
+                zt01_encode::check_custom(&attributes.values()?)?;
+            }
             layouts::check(tensor)
         }
         _ => layouts::check(tensor),

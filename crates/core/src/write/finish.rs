@@ -67,7 +67,7 @@ impl Writer {
         }
         let tail = match &self.edit {
             Some(edit) => edit.tail(&catalog, self.position)?,
-            None => zt_trailer::tail(&zt01_encode::encode(&catalog), b""),
+            None => zt_trailer::tail(&zt01_encode::encode(&catalog)?, b""),
         };
         self.buffer.extend(&tail)?;
         self.out.drain(&mut self.buffer)?;

@@ -35,7 +35,7 @@ fn write_safetensors(catalog: &Catalog, mut data: Data<'_>) -> Result<()> {
     let mut header = String::from("{");
     if !catalog.attributes.is_empty() {
         header.push_str("\"__metadata__\":{");
-        for (at, (key, value)) in catalog.attributes.iter().enumerate() {
+        for (at, (key, value)) in catalog.attributes.values()?.iter().enumerate() {
             header.push_str(if at == 0 { "" } else { "," });
             quote(&mut header, key.as_text().unwrap_or_default());
             header.push(':');

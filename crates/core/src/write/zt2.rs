@@ -48,7 +48,7 @@ pub fn check_settings(settings: &Settings) -> Result<()> {
 
 /// Checks the attributes of a file.
 pub fn check_attributes(attributes: &Attributes, canonical: bool) -> Result<()> {
-    encode::check_attributes(attributes, FILE_ATTRIBUTES, canonical)
+    encode::check_attributes(&attributes.values()?, FILE_ATTRIBUTES, canonical)
 }
 
 /// Checks what version 2 alone asks of a tensor.

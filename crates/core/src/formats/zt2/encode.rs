@@ -94,7 +94,7 @@ fn sort_key(text: &str) -> (usize, &str) {
 }
 
 fn deterministic(encoder: &mut Encoder, attributes: &Attributes) -> Result<()> {
-    if encoder.deterministic(attributes) {
+    if encoder.deterministic(&attributes.values()?) {
         return Ok(());
     }
     let message = "the attributes have a key twice, or a value that zTensor 2 has no form for";
@@ -227,7 +227,7 @@ pub fn check_object(
 ) -> Result<()> {
     check_name(name, "the name", canonical)?;
     if let Some(attributes) = attributes {
-        check_attributes(attributes, TENSOR_ATTRIBUTES, canonical)?;
+        check_attributes(&attributes.values()?, TENSOR_ATTRIBUTES, canonical)?;
     }
     if is_layout(layout) { Ok(()) } else { Err(bad_layout(layout)) }
 }

@@ -7,6 +7,7 @@ use super::vocabulary::{self, Profile};
 use super::{rules, shards};
 use crate::checked::product;
 use crate::error::{Code, Error, Result};
+use crate::formats::attributes::of_cbor;
 use crate::formats::zt;
 use crate::layouts::exact;
 use crate::layouts::gguf::Gguf;
@@ -112,14 +113,15 @@ pub fn check_name(name: &str) -> Result<()> {
 
 /// Attributes, whose own keys are names; what is in their values is free.
 fn read_attributes(reader: &mut Reader<'_>) -> Result<Attributes> {
-    let attributes = reader.attributes("attributes")?;
-    for (key, _) in &attributes {
-        let key = key.as_text().ok_or_else(|| {
-            Error::new(Code::BadIndex, "a key of the attributes is no text").rule(rules::ENCODING)
-        })?;
-        check_name(key)?;
-    }
-    Ok(attributes)
+    let mut checked = Ok(());
+    let pairs = reader.attributes("attributes", |key| {
+        if checked.is_ok() {
+            let no_text =
+                || Error::new(Code::BadIndex, "a key of the attributes is no text").rule(rules::ENCODING);
+            checked = key.ok_or_else(no_text).and_then(check_name);
+        }
+    })?;
+    checked.map(|()| of_cbor(pairs))
 }
 
 /// The state of the objects being read.
@@ -308,7 +310,7 @@ impl<'m> Objects<'_, 'm> {
 
 /// Checks a tensor against the metadata rules of its profile, and notes the data rules.
 pub fn check(profile: Option<Profile>, tensor: &mut NewTensor<'_>) -> Result<()> {
-    let none = Attributes::new();
+    let none = Attributes::default();
     let attributes = tensor.attributes.as_ref().unwrap_or(&none);
     match profile {
         Some(Profile::Dense) => exact::dense(tensor).map_err(|error| error.rule(rules::DENSE)),

@@ -1,82 +1,141 @@
 //! Free-form values: attributes, of which no format says what they hold.
 #![forbid(unsafe_code)]
 
+use std::borrow::Cow;
+
 use ciborium::Value;
-use ciborium::value::Integer;
 
-use super::Reader;
 use super::head::Head;
+use super::{Reader, TEXT};
 use crate::error::{Code, Error, Result};
-use crate::syntax::Seen;
+use crate::syntax::values::{Event, Ignore, Tree, Visit, tell};
+use crate::syntax::{Keys, Seen};
 
-impl Reader<'_> {
+/// The keys and values of a map, back to back, that were checked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pairs<'a>(&'a [u8]);
+
+impl<'a> Pairs<'a> {
+    /// None where the map is empty.
+    pub fn bytes(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// Tells what stands in the bytes of some.
+    pub fn tell(bytes: &[u8], to: &mut dyn Visit) -> Result<()> {
+        let mut reader = Reader::new(bytes, 0, u32::MAX);
+        while reader.at < bytes.len() {
+            reader.visit_at(reader.levels, to)?;
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Reader<'a> {
     /// A free-form value.
     pub fn value(&mut self) -> Result<Value> {
-        self.value_at(self.levels)
+        let mut tree = Tree::default();
+        self.visit_at(self.levels, &mut tree)?;
+        tree.value()
     }
 
-    /// A map of free-form values, with keys of any kind.
-    pub fn attributes(&mut self, what: &str) -> Result<Vec<(Value, Value)>> {
+    /// Checks a map of free-form values, with keys of any kind. Calls `each` with each of its own keys, `None` for one that is no
+    /// text.
+    pub fn attributes(&mut self, what: &str, mut each: impl FnMut(Option<&str>)) -> Result<Pairs<'a>> {
         let length = self.map_head(what)?;
         let depth = if self.deterministic.is_some() { self.deeper(self.levels)? } else { self.levels };
-        self.entries(length, depth)
+        let start = self.at;
+        self.entries(length, depth, &mut Ignore, &mut each)?;
+        // An indefinite map ends with a break.
+        let end = self.at - usize::from(length.is_none());
+        Ok(Pairs(self.bytes.get(start..end).unwrap_or_default()))
     }
 
-    fn value_at(&mut self, depth: u32) -> Result<Value> {
+    fn visit_at(&mut self, depth: u32, to: &mut (impl Visit + ?Sized)) -> Result<()> {
+        match self.value_head(depth)? {
+            Head::Unsigned(value) => to.visit(Event::Integer(value.into())),
+            Head::Negative(value) => to.visit(Event::Integer(-1 - i128::from(value))),
+            Head::Bytes(length) => to.visit(Event::Bytes(&self.bytes_of(length)?)),
+            Head::Text(length) => to.visit(Event::Text(&self.text_of(length)?)),
+            Head::Array(mut left) => {
+                let depth = self.deeper(depth)?;
+                to.visit(Event::Array)?;
+                while self.more(&mut left) {
+                    self.visit_at(depth, to)?;
+                }
+                to.visit(Event::End)
+            }
+            Head::Map(length) => {
+                let depth = self.deeper(depth)?;
+                to.visit(Event::Map)?;
+                self.entries(length, depth, to, &mut |_| ())?;
+                to.visit(Event::End)
+            }
+            Head::Tag(tag) => {
+                let depth = self.deeper(depth)?;
+                to.visit(Event::Tag(tag))?;
+                self.visit_at(depth, to)
+            }
+            Head::Bool(value) => to.visit(Event::Bool(value)),
+            // `undefined` and unassigned simple values carry nothing that a user could act on.
+            Head::Null | Head::Simple(_) => to.visit(Event::Null),
+            Head::Float(value) => to.visit(Event::Float(value)),
+            Head::Break => Err(self.error("a break outside an indefinite item")),
+        }
+    }
+
+    /// The head of a value, which counts as one or, if it holds others, as three.
+    fn value_head(&mut self, depth: u32) -> Result<Head> {
         self.check_depth(depth)?;
         let head = self.head()?;
         let cost = if matches!(head, Head::Array(_) | Head::Map(_) | Head::Tag(_)) { 3 } else { 1 };
         self.values_left = self.values_left.checked_sub(cost).ok_or_else(|| {
             Error::new(Code::Limit, "the index holds too many attribute values (option maxAttributeValues)")
         })?;
-        Ok(match head {
-            Head::Unsigned(value) => Value::Integer(value.into()),
-            Head::Negative(value) => {
-                let integer = Integer::try_from(-1 - i128::from(value));
-                Value::Integer(integer.map_err(|_| self.error("an integer below -2^64"))?)
-            }
-            Head::Bytes(length) => Value::Bytes(self.bytes_of(length)?),
-            Head::Text(length) => Value::Text(self.text_of(length)?.into_owned()),
-            Head::Array(mut left) => {
-                let depth = self.deeper(depth)?;
-                let mut items = Vec::new();
-                while self.more(&mut left) {
-                    items.push(self.value_at(depth)?);
-                }
-                Value::Array(items)
-            }
-            Head::Map(length) => {
-                let depth = self.deeper(depth)?;
-                Value::Map(self.entries(length, depth)?)
-            }
-            Head::Tag(tag) => {
-                let depth = self.deeper(depth)?;
-                Value::Tag(tag, Box::new(self.value_at(depth)?))
-            }
-            Head::Bool(value) => Value::Bool(value),
-            // `undefined` and unassigned simple values carry nothing that a user could act on.
-            Head::Null | Head::Simple(_) => Value::Null,
-            Head::Float(value) => Value::Float(value),
-            Head::Break => return Err(self.error("a break outside an indefinite item")),
-        })
+        Ok(head)
     }
 
-    fn entries(&mut self, mut left: Option<u64>, depth: u32) -> Result<Vec<(Value, Value)>> {
-        let mut entries = Vec::new();
-        let mut seen = Seen::default();
+    fn entries(
+        &mut self,
+        mut left: Option<u64>,
+        depth: u32,
+        to: &mut (impl Visit + ?Sized),
+        each: &mut dyn FnMut(Option<&str>),
+    ) -> Result<()> {
+        let mut texts = Keys::default();
+        let mut others = Seen::default();
         let mut last = None;
         while self.more(&mut left) {
             let start = self.at;
-            let key = self.value_at(depth)?;
+            let is_text = self.bytes.get(start).is_some_and(|first| first >> 5 == TEXT);
+            let is_new = if is_text {
+                let key = self.text_value(depth)?;
+                to.visit(Event::Text(&key))?;
+                each(Some(&key));
+                self.deterministic.is_some() || texts.insert(key)
+            } else {
+                let mut tree = Tree::default();
+                self.visit_at(depth, &mut tree)?;
+                let key = tree.value()?;
+                tell(&key, to)?;
+                each(None);
+                self.deterministic.is_some() || others.insert(identity(&key))
+            };
             if self.deterministic.is_some() {
                 self.follows(&mut last, start, "a map")?;
-            } else if !seen.insert(identity(&key)) {
+            } else if !is_new {
                 return Err(self.twice("a key stands twice in a map of attributes"));
             }
-            let value = self.value_at(depth)?;
-            entries.push((key, value));
+            self.visit_at(depth, to)?;
         }
-        Ok(entries)
+        Ok(())
+    }
+
+    fn text_value(&mut self, depth: u32) -> Result<Cow<'a, str>> {
+        match self.value_head(depth)? {
+            Head::Text(length) => self.text_of(length),
+            other => Err(self.expected("a key", "a text", other)),
+        }
     }
 }
 

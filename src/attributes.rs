@@ -1,0 +1,215 @@
+//! Attributes on their way to JavaScript: all values of a map in one array of numbers and a few strings, from which the wrapper makes
+//! them. Half a million texts cross as fast as one.
+
+use napi::bindgen_prelude::{BigInt, Float64ArraySlice, JsValue, ToNapiValue, Uint8ArraySlice, Unknown};
+use napi::{Env, JsString, Result};
+use napi_derive::napi;
+use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
+use ztensor_core::limits;
+use ztensor_core::model::Attributes;
+use ztensor_core::syntax::values::{Event, Visit};
+
+/// Integers up to here are numbers, beyond they are bigints.
+const MAX_NUMBER: i128 = (1 << 53) - 1;
+/// RFC 8949 §3.4.3: an unsigned and a negative integer of any size.
+const POSITIVE_BIGNUM: u64 = 2;
+const NEGATIVE_BIGNUM: u64 = 3;
+/// Larger ones stay the bytes that they are: no bigint of every runtime holds them.
+const BIGNUM_BYTES: usize = 1 << 16;
+/// UTF-16 units of texts in one string. A text that is cut out of it keeps all of it in memory.
+const UNITS: usize = 1 << 20;
+
+/// What stands on a tape before each value. `lib/attributes.ts` has the same table.
+#[derive(Clone, Copy)]
+enum Mark {
+    Null,
+    False,
+    True,
+    /// The number follows.
+    Number,
+    /// Its length in UTF-16 units follows. It is the next so many of the current string.
+    Text,
+    /// The next of `others`.
+    Other,
+    /// The number of items follows, and then the items.
+    List,
+    /// The number of keys and values together follows, and then these, in turn.
+    Map,
+    /// No value: the texts go on in the next string.
+    NextString,
+}
+
+/// `tape` holds the number of keys and values together, and for each of these, in turn, a mark and what the mark says.
+#[napi(object, object_from_js = false)]
+pub struct FlatAttributes<'env> {
+    pub tape: Float64ArraySlice<'env>,
+    /// Texts, one after the other.
+    pub texts: Vec<JsString<'env>>,
+    /// Bytes and bigints.
+    #[napi(ts_type = "Array<Uint8Array | bigint>")]
+    pub others: Vec<Unknown<'env>>,
+}
+
+pub fn to_js<'env>(
+    env: &'env Env,
+    attributes: Option<&Attributes>,
+) -> Result<CoreResult<FlatAttributes<'env>>> {
+    let mut tape = Tape { tape: vec![0.0], open: vec![(0, 0)], ..Tape::default() };
+    if let Err(error) = attributes.map_or(Ok(()), |attributes| attributes.tell(&mut tape)) {
+        return Ok(Err(error));
+    }
+    tape.end();
+    tape.hand(env).map(Ok)
+}
+
+/// The same before it is JavaScript's.
+#[derive(Default)]
+struct Tape {
+    tape: Vec<f64>,
+    /// Strings that are full, and the current one with its UTF-16 units.
+    full: Vec<String>,
+    text: String,
+    units: usize,
+    others: Vec<Other>,
+    /// The places of the counts of what is begun and not ended, and those counts.
+    open: Vec<(usize, u32)>,
+    tag: Option<u64>,
+}
+
+enum Other {
+    Bytes(Vec<u8>),
+    Big { negative: bool, words: Vec<u64> },
+}
+
+#[allow(clippy::cast_precision_loss)] // lengths in memory
+impl Tape {
+    fn mark(&mut self, mark: Mark) {
+        self.tape.push(f64::from(mark as u8));
+    }
+
+    fn begin(&mut self, mark: Mark) -> CoreResult<()> {
+        if self.open.len() >= limits::VALUE_DEPTH {
+            let message = format!("values are nested more than {} deep", limits::VALUE_DEPTH);
+            return Err(CoreError::new(Code::Limit, message));
+        }
+        self.mark(mark);
+        self.open.push((self.tape.len(), 0));
+        self.tape.push(0.0);
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        if let Some((place, count)) = self.open.pop()
+            && let Some(slot) = self.tape.get_mut(place)
+        {
+            *slot = f64::from(count);
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        let units = if text.is_ascii() { text.len() } else { text.encode_utf16().count() };
+        if self.units > 0 && self.units + units > UNITS {
+            self.full.push(std::mem::take(&mut self.text));
+            self.units = 0;
+            self.mark(Mark::NextString);
+        }
+        self.text.push_str(text);
+        self.units += units;
+        self.mark(Mark::Text);
+        self.tape.push(units as f64);
+    }
+
+    fn number(&mut self, value: f64) {
+        self.mark(Mark::Number);
+        self.tape.push(value);
+    }
+
+    fn other(&mut self, other: Other) {
+        self.mark(Mark::Other);
+        self.others.push(other);
+    }
+
+    fn hand<'env>(mut self, env: &'env Env) -> Result<FlatAttributes<'env>> {
+        self.full.push(self.text);
+        let texts = self.full.iter().map(|text| string(env, text)).collect::<Result<_>>()?;
+        let others = self.others.into_iter().map(|other| match other {
+            // V8's own memory, which it moves by itself: what a class of the binding generator keeps goes with the thread.
+            Other::Bytes(bytes) => Ok(Uint8ArraySlice::copy_from(env, bytes)?.to_unknown()),
+            Other::Big { negative, words } => BigInt { sign_bit: negative, words }.into_unknown(env),
+        });
+        let others = others.collect::<Result<_>>()?;
+        Ok(FlatAttributes { tape: Float64ArraySlice::copy_from(env, self.tape)?, texts, others })
+    }
+}
+
+fn string<'env>(env: &'env Env, text: &str) -> Result<JsString<'env>> {
+    if text.is_ascii() {
+        return env.create_string_latin1(text);
+    }
+    env.create_string_utf16(text.encode_utf16().collect::<Vec<_>>())
+}
+
+impl Visit for Tape {
+    fn visit(&mut self, event: Event<'_>) -> CoreResult<()> {
+        let tag = self.tag.take();
+        match event {
+            Event::End => {
+                self.end();
+                return Ok(());
+            }
+            Event::Tag(tag) => {
+                self.tag = Some(tag);
+                return Ok(());
+            }
+            _ => {}
+        }
+        if let Some((_, count)) = self.open.last_mut() {
+            *count = count.checked_add(1).ok_or_else(|| CoreError::new(Code::Limit, "too many values"))?;
+        }
+        match event {
+            Event::Null | Event::Tag(_) | Event::End => self.mark(Mark::Null),
+            Event::Bool(flag) => self.mark(if flag { Mark::True } else { Mark::False }),
+            Event::Float(float) => self.number(float),
+            #[allow(clippy::cast_precision_loss)] // within 2^53
+            Event::Integer(integer) if integer.abs() <= MAX_NUMBER => self.number(integer as f64),
+            Event::Integer(integer) => {
+                let magnitude = integer.unsigned_abs();
+                #[allow(clippy::cast_possible_truncation)] // the two halves
+                let words = vec![magnitude as u64, (magnitude >> 64) as u64];
+                self.other(Other::Big { negative: integer < 0, words });
+            }
+            Event::Text(text) => self.text(text),
+            Event::Bytes(bytes) => match tag {
+                Some(tag @ (POSITIVE_BIGNUM | NEGATIVE_BIGNUM)) if bytes.len() <= BIGNUM_BYTES => {
+                    let negative = tag == NEGATIVE_BIGNUM;
+                    self.other(Other::Big { negative, words: words_of(negative, bytes) });
+                }
+                _ => self.other(Other::Bytes(bytes.to_vec())),
+            },
+            Event::Array => self.begin(Mark::List)?,
+            Event::Map => self.begin(Mark::Map)?,
+        }
+        Ok(())
+    }
+}
+
+/// The magnitude of a bignum. A negative one stands for -1 - n.
+fn words_of(negative: bool, bytes: &[u8]) -> Vec<u64> {
+    let mut words: Vec<u64> = bytes
+        .rchunks(8)
+        .map(|word| word.iter().fold(0, |value, &byte| (value << 8) | u64::from(byte)))
+        .collect();
+    if negative {
+        let mut carry = true;
+        for word in &mut words {
+            (*word, carry) = word.overflowing_add(u64::from(carry));
+        }
+        if carry {
+            words.push(1);
+        }
+    }
+    if words.is_empty() {
+        words.push(0);
+    }
+    words
+}
