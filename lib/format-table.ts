@@ -2,7 +2,7 @@
 import type { FormatInfo } from './formats.js'
 
 /** The containers that files come in. */
-export type Format = 'zt' | 'safetensors' | 'btf'
+export type Format = 'zt' | 'safetensors' | 'btf' | 'npy' | 'npz'
 
 /** Those that can be written. */
 export type WritableFormat = 'zt' | 'safetensors' | 'btf'
@@ -116,4 +116,6 @@ export const FORMATS: readonly FormatInfo[] = [
       },
     ],
   },
+  { name: 'npy', title: 'NumPy npy', endings: ['npy'], writes: [] },
+  { name: 'npz', title: 'NumPy npz', endings: ['npz'], writes: [] },
 ]

@@ -17,7 +17,7 @@ pub use pieces::Stored;
 
 use crate::checked::{self, index};
 use crate::codecs;
-use crate::codecs::digest::{Hasher, Over};
+use crate::codecs::digest::{Digest, Hasher, Over};
 use crate::codecs::frames::Size;
 use crate::codecs::zstd;
 use crate::error::{Code, Error, Result};
@@ -31,7 +31,7 @@ use crate::limits::Limits;
 use crate::model::cut::Cut;
 use crate::model::{Blob, Catalog, Component, DType, Data, DataRule, Encoding, Layout, Tensor, View};
 use crate::sources::owned::Owned;
-use crate::sources::{ReadAt, Sources};
+use crate::sources::{ReadAt, Sources, Stretches};
 use crate::work::{PIECE, Watch};
 
 /// What loading needs besides the component.
@@ -127,9 +127,7 @@ impl<'a> Reading<'a> {
                 self.grid(blob, grid, &all)?
             }
             Data::Blob(blob) => match (component.plain_range(), &blob.digest) {
-                (Some((offset, length)), None) => {
-                    return self.read(self.source(component)?, offset, length, None);
-                }
+                (Some(range), _) => return self.raw(blob, range),
                 _ => self.blob(blob)?,
             },
         };
@@ -165,6 +163,36 @@ impl<'a> Reading<'a> {
         Ok(stored)
     }
 
+    /// A range of a blob that is stored as it is, after the digest of the whole was checked.
+    fn raw(&self, blob: &Blob, (offset, length): (u64, u64)) -> Result<Owned> {
+        let source = self.sources.source(blob.file)?;
+        let mut hasher = stored_hasher(blob);
+        if let Some(hasher) = &mut hasher {
+            claimable(source, blob.offset, blob.stored)?;
+            self.hash(source, blob.offset, offset.saturating_sub(blob.offset), hasher)?;
+        }
+        let bytes = self.read(source, offset, length, hasher.as_mut())?;
+        if let Some(hasher) = &mut hasher {
+            let end = offset.saturating_add(length);
+            self.hash(source, end, blob.span().end().saturating_sub(end), hasher)?;
+        }
+        compare(blob, hasher)?;
+        Ok(bytes)
+    }
+
+    /// Hashes bytes that nobody wants, of which there may be many.
+    fn hash(&self, source: &dyn ReadAt, offset: u64, length: u64, hasher: &mut Hasher) -> Result<()> {
+        let (mut at, end, stretches) = (offset, offset.saturating_add(length), Stretches::default());
+        while at < end {
+            self.watch.stop.check()?;
+            let step = (end - at).min(PIECE as u64);
+            source.hash(&stretches, at, step, hasher)?;
+            self.watch.did_bytes(step);
+            at += step;
+        }
+        Ok(())
+    }
+
     /// The decoded bytes of a blob, after its digest was checked.
     fn blob(&self, blob: &Blob) -> Result<Owned> {
         if blob.encoding == Encoding::ZSTD_SEEKABLE {
@@ -172,7 +200,11 @@ impl<'a> Reading<'a> {
         }
         let stored = self.stored(blob)?;
         let size = || self.decoded_size(blob);
-        self.decompress(blob.encoding, stored, size)
+        let bytes = self.decompress(blob.encoding, stored, size)?;
+        if let Some(digest) = blob.digest.as_deref().filter(|digest| is_over_decoded(digest, blob)) {
+            digest.check_bytes(&bytes).map_err(|error| error.at(blob.offset))?;
+        }
+        Ok(bytes)
     }
 
     /// The bytes that a list of filters was applied to; `size` says what there has to be of them.
@@ -240,9 +272,10 @@ impl<'a> Reading<'a> {
     ) -> Result<Owned> {
         let mut output = claim(source, offset, length)?;
         if length >= parallel::FROM && hasher.as_deref().is_none_or(Hasher::combines) {
-            let crc = parallel::fill(source, offset, &mut output, hasher.is_some(), self.watch)?;
+            let checksum = hasher.as_deref().and_then(Hasher::checksum);
+            let sum = parallel::fill(source, offset, &mut output, checksum, self.watch)?;
             if let Some(hasher) = hasher {
-                hasher.combine(crc, length);
+                hasher.combine(sum, length);
             }
             return Ok(output);
         }
@@ -348,7 +381,12 @@ pub(crate) fn within(length: u64, limits: &Limits) -> Result<()> {
 /// A hasher of the bytes as they are stored, where the digest is over those or over the same ones decoded.
 pub(crate) fn stored_hasher(blob: &Blob) -> Option<Hasher> {
     let digest = blob.digest.as_deref();
-    digest.filter(|digest| digest.over == Over::Stored || blob.encoding == Encoding::RAW)?.hasher()
+    digest.filter(|digest| !is_over_decoded(digest, blob))?.hasher()
+}
+
+/// Whether a digest is over bytes that have to be decoded first.
+fn is_over_decoded(digest: &Digest, blob: &Blob) -> bool {
+    digest.over == Over::Decoded && blob.encoding != Encoding::RAW
 }
 
 /// Compares what was hashed with the blob's digest.

@@ -27,7 +27,36 @@
 //! [`ByteOrder`]: ztensor_core::model::ByteOrder
 #![forbid(unsafe_code)]
 
+pub mod limits;
+#[cfg(feature = "numpy")]
+pub mod numpy;
+#[cfg(feature = "zip")]
+pub mod zip;
+
 use ztensor_core::formats::Format;
 
 /// The formats of this crate, in the order in which lists name them. `src/formats.rs` joins them to `ztensor_core::formats::CORE`.
-pub const IMPORT: &[Format] = &[];
+pub const IMPORT: &[Format] = &[
+    #[cfg(feature = "numpy")]
+    numpy::npy::FORMAT,
+    #[cfg(feature = "numpy")]
+    numpy::npz::FORMAT,
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use ztensor_core::formats::Formats;
+
+    use super::*;
+
+    #[test]
+    fn names_and_endings_stand_once_in_all_tables() {
+        let all = Formats::of(&[ztensor_core::formats::CORE, IMPORT]);
+        let mut seen = HashSet::new();
+        assert!(all.iter().all(|format| seen.insert(format.name) && !format.endings.is_empty()));
+        let mut seen = HashSet::new();
+        assert!(all.endings().all(|ending| seen.insert(ending)));
+    }
+}

@@ -1,9 +1,10 @@
 //! Deflate (RFC 1951), bare or in a zlib stream (RFC 1950).
 #![forbid(unsafe_code)]
 
-use flate2::{Decompress, FlushDecompress, Status};
+use flate2::{Decompress, DecompressError, FlushDecompress, Status};
 
 use super::frames::Size;
+use crate::checked;
 use crate::error::{Code, Error, Result};
 use crate::work::Stop;
 
@@ -32,8 +33,7 @@ pub fn decode(input: &[u8], zlib: bool, size: Size, stop: &Stop) -> Result<Vec<u
         piece.resize(bounded, 0);
         let status =
             decoder.decompress(rest, piece.get_mut(filled..).unwrap_or_default(), FlushDecompress::None);
-        let status = status
-            .map_err(|error| Error::new(Code::Decode, format!("the deflate stream is damaged: {error}")))?;
+        let status = status.map_err(damaged)?;
         piece.truncate(filled + usize::try_from(decoder.total_out() - written).unwrap_or(0));
         output = piece;
         if output.len() as u64 > most {
@@ -62,6 +62,32 @@ pub fn decode(input: &[u8], zlib: bool, size: Size, stop: &Stop) -> Result<Vec<u
         return Err(Error::new(Code::Decode, message));
     }
     Ok(output)
+}
+
+/// The first `most` bytes of a bare stream, which may be cut off anywhere: fewer where it does not hold them.
+pub fn head(input: &[u8], most: u64) -> Result<Vec<u8>> {
+    let mut decoder = Decompress::new(false);
+    // What is asked for is not a claim of the file alone: of the input no more can come.
+    let room = checked::index(most.min((input.len() as u64).saturating_mul(RATIO)), "a head")?;
+    let mut output = vec![0; room];
+    loop {
+        let (read, written) = (decoder.total_in(), decoder.total_out());
+        let rest = usize::try_from(read).ok().and_then(|read| input.get(read..)).unwrap_or_default();
+        let free = usize::try_from(written).ok().and_then(|at| output.get_mut(at..)).unwrap_or_default();
+        let status = decoder.decompress(rest, free, FlushDecompress::None).map_err(damaged)?;
+        let stuck = (decoder.total_in(), decoder.total_out()) == (read, written);
+        if stuck || status == Status::StreamEnd || decoder.total_out() == room as u64 {
+            output.truncate(usize::try_from(decoder.total_out()).unwrap_or(room));
+            return Ok(output);
+        }
+    }
+}
+
+/// What a byte of a stream decodes to at most: 258 bytes for two bits.
+pub const RATIO: u64 = 1032;
+
+fn damaged(error: DecompressError) -> Error {
+    Error::new(Code::Decode, format!("the deflate stream is damaged: {error}"))
 }
 
 #[cfg(test)]
@@ -105,6 +131,20 @@ mod tests {
         }
         assert!(decode(&[7; 100], false, Size::UpTo(1 << 20), &stop).is_err());
         assert!(decode(&[], false, Size::UpTo(1 << 20), &stop).is_err());
+    }
+
+    #[test]
+    fn a_head_needs_no_whole_stream() {
+        let bytes: Vec<u8> = (0..5000_u32).map(|at| u8::try_from(at * at % 251).unwrap()).collect();
+        let input = packed(&bytes, false);
+        for most in [0, 1, 128, 4999] {
+            assert_eq!(head(&input, most as u64).unwrap(), bytes[..most]);
+        }
+        assert_eq!(head(&input, u64::MAX).unwrap(), bytes);
+        let cut = head(&input[..input.len() / 2], 5000).unwrap();
+        assert!(!cut.is_empty() && cut.len() < 5000 && bytes.starts_with(&cut));
+        assert_eq!(head(&[], 10).unwrap(), []);
+        assert_eq!(head(&[7; 100], 10).unwrap_err().code(), Code::Decode);
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub enum Over {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Expected {
     Crc32c(u32),
+    /// The CRC-32 of zip and gzip (RFC 1952 §8).
+    Crc32(u32),
     Sha256([u8; 32]),
     /// XXH3 of 64 bits without a seed. Only 2 §3.4 registers it.
     Xxh3(u64),
@@ -45,7 +47,8 @@ impl Expected {
     /// As the peers write it.
     fn text(&self) -> String {
         match self {
-            Self::Crc32c(crc) => spelled("crc32c:0x", &crc.to_be_bytes(), b"0123456789ABCDEF"),
+            Self::Crc32c(crc) => spelled("crc32c:0x", &crc.to_be_bytes(), UPPER),
+            Self::Crc32(crc) => spelled("crc32:0x", &crc.to_be_bytes(), UPPER),
             Self::Sha256(bytes) => spelled("sha256:", bytes, LOWER),
             Self::Xxh3(hash) => spelled("xxh3:", &hash.to_be_bytes(), LOWER),
             Self::Unknown => String::new(),
@@ -76,6 +79,11 @@ impl Digest {
     fn spelled(text: &str, expected: Expected, over: Over) -> Self {
         let spelling = (expected.text() != text).then(|| text.into());
         Self { expected, over, spelling }
+    }
+
+    /// The CRC-32 that an archive has of a member's decoded bytes.
+    pub fn crc32(crc: u32) -> Self {
+        Self::new(Expected::Crc32(crc), Over::Decoded)
     }
 
     /// As it stands in the file.
@@ -149,7 +157,8 @@ impl Digest {
     /// A hasher of this digest's algorithm, where it is known.
     pub fn hasher(&self) -> Option<Hasher> {
         match self.expected {
-            Expected::Crc32c(_) => Some(Hasher::Crc32c(0)),
+            Expected::Crc32c(_) => Some(Hasher::Sum(Checksum::Crc32c, 0)),
+            Expected::Crc32(_) => Some(Hasher::Sum(Checksum::Crc32, 0)),
             Expected::Sha256(_) => Some(Hasher::Sha256(Box::default())),
             Expected::Xxh3(_) => Some(Hasher::Xxh3(Box::default())),
             Expected::Unknown => None,
@@ -166,7 +175,11 @@ impl Digest {
         let message =
             format!("the bytes hash to {found}, the index says {}: the file is damaged", self.text());
         let error = Error::new(Code::DigestMismatch, message);
-        Err(if self.over == Over::Decoded { error.rule("zTensor 2 §3.4 Part") } else { error })
+        Err(match (&self.expected, self.over) {
+            (Expected::Crc32(_), _) => error.rule("APPNOTE 4.4.7 CRC-32"),
+            (_, Over::Decoded) => error.rule("zTensor 2 §3.4 Part"),
+            (_, Over::Stored) => error,
+        })
     }
 
     /// Hashes `bytes` and compares. An unknown algorithm passes: it was warned of at open.
@@ -200,7 +213,7 @@ impl Algorithm {
 
     pub fn hasher(self) -> Hasher {
         match self {
-            Self::Crc32c => Hasher::Crc32c(0),
+            Self::Crc32c => Hasher::Sum(Checksum::Crc32c, 0),
             Self::Sha256 => Hasher::Sha256(Box::default()),
             Self::Xxh3 => Hasher::Xxh3(Box::default()),
         }
@@ -213,9 +226,42 @@ impl Algorithm {
     }
 }
 
+/// A checksum whose value for a whole follows from those of its parts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Checksum {
+    Crc32c,
+    Crc32,
+}
+
+impl Checksum {
+    /// That of what `sum` is of and `bytes` behind it.
+    pub fn append(self, sum: u32, bytes: &[u8]) -> u32 {
+        match self {
+            Self::Crc32c => crc32c::crc32c_append(sum, bytes),
+            Self::Crc32 => {
+                let mut hasher = crc32fast::Hasher::new_with_initial(sum);
+                hasher.update(bytes);
+                hasher.finalize()
+            }
+        }
+    }
+
+    /// That of what `sum` is of and `length` bytes behind it whose own is `part`.
+    pub fn combine(self, sum: u32, part: u32, length: usize) -> u32 {
+        match self {
+            Self::Crc32c => crc32c::crc32c_combine(sum, part, length),
+            Self::Crc32 => {
+                let mut hasher = crc32fast::Hasher::new_with_initial(sum);
+                hasher.combine(&crc32fast::Hasher::new_with_initial_len(part, length as u64));
+                hasher.finalize()
+            }
+        }
+    }
+}
+
 /// A digest in the making.
 pub enum Hasher {
-    Crc32c(u32),
+    Sum(Checksum, u32),
     Sha256(Box<sha2::Sha256>),
     Xxh3(Box<XxHash3_64>),
 }
@@ -223,35 +269,44 @@ pub enum Hasher {
 impl Hasher {
     fn finish(self) -> Expected {
         match self {
-            Self::Crc32c(crc) => Expected::Crc32c(crc),
+            Self::Sum(Checksum::Crc32c, sum) => Expected::Crc32c(sum),
+            Self::Sum(Checksum::Crc32, sum) => Expected::Crc32(sum),
             Self::Sha256(state) => Expected::Sha256(state.finalize().into()),
             Self::Xxh3(state) => Expected::Xxh3(state.finish()),
         }
     }
 
+    /// The checksum that it is of, where the digest of a whole follows from those of its parts.
+    pub fn checksum(&self) -> Option<Checksum> {
+        match self {
+            Self::Sum(checksum, _) => Some(*checksum),
+            Self::Sha256(_) | Self::Xxh3(_) => None,
+        }
+    }
+
     /// Whether the digest of a whole follows from those of its parts.
     pub fn combines(&self) -> bool {
-        self.combined().is_some()
+        self.checksum().is_some()
     }
 
     /// What was hashed so far, for [`Hasher::combine`]. Only of a hasher that combines.
     pub fn combined(&self) -> Option<u32> {
         match self {
-            Self::Crc32c(crc) => Some(*crc),
+            Self::Sum(_, sum) => Some(*sum),
             Self::Sha256(_) | Self::Xxh3(_) => None,
         }
     }
 
-    /// Appends `length` bytes of which only the CRC-32C is at hand. Only for a hasher that combines.
+    /// Appends `length` bytes of which only the checksum is at hand. Only for a hasher that combines.
     pub fn combine(&mut self, part: u32, length: u64) {
-        if let (Self::Crc32c(crc), Ok(length)) = (self, usize::try_from(length)) {
-            *crc = crc32c::crc32c_combine(*crc, part, length);
+        if let (Self::Sum(checksum, sum), Ok(length)) = (self, usize::try_from(length)) {
+            *sum = checksum.combine(*sum, part, length);
         }
     }
 
     pub fn update(&mut self, bytes: &[u8]) {
         match self {
-            Self::Crc32c(crc) => *crc = crc32c::crc32c_append(*crc, bytes),
+            Self::Sum(checksum, sum) => *sum = checksum.append(*sum, bytes),
             Self::Sha256(state) => state.update(bytes),
             Self::Xxh3(state) => state.write(bytes),
         }
@@ -264,6 +319,7 @@ pub fn xxh3(bytes: &[u8]) -> u64 {
 }
 
 const LOWER: &[u8; 16] = b"0123456789abcdef";
+const UPPER: &[u8; 16] = b"0123456789ABCDEF";
 
 /// Bytes in hex digits behind `head`, in memory that is just large enough: a writer does this for each blob.
 fn spelled(head: &str, bytes: &[u8], digits: &[u8; 16]) -> String {
@@ -313,6 +369,23 @@ mod tests {
         let mut hasher = Algorithm::Xxh3.hasher();
         bytes.chunks(977).for_each(|piece| hasher.update(piece));
         assert_eq!(Algorithm::Xxh3.digest(hasher).expected, Expected::Xxh3(xxh3(&bytes)));
+    }
+
+    #[test]
+    fn checksums_combine() {
+        // The check value of CRC-32/ISO-HDLC.
+        Digest::crc32(0xcbf4_3926).check_bytes(b"123456789").unwrap();
+        assert_eq!(Digest::crc32(7).text(), "crc32:0x00000007");
+        let bytes: Vec<u8> = (0..10_000_u32).map(|i| i.to_le_bytes()[0] ^ i.to_le_bytes()[1]).collect();
+        for checksum in [Checksum::Crc32c, Checksum::Crc32] {
+            let whole = checksum.append(0, &bytes);
+            for middle in [0, 1, 4096, 10_000] {
+                let (head, tail) = bytes.split_at(middle);
+                assert_eq!(checksum.append(checksum.append(0, head), tail), whole);
+                let [first, last] = [head, tail].map(|part| checksum.append(0, part));
+                assert_eq!(checksum.combine(first, last, tail.len()), whole);
+            }
+        }
     }
 
     #[test]

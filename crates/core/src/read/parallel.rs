@@ -4,6 +4,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::codecs::digest::Checksum;
 use crate::error::Result;
 use crate::sources::ReadAt;
 use crate::work::{self, Watch};
@@ -27,41 +28,47 @@ fn threads_if(cached: bool) -> usize {
     if cached { work::cores() } else { FLIGHT.max(work::cores()) }
 }
 
-/// Fills `output` from `offset`. Gives its CRC-32C where `hash` asks for it.
-pub fn fill(source: &dyn ReadAt, offset: u64, output: &mut [u8], hash: bool, watch: &Watch) -> Result<u32> {
+/// Fills `output` from `offset`. Gives its checksum where one is asked for.
+pub fn fill(
+    source: &dyn ReadAt,
+    offset: u64,
+    output: &mut [u8],
+    checksum: Option<Checksum>,
+    watch: &Watch,
+) -> Result<u32> {
     let length = output.len() as u64;
     let cached = source.is_cached(offset, length);
-    let step = if hash && cached { HASHED } else { PIECE };
+    let step = if checksum.is_some() && cached { HASHED } else { PIECE };
     let pieces: Vec<_> = output.chunks_mut(PIECE).map(|piece| Mutex::new(Some(piece))).collect();
     let hashes: Vec<_> = pieces.iter().map(|_| AtomicU32::new(0)).collect();
     work::try_each_on(threads_if(cached), pieces.len(), |at| {
         let piece = pieces.get(at).and_then(|piece| piece.lock().ok()?.take()).unwrap_or_default();
-        let (mut from, mut crc) = (offset.saturating_add((at * PIECE) as u64), 0);
+        let (mut from, mut sum) = (offset.saturating_add((at * PIECE) as u64), 0);
         for part in piece.chunks_mut(step) {
             watch.stop.check()?;
             source.read_bulk(from, part)?;
-            if hash {
-                crc = crc32c::crc32c_append(crc, part);
+            if let Some(checksum) = checksum {
+                sum = checksum.append(sum, part);
             }
             from = from.saturating_add(part.len() as u64);
             watch.did_bytes(part.len() as u64);
         }
         if let Some(found) = hashes.get(at) {
-            found.store(crc, Ordering::Relaxed);
+            found.store(sum, Ordering::Relaxed);
         }
         Ok(())
     })?;
-    Ok(combined(&hashes, PIECE, length))
+    Ok(checksum.map_or(0, |checksum| combined(checksum, &hashes, PIECE, length)))
 }
 
-/// The CRC-32C of `length` bytes from those of their pieces, which have `piece` bytes each but for the last.
-pub fn combined(hashes: &[AtomicU32], piece: usize, length: u64) -> u32 {
+/// The checksum of `length` bytes from those of their pieces, which have `piece` bytes each but for the last.
+pub fn combined(checksum: Checksum, hashes: &[AtomicU32], piece: usize, length: u64) -> u32 {
     let lengths =
         (0..length).step_by(piece).map(|at| usize::try_from(length - at).unwrap_or(piece).min(piece));
     hashes
         .iter()
         .zip(lengths)
-        .fold(0, |crc, (hash, length)| crc32c::crc32c_combine(crc, hash.load(Ordering::Relaxed), length))
+        .fold(0, |sum, (hash, length)| checksum.combine(sum, hash.load(Ordering::Relaxed), length))
 }
 
 #[cfg(test)]
@@ -71,15 +78,17 @@ mod tests {
     #[test]
     fn pieces_are_in_order_and_their_digests_combine() {
         let bytes: Vec<u8> = (0..3 * PIECE + 5).map(|at| u8::try_from((at >> 7) % 251).unwrap()).collect();
-        let mut output = vec![0; bytes.len() - 3];
-        let crc = fill(&&*bytes, 3, &mut output, true, &Watch::default()).unwrap();
-        assert!(output == bytes[3..]);
-        assert_eq!(crc, crc32c::crc32c(&bytes[3..]));
+        for checksum in [Checksum::Crc32c, Checksum::Crc32] {
+            let mut output = vec![0; bytes.len() - 3];
+            let sum = fill(&&*bytes, 3, &mut output, Some(checksum), &Watch::default()).unwrap();
+            assert!(output == bytes[3..]);
+            assert_eq!(sum, checksum.append(0, &bytes[3..]));
+        }
     }
 
     #[test]
     fn a_read_past_the_end_fails() {
         let mut output = vec![0; 2 * PIECE];
-        assert!(fill(&&[0_u8; 100][..], 0, &mut output, false, &Watch::default()).is_err());
+        assert!(fill(&&[0_u8; 100][..], 0, &mut output, None, &Watch::default()).is_err());
     }
 }

@@ -59,6 +59,7 @@ impl Reading<'_> {
         elements: u64,
     ) -> Result<Owned> {
         let Stored { offset, length, hasher } = stored;
+        let checksum = hasher.as_ref().and_then(Hasher::checksum);
         let source = self.source(component)?;
         claimable(source, offset, length)?;
         let mut output = Owned::to_fill(float32_bytes(elements)?)?;
@@ -83,13 +84,13 @@ impl Reading<'_> {
             }
             let mut output = outputs.get(at).and_then(|out| out.lock().ok()?.take()).unwrap_or_default();
             let mut buffer: Vec<u8> = lock().pop().unwrap_or_else(|| vec![0; read]);
-            let mut crc = 0;
+            let mut sum = 0;
             for from in (start..end).step_by(read) {
                 let bytes = usize::try_from(end - from).unwrap_or(read).min(read);
                 let input = &mut buffer[..bytes];
                 source.read_bulk(offset.saturating_add(from), input)?;
-                if hasher.is_some() {
-                    crc = crc32c::crc32c_append(crc, input);
+                if let Some(checksum) = checksum {
+                    sum = checksum.append(sum, input);
                 }
                 let last = from.saturating_add(bytes as u64) >= end;
                 let taken = if last { output.len() } else { widened(bytes) };
@@ -100,13 +101,13 @@ impl Reading<'_> {
             }
             lock().push(buffer);
             if let Some(hash) = hashes.get(at) {
-                hash.store(crc, Ordering::Relaxed);
+                hash.store(sum, Ordering::Relaxed);
             }
             Ok(())
         })?;
         drop(outputs);
-        if let Some(mut hasher) = hasher {
-            hasher.combine(parallel::combined(&hashes, STEP, length), length);
+        if let (Some(mut hasher), Some(checksum)) = (hasher, checksum) {
+            hasher.combine(parallel::combined(checksum, &hashes, STEP, length), length);
             component.blob().map_or(Ok(()), |blob| compare(blob, Some(hasher)))?;
         }
         Ok(output)

@@ -1,0 +1,11 @@
+//! Every bound on what an imported file may make us do, beside those of `ztensor_core::limits`.
+#![forbid(unsafe_code)]
+
+/// Bytes of a zip's central directory, unless an option says otherwise: 2 million members of 128 bytes.
+pub const ZIP_DIRECTORY_BYTES: u64 = 256 << 20;
+/// Bytes of the header of one array. A header of a plain array has 128 bytes; only structured types have more.
+pub const NPY_HEADER_BYTES: u64 = 1 << 20;
+/// Bytes of all headers in one archive, unless an option says otherwise.
+pub const NPZ_HEADERS_BYTES: u64 = 256 << 20;
+/// Nested lists and tuples in a header. A structured type in a structured type takes two.
+pub const LITERAL_DEPTH: u32 = 32;

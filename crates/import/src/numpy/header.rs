@@ -1,0 +1,181 @@
+//! The header of an array (`numpy.lib.format`, versions 1.0, 2.0 and 3.0): magic, version, the length of a Python dict, the dict.
+#![forbid(unsafe_code)]
+
+use ztensor_core::checked::{exact, slice};
+use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::limits::Limits;
+use ztensor_core::model::{ByteOrder, DType};
+
+use super::literal::{self, Literal};
+use crate::limits::NPY_HEADER_BYTES;
+
+pub const MAGIC: &[u8] = b"\x93NUMPY";
+const RULE: &str = "numpy.lib.format";
+/// Bytes that tell how long the header is: those of version 1.0 are two less.
+const PREFIX: u64 = 12;
+
+/// What a header says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Header {
+    pub elements: Elements,
+    /// Whether the first dimension varies fastest.
+    pub fortran: bool,
+    pub shape: Vec<u64>,
+    /// Where the elements begin.
+    pub length: u64,
+}
+
+/// What an array is of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Elements {
+    Of(DType, ByteOrder),
+    /// What zTensor has no type for, as NumPy spells it.
+    Other(String),
+}
+
+impl Header {
+    /// Reads a header; `first` gives the first bytes of the array, as many as there are up to a number.
+    pub fn read(first: impl Fn(u64) -> Result<Vec<u8>>, limits: &Limits) -> Result<Self> {
+        let guess = first(256)?;
+        let length = length_of(&guess)?;
+        let bytes = if guess.len() as u64 >= length { guess } else { first(length)? };
+        let bytes = slice(&bytes, 0, length).ok_or_else(|| {
+            let message = format!("the header has {length} bytes, of which {} are there", bytes.len());
+            Error::new(Code::Truncated, message).rule(RULE)
+        })?;
+        Self::parse(bytes, limits).map_err(|error| error.rule(RULE))
+    }
+
+    fn parse(bytes: &[u8], limits: &Limits) -> Result<Self> {
+        let major = bytes.get(6).copied().unwrap_or_default();
+        let text = bytes.get(if major == 1 { 10 } else { 12 }..).unwrap_or_default();
+        let text = if major == 3 {
+            let text = std::str::from_utf8(text);
+            text.map_err(|_| Error::new(Code::BadIndex, "the header is not valid UTF-8"))?.to_owned()
+        } else {
+            text.iter().copied().map(char::from).collect()
+        };
+        let Literal::Dict(items) = literal::parse(&text)? else {
+            return Err(Error::new(Code::BadIndex, "the header is no dict"));
+        };
+        let (mut descr, mut fortran, mut shape) = (None, None, None);
+        for (key, value) in items {
+            let place = match &key {
+                Literal::Text(key) if key == "descr" => &mut descr,
+                Literal::Text(key) if key == "fortran_order" => &mut fortran,
+                Literal::Text(key) if key == "shape" => &mut shape,
+                _ => return Err(Error::new(Code::BadIndex, "the header has a key that is none of NumPy's")),
+            };
+            if place.replace(value).is_some() {
+                return Err(Error::new(Code::BadIndex, "a key stands twice in the header"));
+            }
+        }
+        let (Some(descr), Some(fortran), Some(shape)) = (descr, fortran, shape) else {
+            let message = "the header needs descr, fortran_order and shape";
+            return Err(Error::new(Code::BadIndex, message));
+        };
+        let Literal::Bool(fortran) = fortran else {
+            return Err(Error::new(Code::BadIndex, "fortran_order is neither True nor False"));
+        };
+        Ok(Self {
+            elements: elements(&descr)?,
+            fortran,
+            shape: dims(&shape, limits)?,
+            length: bytes.len() as u64,
+        })
+    }
+}
+
+/// Bytes of a whole header, by its first ones.
+fn length_of(first: &[u8]) -> Result<u64> {
+    if !first.starts_with(MAGIC) {
+        return Err(Error::new(Code::BadMagic, "no NumPy magic").at(0).rule(RULE));
+    }
+    let (Some(prefix), Some(&major), Some(&minor)) = (slice(first, 0, PREFIX), first.get(6), first.get(7))
+    else {
+        return Err(Error::new(Code::Truncated, "the array ends in its header").rule(RULE));
+    };
+    let short = prefix.get(8..10).and_then(|bytes| bytes.try_into().ok()).map(u16::from_le_bytes);
+    let long = prefix.get(8..12).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes);
+    let length = match (major, minor) {
+        (1, 0) => 10 + u64::from(short.unwrap_or_default()),
+        (2 | 3, 0) => 12 + u64::from(long.unwrap_or_default()),
+        _ => {
+            let message = format!("version {major}.{minor} of NumPy's format is not known");
+            return Err(Error::new(Code::UnsupportedVersion, message).at(6).rule(RULE));
+        }
+    };
+    if length > NPY_HEADER_BYTES {
+        let message = format!("the header has {length} bytes, more than {NPY_HEADER_BYTES}");
+        return Err(Error::new(Code::Limit, message).at(8).rule(RULE));
+    }
+    Ok(length)
+}
+
+fn dims(shape: &Literal, limits: &Limits) -> Result<Vec<u64>> {
+    let Literal::Tuple(items) = shape else {
+        return Err(Error::new(Code::BadShape, "the shape is no tuple"));
+    };
+    let mut dims = Vec::new();
+    for item in items {
+        match item {
+            Literal::Int(Some(dim)) => limits.push_dim(&mut dims, *dim)?,
+            Literal::Int(None) => return exact(u64::MAX, "a dimension").map(|_| dims),
+            _ => return Err(Error::new(Code::BadShape, "a dimension is no positive integer")),
+        }
+    }
+    Ok(dims)
+}
+
+fn elements(descr: &Literal) -> Result<Elements> {
+    match descr {
+        Literal::Text(text) => typed(text),
+        // The dtype of a structure, or of a type with a shape of its own.
+        Literal::List(_) | Literal::Tuple(_) => Ok(Elements::Other("a structured type".to_owned())),
+        _ => Err(Error::new(Code::BadDtype, "descr is neither a text nor a list")),
+    }
+}
+
+/// An array-protocol type string: byte order, kind, bytes (of `U` characters), of dates a unit.
+fn typed(text: &str) -> Result<Elements> {
+    let (order, rest) = match text.strip_prefix(['<', '>', '|', '=']) {
+        Some(rest) if text.starts_with('>') => (ByteOrder::Big, rest),
+        Some(rest) => (ByteOrder::Little, rest),
+        None => (ByteOrder::Little, text),
+    };
+    let mut characters = rest.chars();
+    let kind = characters.next().unwrap_or(' ');
+    let size = characters.as_str();
+    let dtype = match (kind, size) {
+        ('b', "1") | ('?', "") => DType::Bool,
+        ('i', "1") => DType::Int8,
+        ('i', "2") => DType::Int16,
+        ('i', "4") => DType::Int32,
+        ('i', "8") => DType::Int64,
+        ('u', "1") => DType::Uint8,
+        ('u', "2") => DType::Uint16,
+        ('u', "4") => DType::Uint32,
+        ('u', "8") => DType::Uint64,
+        ('f', "2") => DType::Float16,
+        ('f', "4") => DType::Float32,
+        ('f', "8") => DType::Float64,
+        ('c', "8") => DType::Complex64,
+        ('c', "16") => DType::Complex128,
+        // What ml_dtypes registers as a float of one byte. Its other types are saved as V1 and V2.
+        ('f', "1") => DType::Float8E5M2,
+        ('f' | 'c' | 'O' | 'S' | 'a' | 'U' | 'V' | 'M' | 'm', _) if is_size(size) => {
+            return Ok(Elements::Other(text.to_owned()));
+        }
+        _ => {
+            return Err(Error::new(Code::BadDtype, format!("{text:?} is no type of NumPy's")));
+        }
+    };
+    Ok(Elements::Of(dtype, order))
+}
+
+/// Digits, and of dates a unit in brackets.
+fn is_size(text: &str) -> bool {
+    let (digits, unit) = text.split_once('[').unwrap_or((text, "s]"));
+    digits.bytes().all(|digit| digit.is_ascii_digit())
+        && unit.strip_suffix(']').is_some_and(|unit| unit.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+}

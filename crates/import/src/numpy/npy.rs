@@ -1,0 +1,39 @@
+//! `.npy`: one array. It has no name; `numpy.savez` would call it `arr_0`, and so do we.
+#![forbid(unsafe_code)]
+
+use ztensor_core::error::Result;
+use ztensor_core::formats::{Format, Sample, Told};
+use ztensor_core::limits::Limits;
+use ztensor_core::model::{Blob, Builder, Catalog, Container};
+use ztensor_core::sources::ReadAt;
+
+use super::array;
+use super::header::{Header, MAGIC};
+
+const NAME: &str = "npy";
+/// What an array without a name is called.
+pub const ARRAY: &str = "arr_0";
+
+pub const FORMAT: Format = Format {
+    name: NAME,
+    title: "NumPy npy",
+    endings: &["npy"],
+    lacks: "no NumPy magic",
+    tell,
+    parse,
+    writes: &[],
+};
+
+fn tell(sample: &Sample<'_>) -> Result<Told> {
+    Ok(if sample.first(8)?.starts_with(MAGIC) { Told::Yes } else { Told::No })
+}
+
+/// Reads the header of an array.
+pub fn parse(source: &dyn ReadAt, limits: &Limits) -> Result<Catalog> {
+    let total = source.length();
+    let header = Header::read(|count| source.read_vec(0, count.min(total)), limits)?;
+    let mut builder = Builder::new(Container::named(NAME), limits);
+    let blob = Blob::raw(header.length, total - header.length);
+    array::add(&mut builder, ARRAY, &header, blob, 0).map_err(|error| error.tensor(ARRAY))?;
+    Ok(builder.finish())
+}

@@ -1,0 +1,186 @@
+//! What `scipy.sparse.save_npz` writes: one sparse matrix, whose arrays are the members of the archive.
+#![forbid(unsafe_code)]
+
+use ciborium::Value;
+use ztensor_core::error::Result;
+use ztensor_core::layouts;
+use ztensor_core::model::{Attributes, Builder, Component, DType, Label, Layout, NewTensor};
+use ztensor_core::sources::ReadAt;
+
+use super::array;
+use super::header::Elements;
+use super::npy::ARRAY;
+use super::npz::Array;
+
+/// Bytes of a member that names the format or holds the shape.
+const SMALL: u64 = 4096;
+
+/// The matrix of an archive.
+struct Matrix<'a> {
+    arrays: &'a [Array],
+    shape: Vec<u64>,
+}
+
+/// Adds the sparse matrix that the arrays are, and says whether they are one.
+pub fn add(builder: &mut Builder, source: &dyn ReadAt, arrays: &[Array]) -> Result<bool> {
+    let Some(format) = find(arrays, "format").filter(|array| array.header.shape.is_empty()) else {
+        return Ok(false);
+    };
+    let Some(shape) = find(arrays, "shape").filter(|array| array.header.shape.len() == 1) else {
+        return Ok(false);
+    };
+    let (Some(format), Some(shape)) = (word(format, source)?, numbers(shape, source)?) else {
+        return Ok(false);
+    };
+    let matrix = Matrix { arrays, shape };
+    match (&*format, &*matrix.shape) {
+        ("csr", &[_, _]) => matrix.rows(builder, false),
+        ("csc", &[_, _]) => matrix.rows(builder, true),
+        ("coo", _) if find(arrays, "coords").is_some() => matrix.coordinates(builder),
+        ("coo", &[_, _]) => matrix.parts(builder, &format, &["data", "row", "col"]),
+        ("bsr", &[_, _]) => matrix.parts(builder, &format, &["data", "indices", "indptr"]),
+        ("dia", &[_, _]) => matrix.parts(builder, &format, &["data", "offsets"]),
+        _ => Ok(false),
+    }
+}
+
+fn find<'a>(arrays: &'a [Array], name: &str) -> Option<&'a Array> {
+    arrays.iter().find(|array| array.name == name)
+}
+
+impl Matrix<'_> {
+    /// A CSR matrix. One by columns is the CSR of the transposed matrix.
+    fn rows(&self, builder: &mut Builder, by_columns: bool) -> Result<bool> {
+        let roles = [("data", Label::VALUES), ("indices", Label::INDICES), ("indptr", Label::INDPTR)];
+        let Some(components) = self.vectors(builder, &roles)? else { return Ok(false) };
+        let mut shape = self.shape.clone();
+        if by_columns {
+            shape.reverse();
+            let message = "the matrix is stored by columns: this is its transpose, by rows";
+            builder.warn("ZT_WARN_TRANSPOSED", message, Some(TRANSPOSED), None);
+        }
+        let name = if by_columns { TRANSPOSED } else { ARRAY };
+        self.tensor(builder, name, &shape, Layout::SparseCsr, components, None)
+    }
+
+    /// Coordinates in one array, a row a dimension.
+    fn coordinates(&self, builder: &mut Builder) -> Result<bool> {
+        let Some(mut components) = self.vectors(builder, &[("data", Label::VALUES)])? else {
+            return Ok(false);
+        };
+        let coords = find(self.arrays, "coords").filter(|coords| coords.header.shape.len() == 2);
+        let Some(coords) =
+            coords.map(|coords| component(builder, coords, Label::COORDS)).transpose()?.flatten()
+        else {
+            return Ok(false);
+        };
+        components.push(coords);
+        self.tensor(builder, ARRAY, &self.shape, Layout::SparseCoo, components, None)
+    }
+
+    /// A matrix of a layout that only SciPy has, by its arrays.
+    fn parts(&self, builder: &mut Builder, format: &str, names: &[&str]) -> Result<bool> {
+        let mut components = Vec::new();
+        for &name in names {
+            let role = builder.intern(name);
+            let array = find(self.arrays, name);
+            let Some(part) = array.map(|array| component(builder, array, role)).transpose()?.flatten() else {
+                return Ok(false);
+            };
+            components.push(part);
+        }
+        let layout = format!("scipy.{format}/1");
+        let message = format!("{layout:?} has no values here; its components can be read");
+        builder.warn("ZT_WARN_UNKNOWN_LAYOUT", message, Some(ARRAY), None);
+        let dims = find(self.arrays, "data").map(|data| &*data.header.shape);
+        let blocks = match dims {
+            Some(&[_, rows, columns]) if format == "bsr" => {
+                let sizes = [rows, columns].map(Value::from).to_vec();
+                Some(vec![(Value::from("blocksize"), Value::Array(sizes))])
+            }
+            _ => None,
+        };
+        let layout = Layout::Other(builder.intern(&layout));
+        self.tensor(builder, ARRAY, &self.shape, layout, components, blocks)
+    }
+
+    /// Arrays of one dimension; `None` where one is missing, or of another kind.
+    fn vectors(&self, builder: &mut Builder, roles: &[(&str, Label)]) -> Result<Option<Vec<Component>>> {
+        let mut components = Vec::new();
+        for &(name, role) in roles {
+            let array = find(self.arrays, name).filter(|array| array.header.shape.len() == 1);
+            let Some(part) = array.map(|array| component(builder, array, role)).transpose()?.flatten() else {
+                return Ok(None);
+            };
+            components.push(part);
+        }
+        Ok(Some(components))
+    }
+
+    fn tensor(
+        &self,
+        builder: &mut Builder,
+        name: &str,
+        shape: &[u64],
+        layout: Layout,
+        components: Vec<Component>,
+        attributes: Option<Attributes>,
+    ) -> Result<bool> {
+        let values = components.iter().find(|part| part.role == Label::VALUES);
+        let dtype = values.and_then(|values| values.dtype);
+        let mut tensor = NewTensor { name, shape, layout, dtype, components, attributes };
+        layouts::check(&mut tensor)?;
+        builder.tensor(tensor)?;
+        Ok(true)
+    }
+}
+
+/// What a matrix that is stored by columns is called.
+const TRANSPOSED: &str = "arr_0.T";
+
+fn component(builder: &mut Builder, array: &Array, role: Label) -> Result<Option<Component>> {
+    let Elements::Of(dtype, order) = array.header.elements else { return Ok(None) };
+    let blob = array.member.blob(builder);
+    array::component(role, &array.header, dtype, order, blob, array.header.length).map(Some)
+}
+
+/// The bytes of a small array; `None` of one that is not small.
+fn small(array: &Array, source: &dyn ReadAt) -> Result<Option<Vec<u8>>> {
+    if array.member.decoded > SMALL {
+        return Ok(None);
+    }
+    let mut bytes = array.member.read(source, SMALL)?;
+    let header = usize::try_from(array.header.length).unwrap_or(usize::MAX).min(bytes.len());
+    bytes.drain(..header);
+    Ok(Some(bytes))
+}
+
+/// A text of ASCII: bytes, or characters of four bytes, of which the order is taken from the zeros.
+fn word(array: &Array, source: &dyn ReadAt) -> Result<Option<String>> {
+    let is_text = match &array.header.elements {
+        Elements::Other(text) => text.trim_start_matches(['<', '>', '|', '=']).starts_with(['S', 'U']),
+        Elements::Of(..) => false,
+    };
+    if !is_text {
+        return Ok(None);
+    }
+    let letters = |bytes: Vec<u8>| bytes.into_iter().filter(|&byte| byte != 0).map(char::from).collect();
+    Ok(small(array, source)?.map(letters))
+}
+
+/// The numbers of a shape.
+fn numbers(array: &Array, source: &dyn ReadAt) -> Result<Option<Vec<u64>>> {
+    let Elements::Of(dtype, order) = array.header.elements else { return Ok(None) };
+    let width = match dtype {
+        DType::Int64 | DType::Uint64 => 8,
+        DType::Int32 | DType::Uint32 => 4,
+        _ => return Ok(None),
+    };
+    let Some(bytes) = small(array, source)? else { return Ok(None) };
+    let number = |bytes: &[u8]| {
+        let little = bytes.iter().rev().fold(0_u64, |number, &byte| number << 8 | u64::from(byte));
+        let big = bytes.iter().fold(0_u64, |number, &byte| number << 8 | u64::from(byte));
+        if order == ztensor_core::model::ByteOrder::Little { little } else { big }
+    };
+    Ok(Some(bytes.chunks_exact(width).map(number).collect()))
+}
