@@ -13,18 +13,20 @@ const told = { tried: 0, refused: 0, accepted: 0, strangers: [], wrong: [], slow
 const same = (a, b) => Buffer.compare(a, b) === 0
 const bytesOf = ({ buffer, byteOffset, byteLength }) => Buffer.from(buffer, byteOffset, byteLength)
 
+const overDecoded = (file, { digest }) => file.version === '2' || digest.startsWith('crc32:')
+
 /**
- * The ranges of the file that a digest covers, each with the data that it holds where the digest is of what was decoded (zTensor 2):
- * a frame may say the same in other bytes.
+ * The ranges of the file that a digest covers, each with the data that it holds where the digest is of what was decoded (zTensor 2,
+ * zip archives): a frame may say the same in other bytes.
  */
 function digested(file) {
   const parts = [...file.values()].flatMap((tensor) => [...tensor.components.values()])
   return parts
-    .filter((part) => /^(crc32c|sha256|xxh3)\b/i.test(part.digest ?? '') && part.offset !== undefined)
+    .filter((part) => /^(crc32c?|sha256|xxh3)\b/i.test(part.digest ?? '') && part.offset !== undefined)
     .map((part) => ({
       start: part.offset,
       end: part.offset + part.storedLength,
-      holds: file.version === '2' && part.encoding !== 'raw' ? Buffer.from(bytesOf(part.data)) : undefined,
+      holds: overDecoded(file, part) && part.encoding !== 'raw' ? Buffer.from(bytesOf(part.data)) : undefined,
     }))
 }
 

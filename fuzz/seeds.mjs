@@ -43,6 +43,8 @@ function indexOf(bytes, ending) {
     return ['safetensors', fits ? Buffer.concat([Buffer.from([data & 255, data >> 8]), header]) : undefined]
   }
   const magic = bytes.toString('latin1', 0, 8)
+  if (magic.startsWith('\x93NUMPY')) return ['npy', bytes]
+  if (magic.startsWith('PK')) return ['npz', bytes]
   if (magic === 'ZTEN0001') return ['zt01', trailing(bytes, 8)]
   if (magic === 'ZTEN1000' && bytes.toString('latin1', bytes.length - 8) === magic) return ['zt12', trailing(bytes, 16)]
   if (magic === 'ZTEN1000') return ['zt10', trailing(bytes, 8)]
@@ -58,8 +60,9 @@ function seedAll(name, bytes, ending) {
     seed('zstd', `${name}-${at}`, bytes.subarray(at))
 }
 
-for (const folder of [join(here, '../__test__/fixtures'), ...process.argv.slice(2)])
-  for (const name of readdirSync(folder).filter((name) => /\.(zt|safetensors|btf)$/.test(name)))
+const fixtures = join(here, '../__test__/fixtures')
+for (const folder of [fixtures, join(fixtures, 'numpy'), ...process.argv.slice(2)])
+  for (const name of readdirSync(folder).filter((name) => /\.(zt|safetensors|btf|npy|npz)$/.test(name)))
     seedAll(name, readFileSync(join(folder, name)), extname(name))
 
 for (const [table, cases] of await tables()) {

@@ -8,6 +8,7 @@ import { convert, openSync } from 'ztensor'
 import { cases } from '../__test__/corpus/cases-safetensors.mjs'
 import { bytesOf } from '../__test__/corpus/tables.mjs'
 import { compareFile } from '../interop/compare.mjs'
+import { compareNumpy } from '../interop/numpy.mjs'
 import { writeOurs } from '../interop/ours.mjs'
 import { environment, peers, succeed } from '../interop/peers.mjs'
 import { compareQuantized } from '../interop/quantized.mjs'
@@ -16,7 +17,8 @@ import { isInstalled, only, root } from './command.mjs'
 const python = process.env.PYTHON ?? 'python3'
 const REFERENCE = 'safetensors 0.8.0'
 const GGUF = 'gguf 0.19.0'
-const chosen = only([...peers.map(({ name }) => name), GGUF])
+const NUMPY = 'numpy 2.4.6'
+const chosen = only([...peers.map(({ name }) => name), GGUF, NUMPY])
 const build = join(root, 'build/interop')
 const corpus = join(build, 'corpus')
 const ours = join(build, 'ours')
@@ -140,6 +142,16 @@ async function runQuantized() {
   }
 }
 
+async function runNumpy() {
+  try {
+    const results = await compareNumpy(build, python, join(fixtures, 'numpy.py'))
+    for (const { what, error } of results) count(`${NUMPY}, ${what}`, error)
+    console.log(`\n${NUMPY} and scipy: ${results.length} files`)
+  } catch (error) {
+    count(NUMPY, error)
+  }
+}
+
 if (isInstalled(python)) {
   writeCorpus()
   await writeOurs(fresh(ours), fixtures)
@@ -152,6 +164,7 @@ if (isInstalled(python)) {
   }
   if (chosen.includes(REFERENCE)) compareVerdicts()
   if (chosen.includes(GGUF)) await runQuantized()
+  if (chosen.includes(NUMPY)) await runNumpy()
   console.log()
   console.log(`interop: ${passed} passed, ${failed} failed`)
   process.exitCode = failed > 0 ? 1 : 0

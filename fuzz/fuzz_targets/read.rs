@@ -2,5 +2,6 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use ztensor_fuzz::ALL;
 
-fuzz_target!(|file: &[u8]| ztensor_fuzz::read(file, ztensor_core::formats::Formats::default()));
+fuzz_target!(|file: &[u8]| ztensor_fuzz::read(file, ALL));

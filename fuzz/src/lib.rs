@@ -4,13 +4,17 @@
 pub mod mutate;
 pub mod ways;
 
-use ztensor_core::formats::Formats;
+use ztensor_core::formats::{CORE, Formats};
 use ztensor_core::model::Catalog;
 use ztensor_core::open::detect;
 use ztensor_core::error::{Code, Result};
 use ztensor_core::limits::Limits;
 use ztensor_core::read::Reading;
 use ztensor_core::work::Watch;
+use ztensor_import::IMPORT;
+
+/// The formats of all crates.
+pub const ALL: Formats = Formats::of(&[CORE, IMPORT]);
 
 /// Small, so that a few bytes cannot ask for seconds of work.
 pub fn limits() -> Limits {

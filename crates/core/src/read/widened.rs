@@ -58,6 +58,8 @@ impl Reading<'_> {
         dtype: DType,
         elements: u64,
     ) -> Result<Owned> {
+        // Of no elements at all the type is refused, too.
+        widen::to_float32(dtype, &[], &mut [])?;
         let Stored { offset, length, hasher } = stored;
         let checksum = hasher.as_ref().and_then(Hasher::checksum);
         let source = self.source(component)?;
