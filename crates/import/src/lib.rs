@@ -30,6 +30,10 @@
 pub mod limits;
 #[cfg(feature = "numpy")]
 pub mod numpy;
+#[cfg(feature = "pickle")]
+pub mod pickle;
+#[cfg(feature = "pytorch")]
+pub mod pytorch;
 #[cfg(feature = "zip")]
 pub mod zip;
 
@@ -41,6 +45,8 @@ pub const IMPORT: &[Format] = &[
     numpy::npy::FORMAT,
     #[cfg(feature = "numpy")]
     numpy::npz::FORMAT,
+    #[cfg(feature = "pytorch")]
+    pytorch::FORMAT,
 ];
 
 #[cfg(test)]

@@ -2,10 +2,8 @@
 #![forbid(unsafe_code)]
 
 use ztensor_core::error::Result;
-use ztensor_core::formats::{Format, Sample, Told};
-use ztensor_core::limits::Limits;
+use ztensor_core::formats::{Format, Input, Sample, Told};
 use ztensor_core::model::{Blob, Builder, Catalog, Container};
-use ztensor_core::sources::ReadAt;
 
 use super::array;
 use super::header::{Header, MAGIC};
@@ -29,7 +27,8 @@ fn tell(sample: &Sample<'_>) -> Result<Told> {
 }
 
 /// Reads the header of an array.
-pub fn parse(source: &dyn ReadAt, limits: &Limits) -> Result<Catalog> {
+pub fn parse(input: &Input<'_>) -> Result<Catalog> {
+    let (source, limits) = (input.source, input.limits);
     let total = source.length();
     let header = Header::read(|count| source.read_vec(0, count.min(total)), limits)?;
     let mut builder = Builder::new(Container::named(NAME), limits);

@@ -2,10 +2,8 @@
 #![forbid(unsafe_code)]
 
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::formats::{Format, Sample, Told, bad_magic};
-use ztensor_core::limits::Limits;
+use ztensor_core::formats::{Format, Input, Sample, Told, bad_magic};
 use ztensor_core::model::{Builder, Catalog, Container};
-use ztensor_core::sources::ReadAt;
 
 use super::header::Header;
 use super::{array, scipy};
@@ -36,7 +34,8 @@ pub struct Array {
 }
 
 /// Reads the directory and the header of each array.
-pub fn parse(source: &dyn ReadAt, limits: &Limits) -> Result<Catalog> {
+pub fn parse(input: &Input<'_>) -> Result<Catalog> {
+    let (source, limits) = (input.source, input.limits);
     let members = zip::members(source, limits)?;
     if !members.is_empty() && !members.iter().any(|member| member.name.ends_with(SUFFIX)) {
         return Err(bad_magic(LACKS));

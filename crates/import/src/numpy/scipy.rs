@@ -4,7 +4,7 @@
 use ciborium::Value;
 use ztensor_core::error::Result;
 use ztensor_core::layouts;
-use ztensor_core::model::{Attributes, Builder, Component, DType, Label, Layout, NewTensor};
+use ztensor_core::model::{Attributes, Builder, Component, DType, Entries, Label, Layout, NewTensor};
 use ztensor_core::sources::ReadAt;
 
 use super::array;
@@ -124,11 +124,18 @@ impl Matrix<'_> {
         shape: &[u64],
         layout: Layout,
         components: Vec<Component>,
-        attributes: Option<Attributes>,
+        attributes: Option<Entries>,
     ) -> Result<bool> {
         let values = components.iter().find(|part| part.role == Label::VALUES);
         let dtype = values.and_then(|values| values.dtype);
-        let mut tensor = NewTensor { name, shape, layout, dtype, components, attributes };
+        let mut tensor = NewTensor {
+            name,
+            shape,
+            layout,
+            dtype,
+            components,
+            attributes: attributes.map(Attributes::from),
+        };
         layouts::check(&mut tensor)?;
         builder.tensor(tensor)?;
         Ok(true)
