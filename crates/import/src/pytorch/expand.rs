@@ -176,7 +176,7 @@ fn python(pickle: &Pickle, value: Value) -> Item<'_> {
         Form::Items(items) => return Item::List(indexed(&items).collect()),
         Form::Entries(entries) => return Item::Map(entries),
         Form::Array(array) if array.data.is_some() => {
-            return Item::Tensor(Box::new(Tensor::Array(array, None)), Vec::new());
+            return Item::Tensor(Box::new(Tensor::Array(array)), Vec::new());
         }
         Form::Array(_) => return Item::Nothing("an array of objects".to_owned()),
         Form::Named(module, name) => return Item::Nothing(format!("{module}.{name}")),

@@ -78,7 +78,7 @@ impl List<'_> {
     fn add(&mut self, builder: &mut Builder, name: &str, tensor: &Tensor<'_>) -> Result<()> {
         match tensor {
             Tensor::Strided(strided) => self.dense(builder, name, strided),
-            Tensor::Array(array, _) => self.array(builder, name, array),
+            Tensor::Array(array) => self.array(builder, name, array),
             Tensor::Quantized(quantized) => self.quantized(builder, name, quantized),
             Tensor::Sparse(sparse) => self.sparse(builder, name, sparse),
             Tensor::Meta(kind, shape) => meta(builder, name, *kind, shape),

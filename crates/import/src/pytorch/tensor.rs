@@ -22,7 +22,7 @@ pub enum Tensor<'p> {
     Sparse(Sparse<'p>),
     /// One that has no data.
     Meta(Kind, Vec<u64>),
-    Array(Array<'p>, Option<Kind>),
+    Array(Array<'p>),
 }
 
 /// Elements of a storage.
@@ -87,8 +87,8 @@ pub fn of_call<'p>(pickle: &'p Pickle, name: &str, args: &'p [Value]) -> Result<
         "_rebuild_sparse_tensor" | "_rebuild_sparse_csr_tensor" => sparse(pickle, args)?.map(Tensor::Sparse),
         "_rebuild_meta_tensor_no_storage" => meta(pickle, args),
         "_rebuild_device_tensor_from_numpy" | "_rebuild_device_tensor_from_cpu_tensor" => match args {
-            [data, dtype, ..] => match form(pickle, *data) {
-                Form::Array(array) => Some(Tensor::Array(array, dtype_of(pickle, *dtype))),
+            [data, ..] => match form(pickle, *data) {
+                Form::Array(array) => Some(Tensor::Array(array)),
                 _ => as_strided(pickle, *data)?.map(Tensor::Strided),
             },
             _ => None,

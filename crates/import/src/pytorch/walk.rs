@@ -116,7 +116,7 @@ impl<'p> Walk<'p> {
                 Ok(Seen::SHOWN)
             }
             Item::Tensor(tensor, rest) => {
-                if let Tensor::Array(array, _) = &*tensor
+                if let Tensor::Array(array) = &*tensor
                     && let Some(Raw::Made(bytes)) = &array.data
                 {
                     self.spend(bytes.len() as u64 / 16);
@@ -206,7 +206,7 @@ impl<'p> Walk<'p> {
                 continue;
             }
             if let Some((module, name)) = self.pickle.global(object.callee)
-                && !is_usual(module)
+                && !is_usual(module, name)
             {
                 self.skip(format!("{module}.{name} is not known here, and nothing was called: only its parts are read"));
             }
@@ -220,8 +220,15 @@ impl<'p> Walk<'p> {
     }
 }
 
-/// Modules whose calls are parts of others here: arguments of tensors, dtypes of arrays.
-fn is_usual(module: &str) -> bool {
+/// Calls that are parts of others here: arguments of tensors, dtypes of arrays, containers.
+fn is_usual(module: &str, name: &str) -> bool {
     let root = module.split('.').next().unwrap_or_default();
-    matches!(root, "torch" | "numpy" | "collections" | "_codecs" | "copyreg" | "copy_reg")
+    match root {
+        "torch" | "numpy" | "collections" | "_codecs" | "copyreg" | "copy_reg" => true,
+        "builtins" | "__builtin__" => matches!(
+            name,
+            "set" | "frozenset" | "list" | "tuple" | "dict" | "bytes" | "bytearray" | "complex" | "object"
+        ),
+        _ => false,
+    }
 }
