@@ -5,24 +5,6 @@
 import { Writable } from 'node:stream';
 import { inspect } from 'node:util';
 
-/** A value of a file's or a tensor's attributes. Integers beyond 2^53 - 1 are bigints. */
-export type AttributeValue = string | number | bigint | boolean | null | Uint8Array | readonly AttributeValue[] | AttributeObject | Map<AttributeValue, AttributeValue>;
-/** A map whose keys are all text: an object without a prototype, so that every key is just a key. */
-export interface AttributeObject {
-	readonly [key: string]: AttributeValue;
-}
-/** Attributes: an object without a prototype, or a Map where keys are not text; `instanceof Map` tells them apart. */
-export type Attributes = AttributeObject | Map<AttributeValue, AttributeValue>;
-/** A value to write as an attribute. */
-export type AttributeValueInput = string | number | bigint | boolean | null | Uint8Array | readonly AttributeValueInput[] | AttributeInput;
-/** Attributes to write: an object, or a Map where keys are not text. */
-export type AttributeInput = {
-	readonly [key: string]: AttributeValueInput;
-} | ReadonlyMap<AttributeValueInput, AttributeValueInput>;
-/** Attributes to change: what has a value is set, what is undefined is taken out, all else stays. */
-export type AttributeChanges = {
-	readonly [key: string]: AttributeValueInput | undefined;
-} | ReadonlyMap<AttributeValueInput, AttributeValueInput | undefined>;
 /** Why a file, or a call, was refused. The README's table says what to do about each. */
 export type ErrorCode = "ZT_TRUNCATED" | "ZT_BAD_MAGIC" | "ZT_BAD_INDEX" | "ZT_OUT_OF_BOUNDS" | "ZT_BAD_SHAPE" | "ZT_BAD_DTYPE" | "ZT_BAD_LAYOUT" | "ZT_BAD_SPARSE" | "ZT_BAD_DIGEST" | "ZT_DIGEST_MISMATCH" | "ZT_DECODE" | "ZT_UNSUPPORTED_VERSION" | "ZT_UNSUPPORTED_ENCODING" | "ZT_LIMIT" | "ZT_NOT_FOUND" | "ZT_EXISTS" | "ZT_CLOSED" | "ZT_MAPPING_LOST" | "ZT_IO" | "ZT_NOT_CANONICAL" | "ZT_INVALID_ARG" | "ZT_INTERNAL";
 /** Where an error lies. */
@@ -51,6 +33,24 @@ export declare class ZTensorError extends Error {
 	readonly rule?: string;
 	constructor(code: ErrorCode, message: string, details?: ErrorDetails);
 }
+/** A value of a file's or a tensor's attributes. Integers beyond 2^53 - 1 are bigints. */
+export type AttributeValue = string | number | bigint | boolean | null | Uint8Array | readonly AttributeValue[] | AttributeObject | Map<AttributeValue, AttributeValue>;
+/** A map whose keys are all text: an object without a prototype, so that every key is just a key. */
+export interface AttributeObject {
+	readonly [key: string]: AttributeValue;
+}
+/** Attributes: an object without a prototype, or a Map where keys are not text; `instanceof Map` tells them apart. */
+export type Attributes = AttributeObject | Map<AttributeValue, AttributeValue>;
+/** A value to write as an attribute. */
+export type AttributeValueInput = string | number | bigint | boolean | null | Uint8Array | readonly AttributeValueInput[] | AttributeInput;
+/** Attributes to write: an object, or a Map where keys are not text. */
+export type AttributeInput = {
+	readonly [key: string]: AttributeValueInput;
+} | ReadonlyMap<AttributeValueInput, AttributeValueInput>;
+/** Attributes to change: what has a value is set, what is undefined is taken out, all else stays. */
+export type AttributeChanges = {
+	readonly [key: string]: AttributeValueInput | undefined;
+} | ReadonlyMap<AttributeValueInput, AttributeValueInput | undefined>;
 /** How far long work has come. */
 export interface Progress {
 	readonly bytes: number;
@@ -66,7 +66,7 @@ export interface JobOptions {
 	signal?: AbortSignal | undefined;
 }
 /** The containers that files come in. */
-export type Format = "zt" | "safetensors" | "btf" | "npy" | "npz";
+export type Format = "zt" | "safetensors" | "btf" | "npy" | "npz" | "pytorch";
 type WritableFormat = "zt" | "safetensors" | "btf";
 type WritableVersion = "0.1" | "1.0" | "1.2" | "2";
 /** How to write a file. */

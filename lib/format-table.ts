@@ -2,7 +2,7 @@
 import type { FormatInfo } from './formats.js'
 
 /** The containers that files come in. */
-export type Format = 'zt' | 'safetensors' | 'btf' | 'npy' | 'npz'
+export type Format = 'zt' | 'safetensors' | 'btf' | 'npy' | 'npz' | 'pytorch'
 
 /** Those that can be written. */
 export type WritableFormat = 'zt' | 'safetensors' | 'btf'
@@ -118,4 +118,5 @@ export const FORMATS: readonly FormatInfo[] = [
   },
   { name: 'npy', title: 'NumPy npy', endings: ['npy'], writes: [] },
   { name: 'npz', title: 'NumPy npz', endings: ['npz'], writes: [] },
+  { name: 'pytorch', title: 'PyTorch', endings: ['pt', 'pth', 'bin', 'ckpt'], writes: [] },
 ]

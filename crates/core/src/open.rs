@@ -18,8 +18,8 @@ use crate::error::{Code, Error, Result};
 use crate::formats::{Formats, safetensors};
 use crate::limits::{self, Limits};
 use crate::model::{
-    Attributes, Builder, Catalog, Component, Container, Data, Entries, Joining, Label, Layout, NewTensor, Tensor,
-    Warning, join,
+    Attributes, Builder, Catalog, Component, Container, Data, Entries, Joining, Label, Layout, NewTensor,
+    Tensor, Warning, join,
 };
 use crate::sources::ReadAt;
 use crate::sources::beside::Folder;

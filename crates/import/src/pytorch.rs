@@ -37,7 +37,11 @@ fn tell(sample: &Sample<'_>) -> Result<Told> {
 
 /// Reads the pickle of a checkpoint.
 pub fn parse(input: &Input<'_>) -> Result<Catalog> {
-    if legacy::tell(&Sample::new(input.source))? == Told::Yes { legacy::parse(input) } else { archive::parse(input) }
+    if legacy::tell(&Sample::new(input.source))? == Told::Yes {
+        legacy::parse(input)
+    } else {
+        archive::parse(input)
+    }
 }
 
 /// Warns of what is no tensor and no attribute, by its path.

@@ -36,7 +36,8 @@ pub fn is_index(path: &Path) -> bool {
 /// before a tensor file that is alone.
 pub fn look(folder: &Path, formats: Formats) -> Result<Found> {
     let names = names(folder)?;
-    let indexes = INDEXES.map(|part| names.iter().filter(|name| is_index_name(name, part)).collect::<Vec<_>>());
+    let indexes =
+        INDEXES.map(|part| names.iter().filter(|name| is_index_name(name, part)).collect::<Vec<_>>());
     let indexes = indexes.into_iter().find(|some| !some.is_empty()).unwrap_or_default();
     match &indexes[..] {
         [] => {}

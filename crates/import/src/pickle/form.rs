@@ -71,7 +71,9 @@ pub fn form(pickle: &Pickle, value: Value) -> Form<'_> {
         Some(Node::Long(span)) => Form::Long(pickle.span(*span)),
         Some(Node::Dict(entries)) => Form::Entries(entries_of(pickle, entries)),
         Some(Node::Persistent(id)) => Form::Persistent(*id),
-        Some(Node::Global(..)) => pickle.global(value).map_or(Form::Absent, |(module, name)| Form::Named(module, name)),
+        Some(Node::Global(..)) => {
+            pickle.global(value).map_or(Form::Absent, |(module, name)| Form::Named(module, name))
+        }
         Some(Node::Object(object)) => call(pickle, object),
         _ => Form::Absent,
     }
@@ -85,7 +87,8 @@ fn call<'p>(pickle: &'p Pickle, object: &'p Object) -> Form<'p> {
             dict(pickle, object, if name == "defaultdict" { &[] } else { args })
         }
         ("builtins" | "__builtin__", "list" | "tuple" | "set" | "frozenset") | ("collections", "deque") => {
-            let given = args.first().and_then(|&items| pickle.node(items)).and_then(Node::items).unwrap_or_default();
+            let given =
+                args.first().and_then(|&items| pickle.node(items)).and_then(Node::items).unwrap_or_default();
             Form::Items(match (given, &*object.items) {
                 (given, []) => Cow::Borrowed(given),
                 ([], added) => Cow::Borrowed(added),
@@ -105,9 +108,8 @@ fn call<'p>(pickle: &'p Pickle, object: &'p Object) -> Form<'p> {
             },
             None => Form::Object(object),
         },
-        _ if ndarray::is_dtype(pickle, object) => {
-            ndarray::dtype_text(pickle, object).map_or(Form::Object(object), |text| Form::Text(Cow::Owned(text)))
-        }
+        _ if ndarray::is_dtype(pickle, object) => ndarray::dtype_text(pickle, object)
+            .map_or(Form::Object(object), |text| Form::Text(Cow::Owned(text))),
         _ => match ndarray::encoded(pickle, object) {
             Some(bytes) => Form::Bytes(Raw::Made(Cow::Owned(bytes))),
             None => Form::Object(object),
@@ -122,7 +124,9 @@ fn dict<'p>(pickle: &'p Pickle, object: &'p Object, args: &'p [Value]) -> Form<'
         Some(Node::Dict(entries)) => all.extend(entries),
         // Python 2 gives a list of pairs.
         Some(Node::List(pairs)) => {
-            all.extend(pairs.iter().filter_map(|&pair| pickle.items(pair)).filter(|pair| pair.len() == 2).flatten());
+            all.extend(
+                pairs.iter().filter_map(|&pair| pickle.items(pair)).filter(|pair| pair.len() == 2).flatten(),
+            );
         }
         _ => {}
     }

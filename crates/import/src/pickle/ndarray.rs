@@ -50,7 +50,8 @@ const NUMERIC: [&str; 2] = ["numpy.core.numeric", "numpy._core.numeric"];
 
 /// Whether a call makes an array.
 pub fn is_array(module: &str, name: &str) -> bool {
-    (MULTIARRAY.contains(&module) && name == "_reconstruct") || (NUMERIC.contains(&module) && name == "_frombuffer")
+    (MULTIARRAY.contains(&module) && name == "_reconstruct")
+        || (NUMERIC.contains(&module) && name == "_frombuffer")
 }
 
 /// Whether a call makes a number.

@@ -40,9 +40,11 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
     let by_name: HashMap<&str, &Member> = members.iter().map(|member| (&*member.name, member)).collect();
     // Of several the one of the outermost folder.
     let pickles = members.iter().filter(|member| member.name == PICKLE || member.name.ends_with("/data.pkl"));
-    let main = pickles.min_by_key(|member| (member.name.matches('/').count(), member.offset)).ok_or_else(|| {
-        Error::new(Code::BadMagic, format!("the zip archive has no {PICKLE}, so it is none of PyTorch's")).rule(RULE)
-    })?;
+    let main =
+        pickles.min_by_key(|member| (member.name.matches('/').count(), member.offset)).ok_or_else(|| {
+            Error::new(Code::BadMagic, format!("the zip archive has no {PICKLE}, so it is none of PyTorch's"))
+                .rule(RULE)
+        })?;
     let folder = main.name.strip_suffix(PICKLE).unwrap_or_default();
     let named = |name: &str| by_name.get(&*format!("{folder}{name}")).copied();
     let mut builder = Builder::new(CONTAINER, input.limits);
@@ -50,14 +52,15 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
     if let Some(version) = named("version").map(|member| word(input, member)).transpose()?.flatten() {
         builder.version(version);
     }
-    let byte_order = match named("byteorder").map(|member| word(input, member)).transpose()?.flatten().as_deref() {
-        None | Some("little") => ByteOrder::Little,
-        Some("big") => ByteOrder::Big,
-        Some(other) => {
-            let message = format!("the byte order {other:?} is neither \"little\" nor \"big\"");
-            return Err(Error::new(Code::BadIndex, message).rule(RULE));
-        }
-    };
+    let byte_order =
+        match named("byteorder").map(|member| word(input, member)).transpose()?.flatten().as_deref() {
+            None | Some("little") => ByteOrder::Little,
+            Some("big") => ByteOrder::Big,
+            Some(other) => {
+                let message = format!("the byte order {other:?} is neither \"little\" nor \"big\"");
+                return Err(Error::new(Code::BadIndex, message).rule(RULE));
+            }
+        };
     let parts = [(Some(main), "data/", ""), (named(CONSTANTS), "constants/", "constants")];
     for (member, storages, prefix) in parts {
         let Some(member) = member else { continue };

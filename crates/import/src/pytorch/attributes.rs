@@ -23,7 +23,8 @@ pub fn add(builder: &mut Builder, pickle: Arc<Pickle>, seen: Vec<Seen>) -> Resul
     let (attributes, dropped) = of(pickle, seen, most)?;
     builder.attributes(attributes);
     for key in dropped {
-        let message = format!("{key}: all attributes come to more than {most} values (option maxAttributeValues)");
+        let message =
+            format!("{key}: all attributes come to more than {most} values (option maxAttributeValues)");
         builder.warn("ZT_WARN_SKIPPED", message, None, None);
     }
     Ok(())
@@ -140,7 +141,8 @@ impl Teller<'_> {
             Value::Node(id) => id,
         };
         let known = seen(self.seen, value);
-        if !known.is_shown() || self.open.contains(&id) || self.open.len() + 2 >= VALUE_DEPTH || to.is_full() {
+        if !known.is_shown() || self.open.contains(&id) || self.open.len() + 2 >= VALUE_DEPTH || to.is_full()
+        {
             return to.visit(Event::Null);
         }
         self.open.push(id);

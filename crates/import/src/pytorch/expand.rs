@@ -5,8 +5,8 @@ use std::borrow::Cow;
 
 use ztensor_core::error::Result;
 
-use super::tensor::{self, Tensor, layout_of};
 use super::kind;
+use super::tensor::{self, Tensor, layout_of};
 use crate::limits::PICKLE_ALIASES;
 use crate::pickle::form::{Form, Key, entries_of, form};
 use crate::pickle::ndarray::Raw;
@@ -65,7 +65,8 @@ enum Meaning<'p> {
 
 fn torch(pickle: &Pickle, value: Value) -> Result<Meaning<'_>> {
     if let Some((module, name)) = pickle.global(value) {
-        let known = kind::of_dtype(module, name).is_some() || layout_of(pickle, value).is_some_and(is_constant);
+        let known =
+            kind::of_dtype(module, name).is_some() || layout_of(pickle, value).is_some_and(is_constant);
         let text = || Item::Plain(Plain::Text(Cow::Owned(format!("{module}.{name}"))));
         return Ok(if known { Meaning::Item(text()) } else { Meaning::Other });
     }
@@ -73,7 +74,9 @@ fn torch(pickle: &Pickle, value: Value) -> Result<Meaning<'_>> {
     let Some((module, name)) = pickle.global(object.callee) else { return Ok(Meaning::Other) };
     let args = pickle.items(object.args).unwrap_or_default();
     let item = match (module, name) {
-        ("torch._utils", "_rebuild_parameter") | ("torch.nn.parameter", "Parameter" | "Buffer") if object.states.is_empty() => {
+        ("torch._utils", "_rebuild_parameter") | ("torch.nn.parameter", "Parameter" | "Buffer")
+            if object.states.is_empty() =>
+        {
             return Ok(args.first().map_or(Meaning::Other, |&inner| Meaning::Same(inner)));
         }
         ("torch._utils", "_rebuild_parameter_with_state") => {
@@ -92,11 +95,18 @@ fn torch(pickle: &Pickle, value: Value) -> Result<Meaning<'_>> {
             Some(tensor) => Item::Tensor(Box::new(tensor), Vec::new()),
             None => return Ok(Meaning::Other),
         },
-        ("torch", "Size") | ("torch.jit._pickle", "build_intlist" | "build_tensorlist" | "build_doublelist" | "build_boollist" | "restore_type_tag") => {
+        ("torch", "Size")
+        | (
+            "torch.jit._pickle",
+            "build_intlist" | "build_tensorlist" | "build_doublelist" | "build_boollist" | "restore_type_tag",
+        ) => {
             return Ok(args.first().map_or(Meaning::Other, |&inner| Meaning::Same(inner)));
         }
         ("torch", "device") => {
-            let parts: Vec<_> = args.iter().map(|&part| pickle.text(part).map_or_else(|| pickle.repr(part), str::to_owned)).collect();
+            let parts: Vec<_> = args
+                .iter()
+                .map(|&part| pickle.text(part).map_or_else(|| pickle.repr(part), str::to_owned))
+                .collect();
             Item::Plain(Plain::Text(Cow::Owned(parts.join(":"))))
         }
         ("torch.serialization", "_get_layout") => match layout_of(pickle, value) {
@@ -112,9 +122,21 @@ fn torch(pickle: &Pickle, value: Value) -> Result<Meaning<'_>> {
 fn is_constant(name: &str) -> bool {
     matches!(
         name,
-        "strided" | "sparse_coo" | "sparse_csr" | "sparse_csc" | "sparse_bsr" | "sparse_bsc" | "_mkldnn" | "jagged"
-            | "per_tensor_affine" | "per_channel_affine" | "per_channel_affine_float_qparams"
-            | "contiguous_format" | "channels_last" | "channels_last_3d" | "preserve_format"
+        "strided"
+            | "sparse_coo"
+            | "sparse_csr"
+            | "sparse_csc"
+            | "sparse_bsr"
+            | "sparse_bsc"
+            | "_mkldnn"
+            | "jagged"
+            | "per_tensor_affine"
+            | "per_channel_affine"
+            | "per_channel_affine_float_qparams"
+            | "contiguous_format"
+            | "channels_last"
+            | "channels_last_3d"
+            | "preserve_format"
     )
 }
 
@@ -190,7 +212,9 @@ fn python(pickle: &Pickle, value: Value) -> Item<'_> {
 /// An object of a class, or a call, that has no meaning here.
 fn unknown<'p>(pickle: &'p Pickle, object: &'p Object) -> Item<'p> {
     let mut parts: Vec<(Key<'p>, Value)> = Vec::new();
-    let mut name = pickle.global(object.callee).map_or_else(|| "a call".to_owned(), |(module, name)| format!("{module}.{name}"));
+    let mut name = pickle
+        .global(object.callee)
+        .map_or_else(|| "a call".to_owned(), |(module, name)| format!("{module}.{name}"));
     let args = pickle.items(object.args).unwrap_or_default();
     if matches!(&*name, "copyreg._reconstructor" | "copy_reg._reconstructor") {
         // (class, base, what the base was made of)
@@ -245,7 +269,9 @@ fn module<'p>(pickle: &'p Pickle, parts: Vec<(Key<'p>, Value)>) -> Vec<(Key<'p>,
     for (key, value) in parts {
         match key {
             Key::Text(text) if MODULE.contains(&text) => match form(pickle, value) {
-                Form::Entries(entries) => all.extend(entries.into_iter().filter(|(_, value)| *value != Value::None)),
+                Form::Entries(entries) => {
+                    all.extend(entries.into_iter().filter(|(_, value)| *value != Value::None))
+                }
                 _ => all.push((key, value)),
             },
             Key::Text(text) if text.starts_with('_') => {}

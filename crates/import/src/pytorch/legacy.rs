@@ -72,14 +72,19 @@ impl Pickles {
         let (magic, _) = next()?;
         let is_magic = match magic.node(magic.root()) {
             Some(Node::Long(span)) => MAGIC.ends_with(magic.span(*span)) && span.length == 10,
-            _ => magic.text(magic.root()).is_some_and(|digits| MAGIC_LINE[1..].starts_with(digits.as_bytes())),
+            _ => {
+                magic.text(magic.root()).is_some_and(|digits| MAGIC_LINE[1..].starts_with(digits.as_bytes()))
+            }
         };
         if !is_magic {
-            return Err(Error::new(Code::BadMagic, "the file does not begin with PyTorch's magic number").rule(RULE));
+            return Err(
+                Error::new(Code::BadMagic, "the file does not begin with PyTorch's magic number").rule(RULE)
+            );
         }
         let (protocol, at_protocol) = next()?;
         if protocol.root() != Value::Int(PROTOCOL) {
-            let message = format!("the protocol {} is not known here, only {PROTOCOL}", protocol.repr(protocol.root()));
+            let message =
+                format!("the protocol {} is not known here, only {PROTOCOL}", protocol.repr(protocol.root()));
             return Err(Error::new(Code::UnsupportedVersion, message).at(at_protocol).rule(RULE));
         }
         next()?;
@@ -106,7 +111,12 @@ impl Pickles {
 }
 
 /// Where the storages are, in the order of their keys.
-fn storages<'k>(main: &Pickle, keys: &'k Pickle, start: u64, input: &Input<'_>) -> Result<HashMap<&'k str, Blob>> {
+fn storages<'k>(
+    main: &Pickle,
+    keys: &'k Pickle,
+    start: u64,
+    input: &Input<'_>,
+) -> Result<HashMap<&'k str, Blob>> {
     let mut widths: HashMap<&str, u64> = HashMap::new();
     for at in (0_u32..).take(main.nodes().len()) {
         if let Some(storage) = tensor::storage_of(main, Value::Node(at))? {
@@ -126,9 +136,11 @@ fn storages<'k>(main: &Pickle, keys: &'k Pickle, start: u64, input: &Input<'_>) 
         let count = u64_le(&input.read_vec(at, 8)?, 0).unwrap_or_default();
         let data = at.saturating_add(8);
         let length = count.checked_mul(*width);
-        let Some((length, end)) = length.and_then(|length| Some((length, end_within(data, length, input.length())?)))
+        let Some((length, end)) =
+            length.and_then(|length| Some((length, end_within(data, length, input.length())?)))
         else {
-            let message = format!("the storage {key:?} has {count} elements of {width} bytes, which go beyond the end");
+            let message =
+                format!("the storage {key:?} has {count} elements of {width} bytes, which go beyond the end");
             return refuse(Code::Truncated, message, at);
         };
         if blobs.insert(key, Blob::raw(data, length)).is_some() {

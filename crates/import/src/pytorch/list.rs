@@ -59,7 +59,9 @@ pub fn add(builder: &mut Builder, place: &Place<'_>, tensors: Vec<(String, Tenso
 fn parts<'t, 'p>(tensor: &'t Tensor<'p>) -> Vec<&'t Strided<'p>> {
     match tensor {
         Tensor::Strided(strided) => vec![strided],
-        Tensor::Quantized(Quantized { data, scales: Scales::Each { scales, zeros, .. } }) => vec![data, scales, zeros],
+        Tensor::Quantized(Quantized { data, scales: Scales::Each { scales, zeros, .. } }) => {
+            vec![data, scales, zeros]
+        }
         Tensor::Quantized(quantized) => vec![&quantized.data],
         Tensor::Sparse(sparse) => sparse.indices.iter().chain([&sparse.values]).collect(),
         Tensor::Meta(..) | Tensor::Array(..) => Vec::new(),
@@ -111,7 +113,9 @@ impl List<'_> {
             Error::new(Code::OutOfBounds, message).at(blob.offset)
         };
         let start = storage.start.checked_mul(storage.kind.width);
-        let start = start.and_then(|start| start.checked_add(part.offset.checked_mul(kind.width)?)).ok_or_else(beyond)?;
+        let start = start
+            .and_then(|start| start.checked_add(part.offset.checked_mul(kind.width)?))
+            .ok_or_else(beyond)?;
         let elements = product(shape).filter(|&elements| elements <= MAX_EXACT).ok_or_else(|| {
             Error::new(Code::Limit, format!("the shape {shape:?} has more than 2^53 - 1 elements"))
         })?;
@@ -119,11 +123,14 @@ impl List<'_> {
             // None of its bytes exist, so its beginning need not.
             blob = Blob { offset: blob.offset, ..Blob::raw(blob.offset, 0) };
             View::Whole
-        } else if let Some(length) = contiguous(shape, strides).then(|| elements.checked_mul(kind.width)).flatten() {
+        } else if let Some(length) =
+            contiguous(shape, strides).then(|| elements.checked_mul(kind.width)).flatten()
+        {
             end_within(start, length, held).ok_or_else(beyond)?;
             if start == 0 && length == held { View::Whole } else { View::range(start, length) }
         } else {
-            let loops = shape.iter().zip(strides).map(|(&dim, stride)| Some((dim, stride.checked_mul(kind.width)?)));
+            let loops =
+                shape.iter().zip(strides).map(|(&dim, stride)| Some((dim, stride.checked_mul(kind.width)?)));
             let loops = loops.collect::<Option<Box<[_]>>>().ok_or_else(beyond)?;
             let strided = ztensor_core::model::Strided { start, run: kind.width, loops };
             strided.end().filter(|&end| end <= held).ok_or_else(beyond)?;
@@ -159,7 +166,11 @@ impl List<'_> {
         let width = u64::from(dtype.bits() / 8);
         let needed = product(&array.shape).and_then(|elements| elements.checked_mul(width));
         if needed != Some(length) {
-            let message = format!("the shape {:?} of {} does not take the {length} bytes of the array", array.shape, dtype.name());
+            let message = format!(
+                "the shape {:?} of {} does not take the {length} bytes of the array",
+                array.shape,
+                dtype.name()
+            );
             return Err(Error::new(Code::BadShape, message));
         }
         if array.fortran && array.shape.len() > 1 && length > 0 {
@@ -179,10 +190,12 @@ impl List<'_> {
     fn quantized(&self, builder: &mut Builder, name: &str, quantized: &Quantized<'_>) -> Result<()> {
         let Quantized { data, scales } = quantized;
         let mut attributes = vec![text("dtype", data.kind.name)];
-        let mut components = vec![Component { dtype: stored_as(data.kind), ..self.component(Label::DATA, data)? }];
+        let mut components =
+            vec![Component { dtype: stored_as(data.kind), ..self.component(Label::DATA, data)? }];
         let scheme = match scales {
             Scales::One { scale, zero } => {
-                let inline = |role, dtype, bytes: [u8; 8]| Component::inline(role, Some(dtype), bytes.to_vec());
+                let inline =
+                    |role, dtype, bytes: [u8; 8]| Component::inline(role, Some(dtype), bytes.to_vec());
                 components.push(inline(Label::SCALES, DType::Float64, scale.to_le_bytes()));
                 components.push(inline(Label::ZEROS, DType::Int64, zero.to_le_bytes()));
                 "per_tensor_affine"
@@ -200,13 +213,16 @@ impl List<'_> {
     fn sparse(&self, builder: &mut Builder, name: &str, sparse: &Sparse<'_>) -> Result<()> {
         let Sparse { layout, shape, indices, values } = sparse;
         let one_row = values.shape.len() == 1;
-        let is_coo = *layout == "sparse_coo" && one_row
+        let is_coo = *layout == "sparse_coo"
+            && one_row
             && indices.first().is_some_and(|coords| *coords.shape == [shape.len() as u64, values.shape[0]]);
         let is_csr = *layout == "sparse_csr" && one_row && shape.len() == 2;
         let roles: Vec<Label> = match *layout {
             "sparse_coo" => vec![Label::COORDS],
             "sparse_csr" if is_csr => vec![Label::INDPTR, Label::INDICES],
-            "sparse_csr" | "sparse_bsr" => vec![builder.intern("crow_indices"), builder.intern("col_indices")],
+            "sparse_csr" | "sparse_bsr" => {
+                vec![builder.intern("crow_indices"), builder.intern("col_indices")]
+            }
             _ => vec![builder.intern("ccol_indices"), builder.intern("row_indices")],
         };
         let mut components = vec![self.component(Label::VALUES, values)?];

@@ -57,9 +57,16 @@ pub struct Quantized<'p> {
 
 #[derive(Debug)]
 pub enum Scales<'p> {
-    One { scale: f64, zero: i64 },
+    One {
+        scale: f64,
+        zero: i64,
+    },
     /// One for each index of a dimension.
-    Each { scales: Box<Strided<'p>>, zeros: Box<Strided<'p>>, axis: u64 },
+    Each {
+        scales: Box<Strided<'p>>,
+        zeros: Box<Strided<'p>>,
+        axis: u64,
+    },
 }
 
 /// A sparse tensor by its components, in the order in which PyTorch gives them.
@@ -157,7 +164,8 @@ fn as_strided(pickle: &Pickle, value: Value) -> Result<Option<Strided<'_>>> {
 /// `(key, offset, numel)` behind that.
 pub fn storage_of(pickle: &Pickle, value: Value) -> Result<Option<Storage<'_>>> {
     let Some(Node::Persistent(id)) = pickle.node(value) else { return Ok(None) };
-    let Some((&[tag, class, key, _, _], view)) = pickle.items(*id).and_then(<[Value]>::split_first_chunk) else {
+    let Some((&[tag, class, key, _, _], view)) = pickle.items(*id).and_then(<[Value]>::split_first_chunk)
+    else {
         return Ok(None);
     };
     let (Some("storage"), Some((module, name)), Some(key)) =
@@ -177,7 +185,8 @@ pub fn storage_of(pickle: &Pickle, value: Value) -> Result<Option<Storage<'_>>> 
 fn quantized<'p>(pickle: &'p Pickle, args: &'p [Value]) -> Result<Option<Quantized<'p>>> {
     let [_, _, _, _, parameters, ..] = args else { return Ok(None) };
     let plain: Option<&[Value]> = args.get(..4);
-    let Some(data) = plain.map(|plain| strided(pickle, "_rebuild_tensor", plain)).transpose()?.flatten() else {
+    let Some(data) = plain.map(|plain| strided(pickle, "_rebuild_tensor", plain)).transpose()?.flatten()
+    else {
         return Ok(None);
     };
     let Some(parameters) = pickle.items(*parameters) else { return Ok(None) };
@@ -207,15 +216,20 @@ fn quantized<'p>(pickle: &'p Pickle, args: &'p [Value]) -> Result<Option<Quantiz
 
 fn sparse<'p>(pickle: &'p Pickle, args: &'p [Value]) -> Result<Option<Sparse<'p>>> {
     let &[layout, parts] = args else { return Ok(None) };
-    let (Some(layout), Some(parts)) = (layout_of(pickle, layout), pickle.items(parts)) else { return Ok(None) };
+    let (Some(layout), Some(parts)) = (layout_of(pickle, layout), pickle.items(parts)) else {
+        return Ok(None);
+    };
     let (indices, values, shape) = match (layout, parts) {
-        ("sparse_coo", [indices, values, shape] | [indices, values, shape, _]) => (vec![*indices], *values, *shape),
+        ("sparse_coo", [indices, values, shape] | [indices, values, shape, _]) => {
+            (vec![*indices], *values, *shape)
+        }
         ("sparse_csr" | "sparse_csc" | "sparse_bsr" | "sparse_bsc", [pointers, indices, values, shape]) => {
             (vec![*pointers, *indices], *values, *shape)
         }
         _ => return Ok(None),
     };
-    let indices = indices.into_iter().map(|part| as_strided(pickle, part)).collect::<Result<Option<Vec<_>>>>()?;
+    let indices =
+        indices.into_iter().map(|part| as_strided(pickle, part)).collect::<Result<Option<Vec<_>>>>()?;
     let (Some(indices), Some(values), Some(shape)) =
         (indices, as_strided(pickle, values)?, numbers(pickle, shape)?)
     else {

@@ -130,7 +130,9 @@ impl<'p> Walk<'p> {
                 Ok(if empty { Seen::SHOWN } else { flags })
             }
             Item::Unknown(name, parts) => {
-                self.skip(format!("{name} is not known here, and nothing was called: only its parts are read"));
+                self.skip(format!(
+                    "{name} is not known here, and nothing was called: only its parts are read"
+                ));
                 self.children(parts, depth)
             }
             Item::Nothing(name) => {
@@ -208,7 +210,9 @@ impl<'p> Walk<'p> {
             if let Some((module, name)) = self.pickle.global(object.callee)
                 && !is_usual(module, name)
             {
-                self.skip(format!("{module}.{name} is not known here, and nothing was called: only its parts are read"));
+                self.skip(format!(
+                    "{module}.{name} is not known here, and nothing was called: only its parts are read"
+                ));
             }
         }
     }
