@@ -9,6 +9,7 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const script = join(root, 'bench/python_peer.py')
 const PEERS = {
   'safetensors 0.8': ['venv-safetensors-0.8.0', 'v2.1.2'],
+  'numpy 2.4': ['venv-numpy', 'venv-safetensors-0.8.0', 'v2.1.2'],
   'ztensor 1.2.3': ['venv-ztensor-1.2.3', 'v1.2.3'],
   'ztensor 2.1.2': ['venv-ztensor-2.1.2', 'v2.1.2'],
 }

@@ -101,7 +101,28 @@ def numpy_slice():
     return int(numpy.ascontiguousarray(whole[:, : columns // 2])[-1, -1])
 
 
+def numpy_arrays():
+    """So many arrays of a MB, of 16 random bits each: they compress to some two thirds."""
+    random = numpy.random.default_rng(7)
+    rounded = lambda: random.standard_normal(250_000, numpy.float32).view(numpy.uint32) & 0xFFFF0000
+    return {f"layer.{number}.weight": rounded().view(numpy.float32) for number in range(int(sys.argv[5]))}
+
+
+def numpy_npz_write():
+    numpy.savez(path, **numpy_arrays())
+
+
+def numpy_npz_deflate():
+    numpy.savez_compressed(path, **numpy_arrays())
+
+
+def numpy_npz_load():
+    with numpy.load(path) as file:
+        return len({name: file[name] for name in file.files})
+
+
 works = {
+    "numpy 2.4": {"npz_write": numpy_npz_write, "npz_deflate": numpy_npz_deflate, "npz_load": numpy_npz_load},
     "safetensors 0.8": {"list": safetensors_list, "touch": safetensors_touch},
     "ztensor 1.2.3": {"list": ztensor1_list, "touch": ztensor1_touch, "write": ztensor1_write, "write_synced": ztensor1_write_synced},
     "ztensor 2.1.2": {

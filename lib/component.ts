@@ -21,7 +21,10 @@ export class Component {
   readonly offset: number | undefined
   /** `raw`, `zstd`, `inline`, or the file's own label. */
   readonly encoding: string
-  /** As it stands in the file: `crc32c:…` or `sha256:…` over the stored bytes, in zTensor 2 `xxh3:…` or `sha256:…` over the decoded ones. */
+  /**
+   * As it stands in the file: `crc32c:…` or `sha256:…` over the stored bytes, in zTensor 2 `xxh3:…` or `sha256:…` over the decoded ones.
+   * In a zip archive `crc32:…`, over all of the member decoded: of an npz, the array's header too.
+   */
   readonly digest: string | undefined
   readonly #store: Store
   readonly #tensor: number

@@ -17,10 +17,10 @@ const LACKS: &str = "no zip archive of NumPy arrays";
 pub const FORMAT: Format =
     Format { name: NAME, title: "NumPy npz", endings: &["npz"], lacks: LACKS, tell, parse, writes: &[] };
 
-/// The first member tells. Where it is none of NumPy's, another may be.
+/// The first member tells. Where it is none of NumPy's, another may be, and an archive without any is one of no arrays.
 fn tell(sample: &Sample<'_>) -> Result<Told> {
     Ok(match zip::first_name(sample)? {
-        Some(name) if name.is_empty() || name.ends_with(SUFFIX.as_bytes()) => Told::Likely,
+        Some(name) if name.ends_with(SUFFIX.as_bytes()) => Told::Likely,
         Some(_) => Told::Perhaps,
         None => Told::No,
     })

@@ -1,0 +1,33 @@
+// The rows of NumPy's files. NumPy writes them, too.
+import { existsSync } from 'node:fs'
+import { cpus } from 'node:os'
+import { join } from 'node:path'
+import { warm } from './inputs.mjs'
+import * as ours from './ours.mjs'
+import { byPeer } from './peers.mjs'
+import { measure } from './timing.mjs'
+
+const NUMPY = 'numpy 2.4'
+
+/** All rows, one after the other as they are measured; none where NumPy is not there to write the files. */
+export async function* numpy({ rounds, quick, folder }) {
+  for (const [name, arrays, work, write, faster] of [
+    ['stored.npz', quick ? 50 : 1000, 'npz of 1,000 stored arrays of 1 MB: open, list, load() all', 'npz_write', 2],
+    ['deflated.npz', quick ? 25 : 500, 'npz of 500 MB, deflated: load() all', 'npz_deflate', 1.7 * cpus().length],
+  ]) {
+    const path = join(folder, quick ? 'quick' : 'full', name)
+    if (!existsSync(path) && byPeer(NUMPY, write, path, 1, [String(arrays)]) === undefined) return
+    warm(path)
+    const turns = Math.min(rounds, 5)
+    const { ours: median } = await measure(turns, { ours: () => ours.load(path) })
+    const theirs = byPeer(NUMPY, 'npz_load', path, turns)
+    yield {
+      work,
+      state: 'warm, written by numpy',
+      ours: median,
+      peers: { [NUMPY]: theirs },
+      reach: `${faster} × as fast as numpy`,
+      target: theirs / faster,
+    }
+  }
+}
