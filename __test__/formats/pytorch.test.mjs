@@ -97,7 +97,13 @@ test('sparse tensors have the values that PyTorch gives them', (t) => {
 })
 
 test('what is contiguous and aligned is aliased, the rest says why not', (t) => {
-  const reasons = { base: undefined, row: undefined, column: 'reordered', transposed: 'reordered', expanded: 'reordered' }
+  const reasons = {
+    base: undefined,
+    row: undefined,
+    column: 'reordered',
+    transposed: 'reordered',
+    expanded: 'reordered',
+  }
   const file = openSync(join(folder, 'views.pt'))
   for (const [name, reason] of Object.entries(reasons)) {
     const { mapped, copyReason } = file.tensor(name)
