@@ -22,7 +22,7 @@ use crate::codecs::frames::Size;
 use crate::codecs::zstd;
 use crate::error::{Code, Error, Result};
 use crate::inject;
-use crate::kernels::swap::swap_bytes;
+use crate::kernels::swap::{change_signs, swap_bytes};
 use crate::layouts::coo::Coo;
 use crate::layouts::csr::Csr;
 use crate::layouts::elements;
@@ -416,10 +416,15 @@ pub(crate) fn compare(blob: &Blob, hasher: Option<Hasher>) -> Result<()> {
     }
 }
 
-/// Brings the elements of a component into little-endian order.
+/// Makes the elements of a component little-endian, with the signs that they have.
 fn turn(component: &Component, bytes: &mut [u8]) {
-    if let Some(dtype) = component.dtype.filter(|_| component.is_swapped()) {
+    let Some(dtype) = component.dtype else { return };
+    if component.is_swapped() {
         swap_bytes(bytes, dtype.element_bytes());
+    }
+    if component.signs.are_changed() {
+        let is_complex = matches!(dtype, DType::Complex64 | DType::Complex128);
+        change_signs(bytes, dtype.element_bytes(), is_complex, component.signs);
     }
 }
 

@@ -148,7 +148,7 @@ pub fn entries_of<'p>(pickle: &'p Pickle, flat: &[Value]) -> Vec<(Key<'p>, Value
     for (key, value) in pairs {
         let same = match key {
             Key::Text(text) => Same::Text(text),
-            Key::Value(Value::Bool(flag)) => Same::Int(flag.into()),
+            Key::Value(Value::Bool(truth)) => Same::Int(truth.into()),
             Key::Value(Value::Int(number)) => Same::Int(number),
             Key::Value(Value::Float(number)) => Same::Float(number.to_bits()),
             Key::Value(Value::Node(id)) => Same::Node(id),

@@ -78,7 +78,7 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
         let found = walk::walk(&pickle, prefix)?;
         let offset = (member.method == Method::Stored).then_some(member.offset);
         let place = Place { pickle: &pickle, offset, byte_order, storages: &blobs };
-        list::add(&mut builder, &place, found.tensors)?;
+        list::add(&mut builder, &place, &found.tensors)?;
         skipped(&mut builder, found.skipped);
         if prefix.is_empty() {
             attributes::add(&mut builder, Arc::clone(&pickle), found.seen)?;

@@ -141,7 +141,7 @@ fn is_constant(name: &str) -> bool {
 }
 
 /// A tensor of a subclass: what `callee(*inner)` makes, and its own state.
-fn subclass<'p>(pickle: &'p Pickle, callee: Value, inner: Value, state: Value) -> Result<Item<'p>> {
+fn subclass(pickle: &Pickle, callee: Value, inner: Value, state: Value) -> Result<Item<'_>> {
     let mut rest = Vec::new();
     states(pickle, &[state], &mut rest);
     let Some(name) = tensor::rebuild(pickle, callee) else {
@@ -270,7 +270,7 @@ fn module<'p>(pickle: &'p Pickle, parts: Vec<(Key<'p>, Value)>) -> Vec<(Key<'p>,
         match key {
             Key::Text(text) if MODULE.contains(&text) => match form(pickle, value) {
                 Form::Entries(entries) => {
-                    all.extend(entries.into_iter().filter(|(_, value)| *value != Value::None))
+                    all.extend(entries.into_iter().filter(|(_, value)| *value != Value::None));
                 }
                 _ => all.push((key, value)),
             },

@@ -14,6 +14,14 @@ pub struct Kind {
     pub width: u64,
 }
 
+impl Kind {
+    /// Whether the top bit of an element, or of each part of a complex one, is its sign; not known of types that zTensor lacks.
+    pub fn has_signs(self) -> bool {
+        use DType::{BFloat16, Complex64, Complex128, Float16, Float32, Float64};
+        matches!(self.dtype, Some(Float64 | Float32 | Float16 | BFloat16 | Complex64 | Complex128) | None)
+    }
+}
+
 const fn kind(name: &'static str, dtype: DType) -> Kind {
     Kind { name, dtype: Some(dtype), width: dtype.bits() as u64 / 8 }
 }

@@ -103,7 +103,7 @@ impl Pickles {
         let found = walk::walk(&main, "")?;
         let place =
             Place { pickle: &main, offset: Some(offset), byte_order: ByteOrder::Little, storages: &blobs };
-        list::add(&mut builder, &place, found.tensors)?;
+        list::add(&mut builder, &place, &found.tensors)?;
         skipped(&mut builder, found.skipped);
         attributes::add(&mut builder, Arc::clone(&main), found.seen)?;
         Ok(builder.finish())

@@ -8,7 +8,8 @@ use ztensor_core::checked::{MAX_EXACT, end_within, product};
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::layouts;
 use ztensor_core::model::{
-    Attributes, Blob, Builder, ByteOrder, Component, DType, Data, Entries, Label, Layout, NewTensor, View,
+    Attributes, Blob, Builder, ByteOrder, Component, DType, Data, Entries, Label, Layout, NewTensor, Signs,
+    View,
 };
 
 use super::kind::{Kind, stored_as};
@@ -32,14 +33,14 @@ pub struct Place<'a> {
 }
 
 /// Adds tensors under their paths, renamed where two have the same.
-pub fn add(builder: &mut Builder, place: &Place<'_>, tensors: Vec<(String, Tensor<'_>)>) -> Result<()> {
+pub fn add(builder: &mut Builder, place: &Place<'_>, tensors: &[(String, Tensor<'_>)]) -> Result<()> {
     let mut uses: HashMap<&str, u32> = HashMap::new();
     for part in tensors.iter().flat_map(|(_, tensor)| parts(tensor)) {
         *uses.entry(part.storage.key).or_default() += 1;
     }
     let mut list = List { place, uses, inline: place.pickle.byte_length().saturating_mul(2) };
     let mut again: HashMap<String, u64> = HashMap::new();
-    for (path, tensor) in &tensors {
+    for (path, tensor) in tensors {
         let mut name = path.clone();
         if builder.contains(path) {
             let nth = again.entry(path.clone()).or_insert(1);
@@ -88,12 +89,8 @@ impl List<'_> {
     }
 
     fn dense(&self, builder: &mut Builder, name: &str, strided: &Strided<'_>) -> Result<()> {
-        let mut data = self.component(Label::DATA, strided)?;
-        if strided.conj || strided.neg {
-            let message = "its values are to be conjugated or negated, which is not done here: only its bytes can be read";
-            builder.warn("ZT_WARN_UNKNOWN_TYPE", message, Some(name), None);
-            data.dtype = None;
-        } else if data.dtype.is_none() {
+        let data = self.component(Label::DATA, strided)?;
+        if data.dtype.is_none() {
             unknown(builder, name, strided.kind.name);
         }
         tensor(builder, name, &strided.shape, Layout::Dense, data.dtype, vec![data], Entries::new())
@@ -101,7 +98,12 @@ impl List<'_> {
 
     /// Elements of a storage. Fails with `ZT_OUT_OF_BOUNDS` where the storage lacks some of them.
     fn component(&self, role: Label, part: &Strided<'_>) -> Result<Component> {
-        let Strided { storage, kind, shape, strides, .. } = part;
+        let Strided { storage, kind, shape, strides, conj, neg, .. } = part;
+        let changed = *conj || *neg;
+        if changed && !kind.has_signs() {
+            let message = format!("elements of {} cannot be negated or conjugated", kind.name);
+            return Err(Error::new(Code::BadDtype, message));
+        }
         let missing = || Error::new(Code::BadIndex, format!("the file has no storage {:?}", storage.key));
         let mut blob = self.place.storages.get(storage.key).cloned().ok_or_else(missing)?;
         let held = blob.decoded.unwrap_or_default();
@@ -124,7 +126,7 @@ impl List<'_> {
             blob = Blob { offset: blob.offset, ..Blob::raw(blob.offset, 0) };
             View::Whole
         } else if let Some(length) =
-            contiguous(shape, strides).then(|| elements.checked_mul(kind.width)).flatten()
+            (!changed && contiguous(shape, strides)).then(|| elements.checked_mul(kind.width)).flatten()
         {
             end_within(start, length, held).ok_or_else(beyond)?;
             if start == 0 && length == held { View::Whole } else { View::range(start, length) }
@@ -141,21 +143,22 @@ impl List<'_> {
             blob.digest = None;
         }
         let byte_order = self.place.byte_order;
-        Ok(Component { byte_order, view, ..Component::new(role, kind.dtype, Data::Blob(blob)) })
+        let signs =
+            if view == View::Whole { Signs::default() } else { Signs { real: *neg, imaginary: conj != neg } };
+        Ok(Component { byte_order, view, signs, ..Component::new(role, kind.dtype, Data::Blob(blob)) })
     }
 
     /// A NumPy array, whose elements are in the pickle.
     fn array(&mut self, builder: &mut Builder, name: &str, array: &Array<'_>) -> Result<()> {
         let Some(raw) = &array.data else { return Ok(()) };
         let length = raw.bytes(self.place.pickle).len() as u64;
-        let data = match (raw, self.place.offset) {
-            (Raw::At(span), Some(offset)) => Data::Blob(Blob::raw(offset.saturating_add(span.start), length)),
-            _ => {
-                self.inline = self.inline.checked_sub(length).ok_or_else(|| {
-                    Error::new(Code::Limit, "arrays share the bytes of the pickle too often to be copied")
-                })?;
-                Data::Inline(raw.bytes(self.place.pickle).into())
-            }
+        let data = if let (Raw::At(span), Some(offset)) = (raw, self.place.offset) {
+            Data::Blob(Blob::raw(offset.saturating_add(span.start), length))
+        } else {
+            self.inline = self.inline.checked_sub(length).ok_or_else(|| {
+                Error::new(Code::Limit, "arrays share the bytes of the pickle too often to be copied")
+            })?;
+            Data::Inline(raw.bytes(self.place.pickle).into())
         };
         let mut data = Component::new(Label::DATA, array.dtype, data);
         data.byte_order = array.byte_order;
@@ -207,7 +210,7 @@ impl List<'_> {
                 "per_channel_affine"
             }
         };
-        self.parts(builder, name, &data.shape, scheme, components, attributes)
+        composite(builder, name, &data.shape, scheme, components, attributes)
     }
 
     fn sparse(&self, builder: &mut Builder, name: &str, sparse: &Sparse<'_>) -> Result<()> {
@@ -229,32 +232,31 @@ impl List<'_> {
         for (part, role) in indices.iter().zip(roles) {
             components.push(self.component(role, part)?);
         }
-        let dtype = values.kind.dtype.filter(|_| !values.conj && !values.neg);
+        let dtype = values.kind.dtype;
         if dtype.is_some() && (is_coo || is_csr) {
             let layout = if is_coo { Layout::SparseCoo } else { Layout::SparseCsr };
             return tensor(builder, name, shape, layout, dtype, components, Entries::new());
         }
         let dims = values.shape.iter().map(|&dim| Plain::from(dim)).collect();
         let attributes = vec![text("dtype", values.kind.name), ("values_shape".into(), Plain::Array(dims))];
-        self.parts(builder, name, shape, layout, components, attributes)
+        composite(builder, name, shape, layout, components, attributes)
     }
+}
 
-    /// A tensor of a layout that only PyTorch has, by its components.
-    fn parts(
-        &self,
-        builder: &mut Builder,
-        name: &str,
-        shape: &[u64],
-        layout: &str,
-        components: Vec<Component>,
-        attributes: Entries,
-    ) -> Result<()> {
-        let layout = format!("torch.{layout}/1");
-        let message = format!("{layout:?} has no values here; its components can be read");
-        builder.warn("ZT_WARN_UNKNOWN_LAYOUT", message, Some(name), None);
-        let layout = Layout::Other(builder.intern(&layout));
-        tensor(builder, name, shape, layout, None, components, attributes)
-    }
+/// A tensor of a layout that only PyTorch has, by its components.
+fn composite(
+    builder: &mut Builder,
+    name: &str,
+    shape: &[u64],
+    layout: &str,
+    components: Vec<Component>,
+    attributes: Entries,
+) -> Result<()> {
+    let layout = format!("torch.{layout}/1");
+    let message = format!("{layout:?} has no values here; its components can be read");
+    builder.warn("ZT_WARN_UNKNOWN_LAYOUT", message, Some(name), None);
+    let layout = Layout::Other(builder.intern(&layout));
+    tensor(builder, name, shape, layout, None, components, attributes)
 }
 
 /// A tensor whose data is not in the file.

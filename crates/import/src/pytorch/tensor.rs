@@ -111,14 +111,13 @@ pub fn dtype_of(pickle: &Pickle, value: Value) -> Option<Kind> {
 }
 
 /// The name of a function of `torch._utils`.
-pub fn rebuild<'p>(pickle: &'p Pickle, callee: Value) -> Option<&'p str> {
+pub fn rebuild(pickle: &Pickle, callee: Value) -> Option<&str> {
     pickle.global(callee).filter(|(module, _)| *module == "torch._utils").map(|(_, name)| name)
 }
 
 fn strided<'p>(pickle: &'p Pickle, name: &str, args: &'p [Value]) -> Result<Option<Strided<'p>>> {
     let (dtype, metadata) = match (name, args) {
-        ("_rebuild_tensor", [_, _, _, _]) => (None, None),
-        ("_rebuild_tensor_v2", [_, _, _, _, _, _]) => (None, None),
+        ("_rebuild_tensor", [_, _, _, _]) | ("_rebuild_tensor_v2", [_, _, _, _, _, _]) => (None, None),
         ("_rebuild_tensor_v2", [_, _, _, _, _, _, metadata]) => (None, Some(*metadata)),
         ("_rebuild_tensor_v3", [_, _, _, _, _, _, dtype]) => (Some(*dtype), None),
         ("_rebuild_tensor_v3", [_, _, _, _, _, _, dtype, metadata]) => (Some(*dtype), Some(*metadata)),
