@@ -81,11 +81,9 @@ fn torch(pickle: &Pickle, value: Value) -> Result<Meaning<'_>> {
         }
         ("torch._utils", "_rebuild_parameter_with_state") => {
             let &[inner, _, _, state] = args else { return Ok(Meaning::Other) };
-            {
-                let mut rest = Vec::new();
-                states(pickle, &[state], &mut rest);
-                with_rest(expand_once(pickle, inner)?, rest)
-            }
+            let mut rest = Vec::new();
+            states(pickle, &[state], &mut rest);
+            with_rest(expand_once(pickle, inner)?, rest)
         }
         ("torch._tensor" | "torch.tensor", "_rebuild_from_type_v2" | "_rebuild_from_type") => {
             let &[callee, _, inner, state] = args else { return Ok(Meaning::Other) };
