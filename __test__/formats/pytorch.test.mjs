@@ -68,7 +68,7 @@ for (const name of ['dtypes.pt', 'views.pt', 'tied.pt', 'checkpoint.ckpt', 'nump
       // It has no complex128.
       if (ending === 'safetensors' && /dtypes|legacy/.test(name)) continue
       const target = join(place, `${version}.${ending}`)
-      await convert(join(folder, name), target, version === undefined ? { skip: true } : { version, skip: version === '2' })
+      await convert(join(folder, name), target, { version, skip: version !== '1.2' })
       const [from, to] = [openSync(join(folder, name)), openSync(target)]
       for (const tensor of from.values()) {
         const found = to.tensor(tensor.name)
