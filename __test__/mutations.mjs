@@ -43,7 +43,7 @@ function read(file, bytes, covered) {
     JSON.stringify(tensor)
     for (const part of tensor.components.values()) {
       const { data } = part
-      if (covered?.start === part.offset && !same(bytesOf(data), covered.holds))
+      if (covered !== undefined && covered.start === part.offset && !same(bytesOf(data), covered.holds))
         return `${tensor.name} ${part.role}: a digest covers the data, and nothing was noticed`
       if (part.encoding !== 'raw' || part.offset === undefined || ['byte-order', 'reordered'].includes(part.copyReason))
         continue

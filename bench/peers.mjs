@@ -10,6 +10,7 @@ const script = join(root, 'bench/python_peer.py')
 const PEERS = {
   'gguf 0.19': ['venv-gguf'],
   'safetensors 0.8': ['venv-safetensors-0.8.0', 'v2.1.2'],
+  'torch 2.4': ['venv-torch'],
   'numpy 2.4': ['venv-numpy', 'venv-safetensors-0.8.0', 'v2.1.2'],
   'ztensor 1.2.3': ['venv-ztensor-1.2.3', 'v1.2.3'],
   'ztensor 2.1.2': ['venv-ztensor-2.1.2', 'v2.1.2'],
@@ -27,7 +28,9 @@ export const missing = () => Object.keys(PEERS).filter((peer) => interpreter(pee
 export function byPeer(peer, work, path, rounds, options = []) {
   const python = interpreter(peer)
   if (python === undefined) return undefined
-  const told = execFileSync(python, [script, peer, work, path, String(rounds), ...options], { encoding: 'utf8' })
+  // Where torch finds what stands in for CUDA (interop/cuda_stubs.py).
+  const env = { ...process.env, LD_LIBRARY_PATH: join(root, 'build/interop/cuda-stubs') }
+  const told = execFileSync(python, [script, peer, work, path, String(rounds), ...options], { encoding: 'utf8', env })
   const { ms, note } = JSON.parse(told)
   if (note !== undefined) console.log(`${peer}, ${work}: ${note}`)
   return ms

@@ -135,7 +135,28 @@ def numpy_npz_load():
         return len({name: file[name] for name in file.files})
 
 
+def torch_write():
+    import torch
+
+    torch.save({f"layers.{number}.weight": torch.zeros(1024, 2112) for number in range(int(sys.argv[5]))}, path)
+
+
+def torch_list():
+    import torch
+
+    tensors = torch.load(path, mmap=True, weights_only=True)
+    [(name, tensor.dtype, tuple(tensor.shape)) for name, tensor in tensors.items()]
+
+
+def torch_touch():
+    import torch
+
+    for tensor in torch.load(path, mmap=True, weights_only=True).values():
+        each_page(tensor.numpy())
+
+
 works = {
+    "torch 2.4": {"write": torch_write, "list": torch_list, "touch": torch_touch},
     "numpy 2.4": {"npz_write": numpy_npz_write, "npz_deflate": numpy_npz_deflate, "npz_load": numpy_npz_load},
     "gguf 0.19": {"list": gguf_list, "dequantize": gguf_dequantize},
     "safetensors 0.8": {"list": safetensors_list, "touch": safetensors_touch},

@@ -42,6 +42,7 @@ function indexOf(bytes, ending) {
     const fits = header !== undefined && data < 65536
     return ['safetensors', fits ? Buffer.concat([Buffer.from([data & 255, data >> 8]), header]) : undefined]
   }
+  if (/^\.(pt|ckpt|pytorch)$/.test(ending)) return ['pytorch', bytes]
   const magic = bytes.toString('latin1', 0, 8)
   if (magic.startsWith('\x93NUMPY')) return ['npy', bytes]
   if (magic.startsWith('PK')) return ['npz', bytes]
@@ -61,8 +62,8 @@ function seedAll(name, bytes, ending) {
 }
 
 const fixtures = join(here, '../__test__/fixtures')
-for (const folder of [fixtures, join(fixtures, 'numpy'), ...process.argv.slice(2)])
-  for (const name of readdirSync(folder).filter((name) => /\.(zt|safetensors|btf|npy|npz)$/.test(name)))
+for (const folder of [fixtures, join(fixtures, 'numpy'), join(fixtures, 'pytorch'), ...process.argv.slice(2)])
+  for (const name of readdirSync(folder).filter((name) => /\.(zt|safetensors|btf|npy|npz|pt|ckpt)$/.test(name)))
     seedAll(name, readFileSync(join(folder, name)), extname(name))
 
 const ggufs = join(here, '../__test__/fixtures/gguf')
@@ -70,7 +71,7 @@ for (const name of readdirSync(ggufs).filter((name) => name.endsWith('.gguf')))
   seed('gguf', name, readFileSync(join(ggufs, name)))
 
 for (const [table, cases] of await tables()) {
-  const ending = /btf|safetensors/.exec(table)?.[0]
+  const ending = /btf|safetensors|pytorch/.exec(table)?.[0]
   for (const [at, one] of cases.entries()) {
     const file = Buffer.from(bytesOf(one))
     // Without the ending of a file: `manifest` changes those of `read` that have one, and has to know them as valid.

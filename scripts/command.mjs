@@ -4,15 +4,20 @@ import { fileURLToPath } from 'node:url'
 
 export const root = fileURLToPath(new URL('..', import.meta.url))
 
-/** The names that the command line gives, or all of them where it gives none. Ends the process at one that is not there. */
-export function only(names) {
-  const chosen = process.argv.slice(2)
-  const unknown = chosen.filter((name) => !names.includes(name))
+/**
+ * The names that the command line gives, or all of them where it gives none; those that are `heavy` too with `--heavy`. Ends the
+ * process at one that is not there.
+ */
+export function only(names, heavy = []) {
+  const all = [...names, ...heavy]
+  const chosen = process.argv.slice(2).filter((name) => name !== '--heavy' || heavy.length === 0)
+  const unknown = chosen.filter((name) => !all.includes(name))
   if (unknown.length > 0) {
-    console.error(`there is no ${unknown.join(', ')}: choose of ${names.join(', ')}`)
+    console.error(`there is no ${unknown.join(', ')}: choose of ${all.join(', ')}`)
     process.exit(1)
   }
-  return chosen.length === 0 ? names : chosen
+  if (chosen.length > 0) return chosen
+  return process.argv.includes('--heavy') ? all : names
 }
 
 /** Whether `program` can be started at all. */

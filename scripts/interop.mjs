@@ -1,6 +1,6 @@
 // `npm run interop`: real peers write files of every dtype, shape, layout and encoding that they can, and we read each value
 // back; we write such files, and the peers read each value back; then the reference reader of safetensors judges our corpus of
-// broken files. `-- 'ztensor 1.2.3'` runs that peer alone. Needs `npm run build` first, Python 3 (or PYTHON naming one), and a
+// broken files. `-- 'ztensor 1.2.3'` runs that peer alone, `-- --heavy` those too whose packages are large. Needs `npm run build` first, Python 3 (or PYTHON naming one), and a
 // package index for pip. The environments stay in build/interop for the next run.
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,6 +12,7 @@ import { compareGguf } from '../interop/gguf.mjs'
 import { compareNumpy, readOurs } from '../interop/numpy.mjs'
 import { writeOurs } from '../interop/ours.mjs'
 import { environment, peers, succeed } from '../interop/peers.mjs'
+import { comparePytorch } from '../interop/pytorch.mjs'
 import { compareQuantized } from '../interop/quantized.mjs'
 import { isInstalled, only, root } from './command.mjs'
 
@@ -19,7 +20,9 @@ const python = process.env.PYTHON ?? 'python3'
 const REFERENCE = 'safetensors 0.8.0'
 const GGUF = 'gguf 0.19.0'
 const NUMPY = 'numpy 2.4.6'
-const chosen = only([...peers.map(({ name }) => name), GGUF, NUMPY])
+// Heavy ones, only on demand: an argument of their own names each, or `--heavy` all of them.
+const TORCH = 'torch 2.4.1'
+const chosen = only([...peers.map(({ name }) => name), GGUF, NUMPY], [TORCH])
 const build = join(root, 'build/interop')
 const corpus = join(build, 'corpus')
 const ours = join(build, 'ours')
@@ -164,6 +167,16 @@ async function runNumpy() {
   }
 }
 
+async function runPytorch() {
+  try {
+    const results = await comparePytorch(build, python, fixtures, join(root, 'interop'))
+    for (const { what, error } of results) count(`${TORCH}, ${what}`, error)
+    console.log(`\n${TORCH}: ${results.length} files`)
+  } catch (error) {
+    count(TORCH, error)
+  }
+}
+
 if (isInstalled(python)) {
   writeCorpus()
   await writeOurs(fresh(ours), fixtures)
@@ -178,6 +191,7 @@ if (isInstalled(python)) {
   if (chosen.includes(GGUF)) await runQuantized()
   if (chosen.includes(GGUF)) await runGguf()
   if (chosen.includes(NUMPY)) await runNumpy()
+  if (chosen.includes(TORCH)) await runPytorch()
   console.log()
   console.log(`interop: ${passed} passed, ${failed} failed`)
   process.exitCode = failed > 0 ? 1 : 0

@@ -112,6 +112,12 @@ impl Formats {
         writings.find(|writing| writing.id() == id).map(Dialect::of)
     }
 
+    /// Whether an ending is that of a format of the first table: of two files of a folder such a one is meant.
+    pub fn comes_first(self, ending: &str) -> bool {
+        let mut first = self.tables.first().into_iter().copied().flatten();
+        first.any(|format| format.endings.contains(&ending))
+    }
+
     /// What the names of tensor files end in, without the dot.
     pub fn endings(self) -> impl Iterator<Item = &'static str> {
         self.iter().flat_map(|format| format.endings).copied()

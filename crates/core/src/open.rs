@@ -19,8 +19,8 @@ use crate::error::{Code, Error, Result, short};
 use crate::formats::{Formats, safetensors};
 use crate::limits::{self, Limits};
 use crate::model::{
-    Attributes, Builder, Catalog, Component, Data, Entries, Joining, Label, Layout, NewTensor, Tensor,
-    Warning, join,
+    Attributes, Builder, Catalog, Component, Container, Data, Entries, Joining, Label, Layout, NewTensor,
+    Tensor, Warning, join,
 };
 use crate::sources::ReadAt;
 use crate::sources::beside::Folder;
@@ -137,7 +137,7 @@ pub fn read_index(path: &Path, request: &Request) -> Result<WeightMap> {
 fn open_index(path: &Path, request: &Request) -> Result<Opened> {
     let map = read_index(path, request)?;
     if matches!(request.lookup, Lookup::Unread) {
-        return unread(map, path, &request.limits);
+        return unread(map, path, request);
     }
     let folder = Folder::of(path);
     let place = |name: &String| {
@@ -286,8 +286,11 @@ fn compare(map: &WeightMap, catalogs: &[Joining], problems: &mut Vec<Error>) -> 
 }
 
 /// The names of an index, and nothing else: neither dtype nor shape nor place is known before the files are read.
-fn unread(map: WeightMap, path: &Path, limits: &Limits) -> Result<Opened> {
-    let mut builder = Builder::new(safetensors::CONTAINER, limits);
+fn unread(map: WeightMap, path: &Path, request: &Request) -> Result<Opened> {
+    let ending = map.files.first().and_then(|name| name.rsplit_once('.')).map_or("", |(_, ending)| ending);
+    let format = request.formats.iter().find(|format| format.endings.contains(&ending));
+    let container = format.map_or(safetensors::CONTAINER, |format| Container::named(format.name));
+    let mut builder = Builder::new(container, &request.limits);
     builder.attributes(map.attributes.into());
     let unread = builder.intern("unread");
     for (name, file) in &map.tensors {

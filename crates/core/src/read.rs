@@ -26,12 +26,12 @@ use crate::codecs::frames::Size;
 use crate::codecs::zstd;
 use crate::error::{Code, Error, Result};
 use crate::inject;
-use crate::kernels::swap::swap_bytes;
+use crate::kernels::swap::{change_signs, swap_bytes};
 use crate::layouts::coo::Coo;
 use crate::layouts::csr::Csr;
 use crate::layouts::elements;
 use crate::layouts::indices::Indices;
-use crate::limits::Limits;
+use crate::limits::{Limits, TIMES_THE_FILES};
 use crate::model::cut::Cut;
 use crate::model::{Blob, Catalog, Component, DType, Data, DataRule, Encoding, Layout, Tensor, View};
 use crate::sources::owned::Owned;
@@ -65,6 +65,7 @@ impl<'a> Reading<'a> {
     }
 
     fn cut_unjudged(&self, shape: &[u64], component: &Component, cut: &Cut) -> Result<Owned> {
+        self.not_spread(component, cut.byte_length())?;
         let placed = match &component.view {
             View::Whole | View::Counted(_) => None,
             View::Strided(strided) => strided.cut(shape, cut.ranges()).transpose()?,
@@ -123,7 +124,25 @@ impl<'a> Reading<'a> {
         Ok(bytes)
     }
 
+    /// Refuses to make far more than a file holds out of elements that are repeated: a stride of 0 costs it nothing.
+    fn not_spread(&self, component: &Component, bytes: u64) -> Result<()> {
+        let View::Strided(strided) = &component.view else { return Ok(()) };
+        if strided.loops.iter().all(|&(count, stride)| stride > 0 || count <= 1) {
+            return Ok(());
+        }
+        let held = self.source(component)?.length();
+        if bytes <= held.saturating_mul(TIMES_THE_FILES) {
+            return Ok(());
+        }
+        let message = format!(
+            "its elements are repeated (stride 0) and come to {bytes} bytes, more than {TIMES_THE_FILES} times the file; \
+             take slices of it"
+        );
+        Err(Error::new(Code::Limit, message))
+    }
+
     fn decode_unjudged(&self, component: &Component) -> Result<Owned> {
+        self.not_spread(component, component.byte_length().unwrap_or_default())?;
         let blob = match &component.data {
             Data::Inline(bytes) => Owned::from(bytes.to_vec()),
             Data::Unread { file } => return Err(unread(self.sources.source(*file).err())),
@@ -403,10 +422,15 @@ pub(crate) fn compare(blob: &Blob, hasher: Option<Hasher>) -> Result<()> {
     }
 }
 
-/// Brings the elements of a component into little-endian order.
+/// Makes the elements of a component little-endian, with the signs that they have.
 fn turn(component: &Component, bytes: &mut [u8]) {
-    if let Some(dtype) = component.dtype.filter(|_| component.is_swapped()) {
+    let Some(dtype) = component.dtype else { return };
+    if component.is_swapped() {
         swap_bytes(bytes, dtype.element_bytes());
+    }
+    if component.signs.are_changed() {
+        let is_complex = matches!(dtype, DType::Complex64 | DType::Complex128);
+        change_signs(bytes, dtype.element_bytes(), is_complex, component.signs);
     }
 }
 

@@ -32,6 +32,10 @@ pub mod gguf;
 pub mod limits;
 #[cfg(feature = "numpy")]
 pub mod numpy;
+#[cfg(feature = "pickle")]
+pub mod pickle;
+#[cfg(feature = "pytorch")]
+pub mod pytorch;
 #[cfg(feature = "zip")]
 pub mod zip;
 
@@ -45,6 +49,8 @@ pub const IMPORT: &[Format] = &[
     numpy::npz::FORMAT,
     #[cfg(feature = "gguf")]
     gguf::FORMAT,
+    #[cfg(feature = "pytorch")]
+    pytorch::FORMAT,
 ];
 
 #[cfg(test)]

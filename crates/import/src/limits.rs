@@ -11,3 +11,11 @@ pub const NPY_HEADER_BYTES: u64 = 1 << 20;
 pub const NPZ_HEADERS_BYTES: u64 = 256 << 20;
 /// Nested lists and tuples in a header. A structured type in a structured type takes two.
 pub const LITERAL_DEPTH: u32 = 32;
+/// Bytes of a pickle, unless an option says otherwise: what is large lies beside it.
+pub const PICKLE_BYTES: u64 = 1 << 30;
+/// Calls around a value that give it back, such as a parameter around its tensor. Real ones are one or two.
+pub const PICKLE_ALIASES: u32 = 16;
+/// Nested values that are searched for tensors. A module in a module takes three.
+pub const PICKLE_DEPTH: u32 = 256;
+/// How many times a value that several others hold is looked at, on average.
+pub const PICKLE_TIMES: u64 = 16;

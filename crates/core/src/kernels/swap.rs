@@ -1,5 +1,7 @@
-//! Byte order.
+//! Byte order and signs.
 #![forbid(unsafe_code)]
+
+use crate::model::Signs;
 
 /// Reverses the bytes of each `width`-byte scalar in place. Widths are 2, 4 and 8, for any other there is
 /// nothing to swap; a complex number is swapped by its parts
@@ -23,6 +25,16 @@ pub fn swap_bytes(bytes: &mut [u8], width: usize) {
             .iter_mut()
             .for_each(|b| *b = u64::from_ne_bytes(*b).swap_bytes().to_ne_bytes()),
         _ => {}
+    }
+}
+
+/// Changes the signs of floating-point numbers of `width` bytes, little-endian; of complex ones each is two.
+pub fn change_signs(bytes: &mut [u8], width: usize, is_complex: bool, signs: Signs) {
+    for (nth, part) in bytes.chunks_exact_mut(width.max(1)).enumerate() {
+        let changed = if is_complex && nth % 2 == 1 { signs.imaginary } else { signs.real };
+        if let Some(top) = part.last_mut().filter(|_| changed) {
+            *top ^= 0x80;
+        }
     }
 }
 

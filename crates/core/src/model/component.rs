@@ -24,6 +24,21 @@ pub enum DataRule {
     UniqueCells,
 }
 
+/// Which signs the elements have the other way round than the bytes that are stored: PyTorch negates and conjugates no sooner
+/// than elements are used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Signs {
+    /// Of real numbers, and of the real parts of complex ones.
+    pub real: bool,
+    pub imaginary: bool,
+}
+
+impl Signs {
+    pub fn are_changed(self) -> bool {
+        self.real || self.imaginary
+    }
+}
+
 /// Why elements do not stand in the file as they are in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CopyReason {
@@ -48,13 +63,23 @@ pub struct Component {
     pub byte_order: ByteOrder,
     pub rule: Option<DataRule>,
     pub data: Data,
+    /// Where signs are changed, never all of the data ([`View::Whole`]).
     pub view: View,
+    pub signs: Signs,
 }
 
 impl Component {
     /// Little-endian elements that are all of `data`.
     pub fn new(role: Label, dtype: Option<DType>, data: Data) -> Self {
-        Self { role, dtype, byte_order: ByteOrder::Little, rule: None, data, view: View::Whole }
+        Self {
+            role,
+            dtype,
+            byte_order: ByteOrder::Little,
+            rule: None,
+            data,
+            view: View::Whole,
+            signs: Signs::default(),
+        }
     }
 
     /// A component that is a whole raw blob.
@@ -187,6 +212,9 @@ impl Component {
     /// Where the component's elements stand in the file, little-endian and in order, if they do:
     /// `(absolute offset, bytes)`.
     pub fn plain_range(&self) -> Option<(u64, u64)> {
+        if self.signs.are_changed() {
+            return None;
+        }
         let blob =
             self.blob().filter(|blob| blob.encoding == Encoding::RAW && !self.is_swapped_or_bytes())?;
         match &self.view {
@@ -229,6 +257,7 @@ impl Component {
         }
         match &self.view {
             View::Counted(_) => CopyReason::Reordered,
+            _ if self.signs.are_changed() => CopyReason::Reordered,
             View::Strided(strided) if strided.run().is_none() => CopyReason::Reordered,
             _ if self.byte_order == ByteOrder::Big || !little_endian => CopyReason::ByteOrder,
             _ => CopyReason::Misaligned,

@@ -11,10 +11,16 @@ use crate::limits;
 /// Names shown of what was found instead.
 const SHOWN: usize = 20;
 
+/// What the names of indexes have in them, the preferred one first.
+const INDEXES: [&str; 2] = [".safetensors.index.", ".bin.index."];
+
+/// Those that stand beside others, such as those of variants.
+const USUAL: [&str; 2] = ["model.safetensors.index.json", "pytorch_model.bin.index.json"];
+
 /// What to open.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found {
-    /// The index of a sharded safetensors checkpoint.
+    /// The index of a sharded checkpoint.
     Index(PathBuf),
     /// Files that are numbered as parts of one set, in the order of the numbers.
     Set(Vec<PathBuf>),
@@ -30,19 +36,26 @@ pub fn is_index(path: &Path) -> bool {
 /// before a tensor file that is alone.
 pub fn look(folder: &Path, formats: Formats) -> Result<Found> {
     let Names { texts: names, others } = names(folder)?;
-    let indexes: Vec<_> = names.iter().filter(|name| is_index_name(name)).collect();
+    let indexes =
+        INDEXES.map(|part| names.iter().filter(|name| is_index_name(name, part)).collect::<Vec<_>>());
+    let indexes = indexes.into_iter().find(|some| !some.is_empty()).unwrap_or_default();
     match &indexes[..] {
         [] => {}
         [index] => return Ok(Found::Index(folder.join(index))),
         several => {
-            let usual = several.iter().find(|name| ***name == "model.safetensors.index.json");
+            let usual = several.iter().find(|name| USUAL.contains(&name.as_str()));
             return usual.map(|name| Found::Index(folder.join(name))).ok_or_else(|| {
                 ambiguous(&format!("{} indexes", several.len()), several.iter().map(|name| &***name))
             });
         }
     }
-    let tensors: Vec<&str> =
+    let mut tensors: Vec<&str> =
         names.iter().map(|name| &**name).filter(|name| extension(name, formats).is_some()).collect();
+    // Endings such as .bin are those of many files beside a model.
+    let first = |name: &&str| name.rsplit_once('.').is_some_and(|(_, ending)| formats.comes_first(ending));
+    if tensors.iter().any(first) {
+        tensors.retain(first);
+    }
     let roots: Vec<&str> = tensors.iter().copied().filter(|name| !has_root(name, &names)).collect();
     let mut sets: BTreeMap<Set<'_>, Vec<(u64, &str)>> = BTreeMap::new();
     for numbered in roots.iter().filter_map(|name| numbered(name, formats)) {
@@ -64,7 +77,7 @@ pub fn look(folder: &Path, formats: Formats) -> Result<Found> {
                 0 if others.is_empty() => "the folder is empty".to_owned(),
                 0 => "the folder holds no file whose name is text".to_owned(),
                 count => format!(
-                    "the folder holds no index (….safetensors.index.json) and no tensor file, but {count} others: {}",
+                    "the folder holds no index (….safetensors.index.json, ….bin.index.json) and no tensor file, but {count} others: {}",
                     list(names.iter().map(|name| &**name))
                 ),
             };
@@ -111,8 +124,8 @@ fn names(folder: &Path) -> Result<Names> {
     Ok(names)
 }
 
-fn is_index_name(name: &str) -> bool {
-    name.contains(".safetensors.index.") && is_index(Path::new(name))
+fn is_index_name(name: &str, part: &str) -> bool {
+    name.contains(part) && is_index(Path::new(name))
 }
 
 fn extension(name: &str, formats: Formats) -> Option<&str> {
@@ -229,6 +242,10 @@ mod tests {
             "config.json",
         ];
         assert_eq!(found("index", &files).unwrap(), Found::Index("model.safetensors.index.json".into()));
+        let both = ["pytorch_model.bin.index.json", "a.safetensors.index.json", "a.safetensors"];
+        assert_eq!(found("both", &both).unwrap(), Found::Index("a.safetensors.index.json".into()));
+        let bin = ["pytorch_model.bin.index.json", "pytorch_model-00001-of-00001.bin"];
+        assert_eq!(found("bin", &bin).unwrap(), Found::Index("pytorch_model.bin.index.json".into()));
         let variant = ["x.safetensors.index.fp16.json", "x.fp16-00001-of-00002.safetensors"];
         assert_eq!(found("variant", &variant).unwrap(), Found::Index("x.safetensors.index.fp16.json".into()));
     }

@@ -1,4 +1,4 @@
-//! The index of a sharded safetensors checkpoint (`model.safetensors.index.json`): which tensor is in which file of the
+//! The index of a sharded checkpoint (`model.safetensors.index.json`, `pytorch_model.bin.index.json`): which tensor is in which file of the
 //! same folder, as Hugging Face writes it.
 #![forbid(unsafe_code)]
 

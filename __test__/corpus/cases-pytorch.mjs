@@ -1,0 +1,188 @@
+// PyTorch's checkpoints (torch.serialization, torch._utils) and the pickles in them (pickletools, protocols 0 to 5).
+import { npy, zip } from './numpy.mjs'
+import {
+  archive,
+  build,
+  bytes,
+  call,
+  cat,
+  dict,
+  FALSE,
+  float,
+  global,
+  int,
+  le,
+  legacy,
+  list,
+  MAGIC,
+  NONE,
+  ordered,
+  pickle,
+  storage,
+  tensor,
+  text,
+  TRUE,
+  tuple,
+} from './pytorch.mjs'
+import { f32s, SQUARE } from './zt.mjs'
+
+const VALUES = [1, 2, 3, 4]
+const W = tensor('0', [2, 2], [2, 1])
+const saved = (main, records = { 'data/0': SQUARE }, more = {}) => archive(main, records, more)
+const holding = (...parts) => saved(pickle(dict([text('w'), W], ...parts)))
+const opens = (name, file, more = {}) => ({ name, bytes: file, names: ['w'], data: { w: VALUES }, ...more })
+const refused = (name, file, code, error) => ({ name, bytes: file, code, error })
+const bad = (name, main, code = 'ZT_BAD_INDEX') => refused(`pickle: ${name}`, saved(main), code, { rule: true })
+const torch = (name, main, code, error = { rule: true, tensor: 'w' }) =>
+  refused(`torch: ${name}`, saved(pickle(dict([text('w'), main]))), code, error)
+const SKIPPED = { code: 'ZT_WARN_SKIPPED' }
+const rebuilt = (...args) => call('torch._utils', '_rebuild_tensor_v2', ...args)
+const NESTED = 5000
+/** A list that holds another twice, that one another, and so on. */
+const doubled = (levels, inner) => {
+  const parts = ['](', inner, 'eq\x00']
+  for (let level = 1; level < levels; level++) {
+    const before = `h${String.fromCharCode(level - 1)}`
+    parts.push(`0](${before}${before}eq${String.fromCharCode(level)}`)
+  }
+  return cat(...parts)
+}
+
+export const cases = [
+  opens('valid: an archive', holding()),
+  opens('valid: in the root of the archive', saved(pickle(dict([text('w'), W])), undefined, { folder: '' })),
+  opens('valid: a deflated pickle', saved(pickle(dict([text('w'), W])), undefined, { deflate: true })),
+  opens('valid: a deflated storage', saved(pickle(dict([text('w'), W])), { 'data/0': { data: SQUARE, deflate: true } })),
+  opens('valid: big-endian', saved(pickle(dict([text('w'), W])), { 'data/0': Buffer.from(SQUARE).swap32() }, { byteorder: 'big' })),
+  opens('valid: little-endian', saved(pickle(dict([text('w'), W])), undefined, { byteorder: 'little' })),
+  opens('valid: what follows the pickle is not read', saved(cat(pickle(dict([text('w'), W])), 'rest'))),
+  opens('valid: legacy', legacy(pickle(dict([text('w'), W])), [['0', 4, SQUARE]])),
+  opens('valid: legacy, a magic number of protocol 0', legacy(pickle(dict([text('w'), W])), [['0', 4, SQUARE]], { magic: cat('L119547037146038801333356L\n.') })),
+  opens('valid: legacy, a storage that is a part of another', legacy(pickle(dict([text('w'), tensor('0', [2], [1], { view: tuple(text('v'), int(1), int(2)) })])), [['0', 4, SQUARE]]), { data: { w: [2, 3] } }),
+  opens('valid: the elements of a view', saved(pickle(dict([text('w'), tensor('0', [2], [2], { offset: 1 })]))), { data: { w: [2, 4] } }),
+  opens('valid: stride 0', saved(pickle(dict([text('w'), tensor('0', [2, 2], [0, 1], { offset: 2 })]))), { data: { w: [3, 4, 3, 4] } }),
+  opens('valid: a scalar', saved(pickle(dict([text('w'), tensor('0', [], [], { offset: 3 })]))), { data: { w: [4] } }),
+  opens('valid: empty, far beyond its storage', saved(pickle(dict([text('w'), tensor('0', [0, 3], [3, 1], { offset: 99 })]))), { data: { w: [] } }),
+  opens('valid: _rebuild_tensor', saved(pickle(dict([text('w'), call('torch._utils', '_rebuild_tensor', storage('0'), int(0), tuple(int(4)), tuple(int(1)))])))),
+  opens('valid: _rebuild_tensor_v3 of uint16', saved(pickle(dict([text('w'), call('torch._utils', '_rebuild_tensor_v3', storage('0', { type: 'UntypedStorage', module: 'torch.storage', numel: 4 }), int(0), tuple(int(2)), tuple(int(1)), FALSE, ordered(), global('torch', 'uint16'))])), { 'data/0': Buffer.from([1, 0, 2, 1]) }), { data: { w: [1, 258] } }),
+  opens('valid: a parameter', saved(pickle(dict([text('w'), call('torch._utils', '_rebuild_parameter', W, TRUE, ordered())])))),
+  opens('valid: a parameter with a state', saved(pickle(dict([text('w'), call('torch._utils', '_rebuild_parameter_with_state', W, TRUE, ordered(), dict([text('tag'), int(1)]))])))),
+  opens('valid: a subclass', saved(pickle(dict([text('w'), call('torch._tensor', '_rebuild_from_type_v2', global('torch._utils', '_rebuild_tensor_v2'), global('my', 'Tensor'), tuple(storage('0'), int(0), tuple(int(4)), tuple(int(1)), FALSE, ordered()), dict([text('tag'), int(1)]))])))),
+  opens('valid: a wrapper of tensors', saved(pickle(dict([text('w'), call('torch._tensor', '_rebuild_from_type_v2', global('torch._utils', '_rebuild_wrapper_subclass'), global('my', 'Tensor'), tuple(), dict([text('inner'), W]))]))), { names: ['w.inner'], data: { 'w.inner': VALUES } }),
+  opens('valid: the device of another machine, by NumPy', saved(pickle(dict([text('w'), call('torch._utils', '_rebuild_device_tensor_from_cpu_tensor', W, global('torch', 'float32'), text('xla:0'), FALSE)])))),
+  opens('valid: keys of every kind', saved(pickle(dict([int(-1), W], [TRUE, W], [NONE, W], [float(1e22), W], [tuple(int(1), text("it's")), W]))), {
+    names: ['-1', 'True', 'None', '1e+22', `(1, "it's")`],
+    data: {},
+  }),
+  opens('valid: names that two tensors would have', saved(pickle(dict([text('1'), W], [int(1), W], [text('a.b'), W], [text('a'), dict([text('b'), W])]))), {
+    names: ['1', '1~2', 'a.b', 'a.b~2'],
+    data: { '1~2': VALUES },
+    warnings: [
+      { code: 'ZT_WARN_RENAMED', tensor: '1~2' },
+      { code: 'ZT_WARN_RENAMED', tensor: 'a.b~2' },
+    ],
+  }),
+  opens('valid: a key that is set twice counts once', holding([text('w'), W])),
+  opens('valid: a list in itself', holding([text('l'), cat(']q\x00h\x00a')])),
+  opens('valid: a dict in itself beside a tensor', saved(pickle('}q\x00(', text('self'), 'h\x00', text('w'), W, 'u'))),
+  opens('valid: lists nested deeper than any', holding([text('deep'), cat(']'.repeat(NESTED), 'a'.repeat(NESTED - 1))]), { warnings: [SKIPPED] }),
+  opens('valid: tuples nested deeper than any', holding([text('deep'), cat('N', '\x85'.repeat(NESTED))]), { warnings: [SKIPPED] }),
+  opens('valid: attributes that multiply', holding([text('bomb'), doubled(60, int(1))]), { warnings: [SKIPPED] }),
+  { name: 'valid: tensors that multiply', bytes: () => saved(pickle(dict([text('w'), doubled(4, W)]))), names: Array.from({ length: 8 }, (_, at) => `w.${at >> 2}.${(at >> 1) & 1}.${at & 1}.0`) },
+  opens('valid: tensors that multiply beyond all bounds', saved(pickle(dict([text('w'), W], [text('bomb'), doubled(3, W)], [text('x'), doubled(60, int(1))]))), { names: ['w', 'bomb.0.0.0', 'bomb.0.1.0', 'bomb.1.0.0', 'bomb.1.1.0'], warnings: [SKIPPED] }),
+  opens('valid: a call of os.system', holding([text('x'), call('os', 'system', text('exit 1'))]), { warnings: [{ ...SKIPPED, message: 'x: os.system is not known here, and nothing was called: only its parts are read' }] }),
+  opens('valid: a call that is thrown away', saved(pickle(call('builtins', 'eval', text('1')), '0', dict([text('w'), W]))), { warnings: [{ ...SKIPPED, message: 'builtins.eval is not known here, and nothing was called: only its parts are read' }] }),
+  opens('valid: a class', holding([text('x'), cat(global('os', 'environ'))]), { warnings: [SKIPPED] }),
+  opens('valid: an object of an unknown class, with a tensor', saved(pickle(dict([text('o'), build(cat(global('my', 'Thing'), ')\x81'), dict([text('w'), W]))]))), { names: ['o.w'], data: { 'o.w': VALUES }, warnings: [SKIPPED] }),
+  opens('valid: an extension', holding([text('x'), cat('\x82\x05)R')]), { warnings: [SKIPPED] }),
+  opens('valid: a buffer that is not there', holding([text('x'), cat('\x97')]), { warnings: [SKIPPED] }),
+  opens('valid: a storage by itself', holding([text('x'), storage('0')]), { warnings: [SKIPPED] }),
+  opens('valid: bytes and long integers', holding([text('x'), bytes(Buffer.from([1, 2]))], [text('y'), cat('\x8a\x0a', Buffer.alloc(10, 0x7f))])),
+  opens('valid: protocol 0', saved(cat("(dp0\nVw\np1\n", W, 'sVi\nI5\nsVl\nL123456789012345678901234567890L\nsVf\nF0.5\nsVb\nI01\nsVs\nS\'a\\x41\'\ns.'))),
+  opens('valid: a NumPy array of protocol 2', saved(pickle(dict([text('w'), build(call('numpy.core.multiarray', '_reconstruct', global('numpy', 'ndarray'), tuple(int(0)), text('b')), tuple(int(1), tuple(int(4)), build(call('numpy', 'dtype', text('u1'), FALSE, TRUE), tuple(int(3), text('|'), NONE, NONE, NONE, int(-1), int(-1), int(0))), FALSE, call('_codecs', 'encode', text('\x01\x02\x03\xff'), text('latin1'))))])), {}), { data: { w: [1, 2, 3, 255] } }),
+  opens('valid: a NumPy array of objects', holding([text('o'), build(call('numpy.core.multiarray', '_reconstruct', global('numpy', 'ndarray'), tuple(int(0)), text('b')), tuple(int(1), tuple(int(1)), build(call('numpy', 'dtype', text('O8'), FALSE, TRUE), tuple(int(3), text('|'), NONE, NONE, NONE, int(-1), int(-1), int(63))), FALSE, list(int(1))))]), { warnings: [SKIPPED] }),
+
+  bad('no STOP', cat('\x80\x02}'), 'ZT_TRUNCATED'),
+  bad('empty', Buffer.alloc(0), 'ZT_TRUNCATED'),
+  bad('an unknown opcode', cat('\x80\x02\xff.')),
+  bad('protocol 6', cat('\x80\x06N.'), 'ZT_UNSUPPORTED_VERSION'),
+  bad('an empty stack', cat('.')),
+  bad('a value below a mark', cat('N(.')),
+  bad('no mark', cat('Nt.')),
+  bad('a memo without the value', cat('h\x00.')),
+  bad('a memo number that is none', cat('gx\n.')),
+  bad('an append to a number', cat('K\x01Na.')),
+  bad('an append to a text', cat(text('a'), 'Na.')),
+  bad('keys of a list', cat(']NNs.')),
+  bad('a key without a value', cat('}(Nu.')),
+  bad('an object without a class', cat('(o.')),
+  bad('a text that goes beyond the end', cat('X\xff\xff\xff\x7fabc.'), 'ZT_TRUNCATED'),
+  bad('bytes of 2^64 - 1', cat('\x8e', Buffer.alloc(8, 0xff), '.'), 'ZT_TRUNCATED'),
+  bad('a frame that goes beyond the end', cat('\x80\x04\x95', le(8, 1000), 'N.'), 'ZT_TRUNCATED'),
+  bad('a long integer that goes beyond the end', cat('\x8b\xff\xff\xff\x7f1.'), 'ZT_TRUNCATED'),
+  bad('a string without quotes', cat('Sabc\n.')),
+  bad('an escape that is cut off', cat('V\\u12\n.')),
+  bad('no number', cat('Ione\n.')),
+  bad('no float', cat('Fone\n.')),
+  {
+    name: 'pickle: more opcodes than an option allows',
+    bytes: saved(pickle('N0'.repeat(2000), dict([text('w'), W]))),
+    options: { maxAttributeValues: 10 },
+    code: 'ZT_LIMIT',
+  },
+  { name: 'pickle: more bytes than an option allows', bytes: holding(), options: { maxIndexBytes: 40 }, code: 'ZT_LIMIT' },
+
+  torch('a storage that is not there', tensor('1', [2], [1]), 'ZT_BAD_INDEX'),
+  torch('an unknown storage', tensor('0', [2], [1], { type: 'MyStorage' }), 'ZT_BAD_DTYPE', {}),
+  torch('beyond the storage', tensor('0', [5], [1]), 'ZT_OUT_OF_BOUNDS'),
+  torch('an offset beyond the storage', tensor('0', [2, 2], [2, 1], { offset: 1 }), 'ZT_OUT_OF_BOUNDS'),
+  torch('strides beyond the storage', tensor('0', [2, 2], [3, 1]), 'ZT_OUT_OF_BOUNDS'),
+  torch('an offset of 2^63 - 1', tensor('0', [1], [1], { offset: 2n ** 63n - 1n }), 'ZT_OUT_OF_BOUNDS'),
+  torch('strides of 2^62', tensor('0', [2, 2], [2n ** 62n, 2n ** 62n]), 'ZT_OUT_OF_BOUNDS'),
+  torch('a negative stride', tensor('0', [2], [-1]), 'ZT_BAD_SHAPE', { rule: true }),
+  torch('a negative size', tensor('0', [-2], [1]), 'ZT_BAD_SHAPE', { rule: true }),
+  torch('a negative offset', tensor('0', [2], [1], { offset: -1 }), 'ZT_BAD_SHAPE', { rule: true }),
+  torch('more strides than dimensions', tensor('0', [2], [1, 1]), 'ZT_BAD_SHAPE', { rule: true }),
+  torch('more elements than fit', tensor('0', [2n ** 40n, 2n ** 40n], [0, 0]), 'ZT_LIMIT'),
+  torch('more dimensions than an option allows', tensor('0', Array(65).fill(1), Array(65).fill(1)), 'ZT_LIMIT', {}),
+  torch('no arguments', rebuilt(), 'ZT_BAD_INDEX'),
+  torch('arguments of other kinds', rebuilt(text('x'), int(0), tuple(), tuple(), FALSE, ordered()), 'ZT_BAD_INDEX'),
+  torch('a shape of texts', rebuilt(storage('0'), int(0), tuple(text('a')), tuple(int(1)), FALSE, ordered()), 'ZT_BAD_INDEX'),
+  torch('sparse indices of floats', call('torch._utils', '_rebuild_sparse_tensor', global('torch', 'sparse_coo'), tuple(tensor('0', [1, 4], [4, 1]), tensor('0', [4], [1]), tuple(int(4)))), 'ZT_BAD_DTYPE', { tensor: 'w' }),
+  torch('a NumPy array that lacks bytes', build(call('numpy.core.multiarray', '_reconstruct', global('numpy', 'ndarray'), tuple(int(0)), text('b')), tuple(int(1), tuple(int(4)), call('numpy', 'dtype', text('f4'), FALSE, TRUE), FALSE, bytes(f32s(1)))), 'ZT_BAD_SHAPE'),
+
+  {
+    name: 'stride 0: a load that makes far more than the file holds',
+    bytes: saved(pickle(dict([text('w'), tensor('0', [1 << 20, 4], [0, 1])]))),
+    names: ['w'],
+    uses: [
+      { call: 'load', tensor: 'w', code: 'ZT_LIMIT' },
+      { call: 'data', tensor: 'w', code: 'ZT_LIMIT' },
+    ],
+  },
+  {
+    name: 'zip: a storage that does not match its CRC-32',
+    bytes: saved(pickle(dict([text('w'), W])), { 'data/0': { data: SQUARE, crc: 1 } }),
+    names: ['w'],
+    data: { w: VALUES },
+    uses: [
+      { call: 'load', tensor: 'w', code: 'ZT_DIGEST_MISMATCH', error: { tensor: 'w' } },
+      { call: 'verify', code: 'ZT_DIGEST_MISMATCH', error: { tensor: 'w' } },
+      { call: 'openVerify', code: 'ZT_DIGEST_MISMATCH' },
+    ],
+  },
+  refused('zip: a pickle that does not match its CRC-32', saved(pickle(dict([text('w'), W])), undefined, { crc: 1 }), 'ZT_DIGEST_MISMATCH'),
+  refused('zip: two records of one name', saved(pickle(dict([text('w'), W])), undefined, { more: [{ name: 'archive/data/0', data: SQUARE }] }), 'ZT_BAD_INDEX'),
+  refused('zip: an unknown byte order', saved(pickle(dict([text('w'), W])), undefined, { byteorder: 'middle' }), 'ZT_BAD_INDEX'),
+  { name: 'zip: no pickle', bytes: zip([{ name: 'w.npy', data: npy("'<f4'", '(2, 2)', SQUARE) }]), options: { format: 'pytorch' }, code: 'ZT_BAD_MAGIC' },
+  { name: 'no archive', bytes: Buffer.alloc(100, 1), options: { format: 'pytorch' }, code: ['ZT_BAD_MAGIC', 'ZT_TRUNCATED'] },
+
+  refused('legacy: another protocol', legacy(pickle(dict([text('w'), W])), [['0', 4, SQUARE]], { protocol: pickle(int(1000)) }), 'ZT_UNSUPPORTED_VERSION'),
+  refused('legacy: the magic number alone', MAGIC, 'ZT_TRUNCATED'),
+  refused('legacy: a storage that goes beyond the end', legacy(pickle(dict([text('w'), W])), [['0', 5, SQUARE]]), 'ZT_TRUNCATED'),
+  refused('legacy: a storage of 2^62 elements', legacy(pickle(dict([text('w'), W])), [['0', 2n ** 62n, SQUARE]]), 'ZT_TRUNCATED'),
+  refused('legacy: a key that no tensor has', legacy(pickle(dict([text('w'), W])), [['1', 4, SQUARE]]), 'ZT_BAD_INDEX'),
+  refused('legacy: a key that stands twice', legacy(pickle(dict([text('w'), W])), [['0', 4, SQUARE], ['0', 4, SQUARE]]), 'ZT_BAD_INDEX'),
+  refused('legacy: a key that is no text', legacy(pickle(dict([text('w'), W])), [['0', 4, SQUARE]], { keys: pickle(list(int(0))) }), 'ZT_BAD_INDEX'),
+  refused('legacy: no storages', legacy(pickle(dict([text('w'), W]))), 'ZT_BAD_INDEX'),
+]

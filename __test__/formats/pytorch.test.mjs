@@ -1,0 +1,170 @@
+// What PyTorch saves: every tensor that stands in it, in every way.
+import { readdirSync, readFileSync } from 'node:fs'
+import { mkdtemp, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import test from 'ava'
+import { convert, open, openSync } from 'ztensor'
+import { viewBytes } from '../bytes.mjs'
+import { archive, dict, pickle, tensor, text } from '../corpus/pytorch.mjs'
+import { f32s } from '../corpus/zt.mjs'
+import { readings } from '../every-way.mjs'
+import { differences, expectedIn } from '../numpy-files.mjs'
+
+const folder = fileURLToPath(new URL('../fixtures/pytorch/', import.meta.url))
+const files = expectedIn(folder)
+const { attributes } = JSON.parse(readFileSync(join(folder, 'expected.json'), 'utf8'))
+const warningsOf = (name) => {
+  const file = openSync(join(folder, name))
+  const { warnings } = file
+  file.close()
+  return warnings.map(({ code, message, tensor: of }) => [code, of ?? message])
+}
+
+test('every file is expected, and every expected file there', (t) => {
+  const names = readdirSync(folder).filter((name) => name !== 'expected.json')
+  t.deepEqual(names.sort(), Object.keys(files).sort())
+})
+
+for (const [name, tensors] of Object.entries(files)) {
+  const path = join(folder, name)
+  test(`${name}: what stands in it`, async (t) => {
+    for (const source of [path, new Uint8Array(readFileSync(path))]) {
+      for (const opening of [open, openSync]) {
+        const file = await opening(source)
+        t.is(file.format, 'pytorch')
+        t.is(file.version, name === 'legacy.pt' ? '1001' : '3')
+        t.deepEqual(differences(file, tensors), [])
+        file.close()
+      }
+    }
+  })
+
+  test(`${name}: all ways of reading agree`, async (t) => {
+    const file = openSync(path)
+    const { wrong } = await readings(file)
+    t.deepEqual(wrong, [])
+    const { ok, checked } = await file.verify()
+    t.true(ok)
+    // Of a legacy file nothing has a digest, nor has what is in a pickle.
+    if (!/^(legacy|numpy)/.test(name)) t.true(checked > 0)
+    file.close()
+  })
+}
+
+for (const [name, expected] of Object.entries(attributes)) {
+  test(`${name}: attributes`, (t) => {
+    const file = openSync(join(folder, name))
+    t.deepEqual(JSON.parse(JSON.stringify(file.attributes)), expected)
+    file.close()
+  })
+}
+
+for (const name of ['dtypes.pt', 'views.pt', 'tied.pt', 'checkpoint.ckpt', 'numpy2.pt', 'legacy.pt'])
+  test(`${name}: converted, every tensor has the same elements`, async (t) => {
+    const place = await mkdtemp(join(tmpdir(), 'ztensor-pt-'))
+    for (const [ending, version] of [['zt', '1.2'], ['zt', '2'], ['safetensors']]) {
+      // It has no complex128.
+      if (ending === 'safetensors' && /dtypes|legacy/.test(name)) continue
+      const target = join(place, `${version}.${ending}`)
+      await convert(join(folder, name), target, { version, skip: version !== '1.2' })
+      const [from, to] = [openSync(join(folder, name)), openSync(target)]
+      for (const tensor of from.values()) {
+        const found = to.tensor(tensor.name)
+        t.deepEqual([found.dtype, found.shape], [tensor.dtype, tensor.shape], tensor.name)
+        t.deepEqual(viewBytes(await found.load()), viewBytes(await tensor.load()), tensor.name)
+      }
+      from.close()
+      to.close()
+    }
+  })
+
+test('what a checkpoint has beside its tensors', (t) => {
+  const file = openSync(join(folder, 'checkpoint.ckpt'))
+  const found = file.attributes
+  t.is(found.epoch, 3)
+  t.is(found.loss, 0.5)
+  t.is(found.big, 1n << 70n)
+  t.deepEqual({ ...found.args }, { lr: 0.01, layers: [1, 2], name: 'tiny' })
+  t.deepEqual({ ...found.history }, { loss: [1, 0.5] })
+  t.is(found.dtype, 'torch.bfloat16')
+  t.deepEqual(found.size, [2, 3])
+  t.is(found.device, 'cuda:0')
+  t.is(found.optimizer.param_groups[0].lr, 0.01)
+  t.deepEqual(
+    file.warnings.map(({ code, message }) => [code, message.includes('argparse.Namespace')]),
+    [['ZT_WARN_SKIPPED', true]],
+  )
+  file.close()
+})
+
+test('tensors without values here are listed, and named in warnings', (t) => {
+  const found = new Map(warningsOf('layouts.pt').map(([code, tensor]) => [tensor, code]))
+  const layouts = ['csc', 'bsr', 'quantized', 'channels']
+  for (const name of layouts) t.is(found.get(name), 'ZT_WARN_UNKNOWN_LAYOUT', name)
+  t.is(found.get('half_complex'), 'ZT_WARN_UNKNOWN_TYPE')
+  t.is(found.get('meta'), 'ZT_WARN_SKIPPED')
+  t.is(found.size, 6)
+})
+
+test('views that are conjugated or negated are copies', (t) => {
+  const file = openSync(join(folder, 'layouts.pt'))
+  for (const name of ['conj', 'neg', 'both']) {
+    const { mapped, copyReason } = file.tensor(name)
+    t.deepEqual([mapped, copyReason], [false, 'reordered'], name)
+  }
+  const { data } = file.tensor('conj')
+  // 0 - 0i, 1 - 1i, … are stored.
+  t.deepEqual(Array.from(data.subarray(2, 6)), [1, 1, 2, 2])
+  file.close()
+})
+
+test('sparse tensors have the values that PyTorch gives them', (t) => {
+  const file = openSync(join(folder, 'layouts.pt'))
+  const dense = Array.from(file.tensor('dense').data)
+  t.deepEqual(Array.from(file.tensor('csr').csr().toDense()), dense)
+  t.deepEqual(Array.from(file.tensor('coo').coo().toDense()), dense)
+  file.close()
+})
+
+test('what is contiguous and aligned is aliased, the rest says why not', (t) => {
+  const reasons = {
+    base: undefined,
+    row: undefined,
+    column: 'reordered',
+    transposed: 'reordered',
+    expanded: 'reordered',
+  }
+  const file = openSync(join(folder, 'views.pt'))
+  for (const [name, reason] of Object.entries(reasons)) {
+    const { mapped, copyReason } = file.tensor(name)
+    t.is(mapped, reason === undefined && process.env.ZTENSOR_NO_EXTERNAL !== '1', name)
+    if (reason !== undefined) t.is(copyReason, reason, name)
+  }
+  file.close()
+})
+
+test('the index of a sharded checkpoint, its folder, and its files as a list', async (t) => {
+  const place = await mkdtemp(join(tmpdir(), 'ztensor-bin-'))
+  const shard = (name, start) =>
+    archive(pickle(dict([text(name), tensor('0', [2], [1])])), { 'data/0': f32s(start, start + 1) })
+  const names = ['pytorch_model-00001-of-00002.bin', 'pytorch_model-00002-of-00002.bin']
+  await writeFile(join(place, names[0]), shard('a', 1))
+  await writeFile(join(place, names[1]), shard('b', 3))
+  const index = join(place, 'pytorch_model.bin.index.json')
+  await writeFile(index, JSON.stringify({ metadata: { total_size: 16 }, weight_map: { a: names[0], b: names[1] } }))
+  await writeFile(join(place, 'training_args.bin'), 'no model')
+  for (const source of [index, place, names.map((name) => join(place, name))]) {
+    const file = openSync(source)
+    t.is(file.format, 'pytorch')
+    t.deepEqual(file.warnings, [])
+    t.deepEqual(Array.from(file.tensor('a').data), [1, 2])
+    t.deepEqual(Array.from(await file.tensor('b').load()), [3, 4])
+    file.close()
+  }
+  const unread = openSync(index, { shards: 'none' })
+  t.is(unread.format, 'pytorch')
+  t.deepEqual([...unread.keys()], ['a', 'b'])
+  unread.close()
+})

@@ -1,0 +1,97 @@
+//! Checkpoints in a zip archive: what `torch.save` writes since 1.6, and `torch.jit.save`.
+//!
+//! All members are in one folder. `data.pkl` is the pickle, `data/<key>` the storages that it names, `byteorder` says how these
+//! are stored. TorchScript has constants beside, in `constants.pkl` and `constants/<key>`, and its code, which is not read.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::formats::{Input, Sample, Told};
+use ztensor_core::model::{Blob, Builder, ByteOrder, Catalog};
+
+use super::list::{self, Place};
+use super::{CONTAINER, attributes, skipped, walk};
+use crate::limits::PICKLE_BYTES;
+use crate::pickle::Pickle;
+use crate::zip::{self, Member, Method};
+
+const RULE: &str = "torch.serialization: zip archive";
+const PICKLE: &str = "data.pkl";
+const CONSTANTS: &str = "constants.pkl";
+/// Bytes of a member that is a word or a number.
+const WORD: u64 = 64;
+
+/// The first member is the pickle, or a storage where TorchScript wrote them; the directory ends with names that others lack.
+pub fn tell(sample: &Sample<'_>) -> Result<Told> {
+    let Some(first) = zip::first_name(sample)? else { return Ok(Told::No) };
+    if first == PICKLE.as_bytes() || first.ends_with(b"/data.pkl") {
+        return Ok(Told::Yes);
+    }
+    let last = sample.last(Sample::BYTES)?;
+    let has = |name: &[u8]| last.windows(name.len()).any(|window| window == name);
+    let ends = has(b"/data.pkl") || has(b"/.data/serialization_id") || has(b"/constants.pkl");
+    Ok(if ends { Told::Likely } else { Told::No })
+}
+
+pub fn parse(input: &Input<'_>) -> Result<Catalog> {
+    let members = zip::members(input)?;
+    let by_name: HashMap<&str, &Member> = members.iter().map(|member| (&*member.name, member)).collect();
+    // Of several the one of the outermost folder.
+    let pickles = members.iter().filter(|member| member.name == PICKLE || member.name.ends_with("/data.pkl"));
+    let main =
+        pickles.min_by_key(|member| (member.name.matches('/').count(), member.offset)).ok_or_else(|| {
+            Error::new(Code::BadMagic, format!("the zip archive has no {PICKLE}, so it is none of PyTorch's"))
+                .rule(RULE)
+        })?;
+    let folder = main.name.strip_suffix(PICKLE).unwrap_or_default();
+    let named = |name: &str| by_name.get(&*format!("{folder}{name}")).copied();
+    let mut builder = Builder::new(CONTAINER, input.limits);
+    builder.reserve(members.len());
+    if let Some(version) = named("version").map(|member| word(input, member)).transpose()?.flatten() {
+        builder.version(version);
+    }
+    let byte_order =
+        match named("byteorder").map(|member| word(input, member)).transpose()?.flatten().as_deref() {
+            None | Some("little") => ByteOrder::Little,
+            Some("big") => ByteOrder::Big,
+            Some(other) => {
+                let message = format!("the byte order {other:?} is neither \"little\" nor \"big\"");
+                return Err(Error::new(Code::BadIndex, message).rule(RULE));
+            }
+        };
+    let parts = [(Some(main), "data/", ""), (named(CONSTANTS), "constants/", "constants")];
+    for (member, storages, prefix) in parts {
+        let Some(member) = member else { continue };
+        let most = input.limits.max_index_bytes.unwrap_or(PICKLE_BYTES);
+        let bytes = member.read(input, most)?;
+        let pickle = Arc::new(Pickle::parse(&bytes, member.offset, input.limits)?);
+        drop(bytes);
+        let start = format!("{folder}{storages}");
+        let mut blobs: HashMap<&str, Blob> = HashMap::new();
+        for member in &members {
+            if let Some(key) = member.name.strip_prefix(&*start) {
+                blobs.insert(key, member.blob(&mut builder));
+            }
+        }
+        let found = walk::walk(&pickle, prefix)?;
+        let offset = (member.method == Method::Stored).then_some(member.offset);
+        let place = Place { pickle: &pickle, offset, byte_order, storages: &blobs };
+        list::add(&mut builder, &place, &found.tensors)?;
+        skipped(&mut builder, found.skipped);
+        if prefix.is_empty() {
+            attributes::add(&mut builder, Arc::clone(&pickle), found.seen)?;
+        }
+    }
+    Ok(builder.finish())
+}
+
+/// A short text; `None` where the member is none.
+fn word(input: &Input<'_>, member: &Member) -> Result<Option<String>> {
+    if member.decoded > WORD {
+        return Ok(None);
+    }
+    let bytes = member.read(input, WORD)?;
+    Ok(String::from_utf8(bytes).ok().map(|text| text.trim().to_owned()))
+}

@@ -1,0 +1,196 @@
+//! What is plain in a checkpoint, as attributes: the values that hold tensors without these, and all others.
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use ztensor_core::error::Result;
+use ztensor_core::limits::VALUE_DEPTH;
+use ztensor_core::model::{Attributes, Builder};
+use ztensor_core::syntax::values::{Event, Visit};
+
+use super::expand::{Item, Plain, expand};
+use super::walk::{Seen, seen};
+use crate::limits::PICKLE_TIMES;
+use crate::pickle::form::Key;
+use crate::pickle::{Pickle, Value};
+
+/// The key of a value that is all of the file.
+const ALONE: &str = "value";
+
+/// Gives a file the attributes of its checkpoint.
+pub fn add(builder: &mut Builder, pickle: Arc<Pickle>, seen: Vec<Seen>) -> Result<()> {
+    let most = builder.limits().max_attribute_values;
+    let (attributes, dropped) = of(pickle, seen, most)?;
+    builder.attributes(attributes);
+    for key in dropped {
+        let message =
+            format!("{key}: all attributes come to more than {most} values (option maxAttributeValues)");
+        builder.warn("ZT_WARN_SKIPPED", message, None, None);
+    }
+    Ok(())
+}
+
+/// The attributes of a checkpoint, and the keys of those that are left out because they have too many values.
+fn of(pickle: Arc<Pickle>, seen: Vec<Seen>, most: u32) -> Result<(Attributes, Vec<String>)> {
+    let mut budget = Budget {
+        values: most.into(),
+        bytes: pickle.byte_length().saturating_mul(PICKLE_TIMES),
+        spent: false,
+    };
+    let mut kept = Vec::new();
+    let mut dropped = Vec::new();
+    for (nth, (key, value)) in top(&pickle, &seen)?.into_iter().enumerate() {
+        let mut teller = Teller { pickle: &pickle, seen: &seen, open: Vec::new() };
+        let left = (budget.values, budget.bytes);
+        teller.entry(key, value, &mut budget)?;
+        if std::mem::take(&mut budget.spent) {
+            (budget.values, budget.bytes) = left;
+            dropped.push(key.show(&pickle).chars().take(256).collect());
+        } else {
+            kept.push(nth);
+        }
+    }
+    if kept.is_empty() {
+        return Ok((Attributes::default(), dropped));
+    }
+    let attributes = Attributes::lazy(move |to| {
+        let top = top(&pickle, &seen)?;
+        kept.iter().filter_map(|&nth| top.get(nth)).try_for_each(|&(key, value)| {
+            Teller { pickle: &pickle, seen: &seen, open: Vec::new() }.entry(key, value, to)
+        })
+    });
+    Ok((attributes, dropped))
+}
+
+/// The keys and values of the root that are shown.
+fn top<'p>(pickle: &'p Pickle, known: &[Seen]) -> Result<Vec<(Key<'p>, Value)>> {
+    let root = pickle.root();
+    if !seen(known, root).is_shown() {
+        return Ok(Vec::new());
+    }
+    Ok(match expand(pickle, root)? {
+        Item::Plain(_) => vec![(Key::Text(ALONE), root)],
+        Item::Tensor(_, parts) | Item::List(parts) | Item::Map(parts) | Item::Unknown(_, parts) => {
+            parts.into_iter().filter(|(_, value)| seen(known, *value).is_shown()).collect()
+        }
+        Item::Nothing(_) => Vec::new(),
+    })
+}
+
+/// Counts what is told.
+struct Budget {
+    values: u64,
+    bytes: u64,
+    spent: bool,
+}
+
+impl Visit for Budget {
+    fn visit(&mut self, event: Event<'_>) -> Result<()> {
+        let bytes = match event {
+            Event::Text(text) => text.len() as u64,
+            Event::Bytes(bytes) => bytes.len() as u64,
+            _ => 0,
+        };
+        // Arrays and maps cost some more memory than what is in them.
+        let values = if matches!(event, Event::Array | Event::Map) { 3 } else { 1 };
+        match (self.values.checked_sub(values), self.bytes.checked_sub(bytes)) {
+            (Some(values), Some(bytes)) => (self.values, self.bytes) = (values, bytes),
+            _ => self.spent = true,
+        }
+        Ok(())
+    }
+}
+
+/// Whether telling is of no use any more.
+trait Teach: Visit {
+    fn is_full(&self) -> bool {
+        false
+    }
+}
+
+impl Teach for Budget {
+    fn is_full(&self) -> bool {
+        self.spent
+    }
+}
+
+impl Teach for dyn Visit + '_ {}
+
+struct Teller<'p> {
+    pickle: &'p Pickle,
+    seen: &'p [Seen],
+    /// What is being told: a value in itself is left out.
+    open: Vec<u32>,
+}
+
+impl Teller<'_> {
+    fn entry(&mut self, key: Key<'_>, value: Value, to: &mut (impl Teach + ?Sized)) -> Result<()> {
+        match key {
+            Key::Value(Value::Int(number)) => to.visit(Event::Integer(number.into()))?,
+            _ => to.visit(Event::Text(&key.show(self.pickle)))?,
+        }
+        self.value(value, to)
+    }
+
+    fn value(&mut self, value: Value, to: &mut (impl Teach + ?Sized)) -> Result<()> {
+        let id = match value {
+            Value::None => return to.visit(Event::Null),
+            Value::Bool(flag) => return to.visit(Event::Bool(flag)),
+            Value::Int(number) => return to.visit(Event::Integer(number.into())),
+            Value::Float(number) => return to.visit(Event::Float(number)),
+            Value::Node(id) => id,
+        };
+        let known = seen(self.seen, value);
+        if !known.is_shown() || self.open.contains(&id) || self.open.len() + 2 >= VALUE_DEPTH || to.is_full()
+        {
+            return to.visit(Event::Null);
+        }
+        self.open.push(id);
+        let told = self.item(value, known, to);
+        self.open.pop();
+        told
+    }
+
+    fn item(&mut self, value: Value, known: Seen, to: &mut (impl Teach + ?Sized)) -> Result<()> {
+        match expand(self.pickle, value)? {
+            Item::Plain(plain) => self.plain(plain, to),
+            // The items keep their numbers, also where some of them are tensors.
+            Item::List(items) if !known.holds() => {
+                to.visit(Event::Array)?;
+                items.into_iter().try_for_each(|(_, item)| self.value(item, to))?;
+                to.visit(Event::End)
+            }
+            Item::Tensor(_, parts) | Item::List(parts) | Item::Map(parts) | Item::Unknown(_, parts) => {
+                to.visit(Event::Map)?;
+                for (key, value) in parts {
+                    if seen(self.seen, value).is_shown() {
+                        self.entry(key, value, to)?;
+                    }
+                }
+                to.visit(Event::End)
+            }
+            Item::Nothing(_) => to.visit(Event::Null),
+        }
+    }
+
+    fn plain(&self, plain: Plain<'_>, to: &mut (impl Teach + ?Sized)) -> Result<()> {
+        match plain {
+            Plain::Null => to.visit(Event::Null),
+            Plain::Bool(flag) => to.visit(Event::Bool(flag)),
+            Plain::Int(number) => to.visit(Event::Integer(number.into())),
+            Plain::Float(number) => to.visit(Event::Float(number)),
+            Plain::Text(text) => to.visit(Event::Text(&text)),
+            Plain::Bytes(bytes) => to.visit(Event::Bytes(bytes.bytes(self.pickle))),
+            Plain::Long(bytes) => long(bytes, to),
+        }
+    }
+}
+
+/// A bignum (RFC 8949 §3.4.3) of a number in two's complement, little-endian: of one below 0, what -1 lacks to it.
+fn long(bytes: &[u8], to: &mut (impl Visit + ?Sized)) -> Result<()> {
+    let negative = bytes.last().is_some_and(|top| top & 0x80 != 0);
+    let big = bytes.iter().rev().map(|byte| if negative { !byte } else { *byte });
+    let big: Vec<u8> = big.skip_while(|byte| *byte == 0).collect();
+    to.visit(Event::Tag(if negative { 3 } else { 2 }))?;
+    to.visit(Event::Bytes(&big))
+}

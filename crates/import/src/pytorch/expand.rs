@@ -1,0 +1,284 @@
+//! What a value of a checkpoint is: a tensor, something that holds others, or something plain.
+#![forbid(unsafe_code)]
+
+use std::borrow::Cow;
+
+use ztensor_core::error::Result;
+
+use super::kind;
+use super::tensor::{self, Tensor, layout_of};
+use crate::limits::PICKLE_ALIASES;
+use crate::pickle::form::{Form, Key, entries_of, form};
+use crate::pickle::ndarray::Raw;
+use crate::pickle::{Node, Object, Pickle, Value};
+
+/// What a value is.
+#[derive(Debug)]
+pub enum Item<'p> {
+    Plain(Plain<'p>),
+    /// And what else the object holds.
+    Tensor(Box<Tensor<'p>>, Vec<(Key<'p>, Value)>),
+    /// A list: what holds no tensor is an array of the attributes.
+    List(Vec<(Key<'p>, Value)>),
+    Map(Vec<(Key<'p>, Value)>),
+    /// An object of an unknown class, or the result of an unknown call: its state is searched.
+    Unknown(String, Vec<(Key<'p>, Value)>),
+    /// Something that has no value here: a class, a function, a storage by itself.
+    Nothing(String),
+}
+
+#[derive(Debug)]
+pub enum Plain<'p> {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Long(&'p [u8]),
+    Text(Cow<'p, str>),
+    Bytes(Raw<'p>),
+}
+
+/// The parts of a module's own dict that are no part of its names.
+const MODULE: [&str; 3] = ["_parameters", "_buffers", "_modules"];
+
+/// What a value is. Fails where it is a tensor that makes no sense.
+pub fn expand(pickle: &Pickle, value: Value) -> Result<Item<'_>> {
+    let mut value = value;
+    // A parameter of a parameter of a …: real ones are nested once or twice.
+    for _ in 0..PICKLE_ALIASES {
+        match torch(pickle, value)? {
+            Meaning::Item(item) => return Ok(item),
+            Meaning::Same(inner) => value = inner,
+            Meaning::Other => return Ok(python(pickle, value)),
+        }
+    }
+    Ok(Item::Nothing("values nested in calls".to_owned()))
+}
+
+enum Meaning<'p> {
+    Item(Item<'p>),
+    /// The same as another value.
+    Same(Value),
+    /// No call of torch.
+    Other,
+}
+
+fn torch(pickle: &Pickle, value: Value) -> Result<Meaning<'_>> {
+    if let Some((module, name)) = pickle.global(value) {
+        let known =
+            kind::of_dtype(module, name).is_some() || layout_of(pickle, value).is_some_and(is_constant);
+        let text = || Item::Plain(Plain::Text(Cow::Owned(format!("{module}.{name}"))));
+        return Ok(if known { Meaning::Item(text()) } else { Meaning::Other });
+    }
+    let Some(Node::Object(object)) = pickle.node(value) else { return Ok(Meaning::Other) };
+    let Some((module, name)) = pickle.global(object.callee) else { return Ok(Meaning::Other) };
+    let args = pickle.items(object.args).unwrap_or_default();
+    let item = match (module, name) {
+        ("torch._utils", "_rebuild_parameter") | ("torch.nn.parameter", "Parameter" | "Buffer")
+            if object.states.is_empty() =>
+        {
+            return Ok(args.first().map_or(Meaning::Other, |&inner| Meaning::Same(inner)));
+        }
+        ("torch._utils", "_rebuild_parameter_with_state") => {
+            let &[inner, _, _, state] = args else { return Ok(Meaning::Other) };
+            let mut rest = Vec::new();
+            states(pickle, &[state], &mut rest);
+            with_rest(expand_once(pickle, inner)?, rest)
+        }
+        ("torch._tensor" | "torch.tensor", "_rebuild_from_type_v2" | "_rebuild_from_type") => {
+            let &[callee, _, inner, state] = args else { return Ok(Meaning::Other) };
+            subclass(pickle, callee, inner, state)?
+        }
+        ("torch._utils", name) => match tensor::of_call(pickle, name, args)? {
+            Some(tensor) => Item::Tensor(Box::new(tensor), Vec::new()),
+            None => return Ok(Meaning::Other),
+        },
+        ("torch", "Size")
+        | (
+            "torch.jit._pickle",
+            "build_intlist" | "build_tensorlist" | "build_doublelist" | "build_boollist" | "restore_type_tag",
+        ) => {
+            return Ok(args.first().map_or(Meaning::Other, |&inner| Meaning::Same(inner)));
+        }
+        ("torch", "device") => {
+            let parts: Vec<_> = args
+                .iter()
+                .map(|&part| pickle.text(part).map_or_else(|| pickle.repr(part), str::to_owned))
+                .collect();
+            Item::Plain(Plain::Text(Cow::Owned(parts.join(":"))))
+        }
+        ("torch.serialization", "_get_layout") => match layout_of(pickle, value) {
+            Some(layout) => Item::Plain(Plain::Text(Cow::Owned(format!("torch.{layout}")))),
+            None => return Ok(Meaning::Other),
+        },
+        _ => return Ok(Meaning::Other),
+    };
+    Ok(Meaning::Item(item))
+}
+
+/// Layouts, schemes and memory formats, which stand as constants of `torch`.
+fn is_constant(name: &str) -> bool {
+    matches!(
+        name,
+        "strided"
+            | "sparse_coo"
+            | "sparse_csr"
+            | "sparse_csc"
+            | "sparse_bsr"
+            | "sparse_bsc"
+            | "_mkldnn"
+            | "jagged"
+            | "per_tensor_affine"
+            | "per_channel_affine"
+            | "per_channel_affine_float_qparams"
+            | "contiguous_format"
+            | "channels_last"
+            | "channels_last_3d"
+            | "preserve_format"
+    )
+}
+
+/// A tensor of a subclass: what `callee(*inner)` makes, and its own state.
+fn subclass(pickle: &Pickle, callee: Value, inner: Value, state: Value) -> Result<Item<'_>> {
+    let mut rest = Vec::new();
+    states(pickle, &[state], &mut rest);
+    let Some(name) = tensor::rebuild(pickle, callee) else {
+        return Ok(Item::Map(rest));
+    };
+    let args = pickle.items(inner).unwrap_or_default();
+    match (name, args) {
+        // A subclass that keeps its tensors in its state, and has no data of its own.
+        ("_rebuild_wrapper_subclass", _) => Ok(Item::Map(rest)),
+        ("_rebuild_parameter" | "_rebuild_parameter_with_state", [inner, ..]) => {
+            Ok(with_rest(expand_once(pickle, *inner)?, rest))
+        }
+        _ => Ok(match tensor::of_call(pickle, name, args)? {
+            Some(tensor) => Item::Tensor(Box::new(tensor), rest),
+            None => Item::Unknown(format!("torch._utils.{name}"), indexed(args).chain(rest).collect()),
+        }),
+    }
+}
+
+/// A tensor that is no parameter: one level, so that nothing recurses.
+fn expand_once(pickle: &Pickle, value: Value) -> Result<Item<'_>> {
+    let Some(Node::Object(object)) = pickle.node(value) else { return Ok(Item::Map(Vec::new())) };
+    let args = pickle.items(object.args).unwrap_or_default();
+    let tensor = tensor::rebuild(pickle, object.callee).map(|name| tensor::of_call(pickle, name, args));
+    Ok(match tensor.transpose()?.flatten() {
+        Some(tensor) => Item::Tensor(Box::new(tensor), Vec::new()),
+        None => Item::Map(indexed(args).collect()),
+    })
+}
+
+fn with_rest<'p>(item: Item<'p>, rest: Vec<(Key<'p>, Value)>) -> Item<'p> {
+    match item {
+        Item::Tensor(tensor, mut own) => {
+            own.extend(rest);
+            Item::Tensor(tensor, own)
+        }
+        Item::Map(mut own) => {
+            own.extend(rest);
+            Item::Map(own)
+        }
+        other => other,
+    }
+}
+
+fn python(pickle: &Pickle, value: Value) -> Item<'_> {
+    let plain = match form(pickle, value) {
+        Form::None => Plain::Null,
+        Form::Bool(flag) => Plain::Bool(flag),
+        Form::Int(number) => Plain::Int(number),
+        Form::Float(number) => Plain::Float(number),
+        Form::Long(bytes) => Plain::Long(bytes),
+        Form::Text(text) => Plain::Text(text),
+        Form::Bytes(bytes) => Plain::Bytes(bytes),
+        Form::Items(items) => return Item::List(indexed(&items).collect()),
+        Form::Entries(entries) => return Item::Map(entries),
+        Form::Array(array) if array.data.is_some() => {
+            return Item::Tensor(Box::new(Tensor::Array(array)), Vec::new());
+        }
+        Form::Array(_) => return Item::Nothing("an array of objects".to_owned()),
+        Form::Named(module, name) => return Item::Nothing(format!("{module}.{name}")),
+        Form::Persistent(_) => return Item::Nothing("a storage by itself".to_owned()),
+        Form::Object(object) => return unknown(pickle, object),
+        Form::Absent => return Item::Nothing("something that is not in the file".to_owned()),
+    };
+    Item::Plain(plain)
+}
+
+/// An object of a class, or a call, that has no meaning here.
+fn unknown<'p>(pickle: &'p Pickle, object: &'p Object) -> Item<'p> {
+    let mut parts: Vec<(Key<'p>, Value)> = Vec::new();
+    let mut name = pickle
+        .global(object.callee)
+        .map_or_else(|| "a call".to_owned(), |(module, name)| format!("{module}.{name}"));
+    let args = pickle.items(object.args).unwrap_or_default();
+    if matches!(&*name, "copyreg._reconstructor" | "copy_reg._reconstructor") {
+        // (class, base, what the base was made of)
+        if let [class, _, made] = args {
+            name = pickle.repr(*class);
+            states(pickle, &[*made], &mut parts);
+        }
+    } else {
+        parts.extend(indexed(args).filter(|(_, value)| pickle.global(*value).is_none()));
+    }
+    states(pickle, &[object.kwargs], &mut parts);
+    parts.extend(indexed(&object.items));
+    parts.extend(entries_of(pickle, &object.entries));
+    states(pickle, &object.states, &mut parts);
+    if name.starts_with("__torch__.") {
+        // A class of TorchScript: its state is all of it.
+        return Item::Map(parts);
+    }
+    if is_module(&parts) { Item::Map(module(pickle, parts)) } else { Item::Unknown(name, parts) }
+}
+
+/// The attributes that states set: a dict, or a pair of dicts (`__slots__`). Anything else is called `state`.
+fn states<'p>(pickle: &'p Pickle, given: &[Value], parts: &mut Vec<(Key<'p>, Value)>) {
+    for &state in given {
+        let both = match pickle.node(state) {
+            Some(Node::Tuple(both)) if both.len() == 2 => both.to_vec(),
+            _ => vec![state],
+        };
+        let dicts: Option<Vec<_>> = both
+            .iter()
+            .map(|&one| match form(pickle, one) {
+                Form::Entries(entries) => Some(entries),
+                Form::None => Some(Vec::new()),
+                _ => None,
+            })
+            .collect();
+        match dicts {
+            Some(dicts) => parts.extend(dicts.into_iter().flatten()),
+            None => parts.push((Key::Text("state"), state)),
+        }
+    }
+}
+
+fn is_module(parts: &[(Key<'_>, Value)]) -> bool {
+    let has = |wanted: &str| parts.iter().any(|(key, _)| matches!(key, Key::Text(text) if *text == wanted));
+    has("_parameters") && has("_modules")
+}
+
+/// A `torch.nn.Module`: parameters, buffers and modules by their own names, as `state_dict()` has them, and what is public.
+fn module<'p>(pickle: &'p Pickle, parts: Vec<(Key<'p>, Value)>) -> Vec<(Key<'p>, Value)> {
+    let mut all = Vec::new();
+    for (key, value) in parts {
+        match key {
+            Key::Text(text) if MODULE.contains(&text) => match form(pickle, value) {
+                Form::Entries(entries) => {
+                    all.extend(entries.into_iter().filter(|(_, value)| *value != Value::None));
+                }
+                _ => all.push((key, value)),
+            },
+            Key::Text(text) if text.starts_with('_') => {}
+            _ => all.push((key, value)),
+        }
+    }
+    all
+}
+
+fn indexed<'p>(items: &[Value]) -> impl Iterator<Item = (Key<'p>, Value)> {
+    items.iter().enumerate().map(|(index, &value)| (Key::Index(index), value))
+}

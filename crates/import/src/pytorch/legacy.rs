@@ -1,0 +1,152 @@
+//! Checkpoints as `torch.save` wrote them before 1.6: pickles one after the other, then the storages.
+//!
+//! A magic number, the protocol, what the machine was like, the values, the keys of the storages; then for each key the number of its
+//! elements in 8 bytes and the elements, little-endian on every machine.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ztensor_core::checked::{end_within, u64_le};
+use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::formats::{Input, Sample, Told};
+use ztensor_core::model::{Blob, Builder, ByteOrder, Catalog};
+
+use super::list::{self, Place};
+use super::{CONTAINER, attributes, skipped, tensor, walk};
+use crate::limits::PICKLE_BYTES;
+use crate::pickle::{Node, Pickle, Value};
+
+const RULE: &str = "torch.serialization: legacy format";
+/// 0x1950a86a20f9469cfc6c, as pickles of protocol 2 and later spell it, and those before.
+const MAGIC: &[u8] = b"\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19";
+const MAGIC_LINE: &[u8] = b"L119547037146038801333356L\n";
+/// Bytes in which the magic number stands: a protocol and a frame may be before it.
+const HEAD: u64 = 32;
+const PROTOCOL: i64 = 1001;
+/// Bytes that are read at first of the pickles, which tell no length.
+const FIRST: u64 = 256 << 10;
+
+pub fn tell(sample: &Sample<'_>) -> Result<Told> {
+    let first = sample.first(HEAD)?;
+    let found = first.starts_with(MAGIC_LINE) || first.windows(MAGIC.len()).any(|window| window == MAGIC);
+    Ok(if found && matches!(first.first(), Some(0x80 | 0x8a | b'L')) { Told::Yes } else { Told::No })
+}
+
+pub fn parse(input: &Input<'_>) -> Result<Catalog> {
+    let most = input.limits.max_index_bytes.unwrap_or(PICKLE_BYTES).min(input.length());
+    let mut length = FIRST.min(most);
+    loop {
+        match Pickles::read(&input.read_owned(0, length)?, input) {
+            Err(error) if error.code() == Code::Truncated && length < most => {
+                length = length.saturating_mul(4).min(most);
+            }
+            Err(error) if error.code() == Code::Truncated && most < input.length() => {
+                let message = format!("the pickles have more than {most} bytes (option maxIndexBytes)");
+                return Err(Error::new(Code::Limit, message).rule(RULE));
+            }
+            read => return read?.catalog(input),
+        }
+    }
+}
+
+/// The pickles of a file, and the offset of the storages behind them.
+struct Pickles {
+    main: Pickle,
+    /// Where it stands.
+    offset: u64,
+    keys: Pickle,
+    end: u64,
+}
+
+impl Pickles {
+    fn read(bytes: &[u8], input: &Input<'_>) -> Result<Self> {
+        let mut at = 0;
+        let mut next = || {
+            let offset = at;
+            let rest = usize::try_from(at).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();
+            let pickle = Pickle::parse(rest, at, input.limits)?;
+            at += pickle.byte_length();
+            Ok::<_, Error>((pickle, offset))
+        };
+        let (magic, _) = next()?;
+        let is_magic = match magic.node(magic.root()) {
+            Some(Node::Long(span)) => MAGIC.ends_with(magic.span(*span)) && span.length == 10,
+            _ => {
+                magic.text(magic.root()).is_some_and(|digits| MAGIC_LINE[1..].starts_with(digits.as_bytes()))
+            }
+        };
+        if !is_magic {
+            return Err(
+                Error::new(Code::BadMagic, "the file does not begin with PyTorch's magic number").rule(RULE)
+            );
+        }
+        let (protocol, at_protocol) = next()?;
+        if protocol.root() != Value::Int(PROTOCOL) {
+            let message =
+                format!("the protocol {} is not known here, only {PROTOCOL}", protocol.repr(protocol.root()));
+            return Err(Error::new(Code::UnsupportedVersion, message).at(at_protocol).rule(RULE));
+        }
+        next()?;
+        let (main, offset) = next()?;
+        let (keys, _) = next()?;
+        Ok(Self { main, offset, keys, end: at })
+    }
+
+    fn catalog(self, input: &Input<'_>) -> Result<Catalog> {
+        let Self { main, offset, keys, end } = self;
+        let main = Arc::new(main);
+        let blobs = storages(&main, &keys, end, input)?;
+        let mut builder = Builder::new(CONTAINER, input.limits);
+        builder.version(PROTOCOL.to_string());
+        builder.reserve(blobs.len());
+        let found = walk::walk(&main, "")?;
+        let place =
+            Place { pickle: &main, offset: Some(offset), byte_order: ByteOrder::Little, storages: &blobs };
+        list::add(&mut builder, &place, &found.tensors)?;
+        skipped(&mut builder, found.skipped);
+        attributes::add(&mut builder, Arc::clone(&main), found.seen)?;
+        Ok(builder.finish())
+    }
+}
+
+/// Where the storages are, in the order of their keys.
+fn storages<'k>(
+    main: &Pickle,
+    keys: &'k Pickle,
+    start: u64,
+    input: &Input<'_>,
+) -> Result<HashMap<&'k str, Blob>> {
+    let mut widths: HashMap<&str, u64> = HashMap::new();
+    for at in (0_u32..).take(main.nodes().len()) {
+        if let Some(storage) = tensor::storage_of(main, Value::Node(at))? {
+            widths.insert(storage.key, storage.kind.width);
+        }
+    }
+    let mut blobs = HashMap::new();
+    let mut at = start;
+    let refuse = |code, message: String, at| Err(Error::new(code, message).at(at).rule(RULE));
+    for &key in keys.items(keys.root()).unwrap_or_default() {
+        let Some(key) = keys.short(key) else {
+            return refuse(Code::BadIndex, "a storage's key is no text".to_owned(), start);
+        };
+        let Some(width) = widths.get(key) else {
+            return refuse(Code::BadIndex, format!("nothing says what the storage {key:?} is of"), at);
+        };
+        let count = u64_le(&input.read_vec(at, 8)?, 0).unwrap_or_default();
+        let data = at.saturating_add(8);
+        let length = count.checked_mul(*width);
+        let Some((length, end)) =
+            length.and_then(|length| Some((length, end_within(data, length, input.length())?)))
+        else {
+            let message =
+                format!("the storage {key:?} has {count} elements of {width} bytes, which go beyond the end");
+            return refuse(Code::Truncated, message, at);
+        };
+        if blobs.insert(key, Blob::raw(data, length)).is_some() {
+            return refuse(Code::BadIndex, format!("the storage {key:?} stands twice"), at);
+        }
+        at = end;
+    }
+    Ok(blobs)
+}

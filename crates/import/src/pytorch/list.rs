@@ -1,0 +1,302 @@
+//! Adds what was found to a catalog: which bytes a tensor is made of, and how they are read.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+
+use ciborium::Value as Plain;
+use ztensor_core::checked::{MAX_EXACT, end_within, product};
+use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::layouts;
+use ztensor_core::model::{
+    Attributes, Blob, Builder, ByteOrder, Component, DType, Data, Entries, Label, Layout, NewTensor, Signs,
+    View,
+};
+
+use super::kind::{Kind, stored_as};
+use super::tensor::{Quantized, Scales, Sparse, Strided, Tensor};
+use crate::pickle::Pickle;
+use crate::pickle::ndarray::{Array, Raw};
+
+const RULE: &str = "torch._utils";
+/// Parts of one storage that are hashed with it, each of them whenever it is loaded.
+const HASHED_PARTS: u32 = 16;
+
+/// Where the bytes of a checkpoint are.
+pub struct Place<'a> {
+    pub pickle: &'a Pickle,
+    /// The offset of the pickle in the file, where it stands there as it is.
+    pub offset: Option<u64>,
+    /// Of the storages.
+    pub byte_order: ByteOrder,
+    /// All decoded bytes of a storage, by its key.
+    pub storages: &'a HashMap<&'a str, Blob>,
+}
+
+/// Adds tensors under their paths, renamed where two have the same.
+pub fn add(builder: &mut Builder, place: &Place<'_>, tensors: &[(String, Tensor<'_>)]) -> Result<()> {
+    let mut uses: HashMap<&str, u32> = HashMap::new();
+    for part in tensors.iter().flat_map(|(_, tensor)| parts(tensor)) {
+        *uses.entry(part.storage.key).or_default() += 1;
+    }
+    let mut list = List { place, uses, inline: place.pickle.byte_length().saturating_mul(2) };
+    let mut again: HashMap<String, u64> = HashMap::new();
+    for (path, tensor) in tensors {
+        let mut name = path.clone();
+        if builder.contains(path) {
+            let nth = again.entry(path.clone()).or_insert(1);
+            while builder.contains(&name) {
+                *nth += 1;
+                name = format!("{path}~{nth}");
+            }
+            let message = format!("another tensor is called {path:?} too");
+            builder.warn("ZT_WARN_RENAMED", message, Some(&name), None);
+        }
+        list.add(builder, &name, tensor).map_err(|error| error.tensor(&name).rule(RULE))?;
+    }
+    Ok(())
+}
+
+/// The parts of storages that a tensor is made of.
+fn parts<'t, 'p>(tensor: &'t Tensor<'p>) -> Vec<&'t Strided<'p>> {
+    match tensor {
+        Tensor::Strided(strided) => vec![strided],
+        Tensor::Quantized(Quantized { data, scales: Scales::Each { scales, zeros, .. } }) => {
+            vec![data, scales, zeros]
+        }
+        Tensor::Quantized(quantized) => vec![&quantized.data],
+        Tensor::Sparse(sparse) => sparse.indices.iter().chain([&sparse.values]).collect(),
+        Tensor::Meta(..) | Tensor::Array(..) => Vec::new(),
+    }
+}
+
+struct List<'a> {
+    place: &'a Place<'a>,
+    /// How many parts of tensors each storage has.
+    uses: HashMap<&'a str, u32>,
+    /// Bytes that may still be copied out of the pickle: what is in it once may be named often.
+    inline: u64,
+}
+
+impl List<'_> {
+    fn add(&mut self, builder: &mut Builder, name: &str, tensor: &Tensor<'_>) -> Result<()> {
+        match tensor {
+            Tensor::Strided(strided) => self.dense(builder, name, strided),
+            Tensor::Array(array) => self.array(builder, name, array),
+            Tensor::Quantized(quantized) => self.quantized(builder, name, quantized),
+            Tensor::Sparse(sparse) => self.sparse(builder, name, sparse),
+            Tensor::Meta(kind, shape) => meta(builder, name, *kind, shape),
+        }
+    }
+
+    fn dense(&self, builder: &mut Builder, name: &str, strided: &Strided<'_>) -> Result<()> {
+        let data = self.component(Label::DATA, strided)?;
+        if data.dtype.is_none() {
+            unknown(builder, name, strided.kind.name);
+        }
+        tensor(builder, name, &strided.shape, Layout::Dense, data.dtype, vec![data], Entries::new())
+    }
+
+    /// Elements of a storage. Fails with `ZT_OUT_OF_BOUNDS` where the storage lacks some of them.
+    fn component(&self, role: Label, part: &Strided<'_>) -> Result<Component> {
+        let Strided { storage, kind, shape, strides, conj, neg, .. } = part;
+        let changed = *conj || *neg;
+        if changed && !kind.has_signs() {
+            let message = format!("elements of {} cannot be negated or conjugated", kind.name);
+            return Err(Error::new(Code::BadDtype, message));
+        }
+        let missing = || Error::new(Code::BadIndex, format!("the file has no storage {:?}", storage.key));
+        let mut blob = self.place.storages.get(storage.key).cloned().ok_or_else(missing)?;
+        let held = blob.decoded.unwrap_or_default();
+        let beyond = || {
+            let message = format!(
+                "the shape {shape:?} of {} with the strides {strides:?} from element {} on leads beyond the {held} bytes of its storage",
+                kind.name, part.offset
+            );
+            Error::new(Code::OutOfBounds, message).at(blob.offset)
+        };
+        let start = storage.start.checked_mul(storage.kind.width);
+        let start = start
+            .and_then(|start| start.checked_add(part.offset.checked_mul(kind.width)?))
+            .ok_or_else(beyond)?;
+        let elements = product(shape).filter(|&elements| elements <= MAX_EXACT).ok_or_else(|| {
+            Error::new(Code::Limit, format!("the shape {shape:?} has more than 2^53 - 1 elements"))
+        })?;
+        let view = if elements == 0 {
+            // None of its bytes exist, so its beginning need not.
+            blob = Blob { offset: blob.offset, ..Blob::raw(blob.offset, 0) };
+            View::Whole
+        } else if let Some(length) =
+            (!changed && contiguous(shape, strides)).then(|| elements.checked_mul(kind.width)).flatten()
+        {
+            end_within(start, length, held).ok_or_else(beyond)?;
+            if start == 0 && length == held { View::Whole } else { View::range(start, length) }
+        } else {
+            let loops =
+                shape.iter().zip(strides).map(|(&dim, stride)| Some((dim, stride.checked_mul(kind.width)?)));
+            let loops = loops.collect::<Option<Box<[_]>>>().ok_or_else(beyond)?;
+            let strided = ztensor_core::model::Strided { start, run: kind.width, loops };
+            strided.end().filter(|&end| end <= held).ok_or_else(beyond)?;
+            View::Strided(Box::new(strided))
+        };
+        let shared = self.uses.get(storage.key).is_some_and(|&uses| uses > HASHED_PARTS);
+        if shared && view != View::Whole {
+            blob.digest = None;
+        }
+        let byte_order = self.place.byte_order;
+        let signs =
+            if view == View::Whole { Signs::default() } else { Signs { real: *neg, imaginary: conj != neg } };
+        Ok(Component { byte_order, view, signs, ..Component::new(role, kind.dtype, Data::Blob(blob)) })
+    }
+
+    /// A NumPy array, whose elements are in the pickle.
+    fn array(&mut self, builder: &mut Builder, name: &str, array: &Array<'_>) -> Result<()> {
+        let Some(raw) = &array.data else { return Ok(()) };
+        let length = raw.bytes(self.place.pickle).len() as u64;
+        let data = if let (Raw::At(span), Some(offset)) = (raw, self.place.offset) {
+            Data::Blob(Blob::raw(offset.saturating_add(span.start), length))
+        } else {
+            self.inline = self.inline.checked_sub(length).ok_or_else(|| {
+                Error::new(Code::Limit, "arrays share the bytes of the pickle too often to be copied")
+            })?;
+            Data::Inline(raw.bytes(self.place.pickle).into())
+        };
+        let mut data = Component::new(Label::DATA, array.dtype, data);
+        data.byte_order = array.byte_order;
+        let Some(dtype) = array.dtype else {
+            unknown(builder, name, array.spelling);
+            return tensor(builder, name, &array.shape, Layout::Dense, None, vec![data], Entries::new());
+        };
+        let width = u64::from(dtype.bits() / 8);
+        let needed = product(&array.shape).and_then(|elements| elements.checked_mul(width));
+        if needed != Some(length) {
+            let message = format!(
+                "the shape {:?} of {} does not take the {length} bytes of the array",
+                array.shape,
+                dtype.name()
+            );
+            return Err(Error::new(Code::BadShape, message));
+        }
+        if array.fortran && array.shape.len() > 1 && length > 0 {
+            let mut stride = width;
+            let loops = array.shape.iter().map(|&dim| {
+                let here = (dim, stride);
+                // At most `length`.
+                stride *= dim;
+                here
+            });
+            let strided = ztensor_core::model::Strided { start: 0, run: width, loops: loops.collect() };
+            data.view = View::Strided(Box::new(strided));
+        }
+        tensor(builder, name, &array.shape, Layout::Dense, Some(dtype), vec![data], Entries::new())
+    }
+
+    fn quantized(&self, builder: &mut Builder, name: &str, quantized: &Quantized<'_>) -> Result<()> {
+        let Quantized { data, scales } = quantized;
+        let mut attributes = vec![text("dtype", data.kind.name)];
+        let mut components =
+            vec![Component { dtype: stored_as(data.kind), ..self.component(Label::DATA, data)? }];
+        let scheme = match scales {
+            Scales::One { scale, zero } => {
+                let inline =
+                    |role, dtype, bytes: [u8; 8]| Component::inline(role, Some(dtype), bytes.to_vec());
+                components.push(inline(Label::SCALES, DType::Float64, scale.to_le_bytes()));
+                components.push(inline(Label::ZEROS, DType::Int64, zero.to_le_bytes()));
+                "per_tensor_affine"
+            }
+            Scales::Each { scales, zeros, axis } => {
+                components.push(self.component(Label::SCALES, scales)?);
+                components.push(self.component(Label::ZEROS, zeros)?);
+                attributes.push(("axis".into(), Plain::from(*axis)));
+                "per_channel_affine"
+            }
+        };
+        composite(builder, name, &data.shape, scheme, components, attributes)
+    }
+
+    fn sparse(&self, builder: &mut Builder, name: &str, sparse: &Sparse<'_>) -> Result<()> {
+        let Sparse { layout, shape, indices, values } = sparse;
+        let one_row = values.shape.len() == 1;
+        let is_coo = *layout == "sparse_coo"
+            && one_row
+            && indices.first().is_some_and(|coords| *coords.shape == [shape.len() as u64, values.shape[0]]);
+        let is_csr = *layout == "sparse_csr" && one_row && shape.len() == 2;
+        let roles: Vec<Label> = match *layout {
+            "sparse_coo" => vec![Label::COORDS],
+            "sparse_csr" if is_csr => vec![Label::INDPTR, Label::INDICES],
+            "sparse_csr" | "sparse_bsr" => {
+                vec![builder.intern("crow_indices"), builder.intern("col_indices")]
+            }
+            _ => vec![builder.intern("ccol_indices"), builder.intern("row_indices")],
+        };
+        let mut components = vec![self.component(Label::VALUES, values)?];
+        for (part, role) in indices.iter().zip(roles) {
+            components.push(self.component(role, part)?);
+        }
+        let dtype = values.kind.dtype;
+        if dtype.is_some() && (is_coo || is_csr) {
+            let layout = if is_coo { Layout::SparseCoo } else { Layout::SparseCsr };
+            return tensor(builder, name, shape, layout, dtype, components, Entries::new());
+        }
+        let dims = values.shape.iter().map(|&dim| Plain::from(dim)).collect();
+        let attributes = vec![text("dtype", values.kind.name), ("values_shape".into(), Plain::Array(dims))];
+        composite(builder, name, shape, layout, components, attributes)
+    }
+}
+
+/// A tensor of a layout that only PyTorch has, by its components.
+fn composite(
+    builder: &mut Builder,
+    name: &str,
+    shape: &[u64],
+    layout: &str,
+    components: Vec<Component>,
+    attributes: Entries,
+) -> Result<()> {
+    let layout = format!("torch.{layout}/1");
+    let message = format!("{layout:?} has no values here; its components can be read");
+    builder.warn("ZT_WARN_UNKNOWN_LAYOUT", message, Some(name), None);
+    let layout = Layout::Other(builder.intern(&layout));
+    tensor(builder, name, shape, layout, None, components, attributes)
+}
+
+/// A tensor whose data is not in the file.
+fn meta(builder: &mut Builder, name: &str, kind: Kind, shape: &[u64]) -> Result<()> {
+    let message = "the tensor is on the device \"meta\": the file has no data of it";
+    builder.warn("ZT_WARN_SKIPPED", message, Some(name), None);
+    let layout = Layout::Other(builder.intern("torch.meta/1"));
+    tensor(builder, name, shape, layout, None, Vec::new(), vec![text("dtype", kind.name)])
+}
+
+fn tensor(
+    builder: &mut Builder,
+    name: &str,
+    shape: &[u64],
+    layout: Layout,
+    dtype: Option<DType>,
+    components: Vec<Component>,
+    attributes: Entries,
+) -> Result<()> {
+    let attributes = Some(Attributes::from(attributes));
+    let mut tensor = NewTensor { name, shape, layout, dtype, components, attributes };
+    layouts::check(&mut tensor)?;
+    builder.tensor(tensor)
+}
+
+fn text(key: &str, value: &str) -> (Plain, Plain) {
+    (key.into(), value.into())
+}
+
+fn unknown(builder: &mut Builder, name: &str, dtype: &str) {
+    let message = format!("{dtype:?} is no type of zTensor: the bytes can be read, the values cannot");
+    builder.warn("ZT_WARN_UNKNOWN_TYPE", message, Some(name), None);
+}
+
+/// Whether the elements follow each other, row-major.
+fn contiguous(shape: &[u64], strides: &[u64]) -> bool {
+    let mut expected = 1_u64;
+    shape.iter().zip(strides).rev().all(|(&dim, &stride)| {
+        let fits = dim == 1 || stride == expected;
+        expected = expected.saturating_mul(dim);
+        fits
+    })
+}

@@ -1,0 +1,238 @@
+//! Finds the tensors of a checkpoint, wherever they are in its values, and names them by their paths.
+#![forbid(unsafe_code)]
+
+use std::collections::HashSet;
+
+use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::limits::{NAMES_BYTES, WARNINGS};
+
+use super::expand::{Item, Plain, expand};
+use super::tensor::Tensor;
+use crate::limits::{PICKLE_DEPTH, PICKLE_TIMES};
+use crate::pickle::form::Key;
+use crate::pickle::ndarray::Raw;
+use crate::pickle::{Node, Pickle, Value};
+
+/// What a walk knows of a value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Seen(u8);
+
+impl Seen {
+    const OPEN: u8 = 1;
+    const DONE: u8 = 2;
+    const HOLDS: u8 = 4;
+    const SHOWN: u8 = 8;
+
+    /// Whether a tensor is in it.
+    pub fn holds(self) -> bool {
+        self.0 & Self::HOLDS != 0
+    }
+
+    /// Whether something of it is an attribute.
+    pub fn is_shown(self) -> bool {
+        self.0 & Self::SHOWN != 0
+    }
+}
+
+/// What was found.
+pub struct Found<'p> {
+    /// By their paths, in the order of the file.
+    pub tensors: Vec<(String, Tensor<'p>)>,
+    /// Of each node of the pickle.
+    pub seen: Vec<Seen>,
+    /// Path and message of what was left out.
+    pub skipped: Vec<(String, String)>,
+}
+
+/// Looks through all that the pickle's root holds.
+pub fn walk<'p>(pickle: &'p Pickle, prefix: &str) -> Result<Found<'p>> {
+    let nodes = pickle.nodes().len() as u64;
+    let mut walk = Walk {
+        pickle,
+        found: Found {
+            tensors: Vec::new(),
+            seen: vec![Seen::default(); pickle.nodes().len()],
+            skipped: Vec::new(),
+        },
+        path: prefix.to_owned(),
+        named: HashSet::new(),
+        left: (nodes + pickle.byte_length() / 16).saturating_mul(PICKLE_TIMES).saturating_add(4096),
+        name_bytes: 0,
+    };
+    walk.visit(pickle.root(), 0)?;
+    walk.unreached();
+    Ok(walk.found)
+}
+
+/// What is shown of a value in the attributes, where a walk has seen it.
+pub fn seen(seen: &[Seen], value: Value) -> Seen {
+    match value {
+        Value::Node(id) => seen.get(id as usize).copied().unwrap_or_default(),
+        _ => Seen(Seen::SHOWN | Seen::DONE),
+    }
+}
+
+struct Walk<'p> {
+    pickle: &'p Pickle,
+    found: Found<'p>,
+    path: String,
+    /// What was warned of, each name once.
+    named: HashSet<String>,
+    /// Steps that are left. Only what holds tensors is looked at more than once.
+    left: u64,
+    name_bytes: usize,
+}
+
+impl<'p> Walk<'p> {
+    fn visit(&mut self, value: Value, depth: u32) -> Result<Seen> {
+        let Value::Node(id) = value else { return Ok(Seen(Seen::SHOWN)) };
+        let known = seen(&self.found.seen, value);
+        if known.0 & Seen::OPEN != 0 {
+            // It holds itself: the circle ends here.
+            return Ok(Seen::default());
+        }
+        if known.0 & Seen::DONE != 0 && !known.holds() {
+            return Ok(known);
+        }
+        if depth > PICKLE_DEPTH {
+            self.skip(format!("values nested more than {PICKLE_DEPTH} deep"));
+            return Ok(Seen::default());
+        }
+        if !self.spend(1) {
+            return Ok(known);
+        }
+        self.mark(id, Seen(known.0 | Seen::OPEN));
+        let flags = self.item(value, depth)?;
+        self.mark(id, Seen(flags | Seen::DONE));
+        Ok(Seen(flags | Seen::DONE))
+    }
+
+    fn item(&mut self, value: Value, depth: u32) -> Result<u8> {
+        match expand(self.pickle, value).map_err(|error| error.tensor(self.name()))? {
+            Item::Plain(plain) => {
+                if let Plain::Bytes(Raw::Made(bytes)) = &plain {
+                    self.spend(bytes.len() as u64 / 16);
+                }
+                Ok(Seen::SHOWN)
+            }
+            Item::Tensor(tensor, rest) => {
+                if let Tensor::Array(array) = &*tensor
+                    && let Some(Raw::Made(bytes)) = &array.data
+                {
+                    self.spend(bytes.len() as u64 / 16);
+                }
+                self.add(*tensor)?;
+                Ok(Seen::HOLDS | self.children(rest, depth)?)
+            }
+            Item::List(children) | Item::Map(children) => {
+                let empty = children.is_empty();
+                let flags = self.children(children, depth)?;
+                Ok(if empty { Seen::SHOWN } else { flags })
+            }
+            Item::Unknown(name, parts) => {
+                self.skip(format!(
+                    "{name} is not known here, and nothing was called: only its parts are read"
+                ));
+                self.children(parts, depth)
+            }
+            Item::Nothing(name) => {
+                self.skip(format!("{name} has no value here"));
+                Ok(0)
+            }
+        }
+    }
+
+    fn children(&mut self, children: Vec<(Key<'p>, Value)>, depth: u32) -> Result<u8> {
+        let mut flags = 0;
+        if !self.spend(children.len() as u64) {
+            return Ok(flags);
+        }
+        for (key, value) in children {
+            let length = self.path.len();
+            if matches!(value, Value::Node(_)) {
+                let part = key.show(self.pickle);
+                self.spend(part.len() as u64 / 64);
+                if depth > 0 || !self.path.is_empty() {
+                    self.path.push('.');
+                }
+                self.path.push_str(&part);
+            }
+            let seen = self.visit(value, depth + 1)?;
+            self.path.truncate(length);
+            flags |= seen.0 & (Seen::HOLDS | Seen::SHOWN);
+        }
+        Ok(flags)
+    }
+
+    fn add(&mut self, tensor: Tensor<'p>) -> Result<()> {
+        self.name_bytes += self.path.len();
+        if self.name_bytes > NAMES_BYTES {
+            let message = format!("the names of all tensors have more than {NAMES_BYTES} bytes");
+            return Err(Error::new(Code::Limit, message));
+        }
+        self.found.tensors.push((self.name().to_owned(), tensor));
+        Ok(())
+    }
+
+    /// A tensor that is all of the file is called so.
+    fn name(&self) -> &str {
+        if self.path.is_empty() { "tensor" } else { &self.path }
+    }
+
+    /// Takes steps off, and says whether there are any left.
+    fn spend(&mut self, steps: u64) -> bool {
+        if self.left == 0 {
+            return false;
+        }
+        self.left = self.left.saturating_sub(steps);
+        if self.left == 0 {
+            self.skip("values are held by others too often: not all are listed".to_owned());
+        }
+        true
+    }
+
+    /// Notes what is left out here, once for each message.
+    fn skip(&mut self, message: String) {
+        if self.found.skipped.len() <= WARNINGS && self.named.insert(message.clone()) {
+            self.found.skipped.push((self.path.chars().take(256).collect(), message));
+        }
+    }
+
+    /// Names the calls whose results are nowhere in the root: code that only wants to be run.
+    fn unreached(&mut self) {
+        self.path.clear();
+        for (at, node) in self.pickle.nodes().iter().enumerate() {
+            let Node::Object(object) = node else { continue };
+            let reached = self.found.seen.get(at).is_some_and(|seen| seen.0 & Seen::DONE != 0);
+            if reached || self.found.skipped.len() > WARNINGS {
+                continue;
+            }
+            if let Some((module, name)) = self.pickle.global(object.callee)
+                && !is_usual(module, name)
+            {
+                self.skip(format!(
+                    "{module}.{name} is not known here, and nothing was called: only its parts are read"
+                ));
+            }
+        }
+    }
+
+    fn mark(&mut self, id: u32, flags: Seen) {
+        if let Some(seen) = self.found.seen.get_mut(id as usize) {
+            *seen = flags;
+        }
+    }
+}
+
+/// Calls that are parts of others here: arguments of tensors, dtypes of arrays, containers.
+fn is_usual(module: &str, name: &str) -> bool {
+    let root = module.split('.').next().unwrap_or_default();
+    match root {
+        "torch" | "numpy" | "collections" | "_codecs" | "copyreg" | "copy_reg" => true,
+        "builtins" | "__builtin__" => matches!(
+            name,
+            "set" | "frozenset" | "list" | "tuple" | "dict" | "bytes" | "bytearray" | "complex" | "object"
+        ),
+        _ => false,
+    }
+}
