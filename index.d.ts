@@ -2,8 +2,8 @@
 
 /// <reference types="node" />
 
-import { Writable } from 'node:stream';
-import { inspect } from 'node:util';
+import { Readable, Writable } from 'node:stream';
+import { InspectOptions, inspect } from 'node:util';
 
 /** Why a file, or a call, was refused. The README's table says what to do about each. */
 export type ErrorCode = "ZT_TRUNCATED" | "ZT_BAD_MAGIC" | "ZT_BAD_INDEX" | "ZT_OUT_OF_BOUNDS" | "ZT_BAD_SHAPE" | "ZT_BAD_DTYPE" | "ZT_BAD_LAYOUT" | "ZT_BAD_SPARSE" | "ZT_BAD_DIGEST" | "ZT_DIGEST_MISMATCH" | "ZT_DECODE" | "ZT_UNSUPPORTED_VERSION" | "ZT_UNSUPPORTED_ENCODING" | "ZT_LIMIT" | "ZT_NOT_FOUND" | "ZT_EXISTS" | "ZT_CLOSED" | "ZT_MAPPING_LOST" | "ZT_IO" | "ZT_NOT_CANONICAL" | "ZT_INVALID_ARG" | "ZT_INTERNAL";
@@ -13,6 +13,7 @@ export interface ErrorDetails {
 	component?: string | undefined;
 	offset?: number | undefined;
 	rule?: string | undefined;
+	/** Node's own error where the system refused a call; the list of all errors where several are thrown as one. */
 	cause?: unknown;
 }
 /**
@@ -66,15 +67,15 @@ export interface JobOptions {
 	signal?: AbortSignal | undefined;
 }
 /** The containers that files come in. */
-export type Format = "zt" | "safetensors" | "btf" | "npy" | "npz" | "pytorch";
-type WritableFormat = "zt" | "safetensors" | "btf";
+export type Format = "zt" | "safetensors" | "btf" | "npy" | "npz" | "gguf" | "pytorch";
+type WritableFormat = "zt" | "safetensors" | "btf" | "npy" | "npz";
 type WritableVersion = "0.1" | "1.0" | "1.2" | "2";
 /** How to write a file. */
 export interface CreateOptions {
-	/** The container: `'zt'` by default. */
+	/** The container: by default the one that the path ends in (`.zt`, `.safetensors`, …), zTensor without such an ending. */
 	format?: WritableFormat | undefined;
 	/**
-	 * The zTensor version: `'1.0'` by default. 1.0 is read by Python 1.0.0 and 1.0.1, 1.2 by 1.0.2 to 1.2.3, 2 by 2.x.
+	 * The zTensor version: `'1.0'` by default; other formats have none. 1.0 is read by Python 1.0.0 and 1.0.1, 1.2 by 1.0.2 to 1.2.3, 2 by 2.x.
 	 */
 	version?: WritableVersion | undefined;
 	/**
@@ -158,12 +159,212 @@ export interface DTypeArrays {
 	/** Interleaved real and imaginary parts. */
 	complex128: Float64Array;
 }
+/** The array of a dtype; nothing where the dtype is undefined. */
+export type ArrayOf<D extends DType | undefined> = D extends DType ? DTypeArrays[D] : never;
+/** The same arrays over an ArrayBuffer of their own, where TypeScript tells that from a shared one (5.7 and later). */
+export interface OwnArrays {
+	float64: ReturnType<Float64ArrayConstructor["of"]>;
+	float32: ReturnType<Float32ArrayConstructor["of"]>;
+	float16: ReturnType<Uint16ArrayConstructor["of"]>;
+	bfloat16: ReturnType<Uint16ArrayConstructor["of"]>;
+	int64: ReturnType<BigInt64ArrayConstructor["of"]>;
+	int32: ReturnType<Int32ArrayConstructor["of"]>;
+	int16: ReturnType<Int16ArrayConstructor["of"]>;
+	int8: ReturnType<Int8ArrayConstructor["of"]>;
+	uint64: ReturnType<BigUint64ArrayConstructor["of"]>;
+	uint32: ReturnType<Uint32ArrayConstructor["of"]>;
+	uint16: ReturnType<Uint16ArrayConstructor["of"]>;
+	uint8: ReturnType<Uint8ArrayConstructor["of"]>;
+	bool: ReturnType<Uint8ArrayConstructor["of"]>;
+	float8_e4m3fn: ReturnType<Uint8ArrayConstructor["of"]>;
+	float8_e5m2: ReturnType<Uint8ArrayConstructor["of"]>;
+	float8_e4m3fnuz: ReturnType<Uint8ArrayConstructor["of"]>;
+	float8_e5m2fnuz: ReturnType<Uint8ArrayConstructor["of"]>;
+	float8_e8m0fnu: ReturnType<Uint8ArrayConstructor["of"]>;
+	float6_e2m3fn: ReturnType<Uint8ArrayConstructor["of"]>;
+	float6_e3m2fn: ReturnType<Uint8ArrayConstructor["of"]>;
+	float4_e2m1fn: ReturnType<Uint8ArrayConstructor["of"]>;
+	complex64: ReturnType<Float32ArrayConstructor["of"]>;
+	complex128: ReturnType<Float64ArrayConstructor["of"]>;
+}
+/** Such an array of a dtype; nothing where the dtype is undefined. */
+export type OwnArrayOf<D extends DType | undefined> = D extends DType ? OwnArrays[D] : never;
 /** The type of a tensor's elements, named as NumPy and ml_dtypes name them. */
 export type DType = keyof DTypeArrays;
 /** Any of the arrays that hold elements. */
 export type TypedArray = DTypeArrays[DType];
 /** Arrays of indices into rows, columns or other dimensions, in the type in which they are stored. */
 export type IndexArray = BigInt64Array | BigUint64Array | Int32Array | Uint32Array | Int16Array | Uint16Array | Int8Array | Uint8Array;
+/** Why data is a copy instead of an alias of the file. */
+export type CopyReason = 
+/** It is stored compressed. */
+"encoded"
+/** It stands at an offset that its element type does not allow. */
+ | "misaligned"
+/** The runtime forbids arrays over foreign memory (Electron), or ones of this size. */
+ | "runtime"
+/** The system refused to map the file. */
+ | "map-failed"
+/** The file is read, not mapped: as `open(…, { io: 'read' })` asks, or because it lies on a network file system. */
+ | "io"
+/** It is stored in the byte order that this machine does not have. */
+ | "byte-order"
+/** It is stored in another order of elements. */
+ | "reordered"
+/** It stands in the file's index. */
+ | "inline"
+/** It is a cut that is not one run of memory. */
+ | "packed";
+/** One of the files that hold the tensors. */
+export interface FilePart {
+	/** Undefined for a file in memory, and for one that was not looked for. */
+	readonly path: string | undefined;
+	/** What the shard table of a zTensor 2 file calls it. */
+	readonly name?: string;
+	readonly byteLength: number;
+}
+type Entries<T> = ReturnType<ReadonlyMap<T, unknown>["keys"]>;
+/** How large a converted tensor may become. */
+export interface ToDenseOptions {
+	/** Bytes that the dense elements, or the row pointers, may take up; 1 GiB by default. */
+	maxBytes?: number | undefined;
+}
+/**
+ * A matrix by its rows: the values of row `r` are `values[indptr[r]]` up to `values[indptr[r + 1]]`, their
+ * columns the `indices` at the same places.
+ */
+export declare class CsrTensor<D extends DType = DType> {
+	#private;
+	readonly shape: readonly [
+		rows: number,
+		columns: number
+	];
+	readonly dtype: D;
+	readonly values: DTypeArrays[D];
+	readonly indices: IndexArray;
+	readonly indptr: IndexArray;
+	/** Stored values. */
+	readonly nnz: number;
+	private constructor();
+	get layout(): "sparse_csr";
+	get [Symbol.toStringTag](): string;
+	/** Says what it is, and has no data. */
+	toJSON(): object;
+	/** Says what it is, and shows no data. */
+	[inspect.custom](_depth: number, options: InspectOptions): string;
+	/**
+	 * All elements in row-major order; values at the same place are added.
+	 *
+	 * @throws ZTensorError ZT_LIMIT beyond `maxBytes`, ZT_BAD_SPARSE where the arrays were changed to nonsense
+	 */
+	toDense(options?: ToDenseOptions): DTypeArrays[D];
+	/**
+	 * The same matrix with its values widened to float32; the index arrays are shared.
+	 *
+	 * @throws ZTensorError ZT_BAD_DTYPE for complex types
+	 */
+	toFloat32(): CsrTensor<"float32">;
+	toCsr(): this;
+	/** The same values by their coordinates. The values are shared. */
+	toCoo(): CooTensor<D>;
+}
+/**
+ * A tensor by the coordinates of its values. `coords` is dimension-major: `nnz` indices into dimension 0, then
+ * `nnz` into dimension 1, and so on.
+ */
+export declare class CooTensor<D extends DType = DType> {
+	#private;
+	readonly shape: readonly number[];
+	readonly dtype: D;
+	readonly values: DTypeArrays[D];
+	readonly coords: IndexArray;
+	/** Stored values. */
+	readonly nnz: number;
+	private constructor();
+	get layout(): "sparse_coo";
+	get [Symbol.toStringTag](): string;
+	/** Says what it is, and has no data. */
+	toJSON(): object;
+	/** Says what it is, and shows no data. */
+	[inspect.custom](_depth: number, options: InspectOptions): string;
+	/**
+	 * All elements in row-major order; values at the same place are added.
+	 *
+	 * @throws ZTensorError ZT_LIMIT beyond `maxBytes`, ZT_BAD_SPARSE where the arrays were changed to nonsense
+	 */
+	toDense(options?: ToDenseOptions): DTypeArrays[D];
+	/**
+	 * The same values by rows, sorted by row and column; values at the same place stay apart.
+	 *
+	 * @throws ZTensorError ZT_BAD_LAYOUT unless the tensor has 2 dimensions, ZT_LIMIT
+	 */
+	toCsr(options?: ToDenseOptions): CsrTensor<D>;
+	/**
+	 * The same tensor with its values widened to float32; the coordinates are shared.
+	 *
+	 * @throws ZTensorError ZT_BAD_DTYPE for complex types
+	 */
+	toFloat32(): CooTensor<"float32">;
+	toCoo(): this;
+}
+/** Where widened elements go. */
+export interface WidenOptions {
+	/** An array to fill, with one float for each element. */
+	into?: Float32Array | undefined;
+}
+/**
+ * Elements widened to float32: exactly for the 8- and 16-bit types and bool, to the nearest (ties to even) for
+ * wider integers and float64. For the data of a cut, of a sparse tensor or of a component; a dense tensor has
+ * `toFloat32()` of its own.
+ *
+ * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_LIMIT; TypeError and RangeError ZT_INVALID_ARG
+ */
+export declare function toFloat32<D extends DType>(values: DTypeArrays[D], dtype: D, options?: WidenOptions): Float32Array;
+/** The elements of a dense tensor, its digest checked. */
+export declare class LoadedTensor<D extends DType = DType> {
+	readonly dtype: D;
+	/** Of what was loaded: with a plan the rank's part. */
+	readonly shape: readonly number[];
+	readonly data: OwnArrays[D];
+	private constructor();
+	get layout(): "dense";
+	/**
+	 * The elements widened to float32, as `Tensor.toFloat32()` does.
+	 *
+	 * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_LIMIT; TypeError and RangeError ZT_INVALID_ARG
+	 */
+	toFloat32(options?: WidenOptions): Float32Array;
+	get [Symbol.toStringTag](): string;
+	/** Says what it is, and has no data. */
+	toJSON(): object;
+	/** Says what it is, and shows no data. */
+	[inspect.custom](_depth: number, options: InspectOptions): string;
+}
+/** A loaded dense tensor of any dtype: checking `dtype` narrows `data`. */
+export type AnyLoadedTensor = {
+	[D in DType]: LoadedTensor<D>;
+}[DType];
+/** One part of a tensor of another layout: its elements, or its bytes where the dtype is not known. */
+export interface LoadedComponent {
+	readonly dtype: DType | undefined;
+	readonly data: TypedArray;
+}
+/** The components of a tensor that is neither dense nor sparse, or whose dtype is not known. */
+export declare class LoadedObject {
+	/** The file's own label. */
+	readonly layout: string & {};
+	readonly dtype: DType | undefined;
+	readonly shape: readonly number[];
+	/** By their roles; an object without a prototype. */
+	readonly components: Readonly<Record<string, LoadedComponent>>;
+	get [Symbol.toStringTag](): string;
+	/** Says what it is, and has no data. */
+	toJSON(): object;
+	/** Says what it is, and shows no data. */
+	[inspect.custom](_depth: number, options: InspectOptions): string;
+}
+/** A loaded tensor, by its layout: its elements, its sparse form, or the components of any other layout. */
+export type Loaded = AnyLoadedTensor | CsrTensor | CooTensor | LoadedObject;
 /**
  * How a tensor is divided among the ranks. `'column'`: its last dimension but one, the outputs of a weight of shape
  * `[out, in]`; the only dimension of a vector, such as its bias. `'row'`: its last dimension, the inputs; a vector
@@ -228,6 +429,9 @@ export declare class Plan {
 	 * is stored encoded that is all of it, whatever part the rank has.
 	 */
 	ranges(): Generator<ByteRange>;
+	get [Symbol.toStringTag](): string;
+	toJSON(): object;
+	[inspect.custom](_depth: number, options: InspectOptions): string;
 }
 /**
  * An open file on its way to another thread: it can be cloned and posted, and `open` and `openSync` take it. In a
@@ -253,105 +457,6 @@ export interface ShareOptions {
 	/** Give `memory` as well: SharedArrayBuffers over the mapping, which threads can use without this package. */
 	readonly memory?: boolean | undefined;
 }
-/** How large a converted tensor may become. */
-export interface ToDenseOptions {
-	/** Bytes that the dense elements, or the row pointers, may take up; 1 GiB by default. */
-	maxBytes?: number | undefined;
-}
-/**
- * A matrix by its rows: the values of row `r` are `values[indptr[r]]` up to `values[indptr[r + 1]]`, their
- * columns the `indices` at the same places.
- */
-export declare class CsrTensor<D extends DType = DType> {
-	#private;
-	readonly shape: readonly [
-		rows: number,
-		columns: number
-	];
-	readonly dtype: D;
-	readonly values: DTypeArrays[D];
-	readonly indices: IndexArray;
-	readonly indptr: IndexArray;
-	/** Stored values. */
-	readonly nnz: number;
-	private constructor();
-	/**
-	 * All elements in row-major order; values at the same place are added.
-	 *
-	 * @throws ZTensorError ZT_LIMIT beyond `maxBytes`, ZT_BAD_SPARSE where the arrays were changed to nonsense
-	 */
-	toDense(options?: ToDenseOptions): DTypeArrays[D];
-	/**
-	 * The same matrix with its values widened to float32; the index arrays are shared.
-	 *
-	 * @throws ZTensorError ZT_BAD_DTYPE for complex types
-	 */
-	toFloat32(): CsrTensor<"float32">;
-	toCsr(): this;
-	/** The same values by their coordinates. The values are shared. */
-	toCoo(): CooTensor<D>;
-}
-/**
- * A tensor by the coordinates of its values. `coords` is dimension-major: `nnz` indices into dimension 0, then
- * `nnz` into dimension 1, and so on.
- */
-export declare class CooTensor<D extends DType = DType> {
-	#private;
-	readonly shape: readonly number[];
-	readonly dtype: D;
-	readonly values: DTypeArrays[D];
-	readonly coords: IndexArray;
-	/** Stored values. */
-	readonly nnz: number;
-	private constructor();
-	/**
-	 * All elements in row-major order; values at the same place are added.
-	 *
-	 * @throws ZTensorError ZT_LIMIT beyond `maxBytes`, ZT_BAD_SPARSE where the arrays were changed to nonsense
-	 */
-	toDense(options?: ToDenseOptions): DTypeArrays[D];
-	/**
-	 * The same values by rows, sorted by row and column; values at the same place stay apart.
-	 *
-	 * @throws ZTensorError ZT_BAD_LAYOUT unless the tensor has 2 dimensions, ZT_LIMIT
-	 */
-	toCsr(given?: ToDenseOptions): CsrTensor<D>;
-	/**
-	 * The same tensor with its values widened to float32; the coordinates are shared.
-	 *
-	 * @throws ZTensorError ZT_BAD_DTYPE for complex types
-	 */
-	toFloat32(): CooTensor<"float32">;
-	toCoo(): this;
-}
-/** Why data is a copy instead of an alias of the file. */
-export type CopyReason = 
-/** It is stored compressed. */
-"encoded"
-/** It stands at an offset that its element type does not allow. */
- | "misaligned"
-/** The runtime forbids arrays over foreign memory (Electron), or ones of this size. */
- | "runtime"
-/** The system refused to map the file. */
- | "map-failed"
-/** The file is read, not mapped: as `open(…, { io: 'read' })` asks, or because it lies on a network file system. */
- | "io"
-/** It is stored in the byte order that this machine does not have. */
- | "byte-order"
-/** It is stored in another order of elements. */
- | "reordered"
-/** It stands in the file's index. */
- | "inline"
-/** It is a cut that is not one run of memory. */
- | "packed";
-/** One of the files that hold the tensors. */
-export interface FilePart {
-	/** Undefined for a file in memory, and for one that was not looked for. */
-	readonly path: string | undefined;
-	/** What the shard table of a zTensor 2 file calls it. */
-	readonly name?: string;
-	readonly byteLength: number;
-}
 /** One stored part of a tensor, such as the `data` of a dense one or the `indices` of a sparse one. */
 export declare class Component {
 	#private;
@@ -368,7 +473,10 @@ export declare class Component {
 	readonly offset: number | undefined;
 	/** `raw`, `zstd`, `inline`, or the file's own label. */
 	readonly encoding: string;
-	/** As it stands in the file: `crc32c:…` or `sha256:…` over the stored bytes, in zTensor 2 `xxh3:…` or `sha256:…` over the decoded ones. */
+	/**
+	 * As it stands in the file: `crc32c:…` or `sha256:…` over the stored bytes, in zTensor 2 `xxh3:…` or `sha256:…` over the decoded ones.
+	 * In a zip archive `crc32:…`, over all of the member decoded: of an npz, the array's header too.
+	 */
 	readonly digest: string | undefined;
 	private constructor();
 	/**
@@ -389,15 +497,29 @@ export declare class Component {
 	 * @throws ZTensorError ZT_CLOSED, ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO,
 	 * ZT_TRUNCATED; the signal's reason
 	 */
-	load(given?: {
+	load(options?: {
 		signal?: AbortSignal | undefined;
 	}): Promise<TypedArray>;
+	get [Symbol.toStringTag](): string;
+	/** Never touches data. */
 	toJSON(): object;
+	/** Never touches data. */
+	[inspect.custom](_depth: number, options: InspectOptions): string;
 }
-/** `[start, stop]` of a dimension, or null for all of it. */
+/**
+ * Which indices of a dimension, as NumPy slices: `[start, stop]`, `[start, stop, step]`, one of them as `[index]`, or null for all.
+ * Negative numbers count from the end, and null stands for an end. A single index takes the dimension out of the shape.
+ * Unlike NumPy's, bounds beyond the dimension are refused, and a step is 1 or more.
+ */
 export type Range = readonly [
-	start: number,
-	stop: number
+	index: number
+] | readonly [
+	start: number | null,
+	stop: number | null
+] | readonly [
+	start: number | null,
+	stop: number | null,
+	step: number
 ] | null;
 /** One rank's even share of a dimension. */
 export interface Shard {
@@ -408,13 +530,33 @@ export interface Shard {
 	readonly worldSize: number;
 }
 /** A rectangular part of a dense tensor. */
-export interface Cut<D extends DType = DType> {
+export declare class Cut<D extends DType = DType> {
 	readonly dtype: D;
 	readonly shape: readonly number[];
 	readonly data: DTypeArrays[D];
-	/** Whether `data` aliases the file. */
-	readonly mapped: boolean;
+	/** Why `data` is a copy; undefined where it aliases the file. */
 	readonly copyReason: CopyReason | undefined;
+	private constructor();
+	/** Whether `data` aliases the file. */
+	get mapped(): boolean;
+	/**
+	 * The elements widened to float32, as `Tensor.toFloat32()` does.
+	 *
+	 * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_LIMIT; TypeError and RangeError ZT_INVALID_ARG
+	 */
+	toFloat32(options?: WidenOptions): Float32Array;
+	get [Symbol.toStringTag](): string;
+	/** Says what it is, and has no data. */
+	toJSON(): object;
+	/** Says what it is, and shows no data. */
+	[inspect.custom](_depth: number, options: InspectOptions): string;
+}
+/** How to read a tensor as a stream. */
+export interface ReadStreamOptions {
+	/** Bytes of a piece, and of what is read ahead of the consumer: 1 MiB by default. */
+	highWaterMark?: number | undefined;
+	/** Destroys the stream, with `signal.reason`. */
+	signal?: AbortSignal | undefined;
 }
 /** What to find out of a tensor's elements. */
 export interface StatsOptions {
@@ -452,6 +594,13 @@ export interface TensorStats {
 	readonly std: number;
 	readonly histogram: Histogram | undefined;
 }
+/** What one element is: int64 and uint64 are bigints, bool a boolean, complex numbers `[real, imaginary]`, all others numbers. */
+export type ElementOf<D extends DType = DType> = D extends "int64" | "uint64" ? bigint : D extends "bool" ? boolean : D extends "complex64" | "complex128" ? readonly [
+	real: number,
+	imaginary: number
+] : number;
+/** Elements in as many nested arrays as there are dimensions; the element itself where there are none. */
+export type Nested<E> = E | readonly Nested<E>[];
 /** What a verification found. */
 export interface VerifyResult {
 	/** Whether nothing failed. */
@@ -468,19 +617,6 @@ export interface VerifyOptions extends JobOptions {
 	/** Whether the file is in zTensor 2's canonical form as well (§6.3): each rule that it breaks is a ZT_NOT_CANONICAL. */
 	canonical?: boolean | undefined;
 }
-/** Where widened elements go. */
-export interface WidenOptions {
-	/** An array to fill, with one float for each element. */
-	into?: Float32Array | undefined;
-}
-/**
- * Elements widened to float32: exactly for the 8- and 16-bit types and bool, to the nearest (ties to even) for
- * wider integers and float64. For the data of a cut, of a sparse tensor or of a component; a dense tensor has
- * `toFloat32()` of its own.
- *
- * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_LIMIT; TypeError and RangeError ZT_INVALID_ARG
- */
-export declare function toFloat32<D extends DType>(values: DTypeArrays[D], dtype: D, given?: WidenOptions): Float32Array;
 /** How the components of a tensor make it up: one of these in every format, otherwise the file's own label. */
 export type Layout = "dense" | "sparse_csr" | "sparse_coo" | (string & {});
 /** What to load of a dense or quantized tensor, and where to. */
@@ -502,10 +638,10 @@ export type Float16Elements = typeof globalThis extends {
 	};
 } ? A : unknown;
 /** A tensor of an open file. Making one reads nothing; its data is read when asked for. */
-export declare class Tensor<D extends DType = DType> {
+export declare class Tensor<D extends DType | undefined = DType | undefined> {
 	#private;
 	readonly name: string;
-	/** The type of the elements, or of a sparse tensor's values. Undefined for a composite that does not say. */
+	/** The type of the elements, or of a sparse tensor's values. Undefined for a type or a composite that is not known here. */
 	readonly dtype: D;
 	readonly shape: readonly number[];
 	private constructor();
@@ -531,7 +667,17 @@ export declare class Tensor<D extends DType = DType> {
 	 * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless dense, ZT_BAD_DTYPE of an unknown type, ZT_DECODE,
 	 * ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT beyond what one array can hold, ZT_IO, ZT_TRUNCATED
 	 */
-	get data(): DTypeArrays[D];
+	get data(): ArrayOf<D>;
+	/**
+	 * The bytes of `data`, over the same memory: for HTTP, hashes and other libraries. Of a dense tensor whose type is not known
+	 * here, its bytes.
+	 *
+	 * @example response.end(tensor.bytes)
+	 *
+	 * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless dense, ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING,
+	 * ZT_LIMIT, ZT_IO, ZT_TRUNCATED
+	 */
+	get bytes(): Uint8Array;
 	/** Whether the data aliases the file; of a sparse or composite tensor, whether that of each of its components does. */
 	get mapped(): boolean;
 	/** Why the data is a copy; undefined where it aliases the file. */
@@ -544,13 +690,16 @@ export declare class Tensor<D extends DType = DType> {
 	 * ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError and RangeError ZT_INVALID_ARG; the
 	 * signal's reason
 	 */
+	load<A extends ArrayBufferView>(options: LoadOptions & {
+		into: A;
+	}): Promise<A>;
 	load(options: LoadOptions & {
 		as: "float32";
-	}): Promise<Float32Array>;
+	}): Promise<OwnArrays["float32"]>;
 	load(options?: LoadOptions & {
 		as?: undefined;
-	}): Promise<DTypeArrays[D]>;
-	load(options?: LoadOptions): Promise<DTypeArrays[D] | Float32Array>;
+	}): Promise<OwnArrayOf<D>>;
+	load(options?: LoadOptions): Promise<OwnArrayOf<D> | OwnArrays["float32"]>;
 	/**
 	 * The elements widened to float32: exactly for the 8- and 16-bit types and bool, to the nearest (ties to
 	 * even) for wider integers and float64. `load({ as: 'float32' })` does the same off the event loop.
@@ -561,7 +710,7 @@ export declare class Tensor<D extends DType = DType> {
 	 * @throws ZTensorError what `data` throws, and ZT_BAD_DTYPE for complex and 6-bit types; of quantized tensors what
 	 * `load` throws, and ZT_BAD_LAYOUT of other layouts
 	 */
-	toFloat32(given?: WidenOptions): Float32Array;
+	toFloat32(options?: WidenOptions): Float32Array;
 	/**
 	 * The elements of a float16 tensor as a Float16Array over the same memory, where the runtime has one.
 	 *
@@ -569,42 +718,78 @@ export declare class Tensor<D extends DType = DType> {
 	 */
 	float16(): Float16Elements;
 	/**
-	 * A rectangular part: `[start, stop]` or null for each dimension, the missing ones whole. A cut that is one
-	 * run of memory (whole rows) shares the tensor's; others are packed into memory of their own.
+	 * A part: `[start, stop]`, `[start, stop, step]`, `[index]` or null for each dimension, the missing ones whole. A cut that
+	 * is one run of memory (whole rows) shares the tensor's; others are packed into memory of their own. Where `data` would be a copy
+	 * that is not made yet, only the bytes, frames or chunks that the cut touches are read and decoded.
 	 *
-	 * @throws ZTensorError what `data` throws; TypeError and RangeError ZT_INVALID_ARG
+	 * @example
+	 * tensor.slice([[0, 128], null]) // the first 128 rows: no copy
+	 * tensor.slice([[-1]]) // the last row, as one dimension less
+	 * tensor.slice([null, [0, null, 2]]) // every other column
+	 *
+	 * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless dense, ZT_BAD_DTYPE of an unknown type, ZT_DECODE,
+	 * ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError and RangeError ZT_INVALID_ARG
 	 */
-	slice(ranges: readonly Range[]): Cut<D>;
+	slice(ranges: readonly Range[]): Cut<D & DType>;
+	/**
+	 * One element of a dense tensor, by an index for each dimension; negative ones count from the end. For a few: many are faster
+	 * in `data`, or `toFloat32()`.
+	 *
+	 * @example tensor.at(0, -1) // the last element of the first row
+	 *
+	 * @throws ZTensorError what `data` throws, ZT_BAD_DTYPE for 6-bit types; TypeError and RangeError ZT_INVALID_ARG
+	 */
+	at(...indices: number[]): ElementOf<D & DType>;
+	/**
+	 * The elements of a dense tensor in nested arrays, as NumPy's `tolist()` gives them: bigints for int64 and uint64, booleans for
+	 * bool, `[real, imaginary]` for complex numbers, else numbers.
+	 *
+	 * @throws ZTensorError ZT_LIMIT for more than `maxElements` (1,048,576 by default), ZT_BAD_DTYPE for 6-bit types, what `data`
+	 * throws; TypeError and RangeError ZT_INVALID_ARG
+	 */
+	toArray(options?: {
+		readonly maxElements?: number | undefined;
+	}): Nested<ElementOf<D & DType>>;
+	/**
+	 * The bytes of a dense tensor as a stream, read off the event loop in pieces as they are wanted: those that `load()` gives. What
+	 * is stored compressed, without frames, is decoded whole first, its digest checked; of what is stored raw no digest is.
+	 *
+	 * @example await pipeline(tensor.createReadStream(), response)
+	 *
+	 * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless dense, ZT_BAD_DTYPE of an unknown type; TypeError and RangeError
+	 * ZT_INVALID_ARG. What `load` rejects with is the stream's error
+	 */
+	createReadStream(options?: ReadStreamOptions): Readable;
 	/**
 	 * One rank's even share of a dimension.
 	 *
 	 * @throws ZTensorError what `data` throws; RangeError ZT_INVALID_ARG where the dimension does not divide
 	 */
-	shard(spec: Shard): Cut<D>;
+	shard(spec: Shard): Cut<D & DType>;
 	/**
 	 * A sparse matrix stored by rows, over the mapping where it can be, after its arrays were checked.
 	 *
 	 * @throws ZTensorError ZT_BAD_LAYOUT unless it is one, ZT_BAD_SPARSE where the arrays break the layout's
 	 * rules, and what `data` of a component throws
 	 */
-	csr(): CsrTensor<D>;
+	csr(): CsrTensor<D & DType>;
 	/**
 	 * A sparse tensor stored by coordinates, over the mapping where it can be, after its arrays were checked.
 	 *
 	 * @throws ZTensorError ZT_BAD_LAYOUT unless it is one, ZT_BAD_SPARSE where the arrays break the layout's
 	 * rules, and what `data` of a component throws
 	 */
-	coo(): CooTensor<D>;
+	coo(): CooTensor<D & DType>;
 	/** What `csr()` gives, in memory of your own, digests checked, off the event loop. */
-	loadCsr(given?: {
+	loadCsr(options?: {
 		signal?: AbortSignal | undefined;
-	}): Promise<CsrTensor<D>>;
+	}): Promise<CsrTensor<D & DType>>;
 	/** What `coo()` gives, in memory of your own, digests checked, off the event loop. */
-	loadCoo(given?: {
+	loadCoo(options?: {
 		signal?: AbortSignal | undefined;
-	}): Promise<CooTensor<D>>;
+	}): Promise<CooTensor<D & DType>>;
 	/** Checks this tensor's digests, decoded lengths and data rules. */
-	verify(given?: JobOptions): Promise<VerifyResult>;
+	verify(options?: JobOptions): Promise<VerifyResult>;
 	/**
 	 * Counts, extremes, mean, standard deviation and perhaps a histogram of the elements, on all cores, off the event loop:
 	 * of the stored values of a sparse tensor, of the float32 values of a quantized one. Sums are kept in float64, and the
@@ -613,15 +798,17 @@ export declare class Tensor<D extends DType = DType> {
 	 * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, and what `load` throws; TypeError and RangeError
 	 * ZT_INVALID_ARG; the signal's reason
 	 */
-	stats(given?: StatsOptions): Promise<TensorStats>;
+	stats(options?: StatsOptions): Promise<TensorStats>;
+	get [Symbol.toStringTag](): string;
+	/** Never touches data. */
 	toJSON(): object;
 	/** Never touches data. */
 	[inspect.custom](_depth: number, options: import("node:util").InspectOptions): string;
 }
-/** A tensor of any dtype: checking `dtype` narrows `data`. */
+/** A tensor of any dtype, or of none that is known here: checking `dtype` narrows `data`. */
 export type AnyTensor = {
 	[D in DType]: Tensor<D>;
-}[DType];
+}[DType] | Tensor<undefined>;
 /** Something about a file that does not make it unreadable. */
 export interface Warning {
 	/** Stable: `ZT_WARN_UNALIGNED`, `ZT_WARN_NEWER_VERSION`, `ZT_WARN_UNKNOWN_LAYOUT`, … */
@@ -641,13 +828,18 @@ export interface LoadFileOptions extends JobOptions {
 	/** Tensors under way at once; by default as many as suit the machine and where the file lies. */
 	concurrency?: number | undefined;
 }
+/** What to give back of a file. */
+export interface EvictOptions {
+	/** The tensors; all of them by default. */
+	names?: Iterable<string> | undefined;
+}
 /** How to prefetch. */
 export interface PrefetchOptions extends JobOptions {
+	/** The tensors to prefetch; all of them by default. */
+	names?: Iterable<string> | undefined;
 	/** Bytes under way at once: 64 MiB by default. */
 	maxBytes?: number | undefined;
 }
-/** A loaded tensor: its elements, its sparse form, or the components of a layout that is not known here. */
-export type Loaded = TypedArray | CsrTensor | CooTensor | ReadonlyMap<string, TypedArray>;
 /** An open file: its tensors by name, in the order of its index. */
 export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	#private;
@@ -666,6 +858,13 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	private constructor();
 	/** The file's metadata. */
 	get attributes(): Attributes;
+	/**
+	 * The attributes that are text under a text: all of them in formats that have no others, such as safetensors. An object without
+	 * a prototype.
+	 *
+	 * @example file.metadata.license
+	 */
+	get metadata(): Readonly<Record<string, string>>;
 	/** What a user should know about the file and what does not make it unreadable. */
 	get warnings(): readonly Warning[];
 	/** The files that hold the tensors, one unless it was opened as several. */
@@ -685,25 +884,30 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	}): AnyTensor;
 	get(name: string): AnyTensor | undefined;
 	has(name: string): boolean;
-	keys(): MapIterator<string>;
-	values(): MapIterator<AnyTensor>;
-	entries(): MapIterator<[
+	keys(): Entries<string>;
+	values(): Entries<AnyTensor>;
+	entries(): Entries<[
 		string,
 		AnyTensor
 	]>;
-	[Symbol.iterator](): MapIterator<[
+	[Symbol.iterator](): Entries<[
 		string,
 		AnyTensor
 	]>;
 	forEach(callback: (tensor: AnyTensor, name: string, file: ReadonlyMap<string, AnyTensor>) => void, self?: unknown): void;
 	/**
 	 * Loads tensors into memory of your own, several at once, off the event loop, their digests checked.
-	 * Gives them by name, in the order asked for. Dense ones of up to 64 KiB that are neighbours share an ArrayBuffer.
+	 * Gives them by name, in the order asked for, with their dtypes and shapes. Dense ones of up to 64 KiB that are neighbours share an ArrayBuffer.
+	 *
+	 * @example
+	 * const tensors = await file.load(['wte', 'wpe'])
+	 * const { dtype, shape, data } = tensors.get('wte')
 	 *
 	 * @throws ZTensorError what `Tensor.load` throws, ZT_NOT_FOUND, ZT_LIMIT where all of it would be more than 16 times the file and
 	 * `maxDecodedBytes`; the signal's reason. One failure ends all.
 	 */
-	load(given?: LoadFileOptions): Promise<Map<string, Loaded>>;
+	load(names: Iterable<string> | undefined, options?: Omit<LoadFileOptions, "names">): Promise<Map<string, Loaded>>;
+	load(options?: LoadFileOptions): Promise<Map<string, Loaded>>;
 	/**
 	 * Which bytes one rank of a tensor-parallel group needs, and which part of each tensor it has. `load({ plan })` loads these
 	 * parts alone.
@@ -716,7 +920,7 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	 * Checks every digest, decoded length and data rule. Resolves with what failed; rejects only where the file
 	 * cannot be read, would take far more work than its size tells (ZT_LIMIT, as `load`), or the signal says so.
 	 */
-	verify(given?: VerifyOptions): Promise<VerifyResult>;
+	verify(options?: VerifyOptions): Promise<VerifyResult>;
 	/**
 	 * The content digest of a zTensor 2 file (§6.4), `sha256:…` or `xxh3:…`: the same for the same tensors however they are
 	 * laid out, split or compressed. It is made from the index alone, out of the digests that stand there.
@@ -724,19 +928,25 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	 * @throws ZTensorError ZT_UNSUPPORTED_VERSION of any other format, ZT_BAD_DIGEST where a component has no digest,
 	 * ZT_CLOSED, ZT_IO; the signal's reason
 	 */
-	contentDigest(algorithm?: "sha256" | "xxh3", given?: {
+	contentDigest(algorithm?: "sha256" | "xxh3", options?: {
 		signal?: AbortSignal | undefined;
 	}): Promise<string>;
 	/**
 	 * Brings tensors' pages into memory, several pieces at once, so that touching their data does not wait for the
 	 * disk.
+	 *
+	 * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED, ZT_IO; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
 	 */
-	prefetch(names?: Iterable<string>, given?: PrefetchOptions): Promise<void>;
+	prefetch(names: Iterable<string> | undefined, options?: Omit<PrefetchOptions, "names">): Promise<void>;
+	prefetch(options?: PrefetchOptions): Promise<void>;
 	/**
 	 * Tells the system that tensors' pages will not be needed soon, in the mapping and in its page cache. What
 	 * JavaScript wrote to them stays.
+	 *
+	 * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED; TypeError ZT_INVALID_ARG
 	 */
-	evict(names?: Iterable<string>): void;
+	evict(names: Iterable<string> | undefined): void;
+	evict(options?: EvictOptions): void;
 	/**
 	 * What to post to another thread for `open` or `openSync` there: all threads then read one mapping, which is in
 	 * memory once. What one writes into `data`, all see; `close()` empties the views of its own thread, and the mapping
@@ -778,11 +988,17 @@ export interface LinkInput {
 	 */
 	readonly shard?: string | undefined;
 }
-/** Elements with their type and shape, for types that no array of JavaScript has. */
+/** Elements with their type and shape. A dense `Tensor`, a `Cut` and what `file.load()` gives are such, too. */
 export interface TensorInput {
-	readonly dtype: DType;
-	readonly shape: readonly number[];
-	/** The elements, by their bits: an array of any type with exactly the bytes. */
+	/** That of the array by default; bytes need it. */
+	readonly dtype?: DType | undefined;
+	/** One dimension by default. */
+	readonly shape?: readonly number[] | undefined;
+	/**
+	 * The elements: the array of the dtype (float16 and bfloat16 by their bits), or its bytes as a Uint8Array. For float16,
+	 * bfloat16, float8_e4m3fn and float8_e5m2 also numbers, in a Float32Array, Float64Array or Float16Array: they are rounded to
+	 * the nearest, ties to even.
+	 */
 	readonly data: ArrayBufferView;
 }
 /** A matrix by rows, as `CsrTensor` has it. */
@@ -819,6 +1035,11 @@ export interface ObjectInput {
 export interface AddOptions {
 	readonly attributes?: AttributeInput | undefined;
 }
+/** The same for a dense tensor. */
+export interface AddDenseOptions extends AddOptions {
+	/** For an array that is given alone. */
+	readonly shape?: readonly number[] | undefined;
+}
 /** A file being written. Nothing is at its path before `finish()`; calls may overlap and are done in their order. */
 export declare class TensorWriter {
 	#private;
@@ -826,24 +1047,32 @@ export declare class TensorWriter {
 	readonly path: string | undefined;
 	protected constructor(internals: unknown);
 	/**
-	 * Adds a dense tensor: a typed array (of one dimension), or `{ dtype, shape, data }`.
+	 * Adds a dense tensor: a typed array, or `{ dtype, shape, data }`. The array is read when the call has its turn: do not
+	 * change it before the promise resolves. An error that nobody waits for fails `finish()`.
 	 *
-	 * @throws ZTensorError ZT_BAD_SHAPE, ZT_BAD_DTYPE, ZT_BAD_INDEX (the name is there), ZT_IO; TypeError ZT_INVALID_ARG
+	 * @example
+	 * await writer.add('bias', new Float32Array(64))
+	 * await writer.add('weight', floats, { shape: [256, 64] })
+	 * await writer.add('half', { dtype: 'bfloat16', shape: [256, 64], data: floats }) // rounds to the nearest
+	 *
+	 * @throws ZTensorError ZT_BAD_SHAPE where the array does not fill the shape, ZT_BAD_DTYPE for a type that the format cannot
+	 * hold, ZT_BAD_INDEX where the name is taken, ZT_LIMIT, ZT_IO, ZT_CLOSED after an error in the middle of a tensor (its
+	 * `cause`) or the end of the writer; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
 	 */
-	add(name: string, tensor: TypedArray | TensorInput, given?: AddOptions): Promise<void>;
+	add(name: string, tensor: TypedArray | TensorInput, options?: AddDenseOptions): Promise<void>;
 	/**
 	 * Adds a sparse matrix by rows, after checking that it is one. Version 2 asks for rows whose columns rise: they are
 	 * sorted, and a column that stands twice in a row is refused.
 	 *
 	 * @throws ZTensorError what `add` throws, ZT_BAD_SPARSE
 	 */
-	addCsr(name: string, matrix: CsrInput, given?: AddOptions): Promise<void>;
+	addCsr(name: string, matrix: CsrInput, options?: AddOptions): Promise<void>;
 	/**
 	 * Adds a sparse tensor by coordinates, after checking that it is one. Version 2 refuses a cell that stands twice.
 	 *
 	 * @throws ZTensorError what `add` throws, ZT_BAD_SPARSE
 	 */
-	addCoo(name: string, tensor: CooInput, given?: AddOptions): Promise<void>;
+	addCoo(name: string, tensor: CooInput, options?: AddOptions): Promise<void>;
 	/**
 	 * Adds a tensor of any layout by its components. Those of `dense`, `sparse_csr` and `sparse_coo` are checked
 	 * against the layout's rules on sizes.
@@ -861,12 +1090,17 @@ export declare class TensorWriter {
 	link(name: string, tensor: LinkInput): Promise<void>;
 	/**
 	 * A stream into a dense tensor: bytes as they come, as many as the shape asks for by its end. Other calls wait
-	 * until it has ended.
+	 * until it has ended. Its errors, and the death of a source that is piped into it, fail `finish()`, and never the process.
+	 *
+	 * @example
+	 * await pipeline(createReadStream('weights.raw'), writer.stream('weights', { dtype: 'float32', shape: [4096, 4096] }))
+	 *
+	 * @throws TypeError and RangeError ZT_INVALID_ARG; what `add` rejects with is the stream's error
 	 */
 	stream(name: string, tensor: {
 		readonly dtype: DType;
 		readonly shape: readonly number[];
-	}, given?: AddOptions): Writable;
+	}, options?: AddOptions): Writable;
 	/**
 	 * Writes the index, puts file and folder on the disk, and moves the file to its path: from then on it is there
 	 * whole. A stream is ended, and has taken everything when this resolves. An error means that the path leads to what it led to
@@ -878,6 +1112,9 @@ export declare class TensorWriter {
 	/** Gives the file up: nothing is left behind, and what was at the path stays. A stream is destroyed, at once. */
 	abort(): Promise<void>;
 	[Symbol.asyncDispose](): Promise<void>;
+	get [Symbol.toStringTag](): string;
+	toJSON(): object;
+	[inspect.custom](_depth: number, options: InspectOptions): string;
 }
 /**
  * Begins a file: written beside its path, it appears there with `finish()`. Or into a Node Writable, a pipe or a character device,
@@ -886,7 +1123,7 @@ export declare class TensorWriter {
  *
  * @throws ZTensorError ZT_EXISTS unless `overwrite`, ZT_IO; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
  */
-export declare function create(target: string | URL | Writable, given?: CreateOptions): Promise<TensorWriter>;
+export declare function create(target: string | URL | Writable, options?: CreateOptions): Promise<TensorWriter>;
 /** Bounds on what the index of a hostile file may make us do; as for `open`. */
 export interface IndexLimits {
 	/** Bytes of the index: 1 GiB by default. */
@@ -917,6 +1154,7 @@ export interface AppendOptions extends Pick<CreateOptions, "digest" | "compressi
  */
 export declare class TensorEditor extends TensorWriter {
 	readonly path: string;
+	get [Symbol.toStringTag](): string;
 	/**
 	 * Gives a tensor another name. It keeps its place in the index.
 	 *
@@ -949,7 +1187,7 @@ export declare class TensorEditor extends TensorWriter {
  * another edit is under way, and from `finish()` where somebody else changed the file; TypeError and RangeError
  * ZT_INVALID_ARG
  */
-export declare function append(path: string | URL, given?: AppendOptions): Promise<TensorEditor>;
+export declare function append(path: string | URL, options?: AppendOptions): Promise<TensorEditor>;
 /** What compacting a file came to. */
 export interface CompactResult {
 	/** Bytes of the file now. */
@@ -965,7 +1203,7 @@ export interface CompactResult {
  * @throws ZTensorError what `append` throws; ZT_UNSUPPORTED_VERSION where the index has keys that are not known here, since they
  * might name places in the file; the signal's reason
  */
-export declare function compact(path: string | URL, given?: JobOptions & IndexLimits): Promise<CompactResult>;
+export declare function compact(path: string | URL, options?: JobOptions & IndexLimits): Promise<CompactResult>;
 /** How far apart elements may be and still count as equal: `|a - b| <= atol + rtol * max(|a|, |b|)`. */
 export interface CompareOptions extends JobOptions {
 	/** Absolute; 0 unless given. */
@@ -1003,7 +1241,7 @@ type Side = AnyTensor | Component;
  * @throws ZTensorError ZT_BAD_SHAPE where the shapes differ, ZT_BAD_DTYPE where the numbers cannot be compared, and what
  * `load` throws; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
  */
-export declare function compare(a: Side, b: Side, given?: CompareOptions): Promise<Comparison>;
+export declare function compare(a: Side, b: Side, options?: CompareOptions): Promise<Comparison>;
 /**
  * A path or file: URL of a tensor file, of the index of a sharded checkpoint (`model.safetensors.index.json`) or of a
  * folder with one; a list of paths of tensor files, opened as one; or a file that is in memory already.
@@ -1087,7 +1325,7 @@ export interface ConvertResult {
 	readonly tensors: number;
 	/** What was left out, and why. Empty unless `skip` was given. */
 	readonly skipped: readonly ZTensorError[];
-	/** Which programs read the file. */
+	/** Which programs read this very file: zTensor 1.0 is read by Python as long as its attributes are text. */
 	readonly readers: readonly string[];
 }
 /**
@@ -1098,8 +1336,114 @@ export interface ConvertResult {
  * @throws ZTensorError what `open`, `load` and `create` throw; where the target cannot hold something, an error
  * that lists it, before anything is written; the signal's reason. The target is then as it was.
  */
-export declare function convert(source: Source, target: string | URL | Writable, given?: ConvertOptions): Promise<ConvertResult>;
+export declare function convert(source: Source, target: string | URL | Writable, options?: ConvertOptions): Promise<ConvertResult>;
+/** What of two files to compare. */
+export interface DiffOptions extends CompareOptions {
+	/** The tensors whose names match a pattern (`*` and `?`); all by default. */
+	filter?: string | undefined;
+	/** Whether values alone count, and neither dtypes nor layouts. */
+	values?: boolean | undefined;
+	/** Whether attributes count, those of the file and of tensors. */
+	attributes?: boolean | undefined;
+}
+/** One thing on both sides. */
+export type Pair<T> = readonly [
+	a: T,
+	b: T
+];
+/** What is known of a tensor that one file alone has. */
+export interface DiffTensor {
+	readonly name: string;
+	readonly dtype: DType | undefined;
+	readonly shape: readonly number[];
+	readonly layout: Layout;
+}
+/** An attribute with another value; undefined on the side that does not have it. */
+export interface ChangedAttribute {
+	readonly key: unknown;
+	readonly values: Pair<unknown>;
+}
+/** How two tensors of one name differ. */
+export interface TensorChange {
+	readonly name: string;
+	/** Where they differ. */
+	readonly dtype: Pair<DType | undefined> | undefined;
+	readonly shape: Pair<readonly number[]> | undefined;
+	readonly layout: Pair<Layout> | undefined;
+	/**
+	 * How the values differ: by number, or where there are no numbers to compare, which components are not the same bytes. Undefined
+	 * where the values are the same, or the shapes differ.
+	 */
+	readonly values: {
+		readonly comparison: Comparison;
+	} | {
+		readonly components: readonly string[];
+	} | undefined;
+	/** The components beside the values that are not the same bytes, or not on both sides. */
+	readonly components: readonly string[];
+	readonly attributes: readonly ChangedAttribute[];
+}
+/** What differs between two files. */
+export interface FileDiff {
+	/** Whether nothing does. */
+	readonly same: boolean;
+	/** The tensors of the second file alone. */
+	readonly added: readonly DiffTensor[];
+	/** The tensors of the first file alone. */
+	readonly removed: readonly DiffTensor[];
+	/** Those that both have, and that differ, in the order of the first file. */
+	readonly changed: readonly TensorChange[];
+	/** How many both have and that are the same. */
+	readonly unchanged: number;
+	/** Attributes of the files that differ, if they count. */
+	readonly attributes: readonly ChangedAttribute[];
+}
+/**
+ * What differs between two files, tensor by tensor, whatever their formats: names, dtypes, shapes, layouts and, as `compare` tells,
+ * values. Files that are given open stay open.
+ *
+ * @example
+ * const { same, added, removed, changed } = await diff('before.safetensors', 'after.zt', { rtol: 0.01 })
+ *
+ * @throws ZTensorError what `open` and `compare` throw; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
+ */
+export declare function diff(a: Source | TensorFile, b: Source | TensorFile, options?: DiffOptions): Promise<FileDiff>;
 /** What tells whether a whole name matches `pattern`. Goes back to the last `*` alone, so time is at most |name| × |pattern|. */
 export declare function globMatcher(pattern: string): (name: string) => boolean;
+/**
+ * What is written under a name: an array, elements with their dtype and shape (a `Cut` is such), a sparse tensor, components of
+ * any layout, a tensor of an open file, or what `file.load()` and `loadFile()` give.
+ */
+export type AnyInput = TypedArray | TensorInput | CsrInput | CooInput | ObjectInput | AnyTensor | Loaded;
+/** Tensors by their names: an object, a Map, or whatever gives such pairs. */
+export type Tensors = Readonly<Record<string, AnyInput>> | Iterable<readonly [
+	name: string,
+	tensor: AnyInput
+]>;
+/** How to open a file, and which tensors of it to load. */
+export interface LoadWholeOptions extends OpenOptions, JobOptions {
+	/** The tensors to load; all of them by default. */
+	names?: Iterable<string> | undefined;
+}
+/**
+ * Writes tensors into a file in one call. It appears whole or not at all.
+ *
+ * @example
+ * await saveFile('model.safetensors', { bias: new Float32Array(64), weight: { shape: [64, 2], data } })
+ *
+ * @throws ZTensorError what `create`, `TensorWriter.add` and its kin, and `finish` throw; TypeError and RangeError ZT_INVALID_ARG;
+ * the signal's reason
+ */
+export declare function saveFile(path: string | URL, tensors: Tensors, options?: CreateOptions): Promise<void>;
+/**
+ * Loads the tensors of a file into memory of your own, digests checked, and closes it. `saveFile` takes what it gives.
+ *
+ * @example
+ * const tensors = await loadFile('model.safetensors')
+ * const { dtype, shape, data } = tensors.get('bias')
+ *
+ * @throws ZTensorError what `open` and `TensorFile.load` throw; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
+ */
+export declare function loadFile(source: Source, options?: LoadWholeOptions): Promise<Map<string, Loaded>>;
 
 export {};
