@@ -30,11 +30,6 @@ const KINDS = {
   zstd: [padded('\x28\xb5\x2f\xfd'), /zstd/],
   zip: [zip('a.txt'), /zip archive.*unzip/],
   tar: [tar, /tar archive.*tar -xf/],
-  GGUF: [padded('GGUF\x03\0\0\0'), /GGUF/],
-  PyTorch: [zip('archive/data.pkl'), /PyTorch.*safetensors\.torch/],
-  'PyTorch, before 1.6': [padded('\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.'), /PyTorch/],
-  npy: [padded('\x93NUMPY\x01\0'), /NumPy \(\.npy\).*numpy\.load/],
-  npz: [zip('weights.npy'), /NumPy \(\.npz\)/],
   ONNX: [padded('\x08\x08\x12\x07pytorch\x1a\x032.0\x3a\x05graph', 0), /ONNX/],
   HDF5: [padded('\x89HDF\r\n\x1a\n'), /HDF5/],
   'HDF5 behind a user block': [behindUserBlock, /HDF5/],
@@ -66,6 +61,18 @@ for (const [what, [content, pattern]] of Object.entries(KINDS)) {
   })
 }
 
+test('a file of another format than the one asked for is named', (t) => {
+  for (const [bytes, title] of [
+    [padded('GGUF\x03\0\0\0'), 'GGUF'],
+    [padded('\x93NUMPY\x01\0'), 'NumPy npy'],
+    [padded('ZTEN1000'), 'zTensor'],
+  ]) {
+    const error = thrownBy(() => openSync(bytes, { format: 'safetensors' }))
+    t.is(error.code, 'ZT_BAD_MAGIC')
+    t.true(error.message.includes(`this is ${title}, not safetensors: leave out the option format`), error.message)
+  }
+})
+
 test('what was told is of files in memory whose pieces are staged as well', async (t) => {
   const error = await rejectionOf(() => open(Buffer.concat([Buffer.from(POINTER), Buffer.alloc(2 ** 20, ' ')])))
   t.is(error.code, 'ZT_BAD_MAGIC')
@@ -95,10 +102,10 @@ test('a folder of other files lists them', (t) => {
   const folder = scratchPath('folder')
   mkdirSync(folder)
   t.regex(thrownBy(() => openSync(folder)).message, /empty/)
-  writeFileSync(join(folder, 'pytorch_model.bin'), '')
+  writeFileSync(join(folder, 'notes.txt'), '')
   const error = thrownBy(() => openSync(folder))
   t.is(error.code, 'ZT_IO')
-  t.regex(error.message, /pytorch_model\.bin/)
+  t.regex(error.message, /notes\.txt/)
 })
 
 for (const [path, pattern] of [

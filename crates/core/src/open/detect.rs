@@ -72,7 +72,7 @@ fn attempt<T>(
     inject::panic_at("open");
     let sample = Sample::new(source, &request.stop);
     if let Some(wanted) = request.formats.wanted() {
-        return named(read(wanted, source), &sample);
+        return named(read(wanted, source), &sample, request);
     }
     if source.length() < 8 {
         return Err(too_short(source.length()));
@@ -85,7 +85,7 @@ fn attempt<T>(
         }
     }
     if let Some((_, likely)) = told.iter().find(|(sure, _)| *sure == Told::Likely) {
-        return named(read(likely, &sample), &sample);
+        return named(read(likely, &sample), &sample, request);
     }
     told.sort_by_key(|(sure, _)| *sure);
     for (_, format) in told.iter().filter(|(sure, _)| *sure == Told::Perhaps) {
@@ -105,10 +105,19 @@ fn attempt<T>(
 }
 
 /// Says what the file is where it was read as a format that it is not of: one without magic, or with one that others have too.
-fn named<T>(parsed: Result<T>, sample: &Sample<'_>) -> Result<T> {
+fn named<T>(parsed: Result<T>, sample: &Sample<'_>, request: &Request) -> Result<T> {
     let Err(error) = parsed else { return parsed };
     if !matches!(error.code(), Code::BadMagic | Code::Truncated) || sample.length() < 8 {
         return Err(error);
+    }
+    if let Some(wanted) = request.formats.wanted() {
+        for other in request.formats.iter().filter(|format| format.name != wanted.name) {
+            if (other.tell)(sample)? == Told::Yes {
+                let message =
+                    format!("this is {}, not {}: leave out the option format", other.title, wanted.title);
+                return Err(Error::new(Code::BadMagic, message).at(0));
+            }
+        }
     }
     match foreign::tell(sample)? {
         Some(message) => Err(Error::new(Code::BadMagic, message).at(0)),

@@ -117,23 +117,11 @@ const FOREIGN: &[Foreign] = &[
     },
     Foreign { is: "a tar archive", help: "Unpack it first: tar -xf", tell: |ends| ends.has(257, b"ustar") },
     Foreign {
-        is: "a PyTorch checkpoint (.pt, .pth, .bin)",
-        help: "Save it as safetensors with Python: safetensors.torch.save_file",
-        tell: |ends| ends.is_zip() && ends.names(b"/data.pkl") || ends.starts(&[PYTORCH_BEFORE_1_6]),
-    },
-    Foreign {
         is: "a Keras model (.keras)",
         help: "Save its weights as safetensors with Python: safetensors.numpy.save_file",
         tell: |ends| ends.is_zip() && ends.names(b"model.weights.h5"),
     },
-    Foreign { is: "arrays of NumPy (.npz)", help: NUMPY, tell: |ends| ends.is_zip() && ends.names(b".npy") },
-    Foreign { is: "an array of NumPy (.npy)", help: NUMPY, tell: |ends| ends.starts(&[b"\x93NUMPY"]) },
     Foreign { is: "a zip archive", help: "Unpack it first: unzip", tell: |ends| ends.is_zip() },
-    Foreign {
-        is: "a GGUF file, of llama.cpp",
-        help: "Use the safetensors files of the model instead",
-        tell: |ends| ends.starts(&[b"GGUF"]),
-    },
     Foreign {
         is: "a file of llama.cpp from before GGUF",
         help: "Use the safetensors files of the model instead",
@@ -194,11 +182,7 @@ const FOREIGN: &[Foreign] = &[
     },
 ];
 
-const NUMPY: &str = "Save it as safetensors with Python: numpy.load and safetensors.numpy.save_file";
 const TABLES: &str = "It holds a table: save its columns as tensors with Python: safetensors.numpy.save_file";
-
-/// A pickle of protocol 2 with the number by which torch knows its own (`torch.serialization.MAGIC_NUMBER`).
-const PYTORCH_BEFORE_1_6: &[u8] = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
 
 const INDEX: &str = "the index of a sharded checkpoint";
 
