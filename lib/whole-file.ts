@@ -43,7 +43,7 @@ function add(writer: TensorWriter, name: string, input: AnyInput): Promise<void>
   return writer.add(name, given as TensorInput)
 }
 
-/** Adds a tensor of an open file, without its attributes, which not every format can hold. */
+/** Adds a tensor of an open file: without its attributes, which not every format can hold, unless its layout needs them. */
 async function addTensor(writer: TensorWriter, name: string, tensor: AnyTensor): Promise<void> {
   if (tensor.layout === 'sparse_csr') return writer.addCsr(name, await tensor.loadCsr())
   if (tensor.layout === 'sparse_coo') return writer.addCoo(name, await tensor.loadCoo())
@@ -54,7 +54,8 @@ async function addTensor(writer: TensorWriter, name: string, tensor: AnyTensor):
   const components: Record<string, { dtype: TensorInput['dtype']; data: TypedArray }> = {}
   for (const [role, component] of tensor.components)
     components[role] = { dtype: component.dtype, data: await component.load() }
-  await writer.addObject(name, { layout: tensor.layout, dtype: tensor.dtype, shape: tensor.shape, components })
+  const { layout, dtype, shape, attributes } = tensor
+  await writer.addObject(name, { layout, dtype, shape, attributes, components })
 }
 
 /**
@@ -67,7 +68,7 @@ async function addTensor(writer: TensorWriter, name: string, tensor: AnyTensor):
  * the signal's reason
  */
 export async function saveFile(path: string | URL, tensors: Tensors, options?: CreateOptions): Promise<void> {
-  if (!isIterable(tensors) && !isPlainObject(tensors)) {
+  if (ArrayBuffer.isView(tensors) || !(isIterable(tensors) || isPlainObject(tensors))) {
     throw wrongType('tensors', 'an object of tensors by their names, or a Map', tensors)
   }
   const entries = isIterable(tensors) ? tensors : Object.entries(tensors)

@@ -1,10 +1,11 @@
 // Arguments of what is in neither of the other two, and a look at whether all functions are in one of the three.
 import { readFileSync } from 'node:fs'
+import { buffer } from 'node:stream/consumers'
 import test from 'ava'
-import { globMatcher } from 'ztensor'
+import { diff, globMatcher, loadFile, saveFile } from 'ztensor'
 import { square10, zt10 } from '../corpus/zt.mjs'
 import { opened, tryHostile } from '../hostile.mjs'
-import { scratchFile } from '../scratch.mjs'
+import { scratchFile, scratchPath } from '../scratch.mjs'
 
 const path = scratchFile(zt10({ w: square10() }))
 const withFile = opened(path)
@@ -12,6 +13,21 @@ const withFile = opened(path)
 const CALLS = [
   ['file.share options', ['options', 'memory'], withFile((file, value) => file.share(value))],
   ['file.share memory', ['memory'], withFile((file, value) => file.share({ memory: value }))],
+  ['tensor.at indices', ['indices', 'ind'], withFile((file, value) => file.tensor('w').at(value, 0))],
+  ['tensor.toArray options', ['options', 'maxElements'], withFile((file, value) => file.tensor('w').toArray(value))],
+  [
+    'tensor.createReadStream options',
+    ['options', 'highWaterMark', 'signal'],
+    withFile((file, value) => buffer(file.tensor('w').createReadStream(value))),
+  ],
+  ['diff a', ['a', 'source'], (value) => diff(value, path), 'path'],
+  ['diff b', ['b', 'source'], (value) => diff(path, value), 'path'],
+  ['diff options', ['options'], (value) => diff(path, path, value)],
+  ['saveFile path', ['path', 'target'], (value) => saveFile(value, {}), 'path'],
+  ['saveFile tensors', ['tensors', 'tensor', 'options'], (value) => saveFile(scratchPath(), value)],
+  ['saveFile options', ['options'], (value) => saveFile(scratchPath(), {}, value)],
+  ['loadFile source', ['source'], (value) => loadFile(value), 'path'],
+  ['loadFile options', ['options'], (value) => loadFile(path, value)],
   ['globMatcher pattern', ['pattern'], (value) => void globMatcher(value)('w')],
   ['globMatcher name', ['name'], (value) => void globMatcher('*')(value)],
 ]

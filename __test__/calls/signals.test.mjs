@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import test from 'ava'
-import { append, compact, compare, convert, create, open, openSync, verify } from 'ztensor'
+import { append, compact, compare, convert, create, diff, loadFile, open, openSync, saveFile, verify } from 'ztensor'
 import { rejectionOf } from '../raised.mjs'
 import { scratchFile } from '../scratch.mjs'
 import { scratchFolder, written } from '../writing.mjs'
@@ -55,6 +55,9 @@ const CALLS = {
   convert: (path, signal) => convert(path, `${path}.new`, { overwrite: true, signal }),
   compact: (path, signal) => compact(path, { signal }),
   compare: withFile((file, signal) => compare(w(file), w(file), { signal })),
+  diff: (path, signal) => diff(path, path, { signal }),
+  loadFile: (path, signal) => loadFile(path, { signal }),
+  saveFile: (path, signal) => saveFile(`${path}.new`, { w: VALUES }, { signal, overwrite: true, format: 'zt' }),
   'tensor.load': withFile((file, signal) => w(file).load({ signal })),
   'tensor.load of a slice': withFile((file, signal) => w(file).load({ slice: [[1, 9]], signal })),
   'tensor.load as float32': withFile((file, signal) => w(file).load({ as: 'float32', signal })),

@@ -19,7 +19,9 @@ const named = all.filter(({ layout }) => !unregistered.includes(layout))
 
 const write = (objects, options = { version: '1.2' }) =>
   written(options, async (writer) => {
-    for (const [at, object] of objects.entries()) await writer.addObject(`${at}`, object)
+    for (const [at, { layout, shape, dtype, attributes, components }] of objects.entries()) {
+      await writer.addObject(`${at}`, { layout, shape, dtype, attributes, components })
+    }
   })
 
 for (const [version, held] of Object.entries({ 1.2: cases, 2: named })) {
