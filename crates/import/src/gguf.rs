@@ -43,7 +43,7 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
     let header = Header::read(input.source, input.limits)?;
     let mut builder = Builder::new(Container::named(NAME), input.limits);
     builder.version(header.version.to_string());
-    let metadata = split::add_all(input, header, &mut builder)?;
+    let metadata = split::add_all(input, &header, &mut builder)?;
     for key in metadata.untold() {
         let message = format!("{key:?} has more values than are told (option maxAttributeValues)");
         builder.warn("ZT_WARN_SKIPPED", message, None, None);
@@ -232,7 +232,7 @@ fn start(window: &mut Window<'_>) -> Result<(u32, u64, u64)> {
     }
     let version = window.u32()?;
     // Versions are small: in the other byte order the two low bytes are empty.
-    let big_endian = version & 0xffff == 0;
+    let big_endian = version.trailing_zeros() >= 16;
     let version = if big_endian { version.swap_bytes() } else { version };
     if !(1..=3).contains(&version) {
         let message = format!("this is GGUF of version {version}, and 1 to 3 are known here");

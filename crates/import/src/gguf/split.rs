@@ -32,7 +32,7 @@ fn suffix(part: SetPart) -> String {
 }
 
 /// Adds the tensors of a file, and of all others of its set, in the order of the set. Gives the metadata of the first.
-pub fn add_all(input: &Input<'_>, own: Header, builder: &mut Builder) -> Result<Arc<Metadata>> {
+pub fn add_all(input: &Input<'_>, own: &Header, builder: &mut Builder) -> Result<Arc<Metadata>> {
     let metadata = own.metadata.clone();
     let Some(part) = part_of(&metadata)? else {
         own.add(builder, 0)?;

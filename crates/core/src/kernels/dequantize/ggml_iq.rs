@@ -15,7 +15,7 @@ const SIGNS: [u8; 128] = {
     while at < 128 {
         #[allow(clippy::cast_possible_truncation)] // of numbers below 128
         let stored = at as u8;
-        signs[at] = if stored.count_ones() % 2 == 0 { stored } else { stored | 128 };
+        signs[at] = if stored.count_ones().is_multiple_of(2) { stored } else { stored | 128 };
         at += 1;
     }
     signs
