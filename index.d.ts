@@ -66,7 +66,7 @@ export interface JobOptions {
 	signal?: AbortSignal | undefined;
 }
 /** The containers that files come in. */
-export type Format = "zt" | "safetensors" | "btf" | "npy" | "npz" | "gguf";
+export type Format = "zt" | "safetensors" | "btf" | "npy" | "npz" | "gguf" | "onnx";
 type WritableFormat = "zt" | "safetensors" | "btf";
 type WritableVersion = "0.1" | "1.0" | "1.2" | "2";
 /** How to write a file. */

@@ -2,7 +2,7 @@
 import type { FormatInfo } from './formats.js'
 
 /** The containers that files come in. */
-export type Format = 'zt' | 'safetensors' | 'btf' | 'npy' | 'npz' | 'gguf'
+export type Format = 'zt' | 'safetensors' | 'btf' | 'npy' | 'npz' | 'gguf' | 'onnx'
 
 /** Those that can be written. */
 export type WritableFormat = 'zt' | 'safetensors' | 'btf'
@@ -119,4 +119,5 @@ export const FORMATS: readonly FormatInfo[] = [
   { name: 'npy', title: 'NumPy npy', endings: ['npy'], writes: [] },
   { name: 'npz', title: 'NumPy npz', endings: ['npz'], writes: [] },
   { name: 'gguf', title: 'GGUF', endings: ['gguf'], writes: [] },
+  { name: 'onnx', title: 'ONNX', endings: ['onnx'], writes: [] },
 ]

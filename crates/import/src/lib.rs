@@ -32,6 +32,10 @@ pub mod gguf;
 pub mod limits;
 #[cfg(feature = "numpy")]
 pub mod numpy;
+#[cfg(feature = "onnx")]
+pub mod onnx;
+#[cfg(feature = "protobuf")]
+pub mod protobuf;
 #[cfg(feature = "zip")]
 pub mod zip;
 
@@ -45,6 +49,8 @@ pub const IMPORT: &[Format] = &[
     numpy::npz::FORMAT,
     #[cfg(feature = "gguf")]
     gguf::FORMAT,
+    #[cfg(feature = "onnx")]
+    onnx::FORMAT,
 ];
 
 #[cfg(test)]

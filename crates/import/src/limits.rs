@@ -11,3 +11,12 @@ pub const NPY_HEADER_BYTES: u64 = 1 << 20;
 pub const NPZ_HEADERS_BYTES: u64 = 256 << 20;
 /// Nested lists and tuples in a header. A structured type in a structured type takes two.
 pub const LITERAL_DEPTH: u32 = 32;
+/// Bytes of an ONNX model that are looked at beside its data, unless an option says otherwise. Nodes of a large model have some 50 MB.
+pub const ONNX_INDEX_BYTES: u64 = 128 << 20;
+/// Bytes of those that a tensor counts as, beside its name: what a catalog keeps of one.
+pub const ONNX_TENSOR_BYTES: u64 = 64;
+/// Bytes of one name in an ONNX model, and of the path of a subgraph, which is part of all names in it.
+pub const ONNX_NAME_BYTES: u64 = 64 << 10;
+pub const ONNX_PATH_BYTES: usize = 4 << 10;
+/// Subgraphs in subgraphs, as many as the protobuf libraries read: 100 messages, three for each.
+pub const ONNX_DEPTH: u32 = 32;
