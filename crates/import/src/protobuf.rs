@@ -149,14 +149,15 @@ impl<'s> Walker<'s> {
         if self.looked_at <= self.most {
             return Ok(());
         }
-        let message = format!("what stands beside the data is more than {} bytes (option maxIndexBytes)", self.most);
+        let message =
+            format!("what stands beside the data is more than {} bytes (option maxIndexBytes)", self.most);
         Err(Error::new(Code::Limit, message))
     }
 
     /// `count` bytes, which the file must have.
     fn held(&mut self, at: u64, count: u64) -> Result<&[u8]> {
-        let is_held = at >= self.from
-            && checked::end_within(at - self.from, count, self.window.len() as u64).is_some();
+        let is_held =
+            at >= self.from && checked::end_within(at - self.from, count, self.window.len() as u64).is_some();
         if !is_held {
             self.fetch(at, count)?;
         }
@@ -226,8 +227,8 @@ mod tests {
         let huge = [0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 7];
         assert_eq!(fields(&huge).unwrap_err().code(), Code::Truncated);
         // A message that goes beyond the one that it is in.
-        let (stop, bytes) = (Stop::default(), [0x0a, 2, 0x12, 9, 1, 2, 3]);
-        let mut walker = Walker::new(&&bytes[..], &stop, 100);
+        let (stop, bytes) = (Stop::default(), &[0x0a, 2, 0x12, 9, 1, 2, 3][..]);
+        let mut walker = Walker::new(&bytes, &stop, 100);
         let mut inner = Run { at: 2, end: 4 };
         assert_eq!(walker.next(&mut inner).unwrap_err().code(), Code::BadIndex);
     }
@@ -238,8 +239,8 @@ mod tests {
         bytes.resize(4 + (1 << 20), 0);
         bytes.extend([0x08, 1]);
         let stop = Stop::default();
-        let source = &&bytes[..];
-        let mut walker = Walker::new(source, &stop, 6);
+        let source = &bytes[..];
+        let mut walker = Walker::new(&source, &stop, 6);
         let mut message = walker.whole();
         assert!(matches!(walker.next(&mut message).unwrap().unwrap().value, Value::Bytes(_)));
         assert_eq!(walker.next(&mut message).unwrap().unwrap().value, Value::Varint(1));

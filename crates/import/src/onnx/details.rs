@@ -9,7 +9,6 @@ use ztensor_core::limits::Limits;
 use ztensor_core::syntax::values::{Event, Visit};
 
 use super::types::Kind;
-use crate::limits::ONNX_NAME_BYTES;
 use crate::protobuf::{Field, Run, Value, Walker};
 
 /// Types in types, such as a sequence of maps.
@@ -40,7 +39,12 @@ impl<T> Entries<T> {
         }
     }
 
-    fn tell(&self, key: &str, to: &mut dyn Visit, each: impl Fn(&T, &mut dyn Visit) -> Result<()>) -> Result<()> {
+    fn tell(
+        &self,
+        key: &str,
+        to: &mut dyn Visit,
+        each: impl Fn(&T, &mut dyn Visit) -> Result<()>,
+    ) -> Result<()> {
         if self.all.is_empty() {
             return Ok(());
         }

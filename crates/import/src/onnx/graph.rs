@@ -193,7 +193,8 @@ impl Reader<'_> {
                 (1, Value::Bytes(text)) => name = text,
                 // Numbers and texts are tensors where the node is a constant.
                 (2 | 3, Value::Varint(_) | Value::Fixed(_)) | (4 | 7..=9, _) => {
-                    holds |= matches!(owner, Owner::Node(node) if node.kind.length() == CONSTANT.len() as u64);
+                    holds |=
+                        matches!(owner, Owner::Node(node) if node.kind.length() == CONSTANT.len() as u64);
                 }
                 (5 | 6 | 10 | 11 | 22 | 23, Value::Bytes(_)) => holds = true,
                 _ => {}
@@ -217,7 +218,7 @@ impl Reader<'_> {
         let (mut message, mut tensors, mut graphs) = (run, 0_u64, 0_u64);
         while let Some(field) = self.walker.next(&mut message)? {
             let Value::Bytes(run) = field.value else { continue };
-            let mut numbered = |count: &mut u64| {
+            let numbered = |count: &mut u64| {
                 *count += 1;
                 format!("{own}.{}", *count - 1)
             };

@@ -27,13 +27,10 @@ impl List {
     /// Adds what one field has. A field of another wire type is none of the list, as in all protobuf libraries.
     pub fn add(&mut self, field: &Field) -> Result<()> {
         let (run, least, most) = match (field.value, self.listed.wire) {
-            (Value::Varint(_), VARINT) => (None, 1, 1),
-            (Value::Bytes(_), BYTES) => (None, 1, 1),
+            (Value::Varint(_), VARINT) | (Value::Bytes(_), BYTES) => (None, 1, 1),
             (Value::Fixed(run), FIXED32) if run.length() == 4 => (Some(run), 1, 1),
             (Value::Fixed(run), FIXED64) if run.length() == 8 => (Some(run), 1, 1),
-            (Value::Bytes(run), VARINT) => {
-                (None, run.length().div_ceil(LONGEST as u64), run.length())
-            }
+            (Value::Bytes(run), VARINT) => (None, run.length().div_ceil(LONGEST as u64), run.length()),
             (Value::Bytes(run), FIXED32 | FIXED64) => {
                 let width = u64::from(self.listed.bits / 8);
                 if !run.length().is_multiple_of(width) {

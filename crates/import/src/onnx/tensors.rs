@@ -8,9 +8,7 @@ use ztensor_core::checked::{end_within, exact, product};
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::Input;
 use ztensor_core::layouts::{self, exact as packed};
-use ztensor_core::model::{
-    Attributes, Blob, Builder, Component, Data, Label, Layout, NewTensor,
-};
+use ztensor_core::model::{Attributes, Blob, Builder, Component, Data, Label, Layout, NewTensor};
 
 use super::tensor::Proto;
 use super::types::Kind;
@@ -85,7 +83,8 @@ impl<'i> Tensors<'i> {
     /// The elements of a tensor, all of whose bytes are there.
     pub fn component(&mut self, role: Label, name: &str, proto: &Proto) -> Result<Component> {
         let kind = Kind::of(proto.kind);
-        let data = self.data(name, proto, kind).map_err(|error| error.tensor(name).rule(RULE).at(proto.at))?;
+        let data =
+            self.data(name, proto, kind).map_err(|error| error.tensor(name).rule(RULE).at(proto.at))?;
         Ok(Component::new(role, kind.and_then(|kind| kind.dtype), data))
     }
 
@@ -103,7 +102,8 @@ impl<'i> Tensors<'i> {
         }
         let needs = |held: u64, what: &str| {
             let name = kind.map_or("?", |kind| kind.name);
-            let message = format!("the shape {shape:?} of {name} needs {} bytes, {what} {held}", needed.unwrap_or(0));
+            let message =
+                format!("the shape {shape:?} of {name} needs {} bytes, {what} {held}", needed.unwrap_or(0));
             Error::new(Code::BadShape, message)
         };
         if proto.segment {
@@ -167,7 +167,8 @@ impl<'i> Tensors<'i> {
         let location = location.ok_or_else(|| bad("its external data has no location".to_owned()))?;
         let neighbor = self.input.beside(location)?;
         if let Some(problem) = neighbor.problem.filter(|_| self.missing.insert(neighbor.file)) {
-            let message = format!("the data of tensors is in {location:?}, and is refused: {}", problem.message());
+            let message =
+                format!("the data of tensors is in {location:?}, and is refused: {}", problem.message());
             self.builder.warn("ZT_WARN_INCOMPLETE_SET", message, None, None);
         }
         let offset = proto.offset.unwrap_or(0);

@@ -36,7 +36,9 @@ impl Kind {
 impl Listed {
     /// The list of a field of `TensorProto`, as far as its number tells.
     pub fn of(field: u32) -> Option<Self> {
-        [FLOATS, int32s(32), STRINGS, INT64S, DOUBLES, uint64s(64)].into_iter().find(|list| list.field == field)
+        [FLOATS, int32s(32), STRINGS, INT64S, DOUBLES, uint64s(64)]
+            .into_iter()
+            .find(|list| list.field == field)
     }
 }
 
