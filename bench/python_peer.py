@@ -115,6 +115,13 @@ def gguf_dequantize():
         gguf.dequantize(tensor.data, tensor.tensor_type)
 
 
+def onnx_list():
+    import onnx
+
+    for tensor in onnx.load(path).graph.initializer:
+        tensor.name, tensor.data_type, tensor.dims
+
+
 def numpy_arrays():
     """So many arrays of a MB, of 16 random bits each: they compress to some two thirds."""
     random = numpy.random.default_rng(7)
@@ -158,6 +165,7 @@ def torch_touch():
 works = {
     "torch 2.4": {"write": torch_write, "list": torch_list, "touch": torch_touch},
     "numpy 2.4": {"npz_write": numpy_npz_write, "npz_deflate": numpy_npz_deflate, "npz_load": numpy_npz_load},
+    "onnx 1.23": {"list": onnx_list},
     "gguf 0.19": {"list": gguf_list, "dequantize": gguf_dequantize},
     "safetensors 0.8": {"list": safetensors_list, "touch": safetensors_touch},
     "ztensor 1.2.3": {"list": ztensor1_list, "touch": ztensor1_touch, "write": ztensor1_write, "write_synced": ztensor1_write_synced},

@@ -11,6 +11,7 @@ import { ggufRows } from './gguf.mjs'
 import { Inputs } from './inputs.mjs'
 import { machineLimits } from './limits.mjs'
 import { numpy } from './numpy.mjs'
+import { onnxRows } from './onnx.mjs'
 import { missing } from './peers.mjs'
 import { pytorch } from './pytorch.mjs'
 import { reading } from './reading.mjs'
@@ -37,7 +38,7 @@ const heading = `Medians of up to ${rounds} rounds in ms, taken in turns.${size}
 
 const limits = quick ? {} : machineLimits(inputs.large().path, inputs.sample().path)
 const rows = []
-for (const group of [reading, numpy, ggufRows, pytorch, writing]) {
+for (const group of [reading, numpy, ggufRows, onnxRows, pytorch, writing]) {
   for await (const row of group({ inputs, limits, rounds, quick, folder: join(root, 'build/bench') })) {
     rows.push(row)
     console.error(`${(performance.now() / 1e3).toFixed(0).padStart(4)} s  ${row.work}: ${row.ours.toFixed(2)}`)

@@ -70,10 +70,19 @@ const ggufs = join(here, '../__test__/fixtures/gguf')
 for (const name of readdirSync(ggufs).filter((name) => name.endsWith('.gguf')))
   seed('gguf', name, readFileSync(join(ggufs, name)))
 
+const models = join(here, '../__test__/fixtures/onnx')
+for (const name of readdirSync(models).filter((name) => name.endsWith('.onnx')))
+  seed('onnx', name, readFileSync(join(models, name)))
+
 for (const [table, cases] of await tables()) {
   const ending = /btf|safetensors|pytorch/.exec(table)?.[0]
   for (const [at, one] of cases.entries()) {
     const file = Buffer.from(bytesOf(one))
+    // Nothing at their beginning tells them.
+    if (table === 'onnx') {
+      if (file.length <= MAX_BYTES) seed('onnx', `cases-${at}`, file)
+      continue
+    }
     // Without the ending of a file: `manifest` changes those of `read` that have one, and has to know them as valid.
     if (file.length <= MAX_BYTES) seedAll(`cases-${table}-${at}`, file, ending && `.${ending}`)
   }

@@ -10,6 +10,7 @@ import { bytesOf } from '../__test__/corpus/tables.mjs'
 import { compareFile } from '../interop/compare.mjs'
 import { compareGguf } from '../interop/gguf.mjs'
 import { compareNumpy, readOurs } from '../interop/numpy.mjs'
+import { compareOnnx } from '../interop/onnx.mjs'
 import { writeOurs } from '../interop/ours.mjs'
 import { environment, peers, succeed } from '../interop/peers.mjs'
 import { comparePytorch } from '../interop/pytorch.mjs'
@@ -20,9 +21,10 @@ const python = process.env.PYTHON ?? 'python3'
 const REFERENCE = 'safetensors 0.8.0'
 const GGUF = 'gguf 0.19.0'
 const NUMPY = 'numpy 2.4.6'
+const ONNX = 'onnx 1.23.2'
 // Heavy ones, only on demand: an argument of their own names each, or `--heavy` all of them.
 const TORCH = 'torch 2.4.1'
-const chosen = only([...peers.map(({ name }) => name), GGUF, NUMPY], [TORCH])
+const chosen = only([...peers.map(({ name }) => name), GGUF, NUMPY, ONNX], [TORCH])
 const build = join(root, 'build/interop')
 const corpus = join(build, 'corpus')
 const ours = join(build, 'ours')
@@ -177,6 +179,16 @@ async function runPytorch() {
   }
 }
 
+async function runOnnx() {
+  try {
+    const results = await compareOnnx(build, python, join(fixtures, 'onnx-files.py'))
+    for (const { what, error } of results) count(`${ONNX}, ${what}`, error)
+    console.log(`\n${ONNX}: ${results.length} files`)
+  } catch (error) {
+    count(ONNX, error)
+  }
+}
+
 if (isInstalled(python)) {
   writeCorpus()
   await writeOurs(fresh(ours), fixtures)
@@ -192,6 +204,7 @@ if (isInstalled(python)) {
   if (chosen.includes(GGUF)) await runGguf()
   if (chosen.includes(NUMPY)) await runNumpy()
   if (chosen.includes(TORCH)) await runPytorch()
+  if (chosen.includes(ONNX)) await runOnnx()
   console.log()
   console.log(`interop: ${passed} passed, ${failed} failed`)
   process.exitCode = failed > 0 ? 1 : 0

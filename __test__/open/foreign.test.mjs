@@ -30,7 +30,6 @@ const KINDS = {
   zstd: [padded('\x28\xb5\x2f\xfd'), /zstd/],
   zip: [zip('a.txt'), /zip archive.*unzip/],
   tar: [tar, /tar archive.*tar -xf/],
-  ONNX: [padded('\x08\x08\x12\x07pytorch\x1a\x032.0\x3a\x05graph', 0), /ONNX/],
   HDF5: [padded('\x89HDF\r\n\x1a\n'), /HDF5/],
   'HDF5 behind a user block': [behindUserBlock, /HDF5/],
   TFLite: [padded('\x1c\0\0\0TFL3'), /TensorFlow Lite/],

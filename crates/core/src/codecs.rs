@@ -4,6 +4,7 @@
 pub mod deflate;
 pub mod digest;
 pub mod frames;
+pub mod protobuf;
 pub mod seekable;
 pub mod seekable_encode;
 pub mod zstd;
@@ -25,10 +26,11 @@ pub struct Codec {
 }
 
 /// Filters by the names that formats give them here. `zt.zstd-seekable/1` is no part of a list: `read` takes its frames apart.
-const CODECS: [Codec; 3] = [
+const CODECS: [Codec; 4] = [
     Codec { name: "zstd", decode: |input, _, size, stop| zstd::decode_to(input, size, stop) },
     Codec { name: "deflate", decode: |input, _, size, stop| deflate::decode(input, false, size, stop) },
     Codec { name: "zlib", decode: |input, _, size, stop| deflate::decode(input, true, size, stop) },
+    Codec { name: protobuf::NAME, decode: protobuf::decode },
 ];
 
 /// The codec of a name.

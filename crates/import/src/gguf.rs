@@ -78,13 +78,12 @@ impl Header {
         let mut window = Window::new(*input);
         let (version, tensors, entries) = start(&mut window).map_err(|error| error.rule(HEADER))?;
         let metadata = Metadata::walk(&mut window, entries, input.limits)?;
-        let end = window.position();
         let mut infos = Vec::new();
         for _ in 0..tensors {
             infos.push(Info::read(&mut window, input.limits).map_err(|error| error.rule(INFOS))?);
         }
         let (start, big_endian, total) = (window.position(), window.spelling().big_endian, input.length());
-        let metadata = metadata.keep(window.into_bytes(end));
+        let metadata = metadata.keep(window.into_bytes());
         let alignment = alignment(&metadata)?;
         // Below the size of an index and 2^63.
         let data = (start as u64).next_multiple_of(alignment);

@@ -32,8 +32,12 @@ pub mod gguf;
 pub mod limits;
 #[cfg(feature = "numpy")]
 pub mod numpy;
+#[cfg(feature = "onnx")]
+pub mod onnx;
 #[cfg(feature = "pickle")]
 pub mod pickle;
+#[cfg(feature = "protobuf")]
+pub mod protobuf;
 #[cfg(feature = "pytorch")]
 pub mod pytorch;
 #[cfg(feature = "zip")]
@@ -49,6 +53,8 @@ pub const IMPORT: &[Format] = &[
     numpy::npz::FORMAT,
     #[cfg(feature = "gguf")]
     gguf::FORMAT,
+    #[cfg(feature = "onnx")]
+    onnx::FORMAT,
     #[cfg(feature = "pytorch")]
     pytorch::FORMAT,
 ];

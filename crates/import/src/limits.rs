@@ -19,3 +19,13 @@ pub const PICKLE_ALIASES: u32 = 16;
 pub const PICKLE_DEPTH: u32 = 256;
 /// How many times a value that several others hold is looked at, on average.
 pub const PICKLE_TIMES: u64 = 16;
+
+/// Bytes of an ONNX model that are looked at beside its data, unless an option says otherwise. Nodes of a large model have some 50 MB.
+pub const ONNX_INDEX_BYTES: u64 = 128 << 20;
+/// Bytes of those that a tensor counts as, beside its name: what a catalog keeps of one.
+pub const ONNX_TENSOR_BYTES: u64 = 64;
+/// Bytes of one name in an ONNX model, and of the path of a subgraph, which is part of all names in it.
+pub const ONNX_NAME_BYTES: u64 = 64 << 10;
+pub const ONNX_PATH_BYTES: usize = 4 << 10;
+/// Subgraphs in subgraphs, as many as the protobuf libraries read: 100 messages, three for each.
+pub const ONNX_DEPTH: u32 = 32;

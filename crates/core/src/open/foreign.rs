@@ -161,11 +161,6 @@ const FOREIGN: &[Foreign] = &[
         },
     },
     Foreign {
-        is: "an ONNX model",
-        help: "Save its initializers as safetensors with Python: onnx.numpy_helper.to_array and safetensors.numpy.save_file",
-        tell: is_onnx,
-    },
-    Foreign {
         is: "all zeros, at its beginning and its end",
         help: "A download or copy was perhaps never filled in: fetch the file again",
         tell: |ends| ends.first.iter().chain(ends.last).all(|byte| *byte == 0),
@@ -214,45 +209,6 @@ fn is_text(bytes: &[u8]) -> bool {
     whole && !bytes.is_empty() && !bytes.iter().any(controls)
 }
 
-/// Fields of a `ModelProto` (onnx.proto3) that may stand before the graph, and the graph.
-const ONNX_FIELDS: std::ops::RangeInclusive<u64> = 1..=25;
-const ONNX_GRAPH: u64 = 7;
-const VARINT: u64 = 0;
-const BYTES: u64 = 2;
-
-/// Protobuf has no signature: a model begins with its IR version, and has a graph that fits into the file.
-fn is_onnx(ends: &Ends<'_>) -> bool {
-    let mut rest = ends.first;
-    let ir_version = |version| (1..=100).contains(&version);
-    if varint(&mut rest) != Some(1 << 3 | VARINT) || !varint(&mut rest).is_some_and(ir_version) {
-        return false;
-    }
-    while let Some(tag) = varint(&mut rest) {
-        let (field, wire) = (tag >> 3, tag & 7);
-        let Some(value) = varint(&mut rest).filter(|_| ONNX_FIELDS.contains(&field)) else { return false };
-        match wire {
-            VARINT => {}
-            BYTES if field == ONNX_GRAPH => {
-                let at = ends.first.len() as u64 - rest.len() as u64;
-                return at.checked_add(value).is_some_and(|end| end <= ends.length);
-            }
-            BYTES => match usize::try_from(value).ok().and_then(|length| rest.get(length..)) {
-                Some(behind) => rest = behind,
-                None => return false,
-            },
-            _ => return false,
-        }
-    }
-    false
-}
-
-fn varint(rest: &mut &[u8]) -> Option<u64> {
-    let length = rest.iter().take(10).position(|byte| byte & 0x80 == 0)? + 1;
-    let (number, behind) = rest.split_at_checked(length)?;
-    *rest = behind;
-    number.iter().rev().try_fold(0_u64, |value, byte| Some(value.checked_mul(128)? | u64::from(byte & 0x7f)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -290,18 +246,5 @@ mod tests {
         assert!(told(&text.as_bytes()[1..]).unwrap().contains("a text"));
         assert_eq!(told(b"no text \x01 at all"), None);
         assert_eq!(told(b"no text \xff\xfe at all"), None);
-    }
-
-    #[test]
-    fn onnx_is_told_by_its_fields() {
-        let model = b"\x08\x08\x12\x07pytorch\x3a\x04grap\x42\x02\x10\x11";
-        assert!(told(model).unwrap().contains("ONNX"));
-        for broken in [
-            &b"\x08\x08\x12\x07pytorch\x3a\x40grap"[..],
-            b"\x08\x08\x12\x7fpytorch",
-            b"\x08\x08\xf9\x01\x01\x01\x01\x01",
-        ] {
-            assert!(!told(broken).is_some_and(|text| text.contains("ONNX")), "{broken:?}");
-        }
     }
 }

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::limits::Limits;
+use ztensor_core::sources::owned::Owned;
 use ztensor_core::syntax::values::{Event, Visit};
 
 use super::window::{Spelling, Window};
@@ -31,7 +32,7 @@ fn width(kind: u32) -> Option<u64> {
 
 /// All keys and values, whose lengths hold.
 pub struct Metadata {
-    bytes: Vec<u8>,
+    bytes: Owned,
     spelling: Spelling,
     entries: Vec<Entry>,
 }
@@ -69,12 +70,12 @@ impl Metadata {
                 return Err(Error::new(Code::BadIndex, message).at(start as u64).rule(RULE));
             }
         }
-        Ok(Self { bytes: Vec::new(), spelling: window.spelling(), entries })
+        Ok(Self { bytes: Owned::from(Vec::new()), spelling: window.spelling(), entries })
     }
 
     /// Takes the bytes that were walked over.
     #[must_use]
-    pub fn keep(self, bytes: Vec<u8>) -> Self {
+    pub fn keep(self, bytes: Owned) -> Self {
         Self { bytes, ..self }
     }
 

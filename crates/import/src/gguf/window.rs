@@ -4,6 +4,7 @@
 use ztensor_core::checked;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::Input;
+use ztensor_core::sources::owned::Owned;
 
 use crate::limits::GGUF_INDEX_BYTES;
 
@@ -11,6 +12,9 @@ use crate::limits::GGUF_INDEX_BYTES;
 const FIRST: u64 = 64 << 10;
 /// Bytes of the largest read: what lies behind the index is read in vain.
 const LARGEST: u64 = 1 << 20;
+/// Addresses of an index that is longer than the first read, in huge pages as far as they are touched: single pages cost as much as
+/// reading what goes into them.
+const ROOM: u64 = 16 << 20;
 
 /// How numbers are spelled.
 #[derive(Clone, Copy)]
@@ -43,7 +47,9 @@ pub struct Window<'s> {
     total: u64,
     /// Bytes of the largest index.
     most: u64,
-    bytes: Vec<u8>,
+    bytes: Owned,
+    /// How many of them were read.
+    held: usize,
     at: usize,
     spelling: Spelling,
 }
@@ -54,7 +60,8 @@ impl<'s> Window<'s> {
             input,
             total: input.length(),
             most: input.limits.max_index_bytes.unwrap_or(GGUF_INDEX_BYTES),
-            bytes: Vec::new(),
+            bytes: Owned::from(Vec::new()),
+            held: 0,
             at: 0,
             spelling: Spelling { big_endian: false, short: false },
         }
@@ -73,17 +80,15 @@ impl<'s> Window<'s> {
         self.at
     }
 
-    /// The first `length` bytes.
-    pub fn into_bytes(mut self, length: usize) -> Vec<u8> {
-        self.bytes.truncate(length);
-        self.bytes.shrink_to_fit();
+    /// All that was read.
+    pub fn into_bytes(self) -> Owned {
         self.bytes
     }
 
     /// Passes over bytes of the index.
     #[inline]
     pub fn pass(&mut self, length: u64) -> Result<()> {
-        if length > (self.bytes.len() - self.at) as u64 {
+        if length > (self.held - self.at) as u64 {
             self.fetch(length)?;
         }
         // It is held, so it fits.
@@ -103,15 +108,19 @@ impl<'s> Window<'s> {
             let message = format!("the index is more than {} bytes (option maxIndexBytes)", self.most);
             return Err(Error::new(Code::Limit, message).at(at));
         }
-        let held = self.bytes.len() as u64;
-        let wanted = held.saturating_add(held.clamp(FIRST, LARGEST)).max(end).min(self.total).min(self.most);
+        let most = self.total.min(self.most);
+        let held = self.held as u64;
+        let wanted = held.saturating_add(held.clamp(FIRST, LARGEST)).max(end).min(most);
+        if wanted > self.bytes.len() as u64 {
+            let room = if held == 0 { wanted } else { wanted.saturating_mul(2).max(ROOM).min(most) };
+            let mut bytes = Owned::to_fill(room)?;
+            bytes[..self.held].copy_from_slice(&self.bytes[..self.held]);
+            self.bytes = bytes;
+        }
         let wanted = checked::index(wanted, "the index")?;
-        self.bytes.try_reserve(wanted - self.bytes.len()).map_err(|_| {
-            Error::new(Code::Limit, format!("not enough memory for {wanted} bytes of the index"))
-        })?;
-        let from = self.bytes.len();
-        self.bytes.resize(wanted, 0);
-        self.input.read_at(held, &mut self.bytes[from..])
+        self.input.read_at(held, &mut self.bytes[self.held..wanted])?;
+        self.held = wanted;
+        Ok(())
     }
 
     pub fn take(&mut self, length: u64) -> Result<&[u8]> {
@@ -139,7 +148,16 @@ impl<'s> Window<'s> {
 
     #[inline]
     pub fn pass_text(&mut self) -> Result<()> {
-        let length = self.count()?;
+        // Of half a million texts this is most of the time of an opening.
+        let plain = !self.spelling.big_endian && !self.spelling.short;
+        let next = self.bytes.get(self.at..self.held).and_then(|rest| rest.first_chunk::<8>());
+        let length = match next {
+            Some(&length) if plain => {
+                self.at += 8;
+                u64::from_le_bytes(length)
+            }
+            _ => self.count()?,
+        };
         self.pass(length)
     }
 

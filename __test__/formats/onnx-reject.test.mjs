@@ -1,0 +1,5 @@
+// The table of malformed and odd ONNX models.
+import { cases } from '../corpus/cases-onnx.mjs'
+import { testCorpora } from '../corpus/run.mjs'
+
+testCorpora({ onnx: cases })

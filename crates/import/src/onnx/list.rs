@@ -1,0 +1,79 @@
+//! A repeated field of numbers or texts: where it stands, and how many entries it may have. Nothing of it is decoded.
+#![forbid(unsafe_code)]
+
+use ztensor_core::codecs::protobuf::{BYTES, FIXED32, FIXED64, LONGEST, NAME, VARINT};
+use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::model::{Blob, Builder, Data, Filter};
+
+use super::types::Listed;
+use crate::protobuf::{Field, Run, Value};
+
+pub struct List {
+    pub listed: Listed,
+    /// From the first entry's tag to the end of the last; other fields may stand between.
+    pub whole: Run,
+    /// The numbers, where they are one run of fixed ones.
+    plain: Option<Run>,
+    /// Entries that there are, at least and at most: varints have one to ten bytes.
+    pub least: u64,
+    pub most: u64,
+}
+
+impl List {
+    pub fn new(listed: Listed) -> Self {
+        Self { listed, whole: Run::default(), plain: None, least: 0, most: 0 }
+    }
+
+    /// Adds what one field has. A field of another wire type is none of the list, as in all protobuf libraries.
+    pub fn add(&mut self, field: &Field) -> Result<()> {
+        let (run, least, most) = match (field.value, self.listed.wire) {
+            (Value::Varint(_), VARINT) | (Value::Bytes(_), BYTES) => (None, 1, 1),
+            (Value::Fixed(run), FIXED32) if run.length() == 4 => (Some(run), 1, 1),
+            (Value::Fixed(run), FIXED64) if run.length() == 8 => (Some(run), 1, 1),
+            (Value::Bytes(run), VARINT) => (None, run.length().div_ceil(LONGEST as u64), run.length()),
+            (Value::Bytes(run), FIXED32 | FIXED64) => {
+                let width = u64::from(self.listed.bits / 8);
+                if !run.length().is_multiple_of(width) {
+                    let message = format!("{} bytes are no whole numbers of {width} bytes", run.length());
+                    return Err(Error::new(Code::BadIndex, message).at(run.at));
+                }
+                (Some(run), run.length() / width, run.length() / width)
+            }
+            _ => return Ok(()),
+        };
+        let first = self.whole == Run::default();
+        self.plain = run.filter(|_| first);
+        self.whole = Run { at: if first { field.whole.at } else { self.whole.at }, end: field.whole.end };
+        // Each is at most the bytes of the file.
+        self.least += least;
+        self.most += most;
+        Ok(())
+    }
+
+    /// Notes that `bytes` bytes of packed varints, which were added, are so many.
+    pub fn counted(&mut self, bytes: u64, entries: u64) {
+        self.least = self.least.saturating_sub(bytes.div_ceil(LONGEST as u64)).saturating_add(entries);
+        self.most = self.most.saturating_sub(bytes).saturating_add(entries);
+    }
+
+    /// Whether it may have so many entries.
+    pub fn may_have(&self, entries: u64) -> bool {
+        (self.least..=self.most).contains(&entries)
+    }
+
+    /// The entries, of each of which `bits` are kept, `bytes` in all: as they stand where they are a run, else for the codec to
+    /// take out.
+    pub fn data(&self, builder: &mut Builder, bits: u32, bytes: u64) -> Data {
+        let Run { at, .. } = self.whole;
+        if self.listed.wire == BYTES {
+            return Data::Blob(Blob::raw(at, self.whole.length()));
+        }
+        if let Some(run) = self.plain {
+            return Data::Blob(Blob::raw(run.at, run.length()));
+        }
+        let Listed { field, wire, .. } = self.listed;
+        let filter = Filter { name: builder.intern(NAME), parameters: Box::new([field, wire, bits]) };
+        let encoding = builder.encoding(&[filter], true);
+        Data::Blob(Blob { encoding, decoded: Some(bytes), ..Blob::raw(at, self.whole.length()) })
+    }
+}

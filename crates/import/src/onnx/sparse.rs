@@ -1,0 +1,81 @@
+//! `SparseTensorProto`: values, and where they stand.
+#![forbid(unsafe_code)]
+
+use ztensor_core::error::Result;
+use ztensor_core::layouts;
+use ztensor_core::limits::Limits;
+use ztensor_core::model::{Component, DType, Label, Layout, NewTensor, View};
+
+use super::tensor::{Proto, push_dim};
+use super::tensors::Tensors;
+use crate::protobuf::{Run, Value, Walker};
+
+#[derive(Default)]
+pub struct Sparse {
+    /// Their name is that of the tensor.
+    pub values: Proto,
+    indices: Proto,
+    shape: Vec<u64>,
+}
+
+impl Sparse {
+    pub fn read(walker: &mut Walker<'_>, run: Run, limits: &Limits) -> Result<Self> {
+        let (mut message, mut sparse) = (run, Self::default());
+        while let Some(field) = walker.next(&mut message)? {
+            match (field.number, field.value) {
+                (1, Value::Bytes(run)) => sparse.values = Proto::read(walker, run, limits)?,
+                (2, Value::Bytes(run)) => sparse.indices = Proto::read(walker, run, limits)?,
+                (3, Value::Varint(dim)) => push_dim(&mut sparse.shape, dim, limits)?,
+                (3, Value::Bytes(mut dims)) => {
+                    while dims.at < dims.end {
+                        let dim = walker.varint(&mut dims)?;
+                        push_dim(&mut sparse.shape, dim, limits)?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(sparse)
+    }
+
+    /// Adds it as `sparse_coo`, or by its components where its positions are no coordinates.
+    pub fn add(&self, tensors: &mut Tensors<'_>, name: &str) -> Result<()> {
+        let name = &*tensors.unique(name);
+        let mut values = tensors.component(Label::VALUES, name, &self.values)?;
+        let mut indices = tensors.component(Label::COORDS, name, &self.indices)?;
+        let dtype = values.dtype.filter(|dtype| dtype.bits() >= 8);
+        let is_coo = dtype.is_some() && self.arrange(&mut indices);
+        let (layout, dtype) = if is_coo {
+            (Layout::SparseCoo, dtype)
+        } else {
+            let builder = &mut tensors.builder;
+            indices.role = Label::INDICES;
+            values.dtype = dtype;
+            let message = "its indices are positions in the flat tensor, or its values have no dtype here: \
+                           it has no values, and its components can be read";
+            builder.warn("ZT_WARN_UNKNOWN_LAYOUT", message, Some(name), None);
+            (Layout::Other(builder.intern("onnx.sparse/1")), None)
+        };
+        let mut components = tensors.builder.no_components();
+        components.extend([values, indices]);
+        let (shape, attributes) = (&*self.shape, None);
+        let mut tensor = NewTensor { name, shape, layout, dtype, components, attributes };
+        layouts::check(&mut tensor)?;
+        tensors.builder.tensor(tensor)
+    }
+
+    /// Coordinates stand value by value, and are read dimension by dimension. Says whether there are any.
+    fn arrange(&self, indices: &mut Component) -> bool {
+        let rank = self.shape.len() as u64;
+        match (indices.dtype, &*self.indices.shape) {
+            (Some(DType::Int64), &[_]) => rank == 1,
+            (Some(DType::Int64), &[count, dims]) if dims == rank && rank > 0 => {
+                if rank > 1 && count > 0 {
+                    indices.view = View::records(0, rank * 8, rank, 8, count);
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+}

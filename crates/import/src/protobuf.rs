@@ -1,0 +1,250 @@
+//! Protocol Buffers messages (protobuf.dev, Encoding), walked field by field over a file: what is not asked for is passed over by
+//! its length, so that no more than a window of the file is in memory. Knows no message of any format.
+#![forbid(unsafe_code)]
+
+use ztensor_core::checked;
+use ztensor_core::codecs::protobuf::{LONGEST, varint};
+use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::sources::ReadAt;
+use ztensor_core::work::Stop;
+
+const RULE: &str = "Protocol Buffers: encoding";
+/// Bytes of a read behind a jump: the header of a tensor fits in.
+const FIRST: u64 = 4 << 10;
+/// Bytes of the largest read, where all is looked at.
+const LARGEST: u64 = 256 << 10;
+
+/// A run of bytes of the file: a text, a message, or what is left of one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Run {
+    pub at: u64,
+    pub end: u64,
+}
+
+impl Run {
+    pub fn length(self) -> u64 {
+        self.end - self.at
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Value {
+    Varint(u64),
+    /// A number of 4 or 8 bytes.
+    Fixed(Run),
+    /// Text, bytes, a message or packed numbers.
+    Bytes(Run),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Field {
+    pub number: u32,
+    pub value: Value,
+    /// All of it: tag, length and value.
+    pub whole: Run,
+}
+
+/// Walks over the messages of a file.
+pub struct Walker<'s> {
+    source: &'s dyn ReadAt,
+    stop: &'s Stop,
+    total: u64,
+    /// Bytes that may be looked at.
+    most: u64,
+    looked_at: u64,
+    window: Vec<u8>,
+    /// Where the window begins.
+    from: u64,
+    step: u64,
+}
+
+impl<'s> Walker<'s> {
+    /// Refuses (`ZT_LIMIT`) to look at more than `most` bytes. What is passed over costs nothing.
+    pub fn new(source: &'s dyn ReadAt, stop: &'s Stop, most: u64) -> Self {
+        let total = source.length();
+        Self { source, stop, total, most, looked_at: 0, window: Vec::new(), from: 0, step: FIRST }
+    }
+
+    /// The file as one message.
+    pub fn whole(&self) -> Run {
+        Run { at: 0, end: self.total }
+    }
+
+    /// Takes the next field off a message; `None` at its end. Fails with `ZT_TRUNCATED` where the file ends before the field does.
+    pub fn next(&mut self, message: &mut Run) -> Result<Option<Field>> {
+        if message.at >= message.end {
+            return Ok(None);
+        }
+        let start = message.at;
+        let field = self.field(message).map_err(|error| error.at(start).rule(RULE))?;
+        Ok(Some(field))
+    }
+
+    fn field(&mut self, message: &mut Run) -> Result<Field> {
+        let (start, mut rest) = (message.at, *message);
+        let tag = self.varint(&mut rest)?;
+        let number = u32::try_from(tag >> 3).ok().filter(|number| (1..1 << 29).contains(number));
+        let number = number.ok_or_else(|| bad(format!("{} is no number of a field", tag >> 3)))?;
+        let value = match tag & 7 {
+            0 => Value::Varint(self.varint(&mut rest)?),
+            1 => Value::Fixed(self.run(&mut rest, 8)?),
+            2 => {
+                let length = self.varint(&mut rest)?;
+                Value::Bytes(self.run(&mut rest, length)?)
+            }
+            5 => Value::Fixed(self.run(&mut rest, 4)?),
+            wire => return Err(bad(format!("field {number} has wire type {wire}, which nothing has"))),
+        };
+        *message = rest;
+        Ok(Field { number, value, whole: Run { at: start, end: rest.at } })
+    }
+
+    fn run(&self, rest: &mut Run, length: u64) -> Result<Run> {
+        let Some(end) = checked::end_within(rest.at, length, rest.end) else {
+            let message = format!("{length} bytes at {} go beyond the end of their message", rest.at);
+            return Err(self.early(*rest, message));
+        };
+        let run = Run { at: rest.at, end };
+        rest.at = end;
+        Ok(run)
+    }
+
+    /// Takes a number off packed ones, or off a message.
+    pub fn varint(&mut self, rest: &mut Run) -> Result<u64> {
+        let room = rest.length().min(LONGEST as u64);
+        let bytes = self.held(rest.at, room)?;
+        let Some((value, length)) = varint(bytes) else {
+            let message = format!("the number at {} does not end", rest.at);
+            return Err(if room < LONGEST as u64 { self.early(*rest, message) } else { bad(message) });
+        };
+        self.look(length as u64)?;
+        rest.at += length as u64;
+        Ok(value)
+    }
+
+    /// The bytes of a run.
+    pub fn bytes(&mut self, run: Run) -> Result<&[u8]> {
+        self.look(run.length())?;
+        self.held(run.at, run.length())
+    }
+
+    /// A text. Fails with `ZT_BAD_INDEX` where it is not UTF-8, with `ZT_LIMIT` where it is longer than `most` bytes.
+    pub fn text(&mut self, run: Run, most: u64, what: &str) -> Result<&str> {
+        if run.length() > most {
+            let message = format!("{what} has {} bytes, more than {most}", run.length());
+            return Err(Error::new(Code::Limit, message).at(run.at));
+        }
+        std::str::from_utf8(self.bytes(run)?)
+            .map_err(|_| Error::new(Code::BadIndex, format!("{what} is not UTF-8")).at(run.at))
+    }
+
+    fn look(&mut self, bytes: u64) -> Result<()> {
+        self.looked_at = self.looked_at.saturating_add(bytes);
+        self.charge(0)
+    }
+
+    /// Counts `bytes` that the file does not have as looked at: for what is kept of it.
+    pub fn charge(&mut self, bytes: u64) -> Result<()> {
+        self.looked_at = self.looked_at.saturating_add(bytes);
+        if self.looked_at <= self.most {
+            return Ok(());
+        }
+        let message =
+            format!("what stands beside the data is more than {} bytes (option maxIndexBytes)", self.most);
+        Err(Error::new(Code::Limit, message))
+    }
+
+    /// `count` bytes, which the file must have.
+    fn held(&mut self, at: u64, count: u64) -> Result<&[u8]> {
+        let is_held =
+            at >= self.from && checked::end_within(at - self.from, count, self.window.len() as u64).is_some();
+        if !is_held {
+            self.fetch(at, count)?;
+        }
+        Ok(checked::slice(&self.window, at - self.from, count).unwrap_or_default())
+    }
+
+    #[cold]
+    fn fetch(&mut self, at: u64, count: u64) -> Result<()> {
+        self.stop.check()?;
+        let follows = at >= self.from && at - self.from <= self.window.len() as u64;
+        self.step = if follows { (self.step * 2).min(LARGEST) } else { FIRST };
+        let length = self.step.max(count).min(self.total.saturating_sub(at));
+        self.window.resize(checked::index(length, "a part of the index")?, 0);
+        self.from = at;
+        self.source.read_at(at, &mut self.window, self.stop)
+    }
+
+    /// What goes beyond a message that ends with the file is cut off.
+    fn early(&self, rest: Run, message: String) -> Error {
+        Error::new(if rest.end == self.total { Code::Truncated } else { Code::BadIndex }, message)
+    }
+}
+
+fn bad(message: String) -> Error {
+    Error::new(Code::BadIndex, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(bytes: &[u8]) -> Result<Vec<(u32, Value)>> {
+        let stop = Stop::default();
+        let mut walker = Walker::new(&bytes, &stop, 1 << 20);
+        let (mut message, mut found) = (walker.whole(), Vec::new());
+        while let Some(field) = walker.next(&mut message)? {
+            assert_eq!(message.at, field.whole.end);
+            found.push((field.number, field.value));
+        }
+        Ok(found)
+    }
+
+    #[test]
+    fn fields_of_all_wire_types() {
+        let bytes = [0x08, 0xac, 0x02, 0x12, 2, b'a', b'b', 0x1d, 1, 2, 3, 4, 0x21, 1, 2, 3, 4, 5, 6, 7, 8];
+        let run = |at, end| Run { at, end };
+        let expected = vec![
+            (1, Value::Varint(300)),
+            (2, Value::Bytes(run(5, 7))),
+            (3, Value::Fixed(run(8, 12))),
+            (4, Value::Fixed(run(13, 21))),
+        ];
+        assert_eq!(fields(&bytes).unwrap(), expected);
+        assert_eq!(fields(&[]).unwrap(), []);
+        for length in 1..bytes.len() {
+            let whole = [3, 7, 12].contains(&length);
+            let code = fields(&bytes[..length]).map_err(|error| error.code());
+            assert!(if whole { code.is_ok() } else { code == Err(Code::Truncated) }, "{length}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_field_is_refused() {
+        for bytes in [&[0x00, 1][..], &[0x0b, 1], &[0x0c], &[0x0e, 1], &[0x0f, 1], &[0xff; 12]] {
+            assert_eq!(fields(bytes).unwrap_err().code(), Code::BadIndex, "{bytes:?}");
+        }
+        let huge = [0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 7];
+        assert_eq!(fields(&huge).unwrap_err().code(), Code::Truncated);
+        // A message that goes beyond the one that it is in.
+        let (stop, bytes) = (Stop::default(), &[0x0a, 2, 0x12, 9, 1, 2, 3][..]);
+        let mut walker = Walker::new(&bytes, &stop, 100);
+        let mut inner = Run { at: 2, end: 4 };
+        assert_eq!(walker.next(&mut inner).unwrap_err().code(), Code::BadIndex);
+    }
+
+    #[test]
+    fn what_is_looked_at_is_bounded_and_what_is_passed_over_is_not() {
+        let mut bytes = vec![0x12, 0x80, 0x80, 0x40];
+        bytes.resize(4 + (1 << 20), 0);
+        bytes.extend([0x08, 1]);
+        let stop = Stop::default();
+        let source = &bytes[..];
+        let mut walker = Walker::new(&source, &stop, 6);
+        let mut message = walker.whole();
+        assert!(matches!(walker.next(&mut message).unwrap().unwrap().value, Value::Bytes(_)));
+        assert_eq!(walker.next(&mut message).unwrap().unwrap().value, Value::Varint(1));
+        assert!(walker.window.len() as u64 <= FIRST);
+        assert_eq!(walker.bytes(Run { at: 0, end: 1 }).unwrap_err().code(), Code::Limit);
+    }
+}
