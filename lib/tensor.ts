@@ -388,6 +388,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
    * @throws ZTensorError what `data` throws, ZT_BAD_DTYPE for 6-bit types; TypeError and RangeError ZT_INVALID_ARG
    */
   at(...indices: number[]): ElementOf<D & DType> {
+    this.#store.throwIfClosed()
     const dtype = this.#dense()
     if (indices.length !== this.shape.length) {
       throw invalid(RangeError, `indices must be ${this.shape.length}, one a dimension, got ${indices.length}`)
@@ -405,6 +406,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
    * throws; TypeError and RangeError ZT_INVALID_ARG
    */
   toArray(options?: { readonly maxElements?: number | undefined }): Nested<ElementOf<D & DType>> {
+    this.#store.throwIfClosed()
     const { maxElements } = optionsOf(options, ['maxElements'])
     const most = optional(maxElements, (value) => aWholeNumber('maxElements', value)) ?? MOST_ELEMENTS
     const dtype = this.#dense()

@@ -118,7 +118,9 @@ fn without_its_table_the_format_is_unknown() {
     let refused = |formats| detect::parse(&bytes.as_slice(), formats, &Limits::default()).unwrap_err();
     assert_eq!(refused(Formats::default()).code(), Code::BadMagic);
     assert!(Formats::default().only("testfmt").is_none());
-    assert_eq!(refused(BOTH.only("safetensors").unwrap()).code(), Code::Limit);
+    let other = refused(BOTH.only("safetensors").unwrap());
+    assert_eq!(other.code(), Code::BadMagic);
+    assert!(other.message().contains("this is Test Format, not safetensors"), "{other}");
     let none = detect::parse(&[0xff_u8; 64].as_slice(), BOTH, &Limits::default()).unwrap_err();
     let reasons =
         "no zTensor magic, no safetensors header, no Test Format magic, and as BTF it does not add up";
