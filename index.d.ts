@@ -366,7 +366,7 @@ export declare class LoadedObject {
 /** A loaded tensor, by its layout: its elements, its sparse form, or the components of any other layout. */
 export type Loaded = AnyLoadedTensor | CsrTensor | CooTensor | LoadedObject;
 /**
- * How a tensor is divided among the ranks. `'column'`: its last dimension but one, the outputs of a weight of shape
+ * How a tensor is divided among the ranks. `'column'`: its second-to-last dimension, the outputs of a weight of shape
  * `[out, in]`; the only dimension of a vector, such as its bias. `'row'`: its last dimension, the inputs; a vector
  * is replicated, as frameworks have it. `{ dim }`: that dimension. `'replicate'`: not at all, every rank has it whole.
  */
@@ -664,6 +664,9 @@ export declare class Tensor<D extends DType | undefined = DType | undefined> {
 	 * file's `close()`. Writing to it changes this process's view only, never the file. Digests of data that
 	 * need not be decoded are not checked here: `load()` and `verify()` do.
 	 *
+	 * @example
+	 * const { data, shape } = file.tensor('wte') // a Float32Array over the file, and [50257, 768]
+	 *
 	 * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless dense, ZT_BAD_DTYPE of an unknown type, ZT_DECODE,
 	 * ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT beyond what one array can hold, ZT_IO, ZT_TRUNCATED
 	 */
@@ -686,6 +689,10 @@ export declare class Tensor<D extends DType | undefined = DType | undefined> {
 	 * The elements of a dense tensor, or with `as: 'float32'` of a quantized one, in memory of your own: read off the event loop, decoded, their digest
 	 * checked. Never touches the mapping, so a file cut short meanwhile is an error and no signal.
 	 *
+	 * @example
+	 * const weights = await tensor.load()
+	 * const floats = await tensor.load({ as: 'float32', slice: [[0, 128]] }) // the first 128 rows
+	 *
 	 * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT, ZT_BAD_DTYPE, ZT_DIGEST_MISMATCH, ZT_DECODE,
 	 * ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError and RangeError ZT_INVALID_ARG; the
 	 * signal's reason
@@ -707,14 +714,18 @@ export declare class Tensor<D extends DType | undefined = DType | undefined> {
 	 * A quantized tensor (`zt.quant_group/1`, `zt.mx/1`, and `gguf.<type>/1` of q4_0, q4_1, q5_0, q5_1, q8_0 and q2_k to
 	 * q6_k) is read from its file, its digests checked, and decoded on all cores.
 	 *
-	 * @throws ZTensorError what `data` throws, and ZT_BAD_DTYPE for complex and 6-bit types; of quantized tensors what
-	 * `load` throws, and ZT_BAD_LAYOUT of other layouts
+	 * @example const floats = tensor.toFloat32()
+	 *
+	 * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless dense or quantized, ZT_BAD_DTYPE for complex, 6-bit and unknown types,
+	 * ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError and RangeError ZT_INVALID_ARG for
+	 * `into`
 	 */
 	toFloat32(options?: WidenOptions): Float32Array;
 	/**
 	 * The elements of a float16 tensor as a Float16Array over the same memory, where the runtime has one.
 	 *
-	 * @throws ZTensorError what `data` throws, and ZT_BAD_DTYPE for other types and where there is no Float16Array
+	 * @throws ZTensorError ZT_BAD_DTYPE for other types and where there is no Float16Array, ZT_CLOSED, ZT_BAD_LAYOUT unless dense,
+	 * ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED
 	 */
 	float16(): Float16Elements;
 	/**
@@ -732,20 +743,25 @@ export declare class Tensor<D extends DType | undefined = DType | undefined> {
 	 */
 	slice(ranges: readonly Range[]): Cut<D & DType>;
 	/**
-	 * One element of a dense tensor, by an index for each dimension; negative ones count from the end. For a few: many are faster
-	 * in `data`, or `toFloat32()`.
+	 * One element of a dense tensor, by an index for each dimension; negative ones count from the end. Where `data` would be a
+	 * copy that is not made yet, only this element is read, or the frame or chunk that it is in. Many elements are faster in `data`,
+	 * or `toFloat32()`.
 	 *
 	 * @example tensor.at(0, -1) // the last element of the first row
 	 *
-	 * @throws ZTensorError what `data` throws, ZT_BAD_DTYPE for 6-bit types; TypeError and RangeError ZT_INVALID_ARG
+	 * @throws TypeError and RangeError ZT_INVALID_ARG for indices of another number or outside the shape; ZTensorError ZT_CLOSED,
+	 * ZT_BAD_LAYOUT unless dense, ZT_BAD_DTYPE for 6-bit and unknown types, ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED
 	 */
 	at(...indices: number[]): ElementOf<D & DType>;
 	/**
 	 * The elements of a dense tensor in nested arrays, as NumPy's `tolist()` gives them: bigints for int64 and uint64, booleans for
 	 * bool, `[real, imaginary]` for complex numbers, else numbers.
 	 *
-	 * @throws ZTensorError ZT_LIMIT for more than `maxElements` (1,048,576 by default), ZT_BAD_DTYPE for 6-bit types, what `data`
-	 * throws; TypeError and RangeError ZT_INVALID_ARG
+	 * @example tensor.toArray() // [[1, 2], [3, 4]]
+	 *
+	 * @throws ZTensorError ZT_LIMIT for more than `maxElements` (1,048,576 by default), ZT_CLOSED, ZT_BAD_LAYOUT unless dense,
+	 * ZT_BAD_DTYPE for 6-bit and unknown types, ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError and
+	 * RangeError ZT_INVALID_ARG
 	 */
 	toArray(options?: {
 		readonly maxElements?: number | undefined;
@@ -757,46 +773,79 @@ export declare class Tensor<D extends DType | undefined = DType | undefined> {
 	 * @example await pipeline(tensor.createReadStream(), response)
 	 *
 	 * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless dense, ZT_BAD_DTYPE of an unknown type; TypeError and RangeError
-	 * ZT_INVALID_ARG. What `load` rejects with is the stream's error
+	 * ZT_INVALID_ARG. The stream is destroyed with ZT_CLOSED where the file is closed meanwhile, with the signal's reason, or with
+	 * ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED
 	 */
 	createReadStream(options?: ReadStreamOptions): Readable;
 	/**
 	 * One rank's even share of a dimension.
 	 *
-	 * @throws ZTensorError what `data` throws; RangeError ZT_INVALID_ARG where the dimension does not divide
+	 * @example tensor.shard({ dim: 0, rank: 1, worldSize: 4 }) // the second quarter of the rows
+	 *
+	 * @throws RangeError ZT_INVALID_ARG where the dimension does not divide, TypeError ZT_INVALID_ARG; ZTensorError ZT_CLOSED,
+	 * ZT_BAD_LAYOUT unless dense, ZT_BAD_DTYPE of an unknown type, ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED
 	 */
 	shard(spec: Shard): Cut<D & DType>;
 	/**
 	 * A sparse matrix stored by rows, over the mapping where it can be, after its arrays were checked.
 	 *
-	 * @throws ZTensorError ZT_BAD_LAYOUT unless it is one, ZT_BAD_SPARSE where the arrays break the layout's
-	 * rules, and what `data` of a component throws
+	 * @example
+	 * const { indptr, indices, values } = tensor.csr()
+	 *
+	 * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless it is one, ZT_BAD_DTYPE for values of an unknown type, ZT_BAD_SPARSE where
+	 * the arrays break the layout's rules, ZT_DECODE, ZT_DIGEST_MISMATCH (of encoded arrays), ZT_UNSUPPORTED_ENCODING, ZT_LIMIT,
+	 * ZT_IO, ZT_TRUNCATED
 	 */
 	csr(): CsrTensor<D & DType>;
 	/**
 	 * A sparse tensor stored by coordinates, over the mapping where it can be, after its arrays were checked.
 	 *
-	 * @throws ZTensorError ZT_BAD_LAYOUT unless it is one, ZT_BAD_SPARSE where the arrays break the layout's
-	 * rules, and what `data` of a component throws
+	 * @example
+	 * const { coords, values, nnz } = tensor.coo()
+	 *
+	 * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless it is one, ZT_BAD_DTYPE for values of an unknown type, ZT_BAD_SPARSE where
+	 * the arrays break the layout's rules, ZT_DECODE, ZT_DIGEST_MISMATCH (of encoded arrays), ZT_UNSUPPORTED_ENCODING, ZT_LIMIT,
+	 * ZT_IO, ZT_TRUNCATED
 	 */
 	coo(): CooTensor<D & DType>;
-	/** What `csr()` gives, in memory of your own, digests checked, off the event loop. */
+	/**
+	 * What `csr()` gives, in memory of your own, digests checked, off the event loop.
+	 *
+	 * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless it is one, ZT_BAD_DTYPE for values of an unknown type, ZT_BAD_SPARSE,
+	 * ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError ZT_INVALID_ARG; the signal's
+	 * reason
+	 */
 	loadCsr(options?: {
 		signal?: AbortSignal | undefined;
 	}): Promise<CsrTensor<D & DType>>;
-	/** What `coo()` gives, in memory of your own, digests checked, off the event loop. */
+	/**
+	 * What `coo()` gives, in memory of your own, digests checked, off the event loop.
+	 *
+	 * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless it is one, ZT_BAD_DTYPE for values of an unknown type, ZT_BAD_SPARSE,
+	 * ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError ZT_INVALID_ARG; the signal's
+	 * reason
+	 */
 	loadCoo(options?: {
 		signal?: AbortSignal | undefined;
 	}): Promise<CooTensor<D & DType>>;
-	/** Checks this tensor's digests, decoded lengths and data rules. */
+	/**
+	 * Checks this tensor's digests, decoded lengths and data rules. Resolves with what failed.
+	 *
+	 * @example if (!(await tensor.verify()).ok) throw new Error('damaged')
+	 *
+	 * @throws ZTensorError ZT_CLOSED, ZT_IO, ZT_LIMIT; TypeError ZT_INVALID_ARG; the signal's reason
+	 */
 	verify(options?: JobOptions): Promise<VerifyResult>;
 	/**
 	 * Counts, extremes, mean, standard deviation and perhaps a histogram of the elements, on all cores, off the event loop:
 	 * of the stored values of a sparse tensor, of the float32 values of a quantized one. Sums are kept in float64, and the
 	 * result is the same for any number of cores. Digests of data that need not be decoded are not checked.
 	 *
-	 * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, and what `load` throws; TypeError and RangeError
-	 * ZT_INVALID_ARG; the signal's reason
+	 * @example const { min, max, mean, nan } = await tensor.stats()
+	 *
+	 * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_BAD_LAYOUT for layouts without numbers, ZT_CLOSED, ZT_DECODE,
+	 * ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError and RangeError ZT_INVALID_ARG; the signal's
+	 * reason
 	 */
 	stats(options?: StatsOptions): Promise<TensorStats>;
 	get [Symbol.toStringTag](): string;
@@ -903,14 +952,19 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	 * const tensors = await file.load(['wte', 'wpe'])
 	 * const { dtype, shape, data } = tensors.get('wte')
 	 *
-	 * @throws ZTensorError what `Tensor.load` throws, ZT_NOT_FOUND, ZT_LIMIT where all of it would be more than 16 times the file and
-	 * `maxDecodedBytes`; the signal's reason. One failure ends all.
+	 * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED, ZT_BAD_LAYOUT and ZT_BAD_DTYPE for a tensor that has no array, ZT_BAD_SPARSE, ZT_DECODE,
+	 * ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_IO, ZT_TRUNCATED, ZT_LIMIT where all of it would be more than 16 times the file and
+	 * `maxDecodedBytes`; TypeError and RangeError ZT_INVALID_ARG; the signal's reason. One failure ends all.
 	 */
 	load(names: Iterable<string> | undefined, options?: Omit<LoadFileOptions, "names">): Promise<Map<string, Loaded>>;
 	load(options?: LoadFileOptions): Promise<Map<string, Loaded>>;
 	/**
 	 * Which bytes one rank of a tensor-parallel group needs, and which part of each tensor it has. `load({ plan })` loads these
 	 * parts alone.
+	 *
+	 * @example
+	 * const plan = file.plan({ rank: 0, worldSize: 4, rules: { '*.weight': 'column', '*': 'replicate' } })
+	 * const parts = await file.load({ plan })
 	 *
 	 * @throws RangeError and TypeError ZT_INVALID_ARG for a dimension that does not divide evenly, for tensors that no rule
 	 * names; ZTensorError ZT_BAD_LAYOUT for one that is divided and not dense, ZT_LIMIT, ZT_CLOSED
@@ -919,6 +973,11 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	/**
 	 * Checks every digest, decoded length and data rule. Resolves with what failed; rejects only where the file
 	 * cannot be read, would take far more work than its size tells (ZT_LIMIT, as `load`), or the signal says so.
+	 *
+	 * @example
+	 * const { ok, failures } = await file.verify()
+	 *
+	 * @throws ZTensorError ZT_CLOSED, ZT_IO, ZT_LIMIT; TypeError ZT_INVALID_ARG; the signal's reason
 	 */
 	verify(options?: VerifyOptions): Promise<VerifyResult>;
 	/**
@@ -934,6 +993,8 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	/**
 	 * Brings tensors' pages into memory, several pieces at once, so that touching their data does not wait for the
 	 * disk.
+	 *
+	 * @example await file.prefetch(['wte', 'wpe'])
 	 *
 	 * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED, ZT_IO; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
 	 */
@@ -1064,20 +1125,26 @@ export declare class TensorWriter {
 	 * Adds a sparse matrix by rows, after checking that it is one. Version 2 asks for rows whose columns rise: they are
 	 * sorted, and a column that stands twice in a row is refused.
 	 *
-	 * @throws ZTensorError what `add` throws, ZT_BAD_SPARSE
+	 * @throws ZTensorError ZT_BAD_SPARSE where the arrays break the layout's rules, ZT_BAD_SHAPE where the arrays do not fit the shape, ZT_BAD_DTYPE and ZT_BAD_LAYOUT for what the format
+	 * cannot hold, ZT_BAD_INDEX where the name is taken, ZT_LIMIT, ZT_IO, ZT_CLOSED after an error in the middle of a tensor (its
+	 * `cause`) or the end of the writer; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
 	 */
 	addCsr(name: string, matrix: CsrInput, options?: AddOptions): Promise<void>;
 	/**
 	 * Adds a sparse tensor by coordinates, after checking that it is one. Version 2 refuses a cell that stands twice.
 	 *
-	 * @throws ZTensorError what `add` throws, ZT_BAD_SPARSE
+	 * @throws ZTensorError ZT_BAD_SPARSE where the arrays break the layout's rules, ZT_BAD_SHAPE where the arrays do not fit the shape, ZT_BAD_DTYPE and ZT_BAD_LAYOUT for what the format
+	 * cannot hold, ZT_BAD_INDEX where the name is taken, ZT_LIMIT, ZT_IO, ZT_CLOSED after an error in the middle of a tensor (its
+	 * `cause`) or the end of the writer; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
 	 */
 	addCoo(name: string, tensor: CooInput, options?: AddOptions): Promise<void>;
 	/**
 	 * Adds a tensor of any layout by its components. Those of `dense`, `sparse_csr` and `sparse_coo` are checked
 	 * against the layout's rules on sizes.
 	 *
-	 * @throws ZTensorError what `add` throws, ZT_BAD_LAYOUT
+	 * @throws ZTensorError ZT_BAD_SHAPE where the arrays do not fit the shape, ZT_BAD_DTYPE and ZT_BAD_LAYOUT for what the format
+	 * cannot hold, ZT_BAD_INDEX where the name is taken, ZT_LIMIT, ZT_IO, ZT_CLOSED after an error in the middle of a tensor (its
+	 * `cause`) or the end of the writer; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
 	 */
 	addObject(name: string, object: ObjectInput): Promise<void>;
 	/**
@@ -1095,7 +1162,8 @@ export declare class TensorWriter {
 	 * @example
 	 * await pipeline(createReadStream('weights.raw'), writer.stream('weights', { dtype: 'float32', shape: [4096, 4096] }))
 	 *
-	 * @throws TypeError and RangeError ZT_INVALID_ARG; what `add` rejects with is the stream's error
+	 * @throws TypeError and RangeError ZT_INVALID_ARG. The stream is destroyed with ZT_BAD_SHAPE where the bytes are not as many as the
+	 * shape takes, ZT_BAD_DTYPE, ZT_BAD_INDEX where the name is taken, ZT_LIMIT, ZT_IO, ZT_CLOSED, or the signal's reason
 	 */
 	stream(name: string, tensor: {
 		readonly dtype: DType;
@@ -1120,6 +1188,11 @@ export declare class TensorWriter {
  * Begins a file: written beside its path, it appears there with `finish()`. Or into a Node Writable, a pipe or a character device,
  * which get the same bytes as they come; formats whose index comes first (safetensors, BTF) cannot be written so. A pipe that nobody
  * reads is waited for.
+ *
+ * @example
+ * const writer = await create('model.zt')
+ * await writer.add('weight', new Float32Array(6), { shape: [2, 3] })
+ * await writer.finish() // the file appears only now
  *
  * @throws ZTensorError ZT_EXISTS unless `overwrite`, ZT_IO; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
  */
@@ -1183,7 +1256,14 @@ export declare class TensorEditor extends TensorWriter {
  * canonical until `compact()`; components in shards or linked files stay there, and what is added goes into the root. Other writers of
  * the same file are refused meanwhile.
  *
- * @throws ZTensorError what `open` throws; ZT_UNSUPPORTED_VERSION for a file that must be converted first; ZT_IO, also where
+ * @example
+ * const editor = await append('model.zt')
+ * await editor.add('lora.a', new Float32Array(64))
+ * await editor.remove('unused')
+ * await editor.finish()
+ *
+ * @throws ZTensorError ZT_BAD_MAGIC, ZT_TRUNCATED, ZT_BAD_INDEX and the other codes of a file that breaks its format;
+ * ZT_UNSUPPORTED_VERSION for a file that must be converted first; ZT_IO, also where
  * another edit is under way, and from `finish()` where somebody else changed the file; TypeError and RangeError
  * ZT_INVALID_ARG
  */
@@ -1200,7 +1280,10 @@ export interface CompactResult {
  * the old one's place. A file that would not become shorter stays as it is. One of version 2 that is raw, in one file, at
  * 64 KiB and with xxh3 digests becomes canonical (§6.3); any other keeps the order of its blobs. Shards are not touched.
  *
- * @throws ZTensorError what `append` throws; ZT_UNSUPPORTED_VERSION where the index has keys that are not known here, since they
+ * @example const { byteLength, reclaimed } = await compact('model.zt')
+ *
+ * @throws ZTensorError ZT_BAD_MAGIC, ZT_TRUNCATED, ZT_BAD_INDEX and the other codes of a file that breaks its format; ZT_IO, also
+ * where another edit is under way; TypeError and RangeError ZT_INVALID_ARG; ZT_UNSUPPORTED_VERSION where the index has keys that are not known here, since they
  * might name places in the file; the signal's reason
  */
 export declare function compact(path: string | URL, options?: JobOptions & IndexLimits): Promise<CompactResult>;
@@ -1238,8 +1321,12 @@ type Side = AnyTensor | Component;
  * their elements, up to 1 GiB. Components are compared by their elements, by their bytes where the dtype is unknown.
  * Digests of data that need not be decoded are not checked.
  *
- * @throws ZTensorError ZT_BAD_SHAPE where the shapes differ, ZT_BAD_DTYPE where the numbers cannot be compared, and what
- * `load` throws; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
+ * @example
+ * const { equal, maxAbsolute } = await compare(before.tensor('wte'), after.tensor('wte'), { rtol: 0.01 })
+ *
+ * @throws ZTensorError ZT_BAD_SHAPE where the shapes differ, ZT_BAD_DTYPE and ZT_BAD_LAYOUT where the numbers cannot be compared,
+ * ZT_CLOSED, ZT_BAD_SPARSE, ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError and
+ * RangeError ZT_INVALID_ARG; the signal's reason
  */
 export declare function compare(a: Side, b: Side, options?: CompareOptions): Promise<Comparison>;
 /**
@@ -1286,6 +1373,11 @@ export interface OpenOptions {
 /**
  * Opens a file on this thread: reads and checks its index. No data is read, whatever the file's size.
  *
+ * @example
+ * const file = openSync('model.safetensors')
+ * const { data } = file.tensor('wte')
+ * file.close()
+ *
  * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG
  */
 export declare function openSync(source: Source, options?: OpenOptions): TensorFile;
@@ -1293,11 +1385,24 @@ export declare function openSync(source: Source, options?: OpenOptions): TensorF
  * Opens a file off the event loop: reads and checks its index. No data is read, whatever the file's size,
  * unless `verify` asks for it. Of a large file in memory the index is copied, in pieces between which the event loop gets its turn.
  *
+ * @example
+ * const file = await open('model.safetensors')
+ * for (const [name, { dtype, shape }] of file) console.log(name, dtype, shape)
+ * file.close()
+ *
  * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG; the
  * signal's reason
  */
 export declare function open(source: Source, options?: OpenOptions & JobOptions): Promise<TensorFile>;
-/** Opens a file, checks every digest and data rule, and closes it. */
+/**
+ * Opens a file, checks every digest and data rule, and closes it. Resolves with what failed.
+ *
+ * @example
+ * const { ok, failures } = await verify('model.zt')
+ *
+ * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED, of a file that cannot be opened or read; TypeError and RangeError
+ * ZT_INVALID_ARG; the signal's reason
+ */
 export declare function verify(source: Source, options?: Omit<OpenOptions, "verify"> & VerifyOptions): Promise<VerifyResult>;
 /** What to convert, and into what. The file's own attributes and generator go along unless others are given. */
 export interface ConvertOptions extends CreateOptions, JobOptions {
@@ -1333,8 +1438,11 @@ export interface ConvertResult {
  * its size; digests of the source are checked on the way. Into a Node Writable, formats whose index comes first
  * (safetensors, BTF) and canonical zTensor 2 cannot be written; it is ended, or destroyed where the work fails halfway.
  *
- * @throws ZTensorError what `open`, `load` and `create` throw; where the target cannot hold something, an error
- * that lists it, before anything is written; the signal's reason. The target is then as it was.
+ * @example await convert('model.safetensors', 'model.zt', { cast: { float32: 'bfloat16' } })
+ *
+ * @throws ZTensorError any code but ZT_CLOSED: of a source that cannot be opened, read or decoded; where the target cannot hold
+ * something, an error that lists it in `cause`, before anything is written; ZT_EXISTS unless `overwrite`; ZT_IO. TypeError and
+ * RangeError ZT_INVALID_ARG; the signal's reason. The target is then as it was.
  */
 export declare function convert(source: Source, target: string | URL | Writable, options?: ConvertOptions): Promise<ConvertResult>;
 /** What of two files to compare. */
@@ -1405,7 +1513,8 @@ export interface FileDiff {
  * @example
  * const { same, added, removed, changed } = await diff('before.safetensors', 'after.zt', { rtol: 0.01 })
  *
- * @throws ZTensorError what `open` and `compare` throw; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
+ * @throws ZTensorError any code but ZT_NOT_FOUND, of a file that cannot be opened, read or decoded; TypeError and RangeError
+ * ZT_INVALID_ARG; the signal's reason
  */
 export declare function diff(a: Source | TensorFile, b: Source | TensorFile, options?: DiffOptions): Promise<FileDiff>;
 /** What tells whether a whole name matches `pattern`. Goes back to the last `*` alone, so time is at most |name| × |pattern|. */
@@ -1431,8 +1540,9 @@ export interface LoadWholeOptions extends OpenOptions, JobOptions {
  * @example
  * await saveFile('model.safetensors', { bias: new Float32Array(64), weight: { shape: [64, 2], data } })
  *
- * @throws ZTensorError what `create`, `TensorWriter.add` and its kin, and `finish` throw; TypeError and RangeError ZT_INVALID_ARG;
- * the signal's reason
+ * @throws ZTensorError ZT_EXISTS unless `overwrite`, ZT_BAD_SHAPE, ZT_BAD_DTYPE, ZT_BAD_LAYOUT, ZT_BAD_SPARSE, ZT_BAD_INDEX for what the
+ * format cannot hold, ZT_LIMIT, ZT_IO, and where a tensor comes from a file, what its `load` rejects with; TypeError and RangeError
+ * ZT_INVALID_ARG; the signal's reason
  */
 export declare function saveFile(path: string | URL, tensors: Tensors, options?: CreateOptions): Promise<void>;
 /**
@@ -1442,7 +1552,8 @@ export declare function saveFile(path: string | URL, tensors: Tensors, options?:
  * const tensors = await loadFile('model.safetensors')
  * const { dtype, shape, data } = tensors.get('bias')
  *
- * @throws ZTensorError what `open` and `TensorFile.load` throw; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
+ * @throws ZTensorError any code but ZT_CLOSED; ZT_NOT_FOUND where a name is of no tensor; TypeError and RangeError ZT_INVALID_ARG; the
+ * signal's reason
  */
 export declare function loadFile(source: Source, options?: LoadWholeOptions): Promise<Map<string, Loaded>>;
 

@@ -7,7 +7,7 @@ import type { SourceOptions } from './format.js'
 import { jsonText } from './json.js'
 import { jsonComponent, showDigest, showDtype, showShape } from './listing.js'
 import { showBytes, showCount } from './quantity.js'
-import { parseSlice, type Range, volume } from './region.js'
+import { everything, parseSlice, regionOf, type Span, spanRange, spanText, volume } from './region.js'
 import { withFile } from './source.js'
 import { isSparse, printEntries, printEntriesJson, readEntries } from './sparse.js'
 import { print, printLines } from './stdout.js'
@@ -28,7 +28,7 @@ function find(file: TensorFile, name: string): AnyTensor {
   return file.get(name) ?? file.get(parseName(name)) ?? file.tensor(name)
 }
 
-function head(tensor: AnyTensor, region: readonly Range[] | undefined): string {
+function head(tensor: AnyTensor, part: readonly Span[] | undefined): string {
   const paint = painter()
   const parts = [
     showDtype(tensor.dtype),
@@ -36,7 +36,7 @@ function head(tensor: AnyTensor, region: readonly Range[] | undefined): string {
     printable(tensor.layout),
     showBytes(tensor.byteLength),
   ]
-  if (region !== undefined) parts.push(`slice [${region.map(([start, stop]) => `${start}:${stop}`).join(', ')}]`)
+  if (part !== undefined) parts.push(`slice [${part.map(spanText).join(', ')}]`)
   return `${paint('bold', showName(tensor.name))}  ${parts.join('  ')}\n`
 }
 
@@ -55,11 +55,11 @@ function jsonHead(tensor: AnyTensor, more: object): string {
 }
 
 async function catDense(tensor: AnyTensor, options: CatOptions): Promise<void> {
-  const region = options.slice === undefined ? undefined : parseSlice(options.slice, tensor.shape)
-  const shown = region ?? tensor.shape.map((extent): Range => [0, extent])
-  if (!options.json) return printDense(tensor, shown, head(tensor, region), options.all === true)
-  guardJson(volume(shown), options.all)
-  const before = `${jsonHead(tensor, region === undefined ? {} : { slice: region })},"data":`
+  const part = options.slice === undefined ? undefined : parseSlice(options.slice, tensor.shape)
+  const shown = part ?? everything(tensor.shape)
+  if (!options.json) return printDense(tensor, shown, head(tensor, part), options.all === true)
+  guardJson(volume(regionOf(shown)), options.all)
+  const before = `${jsonHead(tensor, part === undefined ? {} : { slice: part.map(spanRange) })},"data":`
   await printDenseJson(tensor, shown, before, '}\n')
 }
 

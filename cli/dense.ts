@@ -3,7 +3,7 @@ import type { AnyTensor, TypedArray } from '../index.js'
 import { BoxReader } from './box-reader.js'
 import { cellJson, cellText } from './cells.js'
 import { NestedText } from './nested.js'
-import { type Axis, boxes, type Range, summarize, volume } from './region.js'
+import { type Axis, boxes, type Range, regionOf, type Span, summarize, volume } from './region.js'
 import { print } from './stdout.js'
 
 // Up to here elements are held as text, so that their columns can be aligned; beyond, they go out as they come.
@@ -24,10 +24,10 @@ function* corners(axes: readonly Axis[]): Generator<{ box: Range[]; at: number[]
   }
 }
 
+type Show = (data: TypedArray, index: number) => string
+
 /** The texts of all elements that `axes` show, in row-major order of what is shown. */
-async function gather(tensor: AnyTensor, axes: readonly Axis[]): Promise<string[]> {
-  const reader = new BoxReader(tensor)
-  const show = cellText(tensor.dtype)
+async function gather(reader: BoxReader, axes: readonly Axis[], show: Show): Promise<string[]> {
   const strides = axes.map((_, dimension) =>
     axes.slice(dimension + 1).reduce((product, axis) => product * axis.shown, 1),
   )
@@ -53,27 +53,31 @@ async function gather(tensor: AnyTensor, axes: readonly Axis[]): Promise<string[
   return texts
 }
 
-/** Prints `head`, then `region` of `tensor` between nested brackets, what is large with its middle left out unless `all`. */
-export async function printDense(
-  tensor: AnyTensor,
-  region: readonly Range[],
-  head: string,
-  all: boolean,
-): Promise<void> {
+/** One entry for each dimension that the result has: all but those of which one index was named. */
+function kept<T>(part: readonly Span[], entries: readonly T[]): T[] {
+  return entries.filter((_, dimension) => !part[dimension]?.single)
+}
+
+/** Prints `head`, then `part` of `tensor` between nested brackets, what is large with its middle left out unless `all`. */
+export async function printDense(tensor: AnyTensor, part: readonly Span[], head: string, all: boolean): Promise<void> {
   const columns = process.stdout.columns ?? 80
+  const region = regionOf(part)
   if (volume(region) === 0) return print(`${head}[]\n`)
-  if (all && volume(region) > heldAtOnce) {
-    return printStream(tensor, region, { show: cellText(tensor.dtype), columns, before: head, after: '\n' })
+  const reader = new BoxReader(tensor, part)
+  const show = cellText(tensor.dtype)
+  if (all && volume(region) > reader.boxLimit(heldAtOnce)) {
+    return printStream(reader, part, { show, columns, before: head, after: '\n' })
   }
 
   const axes = all
     ? region.map((range): Axis => ({ pieces: [range], shown: range[1] - range[0], elidedAfter: undefined }))
     : summarize(region)
-  const texts = await gather(tensor, axes)
+  const texts = await gather(reader, axes, show)
   const width = texts.reduce((widest, text) => Math.max(widest, text.length), 0)
+  const inside = kept(part, axes)
   const nested = new NestedText({
-    shown: axes.map((axis) => axis.shown),
-    elidedAfter: axes.map((axis) => axis.elidedAfter),
+    shown: inside.map((axis) => axis.shown),
+    elidedAfter: inside.map((axis) => axis.elidedAfter),
     columns,
   })
   for (const text of texts) nested.add(text.padStart(width))
@@ -81,31 +85,33 @@ export async function printDense(
   await print(`${head}${nested.take()}\n`)
 }
 
-/** Prints `region` of `tensor` as nested JSON arrays, all of it, between `before` and `after`. */
+/** Prints `part` of `tensor` as nested JSON arrays, all of it, between `before` and `after`. */
 export async function printDenseJson(
   tensor: AnyTensor,
-  region: readonly Range[],
+  part: readonly Span[],
   before: string,
   after: string,
 ): Promise<void> {
-  await printStream(tensor, region, { show: cellJson(tensor.dtype), columns: Number.POSITIVE_INFINITY, before, after })
+  const options = { show: cellJson(tensor.dtype), columns: Number.POSITIVE_INFINITY, before, after }
+  await printStream(new BoxReader(tensor, part), part, options)
 }
 
 interface StreamOptions {
-  show: (data: TypedArray, index: number) => string
+  show: Show
   columns: number
   before: string
   after: string
 }
 
 /** Prints box after box as they are read. `before` waits for the first: what cannot be read at all prints nothing. */
-async function printStream(tensor: AnyTensor, region: readonly Range[], options: StreamOptions): Promise<void> {
+async function printStream(reader: BoxReader, part: readonly Span[], options: StreamOptions): Promise<void> {
   const { show, columns, after } = options
-  const reader = new BoxReader(tensor)
-  const nested = new NestedText({ shown: region.map(([start, stop]) => stop - start), columns })
+  const region = regionOf(part)
+  const shown = kept(part, region).map(([, extent]) => extent)
+  const nested = new NestedText({ shown, columns })
   let { before } = options
   if (volume(region) > 0) {
-    for (const box of boxes(region, heldAtOnce)) {
+    for (const box of boxes(region, reader.boxLimit(heldAtOnce))) {
       const data = await reader.read(box)
       for (let element = 0, count = volume(box); element < count; element++) nested.add(show(data, element))
       await print(before + nested.take())

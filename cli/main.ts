@@ -141,7 +141,7 @@ function program(): Command {
     .description('print the values of a tensor, the middle of a large one left out')
     .argument('<file>', 'the tensor file; - is standard input')
     .argument('<name>', 'the name of the tensor, as `ztensor ls` shows it')
-    .option('--slice <text>', 'a part, as in numpy: "0:2,:,5"; an index keeps its dimension (dense tensors)')
+    .option('--slice <text>', 'a part, as Python slices: "0:100:2", "-3:", "5", "...,0" (dense tensors)')
     .option('--all', 'leave nothing out')
     .option('--json', 'one JSON object with nested arrays; NaN, infinities and integers past 2^53 as text')
     .addOption(formatOption())
@@ -151,6 +151,7 @@ function program(): Command {
         ['ztensor cat model.zt wte', 'a summary'],
         ['ztensor cat model.zt wte --slice "0:2,:4"', 'the start of two rows'],
         ['ztensor cat model.zt wte --slice "-1" --all', 'the last row in full'],
+        ['ztensor cat model.zt wte --slice "::100,0"', 'the first column of every hundredth row'],
         ['ztensor cat model.zt bias --json | jq .data', 'for a program'],
       ),
     )

@@ -1,4 +1,4 @@
-// The part of a tensor that `cat` shows, and what of it is left out: a range for each dimension.
+// The part of a tensor that `cat` shows, and what of it is left out.
 import { UsageError } from './failure.js'
 
 /** From `start` up to but not including `stop`. */
@@ -11,38 +11,77 @@ export function volume(ranges: readonly Range[]): number {
   return ranges.reduce((product, [start, stop]) => product * (stop - start), 1)
 }
 
-function bound(text: string, extent: number, part: string): number {
+/** The indices of one dimension that are wanted: from `start` to before `stop`, every `step`th. */
+export interface Span {
+  start: number
+  stop: number
+  step: number
+  /** Whether one index was named: then the dimension is not in the result. */
+  single: boolean
+}
+
+/** All of `shape`. */
+export function everything(shape: readonly number[]): Span[] {
+  return shape.map((stop) => ({ start: 0, stop, step: 1, single: false }))
+}
+
+/** What `spans` select, counted from its own start: boxes lie within it. */
+export function regionOf(spans: readonly Span[]): Range[] {
+  return spans.map(({ start, stop, step }): Range => [0, Math.ceil((stop - start) / step)])
+}
+
+/** `span` as Python writes it. */
+export function spanText({ start, stop, step, single }: Span): string {
+  if (single) return `${start}`
+  return step === 1 ? `${start}:${stop}` : `${start}:${stop}:${step}`
+}
+
+/** `span` as the API takes it. */
+export function spanRange({ start, stop, step, single }: Span): number[] {
+  if (single) return [start]
+  return step === 1 ? [start, stop] : [start, stop, step]
+}
+
+const sliceHint =
+  'One part per dimension, as in Python: "a:b", "a:b:step", ":", or one index; "..." stands for the others.'
+
+function integer(text: string, part: string): number {
   if (!/^-?\d+$/.test(text)) {
     throw new UsageError(`--slice: expected an integer in "${part}", got "${text}"`, sliceHint)
   }
-  const value = Number(text)
+  return Number(text)
+}
+
+function bound(text: string, extent: number, part: string): number {
+  const value = integer(text, part)
   return Math.min(Math.max(value < 0 ? value + extent : value, 0), extent)
 }
 
-const sliceHint = 'One part a dimension: "a:b", ":b", "a:", ":" or a single index; "..." stands for all the others.'
-
-function part(text: string, extent: number, dimension: number): Range {
-  const bounds = text.split(':')
-  if (bounds.length > 2) throw new UsageError(`--slice: "${text}" has a step, and steps are not supported`, sliceHint)
-  const [first = '', second] = bounds.map((one) => one.trim())
-  if (second === undefined) {
-    if (!/^-?\d+$/.test(first)) throw new UsageError(`--slice: cannot read "${text}"`, sliceHint)
+function span(text: string, extent: number, dimension: number): Span {
+  const bounds = text.split(':').map((one) => one.trim())
+  const [first = '', second = '', third = ''] = bounds
+  if (bounds.length > 3 || (bounds.length === 1 && !/^-?\d+$/.test(first)))
+    throw new UsageError(`--slice: cannot read "${text}"`, sliceHint)
+  if (bounds.length === 1) {
     const index = Number(first) < 0 ? Number(first) + extent : Number(first)
     if (index < 0 || index >= extent) {
       throw new UsageError(`--slice: index ${first} is out of bounds for dimension ${dimension} of ${extent}`)
     }
-    return [index, index + 1]
+    return { start: index, stop: index + 1, step: 1, single: true }
   }
+  const step = third === '' ? 1 : integer(third, text)
+  if (!Number.isSafeInteger(step) || step < 1)
+    throw new UsageError(`--slice: a step is 1 or more, got "${text}"`, sliceHint)
   const start = first === '' ? 0 : bound(first, extent, text)
   const stop = second === '' ? extent : bound(second, extent, text)
-  return [start, Math.max(start, stop)]
+  return { start, stop: Math.max(start, stop), step, single: false }
 }
 
 /**
- * The region that `text` names in `shape`, as numpy would slice: bounds are clipped, negative ones count from the end,
- * missing dimensions are whole. Unlike numpy's, a single index keeps its dimension, of extent 1.
+ * The part of `shape` that `text` names, as NumPy would slice: bounds are clipped, negative ones count from the end, missing
+ * dimensions are whole, and a single index drops its dimension. Steps are 1 or more.
  */
-export function parseSlice(text: string, shape: readonly number[]): Range[] {
+export function parseSlice(text: string, shape: readonly number[]): Span[] {
   const parts = text.trim() === '' ? [] : text.split(',').map((one) => one.trim())
   const ellipsis = parts.findIndex((one) => one === '...' || one === '…')
   const whole = shape.length - parts.length + (ellipsis >= 0 ? 1 : 0)
@@ -53,7 +92,7 @@ export function parseSlice(text: string, shape: readonly number[]): Range[] {
   const filling = Array<string>(whole).fill(':')
   if (ellipsis >= 0) parts.splice(ellipsis, 1, ...filling)
   else parts.push(...filling)
-  return shape.map((extent, dimension) => part(parts[dimension] as string, extent, dimension))
+  return shape.map((extent, dimension) => span(parts[dimension] as string, extent, dimension))
 }
 
 /** A dimension as it is shown: its pieces, and whether an ellipsis stands after the first of them. */

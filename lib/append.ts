@@ -109,7 +109,14 @@ export class TensorEditor extends TensorWriter {
  * canonical until `compact()`; components in shards or linked files stay there, and what is added goes into the root. Other writers of
  * the same file are refused meanwhile.
  *
- * @throws ZTensorError what `open` throws; ZT_UNSUPPORTED_VERSION for a file that must be converted first; ZT_IO, also where
+ * @example
+ * const editor = await append('model.zt')
+ * await editor.add('lora.a', new Float32Array(64))
+ * await editor.remove('unused')
+ * await editor.finish()
+ *
+ * @throws ZTensorError ZT_BAD_MAGIC, ZT_TRUNCATED, ZT_BAD_INDEX and the other codes of a file that breaks its format;
+ * ZT_UNSUPPORTED_VERSION for a file that must be converted first; ZT_IO, also where
  * another edit is under way, and from `finish()` where somebody else changed the file; TypeError and RangeError
  * ZT_INVALID_ARG
  */
@@ -140,7 +147,10 @@ export interface CompactResult {
  * the old one's place. A file that would not become shorter stays as it is. One of version 2 that is raw, in one file, at
  * 64 KiB and with xxh3 digests becomes canonical (§6.3); any other keeps the order of its blobs. Shards are not touched.
  *
- * @throws ZTensorError what `append` throws; ZT_UNSUPPORTED_VERSION where the index has keys that are not known here, since they
+ * @example const { byteLength, reclaimed } = await compact('model.zt')
+ *
+ * @throws ZTensorError ZT_BAD_MAGIC, ZT_TRUNCATED, ZT_BAD_INDEX and the other codes of a file that breaks its format; ZT_IO, also
+ * where another edit is under way; TypeError and RangeError ZT_INVALID_ARG; ZT_UNSUPPORTED_VERSION where the index has keys that are not known here, since they
  * might name places in the file; the signal's reason
  */
 export async function compact(path: string | URL, options?: JobOptions & IndexLimits): Promise<CompactResult> {

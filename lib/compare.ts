@@ -202,8 +202,12 @@ const isSparse = (side: Side): side is AnyTensor =>
  * their elements, up to 1 GiB. Components are compared by their elements, by their bytes where the dtype is unknown.
  * Digests of data that need not be decoded are not checked.
  *
- * @throws ZTensorError ZT_BAD_SHAPE where the shapes differ, ZT_BAD_DTYPE where the numbers cannot be compared, and what
- * `load` throws; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
+ * @example
+ * const { equal, maxAbsolute } = await compare(before.tensor('wte'), after.tensor('wte'), { rtol: 0.01 })
+ *
+ * @throws ZTensorError ZT_BAD_SHAPE where the shapes differ, ZT_BAD_DTYPE and ZT_BAD_LAYOUT where the numbers cannot be compared,
+ * ZT_CLOSED, ZT_BAD_SPARSE, ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError and
+ * RangeError ZT_INVALID_ARG; the signal's reason
  */
 export async function compare(a: Side, b: Side, options?: CompareOptions): Promise<Comparison> {
   const places = [placeOf('a', a), placeOf('b', b)] as const

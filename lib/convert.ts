@@ -75,8 +75,11 @@ function refusal(refusals: readonly ZTensorError[], target: string): ZTensorErro
  * its size; digests of the source are checked on the way. Into a Node Writable, formats whose index comes first
  * (safetensors, BTF) and canonical zTensor 2 cannot be written; it is ended, or destroyed where the work fails halfway.
  *
- * @throws ZTensorError what `open`, `load` and `create` throw; where the target cannot hold something, an error
- * that lists it, before anything is written; the signal's reason. The target is then as it was.
+ * @example await convert('model.safetensors', 'model.zt', { cast: { float32: 'bfloat16' } })
+ *
+ * @throws ZTensorError any code but ZT_CLOSED: of a source that cannot be opened, read or decoded; where the target cannot hold
+ * something, an error that lists it in `cause`, before anything is written; ZT_EXISTS unless `overwrite`; ZT_IO. TypeError and
+ * RangeError ZT_INVALID_ARG; the signal's reason. The target is then as it was.
  */
 export async function convert(
   source: Source,

@@ -247,7 +247,8 @@ async function diffFiles(a: TensorFile, b: TensorFile, options: DiffOptions): Pr
  * @example
  * const { same, added, removed, changed } = await diff('before.safetensors', 'after.zt', { rtol: 0.01 })
  *
- * @throws ZTensorError what `open` and `compare` throw; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
+ * @throws ZTensorError any code but ZT_NOT_FOUND, of a file that cannot be opened, read or decoded; TypeError and RangeError
+ * ZT_INVALID_ARG; the signal's reason
  */
 export async function diff(a: Source | TensorFile, b: Source | TensorFile, options?: DiffOptions): Promise<FileDiff> {
   const known = ['atol', 'rtol', 'filter', 'values', 'attributes', 'onProgress', 'signal'] as const

@@ -340,8 +340,9 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
    * const tensors = await file.load(['wte', 'wpe'])
    * const { dtype, shape, data } = tensors.get('wte')
    *
-   * @throws ZTensorError what `Tensor.load` throws, ZT_NOT_FOUND, ZT_LIMIT where all of it would be more than 16 times the file and
-   * `maxDecodedBytes`; the signal's reason. One failure ends all.
+   * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED, ZT_BAD_LAYOUT and ZT_BAD_DTYPE for a tensor that has no array, ZT_BAD_SPARSE, ZT_DECODE,
+   * ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_IO, ZT_TRUNCATED, ZT_LIMIT where all of it would be more than 16 times the file and
+   * `maxDecodedBytes`; TypeError and RangeError ZT_INVALID_ARG; the signal's reason. One failure ends all.
    */
   load(names: Iterable<string> | undefined, options?: Omit<LoadFileOptions, 'names'>): Promise<Map<string, Loaded>>
   load(options?: LoadFileOptions): Promise<Map<string, Loaded>>
@@ -365,6 +366,10 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
    * Which bytes one rank of a tensor-parallel group needs, and which part of each tensor it has. `load({ plan })` loads these
    * parts alone.
    *
+   * @example
+   * const plan = file.plan({ rank: 0, worldSize: 4, rules: { '*.weight': 'column', '*': 'replicate' } })
+   * const parts = await file.load({ plan })
+   *
    * @throws RangeError and TypeError ZT_INVALID_ARG for a dimension that does not divide evenly, for tensors that no rule
    * names; ZTensorError ZT_BAD_LAYOUT for one that is divided and not dense, ZT_LIMIT, ZT_CLOSED
    */
@@ -376,6 +381,11 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   /**
    * Checks every digest, decoded length and data rule. Resolves with what failed; rejects only where the file
    * cannot be read, would take far more work than its size tells (ZT_LIMIT, as `load`), or the signal says so.
+   *
+   * @example
+   * const { ok, failures } = await file.verify()
+   *
+   * @throws ZTensorError ZT_CLOSED, ZT_IO, ZT_LIMIT; TypeError ZT_INVALID_ARG; the signal's reason
    */
   async verify(options?: VerifyOptions): Promise<VerifyResult> {
     const { canonical: wanted, ...job } = optionsOf(options, ['canonical', 'onProgress', 'signal'])
@@ -407,6 +417,8 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   /**
    * Brings tensors' pages into memory, several pieces at once, so that touching their data does not wait for the
    * disk.
+   *
+   * @example await file.prefetch(['wte', 'wpe'])
    *
    * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED, ZT_IO; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
    */

@@ -311,6 +311,11 @@ function orClose(file: TensorFile, check: () => void): void {
 /**
  * Opens a file on this thread: reads and checks its index. No data is read, whatever the file's size.
  *
+ * @example
+ * const file = openSync('model.safetensors')
+ * const { data } = file.tensor('wte')
+ * file.close()
+ *
  * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG
  */
 export function openSync(source: Source, options?: OpenOptions): TensorFile {
@@ -330,6 +335,11 @@ export function openSync(source: Source, options?: OpenOptions): TensorFile {
 /**
  * Opens a file off the event loop: reads and checks its index. No data is read, whatever the file's size,
  * unless `verify` asks for it. Of a large file in memory the index is copied, in pieces between which the event loop gets its turn.
+ *
+ * @example
+ * const file = await open('model.safetensors')
+ * for (const [name, { dtype, shape }] of file) console.log(name, dtype, shape)
+ * file.close()
  *
  * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG; the
  * signal's reason
@@ -357,7 +367,15 @@ export async function open(source: Source, options?: OpenOptions & JobOptions): 
   }
 }
 
-/** Opens a file, checks every digest and data rule, and closes it. */
+/**
+ * Opens a file, checks every digest and data rule, and closes it. Resolves with what failed.
+ *
+ * @example
+ * const { ok, failures } = await verify('model.zt')
+ *
+ * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED, of a file that cannot be opened or read; TypeError and RangeError
+ * ZT_INVALID_ARG; the signal's reason
+ */
 export async function verify(
   source: Source,
   options?: Omit<OpenOptions, 'verify'> & VerifyOptions,

@@ -8,7 +8,7 @@ import { IDENTITY, shown } from './shown.js'
 import type { Store } from './store.js'
 
 /**
- * How a tensor is divided among the ranks. `'column'`: its last dimension but one, the outputs of a weight of shape
+ * How a tensor is divided among the ranks. `'column'`: its second-to-last dimension, the outputs of a weight of shape
  * `[out, in]`; the only dimension of a vector, such as its bias. `'row'`: its last dimension, the inputs; a vector
  * is replicated, as frameworks have it. `{ dim }`: that dimension. `'replicate'`: not at all, every rank has it whole.
  */

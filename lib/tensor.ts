@@ -159,6 +159,9 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
    * file's `close()`. Writing to it changes this process's view only, never the file. Digests of data that
    * need not be decoded are not checked here: `load()` and `verify()` do.
    *
+   * @example
+   * const { data, shape } = file.tensor('wte') // a Float32Array over the file, and [50257, 768]
+   *
    * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless dense, ZT_BAD_DTYPE of an unknown type, ZT_DECODE,
    * ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT beyond what one array can hold, ZT_IO, ZT_TRUNCATED
    */
@@ -265,6 +268,10 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
    * The elements of a dense tensor, or with `as: 'float32'` of a quantized one, in memory of your own: read off the event loop, decoded, their digest
    * checked. Never touches the mapping, so a file cut short meanwhile is an error and no signal.
    *
+   * @example
+   * const weights = await tensor.load()
+   * const floats = await tensor.load({ as: 'float32', slice: [[0, 128]] }) // the first 128 rows
+   *
    * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT, ZT_BAD_DTYPE, ZT_DIGEST_MISMATCH, ZT_DECODE,
    * ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError and RangeError ZT_INVALID_ARG; the
    * signal's reason
@@ -326,8 +333,11 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
    * A quantized tensor (`zt.quant_group/1`, `zt.mx/1`, and `gguf.<type>/1` of q4_0, q4_1, q5_0, q5_1, q8_0 and q2_k to
    * q6_k) is read from its file, its digests checked, and decoded on all cores.
    *
-   * @throws ZTensorError what `data` throws, and ZT_BAD_DTYPE for complex and 6-bit types; of quantized tensors what
-   * `load` throws, and ZT_BAD_LAYOUT of other layouts
+   * @example const floats = tensor.toFloat32()
+   *
+   * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless dense or quantized, ZT_BAD_DTYPE for complex, 6-bit and unknown types,
+   * ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError and RangeError ZT_INVALID_ARG for
+   * `into`
    */
   toFloat32(options?: WidenOptions): Float32Array {
     const { into } = optionsOf(options, ['into'])
@@ -349,7 +359,8 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   /**
    * The elements of a float16 tensor as a Float16Array over the same memory, where the runtime has one.
    *
-   * @throws ZTensorError what `data` throws, and ZT_BAD_DTYPE for other types and where there is no Float16Array
+   * @throws ZTensorError ZT_BAD_DTYPE for other types and where there is no Float16Array, ZT_CLOSED, ZT_BAD_LAYOUT unless dense,
+   * ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED
    */
   float16(): Float16Elements {
     if (this.#dense().name !== 'float16')
@@ -380,30 +391,52 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   }
 
   /**
-   * One element of a dense tensor, by an index for each dimension; negative ones count from the end. For a few: many are faster
-   * in `data`, or `toFloat32()`.
+   * One element of a dense tensor, by an index for each dimension; negative ones count from the end. Where `data` would be a
+   * copy that is not made yet, only this element is read, or the frame or chunk that it is in. Many elements are faster in `data`,
+   * or `toFloat32()`.
    *
    * @example tensor.at(0, -1) // the last element of the first row
    *
-   * @throws ZTensorError what `data` throws, ZT_BAD_DTYPE for 6-bit types; TypeError and RangeError ZT_INVALID_ARG
+   * @throws TypeError and RangeError ZT_INVALID_ARG for indices of another number or outside the shape; ZTensorError ZT_CLOSED,
+   * ZT_BAD_LAYOUT unless dense, ZT_BAD_DTYPE for 6-bit and unknown types, ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED
    */
   at(...indices: number[]): ElementOf<D & DType> {
     this.#store.throwIfClosed()
     const dtype = this.#dense()
     if (indices.length !== this.shape.length) {
-      throw invalid(RangeError, `indices must be ${this.shape.length}, one a dimension, got ${indices.length}`)
+      const rank = this.shape.length
+      const several = rank === 1 ? '1 index' : `${rank} indices, one for each dimension`
+      const wanted = rank === 0 ? 'none for a tensor without dimensions' : several
+      throw invalid(RangeError, `indices: expected ${wanted}, got ${indices.length}`)
     }
-    let flat = 0
-    for (const [dim, size] of this.shape.entries()) flat = flat * size + anIndex(`indices[${dim}]`, indices[dim], size)
-    return this.#named(() => valueAt(dtype, this.data, flat)) as ElementOf<D & DType>
+    const place = this.shape.map((size, dim) => anIndex(`indices[${dim}]`, indices[dim], size))
+    this.#store.throwIfClosed()
+    return this.#named(() => this.#elementAt(dtype, place)) as ElementOf<D & DType>
+  }
+
+  #elementAt(dtype: DTypeInfo, place: readonly number[]): ElementOf {
+    const flat = place.reduce((before, index, dim) => before * (this.shape[dim] as number) + index, 0)
+    const whole = this.#held(dtype)
+    if (whole !== undefined) return valueAt(dtype, whole.data, flat)
+    if (dtype.bits >= 8) {
+      const ranges = place.flatMap((index) => [index, index + 1, 1])
+      return valueAt(dtype, this.#cut({ ranges, shape: [] }).data, 0)
+    }
+    // No cut starts inside a byte. Two elements of 4 bits share one; those of 6 bits have no value here.
+    const offset = this.#plainOffset
+    if (offset === undefined || dtype.bits !== 4) return valueAt(dtype, this.data, flat)
+    return valueAt(dtype, this.#store.view(dtype, this.#file, offset + Math.floor(flat / 2), 1).data, flat % 2)
   }
 
   /**
    * The elements of a dense tensor in nested arrays, as NumPy's `tolist()` gives them: bigints for int64 and uint64, booleans for
    * bool, `[real, imaginary]` for complex numbers, else numbers.
    *
-   * @throws ZTensorError ZT_LIMIT for more than `maxElements` (1,048,576 by default), ZT_BAD_DTYPE for 6-bit types, what `data`
-   * throws; TypeError and RangeError ZT_INVALID_ARG
+   * @example tensor.toArray() // [[1, 2], [3, 4]]
+   *
+   * @throws ZTensorError ZT_LIMIT for more than `maxElements` (1,048,576 by default), ZT_CLOSED, ZT_BAD_LAYOUT unless dense,
+   * ZT_BAD_DTYPE for 6-bit and unknown types, ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError and
+   * RangeError ZT_INVALID_ARG
    */
   toArray(options?: { readonly maxElements?: number | undefined }): Nested<ElementOf<D & DType>> {
     this.#store.throwIfClosed()
@@ -421,7 +454,8 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
    * @example await pipeline(tensor.createReadStream(), response)
    *
    * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless dense, ZT_BAD_DTYPE of an unknown type; TypeError and RangeError
-   * ZT_INVALID_ARG. What `load` rejects with is the stream's error
+   * ZT_INVALID_ARG. The stream is destroyed with ZT_CLOSED where the file is closed meanwhile, with the signal's reason, or with
+   * ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED
    */
   createReadStream(options?: ReadStreamOptions): Readable {
     const { highWaterMark, signal } = optionsOf(options, ['highWaterMark', 'signal'])
@@ -438,7 +472,10 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   /**
    * One rank's even share of a dimension.
    *
-   * @throws ZTensorError what `data` throws; RangeError ZT_INVALID_ARG where the dimension does not divide
+   * @example tensor.shard({ dim: 0, rank: 1, worldSize: 4 }) // the second quarter of the rows
+   *
+   * @throws RangeError ZT_INVALID_ARG where the dimension does not divide, TypeError ZT_INVALID_ARG; ZTensorError ZT_CLOSED,
+   * ZT_BAD_LAYOUT unless dense, ZT_BAD_DTYPE of an unknown type, ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED
    */
   shard(spec: Shard): Cut<D & DType> {
     this.#dense()
@@ -529,8 +566,12 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   /**
    * A sparse matrix stored by rows, over the mapping where it can be, after its arrays were checked.
    *
-   * @throws ZTensorError ZT_BAD_LAYOUT unless it is one, ZT_BAD_SPARSE where the arrays break the layout's
-   * rules, and what `data` of a component throws
+   * @example
+   * const { indptr, indices, values } = tensor.csr()
+   *
+   * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless it is one, ZT_BAD_DTYPE for values of an unknown type, ZT_BAD_SPARSE where
+   * the arrays break the layout's rules, ZT_DECODE, ZT_DIGEST_MISMATCH (of encoded arrays), ZT_UNSUPPORTED_ENCODING, ZT_LIMIT,
+   * ZT_IO, ZT_TRUNCATED
    */
   csr(): CsrTensor<D & DType> {
     const [values, indices, indptr] = this.#sparseArrays('sparse_csr', ['values', 'indices', 'indptr'])
@@ -548,8 +589,12 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   /**
    * A sparse tensor stored by coordinates, over the mapping where it can be, after its arrays were checked.
    *
-   * @throws ZTensorError ZT_BAD_LAYOUT unless it is one, ZT_BAD_SPARSE where the arrays break the layout's
-   * rules, and what `data` of a component throws
+   * @example
+   * const { coords, values, nnz } = tensor.coo()
+   *
+   * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless it is one, ZT_BAD_DTYPE for values of an unknown type, ZT_BAD_SPARSE where
+   * the arrays break the layout's rules, ZT_DECODE, ZT_DIGEST_MISMATCH (of encoded arrays), ZT_UNSUPPORTED_ENCODING, ZT_LIMIT,
+   * ZT_IO, ZT_TRUNCATED
    */
   coo(): CooTensor<D & DType> {
     const [values, coords] = this.#sparseArrays('sparse_coo', ['values', 'coords'])
@@ -591,7 +636,13 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     }
   }
 
-  /** What `csr()` gives, in memory of your own, digests checked, off the event loop. */
+  /**
+   * What `csr()` gives, in memory of your own, digests checked, off the event loop.
+   *
+   * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless it is one, ZT_BAD_DTYPE for values of an unknown type, ZT_BAD_SPARSE,
+   * ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError ZT_INVALID_ARG; the signal's
+   * reason
+   */
   async loadCsr(options?: { signal?: AbortSignal | undefined }): Promise<CsrTensor<D & DType>> {
     const [values, indices, indptr] = await this.#loadSparse('sparse_csr', ['values', 'indices', 'indptr'], options)
     return CsrTensor.make(
@@ -603,7 +654,13 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     )
   }
 
-  /** What `coo()` gives, in memory of your own, digests checked, off the event loop. */
+  /**
+   * What `coo()` gives, in memory of your own, digests checked, off the event loop.
+   *
+   * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless it is one, ZT_BAD_DTYPE for values of an unknown type, ZT_BAD_SPARSE,
+   * ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError ZT_INVALID_ARG; the signal's
+   * reason
+   */
   async loadCoo(options?: { signal?: AbortSignal | undefined }): Promise<CooTensor<D & DType>> {
     const [values, coords] = await this.#loadSparse('sparse_coo', ['values', 'coords'], options)
     return CooTensor.make(this.shape, this.dtype as D & DType, values as DTypeArrays[D & DType], coords as IndexArray)
@@ -634,7 +691,13 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     return arrays
   }
 
-  /** Checks this tensor's digests, decoded lengths and data rules. */
+  /**
+   * Checks this tensor's digests, decoded lengths and data rules. Resolves with what failed.
+   *
+   * @example if (!(await tensor.verify()).ok) throw new Error('damaged')
+   *
+   * @throws ZTensorError ZT_CLOSED, ZT_IO, ZT_LIMIT; TypeError ZT_INVALID_ARG; the signal's reason
+   */
   async verify(options?: JobOptions): Promise<VerifyResult> {
     return verifyTensors(this.#store, Uint32Array.of(this.#ordinal), options)
   }
@@ -644,8 +707,11 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
    * of the stored values of a sparse tensor, of the float32 values of a quantized one. Sums are kept in float64, and the
    * result is the same for any number of cores. Digests of data that need not be decoded are not checked.
    *
-   * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, and what `load` throws; TypeError and RangeError
-   * ZT_INVALID_ARG; the signal's reason
+   * @example const { min, max, mean, nan } = await tensor.stats()
+   *
+   * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_BAD_LAYOUT for layouts without numbers, ZT_CLOSED, ZT_DECODE,
+   * ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError and RangeError ZT_INVALID_ARG; the signal's
+   * reason
    */
   stats(options?: StatsOptions): Promise<TensorStats> {
     return stats({ store: this.#store, ordinal: this.#ordinal }, options)

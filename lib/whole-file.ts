@@ -64,8 +64,9 @@ async function addTensor(writer: TensorWriter, name: string, tensor: AnyTensor):
  * @example
  * await saveFile('model.safetensors', { bias: new Float32Array(64), weight: { shape: [64, 2], data } })
  *
- * @throws ZTensorError what `create`, `TensorWriter.add` and its kin, and `finish` throw; TypeError and RangeError ZT_INVALID_ARG;
- * the signal's reason
+ * @throws ZTensorError ZT_EXISTS unless `overwrite`, ZT_BAD_SHAPE, ZT_BAD_DTYPE, ZT_BAD_LAYOUT, ZT_BAD_SPARSE, ZT_BAD_INDEX for what the
+ * format cannot hold, ZT_LIMIT, ZT_IO, and where a tensor comes from a file, what its `load` rejects with; TypeError and RangeError
+ * ZT_INVALID_ARG; the signal's reason
  */
 export async function saveFile(path: string | URL, tensors: Tensors, options?: CreateOptions): Promise<void> {
   if (ArrayBuffer.isView(tensors) || !(isIterable(tensors) || isPlainObject(tensors))) {
@@ -92,7 +93,8 @@ export async function saveFile(path: string | URL, tensors: Tensors, options?: C
  * const tensors = await loadFile('model.safetensors')
  * const { dtype, shape, data } = tensors.get('bias')
  *
- * @throws ZTensorError what `open` and `TensorFile.load` throw; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
+ * @throws ZTensorError any code but ZT_CLOSED; ZT_NOT_FOUND where a name is of no tensor; TypeError and RangeError ZT_INVALID_ARG; the
+ * signal's reason
  */
 export async function loadFile(source: Source, options?: LoadWholeOptions): Promise<Map<string, Loaded>> {
   const { names, onProgress, ...opening } = optionsOf(options, [...OPEN_OPTIONS, 'names', 'onProgress', 'signal'])

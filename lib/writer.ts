@@ -405,7 +405,9 @@ export class TensorWriter {
    * Adds a sparse matrix by rows, after checking that it is one. Version 2 asks for rows whose columns rise: they are
    * sorted, and a column that stands twice in a row is refused.
    *
-   * @throws ZTensorError what `add` throws, ZT_BAD_SPARSE
+   * @throws ZTensorError ZT_BAD_SPARSE where the arrays break the layout's rules, ZT_BAD_SHAPE where the arrays do not fit the shape, ZT_BAD_DTYPE and ZT_BAD_LAYOUT for what the format
+   * cannot hold, ZT_BAD_INDEX where the name is taken, ZT_LIMIT, ZT_IO, ZT_CLOSED after an error in the middle of a tensor (its
+   * `cause`) or the end of the writer; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
    */
   addCsr(name: string, matrix: CsrInput, options?: AddOptions): Promise<void> {
     return this.#call(() => this.#addCsr(name, matrix, options))
@@ -425,7 +427,9 @@ export class TensorWriter {
   /**
    * Adds a sparse tensor by coordinates, after checking that it is one. Version 2 refuses a cell that stands twice.
    *
-   * @throws ZTensorError what `add` throws, ZT_BAD_SPARSE
+   * @throws ZTensorError ZT_BAD_SPARSE where the arrays break the layout's rules, ZT_BAD_SHAPE where the arrays do not fit the shape, ZT_BAD_DTYPE and ZT_BAD_LAYOUT for what the format
+   * cannot hold, ZT_BAD_INDEX where the name is taken, ZT_LIMIT, ZT_IO, ZT_CLOSED after an error in the middle of a tensor (its
+   * `cause`) or the end of the writer; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
    */
   addCoo(name: string, tensor: CooInput, options?: AddOptions): Promise<void> {
     return this.#call(() => this.#addCoo(name, tensor, options))
@@ -471,7 +475,9 @@ export class TensorWriter {
    * Adds a tensor of any layout by its components. Those of `dense`, `sparse_csr` and `sparse_coo` are checked
    * against the layout's rules on sizes.
    *
-   * @throws ZTensorError what `add` throws, ZT_BAD_LAYOUT
+   * @throws ZTensorError ZT_BAD_SHAPE where the arrays do not fit the shape, ZT_BAD_DTYPE and ZT_BAD_LAYOUT for what the format
+   * cannot hold, ZT_BAD_INDEX where the name is taken, ZT_LIMIT, ZT_IO, ZT_CLOSED after an error in the middle of a tensor (its
+   * `cause`) or the end of the writer; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
    */
   addObject(name: string, object: ObjectInput): Promise<void> {
     return this.#call(() => this.#addObject(name, object))
@@ -526,7 +532,8 @@ export class TensorWriter {
    * @example
    * await pipeline(createReadStream('weights.raw'), writer.stream('weights', { dtype: 'float32', shape: [4096, 4096] }))
    *
-   * @throws TypeError and RangeError ZT_INVALID_ARG; what `add` rejects with is the stream's error
+   * @throws TypeError and RangeError ZT_INVALID_ARG. The stream is destroyed with ZT_BAD_SHAPE where the bytes are not as many as the
+   * shape takes, ZT_BAD_DTYPE, ZT_BAD_INDEX where the name is taken, ZT_LIMIT, ZT_IO, ZT_CLOSED, or the signal's reason
    */
   stream(
     name: string,
@@ -696,6 +703,11 @@ function valuesOf(tensor: { readonly dtype?: DType | undefined; readonly values:
  * Begins a file: written beside its path, it appears there with `finish()`. Or into a Node Writable, a pipe or a character device,
  * which get the same bytes as they come; formats whose index comes first (safetensors, BTF) cannot be written so. A pipe that nobody
  * reads is waited for.
+ *
+ * @example
+ * const writer = await create('model.zt')
+ * await writer.add('weight', new Float32Array(6), { shape: [2, 3] })
+ * await writer.finish() // the file appears only now
  *
  * @throws ZTensorError ZT_EXISTS unless `overwrite`, ZT_IO; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
  */

@@ -1,5 +1,5 @@
 // `npm run test:types`: compiles the strict consumer in __test__/types against the committed types, with the oldest, our own
-// and the newest TypeScript, under Node's and a bundler's module resolution. A claim that fails is a compile error, and each
+// and the newest TypeScript, under Node's and a bundler's module resolution; one that is too old has to say so. A claim that fails is a compile error, and each
 // file of claims counts once for each compiler and resolution. Names of files (`-- tensor.mts`) choose those alone.
 import { cpSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -7,6 +7,8 @@ import { dirname, join } from 'node:path'
 import { capture, only, root } from './command.mjs'
 
 const require = createRequire(import.meta.url)
+const tooOld = 'typescript-5.3'
+const refusal = 'ztensor-needs-typescript-5.4-or-newer.d.ts'
 const compilers = ['typescript-5.4', 'typescript-5.7', 'typescript', 'typescript-7']
 const projects = ['tsconfig.json', 'tsconfig.bundler.json']
 
@@ -16,7 +18,8 @@ const installed = join(consumer, 'node_modules/ztensor')
 rmSync(consumer, { recursive: true, force: true })
 mkdirSync(installed, { recursive: true })
 cpSync(join(root, '__test__/types'), consumer, { recursive: true })
-for (const name of ['package.json', 'index.d.ts', 'index.d.mts']) cpSync(join(root, name), join(installed, name))
+for (const name of ['package.json', 'index.d.ts', 'index.d.mts', refusal])
+  cpSync(join(root, name), join(installed, name))
 writeFileSync(join(consumer, 'package.json'), '{ "private": true }\n')
 
 const claims = readdirSync(consumer).filter((name) => /\.[mc]ts$/.test(name))
@@ -25,13 +28,16 @@ for (const name of claims) if (!files.includes(name)) rmSync(join(consumer, name
 let passed = 0
 let failed = 0
 
-async function compile(compiler, project) {
+function tsc(compiler, args) {
   const manifest = require.resolve(`${compiler}/package.json`)
   const { version } = require(manifest)
-  const tsc = join(dirname(manifest), 'lib/tsc.js')
-  const { status, output } = await capture(process.execPath, [tsc, '--pretty', 'false', '--project', project], {
-    cwd: consumer,
-  })
+  const script = join(dirname(manifest), 'lib/tsc.js')
+  return { version, done: capture(process.execPath, [script, '--pretty', 'false', ...args], { cwd: consumer }) }
+}
+
+async function compile(compiler, project) {
+  const { version, done } = tsc(compiler, ['--project', project])
+  const { status, output } = await done
   const broken = files.filter((name) => new RegExp(`^${name.replace('.', '\\.')}\\(`, 'm').test(output))
   // An error elsewhere is one in the types themselves, or the compiler did not run: then no claim has been checked.
   const elsewhere = output
@@ -44,6 +50,23 @@ async function compile(compiler, project) {
   if (wrong.length > 0) console.log(output)
 }
 
+/** An import of the package is an error that says what to do, under each module resolution of a compiler that is too old. */
+async function refuses(compiler, resolution) {
+  const { version, done } = tsc(compiler, ['--noEmit', '--skipLibCheck', ...resolution, files[0]])
+  const { output } = await done
+  const isRefused = output.includes(`${refusal}' is not a module`)
+  if (isRefused) passed += 1
+  else failed += 1
+  console.log(`${isRefused ? 'ok    ' : 'FAILED'} TypeScript ${version} is refused, ${resolution.join(' ')}`)
+  if (!isRefused) console.log(output)
+}
+
+for (const [module, moduleResolution] of [
+  ['nodenext', 'nodenext'],
+  ['esnext', 'bundler'],
+  ['commonjs', 'node'],
+])
+  await refuses(tooOld, ['--module', module, '--moduleResolution', moduleResolution])
 for (const compiler of compilers) for (const project of projects) await compile(compiler, project)
 
 console.log(`type tests: ${passed} passed, ${failed} failed`)

@@ -118,12 +118,8 @@ test('cat --json states what was cut', async (t) => {
     {
       dtype: 'float32',
       shape: [2, 2, 2],
-      slice: [
-        [1, 2],
-        [0, 2],
-        [0, 1],
-      ],
-      data: [[[4], [6]]],
+      slice: [[1], [0, 2], [0]],
+      data: [4, 6],
     },
   )
 })
@@ -200,37 +196,37 @@ for (const [slice, data] of [
   [
     '0',
     [
-      [
-        [0, 1],
-        [2, 3],
-      ],
+      [0, 1],
+      [2, 3],
     ],
   ],
   [
     '-1',
     [
-      [
-        [4, 5],
-        [6, 7],
-      ],
+      [4, 5],
+      [6, 7],
     ],
   ],
-  ['-1,-1,-1', [[[7]]]],
-  [':,1', [[[2, 3]], [[6, 7]]]],
+  ['-1,-1,-1', 7],
+  [
+    ':,1',
+    [
+      [2, 3],
+      [6, 7],
+    ],
+  ],
   [
     '...,1',
     [
-      [[1], [3]],
-      [[5], [7]],
+      [1, 3],
+      [5, 7],
     ],
   ],
   [
     '0,...',
     [
-      [
-        [0, 1],
-        [2, 3],
-      ],
+      [0, 1],
+      [2, 3],
     ],
   ],
   ['1:,:1,0:2', [[[4, 5]]]],
@@ -247,9 +243,14 @@ for (const [slice, data] of [
       ],
     ],
   ],
-  [' 0 : 1 , : , 1 ', [[[1], [3]]]],
+  [' 0 : 1 , : , 1 ', [[1, 3]]],
+  ['::2,::2', [[[0, 1]]]],
+  ['1,::1,1::2', [[5], [7]]],
+  ['-1:,-1:,-1:', [[[7]]]],
+  ['0,0,::9007199254740991', [0]],
   ['2:', []],
   ['1:0', []],
+  ['0,1:1', []],
 ]) {
   test(`cat --slice "${slice}"`, async (t) => {
     t.deepEqual((await json(t, ['cat', path, 'cube', '--slice', slice])).data, data)
@@ -259,7 +260,10 @@ for (const [slice, data] of [
 for (const [slice, message] of [
   ['2', /index 2 is out of bounds for dimension 0 of 2/],
   ['0,-3', /index -3 is out of bounds for dimension 1 of 2/],
-  ['::2', /steps are not supported/],
+  ['::0', /a step is 1 or more/],
+  ['::-1', /a step is 1 or more/],
+  ['::x', /expected an integer/],
+  ['0:1:1:1', /cannot read "0:1:1:1"/],
   ['0,0,0,0', /names 4 dimensions, the tensor has 3/],
   ['a:b', /expected an integer/],
   ['one', /cannot read "one"/],
@@ -277,7 +281,9 @@ for (const [slice, message] of [
 
 test('cat --slice shows the part in the head', async (t) => {
   const { stdout } = await run(['cat', path, 'matrix', '--slice', '99,:3'])
-  t.is(stdout, 'matrix  float32  [100, 50]  dense  19.5 KiB  slice [99:100, 0:3]\n[[4950, 4951, 4952]]\n')
+  t.is(stdout, 'matrix  float32  [100, 50]  dense  19.5 KiB  slice [99, 0:3]\n[4950, 4951, 4952]\n')
+  const stepped = await run(['cat', path, 'matrix', '--slice', '-5::2,-1'])
+  t.is(stepped.stdout, 'matrix  float32  [100, 50]  dense  19.5 KiB  slice [95:100:2, 49]\n[4799, 4899, 4999]\n')
 })
 
 test('cat prints every tensor of every kind of file', async (t) => {
@@ -315,13 +321,47 @@ test('cat cuts a compressed tensor as it cuts any other', async (t) => {
   )
 })
 
+test('cat takes every second element of any tensor, as its elements are', async (t) => {
+  for (const name of ['zt12h-logical.zt', 'zt12-zstd.zt', 'zt01h-big-endian.zt', 'st-new-dtypes.safetensors']) {
+    for (const { name: tensor, shape, dtype, layout } of await json(t, ['ls', fixture(name)])) {
+      // Six-bit elements cannot be cut.
+      if (layout !== 'dense' || shape.length === 0 || shape.includes(0) || dtype.startsWith('float6')) continue
+      const { data } = await json(t, ['cat', fixture(name), tensor, '--all'])
+      const stepped = await json(t, ['cat', fixture(name), tensor, '--slice', '1::2,...', '--all'])
+      t.deepEqual(
+        stepped.data,
+        data.filter((_, at) => at % 2 === 1),
+        `${name} ${tensor}`,
+      )
+      const column = await json(t, ['cat', fixture(name), tensor, '--slice', '...,-1', '--all'])
+      const last = (value, rank) => (rank === 1 ? value.at(-1) : value.map((one) => last(one, rank - 1)))
+      t.deepEqual(column.data, last(data, shape.length), `${name} ${tensor}`)
+    }
+  }
+})
+
+test('cat shows the ends of a stepped part that is large', async (t) => {
+  const text = `[[   0,    1,    2, …,   47,   48,   49],
+ [ 100,  101,  102, …,  147,  148,  149],
+ [ 200,  201,  202, …,  247,  248,  249],
+ …,
+ [4700, 4701, 4702, …, 4747, 4748, 4749],
+ [4800, 4801, 4802, …, 4847, 4848, 4849],
+ [4900, 4901, 4902, …, 4947, 4948, 4949]]\n`
+  t.is(await printed(t, 'matrix', '--slice', '::2'), text)
+})
+
 test('cat cuts packed 4-bit elements where a cut starts inside a byte', async (t) => {
   // 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives, two codes a byte.
   const codes = Uint8Array.of(0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0xfe)
   const even = write('f4-even.safetensors', safetensors({ w: ['F4', [4, 4], codes] }))
   t.deepEqual((await json(t, ['cat', even, 'w', '--slice', '1:3,1:2'])).data, [[3], [-0.5]])
   const odd = write('f4-odd.safetensors', safetensors({ w: ['F4', [2, 3], codes.subarray(0, 3)] }))
-  t.deepEqual((await json(t, ['cat', odd, 'w', '--slice', '1,1:'])).data, [[2, 3]])
+  t.deepEqual((await json(t, ['cat', odd, 'w', '--slice', '1,1:'])).data, [2, 3])
+  t.deepEqual((await json(t, ['cat', odd, 'w', '--slice', ':,::2'])).data, [
+    [0, 1],
+    [1.5, 3],
+  ])
   t.deepEqual((await json(t, ['cat', odd, 'w'])).data, [
     [0, 0.5, 1],
     [1.5, 2, 3],

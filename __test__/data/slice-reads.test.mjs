@@ -69,6 +69,9 @@ for (const { name, io, pad } of [
     const shard = x.shard({ dim: 0, rank: 20_000 / 4, worldSize: 25 * 256 })
     t.true(bytesRead() - before < 4 * COLUMNS * 4 + 2 ** 16)
     t.is(shard.data[1], 1)
+    const start = bytesRead()
+    t.deepEqual([x.at(20_000, -1), x.at(19_999, 7)], [COLUMNS - 1, 0])
+    t.true(bytesRead() - start < 2 ** 16)
     file.close()
   })
 }

@@ -1,11 +1,14 @@
 // Single values, nested arrays, bytes, steps and streams of a tensor, each held against data.
+import { readFileSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import test from 'ava'
 import { loadFile, openSync, saveFile } from 'ztensor'
+import { safetensors, write } from '../command.mjs'
 import { isArgumentError, rejectionOf, thrownBy } from '../raised.mjs'
 import { scratchPath } from '../scratch.mjs'
 import { written } from '../writing.mjs'
 
+const safetensorsFile = (tensors) => write(`${Object.keys(tensors).join('-')}.safetensors`, safetensors(tensors))
 const COUNT = Float32Array.from({ length: 60 }, (_, at) => at)
 
 const sample = (options = { version: '1.2' }) =>
@@ -211,4 +214,47 @@ test('saveFile writes what loadFile gives, and anything like a tensor', async (t
   t.is((await rejectionOf(() => saveFile(mixed, {})))?.code, 'ZT_EXISTS')
   file.close()
   source.close()
+})
+
+test('at() names how many indices it expects', (t) => {
+  const file = openSync(safetensorsFile({ m: ['F32', [2, 3], new Float32Array(6)], v: ['F32', [1], new Float32Array(1)], s: ['F32', [], new Float32Array(1)] })) // biome-ignore format: one call
+  const said = (name, ...indices) => thrownBy(() => file.tensor(name).at(...indices))?.message
+  t.is(said('m', 0), 'indices: expected 2 indices, one for each dimension, got 1')
+  t.is(said('v'), 'indices: expected 1 index, got 0')
+  t.is(said('s', 0), 'indices: expected none for a tensor without dimensions, got 1')
+  file.close()
+})
+
+test('at() gives the elements of a file that is not mapped', async (t) => {
+  const values = Float32Array.from({ length: 3 * 4096 }, (_, at) => at)
+  const stored = safetensorsFile({
+    x: ['F32', [3, 4096], values],
+    half: ['BF16', [2], Uint16Array.of(0x3fc0, 0xc000)],
+    f4: ['F4', [2, 2], Uint8Array.of(0x21, 0x43)],
+    complex: ['C64', [2], Float32Array.of(1, 2, 3, 4)],
+  })
+  const file = openSync(stored, { io: 'read' })
+  t.is(file.tensor('x').at(2, -1), 3 * 4096 - 1)
+  t.is(file.tensor('half').at(1), -2)
+  t.deepEqual([0, 1, 2, 3].map((i) => file.tensor('f4').at(i >> 1, i & 1)), [0.5, 1, 1.5, 2]) // biome-ignore format: one claim
+  t.deepEqual(file.tensor('complex').at(1), [3, 4])
+  file.close()
+})
+
+test('at() decodes the frame of its element alone', async (t) => {
+  const values = Uint32Array.from({ length: 4 * 1024 }, (_, at) => Math.imul(at, 2654435761))
+  const options = { version: '2', canonical: false, compression: { frameSize: 4096, minSavings: 0 } }
+  const path = await written({ ...options }, (w) => w.add('x', { dtype: 'uint32', shape: [4, 1024], data: values.map((v) => v & 0xffff) })) // biome-ignore format: one call
+  const whole = openSync(path)
+  const { offset, storedLength, encoding } = whole.tensor('x').components.get('data')
+  t.is(encoding, 'zt.zstd-seekable/1')
+  whole.close()
+  const bytes = readFileSync(path)
+  // The second frame, whatever the lengths of the frames are.
+  bytes[offset + Math.floor(storedLength * 0.4)] ^= 0xff
+  const file = openSync(bytes)
+  t.is(file.tensor('x').at(0, 1), values[1] & 0xffff)
+  t.is(file.tensor('x').at(3, 1), values[3 * 1024 + 1] & 0xffff)
+  t.regex(thrownBy(() => file.tensor('x').data)?.code ?? '', /^ZT_(DECODE|DIGEST_MISMATCH)$/)
+  file.close()
 })

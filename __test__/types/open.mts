@@ -5,6 +5,7 @@ import {
   type CsrTensor,
   diff,
   type FileDiff,
+  type Format,
   type Loaded,
   type LoadedObject,
   LoadedTensor,
@@ -85,7 +86,8 @@ file.size = 3
 file.set('a', any)
 
 // What a file says of itself.
-holds<Equal<typeof file.format, 'zt' | 'safetensors' | 'btf' | 'mixed'>>()
+holds<Equal<typeof file.format, Format | 'mixed'>>()
+'zt' satisfies typeof file.format
 holds<Equal<typeof file.version, string | undefined>>()
 holds<Equal<typeof file.path, string | undefined>>()
 holds<Equal<typeof file.byteLength, number>>()
