@@ -89,13 +89,14 @@ export interface CreateOptions {
 	 */
 	digest?: "crc32c" | "sha256" | "xxh3" | false | undefined;
 	/**
-	 * zstd for blobs that it makes smaller by the part `minSavings` (0.05 by default); off by default, zTensor only. The first
-	 * 256 KiB of a blob decide whether it is tried; one that then saves less as a whole is stored raw after all, except where
-	 * the blob is larger than 8 MiB and goes into a stream or a file that is appended to.
-	 * In version 2 in frames of `frameSize` bytes (1 MiB by default, from 4096 to 2^24), of which a slice decodes only those
+	 * For blobs that it makes smaller by the part `minSavings` (0.05 by default); off by default. zTensor has zstd of a `level`
+	 * from 1 to 22 (3 by default), npz deflate of one from 1 to 9 (6 by default); the others have none. `true` takes the
+	 * defaults. The first 256 KiB of a blob decide whether it is tried; one that then saves less as a whole is stored raw after
+	 * all, except where the blob is larger than 8 MiB and goes into a stream, an npz or a file that is appended to.
+	 * zTensor 2 compresses in frames of `frameSize` bytes (1 MiB by default, from 4096 to 2^24), of which a slice decodes only those
 	 * that it needs.
 	 */
-	compression?: {
+	compression?: true | {
 		readonly level?: number | undefined;
 		readonly minSavings?: number | undefined;
 		readonly frameSize?: number | undefined;

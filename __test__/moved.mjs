@@ -175,16 +175,20 @@ async function main() {
   const folder = mkdtempSync(join(tmpdir(), 'ztensor-moved-'))
   process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
   const path = join(folder, 'moved.zt')
+  const compressed = join(folder, 'compressed.zt')
+  const pathOf = (source) => (source === 'decoded data' ? compressed : path)
   const ones = new Uint8Array(new Float32Array(SMALL).fill(1).buffer)
   const writer = await create(path, { version: '1.0', attributes: { ones } })
   await writer.add('w', new Float32Array(LARGE).fill(1))
   await writer.add('s', new Float32Array(SMALL).fill(1))
   await writer.add('h', { dtype: 'float16', shape: [LARGE], data: new Uint16Array(LARGE).fill(0x3c00) })
-  await writer.add('z', new Float32Array(LARGE).fill(1), { compression: {} })
   const indptr = BigUint64Array.of(0n, BigInt(LARGE))
   const indices = BigUint64Array.from({ length: LARGE }, (_, at) => BigInt(at))
   await writer.addCsr('m', { shape: [1, LARGE], values: new Float32Array(LARGE).fill(1), indices, indptr })
   await writer.finish()
+  const second = await create(compressed, { version: '1.0', compression: {} })
+  await second.add('z', new Float32Array(LARGE).fill(1))
+  await second.finish()
 
   const faults = []
   const refused = new Set()
@@ -201,7 +205,7 @@ async function main() {
   for (const source of Object.keys(sources)) {
     const some = source === 'load' || source === 'data' ? Object.keys(ends) : ['by itself']
     for (const end of some) {
-      const job = { path, source, way: 'transfer', end }
+      const job = { path: pathOf(source), source, way: 'transfer', end }
       await attempt(`${source}, ${end}`, 'transfer', source, () => fromWorker(job))
     }
   }
@@ -224,7 +228,7 @@ async function main() {
   // In one thread the moved buffer keeps the memory, whatever becomes of the original and the file.
   for (const source of Object.keys(sources)) {
     await attempt(`${source}, in one thread`, 'transfer', source, async () => {
-      const file = openSync(path)
+      const file = openSync(pathOf(source))
       try {
         return ways.transfer(await sources[source](file))
       } catch (error) {

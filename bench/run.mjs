@@ -1,6 +1,7 @@
 // `npm run bench`: the same work by this package, by a hand-written loader and by the Python packages, and what the machine
 // can do, in one run. Prints medians; the JSON goes to build/bench/result.json.
 //   --quick        inputs a twentieth of the size, few rounds: a look at whether everything works
+//   --only GROUPS  of reading, numpy, gguf, onnx, pytorch and writing, by commas
 //   --write PAGE   puts the table between the marks of a page, such as docs/performance.md
 import { spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
@@ -31,15 +32,20 @@ if (globalThis.gc === undefined) {
 const quick = argv.includes('--quick')
 const page = argv.includes('--write') ? argv[argv.indexOf('--write') + 1] : undefined
 const rounds = quick ? 3 : 7
+const GROUPS = { reading, numpy, gguf: ggufRows, onnx: onnxRows, pytorch, writing }
+const only = argv.includes('--only') ? argv[argv.indexOf('--only') + 1].split(',') : Object.keys(GROUPS)
 const inputs = new Inputs(join(root, 'build/bench'), quick)
 const machine = `${cpus().length} × ${cpus()[0]?.model ?? 'unknown'}, ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.version}`
 const size = quick ? ' Inputs of a twentieth of the size that the rows name.' : ''
 const heading = `Medians of up to ${rounds} rounds in ms, taken in turns.${size} ${machine}. \`npm run bench${quick ? ' -- --quick' : ''}\`, ${new Date().toISOString().slice(0, 10)}.`
 
-const limits = quick ? {} : machineLimits(inputs.large().path, inputs.sample().path)
+const limits =
+  quick || !(only.includes('reading') || only.includes('writing'))
+    ? {}
+    : machineLimits(inputs.large().path, inputs.sample().path)
 const rows = []
-for (const group of [reading, numpy, ggufRows, onnxRows, pytorch, writing]) {
-  for await (const row of group({ inputs, limits, rounds, quick, folder: join(root, 'build/bench') })) {
+for (const group of only) {
+  for await (const row of GROUPS[group]({ inputs, limits, rounds, quick, folder: join(root, 'build/bench') })) {
     rows.push(row)
     console.error(`${(performance.now() / 1e3).toFixed(0).padStart(4)} s  ${row.work}: ${row.ours.toFixed(2)}`)
   }

@@ -40,12 +40,13 @@ export interface ConvertCommandOptions {
   json?: boolean
 }
 
-function level(compress: true | string): number {
-  const level = compress === true ? 3 : Number(compress)
+function compression(compress: true | string): NonNullable<ConvertOptions['compression']> {
+  if (compress === true) return true
+  const level = Number(compress)
   if (!Number.isInteger(level) || level < 1 || level > 22) {
-    throw new UsageError(`--compress takes a level from 1 to 22, got ${String(compress)}`)
+    throw new UsageError(`--compress takes a level from 1 to 22, or to 9 in an npz, got ${compress}`)
   }
-  return level
+  return { level }
 }
 
 function shardSize(text: string): number {
@@ -92,7 +93,7 @@ function convertOptions(options: ConvertCommandOptions): ConvertOptions {
     ...(maxShardSize === undefined ? {} : { maxShardSize: shardSize(maxShardSize) }),
     ...(from === undefined ? {} : { source: { format: from } }),
     ...(digest === undefined ? {} : { digest: digest === 'none' ? false : digest }),
-    ...(compress === undefined ? {} : { compression: { level: level(compress) } }),
+    ...(compress === undefined ? {} : { compression: compression(compress) }),
     overwrite: overwrite ?? false,
     skip: skip ?? false,
     filter: filter(options),

@@ -207,7 +207,7 @@ function program(): Command {
       .option('--no-canonical', 'version 2: leave the tensors in their order, and allow compression and shards')
       .addOption(new Option('--from <name>', 'read the source as this format').choices(FORMAT_NAMES))
       .addOption(targetDigest())
-      .option('--compress [level]', 'compress with zstd where that saves space')
+      .option('--compress [level]', 'compress where that saves space: with zstd in zTensor, deflate in npz')
       .option('--include <glob...>', 'only tensors whose names match one of these')
       .option('--exclude <glob...>', 'no tensors whose names match one of these')
       .option('--rename <old=new...>', 'new names for tensors')
@@ -220,6 +220,7 @@ function program(): Command {
         ['ztensor convert model.safetensors model.zt', 'for Python ztensor 1.0.0 and 1.0.1, and this package'],
         ['ztensor convert model.zt model.safetensors', 'for everybody else'],
         ['ztensor convert a.zt b.zt --version 1.2 --compress=9', 'another version, compressed'],
+        ['ztensor convert a.zt b.npz --compress', 'for NumPy, as savez_compressed writes it'],
         ['ztensor convert a.zt b.zt --version 2', 'the canonical file of these tensors'],
         ["ztensor convert a.zt b.zt --include 'encoder.*'", 'a part of it'],
         ['ztensor convert model.safetensors - | ssh host "cat > model.zt"', 'into a pipe'],
@@ -238,7 +239,7 @@ function program(): Command {
       .addOption(targetVersion())
       .option('--no-canonical', 'version 2: leave the tensors in their order, and allow compression')
       .addOption(targetDigest())
-      .option('--compress [level]', 'compress with zstd where that saves space'),
+      .option('--compress [level]', 'compress where that saves space: with zstd in zTensor, deflate in npz'),
   )
     .addHelpText(
       'after',

@@ -12,6 +12,29 @@ import { COMMON, environment, succeed } from './peers.mjs'
 const HELD = Object.keys(DTYPES).filter((dtype) => /^(bool|u?int\d+|float(16|32|64)|complex\d+)$/.test(dtype))
 const SHAPES = { scalar: [], vector: [5], empty: [0, 3], matrix: [3, 4], deep: [1, 2, 3, 1, 2] }
 
+/** Arrays of a million elements, and of nine, which are deflated in pieces: of few values. */
+const LARGE = { million: 1_000_000, nine: 9_000_000 }
+
+/** Every dtype in every shape, and large arrays, deflated. */
+async function writeDeflated(path) {
+  const written = {}
+  const archive = await create(path, { format: 'npz', overwrite: true, compression: { minSavings: 0 } })
+  const add = async (name, dtype, shape) => {
+    const [Class, bits] = DTYPES[dtype]
+    const bytes = Uint8Array.from(noise((shape.reduce((a, b) => a * b, 1) * bits) / 8, 3), (byte) => byte & 1)
+    const tensor = { dtype, shape, data: new Class(bytes.buffer) }
+    await archive.add(name, tensor)
+    written[name] = { dtype, shape, sha256: fingerprint(tensor.data).sha256 }
+  }
+  for (const dtype of HELD) {
+    for (const [what, shape] of Object.entries({ ...SHAPES, rows: [50, 40] }))
+      await add(`${dtype} ${what}`, dtype, shape)
+  }
+  for (const [what, length] of Object.entries(LARGE)) await add(what, 'uint8', [length])
+  await archive.finish()
+  return written
+}
+
 /** Every dtype in every shape, in an npz and each in an npy of its own; what stands in them goes to written.json. */
 async function writeOurs(folder) {
   mkdirSync(folder, { recursive: true })
@@ -33,6 +56,7 @@ async function writeOurs(folder) {
     }
   }
   await archive.finish()
+  written['deflated.npz'] = await writeDeflated(join(folder, 'deflated.npz'))
   writeFileSync(join(folder, 'written.json'), JSON.stringify(written))
   return Object.keys(written).length
 }

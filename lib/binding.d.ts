@@ -685,8 +685,8 @@ export interface WritingInfo {
   /** The usual one first. */
   digests: Array<string>
   alignment?: AlignmentInfo
-  /** `one` or `many` zstd frames in a compressed blob. */
-  frames?: string
+  /** How blobs are compressed: `zstd`, `zstd-seekable` or `deflate`. */
+  compression?: string
   /** `none`, `text` or `any`. */
   attributes: string
   /** Whether tensors are numbered, and have no names. */

@@ -29,7 +29,7 @@ export const FORMATS: readonly FormatInfo[] = [
         generator: false,
         version: '0.1',
         alignment: { least: 64, usual: 64, powersOfTwo: true },
-        frames: 'one',
+        compression: 'zstd',
       },
       {
         id: '1.0',
@@ -44,7 +44,7 @@ export const FORMATS: readonly FormatInfo[] = [
         generator: true,
         version: '1.0',
         alignment: { least: 64, usual: 64, powersOfTwo: true },
-        frames: 'one',
+        compression: 'zstd',
       },
       {
         id: '1.2',
@@ -59,7 +59,7 @@ export const FORMATS: readonly FormatInfo[] = [
         generator: false,
         version: '1.2',
         alignment: { least: 64, usual: 64, powersOfTwo: true },
-        frames: 'one',
+        compression: 'zstd',
       },
       {
         id: '2',
@@ -74,7 +74,7 @@ export const FORMATS: readonly FormatInfo[] = [
         generator: false,
         version: '2',
         alignment: { least: 4096, usual: 65536, powersOfTwo: false },
-        frames: 'many',
+        compression: 'zstd-seekable',
       },
     ],
   },
@@ -151,6 +151,7 @@ export const FORMATS: readonly FormatInfo[] = [
         canonical: false,
         shards: false,
         generator: false,
+        compression: 'deflate',
       },
     ],
   },

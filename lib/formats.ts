@@ -28,8 +28,8 @@ export interface Writing {
   readonly digests: readonly string[]
   /** What blobs begin at multiples of, where they can be aligned at all. */
   readonly alignment?: { readonly least: number; readonly usual: number; readonly powersOfTwo: boolean }
-  /** How many zstd frames a compressed blob is, where blobs can be compressed. */
-  readonly frames?: string
+  /** How blobs are compressed, where they can be: `zstd`, `zstd-seekable` (in frames) or `deflate`. */
+  readonly compression?: string
   /** The attributes of a file: none, text alone, or any. */
   readonly attributes: string
   /** Whether tensors are numbered, and have no names. */

@@ -35,13 +35,15 @@ export interface CreateOptions {
    */
   digest?: 'crc32c' | 'sha256' | 'xxh3' | false | undefined
   /**
-   * zstd for blobs that it makes smaller by the part `minSavings` (0.05 by default); off by default, zTensor only. The first
-   * 256 KiB of a blob decide whether it is tried; one that then saves less as a whole is stored raw after all, except where
-   * the blob is larger than 8 MiB and goes into a stream or a file that is appended to.
-   * In version 2 in frames of `frameSize` bytes (1 MiB by default, from 4096 to 2^24), of which a slice decodes only those
+   * For blobs that it makes smaller by the part `minSavings` (0.05 by default); off by default. zTensor has zstd of a `level`
+   * from 1 to 22 (3 by default), npz deflate of one from 1 to 9 (6 by default); the others have none. `true` takes the
+   * defaults. The first 256 KiB of a blob decide whether it is tried; one that then saves less as a whole is stored raw after
+   * all, except where the blob is larger than 8 MiB and goes into a stream, an npz or a file that is appended to.
+   * zTensor 2 compresses in frames of `frameSize` bytes (1 MiB by default, from 4096 to 2^24), of which a slice decodes only those
    * that it needs.
    */
   compression?:
+    | true
     | {
         readonly level?: number | undefined
         readonly minSavings?: number | undefined
@@ -89,7 +91,14 @@ export const CREATE_OPTIONS = [
   'signal',
 ] as const
 
-const ZSTD_LEVEL = 3
+/** The method whose frames have a size that can be chosen. */
+const FRAMED = 'zstd-seekable'
+/** The usual level of a method, and the highest. */
+const LEVELS: Readonly<Record<string, readonly [number, number]>> = {
+  zstd: [3, 22],
+  [FRAMED]: [3, 22],
+  deflate: [6, 9],
+}
 const MIN_SAVINGS = 0.05
 const FRAME = 2 ** 20
 /** For the core to choose, once it knows the version. */
@@ -111,7 +120,7 @@ export function writeRequest(read: CreateOptions): WriteRequest {
   const request: WriteRequest = {
     dialect: writing.id,
     alignment: alignmentOf(writing, read.alignment),
-    ...compressionOf(writing.frames, read.compression),
+    ...compressionOf(writing, read.compression),
     canonical,
     overwrite: optional(read.overwrite, (value) => aBoolean('overwrite', value)) ?? false,
     attributes: fileAttributes(writing, read.attributes),
@@ -147,25 +156,30 @@ export function storage(
       : optional(read.digest === false ? undefined : read.digest, (value) => oneOf('digest', DIGESTS, value))
   const alignment = optional(read.alignment, anAlignment)
   return {
-    ...compressionOf('many', read.compression, USUAL_FRAME),
+    ...compressionOf({ title: 'zTensor', compression: 'zstd-seekable' }, read.compression, USUAL_FRAME),
     ...(digest === undefined ? {} : { digest }),
     ...(alignment === undefined ? {} : { alignment }),
   }
 }
 
 function compressionOf(
-  frames: string | undefined,
+  { title, compression: method }: Pick<Writing, 'title' | 'compression'>,
   given: CreateOptions['compression'],
   usual = FRAME,
 ): Pick<WriteRequest, 'level' | 'minSavings' | 'frame'> {
   if (given === undefined || given === false) return { minSavings: MIN_SAVINGS, frame: usual }
-  if (frames === undefined)
-    throw invalid(TypeError, `only ${list(formatsWith(({ frames }) => frames !== undefined))} is compressed`)
-  const { level, minSavings, frameSize } = optionsOf(given, ['level', 'minSavings', 'frameSize'], 'compression')
-  if (frameSize !== undefined && frames !== 'many')
-    throw invalid(TypeError, `only ${list(titlesWith(({ frames }) => frames === 'many'))} compresses in frames`)
+  if (method === undefined)
+    throw invalid(TypeError, `only ${list(formatsWith(({ compression }) => compression !== undefined))} is compressed`)
+  const asked = given === true ? {} : given
+  const { level, minSavings, frameSize } = optionsOf(asked, ['level', 'minSavings', 'frameSize'], 'compression')
+  if (frameSize !== undefined && method !== FRAMED)
+    throw invalid(
+      TypeError,
+      `only ${list(titlesWith(({ compression }) => compression === FRAMED))} compresses in frames`,
+    )
+  const [usualLevel, highest] = LEVELS[method] ?? [1, 1]
   return {
-    level: optional(level, aLevel) ?? ZSTD_LEVEL,
+    level: optional(level, (value) => aLevel(value, highest, title)) ?? usualLevel,
     minSavings: optional(minSavings, aPart) ?? MIN_SAVINGS,
     frame: optional(frameSize, aFrameSize) ?? usual,
   }
@@ -214,9 +228,10 @@ function digestOf({ id, title, digests }: Writing, given: unknown): string | und
   throw invalid(TypeError, `${digest} is ${wrong}`)
 }
 
-function aLevel(value: unknown): number {
+function aLevel(value: unknown, highest: number, title: string): number {
   const level = aWholeNumber('compression.level', value, 1)
-  if (level > 22) throw invalid(RangeError, `compression.level must be from 1 to 22, got ${level}`)
+  if (level > highest)
+    throw invalid(RangeError, `compression.level must be from 1 to ${highest} in ${title}, got ${level}`)
   return level
 }
 

@@ -2,7 +2,7 @@
 
 use napi_derive::napi;
 use ztensor_core::codecs::digest::Algorithm;
-use ztensor_core::formats::{CORE, Format, Formats, Frames, Names, Sharding, Writing};
+use ztensor_core::formats::{CORE, Format, Formats, Method, Names, Sharding, Writing};
 use ztensor_import::IMPORT;
 
 use crate::index::number;
@@ -37,8 +37,8 @@ pub struct WritingInfo {
     /// The usual one first.
     pub digests: Vec<String>,
     pub alignment: Option<AlignmentInfo>,
-    /// `one` or `many` zstd frames in a compressed blob.
-    pub frames: Option<String>,
+    /// How blobs are compressed: `zstd`, `zstd-seekable` or `deflate`.
+    pub compression: Option<String>,
     /// `none`, `text` or `any`.
     pub attributes: String,
     /// Whether tensors are numbered, and have no names.
@@ -75,7 +75,6 @@ impl From<&Writing> for WritingInfo {
             usual: number(alignment.usual),
             powers_of_two: alignment.powers_of_two,
         });
-        let frames = writing.zstd.map(|frames| if frames == Frames::One { "one" } else { "many" }.to_owned());
         Self {
             id: writing.id().to_owned(),
             version: writing.version.map(str::to_owned),
@@ -84,7 +83,7 @@ impl From<&Writing> for WritingInfo {
             readers: owned(writing.readers),
             digests: writing.digests.iter().copied().map(Algorithm::name).map(str::to_owned).collect(),
             alignment,
-            frames,
+            compression: writing.compression.map(Method::name).map(str::to_owned),
             attributes: writing.attributes.name().to_owned(),
             numbered: writing.names == Names::Numbers,
             canonical: writing.canonical,

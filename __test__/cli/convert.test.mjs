@@ -1,7 +1,7 @@
 // `ztensor convert`, run as a process.
 import { readFileSync } from 'node:fs'
 import test from 'ava'
-import { openSync } from 'ztensor'
+import { create, openSync } from 'ztensor'
 import { ended, fixture, start } from '../command.mjs'
 import { scratchFile, scratchPath } from '../scratch.mjs'
 
@@ -27,6 +27,29 @@ test('--include, --exclude, --rename, --compress and --digest', async (t) => {
   t.deepEqual([...file.keys()].sort(), ['flag', 't_bfloat16', 't_float16', 't_float32', 't_float64'])
   for (const tensor of file.values()) t.regex(tensor.components.get('data').digest, /^sha256:/)
   file.close()
+})
+
+test('--compress deflates an npz, by levels up to 9', async (t) => {
+  const data = Float32Array.from({ length: 20_000 }, (_, at) => at % 7)
+  const source = scratchPath('plain.npz')
+  const writer = await create(source)
+  await writer.add('x', data)
+  await writer.finish()
+  for (const [option, level] of [
+    ['--compress', 'usual'],
+    ['--compress=9', 9],
+  ]) {
+    const target = scratchPath(`${level}.npz`)
+    const { code, stderr } = await run(source, target, option)
+    t.is(code, 0, stderr)
+    const file = openSync(target, { verify: true })
+    t.is(file.tensor('x').components.get('data').encoding, 'deflate')
+    t.deepEqual(file.tensor('x').data, data)
+    file.close()
+  }
+  const refused = await run(source, scratchPath('refused.npz'), '--compress=12')
+  t.is(refused.code, 2)
+  t.regex(refused.stderr, /compression\.level must be from 1 to 9 in NumPy npz.*\(ZT_INVALID_ARG\)\n/)
 })
 
 test('what cannot be held is refused in one line, and left out with --skip', async (t) => {

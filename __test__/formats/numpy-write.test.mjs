@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import test from 'ava'
 import fc from 'fast-check'
-import { convert, create, open, openSync } from 'ztensor'
+import { convert, create, diff, open, openSync } from 'ztensor'
 import { fingerprint } from '../bytes.mjs'
 import { readings } from '../every-way.mjs'
 import { rejectionOf } from '../raised.mjs'
@@ -69,6 +69,62 @@ test('npz: nothing, and the same tensors as the same bytes', async (t) => {
   for (const path of paths)
     (await written(path, { format: 'npz' }, { x: tensorOf('float32', [4, 4]), y: tensorOf('int8', [0]) })).close()
   t.deepEqual(readFileSync(paths[0]), readFileSync(paths[1]))
+})
+
+/** Bytes of few values, as elements. */
+const few = (length, Class) => new Class(Uint8Array.from(noise(length, 5), (byte) => byte & 3).buffer)
+
+test('npz: deflated where that saves space, and the rest is aliased', async (t) => {
+  const tensors = {
+    rows: { dtype: 'float32', shape: [100, 50], data: few(20_000, Float32Array) },
+    noise: tensorOf('int16', [300, 300]),
+    größe: { dtype: 'int64', shape: [500], data: few(4000, BigInt64Array) },
+    empty: tensorOf('float32', [0, 3]),
+    scalar: tensorOf('uint8', []),
+  }
+  const sizes = []
+  for (const compression of [true, { level: 1 }]) {
+    const path = scratchPath(`${JSON.stringify(compression).length}.npz`)
+    const file = await written(path, { compression }, tensors)
+    t.deepEqual([...file.keys()], Object.keys(tensors))
+    for (const [name, { dtype, shape, data }] of Object.entries(tensors)) {
+      const tensor = file.tensor(name, { dtype })
+      t.deepEqual([...tensor.shape], shape)
+      t.deepEqual(fingerprint(await tensor.load()), fingerprint(data), name)
+      const { encoding } = tensor.components.get('data')
+      t.is(encoding, ['rows', 'größe'].includes(name) ? 'deflate' : 'raw', name)
+      const external = process.env.ZTENSOR_NO_EXTERNAL === '1' ? 'runtime' : undefined
+      t.is(tensor.copyReason, encoding === 'raw' ? external : 'encoded', name)
+    }
+    const { ok, undigested } = await file.verify()
+    t.deepEqual([ok, undigested], [true, 0])
+    t.deepEqual((await readings(file)).wrong, [])
+    sizes.push(file.byteLength)
+    file.close()
+  }
+  t.true(sizes[1] > sizes[0], `${sizes}`)
+})
+
+test('npz: a deflated member in many pieces, and what damage does to it', async (t) => {
+  const path = scratchPath('large.npz')
+  const data = few((9 << 20) + 8, Float64Array)
+  const file = await written(path, { compression: true }, { x: { dtype: 'float64', shape: [data.length], data } })
+  const { offset, storedLength, encoding } = file.tensor('x').components.get('data')
+  t.is(encoding, 'deflate')
+  t.deepEqual(fingerprint(await file.tensor('x').load()), fingerprint(data))
+  t.true((await file.verify()).ok)
+  file.close()
+  for (const at of [storedLength >> 2, storedLength >> 1, storedLength - 3]) {
+    const damaged = readFileSync(path)
+    damaged[offset + at] ^= 4
+    const reopened = openSync(damaged)
+    const { ok, failures } = await reopened.verify()
+    t.false(ok, `${at}`)
+    const error = await rejectionOf(() => reopened.tensor('x').load())
+    t.true(['ZT_DECODE', 'ZT_DIGEST_MISMATCH'].includes(error?.code), error?.stack)
+    t.is(failures[0]?.code, error?.code)
+    reopened.close()
+  }
 })
 
 test('npy: one tensor, which is called arr_0 when it is read', async (t) => {
@@ -143,6 +199,10 @@ test('convert goes into npz and out of it', async (t) => {
   await convert(npz, back, { version: '1.2' })
   const last = openSync(back)
   t.is(last.size + skipped.length, first.size)
+  const deflated = scratchPath('deflated.npz')
+  await convert(npz, deflated, { compression: { level: 9, minSavings: 0 } })
+  const { same } = await diff(npz, deflated)
+  t.true(same)
   for (const tensor of last.values())
     t.deepEqual(fingerprint(tensor.data), fingerprint(first.tensor(tensor.name).data), tensor.name)
   first.close()

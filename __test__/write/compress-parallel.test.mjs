@@ -72,6 +72,16 @@ for (const options of [
   })
 }
 
+test('npz: added and converted, all is there and in its order', async (t) => {
+  const { path, names } = scratchFolder()
+  const how = { format: 'npz', compression: true }
+  await addAll(await create(path('added'), how))
+  t.true(rise(await check(t, path('added'), 'deflate')))
+  await convert(path('added'), path('converted'), how)
+  t.true(readFileSync(path('converted')).equals(readFileSync(path('added'))))
+  t.is(names().length, 2)
+})
+
 test('a name that is on its way is refused', async (t) => {
   const writer = await create(scratchPath('twice.zt'), { compression: {} })
   await writer.add('a', half(100, 1))
@@ -89,7 +99,7 @@ test('a writer that is given up while others compress leaves nothing behind', as
 })
 
 if (process.platform === 'linux') {
-  for (const options of [{}, { version: '2', canonical: false }]) {
+  for (const options of [{}, { version: '2', canonical: false }, { format: 'npz' }]) {
     test(`${JSON.stringify(options)}: many tensors on one processor or on all of them: the same bytes`, (t) => {
       const source = `
         import { create } from 'ztensor'

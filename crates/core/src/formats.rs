@@ -26,7 +26,7 @@ pub mod zt2;
 pub(crate) mod zt_trailer;
 
 pub use dialect::{
-    Alignment, Announced, Assemble, Dialect, FileAttributes, Frames, Index, Names, Pass, Put, Sharding,
+    Alignment, Announced, Assemble, Dialect, FileAttributes, Index, Method, Names, Pass, Put, Sharding,
     SparseForm, Spell, Writing,
 };
 pub use input::Input;

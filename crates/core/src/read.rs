@@ -6,6 +6,7 @@ pub mod batch;
 pub(crate) mod blocks;
 mod dequantize;
 mod grid;
+mod inflate;
 pub(crate) mod parallel;
 mod pieces;
 pub mod plan;
@@ -150,9 +151,15 @@ impl<'a> Reading<'a> {
                 let all: Vec<_> = grid.shape.iter().map(|&dim| (0, dim)).collect();
                 self.grid(blob, grid, &all)?
             }
-            Data::Blob(blob) => match (component.plain_range(), &blob.digest) {
-                (Some(range), _) => return self.raw(blob, range),
-                _ => self.blob(blob)?,
+            Data::Blob(blob) => match component.plain_range() {
+                Some(range) => return self.raw(blob, range),
+                None => match self.inflated(blob, &component.view)? {
+                    Some(mut bytes) => {
+                        turn(component, &mut bytes);
+                        return Ok(bytes);
+                    }
+                    None => self.blob(blob)?,
+                },
             },
         };
         let mut bytes = self.arranged(&component.view, blob)?;
@@ -266,16 +273,19 @@ impl<'a> Reading<'a> {
         let (exactly, most) = (size()?, Size::UpTo(self.limits.max_decoded_bytes));
         let mut bytes = stored;
         for (nth, (codec, filter)) in steps.into_iter().enumerate().rev() {
-            let size = if nth == 0 { exactly } else { most };
-            bytes = Owned::from((codec.decode)(&bytes, &filter.parameters, size, stop)?);
+            bytes = match exactly {
+                Size::Exactly(length) if nth == 0 => {
+                    let mut output = Owned::to_fill(length)?;
+                    (codec.fill)(&bytes, &filter.parameters, &mut output, stop)?;
+                    output
+                }
+                size => {
+                    let size = if nth == 0 { size } else { most };
+                    Owned::from((codec.decode)(&bytes, &filter.parameters, size, stop)?)
+                }
+            };
         }
-        match exactly {
-            Size::Exactly(length) if length != bytes.len() as u64 => {
-                let message = format!("the data decodes to {} bytes, not {length}", bytes.len());
-                Err(Error::new(Code::Decode, message))
-            }
-            _ => Ok(bytes),
-        }
+        Ok(bytes)
     }
 
     /// What a blob has to decode to.

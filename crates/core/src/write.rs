@@ -148,7 +148,8 @@ impl Writer {
     }
 
     /// A writer whose first byte is the file's at `position`.
-    fn at(position: u64, out: Out, settings: Settings) -> Self {
+    fn at(position: u64, out: Out, mut settings: Settings) -> Self {
+        settings.digest = settings.dialect.writing().checksum.or(settings.digest);
         let builder = Builder::new(settings.dialect.container(), &Limits::default());
         let buffer = Block::default();
         let largest = |sharding| settings.max_shard.filter(|_| settings.dialect.writing().shards == sharding);

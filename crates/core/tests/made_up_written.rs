@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 
+use ztensor_core::codecs::digest::{Algorithm, Checksum, Expected};
 use ztensor_core::convert::{self, Casts, Wanted, copy};
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::{
@@ -46,12 +47,13 @@ const BEFORE_MAGIC: &[u8] = b"BEFORE!\n";
 const BEHIND_MAGIC: &[u8] = b"BEHIND!\n";
 const FORMATS: Formats = Formats::of(&[CORE, TABLE]);
 
-/// A sum of each tensor's bytes stands in the index, before the data.
+/// The CRC-32 of each tensor's bytes stands in the index, before the data.
 static BEFORE: Writing = Writing {
     format: "before",
     title: "Before",
     index: Index::First(put),
     holds: |dtype| matches!(dtype, DType::Uint8 | DType::Float32),
+    checksum: Some(Algorithm::Crc32),
     check_announced: |announced: &Announced<'_>| {
         let short = announced.name.len() <= 8;
         if short { Ok(()) } else { Err(Error::new(Code::InvalidArg, "Before has names of 8 bytes at most")) }
@@ -89,9 +91,10 @@ fn put(catalog: &Catalog, file: &mut dyn Assemble) -> Result<()> {
     file.bytes(&(blobs.len() as u64).to_le_bytes())?;
     let mut offset = 16 + 40 * blobs.len() as u64;
     for (at, (_, blob)) in blobs.iter().enumerate() {
-        let mut sum = 0;
-        file.look(blob, &mut |bytes| sum += bytes.iter().copied().map(u64::from).sum::<u64>())?;
-        file.bytes(&entry(catalog, at, offset, sum))?;
+        let Some(Expected::Crc32(sum)) = blob.digest().map(|digest| &digest.expected) else {
+            panic!("no checksum")
+        };
+        file.bytes(&entry(catalog, at, offset, u64::from(*sum)))?;
         offset += blob.stored_length();
     }
     blobs.iter().try_for_each(|(_, blob)| file.blob(blob))
@@ -118,8 +121,8 @@ fn parse(name: &'static str, input: &Input<'_>, at: u64) -> Result<Catalog> {
         let (shape, offset) = ([number(&entry, 2)], number(&entry, 3));
         let bytes = shape[0] * dtype.element_bytes() as u64;
         if name == "before" {
-            let sum: u64 = input.read_vec(offset, bytes)?.into_iter().map(u64::from).sum();
-            assert_eq!(sum, number(&entry, 4));
+            let sum = Checksum::Crc32.append(0, &input.read_vec(offset, bytes)?);
+            assert_eq!(u64::from(sum), number(&entry, 4));
         }
         builder.tensor(NewTensor {
             name: std::str::from_utf8(&entry[..8]).unwrap().trim_end(),

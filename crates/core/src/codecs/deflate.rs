@@ -8,80 +8,123 @@ use crate::checked;
 use crate::error::{Code, Error, Result};
 use crate::work::Stop;
 
-/// Decoded bytes between two looks at the stop flag.
-const PIECE: usize = 4 << 20;
+/// Decoded bytes between two looks at the stop flag. What looks at them next finds them in the core's own cache.
+const PIECE: usize = 256 << 10;
+/// Memory that grows does so by this.
+const GROWTH: usize = 4 << 20;
+
+/// A stream on its way.
+struct Stream<'a> {
+    input: &'a [u8],
+    decoder: Decompress,
+    /// Its last block was decoded.
+    ended: bool,
+}
+
+impl<'a> Stream<'a> {
+    fn new(input: &'a [u8], zlib: bool) -> Self {
+        Self { input, decoder: Decompress::new(zlib), ended: false }
+    }
+
+    /// Fills `output` as far as the stream goes, and says how far that is.
+    fn fill(&mut self, output: &mut [u8]) -> Result<usize> {
+        let mut filled = 0;
+        while filled < output.len() && !self.ended {
+            let (read, written) = (self.decoder.total_in(), self.decoder.total_out());
+            let rest = usize::try_from(read).ok().and_then(|read| self.input.get(read..)).unwrap_or_default();
+            let room = output.get_mut(filled..).unwrap_or_default();
+            let status = self.decoder.decompress(rest, room, FlushDecompress::None);
+            let status = status.map_err(|error| damaged(&error))?;
+            let made = self.decoder.total_out() - written;
+            filled += usize::try_from(made).unwrap_or(0);
+            self.ended = status == Status::StreamEnd;
+            if !self.ended && made == 0 && self.decoder.total_in() == read {
+                break;
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Checks that the stream is at its end, after bytes of the size, and that this is the end of the input.
+    fn finish(mut self, size: Size) -> Result<()> {
+        if self.fill(&mut [0])? > 0 {
+            return Err(match size {
+                Size::Exactly(length) => {
+                    Error::new(Code::Decode, format!("the deflate stream holds more than {length} bytes"))
+                }
+                Size::UpTo(limit) => Error::new(
+                    Code::Limit,
+                    format!("the deflate stream decodes to more than {limit} bytes (option maxDecodedBytes)"),
+                ),
+            });
+        }
+        if !self.ended {
+            return Err(Error::new(Code::Decode, "the deflate stream ends early"));
+        }
+        if self.decoder.total_in() != self.input.len() as u64 {
+            return Err(Error::new(Code::Decode, "something stands behind the deflate stream"));
+        }
+        match (self.decoder.total_out(), size) {
+            (found, Size::Exactly(length)) if found != length => {
+                let message = format!("the deflate stream holds {found} bytes, not {length}");
+                Err(Error::new(Code::Decode, message))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Decodes `input`, which has to be one stream and nothing else, into `parts`, one behind the other, each of which has to be filled
+/// to its last byte. Shows `see` what was decoded, piece by piece. Fails with `ZT_DECODE` where the stream is damaged or of another
+/// size.
+pub fn decode_into(
+    input: &[u8],
+    zlib: bool,
+    parts: &mut [&mut [u8]],
+    stop: &Stop,
+    mut see: impl FnMut(&[u8]),
+) -> Result<()> {
+    let length = parts.iter().fold(0, |sum, part| sum + part.len() as u64);
+    let mut stream = Stream::new(input, zlib);
+    for piece in parts.iter_mut().flat_map(|part| part.chunks_mut(PIECE)) {
+        stop.check()?;
+        if stream.fill(piece)? < piece.len() {
+            break;
+        }
+        see(piece);
+    }
+    stream.finish(Size::Exactly(length))
+}
 
 /// Decodes `input`, which has to be one stream and nothing else. Memory grows with what comes out, never with what is claimed.
 /// Fails with `ZT_DECODE` where the stream is damaged or of another size, with `ZT_LIMIT` where it goes beyond a limit.
 pub fn decode(input: &[u8], zlib: bool, size: Size, stop: &Stop) -> Result<Vec<u8>> {
-    let (most, exactly) = match size {
-        Size::Exactly(length) => (length, Some(length)),
-        Size::UpTo(limit) => (limit, None),
-    };
-    let mut decoder = Decompress::new(zlib);
+    let (Size::Exactly(most) | Size::UpTo(most)) = size;
+    let mut stream = Stream::new(input, zlib);
     let mut output = Vec::new();
-    loop {
+    while !stream.ended && (output.len() as u64) < most {
         stop.check()?;
-        // One byte of room more than there may be shows that there is more.
-        let room = usize::try_from(most.saturating_add(1) - output.len() as u64).unwrap_or(PIECE).min(PIECE);
+        let start = output.len();
+        let room = usize::try_from(most - start as u64).unwrap_or(GROWTH).min(GROWTH);
         output.try_reserve(room).map_err(|_| Error::new(Code::Limit, "not enough memory to decode"))?;
-        let (read, written) = (decoder.total_in(), decoder.total_out());
-        let rest = usize::try_from(read).ok().and_then(|read| input.get(read..)).unwrap_or_default();
-        let bounded = output.len() + room;
-        let mut piece = std::mem::take(&mut output);
-        let filled = piece.len();
-        piece.resize(bounded, 0);
-        let status =
-            decoder.decompress(rest, piece.get_mut(filled..).unwrap_or_default(), FlushDecompress::None);
-        let status = status.map_err(|error| damaged(&error))?;
-        piece.truncate(filled + usize::try_from(decoder.total_out() - written).unwrap_or(0));
-        output = piece;
-        if output.len() as u64 > most {
-            return Err(match exactly {
-                Some(length) => {
-                    Error::new(Code::Decode, format!("the deflate stream holds more than {length} bytes"))
-                }
-                None => Error::new(
-                    Code::Limit,
-                    format!("the deflate stream decodes to more than {most} bytes (option maxDecodedBytes)"),
-                ),
-            });
-        }
-        if status == Status::StreamEnd {
+        output.resize(start + room, 0);
+        let filled = stream.fill(output.get_mut(start..).unwrap_or_default())?;
+        output.truncate(start + filled);
+        if filled < room {
             break;
         }
-        if (decoder.total_in(), decoder.total_out()) == (read, written) {
-            return Err(Error::new(Code::Decode, "the deflate stream ends early"));
-        }
     }
-    if decoder.total_in() != input.len() as u64 {
-        return Err(Error::new(Code::Decode, "something stands behind the deflate stream"));
-    }
-    if let Some(length) = exactly.filter(|&length| length != output.len() as u64) {
-        let message = format!("the deflate stream holds {} bytes, not {length}", output.len());
-        return Err(Error::new(Code::Decode, message));
-    }
-    Ok(output)
+    stream.finish(size).map(|()| output)
 }
 
 /// The first `most` bytes of a bare stream, which may be cut off anywhere: fewer where it does not hold them.
 pub fn head(input: &[u8], most: u64) -> Result<Vec<u8>> {
-    let mut decoder = Decompress::new(false);
     // What is asked for is not a claim of the file alone: of the input no more can come.
     let room = checked::index(most.min((input.len() as u64).saturating_mul(RATIO)), "a head")?;
     let mut output = vec![0; room];
-    loop {
-        let (read, written) = (decoder.total_in(), decoder.total_out());
-        let rest = usize::try_from(read).ok().and_then(|read| input.get(read..)).unwrap_or_default();
-        let free = usize::try_from(written).ok().and_then(|at| output.get_mut(at..)).unwrap_or_default();
-        let status =
-            decoder.decompress(rest, free, FlushDecompress::None).map_err(|error| damaged(&error))?;
-        let stuck = (decoder.total_in(), decoder.total_out()) == (read, written);
-        if stuck || status == Status::StreamEnd || decoder.total_out() == room as u64 {
-            output.truncate(usize::try_from(decoder.total_out()).unwrap_or(room));
-            return Ok(output);
-        }
-    }
+    let filled = Stream::new(input, false).fill(&mut output)?;
+    output.truncate(filled);
+    Ok(output)
 }
 
 /// What a byte of a stream decodes to at most: 258 bytes for two bits.
@@ -112,7 +155,7 @@ mod tests {
     #[test]
     fn streams_are_taken_back() {
         let stop = Stop::default();
-        for length in [0, 1, 1000, 2 * PIECE + 3] {
+        for length in [0, 1, 1000, 2 * PIECE + 3, 2 * GROWTH + 3] {
             let bytes: Vec<u8> = (0..length).map(|at| u8::try_from(at % 251).unwrap()).collect();
             for zlib in [false, true] {
                 let input = packed(&bytes, zlib);
@@ -128,10 +171,32 @@ mod tests {
                 }
                 let more = [&*input, &[0]].concat();
                 assert!(decode(&more, zlib, Size::Exactly(size), &stop).is_err());
+                parts_are_filled(&input, zlib, &bytes);
+                assert!(decode_into(&more, zlib, &mut [&mut bytes.clone()], &stop, |_| ()).is_err());
             }
         }
         assert!(decode(&[7; 100], false, Size::UpTo(1 << 20), &stop).is_err());
         assert!(decode(&[], false, Size::UpTo(1 << 20), &stop).is_err());
+    }
+
+    fn parts_are_filled(input: &[u8], zlib: bool, bytes: &[u8]) {
+        let stop = Stop::default();
+        let split = bytes.len() / 3;
+        let (mut first, mut rest, mut seen) = (vec![0; split], vec![0; bytes.len() - split], Vec::new());
+        let parts: &mut [&mut [u8]] = &mut [&mut first, &mut [], &mut rest];
+        decode_into(input, zlib, parts, &stop, |piece| seen.extend_from_slice(piece)).unwrap();
+        assert!([first, rest].concat() == bytes && seen == bytes);
+        let refused = |length: usize| {
+            let failed = decode_into(input, zlib, &mut [&mut vec![0; length]], &stop, |_| ()).unwrap_err();
+            assert_eq!(failed.code(), Code::Decode);
+        };
+        refused(bytes.len() + 1);
+        refused(bytes.len() + 2 * PIECE);
+        if !bytes.is_empty() {
+            refused(bytes.len() - 1);
+            let cut = input.get(..input.len() - 1).unwrap();
+            assert!(decode_into(cut, zlib, &mut [&mut vec![0; bytes.len()]], &stop, |_| ()).is_err());
+        }
     }
 
     #[test]

@@ -194,6 +194,8 @@ impl Digest {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Algorithm {
     Crc32c,
+    /// Of formats that have it of everything; no option names it.
+    Crc32,
     Sha256,
     Xxh3,
 }
@@ -202,6 +204,7 @@ impl Algorithm {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Crc32c => "crc32c",
+            Self::Crc32 => "crc32",
             Self::Sha256 => "sha256",
             Self::Xxh3 => "xxh3",
         }
@@ -214,6 +217,7 @@ impl Algorithm {
     pub fn hasher(self) -> Hasher {
         match self {
             Self::Crc32c => Hasher::Sum(Checksum::Crc32c, 0),
+            Self::Crc32 => Hasher::Sum(Checksum::Crc32, 0),
             Self::Sha256 => Hasher::Sha256(Box::default()),
             Self::Xxh3 => Hasher::Xxh3(Box::default()),
         }

@@ -36,6 +36,16 @@ pub fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
     None
 }
 
+/// The elements of a field into memory that has room for just these.
+pub fn fill(input: &[u8], parameters: &[u32], output: &mut [u8], stop: &Stop) -> Result<()> {
+    let decoded = decode(input, parameters, Size::Exactly(output.len() as u64), stop)?;
+    if decoded.len() != output.len() {
+        return Err(Error::new(Code::Decode, "the message holds another number of elements"));
+    }
+    output.copy_from_slice(&decoded);
+    Ok(())
+}
+
 /// The elements of a field, little-endian. Fails with `ZT_DECODE` where the message is damaged or holds another number of them,
 /// with `ZT_LIMIT` where they go beyond a limit.
 pub fn decode(input: &[u8], parameters: &[u32], size: Size, stop: &Stop) -> Result<Vec<u8>> {

@@ -6,10 +6,10 @@ use std::fmt;
 use ciborium::Value;
 
 use super::{btf, safetensors, zt};
-use crate::codecs::digest::Algorithm;
+use crate::codecs::digest::{Algorithm, Over};
 use crate::error::Result;
 use crate::layouts;
-use crate::model::{Attributes, Catalog, Component, Container, DType, Layout, NewTensor};
+use crate::model::{Attributes, Catalog, Component, Container, DType, Encoding, Layout, NewTensor};
 
 /// A format and version that can be written: its row, which says what it can hold and how it is spelled.
 #[derive(Clone, Copy)]
@@ -47,8 +47,10 @@ pub struct Writing {
     pub digests: &'static [Algorithm],
     /// Of blobs; `None` where they stand without gaps.
     pub alignment: Option<Alignment>,
-    /// How blobs are compressed with zstd, if at all.
-    pub zstd: Option<Frames>,
+    /// How blobs are compressed, if at all.
+    pub compression: Option<Method>,
+    /// What the format always has of the content of a blob; `digests` is then empty.
+    pub checksum: Option<Algorithm>,
     /// Whether there is a canonical form, which is then the usual one.
     pub canonical: bool,
     pub shards: Sharding,
@@ -87,7 +89,8 @@ impl Writing {
         other_components: false,
         digests: &[],
         alignment: None,
-        zstd: None,
+        compression: None,
+        checksum: None,
         canonical: false,
         shards: Sharding::None,
         generator: false,
@@ -105,6 +108,11 @@ impl Writing {
 
     pub fn index_first(&self) -> bool {
         matches!(self.index, Index::First(_))
+    }
+
+    /// What its digests are over.
+    pub fn digests_over(&self) -> Over {
+        if self.profiles || self.checksum.is_some() { Over::Decoded } else { Over::Stored }
     }
 }
 
@@ -138,9 +146,6 @@ pub trait Assemble {
 
     /// Writes the stored bytes of a component of the catalog.
     fn blob(&mut self, blob: &Component) -> Result<()>;
-
-    /// Shows the stored bytes of a component, piece by piece, without writing them: for a checksum that stands before them.
-    fn look(&mut self, blob: &Component, see: &mut dyn FnMut(&[u8])) -> Result<()>;
 }
 
 /// How the arrays of a sparse tensor are stored.
@@ -230,12 +235,33 @@ pub struct Alignment {
     pub powers_of_two: bool,
 }
 
-/// How many zstd frames a compressed blob is.
+/// How a blob is compressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Frames {
-    One,
-    /// Of a size that can be chosen, with a table of where they are.
-    Many,
+pub enum Method {
+    /// One zstd frame.
+    Zstd,
+    /// zstd frames of a size that can be chosen, with a table of where they are.
+    ZstdSeekable,
+    /// A bare deflate stream.
+    Deflate,
+}
+
+impl Method {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Zstd => "zstd",
+            Self::ZstdSeekable => "zstd-seekable",
+            Self::Deflate => "deflate",
+        }
+    }
+
+    pub const fn encoding(self) -> Encoding {
+        match self {
+            Self::Zstd => Encoding::ZSTD,
+            Self::ZstdSeekable => Encoding::ZSTD_SEEKABLE,
+            Self::Deflate => Encoding::DEFLATE,
+        }
+    }
 }
 
 impl Dialect {

@@ -1,7 +1,7 @@
 //! zTensor: which version a file is, and what each can hold.
 #![forbid(unsafe_code)]
 
-use super::dialect::{Alignment, FileAttributes, Frames, Index, Sharding, SparseForm, Writing};
+use super::dialect::{Alignment, FileAttributes, Index, Method, Sharding, SparseForm, Writing};
 use super::{Format, Input, Sample, Told, bad_magic, zt01, zt01_encode, zt1_encode, zt2, zt10, zt12};
 use crate::codecs::digest::Algorithm;
 use crate::error::{Code, Error, Result};
@@ -37,7 +37,7 @@ const UP_TO_12: Writing = Writing {
     other_components: true,
     digests: &[Algorithm::Crc32c, Algorithm::Sha256],
     alignment: Some(Alignment { least: 64, usual: 64, powers_of_two: true }),
-    zstd: Some(Frames::One),
+    compression: Some(Method::Zstd),
     ..Writing::DENSE
 };
 
@@ -98,7 +98,7 @@ pub static ZT2: Writing = Writing {
         usual: zt2::encode::CANONICAL_ALIGNMENT,
         powers_of_two: false,
     }),
-    zstd: Some(Frames::Many),
+    compression: Some(Method::ZstdSeekable),
     canonical: true,
     shards: Sharding::Data,
     profiles: true,

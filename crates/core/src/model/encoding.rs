@@ -33,6 +33,8 @@ impl Encoding {
     pub const ZSTD: Self = Self(1);
     /// Frames of zstd and a table of where they are (`zt.zstd-seekable/1`).
     pub const ZSTD_SEEKABLE: Self = Self(2);
+    /// A bare deflate stream (RFC 1951).
+    pub const DEFLATE: Self = Self(3);
 
     /// Whether it can be decoded here; otherwise it is only listed.
     pub const fn is_known(self) -> bool {
@@ -52,7 +54,7 @@ pub struct Encodings(Vec<Box<[Filter]>>);
 impl Default for Encodings {
     fn default() -> Self {
         let one = |name| Box::from([Filter::named(name)]);
-        Self(vec![Box::default(), one(Label::ZSTD), one(Label::ZSTD_SEEKABLE)])
+        Self(vec![Box::default(), one(Label::ZSTD), one(Label::ZSTD_SEEKABLE), one(Label::DEFLATE)])
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 pub struct Label(pub(super) u32);
 
 /// The texts that every catalog starts with, in the order of the constants below.
-const KNOWN: [&str; 12] = [
+const KNOWN: [&str; 13] = [
     "data",
     "values",
     "indices",
@@ -21,6 +21,7 @@ const KNOWN: [&str; 12] = [
     "zeros",
     "zstd",
     "zt.zstd-seekable/1",
+    "deflate",
 ];
 
 impl Label {
@@ -36,6 +37,7 @@ impl Label {
     pub const ZEROS: Self = Self(9);
     pub const ZSTD: Self = Self(10);
     pub const ZSTD_SEEKABLE: Self = Self(11);
+    pub const DEFLATE: Self = Self(12);
 
     pub const fn id(self) -> u32 {
         self.0

@@ -7,7 +7,7 @@ use super::{Compression, Dialect, Out, Settings, Writer, zt2};
 use crate::codecs::digest::Algorithm;
 use crate::edit::{AttributeChanges, Edit};
 use crate::error::{Code, Error, Result};
-use crate::formats::{Formats, Frames};
+use crate::formats::{Formats, Method};
 use crate::limits::Limits;
 use crate::model::Attributes;
 use crate::sinks::grown::Grown;
@@ -64,7 +64,7 @@ pub struct Appending {
 fn framed(mut asked: Compression, dialect: Dialect) -> Result<Compression> {
     if asked.frame == 0 {
         asked.frame = USUAL_FRAME;
-    } else if dialect.writing().zstd != Some(Frames::Many) {
+    } else if dialect.writing().compression != Some(Method::ZstdSeekable) {
         return Err(Error::new(Code::InvalidArg, "only zTensor 2 compresses in frames"));
     }
     Ok(asked)

@@ -5,9 +5,10 @@ use super::Settings;
 use super::gather::Gathering;
 use super::pack::SAMPLE;
 use super::seekable::Seekable;
-use crate::codecs::digest::{Algorithm, Digest, Hasher};
+use crate::codecs::digest::{Algorithm, Digest, Hasher, Over};
 use crate::codecs::zstd_encode::Jobs;
 use crate::error::Result;
+use crate::formats::Method;
 use crate::layouts::elements::RuleCheck;
 use crate::model::{DataRule, Encoding};
 use crate::sinks::block::Block;
@@ -20,8 +21,7 @@ pub struct Outgoing {
     offset: u64,
     algorithm: Option<Algorithm>,
     hasher: Option<Hasher>,
-    /// zTensor 2: its digests are of the content (§3.4), its compression is seekable.
-    zt2: bool,
+    digest_over: Over,
     /// Of its elements.
     rule: RuleCheck,
     state: State,
@@ -61,7 +61,7 @@ impl Outgoing {
         compresses: bool,
     ) -> Self {
         let blob = Self::raw(length, offset, settings);
-        let rule = RuleCheck::new(rule.filter(|_| blob.zt2));
+        let rule = RuleCheck::new(rule.filter(|_| settings.dialect.writing().profiles));
         let state = if compresses && length > 0 { State::Sampling(Vec::new()) } else { State::Raw };
         Self { rule, state, ..blob }
     }
@@ -74,14 +74,14 @@ impl Outgoing {
     /// A blob that is not compressed, whatever the settings, and whose elements nobody has to look at.
     pub fn raw(length: u64, offset: u64, settings: &Settings) -> Self {
         let algorithm = settings.digest;
-        let (hasher, zt2) = (algorithm.map(Algorithm::hasher), settings.dialect.writing().profiles);
+        let hasher = algorithm.map(Algorithm::hasher);
         Self {
             length,
             left: length,
             offset,
             algorithm,
             hasher,
-            zt2,
+            digest_over: settings.dialect.writing().digests_over(),
             rule: RuleCheck::new(None),
             state: State::Raw,
         }
@@ -167,26 +167,25 @@ impl Outgoing {
             let how = gathering.packers.how();
             let sample = gathered.get(..SAMPLE).unwrap_or(gathered);
             if let Some(search) = how.judge(sample, gathering.packers.own()?, target.buffer)? {
-                self.state = if self.zt2 {
-                    State::Seekable(Seekable::new(&gathering.packers, search))
-                } else {
+                self.state = if how.method == Method::Zstd {
                     State::Zstd(gathering.begin_frame(self.length, search)?)
+                } else {
+                    State::Seekable(Seekable::new(&gathering.packers, search))
                 };
             }
         }
         self.store(gathered, target)
     }
 
-    /// Version 2 hashes what is decoded, the others what is stored.
     fn hash_content(&mut self, bytes: &[u8]) {
-        if let Some(hasher) = self.hasher.as_mut().filter(|_| self.zt2) {
+        if let Some(hasher) = self.hasher.as_mut().filter(|_| self.digest_over == Over::Decoded) {
             hasher.update(bytes);
         }
     }
 
     fn account(&mut self, start: usize, target: &mut Target<'_>) {
         let added = target.buffer.from(start);
-        if let Some(hasher) = self.hasher.as_mut().filter(|_| !self.zt2) {
+        if let Some(hasher) = self.hasher.as_mut().filter(|_| self.digest_over == Over::Stored) {
             hasher.update(added);
         }
         *target.position += added.len() as u64;
@@ -206,7 +205,7 @@ impl Outgoing {
             }
             (State::Seekable(seekable), Some(gathering)) => {
                 seekable.finish(&mut gathering.packers, target.buffer)?;
-                Encoding::ZSTD_SEEKABLE
+                gathering.packers.how().method.encoding()
             }
             _ => Encoding::RAW,
         };

@@ -36,8 +36,7 @@ pub(super) struct Gathering {
 impl Gathering {
     /// Nothing where nothing is compressed.
     pub fn new(settings: &Settings) -> Option<Self> {
-        let compression = settings.compression.filter(|_| !settings.dialect.index_first())?;
-        let how = How { compression, digest: settings.digest, zt2: settings.dialect.writing().profiles };
+        let how = How::of(settings)?;
         let (raw, tensors, passed) = (Block::default(), Vec::new(), VecDeque::new());
         Some(Self {
             packers: Packers::new(how, settings.stop.clone()),

@@ -70,17 +70,4 @@ impl Assemble for Data<'_> {
             }
         }
     }
-
-    fn look(&mut self, blob: &Component, see: &mut dyn FnMut(&[u8])) -> Result<()> {
-        let mut piece = Vec::new();
-        let (mut at, end) = (blob.offset(), blob.offset() + blob.stored_length());
-        while at < end {
-            self.stop.check()?;
-            piece.resize(usize::try_from(end - at).unwrap_or(PIECE).min(PIECE), 0);
-            self.spool.read_at(at, &mut piece)?;
-            see(&piece);
-            at += piece.len() as u64;
-        }
-        Ok(())
-    }
 }

@@ -1,10 +1,13 @@
 //! A blob that is there as a whole, compressed where that pays.
 #![forbid(unsafe_code)]
 
-use crate::codecs::digest::{Algorithm, Digest};
+use super::Settings;
+use crate::codecs::deflate_encode::{self, Deflater};
+use crate::codecs::digest::{Algorithm, Digest, Over};
 use crate::codecs::seekable_encode::{LARGEST_FRAME, Table};
-use crate::codecs::zstd_encode::{Compressor, Search};
+use crate::codecs::zstd_encode::{self, Search};
 use crate::error::Result;
+use crate::formats::Method;
 use crate::model::Encoding;
 use crate::sinks::block::Block;
 
@@ -16,7 +19,7 @@ pub struct Compression {
     pub min_savings: f64,
     /// Threads that compress one large blob. The bytes do not depend on it.
     pub threads: u32,
-    /// zTensor 2: bytes in each zstd frame but the last.
+    /// Bytes in each zstd frame but the last, or in each piece of a deflate stream; the one frame of others is not cut.
     pub frame: u32,
 }
 
@@ -27,17 +30,55 @@ pub const SAMPLE: usize = 256 << 10;
 #[derive(Clone, Copy)]
 pub struct How {
     pub compression: Compression,
+    pub method: Method,
     pub digest: Option<Algorithm>,
-    /// zTensor 2: digests are of the content (§3.4), compression is seekable.
-    pub zt2: bool,
+    pub digest_over: Over,
 }
 
 impl How {
-    pub fn compressor(&self) -> Result<Compressor> {
-        Compressor::new(self.compression.level, self.zt2)
+    /// Nothing where nothing is compressed.
+    pub fn of(settings: &Settings) -> Option<Self> {
+        let writing = settings.dialect.writing();
+        Some(Self {
+            compression: settings.compression?,
+            method: writing.compression?,
+            digest: settings.digest,
+            digest_over: writing.digests_over(),
+        })
     }
 
-    /// Content of a seekable blob's frames but the last.
+    pub fn compressor(&self) -> Result<Compressor> {
+        let level = self.compression.level;
+        Ok(match self.method {
+            Method::Zstd => Compressor::Zstd(zstd_encode::Compressor::new(level, false)?),
+            Method::ZstdSeekable => Compressor::Zstd(zstd_encode::Compressor::new(level, true)?),
+            Method::Deflate => Compressor::Deflate(Deflater::new(level)),
+        })
+    }
+
+    /// Threads that compress at a time.
+    pub fn threads(&self) -> u32 {
+        let Compression { level, threads, .. } = self.compression;
+        match self.method {
+            Method::Zstd | Method::ZstdSeekable => zstd_encode::threads(level, threads),
+            Method::Deflate => threads.clamp(1, deflate_encode::THREADS),
+        }
+    }
+
+    /// What stands behind the frames of a blob.
+    pub fn end(&self, table: Table) -> Result<Vec<u8>> {
+        match self.method {
+            Method::Zstd => Ok(Vec::new()),
+            Method::ZstdSeekable => table.finish(),
+            Method::Deflate => Ok(deflate_encode::END.to_vec()),
+        }
+    }
+
+    fn has_light(&self) -> bool {
+        self.method != Method::Deflate && Search::has_light(self.compression.level)
+    }
+
+    /// Content of the frames of a blob but the last.
     pub fn frame(&self) -> usize {
         usize::try_from(self.compression.frame.clamp(1, LARGEST_FRAME)).unwrap_or(1)
     }
@@ -52,7 +93,7 @@ impl How {
         let start = room.len();
         let mut packed = |search| {
             compressor.search(search)?;
-            let length = compressor.frame(sample, room.claim(Compressor::bound(sample.len()))?)?;
+            let length = compressor.frame(sample, room.claim(compressor.bound(sample.len()))?)?;
             room.truncate(start);
             Ok(length)
         };
@@ -61,10 +102,40 @@ impl How {
         if length >= sample.len() || !enough {
             return Ok(None);
         }
-        let light = sample.len() == SAMPLE
-            && Search::has_light(self.compression.level)
-            && packed(Search::Light)? <= length;
+        let light = sample.len() == SAMPLE && self.has_light() && packed(Search::Light)? <= length;
         Ok(Some(if light { Search::Light } else { Search::Level }))
+    }
+}
+
+/// Makes one frame after the other, or one piece of a deflate stream.
+pub enum Compressor {
+    Zstd(zstd_encode::Compressor),
+    Deflate(Deflater),
+}
+
+impl Compressor {
+    /// How the zstd frames that follow are made.
+    pub fn search(&mut self, search: Search) -> Result<()> {
+        match self {
+            Self::Zstd(zstd) => zstd.search(search),
+            Self::Deflate(_) => Ok(()),
+        }
+    }
+
+    /// Bytes that a frame of `length` bytes takes at most.
+    pub fn bound(&self, length: usize) -> usize {
+        match self {
+            Self::Zstd(_) => zstd_encode::Compressor::bound(length),
+            Self::Deflate(_) => Deflater::bound(length),
+        }
+    }
+
+    /// Makes a frame of `bytes` and says how long it is; `output` has room for [`Compressor::bound`].
+    pub fn frame(&mut self, bytes: &[u8], output: &mut [u8]) -> Result<usize> {
+        match self {
+            Self::Zstd(zstd) => zstd.frame(bytes, output),
+            Self::Deflate(deflater) => deflater.piece(bytes, output),
+        }
     }
 }
 
@@ -91,16 +162,11 @@ pub fn blob(raw: &[u8], how: &How, compressor: &mut Compressor, out: &mut Block)
     let search = if raw.is_empty() { None } else { how.judge(sample, compressor, out)? };
     if let Some(search) = search {
         compressor.search(search)?;
-        if how.zt2 {
-            let mut table = Table::default();
-            frames(raw, how.frame(), compressor, out, &mut table)?;
-            out.extend(&table.finish()?)?;
-            encoding = Encoding::ZSTD_SEEKABLE;
-        } else {
-            let length = compressor.frame(raw, out.claim(Compressor::bound(raw.len()))?)?;
-            out.truncate(start + length);
-            encoding = Encoding::ZSTD;
-        }
+        let mut table = Table::default();
+        let frame = if how.method == Method::Zstd { raw.len() } else { how.frame() };
+        frames(raw, frame, compressor, out, &mut table)?;
+        out.extend(&how.end(table)?)?;
+        encoding = how.method.encoding();
         let stored = (out.len() - start) as u64;
         if saving(raw.len() as u64, stored) < how.compression.min_savings {
             out.truncate(start);
@@ -112,7 +178,7 @@ pub fn blob(raw: &[u8], how: &How, compressor: &mut Compressor, out: &mut Block)
     }
     let digest = how.digest.map(|algorithm| {
         let mut hasher = algorithm.hasher();
-        hasher.update(if how.zt2 { raw } else { out.from(start) });
+        hasher.update(if how.digest_over == Over::Decoded { raw } else { out.from(start) });
         algorithm.digest(hasher)
     });
     Ok(Packed { length: out.len() - start, encoding, digest })
@@ -128,7 +194,7 @@ pub fn frames(
 ) -> Result<()> {
     for plain in raw.chunks(frame) {
         let start = out.len();
-        let length = compressor.frame(plain, out.claim(Compressor::bound(plain.len()))?)?;
+        let length = compressor.frame(plain, out.claim(compressor.bound(plain.len()))?)?;
         out.truncate(start + length);
         table.push(length, plain.len())?;
     }
@@ -141,7 +207,7 @@ mod tests {
 
     fn how(level: i32) -> How {
         let compression = Compression { level, min_savings: 0.1, threads: 1, frame: 1 << 20 };
-        How { compression, digest: None, zt2: false }
+        How { compression, method: Method::Zstd, digest: None, digest_over: Over::Stored }
     }
 
     fn judged(level: i32, bytes: &[u8]) -> Option<Search> {

@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::pack::{self, How, Packed};
+use super::pack::{self, Compressor, How, Packed};
 use crate::codecs::seekable_encode::Table;
-use crate::codecs::zstd_encode::{self, Compressor, Search};
+use crate::codecs::zstd_encode::Search;
 use crate::error::{Code, Error, Result};
 use crate::inject;
 use crate::sinks::block::{Block, FULL};
@@ -82,8 +82,7 @@ pub struct Packers {
 impl Packers {
     pub fn new(how: How, given_up: Stop) -> Self {
         let (jobs, taken) = channel();
-        let asked = zstd_encode::threads(how.compression.level, how.compression.threads);
-        let most = usize::try_from(asked).unwrap_or(1);
+        let most = usize::try_from(how.threads()).unwrap_or(1);
         let room = ((most + 2) * FULL).min(WAITING);
         let taken = Arc::new(Mutex::new(taken));
         let stop = Arc::new(AtomicBool::new(false));
@@ -264,10 +263,13 @@ fn make(job: Job, how: &How, compressor: &mut Compressor) -> Result<Done> {
 mod tests {
     use super::super::pack::Compression;
     use super::*;
+    use crate::codecs::digest::Over;
+    use crate::formats::Method;
 
     fn packers(threads: u32) -> Packers {
         let compression = Compression { level: 1, min_savings: 0.1, threads, frame: 1 << 20 };
-        Packers::new(How { compression, digest: None, zt2: false }, Stop::default())
+        let how = How { compression, method: Method::Zstd, digest: None, digest_over: Over::Stored };
+        Packers::new(how, Stop::default())
     }
 
     /// [`FULL`] bytes of memory, half of them filled.

@@ -1,4 +1,5 @@
-//! A blob of `zt.zstd-seekable/1` that is too large to be gathered: other threads compress its frames as they come.
+//! A blob of `zt.zstd-seekable/1`, or of deflate, that is too large to be gathered: other threads compress its frames as they
+//! come.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -66,7 +67,7 @@ impl Seekable {
         Ok(())
     }
 
-    /// Appends the rest of the blob, with the seek table.
+    /// Appends the rest of the blob, with what ends it.
     pub fn finish(mut self, packers: &mut Packers, buffer: &mut Block) -> Result<()> {
         if !self.pending.is_empty() {
             self.pass(packers)?;
@@ -75,28 +76,28 @@ impl Seekable {
             let done = packers.take(ticket)?;
             self.append(done, packers, buffer)?;
         }
-        buffer.extend(&self.table.finish()?)
+        buffer.extend(&packers.how().end(self.table)?)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codecs::deflate;
+    use crate::codecs::digest::Over;
+    use crate::codecs::frames::Size;
+    use crate::formats::Method;
     use crate::work::Stop;
     use crate::write::Compression;
     use crate::write::pack::How;
 
-    fn how(frame: u32, threads: u32) -> How {
-        let compression = Compression { level: 3, min_savings: 0.0, threads, frame };
-        How { compression, digest: None, zt2: true }
-    }
-
-    #[test]
-    fn the_blob_is_plain_zstd_and_does_not_depend_on_threads_or_pieces() {
-        let bytes: Vec<u8> = (0..600_000_u32).flat_map(|i| (i / 7).to_le_bytes()).collect();
+    /// The bytes as one blob, whatever the threads and the pieces in which they come.
+    fn blob(bytes: &[u8], method: Method) -> Vec<u8> {
         let mut blobs = Vec::new();
         for (threads, piece) in [(1, 10_000_000), (3, 9777), (8, 65_536)] {
-            let mut packers = Packers::new(how(65_536, threads), Stop::default());
+            let compression = Compression { level: 3, min_savings: 0.0, threads, frame: 65_536 };
+            let how = How { compression, method, digest: None, digest_over: Over::Decoded };
+            let mut packers = Packers::new(how, Stop::default());
             let (mut seekable, mut output) = (Seekable::new(&packers, Search::Level), Block::default());
             for piece in bytes.chunks(piece) {
                 seekable.push(piece, &mut packers, &mut output).unwrap();
@@ -105,13 +106,33 @@ mod tests {
             blobs.push(output.take());
         }
         assert!(blobs[0] == blobs[1] && blobs[0] == blobs[2]);
+        blobs.swap_remove(0)
+    }
+
+    fn counted() -> Vec<u8> {
+        (0..600_000_u32).flat_map(|i| (i / 7).to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn pieces_are_one_deflate_stream() {
+        let bytes = counted();
+        let stream = blob(&bytes, Method::Deflate);
+        assert!(stream.len() < bytes.len() / 2);
+        let size = Size::Exactly(bytes.len() as u64);
+        assert!(deflate::decode(&stream, false, size, &Stop::default()).unwrap() == bytes);
+    }
+
+    #[test]
+    fn the_blob_is_plain_zstd() {
+        let bytes = counted();
+        let blob = blob(&bytes, Method::ZstdSeekable);
         let frames = bytes.len().div_ceil(65_536);
-        let table = blobs[0].len() - (8 + frames * 8 + 9);
-        assert_eq!(blobs[0][table..table + 4], 0x184D_2A5E_u32.to_le_bytes());
+        let table = blob.len() - (8 + frames * 8 + 9);
+        assert_eq!(blob[table..table + 4], 0x184D_2A5E_u32.to_le_bytes());
         let mut plain = Vec::new();
-        zstd::stream::copy_decode(&blobs[0][..table], &mut plain).unwrap();
+        zstd::stream::copy_decode(&blob[..table], &mut plain).unwrap();
         assert!(plain == bytes);
         // Bit 2 of the descriptor: a content checksum follows the frame (RFC 8878, 3.1.1.1.1).
-        assert_eq!(blobs[0][4] & 4, 4);
+        assert_eq!(blob[4] & 4, 4);
     }
 }

@@ -1,11 +1,12 @@
-//! Arrays as NumPy writes them: `.npy` of one tensor, `.npz` of stored members. All data begins at a multiple of 64 bytes, so that
-//! it is aliased when it is read back.
+//! Arrays as NumPy writes them: `.npy` of one tensor, `.npz` of members that are stored or deflated. What is stored begins at a
+//! multiple of 64 bytes, so that it is aliased when it is read back.
 #![forbid(unsafe_code)]
 
-use ztensor_core::codecs::digest::Checksum;
+use ztensor_core::codecs::deflate_encode::stored;
+use ztensor_core::codecs::digest::{Checksum, Expected};
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::{Announced, Assemble};
-use ztensor_core::model::{Catalog, Component, DType, Tensor};
+use ztensor_core::model::{Blob, Catalog, DType, Encoding, Tensor};
 
 use super::header::MAGIC;
 use super::npz::SUFFIX;
@@ -20,6 +21,8 @@ const FIELD_BYTES: usize = 4;
 const FILLER: u16 = 0xd935;
 /// The day on which DOS time begins, so that the same tensors give the same bytes.
 const DOS_DATE: u16 = 0x21;
+/// The method of deflate (APPNOTE 4.4.5).
+const DEFLATED: u16 = 8;
 /// A name in UTF-8 (APPNOTE 4.4.4, bit 11).
 const UTF8: u16 = 0x800;
 
@@ -101,9 +104,11 @@ pub fn put_npy(catalog: &Catalog, file: &mut dyn Assemble) -> Result<()> {
 pub fn put_npz(catalog: &Catalog, file: &mut dyn Assemble) -> Result<()> {
     let (mut at, mut directory, mut count) = (0_u64, Vec::new(), 0_u64);
     for (tensor, blob) in catalog.blobs() {
-        let member = Member::of(tensor, blob, at, file)?;
+        let data =
+            blob.blob().ok_or_else(|| Error::new(Code::Internal, "an array was written that is no blob"))?;
+        let member = Member::of(tensor, data, at)?;
         let local = member.local();
-        at += local.len() as u64 + member.size;
+        at += local.len() as u64 + member.stored;
         file.bytes(&local)?;
         file.bytes(&member.header)?;
         file.blob(blob)?;
@@ -117,32 +122,53 @@ pub fn put_npz(catalog: &Catalog, file: &mut dyn Assemble) -> Result<()> {
 /// What is said of a member.
 struct Member {
     name: String,
+    /// As it stands in the file.
     header: Vec<u8>,
+    deflated: bool,
     crc32: u32,
-    /// Bytes of the header and the elements.
+    /// Bytes of the header and the elements, and what they take in the file.
     size: u64,
+    stored: u64,
     /// Where the local header begins.
     at: u64,
 }
 
 impl Member {
-    fn of(tensor: Tensor<'_>, blob: &Component, at: u64, file: &mut dyn Assemble) -> Result<Self> {
+    fn of(tensor: Tensor<'_>, blob: &Blob, at: u64) -> Result<Self> {
+        let Some(Expected::Crc32(crc32)) = blob.digest.as_ref().map(|digest| &digest.expected) else {
+            return Err(Error::new(Code::Internal, "an array was written without its CRC-32"));
+        };
         let header = header(tensor);
-        let mut crc32 = Checksum::Crc32.append(0, &header);
-        file.look(blob, &mut |bytes| crc32 = Checksum::Crc32.append(crc32, bytes))?;
-        let size = header.len() as u64 + blob.stored_length();
-        Ok(Self { name: format!("{}{SUFFIX}", tensor.name()), header, crc32, size, at })
+        let length = blob.decoded.unwrap_or(blob.stored);
+        let size = header.len() as u64 + length;
+        let crc32 = Checksum::Crc32.combine(
+            Checksum::Crc32.append(0, &header),
+            *crc32,
+            usize::try_from(length).unwrap_or(usize::MAX),
+        );
+        let deflated = blob.encoding == Encoding::DEFLATE;
+        // The stream of the elements goes on behind the header.
+        let header = if deflated { stored(&header) } else { header };
+        let stored = header.len() as u64 + blob.stored;
+        Ok(Self { name: format!("{}{SUFFIX}", tensor.name()), header, deflated, crc32, size, stored, at })
+    }
+
+    /// Whether its sizes stand in an extra field.
+    fn is_long(&self) -> bool {
+        long(self.size) || long(self.stored)
     }
 
     /// Version, flags, method, time, date, CRC-32, sizes and the lengths of name and extra fields (APPNOTE 4.4).
     fn fields(&self, extra: usize) -> Vec<u8> {
-        let version = if long(self.size) || long(self.at) { 45 } else { 20 };
+        let version = if self.is_long() || long(self.at) { 45 } else { 20 };
         let flags = if self.name.is_ascii() { 0 } else { UTF8 };
+        let method = if self.deflated { DEFLATED } else { 0 };
         let mut bytes = Vec::new();
-        for number in [version, flags, 0, 0, DOS_DATE] {
+        for number in [version, flags, method, 0, DOS_DATE] {
             bytes.extend(number.to_le_bytes());
         }
-        for number in [self.crc32, short(self.size), short(self.size)] {
+        let sizes = [self.stored, self.size].map(|size| if self.is_long() { u32::MAX } else { short(size) });
+        for number in [self.crc32].into_iter().chain(sizes) {
             bytes.extend(number.to_le_bytes());
         }
         for length in [self.name.len(), extra] {
@@ -151,11 +177,11 @@ impl Member {
         bytes
     }
 
-    /// The local header, filled up so that the array begins at a multiple of [`ALIGNMENT`].
+    /// The local header, filled up so that a stored array begins at a multiple of [`ALIGNMENT`].
     fn local(&self) -> Vec<u8> {
-        let mut extra = if long(self.size) { zip64(&[self.size, self.size]) } else { Vec::new() };
+        let mut extra = if self.is_long() { zip64(&[self.size, self.stored]) } else { Vec::new() };
         let begin = self.at + LOCAL_BYTES + self.name.len() as u64 + extra.len() as u64;
-        let mut filling = begin.next_multiple_of(ALIGNMENT) - begin;
+        let mut filling = if self.deflated { 0 } else { begin.next_multiple_of(ALIGNMENT) - begin };
         if filling > 0 {
             // A field has a head, and this one the alignment.
             while filling < FIELD_BYTES as u64 + 2 {
@@ -175,7 +201,7 @@ impl Member {
 
     /// The record of the central directory (APPNOTE 4.3.12).
     fn record(&self) -> Vec<u8> {
-        let sizes = [self.size, self.size].into_iter().filter(|&size| long(size));
+        let sizes = [self.size, self.stored].into_iter().filter(|_| self.is_long());
         let numbers: Vec<u64> = sizes.chain(Some(self.at).filter(|&at| long(at))).collect();
         let extra = if numbers.is_empty() { Vec::new() } else { zip64(&numbers) };
         let mut bytes = b"PK\x01\x02\x2d\x00".to_vec();
@@ -268,18 +294,28 @@ mod tests {
 
     #[test]
     fn members_beyond_4_gib_are_found() {
-        let member =
-            |name: &str, size, at| Member { name: name.to_owned(), header: Vec::new(), crc32: 7, size, at };
-        let (large, behind) = (member("a.npy", 5 << 30, 0), member("größe.npy", 100, (5 << 30) + 128));
-        let directory = [large.record(), behind.record()].concat();
-        let at = behind.at + 1000;
-        let tail = [directory.clone(), end(at, directory.len() as u64, 2)].concat();
+        let member = |name: &str, size, stored, at| {
+            let deflated = size != stored;
+            Member { name: name.to_owned(), header: Vec::new(), deflated, crc32: 7, size, stored, at }
+        };
+        let large = member("a.npy", 5 << 30, 5 << 30, 0);
+        let behind = member("größe.npy", 100, 100, (5 << 30) + 128);
+        let deflated = member("zeros.npy", 5 << 30, 6 << 20, behind.at + 1000);
+        let directory = [large.record(), behind.record(), deflated.record()].concat();
+        let at = deflated.at + (6 << 20) + 1000;
+        let tail = [directory.clone(), end(at, directory.len() as u64, 3)].concat();
         let length = at + tail.len() as u64;
-        let mut parts = vec![(0, large.local()), (behind.at, behind.local()), (at, tail)];
+        let mut parts = vec![
+            (0, large.local()),
+            (behind.at, behind.local()),
+            (deflated.at, deflated.local()),
+            (at, tail),
+        ];
         let found = members(&Far { parts: parts.clone(), length }).unwrap();
-        let read: Vec<_> =
-            found.iter().map(|found| (&*found.name, found.stored, found.offset % 64)).collect();
-        assert_eq!(read, [("a.npy", 5 << 30, 0), ("größe.npy", 100, 0)]);
+        let read: Vec<_> = found.iter().map(|found| (&*found.name, found.stored, found.decoded)).collect();
+        let sizes = [("a.npy", 5 << 30, 5 << 30), ("größe.npy", 100, 100), ("zeros.npy", 6 << 20, 5 << 30)];
+        assert_eq!(read, sizes);
+        assert!(found.iter().all(|found| found.method == zip::Method::Deflated || found.offset % 64 == 0));
         // The local header of the large one says another size.
         let size = &mut parts[0].1;
         let place = size.windows(8).position(|bytes| bytes == (5_u64 << 30).to_le_bytes()).unwrap();
@@ -293,7 +329,8 @@ mod tests {
         let (mut bytes, mut directory, count) = (Vec::new(), Vec::new(), 70_000);
         for nth in 0..count {
             let name = format!("{nth}.npy");
-            let member = Member { name, header: Vec::new(), crc32: 0, size: 0, at: bytes.len() as u64 };
+            let (header, at) = (Vec::new(), bytes.len() as u64);
+            let member = Member { name, header, deflated: false, crc32: 0, size: 0, stored: 0, at };
             bytes.extend(member.local());
             directory.extend(member.record());
         }

@@ -1,8 +1,9 @@
 //! `.npz`: a zip archive of arrays. A member `folder/x.npy` is the tensor `folder/x`.
 #![forbid(unsafe_code)]
 
+use ztensor_core::codecs::digest::Algorithm;
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::formats::{Format, Index, Input, Sample, Told, Writing, bad_magic};
+use ztensor_core::formats::{self, Format, Index, Input, Sample, Told, Writing, bad_magic};
 use ztensor_core::model::{Builder, Catalog, Container};
 
 use super::header::Header;
@@ -31,6 +32,8 @@ pub static WRITING: Writing = Writing {
     readers: &["numpy.load", "this package"],
     index: Index::First(encode::put_npz),
     holds: |dtype| encode::name_of(dtype).is_some(),
+    compression: Some(formats::Method::Deflate),
+    checksum: Some(Algorithm::Crc32),
     check_announced: encode::check_name,
     ..Writing::DENSE
 };

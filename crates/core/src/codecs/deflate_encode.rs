@@ -1,0 +1,87 @@
+//! Encoding of deflate streams (RFC 1951) in pieces that know nothing of each other, so that several threads can make one.
+#![forbid(unsafe_code)]
+
+use flate2::{Compress, Compression, FlushCompress, Status};
+
+use crate::error::{Code, Error, Result};
+
+/// Threads that compress at a time: each holds some 300 KiB.
+pub const THREADS: u32 = 32;
+/// The last block of a stream: no bytes, by fixed codes (RFC 1951 §3.2.6).
+pub const END: [u8; 2] = [0x03, 0x00];
+
+/// Makes one piece after the other, with the same tables.
+pub struct Deflater(Compress);
+
+impl Deflater {
+    /// `level`: from 1, fast, to 9, small.
+    pub fn new(level: i32) -> Self {
+        Self(Compress::new(Compression::new(level.clamp(1, 9).unsigned_abs()), false))
+    }
+
+    /// Bytes that a piece of `length` bytes takes at most: zlib's own bound for any setting, and the empty block at its end.
+    pub fn bound(length: usize) -> usize {
+        length + length.div_ceil(8) + length.div_ceil(64) + 16
+    }
+
+    /// Makes blocks of `bytes` that end at a byte, none of them the last of the stream, and says how long they are; `output` has
+    /// room for [`Deflater::bound`].
+    pub fn piece(&mut self, bytes: &[u8], output: &mut [u8]) -> Result<usize> {
+        self.0.reset();
+        let status = self.0.compress(bytes, output, FlushCompress::Sync);
+        let (read, written) = (self.0.total_in(), self.0.total_out());
+        // What fills the room to its last byte may have more to come.
+        let whole = read == bytes.len() as u64 && written < output.len() as u64;
+        match status {
+            Ok(Status::Ok) if whole => {
+                usize::try_from(written).map_err(|_| Error::new(Code::Internal, "a piece without end"))
+            }
+            _ => Err(Error::new(Code::Internal, "deflate does not compress")),
+        }
+    }
+}
+
+/// Bytes as blocks that are stored as they are, none of them the last of the stream (RFC 1951 §3.2.4).
+pub fn stored(bytes: &[u8]) -> Vec<u8> {
+    let mut blocks = Vec::with_capacity(bytes.len() + 5);
+    for piece in bytes.chunks(usize::from(u16::MAX)) {
+        let length = u16::try_from(piece.len()).unwrap_or(u16::MAX);
+        blocks.push(0);
+        blocks.extend(length.to_le_bytes());
+        blocks.extend((!length).to_le_bytes());
+        blocks.extend(piece);
+    }
+    blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codecs::deflate::decode;
+    use crate::codecs::frames::Size;
+    use crate::work::Stop;
+
+    #[test]
+    fn pieces_and_stored_blocks_are_one_stream() {
+        let mut seed = 1_u32;
+        let noise = (0..300_000).map(|_| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            seed.to_be_bytes()[0]
+        });
+        let parts = [Vec::new(), vec![7; 100_000], noise.collect::<Vec<u8>>(), b"abc".to_vec()];
+        for level in [1, 6, 9] {
+            let mut deflater = Deflater::new(level);
+            let mut stream = Vec::new();
+            for part in &parts {
+                let mut output = vec![0; Deflater::bound(part.len())];
+                let length = deflater.piece(part, &mut output).unwrap();
+                stream.extend(&output[..length]);
+                stream.extend(stored(part));
+            }
+            stream.extend(END);
+            let plain: Vec<u8> = parts.iter().flat_map(|part| part.repeat(2)).collect();
+            let size = Size::Exactly(plain.len() as u64);
+            assert!(decode(&stream, false, size, &Stop::default()).unwrap() == plain);
+        }
+    }
+}
