@@ -2,7 +2,7 @@
 import type { FormatInfo } from './formats.js'
 
 /** The containers that files come in. */
-export type Format = 'zt' | 'safetensors' | 'btf' | 'npy' | 'npz' | 'gguf' | 'pytorch' | 'onnx'
+export type Format = 'zt' | 'safetensors' | 'btf' | 'npy' | 'npz' | 'gguf' | 'onnx' | 'pytorch'
 
 /** Those that can be written. */
 export type WritableFormat = 'zt' | 'safetensors' | 'btf' | 'npy' | 'npz'
@@ -156,6 +156,6 @@ export const FORMATS: readonly FormatInfo[] = [
     ],
   },
   { name: 'gguf', title: 'GGUF', endings: ['gguf'], writes: [] },
-  { name: 'pytorch', title: 'PyTorch', endings: ['pt', 'pth', 'bin', 'ckpt'], writes: [] },
   { name: 'onnx', title: 'ONNX', endings: ['onnx'], writes: [] },
+  { name: 'pytorch', title: 'PyTorch', endings: ['pt', 'pth', 'bin', 'ckpt'], writes: [] },
 ]
