@@ -160,7 +160,7 @@ async function runQuantized() {
 
 async function runNumpy() {
   try {
-    const results = await compareNumpy(build, python, join(fixtures, 'numpy.py'))
+    const results = await compareNumpy(build, python, join(fixtures, 'numpy-files.py'))
     const reads = await readOurs(build, python, join(root, 'interop/numpy_peer.py'))
     for (const { what, error } of [...results, ...reads]) count(`${NUMPY}, ${what}`, error)
     console.log(`\n${NUMPY} and scipy: ${results.length} files; ${reads.length} of ours`)
