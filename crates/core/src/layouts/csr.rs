@@ -284,8 +284,8 @@ mod tests {
     fn broken_rules_are_named_by_the_check_and_by_every_conversion() {
         type Case<'a> = ([u64; 2], &'a [i32], &'a [i32], usize, &'a str, &'a str);
         let cases: [Case; 14] = [
-            ([3, 4], &[], &INDICES, 3, "indptr", "indptr has 0"),
-            ([3, 4], &[0, 2, 3], &INDICES, 3, "indptr", "indptr has 3"),
+            ([3, 4], &[], &INDICES, 3, "indptr", "3 rows, but has 0"),
+            ([3, 4], &[0, 2, 3], &INDICES, 3, "indptr", "3 rows, but has 3"),
             ([u64::MAX, 1], &INDPTR, &INDICES, 3, "indptr", "18446744073709551615 rows"),
             ([3, 4], &INDPTR, &INDICES, 4, "values", "4 bytes, but must be 3 elements of float8_e5m2"),
             ([3, 4], &INDPTR, &INDICES, 2, "values", "2 bytes"),
