@@ -90,7 +90,7 @@ export function sliceRanges(shape: readonly number[], ranges: unknown, name = 'r
   const expected = 'an array of [index], [start, stop], [start, stop, step] or null'
   if (!Array.isArray(ranges)) throw wrongType(name, expected, ranges)
   if (ranges.length > shape.length) {
-    throw invalid(RangeError, `${name} has ${ranges.length} entries, the tensor has ${shape.length} dimensions`)
+    throw invalid(RangeError, `${name} has ${ranges.length} entries, but the tensor has ${shape.length} dimensions`)
   }
   const selected: Selected = { ranges: [], shape: [] }
   for (const [dim, size] of shape.entries()) {

@@ -56,7 +56,7 @@ export function elementsOf(name: string, array: ArrayBufferView, dtype: DTypeInf
   if (NUMBERS.has(kind) && ROUNDED.has(dtype.name)) return rounded(array as TypedArray, dtype)
   const numbers = ROUNDED.has(dtype.name) ? ', numbers to be rounded (a Float32Array or Float64Array)' : ''
   const bytes = dtype.array === Uint8Array ? '' : ' or bytes (a Uint8Array)'
-  const expected = `a ${dtype.array.name}${numbers}${bytes}, of which ${dtype.name} is written`
+  const expected = `a ${dtype.array.name}${numbers}${bytes} for ${dtype.name}`
   throw wrongType(name, expected, array)
 }
 
@@ -78,7 +78,7 @@ export function denseElements(given: { dtype?: unknown; shape?: unknown; data: u
   const shape = given.shape === undefined ? undefined : aShape(given.shape)
   const other = shapeToo === undefined ? shape : aShape(shapeToo)
   if (shape !== undefined && other !== undefined && inspect(shape) !== inspect(other)) {
-    throw wrongType('shape', `[${shape.join(', ')}], which the tensor says`, shapeToo)
+    throw wrongType('shape', `[${shape.join(', ')}], the shape of the tensor itself`, shapeToo)
   }
   return { dtype, shape: other ?? [size], data }
 }
@@ -92,7 +92,7 @@ export function checkLength(name: string, { dtype, shape, data }: Elements, padd
   if (!padded && !Number.isInteger(bytes)) return
   if (data.byteLength === (padded ? Math.ceil(bytes) : bytes) || !Number.isSafeInteger(elements * dtype.bits)) return
   const given = (data.byteLength * 8) / dtype.bits
-  const holds = Number.isInteger(given) ? `${given} elements` : 'no whole number of elements'
-  const message = `the shape [${shape.join(', ')}] takes ${bytes} bytes (${elements} elements of ${dtype.name}), and the array has ${data.byteLength} (${holds})`
+  const holds = Number.isInteger(given) ? `${given} elements` : 'not a whole number of elements'
+  const message = `the shape [${shape.join(', ')}] needs ${bytes} bytes (${elements} elements of ${dtype.name}), but the array has ${data.byteLength} (${holds})`
   throw new ZTensorError('ZT_BAD_SHAPE', `tensor ${JSON.stringify(name)}: ${message}`, { tensor: name })
 }

@@ -112,7 +112,7 @@ export function publicError(thrown: unknown, path?: string): unknown {
   if (!isNative(thrown)) {
     if (isError(thrown) && 'code' in thrown && String(thrown.code).startsWith('ZT_')) return thrown
     const said = binding.takePanic() ?? (isError(thrown) ? thrown.message : String(thrown))
-    return new ZTensorError('ZT_INTERNAL', `a defect in ztensor, please report it: ${said}`, { cause: thrown })
+    return new ZTensorError('ZT_INTERNAL', `a bug in ztensor, please report it: ${said}`, { cause: thrown })
   }
   if (thrown.code === 'ZT_INVALID_ARG') return invalid(RangeError, thrown.message)
   if (thrown.code === 'ZT_IO' && typeof thrown.errno === 'number') {

@@ -59,7 +59,7 @@ export async function run<T>(
   const control = new binding.Control()
   let leave = () => {}
   const left = new Promise<never>((_resolve, reject) => {
-    leave = () => reject(new ZTensorError('ZT_CLOSED', 'the work was given up'))
+    leave = () => reject(new ZTensorError('ZT_CLOSED', 'the work was stopped'))
   })
   const cancel = () => {
     control.cancel()

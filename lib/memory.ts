@@ -86,7 +86,7 @@ export async function copyInto(
       if (at > 0) await nextTurn()
       check()
       if (target.byteLength !== byteLength) {
-        throw new ZTensorError('ZT_CLOSED', 'the array to load into was detached or resized meanwhile')
+        throw new ZTensorError('ZT_CLOSED', 'the array to load into was detached or resized while it was filled')
       }
       const piece = new Uint8Array(target.buffer, target.byteOffset + at, Math.min(PIECE, byteLength - at))
       calling(() => memory.copyTo(at, piece))

@@ -72,7 +72,7 @@ function buffers(value: unknown): SharedArrayBuffer[] {
 /** Sees to it that memory that came with a share is of the size of the files. */
 export function checkMemory(memory: readonly SharedArrayBuffer[], files: readonly { byteLength: number }[]): void {
   const fits = memory.length === files.length && memory.every((one, at) => one.byteLength === files[at]?.byteLength)
-  if (!fits) throw wrongType('source.memory', 'one SharedArrayBuffer a file, of its length', memory)
+  if (!fits) throw wrongType('source.memory', 'one SharedArrayBuffer for each file, as long as the file', memory)
 }
 
 function texts(name: string, value: unknown): string[] {

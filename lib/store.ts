@@ -133,7 +133,7 @@ export class Store implements Losable {
   /** ZT_CLOSED of a closed file, ZT_MAPPING_LOST of one that was cut short while it was mapped. */
   throwIfClosed(): void {
     if (this.#closed) {
-      throw new ZTensorError('ZT_CLOSED', `${this.#name} is closed; its tensors and views went with it`)
+      throw new ZTensorError('ZT_CLOSED', `${this.#name} is closed, and its tensors and views with it; open it again`)
     }
     if (this.#lost === undefined && losses() === this.#losses) return
     const loss = this.#loss()
@@ -189,7 +189,7 @@ export class Store implements Losable {
         : 'misaligned'
     }
     if (this.memory !== undefined) {
-      const message = 'the shard that holds it cannot be found from memory: open the index by its path'
+      const message = 'its data is in a shard, and a file in memory has no folder to look in: open the index by its path'
       throw new ZTensorError('ZT_IO', message)
     }
     if (offset % dtype.array.BYTES_PER_ELEMENT !== 0) return 'misaligned'

@@ -284,7 +284,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     const { as, slice, shard, into, signal } = optionsOf(options, ['as', 'slice', 'shard', 'into', 'signal'])
     optional(as, (value) => oneOf('as', ['float32'], value))
     optional(signal, aSignal)
-    if (slice !== undefined && shard !== undefined) throw invalid(TypeError, 'slice and shard exclude each other')
+    if (slice !== undefined && shard !== undefined) throw invalid(TypeError, 'give either slice or shard, not both')
     signal?.throwIfAborted()
     this.#store.throwIfClosed()
     const quantized = as !== undefined && this.#composite()

@@ -260,6 +260,6 @@ export function targetPath(path: string | URL): string {
   const target = url === undefined ? aText('path', path) : filePath('path', url)
   if (target === '' || target.includes('\0')) throw invalid(TypeError, 'path must not be empty or hold null bytes')
   if (/[\\/]$/.test(process.platform === 'win32' ? target : target.replaceAll('\\', '.')))
-    throw invalid(TypeError, `path must name a file, and ${target} ends as a folder does`)
+    throw invalid(TypeError, `path must name a file, but ${target} ends with a separator, as a folder does`)
   return target
 }

@@ -683,7 +683,7 @@ class Call<T> extends Promise<T> {
 }
 
 function detached(): ZTensorError {
-  return new ZTensorError('ZT_CLOSED', 'the array to write was detached or resized meanwhile')
+  return new ZTensorError('ZT_CLOSED', 'the array to write was detached or resized before it was written')
 }
 
 /** A tensor's attributes as they are now: the caller may change them before their turn. */
@@ -695,7 +695,7 @@ function ownAttributes({ attributes }: AddOptions): unknown {
 function valuesOf(tensor: { readonly dtype?: DType | undefined; readonly values: TypedArray }) {
   const values = aTypedArray('values', tensor.values)
   const dtype = aDType('dtype', tensor.dtype ?? dtypeOfArray(values))
-  if (dtype.bits < 8) throw new ZTensorError('ZT_BAD_DTYPE', `${dtype.name} is packed: sparse tensors have whole bytes`)
+  if (dtype.bits < 8) throw new ZTensorError('ZT_BAD_DTYPE', `the values of a sparse tensor cannot be ${dtype.name}, whose elements are smaller than a byte`)
   return { values, dtype }
 }
 

@@ -213,7 +213,7 @@ impl Shared {
     /// Refuses a file in whose work a defect of ours was met: nobody knows what state that left.
     pub fn check(&self) -> CoreResult<()> {
         if self.broken.load(Ordering::Relaxed) {
-            let message = "an earlier call met a defect in ztensor; close the file";
+            let message = "an earlier call met a bug in ztensor; close the file";
             return Err(CoreError::new(Code::Internal, message));
         }
         Ok(())

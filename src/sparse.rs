@@ -137,7 +137,7 @@ impl Copying {
         while let Some(copy) = self.copies.get_mut(self.at) {
             let array: Uint8ArraySlice<'_> = arrays.get_element(element(self.at)).map_err(internal)?;
             if array.len() != copy.len() {
-                let message = "the array to write was detached or resized meanwhile";
+                let message = "the array to write was detached or resized before it was written";
                 return Err(CoreError::new(Code::Closed, message));
             }
             let end = copy.len().min(self.filled.saturating_add(room));

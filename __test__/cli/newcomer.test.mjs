@@ -132,7 +132,7 @@ test('a target that ends as a folder does is refused before anything is read', a
   ]) {
     const { code, stderr } = await run(args)
     t.is(code, 2)
-    t.regex(stderr, /out\/ ends as a folder does.*\(ZT_INVALID_ARG\)/)
+    t.regex(stderr, /out\/ ends with a separator, as a folder does.*\(ZT_INVALID_ARG\)/)
   }
 })
 

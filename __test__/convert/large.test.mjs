@@ -114,7 +114,7 @@ test('the rules of sparse data are checked on large tensors too', async (t) => {
   const good = readFileSync(source)
   const middle = 1 << 20
   for (const [role, message] of [
-    ['indices', /column \d+ at position 131072 is not in 0\.\.5000/],
+    ['indices', /column \d+ at position 131072 is out of range: the matrix has 5000 columns/],
     ['indptr', /indptr falls|indptr must/],
   ]) {
     const bytes = Buffer.from(good)

@@ -69,7 +69,7 @@ test('an array of another type is refused, bytes are not', async (t) => {
   const error = await rejectionOf(() => writer.add('x', F, { shape: [2, 4] }))
   t.is(error.code, 'ZT_BAD_SHAPE')
   t.is(error.tensor, 'x')
-  t.regex(error.message, /shape \[2, 4\] takes 32 bytes \(8 elements of float32\), and the array has 24 \(6 elements\)/)
+  t.regex(error.message, /shape \[2, 4\] needs 32 bytes \(8 elements of float32\), but the array has 24 \(6 elements\)/)
   await writer.add('dataview', { dtype: 'float32', data: new DataView(F.buffer) })
   await writer.finish()
 })

@@ -78,7 +78,7 @@ fn dense(tensor: &mut NewTensor<'_>) -> Result<()> {
 fn has_bytes(component: &mut Component, bytes: u64, why: impl Fn() -> String) -> Result<()> {
     match component.byte_length() {
         Some(found) if found != bytes => {
-            let message = format!("{} {bytes} bytes, the index gives {found}", why());
+            let message = format!("{} {bytes} bytes, but the data has {found}", why());
             Err(Error::new(Code::BadShape, message).at(component.offset()))
         }
         _ => {
@@ -94,7 +94,7 @@ fn elements(component: &Component, role: &str) -> Result<Option<u64>> {
     let Some(bytes) = component.byte_length() else { return Ok(None) };
     let bits = u128::from(bytes) * 8;
     if bits % u128::from(dtype.bits()) != 0 {
-        let message = format!("{bytes} bytes are no whole number of {} elements", dtype.name());
+        let message = format!("{bytes} bytes are not a whole number of {} elements", dtype.name());
         return Err(Error::new(Code::BadSparse, message).component(role));
     }
     Ok(u64::try_from(bits / u128::from(dtype.bits())).ok())

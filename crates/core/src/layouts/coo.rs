@@ -128,12 +128,14 @@ impl<'a> Coo<'a> {
 /// Checks that a tensor of `rank` dimensions has `lengths`: bytes of values, values, coordinates of all dimensions.
 pub fn check_lengths(rank: usize, dtype: DType, [values, nnz, coords]: [u64; 3]) -> Result<()> {
     if nnz.checked_mul(rank as u64) != Some(coords) {
-        let message = format!("{coords} coordinates are not the same number for each of {rank} dimensions");
+        let message = format!("{coords} coordinates cannot be divided evenly among {rank} dimensions");
         return Err(fault("coords", message));
     }
     if packed::byte_length(nnz, dtype.bits()) != Some(values) {
-        let message =
-            format!("{values} bytes are not {nnz} elements of {}, one for each coordinate", dtype.name());
+        let message = format!(
+            "the values have {values} bytes, but must be {nnz} elements of {}, one for each coordinate",
+            dtype.name()
+        );
         return Err(fault("values", message));
     }
     Ok(())
@@ -145,7 +147,7 @@ pub fn check_axis(axis: &Indices<'_>, d: usize, dim: u64, nnz: u64, first: u64) 
     let (index, position) = (axis.value(position).unwrap_or_default(), first + position as u64);
     let at = d as u64 * nnz + position;
     let message =
-        format!("index {index} at position {at} is not in 0..{dim}: value {position}, dimension {d}");
+        format!("index {index} at position {at} (value {position}) is out of range: dimension {d} has {dim}");
     Err(fault("coords", message))
 }
 
@@ -201,22 +203,22 @@ mod tests {
         type Case<'a> = (&'a [u64], &'a [u8], &'a [u8], &'a str, &'a str);
         let cases: [Case; 7] = [
             (&[2, 3], &[1, 2], &[0, 1, 2], "coords", "3 coordinates"),
-            (&[], &[1, 2], &[0], "coords", "1 coordinates are not the same number for each of 0"),
-            (&[2, 3], &[1], &[0, 1, 0, 2], "values", "1 bytes are not 2 elements of uint8"),
+            (&[], &[1, 2], &[0], "coords", "1 coordinates cannot be divided evenly among 0 dimensions"),
+            (&[2, 3], &[1], &[0, 1, 0, 2], "values", "1 bytes, but must be 2 elements of uint8"),
             (&[2, 3], &[1, 2, 3], &[0, 1, 0, 2], "values", "3 bytes"),
             (
                 &[2, 3],
                 &[1, 2],
                 &[0, 2, 0, 2],
                 "coords",
-                "index 2 at position 1 is not in 0..2: value 1, dimension 0",
+                "index 2 at position 1 (value 1) is out of range: dimension 0 has 2",
             ),
             (
                 &[2, 3],
                 &[1, 2],
                 &[0, 1, 0, 3],
                 "coords",
-                "index 3 at position 3 is not in 0..3: value 1, dimension 1",
+                "index 3 at position 3 (value 1) is out of range: dimension 1 has 3",
             ),
             (&[2, 3], &[1, 2], &[0, 1, 0xff, 2], "coords", "index -1 at position 2"),
         ];

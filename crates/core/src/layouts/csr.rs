@@ -155,12 +155,14 @@ impl Csr<'_> {
 /// Checks that a matrix of `rows` has `lengths`: bytes of values, number of indices, number of row pointers.
 pub fn check_lengths(rows: u64, dtype: DType, [values, nnz, pointers]: [u64; 3]) -> Result<()> {
     if pointers.checked_sub(1) != Some(rows) {
-        let message = format!("{rows} rows need one pointer more than rows, indptr has {pointers}");
+        let message = format!("indptr must have one entry more than the {rows} rows, but has {pointers}");
         return Err(fault("indptr", message));
     }
     if packed::byte_length(nnz, dtype.bits()) != Some(values) {
-        let message =
-            format!("{values} bytes are not {nnz} elements of {}, one for each index", dtype.name());
+        let message = format!(
+            "the values have {values} bytes, but must be {nnz} elements of {}, one for each index",
+            dtype.name()
+        );
         return Err(fault("values", message));
     }
     Ok(())
@@ -209,7 +211,10 @@ impl Pointers {
 pub fn check_columns(indices: &Indices<'_>, cols: u64, first: usize) -> Result<()> {
     let Some(position) = indices.first_not_below(cols) else { return Ok(()) };
     let (col, position) = (indices.value(position).unwrap_or_default(), first + position);
-    Err(fault("indices", format!("column {col} at position {position} is not in 0..{cols}")))
+    Err(fault(
+        "indices",
+        format!("column {col} at position {position} is out of range: the matrix has {cols} columns"),
+    ))
 }
 
 fn fault(component: &str, message: String) -> Error {
@@ -279,10 +284,10 @@ mod tests {
     fn broken_rules_are_named_by_the_check_and_by_every_conversion() {
         type Case<'a> = ([u64; 2], &'a [i32], &'a [i32], usize, &'a str, &'a str);
         let cases: [Case; 14] = [
-            ([3, 4], &[], &INDICES, 3, "indptr", "indptr has 0"),
-            ([3, 4], &[0, 2, 3], &INDICES, 3, "indptr", "indptr has 3"),
+            ([3, 4], &[], &INDICES, 3, "indptr", "3 rows, but has 0"),
+            ([3, 4], &[0, 2, 3], &INDICES, 3, "indptr", "3 rows, but has 3"),
             ([u64::MAX, 1], &INDPTR, &INDICES, 3, "indptr", "18446744073709551615 rows"),
-            ([3, 4], &INDPTR, &INDICES, 4, "values", "4 bytes are not 3 elements of float8_e5m2"),
+            ([3, 4], &INDPTR, &INDICES, 4, "values", "4 bytes, but must be 3 elements of float8_e5m2"),
             ([3, 4], &INDPTR, &INDICES, 2, "values", "2 bytes"),
             ([3, 4], &[1, 2, 2, 3], &INDICES, 3, "indptr", "start with 0, not 1"),
             ([3, 4], &[-1, 2, 2, 3], &INDICES, 3, "indptr", "start with 0, not -1"),
@@ -290,9 +295,23 @@ mod tests {
             ([3, 4], &[0, -5, 2, 3], &INDICES, 3, "indptr", "falls from 0 to -5 at position 1"),
             ([3, 4], &[0, 2, 2, 2], &INDICES, 3, "indptr", "number of indices, 3, not 2"),
             ([3, 4], &[0, 2, 9, 9], &INDICES, 3, "indptr", "number of indices, 3, not 9"),
-            ([3, 4], &INDPTR, &[3, 4, 1], 3, "indices", "column 4 at position 1 is not in 0..4"),
+            (
+                [3, 4],
+                &INDPTR,
+                &[3, 4, 1],
+                3,
+                "indices",
+                "column 4 at position 1 is out of range: the matrix has 4 columns",
+            ),
             ([3, 4], &INDPTR, &[3, 0, -1], 3, "indices", "column -1 at position 2"),
-            ([3, 0], &INDPTR, &INDICES, 3, "indices", "column 3 at position 0 is not in 0..0"),
+            (
+                [3, 0],
+                &INDPTR,
+                &INDICES,
+                3,
+                "indices",
+                "column 3 at position 0 is out of range: the matrix has 0 columns",
+            ),
         ];
         for (shape, indptr, indices, values, component, part) in cases {
             with_matrix(shape, indptr, indices, &vec![1; values], |csr| {

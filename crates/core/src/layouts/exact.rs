@@ -41,7 +41,7 @@ fn index(component: &Component, role: &str) -> Result<(DType, u64)> {
     let width = dtype.element_bytes() as u64;
     let bytes = component.byte_length().unwrap_or_default();
     if !bytes.is_multiple_of(width) {
-        let message = format!("{bytes} bytes of {role} are no whole number of {} elements", dtype.name());
+        let message = format!("{bytes} bytes of {role} are not a whole number of {} elements", dtype.name());
         return Err(Error::new(Code::BadSparse, message).component(role));
     }
     Ok((dtype, bytes / width))

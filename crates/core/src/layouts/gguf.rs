@@ -30,7 +30,7 @@ impl Gguf {
                 product(shape).ok_or_else(|| bad("the product of the dimensions exceeds a u64"))?;
             if block_bytes == 0 || elems_per_block == 0 || !elements.is_multiple_of(elems_per_block) {
                 let message = format!(
-                    "{elements} elements are no whole blocks of {elems_per_block} in {block_bytes} bytes"
+                    "{elements} elements cannot be divided into blocks of {elems_per_block} elements in {block_bytes} bytes"
                 );
                 return Err(bad(message));
             }

@@ -83,8 +83,7 @@ pub fn sized(component: &Component, role: &str, bytes: Option<u64>, code: Code) 
     }
     let wanted = bytes.map_or("more than 2^64 bytes".to_owned(), |bytes| format!("{bytes} bytes"));
     let found = component.byte_length().unwrap_or_default();
-    let message =
-        format!("{role} must be {wanted} for this shape and these attributes, the index gives {found}");
+    let message = format!("{role} must have {wanted} for this shape and these attributes, but has {found}");
     Err(Error::new(code, message).component(role).at(component.offset()))
 }
 

@@ -114,7 +114,7 @@ impl Counted {
             return Err(bad(format!("{total} bytes are too few: {fixed} stand before the first entry")));
         };
         if entry == 0 || !rest.is_multiple_of(entry) {
-            return Err(bad(format!("{rest} bytes are no whole number of entries of {entry} bytes")));
+            return Err(bad(format!("{rest} bytes are not a whole number of entries of {entry} bytes")));
         }
         let count = rest / entry;
         // Each product is at most `total`, which the arrays share.

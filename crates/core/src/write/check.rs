@@ -66,10 +66,12 @@ impl Writer {
         let own = components.iter().find(|component| known && component.role == elements);
         if let Some(own) = own.filter(|own| own.dtype != spec.dtype) {
             let (own, tensor) =
-                (own.dtype.map_or("bytes", DType::name), spec.dtype.map_or("of no type", DType::name));
+                (own.dtype.map_or("none", DType::name), spec.dtype.map_or("none", DType::name));
             return Err(Error::new(
                 Code::BadDtype,
-                format!("the tensor is {tensor}, its elements are {own}"),
+                format!(
+                    "the dtype of the tensor is {tensor}, but that of its elements is {own}: give both the same"
+                ),
             ));
         }
         let (name, shape, dtype) = (spec.name, spec.shape, spec.dtype);

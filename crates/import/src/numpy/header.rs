@@ -64,7 +64,9 @@ impl Header {
                 Literal::Text(key) if key == "descr" => &mut descr,
                 Literal::Text(key) if key == "fortran_order" => &mut fortran,
                 Literal::Text(key) if key == "shape" => &mut shape,
-                _ => return Err(Error::new(Code::BadIndex, "the header has a key that is none of NumPy's")),
+                _ => {
+                    return Err(Error::new(Code::BadIndex, "the header has a key that NumPy does not write"));
+                }
             };
             if place.replace(value).is_some() {
                 return Err(Error::new(Code::BadIndex, "a key stands twice in the header"));

@@ -42,8 +42,11 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
     let pickles = members.iter().filter(|member| member.name == PICKLE || member.name.ends_with("/data.pkl"));
     let main =
         pickles.min_by_key(|member| (member.name.matches('/').count(), member.offset)).ok_or_else(|| {
-            Error::new(Code::BadMagic, format!("the zip archive has no {PICKLE}, so it is none of PyTorch's"))
-                .rule(RULE)
+            Error::new(
+                Code::BadMagic,
+                format!("the zip archive has no {PICKLE}, so PyTorch did not write it"),
+            )
+            .rule(RULE)
         })?;
     let folder = main.name.strip_suffix(PICKLE).unwrap_or_default();
     let named = |name: &str| by_name.get(&*format!("{folder}{name}")).copied();
