@@ -156,10 +156,17 @@ pub(super) fn iq3_s(block: &[u8; 110], out: &mut [f32; 256]) {
     let (codes, rest) = block[2..].split_at(64);
     let (high, rest) = rest.split_at(8);
     let (signs, scales) = rest.split_at(32);
-    for (at, out) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-        let scale = d * (1.0 + 2.0 * nibble(scales, at / 4));
-        let code =
-            |place: usize| usize::from(codes[place]) | usize::from(high[place / 8] >> (place % 8) & 1) << 8;
-        signed_pair([0, 1].map(|side| &IQ3_S[code(at * 2 + side)]), scale, signs[at], out);
+    for (group, out) in out.as_chunks_mut::<32>().0.iter_mut().enumerate() {
+        let scale = d * (1.0 + 2.0 * nibble(scales, group));
+        // The ninth bits of the group's codes.
+        let ninth = u16::from(high[group]);
+        let codes = &codes[group * 8..][..8];
+        let point = |at: usize| {
+            let code = u16::from(codes[at]) | ninth << (8 - at) & 0x100;
+            &IQ3_S[usize::from(code)]
+        };
+        for (at, out) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+            signed_pair([point(at * 2), point(at * 2 + 1)], scale, signs[group * 4 + at], out);
+        }
     }
 }
