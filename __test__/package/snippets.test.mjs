@@ -85,7 +85,8 @@ for (const page of ['README.md', ...guides]) {
         const npx = `npx() { [ "$1" = ztensor ] && shift && "$NODE" "$MAIN" "$@"; }`
         const env = { ...process.env, NODE: process.execPath, MAIN: main }
         await t.notThrowsAsync(run('bash', ['-e', '-c', `${npx}\n${text}`], { cwd, env }), text)
-      } else if (language === 'sh') for (const line of text.trim().split('\n')) t.regex(line, /^(npm (install|ci)|esbuild) /)
+      } else if (language === 'sh')
+        for (const line of text.trim().split('\n')) t.regex(line, /^(npm (install|ci)|esbuild) /)
       else ran--
     }
     t.true(ran > 0)
