@@ -187,6 +187,7 @@ async function main() {
   await writer.addCsr('m', { shape: [1, LARGE], values: new Float32Array(LARGE).fill(1), indices, indptr })
   await writer.finish()
   const second = await create(compressed, { version: '1.0', compression: {} })
+  await second.add('w', new Float32Array(LARGE).fill(1))
   await second.add('z', new Float32Array(LARGE).fill(1))
   await second.finish()
 

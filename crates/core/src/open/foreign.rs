@@ -121,7 +121,12 @@ const FOREIGN: &[Foreign] = &[
         help: "Save its weights as safetensors with Python: safetensors.numpy.save_file",
         tell: |ends| ends.is_zip() && ends.names(b"model.weights.h5"),
     },
-    Foreign { is: "a zip archive", help: "Unpack it first: unzip", tell: |ends| ends.is_zip() },
+    Foreign {
+        is: "a zip archive",
+        help: "Unpack it first: unzip",
+        // Archives of formats that are read say themselves what is wrong with them.
+        tell: |ends| ends.is_zip() && !ends.names(b".npy") && !ends.names(b"data.pkl"),
+    },
     Foreign {
         is: "a file of llama.cpp from before GGUF",
         help: "Use the safetensors files of the model instead",
