@@ -62,7 +62,8 @@ function aBinCount(value: unknown): number {
 export async function stats({ store, ordinal }: Place, options?: StatsOptions): Promise<TensorStats> {
   const { bins, range, signal } = optionsOf(options, ['bins', 'range', 'signal'])
   const request = { bins: optional(bins, aBinCount) ?? 0, range: optional(range, aRange) }
-  if (request.range !== undefined && request.bins === 0) throw invalid(TypeError, 'range is the range of the histogram: give bins too')
+  if (request.range !== undefined && request.bins === 0)
+    throw invalid(TypeError, 'range is the range of the histogram: give bins too')
   optional(signal, aSignal)
   signal?.throwIfAborted()
   store.throwIfClosed()

@@ -189,7 +189,8 @@ export class Store implements Losable {
         : 'misaligned'
     }
     if (this.memory !== undefined) {
-      const message = 'its data is in a shard, and a file in memory has no folder to look in: open the index by its path'
+      const message =
+        'its data is in a shard, and a file in memory has no folder to look in: open the index by its path'
       throw new ZTensorError('ZT_IO', message)
     }
     if (offset % dtype.array.BYTES_PER_ELEMENT !== 0) return 'misaligned'

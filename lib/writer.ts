@@ -695,7 +695,11 @@ function ownAttributes({ attributes }: AddOptions): unknown {
 function valuesOf(tensor: { readonly dtype?: DType | undefined; readonly values: TypedArray }) {
   const values = aTypedArray('values', tensor.values)
   const dtype = aDType('dtype', tensor.dtype ?? dtypeOfArray(values))
-  if (dtype.bits < 8) throw new ZTensorError('ZT_BAD_DTYPE', `the values of a sparse tensor cannot be ${dtype.name}, whose elements are smaller than a byte`)
+  if (dtype.bits < 8)
+    throw new ZTensorError(
+      'ZT_BAD_DTYPE',
+      `the values of a sparse tensor cannot be ${dtype.name}, whose elements are smaller than a byte`,
+    )
   return { values, dtype }
 }
 
