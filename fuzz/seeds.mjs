@@ -53,8 +53,17 @@ function indexOf(bytes, ending) {
   return ['zt2', part(bytes, u64(bytes, footer), u64(bytes, footer + 8))]
 }
 
+/** The first pickle of protocol 2 in a zip archive, as far as the next member or its descriptor. */
+function firstPickle(bytes) {
+  const begin = bytes.indexOf('8002', 'hex')
+  const end = bytes.indexOf('PK', begin)
+  return bytes.toString('latin1', 0, 2) === 'PK' && begin >= 0 && end > begin ? bytes.subarray(begin, end) : undefined
+}
+
 function seedAll(name, bytes, ending) {
   seed('read', name, bytes)
+  const pickle = firstPickle(bytes)
+  if (pickle !== undefined) seed('pickle', name, pickle)
   const [target, index] = indexOf(bytes, ending)
   if (index !== undefined) seed(target, name, index)
   for (let at = bytes.indexOf('28b52ffd', 'hex'); at >= 0; at = bytes.indexOf('28b52ffd', at + 1, 'hex'))
