@@ -53,11 +53,11 @@ pub fn look(folder: &Path, formats: Formats) -> Result<Found> {
         names.iter().map(|name| &**name).filter(|name| extension(name, formats).is_some()).collect();
     // Endings such as .bin are those of many files beside a model.
     let first = |name: &&str| name.rsplit_once('.').is_some_and(|(_, ending)| formats.comes_first(ending));
-    let named = |name: &&str| !name.ends_with(".bin");
+    let telling = |name: &&str| name.rsplit_once('.').is_some_and(|(_, ending)| ending != "bin");
     if tensors.iter().any(first) {
         tensors.retain(first);
-    } else if tensors.iter().any(named) {
-        tensors.retain(named);
+    } else if tensors.iter().any(telling) {
+        tensors.retain(telling);
     }
     let roots: Vec<&str> = tensors.iter().copied().filter(|name| !has_root(name, &names)).collect();
     let mut sets: BTreeMap<Set<'_>, Vec<(u64, &str)>> = BTreeMap::new();
