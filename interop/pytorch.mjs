@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { openSync } from 'ztensor'
 import { readings } from '../__test__/every-way.mjs'
-import { differences, expectedIn } from '../__test__/numpy-files.mjs'
+import { differences, expectedIn } from '../__test__/expected-files.mjs'
 import { environment, succeed } from './peers.mjs'
 
 // Without what it asks for beside: 3 GB of CUDA, which `cuda_stubs.py` stands in for.

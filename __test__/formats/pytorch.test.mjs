@@ -1,19 +1,17 @@
 // What PyTorch saves: every tensor that stands in it, in every way.
-import { readdirSync, readFileSync } from 'node:fs'
-import { mkdtemp, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readFileSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import test from 'ava'
-import { convert, open, openSync } from 'ztensor'
+import { convert, openSync } from 'ztensor'
 import { viewBytes } from '../bytes.mjs'
 import { archive, dict, pickle, tensor, text } from '../corpus/pytorch.mjs'
 import { f32s } from '../corpus/zt.mjs'
-import { readings } from '../every-way.mjs'
-import { differences, expectedIn } from '../numpy-files.mjs'
+import { testExpected } from '../imported.mjs'
+import { scratchPath } from '../scratch.mjs'
+import { fixturePath } from '../vectors.mjs'
 
-const folder = fileURLToPath(new URL('../fixtures/pytorch/', import.meta.url))
-const files = expectedIn(folder)
+const folder = fixturePath('pytorch')
 const { attributes } = JSON.parse(readFileSync(join(folder, 'expected.json'), 'utf8'))
 const warningsOf = (name) => {
   const file = openSync(join(folder, name))
@@ -22,36 +20,16 @@ const warningsOf = (name) => {
   return warnings.map(({ code, message, tensor: of }) => [code, of ?? message])
 }
 
-test('every file is expected, and every expected file there', (t) => {
-  const names = readdirSync(folder).filter((name) => name !== 'expected.json')
-  t.deepEqual(names.sort(), Object.keys(files).sort())
-})
-
-for (const [name, tensors] of Object.entries(files)) {
-  const path = join(folder, name)
-  test(`${name}: what stands in it`, async (t) => {
-    for (const source of [path, new Uint8Array(readFileSync(path))]) {
-      for (const opening of [open, openSync]) {
-        const file = await opening(source)
-        t.is(file.format, 'pytorch')
-        t.is(file.version, name === 'legacy.pt' ? '1001' : '3')
-        t.deepEqual(differences(file, tensors), [])
-        file.close()
-      }
-    }
-  })
-
-  test(`${name}: all ways of reading agree`, async (t) => {
-    const file = openSync(path)
-    const { wrong } = await readings(file)
-    t.deepEqual(wrong, [])
-    const { ok, checked } = await file.verify()
-    t.true(ok)
+testExpected(folder, {
+  same(t, file, name) {
+    t.is(file.format, 'pytorch')
+    t.is(file.version, name === 'legacy.pt' ? '1001' : '3')
+  },
+  verified(t, { checked }, name) {
     // Of a legacy file nothing has a digest, nor has what is in a pickle.
     if (!/^(legacy|numpy)/.test(name)) t.true(checked > 0)
-    file.close()
-  })
-}
+  },
+})
 
 for (const [name, expected] of Object.entries(attributes)) {
   test(`${name}: attributes`, (t) => {
@@ -63,11 +41,10 @@ for (const [name, expected] of Object.entries(attributes)) {
 
 for (const name of ['dtypes.pt', 'views.pt', 'tied.pt', 'checkpoint.ckpt', 'numpy2.pt', 'legacy.pt'])
   test(`${name}: converted, every tensor has the same elements`, async (t) => {
-    const place = await mkdtemp(join(tmpdir(), 'ztensor-pt-'))
     for (const [ending, version] of [['zt', '1.2'], ['zt', '2'], ['safetensors']]) {
       // It has no complex128.
       if (ending === 'safetensors' && /dtypes|legacy/.test(name)) continue
-      const target = join(place, `${version}.${ending}`)
+      const target = scratchPath(`${version}.${ending}`)
       await convert(join(folder, name), target, { version, skip: version !== '1.2' })
       const [from, to] = [openSync(join(folder, name)), openSync(target)]
       for (const tensor of from.values()) {
@@ -146,7 +123,8 @@ test('what is contiguous and aligned is aliased, the rest says why not', (t) => 
 })
 
 test('the index of a sharded checkpoint, its folder, and its files as a list', async (t) => {
-  const place = await mkdtemp(join(tmpdir(), 'ztensor-bin-'))
+  const place = scratchPath('sharded')
+  mkdirSync(place)
   const shard = (name, start) =>
     archive(pickle(dict([text(name), tensor('0', [2], [1])])), { 'data/0': f32s(start, start + 1) })
   const names = ['pytorch_model-00001-of-00002.bin', 'pytorch_model-00002-of-00002.bin']

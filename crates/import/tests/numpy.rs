@@ -1,71 +1,14 @@
-//! All ways of reading NumPy's files, held together by the oracle of the fuzz targets: over the fixtures, over archives of any
-//! arrays however they are stored, and over both damaged in any byte.
+//! Archives of any arrays however they are stored hold them, in all ways of reading, and damaged ones are refused or read alike.
 #![allow(clippy::unwrap_used)] // a test that cannot set itself up has failed
 #![allow(clippy::expect_used, clippy::cast_possible_truncation)] // the oracle is the fuzzer's
 
-#[path = "../../../fuzz/src/ways.rs"]
-mod ways;
+mod common;
 
 use std::io::Write;
 
+use common::{any_format, reading, ways};
 use proptest::prelude::*;
-use ztensor_core::error::Code;
-use ztensor_core::formats::{CORE, Formats};
-use ztensor_core::limits::Limits;
 use ztensor_core::model::Label;
-use ztensor_core::open::detect;
-use ztensor_core::read::Reading;
-use ztensor_core::work::Watch;
-use ztensor_import::IMPORT;
-
-/// Whether the file was read; a refusal has to be one of ours.
-fn agree(bytes: &[u8]) -> bool {
-    reading(bytes, |reading| ways::agree(reading, bytes.len() as u64)).is_some()
-}
-
-fn reading<T>(bytes: &[u8], with: impl FnOnce(Reading<'_>) -> T) -> Option<T> {
-    let limits = Limits { max_decoded_bytes: 1 << 20, ..Limits::default() };
-    let catalog = match detect::parse(&bytes, Formats::of(&[CORE, IMPORT]), &limits) {
-        Ok(catalog) => catalog,
-        Err(error) => {
-            assert_ne!(error.code(), Code::Internal, "{error}");
-            return None;
-        }
-    };
-    let watch = Watch::default();
-    Some(with(Reading { sources: &bytes, catalog: &catalog, limits: &limits, watch: &watch }))
-}
-
-fn fixtures() -> Vec<(String, Vec<u8>)> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../__test__/fixtures/numpy");
-    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let files = paths.filter(|path| path.extension().is_some_and(|ending| ending != "json"));
-    let mut files: Vec<_> =
-        files.map(|path| (path.display().to_string(), std::fs::read(path).unwrap())).collect();
-    files.sort();
-    assert!(files.len() > 20, "the fixtures are missing");
-    files
-}
-
-#[test]
-fn fixtures_are_read_alike_in_all_ways() {
-    for (path, bytes) in fixtures() {
-        assert!(agree(&bytes), "{path}");
-    }
-}
-
-#[test]
-fn damaged_fixtures_are_refused_or_read_alike() {
-    for (_, bytes) in fixtures() {
-        let step = bytes.len() / 200 + 1;
-        for at in (0..bytes.len()).step_by(step) {
-            let mut damaged = bytes.clone();
-            damaged[at] ^= [0x01, 0x80, 0xff][at % 3];
-            agree(&damaged);
-            agree(&bytes[..at]);
-        }
-    }
-}
 
 /// An array and how it stands in an archive.
 #[allow(clippy::struct_excessive_bools)] // each is tried with every other
@@ -225,7 +168,7 @@ fn archive(arrays: &[Array]) -> Vec<u8> {
 }
 
 fn holds(bytes: &[u8], names: &[String], arrays: &[Array]) {
-    let read = reading(bytes, |reading| {
+    let read = reading(bytes, any_format(), |reading| {
         assert_eq!(reading.catalog.len(), arrays.len());
         for (name, array) in names.iter().zip(arrays) {
             let tensor = reading.catalog.tensor(reading.catalog.find(name).unwrap()).unwrap();
@@ -262,6 +205,6 @@ proptest! {
             bytes[at] = with;
         }
         let length = cut.map_or(bytes.len(), |cut| cut.index(bytes.len()));
-        agree(&bytes[..length]);
+        common::agree(&bytes[..length], any_format());
     }
 }

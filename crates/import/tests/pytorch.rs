@@ -1,70 +1,15 @@
-//! PyTorch's files, held together by the oracle of the fuzz targets: the fixtures, the same damaged in any byte, and pickles of any
-//! opcodes in both containers.
+//! Pickles of any opcodes, alone and in a file: each is read alike in all ways, or refused.
 #![allow(clippy::unwrap_used)] // a test that cannot set itself up has failed
 #![allow(clippy::expect_used, clippy::cast_possible_truncation)] // the oracle is the fuzzer's
 
-#[path = "../../../fuzz/src/ways.rs"]
-mod ways;
+mod common;
 
 use proptest::prelude::*;
-use ztensor_core::error::Code;
-use ztensor_core::formats::{CORE, Formats};
 use ztensor_core::limits::Limits;
-use ztensor_core::open::detect;
-use ztensor_core::read::Reading;
-use ztensor_core::work::Watch;
-use ztensor_import::IMPORT;
 use ztensor_import::pickle::{Pickle, Value};
 
-/// Whether the file was read; a refusal has to be one of ours.
 fn agree(bytes: &[u8]) -> bool {
-    let limits = Limits { max_decoded_bytes: 1 << 20, ..Limits::default() };
-    let formats = Formats::of(&[CORE, IMPORT]).only("pytorch").unwrap();
-    let catalog = match detect::parse(&bytes, formats, &limits) {
-        Ok(catalog) => catalog,
-        Err(error) => {
-            assert_ne!(error.code(), Code::Internal, "{error}");
-            return false;
-        }
-    };
-    catalog.attributes.values().unwrap();
-    let watch = Watch::default();
-    let reading = Reading { sources: &bytes, catalog: &catalog, limits: &limits, watch: &watch };
-    ways::agree(reading, bytes.len() as u64);
-    true
-}
-
-fn fixtures() -> Vec<(String, Vec<u8>)> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../__test__/fixtures/pytorch");
-    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let files = paths.filter(|path| path.extension().is_some_and(|ending| ending != "json"));
-    let mut files: Vec<_> =
-        files.map(|path| (path.display().to_string(), std::fs::read(path).unwrap())).collect();
-    files.sort();
-    assert!(files.len() > 10, "the fixtures are missing");
-    files
-}
-
-#[test]
-fn fixtures_are_read_alike_in_all_ways() {
-    for (path, bytes) in fixtures() {
-        assert!(agree(&bytes), "{path}");
-    }
-}
-
-#[test]
-fn damaged_fixtures_are_refused_or_read_alike() {
-    for (_, bytes) in fixtures() {
-        let step = bytes.len() / 200 + 1;
-        for at in (0..bytes.len()).step_by(step) {
-            for flip in [1, 0x80, 0xff] {
-                let mut damaged = bytes.clone();
-                damaged[at] ^= flip;
-                agree(&damaged);
-            }
-            agree(&bytes[..at]);
-        }
-    }
+    common::agree(bytes, common::any_format().only("pytorch").unwrap())
 }
 
 /// Opcodes as they stand in checkpoints, and any bytes.

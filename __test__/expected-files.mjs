@@ -1,4 +1,4 @@
-// The files that fixtures/numpy-files.py makes, and what is said of them in expected.json.
+// The files that fixtures/numpy-files.py and pytorch.py make, and what is said of them in expected.json.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fingerprint } from './bytes.mjs'

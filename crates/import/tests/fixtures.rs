@@ -1,0 +1,87 @@
+//! The files of other tools, and the same files damaged: all ways of reading them agree.
+#![allow(clippy::unwrap_used)] // a test that cannot set itself up has failed
+#![allow(clippy::expect_used, clippy::cast_possible_truncation)] // the oracle is the fuzzer's
+
+mod common;
+
+use common::{agree, any_format};
+use ztensor_core::formats::Formats;
+
+/// A folder of fixtures, the endings of its files, how many there are at least, and the formats they are tried as.
+struct Fixtures {
+    folder: &'static str,
+    endings: &'static [&'static str],
+    least: usize,
+    formats: Formats,
+}
+
+impl Fixtures {
+    fn of(folder: &'static str, endings: &'static [&'static str], least: usize) -> Self {
+        Self { folder, endings, least, formats: any_format() }
+    }
+
+    fn files(&self) -> Vec<(String, Vec<u8>)> {
+        let folder = format!("{}/../../__test__/fixtures/{}", env!("CARGO_MANIFEST_DIR"), self.folder);
+        let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let listed = paths
+            .filter(|path| path.extension().is_some_and(|end| self.endings.iter().any(|one| end == *one)));
+        let mut files: Vec<_> =
+            listed.map(|path| (path.display().to_string(), std::fs::read(path).unwrap())).collect();
+        files.sort();
+        assert!(files.len() >= self.least, "the fixtures are missing");
+        files
+    }
+
+    fn are_read_alike_in_all_ways(&self) {
+        for (path, bytes) in self.files() {
+            assert!(agree(&bytes, self.formats), "{path}");
+        }
+    }
+
+    /// Some 200 bytes of each file, each with three flips, and the file cut off there.
+    fn damaged_are_refused_or_read_alike(&self) {
+        for (_, bytes) in self.files() {
+            let step = bytes.len() / 200 + 1;
+            for at in (0..bytes.len()).step_by(step) {
+                for flip in [1, 0x80, 0xff] {
+                    let mut damaged = bytes.clone();
+                    damaged[at] ^= flip;
+                    agree(&damaged, self.formats);
+                }
+                agree(&bytes[..at], self.formats);
+            }
+        }
+    }
+}
+
+#[test]
+fn numpy() {
+    let fixtures = Fixtures::of("numpy", &["npy", "npz"], 21);
+    fixtures.are_read_alike_in_all_ways();
+    fixtures.damaged_are_refused_or_read_alike();
+}
+
+#[test]
+fn pytorch() {
+    let formats = any_format().only("pytorch").unwrap();
+    let fixtures = Fixtures { formats, ..Fixtures::of("pytorch", &["pt", "pth", "ckpt", "bin"], 11) };
+    fixtures.are_read_alike_in_all_ways();
+    fixtures.damaged_are_refused_or_read_alike();
+}
+
+#[test]
+fn gguf() {
+    let fixtures = Fixtures::of("gguf", &["gguf"], 5);
+    fixtures.are_read_alike_in_all_ways();
+    fixtures.damaged_are_refused_or_read_alike();
+}
+
+#[test]
+fn onnx() {
+    let fixtures = Fixtures::of("onnx", &["onnx"], 4);
+    for (path, bytes) in fixtures.files() {
+        // Bytes have no files beside them.
+        assert_eq!(agree(&bytes, fixtures.formats), !path.ends_with("external.onnx"), "{path}");
+    }
+    fixtures.damaged_are_refused_or_read_alike();
+}
