@@ -120,9 +120,11 @@ impl Error {
         }))
     }
 
-    /// A failed system call.
+    /// A failed system call, in the system's words without Rust's number of it.
     pub fn io(syscall: &'static str, error: &std::io::Error) -> Self {
-        let mut made = Self::new(Code::Io, format!("{syscall}: {error}"));
+        let said = error.to_string();
+        let said = said.rsplit_once(" (os error ").map_or(&*said, |(words, _)| words);
+        let mut made = Self::new(Code::Io, format!("{syscall}: {said}"));
         made.0.os = Some(Os { errno: error.raw_os_error(), syscall });
         made
     }

@@ -144,6 +144,61 @@ pub trait ReadAt: Send + Sync {
     }
 }
 
+/// What a view that keeps bytes of a source leaves to the source itself, which the named field holds: all of [`ReadAt`] but
+/// `read_at`, and what reads by that.
+macro_rules! as_its_source {
+    ($source:ident) => {
+        fn length(&self) -> u64 {
+            self.$source.length()
+        }
+
+        fn identity(&self) -> $crate::error::Result<$crate::sources::files::Identity> {
+            self.$source.identity()
+        }
+
+        fn costs(&self) -> $crate::sources::Costs {
+            self.$source.costs()
+        }
+
+        fn local(&self) -> Option<&$crate::sources::file::FileSource> {
+            self.$source.local()
+        }
+
+        fn read_bulk(
+            &self,
+            offset: u64,
+            buffer: &mut [u8],
+            stop: &$crate::work::Stop,
+        ) -> $crate::error::Result<()> {
+            self.$source.read_bulk(offset, buffer, stop)
+        }
+
+        fn hash(
+            &self,
+            stretches: &$crate::sources::Stretches,
+            offset: u64,
+            length: u64,
+            hasher: &mut $crate::codecs::digest::Hasher,
+            stop: &$crate::work::Stop,
+        ) -> $crate::error::Result<()> {
+            self.$source.hash(stretches, offset, length, hasher, stop)
+        }
+
+        fn holds(&self, offset: u64, length: u64) -> bool {
+            self.$source.holds(offset, length)
+        }
+
+        fn is_cached(&self, offset: u64, length: u64) -> bool {
+            self.$source.is_cached(offset, length)
+        }
+
+        fn check_length(&self) -> $crate::error::Result<()> {
+            self.$source.check_length()
+        }
+    };
+}
+pub(crate) use as_its_source;
+
 /// The places that the components of a catalog lie in, by their numbers ([`Component::file`]).
 ///
 /// [`Component::file`]: crate::model::Component::file

@@ -5,11 +5,8 @@
 use std::sync::OnceLock;
 
 use crate::checked;
-use crate::codecs::digest::Hasher;
 use crate::error::Result;
-use crate::sources::file::FileSource;
-use crate::sources::files::Identity;
-use crate::sources::{Costs, ReadAt, Stretches};
+use crate::sources::{ReadAt, as_its_source};
 use crate::work::Stop;
 
 /// A file whose format is to be told.
@@ -90,9 +87,7 @@ impl<'s> Sample<'s> {
 }
 
 impl ReadAt for Sample<'_> {
-    fn length(&self) -> u64 {
-        self.source.length()
-    }
+    as_its_source!(source);
 
     fn read_at(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()> {
         match self.held(offset, buffer.len() as u64) {
@@ -102,45 +97,6 @@ impl ReadAt for Sample<'_> {
             }
             None => self.source.read_at(offset, buffer, stop),
         }
-    }
-
-    fn read_bulk(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()> {
-        self.source.read_bulk(offset, buffer, stop)
-    }
-
-    fn hash(
-        &self,
-        stretches: &Stretches,
-        offset: u64,
-        length: u64,
-        hasher: &mut Hasher,
-        stop: &Stop,
-    ) -> Result<()> {
-        self.source.hash(stretches, offset, length, hasher, stop)
-    }
-
-    fn holds(&self, offset: u64, length: u64) -> bool {
-        self.source.holds(offset, length)
-    }
-
-    fn is_cached(&self, offset: u64, length: u64) -> bool {
-        self.source.is_cached(offset, length)
-    }
-
-    fn identity(&self) -> Result<Identity> {
-        self.source.identity()
-    }
-
-    fn costs(&self) -> Costs {
-        self.source.costs()
-    }
-
-    fn local(&self) -> Option<&FileSource> {
-        self.source.local()
-    }
-
-    fn check_length(&self) -> Result<()> {
-        self.source.check_length()
     }
 }
 

@@ -4,10 +4,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::file::FileSource;
-use super::files::Identity;
-use super::{Costs, DigestedFile, ReadAt, Sources, Stretches};
-use crate::codecs::digest::Hasher;
+use super::{DigestedFile, ReadAt, Sources, as_its_source};
 use crate::error::Result;
 use crate::work::Stop;
 
@@ -71,9 +68,7 @@ struct View<'a> {
 }
 
 impl ReadAt for View<'_> {
-    fn length(&self) -> u64 {
-        self.source.length()
-    }
+    as_its_source!(source);
 
     fn read_at(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()> {
         let length = buffer.len() as u64;
@@ -103,45 +98,6 @@ impl ReadAt for View<'_> {
         window.bytes.clear();
         self.source.read_at(offset, buffer, stop)
     }
-
-    fn read_bulk(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()> {
-        self.source.read_bulk(offset, buffer, stop)
-    }
-
-    fn holds(&self, offset: u64, length: u64) -> bool {
-        self.source.holds(offset, length)
-    }
-
-    fn hash(
-        &self,
-        stretches: &Stretches,
-        offset: u64,
-        length: u64,
-        hasher: &mut Hasher,
-        stop: &Stop,
-    ) -> Result<()> {
-        self.source.hash(stretches, offset, length, hasher, stop)
-    }
-
-    fn is_cached(&self, offset: u64, length: u64) -> bool {
-        self.source.is_cached(offset, length)
-    }
-
-    fn identity(&self) -> Result<Identity> {
-        self.source.identity()
-    }
-
-    fn costs(&self) -> Costs {
-        self.source.costs()
-    }
-
-    fn local(&self) -> Option<&FileSource> {
-        self.source.local()
-    }
-
-    fn check_length(&self) -> Result<()> {
-        self.source.check_length()
-    }
 }
 
 impl View<'_> {
@@ -157,6 +113,7 @@ mod tests {
     use super::*;
     use crate::checked;
     use crate::error::{Code, Error};
+    use crate::sources::file::FileSource;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// Counts reads; those that reach the byte at `bad` fail.
