@@ -70,6 +70,20 @@ export declare class NativeFile {
   close(aliases: ArrayBuffer[]): void
   /** The path of the first file that was cut short while it was mapped. Whoever asks tells of it. */
   lostFile(): string | null
+  /** Path and bytes of each file, in the order of their numbers. Empty for memory. */
+  files(): Array<FileInfo>
+  /** Brings the tensors' pages into memory. */
+  prefetch(ordinals: Uint32Array, inFlight: number | undefined | null, control: Control): Promise<void>
+  /** Lets the kernel have the tensors' pages back. */
+  evict(ordinals: Uint32Array): void
+  /** The content digest with `xxh3` or `sha256`. */
+  contentDigest(algorithm: string, control: Control, stage?: Stage | undefined | null): Promise<string>
+  /** Checks the rules of the canonical form. Digests are `verify`'s. */
+  canonical(control: Control, stage?: Stage | undefined | null): Promise<Verified>
+  /** A quantized tensor as float32, or a cut of it: `[start, stop, step]` of each dimension, flat. */
+  dequantize(ordinal: number, ranges: Array<number> | undefined | null, control: Control, stage?: Stage | undefined | null): Promise<Memory>
+  /** The whole of it on this thread and others beside it. */
+  dequantizeSync(ordinal: number, stage?: Stage | undefined | null): Memory
   /** The bytes of a component, decoded on this thread. */
   decode(ordinal: number, component: number, stage?: Stage | undefined | null): Memory
   /** Copies a range of a file into `target` on this thread. */
@@ -97,20 +111,6 @@ export declare class NativeFile {
    * tensor that every rank has whole, -2 for columns, -3 for rows.
    */
   plan(patterns: Array<string>, placements: Array<number>, rank: number, worldSize: number): NativePlan
-  /** Path and bytes of each file, in the order of their numbers. Empty for memory. */
-  files(): Array<FileInfo>
-  /** Brings the tensors' pages into memory. */
-  prefetch(ordinals: Uint32Array, inFlight: number | undefined | null, control: Control): Promise<void>
-  /** Lets the kernel have the tensors' pages back. */
-  evict(ordinals: Uint32Array): void
-  /** The content digest with `xxh3` or `sha256`. */
-  contentDigest(algorithm: string, control: Control, stage?: Stage | undefined | null): Promise<string>
-  /** Checks the rules of the canonical form. Digests are `verify`'s. */
-  canonical(control: Control, stage?: Stage | undefined | null): Promise<Verified>
-  /** A quantized tensor as float32, or a cut of it: `[start, stop, step]` of each dimension, flat. */
-  dequantize(ordinal: number, ranges: Array<number> | undefined | null, control: Control, stage?: Stage | undefined | null): Promise<Memory>
-  /** The whole of it on this thread and others beside it. */
-  dequantizeSync(ordinal: number, stage?: Stage | undefined | null): Memory
   /** Lets other threads have this file. */
   share(): Ticket
   /** A SharedArrayBuffer over the mapping of each file, by their numbers; null where there is one of them that has none. */

@@ -1,0 +1,316 @@
+//! What reads the data of an open file: loads, cuts, verification, plans.
+
+use napi::bindgen_prelude::{Float64Array, Int32Array, Object, Uint8ArraySlice, Uint32Array};
+use napi::{Env, Result};
+use napi_derive::napi;
+use ztensor_core::checked;
+use ztensor_core::error::Result as CoreResult;
+use ztensor_core::model::cut::Cut;
+use ztensor_core::model::glob::Glob;
+use ztensor_core::model::{Component, DType, Span, Tensor};
+use ztensor_core::read::Reading;
+use ztensor_core::read::batch::{self, Batch, Place};
+use ztensor_core::read::plan::{self, Placement, Plan, Rank};
+use ztensor_core::read::staging::stored_bytes;
+use ztensor_core::read::total::Work;
+use ztensor_core::sources::Sources;
+use ztensor_core::sources::owned::Owned;
+use ztensor_core::verify;
+use ztensor_core::work::{Stop, Watch};
+
+use crate::control::Control;
+use crate::error::{misuse, throw};
+use crate::file::NativeFile;
+use crate::index::{number, unsigned};
+use crate::memory::Memory;
+use crate::panic::contain;
+use crate::stage::Stage;
+use crate::task::spawn;
+use crate::verified::Verified;
+use crate::{buffer, kernels};
+
+/// What a load does with the bytes.
+#[napi(object)]
+pub struct LoadRequest {
+    /// `[start, stop]` of each dimension, flat.
+    pub ranges: Option<Vec<f64>>,
+    /// Widen to float32.
+    pub widen: bool,
+}
+
+/// Tensors that were loaded at once. `places` holds for each its block, or -1 where it has no bytes, and where in the
+/// block it begins.
+#[napi(object, object_from_js = false)]
+pub struct Loaded {
+    pub blocks: Vec<Memory>,
+    pub places: Float64Array,
+}
+
+impl From<Batch> for Loaded {
+    fn from(batch: Batch) -> Self {
+        let place = |place: &Place| [place.block.map_or(-1.0, f64::from), number(place.offset)];
+        let places: Vec<f64> = batch.places.iter().flat_map(place).collect();
+        Self { blocks: batch.blocks.into_iter().map(Memory::from).collect(), places: places.into() }
+    }
+}
+
+/// What a rank needs of a file.
+#[napi(object, object_from_js = false)]
+pub struct NativePlan {
+    /// The dimension that is divided of each tensor, -1 for one that is not.
+    pub dims: Int32Array,
+    /// `[file, offset, length, …]`.
+    pub spans: Float64Array,
+}
+
+impl From<Plan> for NativePlan {
+    fn from(plan: Plan) -> Self {
+        let dim = |dim: Option<usize>| dim.and_then(|dim| i32::try_from(dim).ok()).unwrap_or(-1);
+        let span = |span: &Span| [f64::from(span.file), number(span.offset), number(span.length)];
+        Self {
+            dims: plan.dims.into_iter().map(dim).collect::<Vec<_>>().into(),
+            spans: plan.spans.iter().flat_map(span).collect::<Vec<_>>().into(),
+        }
+    }
+}
+
+fn placement(code: f64) -> Placement {
+    match unsigned(code) {
+        Some(dim) => Placement::Dim(usize::try_from(dim).unwrap_or(usize::MAX)),
+        None if code < -2.5 => Placement::Row,
+        None if code < -1.5 => Placement::Column,
+        None => Placement::Replicate,
+    }
+}
+
+fn total_work(name: &str) -> Result<Work> {
+    Ok(match name {
+        "load" => Work::Load,
+        "copy" => Work::Copy,
+        "verify" => Work::Verify,
+        _ => return Err(misuse("work of no known kind")),
+    })
+}
+
+#[napi]
+impl NativeFile {
+    /// The bytes of a component, decoded on this thread.
+    #[napi(catch_unwind)]
+    pub fn decode(&self, env: Env, ordinal: u32, component: u32, stage: Option<&Stage>) -> Result<Memory> {
+        let shared = self.shared(&env)?;
+        let staged = stage.map(Stage::share).transpose()?;
+        let decoded = contain(|| {
+            shared.reading(staged.as_deref(), &Watch::default(), |reading| {
+                let (tensor, component) = shared.part(ordinal, component)?;
+                let mut bytes = reading.component(tensor, component)?;
+                kernels::to_host_order(component.dtype, &mut bytes);
+                Ok(bytes)
+            })
+        });
+        throw(&env, decoded).map(Memory::from)
+    }
+
+    /// Copies a range of a file into `target` on this thread.
+    #[napi(catch_unwind)]
+    pub fn read_into(&self, env: Env, file: u32, offset: f64, mut target: Uint8ArraySlice<'_>) -> Result<()> {
+        let offset = unsigned(offset).ok_or_else(|| misuse("a read without bounds"))?;
+        let shared = self.shared(&env)?;
+        let files = shared.files.as_ref().ok_or_else(|| misuse("a read of memory"))?;
+        let target = buffer::writable(&mut target, &[])?;
+        throw(&env, contain(|| files.source(file)?.read_at(offset, target, Stop::never())))
+    }
+
+    /// The bytes of a cut of a dense component, read on this thread.
+    #[napi(catch_unwind)]
+    pub fn cut(
+        &self,
+        env: Env,
+        ordinal: u32,
+        component: u32,
+        ranges: Vec<f64>,
+        stage: Option<&Stage>,
+    ) -> Result<Memory> {
+        let shared = self.shared(&env)?;
+        let staged = stage.map(Stage::share).transpose()?;
+        let request = LoadRequest { ranges: Some(ranges), widen: false };
+        let packed = contain(|| {
+            shared.reading(staged.as_deref(), &Watch::default(), |reading| {
+                let (tensor, component) = shared.part(ordinal, component)?;
+                load(reading, tensor, component, &request)
+            })
+        });
+        throw(&env, packed).map(Memory::from)
+    }
+
+    /// Loads a component, or a cut of it, or its elements as float32.
+    #[napi(ts_return_type = "Promise<Memory>", catch_unwind)]
+    pub fn load<'env>(
+        &self,
+        env: &'env Env,
+        ordinal: u32,
+        component: u32,
+        request: LoadRequest,
+        control: &Control,
+        stage: Option<&Stage>,
+    ) -> Result<Object<'env>> {
+        let source = self.reader(env, control, stage)?;
+        let lane = source.shared.component_lane(ordinal, component, request.ranges.as_deref());
+        let job = move || {
+            source.read(|reading| {
+                let (tensor, component) = source.shared.part(ordinal, component)?;
+                load(reading, tensor, component, &request)
+            })
+        };
+        spawn(env, lane, control, job, |_, block| Ok(Memory::from(block)))
+    }
+
+    /// Refuses work on tensors that come to far more than the file holds.
+    #[napi(catch_unwind)]
+    pub fn check_total(
+        &self,
+        env: Env,
+        ordinals: Uint32Array,
+        #[napi(ts_arg_type = "'load' | 'copy' | 'verify'")] work: String,
+    ) -> Result<()> {
+        let shared = self.shared(&env)?;
+        let work = total_work(&work)?;
+        throw(&env, contain(|| shared.check_total(&ordinals, work)))
+    }
+
+    /// The same off this thread, for very many.
+    #[napi(ts_return_type = "Promise<void>", catch_unwind)]
+    pub fn check_total_async<'env>(
+        &self,
+        env: &'env Env,
+        ordinals: Uint32Array,
+        #[napi(ts_arg_type = "'load' | 'copy' | 'verify'")] work: String,
+        control: &Control,
+    ) -> Result<Object<'env>> {
+        let (shared, ordinals, work) = (self.shared(env)?, ordinals.to_vec(), total_work(&work)?);
+        let lane = shared.lane(&ordinals);
+        spawn(env, lane, control, move || shared.check_total(&ordinals, work), |_, ()| Ok(()))
+    }
+
+    /// Bytes of tensors in their files.
+    #[napi(catch_unwind)]
+    pub fn stored_bytes(&self, env: &Env, ordinals: Uint32Array) -> Result<f64> {
+        let shared = self.shared(env)?;
+        let tensors = ordinals.iter().filter_map(|&ordinal| shared.catalog.tensor(ordinal as usize));
+        Ok(number(tensors.map(stored_bytes).fold(0, u64::saturating_add)))
+    }
+
+    /// Loads dense tensors, at most `at_once` at a time.
+    #[napi(ts_return_type = "Promise<Loaded>", catch_unwind)]
+    pub fn load_batch<'env>(
+        &self,
+        env: &'env Env,
+        ordinals: Uint32Array,
+        at_once: u32,
+        control: &Control,
+        stage: Option<&Stage>,
+    ) -> Result<Object<'env>> {
+        let source = self.reader(env, control, stage)?;
+        let (lane, ordinals) = (source.shared.lane(&ordinals), ordinals.to_vec());
+        let job = move || {
+            source.read(|reading| batch::load(reading, &ordinals, at_once as usize, kernels::to_host_order))
+        };
+        spawn(env, lane, control, job, |_, batch| Ok(Loaded::from(batch)))
+    }
+
+    /// Loads the arrays of a sparse tensor and checks them.
+    #[napi(ts_return_type = "Promise<Memory[]>", catch_unwind)]
+    pub fn load_sparse<'env>(
+        &self,
+        env: &'env Env,
+        ordinal: u32,
+        control: &Control,
+        stage: Option<&Stage>,
+    ) -> Result<Object<'env>> {
+        let source = self.reader(env, control, stage)?;
+        let lane = source.shared.lane(&[ordinal]);
+        let job = move || {
+            source.read(|reading| {
+                let tensor = source.shared.tensor(ordinal)?;
+                let mut arrays = reading.sparse(tensor)?;
+                let parts = ztensor_core::read::sparse_parts(tensor)?;
+                for (array, part) in arrays.iter_mut().zip(parts) {
+                    kernels::to_host_order(part.dtype, array);
+                }
+                Ok(arrays)
+            })
+        };
+        let finish = |_, arrays: Vec<Owned>| Ok(arrays.into_iter().map(Memory::from).collect::<Vec<_>>());
+        spawn(env, lane, control, job, finish)
+    }
+
+    /// Checks digests, lengths and data rules.
+    #[napi(ts_return_type = "Promise<Verified>", catch_unwind)]
+    pub fn verify<'env>(
+        &self,
+        env: &'env Env,
+        ordinals: Uint32Array,
+        control: &Control,
+        stage: Option<&Stage>,
+    ) -> Result<Object<'env>> {
+        let source = self.reader(env, control, stage)?;
+        let (lane, ordinals) = (source.shared.lane(&ordinals), ordinals.to_vec());
+        let job = move || source.read(|reading| verify::verify(reading, &ordinals));
+        spawn(env, lane, control, job, |_, outcome| Ok(Verified::from(outcome)))
+    }
+
+    /// The same on this thread.
+    #[napi(catch_unwind)]
+    pub fn verify_sync(&self, env: Env, ordinals: Uint32Array, stage: Option<&Stage>) -> Result<Verified> {
+        let shared = self.shared(&env)?;
+        let staged = stage.map(Stage::share).transpose()?;
+        let verified = contain(|| {
+            shared.reading(staged.as_deref(), &Watch::default(), |reading| verify::verify(reading, &ordinals))
+        });
+        throw(&env, verified).map(Verified::from)
+    }
+
+    /// What a rank needs. Each name is held against the patterns in their order; `placements`: a dimension for each, or -1 for a
+    /// tensor that every rank has whole, -2 for columns, -3 for rows.
+    #[napi(catch_unwind)]
+    pub fn plan(
+        &self,
+        env: Env,
+        patterns: Vec<String>,
+        placements: Vec<f64>,
+        rank: f64,
+        world_size: f64,
+    ) -> Result<NativePlan> {
+        let shared = self.shared(&env)?;
+        let rank = unsigned(rank).zip(unsigned(world_size));
+        let (rank, world_size) = rank.ok_or_else(|| misuse("a plan without a rank"))?;
+        let placed = patterns.iter().zip(placements);
+        let rules: Vec<_> = placed.map(|(pattern, code)| (Glob::new(pattern), placement(code))).collect();
+        let plan = contain(|| plan::plan(&shared.catalog, &rules, Rank { rank, world_size }));
+        throw(&env, plan).map(NativePlan::from)
+    }
+}
+
+fn load(
+    reading: Reading<'_>,
+    tensor: Tensor<'_>,
+    component: &Component,
+    request: &LoadRequest,
+) -> CoreResult<Owned> {
+    let cut = match &request.ranges {
+        None => None,
+        Some(ranges) => {
+            let bits = component.dtype.map_or(8, DType::bits);
+            Some(kernels::cut(tensor.shape(), ranges, bits)?)
+        }
+    };
+    let elements = checked::product(&cut.as_ref().map_or_else(|| tensor.shape().to_vec(), Cut::shape));
+    if let (true, Some(dtype), Some(elements)) = (request.widen, component.dtype, elements) {
+        return reading.float32(tensor, component, cut.as_ref(), dtype, elements);
+    }
+    let mut bytes = match &cut {
+        None => reading.component(tensor, component)?,
+        Some(cut) => reading.cut(tensor, component, cut)?,
+    };
+    kernels::to_host_order(component.dtype, &mut bytes);
+    Ok(bytes)
+}
