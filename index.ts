@@ -60,13 +60,12 @@ export type { VerifyOptions, VerifyResult } from './lib/verify.js'
 export { type AnyInput, type LoadWholeOptions, loadFile, saveFile, type Tensors } from './lib/whole-file.js'
 export { toFloat32, type WidenOptions } from './lib/widen.js'
 export type { CreateOptions } from './lib/write-options.js'
-export {
-  type AddDenseOptions,
-  type AddOptions,
-  type CooInput,
-  type CsrInput,
-  create,
-  type ObjectInput,
-  type TensorInput,
-  TensorWriter,
-} from './lib/writer.js'
+export { create, TensorWriter } from './lib/writer.js'
+export type {
+  AddDenseOptions,
+  AddOptions,
+  CooInput,
+  CsrInput,
+  ObjectInput,
+  TensorInput,
+} from './lib/writer-input.js'

@@ -12,10 +12,11 @@ import { type OpenOptions, open, type Source } from './open.js'
 import type { Outlet } from './outlet.js'
 import { readersOf } from './readers.js'
 import type { Store } from './store.js'
+import { aTarget } from './target.js'
 import type { AnyTensor } from './tensor.js'
 import { jobOptions } from './verify.js'
 import { CREATE_OPTIONS, type CreateOptions, withFormat, writeRequest } from './write-options.js'
-import { aTarget, TensorWriter } from './writer.js'
+import { TensorWriter } from './writer.js'
 
 /** What to convert, and into what. The file's own attributes and generator go along unless others are given. */
 export interface ConvertOptions extends CreateOptions, JobOptions {
@@ -77,9 +78,10 @@ function refusal(refusals: readonly ZTensorError[], target: string): ZTensorErro
  *
  * @example await convert('model.safetensors', 'model.zt', { cast: { float32: 'bfloat16' } })
  *
- * @throws ZTensorError any code but ZT_CLOSED: of a source that cannot be opened, read or decoded; where the target cannot hold
- * something, an error that lists it in `cause`, before anything is written; ZT_EXISTS unless `overwrite`; ZT_IO. TypeError and
- * RangeError ZT_INVALID_ARG; the signal's reason. The target is then as it was.
+ * @throws ZTensorError what `open` throws of the source; ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_BAD_SPARSE, ZT_UNSUPPORTED_ENCODING,
+ * ZT_LIMIT, ZT_TRUNCATED and ZT_MAPPING_LOST of data that cannot be read; where the target cannot hold something, ZT_BAD_DTYPE,
+ * ZT_BAD_LAYOUT or ZT_BAD_SHAPE with all of it in `cause`, before anything is written; ZT_EXISTS unless `overwrite`; ZT_IO. TypeError
+ * and RangeError ZT_INVALID_ARG; the signal's reason. The target is then as it was.
  */
 export async function convert(
   source: Source,

@@ -8,14 +8,8 @@ import { isPlainObject } from './realm.js'
 import { CooTensor, CsrTensor } from './sparse.js'
 import { type AnyTensor, Tensor } from './tensor.js'
 import type { CreateOptions } from './write-options.js'
-import {
-  type CooInput,
-  type CsrInput,
-  create,
-  type ObjectInput,
-  type TensorInput,
-  type TensorWriter,
-} from './writer.js'
+import { create, type TensorWriter } from './writer.js'
+import type { CooInput, CsrInput, ObjectInput, TensorInput } from './writer-input.js'
 
 /**
  * What is written under a name: an array, elements with their dtype and shape (a `Cut` is such), a sparse tensor, components of
@@ -93,7 +87,8 @@ export async function saveFile(path: string | URL, tensors: Tensors, options?: C
  * const tensors = await loadFile('model.safetensors')
  * const { dtype, shape, data } = tensors.get('bias')
  *
- * @throws ZTensorError any code but ZT_CLOSED; ZT_NOT_FOUND where a name is of no tensor; TypeError and RangeError ZT_INVALID_ARG; the
+ * @throws ZTensorError what `open` throws; ZT_NOT_FOUND where a name is of no tensor; ZT_DIGEST_MISMATCH, ZT_DECODE,
+ * ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_TRUNCATED and ZT_IO of data that cannot be read. TypeError and RangeError ZT_INVALID_ARG; the
  * signal's reason
  */
 export async function loadFile(source: Source, options?: LoadWholeOptions): Promise<Map<string, Loaded>> {

@@ -1,76 +1,39 @@
 import type { Writable } from 'node:stream'
 import { type InspectOptions, inspect } from 'node:util'
-import { anObject, aSignal, aText, aTypedArray, optional, optionsOf, refuseUnknown, wrongType } from './arguments.js'
-import { type AttributeInput, freezeMap } from './attributes.js'
-import { bytesOf, type DType, type DTypeInfo, dtypeOfArray, type IndexArray, type TypedArray } from './dtype.js'
-import { aDType, aShape, aView, checkLength, denseElements, elementsOf } from './elements.js'
-import { calling, invalid, publicError, ZTensorError } from './errors.js'
+import { aSignal, aText, optional, optionsOf } from './arguments.js'
+import { Calls } from './calls.js'
+import { bytesOf, type DType, type DTypeInfo, type TypedArray } from './dtype.js'
+import { checkLength } from './elements.js'
+import { calling, publicError, ZTensorError } from './errors.js'
 import { run, unopened } from './job.js'
 import { aLink, type LinkInput, Links } from './link.js'
 import { toBufferSync } from './memory.js'
-import { binding, type NativeControl, type NativeWriter, type SparseSpec, type WriteRequest } from './native.js'
-import { isWritable, Outlet } from './outlet.js'
+import { binding, type NativeControl, type NativeWriter, type WriteRequest } from './native.js'
+import { Outlet } from './outlet.js'
 import { Packets } from './packet.js'
-import { isError, isPlainObject, urlText } from './realm.js'
+import { isError } from './realm.js'
 import { shown } from './shown.js'
-import { indexCode } from './sparse.js'
-import { specialFile } from './special-file.js'
+import { aTarget } from './target.js'
 import { TensorStream } from './tensor-stream.js'
 import { forgetUnfinished, watchUnfinished } from './unfinished.js'
-import { CREATE_OPTIONS, type CreateOptions, targetPath, withFormat, writeRequest } from './write-options.js'
+import { CREATE_OPTIONS, type CreateOptions, withFormat, writeRequest } from './write-options.js'
 import { emitWarnings } from './write-warnings.js'
-
-/** Elements with their type and shape. A dense `Tensor`, a `Cut` and what `file.load()` gives are such, too. */
-export interface TensorInput {
-  /** That of the array by default; bytes need it. */
-  readonly dtype?: DType | undefined
-  /** One dimension by default. */
-  readonly shape?: readonly number[] | undefined
-  /**
-   * The elements: the array of the dtype (float16 and bfloat16 by their bits), or its bytes as a Uint8Array. For float16,
-   * bfloat16, float8_e4m3fn and float8_e5m2 also numbers, in a Float32Array, Float64Array or Float16Array: they are rounded to
-   * the nearest, ties to even.
-   */
-  readonly data: ArrayBufferView
-}
-
-/** A matrix by rows, as `CsrTensor` has it. */
-export interface CsrInput {
-  readonly shape: readonly [rows: number, columns: number]
-  readonly dtype?: DType | undefined
-  readonly values: TypedArray
-  readonly indices: IndexArray
-  readonly indptr: IndexArray
-}
-
-/** A tensor by coordinates, as `CooTensor` has it: `coords` is dimension-major. */
-export interface CooInput {
-  readonly shape: readonly number[]
-  readonly dtype?: DType | undefined
-  readonly values: TypedArray
-  readonly coords: IndexArray
-}
-
-/** A tensor of any layout, by its components. */
-export interface ObjectInput {
-  readonly layout: string
-  readonly shape: readonly number[]
-  /** 1.0 asks for one; uint8 where there is none. */
-  readonly dtype?: DType | undefined
-  readonly attributes?: AttributeInput | undefined
-  readonly components: Readonly<Record<string, { readonly dtype?: DType | undefined; readonly data: ArrayBufferView }>>
-}
-
-/** What goes with a tensor. */
-export interface AddOptions {
-  readonly attributes?: AttributeInput | undefined
-}
-
-/** The same for a dense tensor. */
-export interface AddDenseOptions extends AddOptions {
-  /** For an array that is given alone. */
-  readonly shape?: readonly number[] | undefined
-}
+import {
+  type AddDenseOptions,
+  type AddOptions,
+  type Composed,
+  type CooInput,
+  type CsrInput,
+  cooInput,
+  csrInput,
+  denseInput,
+  type ObjectInput,
+  objectInput,
+  type Part,
+  type Sparse,
+  streamInput,
+  type TensorInput,
+} from './writer-input.js'
 
 // Below this a piece is taken on the JavaScript thread: a crossing costs more than its hash.
 const SMALL = 64 * 2 ** 10
@@ -94,12 +57,6 @@ interface Internals {
   readonly signal?: AbortSignal | undefined
 }
 
-interface Part {
-  role: string
-  dtype: DTypeInfo | undefined
-  bytes: Uint8Array
-}
-
 /** A file being written. Nothing is at its path before `finish()`; calls may overlap and are done in their order. */
 export class TensorWriter {
   /** Undefined for a file that is written into a stream. */
@@ -118,16 +75,10 @@ export class TensorWriter {
   readonly #packets: Packets
   /** Streams of tensors that have not ended. */
   readonly #open = new Set<Writable>()
-  #queue: Promise<unknown> = Promise.resolve()
-  /** Calls that have not had their turn yet, or are having it. */
-  #waiting = 0
+  readonly #calls = new Calls()
   #ended = false
-  /** Whether finish() was called. */
-  #finishing = false
   /** Why the file was given up. */
   #failure: unknown
-  /** Errors of calls and streams, and whether anybody hears of each from there. */
-  readonly #errors: { readonly error: unknown; readonly isHeard: () => boolean }[] = []
   readonly #unfinished: object
 
   protected constructor(internals: unknown)
@@ -147,7 +98,7 @@ export class TensorWriter {
 
   /** @internal Does something with the binding's side when its turn comes. */
   static inTurn<T>(writer: TensorWriter, work: (native: NativeWriter) => T): Promise<T> {
-    return writer.#call(() =>
+    return writer.#calls.make(() =>
       writer.#next(async () => {
         if (writer.#ended) throw writer.#gone()
         return work(writer.#native)
@@ -157,7 +108,7 @@ export class TensorWriter {
 
   /** @internal Does something when its turn comes, whose errors are the caller's own. */
   static during<T>(writer: TensorWriter, work: () => Promise<T>): Promise<T> {
-    return writer.#turn(work)
+    return writer.#calls.turn(work)
   }
 
   /** @internal The binding's side, and the stream, for work that is done without the writer. */
@@ -208,20 +159,9 @@ export class TensorWriter {
     return writer
   }
 
-  /** Does one thing after the other, whatever the caller waits for. */
-  async #turn<T>(work: () => Promise<T>): Promise<T> {
-    const turn = this.#queue.then(work)
-    this.#waiting += 1
-    const done = () => {
-      this.#waiting -= 1
-    }
-    this.#queue = turn.then(done, done)
-    return turn
-  }
-
-  /** The same with errors that are the binding's. */
+  /** Does something when its turn comes, whose errors are the binding's. */
   async #next<T>(work: () => Promise<T>): Promise<T> {
-    return this.#turn(async () => {
+    return this.#calls.turn(async () => {
       try {
         return await work()
       } catch (thrown) {
@@ -231,26 +171,6 @@ export class TensorWriter {
         throw this.#signal.reason
       }
     })
-  }
-
-  /** A call whose error, where nobody waits for it, is that of `finish()`. */
-  #call<T>(work: () => Promise<T> | undefined): Promise<T> {
-    try {
-      const working = work()
-      return working === undefined ? (DONE as Promise<T>) : this.#heard(working)
-    } catch (thrown) {
-      return this.#heard(Promise.reject(thrown))
-    }
-  }
-
-  #heard<T>(working: Promise<T>): Promise<T> {
-    const call = Call.of(working)
-    working.catch((error) => {
-      // What fails once finish() was called could not be known when it was.
-      const late = this.#finishing
-      this.#errors.push({ error, isHeard: () => !late && call.isHeard })
-    })
-    return call
   }
 
   /** The error of what is called once the writer has ended, with why it ended as the cause. */
@@ -263,7 +183,7 @@ export class TensorWriter {
    * undefined where it has to take its turn.
    */
   #addAtOnce(name: string, shape: number[], dtype: DTypeInfo, data: ArrayBufferView): number | undefined {
-    const now = this.#atOnce && this.#waiting === 0 && !this.#ended && !this.#signal?.aborted
+    const now = this.#atOnce && this.#calls.isIdle && !this.#ended && !this.#signal?.aborted
     if (!now || data.byteLength > SMALL) return undefined
     try {
       return this.#packets.add(name, shape, dtype, data)
@@ -279,15 +199,8 @@ export class TensorWriter {
     this.#outlet?.throwIfFailed()
   }
 
-  #begin(
-    name: string,
-    shape: number[],
-    layout: string,
-    dtype: DTypeInfo | undefined,
-    attributes: unknown,
-    parts: Omit<Part, 'bytes'>[],
-    lengths: number[],
-  ): void {
+  #begin(tensor: Omit<Composed, 'parts'>, parts: Omit<Part, 'bytes'>[], lengths: number[]): void {
+    const { name, shape, layout, dtype, attributes } = tensor
     this.#check()
     for (const length of lengths) {
       if (Number.isSafeInteger(length)) continue
@@ -343,20 +256,13 @@ export class TensorWriter {
     await this.#native.abort()
   }
 
-  async #write(
-    name: string,
-    shape: number[],
-    layout: string,
-    dtype: DTypeInfo | undefined,
-    attributes: unknown,
-    given: Part[],
-  ): Promise<void> {
+  async #write({ parts: given, ...tensor }: Composed): Promise<void> {
     // In the order of their names, which is that of canonical files: else the blobs would have to be moved at the end.
     const parts =
       this.#dialect === '2' ? given.sort((a, b) => Buffer.compare(Buffer.from(a.role), Buffer.from(b.role))) : given
     const lengths = parts.map((part) => part.bytes.byteLength)
     await this.#next(async () => {
-      this.#begin(name, shape, layout, dtype, attributes, parts, lengths)
+      this.#begin(tensor, parts, lengths)
       try {
         if (parts.some((part, at) => part.bytes.byteLength !== lengths[at])) throw detached()
         for (const { bytes } of parts) await this.#push(bytes)
@@ -382,22 +288,18 @@ export class TensorWriter {
    * `cause`) or the end of the writer; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
    */
   add(name: string, tensor: TypedArray | TensorInput, options?: AddDenseOptions): Promise<void> {
-    return this.#call(() => this.#add(name, tensor, options))
+    return this.#calls.make(() => this.#add(name, tensor, options))
   }
 
   #add(name: string, tensor: TypedArray | TensorInput, options?: AddDenseOptions): Promise<void> | undefined {
-    const checked = aText('name', name)
-    const given = optionsOf(options, ['attributes', 'shape'])
-    const attributes = ownAttributes(given)
-    if (typeof tensor !== 'object' || tensor === null || Array.isArray(tensor))
-      throw wrongType('tensor', 'a typed array or { dtype, shape, data }', tensor)
-    if (!ArrayBuffer.isView(tensor)) refuseOthers('tensor', tensor, ['dtype', 'shape', 'data'])
-    const elements = denseElements(ArrayBuffer.isView(tensor) ? { data: tensor } : tensor, given.shape)
+    const { name: checked, attributes, elements } = denseInput(name, tensor, options)
     checkLength(checked, elements, this.#dialect === '2')
     const { dtype, shape, data } = elements
     const pending = attributes === undefined ? this.#addAtOnce(checked, shape, dtype, data) : undefined
-    if (pending === undefined)
-      return this.#write(checked, shape, 'dense', dtype, attributes, [{ role: 'data', dtype, bytes: bytesOf(data) }])
+    if (pending === undefined) {
+      const parts = [{ role: 'data', dtype, bytes: bytesOf(data) }]
+      return this.#write({ name: checked, shape, layout: 'dense', dtype, attributes, parts })
+    }
     return pending < FULL ? undefined : this.#next(() => this.#native.flush(this.#control))
   }
 
@@ -410,18 +312,7 @@ export class TensorWriter {
    * `cause`) or the end of the writer; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
    */
   addCsr(name: string, matrix: CsrInput, options?: AddOptions): Promise<void> {
-    return this.#call(() => this.#addCsr(name, matrix, options))
-  }
-
-  async #addCsr(name: string, matrix: CsrInput, options?: AddOptions): Promise<void> {
-    const checked = aText('name', name)
-    const attributes = ownAttributes(optionsOf(options, ['attributes']))
-    const shape = aShape(anObject('matrix', matrix).shape)
-    refuseOthers('matrix', matrix, ['shape', 'dtype', 'values', 'indices', 'indptr', 'nnz', 'layout'])
-    const { values, dtype } = valuesOf(matrix)
-    const { indices, indptr } = matrix
-    const dtypes = [dtype.code, indexCode('indices', indices), indexCode('indptr', indptr)]
-    await this.#addSparse({ name: checked, shape, attributes, dtypes }, [values, indices, indptr])
+    return this.#calls.make(() => this.#addSparse(csrInput(name, matrix, options)))
   }
 
   /**
@@ -432,23 +323,11 @@ export class TensorWriter {
    * `cause`) or the end of the writer; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
    */
   addCoo(name: string, tensor: CooInput, options?: AddOptions): Promise<void> {
-    return this.#call(() => this.#addCoo(name, tensor, options))
-  }
-
-  async #addCoo(name: string, tensor: CooInput, options?: AddOptions): Promise<void> {
-    const checked = aText('name', name)
-    const attributes = ownAttributes(optionsOf(options, ['attributes']))
-    const shape = aShape(anObject('tensor', tensor).shape)
-    refuseOthers('tensor', tensor, ['shape', 'dtype', 'values', 'coords', 'nnz', 'layout'])
-    const { values, dtype } = valuesOf(tensor)
-    const { coords } = tensor
-    const dtypes = [dtype.code, indexCode('coords', coords)]
-    await this.#addSparse({ name: checked, shape, attributes, dtypes }, [values, coords])
+    return this.#calls.make(() => this.#addSparse(cooInput(name, tensor, options)))
   }
 
   /** Adds the sparse tensor that these arrays are, in one crossing; in one more for each MiB that a stream takes. */
-  async #addSparse({ attributes, ...tensor }: SparseSpec, arrays: TypedArray[]): Promise<void> {
-    const spec = attributes === undefined ? tensor : { ...tensor, attributes }
+  async #addSparse({ spec, arrays }: Sparse): Promise<void> {
     const given = arrays.map((array) => bytesOf(array))
     const lengths = given.map((bytes) => bytes.byteLength)
     await this.#next(async () => {
@@ -480,39 +359,22 @@ export class TensorWriter {
    * `cause`) or the end of the writer; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
    */
   addObject(name: string, object: ObjectInput): Promise<void> {
-    return this.#call(() => this.#addObject(name, object))
-  }
-
-  async #addObject(name: string, object: ObjectInput): Promise<void> {
-    const checked = aText('name', name)
-    const components = anObject('components', anObject('object', object).components)
-    refuseOthers('object', object, ['layout', 'shape', 'dtype', 'attributes', 'components'])
-    const parts = Object.entries(components).map(([role, component]) => {
-      const given = anObject(`components.${role}`, component)
-      refuseOthers(`components.${role}`, given, ['dtype', 'data'])
-      const dtype = optional(given.dtype, (value) => aDType(`components.${role}.dtype`, value))
-      const data = aView(`components.${role}.data`, component.data)
-      const elements = dtype === undefined ? data : elementsOf(`components.${role}.data`, data, dtype)
-      return { role: aText('a role of components', role), dtype, bytes: bytesOf(elements) }
-    })
-    const dtype = optional(object.dtype, (value) => aDType('dtype', value))
-    const layout = aText('layout', object.layout)
-    const sparse = /^(?:zt\.)?sparse_(csr|coo)(?:\/1)?$/.exec(layout)?.[1]
-    if (sparse !== undefined) {
-      throw invalid(TypeError, `layout ${layout} is written by ${sparse === 'csr' ? 'addCsr()' : 'addCoo()'}`)
-    }
-    await this.#write(checked, aShape(object.shape), layout, dtype, ownAttributes(object), parts)
+    return this.#calls.make(() => this.#write(objectInput(name, object)))
   }
 
   /**
    * Adds a tensor whose bytes stay in another zTensor 2 file: zTensor 2 only, with `canonical: false`. The other file is
    * read once, for the digest by which readers know it.
    *
+   * @example
+   * const base = await open('base.zt')
+   * await writer.link('embedding', { file: base, tensor: 'model.embed_tokens.weight' })
+   *
    * @throws ZTensorError ZT_NOT_FOUND, ZT_BAD_INDEX (the name is there), ZT_UNSUPPORTED_ENCODING, ZT_IO; TypeError
    * ZT_INVALID_ARG
    */
   link(name: string, tensor: LinkInput): Promise<void> {
-    return this.#call(() => this.#link(name, tensor))
+    return this.#calls.make(() => this.#link(name, tensor))
   }
 
   async #link(name: string, tensor: LinkInput): Promise<void> {
@@ -540,11 +402,8 @@ export class TensorWriter {
     tensor: { readonly dtype: DType; readonly shape: readonly number[] },
     options?: AddOptions,
   ): Writable {
-    const checked = aText('name', name)
-    const attributes = ownAttributes(optionsOf(options, ['attributes']))
-    const dtype = aDType('dtype', anObject('tensor', tensor).dtype)
-    refuseOthers('tensor', tensor, ['dtype', 'shape'])
-    const shape = aShape(tensor.shape)
+    const given = streamInput(name, tensor, options)
+    const { dtype, shape } = given
     const bytes = (shape.reduce((product, size) => product * size, 1) * dtype.bits) / 8
     // The last byte of a packed type is padded in version 2.
     const byteLength = this.#dialect === '2' ? Math.ceil(bytes) : bytes
@@ -553,7 +412,7 @@ export class TensorWriter {
         new Promise((resolve, reject) => {
           this.#next(async () => {
             try {
-              this.#begin(checked, shape, 'dense', dtype, attributes, [{ role: 'data', dtype }], [byteLength])
+              this.#begin({ ...given, layout: 'dense' }, [{ role: 'data', dtype }], [byteLength])
               resolve()
             } catch (thrown) {
               reject(thrown)
@@ -567,8 +426,7 @@ export class TensorWriter {
       end: () => calling(() => this.#native.end()),
       closed: (error, isHeard) => {
         this.#open.delete(stream)
-        const late = this.#finishing
-        if (error !== undefined) this.#errors.push({ error, isHeard: () => !late && isHeard })
+        if (error !== undefined) this.#calls.failed(error, () => isHeard)
       },
       path: this.path,
     })
@@ -584,10 +442,10 @@ export class TensorWriter {
    * @throws ZTensorError ZT_EXISTS where somebody took the path meanwhile, ZT_IO, ZT_CLOSED
    */
   async finish(): Promise<void> {
-    this.#finishing = true
+    this.#calls.finishing()
     const end = async () => {
       this.#signal?.throwIfAborted()
-      const unheard = this.#errors.find(({ isHeard }) => !isHeard())
+      const unheard = this.#calls.unheard()
       if (unheard !== undefined && !this.#ended) {
         this.#end()
         await this.#giveUp(unheard.error)
@@ -650,57 +508,8 @@ function ended(cause?: unknown): ZTensorError {
   return new ZTensorError('ZT_CLOSED', `the writer has ended${why}; create another one`, { cause })
 }
 
-/** Refuses keys that are not known in an object that the caller made; one of a class has what its class gives it. */
-function refuseOthers(name: string, value: object, known: readonly string[]): void {
-  if (isPlainObject(value)) refuseUnknown(name, value, known)
-}
-
-const DONE = Promise.resolve()
-
-/** A promise that knows whether anybody listens to its errors. */
-class Call<T> extends Promise<T> {
-  isHeard = false
-
-  static override get [Symbol.species]() {
-    return Promise
-  }
-
-  static of<T>(working: Promise<T>): Call<T> {
-    const call = new Call<T>((resolve, reject) => working.then(resolve, reject))
-    // No process ends for it: finish() tells.
-    Promise.prototype.then.call(call, undefined, () => {})
-    return call
-  }
-
-  // biome-ignore lint/suspicious/noThenProperty: it is a promise
-  override then<A = T, B = never>(
-    onValue?: ((value: T) => A | PromiseLike<A>) | null,
-    onError?: ((reason: unknown) => B | PromiseLike<B>) | null,
-  ): Promise<A | B> {
-    this.isHeard = true
-    return super.then(onValue, onError)
-  }
-}
-
 function detached(): ZTensorError {
   return new ZTensorError('ZT_CLOSED', 'the array to write was detached or resized before it was written')
-}
-
-/** A tensor's attributes as they are now: the caller may change them before their turn. */
-function ownAttributes({ attributes }: AddOptions): unknown {
-  return attributes === undefined ? undefined : freezeMap('attributes', attributes)
-}
-
-/** A sparse tensor's values and their dtype. */
-function valuesOf(tensor: { readonly dtype?: DType | undefined; readonly values: TypedArray }) {
-  const values = aTypedArray('values', tensor.values)
-  const dtype = aDType('dtype', tensor.dtype ?? dtypeOfArray(values))
-  if (dtype.bits < 8)
-    throw new ZTensorError(
-      'ZT_BAD_DTYPE',
-      `the values of a sparse tensor cannot be ${dtype.name}, whose elements are smaller than a byte`,
-    )
-  return { values, dtype }
 }
 
 /**
@@ -722,27 +531,4 @@ export async function create(target: string | URL | Writable, options?: CreateOp
   const request = writeRequest(withFormat(read, path))
   signal?.throwIfAborted()
   return TensorWriter.heed(await TensorWriter.make(await begin(signal), request, signal))
-}
-
-/** Where to write to. */
-export interface Target {
-  /** Undefined for a stream. */
-  readonly path: string | undefined
-  /** Gives the target once it is wanted, since a stream is listened to from then on. */
-  readonly begin: (signal?: AbortSignal) => Promise<string | Outlet>
-}
-
-/** Checks where to write to. */
-export function aTarget(name: string, target: unknown, overwrite: boolean | undefined): Target {
-  if (typeof target === 'string' || urlText(target) !== undefined) {
-    const path = targetPath(target as string | URL)
-    const begin = async (signal?: AbortSignal) => {
-      const stream = await specialFile(path, signal)
-      return stream === undefined ? path : new Outlet(stream, true)
-    }
-    return { path, begin }
-  }
-  if (!isWritable(target)) throw wrongType(name, 'a string, a file URL or a Node Writable', target)
-  if (overwrite) throw invalid(TypeError, 'overwrite is for paths: a stream replaces nothing')
-  return { path: undefined, begin: async () => new Outlet(target) }
 }
