@@ -85,7 +85,13 @@ export class TensorEditor extends TensorWriter {
     await TensorWriter.inTurn(this, (native) => native.remove(checked))
   }
 
-  /** Sets attributes of the file, and takes out those that are undefined. The others stay as they are. */
+  /**
+   * Sets attributes of the file, and takes out those that are undefined. The others stay as they are.
+   *
+   * @example await editor.setAttributes({ license: 'apache-2.0', draft: undefined })
+   *
+   * @throws ZTensorError ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG for a value that the format cannot hold
+   */
   async setAttributes(attributes: AttributeChanges): Promise<void> {
     const { set, unset } = freezeChanges('attributes', attributes)
     await TensorWriter.inTurn(this, (native) => native.changeAttributes(undefined, set, unset))

@@ -247,8 +247,9 @@ async function diffFiles(a: TensorFile, b: TensorFile, options: DiffOptions): Pr
  * @example
  * const { same, added, removed, changed } = await diff('before.safetensors', 'after.zt', { rtol: 0.01 })
  *
- * @throws ZTensorError any code but ZT_NOT_FOUND, of a file that cannot be opened, read or decoded; TypeError and RangeError
- * ZT_INVALID_ARG; the signal's reason
+ * @throws ZTensorError what `open` throws of either file; ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_BAD_SPARSE, ZT_UNSUPPORTED_ENCODING,
+ * ZT_LIMIT, ZT_TRUNCATED, ZT_MAPPING_LOST and ZT_IO of data that cannot be read; ZT_CLOSED of a file that was given closed. TypeError
+ * and RangeError ZT_INVALID_ARG; the signal's reason
  */
 export async function diff(a: Source | TensorFile, b: Source | TensorFile, options?: DiffOptions): Promise<FileDiff> {
   const known = ['atol', 'rtol', 'filter', 'values', 'attributes', 'onProgress', 'signal'] as const

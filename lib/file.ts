@@ -459,6 +459,9 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
    * to threads that know nothing of this package. Nobody can empty them: they and the mapping live until every
    * thread has dropped them, whoever calls `close()`. Other processes cannot be sent memory.
    *
+   * @example
+   * new Worker('./worker.js', { workerData: file.share() }) // there: const file = await open(workerData)
+   *
    * @throws ZTensorError ZT_CLOSED, and with memory ZT_IO, ZT_MAPPING_LOST; TypeError ZT_INVALID_ARG of a file in memory: open
    * a SharedArrayBuffer there
    */
