@@ -38,16 +38,14 @@ impl Fixtures {
         }
     }
 
-    /// Some 200 bytes of each file, each with three flips, and the file cut off there.
+    /// Some 200 bytes of each file, each changed in turn, and the file cut off there.
     fn damaged_are_refused_or_read_alike(&self) {
         for (_, bytes) in self.files() {
             let step = bytes.len() / 200 + 1;
             for at in (0..bytes.len()).step_by(step) {
-                for flip in [1, 0x80, 0xff] {
-                    let mut damaged = bytes.clone();
-                    damaged[at] ^= flip;
-                    agree(&damaged, self.formats);
-                }
+                let mut damaged = bytes.clone();
+                damaged[at] ^= [0x01, 0x80, 0xff][at % 3];
+                agree(&damaged, self.formats);
                 agree(&bytes[..at], self.formats);
             }
         }
@@ -79,9 +77,6 @@ fn gguf() {
 #[test]
 fn onnx() {
     let fixtures = Fixtures::of("onnx", &["onnx"], 4);
-    for (path, bytes) in fixtures.files() {
-        // Bytes have no files beside them.
-        assert_eq!(agree(&bytes, fixtures.formats), !path.ends_with("external.onnx"), "{path}");
-    }
+    fixtures.are_read_alike_in_all_ways();
     fixtures.damaged_are_refused_or_read_alike();
 }
