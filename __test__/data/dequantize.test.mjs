@@ -130,6 +130,54 @@ test('slices through the middle of blocks, of every type, as they stand in the f
   }
 })
 
+/** The same tensor over and over along its first dimension, which its groups do not cross. */
+function tiled({ expected, components, shape, ...rest }, times) {
+  const repeated = (array) => {
+    const all = new array.constructor(array.length * times)
+    for (let at = 0; at < times; at++) all.set(array, at * array.length)
+    return all
+  }
+  const parts = Object.entries(components).map(([role, { dtype, data }]) => [role, { dtype, data: repeated(data) }])
+  return { ...rest, shape: [shape[0] * times, ...shape.slice(1)], components: Object.fromEntries(parts) }
+}
+
+test('slices of groups that are many: the same as of all elements', async (t) => {
+  const groups = named.filter(({ attributes, shape }) => shape.length > 1 && attributes.axis > 0)
+  t.true(groups.length > 8)
+  const file = openSync(
+    await write(
+      groups.map((one) => tiled(one, Math.ceil(600_000 / one.expected.length))),
+      { version: '2' },
+    ),
+  )
+  for (const tensor of file.values()) {
+    const all = tensor.toFloat32()
+    const [rows, ...inner] = tensor.shape
+    const row = all.length / rows
+    const last = inner.at(-1)
+    for (const [from, to] of [
+      [0, 1],
+      [rows - 1, rows],
+      [Math.floor(rows / 2), Math.floor(rows / 2) + 3],
+      [rows - 5, rows - 5],
+      [1, rows],
+    ]) {
+      const whole = await tensor.load({ as: 'float32', slice: [[from, to]] })
+      t.is(differing(whole, all.subarray(from * row, to * row)), 0, `${tensor.shape} ${from}:${to}`)
+    }
+    const place = [[Math.floor((2 * rows) / 3)], ...inner.map((dim) => [dim - 1])]
+    const [one] = await tensor.load({ as: 'float32', slice: place })
+    t.is(one, all[place[0][0] * row + row - 1])
+    const middle = await tensor.load({
+      as: 'float32',
+      slice: [[rows - 2, rows], ...inner.slice(1).map(() => null), [1, last, 2]],
+    })
+    const expected = Array.from(all.subarray((rows - 2) * row)).filter((_, at) => (at % last) % 2 === 1)
+    t.is(differing(middle, Float32Array.from(expected)), 0)
+  }
+  file.close()
+})
+
 test('no elements', async (t) => {
   const data = { dtype: 'uint8', data: new Uint8Array(0) }
   const empty = {

@@ -4,6 +4,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::Reading;
+use crate::checked;
 use crate::error::{Code, Error, Result};
 use crate::kernels::dequantize::{BlockType, PIECE, Quantized};
 use crate::model::cut::{Cut, Range};
@@ -14,7 +15,7 @@ use crate::work;
 impl Reading<'_> {
     /// The elements of a quantized tensor, or those in a range of each dimension, as float32 in the byte order of
     /// the host. The digests of components that are read whole are checked. Of ggml's blocks no more are read and decoded than
-    /// hold these elements.
+    /// hold these elements, of other layouts no more pieces of some thousand elements decoded.
     ///
     /// Fails with `BadLayout` for other layouts and for parameters that contradict each other, with `BadShape` where
     /// a component's length is not what they ask for, and with `Limit` where the result would exceed
@@ -39,14 +40,22 @@ impl Reading<'_> {
         dequantized.map_err(|error| error.tensor(tensor.name()))
     }
 
-    /// All elements, of which only some are given.
+    /// All elements, or those in a range of each dimension: pieces that none of these are in are not decoded.
     fn elements(
         &self,
         tensor: Tensor<'_>,
         quantized: &Quantized,
         ranges: Option<&[(u64, u64)]>,
     ) -> Result<Owned> {
-        let bytes = self.float32_bytes(quantized.elements)?;
+        let cut = ranges.map(|ranges| Cut::new(tensor.shape(), ranges, 32)).transpose()?;
+        let run = match ranges {
+            Some(ranges) => Run::around(tensor.shape(), ranges),
+            None => Run { first: 0, count: quantized.elements, shape: Vec::new(), ranges: Vec::new() },
+        };
+        self.float32_bytes(cut.as_ref().map_or(run.count, |cut| cut.byte_length() / 4))?;
+        let before = run.first % PIECE as u64;
+        let start = run.first - before;
+        let bytes = self.float32_bytes(before + run.count)?;
         let parts = quantized.parts().into_iter();
         let parts =
             parts.map(|(role, expected)| self.part(tensor, role, expected)).collect::<Result<Vec<_>>>()?;
@@ -56,13 +65,14 @@ impl Reading<'_> {
             self.watch.stop.check()?;
             let Some(piece) = pieces.get(at) else { return Ok(()) };
             let mut piece = piece.lock().unwrap_or_else(PoisonError::into_inner);
-            quantized.decode(&parts, at as u64 * PIECE as u64, &mut piece)
+            quantized.decode(&parts, start + at as u64 * PIECE as u64, &mut piece)
         })?;
         drop(pieces);
-        match ranges {
-            Some(ranges) => packed(&Cut::new(tensor.shape(), ranges, 32)?, &output),
-            None => Ok(output),
+        if cut.is_none() || run.count == 0 {
+            return Ok(output);
         }
+        let decoded = checked::slice(&output, before * 4, run.count * 4).unwrap_or_default();
+        packed(&Cut::new(&run.shape, &run.ranges, 32)?, decoded)
     }
 
     /// Bytes of so many float32, within `maxDecodedBytes`.
@@ -91,6 +101,37 @@ impl Reading<'_> {
         let message =
             format!("{name} has {} bytes, not what the shape and the attributes ask for", bytes.len());
         Err(Error::new(Code::BadShape, message).component(name))
+    }
+}
+
+/// Elements one after the other that hold those of a cut, and the cut through them alone.
+struct Run {
+    first: u64,
+    count: u64,
+    shape: Vec<u64>,
+    ranges: Vec<(u64, u64)>,
+}
+
+impl Run {
+    /// `ranges` are those of a [`Cut`] of this shape.
+    fn around(shape: &[u64], ranges: &[(u64, u64)]) -> Self {
+        let (mut shape, mut ranges, mut first) = (shape.to_vec(), ranges.to_vec(), 0);
+        if ranges.iter().any(|(start, stop)| start == stop) {
+            // Without elements, the other dimensions may come to any number.
+            return Self { first: 0, count: 0, shape, ranges };
+        }
+        loop {
+            let inner: u64 = shape.iter().skip(1).product();
+            let Some((dim, (start, stop))) = shape.first_mut().zip(ranges.first_mut()) else { break };
+            first += *start * inner;
+            (*dim, *start, *stop) = (*stop - *start, 0, *stop - *start);
+            if *dim != 1 {
+                break;
+            }
+            shape.remove(0);
+            ranges.remove(0);
+        }
+        Self { first, count: shape.iter().product(), shape, ranges }
     }
 }
 
