@@ -5,7 +5,7 @@
 import { Readable, Writable } from 'node:stream';
 import { InspectOptions, inspect } from 'node:util';
 
-/** Why a file, or a call, was refused. The README's table says what to do about each. */
+/** Why a file, or a call, was refused. The guide on errors (docs/guide/errors.md) says what to do about each. */
 export type ErrorCode = "ZT_TRUNCATED" | "ZT_BAD_MAGIC" | "ZT_BAD_INDEX" | "ZT_OUT_OF_BOUNDS" | "ZT_BAD_SHAPE" | "ZT_BAD_DTYPE" | "ZT_BAD_LAYOUT" | "ZT_BAD_SPARSE" | "ZT_BAD_DIGEST" | "ZT_DIGEST_MISMATCH" | "ZT_DECODE" | "ZT_UNSUPPORTED_VERSION" | "ZT_UNSUPPORTED_ENCODING" | "ZT_LIMIT" | "ZT_NOT_FOUND" | "ZT_EXISTS" | "ZT_CLOSED" | "ZT_MAPPING_LOST" | "ZT_IO" | "ZT_NOT_CANONICAL" | "ZT_INVALID_ARG" | "ZT_INTERNAL";
 /** Where an error lies. */
 export interface ErrorDetails {
@@ -712,8 +712,7 @@ export declare class Tensor<D extends DType | undefined = DType | undefined> {
 	 * The elements widened to float32: exactly for the 8- and 16-bit types and bool, to the nearest (ties to
 	 * even) for wider integers and float64. `load({ as: 'float32' })` does the same off the event loop.
 	 *
-	 * A quantized tensor (`zt.quant_group/1`, `zt.mx/1`, and `gguf.<type>/1` of q4_0, q4_1, q5_0, q5_1, q8_0 and q2_k to
-	 * q6_k) is read from its file, its digests checked, and decoded on all cores.
+	 * A quantized tensor (`zt.quant_group/1`, `zt.mx/1`, and `gguf.<type>/1` of the types that docs/formats.md lists) is read from its file, its digests checked, and decoded on all cores.
 	 *
 	 * @example const floats = tensor.toFloat32()
 	 *
@@ -895,7 +894,7 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	#private;
 	/** `'mixed'` where files of several containers were opened as one. */
 	readonly format: Format | "mixed";
-	/** `'0.1'`, `'1.0'`, `'1.1.0'`, `'1.2.0'` for zTensor; undefined for formats without versions. */
+	/** As the file has it: `'0.1'`, `'1.0'`, `'1.2.0'`, `'2'` for zTensor, `'3'` for GGUF …; undefined for formats without versions. */
 	readonly version: string | undefined;
 	/** What wrote the file, where it says. */
 	readonly generator: string | undefined;
@@ -951,9 +950,10 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	 *
 	 * @example
 	 * const tensors = await file.load(['wte', 'wpe'])
-	 * const { dtype, shape, data } = tensors.get('wte')
+	 * const wte = tensors.get('wte')
+	 * if (wte?.layout === 'dense') console.log(wte.dtype, wte.shape, wte.data)
 	 *
-	 * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED, ZT_BAD_LAYOUT and ZT_BAD_DTYPE for a tensor that has no array, ZT_BAD_SPARSE, ZT_DECODE,
+	 * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED, ZT_BAD_DTYPE, ZT_BAD_SPARSE, ZT_DECODE,
 	 * ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_IO, ZT_TRUNCATED, ZT_LIMIT where all of it would be more than 16 times the file and
 	 * `maxDecodedBytes`; TypeError and RangeError ZT_INVALID_ARG; the signal's reason. One failure ends all.
 	 */
@@ -1019,6 +1019,9 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	 * mapped). A file that is opened from it, in this or another thread, has its `data` over these: such arrays can be posted
 	 * to threads that know nothing of this package. Nobody can empty them: they and the mapping live until every
 	 * thread has dropped them, whoever calls `close()`. Other processes cannot be sent memory.
+	 *
+	 * @example
+	 * new Worker('./worker.js', { workerData: file.share() }) // there: const file = await open(workerData)
 	 *
 	 * @throws ZTensorError ZT_CLOSED, and with memory ZT_IO, ZT_MAPPING_LOST; TypeError ZT_INVALID_ARG of a file in memory: open
 	 * a SharedArrayBuffer there
@@ -1152,6 +1155,10 @@ export declare class TensorWriter {
 	 * Adds a tensor whose bytes stay in another zTensor 2 file: zTensor 2 only, with `canonical: false`. The other file is
 	 * read once, for the digest by which readers know it.
 	 *
+	 * @example
+	 * const base = await open('base.zt')
+	 * await writer.link('embedding', { file: base, tensor: 'model.embed_tokens.weight' })
+	 *
 	 * @throws ZTensorError ZT_NOT_FOUND, ZT_BAD_INDEX (the name is there), ZT_UNSUPPORTED_ENCODING, ZT_IO; TypeError
 	 * ZT_INVALID_ARG
 	 */
@@ -1242,7 +1249,13 @@ export declare class TensorEditor extends TensorWriter {
 	 * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED; RangeError ZT_INVALID_ARG for tensors that this edit added
 	 */
 	remove(name: string): Promise<void>;
-	/** Sets attributes of the file, and takes out those that are undefined. The others stay as they are. */
+	/**
+	 * Sets attributes of the file, and takes out those that are undefined. The others stay as they are.
+	 *
+	 * @example await editor.setAttributes({ license: 'apache-2.0', draft: undefined })
+	 *
+	 * @throws ZTensorError ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG for a value that the format cannot hold
+	 */
 	setAttributes(attributes: AttributeChanges): Promise<void>;
 	/**
 	 * The same for a tensor of the file.
@@ -1422,7 +1435,10 @@ export interface ConvertOptions extends CreateOptions, JobOptions {
 	cast?: {
 		readonly [From in DType]?: DType | undefined;
 	} | undefined;
-	/** Leave out the tensors that the target cannot hold, for their type, layout, name or data, rather than refuse the whole. */
+	/**
+	 * Leave out what the target cannot hold, rather than refuse the whole: tensors, for their type, layout, name or data, and the
+	 * attributes of the file.
+	 */
 	skip?: boolean | undefined;
 }
 /** What was converted. */
@@ -1441,9 +1457,10 @@ export interface ConvertResult {
  *
  * @example await convert('model.safetensors', 'model.zt', { cast: { float32: 'bfloat16' } })
  *
- * @throws ZTensorError any code but ZT_CLOSED: of a source that cannot be opened, read or decoded; where the target cannot hold
- * something, an error that lists it in `cause`, before anything is written; ZT_EXISTS unless `overwrite`; ZT_IO. TypeError and
- * RangeError ZT_INVALID_ARG; the signal's reason. The target is then as it was.
+ * @throws ZTensorError what `open` throws of the source; ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_BAD_SPARSE, ZT_UNSUPPORTED_ENCODING,
+ * ZT_LIMIT, ZT_TRUNCATED and ZT_MAPPING_LOST of data that cannot be read; where the target cannot hold something, ZT_BAD_DTYPE,
+ * ZT_BAD_LAYOUT or ZT_BAD_SHAPE with all of it in `cause`, before anything is written; ZT_EXISTS unless `overwrite`; ZT_IO. TypeError
+ * and RangeError ZT_INVALID_ARG; the signal's reason. The target is then as it was.
  */
 export declare function convert(source: Source, target: string | URL | Writable, options?: ConvertOptions): Promise<ConvertResult>;
 /** What of two files to compare. */
@@ -1514,8 +1531,9 @@ export interface FileDiff {
  * @example
  * const { same, added, removed, changed } = await diff('before.safetensors', 'after.zt', { rtol: 0.01 })
  *
- * @throws ZTensorError any code but ZT_NOT_FOUND, of a file that cannot be opened, read or decoded; TypeError and RangeError
- * ZT_INVALID_ARG; the signal's reason
+ * @throws ZTensorError what `open` throws of either file; ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_BAD_SPARSE, ZT_UNSUPPORTED_ENCODING,
+ * ZT_LIMIT, ZT_TRUNCATED, ZT_MAPPING_LOST and ZT_IO of data that cannot be read; ZT_CLOSED of a file that was given closed. TypeError
+ * and RangeError ZT_INVALID_ARG; the signal's reason
  */
 export declare function diff(a: Source | TensorFile, b: Source | TensorFile, options?: DiffOptions): Promise<FileDiff>;
 /** What tells whether a whole name matches `pattern`. Goes back to the last `*` alone, so time is at most |name| × |pattern|. */
@@ -1551,9 +1569,11 @@ export declare function saveFile(path: string | URL, tensors: Tensors, options?:
  *
  * @example
  * const tensors = await loadFile('model.safetensors')
- * const { dtype, shape, data } = tensors.get('bias')
+ * const bias = tensors.get('bias')
+ * if (bias?.layout === 'dense') console.log(bias.dtype, bias.shape, bias.data)
  *
- * @throws ZTensorError any code but ZT_CLOSED; ZT_NOT_FOUND where a name is of no tensor; TypeError and RangeError ZT_INVALID_ARG; the
+ * @throws ZTensorError what `open` throws; ZT_NOT_FOUND where a name is of no tensor; ZT_DIGEST_MISMATCH, ZT_DECODE,
+ * ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_TRUNCATED and ZT_IO of data that cannot be read. TypeError and RangeError ZT_INVALID_ARG; the
  * signal's reason
  */
 export declare function loadFile(source: Source, options?: LoadWholeOptions): Promise<Map<string, Loaded>>;

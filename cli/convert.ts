@@ -1,5 +1,5 @@
 // `ztensor convert`: any file that can be read into any format that can be written.
-import { mkdirSync, readdirSync, rmdirSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, rmdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import {
   type AnyTensor,
@@ -7,7 +7,9 @@ import {
   type ConvertResult,
   convert as convertFile,
   globMatcher,
+  open,
   type Progress,
+  type Source,
 } from '../index.js'
 import { FORMATS, type WritableVersion } from '../lib/format-table.js'
 import { list } from '../lib/formats.js'
@@ -102,6 +104,27 @@ function convertOptions(options: ConvertCommandOptions): ConvertOptions {
   }
 }
 
+/** Refuses patterns and names that are of no tensor: a typing mistake would convert something else without a word. */
+async function checkNames(source: Source, options: ConvertCommandOptions, stop: AbortSignal): Promise<void> {
+  const renamed = [...table('--rename', 'OLD=NEW', options.rename).keys()]
+  if (options.include === undefined && renamed.length === 0) return
+  const opening = options.from === undefined ? {} : { format: options.from }
+  const file = await open(source, { ...opening, signal: stop })
+  try {
+    const names = [...file.keys()]
+    for (const pattern of options.include ?? []) {
+      if (!names.some(globMatcher(pattern)))
+        throw new UsageError(`--include ${printable(pattern)} matches no tensor`, NAMES)
+    }
+    const missing = renamed.find((name) => !file.has(name))
+    if (missing !== undefined) throw new UsageError(`--rename: there is no tensor ${printable(missing)}`, NAMES)
+  } finally {
+    file.close()
+  }
+}
+
+const NAMES = '`ztensor ls FILE` lists the names.'
+
 /** Where the data goes, and what is said of it. */
 function outputs(target: string) {
   if (target !== STANDARD) return { to: target, name: target, words: process.stdout }
@@ -113,9 +136,12 @@ function outputs(target: string) {
   return { to: dataOutput(), name: 'standard output', words: process.stderr }
 }
 
-function* lines(target: string, result: ConvertResult): Generator<string> {
+function* lines(target: string, result: ConvertResult, sharded: boolean): Generator<string> {
   const paint = painter()
-  yield `${paint('green', 'wrote')}  ${printable(target)}: ${showCounted(result.tensors, 'tensor')}`
+  // Of safetensors in several files the index is what one opens.
+  const index = `${target}.index.json`
+  const name = sharded && existsSync(index) ? `${index} and the files that it names` : target
+  yield `${paint('green', 'wrote')}  ${printable(name)}: ${showCounted(result.tensors, 'tensor')}`
   for (const error of result.skipped) yield `  left out  ${errorCode(error) ?? ''}  ${errorMessage(error)}`
   yield `read by: ${result.readers.join(', ')}`
   if (result.readers.length === 1) {
@@ -141,6 +167,7 @@ export async function convert(
   const listen = options.json ? { onProgress: events } : progress.listen
   try {
     const from = typeof source === 'string' ? await sourceOf(source) : source
+    await checkNames(from, options, stop.signal)
     const result = await convertFile(from, to, { ...given, ...listen, signal: stop.signal })
     progress.stop()
     const { tensors, skipped, readers } = result
@@ -151,8 +178,8 @@ export async function convert(
     }))
     if (to !== target) process.exitCode = 0
     if (options.json) words.write(jsonLine({ event: 'done', target, tensors, skipped: left, readers }))
-    else if (to !== target) words.write([...lines(name, result), ''].join('\n'))
-    else await printLines(lines(target, result))
+    else if (to !== target) words.write([...lines(name, result, false), ''].join('\n'))
+    else await printLines(lines(target, result, options.maxShardSize !== undefined))
   } catch (error) {
     progress.stop()
     if (!stop.signal.aborted) throw error

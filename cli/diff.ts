@@ -14,6 +14,7 @@ import { jsonAttribute, jsonFloat, jsonText } from './json.js'
 import { showDtype, showShape } from './listing.js'
 import { followProgress } from './progress.js'
 import { showCount, showCounted, showMeasured } from './quantity.js'
+import { sourceOf } from './source.js'
 import { printLines } from './stdout.js'
 import { printable, shorten, showName } from './text.js'
 
@@ -140,15 +141,17 @@ function jsonDiff(diff: FileDiff): object {
 export async function diff(a: string, b: string, options: DiffOptions): Promise<void> {
   const stop = new AbortController()
   process.once('SIGINT', () => stop.abort())
-  const files = [await open(a)]
+  const files = [await open(await sourceOf(a))]
   try {
-    files.push(await open(b))
+    files.push(await open(await sourceOf(b)))
     const [left, right] = files as [TensorFile, TensorFile]
     const { filter, values, attributes } = options
     const tolerance = { atol: distance('atol', options.atol), rtol: distance('rtol', options.rtol) }
     const progress = await followProgress(left.path ?? '')
     const how = { ...tolerance, filter, values, attributes, signal: stop.signal, ...progress.listen }
     const found = await diffOf(left, right, how).finally(() => progress.stop())
+    const compared = found.unchanged + found.changed.length + found.added.length + found.removed.length
+    if (filter !== undefined && compared === 0) throw new UsageError(`--filter ${printable(filter)} matches no tensor`)
     if (!found.same) process.exitCode = exitCodes.different
     if (options.json) await printLines([jsonText(jsonDiff(found), 2)])
     else if (!options.quiet) await printLines(lines(left, found, painter()))

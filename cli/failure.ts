@@ -21,12 +21,13 @@ export class UsageError extends Error {
 }
 
 const hints: Readonly<Record<string, string>> = {
-  ZT_BAD_MAGIC: `${list(FORMATS.map(({ title }) => title))} files are known. BTF has no signature of its own: for one of those pass --format btf.`,
   ZT_NOT_FOUND: '`ztensor ls FILE` lists the names.',
   ZT_TRUNCATED: 'The file ends too early: a download or a copy may have been cut short.',
   ZT_DIGEST_MISMATCH: 'The bytes are not those that were written: fetch the file again.',
   ZT_INTERNAL: 'This is a fault of ztensor, not of the file. Please report it.',
 }
+
+const KNOWN = `${list(FORMATS.map(({ title }) => title))} files are known. BTF has no signature of its own: for one of those pass --format btf.`
 
 /** The code of `error`, or undefined where it has none. */
 export function errorCode(error: unknown): string | undefined {
@@ -48,14 +49,24 @@ const FLAGS: Readonly<Record<string, string>> = {
   digest: '--digest',
   version: '--version',
   maxShardSize: '--max-shard-size',
+  format: '--format',
 }
+
+/** Other words of the library, and how they are said in commands. */
+const WORDS: readonly (readonly [RegExp, string])[] = [
+  [/name its format in the options/, 'name its format with --format'],
+  [/\bcanonical: false\b/, '--no-canonical'],
+  [/; attributes: \{\} leaves them out/, ''],
+  [/\bcompression\.level\b/, 'the level of --compress'],
+  [/ \(os\.homedir\(\)\)/, ''],
+]
 
 /** A message with flags in place of the library's options: `(option overwrite)` becomes `(--overwrite)`. */
 function withFlags(message: string): string {
   const named = message.replace(/\boption (\w+)/g, (whole, option) => {
     return Object.hasOwn(FLAGS, option) ? (FLAGS[option] as string) : whole
   })
-  return named.replace('name its format in the options', 'name its format with --format')
+  return WORDS.reduce((text, [words, flags]) => text.replace(words, flags), named)
 }
 
 /** Prints `error` on standard error and sets the exit code. */
@@ -64,7 +75,9 @@ export function fail(error: unknown): void {
   const text = withFlags(error instanceof Error ? error.message.trim() : String(error))
   const [message = '', ...rest] = text.split('\n').filter((line) => line.trim() !== '')
   const code = errorCode(error) ?? 'ZT_INTERNAL'
-  const hint = error instanceof UsageError ? error.hint : hints[code]
+  // Of what is known to be something else the message says what to do.
+  const unknown = code === 'ZT_BAD_MAGIC' && message.includes('not a tensor file known here')
+  const hint = error instanceof UsageError ? error.hint : unknown ? KNOWN : hints[code]
   const lines = [`${paint('red', 'ztensor:')} ${printable(message)} (${printable(code)})`]
   for (const line of hint === undefined ? rest : [...rest, hint]) lines.push(`  ${paint('dim', printable(line))}`)
   process.stderr.write(`${lines.join('\n')}\n`)

@@ -90,7 +90,7 @@ function program(): Command {
         ['ztensor ls llama/', 'a sharded checkpoint: its folder or its index'],
         ['ztensor ls --join base.zt extra.zt', 'several files as one'],
         ['curl -L URL | ztensor ls -', 'what comes from another program'],
-        ['ztensor ls model.zt --json | jq .[].name', 'for a program'],
+        ["ztensor ls model.zt --json | jq '.[].name'", 'for a program'],
       ),
     )
     .action(async (files, options) => (await import('./ls.js')).ls(files, options))
@@ -113,7 +113,7 @@ function program(): Command {
 
   ztensor
     .command('verify')
-    .description('check every digest and every rule about data; exit code 1 where something is wrong')
+    .description('check every digest and every rule about data; exit code 1 if anything is wrong')
     .argument('<files...>', 'the tensor files')
     .option('--canonical', 'fail unless the file is in the canonical form of zTensor 2, and say which rules it breaks')
     .option('--json', 'one JSON array, an object for each file')
@@ -162,7 +162,7 @@ function program(): Command {
     .description('counts, extremes, mean and spread of tensors, with a histogram if asked for')
     .argument('<file>', 'the tensor file')
     .argument('[names...]', 'the names of tensors (default: all)')
-    .option('--bins <count>', 'a histogram of so many bins, from the smallest element to the largest')
+    .option('--bins <count>', 'a histogram with this many bins, from the smallest element to the largest')
     .option('--json', 'one JSON array, an object for each tensor')
     .addOption(formatOption())
     .addHelpText(
@@ -204,7 +204,7 @@ function program(): Command {
       .argument('<target>', 'the new file; its ending names the format unless --format does; - is standard output')
       .addOption(targetFormat())
       .addOption(targetVersion())
-      .option('--no-canonical', 'version 2: leave the tensors in their order, and allow compression and shards')
+      .option('--no-canonical', 'version 2: keep the order of the tensors, and allow compression')
       .addOption(new Option('--from <name>', 'read the source as this format').choices(FORMAT_NAMES))
       .addOption(targetDigest())
       .option('--compress [level]', 'compress where that saves space: with zstd in zTensor, deflate in npz')
@@ -212,7 +212,7 @@ function program(): Command {
       .option('--exclude <glob...>', 'no tensors whose names match one of these')
       .option('--rename <old=new...>', 'new names for tensors')
       .option('--cast <from=to...>', 'cast dtypes, such as float32=bfloat16')
-      .option('--max-shard-size <size>', 'version 2 and safetensors: several files of at most so much, such as 5GB'),
+      .option('--max-shard-size <size>', 'version 2 and safetensors: several files of at most this size, such as 5GB'),
   )
     .addHelpText(
       'after',
@@ -220,7 +220,7 @@ function program(): Command {
         ['ztensor convert model.safetensors model.zt', 'for Python ztensor 1.0.0 and 1.0.1, and this package'],
         ['ztensor convert model.zt model.safetensors', 'for everybody else'],
         ['ztensor convert a.zt b.zt --version 1.2 --compress=9', 'another version, compressed'],
-        ['ztensor convert a.zt b.npz --compress', 'for NumPy, as savez_compressed writes it'],
+        ['ztensor convert a.zt b.npz --compress', 'for NumPy, like savez_compressed'],
         ['ztensor convert a.zt b.zt --version 2', 'the canonical file of these tensors'],
         ["ztensor convert a.zt b.zt --include 'encoder.*'", 'a part of it'],
         ['ztensor convert model.safetensors - | ssh host "cat > model.zt"', 'into a pipe'],
@@ -232,12 +232,12 @@ function program(): Command {
   writing(
     ztensor
       .command('merge')
-      .description('write the tensors of several files into one; a name that stands in two of them is refused')
+      .description('write the tensors of several files into one; refuses a name that two of them have')
       .argument('<target>', 'the new file; its ending names the format unless --format does; - is standard output')
       .argument('<sources...>', 'tensor files, or one index or folder of a sharded checkpoint')
       .addOption(targetFormat())
       .addOption(targetVersion())
-      .option('--no-canonical', 'version 2: leave the tensors in their order, and allow compression')
+      .option('--no-canonical', 'version 2: keep the order of the tensors, and allow compression')
       .addOption(targetDigest())
       .option('--compress [level]', 'compress where that saves space: with zstd in zTensor, deflate in npz'),
   )
@@ -253,10 +253,10 @@ function program(): Command {
   writing(
     ztensor
       .command('split')
-      .description('write the tensors of a file into several ones with an index: safetensors, or zTensor 2 for a .zt')
+      .description('write the tensors of a file into several files with an index: safetensors, or zTensor 2 for a .zt')
       .argument('<source>', 'the tensor file')
-      .argument('<target>', 'what the files are called after: out/model.safetensors, out/model.zt')
-      .requiredOption('--max-size <size>', 'what a file may have, such as 2GB or 512MiB'),
+      .argument('<target>', 'what to name the files after: out/model.safetensors, out/model.zt')
+      .requiredOption('--max-size <size>', 'the most that one file may hold, such as 2GB or 512MiB'),
   )
     .addHelpText(
       'after',
@@ -290,10 +290,13 @@ function program(): Command {
 
   ztensor
     .command('compact')
-    .description('write a zTensor 1.0 to 2 file anew without removed tensors and old indexes')
+    .description('rewrite a zTensor 1.0 to 2 file without removed tensors and old indexes')
     .argument('<file>', 'the tensor file')
     .option('--json', 'one JSON object')
-    .addHelpText('after', examples(['ztensor compact model.zt', 'it stays as it is where nothing can be gained']))
+    .addHelpText(
+      'after',
+      examples(['ztensor compact model.zt', 'leaves the file as it is if there is nothing to gain']),
+    )
     .action(async (file, options) => (await import('./compact.js')).compact(file, options))
 
   ztensor
@@ -309,6 +312,14 @@ function program(): Command {
     )
     .action(async (shell) => completion(ztensor, shell))
 
+  // Options may take several values, so that files come first.
+  for (const command of ztensor.commands) {
+    const files = command.registeredArguments.map((one) => {
+      const name = `${one.name()}${one.variadic ? '...' : ''}`
+      return one.required ? `<${name}>` : `[${name}]`
+    })
+    command.usage([...files, '[options]'].join(' '))
+  }
   return ztensor
 }
 
@@ -316,7 +327,15 @@ function onParseError(error: CommanderError, command: string): void {
   if (error.exitCode === 0) return
   // Without a command the help has been printed already.
   if (error.code === 'commander.help') process.exitCode = exitCodes.unusable
-  else fail(new UsageError(error.message.replace(/^error: /, ''), `Run \`${command} --help\` for what there is.`))
+  else {
+    // An option whose value may be left out, or be several, has taken what stands behind it.
+    const took = ['--include', '--exclude', '--rename', '--cast', '--compress'].find((flag) =>
+      process.argv.includes(flag),
+    )
+    const moved = took !== undefined && error.code === 'commander.missingArgument'
+    const hint = moved ? `Put ${took} after the files.` : `Run \`${command} --help\` for usage.`
+    fail(new UsageError(error.message.replace(/^error: /, ''), hint))
+  }
 }
 
 async function main(): Promise<void> {

@@ -1,6 +1,7 @@
 // Standard output in blocks: 100,000 rows are some thirty writes, and a reader that stops (`| head`) stops the work too.
 import { once } from 'node:events'
 import { Writable } from 'node:stream'
+import { exitCodes, fail } from './failure.js'
 
 const blockLength = 1 << 18
 
@@ -46,7 +47,10 @@ export function dataOutput(): Writable {
 export function exitQuietlyOnBrokenPipe(): void {
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     // EOF is what libuv has for it on Windows.
-    if (error.code !== 'EPIPE' && error.code !== 'EOF') throw error
+    if (error.code !== 'EPIPE' && error.code !== 'EOF') {
+      fail(Object.assign(new Error(`standard output: ${error.message}`), { code: 'ZT_IO' }))
+      process.exit(exitCodes.unusable)
+    }
     process.exit()
   })
 }

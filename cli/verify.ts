@@ -70,6 +70,11 @@ function* lines(report: Report, paint: Paint): Generator<string> {
     const verdict = result.ok ? paint('green', 'ok') : paint('red', 'FAILED')
     yield `${verdict}  ${name}: ${counts}${result.ok ? '' : `, ${showCounted(found.length, 'failure')}`}`
   }
+  if (result?.ok && result.checked === 0 && result.undigested > 0)
+    yield paint(
+      'dim',
+      '  The file has no digests: its index and rules were checked; data that was changed cannot be found.',
+    )
   for (const failure of found) {
     yield `  ${errorCode(failure) ?? 'ZT_INTERNAL'}  ${showPlaced(failure as object, errorMessage(failure))}`
   }

@@ -49,5 +49,5 @@ tensors["lm_head.weight"] = weights(VOCABULARY, WIDTH)
 
 path = Path(__file__).with_name("model.safetensors")
 # One key: safetensors writes the metadata in the random order of a hash map, and the file is to be the same each time.
-save_file(tensors, path, metadata={"description": "A character-level GPT with two blocks, untrained. MIT licence."})
+save_file(tensors, path, metadata={"description": "A character-level GPT with two blocks, untrained. MIT license."})
 path.chmod(0o644)

@@ -132,12 +132,17 @@ export function aSignal(value: unknown): AbortSignal {
   return value as AbortSignal
 }
 
+/** `an Int8Array`, `a Float32Array`. */
+export function withArticle(name: string): string {
+  return `${name.startsWith('Int') ? 'an' : 'a'} ${name}`
+}
+
 /** An array to fill: of the dtype's own type, or bytes. */
 export function aTarget(value: unknown, dtype: DTypeInfo, length: number): ArrayBufferView {
   // Version 2 pads the last byte of a packed type.
   const byteLength = Math.ceil((length * dtype.bits) / 8)
   if (!types.isTypedArray(value) || ![dtype.array.name, 'Uint8Array'].includes(arrayKind(value) as string)) {
-    throw wrongType('into', `a ${dtype.array.name} or Uint8Array`, value)
+    throw wrongType('into', `${withArticle(dtype.array.name)} or Uint8Array`, value)
   }
   if (value.byteLength !== byteLength) {
     throw invalid(RangeError, `into must have ${byteLength} bytes, got ${value.byteLength}`)

@@ -1,8 +1,9 @@
 import type { Writable } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { aBoolean, aFunction, anObject, aText, optional, optionsOf, wrongType } from './arguments.js'
+import { aBoolean, aFunction, aText, optional, optionsOf, wrongType } from './arguments.js'
 import { everything, inBatches, TURN } from './batches.js'
-import { type DType, dtypeInfo } from './dtype.js'
+import type { DType } from './dtype.js'
+import { aDType } from './elements.js'
 import { calling, type ErrorCode, ZTensorError } from './errors.js'
 import { TensorFile } from './file.js'
 import { type Writing, writingOfId } from './formats.js'
@@ -11,6 +12,7 @@ import { binding, type NativeOutflow, type NativeSelection, type NativeWriter, t
 import { type OpenOptions, open, type Source } from './open.js'
 import type { Outlet } from './outlet.js'
 import { readersOf } from './readers.js'
+import { isPlainObject } from './realm.js'
 import type { Store } from './store.js'
 import { aTarget } from './target.js'
 import type { AnyTensor } from './tensor.js'
@@ -33,7 +35,10 @@ export interface ConvertOptions extends CreateOptions, JobOptions {
    * dtypes, and the components of any other layout, stay as they are.
    */
   cast?: { readonly [From in DType]?: DType | undefined } | undefined
-  /** Leave out the tensors that the target cannot hold, for their type, layout, name or data, rather than refuse the whole. */
+  /**
+   * Leave out what the target cannot hold, rather than refuse the whole: tensors, for their type, layout, name or data, and the
+   * attributes of the file.
+   */
   skip?: boolean | undefined
 }
 
@@ -49,15 +54,19 @@ export interface ConvertResult {
   readonly readers: readonly string[]
 }
 
+function aTable(cast: object): object {
+  const what = 'a table of dtypes, such as { float32: "bfloat16" }'
+  if (!isPlainObject(cast)) throw wrongType('cast', what, cast)
+  return cast
+}
+
 /** The codes of a table of casts, as the binding takes them. */
 function castCodes(cast: ConvertOptions['cast']): number[] {
   if (cast === undefined) return []
   const code = (value: unknown) => {
-    const info = typeof value === 'string' ? dtypeInfo(value) : undefined
-    if (info === undefined) throw wrongType('cast', 'a table of dtypes, such as { float32: "bfloat16" }', value)
-    return info.code
+    return aDType('a dtype of cast', value).code
   }
-  const given = Object.entries(anObject('cast', cast)).filter(([, to]) => to !== undefined)
+  const given = Object.entries(aTable(cast)).filter(([, to]) => to !== undefined)
   return given.flatMap(([from, to]) => [code(from), code(to)])
 }
 
@@ -66,7 +75,8 @@ function refusal(refusals: readonly ZTensorError[], target: string): ZTensorErro
   const [first] = refusals as [ZTensorError]
   const shown = refusals.slice(0, 20).map((error) => error.message)
   const more = refusals.length > shown.length ? `; and ${refusals.length - shown.length} more` : ''
-  const message = `${target} cannot hold all of the source (option skip leaves it out): ${shown.join('; ')}${more}`
+  const cast = refusals.some(({ code }) => code === 'ZT_BAD_DTYPE') ? ', option cast changes dtypes' : ''
+  const message = `${target} cannot hold all of the source (option skip leaves it out${cast}): ${shown.join('; ')}${more}`
   const { code, tensor, component, rule } = first
   return new ZTensorError(code, message, { tensor, component, rule, cause: refusals })
 }

@@ -1,7 +1,8 @@
 // The elements of a tensor that is to be written: what an array is as a dtype, and how it is checked.
 import { inspect } from 'node:util'
-import { aWholeNumber, wrongType } from './arguments.js'
+import { aWholeNumber, withArticle, wrongType } from './arguments.js'
 import { bytesOf, type DType, type DTypeInfo, dtypeInfo, dtypeOfArray, type TypedArray } from './dtype.js'
+import { DTYPE_NAMES, dtypeCalled } from './dtype-names.js'
 import { calling, ZTensorError } from './errors.js'
 import { allocate } from './memory.js'
 import { binding } from './native.js'
@@ -17,8 +18,15 @@ export interface Elements {
 
 export function aDType(name: string, value: unknown): DTypeInfo {
   const info = typeof value === 'string' ? dtypeInfo(value) : undefined
-  if (info === undefined) throw wrongType(name, 'the name of a dtype', value)
+  if (info === undefined) throw noDType(name, value)
   return info
+}
+
+/** The error of what is no dtype's name. */
+export function noDType(name: string, value: unknown): Error {
+  const meant = typeof value === 'string' ? dtypeCalled(value) : undefined
+  const known = meant === undefined ? `one of ${Object.keys(DTYPE_NAMES).join(', ')}` : `'${meant}'`
+  return wrongType(name, `the name of a dtype (${known})`, value)
 }
 
 export function aShape(value: unknown): number[] {
@@ -56,7 +64,7 @@ export function elementsOf(name: string, array: ArrayBufferView, dtype: DTypeInf
   if (NUMBERS.has(kind) && ROUNDED.has(dtype.name)) return rounded(array as TypedArray, dtype)
   const numbers = ROUNDED.has(dtype.name) ? ', numbers to be rounded (a Float32Array or Float64Array)' : ''
   const bytes = dtype.array === Uint8Array ? '' : ' or bytes (a Uint8Array)'
-  const expected = `a ${dtype.array.name}${numbers}${bytes} for ${dtype.name}`
+  const expected = `${withArticle(dtype.array.name)}${numbers}${bytes} for ${dtype.name}`
   throw wrongType(name, expected, array)
 }
 

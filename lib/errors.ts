@@ -4,7 +4,7 @@ import { pathHint } from './path-hint.js'
 import { isError } from './realm.js'
 import { win32ErrorName } from './win32.js'
 
-/** Why a file, or a call, was refused. The README's table says what to do about each. */
+/** Why a file, or a call, was refused. The guide on errors (docs/guide/errors.md) says what to do about each. */
 export type ErrorCode =
   | 'ZT_TRUNCATED'
   | 'ZT_BAD_MAGIC'
@@ -119,7 +119,8 @@ export function publicError(thrown: unknown, path?: string): unknown {
     const place = thrown.path ?? path
     const cause = systemError(thrown, place)
     const context = typeof thrown.context === 'string' ? `${thrown.context}: ` : ''
-    const hint = cause.code === 'ENOENT' && place !== undefined ? pathHint(place) : ''
+    const isTarget = context.startsWith("the target's folder ")
+    const hint = cause.code === 'ENOENT' && place !== undefined ? pathHint(place, isTarget) : ''
     return new ZTensorError('ZT_IO', `${context}${cause.message}${hint}`, { ...details(thrown), cause })
   }
   const causes = thrown.causes?.map((cause) => publicError(cause, path))

@@ -74,7 +74,7 @@ export interface PrefetchOptions extends JobOptions {
 export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   /** `'mixed'` where files of several containers were opened as one. */
   readonly format: Format | 'mixed'
-  /** `'0.1'`, `'1.0'`, `'1.1.0'`, `'1.2.0'` for zTensor; undefined for formats without versions. */
+  /** As the file has it: `'0.1'`, `'1.0'`, `'1.2.0'`, `'2'` for zTensor, `'3'` for GGUF …; undefined for formats without versions. */
   readonly version: string | undefined
   /** What wrote the file, where it says. */
   readonly generator: string | undefined
@@ -338,9 +338,10 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
    *
    * @example
    * const tensors = await file.load(['wte', 'wpe'])
-   * const { dtype, shape, data } = tensors.get('wte')
+   * const wte = tensors.get('wte')
+   * if (wte?.layout === 'dense') console.log(wte.dtype, wte.shape, wte.data)
    *
-   * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED, ZT_BAD_LAYOUT and ZT_BAD_DTYPE for a tensor that has no array, ZT_BAD_SPARSE, ZT_DECODE,
+   * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED, ZT_BAD_DTYPE, ZT_BAD_SPARSE, ZT_DECODE,
    * ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_IO, ZT_TRUNCATED, ZT_LIMIT where all of it would be more than 16 times the file and
    * `maxDecodedBytes`; TypeError and RangeError ZT_INVALID_ARG; the signal's reason. One failure ends all.
    */

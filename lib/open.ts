@@ -9,7 +9,7 @@ import { type JobOptions, run, unlessAborted, unopened } from './job.js'
 import { stage } from './memory.js'
 import { binding, type NativeControl, type OpenRequest } from './native.js'
 import { LIMITS, openRequest } from './open-request.js'
-import { urlText } from './realm.js'
+import { isPlainObject, urlText } from './realm.js'
 import { checkMemory, checkSame, type SharedFile, sharedFrom } from './share.js'
 import type { Origin } from './store.js'
 import { jobOptions, type VerifyOptions, type VerifyResult } from './verify.js'
@@ -96,7 +96,11 @@ function place(source: unknown): Place {
   }
   const shared = typeof source === 'object' && source !== null ? sharedFrom(source) : undefined
   if (shared !== undefined) return { shared: withPlaces(shared) }
-  throw wrongType('source', 'a path, a file: URL, a list of them, a Uint8Array or an ArrayBuffer', source)
+  const error = wrongType('source', 'a path, a file: URL, a list of them, a Uint8Array or an ArrayBuffer', source)
+  if (isPlainObject(source)) error.message += '; from another thread, post what share() of the file gives'
+  else if (Object.prototype.toString.call(source) === '[object TensorFile]')
+    error.message += '; a file that is open has these calls itself, and its path is file.path'
+  throw error
 }
 
 /** The same, and tells the binding of a path that no text can be: the file then goes by its URL. */
@@ -138,7 +142,7 @@ const ASAR = /\.asar(?=[\\/])/
 /** Electron packs an app into an archive, of which only the unpacked twin can be mapped. */
 function aPath(name: string, path: string): string {
   if (path === '' || path.includes('\0'))
-    throw invalid(TypeError, `${name} must be a path without null bytes, and not empty`)
+    throw invalid(TypeError, path === '' ? `${name} must not be empty` : `${name} must not hold null bytes`)
   aText(name, path)
   if (!ASAR.test(path) || existsSync(path.replace(ASAR, '.asar.unpacked')) === false) return path
   return path.replace(ASAR, '.asar.unpacked')

@@ -53,8 +53,9 @@ function aRange(value: unknown): [number, number] {
 }
 
 function aBinCount(value: unknown): number {
-  const bins = aWholeNumber('bins', value, 1)
-  if (bins > MOST_BINS) throw invalid(RangeError, `bins must be at most ${MOST_BINS}, got ${bins}`)
+  const bins = aWholeNumber('bins', value)
+  if (bins < 1 || bins > MOST_BINS)
+    throw invalid(RangeError, `bins must be a whole number from 1 to ${MOST_BINS}, got ${bins}`)
   return bins
 }
 

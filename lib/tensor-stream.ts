@@ -2,6 +2,7 @@
 import { finished, type Readable, Writable } from 'node:stream'
 import { bytesOf } from './dtype.js'
 import { publicError, ZTensorError } from './errors.js'
+import { isError } from './realm.js'
 
 /** What a stream does with its writer. */
 interface Sink {
@@ -12,6 +13,7 @@ interface Sink {
   /** Told at the end, with the error if there was one, and whether anybody listens to it. */
   readonly closed: (error: unknown, isHeard: boolean) => void
   readonly path: string | undefined
+  readonly signal: AbortSignal | undefined
 }
 
 const HIGH_WATER = 4 * 2 ** 20
@@ -55,7 +57,17 @@ export class TensorStream extends Writable {
   }
 
   #error(thrown: unknown): Error {
-    return publicError(thrown, this.#sink.path) as Error
+    const { path, signal } = this.#sink
+    return (signal?.aborted && thrown === signal.reason ? thrown : publicError(thrown, path)) as Error
+  }
+
+  /** What the stream was destroyed with: the error of its source, unless it is the writer's own. */
+  #failureOf(cause: Error | null): unknown {
+    if (cause === null) return new ZTensorError('ZT_CLOSED', 'the stream was destroyed before all bytes had come')
+    const isOwn = isError(cause) && 'code' in cause && String(cause.code).startsWith('ZT_')
+    if (isOwn || cause === this.#sink.signal?.reason) return cause
+    const said = isError(cause) ? cause.message : String(cause)
+    return new ZTensorError('ZT_IO', `the source of the stream failed: ${said}`, { cause })
   }
 
   #done(work: Promise<unknown>, callback: (error?: Error | null) => void): void {
@@ -82,8 +94,7 @@ export class TensorStream extends Writable {
   }
 
   override _destroy(error: Error | null, callback: (error?: Error | null) => void): void {
-    const closed = 'the stream was destroyed before all bytes had come'
-    const failure = this.#complete ? undefined : (error ?? new ZTensorError('ZT_CLOSED', closed))
+    const failure = this.#complete ? undefined : this.#failureOf(error)
     // Beside this class and every pipe(), who listen too.
     this.#sink.closed(failure, this.listenerCount('error') > 1 + this.#sources.size)
     this.#settle(failure)

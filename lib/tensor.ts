@@ -330,8 +330,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
    * The elements widened to float32: exactly for the 8- and 16-bit types and bool, to the nearest (ties to
    * even) for wider integers and float64. `load({ as: 'float32' })` does the same off the event loop.
    *
-   * A quantized tensor (`zt.quant_group/1`, `zt.mx/1`, and `gguf.<type>/1` of q4_0, q4_1, q5_0, q5_1, q8_0 and q2_k to
-   * q6_k) is read from its file, its digests checked, and decoded on all cores.
+   * A quantized tensor (`zt.quant_group/1`, `zt.mx/1`, and `gguf.<type>/1` of the types that docs/formats.md lists) is read from its file, its digests checked, and decoded on all cores.
    *
    * @example const floats = tensor.toFloat32()
    *
@@ -617,7 +616,11 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   }
 
   #sparse(layout: Layout): void {
-    if (this.layout !== layout) throw this.#error('ZT_BAD_LAYOUT', `the layout is ${this.layout}, not ${layout}`)
+    if (this.layout !== layout) {
+      const calls: Record<string, string> = { dense: 'data or load()', sparse_csr: 'csr()', sparse_coo: 'coo()' }
+      const instead = calls[this.layout] ?? 'components'
+      throw this.#error('ZT_BAD_LAYOUT', `the layout is ${this.layout}, not ${layout}: use ${instead}`)
+    }
     if (this.#dtype === undefined) throw this.#error('ZT_BAD_DTYPE', 'the type of the values is not known here')
   }
 

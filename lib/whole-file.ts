@@ -1,5 +1,6 @@
 // Whole files in one call, as Python's safetensors has them.
-import { anObject, isIterable, optionsOf, wrongType } from './arguments.js'
+import { inspect } from 'node:util'
+import { isIterable, optionsOf, wrongType } from './arguments.js'
 import type { TypedArray } from './dtype.js'
 import type { JobOptions } from './job.js'
 import { type Loaded, LoadedObject } from './loaded.js'
@@ -27,9 +28,10 @@ export interface LoadWholeOptions extends OpenOptions, JobOptions {
 }
 
 /** Adds what `input` is, in the layout that it has. */
-function add(writer: TensorWriter, name: string, input: AnyInput): Promise<void> {
+async function add(writer: TensorWriter, name: string, input: AnyInput): Promise<void> {
   if (ArrayBuffer.isView(input)) return writer.add(name, input)
-  const given = anObject(`tensors[${JSON.stringify(name)}]`, input)
+  if (typeof input !== 'object' || input === null) throw wrongType('the tensor', 'a typed array or an object', input)
+  const given: object = input
   if (Tensor.is(given)) return addTensor(writer, name, given)
   if (given instanceof LoadedObject || 'components' in given) return writer.addObject(name, given as ObjectInput)
   if (given instanceof CsrTensor || 'indptr' in given) return writer.addCsr(name, given as CsrInput)
@@ -71,7 +73,10 @@ export async function saveFile(path: string | URL, tensors: Tensors, options?: C
   try {
     for (const entry of entries) {
       if (!Array.isArray(entry)) throw wrongType('an entry of tensors', '[name, tensor]', entry)
-      await add(writer, entry[0], entry[1])
+      await add(writer, entry[0], entry[1]).catch((error) => {
+        if (error?.code === 'ZT_INVALID_ARG') error.message = `tensors[${inspect(entry[0])}]: ${error.message}`
+        throw error
+      })
     }
     await writer.finish()
   } catch (error) {
@@ -85,7 +90,8 @@ export async function saveFile(path: string | URL, tensors: Tensors, options?: C
  *
  * @example
  * const tensors = await loadFile('model.safetensors')
- * const { dtype, shape, data } = tensors.get('bias')
+ * const bias = tensors.get('bias')
+ * if (bias?.layout === 'dense') console.log(bias.dtype, bias.shape, bias.data)
  *
  * @throws ZTensorError what `open` throws; ZT_NOT_FOUND where a name is of no tensor; ZT_DIGEST_MISMATCH, ZT_DECODE,
  * ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_TRUNCATED and ZT_IO of data that cannot be read. TypeError and RangeError ZT_INVALID_ARG; the

@@ -1,8 +1,10 @@
-import { aTarget, aTypedArray, optional, optionsOf, wrongType } from './arguments.js'
+import { aTarget, aTypedArray, optional, optionsOf, withArticle, wrongType } from './arguments.js'
 import { bytesOf, type DType, type DTypeArrays, type DTypeInfo, dtypeInfo, type TypedArray } from './dtype.js'
+import { aDType } from './elements.js'
 import { calling, invalid } from './errors.js'
 import { allocate, filled } from './memory.js'
 import { binding } from './native.js'
+import { arrayKind } from './realm.js'
 import { array } from './store.js'
 
 export const FLOAT32 = dtypeInfo('float32') as DTypeInfo
@@ -21,9 +23,12 @@ export interface WidenOptions {
  * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_LIMIT; TypeError and RangeError ZT_INVALID_ARG
  */
 export function toFloat32<D extends DType>(values: DTypeArrays[D], dtype: D, options?: WidenOptions): Float32Array {
-  const info = dtypeInfo(dtype)
-  if (info === undefined) throw wrongType('dtype', 'the name of a dtype', dtype)
+  const info = aDType('dtype', dtype)
   const input = aTypedArray('values', values)
+  if (![info.array.name, 'Uint8Array', 'Uint8ClampedArray'].includes(arrayKind(input) as string))
+    throw wrongType('values', `${withArticle(info.array.name)} or Uint8Array for ${info.name}`, values)
+  if (info.bits >= 8 && (input.byteLength * 8) % info.bits !== 0)
+    throw invalid(RangeError, `values has ${input.byteLength} bytes, which are not whole elements of ${info.name}`)
   const { into } = optionsOf(options, ['into'])
   const size = Math.floor((input.byteLength * 8) / info.bits)
   return widen(input, info, size, into)

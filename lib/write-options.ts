@@ -1,3 +1,4 @@
+import { inspect } from 'node:util'
 import { aBoolean, aText, aWholeNumber, filePath, oneOf, optional, optionsOf, wrongType } from './arguments.js'
 import { type AttributeInput, freezeMap } from './attributes.js'
 import { invalid } from './errors.js'
@@ -151,9 +152,7 @@ export function storage(
   read: Pick<CreateOptions, 'digest' | 'compression' | 'alignment'>,
 ): Pick<AppendRequest, 'digest' | 'level' | 'minSavings' | 'frame' | 'alignment'> {
   const digest =
-    read.digest === undefined
-      ? 'usual'
-      : optional(read.digest === false ? undefined : read.digest, (value) => oneOf('digest', DIGESTS, value))
+    read.digest === undefined ? 'usual' : optional(read.digest === false ? undefined : read.digest, aDigest)
   const alignment = optional(read.alignment, anAlignment)
   return {
     ...compressionOf({ title: 'zTensor', compression: 'zstd-seekable' }, read.compression, USUAL_FRAME),
@@ -169,8 +168,13 @@ function compressionOf(
 ): Pick<WriteRequest, 'level' | 'minSavings' | 'frame'> {
   if (given === undefined || given === false) return { minSavings: MIN_SAVINGS, frame: usual }
   if (method === undefined)
-    throw invalid(TypeError, `only ${list(formatsWith(({ compression }) => compression !== undefined))} is compressed`)
+    throw invalid(
+      TypeError,
+      `${title} is not compressed: ${list(formatsWith(({ compression }) => compression !== undefined))} can be`,
+    )
   const asked = given === true ? {} : given
+  if (typeof asked !== 'object' || asked === null)
+    throw wrongType('compression', 'true, false or an object such as { level: 3 }', asked)
   const { level, minSavings, frameSize } = optionsOf(asked, ['level', 'minSavings', 'frameSize'], 'compression')
   if (frameSize !== undefined && method !== FRAMED)
     throw invalid(
@@ -217,10 +221,16 @@ function aFrameSize(value: unknown): number {
   return size
 }
 
+function aDigest(value: unknown): (typeof DIGESTS)[number] {
+  if (!DIGESTS.includes(value as never))
+    throw wrongType('digest', `false or one of ${DIGESTS.map((name) => `'${name}'`).join(', ')}`, value)
+  return value as (typeof DIGESTS)[number]
+}
+
 function digestOf({ id, title, digests }: Writing, given: unknown): string | undefined {
   if (given === false) return undefined
   if (given === undefined) return digests[0]
-  const digest = oneOf('digest', DIGESTS, given)
+  const digest = aDigest(given)
   if (digests.length === 0) throw invalid(TypeError, `${id} has no digests`)
   if (digests.includes(digest)) return digest
   const others = titlesWith((writing) => writing.digests.includes(digest))
@@ -244,8 +254,11 @@ function aPart(value: unknown): number {
 function fileAttributes({ title, attributes }: Writing, given: AttributeInput | undefined) {
   const tagged = freezeMap('attributes', given === undefined ? {} : given)
   if (tagged.map.length > 0 && attributes === 'none') throw invalid(TypeError, `${title} has no attributes of a file`)
-  if (attributes === 'text' && tagged.map.some((item) => typeof item !== 'string'))
-    throw invalid(TypeError, `attributes of ${title} must be text`)
+  const at = attributes === 'text' ? tagged.map.findIndex((item) => typeof item !== 'string') : -1
+  if (at >= 0) {
+    const key = inspect(tagged.map[at - (at % 2)], { maxStringLength: 40, depth: 1 })
+    throw invalid(TypeError, `attributes of ${title} must be text, but the one called ${key} is not`)
+  }
   return tagged
 }
 
@@ -258,7 +271,8 @@ export function withFormat<T extends Pick<CreateOptions, 'format'>>(read: T, tar
 export function targetPath(path: string | URL): string {
   const url = urlText(path)
   const target = url === undefined ? aText('path', path) : filePath('path', url)
-  if (target === '' || target.includes('\0')) throw invalid(TypeError, 'path must not be empty or hold null bytes')
+  if (target === '') throw invalid(TypeError, 'path must not be empty')
+  if (target.includes('\0')) throw invalid(TypeError, 'path must not hold null bytes')
   if (/[\\/]$/.test(process.platform === 'win32' ? target : target.replaceAll('\\', '.')))
     throw invalid(TypeError, `path must name a file, but ${target} ends with a separator, as a folder does`)
   return target

@@ -109,6 +109,13 @@ export function denseInput(name: string, tensor: unknown, options: AddDenseOptio
   const attributes = ownAttributes(given)
   if (typeof tensor !== 'object' || tensor === null || Array.isArray(tensor))
     throw wrongType('tensor', 'a typed array or { dtype, shape, data }', tensor)
+  for (const [key, call] of [
+    ['indptr', 'addCsr()'],
+    ['coords', 'addCoo()'],
+    ['components', 'addObject()'],
+  ] as const) {
+    if (isPlainObject(tensor) && key in tensor) throw invalid(TypeError, `tensor has ${key}: ${call} takes it`)
+  }
   if (!ArrayBuffer.isView(tensor)) refuseOthers('tensor', tensor, ['dtype', 'shape', 'data'])
   const elements = denseElements(ArrayBuffer.isView(tensor) ? { data: tensor } : (tensor as TensorInput), given.shape)
   return { name: checked, attributes, elements }

@@ -429,6 +429,7 @@ export class TensorWriter {
         if (error !== undefined) this.#calls.failed(error, () => isHeard)
       },
       path: this.path,
+      signal: this.#signal,
     })
     this.#open.add(stream)
     return stream

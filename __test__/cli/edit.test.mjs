@@ -54,7 +54,7 @@ test('what cannot be done is one line, and the file stays', async (t) => {
   const [first, second] = namesIn(path)
   for (const [args, code, hint] of [
     [['rename', path, 'nobody', 'x'], 'ZT_NOT_FOUND', 'ztensor ls'],
-    [['rename', path, first, second], 'ZT_BAD_INDEX', 'there already'],
+    [['rename', path, first, second], 'ZT_BAD_INDEX', 'name already'],
     [['remove', path, first, 'nobody'], 'ZT_NOT_FOUND', 'ztensor ls'],
     [['remove', path], 'ZT_INVALID_ARG', '--help'],
     [['rename', path, first], 'ZT_INVALID_ARG', '--help'],

@@ -100,13 +100,13 @@ for (const [pair, dtype] of [
 test('errors name flags, and say which dtypes there are', async (t) => {
   const cast = await run(['convert', one, scratchPath('x.zt'), '--cast', 'fp33=bf16'])
   t.is(cast.code, 2)
-  t.regex(cast.stderr, /^ztensor: --cast: fp33 is no dtype \(ZT_INVALID_ARG\)\n {2}Dtypes are float64, /)
+  t.regex(cast.stderr, /^ztensor: --cast: fp33 is not a dtype \(ZT_INVALID_ARG\)\n {2}Dtypes are float64, /)
   const there = scratchPath('there.zt')
   t.is((await run(['convert', one, there])).code, 0)
   const exists = await run(['convert', one, there])
   t.regex(exists.stderr, /exists already \(--overwrite\) \(ZT_EXISTS\)/)
   const refused = await run(['convert', fixture('zt101-sparse.zt'), scratchPath('sparse.safetensors')])
-  t.regex(refused.stderr, /\(--skip leaves it out\)/)
+  t.regex(refused.stderr, /\(--skip leaves it out[,)]/)
 })
 
 test('split makes the folder of its target, and takes it away where nothing comes of it', async (t) => {
@@ -200,4 +200,81 @@ test('names of folders go as they are', async (t) => {
   mkdirSync(path('x'))
   const { code } = await run(['convert', one, path('x/y.zt')])
   t.is(code, 0)
+})
+
+test('options before the files: the error says where they go, and the usage shows it', async (t) => {
+  for (const [flags, flag] of [
+    [['--compress'], '--compress'],
+    [['--include', '*'], '--include'],
+  ]) {
+    const { code, stderr } = await run(['convert', ...flags, one, scratchPath('x.zt')])
+    t.is(code, 2)
+    t.true(stderr.includes(`Put ${flag} after the files.`), stderr)
+  }
+  t.true((await run(['convert', '--help'])).stdout.startsWith('Usage: ztensor convert <source> <target> [options]\n'))
+})
+
+test('names and patterns that are of no tensor are refused, and nothing is written', async (t) => {
+  const { path, names } = scratchFolder()
+  for (const [flags, says] of [
+    [['--include', 'zz*'], '--include zz* matches no tensor'],
+    [['--rename', 'nope=b'], '--rename: there is no tensor nope'],
+  ]) {
+    const { code, stderr } = await run(['convert', one, path('x.zt'), ...flags])
+    t.is(code, 2)
+    t.true(stderr.includes(says), stderr)
+  }
+  t.deepEqual(names(), [])
+  const { code, stderr } = await run(['diff', one, one, '--filter', 'zz*'])
+  t.is(code, 2)
+  t.true(stderr.includes('--filter zz* matches no tensor'), stderr)
+})
+
+test('several files: the index that one opens is what was written', async (t) => {
+  const { path } = scratchFolder()
+  const { stdout } = await run([
+    'split',
+    fixture('st-dtypes.safetensors'),
+    path('model.safetensors'),
+    '--max-size',
+    '100',
+  ])
+  t.regex(stdout, /^wrote {2}.*model\.safetensors\.index\.json and the files that it names: \d+ tensors\n/)
+})
+
+test('verify says where there is nothing to compare with', async (t) => {
+  t.regex((await run(['verify', one])).stdout, /^ok .*\n {2}The file has no digests: /)
+  t.notRegex((await run(['verify', fixture('zt12-crc32c.zt')])).stdout, /no digests/)
+})
+
+test('diff reads standard input', async (t) => {
+  const { code, stdout } = await fed(readFileSync(one), 'diff', '-', one)
+  t.is(code, 0)
+  t.is(stdout, '1 tensor the same\n')
+})
+
+if (process.platform === 'linux') {
+  test('standard output that cannot be written is no damaged file', async (t) => {
+    for (const args of [
+      ['verify', one],
+      ['ls', one],
+      ['convert', one, '-'],
+    ]) {
+      const child = spawnSync('/bin/sh', ['-c', '"$0" "$@" > /dev/full', process.execPath, main, ...args])
+      t.is(child.status, 2, args[0])
+      t.regex(String(child.stderr), /^ztensor: standard output: ENOSPC: .* \(ZT_IO\)\n$/)
+    }
+  })
+}
+
+test('errors of the library speak of flags', async (t) => {
+  const options = [
+    [['--version', '2', '--compress'], /with --no-canonical/],
+    [['--format', 'npz', '--compress', '12'], /the level of --compress must be from 1 to 9/],
+  ]
+  for (const [flags, says] of options) {
+    const { code, stderr } = await run(['convert', one, scratchPath('x.zt'), ...flags])
+    t.is(code, 2)
+    t.regex(stderr, says)
+  }
 })

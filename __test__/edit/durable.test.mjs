@@ -199,11 +199,19 @@ test('a stopped compaction leaves the file as it was', async (t) => {
   await edited(path, (editor) => editor.add('x', noise(30 * 2 ** 20, 1)), { inPlace: true })
   await edited(path, (editor) => editor.remove('old'), { inPlace: true })
   const bytes = readFileSync(path)
-  const stop = new AbortController()
-  const compacting = rejectionOf(() => compact(path, { signal: stop.signal }))
-  stop.abort(reason)
-  t.is(await compacting, reason)
-  t.true(readFileSync(path).equals(bytes))
+  // On a machine that gives this thread no turn it may be done before it is stopped: then it is tried again.
+  let stopped = false
+  for (let tries = 0; tries < 50 && !stopped; tries++) {
+    writeFileSync(path, bytes)
+    const stop = new AbortController()
+    const compacting = rejectionOf(() => compact(path, { signal: stop.signal }))
+    stop.abort(reason)
+    const error = await compacting
+    stopped = error === reason
+    if (stopped) t.true(readFileSync(path).equals(bytes))
+    else t.is(error, undefined)
+  }
+  t.true(stopped)
   let last
   const { byteLength } = await compact(path, { onProgress: (progress) => (last = progress) })
   t.deepEqual(last, { bytes: 30 * 2 ** 20, totalBytes: 30 * 2 ** 20, tensors: 1, totalTensors: 1 })

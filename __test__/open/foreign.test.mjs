@@ -24,7 +24,7 @@ const KINDS = {
   'a web page behind white space': ['\n\n <HTML lang="en"><body>no</body></HTML>', /web page/],
   'an answer of S3': ['<?xml version="1.0"?>\n<Error><Code>AccessDenied</Code></Error>', /XML.*download/],
   'a JSON error': ['{"error":"Repository not found"}', /JSON error.*download/],
-  'another JSON': ['{"w":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}}', /JSON text/],
+  'another JSON': ['{"w":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}}', /JSON file/],
   'an index under another name': ['{"metadata":{},"weight_map":{"a":"m.safetensors"}}', /index.*\.json/],
   gzip: [gzipSync(Buffer.alloc(5000, 'a')), /gzip.*gunzip/],
   zstd: [padded('\x28\xb5\x2f\xfd'), /zstd/],

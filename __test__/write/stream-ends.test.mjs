@@ -1,9 +1,13 @@
 // Streams of every temper under create() and convert(): whoever waits for one hears of its end, of the signal and of abort(), and
 // what its owner's code threw is the error.
-import { Writable } from 'node:stream'
+import { once } from 'node:events'
+import { createReadStream } from 'node:fs'
+import { Readable, Writable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
 import test from 'ava'
 import { convert, create, ZTensorError } from 'ztensor'
 import { rejectionOf } from '../raised.mjs'
+import { scratchPath } from '../scratch.mjs'
 import { noise, written } from '../writing.mjs'
 
 const turn = () => new Promise(setImmediate)
@@ -180,4 +184,42 @@ test('abort() ends a stream of a tensor that nobody ends, and with it whoever wa
     for (const error of await Promise.all(behind)) t.is(error?.code, 'ZT_CLOSED')
     t.deepEqual(errors, listens ? ['ZT_CLOSED'] : [])
   }
+})
+
+test('a source that fails, or is given up, is ZT_IO with its error, and no fault of ours', async (t) => {
+  const sources = {
+    'a file that is not there': () => createReadStream(scratchPath('no-such.bin')),
+    'a source that throws': () =>
+      Readable.from(
+        (async function* () {
+          yield Buffer.alloc(8)
+          throw new Error('connection reset')
+        })(),
+      ),
+  }
+  const given = { dtype: 'float32', shape: [64] }
+  for (const [what, source] of Object.entries(sources)) {
+    const writer = await create(scratchPath())
+    const own = await rejectionOf(() => pipeline(source(), writer.stream('a', given)))
+    const { code, message, cause } = await rejectionOf(() => writer.finish())
+    t.deepEqual([code, cause.code, cause.cause], ['ZT_CLOSED', 'ZT_IO', own], what)
+    t.false(message.includes('bug'), message)
+  }
+  const writer = await create(scratchPath())
+  const stop = new AbortController()
+  const piping = pipeline(new Readable({ read() {} }), writer.stream('a', given), { signal: stop.signal })
+  stop.abort()
+  t.is((await rejectionOf(() => piping))?.name, 'AbortError')
+  t.is((await rejectionOf(() => writer.finish())).cause.cause.name, 'AbortError')
+})
+
+test("the reason of the writer's own signal reaches the stream as it is", async (t) => {
+  const stop = new AbortController()
+  const writer = await create(scratchPath(), { signal: stop.signal })
+  const stream = writer.stream('a', { dtype: 'float32', shape: [64] })
+  const failing = once(stream, 'error')
+  const reason = new Error('enough')
+  stop.abort(reason)
+  t.is((await failing)[0], reason)
+  t.is(await rejectionOf(() => writer.finish()), reason)
 })

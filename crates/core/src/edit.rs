@@ -185,6 +185,15 @@ impl Edit {
     }
 
     fn not_found(&self, name: &str) -> Error {
+        let change = self.catalog().find(name).and_then(|ordinal| self.changes.get(&ordinal));
+        if let Some(change) = change {
+            let what = change.name.as_ref().filter(|_| !change.removed);
+            let message = match what {
+                Some(new) => format!("the tensor is called {new:?} now"),
+                None => "the tensor was removed before".to_owned(),
+            };
+            return Error::new(Code::NotFound, message).tensor(name);
+        }
         let close: Vec<_> =
             similar::to(self.catalog(), name).into_iter().map(|close| format!("{close:?}")).collect();
         let hint = if close.is_empty() {
@@ -201,7 +210,7 @@ impl Edit {
             return self.change(name).map(drop);
         }
         if self.contains(to) {
-            return Err(Error::new(Code::BadIndex, "a tensor of this name is there already").tensor(to));
+            return Err(Error::new(Code::BadIndex, "another tensor has this name already").tensor(to));
         }
         if matches!(self.version, Version::Two) {
             zt2_encode::check_name(to, "the name", false).map_err(|error| error.tensor(name))?;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const NAME: usize = 160;
 pub const MESSAGE: usize = 600;
 /// Characters of a message that lists several failures, and failures kept apart.
-const LISTING: usize = 16 << 10;
+const LISTING: usize = 2 << 10;
 const LISTED: usize = 1000;
 
 /// The stable codes that callers match on. One table in the README documents them.

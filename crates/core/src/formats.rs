@@ -126,8 +126,7 @@ impl Formats {
 
 /// The refusal of a file that is of no known format, or not of the one that was asked for.
 pub fn bad_magic(what: &str) -> Error {
-    let message =
-        format!("this is no tensor file known here: {what}. If it is one, name its format in the options");
+    let message = format!("this is not a tensor file known here: {what}");
     Error::new(Code::BadMagic, message).at(0)
 }
 

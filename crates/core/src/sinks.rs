@@ -53,6 +53,7 @@ impl AtomicFile {
     /// overwritten.
     pub fn create(target: &Path, overwrite: bool) -> Result<Self> {
         if !overwrite && target.symlink_metadata().is_ok() {
+            check_replaceable(target)?;
             return Err(exists(target));
         }
         // A link keeps pointing where it points: what it points to is replaced.

@@ -417,7 +417,7 @@ fn refusal(error: rawzip::Error) -> Error {
         ErrorKind::Eof => Error::new(Code::Truncated, "the archive ends within its directory"),
         ErrorKind::MissingEndOfCentralDirectory => Error::new(
             Code::Truncated,
-            "the archive has no end of central directory: it was cut off, or is no zip",
+            "the archive has no end of central directory: it was cut off, or is not a zip file",
         ),
         other => Error::new(
             Code::BadIndex,

@@ -86,7 +86,7 @@ impl Chosen {
         let mut seen = HashSet::with_capacity(names.len());
         for ((_, tensor), name) in self.tensors(catalog).zip(names) {
             if !seen.insert(name) {
-                let message = format!("rename calls a second tensor {:?}", short(name, NAME));
+                let message = format!("two tensors would be called {:?} (option rename)", short(name, NAME));
                 return Err(Error::new(Code::BadIndex, message).tensor(tensor.name()));
             }
         }

@@ -140,6 +140,7 @@ pub fn attribute_refusal(attributes: &Attributes, dialect: Dialect, canonical: b
             FileAttributes::Text => text_only(),
             FileAttributes::None => false,
         };
-    let message = || format!("{} cannot hold the file's attributes", dialect.name());
+    let message =
+        || format!("{} cannot hold the file's attributes; attributes: {{}} leaves them out", dialect.name());
     (!held).then(|| Error::new(Code::InvalidArg, message()))
 }

@@ -17,7 +17,7 @@ pub const FORMAT: Format = Format {
     name: NAME,
     title: "BTF",
     endings: &["btf"],
-    lacks: "as BTF it does not add up",
+    lacks: "its lengths are not those of a BTF file",
     // It has no magic: a file is one where header and records account for every byte.
     tell: |_| Ok(Told::Perhaps),
     parse,

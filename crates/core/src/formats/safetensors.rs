@@ -252,7 +252,7 @@ const DTYPES: [(&str, DType); 22] = [
 
 fn dtype_of(text: &str) -> Result<DType> {
     let found = DTYPES.iter().find(|(name, _)| *name == text).map(|&(_, dtype)| dtype);
-    found.ok_or_else(|| Error::new(Code::BadDtype, format!("{text:?} is no dtype of safetensors")))
+    found.ok_or_else(|| Error::new(Code::BadDtype, format!("{text:?} is not a dtype of safetensors")))
 }
 
 /// What safetensors calls a dtype; `None` for one that it does not have.

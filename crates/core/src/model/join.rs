@@ -67,7 +67,7 @@ pub fn join(parts: Vec<Joining>, limits: &Limits) -> Result<(Catalog, Vec<Error>
             if let Some(ordinal) = builder.find(tensor) {
                 let first = starts.partition_point(|(start, _)| *start <= ordinal).checked_sub(1);
                 let first = first.and_then(|at| starts.get(at)).map_or("", |(_, name)| name);
-                let message = format!("it stands in {first:?} and in {name:?}");
+                let message = format!("both {first:?} and {name:?} have it");
                 problems.push(Error::new(Code::BadIndex, message).tensor(tensor));
                 continue;
             }

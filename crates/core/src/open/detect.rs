@@ -101,7 +101,9 @@ fn attempt<T>(
     let (last, others) =
         lacks.split_last().map_or(("no format is known", &[][..]), |(last, all)| (*last, all));
     let what = if others.is_empty() { last.to_owned() } else { format!("{}, and {last}", others.join(", ")) };
-    Err(bad_magic(&what))
+    // Of a format without a signature the bytes may still be.
+    let asked = "If it is one all the same, name its format in the options";
+    Err(Error::new(Code::BadMagic, format!("{}. {asked}", bad_magic(&what).message())).at(0))
 }
 
 /// Says what the file is where it was read as a format that it is not of: one without magic, or with one that others have too.
@@ -112,7 +114,7 @@ fn named<T>(parsed: Result<T>, sample: &Sample<'_>, request: &Request) -> Result
     }
     if let Some(wanted) = request.formats.wanted() {
         for other in request.formats.iter().filter(|format| format.name != wanted.name) {
-            if (other.tell)(sample)? == Told::Yes {
+            if matches!((other.tell)(sample)?, Told::Yes | Told::Likely) {
                 let message =
                     format!("this is {}, not {}: leave out the option format", other.title, wanted.title);
                 return Err(Error::new(Code::BadMagic, message).at(0));
@@ -128,6 +130,7 @@ fn named<T>(parsed: Result<T>, sample: &Sample<'_>, request: &Request) -> Result
 fn too_short(length: u64) -> Error {
     let message = match length {
         0 => "the file is empty: a download or copy of it may have failed".to_owned(),
+        1 => "one byte is too little for any tensor file".to_owned(),
         _ => format!("{length} bytes are too few for any tensor file"),
     };
     Error::new(Code::Truncated, message)

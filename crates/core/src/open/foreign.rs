@@ -53,6 +53,24 @@ struct Foreign {
 /// The kinds; the first that tells the file as its own is taken.
 const FOREIGN: &[Foreign] = &[
     Foreign {
+        is: "an image",
+        help: "Name the file that has the tensors",
+        tell: |ends| {
+            let is_webp = ends.starts(&[b"RIFF"]) && ends.has(8, b"WEBP");
+            ends.starts(&[b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a"]) || is_webp
+        },
+    },
+    Foreign {
+        is: "a PDF document",
+        help: "Name the file that has the tensors",
+        tell: |ends| ends.starts(&[b"%PDF-"]),
+    },
+    Foreign {
+        is: "a program or library",
+        help: "Name the file that has the tensors",
+        tell: |ends| ends.starts(&[b"\x7fELF", b"MZ\x90\0", b"\xcf\xfa\xed\xfe"]),
+    },
+    Foreign {
         is: "a git-lfs pointer, not the file itself",
         help: "Run `git lfs pull` in the repository",
         tell: |ends| ends.starts(&[b"version https://git-lfs.github.com/spec/"]),
@@ -77,12 +95,12 @@ const FOREIGN: &[Foreign] = &[
         tell: |ends| ends.opens_with(&["<!doctype html", "<html"]),
     },
     Foreign {
-        is: "an XML text, as object stores answer where they refuse",
+        is: "an XML file, which object stores send when they refuse",
         help: "Read it for the reason, and download the file again",
         tell: |ends| ends.opens_with(&["<?xml", "<Error>"]),
     },
     Foreign {
-        is: "a JSON error that a server answered with",
+        is: "a JSON error that a server sent",
         help: "Read it for the reason, and download the file again",
         tell: |ends| {
             let keys: [&[u8]; 4] = [b"\"error\"", b"\"errors\"", b"\"detail\"", b"\"message\""];
@@ -171,12 +189,12 @@ const FOREIGN: &[Foreign] = &[
         tell: |ends| ends.first.iter().chain(ends.last).all(|byte| *byte == 0),
     },
     Foreign {
-        is: "a JSON text",
+        is: "a JSON file",
         help: "Name the file that has the tensors",
         tell: |ends| ends.opens_with(&["{", "["]) && is_text(ends.first) && is_text(ends.last),
     },
     Foreign {
-        is: "a text",
+        is: "a text file",
         help: "Name the file that has the tensors",
         tell: |ends| is_text(ends.first) && is_text(ends.last),
     },

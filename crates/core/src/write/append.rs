@@ -118,7 +118,7 @@ impl Writer {
     pub fn rename(&mut self, name: &str, to: &str) -> Result<()> {
         self.not_added(name)?;
         if self.has_added(to) {
-            return Err(Error::new(Code::BadIndex, "a tensor of this name is there already").tensor(to));
+            return Err(Error::new(Code::BadIndex, "another tensor has this name already").tensor(to));
         }
         self.edit()?.rename(name, to)
     }

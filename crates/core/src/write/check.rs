@@ -12,7 +12,12 @@ impl Writer {
     pub(super) fn check(&mut self, spec: &Spec<'_>, open: &mut Open) -> Result<()> {
         let dialect = self.settings.dialect;
         if self.has(spec.name) {
-            return Err(Error::new(Code::BadIndex, "a tensor of this name is there already"));
+            return Err(Error::new(Code::BadIndex, "another tensor has this name already"));
+        }
+        let layout = Layout::from_label(self.builder.intern(spec.layout));
+        if !dialect.holds_layout(layout) {
+            let message = format!("{} cannot hold the layout {:?}", dialect.name(), spec.layout);
+            return Err(Error::new(Code::BadLayout, message));
         }
         match dialect.writing().names {
             Names::Numbers if spec.name != self.builder.len().to_string() => {
@@ -25,11 +30,6 @@ impl Writer {
                 return Err(Error::new(Code::InvalidArg, message));
             }
             _ => {}
-        }
-        let layout = Layout::from_label(self.builder.intern(spec.layout));
-        if !dialect.holds_layout(layout) {
-            let message = format!("{} cannot hold the layout {:?}", dialect.name(), spec.layout);
-            return Err(Error::new(Code::BadLayout, message));
         }
         // BTF's coordinates are uint64, a type that its tensors cannot have.
         let coords = |role: &str| dialect.writing().sparse == SparseForm::Tuples && role == "coords";

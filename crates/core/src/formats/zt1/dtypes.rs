@@ -10,7 +10,7 @@ pub fn tensor_dtype(text: &str) -> Result<DType> {
 }
 
 fn unknown_dtype(text: &str) -> Error {
-    Error::new(Code::BadDtype, format!("{text:?} is no dtype of this format"))
+    Error::new(Code::BadDtype, format!("{text:?} is not a dtype of this format"))
 }
 
 /// The storage types of 1.2 §2 and the further ones of 1.1 §II.4.

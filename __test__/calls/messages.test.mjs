@@ -1,0 +1,162 @@
+// What a mistake is answered with: the thing by its name, and what to do instead.
+import { readFileSync, writeFileSync } from 'node:fs'
+import test from 'ava'
+import { append, convert, create, open, openSync, saveFile, toFloat32 } from 'ztensor'
+import { isArgumentError, rejectionOf, thrownBy } from '../raised.mjs'
+import { scratchFile, scratchPath } from '../scratch.mjs'
+import { fixturePath } from '../vectors.mjs'
+import { written } from '../writing.mjs'
+
+const safetensors = fixturePath('st-dtypes.safetensors')
+const sparse = fixturePath('zt101-sparse.zt')
+const floats = () => written({}, (writer) => writer.add('x', new Float32Array(4), { shape: [2, 2] }))
+
+async function says(t, work, code, pattern) {
+  const error = await rejectionOf(async () => work())
+  t.is(error?.code, code, error?.message)
+  t.regex(error.message, pattern)
+}
+
+test('saveFile names the tensor', async (t) => {
+  const good = new Float32Array(2)
+  const cases = [
+    [[1, 2], /^tensors\['bad'\]: tensor must be a typed array/],
+    [undefined, /^tensors\['bad'\]: the tensor must be .*got undefined/],
+    [{ dtype: 'fp16', data: new Uint16Array(2) }, /^tensors\['bad'\]: dtype must be .*\('float16'\), got 'fp16'/],
+    [{ shape: 2, data: good }, /^tensors\['bad'\]: shape must be an array/],
+  ]
+  for (const [bad, pattern] of cases)
+    await says(t, () => saveFile(scratchPath(), { good, bad }), 'ZT_INVALID_ARG', pattern)
+})
+
+test('names of dtypes: those that others use are translated, of others all are listed', async (t) => {
+  const source = await floats()
+  const cast = (to) => () => convert(source, scratchPath(), { cast: { float32: to } })
+  await says(t, cast('bf16'), 'ZT_INVALID_ARG', /\('bfloat16'\), got 'bf16'$/)
+  await says(t, cast('nothing'), 'ZT_INVALID_ARG', /one of float64, float32, .*complex128\), got 'nothing'$/)
+  await says(t, () => convert(source, scratchPath(), { cast: 'bf16' }), 'ZT_INVALID_ARG', /a table of dtypes/)
+})
+
+test('options name all that they take', async (t) => {
+  await says(t, () => create(scratchPath(), { digest: 'md5' }), 'ZT_INVALID_ARG', /false or one of 'crc32c'/)
+  for (const compression of [3, 'zstd'])
+    await says(t, () => create(scratchPath(), { compression }), 'ZT_INVALID_ARG', /true, false or .*\{ level: 3 \}/)
+  const attributes = { license: 'MIT', epoch: 3 }
+  await says(t, () => create(scratchPath('a.safetensors'), { attributes }), 'ZT_INVALID_ARG', /'epoch'/)
+  const file = openSync(await floats())
+  for (const bins of [0, 4097])
+    await says(t, () => file.tensor('x').stats({ bins }), 'ZT_INVALID_ARG', /from 1 to 4096, got/)
+  file.close()
+  await says(t, () => open(''), 'ZT_INVALID_ARG', /^source must not be empty$/)
+  await says(t, () => open('a\0b'), 'ZT_INVALID_ARG', /^source must not hold null bytes$/)
+})
+
+test('sparse tensors in the wrong call, and the wrong call of a tensor, name the right one', async (t) => {
+  const writer = await create(scratchPath())
+  const [values, indices] = [new Float32Array(1), new Uint32Array(1)]
+  const csr = { shape: [1, 1], values, indices, indptr: Uint32Array.of(0, 1) }
+  await says(t, () => writer.add('m', csr), 'ZT_INVALID_ARG', /addCsr\(\)/)
+  await says(t, () => writer.add('m', { shape: [1], values, coords: indices }), 'ZT_INVALID_ARG', /addCoo\(\)/)
+  await writer.abort()
+  const btf = await create(scratchPath('x.btf'))
+  await says(t, () => btf.addCsr('m', csr), 'ZT_BAD_LAYOUT', /BTF cannot hold the layout/)
+  await btf.abort()
+  const file = openSync(await floats())
+  t.regex(thrownBy(() => file.tensor('x').csr()).message, /use data or load\(\)$/)
+  const matrices = openSync(sparse)
+  const matrix = [...matrices.values()].find(({ layout }) => layout === 'sparse_csr')
+  t.regex(thrownBy(() => matrix.coo()).message, /use csr\(\)$/)
+  file.close()
+  matrices.close()
+})
+
+test('a file that is open, and one that was posted as it is', async (t) => {
+  const file = openSync(await floats())
+  await says(t, () => open(file), 'ZT_INVALID_ARG', /file\.path$/)
+  await says(t, () => open({}), 'ZT_INVALID_ARG', /share\(\)/)
+  file.close()
+})
+
+test('toFloat32 of an array that is not one of the dtype', (t) => {
+  const wrong = [
+    [Float32Array.of(1, 2), 'bfloat16'],
+    [Uint8Array.of(1, 2, 3), 'bfloat16'],
+    [Uint16Array.of(1), 'bf16'],
+  ]
+  for (const [values, dtype] of wrong)
+    isArgumentError(
+      t,
+      thrownBy(() => toFloat32(values, dtype)),
+      dtype === 'bf16' ? 'dtype' : 'values',
+    )
+  t.deepEqual([...toFloat32(Uint16Array.of(0x3f80), 'bfloat16')], [1])
+  t.deepEqual([...toFloat32(Uint8Array.of(0x80, 0x3f), 'bfloat16')], [1])
+})
+
+test('a tensor that was removed or renamed in this edit', async (t) => {
+  const path = await written({}, async (writer) => {
+    for (const name of ['a', 'b']) await writer.add(name, new Float32Array(1))
+  })
+  const editor = await append(path)
+  await editor.remove('a')
+  await says(t, () => editor.remove('a'), 'ZT_NOT_FOUND', /the tensor was removed before/)
+  await editor.rename('b', 'c')
+  await says(t, () => editor.remove('b'), 'ZT_NOT_FOUND', /the tensor is called "c" now/)
+  await editor.abort()
+})
+
+test('targets: a URL, a folder, two tensors of one name, what the format cannot hold', async (t) => {
+  const source = await floats()
+  await says(t, () => convert(source, 'https://host/x.zt'), 'ZT_IO', /cannot be written to: write a file, then upload/)
+  await says(t, () => open('https://host/x.zt'), 'ZT_IO', /download the file first/)
+  const folder = fixturePath('numpy')
+  for (const overwrite of [false, true])
+    await says(t, () => convert(source, folder, { overwrite }), 'ZT_IO', /is a folder; only files are replaced/)
+  const two = await written({}, async (writer) => {
+    for (const name of ['a', 'b']) await writer.add(name, new Float32Array(1))
+  })
+  await says(
+    t,
+    () => convert(two, scratchPath(), { rename: () => 'x' }),
+    'ZT_BAD_INDEX',
+    /two tensors would be called "x"/,
+  )
+  await says(t, () => convert(safetensors, scratchPath('x.npz')), 'ZT_BAD_DTYPE', /option cast changes dtypes/)
+  const noted = await written({ attributes: { by: 'me' } }, (writer) => writer.add('x', new Float32Array(1)))
+  await says(t, () => convert(noted, scratchPath('y.npz')), 'ZT_INVALID_ARG', /attributes: \{\} leaves them out/)
+  t.is((await convert(noted, scratchPath('y.npz'), { attributes: {} })).tensors, 1)
+})
+
+test('what a file is: another format than was asked for, an image, a program', async (t) => {
+  await says(
+    t,
+    () => open(safetensors, { format: 'zt' }),
+    'ZT_BAD_MAGIC',
+    /this is safetensors, not zTensor: leave out/,
+  )
+  const kinds = {
+    'an image': Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex'),
+    'a PDF document': Buffer.from('%PDF-1.7 and more'),
+    'a program or library': readFileSync(process.execPath).subarray(0, 4096),
+  }
+  for (const [what, bytes] of Object.entries(kinds)) {
+    const error = await rejectionOf(() => open(scratchFile(bytes, 'x.bin')))
+    t.is(error.code, 'ZT_BAD_MAGIC')
+    if (what !== 'a program or library' || process.platform === 'linux')
+      t.true(error.message.includes(what), error.message)
+  }
+})
+
+test('very many problems make a message of two kilobytes, and a list of all of them', async (t) => {
+  const names = Array.from({ length: 2000 }, (_, at) => `${'long.'.repeat(10)}${at}`)
+  const path = await written({}, async (writer) => {
+    for (const name of names) await writer.add(name, new Uint8Array(1))
+  })
+  const copy = scratchPath()
+  writeFileSync(copy, readFileSync(path))
+  const error = await rejectionOf(() => open([path, copy]))
+  t.is(error.code, 'ZT_BAD_INDEX')
+  t.true(error.message.length < 2500, `${error.message.length}`)
+  t.regex(error.message, /; and \d+ more$/)
+  t.is(error.cause.length, 1000)
+})
