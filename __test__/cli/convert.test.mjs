@@ -49,7 +49,7 @@ test('--compress deflates an npz, by levels up to 9', async (t) => {
   }
   const refused = await run(source, scratchPath('refused.npz'), '--compress=12')
   t.is(refused.code, 2)
-  t.regex(refused.stderr, /compression\.level must be from 1 to 9 in NumPy npz.*\(ZT_INVALID_ARG\)\n/)
+  t.regex(refused.stderr, /the level of --compress must be from 1 to 9 in NumPy npz.*\(ZT_INVALID_ARG\)\n/)
 })
 
 test('what cannot be held is refused in one line, and left out with --skip', async (t) => {

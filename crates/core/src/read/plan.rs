@@ -82,7 +82,7 @@ fn dims(catalog: &Catalog, rules: &[Rule], Rank { rank, world_size }: Rank) -> R
     let more = missing - unmatched.len();
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
     let message = format!(
-        "no rule matches {}{more}: add a rule, such as ['*', 'replicate'] at the end",
+        "no entry of rules matches {}{more}: add one, such as ['*', 'replicate'] at the end",
         unmatched.join(", ")
     );
     Err(Error::new(Code::InvalidArg, message))
@@ -201,7 +201,7 @@ mod tests {
     fn what_no_rule_names_is_listed() {
         let error = plan(&sample::row(1000, 16), &[(Glob::new("1*"), Placement::Row)], RANK).unwrap_err();
         assert_eq!(error.code(), Code::InvalidArg);
-        assert!(error.message().starts_with("no rule matches \"0\", \"2\", "), "{error}");
+        assert!(error.message().starts_with("no entry of rules matches \"0\", \"2\", "), "{error}");
         assert!(error.message().contains("and 869 more"), "{error}");
     }
 }
