@@ -392,3 +392,62 @@ fn values_of_half_a_byte_come_in_blocks_too_and_are_not_sorted() {
         }
     }
 }
+
+#[test]
+fn a_row_of_each_column_of_a_stretch_has_no_place_for_one_more() {
+    let columns = |last: u64| u32s((0..STRETCH).rev().chain([last]));
+    for (last, refusal) in [(STRETCH, None), (5, Some(format!("column 5 stands twice in row 0;")))] {
+        let given = vec![
+            far(DType::Uint16, u16s(0..=STRETCH)),
+            far(DType::Uint32, columns(last)),
+            far(DType::Uint32, u32s([0, STRETCH + 1])),
+        ];
+        let told = written("full", Dialect::ZT2, &[1, STRETCH + 1], given, USUAL);
+        let told = told.err().map(|error| error.message().split_inclusive(';').next().unwrap().to_owned());
+        assert_eq!(told, refusal);
+    }
+}
+
+#[test]
+fn indices_of_other_integers_become_what_the_format_has() {
+    let columns: [i32; 4] = [0, 4097, 70_000, 1 << 24];
+    let bytes: Vec<u8> = columns.iter().flat_map(|column| column.to_le_bytes()).collect();
+    let expected = u32s(columns.iter().map(|&column| u64::from(column.unsigned_abs())));
+    let wide = u64s(columns.iter().map(|&column| u64::from(column.unsigned_abs())));
+    for (dialect, expected) in [(Dialect::ZT2, &expected), (Dialect::ZT10, &wide)] {
+        let given = vec![
+            held(DType::Uint16, u16s(0..4)),
+            held(DType::Int32, bytes.clone()),
+            held(DType::Int32, [0_i32, 4].iter().flat_map(|end| end.to_le_bytes()).collect()),
+        ];
+        let found = written("integers", dialect, &[1, 1 << 25], given, (None, IndexTypes::Kept)).unwrap();
+        assert!(array(&found, "indices").1 == expected, "{dialect:?}");
+    }
+}
+
+#[test]
+fn what_is_refused_strictly_names_the_profile() {
+    let stop = Stop::default();
+    let (csr, coo) = (
+        "zTensor 2 §5.2 Layout profiles: zt.sparse_csr/1",
+        "zTensor 2 §5.2 Layout profiles: zt.sparse_coo/1",
+    );
+    for (strictly, layout, profile) in [
+        (false, Layout::SparseCsr, None),
+        (true, Layout::SparseCsr, Some(csr)),
+        (false, Layout::SparseCoo, None),
+        (true, Layout::SparseCoo, Some(coo)),
+    ] {
+        let mut arrays = vec![held(DType::Uint16, u16s([1])), held(DType::Uint32, u32s([9, 0]))];
+        if layout == Layout::SparseCsr {
+            arrays[1] = held(DType::Uint32, u32s([9]));
+            arrays.push(held(DType::Uint32, u32s([0, 1])));
+        }
+        let refused = Sparse::checked(layout, &[1, 3], arrays, strictly, &stop).err().unwrap();
+        let told = refused.broken_rule();
+        assert_eq!(refused.code(), Code::BadSparse);
+        assert_eq!(told.is_some(), profile.is_some(), "{told:?}");
+        let end = profile.map(|profile| profile.rsplit(' ').next().unwrap());
+        assert!(told.zip(end).is_none_or(|(told, end)| told.contains(end)), "{told:?} and not {end:?}");
+    }
+}
