@@ -13,6 +13,7 @@ use ztensor_core::model::{Attributes, Catalog, DType};
 use ztensor_core::open::detect;
 use ztensor_core::read::Reading;
 use ztensor_core::sources::file::FileSource;
+use ztensor_core::syntax::cbor_encode::Encoder;
 use ztensor_core::verify;
 use ztensor_core::work::{Stop, Watch};
 use ztensor_core::write::compact::{Compacted, compact};
@@ -190,5 +191,64 @@ fn a_compaction_that_is_stopped_changes_nothing() {
     let stopped = compact(&path, Formats::default(), &Limits::default(), &watch);
     assert_eq!(stopped.unwrap_err().code(), Code::Aborted);
     assert!(fs::read(&path).unwrap() == before);
+    fs::remove_file(path).unwrap();
+}
+
+/// A file of version 1.2 whose tensors of bytes lie at these offsets.
+fn file(path: &Path, blobs: &[(&str, u64, u64)], end: usize) {
+    let mut e = Encoder::default();
+    e.map(2);
+    e.text("version");
+    e.text("1.2.0");
+    e.text("objects");
+    e.map(blobs.len());
+    for &(name, offset, length) in blobs {
+        e.text(name);
+        e.map(3);
+        e.text("shape");
+        e.array(1);
+        e.uint(length);
+        e.text("format");
+        e.text("dense");
+        e.text("components");
+        e.map(1);
+        e.text("data");
+        e.map(3);
+        e.text("dtype");
+        e.text("u8");
+        e.text("offset");
+        e.uint(offset);
+        e.text("length");
+        e.uint(length);
+    }
+    let index = e.finish();
+    let mut bytes = b"ZTEN1000".to_vec();
+    bytes.extend((8..end).map(|at| (at * 7 % 251).to_le_bytes()[0]));
+    bytes.extend_from_slice(&index);
+    bytes.extend_from_slice(&(index.len() as u64).to_le_bytes());
+    bytes.extend_from_slice(b"ZTEN1000");
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn blobs_that_lie_in_each_other_move_together() {
+    let path = path("overlap");
+    let blobs = [
+        ("a", 16_384, 400),
+        ("b", 16_384 + 64, 100),
+        // Begins in the first and ends behind it.
+        ("c", 16_384 + 384, 200),
+        ("empty", 16_384 + 448, 0),
+        ("next", 16_384 + 640, 100),
+        ("last", 40_960, 2 << 20),
+    ];
+    file(&path, &blobs, 40_960 + (2 << 20));
+    let expected = read(&path).0;
+    compacted(&path, &Watch::default());
+    let (found, catalog) = read(&path);
+    assert!(found == expected);
+    let offset = |name: &str| catalog.tensor(catalog.find(name).unwrap()).unwrap().data().unwrap().offset();
+    let places = ["a", "b", "c", "next", "last"].map(offset);
+    assert_eq!(places, [64, 128, 448, 704, 832]);
     fs::remove_file(path).unwrap();
 }

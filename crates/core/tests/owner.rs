@@ -89,6 +89,15 @@ const CASES: &[(&str, fn())] = &[
         become_user();
         assert_eq!(replaced(&path).unwrap(), (USER, OTHER, 0o6755));
     }),
+    ("a folder that may be written to and not be read is not put on the disk, which is a warning", || {
+        let folder = folder(0o733);
+        become_user();
+        let mut file = AtomicFile::create(&folder.join("new"), false).unwrap();
+        file.write(b"new").unwrap();
+        let warnings = file.commit().unwrap();
+        assert_eq!(warnings.iter().map(|warning| warning.code).collect::<Vec<_>>(), ["ZT_WARN_NOT_SYNCED"]);
+        assert_eq!(fs::read(folder.join("new")).unwrap(), b"new");
+    }),
     ("a file that the folder protects is not replaced, and the error names the call", || {
         let path = file(0, 0, 0o644);
         let folder = folder(0o1777);
@@ -101,7 +110,7 @@ const CASES: &[(&str, fn())] = &[
 ];
 
 #[test]
-fn every_case_in_a_process_of_its_own() {
+fn whoever_replaces_a_file_gives_away_no_more_than_there_was() {
     if let Ok(wanted) = env::var(CASE) {
         let (_, case) = CASES.iter().find(|(name, _)| *name == wanted).unwrap();
         case();
@@ -114,8 +123,11 @@ fn every_case_in_a_process_of_its_own() {
     }
     for (name, _) in CASES {
         let mut child = Command::new(env::current_exe().unwrap());
-        let child =
-            child.args(["--exact", "every_case_in_a_process_of_its_own"]).env(CASE, name).spawn().unwrap();
+        let child = child
+            .args(["--exact", "whoever_replaces_a_file_gives_away_no_more_than_there_was"])
+            .env(CASE, name)
+            .spawn()
+            .unwrap();
         let id = child.id();
         let output = child.wait_with_output().unwrap();
         let _ = fs::remove_dir_all(env::temp_dir().join(format!("ztensor-owner-{id}")));

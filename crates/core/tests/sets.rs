@@ -582,3 +582,43 @@ fn what_is_wrong_with_a_component_names_it() {
     let error = refused(&[("data", Some(DType::Int8), 2)]);
     assert_eq!((error.code(), error.tensor_name()), (Code::BadDtype, Some("t")));
 }
+
+#[test]
+fn attributes_of_a_file_are_there_and_none_where_none_were_given() {
+    let folder = Folder::new("file-attributes");
+    let path = folder.path("a.zt");
+    for dialect in [Dialect::ZT10, Dialect::ZT12, Dialect::ZT2] {
+        for given in [vec![("k".into(), 5.into())], Vec::new()] {
+            let attributes = Attributes::from(given.clone());
+            write(&path, Settings { attributes, ..settings(dialect) }, &five()[..1]);
+            let catalog = opened(&path, Lookup::Beside).1;
+            assert_eq!(*catalog.attributes.values().unwrap(), given, "{dialect:?}");
+            let bytes = fs::read(&path).unwrap();
+            let said = bytes.windows(10).any(|word| word == b"attributes");
+            // Version 1 always says so.
+            assert_eq!(said, !given.is_empty() || dialect != Dialect::ZT2, "{dialect:?}");
+        }
+    }
+}
+
+#[test]
+fn only_some_formats_have_more_than_the_data_of_a_dense_tensor() {
+    let folder = Folder::new("others");
+    for (dialect, refused) in [
+        (Dialect::ZT01, Some(Code::BadLayout)),
+        (Dialect::ZT10, None),
+        (Dialect::ZT12, None),
+        (Dialect::ZT2, Some(Code::BadLayout)),
+    ] {
+        let mut writer = Writer::create(&folder.path("a"), settings(dialect)).unwrap();
+        let components = [("data", Some(DType::Float32), 8), ("more", Some(DType::Uint8), 3)];
+        let (layout, dtype, attributes) = ("dense", Some(DType::Float32), None);
+        let spec = Spec { name: "t", shape: &[2], layout, dtype, attributes, components: &components };
+        assert_eq!(code(writer.begin(spec)), refused, "{dialect:?}");
+        let spec = Spec { components: &components[..1], ..spec };
+        assert_eq!(
+            code(writer.begin(spec)),
+            refused.and(None).or(refused.is_none().then_some(Code::InvalidArg))
+        );
+    }
+}

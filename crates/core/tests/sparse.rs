@@ -451,3 +451,33 @@ fn what_is_refused_strictly_names_the_profile() {
         assert!(told.zip(end).is_none_or(|(told, end)| told.contains(end)), "{told:?} and not {end:?}");
     }
 }
+
+#[test]
+fn cells_that_fall_are_compared_with_those_before() {
+    // Each block falls, and begins above the end of the one before.
+    let cells = |again: u64| u32s((0..BLOCK).rev().chain((0..BLOCK).rev().map(move |cell| cell + again)));
+    for (again, refusal) in [(0, Some(Code::BadSparse)), (BLOCK - 1, Some(Code::BadSparse)), (BLOCK, None)] {
+        let values = vec![1; usize::try_from(2 * BLOCK).unwrap()];
+        let given = vec![far(DType::Uint8, values), far(DType::Uint32, cells(again))];
+        let told = written("falling", Dialect::ZT2, &[2 * BLOCK], given, USUAL).err();
+        assert_eq!(told.map(|error| error.code()), refusal, "{again}");
+    }
+}
+
+#[test]
+fn what_lies_in_memory_is_sorted_there() {
+    let arrays = |put: fn(DType, Vec<u8>) -> Box<dyn Array>| {
+        vec![
+            put(DType::Uint16, u16s([1, 2, 3])),
+            put(DType::Uint32, u32s([2, 0, 1])),
+            put(DType::Uint32, u32s([0, 3])),
+        ]
+    };
+    let none = || Err(Error::new(Code::Io, "no file is needed"));
+    let stop = Stop::default();
+    for (put, refusal) in [(held as fn(DType, Vec<u8>) -> _, None), (far, Some(Code::Io))] {
+        let sparse = Sparse::checked(Layout::SparseCsr, &[1, 3], arrays(put), true, &stop).unwrap();
+        let sorted = sparse.strict(Dialect::ZT2, None, &none, &stop);
+        assert_eq!(sorted.err().map(|error| error.code()), refusal);
+    }
+}
