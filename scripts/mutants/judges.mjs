@@ -1,6 +1,6 @@
 // What judges a mutant: Rust tests and ava files, of which it is known what they reach and how long they take.
 import { spawn } from 'node:child_process'
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism, loadavg } from 'node:os'
 import { join } from 'node:path'
 import { root } from '../command.mjs'
@@ -55,11 +55,14 @@ async function calibrated(found, names, jobs, kept) {
     for (let judge = queue.shift(); judge !== undefined; judge = queue.shift()) {
       if (!known.has(judge.id)) {
         const marks = join(build, `reached-${able.length}-${String(Math.random()).slice(2)}`)
+        // For tests that become another user, too.
+        writeFileSync(marks, '')
+        chmodSync(marks, 0o666)
         const started = performance.now()
         const status = await run(judge.program, judge.args, { ZTENSOR_MUTANTS_REACHED: marks }, LONGEST)
         const took = Math.round((performance.now() - started) / crowd())
         if (status !== 0) console.log(`${status === null ? 'too long' : 'fails without a mutant'}: ${judge.name}`)
-        const bytes = status === 0 && existsSync(marks) ? readFileSync(marks) : []
+        const bytes = status === 0 ? readFileSync(marks) : []
         rmSync(marks, { force: true })
         known.set(judge.id, { id: judge.id, took, reached: names.filter((_, at) => bytes[at + 1] === 1) })
         writeFileSync(kept, JSON.stringify([...known.values()]))
