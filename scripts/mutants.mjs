@@ -21,7 +21,18 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { root } from './command.mjs'
 import { avaJudges, byAva, byRust, rustJudges } from './mutants/judges.mjs'
-import { build, buildAddon, buildTests, builtLast, codeOf, hash, instrument, isOfTests, json, list } from './mutants/tree.mjs'
+import {
+  build,
+  buildAddon,
+  buildTests,
+  builtLast,
+  codeOf,
+  hash,
+  instrument,
+  isOfTests,
+  json,
+  list,
+} from './mutants/tree.mjs'
 
 const { values } = parseArgs({
   options: {

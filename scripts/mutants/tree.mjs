@@ -159,7 +159,17 @@ export function instrument(mutants) {
 
 /** Builds the Rust tests. Returns `{ name, program }` of each of their programs. */
 export function buildTests() {
-  const test = ['test', '-p', 'ztensor-core', '-p', 'ztensor-import', '--lib', '--tests', '--no-run', '--message-format=json']
+  const test = [
+    'test',
+    '-p',
+    'ztensor-core',
+    '-p',
+    'ztensor-import',
+    '--lib',
+    '--tests',
+    '--no-run',
+    '--message-format=json',
+  ]
   const { status, stdout, stderr } = output('cargo', [...test, ...target])
   if (status !== 0) throw new Error(stderr)
   return stdout

@@ -34,3 +34,16 @@ fn the_digest_of_a_whole_follows_from_its_parts_or_is_none_of_theirs() {
         }
     }
 }
+
+#[test]
+fn digests_are_told_by_the_names_that_options_have() {
+    for (name, algorithm) in [
+        ("crc32c", Some(Algorithm::Crc32c)),
+        ("sha256", Some(Algorithm::Sha256)),
+        ("xxh3", Some(Algorithm::Xxh3)),
+        ("crc32", None),
+        ("", None),
+    ] {
+        assert_eq!(Algorithm::from_name(name), algorithm, "{name}");
+    }
+}

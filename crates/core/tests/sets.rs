@@ -622,3 +622,19 @@ fn only_some_formats_have_more_than_the_data_of_a_dense_tensor() {
         );
     }
 }
+
+#[test]
+fn metadata_of_safetensors_is_what_was_given() {
+    let folder = Folder::new("metadata");
+    let path = folder.path("a.safetensors");
+    let texts = |texts: &[(&str, &str)]| {
+        texts.iter().map(|&(key, text)| (key.into(), text.into())).collect::<Vec<_>>()
+    };
+    for given in [texts(&[]), texts(&[("k", "v")]), texts(&[("k", "v"), ("l", "\"w\"\n"), ("m", "")])] {
+        let attributes = Attributes::from(given.clone());
+        write(&path, Settings { attributes, ..settings(Dialect::SAFETENSORS) }, &five());
+        let (found, catalog) = opened(&path, Lookup::Beside);
+        assert!(found == map(&five()));
+        assert_eq!(*catalog.attributes.values().unwrap(), given);
+    }
+}

@@ -159,15 +159,28 @@ fn small_reads_of_a_source_of_any_kind_become_few() {
 }
 
 #[test]
-fn members_know_their_paths() {
+fn a_file_that_two_ends_would_be_is_staged_whole() {
+    let end = 64 << 10;
+    for (total, wanted) in [
+        (0, vec![(0, 0)]),
+        (end + 3, vec![(0, end + 3)]),
+        (2 * end, vec![(0, 2 * end)]),
+        (2 * end + 1, vec![(0, end), (end + 1, end)]),
+    ] {
+        assert_eq!(Partial::new(total).wanted(), wanted);
+    }
+}
+
+#[test]
+fn members_know_their_paths_and_whether_they_were_looked_at() {
     let path = Path::new("/somewhere/m.zt");
     let refused = ztensor_core::error::Error::new(Code::Io, "not there");
-    for member in [
-        Member::later(path.to_owned(), Identity::of_length(7)),
-        Member::unread(Some(path.to_owned()), 7),
-        Member::refused(Some(path.to_owned()), refused),
+    for (member, known) in [
+        (Member::later(path.to_owned(), Identity::of_length(7)), true),
+        (Member::unread(Some(path.to_owned()), 7), false),
+        (Member::refused(Some(path.to_owned()), refused), false),
     ] {
-        assert_eq!(member.path(), Some(path));
+        assert_eq!((member.path(), member.is_known()), (Some(path), known));
     }
     assert_eq!(Member::of(Box::new(Distant(Vec::new()))).path(), None);
 }

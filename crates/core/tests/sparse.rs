@@ -497,3 +497,16 @@ fn more_rows_than_elements_of_a_stretch_are_sorted() {
     assert!(array(&found, "values").1 == u16s(moved));
     assert!(array(&found, "indices").1 == u32s(rising));
 }
+
+#[test]
+fn a_byte_is_enough_to_be_sorted_and_a_cell_twice_too_much() {
+    let given = vec![
+        held(DType::Uint8, vec![1, 2, 3]),
+        held(DType::Uint32, u32s([2, 0, 1])),
+        held(DType::Uint32, u32s([0, 3])),
+    ];
+    let found = written("bytes", Dialect::ZT2, &[1, 3], given, USUAL).unwrap();
+    assert_eq!(array(&found, "values").1, [2, 3, 1]);
+    let given = vec![held(DType::Uint8, vec![1, 2, 3]), held(DType::Uint32, u32s([7, 7, 7]))];
+    assert_eq!(refused(written("same", Dialect::ZT2, &[9], given, USUAL)).0, Code::BadSparse);
+}
