@@ -21,7 +21,18 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { root } from './command.mjs'
 import { avaJudges, byAva, byRust, rustJudges } from './mutants/judges.mjs'
-import { build, buildAddon, buildTests, builtLast, codeOf, hash, instrument, json, list } from './mutants/tree.mjs'
+import {
+  build,
+  buildAddon,
+  buildTests,
+  builtLast,
+  codeOf,
+  hash,
+  instrument,
+  isOfTests,
+  json,
+  list,
+} from './mutants/tree.mjs'
 
 const { values } = parseArgs({
   options: {
@@ -61,7 +72,8 @@ const last = values.built ? builtLast() : undefined
 const listed = last?.mutants ?? list()
 const code = last === undefined ? codeOf(listed) : new Map(Object.entries(last.code))
 const mutants = last?.mutants ?? sample(listed)
-const part = mutants.slice(0, Math.ceil((mutants.length * Number(values.part)) / 100))
+const counted = Math.ceil((mutants.length * Number(values.part)) / 100)
+const part = mutants.slice(0, counted).filter((mutant) => !isOfTests(mutant))
 
 const kept = join(build, 'verdicts.jsonl')
 const verdicts = new Map()

@@ -24,6 +24,11 @@ function withoutTests(file) {
   return readFileSync(join(root, file), 'utf8').split(/^#\[cfg\((?:all\()?test\b.*\]\n(?:#.*\n)*mod /m)[0]
 }
 
+/** Whether a mutant changes a test: cargo-mutants takes those of one system alone for code. */
+export function isOfTests({ file, line }) {
+  return line >= withoutTests(file).split('\n').length
+}
+
 /** All mutants. `name` holds no line, so that it lasts when other lines of its file change: the text of its line stands for it. */
 export function list() {
   if (output('cargo', ['mutants', '--version'], { cwd: root }).status !== 0) {
@@ -154,7 +159,17 @@ export function instrument(mutants) {
 
 /** Builds the Rust tests. Returns `{ name, program }` of each of their programs. */
 export function buildTests() {
-  const test = ['test', '-p', 'ztensor-core', '--lib', '--tests', '--no-run', '--message-format=json']
+  const test = [
+    'test',
+    '-p',
+    'ztensor-core',
+    '-p',
+    'ztensor-import',
+    '--lib',
+    '--tests',
+    '--no-run',
+    '--message-format=json',
+  ]
   const { status, stdout, stderr } = output('cargo', [...test, ...target])
   if (status !== 0) throw new Error(stderr)
   return stdout

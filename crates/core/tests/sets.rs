@@ -510,3 +510,131 @@ fn attributes_are_for_the_formats_that_have_them() {
         }
     }
 }
+
+#[test]
+fn a_file_of_its_own_in_place_of_a_root_leaves_the_shards_to_others() {
+    let folder = Folder::new("left");
+    let root = folder.path("m.zt");
+    write(&root, sharded(Dialect::ZT2, 4096 + 2 * 8192), &five());
+    let shards = folder.names();
+    write(&root, settings(Dialect::ZT2), &five()[..2]);
+    assert_eq!(folder.names(), shards);
+    assert_eq!(read(&root), map(&five()[..2]));
+}
+
+#[test]
+fn only_version_2_is_asked_for_frames() {
+    let folder = Folder::new("framed");
+    let path = folder.path("a.zt");
+    for (dialect, frame, refused) in [
+        (Dialect::ZT12, 0, None),
+        (Dialect::ZT12, 4096, Some(Code::InvalidArg)),
+        (Dialect::ZT10, 1 << 20, Some(Code::InvalidArg)),
+        (Dialect::ZT2, 0, None),
+        (Dialect::ZT2, 4096, None),
+    ] {
+        write(&path, settings(dialect), &five());
+        let compression = Some(Compression { level: 3, min_savings: 0.1, threads: 1, frame });
+        let asked = Appending { compression, ..appending(false, Hashing::Usual) };
+        let writer = Writer::append(&path, asked);
+        assert_eq!(writer.as_ref().err().map(|error| error.code()), refused, "{dialect:?} {frame}");
+        if let Ok(mut writer) = writer {
+            // Larger than a frame of any size, so that the table tells.
+            let bytes = noise(3 << 20).iter().map(|byte| byte & 15).collect::<Vec<_>>();
+            add(&mut writer, "large", &bytes).unwrap();
+            writer.finish().unwrap();
+            let (found, catalog) = opened(&path, Lookup::Beside);
+            assert!(found["large"] == bytes);
+            let tensor = catalog.tensor(catalog.find("large").unwrap()).unwrap();
+            assert_ne!(tensor.data().unwrap().encoding(), Encoding::RAW);
+        }
+    }
+}
+
+#[test]
+fn nothing_is_written_once_an_edit_was_given_up() {
+    let folder = Folder::new("given-up");
+    let path = folder.path("a.zt");
+    write(&path, settings(Dialect::ZT12), &five());
+    let before = fs::read(&path).unwrap();
+    let large = numbers(8, 24 << 20);
+    for _ in 0..6 {
+        let mut writer = Writer::append(&path, appending(true, Hashing::Without)).unwrap();
+        add(&mut writer, "large", &large).unwrap();
+        // A thread writes by now.
+        writer.flush_if_full().unwrap();
+        drop(writer);
+        assert!(fs::read(&path).unwrap() == before);
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_component_names_it() {
+    let folder = Folder::new("named");
+    let mut writer = Writer::create(&folder.path("a"), settings(Dialect::ZT12)).unwrap();
+    let (shape, layout, dtype, attributes) = ([2], "dense", Some(DType::Uint8), None);
+    let part = |role| (role, Some(DType::Uint8), 2);
+    let mut refused = |components: &[(&str, Option<DType>, u64)]| {
+        writer.begin(Spec { name: "t", shape: &shape, layout, dtype, attributes, components }).unwrap_err()
+    };
+    let error = refused(&[part("data"), part("scale"), part("scale")]);
+    assert_eq!((error.code(), error.component_role()), (Code::BadIndex, Some("scale")));
+    let error = refused(&[("data", Some(DType::Int8), 2)]);
+    assert_eq!((error.code(), error.tensor_name()), (Code::BadDtype, Some("t")));
+}
+
+#[test]
+fn attributes_of_a_file_are_there_and_none_where_none_were_given() {
+    let folder = Folder::new("file-attributes");
+    let path = folder.path("a.zt");
+    for dialect in [Dialect::ZT10, Dialect::ZT12, Dialect::ZT2] {
+        for given in [vec![("k".into(), 5.into())], Vec::new()] {
+            let attributes = Attributes::from(given.clone());
+            write(&path, Settings { attributes, ..settings(dialect) }, &five()[..1]);
+            let catalog = opened(&path, Lookup::Beside).1;
+            assert_eq!(*catalog.attributes.values().unwrap(), given, "{dialect:?}");
+            let bytes = fs::read(&path).unwrap();
+            let said = bytes.windows(10).any(|word| word == b"attributes");
+            // Version 1 always says so.
+            assert_eq!(said, !given.is_empty() || dialect != Dialect::ZT2, "{dialect:?}");
+        }
+    }
+}
+
+#[test]
+fn only_some_formats_have_more_than_the_data_of_a_dense_tensor() {
+    let folder = Folder::new("others");
+    for (dialect, refused) in [
+        (Dialect::ZT01, Some(Code::BadLayout)),
+        (Dialect::ZT10, None),
+        (Dialect::ZT12, None),
+        (Dialect::ZT2, Some(Code::BadLayout)),
+    ] {
+        let mut writer = Writer::create(&folder.path("a"), settings(dialect)).unwrap();
+        let components = [("data", Some(DType::Float32), 8), ("more", Some(DType::Uint8), 3)];
+        let (layout, dtype, attributes) = ("dense", Some(DType::Float32), None);
+        let spec = Spec { name: "t", shape: &[2], layout, dtype, attributes, components: &components };
+        assert_eq!(code(writer.begin(spec)), refused, "{dialect:?}");
+        let spec = Spec { components: &components[..1], ..spec };
+        assert_eq!(
+            code(writer.begin(spec)),
+            refused.and(None).or(refused.is_none().then_some(Code::InvalidArg))
+        );
+    }
+}
+
+#[test]
+fn metadata_of_safetensors_is_what_was_given() {
+    let folder = Folder::new("metadata");
+    let path = folder.path("a.safetensors");
+    let texts = |texts: &[(&str, &str)]| {
+        texts.iter().map(|&(key, text)| (key.into(), text.into())).collect::<Vec<_>>()
+    };
+    for given in [texts(&[]), texts(&[("k", "v")]), texts(&[("k", "v"), ("l", "\"w\"\n"), ("m", "")])] {
+        let attributes = Attributes::from(given.clone());
+        write(&path, Settings { attributes, ..settings(Dialect::SAFETENSORS) }, &five());
+        let (found, catalog) = opened(&path, Lookup::Beside);
+        assert!(found == map(&five()));
+        assert_eq!(*catalog.attributes.values().unwrap(), given);
+    }
+}

@@ -1,0 +1,149 @@
+//! Quantized tensors against what the gguf package and the formulas of the profiles make of them (fixtures/quantized.py).
+#![allow(clippy::unwrap_used)] // a test that cannot set itself up has failed
+
+use std::io::Read;
+use std::path::Path;
+
+use ciborium::Value;
+use flate2::read::ZlibDecoder;
+use ztensor_core::formats::Formats;
+use ztensor_core::limits::Limits;
+use ztensor_core::model::cut::Range;
+use ztensor_core::model::{Attributes, DType};
+use ztensor_core::open::detect;
+use ztensor_core::read::Reading;
+use ztensor_core::sources::file::FileSource;
+use ztensor_core::syntax::json;
+use ztensor_core::verify;
+use ztensor_core::work::{Stop, Watch};
+use ztensor_core::write::{Dialect, Settings, Spec, Writer};
+
+/// A tensor, and what its elements are.
+struct Case {
+    layout: String,
+    shape: Vec<u64>,
+    attributes: Vec<(Value, Value)>,
+    components: Vec<(String, DType, Vec<u8>)>,
+    expected: Vec<u32>,
+}
+
+fn field<'v>(value: &'v Value, name: &str) -> &'v Value {
+    let entries = value.as_map().unwrap();
+    &entries.iter().find(|(key, _)| key.as_text() == Some(name)).unwrap().1
+}
+
+fn number(value: &Value) -> u64 {
+    u64::try_from(value.as_integer().unwrap()).unwrap()
+}
+
+fn cases() -> Vec<Case> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../__test__/fixtures/quantized.bin");
+    let file = std::fs::read(path).unwrap();
+    let end = file.iter().position(|&byte| byte == b'\n').unwrap();
+    let text = std::str::from_utf8(&file[..end]).unwrap();
+    let mut payload = Vec::new();
+    ZlibDecoder::new(&file[end + 1..]).read_to_end(&mut payload).unwrap();
+    let mut payload = &payload[..];
+    let mut take = |length: u64| payload.split_off(..usize::try_from(length).unwrap()).unwrap().to_vec();
+    let head = json::Reader::new(text, 0).value(&mut 1_000_000).unwrap();
+    let mut all = Vec::new();
+    for case in field(&head, "cases").as_array().unwrap() {
+        let components = field(case, "components").as_map().unwrap().iter().map(|(role, part)| {
+            let dtype = field(part, "dtype").as_text();
+            let dtype = DType::ALL.into_iter().find(|known| dtype == Some(known.name())).unwrap();
+            (role.as_text().unwrap().to_owned(), dtype, take(number(field(part, "bytes"))))
+        });
+        let components = components.collect();
+        all.push(Case {
+            layout: field(case, "layout").as_text().unwrap().to_owned(),
+            shape: field(case, "shape").as_array().unwrap().iter().map(number).collect(),
+            attributes: field(case, "attributes").as_map().unwrap().clone(),
+            components,
+            expected: bits(&take(4 * number(field(case, "elements")))),
+        });
+    }
+    all
+}
+
+/// The bits of float32 numbers; any NaN is as good as another.
+fn bits(bytes: &[u8]) -> Vec<u32> {
+    let number = |bytes: &[u8; 4]| {
+        let number = f32::from_le_bytes(*bytes);
+        if number.is_nan() { f32::NAN.to_bits() } else { number.to_bits() }
+    };
+    bytes.as_chunks::<4>().0.iter().map(number).collect()
+}
+
+/// What is written of a case where the version has its types and its layout.
+fn written(path: &Path, case: &Case) {
+    // Version 2 registers no name for these, and 1.2 no word for some types.
+    let unregistered = ["gguf.tq1_0/1", "gguf.tq2_0/1", "gguf.nvfp4/1"].contains(&&case.layout[..]);
+    let dialect = if unregistered { Dialect::ZT12 } else { Dialect::ZT2 };
+    let settings = Settings {
+        dialect,
+        alignment: 4096,
+        digest: None,
+        compression: None,
+        overwrite: true,
+        canonical: false,
+        max_shard: None,
+        attributes: Attributes::default(),
+        generator: None,
+        stop: Stop::default(),
+    };
+    let mut writer = Writer::create(path, settings).unwrap();
+    let parts = case.components.iter();
+    let components: Vec<_> =
+        parts.map(|(role, dtype, bytes)| (&role[..], Some(*dtype), bytes.len() as u64)).collect();
+    let attributes = Attributes::from(case.attributes.clone());
+    let spec = Spec {
+        name: "t",
+        shape: &case.shape,
+        layout: &case.layout,
+        dtype: None,
+        attributes: Some(&attributes),
+        components: &components,
+    };
+    writer.begin(spec).unwrap();
+    case.components.iter().for_each(|(.., bytes)| writer.push(bytes).unwrap());
+    writer.end().unwrap();
+    writer.finish().unwrap();
+}
+
+#[test]
+fn every_quantized_tensor_is_decoded_bit_for_bit_whole_and_in_part() {
+    let path = std::env::temp_dir().join(format!("ztensor-dequantized-{}", std::process::id()));
+    let cases = cases();
+    assert!(cases.len() > 30);
+    for (nth, case) in cases.iter().enumerate() {
+        written(&path, case);
+        let source = FileSource::open(&path).unwrap();
+        let catalog = detect::parse(&source, Formats::default(), &Limits::default()).unwrap();
+        let (limits, watch) = (Limits::default(), Watch::default());
+        let reading = Reading { sources: &source, catalog: &catalog, limits: &limits, watch: &watch };
+        assert!(verify::verify(reading, &[0]).unwrap().failures.is_empty());
+        let tensor = catalog.tensor(0).unwrap();
+        let what = format!("{nth} {} {:?}", case.layout, case.shape);
+        assert!(bits(&reading.dequantize(tensor, None).unwrap()) == case.expected, "{what}");
+        // Without the first and the last of the outermost dimension, and of the innermost only the middle.
+        let cut = |(at, &dim): (usize, &u64)| {
+            let inner = at + 1 == case.shape.len();
+            let (start, stop) = if inner { (dim / 3, dim - dim / 4) } else { (dim / 2, dim) };
+            Range { start, stop, step: 1 }
+        };
+        let ranges: Vec<Range> = case.shape.iter().enumerate().map(cut).collect();
+        let mut expected = case.expected.clone();
+        let mut inside = 1;
+        for (range, &dim) in ranges.iter().zip(&case.shape).rev() {
+            let [start, stop, dim] = [range.start, range.stop, dim].map(|at| usize::try_from(at).unwrap());
+            let rows = expected.chunks(dim * inside);
+            expected = rows.flat_map(|row| &row[start * inside..stop * inside]).copied().collect();
+            inside *= stop - start;
+        }
+        if !expected.is_empty() {
+            let found = reading.dequantize(tensor, Some(&ranges)).unwrap();
+            assert!(bits(&found) == expected, "{what} {ranges:?}");
+        }
+    }
+    std::fs::remove_file(path).unwrap();
+}

@@ -1,0 +1,512 @@
+//! Sparse tensors that do not lie in memory, of more elements than are handled at a time.
+#![allow(clippy::unwrap_used)] // a test that cannot set itself up has failed
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+
+use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::formats::Formats;
+use ztensor_core::limits::Limits;
+use ztensor_core::model::{Attributes, DType, DataRule, Layout};
+use ztensor_core::open::detect;
+use ztensor_core::read::Reading;
+use ztensor_core::sources::file::FileSource;
+use ztensor_core::sources::owned::Owned;
+use ztensor_core::verify;
+use ztensor_core::work::{Stop, Watch};
+use ztensor_core::write::sparse::{Array, Held, IndexTypes, Sparse};
+use ztensor_core::write::{Dialect, Settings, Spec, Writer};
+
+/// Elements that the writer handles at a time: of a row that is sorted, and of all else.
+const STRETCH: u64 = 1 << 20;
+const BLOCK: u64 = 64 << 10;
+
+/// An array that is somewhere else: no more than a stretch of it is asked for at once.
+struct Far(DType, Vec<u8>);
+
+impl Array for Far {
+    fn dtype(&self) -> DType {
+        self.0
+    }
+
+    fn length(&self) -> u64 {
+        self.1.len() as u64
+    }
+
+    fn read(&self, first: u64, count: u64) -> Result<Cow<'_, [u8]>> {
+        assert!(count <= STRETCH, "{count} elements at once");
+        let bits = u64::from(self.0.bits());
+        let [start, end] = [first * bits / 8, ((first + count) * bits).div_ceil(8)];
+        let range = usize::try_from(start).unwrap()..usize::try_from(end).unwrap();
+        self.1.get(range).map(Cow::Borrowed).ok_or_else(|| Error::new(Code::Internal, "a block outside"))
+    }
+}
+
+fn far(dtype: DType, bytes: Vec<u8>) -> Box<dyn Array> {
+    Box::new(Far(dtype, bytes))
+}
+
+fn held(dtype: DType, bytes: Vec<u8>) -> Box<dyn Array> {
+    Box::new(Held::new(dtype, Owned::from(bytes)))
+}
+
+fn u16s(numbers: impl IntoIterator<Item = u64>) -> Vec<u8> {
+    numbers.into_iter().flat_map(|number| u16::try_from(number % 65_521).unwrap().to_le_bytes()).collect()
+}
+
+fn u32s(numbers: impl IntoIterator<Item = u64>) -> Vec<u8> {
+    numbers.into_iter().flat_map(|number| u32::try_from(number).unwrap().to_le_bytes()).collect()
+}
+
+fn u64s(numbers: impl IntoIterator<Item = u64>) -> Vec<u8> {
+    numbers.into_iter().flat_map(u64::to_le_bytes).collect()
+}
+
+/// Arrays by their roles.
+type Arrays = Vec<(String, DType, Vec<u8>)>;
+
+/// Writes the tensor, and gives its arrays as they are in the file.
+fn written(
+    name: &str,
+    dialect: Dialect,
+    shape: &[u64],
+    arrays: Vec<Box<dyn Array>>,
+    (promised, widths): (Option<DataRule>, IndexTypes),
+) -> Result<Arrays> {
+    let path: PathBuf = std::env::temp_dir().join(format!("ztensor-sparse-{name}-{}", std::process::id()));
+    let stop = Stop::default();
+    let settings = Settings {
+        dialect,
+        alignment: if dialect == Dialect::ZT2 { 4096 } else { 64 },
+        digest: None,
+        compression: None,
+        overwrite: true,
+        canonical: false,
+        max_shard: None,
+        attributes: Attributes::default(),
+        generator: None,
+        stop: stop.clone(),
+    };
+    let mut writer = Writer::create(&path, settings)?;
+    let (layout, layout_name) =
+        if arrays.len() == 3 { (Layout::SparseCsr, "sparse_csr") } else { (Layout::SparseCoo, "sparse_coo") };
+    let dtype = Some(arrays[0].dtype());
+    let tensor = Sparse::checked(layout, shape, arrays, false, &stop)?;
+    let arranged = tensor.strict(dialect, promised, &|| writer.spool(), &stop)?.arranged(dialect, widths);
+    let components = arranged.components();
+    let spec =
+        Spec { name: "0", shape, layout: layout_name, dtype, attributes: None, components: &components };
+    writer.begin(spec)?;
+    arranged.push_all(&mut writer, &stop)?;
+    writer.end()?;
+    writer.finish()?;
+    let source = FileSource::open(&path).unwrap();
+    std::fs::remove_file(path).unwrap();
+    let catalog = detect::parse(&source, Formats::default(), &Limits::default()).unwrap();
+    let (limits, watch) = (Limits::default(), Watch::default());
+    let reading = Reading { sources: &source, catalog: &catalog, limits: &limits, watch: &watch };
+    assert!(verify::verify(reading, &[0]).unwrap().failures.is_empty());
+    let tensor = catalog.tensor(0).unwrap();
+    let array = |part: &ztensor_core::model::Component| {
+        let role = catalog.label(part.role).to_owned();
+        (role, part.dtype.unwrap(), reading.component(tensor, part).unwrap().to_vec())
+    };
+    Ok(tensor.components().iter().map(array).collect())
+}
+
+fn array<'a>(arrays: &'a Arrays, role: &str) -> (DType, &'a [u8]) {
+    let (_, dtype, bytes) = arrays.iter().find(|(name, ..)| name == role).unwrap();
+    (*dtype, bytes)
+}
+
+const USUAL: (Option<DataRule>, IndexTypes) = (None, IndexTypes::Usual);
+
+/// A row's columns, in no order: a step that shares no divisor with the modulus meets each number once.
+fn scattered(count: u64, modulus: u64) -> impl Iterator<Item = u64> {
+    (0..count).map(move |at| (at * 1_000_003 + 17) % modulus)
+}
+
+const COLUMNS: u64 = 5_000_011;
+
+/// The lengths of rows: empty ones, short ones, more than a block of them, ones that fill a stretch and one that is longer.
+fn row_lengths() -> Vec<u64> {
+    let mut lengths = vec![0, 0, 3, 1, 0, 40_000, 2];
+    lengths.extend((0..BLOCK + 10).map(|at| u64::from(at % 7 == 3)));
+    lengths.extend([STRETCH - 1, STRETCH, 5, STRETCH + BLOCK + 1, 0, 7, 0]);
+    lengths
+}
+
+/// Columns and values of those rows, and the same with rising columns.
+fn rows(lengths: &[u64]) -> [Vec<u64>; 4] {
+    let (mut columns, mut values, mut rising, mut moved) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for &length in lengths {
+        let start = values.len() as u64;
+        let mut row: Vec<(u64, u64)> = scattered(length, COLUMNS).zip(start..).collect();
+        columns.extend(row.iter().map(|pair| pair.0));
+        values.extend(row.iter().map(|pair| pair.1));
+        row.sort_unstable();
+        rising.extend(row.iter().map(|pair| pair.0));
+        moved.extend(row.iter().map(|pair| pair.1));
+    }
+    [columns, values, rising, moved]
+}
+
+fn pointers(lengths: &[u64]) -> Vec<u64> {
+    std::iter::once(0)
+        .chain(lengths.iter().scan(0, |end, length| {
+            *end += length;
+            Some(*end)
+        }))
+        .collect()
+}
+
+#[test]
+fn rows_of_any_length_are_sorted_wherever_they_lie() {
+    let lengths = row_lengths();
+    let [columns, values, rising, moved] = rows(&lengths);
+    let ends = pointers(&lengths);
+    let shape = [lengths.len() as u64, COLUMNS];
+    for put in [far, held] {
+        let given = vec![
+            put(DType::Uint16, u16s(values.iter().copied())),
+            put(DType::Uint32, u32s(columns.iter().copied())),
+            put(DType::Uint64, u64s(ends.iter().copied())),
+        ];
+        let found = written("rows", Dialect::ZT2, &shape, given, USUAL).unwrap();
+        assert!(array(&found, "values").1 == u16s(moved.iter().copied()));
+        assert!(array(&found, "indices") == (DType::Uint64, &u64s(rising.iter().copied())[..]));
+        assert!(array(&found, "indptr") == (DType::Uint64, &u64s(ends.iter().copied())[..]));
+    }
+    // What rises already stays, and so does all where nothing has to rise.
+    let lengths = &lengths[..lengths.len() - 7];
+    let [columns, values, rising, _] = rows(lengths);
+    let (ends, shape) = (pointers(lengths), [lengths.len() as u64, COLUMNS]);
+    for (dialect, columns, promised) in [
+        (Dialect::ZT2, &rising, Some(DataRule::RisingColumns)),
+        (Dialect::ZT12, &rising, Some(DataRule::RisingColumns)),
+        (Dialect::ZT12, &columns, None),
+        (Dialect::ZT10, &columns, None),
+        (Dialect::ZT01, &columns, None),
+    ] {
+        let given = vec![
+            far(DType::Uint16, u16s(values.iter().copied())),
+            far(DType::Uint32, u32s(columns.iter().copied())),
+            far(DType::Uint32, u32s(ends.iter().copied())),
+        ];
+        let found = written("as-they-are", dialect, &shape, given, (promised, IndexTypes::Kept)).unwrap();
+        let wide = [Dialect::ZT10, Dialect::ZT01].contains(&dialect);
+        let bytes = |numbers: &[u64]| {
+            if wide { u64s(numbers.iter().copied()) } else { u32s(numbers.iter().copied()) }
+        };
+        assert!(array(&found, "values").1 == u16s(values.iter().copied()), "{dialect:?}");
+        assert!(array(&found, "indices").1 == bytes(columns), "{dialect:?}");
+        assert!(array(&found, "indptr").1 == bytes(&ends), "{dialect:?}");
+    }
+}
+
+fn refused(outcome: Result<Arrays>) -> (Code, String) {
+    let error = outcome.unwrap_err();
+    (error.code(), error.message().to_owned())
+}
+
+#[test]
+fn a_column_that_stands_twice_is_told_with_its_row() {
+    let lengths = row_lengths();
+    let ends = pointers(&lengths);
+    let (columns, row_of) =
+        (rows(&lengths)[0].clone(), |length: u64| lengths.iter().position(|&own| own == length).unwrap());
+    let short = lengths.len() - 2;
+    for row in [2, 5, row_of(STRETCH - 1), row_of(STRETCH), row_of(STRETCH + BLOCK + 1), short] {
+        let (start, end) = (usize::try_from(ends[row]).unwrap(), usize::try_from(ends[row + 1]).unwrap());
+        let mut columns = columns.clone();
+        columns[end - 1] = columns[start];
+        let column = columns[start];
+        // Those in memory are sorted all in the same way.
+        let ways: &[fn(DType, Vec<u8>) -> Box<dyn Array>] = if row == 5 { &[far, held] } else { &[far] };
+        for put in ways {
+            let given = vec![
+                put(DType::Uint16, u16s(0..columns.len() as u64)),
+                put(DType::Uint32, u32s(columns.iter().copied())),
+                put(DType::Uint64, u64s(ends.iter().copied())),
+            ];
+            let (code, message) =
+                refused(written("twice", Dialect::ZT2, &[lengths.len() as u64, COLUMNS], given, USUAL));
+            let expected = format!("column {column} stands twice in row {row};");
+            assert!(
+                code == Code::BadSparse && message.starts_with(&expected),
+                "{message} and not {expected}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_first_column_that_does_not_rise_is_told_where_that_was_promised() {
+    let count = BLOCK + 100;
+    // Rows of 10 elements, in the order of their columns but for two.
+    let ends: Vec<u64> = (0..=count / 10).map(|row| row * 10).collect();
+    let nnz = *ends.last().unwrap();
+    let last = nnz - 1;
+    for at in [1, 12, BLOCK - 3, BLOCK, BLOCK + 7, last] {
+        let mut columns: Vec<u64> = (0..nnz).map(|at| at % 10 * 2).collect();
+        for fall in [at, last] {
+            let fall = usize::try_from(fall).unwrap();
+            columns[fall] = columns[fall - 1];
+        }
+        let before = columns[usize::try_from(at).unwrap()];
+        for dialect in [Dialect::ZT2, Dialect::ZT12] {
+            let given = vec![
+                far(DType::Uint16, u16s(0..nnz)),
+                far(DType::Uint32, u32s(columns.iter().copied())),
+                far(DType::Uint32, u32s(ends.iter().copied())),
+            ];
+            let promised = (Some(DataRule::RisingColumns), IndexTypes::Kept);
+            let told = refused(written("fall", dialect, &[count / 10, 20], given, promised));
+            let expected = format!("column {before} at position {at} follows {before} in row {}", at / 10);
+            assert_eq!(told, (Code::BadSparse, expected));
+        }
+    }
+}
+
+#[test]
+fn coordinates_are_stored_as_each_format_has_them() {
+    let (nnz, shape) = (2 * BLOCK + 77, [3, 70_000, 5]);
+    let coords: Vec<u64> = (0..nnz)
+        .map(|at| at % 3)
+        .chain((0..nnz).map(|at| at / 3))
+        .chain((0..nnz).map(|at| at * 7 % 5))
+        .collect();
+    let values = u16s((0..nnz).map(|at| at * 31));
+    for put in [far, held] {
+        for (dialect, widths, dtype) in [
+            (Dialect::ZT01, IndexTypes::Usual, DType::Uint64),
+            (Dialect::ZT10, IndexTypes::Usual, DType::Uint64),
+            (Dialect::ZT12, IndexTypes::Usual, DType::Uint64),
+            (Dialect::ZT12, IndexTypes::Kept, DType::Uint32),
+            (Dialect::ZT2, IndexTypes::Usual, DType::Uint32),
+            (Dialect::BTF, IndexTypes::Usual, DType::Uint64),
+        ] {
+            let given =
+                vec![put(DType::Uint16, values.clone()), put(DType::Uint32, u32s(coords.iter().copied()))];
+            let dtypes = dialect != Dialect::BTF;
+            let given = if dtypes {
+                given
+            } else {
+                vec![put(DType::Int16, values.clone()), put(DType::Uint32, u32s(coords.iter().copied()))]
+            };
+            let found = written("coords", dialect, &shape, given, (None, widths)).unwrap();
+            assert!(array(&found, "values").1 == values, "{dialect:?}");
+            let expected = if dtype == DType::Uint32 {
+                u32s(coords.iter().copied())
+            } else {
+                u64s(coords.iter().copied())
+            };
+            assert!(array(&found, "coords") == (dtype, &expected[..]), "{dialect:?}");
+        }
+    }
+    // An index outside, wherever it stands, and one that no integer of the file can be.
+    for (at, axis) in [(0, 0), (nnz - 1, 0), (BLOCK + 3, 1), (nnz - 1, 2)] {
+        let mut coords = coords.clone();
+        coords[usize::try_from(axis * nnz + at).unwrap()] = 70_000;
+        let given = vec![far(DType::Uint16, values.clone()), far(DType::Uint32, u32s(coords))];
+        let (code, message) = refused(written("outside", Dialect::ZT10, &shape, given, USUAL));
+        assert_eq!(code, Code::BadSparse);
+        assert!(message.contains("70000") && message.contains(&format!("{at}")), "{message}");
+    }
+}
+
+#[test]
+fn a_cell_that_stands_twice_is_found_among_more_than_are_held() {
+    // In an order that tells nothing.
+    let (nnz, cells) = ((8 << 20) + 1000, 10_000_019);
+    for twice in [None, Some((0, nnz - 1))] {
+        let mut coords: Vec<u64> = (0..nnz).map(|at| (at * 1_000_003) % cells).collect();
+        let mut expected = None;
+        if let Some((one, other)) = twice {
+            let cell = coords[usize::try_from(one).unwrap()];
+            coords[usize::try_from(other).unwrap()] = cell;
+            expected = Some((Code::BadSparse, format!("cell {cell} of {cells} has two elements")));
+        }
+        let given = || {
+            vec![
+                far(DType::Uint8, vec![1; usize::try_from(nnz).unwrap()]),
+                far(DType::Uint32, u32s(coords.iter().copied())),
+            ]
+        };
+        let told = written("cells", Dialect::ZT2, &[cells], given(), USUAL).err();
+        assert_eq!(told.map(|error| (error.code(), error.message().to_owned())), expected);
+    }
+    // Blocks in order, and a cell of the block before again, in two dimensions.
+    for (at, twice) in [(BLOCK, true), (BLOCK + 1, true), (BLOCK, false)] {
+        let mut cells: Vec<u64> = (0..BLOCK + 9).map(|cell| cell * 3).collect();
+        let again = usize::try_from(at).unwrap();
+        if twice {
+            cells[again] = cells[again - 1];
+        }
+        let coords = u32s(cells.iter().map(|cell| cell / 1000).chain(cells.iter().map(|cell| cell % 1000)));
+        let given = vec![far(DType::Uint8, vec![1; cells.len()]), far(DType::Uint32, coords)];
+        let told =
+            written("blocks", Dialect::ZT2, &[1000, 1000], given, USUAL).err().map(|error| error.code());
+        assert_eq!(told, twice.then_some(Code::BadSparse), "{at}");
+    }
+}
+
+#[test]
+fn indices_have_the_types_that_a_format_allows() {
+    use DType::{Int16, Int64, Uint32, Uint64};
+    let (usual, kept) = (IndexTypes::Usual, IndexTypes::Kept);
+    for (dialect, narrow, wide, mixed, small) in [
+        (Dialect::ZT01, [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint64]),
+        (Dialect::ZT10, [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint64]),
+        (Dialect::ZT12, [Uint64, Uint32], [Uint64, Int64], [Uint64, Uint32], [Uint64, Int16]),
+        (Dialect::ZT2, [Uint32, Uint32], [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint32]),
+        (Dialect::BTF, [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint64]),
+    ] {
+        let told = |all: &[DType], own| [usual, kept].map(|types| types.dtype(dialect, all, own));
+        assert_eq!(told(&[Uint32, Uint32], Uint32), narrow, "{dialect:?}");
+        assert_eq!(told(&[Int64, Int64], Int64), wide, "{dialect:?}");
+        assert_eq!(told(&[Uint32, Int64], Uint32), mixed, "{dialect:?}");
+        assert_eq!(told(&[Int16, Uint32], Int16), small, "{dialect:?}");
+    }
+}
+
+#[test]
+fn values_of_half_a_byte_come_in_blocks_too_and_are_not_sorted() {
+    let nnz = BLOCK + 30;
+    let values: Vec<u8> = (0..nnz / 2).map(|at| (at % 251).to_le_bytes()[0]).collect();
+    for put in [far, held] {
+        for (columns, refusal) in
+            [((0..nnz).collect::<Vec<_>>(), None), ((0..nnz).rev().collect(), Some(Code::BadSparse))]
+        {
+            let given = vec![
+                put(DType::Float4E2M1Fn, values.clone()),
+                put(DType::Uint32, u32s(columns)),
+                put(DType::Uint32, u32s([0, nnz])),
+            ];
+            let found = written("packed", Dialect::ZT2, &[1, nnz], given, USUAL);
+            assert_eq!(found.as_ref().err().map(Error::code), refusal);
+            if let Ok(found) = found {
+                assert!(array(&found, "values").1 == values);
+                assert!(array(&found, "indices").1 == u32s(0..nnz));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_row_of_each_column_of_a_stretch_has_no_place_for_one_more() {
+    let columns = |last: u64| u32s((0..STRETCH).rev().chain([last]));
+    for (last, refusal) in [(STRETCH, None), (5, Some(format!("column 5 stands twice in row 0;")))] {
+        let given = vec![
+            far(DType::Uint16, u16s(0..=STRETCH)),
+            far(DType::Uint32, columns(last)),
+            far(DType::Uint32, u32s([0, STRETCH + 1])),
+        ];
+        let told = written("full", Dialect::ZT2, &[1, STRETCH + 1], given, USUAL);
+        let told = told.err().map(|error| error.message().split_inclusive(';').next().unwrap().to_owned());
+        assert_eq!(told, refusal);
+    }
+}
+
+#[test]
+fn indices_of_other_integers_become_what_the_format_has() {
+    let columns: [i32; 4] = [0, 4097, 70_000, 1 << 24];
+    let bytes: Vec<u8> = columns.iter().flat_map(|column| column.to_le_bytes()).collect();
+    let expected = u32s(columns.iter().map(|&column| u64::from(column.unsigned_abs())));
+    let wide = u64s(columns.iter().map(|&column| u64::from(column.unsigned_abs())));
+    for (dialect, expected) in [(Dialect::ZT2, &expected), (Dialect::ZT10, &wide)] {
+        let given = vec![
+            held(DType::Uint16, u16s(0..4)),
+            held(DType::Int32, bytes.clone()),
+            held(DType::Int32, [0_i32, 4].iter().flat_map(|end| end.to_le_bytes()).collect()),
+        ];
+        let found = written("integers", dialect, &[1, 1 << 25], given, (None, IndexTypes::Kept)).unwrap();
+        assert!(array(&found, "indices").1 == expected, "{dialect:?}");
+    }
+}
+
+#[test]
+fn what_is_refused_strictly_names_the_profile() {
+    let stop = Stop::default();
+    let (csr, coo) = (
+        "zTensor 2 §5.2 Layout profiles: zt.sparse_csr/1",
+        "zTensor 2 §5.2 Layout profiles: zt.sparse_coo/1",
+    );
+    for (strictly, layout, profile) in [
+        (false, Layout::SparseCsr, None),
+        (true, Layout::SparseCsr, Some(csr)),
+        (false, Layout::SparseCoo, None),
+        (true, Layout::SparseCoo, Some(coo)),
+    ] {
+        let mut arrays = vec![held(DType::Uint16, u16s([1])), held(DType::Uint32, u32s([9, 0]))];
+        if layout == Layout::SparseCsr {
+            arrays[1] = held(DType::Uint32, u32s([9]));
+            arrays.push(held(DType::Uint32, u32s([0, 1])));
+        }
+        let refused = Sparse::checked(layout, &[1, 3], arrays, strictly, &stop).err().unwrap();
+        let told = refused.broken_rule();
+        assert_eq!(refused.code(), Code::BadSparse);
+        assert_eq!(told.is_some(), profile.is_some(), "{told:?}");
+        let end = profile.map(|profile| profile.rsplit(' ').next().unwrap());
+        assert!(told.zip(end).is_none_or(|(told, end)| told.contains(end)), "{told:?} and not {end:?}");
+    }
+}
+
+#[test]
+fn cells_that_fall_are_compared_with_those_before() {
+    // Each block falls, and begins above the end of the one before.
+    let cells = |again: u64| u32s((0..BLOCK).rev().chain((0..BLOCK).rev().map(move |cell| cell + again)));
+    for (again, refusal) in [(0, Some(Code::BadSparse)), (BLOCK - 1, Some(Code::BadSparse)), (BLOCK, None)] {
+        let values = vec![1; usize::try_from(2 * BLOCK).unwrap()];
+        let given = vec![far(DType::Uint8, values), far(DType::Uint32, cells(again))];
+        let told = written("falling", Dialect::ZT2, &[2 * BLOCK], given, USUAL).err();
+        assert_eq!(told.map(|error| error.code()), refusal, "{again}");
+    }
+}
+
+#[test]
+fn what_lies_in_memory_is_sorted_there() {
+    let arrays = |put: fn(DType, Vec<u8>) -> Box<dyn Array>| {
+        vec![
+            put(DType::Uint16, u16s([1, 2, 3])),
+            put(DType::Uint32, u32s([2, 0, 1])),
+            put(DType::Uint32, u32s([0, 3])),
+        ]
+    };
+    let none = || Err(Error::new(Code::Io, "no file is needed"));
+    let stop = Stop::default();
+    for (put, refusal) in [(held as fn(DType, Vec<u8>) -> _, None), (far, Some(Code::Io))] {
+        let sparse = Sparse::checked(Layout::SparseCsr, &[1, 3], arrays(put), true, &stop).unwrap();
+        let sorted = sparse.strict(Dialect::ZT2, None, &none, &stop);
+        assert_eq!(sorted.err().map(|error| error.code()), refusal);
+    }
+}
+
+#[test]
+fn more_rows_than_elements_of_a_stretch_are_sorted() {
+    // Nearly all of them are empty; what follows fills more than a stretch.
+    let lengths: Vec<u64> =
+        (0..STRETCH + 5).map(|row| u64::from(row % 9000 == 8000) * 3).chain([1000; 1100]).collect();
+    let [columns, values, rising, moved] = rows(&lengths);
+    let given = vec![
+        far(DType::Uint16, u16s(values)),
+        far(DType::Uint32, u32s(columns)),
+        far(DType::Uint32, u32s(pointers(&lengths))),
+    ];
+    let found = written("empty-rows", Dialect::ZT2, &[lengths.len() as u64, COLUMNS], given, USUAL).unwrap();
+    assert!(array(&found, "values").1 == u16s(moved));
+    assert!(array(&found, "indices").1 == u32s(rising));
+}
+
+#[test]
+fn a_byte_is_enough_to_be_sorted_and_a_cell_twice_too_much() {
+    let given = vec![
+        held(DType::Uint8, vec![1, 2, 3]),
+        held(DType::Uint32, u32s([2, 0, 1])),
+        held(DType::Uint32, u32s([0, 3])),
+    ];
+    let found = written("bytes", Dialect::ZT2, &[1, 3], given, USUAL).unwrap();
+    assert_eq!(array(&found, "values").1, [2, 3, 1]);
+    let given = vec![held(DType::Uint8, vec![1, 2, 3]), held(DType::Uint32, u32s([7, 7, 7]))];
+    assert_eq!(refused(written("same", Dialect::ZT2, &[9], given, USUAL)).0, Code::BadSparse);
+}
