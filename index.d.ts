@@ -67,7 +67,7 @@ export interface JobOptions {
 	signal?: AbortSignal | undefined;
 }
 /** The containers that files come in. */
-export type Format = "zt" | "safetensors" | "btf" | "npy" | "npz" | "gguf" | "onnx" | "pytorch";
+export type Format = "zt" | "safetensors" | "btf" | "npy" | "npz" | "gguf" | "onnx" | "pytorch" | "hdf5" | "keras";
 type WritableFormat = "zt" | "safetensors" | "btf" | "npy" | "npz";
 type WritableVersion = "0.1" | "1.0" | "1.2" | "2";
 /** How to write a file. */
@@ -1020,6 +1020,9 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	 * to threads that know nothing of this package. Nobody can empty them: they and the mapping live until every
 	 * thread has dropped them, whoever calls `close()`. Other processes cannot be sent memory.
 	 *
+	 * @example
+	 * new Worker('./worker.js', { workerData: file.share() }) // there: const file = await open(workerData)
+	 *
 	 * @throws ZTensorError ZT_CLOSED, and with memory ZT_IO, ZT_MAPPING_LOST; TypeError ZT_INVALID_ARG of a file in memory: open
 	 * a SharedArrayBuffer there
 	 */
@@ -1152,6 +1155,10 @@ export declare class TensorWriter {
 	 * Adds a tensor whose bytes stay in another zTensor 2 file: zTensor 2 only, with `canonical: false`. The other file is
 	 * read once, for the digest by which readers know it.
 	 *
+	 * @example
+	 * const base = await open('base.zt')
+	 * await writer.link('embedding', { file: base, tensor: 'model.embed_tokens.weight' })
+	 *
 	 * @throws ZTensorError ZT_NOT_FOUND, ZT_BAD_INDEX (the name is there), ZT_UNSUPPORTED_ENCODING, ZT_IO; TypeError
 	 * ZT_INVALID_ARG
 	 */
@@ -1242,7 +1249,13 @@ export declare class TensorEditor extends TensorWriter {
 	 * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED; RangeError ZT_INVALID_ARG for tensors that this edit added
 	 */
 	remove(name: string): Promise<void>;
-	/** Sets attributes of the file, and takes out those that are undefined. The others stay as they are. */
+	/**
+	 * Sets attributes of the file, and takes out those that are undefined. The others stay as they are.
+	 *
+	 * @example await editor.setAttributes({ license: 'apache-2.0', draft: undefined })
+	 *
+	 * @throws ZTensorError ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG for a value that the format cannot hold
+	 */
 	setAttributes(attributes: AttributeChanges): Promise<void>;
 	/**
 	 * The same for a tensor of the file.
@@ -1441,9 +1454,10 @@ export interface ConvertResult {
  *
  * @example await convert('model.safetensors', 'model.zt', { cast: { float32: 'bfloat16' } })
  *
- * @throws ZTensorError any code but ZT_CLOSED: of a source that cannot be opened, read or decoded; where the target cannot hold
- * something, an error that lists it in `cause`, before anything is written; ZT_EXISTS unless `overwrite`; ZT_IO. TypeError and
- * RangeError ZT_INVALID_ARG; the signal's reason. The target is then as it was.
+ * @throws ZTensorError what `open` throws of the source; ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_BAD_SPARSE, ZT_UNSUPPORTED_ENCODING,
+ * ZT_LIMIT, ZT_TRUNCATED and ZT_MAPPING_LOST of data that cannot be read; where the target cannot hold something, ZT_BAD_DTYPE,
+ * ZT_BAD_LAYOUT or ZT_BAD_SHAPE with all of it in `cause`, before anything is written; ZT_EXISTS unless `overwrite`; ZT_IO. TypeError
+ * and RangeError ZT_INVALID_ARG; the signal's reason. The target is then as it was.
  */
 export declare function convert(source: Source, target: string | URL | Writable, options?: ConvertOptions): Promise<ConvertResult>;
 /** What of two files to compare. */
@@ -1514,8 +1528,9 @@ export interface FileDiff {
  * @example
  * const { same, added, removed, changed } = await diff('before.safetensors', 'after.zt', { rtol: 0.01 })
  *
- * @throws ZTensorError any code but ZT_NOT_FOUND, of a file that cannot be opened, read or decoded; TypeError and RangeError
- * ZT_INVALID_ARG; the signal's reason
+ * @throws ZTensorError what `open` throws of either file; ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_BAD_SPARSE, ZT_UNSUPPORTED_ENCODING,
+ * ZT_LIMIT, ZT_TRUNCATED, ZT_MAPPING_LOST and ZT_IO of data that cannot be read; ZT_CLOSED of a file that was given closed. TypeError
+ * and RangeError ZT_INVALID_ARG; the signal's reason
  */
 export declare function diff(a: Source | TensorFile, b: Source | TensorFile, options?: DiffOptions): Promise<FileDiff>;
 /** What tells whether a whole name matches `pattern`. Goes back to the last `*` alone, so time is at most |name| × |pattern|. */
@@ -1553,7 +1568,8 @@ export declare function saveFile(path: string | URL, tensors: Tensors, options?:
  * const tensors = await loadFile('model.safetensors')
  * const { dtype, shape, data } = tensors.get('bias')
  *
- * @throws ZTensorError any code but ZT_CLOSED; ZT_NOT_FOUND where a name is of no tensor; TypeError and RangeError ZT_INVALID_ARG; the
+ * @throws ZTensorError what `open` throws; ZT_NOT_FOUND where a name is of no tensor; ZT_DIGEST_MISMATCH, ZT_DECODE,
+ * ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_TRUNCATED and ZT_IO of data that cannot be read. TypeError and RangeError ZT_INVALID_ARG; the
  * signal's reason
  */
 export declare function loadFile(source: Source, options?: LoadWholeOptions): Promise<Map<string, Loaded>>;

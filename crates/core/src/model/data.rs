@@ -89,10 +89,12 @@ impl fmt::Debug for Grid {
 pub struct Chunk {
     pub offset: u64,
     pub stored: u64,
+    /// A bit for each filter, from the lowest on, that this chunk did not go through.
+    pub skipped: u32,
 }
 
 /// Fills a buffer with the bytes of the grid's file from an offset on.
-pub type ReadIndex<'a> = &'a dyn Fn(u64, &mut [u8]) -> Result<()>;
+pub type ReadIndex<'a> = &'a (dyn Fn(u64, &mut [u8]) -> Result<()> + Sync);
 
 /// The index of a grid, which its format knows how to read.
 pub trait Chunks: Send + Sync {

@@ -87,9 +87,12 @@ impl Reading<'_> {
         let stored = self.read(source, chunk.offset, chunk.stored, None)?;
         let length = product(&grid.chunk).and_then(|elements| elements.checked_mul(grid.width));
         let length = length.ok_or_else(too_many)?;
-        let decoded = self.decompress(blob.encoding, stored, || {
-            within(length, self.limits).map(|()| Size::Exactly(length))
-        })?;
+        within(length, self.limits)?;
+        let size = Size::Exactly(length);
+        let decoded = match chunk.skipped {
+            0 => self.decompress(blob.encoding, stored, || Ok(size))?,
+            skipped => self.unfiltered(blob.encoding, skipped, stored, size)?,
+        };
         if decoded.len() as u64 != length {
             let message = format!("a chunk has {} bytes, not {length}", decoded.len());
             return Err(Error::new(Code::Decode, message).at(chunk.offset));
