@@ -16,7 +16,6 @@ use hdf5_reader::fractal_heap::{FractalHeap, FractalHeapDirectBlockCache};
 use hdf5_reader::global_heap::GlobalHeapCollection;
 use hdf5_reader::io::Cursor;
 use hdf5_reader::messages::shared::{self, SharedMessage};
-use hdf5_reader::messages::shared_table;
 use ztensor_core::checked::slice;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::work::Stop;
@@ -272,9 +271,11 @@ impl<'s> Reader<'s> {
     /// The table of shared messages.
     fn shared_indexes(&self, bytes: &[u8]) -> Result<Vec<SharedIndex>> {
         let what = "the table of shared messages";
-        let table = self.parse(bytes, what, shared_table::parse)?;
-        let (address, count) = (table.table_address, u64::from(table.num_indices));
-        let entry = 16 + 2 * u64::from(self.sizes.address);
+        let (address, count) = self.parse(bytes, what, |cursor, width, _, _| {
+            cursor.skip(1)?;
+            Ok((cursor.read_offset(width)?, u64::from(cursor.read_u8()?)))
+        })?;
+        let entry = 14 + 2 * u64::from(self.sizes.address);
         let bytes = self.checked(address, 4 + count * entry)?;
         let parse = |cursor: &mut Cursor<'_>, width: u8, _, _| {
             if cursor.read_bytes(4)? != b"SMTB" {
@@ -284,7 +285,7 @@ impl<'s> Reader<'s> {
                 .map(|_| {
                     cursor.skip(2)?;
                     let kinds = cursor.read_u16_le()?;
-                    cursor.skip(12)?;
+                    cursor.skip(10)?;
                     cursor.read_offset(width)?;
                     Ok(SharedIndex { kinds, heap: cursor.read_offset(width)? })
                 })
