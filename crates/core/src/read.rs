@@ -267,7 +267,8 @@ impl<'a> Reading<'a> {
         let mut steps = Vec::with_capacity(filters.len());
         let mut before = size;
         for (nth, filter) in filters.iter().enumerate() {
-            if u32::try_from(nth).is_ok_and(|nth| skipped.checked_shr(nth).is_some_and(|bits| bits & 1 == 1)) {
+            if u32::try_from(nth).is_ok_and(|nth| skipped.checked_shr(nth).is_some_and(|bits| bits & 1 == 1))
+            {
                 continue;
             }
             let name = self.catalog.label(filter.name);

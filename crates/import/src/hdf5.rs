@@ -41,7 +41,10 @@ fn tell(sample: &Sample<'_>) -> Result<Told> {
     while at + 8 <= sample.length() {
         let is_there = if at + 8 <= Sample::BYTES {
             let first = sample.first(at + 8)?;
-            usize::try_from(at).ok().and_then(|at| first.get(at..)).is_some_and(|rest| rest.starts_with(MAGIC))
+            usize::try_from(at)
+                .ok()
+                .and_then(|at| first.get(at..))
+                .is_some_and(|rest| rest.starts_with(MAGIC))
         } else {
             false
         };
@@ -80,7 +83,9 @@ fn read(input: &Input<'_>, container: Container, place: Place, more: Vec<(Value,
     let inner = Place { base: place.base.saturating_add(base), length: place.length.saturating_sub(base) };
     let bytes = Bytes::new(&source, inner, most);
     let reader = Reader::new(bytes, sizes, superblock.extension_address, input.stop)?;
-    let root = superblock.root_object_header_address().map_err(|error| storage::refusal(&error, "the root group"))?;
+    let root = superblock
+        .root_object_header_address()
+        .map_err(|error| storage::refusal(&error, "the root group"))?;
     let mut builder = Builder::new(container, input.limits);
     builder.version(superblock.version.to_string());
     Walk::new(&reader, &mut builder, &source, root).run(more)?;

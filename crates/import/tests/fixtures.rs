@@ -77,6 +77,13 @@ fn gguf() {
 }
 
 #[test]
+fn hdf5() {
+    let fixtures = Fixtures::of("hdf5", &["h5", "keras"], 25);
+    fixtures.are_read_alike_in_all_ways();
+    fixtures.damaged_are_refused_or_read_alike();
+}
+
+#[test]
 fn onnx() {
     let fixtures = Fixtures::of("onnx", &["onnx"], 4);
     for (path, bytes) in fixtures.files() {

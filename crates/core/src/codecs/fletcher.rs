@@ -29,8 +29,9 @@ pub fn decode_into(input: &[u8], output: &mut [u8]) -> Result<()> {
 }
 
 fn checked(input: &[u8]) -> Result<&[u8]> {
-    let (data, stored) =
-        input.split_last_chunk::<4>().ok_or_else(|| Error::new(Code::Decode, "a fletcher32 checksum is cut off"))?;
+    let (data, stored) = input
+        .split_last_chunk::<4>()
+        .ok_or_else(|| Error::new(Code::Decode, "a fletcher32 checksum is cut off"))?;
     let stored = u32::from_le_bytes(*stored);
     let sum = sum(data);
     // Version 1.6.2 of the library swapped the bytes of each half on little-endian machines.
@@ -65,7 +66,10 @@ pub fn sum(bytes: &[u8]) -> u32 {
 }
 
 fn other_size(length: u64) -> Error {
-    Error::new(Code::Decode, format!("{length} bytes are before a checksum, which are another number than there should be"))
+    Error::new(
+        Code::Decode,
+        format!("{length} bytes are before a checksum, which are another number than there should be"),
+    )
 }
 
 #[cfg(test)]
@@ -76,7 +80,8 @@ mod tests {
     fn slow(bytes: &[u8]) -> u32 {
         let (mut first, mut second) = (0_u64, 0_u64);
         for word in bytes.chunks(2) {
-            first = (first + (u64::from(word[0]) << 8) + u64::from(word.get(1).copied().unwrap_or(0))) % 65535;
+            first =
+                (first + (u64::from(word[0]) << 8) + u64::from(word.get(1).copied().unwrap_or(0))) % 65535;
             second = (second + first) % 65535;
         }
         u32::try_from(second << 16 | first).unwrap()

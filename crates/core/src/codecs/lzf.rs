@@ -71,7 +71,10 @@ pub fn decode_into(input: &[u8], output: &mut [u8]) -> Result<()> {
 enum Step<'i> {
     Run(&'i [u8]),
     /// Bytes that end so far behind those that they repeat.
-    Back { distance: usize, length: usize },
+    Back {
+        distance: usize,
+        length: usize,
+    },
 }
 
 impl Step<'_> {
@@ -137,7 +140,9 @@ mod tests {
 
     #[test]
     fn damaged_data_is_refused() {
-        for input in [&b"\x02ab"[..], b"\x00a\x20", b"\x00a\xe0", b"\x00a\xe0\x01", b"\x00a\x20\x01", b"\x20\x00"] {
+        for input in
+            [&b"\x02ab"[..], b"\x00a\x20", b"\x00a\xe0", b"\x00a\xe0\x01", b"\x00a\x20\x01", b"\x20\x00"]
+        {
             for length in 0..20 {
                 assert_eq!(both(input, length), None, "{input:?}");
             }

@@ -11,7 +11,9 @@ const BLOCK: usize = 4096;
 /// Puts elements together again.
 pub fn decode(input: &[u8], parameters: &[u32], size: Size) -> Result<Vec<u8>> {
     let length = input.len() as u64;
-    if matches!(size, Size::Exactly(wanted) if wanted != length) || matches!(size, Size::UpTo(most) if most < length) {
+    if matches!(size, Size::Exactly(wanted) if wanted != length)
+        || matches!(size, Size::UpTo(most) if most < length)
+    {
         return Err(other_size(length));
     }
     let mut output = vec![0; input.len()];
@@ -21,7 +23,8 @@ pub fn decode(input: &[u8], parameters: &[u32], size: Size) -> Result<Vec<u8>> {
 /// The same into memory of as many bytes.
 pub fn decode_into(input: &[u8], parameters: &[u32], output: &mut [u8]) -> Result<()> {
     let width = parameters.first().and_then(|&width| usize::try_from(width).ok()).filter(|&width| width > 0);
-    let width = width.ok_or_else(|| Error::new(Code::Decode, "the shuffle filter does not say how wide elements are"))?;
+    let width = width
+        .ok_or_else(|| Error::new(Code::Decode, "the shuffle filter does not say how wide elements are"))?;
     if input.len() != output.len() {
         return Err(other_size(input.len() as u64));
     }
@@ -62,7 +65,10 @@ fn fixed<const WIDTH: usize>(planes: &[u8], elements: &mut [u8], count: usize) {
 }
 
 fn other_size(length: u64) -> Error {
-    Error::new(Code::Decode, format!("{length} bytes are shuffled, which are another number than there should be"))
+    Error::new(
+        Code::Decode,
+        format!("{length} bytes are shuffled, which are another number than there should be"),
+    )
 }
 
 #[cfg(test)]

@@ -100,6 +100,12 @@ pub type ReadIndex<'a> = &'a (dyn Fn(u64, &mut [u8]) -> Result<()> + Sync);
 pub trait Chunks: Send + Sync {
     /// The chunk at a place, given in chunks from the beginning of each dimension; `None` where it was never written.
     fn find(&self, read: ReadIndex<'_>, place: &[u64]) -> Result<Option<Chunk>>;
+
+    /// The places of the chunks between two places, both of them included, that were written; `None` where asking for each is as
+    /// good. Of an array of which most was never written they are few.
+    fn written(&self, _read: ReadIndex<'_>, _first: &[u64], _last: &[u64]) -> Result<Option<Vec<Vec<u64>>>> {
+        Ok(None)
+    }
 }
 
 /// A run of bytes of one file.

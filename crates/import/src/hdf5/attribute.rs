@@ -62,7 +62,7 @@ fn one(reader: &Reader<'_>, bytes: &[u8], left: &mut Left) -> Result<Attribute> 
     let what = "an attribute";
     let &[version, flags, ..] = bytes else { return Err(bad("an attribute is empty")) };
     if !(1..=3).contains(&version) {
-        return Err(Error::new(Code::UnsupportedVersion, format!("an attribute of version {version}")));
+        return Ok(Attribute { name: format!("of version {version}"), value: None });
     }
     // In the first version a byte is reserved there, and each part filled up to 8 bytes.
     let (flags, multiple) = if version == 1 { (0, 8) } else { (flags, 1) };
@@ -115,7 +115,11 @@ pub fn value(
     let data = slice(data, 0, bytes)
         .ok_or_else(|| Error::new(Code::Truncated, "an attribute has fewer bytes than its shape needs"))?;
     // Lists of no elements cost nothing in the file, and something here.
-    let lists = if dims.is_empty() { 0 } else { 3 * dims.iter().fold(1_u64, |all, &dim| all.saturating_mul(dim.max(1))) };
+    let lists = if dims.is_empty() {
+        0
+    } else {
+        3 * dims.iter().fold(1_u64, |all, &dim| all.saturating_mul(dim.max(1)))
+    };
     let Some(rest) = left.0.checked_sub(count.saturating_add(lists)) else { return Ok(None) };
     left.0 = rest;
     reader.bytes.charge(bytes)?;

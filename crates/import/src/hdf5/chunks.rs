@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use hdf5_reader::btree_v1::{BTreeV1Key, collect_btree_v1_leaves_storage};
 use hdf5_reader::chunk_index::{ChunkEntry, collect_v2_chunk_entries_storage};
+use hdf5_reader::error::Error as Refusal;
 use hdf5_reader::extensible_array::collect_extensible_array_chunk_entries_storage;
 use hdf5_reader::fixed_array::collect_fixed_array_chunk_entries_storage;
 use ztensor_core::checked::end_within;
@@ -48,7 +49,10 @@ impl Table {
         filters: usize,
     ) -> Result<Self> {
         let table = Self { place, sizes, layout, shape, most, bytes, filters, known: Mutex::default() };
-        table.count().map(|_| table).ok_or_else(|| Error::new(Code::Limit, "a dataset has more than 2^64 chunks"))
+        table
+            .count()
+            .map(|_| table)
+            .ok_or_else(|| Error::new(Code::Limit, "a dataset has more than 2^64 chunks"))
     }
 
     fn counts(&self) -> impl Iterator<Item = u64> {
@@ -69,8 +73,10 @@ impl Table {
     pub fn span(&self, read: Read<'_>) -> Result<(u64, u64)> {
         if self.layout.index == Index::Implicit {
             let stored = self.count().and_then(|count| count.checked_mul(self.bytes));
-            let within = stored.filter(|&bytes| end_within(self.layout.address, bytes, self.place.length).is_some());
-            let stored = within.ok_or_else(|| Error::new(Code::Truncated, "the file ends before its chunks do"))?;
+            let within =
+                stored.filter(|&bytes| end_within(self.layout.address, bytes, self.place.length).is_some());
+            let stored =
+                within.ok_or_else(|| Error::new(Code::Truncated, "the file ends before its chunks do"))?;
             return Ok((self.place.base.saturating_add(self.layout.address), stored));
         }
         if self.count().is_none_or(|count| count > HDF5_CHUNKS_AT_OPEN) {
@@ -109,7 +115,9 @@ impl Table {
             let stored = if self.filters == 0 { self.bytes } else { entry.size };
             if end_within(entry.address, stored, self.place.length).is_none() {
                 let message = format!("a chunk of {stored} bytes goes beyond the end of the file");
-                return Err(Error::new(Code::Truncated, message).at(self.place.base.saturating_add(entry.address)));
+                return Err(
+                    Error::new(Code::Truncated, message).at(self.place.base.saturating_add(entry.address))
+                );
             }
             let skipped = if self.is_plain(&entry.offsets) { u32::MAX } else { entry.filter_mask };
             let offset = self.place.base.saturating_add(entry.address);
@@ -138,11 +146,13 @@ impl Table {
                 let entry = |(key, address)| match key {
                     BTreeV1Key::RawData { chunk_size, filter_mask, mut offsets } => {
                         offsets.truncate(dims.len());
-                        Some(ChunkEntry { address, size: chunk_size.into(), filter_mask, offsets })
+                        Ok(ChunkEntry { address, size: chunk_size.into(), filter_mask, offsets })
                     }
-                    BTreeV1Key::Group { .. } => None,
+                    BTreeV1Key::Group { .. } => {
+                        Err(Refusal::InvalidData("it is the index of a group".to_owned()))
+                    }
                 };
-                Ok(leaves.into_iter().filter_map(entry).collect())
+                leaves.into_iter().map(entry).collect()
             }
             Index::FixedArray => {
                 collect_fixed_array_chunk_entries_storage(bytes, address, width, length, shape, dims, None)
@@ -153,9 +163,7 @@ impl Table {
                     bytes, address, width, length, shape, most, dims, None,
                 )
             }
-            Index::Tree2 => {
-                collect_v2_chunk_entries_storage(bytes, address, width, length, rank, dims, None)
-            }
+            Index::Tree2 => collect_v2_chunk_entries_storage(bytes, address, width, length, rank, dims, None),
         }
     }
 
@@ -174,8 +182,7 @@ impl Table {
     /// Whether a chunk reaches beyond the dataset, and such are stored as they are.
     fn is_plain(&self, offsets: &[u64]) -> bool {
         let mut ends = offsets.iter().zip(&self.layout.dims).zip(&self.shape);
-        self.layout.plain_edges
-            && ends.any(|((&at, &chunk), &dim)| at.saturating_add(chunk.into()) > dim)
+        self.layout.plain_edges && ends.any(|((&at, &chunk), &dim)| at.saturating_add(chunk.into()) > dim)
     }
 }
 
@@ -187,12 +194,38 @@ impl Chunks for Table {
         if self.layout.index == Index::Implicit {
             let beyond = || Error::new(Code::OutOfBounds, "a chunk lies beyond 2^64");
             let address = nth.checked_mul(self.bytes).and_then(|at| at.checked_add(self.layout.address));
-            let offset = address.and_then(|address| address.checked_add(self.place.base)).ok_or_else(beyond)?;
+            let offset =
+                address.and_then(|address| address.checked_add(self.place.base)).ok_or_else(beyond)?;
             return Ok(Some(Chunk { offset, stored: self.bytes, skipped: 0 }));
         }
         let entries = self.entries(read)?;
         let found = entries.binary_search_by_key(&nth, |entry| entry.nth).ok();
         Ok(found.and_then(|at| entries.get(at)).map(|entry| entry.chunk))
+    }
+
+    fn written(&self, read: Read<'_>, first: &[u64], last: &[u64]) -> Result<Option<Vec<Vec<u64>>>> {
+        if self.layout.index == Index::Implicit {
+            return Ok(None);
+        }
+        let entries = self.entries(read)?;
+        let between =
+            first.iter().zip(last).map(|(first, last)| last.saturating_sub(*first).saturating_add(1));
+        if between.fold(1, u64::saturating_mul) <= entries.len() as u64 {
+            return Ok(None);
+        }
+        let counts: Vec<u64> = self.counts().collect();
+        let place = |entry: &Entry| {
+            let mut nth = entry.nth;
+            // Arrays in elements are a dimension of one chunk.
+            let mut place = vec![0; first.len()];
+            for (at, &count) in place.iter_mut().take(counts.len()).rev().zip(counts.iter().rev()) {
+                (*at, nth) = (nth % count.max(1), nth / count.max(1));
+            }
+            let is_between =
+                place.iter().zip(first.iter().zip(last)).all(|(at, (first, last))| first <= at && at <= last);
+            is_between.then_some(place)
+        };
+        Ok(Some(entries.iter().filter_map(place).collect()))
     }
 }
 
@@ -202,5 +235,9 @@ pub struct Unwritten;
 impl Chunks for Unwritten {
     fn find(&self, _: Read<'_>, _: &[u64]) -> Result<Option<Chunk>> {
         Ok(None)
+    }
+
+    fn written(&self, _: Read<'_>, _: &[u64], _: &[u64]) -> Result<Option<Vec<Vec<u64>>>> {
+        Ok(Some(Vec::new()))
     }
 }

@@ -100,7 +100,8 @@ pub fn read(
     };
 
     let layout = object.get(message::LAYOUT).ok_or_else(|| missing("layout"))?;
-    let layout = reader.parse(layout, "a dataset's layout", |_, _, _, _| Layout::parse(layout, reader.sizes))?;
+    let layout =
+        reader.parse(layout, "a dataset's layout", |_, _, _, _| Layout::parse(layout, reader.sizes))?;
     if matches!(kind.kind, Kind::Text | Kind::Texts)
         && let Some(texts) = elements.texts(reader, &layout, &kind, left)?
     {
@@ -216,10 +217,12 @@ impl Elements<'_> {
             return Err(bad(message));
         }
         if let Some(name) = unknown {
-            let message = format!("its chunks went through the filter {name:?}, which cannot be taken back here");
+            let message =
+                format!("its chunks went through the filter {name:?}, which cannot be taken back here");
             warnings.push(("ZT_WARN_UNKNOWN_ENCODING", message));
         }
-        let chunk: Vec<u64> = layout.dims.iter().map(|&dim| dim.into()).chain(self.own.iter().copied()).collect();
+        let chunk: Vec<u64> =
+            layout.dims.iter().map(|&dim| dim.into()).chain(self.own.iter().copied()).collect();
         let bytes = product(&chunk).and_then(|count| count.checked_mul(self.width));
         // A chunk has less than 4 GiB.
         let bytes = bytes.filter(|&bytes| bytes <= u64::from(u32::MAX));
@@ -235,7 +238,13 @@ impl Elements<'_> {
         self.grid(reader, blob, chunk, Box::new(table))
     }
 
-    fn grid(&self, reader: &Reader<'_>, blob: Blob, chunk: Vec<u64>, chunks: Box<dyn Chunks>) -> Result<Data> {
+    fn grid(
+        &self,
+        reader: &Reader<'_>,
+        blob: Blob,
+        chunk: Vec<u64>,
+        chunks: Box<dyn Chunks>,
+    ) -> Result<Data> {
         let chunk = chunk.into_iter().map(|dim| dim.max(1)).collect();
         let fill = self.fill(reader)?;
         let blob = Blob { decoded: None, ..blob };
@@ -254,7 +263,11 @@ impl Elements<'_> {
         };
         let Some(value) = value.filter(|value| !value.is_empty()) else { return Ok(vec![0; width].into()) };
         if value.len() as u64 != self.stored.size {
-            return Err(bad(format!("a fill value has {} bytes, an element {}", value.len(), self.stored.size)));
+            return Err(bad(format!(
+                "a fill value has {} bytes, an element {}",
+                value.len(),
+                self.stored.size
+            )));
         }
         let (first, rest) = value.split_at(width.min(value.len()));
         if rest.chunks(width).any(|other| other != first) {

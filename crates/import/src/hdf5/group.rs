@@ -126,7 +126,8 @@ fn symbols(reader: &Reader<'_>, table: &[u8], links: &mut Vec<Link>) -> Result<(
     let table = reader.parse(table, what, symbol_table_msg::parse)?;
     let (width, length) = (reader.sizes.address, reader.sizes.length);
     let refused = |error| reader.bytes.refusal(error, what, table.btree_address);
-    let heap = LocalHeap::parse_at_storage(&reader.bytes, table.heap_address, width, length).map_err(refused)?;
+    let heap =
+        LocalHeap::parse_at_storage(&reader.bytes, table.heap_address, width, length).map_err(refused)?;
     let names = reader.bytes.at(heap.data_segment_address, heap.data_segment_size)?;
     let text = |offset: u64| -> Result<String> {
         let rest = usize::try_from(offset).ok().and_then(|at| names.get(at..));
@@ -139,12 +140,13 @@ fn symbols(reader: &Reader<'_>, table: &[u8], links: &mut Vec<Link>) -> Result<(
         collect_btree_v1_leaves_storage(&reader.bytes, table.btree_address, width, length, None, &[], None)
             .map_err(refused)?;
     for (_, address) in leaves {
-        let [.., low, high] = *reader.bytes.at(address, 8)? else { return Err(bad("a symbol table node ends")) };
+        let [.., low, high] = *reader.bytes.at(address, 8)? else {
+            return Err(bad("a symbol table node ends"));
+        };
         let entry = 24 + 2 * u64::from(width);
         let node = reader.bytes.at(address, 8 + entry * u64::from(u16::from_le_bytes([low, high])))?;
-        let node = reader.parse(&node, what, |cursor, width, length, _| {
-            SymbolTableNode::parse(cursor, width, length)
-        });
+        let node = reader
+            .parse(&node, what, |cursor, width, length, _| SymbolTableNode::parse(cursor, width, length));
         for entry in node.map_err(|error| error.at(reader.bytes.offset(address)))?.entries {
             let target = if entry.cache_type == SOFT {
                 let [a, b, c, d, ..] = entry.scratch;

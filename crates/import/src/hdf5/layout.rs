@@ -11,7 +11,10 @@ pub enum Layout {
     /// In the message itself.
     Compact(Vec<u8>),
     /// At an address, which may be none. Bytes are said from version 3 on.
-    Contiguous { address: u64, length: Option<u64> },
+    Contiguous {
+        address: u64,
+        length: Option<u64>,
+    },
     Chunked(Chunked),
     /// In other datasets.
     Virtual,

@@ -175,7 +175,9 @@ impl<'s> Reader<'s> {
     fn first_run(&self, address: u64) -> Result<Run> {
         let head = self.bytes.at(address, 16)?;
         if !head.starts_with(b"OHDR") {
-            let [version, _, _, _, _, _, _, _, a, b, c, d, ..] = *head else { return Err(bad("no object header")) };
+            let [version, _, _, _, _, _, _, _, a, b, c, d, ..] = *head else {
+                return Err(bad("no object header"));
+            };
             if version != 1 {
                 let message = format!("no object header, or one of version {version}");
                 return Err(bad(message));
@@ -186,7 +188,10 @@ impl<'s> Reader<'s> {
         }
         let [_, _, _, _, version, flags, ..] = *head else { return Err(bad("no object header")) };
         if version != 2 {
-            return Err(Error::new(Code::UnsupportedVersion, format!("an object header of version {version}")));
+            return Err(Error::new(
+                Code::UnsupportedVersion,
+                format!("an object header of version {version}"),
+            ));
         }
         let width = 1_u64 << (flags & 3);
         let before = 6 + if flags & 0x20 == 0 { 0 } else { 16 } + if flags & 0x10 == 0 { 0 } else { 4 };
@@ -203,7 +208,8 @@ impl<'s> Reader<'s> {
         let Envelope::Second { .. } = envelope else {
             return Ok(Run { bytes: self.bytes.at(address, length)?, envelope });
         };
-        let held = length.checked_sub(4).ok_or_else(|| bad("a continuation of an object header is too short"))?;
+        let held =
+            length.checked_sub(4).ok_or_else(|| bad("a continuation of an object header is too short"))?;
         let mut bytes = self.checked(address, held)?;
         if !bytes.starts_with(b"OCHK") {
             return Err(bad("a continuation of an object header has no signature"));
@@ -261,7 +267,8 @@ impl<'s> Reader<'s> {
                     _ => return Ok(None),
                 };
                 let index = self.shared.iter().find(|index| index.kinds & (1 << bit) != 0);
-                let index = index.ok_or_else(|| bad("a message is shared, and the file has no table of such"))?;
+                let index =
+                    index.ok_or_else(|| bad("a message is shared, and the file has no table of such"))?;
                 let mut heap = self.heap(index.heap)?;
                 heap.get(self, &heap_id).map(Some)
             }
@@ -339,7 +346,8 @@ impl<'s> Reader<'s> {
         let object = u16::try_from(index).ok().and_then(|index| collection.get_object(index));
         let bytes = object.and_then(|object| slice(&object.data, 0, length.into()));
         let bytes = bytes.ok_or_else(|| {
-            bad(format!("the global heap has no object {index} of {length} bytes")).at(self.bytes.offset(address))
+            bad(format!("the global heap has no object {index} of {length} bytes"))
+                .at(self.bytes.offset(address))
         })?;
         Ok(Some(bytes.to_vec()))
     }

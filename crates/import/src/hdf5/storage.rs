@@ -46,7 +46,8 @@ impl<'s> Bytes<'s> {
 
     /// Counts bytes that are made of what was read.
     pub fn charge(&self, bytes: u64) -> Result<()> {
-        let spent = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
+        let spent =
+            self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
         if spent.is_ok() {
             return Ok(());
         }
@@ -57,7 +58,8 @@ impl<'s> Bytes<'s> {
     /// `length` bytes at an address.
     pub fn at(&self, address: u64, length: u64) -> Result<Vec<u8>> {
         if end_within(address, length, self.place.length).is_none() {
-            let message = format!("{length} bytes are needed at address {address}, the file has {}", self.place.length);
+            let message =
+                format!("{length} bytes are needed at address {address}, the file has {}", self.place.length);
             return Err(Error::new(Code::Truncated, message).at(self.offset(address)));
         }
         self.charge(length.saturating_add(READ))?;

@@ -148,7 +148,8 @@ fn float(cursor: &mut Cursor<'_>, size: u32, flags: u32) -> Parsed<Kind> {
 /// A text up to its zero; before version 3 the next thing begins at a multiple of 8 bytes from it.
 fn name<'c>(cursor: &mut Cursor<'c>, version: u32) -> Parsed<&'c [u8]> {
     let left = cursor.slice_from(cursor.position())?;
-    let length = left.iter().position(|&byte| byte == 0).ok_or_else(|| invalid("a name of a type has no end"))?;
+    let length =
+        left.iter().position(|&byte| byte == 0).ok_or_else(|| invalid("a name of a type has no end"))?;
     let taken = if version < 3 { (length + 1).next_multiple_of(8) } else { length + 1 };
     cursor.skip(taken)?;
     left.get(..length).ok_or_else(|| invalid("a name of a type has no end"))

@@ -131,7 +131,12 @@ impl<'r, 's> Walk<'r, 's> {
                     match self.follow(address, link, 0) {
                         Ok(Some(target)) => self.enter(target, &path, inside)?,
                         Ok(None) => {
-                            self.builder.warn("ZT_WARN_SKIPPED", format!("{path}: {}", lost(link)), None, None);
+                            self.builder.warn(
+                                "ZT_WARN_SKIPPED",
+                                format!("{path}: {}", lost(link)),
+                                None,
+                                None,
+                            );
                         }
                         Err(error) => return Err(error),
                     }
@@ -197,7 +202,9 @@ fn join(path: &str, name: &str) -> String {
 /// Why a link leads nowhere.
 fn lost(link: &Link) -> String {
     match &link.target {
-        Target::External { file, path } => format!("it is {path:?} of the file {file:?}, which is never opened"),
+        Target::External { file, path } => {
+            format!("it is {path:?} of the file {file:?}, which is never opened")
+        }
         Target::Soft(path) => format!("it leads to {path:?}, which is not there"),
         _ => "it is a link of a kind that is not known here".to_owned(),
     }
