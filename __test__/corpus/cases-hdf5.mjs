@@ -2,6 +2,7 @@
 import { deflateSync } from 'node:zlib'
 import * as h from './hdf5.mjs'
 import { f32s } from './zt.mjs'
+import { frame } from './zstd.mjs'
 
 const { DATA, DATASET, INDEX, NONE, ROOT, VALUES, dataset, hdf5, header, link, tree, TYPES } = h
 const refused = (name, bytes, code, error) => ({ name, bytes, code, error })
@@ -83,6 +84,7 @@ export const cases = [
   })()),
   opens('valid: deflated', filtered(DEFLATED, [1, 6])),
   opens('valid: shuffled', filtered(shuffled, [2, 4])),
+  opens('valid: zstd', filtered(frame(h.ELEMENTS), [32_015])),
   opens('valid: shuffled and deflated', filtered(deflateSync(shuffled), [2, 4], [1, 6])),
   opens('valid: arrays as elements', hdf5({ dims: [2], kind: h.arrayOf(12, 3) })),
   opens('valid: bfloat16', hdf5({ kind: TYPES.bfloat16, dims: [2], data: Buffer.from('803f0040', 'hex') }), {
