@@ -9,7 +9,7 @@ import { COMMON, environment, succeed } from './peers.mjs'
 export async function compareHdf5(build, python, script) {
   const own = await environment(join(build, 'venv-hdf5'), python, [...COMMON, 'h5py==3.16.0', 'keras==3.15.1'])
   const folder = join(build, 'hdf5')
-  await succeed(own, [script, folder])
+  await succeed(own, [script, folder, '--large'])
   const results = []
   for (const [name, tensors] of Object.entries(expectedIn(folder))) {
     const file = await open(join(folder, name))

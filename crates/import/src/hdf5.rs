@@ -9,6 +9,7 @@ mod chunks;
 mod dataset;
 mod filters;
 mod group;
+mod heap;
 pub mod keras;
 mod layout;
 mod reader;

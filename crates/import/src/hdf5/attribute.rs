@@ -9,6 +9,7 @@ use ztensor_core::checked::{product, slice};
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::model::{ByteOrder, DType};
 
+use super::heap::Heap;
 use super::reader::{Object, Reader, bad, message};
 use super::types::{Kind, Type};
 
@@ -32,7 +33,7 @@ pub fn all(reader: &Reader<'_>, object: &Object, left: &mut Left) -> Result<Vec<
     if !reader.is_defined(info.fractal_heap_address) {
         return Ok(found);
     }
-    let mut heap = reader.heap(info.fractal_heap_address)?;
+    let mut heap = Heap::read(reader, info.fractal_heap_address)?;
     let mut records = Vec::new();
     for record in reader.records(info.btree_name_index_address)? {
         let BTreeV2Record::AttributeNameHash { heap_id, flags, creation_order, .. } = record else {

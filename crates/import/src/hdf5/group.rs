@@ -14,6 +14,7 @@ use hdf5_reader::messages::{link_info, symbol_table_msg};
 use hdf5_reader::symbol_table::SymbolTableNode;
 use ztensor_core::error::Result;
 
+use super::heap::Heap;
 use super::reader::{Object, Reader, bad, message};
 
 /// Where a link leads.
@@ -108,7 +109,7 @@ fn dense(reader: &Reader<'_>, info: &[u8], links: &mut Vec<Link>) -> Result<()> 
     if !reader.is_defined(info.fractal_heap_address) {
         return Ok(());
     }
-    let mut heap = reader.heap(info.fractal_heap_address)?;
+    let mut heap = Heap::read(reader, info.fractal_heap_address)?;
     for record in reader.records(info.btree_name_index_address)? {
         let BTreeV2Record::LinkNameHash { heap_id, .. } = record else {
             return Err(bad("the index of a group has records of another kind"));

@@ -12,7 +12,6 @@ use std::rc::Rc;
 use hdf5_reader::btree_v2::{BTreeV2Header, BTreeV2Record, collect_btree_v2_records_storage};
 use hdf5_reader::checksum::jenkins_lookup3;
 use hdf5_reader::error::Error as Refusal;
-use hdf5_reader::fractal_heap::{FractalHeap, FractalHeapDirectBlockCache};
 use hdf5_reader::global_heap::GlobalHeapCollection;
 use hdf5_reader::io::Cursor;
 use hdf5_reader::messages::shared::{self, SharedMessage};
@@ -20,6 +19,7 @@ use ztensor_core::checked::slice;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::work::Stop;
 
+use super::heap::Heap;
 use super::storage::{Bytes, refusal};
 
 /// Numbers of messages (IV.A.2).
@@ -219,12 +219,12 @@ impl<'s> Reader<'s> {
     }
 
     /// `length` bytes, after the checksum behind them was compared.
-    fn checked(&self, address: u64, length: u64) -> Result<Vec<u8>> {
+    pub fn checked(&self, address: u64, length: u64) -> Result<Vec<u8>> {
         let total = length.checked_add(4).ok_or_else(|| bad("a length of 2^64 bytes"))?;
         let mut bytes = self.bytes.at(address, total)?;
         let sum = bytes.split_off(bytes.len().saturating_sub(4));
         if jenkins_lookup3(&bytes).to_le_bytes() != *sum {
-            return Err(Error::new(Code::DigestMismatch, "the checksum of an object header does not match"));
+            return Err(Error::new(Code::DigestMismatch, "a checksum of the index does not match"));
         }
         Ok(bytes)
     }
@@ -269,7 +269,7 @@ impl<'s> Reader<'s> {
                 let index = self.shared.iter().find(|index| index.kinds & (1 << bit) != 0);
                 let index =
                     index.ok_or_else(|| bad("a message is shared, and the file has no table of such"))?;
-                let mut heap = self.heap(index.heap)?;
+                let mut heap = Heap::read(self, index.heap)?;
                 heap.get(self, &heap_id).map(Some)
             }
         }
@@ -299,17 +299,6 @@ impl<'s> Reader<'s> {
                 .collect()
         };
         self.parse(&bytes, what, parse).map_err(|error| error.at(self.bytes.offset(address)))
-    }
-
-    /// The fractal heap at an address (III.G).
-    pub fn heap(&self, address: u64) -> Result<Heap> {
-        let heap = FractalHeap::parse_at_storage(&self.bytes, address, self.sizes.address, self.sizes.length)
-            .map_err(|error| self.bytes.refusal(error, "a fractal heap", address))?;
-        if heap.io_filters_len > 0 {
-            let message = "a fractal heap whose blocks are compressed is not read here";
-            return Err(Error::new(Code::UnsupportedEncoding, message).at(self.bytes.offset(address)));
-        }
-        Ok(Heap { address, heap, blocks: FractalHeapDirectBlockCache::default() })
     }
 
     /// All records of the B-tree of version 2 at an address (III.A.2).
@@ -350,26 +339,6 @@ impl<'s> Reader<'s> {
                 .at(self.bytes.offset(address))
         })?;
         Ok(Some(bytes.to_vec()))
-    }
-}
-
-/// A fractal heap, with the blocks of it that were read.
-pub struct Heap {
-    address: u64,
-    heap: FractalHeap,
-    blocks: FractalHeapDirectBlockCache,
-}
-
-impl Heap {
-    /// The object of an id.
-    pub fn get(&mut self, reader: &Reader<'_>, id: &[u8]) -> Result<Vec<u8>> {
-        let Sizes { address: width, length } = reader.sizes;
-        let bytes = self
-            .heap
-            .get_object_storage_cached(id, &reader.bytes, width, length, &mut self.blocks)
-            .map_err(|error| reader.bytes.refusal(error, "a fractal heap", self.address))?;
-        reader.bytes.charge(bytes.len() as u64)?;
-        Ok(bytes)
     }
 }
 
