@@ -142,6 +142,37 @@ def numpy_npz_load():
         return len({name: file[name] for name in file.files})
 
 
+def hdf5_write(**options):
+    """Arrays of 10 MB, of 16 random bits each, in chunks of a MB."""
+    import h5py
+
+    with h5py.File(path, "w") as file:
+        random = numpy.random.default_rng(7)
+        for number in range(int(sys.argv[5]) // 10):
+            rounded = random.standard_normal((2500, 1000), numpy.float32).view(numpy.uint32) & 0xFFFF0000
+            file.create_dataset(f"layers/{number}/weight", data=rounded.view(numpy.float32), **options)
+
+
+def hdf5_write_gzip():
+    hdf5_write(chunks=(250, 1000), compression="gzip", shuffle=True)
+
+
+def hdf5_each(each):
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        for group in file["layers"].values():
+            each(group["weight"][()])
+
+
+def hdf5_load():
+    hdf5_each(lambda array: array)
+
+
+def hdf5_touch():
+    hdf5_each(each_page)
+
+
 def torch_write():
     import torch
 
@@ -166,6 +197,7 @@ works = {
     "torch 2.4": {"write": torch_write, "list": torch_list, "touch": torch_touch},
     "numpy 2.4": {"npz_write": numpy_npz_write, "npz_deflate": numpy_npz_deflate, "npz_load": numpy_npz_load},
     "onnx 1.23": {"list": onnx_list},
+    "h5py 3.16": {"write_gzip": hdf5_write_gzip, "write_plain": hdf5_write, "load": hdf5_load, "touch": hdf5_touch},
     "gguf 0.19": {"list": gguf_list, "dequantize": gguf_dequantize},
     "safetensors 0.8": {"list": safetensors_list, "touch": safetensors_touch},
     "ztensor 1.2.3": {"list": ztensor1_list, "touch": ztensor1_touch, "write": ztensor1_write, "write_synced": ztensor1_write_synced},

@@ -96,3 +96,9 @@ for (const [table, cases] of await tables()) {
     if (file.length <= MAX_BYTES) seedAll(`cases-${table}-${at}`, file, ending && `.${ending}`)
   }
 }
+
+const hdf5 = join(here, '../__test__/fixtures/hdf5')
+for (const name of readdirSync(hdf5).filter((name) => name.endsWith('.h5'))) {
+  const bytes = readFileSync(join(hdf5, name))
+  if (bytes.length <= MAX_BYTES) seed('hdf5', name, bytes)
+}

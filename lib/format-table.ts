@@ -2,7 +2,7 @@
 import type { FormatInfo } from './formats.js'
 
 /** The containers that files come in. */
-export type Format = 'zt' | 'safetensors' | 'btf' | 'npy' | 'npz' | 'gguf' | 'onnx' | 'pytorch'
+export type Format = 'zt' | 'safetensors' | 'btf' | 'npy' | 'npz' | 'gguf' | 'onnx' | 'pytorch' | 'hdf5' | 'keras'
 
 /** Those that can be written. */
 export type WritableFormat = 'zt' | 'safetensors' | 'btf' | 'npy' | 'npz'
@@ -158,4 +158,6 @@ export const FORMATS: readonly FormatInfo[] = [
   { name: 'gguf', title: 'GGUF', endings: ['gguf'], writes: [] },
   { name: 'onnx', title: 'ONNX', endings: ['onnx'], writes: [] },
   { name: 'pytorch', title: 'PyTorch', endings: ['pt', 'pth', 'bin', 'ckpt'], writes: [] },
+  { name: 'hdf5', title: 'HDF5', endings: ['h5', 'hdf5'], writes: [] },
+  { name: 'keras', title: 'Keras', endings: ['keras'], writes: [] },
 ]

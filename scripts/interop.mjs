@@ -9,6 +9,7 @@ import { cases } from '../__test__/corpus/cases-safetensors.mjs'
 import { bytesOf } from '../__test__/corpus/tables.mjs'
 import { compareFile } from '../interop/compare.mjs'
 import { compareGguf } from '../interop/gguf.mjs'
+import { compareHdf5 } from '../interop/hdf5.mjs'
 import { compareNumpy, readOurs } from '../interop/numpy.mjs'
 import { compareOnnx } from '../interop/onnx.mjs'
 import { writeOurs } from '../interop/ours.mjs'
@@ -22,9 +23,10 @@ const REFERENCE = 'safetensors 0.8.0'
 const GGUF = 'gguf 0.19.0'
 const NUMPY = 'numpy 2.4.6'
 const ONNX = 'onnx 1.23.2'
+const H5PY = 'h5py 3.16.0'
 // Heavy ones, only on demand: an argument of their own names each, or `--heavy` all of them.
 const TORCH = 'torch 2.4.1'
-const chosen = only([...peers.map(({ name }) => name), GGUF, NUMPY, ONNX], [TORCH])
+const chosen = only([...peers.map(({ name }) => name), GGUF, NUMPY, ONNX, H5PY], [TORCH])
 const build = join(root, 'build/interop')
 const corpus = join(build, 'corpus')
 const ours = join(build, 'ours')
@@ -189,6 +191,16 @@ async function runOnnx() {
   }
 }
 
+async function runHdf5() {
+  try {
+    const results = await compareHdf5(build, python, join(fixtures, 'hdf5-files.py'))
+    for (const { what, error } of results) count(`${H5PY} and keras, ${what}`, error)
+    console.log(`\n${H5PY} and keras: ${results.length} files`)
+  } catch (error) {
+    count(H5PY, error)
+  }
+}
+
 if (isInstalled(python)) {
   writeCorpus()
   await writeOurs(fresh(ours), fixtures)
@@ -205,6 +217,7 @@ if (isInstalled(python)) {
   if (chosen.includes(NUMPY)) await runNumpy()
   if (chosen.includes(TORCH)) await runPytorch()
   if (chosen.includes(ONNX)) await runOnnx()
+  if (chosen.includes(H5PY)) await runHdf5()
   console.log()
   console.log(`interop: ${passed} passed, ${failed} failed`)
   process.exitCode = failed > 0 ? 1 : 0

@@ -15,7 +15,6 @@ const zip = (...names) => padded(`PK\x03\x04${'\0'.repeat(26)}${names.join('\0'.
 const tar = Buffer.alloc(1024)
 tar.write('model/')
 tar.write('ustar', 257)
-const behindUserBlock = Buffer.concat([Buffer.alloc(512, 1), padded('\x89HDF\r\n\x1a\n')])
 
 const KINDS = {
   'a git-lfs pointer': [POINTER, /git-lfs pointer.*git lfs pull/],
@@ -30,8 +29,6 @@ const KINDS = {
   zstd: [padded('\x28\xb5\x2f\xfd'), /zstd/],
   zip: [zip('a.txt'), /zip archive.*unzip/],
   tar: [tar, /tar archive.*tar -xf/],
-  HDF5: [padded('\x89HDF\r\n\x1a\n'), /HDF5/],
-  'HDF5 behind a user block': [behindUserBlock, /HDF5/],
   TFLite: [padded('\x1c\0\0\0TFL3'), /TensorFlow Lite/],
   pickle: [latin('\x80\x04\x95\x0b\0\0\0\0\0\0\0}\x94\x8c\x01a\x94K\x01s.'), /pickle.*trust/],
   Arrow: [padded('ARROW1\0\0'), /Arrow/],

@@ -4,10 +4,13 @@
 pub mod deflate;
 pub mod deflate_encode;
 pub mod digest;
+pub mod fletcher;
 pub mod frames;
+pub mod lzf;
 pub mod protobuf;
 pub mod seekable;
 pub mod seekable_encode;
+pub mod shuffle;
 pub mod zstd;
 pub mod zstd_encode;
 pub mod zstd_pieces;
@@ -28,26 +31,49 @@ pub struct Codec {
     pub name: &'static str,
     pub decode: Decode,
     pub fill: Fill,
+    /// Bytes that it adds to what it is applied to, where that is the same for any.
+    pub adds: Option<u64>,
 }
 
 /// Filters by the names that formats give them here. `zt.zstd-seekable/1` is no part of a list: `read` takes its frames apart.
-const CODECS: [Codec; 4] = [
+const CODECS: [Codec; 7] = [
     Codec {
         name: "zstd",
         decode: |input, _, size, stop| zstd::decode_to(input, size, stop),
         fill: |input, _, output, stop| zstd::decode_into(input, output, stop),
+        adds: None,
     },
     Codec {
         name: "deflate",
         decode: |input, _, size, stop| deflate::decode(input, false, size, stop),
         fill: |input, _, output, stop| deflate::decode_into(input, false, &mut [output], stop, |_| ()),
+        adds: None,
     },
     Codec {
         name: "zlib",
         decode: |input, _, size, stop| deflate::decode(input, true, size, stop),
         fill: |input, _, output, stop| deflate::decode_into(input, true, &mut [output], stop, |_| ()),
+        adds: None,
     },
-    Codec { name: protobuf::NAME, decode: protobuf::decode, fill: protobuf::fill },
+    Codec {
+        name: "lzf",
+        decode: |input, _, size, _| lzf::decode(input, size),
+        fill: |input, _, output, _| lzf::decode_into(input, output),
+        adds: None,
+    },
+    Codec {
+        name: "shuffle",
+        decode: |input, parameters, size, _| shuffle::decode(input, parameters, size),
+        fill: |input, parameters, output, _| shuffle::decode_into(input, parameters, output),
+        adds: Some(0),
+    },
+    Codec {
+        name: "fletcher32",
+        decode: |input, _, size, _| fletcher::decode(input, size),
+        fill: |input, _, output, _| fletcher::decode_into(input, output),
+        adds: Some(fletcher::BYTES),
+    },
+    Codec { name: protobuf::NAME, decode: protobuf::decode, fill: protobuf::fill, adds: None },
 ];
 
 /// The codec of a name.

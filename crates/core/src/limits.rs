@@ -79,5 +79,10 @@ pub const RESERVED: usize = 1 << 20;
 /// How many times what their files hold tensors may decode to together, beyond what one component may: compression of real
 /// data gives two or three, and what stands in a file once may be named by a few tensors.
 pub const TIMES_THE_FILES: u64 = 16;
+/// How many times the bytes of its file an array in chunks may have, beyond [`GRID_BYTES`]: deflate makes no more of what is stored, so
+/// that the rest was never written.
+pub const TIMES_A_GRID: u64 = 1032;
+/// Bytes of an array in chunks that any file may have.
+pub const GRID_BYTES: u64 = 16 << 20;
 /// Bytes of all elements of a sparse tensor, where they have to be looked at one by one: 1 GiB.
 pub const DENSE_BYTES: u64 = 1 << 30;

@@ -20,7 +20,7 @@ mod view;
 pub use attributes::{Attributes, Entries};
 pub use builder::{Builder, NewTensor};
 pub use component::{ByteOrder, Component, CopyReason, DataRule, Key, Signs};
-pub use data::{Blob, Chunk, Chunks, Data, Grid, Span};
+pub use data::{Blob, Chunk, Chunks, Data, Grid, ReadIndex, Span};
 pub use dtype::DType;
 pub use encoding::{Encoding, Encodings, Filter};
 pub use join::{Joining, join};

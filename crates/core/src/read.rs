@@ -245,7 +245,6 @@ impl<'a> Reading<'a> {
         stored: Owned,
         size: impl FnOnce() -> Result<Size>,
     ) -> Result<Owned> {
-        let stop = &self.watch.stop;
         if encoding == Encoding::RAW {
             return Ok(stored);
         }
@@ -253,36 +252,45 @@ impl<'a> Reading<'a> {
             return match size()? {
                 Size::Exactly(length) => {
                     let mut output = Owned::to_fill(length)?;
-                    zstd::decode_into(&stored, &mut output, stop)?;
+                    zstd::decode_into(&stored, &mut output, &self.watch.stop)?;
                     Ok(output)
                 }
-                Size::UpTo(limit) => zstd::decode_unsized(&stored, limit, stop).map(Owned::from),
+                Size::UpTo(limit) => zstd::decode_unsized(&stored, limit, &self.watch.stop).map(Owned::from),
             };
         }
+        self.unfiltered(encoding, 0, stored, size()?)
+    }
+
+    /// The same by the codec of each filter, but for those whose bit is set in `skipped`, from the lowest on.
+    fn unfiltered(&self, encoding: Encoding, skipped: u32, stored: Owned, size: Size) -> Result<Owned> {
         let filters = self.catalog.filters(encoding);
-        let steps = filters.iter().map(|filter| {
+        let mut steps = Vec::with_capacity(filters.len());
+        let mut before = size;
+        for (nth, filter) in filters.iter().enumerate() {
+            if u32::try_from(nth).is_ok_and(|nth| skipped.checked_shr(nth).is_some_and(|bits| bits & 1 == 1))
+            {
+                continue;
+            }
             let name = self.catalog.label(filter.name);
-            codecs::named(name).filter(|_| encoding.is_known()).map(|codec| (codec, filter)).ok_or_else(
-                || {
-                    let message = format!("the encoding {name:?} cannot be decoded here");
-                    Error::new(Code::UnsupportedEncoding, message)
-                },
-            )
-        });
-        let steps = steps.collect::<Result<Vec<_>>>()?;
-        let (exactly, most) = (size()?, Size::UpTo(self.limits.max_decoded_bytes));
-        let mut bytes = stored;
-        for (nth, (codec, filter)) in steps.into_iter().enumerate().rev() {
-            bytes = match exactly {
-                Size::Exactly(length) if nth == 0 => {
+            let codec = codecs::named(name).filter(|_| encoding.is_known()).ok_or_else(|| {
+                let message = format!("the encoding {name:?} cannot be decoded here");
+                Error::new(Code::UnsupportedEncoding, message)
+            })?;
+            steps.push((codec, filter, before));
+            before = match (codec.adds, before) {
+                (Some(added), Size::Exactly(length)) => Size::Exactly(length.saturating_add(added)),
+                _ => Size::UpTo(self.limits.max_decoded_bytes),
+            };
+        }
+        let (mut bytes, stop) = (stored, &self.watch.stop);
+        for (codec, filter, size) in steps.into_iter().rev() {
+            bytes = match size {
+                Size::Exactly(length) => {
                     let mut output = Owned::to_fill(length)?;
                     (codec.fill)(&bytes, &filter.parameters, &mut output, stop)?;
                     output
                 }
-                size => {
-                    let size = if nth == 0 { size } else { most };
-                    Owned::from((codec.decode)(&bytes, &filter.parameters, size, stop)?)
-                }
+                Size::UpTo(_) => Owned::from((codec.decode)(&bytes, &filter.parameters, size, stop)?),
             };
         }
         Ok(bytes)

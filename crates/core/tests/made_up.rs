@@ -14,7 +14,7 @@ use ztensor_core::limits::Limits;
 use ztensor_core::model::cut::Cut;
 use ztensor_core::model::{
     Attributes, Blob, Builder, ByteOrder, Catalog, Chunk, Chunks, Component, Container, DType, Data, Filter,
-    Grid, Label, Layout, NewTensor, Strided, Tensor, View,
+    Grid, Label, Layout, NewTensor, ReadIndex, Strided, Tensor, View,
 };
 use ztensor_core::open::detect;
 use ztensor_core::read::{Reading, batch};
@@ -100,7 +100,7 @@ struct Table {
 }
 
 impl Chunks for Table {
-    fn find(&self, read: &dyn Fn(u64, &mut [u8]) -> Result<()>, place: &[u64]) -> Result<Option<Chunk>> {
+    fn find(&self, read: ReadIndex<'_>, place: &[u64]) -> Result<Option<Chunk>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let &[row, column] = place else { panic!("two dimensions") };
         assert!(row < self.rows && column < self.columns, "a chunk that is not there is asked for");
@@ -108,7 +108,7 @@ impl Chunks for Table {
         read(self.offset + 16 * (row * self.columns + column), &mut entry)?;
         let [offset, stored] =
             [&entry[..8], &entry[8..]].map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap()));
-        Ok((offset > 0).then_some(Chunk { offset, stored }))
+        Ok((offset > 0).then_some(Chunk { offset, stored, skipped: 0 }))
     }
 }
 

@@ -29,6 +29,8 @@
 
 #[cfg(feature = "gguf")]
 pub mod gguf;
+#[cfg(feature = "hdf5")]
+pub mod hdf5;
 pub mod limits;
 #[cfg(feature = "numpy")]
 pub mod numpy;
@@ -57,6 +59,10 @@ pub const IMPORT: &[Format] = &[
     onnx::FORMAT,
     #[cfg(feature = "pytorch")]
     pytorch::FORMAT,
+    #[cfg(feature = "hdf5")]
+    hdf5::FORMAT,
+    #[cfg(feature = "hdf5")]
+    hdf5::keras::FORMAT,
 ];
 
 #[cfg(test)]

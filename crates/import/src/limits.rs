@@ -29,3 +29,20 @@ pub const ONNX_NAME_BYTES: u64 = 64 << 10;
 pub const ONNX_PATH_BYTES: usize = 4 << 10;
 /// Subgraphs in subgraphs, as many as the protobuf libraries read: 100 messages, three for each.
 pub const ONNX_DEPTH: u32 = 32;
+
+/// Bytes that are read of an HDF5 file beside its data, unless an option says otherwise.
+pub const HDF5_INDEX_BYTES: u64 = 1 << 30;
+/// How many times the bytes of a file are read for that, on average: parts of it may be parts of several objects.
+pub const HDF5_READS: u64 = 256;
+/// The same of the index of one dataset's chunks, all of which is read once, and the beginning of each part of it twice.
+pub const HDF5_INDEX_READS: u64 = 4;
+/// Chunks of a dataset whose places are looked up when the file is opened. Those of a larger one are with its first data.
+pub const HDF5_CHUNKS_AT_OPEN: u64 = 1 << 16;
+/// Groups in groups.
+pub const HDF5_DEPTH: usize = 128;
+/// Soft links that lead to soft links.
+pub const HDF5_LINKS: u32 = 16;
+/// Bytes of a dataset of texts, or of references to such, that becomes an attribute.
+pub const HDF5_TEXT_BYTES: u64 = 1 << 20;
+/// Bytes of a text about a model in Keras' archive.
+pub const KERAS_TEXT_BYTES: u64 = 64 << 20;

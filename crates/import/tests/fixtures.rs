@@ -12,12 +12,14 @@ struct Fixtures {
     folder: &'static str,
     endings: &'static [&'static str],
     least: usize,
+    /// Bytes of each file that are damaged, one after the other.
+    places: usize,
     formats: Formats,
 }
 
 impl Fixtures {
     fn of(folder: &'static str, endings: &'static [&'static str], least: usize) -> Self {
-        Self { folder, endings, least, formats: any_format() }
+        Self { folder, endings, least, places: 200, formats: any_format() }
     }
 
     fn files(&self) -> Vec<(String, Vec<u8>)> {
@@ -38,10 +40,10 @@ impl Fixtures {
         }
     }
 
-    /// Some 200 bytes of each file, each changed in turn, and the file cut off there.
+    /// Some bytes of each file, each changed in turn, and the file cut off there.
     fn damaged_are_refused_or_read_alike(&self) {
         for (_, bytes) in self.files() {
-            let step = bytes.len() / 200 + 1;
+            let step = bytes.len() / self.places + 1;
             for at in (0..bytes.len()).step_by(step) {
                 let mut damaged = bytes.clone();
                 damaged[at] ^= [0x01, 0x80, 0xff][at % 3];
@@ -70,6 +72,14 @@ fn pytorch() {
 #[test]
 fn gguf() {
     let fixtures = Fixtures::of("gguf", &["gguf"], 5);
+    fixtures.are_read_alike_in_all_ways();
+    fixtures.damaged_are_refused_or_read_alike();
+}
+
+#[test]
+fn hdf5() {
+    // Their files are large, and have many tensors; the smallest are damaged in each byte by another test.
+    let fixtures = Fixtures { places: 25, ..Fixtures::of("hdf5", &["h5", "keras"], 25) };
     fixtures.are_read_alike_in_all_ways();
     fixtures.damaged_are_refused_or_read_alike();
 }

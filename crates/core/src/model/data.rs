@@ -89,15 +89,23 @@ impl fmt::Debug for Grid {
 pub struct Chunk {
     pub offset: u64,
     pub stored: u64,
+    /// A bit for each filter, from the lowest on, that this chunk did not go through.
+    pub skipped: u32,
 }
 
 /// Fills a buffer with the bytes of the grid's file from an offset on.
-pub type ReadIndex<'a> = &'a dyn Fn(u64, &mut [u8]) -> Result<()>;
+pub type ReadIndex<'a> = &'a (dyn Fn(u64, &mut [u8]) -> Result<()> + Sync);
 
 /// The index of a grid, which its format knows how to read.
 pub trait Chunks: Send + Sync {
     /// The chunk at a place, given in chunks from the beginning of each dimension; `None` where it was never written.
     fn find(&self, read: ReadIndex<'_>, place: &[u64]) -> Result<Option<Chunk>>;
+
+    /// The places of the chunks between two places, both of them included, that were written; `None` where asking for each is as
+    /// good. Of an array of which most was never written they are few.
+    fn written(&self, _read: ReadIndex<'_>, _first: &[u64], _last: &[u64]) -> Result<Option<Vec<Vec<u64>>>> {
+        Ok(None)
+    }
 }
 
 /// A run of bytes of one file.

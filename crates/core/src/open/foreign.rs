@@ -135,11 +135,6 @@ const FOREIGN: &[Foreign] = &[
     },
     Foreign { is: "a tar archive", help: "Unpack it first: tar -xf", tell: |ends| ends.has(257, b"ustar") },
     Foreign {
-        is: "a Keras model (.keras)",
-        help: "Save its weights as safetensors with Python: safetensors.numpy.save_file",
-        tell: |ends| ends.is_zip() && ends.names(b"model.weights.h5"),
-    },
-    Foreign {
         is: "a zip archive",
         help: "Unpack it first: unzip",
         // Archives of formats that are read say themselves what is wrong with them.
@@ -149,15 +144,6 @@ const FOREIGN: &[Foreign] = &[
         is: "a file of llama.cpp from before GGUF",
         help: "Use the safetensors files of the model instead",
         tell: |ends| ends.starts(&[b"lmgg", b"fmgg", b"tjgg"]),
-    },
-    Foreign {
-        is: "an HDF5 file (.h5)",
-        help: "Save its tensors as safetensors with Python: h5py and safetensors.numpy.save_file",
-        // Behind a user block of any power of two from 512 bytes on.
-        tell: |ends| {
-            let offsets = std::iter::once(0).chain((9..16).map(|power| 1 << power));
-            offsets.into_iter().any(|offset| ends.has(offset, b"\x89HDF\r\n\x1a\n"))
-        },
     },
     Foreign {
         is: "a TensorFlow Lite model",

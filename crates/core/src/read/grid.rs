@@ -7,6 +7,7 @@ use super::{Reading, claimable, too_many, within};
 use crate::checked::{index, product};
 use crate::codecs::frames::Size;
 use crate::error::{Code, Error, Result};
+use crate::limits::{GRID_BYTES, TIMES_A_GRID};
 use crate::model::cut::Cut;
 use crate::model::{Blob, Grid};
 use crate::sources::owned::Owned;
@@ -49,12 +50,25 @@ impl Reading<'_> {
         if grid.chunk.contains(&0) || grid.width == 0 || grid.fill.len() as u64 != grid.width {
             return Err(bad("have no elements"));
         }
+        let source = self.sources.source(blob.file)?;
+        if length > GRID_BYTES.max(source.length().saturating_mul(TIMES_A_GRID)) {
+            let message = format!(
+                "{length} bytes are more than {TIMES_A_GRID} times the file: most were never written; take slices of it"
+            );
+            return Err(Error::new(Code::Limit, message));
+        }
         let mut output = Owned::to_fill(length)?;
         if length == 0 {
             return Ok(output);
         }
         fill(&grid.fill, &mut output);
         let mut places = Places::new(grid, ranges);
+        let read = |offset: u64, buffer: &mut [u8]| source.read_at(offset, buffer, &self.watch.stop);
+        let written = grid.chunks.written(&read, &places.first, &places.last)?;
+        let mut places: Box<dyn Iterator<Item = Vec<u64>>> = match written {
+            Some(written) => Box::new(written.into_iter()),
+            None => Box::new(places.by_ref()),
+        };
         loop {
             self.watch.stop.check()?;
             let group: Vec<_> = places.by_ref().take(2 * work::cores()).collect();
@@ -87,9 +101,12 @@ impl Reading<'_> {
         let stored = self.read(source, chunk.offset, chunk.stored, None)?;
         let length = product(&grid.chunk).and_then(|elements| elements.checked_mul(grid.width));
         let length = length.ok_or_else(too_many)?;
-        let decoded = self.decompress(blob.encoding, stored, || {
-            within(length, self.limits).map(|()| Size::Exactly(length))
-        })?;
+        within(length, self.limits)?;
+        let size = Size::Exactly(length);
+        let decoded = match chunk.skipped {
+            0 => self.decompress(blob.encoding, stored, || Ok(size))?,
+            skipped => self.unfiltered(blob.encoding, skipped, stored, size)?,
+        };
         if decoded.len() as u64 != length {
             let message = format!("a chunk has {} bytes, not {length}", decoded.len());
             return Err(Error::new(Code::Decode, message).at(chunk.offset));

@@ -1,0 +1,209 @@
+// HDF5 (HDF5 File Format Specification 3.0), whose checksums none of these have: superblock 0, object headers of version 1.
+import { deflateSync } from 'node:zlib'
+import * as h from './hdf5.mjs'
+import { f32s } from './zt.mjs'
+import { frame } from './zstd.mjs'
+
+const { DATA, DATASET, INDEX, NONE, ROOT, VALUES, dataset, hdf5, header, link, tree, TYPES } = h
+const refused = (name, bytes, code, error) => ({ name, bytes, code, error })
+const opens = (name, bytes, more = {}) => ({ name, bytes, names: ['w'], data: { w: VALUES }, ...more })
+const damaged = (name, bytes, code, warnings) => ({
+  name,
+  bytes,
+  names: ['w'],
+  warnings,
+  uses: [{ call: 'load', tensor: 'w', code, error: { tensor: 'w' } }],
+})
+const warned = (code, tensor) => [{ code, ...(tensor && { tensor }) }]
+const untyped = (name, kind, dims) => ({
+  name: `no dtype: ${name}`,
+  bytes: hdf5({ kind, dims }),
+  names: ['w'],
+  warnings: warned('ZT_WARN_UNKNOWN_TYPE', 'w'),
+  uses: [
+    { call: 'component', tensor: 'w', role: 'data' },
+    { call: 'data', tensor: 'w', code: 'ZT_BAD_DTYPE' },
+  ],
+})
+const rooted = (name, links, names, more) => ({ name, bytes: hdf5({ root: header(links) }), names, ...more })
+const of = (name, change, code) => refused(name, hdf5(change), code)
+const place = (name, layout, code, more) => refused(`layout: ${name}`, hdf5({ place: layout, ...more }), code)
+/** Chunks of [2, 2] in [2, 3]: the first two columns, and the last one with something behind it. */
+const CHUNKS = [f32s(1, 2, 4, 5), f32s(3, 0, 6, 0)]
+const CHUNK = CHUNKS[0].length
+const two = (first = {}, second = {}) =>
+  tree(2, [
+    { offsets: [0, 0], address: DATA, size: CHUNK, ...first },
+    { offsets: [0, 2], address: DATA + CHUNK, size: CHUNK, ...second },
+  ])
+const chunks = (change = {}, index = two()) =>
+  hdf5({ place: h.chunked([2, 2]), data: Buffer.concat(CHUNKS), ...change, at: { [INDEX]: index, ...change.at } })
+const filtered = (stored, ...list) =>
+  hdf5({
+    place: h.chunked([2, 3]),
+    more: [h.filters(...list)],
+    data: stored,
+    at: { [INDEX]: tree(2, [{ address: DATA, size: stored.length }]) },
+  })
+const DEFLATED = deflateSync(h.ELEMENTS)
+const shuffled = Buffer.from(h.ELEMENTS.map((_, at) => h.ELEMENTS[(at % 6) * 4 + Math.floor(at / 6)]))
+const texts = (data, heap = h.globalHeap('text')) =>
+  hdf5({ more: [h.attribute('a', { type: h.TEXTS, data })], at: { [INDEX]: heap } })
+
+export const cases = [
+  opens('valid: contiguous', hdf5()),
+  opens('valid: behind a user block', Buffer.concat([Buffer.alloc(512), hdf5()])),
+  opens('valid: big-endian', hdf5({ kind: TYPES.big, data: Buffer.from(h.ELEMENTS).swap32() })),
+  opens('valid: compact', hdf5({ place: h.compact(h.ELEMENTS) })),
+  opens('valid: in chunks', chunks()),
+  opens('valid: a tree of two levels', chunks({ at: { 3328: two() } }, tree(2, [{ address: 3328 }], { level: 1 }))),
+  opens('valid: a chunk outside of the dataset is left', chunks({}, two({}, { offsets: [0, 2] }))),
+  opens('valid: chunks that were never written', chunks({ more: [h.fill(f32s(9))] }, tree(2, [{ address: DATA, size: CHUNK }])), {
+    data: { w: [1, 2, 9, 4, 5, 9] },
+  }),
+  opens('valid: data that was never written', hdf5({ place: h.contiguous(NONE, 0), more: [h.fill(f32s(7))] }), {
+    data: { w: [7, 7, 7, 7, 7, 7] },
+  }),
+  opens('valid: no index at all', hdf5({ place: h.chunked([2, 2], NONE) }), { data: { w: [0, 0, 0, 0, 0, 0] } }),
+  opens('valid: one chunk, layout 4', hdf5({ place: h.chunked4([2, 3], [[1]], DATA) })),
+  opens('valid: implicit chunks', hdf5({ place: h.chunked4([1, 3], [[2]], DATA) })),
+  opens('valid: chunks at the edge without filters', (() => {
+    const first = deflateSync(CHUNKS[0])
+    const place = h.chunked([2, 2])
+    return hdf5({
+      place,
+      more: [h.filters([1, 6])],
+      data: Buffer.concat([first, CHUNKS[1]]),
+      at: {
+        [INDEX]: tree(2, [
+          { address: DATA, size: first.length },
+          { offsets: [0, 2], address: DATA + first.length, size: CHUNK, mask: 1 },
+        ]),
+      },
+    })
+  })()),
+  opens('valid: deflated', filtered(DEFLATED, [1, 6])),
+  opens('valid: shuffled', filtered(shuffled, [2, 4])),
+  opens('valid: zstd', filtered(frame(h.ELEMENTS), [32_015])),
+  opens('valid: shuffled and deflated', filtered(deflateSync(shuffled), [2, 4], [1, 6])),
+  opens('valid: arrays as elements', hdf5({ dims: [2], kind: h.arrayOf(12, 3) })),
+  opens('valid: bfloat16', hdf5({ kind: TYPES.bfloat16, dims: [2], data: Buffer.from('803f0040', 'hex') }), {
+    data: { w: [0x3f80, 0x4000] },
+  }),
+  opens('valid: float8', hdf5({ kind: TYPES.e4m3, dims: [1], data: Buffer.from([0x38]) }), { data: { w: [0x38] } }),
+  opens('valid: complex', hdf5({ kind: TYPES.complex, dims: [3] })),
+  opens('valid: bits', hdf5({ kind: TYPES.bits, dims: [1], data: Buffer.from([1, 0, 0, 0]) }), { data: { w: [1] } }),
+  opens('valid: an attribute', hdf5({ more: [h.attribute('a', { data: f32s(1) })] })),
+  opens('valid: a text in a heap', texts(h.reference(4, INDEX, 1))),
+  opens('valid: an empty text', texts(h.reference(0, 0, 0))),
+  opens('valid: a message that nobody knows', hdf5({ more: [h.message(200, Buffer.alloc(8))] })),
+  opens('valid: a message that is wrong, and not needed', hdf5({ more: [h.message(18, Buffer.from([9]))] })),
+  rooted('valid: nothing', [h.message(10, Buffer.alloc(2))], []),
+  rooted('valid: the same twice', [link('a', DATASET), link('b', DATASET)], ['a', 'b']),
+  rooted('valid: a group in itself', [link('g', ROOT), link('w', DATASET)], ['w']),
+  rooted('valid: a soft link', [link('w', DATASET), h.softLink('z', '/w')], ['w', 'z']),
+  rooted('a soft link in a circle', [h.softLink('a', 'b'), h.softLink('b', '/a')], [], {
+    warnings: [...warned('ZT_WARN_SKIPPED'), ...warned('ZT_WARN_SKIPPED')],
+  }),
+  rooted('a soft link to nowhere', [h.softLink('a', '/b/c')], [], { warnings: warned('ZT_WARN_SKIPPED') }),
+  rooted('a soft link through a dataset', [link('w', DATASET), h.softLink('a', '/w/c')], ['w'], {
+    warnings: warned('ZT_WARN_SKIPPED'),
+  }),
+  rooted('a link into another file', [h.externalLink('a', '/etc/passwd', '/x')], [], { warnings: warned('ZT_WARN_SKIPPED') }),
+  rooted('a link of an unknown kind', [h.userLink('a')], [], { warnings: warned('ZT_WARN_SKIPPED') }),
+  rooted('a link name that stands twice', [link('w', DATASET), link('w', DATASET)], [], { code: 'ZT_BAD_INDEX' }),
+  rooted('a link to no object', [link('w', DATA)], [], { code: 'ZT_BAD_INDEX' }),
+  rooted('a link beyond the end', [link('w', 1 << 30)], [], { code: 'ZT_TRUNCATED' }),
+  rooted('a link to no address', [link('w', NONE)], [], { code: 'ZT_TRUNCATED' }),
+  rooted('a link that is cut off', [h.message(6, Buffer.from([1, 0, 200, 1]))], [], { code: 'ZT_TRUNCATED' }),
+  untyped('an integer of 3 bytes', TYPES.int24, [4]),
+  untyped('an integer of 12 bits', TYPES.twelve, [4]),
+  untyped('a float of VAX', TYPES.vax, [4]),
+  untyped('a time', TYPES.time, [4]),
+  of('no type of any bytes', { kind: TYPES.nothing }, 'ZT_BAD_INDEX'),
+  untyped('a class that is not known', TYPES.class15, [4]),
+  of('types in types without end', { kind: h.nested(40), dims: [6] }, 'ZT_BAD_INDEX'),
+  of('an array of another size than its elements', { kind: h.arrayOf(8, 3), dims: [2] }, 'ZT_BAD_INDEX'),
+  of('a type that is cut off', { header: header([h.space(6), h.message(3, TYPES.float32.subarray(0, 8)), h.contiguous()]) }, 'ZT_TRUNCATED'),
+  of('superblock: version 9', { block: h.superblock({ version: 9 }) }, 'ZT_UNSUPPORTED_VERSION'),
+  of('superblock: addresses of 3 bytes', { block: h.superblock({ sizes: [3, 8] }) }, ['ZT_UNSUPPORTED_VERSION', 'ZT_BAD_INDEX']),
+  of('superblock: lengths of no bytes', { block: h.superblock({ sizes: [8, 0] }) }, ['ZT_UNSUPPORTED_VERSION', 'ZT_BAD_INDEX']),
+  of('superblock: the root beyond the end', { block: h.superblock({ root: 2 ** 40 }) }, 'ZT_TRUNCATED'),
+  of('superblock: no root', { block: h.superblock({ root: NONE }) }, 'ZT_TRUNCATED'),
+  refused('superblock: cut off', hdf5().subarray(0, 40), 'ZT_TRUNCATED'),
+  refused('cut off in the root group', hdf5().subarray(0, 120), 'ZT_TRUNCATED'),
+  refused('cut off in the data', hdf5().subarray(0, DATA + 23), 'ZT_TRUNCATED', { tensor: 'w', offset: DATA }),
+  of('header: version 7', { root: header([], { version: 7 }) }, 'ZT_BAD_INDEX'),
+  of('header: beyond the end', { root: header([], { size: 1 << 20 }) }, 'ZT_TRUNCATED'),
+  of('header: 4 GiB', { root: header([], { size: 0xffff_ffff }) }, 'ZT_TRUNCATED'),
+  of('header: a message beyond it', { root: header([h.message(6, Buffer.alloc(8), { size: 65_528 })]) }, 'ZT_BAD_INDEX'),
+  of('header: a circle of continuations', {
+    root: header([h.continuation(DATASET, 24)]),
+    at: { [DATASET]: h.continuation(DATASET, 24) },
+  }, 'ZT_BAD_INDEX'),
+  of('header: a continuation beyond the end', { root: header([h.continuation(1 << 30, 8)]) }, 'ZT_TRUNCATED'),
+  of('header: a shared message without a table', {
+    more: [h.message(12, Buffer.from([3, 1, 0, 0, 0, 0, 0, 0, 0, 0]), { flags: 2 })],
+  }, 'ZT_BAD_INDEX'),
+  of('header: a shared message of no object', {
+    more: [h.message(12, Buffer.concat([Buffer.from([3, 2]), h.u64(1 << 30)]), { flags: 2 })],
+  }, 'ZT_TRUNCATED'),
+  of('header: a dataset without a type', { header: header([h.space(6), h.contiguous()]) }, 'ZT_BAD_INDEX'),
+  of('shape: 2^53 bytes', { dims: [1n << 51n, 2] }, 'ZT_LIMIT'),
+  of('shape: a product beyond 2^64', { dims: [1n << 40n, 1n << 40n] }, 'ZT_LIMIT'),
+  of('shape: a dimension of 2^60', { dims: [1n << 60n] }, 'ZT_LIMIT'),
+  of('shape: 65 dimensions', { dims: Array(65).fill(1) }, 'ZT_LIMIT'),
+  place('contiguous and too short', h.contiguous(DATA, 23), 'ZT_TRUNCATED'),
+  place('contiguous and beyond the end', h.contiguous(DATA + 4), 'ZT_TRUNCATED'),
+  place('contiguous at the end of all addresses', h.contiguous(-2n, 24), 'ZT_TRUNCATED'),
+  place('compact and too short', h.compact(h.ELEMENTS.subarray(0, 20)), 'ZT_TRUNCATED'),
+  place('compact and beyond its message', h.compact(h.ELEMENTS, 500), 'ZT_TRUNCATED'),
+  { name: 'layout: an unknown class', bytes: hdf5({ place: h.layout([3, 9]) }), names: [], warnings: warned('ZT_WARN_SKIPPED') },
+  place('chunks of another rank', h.chunked([2]), 'ZT_BAD_INDEX'),
+  place('chunks of no elements', h.chunked([0, 2]), 'ZT_BAD_INDEX'),
+  place('chunks of 4 GiB', h.chunked([65_536, 65_536]), 'ZT_BAD_INDEX'),
+  place('implicit chunks beyond the end', h.chunked4([2, 2], [[2]], DATA), 'ZT_TRUNCATED'),
+  place('one chunk beyond the end', h.chunked4([2, 3], [[1]], DATA + 4), 'ZT_TRUNCATED'),
+  place('a fixed array that is none', h.chunked4([2, 2], [[3, 10]], DATA), 'ZT_BAD_INDEX', { data: Buffer.alloc(512) }),
+  place('an extensible array that is none', h.chunked4([2, 2], [[4, 32, 4, 4, 16, 10]], DATA), 'ZT_BAD_INDEX', { data: Buffer.alloc(512) }),
+  place('a tree of version 2 that is none', h.chunked4([2, 2], [[5, 0, 0, 0, 0, 0, 0]], DATA), 'ZT_BAD_INDEX', { data: Buffer.alloc(512) }),
+  refused('chunks: two in one place', chunks({}, two({}, { offsets: [0, 0] })), 'ZT_BAD_INDEX'),
+  refused('chunks: beyond the end', chunks({}, two({}, { address: DATA + CHUNK + 4 })), 'ZT_TRUNCATED'),
+  refused('chunks: at the end of all addresses', chunks({}, two({}, { address: -2n })), 'ZT_TRUNCATED'),
+  refused('chunks: no tree', chunks({}, tree(2, [], { signature: 'TRUE' })), 'ZT_BAD_INDEX'),
+  refused('chunks: a tree of groups', chunks({}, tree(2, [{ address: DATA }], { kind: 0 })), 'ZT_BAD_INDEX'),
+  refused('chunks: a tree in itself', chunks({}, tree(2, [{ address: INDEX }], { level: 1 })), 'ZT_BAD_INDEX'),
+  refused('chunks: the tree beyond the end', hdf5({ place: h.chunked([2, 2], 1 << 30) }), 'ZT_TRUNCATED'),
+  refused('a fill value of another size', hdf5({ place: h.contiguous(NONE, 0), more: [h.fill(Buffer.alloc(3))] }), 'ZT_BAD_INDEX'),
+  damaged('filters: an unknown one', filtered(DEFLATED, [32_001]), 'ZT_UNSUPPORTED_ENCODING', warned('ZT_WARN_UNKNOWN_ENCODING', 'w')),
+  damaged('filters: szip', filtered(DEFLATED, [4, 141, 8]), 'ZT_UNSUPPORTED_ENCODING', warned('ZT_WARN_UNKNOWN_ENCODING', 'w')),
+  damaged('filters: deflate that is damaged', filtered(Buffer.from(DEFLATED).fill(255, 4), [1, 6]), 'ZT_DECODE'),
+  damaged('filters: deflate of other data', filtered(deflateSync(h.ELEMENTS.subarray(4)), [1, 6]), 'ZT_DECODE'),
+  damaged('filters: a shuffle without a width', filtered(shuffled, [2]), 'ZT_DECODE'),
+  damaged('filters: a shuffle of no width', filtered(shuffled, [2, 0]), 'ZT_DECODE'),
+  damaged('filters: a checksum that is wrong', filtered(Buffer.concat([h.ELEMENTS, Buffer.from([1, 2, 3, 4])]), [3]), 'ZT_DIGEST_MISMATCH'),
+  damaged('filters: lzf that is damaged', filtered(Buffer.from([0x20, 0x00, 0x00, 0x01]), [32_000, 4, 1, 24]), 'ZT_DECODE'),
+  damaged('data in other files', hdf5({ more: [h.externalFiles()] }), 'ZT_UNSUPPORTED_ENCODING', warned('ZT_WARN_UNKNOWN_ENCODING', 'w')),
+  damaged('data in other datasets', hdf5({ place: h.layout([4, 3], h.u64(0), [0, 0, 0, 0]) }), 'ZT_UNSUPPORTED_ENCODING', warned('ZT_WARN_UNKNOWN_ENCODING', 'w')),
+  {
+    name: 'much data of a small file that was never written',
+    bytes: hdf5({ dims: [1 << 15, 1 << 15], place: h.chunked([1, 1], NONE) }),
+    names: ['w'],
+    uses: [{ call: 'load', tensor: 'w', code: 'ZT_LIMIT' }],
+  },
+  {
+    name: 'much data that was never written',
+    bytes: hdf5({ dims: [1 << 20, 1 << 20], place: h.chunked([1024, 1024], NONE) }),
+    names: ['w'],
+    uses: [{ call: 'load', tensor: 'w', code: 'ZT_LIMIT' }],
+  },
+  opens('attribute: version 9', hdf5({ more: [h.attribute('a', { data: f32s(1), version: 9 })] }), { warnings: warned('ZT_WARN_SKIPPED', 'w') }),
+  of('attribute: cut off', { more: [h.message(12, Buffer.from([3, 0, 255, 0, 1, 0, 1, 0]))] }, 'ZT_TRUNCATED'),
+  of('attribute: fewer bytes than its shape', {
+    more: [h.attribute('a', { shape: Buffer.concat([Buffer.from([2, 1, 0, 1]), h.u64(1 << 20)]), data: f32s(1) })],
+  }, 'ZT_TRUNCATED'),
+  refused('attribute: a text in no heap', texts(h.reference(4, DATA, 1)), 'ZT_BAD_INDEX'),
+  refused('attribute: a text that the heap has not', texts(h.reference(4, INDEX, 9)), 'ZT_BAD_INDEX'),
+  refused('attribute: a text longer than the heap says', texts(h.reference(400, INDEX, 1)), 'ZT_BAD_INDEX'),
+  refused('attribute: a heap beyond the end', texts(h.reference(4, 1 << 30, 1)), 'ZT_TRUNCATED'),
+]

@@ -1,0 +1,131 @@
+// Files of h5py and Keras: everything that stands in them, in every way.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import test from 'ava'
+import { openSync } from 'ztensor'
+import { testExpected } from '../imported.mjs'
+import { fixturePath } from '../vectors.mjs'
+
+const folder = fixturePath('hdf5')
+
+testExpected(folder, {
+  same(t, file, name) {
+    t.is(file.format, name.endsWith('.keras') ? 'keras' : 'hdf5')
+  },
+  verified() {},
+})
+
+const opened = (t, name) => {
+  const file = openSync(join(folder, name))
+  t.teardown(() => file.close())
+  return file
+}
+const PLAIN = {
+  text: 'größe',
+  fixed: 'ab',
+  texts: ['a', '', 'c'],
+  number: 2n ** 62n + 1n,
+  numbers: [
+    [1, 2],
+    [3, 4],
+  ],
+  float: 1.5,
+  bool: true,
+  complex: [1, -2],
+  null: null,
+  empty: [],
+}
+
+for (const name of ['attributes.h5', 'attributes-latest.h5', 'attributes-ordered.h5', 'shared.h5']) {
+  test(`${name}: attributes of the file, of a group and of a dataset`, (t) => {
+    const file = opened(t, name)
+    t.deepEqual({ ...file.tensor('x').attributes }, PLAIN)
+    const group = Object.entries(PLAIN).map(([key, value]) => [`group/${key}`, value])
+    t.deepEqual({ ...file.attributes }, { ...PLAIN, ...Object.fromEntries(group), 'long/text': 'x'.repeat(60000) })
+    t.deepEqual(
+      file.warnings.map(({ code, message }) => [code, /structure/.test(message)]),
+      Array(3).fill(['ZT_WARN_SKIPPED', true]),
+    )
+  })
+}
+
+test('attributes are in the order of their creation where that is kept', (t) => {
+  const keys = Object.keys(opened(t, 'attributes-ordered.h5').attributes)
+  t.deepEqual(keys.slice(0, Object.keys(PLAIN).length), Object.keys(PLAIN))
+})
+
+test('what is stored as it is in memory is an alias', (t) => {
+  const file = opened(t, 'dtypes.h5')
+  const reason = (name) => file.tensor(name).copyReason
+  t.is(reason('int8<'), process.env.ZTENSOR_NO_EXTERNAL === '1' ? reason('int8<') : undefined)
+  t.is(reason('float32>'), 'byte-order')
+  const storage = opened(t, 'storage-latest.h5')
+  t.is(storage.tensor('compact').copyReason, 'inline')
+  t.is(storage.tensor('fixed').copyReason, 'encoded')
+})
+
+test('filters have names, and those that cannot be taken back are refused', async (t) => {
+  const file = opened(t, 'filters.h5')
+  const encoding = (name) => file.tensor(name).components.get('data').encoding
+  t.is(encoding('gzip int16'), 'shuffle+zlib+fletcher32')
+  t.is(encoding('lzf shuffled'), 'shuffle+lzf')
+  for (const name of ['scaleoffset', 'szip']) {
+    t.is(encoding(name), name)
+    await t.throwsAsync(() => file.tensor(name).load(), { code: 'ZT_UNSUPPORTED_ENCODING' })
+  }
+  t.deepEqual(
+    file.warnings.map(({ code, tensor }) => [code, tensor]),
+    [
+      ['ZT_WARN_UNKNOWN_ENCODING', 'scaleoffset'],
+      ['ZT_WARN_UNKNOWN_ENCODING', 'szip'],
+    ],
+  )
+})
+
+test('a damaged chunk hides no other', async (t) => {
+  const bytes = readFileSync(join(folder, 'filters.h5'))
+  const whole = openSync(new Uint8Array(bytes))
+  const { offset, storedLength } = whole.tensor('fletcher32').components.get('data')
+  const rows = Array.from(whole.tensor('fletcher32').slice([[0, 6], null]).data)
+  whole.close()
+  // The last byte is of the last chunk.
+  bytes[offset + storedLength - 5] ^= 1
+  const file = openSync(new Uint8Array(bytes))
+  t.teardown(() => file.close())
+  t.deepEqual(Array.from(file.tensor('fletcher32').slice([[0, 6], null]).data), rows)
+  await t.throwsAsync(() => file.tensor('fletcher32').load(), { code: 'ZT_DIGEST_MISMATCH' })
+  const { failures } = await file.verify()
+  t.deepEqual(
+    failures.map(({ code, tensor }) => [code, tensor]),
+    [['ZT_DIGEST_MISMATCH', 'fletcher32']],
+  )
+})
+
+test('links: each name once, and other files never', (t) => {
+  for (const name of ['links.h5', 'links-latest.h5']) {
+    const file = opened(t, name)
+    const skipped = file.warnings.filter(({ code }) => code === 'ZT_WARN_SKIPPED').map(({ message }) => message)
+    t.deepEqual(skipped.map((message) => message.split(':')[0]).sort(), ['circle', 'lost', 'outside'])
+    const place = (tensor) => file.tensor(tensor).components.get('data').offset
+    t.is(place('a/same'), place('data'))
+    t.throws(() => file.tensor('external').data, { code: 'ZT_UNSUPPORTED_ENCODING' })
+    t.throws(() => file.tensor('virtual').data, { code: 'ZT_UNSUPPORTED_ENCODING' })
+  }
+})
+
+test('texts and what has no shape are attributes', (t) => {
+  const file = opened(t, 'others.h5')
+  t.deepEqual({ ...file.attributes }, { fixed: ['ab', 'c'], null: null, text: 'one text', texts: ['a', 'größe', ''] })
+  const untyped = file.warnings.filter(({ code }) => code === 'ZT_WARN_UNKNOWN_TYPE').map(({ tensor }) => tensor)
+  t.deepEqual(untyped, ['chunked texts', 'lists', 'longdouble', 'opaque', 'references', 'structure'])
+})
+
+test("Keras' archives say what Keras does of its layers", (t) => {
+  const file = opened(t, 'model.keras')
+  t.is(file.attributes['layers/dense/vars/name'], 'first')
+  t.is(JSON.parse(file.attributes['config.json']).config.name, 'small')
+  t.is(file.tensor('layers/dense_1/vars/0').dtype, 'bfloat16')
+  const legacy = opened(t, 'legacy.h5')
+  t.deepEqual(legacy.attributes['model_weights/layer_names'], ['first', 'batch_normalization', 'second'])
+  t.true(legacy.has('model_weights/first/small/first/kernel'))
+})

@@ -1,0 +1,40 @@
+// The rows of HDF5: h5py writes the files, and reads them beside us.
+import { existsSync } from 'node:fs'
+import { cpus } from 'node:os'
+import { join } from 'node:path'
+import { warm } from './inputs.mjs'
+import * as ours from './ours.mjs'
+import { byPeer } from './peers.mjs'
+import { measure } from './timing.mjs'
+
+const H5PY = 'h5py 3.16'
+
+/** All rows, one after the other as they are measured; none where h5py is not there to write the files. */
+export async function* hdf5({ rounds, quick, folder }) {
+  for (const [name, megabytes, work, kind, run, faster] of [
+    [
+      'chunked.h5',
+      quick ? 25 : 500,
+      'HDF5 of 500 MB in chunks, shuffled and deflated: load() all',
+      'gzip',
+      ours.load,
+      1.5 * cpus().length,
+    ],
+    ['contiguous.h5', quick ? 50 : 1000, 'HDF5 of 1 GB, contiguous: alias and touch all', 'plain', ours.touch, 5],
+  ]) {
+    const path = join(folder, quick ? 'quick' : 'full', name)
+    if (!existsSync(path) && byPeer(H5PY, `write_${kind}`, path, 1, [String(megabytes)]) === undefined) return
+    warm(path)
+    const turns = Math.min(rounds, 5)
+    const { ours: median } = await measure(turns, { ours: () => run(path) })
+    const theirs = byPeer(H5PY, kind === 'gzip' ? 'load' : 'touch', path, turns)
+    yield {
+      work,
+      state: 'warm, written by h5py',
+      ours: median,
+      peers: { [H5PY]: theirs },
+      reach: `${faster} × as fast as h5py`,
+      target: theirs / faster,
+    }
+  }
+}

@@ -1,0 +1,98 @@
+//! HDF5's shuffle: the first bytes of all elements, then all second ones, and so on. The parameter is the bytes of an element; those
+//! behind the last whole element stay where they are.
+#![forbid(unsafe_code)]
+
+use super::frames::Size;
+use crate::error::{Code, Error, Result};
+
+/// Elements whose bytes are put together before the next: they stay in the core's cache.
+const BLOCK: usize = 4096;
+
+/// Puts elements together again.
+pub fn decode(input: &[u8], parameters: &[u32], size: Size) -> Result<Vec<u8>> {
+    let length = input.len() as u64;
+    if matches!(size, Size::Exactly(wanted) if wanted != length)
+        || matches!(size, Size::UpTo(most) if most < length)
+    {
+        return Err(other_size(length));
+    }
+    let mut output = vec![0; input.len()];
+    decode_into(input, parameters, &mut output).map(|()| output)
+}
+
+/// The same into memory of as many bytes.
+pub fn decode_into(input: &[u8], parameters: &[u32], output: &mut [u8]) -> Result<()> {
+    let width = parameters.first().and_then(|&width| usize::try_from(width).ok()).filter(|&width| width > 0);
+    let width = width
+        .ok_or_else(|| Error::new(Code::Decode, "the shuffle filter does not say how wide elements are"))?;
+    if input.len() != output.len() {
+        return Err(other_size(input.len() as u64));
+    }
+    let count = input.len() / width;
+    let (planes, rest) = input.split_at(count * width);
+    let (elements, end) = output.split_at_mut(count * width);
+    end.copy_from_slice(rest);
+    match width {
+        1 => elements.copy_from_slice(planes),
+        2 => fixed::<2>(planes, elements, count),
+        4 => fixed::<4>(planes, elements, count),
+        8 => fixed::<8>(planes, elements, count),
+        _ => {
+            for (nth, block) in elements.chunks_mut(width * BLOCK).enumerate() {
+                for byte in 0..width {
+                    let plane = planes.get(byte * count + nth * BLOCK..).unwrap_or_default();
+                    block.iter_mut().skip(byte).step_by(width).zip(plane).for_each(|(to, from)| *to = *from);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Elements of a width that the compiler knows, so that it makes them 16 and more at a time.
+fn fixed<const WIDTH: usize>(planes: &[u8], elements: &mut [u8], count: usize) {
+    if count == 0 {
+        return;
+    }
+    let mut each = planes.chunks_exact(count);
+    let planes: [&[u8]; WIDTH] = std::array::from_fn(|_| each.next().unwrap_or_default());
+    let (elements, _) = elements.as_chunks_mut::<WIDTH>();
+    for (at, element) in elements.iter_mut().enumerate() {
+        for (byte, plane) in element.iter_mut().zip(&planes) {
+            *byte = plane.get(at).copied().unwrap_or(0);
+        }
+    }
+}
+
+fn other_size(length: u64) -> Error {
+    Error::new(
+        Code::Decode,
+        format!("{length} bytes are shuffled, which are another number than there should be"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_of_any_width_come_together_again() {
+        for width in [1_usize, 2, 3, 4, 5, 8, 16, 100] {
+            for length in [0, 1, width, 5 * width, 5 * width + width / 2, 5000 * width + 1] {
+                let bytes: Vec<u8> = (0..length).map(|at| u8::try_from(at % 251).unwrap()).collect();
+                let count = length / width;
+                let mut shuffled: Vec<u8> =
+                    (0..count * width).map(|at| bytes[at % count * width + at / count]).collect();
+                shuffled.extend(&bytes[count * width..]);
+                let parameters = [u32::try_from(width).unwrap()];
+                let size = Size::Exactly(length as u64);
+                assert_eq!(decode(&shuffled, &parameters, size).unwrap(), bytes, "{width} {length}");
+                assert!(decode(&shuffled, &parameters, Size::Exactly(length as u64 + 1)).is_err());
+            }
+        }
+        assert!(decode(b"abcd", &[0], Size::Exactly(4)).is_err());
+        assert!(decode(b"abcd", &[], Size::UpTo(4)).is_err());
+        assert!(decode(b"abcd", &[u32::MAX], Size::UpTo(4)).is_ok());
+        assert!(decode(b"abcd", &[2], Size::UpTo(3)).is_err());
+    }
+}

@@ -1,0 +1,94 @@
+//! HDF5 (`HDF5 File Format Specification`, version 3.0): datasets by their paths. Keras' weights are such files.
+//!
+//! The crate `hdf5-reader` parses trees, heaps, arrays of chunks and most messages; it reads through [`storage::Bytes`], which bounds
+//! what it may read. It decodes nothing and reads no elements: those are found here and read as those of any other format.
+#![forbid(unsafe_code)]
+
+mod attribute;
+mod chunks;
+mod dataset;
+mod filters;
+mod group;
+mod heap;
+pub mod keras;
+mod layout;
+mod reader;
+mod storage;
+mod types;
+mod walk;
+
+use ciborium::Value;
+use hdf5_reader::superblock::Superblock;
+use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::formats::{Format, Input, Sample, Told, bad_magic};
+use ztensor_core::model::{Builder, Catalog, Container};
+use ztensor_core::sources::ReadAt;
+
+use crate::limits::{HDF5_INDEX_BYTES, HDF5_READS};
+use reader::{Reader, Sizes};
+use storage::{Bytes, Place};
+use walk::Walk;
+
+const NAME: &str = "hdf5";
+const MAGIC: &[u8] = b"\x89HDF\r\n\x1a\n";
+const LACKS: &str = "no HDF5 signature";
+
+pub const FORMAT: Format =
+    Format { name: NAME, title: "HDF5", endings: &["h5", "hdf5"], lacks: LACKS, tell, parse, writes: &[] };
+
+/// The signature is at the beginning, or behind a user block of a power of two, 512 bytes at least (II.A).
+fn tell(sample: &Sample<'_>) -> Result<Told> {
+    let mut at = 0;
+    while at + 8 <= sample.length() {
+        let is_there = if at + 8 <= Sample::BYTES {
+            let first = sample.first(at + 8)?;
+            usize::try_from(at)
+                .ok()
+                .and_then(|at| first.get(at..))
+                .is_some_and(|rest| rest.starts_with(MAGIC))
+        } else {
+            false
+        };
+        if is_there {
+            return Ok(if at == 0 { Told::Yes } else { Told::Likely });
+        }
+        if at >= Sample::BYTES {
+            break;
+        }
+        at = if at == 0 { 512 } else { 2 * at };
+    }
+    Ok(Told::No)
+}
+
+fn parse(input: &Input<'_>) -> Result<Catalog> {
+    read(input, Container::named(NAME), Place { base: 0, length: input.length() }, Vec::new())
+}
+
+/// Reads the HDF5 file that is a part of a file. `more`: attributes beside its own.
+fn read(input: &Input<'_>, container: Container, place: Place, more: Vec<(Value, Value)>) -> Result<Catalog> {
+    let (file, stop) = (input.source, input.stop);
+    let source = |offset: u64, buffer: &mut [u8]| file.read_at(offset, buffer, stop);
+    let most = input.limits.max_index_bytes.unwrap_or(HDF5_INDEX_BYTES);
+    let most = most.min(place.length.saturating_mul(HDF5_READS).saturating_add(1 << 20));
+    let found = Bytes::new(&source, place, most);
+    let superblock = Superblock::parse_from_storage(&found).map_err(|error| match error {
+        hdf5_reader::error::Error::InvalidMagic => bad_magic(LACKS),
+        error => found.refusal(error, "the superblock", 0).rule("HDF5 II.A Superblock"),
+    })?;
+    let sizes = Sizes { address: superblock.offset_size, length: superblock.length_size };
+    if [sizes.address, sizes.length].iter().any(|size| !matches!(size, 2 | 4 | 8)) {
+        let message = format!("addresses of {} and lengths of {} bytes", sizes.address, sizes.length);
+        return Err(Error::new(Code::UnsupportedVersion, message).rule("HDF5 II.A Superblock"));
+    }
+    let base = superblock.base_address;
+    let inner = Place { base: place.base.saturating_add(base), length: place.length.saturating_sub(base) };
+    let bytes = Bytes::new(&source, inner, most);
+    let reader = Reader::new(bytes, sizes, superblock.extension_address, input.stop)?;
+    let root = superblock
+        .root_object_header_address()
+        .map_err(|error| storage::refusal(&error, "the root group"))?;
+    let mut builder = Builder::new(container, input.limits);
+    builder.version(superblock.version.to_string());
+    Walk::new(&reader, &mut builder, &source, root).run(more)?;
+    Ok(builder.finish())
+}

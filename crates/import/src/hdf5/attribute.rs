@@ -1,0 +1,188 @@
+//! Attributes of objects (`HDF5 File Format Specification` IV.A.2.m and IV.A.2.v), and elements as plain values.
+#![forbid(unsafe_code)]
+
+use ciborium::Value;
+use hdf5_reader::btree_v2::BTreeV2Record;
+use hdf5_reader::messages::attribute_info;
+use hdf5_reader::messages::dataspace::{self, DataspaceMessage, DataspaceType};
+use ztensor_core::checked::{product, slice};
+use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::model::{ByteOrder, DType};
+
+use super::heap::Heap;
+use super::reader::{Object, Reader, bad, message};
+use super::types::{Kind, Type};
+
+/// An attribute; without a value where that is nothing plain.
+pub struct Attribute {
+    pub name: String,
+    pub value: Option<Value>,
+}
+
+/// How many values may still be made.
+pub struct Left(pub u64);
+
+/// All attributes of an object.
+pub fn all(reader: &Reader<'_>, object: &Object, left: &mut Left) -> Result<Vec<Attribute>> {
+    let mut found = Vec::new();
+    for bytes in object.all(message::ATTRIBUTE) {
+        found.push(one(reader, bytes, left)?);
+    }
+    let Some(info) = object.get(message::ATTRIBUTE_INFO) else { return Ok(found) };
+    let info = reader.parse(info, "the attributes of an object", attribute_info::parse)?;
+    if !reader.is_defined(info.fractal_heap_address) {
+        return Ok(found);
+    }
+    let mut heap = Heap::read(reader, info.fractal_heap_address)?;
+    let mut records = Vec::new();
+    for record in reader.records(info.btree_name_index_address)? {
+        let BTreeV2Record::AttributeNameHash { heap_id, flags, creation_order, .. } = record else {
+            return Err(bad("the index of attributes has records of another kind"));
+        };
+        records.push((creation_order, flags, heap_id));
+    }
+    let first = found.len();
+    records.sort_by_key(|record| record.0);
+    for (_, flags, id) in records {
+        let bytes = heap.get(reader, &id)?;
+        let shared = if flags & 2 == 0 { None } else { reader.shared(message::ATTRIBUTE, &bytes)? };
+        found.push(one(reader, &shared.unwrap_or(bytes), left)?);
+    }
+    if !info.creation_order_tracked {
+        found.get_mut(first..).unwrap_or_default().sort_by(|one, other| one.name.cmp(&other.name));
+    }
+    Ok(found)
+}
+
+/// Dimensions of a dataspace; `None` of one that has no elements and no shape.
+pub fn shape(space: &DataspaceMessage) -> Option<&[u64]> {
+    (space.dataspace_type != DataspaceType::Null).then_some(&space.dims)
+}
+
+fn one(reader: &Reader<'_>, bytes: &[u8], left: &mut Left) -> Result<Attribute> {
+    let what = "an attribute";
+    let &[version, flags, ..] = bytes else { return Err(bad("an attribute is empty")) };
+    if !(1..=3).contains(&version) {
+        return Ok(Attribute { name: format!("of version {version}"), value: None });
+    }
+    // In the first version a byte is reserved there, and each part filled up to 8 bytes.
+    let (flags, multiple) = if version == 1 { (0, 8) } else { (flags, 1) };
+    let [name, kind, space, data] = reader.parse(bytes, what, |cursor, _, _, _| {
+        cursor.skip(2)?;
+        let sizes = [cursor.read_u16_le()?, cursor.read_u16_le()?, cursor.read_u16_le()?].map(usize::from);
+        if version == 3 {
+            cursor.skip(1)?;
+        }
+        let mut parts: [&[u8]; 4] = [&[]; 4];
+        for (part, size) in parts.iter_mut().zip(sizes) {
+            *part = cursor.read_bytes(size)?;
+            cursor.skip(size.next_multiple_of(multiple) - size)?;
+        }
+        let [.., data] = &mut parts;
+        *data = cursor.slice_from(cursor.position())?;
+        Ok(parts.map(<[u8]>::to_vec))
+    })?;
+    let own = |kind: u16, bytes: Vec<u8>, bit: u8| {
+        let shared = if flags & bit == 0 { Some(bytes) } else { reader.shared(kind, &bytes)? };
+        shared.ok_or_else(|| bad("an attribute refers to nothing"))
+    };
+    let kind = own(message::DATATYPE, kind, 1)?;
+    let space = own(message::DATASPACE, space, 2)?;
+    let name = String::from_utf8_lossy(name.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned();
+    let kind = reader.parse(&kind, what, |_, _, _, _| Type::parse(&kind))?;
+    let space = reader.parse(&space, what, dataspace::parse)?;
+    let value = match shape(&space) {
+        None => Some(Value::Null),
+        Some(dims) => value(reader, kind, dims, &data, left)?,
+    };
+    Ok(Attribute { name, value })
+}
+
+/// Elements as a value: alone, or in lists of lists. `None` where they are nothing plain, or too many.
+pub fn value(
+    reader: &Reader<'_>,
+    kind: Type,
+    dims: &[u64],
+    data: &[u8],
+    left: &mut Left,
+) -> Result<Option<Value>> {
+    let (own, kind) = kind.flat();
+    let dims = [dims, &own].concat();
+    if matches!(kind.kind, Kind::Other(_)) {
+        return Ok(None);
+    }
+    let count = product(&dims).and_then(|count| Some((count, count.checked_mul(kind.size)?)));
+    let Some((count, bytes)) = count else { return Err(bad("an attribute has 2^64 elements")) };
+    let data = slice(data, 0, bytes)
+        .ok_or_else(|| Error::new(Code::Truncated, "an attribute has fewer bytes than its shape needs"))?;
+    // Lists of no elements cost nothing in the file, and something here.
+    let lists = if dims.is_empty() {
+        0
+    } else {
+        3 * dims.iter().fold(1_u64, |all, &dim| all.saturating_mul(dim.max(1)))
+    };
+    let Some(rest) = left.0.checked_sub(count.saturating_add(lists)) else { return Ok(None) };
+    left.0 = rest;
+    reader.bytes.charge(bytes)?;
+    let width = usize::try_from(kind.size).map_err(|_| bad("an element of 2^32 bytes"))?;
+    let mut elements = data.chunks_exact(width.max(1));
+    nest(&dims, &mut || element(reader, &kind.kind, elements.next().unwrap_or_default())).map(Some)
+}
+
+fn nest(dims: &[u64], next: &mut impl FnMut() -> Result<Value>) -> Result<Value> {
+    let Some((&count, rest)) = dims.split_first() else { return next() };
+    (0..count).map(|_| nest(rest, next)).collect::<Result<Vec<_>>>().map(Value::Array)
+}
+
+fn element(reader: &Reader<'_>, kind: &Kind, bytes: &[u8]) -> Result<Value> {
+    Ok(match kind {
+        Kind::Number(dtype, order) => number(*dtype, *order, bytes),
+        Kind::Text => text(bytes.split(|&byte| byte == 0).next().unwrap_or_default()),
+        Kind::Texts => text(&reader.referred(bytes)?.unwrap_or_default()),
+        _ => Value::Bytes(bytes.to_vec()),
+    })
+}
+
+fn text(bytes: &[u8]) -> Value {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Value::Text(text.to_owned()),
+        Err(_) => Value::Bytes(bytes.to_vec()),
+    }
+}
+
+/// The bits of an element, filled up with zeros.
+fn bits(order: ByteOrder, bytes: &[u8]) -> u64 {
+    let add = |all: u64, byte: &u8| all << 8 | u64::from(*byte);
+    match order {
+        ByteOrder::Little => bytes.iter().rev().fold(0, add),
+        ByteOrder::Big => bytes.iter().fold(0, add),
+    }
+}
+
+#[allow(clippy::cast_possible_truncation)] // the bits of a type are no more than it has
+fn number(dtype: DType, order: ByteOrder, bytes: &[u8]) -> Value {
+    let half = bytes.len() / 2;
+    let of = |dtype, bytes: &[u8]| number(dtype, order, bytes);
+    let bits = || bits(order, bytes);
+    match dtype {
+        DType::Bool => Value::Bool(bits() != 0),
+        DType::Float64 => Value::Float(f64::from_bits(bits())),
+        DType::Float32 => Value::Float(f32::from_bits(bits() as u32).into()),
+        DType::Float16 => Value::Float(half::f16::from_bits(bits() as u16).into()),
+        DType::BFloat16 => Value::Float(half::bf16::from_bits(bits() as u16).into()),
+        DType::Int64 => Value::from(bits().cast_signed()),
+        DType::Int32 => Value::from((bits() as u32).cast_signed()),
+        DType::Int16 => Value::from((bits() as u16).cast_signed()),
+        DType::Int8 => Value::from((bits() as u8).cast_signed()),
+        DType::Uint64 | DType::Uint32 | DType::Uint16 | DType::Uint8 => Value::from(bits()),
+        DType::Complex64 => {
+            let (real, imaginary) = bytes.split_at(half);
+            Value::Array(vec![of(DType::Float32, real), of(DType::Float32, imaginary)])
+        }
+        DType::Complex128 => {
+            let (real, imaginary) = bytes.split_at(half);
+            Value::Array(vec![of(DType::Float64, real), of(DType::Float64, imaginary)])
+        }
+        _ => Value::Bytes(bytes.to_vec()),
+    }
+}

@@ -1,0 +1,314 @@
+//! A dataset as a tensor.
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use ciborium::Value;
+use hdf5_reader::messages::{dataspace, external_files, fill_value};
+use ztensor_core::checked::{MAX_EXACT, end_within, index, product};
+use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::model::{
+    Attributes, Blob, Builder, ByteOrder, Chunks, Component, DType, Data, Grid, Label,
+};
+
+use super::attribute::{self, Left};
+use super::chunks::{Table, Unwritten};
+use super::filters::{self, Filters};
+use super::layout::{Chunked, Layout};
+use super::reader::{Object, Reader, bad, message};
+use super::storage::Read;
+use super::types::{Kind, Type};
+use crate::limits::HDF5_TEXT_BYTES;
+
+/// What a dataset is here.
+pub enum Dataset {
+    Tensor(Box<Tensor>),
+    /// Texts, or no elements and no shape at all.
+    Plain(Value),
+}
+
+pub struct Tensor {
+    pub shape: Vec<u64>,
+    pub component: Component,
+    pub attributes: Option<Attributes>,
+    /// What users should know of it: a code and a message.
+    pub warnings: Vec<(&'static str, String)>,
+}
+
+/// Whether an object is a dataset.
+pub fn is(object: &Object) -> bool {
+    object.get(message::LAYOUT).is_some() && object.get(message::DATASPACE).is_some()
+}
+
+/// What stands between reading a dataset's messages and knowing where its elements are.
+struct Elements<'o> {
+    object: &'o Object,
+    /// As elements are stored, arrays in them included.
+    stored: Type,
+    /// Of the dataset alone, and what it may grow to.
+    dims: Vec<u64>,
+    most: Option<Vec<u64>>,
+    /// With the dimensions of arrays in elements.
+    shape: Vec<u64>,
+    /// The dimensions of these arrays.
+    own: Vec<u64>,
+    /// Bytes of an element of `shape`.
+    width: u64,
+    bytes: u64,
+}
+
+/// Reads a dataset. `source` reads the file itself.
+pub fn read(
+    reader: &Reader<'_>,
+    builder: &mut Builder,
+    object: &Object,
+    source: Read<'_>,
+    left: &mut Left,
+) -> Result<Dataset> {
+    let missing = |what: &str| bad(format!("a dataset has no {what}"));
+    let space = object.get(message::DATASPACE).ok_or_else(|| missing("shape"))?;
+    let space = reader.parse(space, "a dataset's shape", dataspace::parse)?;
+    let Some(dims) = attribute::shape(&space) else { return Ok(Dataset::Plain(Value::Null)) };
+    let mut shape = Vec::new();
+    dims.iter().try_for_each(|&dim| builder.limits().push_dim(&mut shape, dim))?;
+
+    let stored = object.get(message::DATATYPE).ok_or_else(|| missing("type"))?;
+    let stored = reader.parse(stored, "a dataset's type", |_, _, _, _| Type::parse(stored))?;
+    let (own, mut kind) = stored.clone().flat();
+    own.iter().try_for_each(|&dim| builder.limits().push_dim(&mut shape, dim))?;
+
+    let mut warnings = Vec::new();
+    let attributes = attributes(reader, object, left, &mut warnings)?;
+    // Keras says of the bytes that it stores in this way what they are.
+    let named = attributes.iter().find(|(key, _)| *key == Value::from("dtype")).map(|(_, value)| value);
+    if (&kind.kind, kind.size) == (&Kind::Opaque, 2) && named == Some(&Value::from("bfloat16")) {
+        kind.kind = Kind::Number(DType::BFloat16, ByteOrder::Little);
+    }
+    let bytes = product(&shape).and_then(|count| count.checked_mul(kind.size));
+    let bytes = bytes.filter(|&bytes| bytes <= MAX_EXACT).ok_or_else(|| {
+        Error::new(Code::Limit, format!("the shape {shape:?} has more than 2^53 - 1 bytes"))
+    })?;
+    let elements = Elements {
+        object,
+        dims: dims.to_vec(),
+        most: space.max_dims.clone(),
+        own,
+        width: kind.size,
+        stored,
+        bytes,
+        shape,
+    };
+
+    let layout = object.get(message::LAYOUT).ok_or_else(|| missing("layout"))?;
+    let layout =
+        reader.parse(layout, "a dataset's layout", |_, _, _, _| Layout::parse(layout, reader.sizes))?;
+    if matches!(kind.kind, Kind::Text | Kind::Texts)
+        && let Some(texts) = elements.texts(reader, &layout, &kind, left)?
+    {
+        return Ok(Dataset::Plain(texts));
+    }
+    let (dtype, order) = match kind.kind {
+        Kind::Number(dtype, order) => (Some(dtype), order),
+        other => {
+            warnings.push(("ZT_WARN_UNKNOWN_TYPE", unknown(&other)));
+            (None, ByteOrder::Little)
+        }
+    };
+    let data = elements.data(reader, builder, layout, order, source, &mut warnings)?;
+    let order = if matches!(data, Data::Inline(_)) { ByteOrder::Little } else { order };
+    let component = Component { byte_order: order, ..Component::new(Label::DATA, dtype, data) };
+    let attributes = (!attributes.is_empty()).then(|| Attributes::from(attributes));
+    Ok(Dataset::Tensor(Box::new(Tensor { shape: elements.shape, component, attributes, warnings })))
+}
+
+/// Attributes with values, by their names; of the others a warning.
+pub fn attributes(
+    reader: &Reader<'_>,
+    object: &Object,
+    left: &mut Left,
+    warnings: &mut Vec<(&'static str, String)>,
+) -> Result<Vec<(Value, Value)>> {
+    let mut found = Vec::new();
+    for attribute in attribute::all(reader, object, left)? {
+        match attribute.value {
+            Some(value) => found.push((Value::Text(attribute.name), value)),
+            None => {
+                let message = format!("the attribute {:?} is nothing plain, or too large", attribute.name);
+                warnings.push(("ZT_WARN_SKIPPED", message));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn unknown(kind: &Kind) -> String {
+    let what = match kind {
+        Kind::Text | Kind::Texts => "a text",
+        Kind::Opaque => "bytes without a meaning (opaque)",
+        Kind::Other(what) => what,
+        _ => "an array",
+    };
+    format!("an element is {what}, which has no dtype here; the bytes can be read")
+}
+
+impl Elements<'_> {
+    /// Where the elements are.
+    fn data(
+        &self,
+        reader: &Reader<'_>,
+        builder: &mut Builder,
+        layout: Layout,
+        order: ByteOrder,
+        source: Read<'_>,
+        warnings: &mut Vec<(&'static str, String)>,
+    ) -> Result<Data> {
+        if let Some(files) = self.object.get(message::EXTERNAL_FILES) {
+            reader.parse(files, "a dataset's files", external_files::parse)?;
+            return Ok(self.elsewhere(builder, "external", "in other files", warnings));
+        }
+        match layout {
+            Layout::Virtual => Ok(self.elsewhere(builder, "virtual", "in other datasets", warnings)),
+            _ if self.bytes == 0 => Ok(Data::Blob(Blob::raw(0, 0))),
+            Layout::Compact(bytes) => {
+                let bytes = bytes.get(..index(self.bytes, "a dataset")?).map(<[u8]>::to_vec);
+                let mut bytes = bytes.ok_or_else(|| self.too_short())?;
+                if order == ByteOrder::Big {
+                    // Each part of a complex number by itself.
+                    let width = if self.is_complex() { self.width / 2 } else { self.width };
+                    bytes.chunks_exact_mut(index(width.max(1), "an element")?).for_each(<[u8]>::reverse);
+                }
+                Ok(Data::Inline(bytes.into()))
+            }
+            Layout::Contiguous { address, .. } if !reader.is_defined(address) => {
+                self.grid(reader, Blob::raw(0, 0), self.shape.clone(), Box::new(Unwritten))
+            }
+            Layout::Contiguous { address, length } => {
+                let held = length.is_none_or(|length| length >= self.bytes);
+                if !held || end_within(address, self.bytes, reader.bytes.place().length).is_none() {
+                    return Err(self.too_short().at(reader.bytes.offset(address)));
+                }
+                Ok(Data::Blob(Blob::raw(reader.bytes.offset(address), self.bytes)))
+            }
+            Layout::Chunked(chunked) => self.chunks(reader, builder, chunked, source, warnings),
+        }
+    }
+
+    fn is_complex(&self) -> bool {
+        let (_, kind) = self.stored.clone().flat();
+        matches!(kind.kind, Kind::Number(DType::Complex64 | DType::Complex128, _))
+    }
+
+    fn too_short(&self) -> Error {
+        let message = format!("the shape {:?} needs {} bytes, fewer are stored", self.shape, self.bytes);
+        Error::new(Code::Truncated, message)
+    }
+
+    fn chunks(
+        &self,
+        reader: &Reader<'_>,
+        builder: &mut Builder,
+        layout: Chunked,
+        source: Read<'_>,
+        warnings: &mut Vec<(&'static str, String)>,
+    ) -> Result<Data> {
+        let Filters { encoding, count, unknown } = filters::read(reader, builder, self.object)?;
+        if layout.dims.len() != self.dims.len() || layout.dims.contains(&0) {
+            let message = format!("chunks of {:?} in a dataset of {:?}", layout.dims, self.dims);
+            return Err(bad(message));
+        }
+        if let Some(name) = unknown {
+            let message =
+                format!("its chunks went through the filter {name:?}, which cannot be taken back here");
+            warnings.push(("ZT_WARN_UNKNOWN_ENCODING", message));
+        }
+        let chunk: Vec<u64> =
+            layout.dims.iter().map(|&dim| dim.into()).chain(self.own.iter().copied()).collect();
+        let bytes = product(&chunk).and_then(|count| count.checked_mul(self.width));
+        // A chunk has less than 4 GiB.
+        let bytes = bytes.filter(|&bytes| bytes <= u64::from(u32::MAX));
+        let bytes = bytes.ok_or_else(|| bad("a chunk has 4 GiB or more"))?;
+        if !reader.is_defined(layout.address) {
+            let blob = Blob { encoding, ..Blob::raw(0, 0) };
+            return self.grid(reader, blob, chunk, Box::new(Unwritten));
+        }
+        let shapes = (self.dims.clone(), self.most.clone());
+        let table = Table::new(reader.bytes.place(), reader.sizes, layout, shapes, bytes, count)?;
+        let (offset, stored) = table.span(source)?;
+        let blob = Blob { file: 0, encoding, offset, stored, decoded: None, digest: None };
+        self.grid(reader, blob, chunk, Box::new(table))
+    }
+
+    fn grid(
+        &self,
+        reader: &Reader<'_>,
+        blob: Blob,
+        chunk: Vec<u64>,
+        chunks: Box<dyn Chunks>,
+    ) -> Result<Data> {
+        let chunk = chunk.into_iter().map(|dim| dim.max(1)).collect();
+        let fill = self.fill(reader)?;
+        let blob = Blob { decoded: None, ..blob };
+        let shape = self.shape.clone().into();
+        Ok(Data::Grid(blob, Arc::new(Grid { shape, chunk, width: self.width, fill, chunks })))
+    }
+
+    /// The element of what was never written, as elements are stored.
+    fn fill(&self, reader: &Reader<'_>) -> Result<Box<[u8]>> {
+        let width = index(self.width, "an element")?;
+        let what = "a fill value";
+        let value = match (self.object.get(message::FILL_VALUE), self.object.get(message::FILL_VALUE_OLD)) {
+            (Some(bytes), _) => reader.parse(bytes, what, fill_value::parse_new)?.value,
+            (None, Some(bytes)) => reader.parse(bytes, what, fill_value::parse_old)?.value,
+            (None, None) => None,
+        };
+        let Some(value) = value.filter(|value| !value.is_empty()) else { return Ok(vec![0; width].into()) };
+        if value.len() as u64 != self.stored.size {
+            return Err(bad(format!(
+                "a fill value has {} bytes, an element {}",
+                value.len(),
+                self.stored.size
+            )));
+        }
+        let (first, rest) = value.split_at(width.min(value.len()));
+        if rest.chunks(width).any(|other| other != first) {
+            let message = "a fill value is an array of different numbers, which is not read here";
+            return Err(Error::new(Code::UnsupportedEncoding, message));
+        }
+        Ok(first.into())
+    }
+
+    /// Data that is never looked for.
+    fn elsewhere(
+        &self,
+        builder: &mut Builder,
+        name: &str,
+        place: &str,
+        warnings: &mut Vec<(&'static str, String)>,
+    ) -> Data {
+        let message = format!("its elements are stored {place}, which are never opened");
+        warnings.push(("ZT_WARN_UNKNOWN_ENCODING", message));
+        let encoding = builder.unknown_encoding(&format!("hdf5.{name}"));
+        Data::Blob(Blob { encoding, decoded: Some(self.bytes), ..Blob::raw(0, 0) })
+    }
+
+    /// Texts that stand in a row, if they are few.
+    fn texts(
+        &self,
+        reader: &Reader<'_>,
+        layout: &Layout,
+        kind: &Type,
+        left: &mut Left,
+    ) -> Result<Option<Value>> {
+        if self.bytes > HDF5_TEXT_BYTES || self.object.get(message::EXTERNAL_FILES).is_some() {
+            return Ok(None);
+        }
+        let bytes = match layout {
+            Layout::Compact(bytes) => bytes.clone(),
+            Layout::Contiguous { address, .. } if self.bytes > 0 && reader.is_defined(*address) => {
+                reader.bytes.at(*address, self.bytes)?
+            }
+            _ => return Ok(None),
+        };
+        attribute::value(reader, kind.clone(), &self.shape, &bytes, left)
+    }
+}

@@ -1,0 +1,347 @@
+//! Objects of a file: their headers as messages, and the heaps that hold what messages do not (`HDF5 File Format Specification`,
+//! version 3.0, IV.A).
+//!
+//! The library parses what most messages say. The walk through a header is here, so that a message nobody here reads, or one that
+//! is wrong, is a matter of its own, and types keep what the library drops of them.
+#![forbid(unsafe_code)]
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use hdf5_reader::btree_v2::{BTreeV2Header, BTreeV2Record, collect_btree_v2_records_storage};
+use hdf5_reader::checksum::jenkins_lookup3;
+use hdf5_reader::error::Error as Refusal;
+use hdf5_reader::global_heap::GlobalHeapCollection;
+use hdf5_reader::io::Cursor;
+use hdf5_reader::messages::shared::{self, SharedMessage};
+use ztensor_core::checked::slice;
+use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::work::Stop;
+
+use super::heap::Heap;
+use super::storage::{Bytes, refusal};
+
+/// Numbers of messages (IV.A.2).
+pub mod message {
+    pub const DATASPACE: u16 = 0x01;
+    pub const LINK_INFO: u16 = 0x02;
+    pub const DATATYPE: u16 = 0x03;
+    pub const FILL_VALUE_OLD: u16 = 0x04;
+    pub const FILL_VALUE: u16 = 0x05;
+    pub const LINK: u16 = 0x06;
+    pub const EXTERNAL_FILES: u16 = 0x07;
+    pub const LAYOUT: u16 = 0x08;
+    pub const GROUP_INFO: u16 = 0x0a;
+    pub const FILTERS: u16 = 0x0b;
+    pub const ATTRIBUTE: u16 = 0x0c;
+    pub const SHARED_TABLE: u16 = 0x0f;
+    pub const CONTINUATION: u16 = 0x10;
+    pub const SYMBOL_TABLE: u16 = 0x11;
+    pub const ATTRIBUTE_INFO: u16 = 0x15;
+}
+
+/// What the library answers.
+pub type Parsed<T> = hdf5_reader::error::Result<T>;
+
+/// Bytes of addresses and of lengths in a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    pub address: u8,
+    pub length: u8,
+}
+
+/// A message of an object, its bytes no reference to another any more.
+#[derive(Debug)]
+pub struct Message {
+    pub kind: u16,
+    pub bytes: Vec<u8>,
+}
+
+/// The messages of an object.
+#[derive(Debug, Default)]
+pub struct Object {
+    pub messages: Vec<Message>,
+}
+
+impl Object {
+    /// The first message of a kind.
+    pub fn get(&self, kind: u16) -> Option<&[u8]> {
+        self.all(kind).next()
+    }
+
+    pub fn all(&self, kind: u16) -> impl Iterator<Item = &[u8]> {
+        self.messages.iter().filter(move |message| message.kind == kind).map(|message| &*message.bytes)
+    }
+}
+
+/// Where messages that several objects share are kept (III.G).
+struct SharedIndex {
+    kinds: u16,
+    heap: u64,
+}
+
+/// What is left to be followed of a header.
+struct Run {
+    bytes: Vec<u8>,
+    /// Bytes before a message's own.
+    envelope: Envelope,
+}
+
+#[derive(Clone, Copy)]
+enum Envelope {
+    /// Type and size of 2 bytes, flags and 3 bytes that are reserved.
+    First,
+    /// A type of one byte, a size of 2 and flags; 2 more where `ordered`.
+    Second { ordered: bool },
+}
+
+pub struct Reader<'s> {
+    pub bytes: Bytes<'s>,
+    pub sizes: Sizes,
+    stop: &'s Stop,
+    shared: Vec<SharedIndex>,
+    /// Collections of texts and sequences by their addresses.
+    collections: RefCell<HashMap<u64, Rc<GlobalHeapCollection>>>,
+}
+
+const RULE: &str = "HDF5 IV.A Data Object Headers";
+
+impl<'s> Reader<'s> {
+    /// `extension`: the address of the superblock's own messages, where it has such.
+    pub fn new(bytes: Bytes<'s>, sizes: Sizes, extension: Option<u64>, stop: &'s Stop) -> Result<Self> {
+        let mut reader = Self { bytes, sizes, stop, shared: Vec::new(), collections: RefCell::default() };
+        if let Some(address) = extension.filter(|&address| reader.is_defined(address)) {
+            let object = reader.object(address)?;
+            if let Some(table) = object.get(message::SHARED_TABLE) {
+                reader.shared = reader.shared_indexes(table)?;
+            }
+        }
+        Ok(reader)
+    }
+
+    /// Whether an address is one: all bits set stand for none.
+    pub fn is_defined(&self, address: u64) -> bool {
+        !Cursor::is_undefined_offset(address, self.sizes.address)
+    }
+
+    /// What the library parses of a message's bytes.
+    pub fn parse<T>(
+        &self,
+        bytes: &[u8],
+        what: &str,
+        parse: impl FnOnce(&mut Cursor<'_>, u8, u8, usize) -> Parsed<T>,
+    ) -> Result<T> {
+        parse(&mut Cursor::new(bytes), self.sizes.address, self.sizes.length, bytes.len())
+            .map_err(|error| refusal(&error, what))
+    }
+
+    /// The object whose header is at an address.
+    pub fn object(&self, address: u64) -> Result<Object> {
+        self.header(address, true)
+    }
+
+    /// `resolve`: messages that are elsewhere are looked up. Those are never looked up twice in a row.
+    fn header(&self, address: u64, resolve: bool) -> Result<Object> {
+        self.stop.check()?;
+        let named = |error: Error| error.at(self.bytes.offset(address)).rule(RULE);
+        let mut object = Object::default();
+        let mut visited = HashSet::new();
+        let mut runs = vec![self.first_run(address).map_err(named)?];
+        while let Some(run) = runs.pop() {
+            let mut at = 0;
+            while let Some((kind, flags, bytes, next)) = self.next_message(&run, at).map_err(named)? {
+                at = next;
+                if kind == message::CONTINUATION {
+                    let (from, length) = self
+                        .parse(bytes, "a continuation", |cursor, address, length, _| {
+                            Ok((cursor.read_offset(address)?, cursor.read_length(length)?))
+                        })
+                        .map_err(named)?;
+                    if !visited.insert(from) {
+                        return Err(named(bad("an object header continues in a circle")));
+                    }
+                    runs.push(self.continued(from, length, run.envelope).map_err(named)?);
+                } else if flags & 2 == 0 {
+                    object.messages.push(Message { kind, bytes: bytes.to_vec() });
+                } else if resolve && let Some(bytes) = self.shared(kind, bytes).map_err(named)? {
+                    object.messages.push(Message { kind, bytes });
+                }
+            }
+        }
+        Ok(object)
+    }
+
+    fn first_run(&self, address: u64) -> Result<Run> {
+        let head = self.bytes.at(address, 16)?;
+        if !head.starts_with(b"OHDR") {
+            let [version, _, _, _, _, _, _, _, a, b, c, d, ..] = *head else {
+                return Err(bad("no object header"));
+            };
+            if version != 1 {
+                let message = format!("no object header, or one of version {version}");
+                return Err(bad(message));
+            }
+            let length = u32::from_le_bytes([a, b, c, d]);
+            let bytes = self.bytes.at(address.saturating_add(16), length.into())?;
+            return Ok(Run { bytes, envelope: Envelope::First });
+        }
+        let [_, _, _, _, version, flags, ..] = *head else { return Err(bad("no object header")) };
+        if version != 2 {
+            return Err(Error::new(
+                Code::UnsupportedVersion,
+                format!("an object header of version {version}"),
+            ));
+        }
+        let width = 1_u64 << (flags & 3);
+        let before = 6 + if flags & 0x20 == 0 { 0 } else { 16 } + if flags & 0x10 == 0 { 0 } else { 4 };
+        let field = self.bytes.at(address.saturating_add(before), width)?;
+        let length = field.iter().rev().fold(0_u64, |length, &byte| length << 8 | u64::from(byte));
+        let end = length.checked_add(before + width).ok_or_else(|| bad("an object header of 2^64 bytes"))?;
+        let mut bytes = self.checked(address, end)?;
+        bytes.drain(..usize::try_from(before + width).unwrap_or_default().min(bytes.len()));
+        Ok(Run { bytes, envelope: Envelope::Second { ordered: flags & 4 != 0 } })
+    }
+
+    /// A further run of messages of a header.
+    fn continued(&self, address: u64, length: u64, envelope: Envelope) -> Result<Run> {
+        let Envelope::Second { .. } = envelope else {
+            return Ok(Run { bytes: self.bytes.at(address, length)?, envelope });
+        };
+        let held =
+            length.checked_sub(4).ok_or_else(|| bad("a continuation of an object header is too short"))?;
+        let mut bytes = self.checked(address, held)?;
+        if !bytes.starts_with(b"OCHK") {
+            return Err(bad("a continuation of an object header has no signature"));
+        }
+        bytes.drain(..4);
+        Ok(Run { bytes, envelope })
+    }
+
+    /// `length` bytes, after the checksum behind them was compared.
+    pub fn checked(&self, address: u64, length: u64) -> Result<Vec<u8>> {
+        let total = length.checked_add(4).ok_or_else(|| bad("a length of 2^64 bytes"))?;
+        let mut bytes = self.bytes.at(address, total)?;
+        let sum = bytes.split_off(bytes.len().saturating_sub(4));
+        if jenkins_lookup3(&bytes).to_le_bytes() != *sum {
+            return Err(Error::new(Code::DigestMismatch, "a checksum of the index does not match"));
+        }
+        Ok(bytes)
+    }
+
+    /// Kind, flags and bytes of the message at `at`, and where the next begins; `None` behind the last.
+    #[allow(clippy::type_complexity)] // it is taken apart where it is called
+    fn next_message<'r>(&self, run: &'r Run, at: u64) -> Result<Option<(u16, u8, &'r [u8], u64)>> {
+        let (head, kind, size, flags) = match run.envelope {
+            Envelope::First => {
+                let Some(&[a, b, c, d, flags, ..]) = slice(&run.bytes, at, 8) else { return Ok(None) };
+                (8, u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d]), flags)
+            }
+            Envelope::Second { ordered } => {
+                let head = if ordered { 6 } else { 4 };
+                let Some(&[kind, a, b, flags, ..]) = slice(&run.bytes, at, head) else { return Ok(None) };
+                (head, kind.into(), u16::from_le_bytes([a, b]), flags)
+            }
+        };
+        let bytes = slice(&run.bytes, at + head, size.into())
+            .ok_or_else(|| bad(format!("a message of {size} bytes goes beyond its object header")))?;
+        Ok(Some((kind, flags, bytes, at + head + u64::from(size))))
+    }
+
+    /// The message that another refers to; `None` where there is none.
+    pub fn shared(&self, kind: u16, bytes: &[u8]) -> Result<Option<Vec<u8>>> {
+        let found = self.parse(bytes, "a shared message", |cursor, address, length, size| {
+            shared::parse(cursor, kind, address, length, size)
+        })?;
+        match found {
+            SharedMessage::SharedInOhdr { address, .. } => {
+                Ok(self.header(address, false)?.get(kind).map(<[u8]>::to_vec))
+            }
+            SharedMessage::SharedInSohm { heap_id, .. } => {
+                let bit = match kind {
+                    message::DATASPACE => 0,
+                    message::DATATYPE => 1,
+                    message::FILL_VALUE | message::FILL_VALUE_OLD => 2,
+                    message::FILTERS => 3,
+                    message::ATTRIBUTE => 4,
+                    _ => return Ok(None),
+                };
+                let index = self.shared.iter().find(|index| index.kinds & (1 << bit) != 0);
+                let index =
+                    index.ok_or_else(|| bad("a message is shared, and the file has no table of such"))?;
+                let mut heap = Heap::read(self, index.heap)?;
+                heap.get(self, &heap_id).map(Some)
+            }
+        }
+    }
+
+    /// The table of shared messages.
+    fn shared_indexes(&self, bytes: &[u8]) -> Result<Vec<SharedIndex>> {
+        let what = "the table of shared messages";
+        let (address, count) = self.parse(bytes, what, |cursor, width, _, _| {
+            cursor.skip(1)?;
+            Ok((cursor.read_offset(width)?, u64::from(cursor.read_u8()?)))
+        })?;
+        let entry = 14 + 2 * u64::from(self.sizes.address);
+        let bytes = self.checked(address, 4 + count * entry)?;
+        let parse = |cursor: &mut Cursor<'_>, width: u8, _, _| {
+            if cursor.read_bytes(4)? != b"SMTB" {
+                return Err(Refusal::InvalidData("it has no signature".to_owned()));
+            }
+            (0..count)
+                .map(|_| {
+                    cursor.skip(2)?;
+                    let kinds = cursor.read_u16_le()?;
+                    cursor.skip(10)?;
+                    cursor.read_offset(width)?;
+                    Ok(SharedIndex { kinds, heap: cursor.read_offset(width)? })
+                })
+                .collect()
+        };
+        self.parse(&bytes, what, parse).map_err(|error| error.at(self.bytes.offset(address)))
+    }
+
+    /// All records of the B-tree of version 2 at an address (III.A.2).
+    pub fn records(&self, address: u64) -> Result<Vec<BTreeV2Record>> {
+        let Sizes { address: width, length } = self.sizes;
+        BTreeV2Header::parse_at_storage(&self.bytes, address, width, length)
+            .and_then(|header| {
+                collect_btree_v2_records_storage(&self.bytes, &header, width, length, None, &[], None)
+            })
+            .map_err(|error| self.bytes.refusal(error, "a B-tree", address))
+    }
+
+    /// What a reference of variable length leads to (III.E): a text, or elements in a row. `None` where there is nothing.
+    pub fn referred(&self, reference: &[u8]) -> Result<Option<Vec<u8>>> {
+        let (length, address, index) =
+            self.parse(reference, "a reference to the global heap", |cursor, width, _, _| {
+                Ok((cursor.read_u32_le()?, cursor.read_offset(width)?, cursor.read_u32_le()?))
+            })?;
+        if length == 0 || address == 0 || !self.is_defined(address) {
+            return Ok(None);
+        }
+        self.bytes.charge(length.into())?;
+        let known = self.collections.borrow().get(&address).cloned();
+        let collection = if let Some(known) = known {
+            known
+        } else {
+            let Sizes { address: width, length } = self.sizes;
+            let read = GlobalHeapCollection::parse_at_storage(&self.bytes, address, width, length)
+                .map_err(|error| self.bytes.refusal(error, "a global heap", address))?;
+            let read = Rc::new(read);
+            self.collections.borrow_mut().insert(address, Rc::clone(&read));
+            read
+        };
+        let object = u16::try_from(index).ok().and_then(|index| collection.get_object(index));
+        let bytes = object.and_then(|object| slice(&object.data, 0, length.into()));
+        let bytes = bytes.ok_or_else(|| {
+            bad(format!("the global heap has no object {index} of {length} bytes"))
+                .at(self.bytes.offset(address))
+        })?;
+        Ok(Some(bytes.to_vec()))
+    }
+}
+
+pub fn bad(message: impl Into<String>) -> Error {
+    Error::new(Code::BadIndex, message)
+}

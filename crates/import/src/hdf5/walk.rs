@@ -1,0 +1,211 @@
+//! From the root group along all links: datasets become tensors by their paths, attributes those of the file.
+#![forbid(unsafe_code)]
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use ciborium::Value;
+use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::layouts;
+use ztensor_core::model::{Attributes, Builder, Layout, NewTensor};
+
+use super::attribute::Left;
+use super::dataset::{self, Dataset};
+use super::group::{Group, Link, Target};
+use super::reader::{Object, Reader};
+use super::storage::Read;
+use crate::limits::{HDF5_DEPTH, HDF5_LINKS};
+
+/// What is at an address.
+enum Node {
+    Group(Group),
+    Dataset(Dataset),
+    /// A type that has a name, or what cannot be read.
+    Nothing,
+}
+
+pub struct Walk<'r, 's> {
+    reader: &'r Reader<'s>,
+    builder: &'r mut Builder,
+    source: Read<'s>,
+    root: u64,
+    nodes: HashMap<u64, Rc<Node>>,
+    left: Left,
+    /// The attributes of the file so far, and their keys.
+    attributes: Vec<(Value, Value)>,
+    keys: HashSet<String>,
+}
+
+impl<'r, 's> Walk<'r, 's> {
+    pub fn new(reader: &'r Reader<'s>, builder: &'r mut Builder, source: Read<'s>, root: u64) -> Self {
+        let left = Left(builder.limits().max_attribute_values.into());
+        let (nodes, attributes, keys) = Default::default();
+        Self { reader, builder, source, root, nodes, left, attributes, keys }
+    }
+
+    /// Lists all that the root leads to; `more` are further attributes of the file.
+    pub fn run(mut self, more: Vec<(Value, Value)>) -> Result<()> {
+        for (key, value) in more {
+            if let Value::Text(key) = key {
+                self.attribute(key, value);
+            }
+        }
+        self.enter(self.root, "", &mut Vec::new())?;
+        self.builder.attributes(Attributes::from(self.attributes));
+        Ok(())
+    }
+
+    /// The object at an address, which is called `path` where it is met first.
+    fn node(&mut self, address: u64, path: &str) -> Result<Rc<Node>> {
+        if let Some(node) = self.nodes.get(&address) {
+            return Ok(Rc::clone(node));
+        }
+        let node = match self.read(address, path) {
+            Ok(node) => node,
+            Err(error) if matches!(error.code(), Code::UnsupportedVersion | Code::UnsupportedEncoding) => {
+                self.builder.warn("ZT_WARN_SKIPPED", format!("{path}: {}", error.message()), None, None);
+                Node::Nothing
+            }
+            Err(error) if path.is_empty() => return Err(error),
+            Err(error) => return Err(error.tensor(path)),
+        };
+        let node = Rc::new(node);
+        self.nodes.insert(address, Rc::clone(&node));
+        Ok(node)
+    }
+
+    fn read(&mut self, address: u64, path: &str) -> Result<Node> {
+        let object = self.reader.object(address)?;
+        if dataset::is(&object) {
+            let read = dataset::read(self.reader, self.builder, &object, self.source, &mut self.left);
+            return read.map(Node::Dataset);
+        }
+        if !Group::is(&object) {
+            return Ok(Node::Nothing);
+        }
+        self.group_attributes(&object, path)?;
+        Group::read(self.reader, &object).map(Node::Group)
+    }
+
+    fn group_attributes(&mut self, object: &Object, path: &str) -> Result<()> {
+        let mut warnings = Vec::new();
+        for (key, value) in dataset::attributes(self.reader, object, &mut self.left, &mut warnings)? {
+            if let Value::Text(key) = key {
+                self.attribute(join(path, &key), value);
+            }
+        }
+        for (code, message) in warnings {
+            let message = if path.is_empty() { message } else { format!("{path}: {message}") };
+            self.builder.warn(code, message, None, None);
+        }
+        Ok(())
+    }
+
+    /// Keeps an attribute of the file. One whose key is there already gets a number.
+    fn attribute(&mut self, key: String, value: Value) {
+        let mut unique = key.clone();
+        let mut nth = 2_u64;
+        while !self.keys.insert(unique.clone()) {
+            unique = format!("{key}~{nth}");
+            nth += 1;
+        }
+        self.attributes.push((Value::Text(unique), value));
+    }
+
+    /// Lists the object at an address under a path. `inside`: the groups that lead to it.
+    fn enter(&mut self, address: u64, path: &str, inside: &mut Vec<u64>) -> Result<()> {
+        // A group in several groups is in each of them; that is paid for as if it were read.
+        self.reader.bytes.charge(64 + path.len() as u64)?;
+        let node = self.node(address, path)?;
+        match &*node {
+            Node::Nothing => Ok(()),
+            Node::Dataset(dataset) => self.add(dataset, path),
+            Node::Group(_) if inside.contains(&address) => Ok(()),
+            Node::Group(_) if inside.len() >= HDF5_DEPTH => {
+                Err(Error::new(Code::Limit, format!("groups are nested more than {HDF5_DEPTH} deep")))
+            }
+            Node::Group(group) => {
+                inside.push(address);
+                for link in &group.links {
+                    let path = join(path, &link.name);
+                    match self.follow(address, link, 0) {
+                        Ok(Some(target)) => self.enter(target, &path, inside)?,
+                        Ok(None) => {
+                            self.builder.warn(
+                                "ZT_WARN_SKIPPED",
+                                format!("{path}: {}", lost(link)),
+                                None,
+                                None,
+                            );
+                        }
+                        Err(error) => return Err(error),
+                    }
+                }
+                inside.pop();
+                Ok(())
+            }
+        }
+    }
+
+    /// The address that a link of a group leads to; `None` where that is not in this file.
+    fn follow(&mut self, group: u64, link: &Link, links: u32) -> Result<Option<u64>> {
+        match &link.target {
+            Target::Hard(address) => Ok(Some(*address)),
+            Target::Soft(path) if links < HDF5_LINKS => self.resolve(group, path, links + 1),
+            Target::Soft(_) | Target::External { .. } | Target::Unknown => Ok(None),
+        }
+    }
+
+    fn resolve(&mut self, group: u64, path: &str, links: u32) -> Result<Option<u64>> {
+        let mut at = if path.starts_with('/') { self.root } else { group };
+        for name in path.split('/').filter(|name| !matches!(*name, "" | ".")) {
+            self.reader.bytes.charge(64)?;
+            let node = self.node(at, path)?;
+            let Node::Group(group) = &*node else { return Ok(None) };
+            let Some(link) = group.find(name) else { return Ok(None) };
+            let Some(next) = self.follow(at, link, links)? else { return Ok(None) };
+            at = next;
+        }
+        Ok(Some(at))
+    }
+
+    fn add(&mut self, dataset: &Dataset, path: &str) -> Result<()> {
+        let tensor = match dataset {
+            Dataset::Plain(value) => {
+                self.attribute(path.to_owned(), value.clone());
+                return Ok(());
+            }
+            Dataset::Tensor(tensor) => tensor,
+        };
+        for (code, message) in &tensor.warnings {
+            self.builder.warn(code, message.clone(), Some(path), None);
+        }
+        let mut components = self.builder.no_components();
+        components.push(tensor.component.clone());
+        let mut new = NewTensor {
+            name: path,
+            shape: &tensor.shape,
+            layout: Layout::Dense,
+            dtype: tensor.component.dtype,
+            components,
+            attributes: tensor.attributes.clone(),
+        };
+        layouts::check(&mut new)?;
+        self.builder.tensor(new)
+    }
+}
+
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") }
+}
+
+/// Why a link leads nowhere.
+fn lost(link: &Link) -> String {
+    match &link.target {
+        Target::External { file, path } => {
+            format!("it is {path:?} of the file {file:?}, which is never opened")
+        }
+        Target::Soft(path) => format!("it leads to {path:?}, which is not there"),
+        _ => "it is a link of a kind that is not known here".to_owned(),
+    }
+}

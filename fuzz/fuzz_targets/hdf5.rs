@@ -1,0 +1,7 @@
+//! An HDF5 file.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use ztensor_fuzz::ALL;
+
+fuzz_target!(|file: &[u8]| ztensor_fuzz::read(file, ALL.only("hdf5").unwrap()));
