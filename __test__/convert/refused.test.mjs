@@ -57,7 +57,10 @@ test('a new name that stands twice is refused, and the target left alone', async
   const from = await source()
   for (const version of ['1.0', '2']) {
     const how = { version, rename: () => 'same', overwrite: true }
-    await t.throwsAsync(convert(from, path('a.zt'), how), { code: 'ZT_BAD_INDEX', message: /two tensors would be called "same"/ })
+    await t.throwsAsync(convert(from, path('a.zt'), how), {
+      code: 'ZT_BAD_INDEX',
+      message: /two tensors would be called "same"/,
+    })
   }
   t.deepEqual(names(), [])
 })
