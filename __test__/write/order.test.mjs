@@ -132,8 +132,18 @@ function disorder({ folder, deeds }, waves) {
     if (!syncs.some(({ begins, ends }) => begins > end && ends < next))
       problems.push(`no sync of the folder behind ${waves[at]}`)
   }
+  const end = (some) => Math.max(...some.map(({ ends }) => ends))
+  const asides = deeds.filter(isAside)
+  if (asides.length > 0 && !syncs.some(({ begins, ends }) => begins > end(asides) && ends < firstPut))
+    problems.push('no sync of the folder between the old files and the new ones')
+  const gone = deeds.filter(({ did }) => did === 'remove')
+  if (gone.length > 0 && !syncs.some(({ begins }) => begins > end(gone)))
+    problems.push('no sync of the folder behind what was removed')
   return problems
 }
+
+/** An old file that waits under a name of ours until all new ones are there. */
+const isAside = ({ did, to }) => did === 'put' && /\.part-\d+$/.test(to)
 
 for (const [name, writer] of Object.entries(WRITERS)) {
   traceTest(`${name}: written, synced, put under its name, the folder synced`, async (t) => {
@@ -147,8 +157,34 @@ for (const [name, writer] of Object.entries(WRITERS)) {
     const waves = typeof writer.puts === 'function' ? writer.puts(found.names) : writer.puts
     t.deepEqual(waves.flat().sort(), found.names)
     t.deepEqual(disorder(found, waves), [])
+    t.is(found.deeds.some(isAside), name.endsWith('over a set'))
   })
 }
+
+traceTest('a set that cannot be completed: what was there is back, and the folder synced', async (t) => {
+  const { before, program } = WRITERS['safetensors in parts, over a set']
+  const failing = `try { ${program}; throw new Error('done') } catch (error) { if (error.code !== 'ZT_IO') throw error }`
+  const old = scratchFolder()
+  await before(old.path('a'))
+  const found = await deedsOn(t, { before, program: failing }, () => ['-e', 'inject=renameat2:error=EIO'])
+  t.deepEqual(found.names, old.names())
+  const puts = found.deeds.filter(({ did }) => did === 'put')
+  t.true(puts.some(isAside))
+  t.true(
+    found.deeds.some(({ did, file, begins }) => did === 'sync' && file === found.folder && begins > puts.at(-1).ends),
+  )
+})
+
+traceTest('an edit in place that is given up: the old end is back, and synced', async (t) => {
+  const program = `
+    const editor = await append(target, { inPlace: true })
+    await editor.add('added', ${LARGE})
+    await editor.abort()`
+  const { folder, deeds } = await deedsOn(t, { before: editable, program }, () => [])
+  const done = deeds.filter(({ file }) => file === join(folder, 'a'))
+  t.true(done.some(({ did }) => did === 'write'))
+  t.is(done.at(-1).did, 'sync')
+})
 
 // On this processor only a file without a name is asked for by open(2), everything else by openat(2).
 if (process.arch === 'x64') {
