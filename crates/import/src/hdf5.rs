@@ -73,7 +73,7 @@ fn read(input: &Input<'_>, container: Container, place: Place, more: Vec<(Value,
     let found = Bytes::new(&source, place, most);
     let superblock = Superblock::parse_from_storage(&found).map_err(|error| match error {
         hdf5_reader::error::Error::InvalidMagic => bad_magic(LACKS),
-        error => found.refusal(error, "the superblock", 0).rule("HDF5 II.A Superblock"),
+        error => found.refusal(&error, "the superblock", 0).rule("HDF5 II.A Superblock"),
     })?;
     let sizes = Sizes { address: superblock.offset_size, length: superblock.length_size };
     if [sizes.address, sizes.length].iter().any(|size| !matches!(size, 2 | 4 | 8)) {

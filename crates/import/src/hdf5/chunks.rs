@@ -108,7 +108,7 @@ impl Table {
         let bytes = Bytes::new(read, self.place, most);
         let found = self
             .look_up(&bytes)
-            .map_err(|error| bytes.refusal(error, "the index of a dataset's chunks", self.layout.address))?;
+            .map_err(|error| bytes.refusal(&error, "the index of a dataset's chunks", self.layout.address))?;
         let mut entries = Vec::with_capacity(found.len());
         for entry in found {
             let Some(nth) = self.nth(&entry.offsets) else { continue };

@@ -130,12 +130,11 @@ pub fn attributes(
 ) -> Result<Vec<(Value, Value)>> {
     let mut found = Vec::new();
     for attribute in attribute::all(reader, object, left)? {
-        match attribute.value {
-            Some(value) => found.push((Value::Text(attribute.name), value)),
-            None => {
-                let message = format!("the attribute {:?} is nothing plain, or too large", attribute.name);
-                warnings.push(("ZT_WARN_SKIPPED", message));
-            }
+        if let Some(value) = attribute.value {
+            found.push((Value::Text(attribute.name), value));
+        } else {
+            let message = format!("the attribute {:?} is nothing plain, or too large", attribute.name);
+            warnings.push(("ZT_WARN_SKIPPED", message));
         }
     }
     Ok(found)
@@ -144,7 +143,7 @@ pub fn attributes(
 fn unknown(kind: &Kind) -> String {
     let what = match kind {
         Kind::Text | Kind::Texts => "a text",
-        Kind::Opaque => "bytes without a meaning (opaque)",
+        Kind::Opaque => "bytes without a meaning (opaque; of two bytes it may be bfloat16)",
         Kind::Other(what) => what,
         _ => "an array",
     };
@@ -225,7 +224,7 @@ impl Elements<'_> {
             layout.dims.iter().map(|&dim| dim.into()).chain(self.own.iter().copied()).collect();
         let bytes = product(&chunk).and_then(|count| count.checked_mul(self.width));
         // A chunk has less than 4 GiB.
-        let bytes = bytes.filter(|&bytes| bytes <= u64::from(u32::MAX));
+        let bytes = bytes.filter(|&bytes| u32::try_from(bytes).is_ok());
         let bytes = bytes.ok_or_else(|| bad("a chunk has 4 GiB or more"))?;
         if !reader.is_defined(layout.address) {
             let blob = Blob { encoding, ..Blob::raw(0, 0) };

@@ -126,7 +126,7 @@ fn symbols(reader: &Reader<'_>, table: &[u8], links: &mut Vec<Link>) -> Result<(
     let what = "the symbol table of a group";
     let table = reader.parse(table, what, symbol_table_msg::parse)?;
     let (width, length) = (reader.sizes.address, reader.sizes.length);
-    let refused = |error| reader.bytes.refusal(error, what, table.btree_address);
+    let refused = |error| reader.bytes.refusal(&error, what, table.btree_address);
     let heap =
         LocalHeap::parse_at_storage(&reader.bytes, table.heap_address, width, length).map_err(refused)?;
     let names = reader.bytes.at(heap.data_segment_address, heap.data_segment_size)?;

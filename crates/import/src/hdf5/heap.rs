@@ -29,7 +29,7 @@ impl Heap {
     pub fn read(reader: &Reader<'_>, address: u64) -> Result<Self> {
         let header =
             FractalHeap::parse_at_storage(&reader.bytes, address, reader.sizes.address, reader.sizes.length)
-                .map_err(|error| reader.bytes.refusal(error, "a fractal heap", address))?;
+                .map_err(|error| reader.bytes.refusal(&error, "a fractal heap", address))?;
         if header.io_filters_len > 0 {
             let message = "a fractal heap whose blocks are compressed is not read here";
             return Err(Error::new(Code::UnsupportedEncoding, message).at(reader.bytes.offset(address)));
@@ -39,14 +39,14 @@ impl Heap {
 
     /// The object of an id.
     pub fn get(&mut self, reader: &Reader<'_>, id: &[u8]) -> Result<Vec<u8>> {
-        let is_managed = id.first().is_some_and(|first| first >> 4 & 3 == 0);
+        let is_managed = id.first().is_some_and(|first| first & 0x30 == 0);
         let bytes = if is_managed {
             self.managed(reader, id).map_err(|error| error.at(reader.bytes.offset(self.address)))?
         } else {
             let Sizes { address: width, length } = reader.sizes;
             self.header
                 .get_object_storage(id, &reader.bytes, width, length)
-                .map_err(|error| reader.bytes.refusal(error, "a fractal heap", self.address))?
+                .map_err(|error| reader.bytes.refusal(&error, "a fractal heap", self.address))?
         };
         reader.bytes.charge(bytes.len() as u64)?;
         Ok(bytes)

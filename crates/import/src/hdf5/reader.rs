@@ -150,7 +150,7 @@ impl<'s> Reader<'s> {
         let mut runs = vec![self.first_run(address).map_err(named)?];
         while let Some(run) = runs.pop() {
             let mut at = 0;
-            while let Some((kind, flags, bytes, next)) = self.next_message(&run, at).map_err(named)? {
+            while let Some((kind, flags, bytes, next)) = Self::next_message(&run, at).map_err(named)? {
                 at = next;
                 if kind == message::CONTINUATION {
                     let (from, length) = self
@@ -231,7 +231,7 @@ impl<'s> Reader<'s> {
 
     /// Kind, flags and bytes of the message at `at`, and where the next begins; `None` behind the last.
     #[allow(clippy::type_complexity)] // it is taken apart where it is called
-    fn next_message<'r>(&self, run: &'r Run, at: u64) -> Result<Option<(u16, u8, &'r [u8], u64)>> {
+    fn next_message(run: &Run, at: u64) -> Result<Option<(u16, u8, &[u8], u64)>> {
         let (head, kind, size, flags) = match run.envelope {
             Envelope::First => {
                 let Some(&[a, b, c, d, flags, ..]) = slice(&run.bytes, at, 8) else { return Ok(None) };
@@ -308,7 +308,7 @@ impl<'s> Reader<'s> {
             .and_then(|header| {
                 collect_btree_v2_records_storage(&self.bytes, &header, width, length, None, &[], None)
             })
-            .map_err(|error| self.bytes.refusal(error, "a B-tree", address))
+            .map_err(|error| self.bytes.refusal(&error, "a B-tree", address))
     }
 
     /// What a reference of variable length leads to (III.E): a text, or elements in a row. `None` where there is nothing.
@@ -327,7 +327,7 @@ impl<'s> Reader<'s> {
         } else {
             let Sizes { address: width, length } = self.sizes;
             let read = GlobalHeapCollection::parse_at_storage(&self.bytes, address, width, length)
-                .map_err(|error| self.bytes.refusal(error, "a global heap", address))?;
+                .map_err(|error| self.bytes.refusal(&error, "a global heap", address))?;
             let read = Rc::new(read);
             self.collections.borrow_mut().insert(address, Rc::clone(&read));
             read

@@ -74,9 +74,9 @@ impl<'s> Bytes<'s> {
     }
 
     /// Says in our words why the library refused what is at `address`: what the source or a limit said comes first.
-    pub fn refusal(&self, error: Refusal, what: &str, address: u64) -> Error {
+    pub fn refusal(&self, error: &Refusal, what: &str, address: u64) -> Error {
         let kept = self.failed.lock().ok().and_then(|mut failed| failed.take());
-        kept.unwrap_or_else(|| refusal(&error, what)).at(self.offset(address))
+        kept.unwrap_or_else(|| refusal(error, what)).at(self.offset(address))
     }
 }
 

@@ -82,12 +82,12 @@ impl Type {
             _ => Kind::Other("of a class that is not known here"),
         };
         let size = u64::from(size);
-        let held = match &kind {
+        let parts = match &kind {
             Kind::Number(dtype, _) => Some(u64::from(dtype.bits() / 8)),
             Kind::Array(dims, base) => dims.iter().try_fold(base.size, |bytes, &dim| bytes.checked_mul(dim)),
             _ => Some(size),
         };
-        if size == 0 || held != Some(size) {
+        if size == 0 || parts != Some(size) {
             return Err(invalid("a type has another size than what it is made of"));
         }
         Ok(Self { size, kind })

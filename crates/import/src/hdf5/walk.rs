@@ -1,7 +1,7 @@
 //! From the root group along all links: datasets become tensors by their paths, attributes those of the file.
 #![forbid(unsafe_code)]
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use ciborium::Value;
@@ -33,7 +33,7 @@ pub struct Walk<'r, 's> {
     left: Left,
     /// The attributes of the file so far, and their keys.
     attributes: Vec<(Value, Value)>,
-    keys: HashSet<String>,
+    keys: HashMap<String, u64>,
 }
 
 impl<'r, 's> Walk<'r, 's> {
@@ -47,7 +47,7 @@ impl<'r, 's> Walk<'r, 's> {
     pub fn run(mut self, more: Vec<(Value, Value)>) -> Result<()> {
         for (key, value) in more {
             if let Value::Text(key) = key {
-                self.attribute(key, value);
+                self.attribute(&key, value);
             }
         }
         self.enter(self.root, "", &mut Vec::new())?;
@@ -91,7 +91,7 @@ impl<'r, 's> Walk<'r, 's> {
         let mut warnings = Vec::new();
         for (key, value) in dataset::attributes(self.reader, object, &mut self.left, &mut warnings)? {
             if let Value::Text(key) = key {
-                self.attribute(join(path, &key), value);
+                self.attribute(&join(path, &key), value);
             }
         }
         for (code, message) in warnings {
@@ -102,13 +102,13 @@ impl<'r, 's> Walk<'r, 's> {
     }
 
     /// Keeps an attribute of the file. One whose key is there already gets a number.
-    fn attribute(&mut self, key: String, value: Value) {
-        let mut unique = key.clone();
-        let mut nth = 2_u64;
-        while !self.keys.insert(unique.clone()) {
-            unique = format!("{key}~{nth}");
-            nth += 1;
+    fn attribute(&mut self, key: &str, value: Value) {
+        let mut unique = key.to_owned();
+        while let Some(times) = self.keys.get_mut(&unique) {
+            *times += 1;
+            unique = format!("{unique}~{times}");
         }
+        self.keys.insert(unique.clone(), 1);
         self.attributes.push((Value::Text(unique), value));
     }
 
@@ -172,7 +172,7 @@ impl<'r, 's> Walk<'r, 's> {
     fn add(&mut self, dataset: &Dataset, path: &str) -> Result<()> {
         let tensor = match dataset {
             Dataset::Plain(value) => {
-                self.attribute(path.to_owned(), value.clone());
+                self.attribute(path, value.clone());
                 return Ok(());
             }
             Dataset::Tensor(tensor) => tensor,
