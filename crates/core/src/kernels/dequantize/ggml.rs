@@ -16,14 +16,24 @@ pub struct BlockType {
     decode: fn(&[u8], &mut [[u8; 4]]),
 }
 
-/// A row of the table: how a block of `$decode` is read is compiled once for all processors and once for AVX2.
+/// A row of the table: how blocks are read is compiled once for all processors and once for AVX2. `$decode` is called by its
+/// name: a closure would not be inlined, and stay without AVX2.
 macro_rules! block_types {
     ($($name:literal $elements:literal $bytes:literal $decode:path;)*) => {
         const TYPES: &[BlockType] = &[$(BlockType {
             name: $name,
             elements: $elements,
             bytes: $bytes,
-            decode: |input, out| each::<$bytes, $elements, _>(input, out, |block, out| $decode(block, out)),
+            decode: {
+                #[multiversion(targets("x86_64+avx2+f16c"))]
+                fn each(input: &[u8], out: &mut [[u8; 4]]) {
+                    let blocks = input.as_chunks::<$bytes>().0.iter();
+                    for (block, out) in blocks.zip(out.as_chunks_mut::<$elements>().0) {
+                        $decode(block, out);
+                    }
+                }
+                each
+            },
         }),*];
     };
 }
@@ -71,18 +81,8 @@ impl BlockType {
     }
 }
 
-/// What `decode` makes of each block.
-#[multiversion(targets("x86_64+avx2+f16c"))]
-fn each<const BYTES: usize, const ELEMENTS: usize, F>(input: &[u8], out: &mut [[u8; 4]], decode: F)
-where
-    F: Fn(&[u8; BYTES], &mut [f32; ELEMENTS]),
-{
-    for (block, out) in input.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
-        let mut values = [0.0; ELEMENTS];
-        decode(block, &mut values);
-        *out = values.map(f32::to_ne_bytes);
-    }
-}
+/// A float32 in the byte order of the host: as it stands in memory, so that it is written once.
+pub(super) type Float = [u8; 4];
 
 /// The float16 at `at`.
 #[inline(always)]
@@ -105,54 +105,54 @@ pub(super) fn float(bits: u16) -> f32 {
 const TWO_TO_112: f32 = f32::from_bits((127 + 112) << 23);
 
 #[inline(always)]
-fn q4_0(block: &[u8; 18], out: &mut [f32; 32]) {
+fn q4_0(block: &[u8; 18], out: &mut [Float; 32]) {
     let d = half(block, 0);
     for j in 0..16 {
         let byte = block[2 + j];
-        out[j] = d * (f32::from(byte & 15) - 8.0);
-        out[j + 16] = d * (f32::from(byte >> 4) - 8.0);
+        out[j] = (d * (f32::from(byte & 15) - 8.0)).to_ne_bytes();
+        out[j + 16] = (d * (f32::from(byte >> 4) - 8.0)).to_ne_bytes();
     }
 }
 
 #[inline(always)]
-fn q4_1(block: &[u8; 20], out: &mut [f32; 32]) {
+fn q4_1(block: &[u8; 20], out: &mut [Float; 32]) {
     let (d, m) = (half(block, 0), half(block, 2));
     for j in 0..16 {
         let byte = block[4 + j];
-        out[j] = d * f32::from(byte & 15) + m;
-        out[j + 16] = d * f32::from(byte >> 4) + m;
+        out[j] = (d * f32::from(byte & 15) + m).to_ne_bytes();
+        out[j + 16] = (d * f32::from(byte >> 4) + m).to_ne_bytes();
     }
 }
 
 /// The codes of 5 bits: the low four in halves of `low`, the fifth in the bits of `high`.
 #[inline(always)]
-fn five_bits(high: [u8; 4], low: &[u8], each: impl Fn(u8) -> f32, out: &mut [f32; 32]) {
+fn five_bits(high: [u8; 4], low: &[u8], each: impl Fn(u8) -> f32, out: &mut [Float; 32]) {
     let high = u32::from_le_bytes(high);
     for (j, &byte) in low.iter().enumerate().take(16) {
         let fifth = |bit: usize| u8::from(high >> bit & 1 == 1) << 4;
-        out[j] = each(byte & 15 | fifth(j));
-        out[j + 16] = each(byte >> 4 | fifth(j + 16));
+        out[j] = each(byte & 15 | fifth(j)).to_ne_bytes();
+        out[j + 16] = each(byte >> 4 | fifth(j + 16)).to_ne_bytes();
     }
 }
 
 #[inline(always)]
-fn q5_0(block: &[u8; 22], out: &mut [f32; 32]) {
+fn q5_0(block: &[u8; 22], out: &mut [Float; 32]) {
     let d = half(block, 0);
     let high = [block[2], block[3], block[4], block[5]];
     five_bits(high, &block[6..], |code| d * (f32::from(code) - 16.0), out);
 }
 
 #[inline(always)]
-fn q5_1(block: &[u8; 24], out: &mut [f32; 32]) {
+fn q5_1(block: &[u8; 24], out: &mut [Float; 32]) {
     let (d, m) = (half(block, 0), half(block, 2));
     let high = [block[4], block[5], block[6], block[7]];
     five_bits(high, &block[8..], |code| d * f32::from(code) + m, out);
 }
 
 #[inline(always)]
-fn q8_0(block: &[u8; 34], out: &mut [f32; 32]) {
+fn q8_0(block: &[u8; 34], out: &mut [Float; 32]) {
     let d = half(block, 0);
     for (out, &code) in out.iter_mut().zip(&block[2..]) {
-        *out = f32::from(code.cast_signed()) * d;
+        *out = (f32::from(code.cast_signed()) * d).to_ne_bytes();
     }
 }

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::inline_always)] // only what is inlined is compiled for the wide vectors, too
 
-use super::ggml::half;
+use super::ggml::{Float, half};
 
 /// The numbers of `iq4_nl` and `iq4_xs` (`kvalues_iq4nl` of `ggml-common.h`).
 const IQ4: [f32; 16] = [
@@ -15,21 +15,21 @@ const E2M1: [f32; 16] =
 
 /// The low halves of `codes`, then the high ones.
 #[inline(always)]
-fn halves(numbers: &[f32; 16], d: f32, codes: &[u8], out: &mut [f32]) {
+fn halves(numbers: &[f32; 16], d: f32, codes: &[u8], out: &mut [Float]) {
     let (low, high) = out.split_at_mut(codes.len());
     for ((low, high), &byte) in low.iter_mut().zip(high).zip(codes) {
-        *low = d * numbers[usize::from(byte & 15)];
-        *high = d * numbers[usize::from(byte >> 4)];
+        *low = (d * numbers[usize::from(byte & 15)]).to_ne_bytes();
+        *high = (d * numbers[usize::from(byte >> 4)]).to_ne_bytes();
     }
 }
 
 #[inline(always)]
-pub(super) fn iq4_nl(block: &[u8; 18], out: &mut [f32; 32]) {
+pub(super) fn iq4_nl(block: &[u8; 18], out: &mut [Float; 32]) {
     halves(&IQ4, half(block, 0), &block[2..], out);
 }
 
 #[inline(always)]
-pub(super) fn iq4_xs(block: &[u8; 136], out: &mut [f32; 256]) {
+pub(super) fn iq4_xs(block: &[u8; 136], out: &mut [Float; 256]) {
     let d = half(block, 0);
     let high = u16::from_le_bytes([block[2], block[3]]);
     for (group, out) in out.as_chunks_mut::<32>().0.iter_mut().enumerate() {
@@ -41,7 +41,7 @@ pub(super) fn iq4_xs(block: &[u8; 136], out: &mut [f32; 256]) {
 
 /// The scale is a power of two, halved since the numbers are doubled (OCP MX 1.0 §5.4.1).
 #[inline(always)]
-pub(super) fn mxfp4(block: &[u8; 17], out: &mut [f32; 32]) {
+pub(super) fn mxfp4(block: &[u8; 17], out: &mut [Float; 32]) {
     let exponent = u32::from(block[0]);
     let bits = if exponent < 2 { 0x0020_0000 << exponent } else { (exponent - 1) << 23 };
     halves(&E2M1, f32::from_bits(bits), &block[1..], out);
@@ -49,7 +49,7 @@ pub(super) fn mxfp4(block: &[u8; 17], out: &mut [f32; 32]) {
 
 /// Four groups of 16 elements, each with a scale of E4M3, whose sign is not looked at.
 #[inline(always)]
-pub(super) fn nvfp4(block: &[u8; 36], out: &mut [f32; 64]) {
+pub(super) fn nvfp4(block: &[u8; 36], out: &mut [Float; 64]) {
     for (group, out) in out.as_chunks_mut::<16>().0.iter_mut().enumerate() {
         halves(&E2M1, e4m3_halved(block[group]), &block[4 + group * 8..][..8], out);
     }

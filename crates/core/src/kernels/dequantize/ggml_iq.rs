@@ -3,7 +3,7 @@
 #![allow(clippy::inline_always)] // only what is inlined is compiled for the wide vectors, too
 
 use super::codebooks::{IQ1, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS};
-use super::ggml::{float, half};
+use super::ggml::{Float, float, half};
 
 /// What is added to the coordinates of `iq1_s` and `iq1_m`, or taken off (`IQ1S_DELTA` of `ggml-common.h`).
 const DELTA: f32 = 0.125;
@@ -39,16 +39,16 @@ fn nibble(bytes: &[u8], at: usize) -> f32 {
 
 /// A point with signs: a set bit of `signs` is a negative coordinate.
 #[inline(always)]
-fn signed(point: &[i8; 8], scale: f32, signs: u8, out: &mut [f32]) {
+fn signed(point: &[i8; 8], scale: f32, signs: u8, out: &mut [Float]) {
     for (lane, (out, &coordinate)) in out.iter_mut().zip(point).enumerate() {
         let sign = u32::from(signs) << (31 - lane) & 0x8000_0000;
-        *out = f32::from_bits((scale * f32::from(coordinate)).to_bits() ^ sign);
+        *out = f32::from_bits((scale * f32::from(coordinate)).to_bits() ^ sign).to_ne_bytes();
     }
 }
 
 /// The same of two points of 4 coordinates.
 #[inline(always)]
-fn signed_pair(points: [&[i8; 4]; 2], scale: f32, signs: u8, out: &mut [f32]) {
+fn signed_pair(points: [&[i8; 4]; 2], scale: f32, signs: u8, out: &mut [Float]) {
     let mut point = [0; 8];
     for (half, coordinates) in point.as_chunks_mut::<4>().0.iter_mut().zip(points) {
         *half = *coordinates;
@@ -57,14 +57,14 @@ fn signed_pair(points: [&[i8; 4]; 2], scale: f32, signs: u8, out: &mut [f32]) {
 }
 
 #[inline(always)]
-fn shifted(point: &[i8; 8], scale: f32, delta: f32, out: &mut [f32]) {
+fn shifted(point: &[i8; 8], scale: f32, delta: f32, out: &mut [Float]) {
     for (out, &coordinate) in out.iter_mut().zip(point) {
-        *out = scale * (f32::from(coordinate) + delta);
+        *out = (scale * (f32::from(coordinate) + delta)).to_ne_bytes();
     }
 }
 
 #[inline(always)]
-pub(super) fn iq1_s(block: &[u8; 50], out: &mut [f32; 256]) {
+pub(super) fn iq1_s(block: &[u8; 50], out: &mut [Float; 256]) {
     let d = half(block, 0);
     let (codes, high) = block[2..].split_at(32);
     for (at, out) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
@@ -77,7 +77,7 @@ pub(super) fn iq1_s(block: &[u8; 50], out: &mut [f32; 256]) {
 }
 
 #[inline(always)]
-pub(super) fn iq1_m(block: &[u8; 56], out: &mut [f32; 256]) {
+pub(super) fn iq1_m(block: &[u8; 56], out: &mut [Float; 256]) {
     let (codes, rest) = block.split_at(32);
     let (high, scales) = rest.split_at(16);
     // The factor stands in the upper halves of the last byte of each word of scales.
@@ -93,7 +93,7 @@ pub(super) fn iq1_m(block: &[u8; 56], out: &mut [f32; 256]) {
 }
 
 #[inline(always)]
-pub(super) fn iq2_xxs(block: &[u8; 66], out: &mut [f32; 256]) {
+pub(super) fn iq2_xxs(block: &[u8; 66], out: &mut [Float; 256]) {
     let d = half(block, 0);
     for (group, out) in out.as_chunks_mut::<32>().0.iter_mut().enumerate() {
         let codes = &block[2 + group * 8..][..8];
@@ -114,7 +114,7 @@ fn small(bits: u32) -> f32 {
 }
 
 #[inline(always)]
-pub(super) fn iq2_xs(block: &[u8; 74], out: &mut [f32; 256]) {
+pub(super) fn iq2_xs(block: &[u8; 74], out: &mut [Float; 256]) {
     let d = half(block, 0);
     let (codes, scales) = block[2..].split_at(64);
     for (at, out) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
@@ -125,7 +125,7 @@ pub(super) fn iq2_xs(block: &[u8; 74], out: &mut [f32; 256]) {
 }
 
 #[inline(always)]
-pub(super) fn iq2_s(block: &[u8; 82], out: &mut [f32; 256]) {
+pub(super) fn iq2_s(block: &[u8; 82], out: &mut [Float; 256]) {
     let d = half(block, 0);
     let (codes, rest) = block[2..].split_at(32);
     let (signs, rest) = rest.split_at(32);
@@ -138,7 +138,7 @@ pub(super) fn iq2_s(block: &[u8; 82], out: &mut [f32; 256]) {
 }
 
 #[inline(always)]
-pub(super) fn iq3_xxs(block: &[u8; 98], out: &mut [f32; 256]) {
+pub(super) fn iq3_xxs(block: &[u8; 98], out: &mut [Float; 256]) {
     let d = half(block, 0);
     let (codes, words) = block[2..].split_at(64);
     for (at, out) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
@@ -151,7 +151,7 @@ pub(super) fn iq3_xxs(block: &[u8; 98], out: &mut [f32; 256]) {
 }
 
 #[inline(always)]
-pub(super) fn iq3_s(block: &[u8; 110], out: &mut [f32; 256]) {
+pub(super) fn iq3_s(block: &[u8; 110], out: &mut [Float; 256]) {
     let d = half(block, 0);
     let (codes, rest) = block[2..].split_at(64);
     let (high, rest) = rest.split_at(8);

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::inline_always)] // only what is inlined is compiled for the wide vectors, too
 
-use super::ggml::half;
+use super::ggml::{Float, half};
 
 /// The codes of 2 bits stand four in a byte, 32 bytes apart: element 32 s + l of each half of the block is at bits
 /// 2 s of byte l.
@@ -13,20 +13,26 @@ fn two_bits(codes: &[u8], group: usize, lane: usize) -> u8 {
 }
 
 #[inline(always)]
-pub(super) fn q2_k(block: &[u8; 84], out: &mut [f32; 256]) {
+pub(super) fn q2_k(block: &[u8; 84], out: &mut [Float; 256]) {
     let (scales, codes) = block.split_at(16);
     let (d, min) = (half(block, 80), half(block, 82));
-    for (group, out) in out.as_chunks_mut::<16>().0.iter_mut().enumerate() {
-        let scale = d * f32::from(scales[group] & 15);
-        let min = min * f32::from(scales[group] >> 4);
-        for (lane, out) in out.iter_mut().enumerate() {
-            *out = scale * f32::from(two_bits(codes, group, lane)) - min;
+    let both = |scales: &[u8], codes: [u8; 32], out: &mut [Float; 32]| {
+        for ((out, codes), scale) in groups(out, &codes).zip(scales) {
+            spread(d * f32::from(scale & 15), codes, min * f32::from(scale >> 4), out);
         }
+    };
+    let halves = scales.as_chunks::<8>().0.iter().zip(codes.as_chunks::<32>().0);
+    for ((scales, codes), out) in halves.zip(out.as_chunks_mut::<128>().0) {
+        let [first, second, third, fourth] = out.as_chunks_mut::<32>().0 else { return };
+        both(&scales[..2], codes.map(|code| code & 3), first);
+        both(&scales[2..4], codes.map(|code| code >> 2 & 3), second);
+        both(&scales[4..6], codes.map(|code| code >> 4 & 3), third);
+        both(&scales[6..], codes.map(|code| code >> 6), fourth);
     }
 }
 
 #[inline(always)]
-pub(super) fn q3_k(block: &[u8; 110], out: &mut [f32; 256]) {
+pub(super) fn q3_k(block: &[u8; 110], out: &mut [Float; 256]) {
     let (high, rest) = block.split_at(32);
     let (codes, scales) = rest.split_at(64);
     let d = half(block, 108);
@@ -39,67 +45,87 @@ pub(super) fn q3_k(block: &[u8; 110], out: &mut [f32; 256]) {
             // A set bit of the mask means that nothing is taken off.
             let third = high[group % 2 * 16 + lane] >> (group / 2) & 1;
             let code = f32::from(two_bits(codes, group, lane)) - f32::from((third ^ 1) << 2);
-            *out = scale * code;
+            *out = (scale * code).to_ne_bytes();
         }
     }
 }
 
-/// Scale and minimum of one of eight groups, 6 bits each, out of 12 bytes.
+/// The numbers of a group, whose codes stand in bytes of their own: as a step of its own, this becomes vectors.
 #[inline(always)]
-fn scale_and_min(packed: &[u8], group: usize) -> (f32, f32) {
+fn spread<const CODES: usize>(scale: f32, codes: &[u8; CODES], offset: f32, out: &mut [Float; CODES]) {
+    for (out, &code) in out.iter_mut().zip(codes) {
+        *out = (scale * f32::from(code) - offset).to_ne_bytes();
+    }
+}
+
+/// What the codes of one of eight groups are multiplied by, and what is taken off: multiples of two factors by numbers of
+/// 6 bits, which stand in the 12 bytes behind the factors.
+#[inline(always)]
+fn factors<const BYTES: usize>(block: &[u8; BYTES], group: usize) -> (f32, f32) {
+    let packed = &block[4..16];
     let (scale, min) = if group < 4 {
         (packed[group] & 63, packed[group + 4] & 63)
     } else {
         let both = packed[group + 4];
         (both & 15 | packed[group - 4] >> 6 << 4, both >> 4 | packed[group] >> 6 << 4)
     };
-    (f32::from(scale), f32::from(min))
+    (half(block, 0) * f32::from(scale), half(block, 2) * f32::from(min))
 }
 
 #[inline(always)]
-pub(super) fn q4_k(block: &[u8; 144], out: &mut [f32; 256]) {
-    let (d, min) = (half(block, 0), half(block, 2));
-    let (packed, codes) = block[4..].split_at(12);
-    for (group, out) in out.as_chunks_mut::<32>().0.iter_mut().enumerate() {
-        let (scale, offset) = scale_and_min(packed, group);
-        let (scale, offset) = (d * scale, min * offset);
-        let bytes = &codes[group / 2 * 32..][..32];
-        for (out, &byte) in out.iter_mut().zip(bytes) {
-            *out = scale * f32::from(byte >> (group % 2 * 4) & 15) - offset;
-        }
+pub(super) fn q4_k(block: &[u8; 144], out: &mut [Float; 256]) {
+    let codes = block[16..].as_chunks::<32>().0;
+    for (pair, (out, codes)) in out.as_chunks_mut::<64>().0.iter_mut().zip(codes).enumerate() {
+        let [low, high] = out.as_chunks_mut::<32>().0 else { return };
+        let (scale, offset) = factors(block, 2 * pair);
+        spread(scale, &codes.map(|both| both & 15), offset, low);
+        let (scale, offset) = factors(block, 2 * pair + 1);
+        spread(scale, &codes.map(|both| both >> 4), offset, high);
     }
 }
 
 #[inline(always)]
-pub(super) fn q5_k(block: &[u8; 176], out: &mut [f32; 256]) {
-    let (d, min) = (half(block, 0), half(block, 2));
-    let (packed, rest) = block[4..].split_at(12);
-    let (high, codes) = rest.split_at(32);
+pub(super) fn q5_k(block: &[u8; 176], out: &mut [Float; 256]) {
+    let (high, codes) = block[16..].split_at(32);
+    let codes = codes.as_chunks::<32>().0;
     for (group, out) in out.as_chunks_mut::<32>().0.iter_mut().enumerate() {
-        let (scale, offset) = scale_and_min(packed, group);
-        let (scale, offset) = (d * scale, min * offset);
-        let bytes = codes[group / 2 * 32..][..32].iter().zip(high);
-        for (out, (&byte, &high)) in out.iter_mut().zip(bytes) {
-            let code = byte >> (group % 2 * 4) & 15 | (high >> group & 1) << 4;
-            *out = scale * f32::from(code) - offset;
+        let mut five = [0; 32];
+        for (five, (&both, &high)) in five.iter_mut().zip(codes[group / 2].iter().zip(high)) {
+            *five = both >> (group % 2 * 4) & 15 | (high >> group & 1) << 4;
         }
+        let (scale, offset) = factors(block, group);
+        spread(scale, &five, offset, out);
     }
 }
 
 #[inline(always)]
-pub(super) fn q6_k(block: &[u8; 210], out: &mut [f32; 256]) {
+pub(super) fn q6_k(block: &[u8; 210], out: &mut [Float; 256]) {
     let (low, rest) = block.split_at(128);
     let (high, scales) = rest.split_at(64);
     let d = half(block, 208);
-    for (group, out) in out.as_chunks_mut::<16>().0.iter_mut().enumerate() {
-        let scale = d * f32::from(scales[group].cast_signed());
+    for (at, out) in out.as_chunks_mut::<32>().0.iter_mut().enumerate() {
         // Of each half of 128 elements: 64 bytes hold low halves of 4 bits, 32 bytes hold four times 2 high bits.
-        let (side, within) = (group / 8, group % 8);
-        let low = &low[side * 64 + within % 4 * 16..][..16];
-        let high = &high[side * 32 + within % 2 * 16..][..16];
-        for (out, (&low, &high)) in out.iter_mut().zip(low.iter().zip(high)) {
-            let code = low >> (within / 4 * 4) & 15 | (high >> (within / 2 * 2) & 3) << 4;
-            *out = scale * (f32::from(code) - 32.0);
+        let (side, quarter) = (at / 4, at % 4);
+        let low = &low[side * 64 + quarter % 2 * 32..][..32];
+        let high = &high[side * 32..][..32];
+        let mut codes = [0; 32];
+        for (code, (&low, &high)) in codes.iter_mut().zip(low.iter().zip(high)) {
+            *code = low >> (quarter / 2 * 4) & 15 | (high >> (quarter * 2) & 3) << 4;
+        }
+        for (side, (out, codes)) in groups(out, &codes).enumerate() {
+            let scale = d * f32::from(scales[at * 2 + side].cast_signed());
+            for (out, &code) in out.iter_mut().zip(codes) {
+                *out = (scale * (f32::from(code) - 32.0)).to_ne_bytes();
+            }
         }
     }
+}
+
+/// The two groups of 16 elements, and their codes.
+#[inline(always)]
+fn groups<'a>(
+    out: &'a mut [Float; 32],
+    codes: &'a [u8; 32],
+) -> impl Iterator<Item = (&'a mut [Float; 16], &'a [u8; 16])> {
+    out.as_chunks_mut().0.iter_mut().zip(codes.as_chunks().0)
 }
