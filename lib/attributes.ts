@@ -44,6 +44,10 @@ const Mark = {
   map: 7,
   /** Nothing, and no value: the texts go on in the next string. */
   nextString: 8,
+  /** In a list: how many numbers follow, and these. */
+  numbers: 9,
+  /** In a list: how many texts follow, and the length of each. */
+  texts: 10,
 } as const
 
 /** Makes attributes of what crossed the binding. */
@@ -54,35 +58,56 @@ export function thaw({ tape, texts, others }: FlatAttributes): Attributes {
   let start = 0
   let other = 0
 
+  function cut(length: number): string {
+    const part = text.substring(start, start + length)
+    start += length
+    return part
+  }
+
+  function turn(): void {
+    text = texts[++string] as string
+    start = 0
+  }
+
   function value(): AttributeValue {
     switch (tape[at++]) {
       case Mark.number:
         return tape[at++] as number
-      case Mark.text: {
-        const end = start + (tape[at++] as number)
-        const part = text.substring(start, end)
-        start = end
-        return part
-      }
-      case Mark.list: {
-        const count = tape[at++] as number
-        const list: AttributeValue[] = []
-        for (let item = 0; item < count; item++) list.push(value())
-        return Object.freeze(list)
-      }
+      case Mark.text:
+        return cut(tape[at++] as number)
+      case Mark.list:
+        return list(tape[at++] as number)
       case Mark.map:
         return map(tape[at++] as number)
       case Mark.other:
         return others[other++] as Uint8Array | bigint
       case Mark.nextString:
-        text = texts[++string] as string
-        start = 0
+        turn()
         return value()
       case Mark.null:
         return null
       default:
         return tape[at - 1] === Mark.true
     }
+  }
+
+  /** At its full length from the start: an array that grows costs as much as its items. */
+  function list(count: number): readonly AttributeValue[] {
+    const items: AttributeValue[] = new Array(count)
+    let item = 0
+    while (item < count) {
+      const mark = tape[at]
+      if (mark === Mark.numbers || mark === Mark.texts) {
+        const end = item + (tape[at + 1] as number)
+        at += 2
+        if (mark === Mark.numbers) while (item < end) items[item++] = tape[at++] as number
+        else while (item < end) items[item++] = cut(tape[at++] as number)
+      } else if (mark === Mark.nextString) {
+        at++
+        turn()
+      } else items[item++] = value()
+    }
+    return Object.freeze(items)
   }
 
   function map(count: number): Attributes {

@@ -20,7 +20,7 @@ const BIGNUM_BYTES: usize = 1 << 16;
 const UNITS: usize = 1 << 20;
 
 /// What stands on a tape before each value. `lib/attributes.ts` has the same table.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Mark {
     Null,
     False,
@@ -37,6 +37,10 @@ enum Mark {
     Map,
     /// No value: the texts go on in the next string.
     NextString,
+    /// In a list: how many numbers follow, and these.
+    Numbers,
+    /// In a list: how many texts follow, and their lengths in UTF-16 units.
+    Texts,
 }
 
 /// `tape` holds the number of keys and values together, and for each of these, in turn, a mark and what the mark says.
@@ -54,7 +58,7 @@ pub fn to_js<'env>(
     env: &'env Env,
     attributes: Option<&Attributes>,
 ) -> Result<CoreResult<FlatAttributes<'env>>> {
-    let mut tape = Tape { marks: vec![0.0], open: vec![(0, 0)], ..Tape::default() };
+    let mut tape = Tape { marks: vec![0.0], open: vec![Open::default()], ..Tape::default() };
     if let Err(error) = attributes.map_or(Ok(()), |attributes| attributes.tell(&mut tape)) {
         return Ok(Err(error));
     }
@@ -71,9 +75,20 @@ struct Tape {
     text: String,
     units: usize,
     others: Vec<Other>,
-    /// The places of the counts of what is begun and not ended, and those counts.
-    open: Vec<(usize, u32)>,
+    /// What is begun and not ended, outermost first.
+    open: Vec<Open>,
+    /// Where the count of the items stands that the last item of a list was of.
+    run: Option<(Mark, usize)>,
     tag: Option<u64>,
+}
+
+/// A list or a map on its way.
+#[derive(Default)]
+struct Open {
+    list: bool,
+    /// Where its count stands.
+    place: usize,
+    count: u32,
 }
 
 enum Other {
@@ -84,7 +99,25 @@ enum Other {
 #[allow(clippy::cast_precision_loss)] // lengths in memory
 impl Tape {
     fn mark(&mut self, mark: Mark) {
+        self.run = None;
         self.marks.push(f64::from(mark as u8));
+    }
+
+    /// A value that is a number on the tape: alone, or one of the run of a list.
+    fn item(&mut self, alone: Mark, run: Mark, value: f64) {
+        if !self.open.last().is_some_and(|open| open.list) {
+            self.mark(alone);
+        } else if let Some((same, place)) = self.run
+            && same == run
+            && let Some(count) = self.marks.get_mut(place)
+        {
+            *count += 1.0;
+        } else {
+            self.mark(run);
+            self.run = Some((run, self.marks.len()));
+            self.marks.push(1.0);
+        }
+        self.marks.push(value);
     }
 
     fn begin(&mut self, mark: Mark) -> CoreResult<()> {
@@ -93,21 +126,22 @@ impl Tape {
             return Err(CoreError::new(Code::Limit, message));
         }
         self.mark(mark);
-        self.open.push((self.marks.len(), 0));
+        self.open.push(Open { list: mark == Mark::List, place: self.marks.len(), count: 0 });
         self.marks.push(0.0);
         Ok(())
     }
 
     fn end(&mut self) {
-        if let Some((place, count)) = self.open.pop()
-            && let Some(slot) = self.marks.get_mut(place)
+        self.run = None;
+        if let Some(ended) = self.open.pop()
+            && let Some(slot) = self.marks.get_mut(ended.place)
         {
-            *slot = f64::from(count);
+            *slot = f64::from(ended.count);
         }
     }
 
     fn text(&mut self, text: &str) {
-        let units = if text.is_ascii() { text.len() } else { text.encode_utf16().count() };
+        let units = units(text);
         if self.units > 0 && self.units + units > UNITS {
             self.full.push(std::mem::take(&mut self.text));
             self.units = 0;
@@ -115,13 +149,11 @@ impl Tape {
         }
         self.text.push_str(text);
         self.units += units;
-        self.mark(Mark::Text);
-        self.marks.push(units as f64);
+        self.item(Mark::Text, Mark::Texts, units as f64);
     }
 
     fn number(&mut self, value: f64) {
-        self.mark(Mark::Number);
-        self.marks.push(value);
+        self.item(Mark::Number, Mark::Numbers, value);
     }
 
     fn other(&mut self, other: Other) {
@@ -140,6 +172,12 @@ impl Tape {
         let others = others.collect::<Result<_>>()?;
         Ok(FlatAttributes { tape: Float64ArraySlice::copy_from(env, self.marks)?, texts, others })
     }
+}
+
+/// The length in UTF-16 units: a byte that begins a character is one, and one of four bytes a pair.
+fn units(text: &str) -> usize {
+    let begins = |byte: &u8| usize::from(byte & 0xc0 != 0x80) + usize::from(*byte >= 0xf0);
+    text.as_bytes().iter().map(begins).sum()
 }
 
 fn string<'env>(env: &'env Env, text: &str) -> Result<JsString<'env>> {
@@ -163,7 +201,7 @@ impl Visit for Tape {
             }
             _ => {}
         }
-        if let Some((_, count)) = self.open.last_mut() {
+        if let Some(Open { count, .. }) = self.open.last_mut() {
             *count = count.checked_add(1).ok_or_else(|| CoreError::new(Code::Limit, "too many values"))?;
         }
         match event {

@@ -164,7 +164,11 @@ fn skip(window: &mut Window<'_>, kind: u32, depth: u32) -> Result<u64> {
                 window.pass(count.saturating_mul(width))?;
                 return Ok(values.saturating_add(count));
             }
-            if kind != STRING && kind != ARRAY {
+            if kind == STRING {
+                window.pass_texts(count)?;
+                return Ok(values.saturating_add(count));
+            }
+            if kind != ARRAY {
                 return Err(window.unknown(kind));
             }
             for _ in 0..count {
@@ -204,6 +208,12 @@ impl<'b> Cursor<'b> {
         let kind = self.spelling.u32(self.take(4)?);
         let count = self.count()?;
         to.visit(Event::Array)?;
+        if let Some(width) = width(kind) {
+            let numbers = self.take(count.saturating_mul(width))?;
+            let mut each = numbers.chunks_exact(usize::try_from(width).unwrap_or(1));
+            each.try_for_each(|number| to.visit(self.number(kind, number)))?;
+            return to.visit(Event::End);
+        }
         for _ in 0..count {
             self.tell(kind, to)?;
         }

@@ -146,19 +146,34 @@ impl<'s> Window<'s> {
         Ok(spelling.number(self.take(spelling.count_bytes())?))
     }
 
-    #[inline]
     pub fn pass_text(&mut self) -> Result<()> {
-        // Of half a million texts this is most of the time of an opening.
-        let plain = !self.spelling.big_endian && !self.spelling.short;
-        let next = self.bytes.get(self.at..self.held).and_then(|rest| rest.first_chunk::<8>());
-        let length = match next {
-            Some(&length) if plain => {
-                self.at += 8;
-                u64::from_le_bytes(length)
-            }
-            _ => self.count()?,
-        };
+        let length = self.count()?;
         self.pass(length)
+    }
+
+    /// Passes over texts: of half a million of them this is most of the time of an opening.
+    pub fn pass_texts(&mut self, count: u64) -> Result<()> {
+        let plain = !self.spelling.big_endian && !self.spelling.short;
+        let mut left = count;
+        while left > 0 {
+            if plain {
+                let held = self.bytes.get(..self.held).unwrap_or_default();
+                while left > 0
+                    && let Some((length, rest)) = held.get(self.at..).and_then(<[u8]>::split_first_chunk::<8>)
+                    && let length = u64::from_le_bytes(*length)
+                    && length <= rest.len() as u64
+                {
+                    self.at = held.len() - rest.len() + usize::try_from(length).unwrap_or_default();
+                    left -= 1;
+                }
+            }
+            // One that is not held yet.
+            if left > 0 {
+                self.pass_text()?;
+                left -= 1;
+            }
+        }
+        Ok(())
     }
 
     pub fn text(&mut self, what: &str) -> Result<&str> {
