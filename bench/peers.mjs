@@ -1,5 +1,6 @@
 // The Python packages beside which the rows stand, each in a virtual environment of its own: those that `npm run interop`
-// sets up, or those in the folder that BENCH_VENVS names.
+// sets up, or those in the folder that BENCH_VENVS names. ggml's C is measured where BENCH_GGML names a shared library of
+// its `ggml-quants.c` (`gcc -O3 -march=native -shared`).
 import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,6 +10,7 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const script = join(root, 'bench/python_peer.py')
 const PEERS = {
   'gguf 0.19': ['venv-gguf'],
+  ggml: process.env.BENCH_GGML === undefined ? [] : ['venv-gguf'],
   'safetensors 0.8': ['venv-safetensors-0.8.0', 'v2.1.2'],
   'torch 2.4': ['venv-torch'],
   'numpy 2.4': ['venv-numpy', 'venv-safetensors-0.8.0', 'v2.1.2'],

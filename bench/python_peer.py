@@ -115,6 +115,21 @@ def gguf_dequantize():
         gguf.dequantize(tensor.data, tensor.tensor_type)
 
 
+def ggml_dequantize():
+    """The C of ggml, one thread, from a mapping into the same memory: BENCH_GGML is a library made of its ggml-quants.c."""
+    import ctypes
+    import gguf
+
+    decode = ctypes.CDLL(os.environ["BENCH_GGML"]).dequantize_row_q4_K
+    decode.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
+    out = None
+    for tensor in gguf.GGUFReader(path).tensors:
+        count = int(tensor.n_elements)
+        if out is None or out.size != count:
+            out = numpy.zeros(count, numpy.float32)
+        decode(tensor.data.ctypes.data, out.ctypes.data, count)
+
+
 def onnx_list():
     import onnx
 
@@ -198,6 +213,7 @@ works = {
     "numpy 2.4": {"npz_write": numpy_npz_write, "npz_deflate": numpy_npz_deflate, "npz_load": numpy_npz_load},
     "onnx 1.23": {"list": onnx_list},
     "h5py 3.16": {"write_gzip": hdf5_write_gzip, "write_plain": hdf5_write, "load": hdf5_load, "touch": hdf5_touch},
+    "ggml": {"dequantize": ggml_dequantize},
     "gguf 0.19": {"list": gguf_list, "dequantize": gguf_dequantize},
     "safetensors 0.8": {"list": safetensors_list, "touch": safetensors_touch},
     "ztensor 1.2.3": {"list": ztensor1_list, "touch": ztensor1_touch, "write": ztensor1_write, "write_synced": ztensor1_write_synced},

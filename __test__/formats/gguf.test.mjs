@@ -376,6 +376,27 @@ test('every proper prefix of a file is refused', (t) => {
   t.pass()
 })
 
+test('an index of many texts, some longer than a read, is read to its end', (t) => {
+  // The first reads have 64 KiB; the ends of the texts fall on both sides of their borders.
+  const tokens = Array.from({ length: 60_000 }, (_, at) => (at % 9000 === 17 ? '▁'.repeat(at * 3) : `▁${at % 101}`))
+  for (const big of [false, true]) {
+    const metadata = [
+      ['tokens', 'array', ['string', tokens]],
+      ['scores', 'array', ['f32', tokens.map((_, at) => -at)]],
+      ['behind', 'string', 'the texts'],
+    ]
+    const bytes = gguf({ big, metadata, tensors: [{ name: 't' }] })
+    const file = openSync(bytes)
+    t.deepEqual(file.attributes.tokens, tokens)
+    t.true(file.attributes.scores.every((score, at) => score === -at))
+    t.is(file.attributes.behind, 'the texts')
+    t.deepEqual([...file.keys()], ['t'])
+    file.close()
+    for (const length of [70_000, 200_000, 500_000])
+      t.is(thrownBy(() => openSync(bytes.subarray(0, length)))?.code, 'ZT_TRUNCATED', `${length}`)
+  }
+})
+
 test('the index is bounded by maxIndexBytes', (t) => {
   const bytes = readFileSync(path('plain.gguf'))
   t.is(thrownBy(() => openSync(bytes, { maxIndexBytes: 100 }))?.code, 'ZT_LIMIT')
