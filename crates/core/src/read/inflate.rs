@@ -51,7 +51,7 @@ impl Reading<'_> {
     /// keeps: fresh pages for each member of an archive cost a tenth of what decoding it takes.
     fn with_stored<T>(&self, blob: &Blob, work: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
         if blob.stored > PIECE as u64 || stored_hasher(blob).is_some() {
-            return work(&*self.stored(blob)?);
+            return work(&self.stored(blob)?);
         }
         let source = self.sources.source(blob.file)?;
         claimable(source, blob.offset, blob.stored)?;
