@@ -40,7 +40,8 @@ impl Attributes {
     /// syntax, UTF-8, unique keys, depth ([`limits::VALUE_DEPTH`](crate::limits::VALUE_DEPTH) at most) and the number of values
     /// (`Limits::max_attribute_values`), so that a bad file fails then. An error of `tell` reaches whoever asks.
     ///
-    /// Values cross to JavaScript in one buffer: a text costs a `str`, a number 16 bytes, and no allocation each.
+    /// Values cross to JavaScript in one buffer: a text costs a `str`, a number 16 bytes, 8 in a
+    /// list, and no allocation each.
     ///
     /// ```
     /// # use ztensor_core::model::Attributes;

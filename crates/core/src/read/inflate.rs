@@ -47,8 +47,9 @@ impl Reading<'_> {
         }
         Ok(Some(output))
     }
+
     /// Calls `work` with the stored bytes of a blob, after their digest was checked. A few are read into memory that the thread
-    /// keeps: fresh pages for each member of an archive cost a tenth of what decoding it takes.
+    /// keeps: fresh pages for each member of an archive cost a twelfth of the whole.
     fn with_stored<T>(&self, blob: &Blob, work: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
         if blob.stored > PIECE as u64 || stored_hasher(blob).is_some() {
             return work(&self.stored(blob)?);
