@@ -134,7 +134,9 @@ const CASES: &[(&str, fn())] = &[
                     Original::open(&path, false).map(|original| original.length())
                 });
                 barrier.wait();
-                (0..round * 500).for_each(|_| std::hint::spin_loop());
+                for _ in 0..round * 500 {
+                    std::hint::spin_loop();
+                }
                 fs::rename(folder.join("b"), &path).unwrap();
                 drop(lock);
                 opened.join().unwrap()

@@ -251,7 +251,7 @@ mod local {
             // Whole pages, and a part of the last one.
             for kept in [0, 4096, 19_999] {
                 for (nth, ask) in asks.iter().enumerate() {
-                    let path = written("cut", &[7; 20_000]);
+                    let path = written("cut", &vec![7; 20_000]);
                     let source = FileSource::open(&path).unwrap();
                     source.set_io(Io::Mmap);
                     if mapped {
