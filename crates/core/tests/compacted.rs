@@ -170,12 +170,12 @@ fn blobs_that_share_bytes_share_them_still() {
     let offsets: Vec<u64> = catalog.iter().map(|tensor| tensor.data().unwrap().offset()).collect();
     assert_eq!(offsets, [1 << 16; 3]);
     // An edit may add what is there already: in canonical order, and once, it is after the next time.
-    edit(&path, |writer| add(writer, "0", &[7; 100_000]));
+    edit(&path, |writer| add(writer, "0", &vec![7; 100_000]));
     edit(&path, |writer| writer.remove("d").unwrap());
     compacted(&path, &Watch::default());
     let (found, catalog) = read(&path);
     assert_eq!(found.keys().collect::<Vec<_>>(), ["0", "a", "c"]);
-    assert!(found.values().all(|bytes| *bytes == [7; 100_000]));
+    assert!(found.values().all(|bytes| *bytes == vec![7; 100_000]));
     assert!(catalog.iter().all(|tensor| tensor.data().unwrap().offset() == 1 << 16));
     fs::remove_file(path).unwrap();
 }

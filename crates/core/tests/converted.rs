@@ -73,7 +73,9 @@ fn add(writer: &mut Writer, given: &Given, pieces: usize) {
     let dtype = Some(given.dtype);
     writer.begin(Spec { name, shape, layout, dtype, attributes, components: &components }).unwrap();
     for (.., bytes) in &given.parts {
-        bytes.chunks(pieces).for_each(|piece| writer.push(piece).unwrap());
+        for piece in bytes.chunks(pieces) {
+            writer.push(piece).unwrap();
+        }
     }
     writer.end().unwrap();
     writer.flush_if_full().unwrap();
@@ -81,7 +83,9 @@ fn add(writer: &mut Writer, given: &Given, pieces: usize) {
 
 fn write(path: &Path, settings: Settings, tensors: &[Given]) {
     let mut writer = Writer::create(path, settings).unwrap();
-    tensors.iter().for_each(|given| add(&mut writer, given, 100_000));
+    for given in tensors {
+        add(&mut writer, given, 100_000);
+    }
     writer.finish().unwrap();
 }
 

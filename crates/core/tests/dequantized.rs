@@ -105,7 +105,9 @@ fn written(path: &Path, case: &Case) {
         components: &components,
     };
     writer.begin(spec).unwrap();
-    case.components.iter().for_each(|(.., bytes)| writer.push(bytes).unwrap());
+    for (.., bytes) in &case.components {
+        writer.push(bytes).unwrap();
+    }
     writer.end().unwrap();
     writer.finish().unwrap();
 }

@@ -114,7 +114,9 @@ fn whoever_replaces_a_file_gives_away_no_more_than_there_was() {
     if let Ok(wanted) = env::var(CASE) {
         let (_, case) = CASES.iter().find(|(name, _)| *name == wanted).unwrap();
         case();
-        return;
+        // Without what is done at a usual end: a sanitizer would look for leaks in ways that the case has closed.
+        // SAFETY: ends the process.
+        unsafe { libc::_exit(0) };
     }
     // SAFETY: a plain question.
     if unsafe { libc::geteuid() } != 0 {

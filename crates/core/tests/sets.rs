@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ztensor_core::codecs::digest::Algorithm;
-use ztensor_core::error::{Code, Result};
+use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::Formats;
 use ztensor_core::limits::Limits;
 use ztensor_core::model::{Attributes, Catalog, Component, DType, Encoding, Shard};
@@ -537,7 +537,7 @@ fn only_version_2_is_asked_for_frames() {
         let compression = Some(Compression { level: 3, min_savings: 0.1, threads: 1, frame });
         let asked = Appending { compression, ..appending(false, Hashing::Usual) };
         let writer = Writer::append(&path, asked);
-        assert_eq!(writer.as_ref().err().map(|error| error.code()), refused, "{dialect:?} {frame}");
+        assert_eq!(writer.as_ref().err().map(Error::code), refused, "{dialect:?} {frame}");
         if let Ok(mut writer) = writer {
             // Larger than a frame of any size, so that the table tells.
             let bytes = noise(3 << 20).iter().map(|byte| byte & 15).collect::<Vec<_>>();

@@ -42,6 +42,9 @@ impl Array for Far {
     }
 }
 
+/// Makes an array of bytes.
+type Put = fn(DType, Vec<u8>) -> Box<dyn Array>;
+
 fn far(dtype: DType, bytes: Vec<u8>) -> Box<dyn Array> {
     Box::new(Far(dtype, bytes))
 }
@@ -222,7 +225,7 @@ fn a_column_that_stands_twice_is_told_with_its_row() {
         columns[end - 1] = columns[start];
         let column = columns[start];
         // Those in memory are sorted all in the same way.
-        let ways: &[fn(DType, Vec<u8>) -> Box<dyn Array>] = if row == 5 { &[far, held] } else { &[far] };
+        let ways: &[Put] = if row == 5 { &[far, held] } else { &[far] };
         for put in ways {
             let given = vec![
                 put(DType::Uint16, u16s(0..columns.len() as u64)),
@@ -396,7 +399,7 @@ fn values_of_half_a_byte_come_in_blocks_too_and_are_not_sorted() {
 #[test]
 fn a_row_of_each_column_of_a_stretch_has_no_place_for_one_more() {
     let columns = |last: u64| u32s((0..STRETCH).rev().chain([last]));
-    for (last, refusal) in [(STRETCH, None), (5, Some(format!("column 5 stands twice in row 0;")))] {
+    for (last, refusal) in [(STRETCH, None), (5, Some("column 5 stands twice in row 0;".to_owned()))] {
         let given = vec![
             far(DType::Uint16, u16s(0..=STRETCH)),
             far(DType::Uint32, columns(last)),
@@ -466,7 +469,7 @@ fn cells_that_fall_are_compared_with_those_before() {
 
 #[test]
 fn what_lies_in_memory_is_sorted_there() {
-    let arrays = |put: fn(DType, Vec<u8>) -> Box<dyn Array>| {
+    let arrays = |put: Put| {
         vec![
             put(DType::Uint16, u16s([1, 2, 3])),
             put(DType::Uint32, u32s([2, 0, 1])),
@@ -475,7 +478,7 @@ fn what_lies_in_memory_is_sorted_there() {
     };
     let none = || Err(Error::new(Code::Io, "no file is needed"));
     let stop = Stop::default();
-    for (put, refusal) in [(held as fn(DType, Vec<u8>) -> _, None), (far, Some(Code::Io))] {
+    for (put, refusal) in [(held as Put, None), (far, Some(Code::Io))] {
         let sparse = Sparse::checked(Layout::SparseCsr, &[1, 3], arrays(put), true, &stop).unwrap();
         let sorted = sparse.strict(Dialect::ZT2, None, &none, &stop);
         assert_eq!(sorted.err().map(|error| error.code()), refusal);
