@@ -7,6 +7,9 @@ mod common;
 use common::{agree, any_format};
 use ztensor_core::formats::Formats;
 
+/// Bytes of a file that is damaged: of larger ones all ways of reading take long.
+const MOST: usize = 32 << 10;
+
 /// A folder of fixtures, the endings of its files, how many there are at least, and the formats they are tried as.
 struct Fixtures {
     folder: &'static str,
@@ -42,7 +45,7 @@ impl Fixtures {
 
     /// Some bytes of each file, each changed in turn, and the file cut off there.
     fn damaged_are_refused_or_read_alike(&self) {
-        for (_, bytes) in self.files() {
+        for (_, bytes) in self.files().into_iter().filter(|(_, bytes)| bytes.len() <= MOST) {
             let step = bytes.len() / self.places + 1;
             for at in (0..bytes.len()).step_by(step) {
                 let mut damaged = bytes.clone();
@@ -79,7 +82,7 @@ fn gguf() {
 #[test]
 fn hdf5() {
     // Their files are large, and have many tensors; the smallest are damaged in each byte by another test.
-    let fixtures = Fixtures { places: 25, ..Fixtures::of("hdf5", &["h5", "keras"], 25) };
+    let fixtures = Fixtures { places: 8, ..Fixtures::of("hdf5", &["h5", "keras"], 25) };
     fixtures.are_read_alike_in_all_ways();
     fixtures.damaged_are_refused_or_read_alike();
 }
