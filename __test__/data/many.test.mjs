@@ -332,7 +332,7 @@ test('a pattern with half a character matches nothing', async (t) => {
   isArgumentError(
     t,
     thrownBy(() => file.plan({ rank: 0, worldSize: 1, rules: { '\ud800': 'replicate' } })),
-    'no placement',
+    'rules',
   )
   file.close()
 })

@@ -53,7 +53,6 @@ impl AtomicFile {
     /// overwritten.
     pub fn create(target: &Path, overwrite: bool) -> Result<Self> {
         if !overwrite && target.symlink_metadata().is_ok() {
-            check_replaceable(target)?;
             return Err(exists(target));
         }
         // A link keeps pointing where it points: what it points to is replaced.
@@ -272,7 +271,8 @@ impl AtomicFile {
 }
 
 fn exists(path: &Path) -> Error {
-    Error::new(Code::Exists, format!("'{}' exists already (option overwrite)", path.display()))
+    let what = if path.is_dir() { "is a folder; name a file in it" } else { "exists already (option overwrite)" };
+    Error::new(Code::Exists, format!("'{}' {what}", path.display()))
 }
 
 /// Refuses to replace what is no file: a folder, or a pipe, device or socket, whose users would go on with the old one.
