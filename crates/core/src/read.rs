@@ -12,6 +12,7 @@ mod pieces;
 pub mod plan;
 pub(crate) mod planner;
 pub mod prefetch;
+mod scratch;
 mod seekable;
 mod spans;
 pub mod staging;
@@ -39,6 +40,7 @@ use crate::sources::owned::Owned;
 use crate::sources::{ReadAt, Sources, Stretches};
 use crate::work::{PIECE, Watch};
 use planner::Aim;
+use scratch::Scratch;
 
 /// What loading needs besides the component.
 #[derive(Clone, Copy)]
@@ -258,11 +260,18 @@ impl<'a> Reading<'a> {
                 Size::UpTo(limit) => zstd::decode_unsized(&stored, limit, &self.watch.stop).map(Owned::from),
             };
         }
-        self.unfiltered(encoding, 0, stored, size()?)
+        self.unfiltered(encoding, 0, stored, size()?, &Scratch::default())
     }
 
     /// The same by the codec of each filter, but for those whose bit is set in `skipped`, from the lowest on.
-    fn unfiltered(&self, encoding: Encoding, skipped: u32, stored: Owned, size: Size) -> Result<Owned> {
+    fn unfiltered(
+        &self,
+        encoding: Encoding,
+        skipped: u32,
+        stored: Owned,
+        size: Size,
+        scratch: &Scratch,
+    ) -> Result<Owned> {
         let filters = self.catalog.filters(encoding);
         let mut steps = Vec::with_capacity(filters.len());
         let mut before = size;
@@ -284,14 +293,15 @@ impl<'a> Reading<'a> {
         }
         let (mut bytes, stop) = (stored, &self.watch.stop);
         for (codec, filter, size) in steps.into_iter().rev() {
-            bytes = match size {
+            let decoded = match size {
                 Size::Exactly(length) => {
-                    let mut output = Owned::to_fill(length)?;
+                    let mut output = scratch.take(length)?;
                     (codec.fill)(&bytes, &filter.parameters, &mut output, stop)?;
                     output
                 }
                 Size::UpTo(_) => Owned::from((codec.decode)(&bytes, &filter.parameters, size, stop)?),
             };
+            scratch.give(std::mem::replace(&mut bytes, decoded));
         }
         Ok(bytes)
     }

@@ -3,6 +3,7 @@
 
 use std::sync::Mutex;
 
+use super::scratch::Scratch;
 use super::{Reading, claimable, too_many, within};
 use crate::checked::{index, product};
 use crate::codecs::frames::Size;
@@ -69,6 +70,7 @@ impl Reading<'_> {
             Some(written) => Box::new(written.into_iter()),
             None => Box::new(places.by_ref()),
         };
+        let scratch = Scratch::default();
         loop {
             self.watch.stop.check()?;
             let group: Vec<_> = places.by_ref().take(2 * work::cores()).collect();
@@ -79,18 +81,19 @@ impl Reading<'_> {
                 group.into_iter().map(|place| Mutex::new(Touched { place, bytes: None })).collect();
             work::try_each_on(work::cores(), group.len(), |at| {
                 let Some(Ok(mut touched)) = group.get(at).map(Mutex::lock) else { return Ok(()) };
-                touched.bytes = self.chunk(blob, grid, &touched.place)?;
+                touched.bytes = self.chunk(blob, grid, &touched.place, &scratch)?;
                 Ok(())
             })?;
             for touched in group {
                 let Ok(Touched { place, bytes: Some(bytes) }) = touched.into_inner() else { continue };
                 copy(grid, ranges, &place, &bytes, &mut output)?;
+                scratch.give(bytes);
             }
         }
     }
 
     /// The decoded bytes of a chunk, `None` where it was never written.
-    fn chunk(&self, blob: &Blob, grid: &Grid, place: &[u64]) -> Result<Option<Owned>> {
+    fn chunk(&self, blob: &Blob, grid: &Grid, place: &[u64], scratch: &Scratch) -> Result<Option<Owned>> {
         let source = self.sources.source(blob.file)?;
         let Some(chunk) =
             grid.chunks.find(&|offset, buffer| source.read_at(offset, buffer, &self.watch.stop), place)?
@@ -102,11 +105,8 @@ impl Reading<'_> {
         let length = product(&grid.chunk).and_then(|elements| elements.checked_mul(grid.width));
         let length = length.ok_or_else(too_many)?;
         within(length, self.limits)?;
-        let size = Size::Exactly(length);
-        let decoded = match chunk.skipped {
-            0 => self.decompress(blob.encoding, stored, || Ok(size))?,
-            skipped => self.unfiltered(blob.encoding, skipped, stored, size)?,
-        };
+        let decoded =
+            self.unfiltered(blob.encoding, chunk.skipped, stored, Size::Exactly(length), scratch)?;
         if decoded.len() as u64 != length {
             let message = format!("a chunk has {} bytes, not {length}", decoded.len());
             return Err(Error::new(Code::Decode, message).at(chunk.offset));
