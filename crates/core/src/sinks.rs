@@ -271,7 +271,8 @@ impl AtomicFile {
 }
 
 fn exists(path: &Path) -> Error {
-    let what = if path.is_dir() { "is a folder; name a file in it" } else { "exists already (option overwrite)" };
+    let what =
+        if path.is_dir() { "is a folder; name a file in it" } else { "exists already (option overwrite)" };
     Error::new(Code::Exists, format!("'{}' {what}", path.display()))
 }
 

@@ -122,8 +122,7 @@ fn without_its_table_the_format_is_unknown() {
     assert_eq!(other.code(), Code::BadMagic);
     assert!(other.message().contains("this is Test Format, not safetensors"), "{other}");
     let none = detect::parse(&[0xff_u8; 64].as_slice(), BOTH, &Limits::default()).unwrap_err();
-    let reasons =
-        "no zTensor magic, no safetensors header, no Test Format magic, and its lengths are not those of a BTF file";
+    let reasons = "no zTensor magic, no safetensors header, no Test Format magic, and its lengths are not those of a BTF file";
     assert!(none.message().contains(reasons), "{none}");
 }
 
