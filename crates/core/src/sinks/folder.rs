@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use super::Warning;
 #[cfg(unix)]
+use super::leftovers;
+#[cfg(unix)]
 use super::temporary::folder_of;
 use crate::error::Result;
 #[cfg(unix)]
@@ -25,6 +27,16 @@ pub struct Folder {
     /// An error where we may write into the folder and not open it.
     #[cfg(unix)]
     handle: io::Result<File>,
+}
+
+#[cfg(unix)]
+impl Drop for Folder {
+    /// Closing alone would leave the lock to a process that is forked meanwhile.
+    fn drop(&mut self) {
+        if let Ok(folder) = &self.handle {
+            leftovers::unlock(folder);
+        }
+    }
 }
 
 impl Folder {

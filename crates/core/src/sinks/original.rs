@@ -4,6 +4,8 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+#[cfg(unix)]
+use super::leftovers;
 use crate::error::{Code, Error, Result};
 use crate::sources::ReadAt;
 use crate::sources::file::FileSource;
@@ -78,13 +80,22 @@ impl Original {
     }
 }
 
+#[cfg(unix)]
+impl Drop for Original {
+    /// Not only by closing: a process that is forked meanwhile has the descriptor, and with it the lock, until it is another
+    /// program.
+    fn drop(&mut self) {
+        leftovers::unlock(self.source.file());
+    }
+}
+
 fn changed() -> Error {
     let message = "the file was changed or replaced by somebody else since it was opened for an edit; nothing was \
                    written, open it again";
     Error::new(Code::Io, message)
 }
 
-/// Takes the file's lock, which goes with its descriptor. Where a file system has none, `unchanged` has to do.
+/// Takes the file's lock. Where a file system has none, `unchanged` has to do.
 #[cfg(unix)]
 fn lock(file: &File) -> Result<()> {
     // A writer that has just put the file there holds its lock for some microseconds more.
