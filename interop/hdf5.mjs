@@ -7,7 +7,12 @@ import { COMMON, environment, succeed } from './peers.mjs'
 
 /** [{ what, error }] of every file, the error undefined where all of it is as h5py reads it, by every way of reading. */
 export async function compareHdf5(build, python, script) {
-  const own = await environment(join(build, 'venv-hdf5'), python, [...COMMON, 'h5py==3.16.0', 'keras==3.15.1'])
+  const own = await environment(join(build, 'venv-hdf5'), python, [
+    ...COMMON,
+    'h5py==3.16.0',
+    'keras==3.15.1',
+    'jax==0.10.2',
+  ])
   const folder = join(build, 'hdf5')
   await succeed(own, [script, folder, '--large'])
   const results = []
