@@ -117,7 +117,7 @@ impl NativeFile {
         let shared = self.shared(&env)?;
         let ranges = match component {
             None => throw(&env, shared.tensor(ordinal))?.ranges(),
-            Some(component) => vec![throw(&env, shared.part(ordinal, component))?.1.span()],
+            Some(component) => throw(&env, shared.part(ordinal, component))?.1.spans().collect(),
         };
         // Only the index's own file is in memory; what lies in others is refused when it is read.
         let there = ranges.into_iter().filter(|span| span.file == 0);

@@ -12,6 +12,7 @@ mod encoding;
 pub mod glob;
 mod join;
 mod label;
+mod pieces;
 #[cfg(test)]
 pub(crate) mod sample;
 pub mod similar;
@@ -25,6 +26,7 @@ pub use dtype::DType;
 pub use encoding::{Encoding, Encodings, Filter};
 pub use join::{Joining, join};
 pub use label::{Label, Labels, Layout};
+pub use pieces::{Piece, Pieces};
 pub use view::{Counted, Place, Strided, View};
 
 use std::borrow::Cow;
@@ -177,7 +179,9 @@ impl Catalog {
         match &component.data {
             Data::Inline(_) => Cow::Borrowed("inline"),
             Data::Unread { .. } => Cow::Borrowed("unread"),
-            Data::Blob(blob) | Data::Grid(blob, _) => self.encodings.name(blob.encoding, &self.labels),
+            Data::Blob(_) | Data::Grid(..) | Data::Pieces(_) => {
+                self.encodings.name(component.encoding(), &self.labels)
+            }
         }
     }
 
@@ -281,7 +285,7 @@ impl<'a> Tensor<'a> {
 
     /// The ranges of the files in which all components lie, one for each that has bytes.
     pub fn spans(self) -> impl Iterator<Item = Span> + 'a {
-        self.components().iter().map(Component::span).filter(|span| span.length > 0)
+        self.components().iter().flat_map(Component::spans).filter(|span| span.length > 0)
     }
 
     /// The same in order, joined where they touch or overlap.
@@ -291,7 +295,7 @@ impl<'a> Tensor<'a> {
 
     /// The ranges in which the elements lie: what loading the tensor reads.
     pub fn own_spans(self) -> impl Iterator<Item = Span> + 'a {
-        self.own_components().map(Component::span).filter(|span| span.length > 0)
+        self.own_components().flat_map(Component::spans).filter(|span| span.length > 0)
     }
 
     /// The component that holds the elements of a dense tensor.

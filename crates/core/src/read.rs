@@ -7,6 +7,7 @@ pub(crate) mod blocks;
 mod dequantize;
 mod grid;
 mod inflate;
+mod joined;
 pub(crate) mod parallel;
 mod pieces;
 pub mod plan;
@@ -20,6 +21,8 @@ pub mod total;
 pub(crate) mod widened;
 
 pub use pieces::Stored;
+
+use std::collections::BTreeSet;
 
 use crate::checked::{self, index};
 use crate::codecs;
@@ -83,6 +86,7 @@ impl<'a> Reading<'a> {
             Data::Blob(blob) if direct && blob.encoding == Encoding::ZSTD_SEEKABLE => {
                 self.seekable_cut(blob, placed.as_ref().unwrap_or(cut))?
             }
+            Data::Pieces(pieces) if direct => self.pieces_cut(pieces, placed.as_ref().unwrap_or(cut))?,
             Data::Blob(_) => match component.plain_range() {
                 Some((offset, length)) => self.read_cut(self.source(component)?, offset, length, cut)?,
                 None => return self.cut_decoded(component, cut),
@@ -133,7 +137,11 @@ impl<'a> Reading<'a> {
         if strided.loops.iter().all(|&(count, stride)| stride > 0 || count <= 1) {
             return Ok(());
         }
-        let held = self.source(component)?.length();
+        // Each file once.
+        let files: BTreeSet<_> = component.spans().map(|span| span.file).collect();
+        let held = files.into_iter().try_fold(0_u64, |held, file| {
+            self.sources.source(file).map(|source| held.saturating_add(source.length()))
+        })?;
         if bytes <= held.saturating_mul(TIMES_THE_FILES) {
             return Ok(());
         }
@@ -153,6 +161,7 @@ impl<'a> Reading<'a> {
                 let all: Vec<_> = grid.shape.iter().map(|&dim| (0, dim)).collect();
                 self.grid(blob, grid, &all)?
             }
+            Data::Pieces(pieces) => self.joined(pieces)?,
             Data::Blob(blob) => match component.plain_range() {
                 Some(range) => return self.raw(blob, range),
                 None => match self.inflated(blob, &component.view)? {
@@ -314,22 +323,35 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Reads in pieces, hashing each as it arrives.
+    /// Reads into memory that is only claimed once the bytes are known to exist.
     fn read(
         &self,
         source: &dyn ReadAt,
         offset: u64,
         length: u64,
-        mut hasher: Option<&mut Hasher>,
+        hasher: Option<&mut Hasher>,
     ) -> Result<Owned> {
         let mut output = claim(source, offset, length)?;
+        self.read_into(source, offset, &mut output, hasher)?;
+        Ok(output)
+    }
+
+    /// Reads in pieces, hashing each as it arrives.
+    fn read_into(
+        &self,
+        source: &dyn ReadAt,
+        offset: u64,
+        output: &mut [u8],
+        mut hasher: Option<&mut Hasher>,
+    ) -> Result<()> {
+        let length = output.len() as u64;
         if length >= parallel::FROM && hasher.as_deref().is_none_or(Hasher::combines) {
             let checksum = hasher.as_deref().and_then(Hasher::checksum);
-            let sum = parallel::fill(source, offset, &mut output, checksum, self.watch)?;
+            let sum = parallel::fill(source, offset, output, checksum, self.watch)?;
             if let Some(hasher) = hasher {
                 hasher.combine(sum, length);
             }
-            return Ok(output);
+            return Ok(());
         }
         let mut at = offset;
         // Hashed while they are in the core's cache, unless longer reads are what storage needs.
@@ -343,7 +365,7 @@ impl<'a> Reading<'a> {
             at += piece.len() as u64;
             self.watch.did_bytes(piece.len() as u64);
         }
-        Ok(output)
+        Ok(())
     }
 
     pub(crate) fn read_cut(&self, source: &dyn ReadAt, offset: u64, length: u64, cut: &Cut) -> Result<Owned> {

@@ -1,12 +1,14 @@
 //! A made-up container with data in every form that the model knows: deflated, in Fortran order, as a part of a blob, big-endian,
-//! and in deflated chunks. Its parser and its row are all that there is of it: loads, slices, batches, verification, comparison and
+//! in deflated chunks, and in several blobs. Its parser and its row are all that there is of it: loads, slices, batches, verification, comparison and
 //! conversion know nothing of it.
 #![allow(clippy::unwrap_used)] // a test that cannot set itself up has failed
 
 use std::io::Write;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ztensor_core::codecs::digest::Digest;
 use ztensor_core::convert::{Casts, copy};
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::{CORE, Dialect, Format, Formats, Input, Sample, Told};
@@ -14,7 +16,7 @@ use ztensor_core::limits::Limits;
 use ztensor_core::model::cut::Cut;
 use ztensor_core::model::{
     Attributes, Blob, Builder, ByteOrder, Catalog, Chunk, Chunks, Component, Container, DType, Data, Filter,
-    Grid, Label, Layout, NewTensor, ReadIndex, Strided, Tensor, View,
+    Grid, Label, Layout, NewTensor, Piece, Pieces, ReadIndex, Strided, Tensor, View,
 };
 use ztensor_core::open::detect;
 use ztensor_core::read::{Reading, batch};
@@ -33,9 +35,13 @@ const TABLE: &[Format] = &[Format {
     writes: &[],
 }];
 const MAGIC: &[u8] = b"MADE UP\n";
+/// One for each tensor, and the end.
+const ENTRIES: usize = 9;
 const ROWS: u64 = 6;
 const COLUMNS: u64 = 10;
 const SHAPE: [u64; 2] = [ROWS, COLUMNS];
+/// CRC-32 of the piece that has one, by Python's zlib.
+const DIGEST: u32 = 0xec52_11f0;
 /// Rows and columns of a chunk: neither divides the shape.
 const CHUNK: [u64; 2] = [4, 3];
 
@@ -51,7 +57,9 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
         if kind == 0 {
             return Ok(builder.finish());
         }
-        if offset.checked_add(stored).is_none_or(|end| end > input.length()) {
+        let leads_inside =
+            |offset: u64, stored| offset.checked_add(stored).is_some_and(|end| end <= input.length());
+        if !leads_inside(offset, stored) {
             return Err(Error::new(Code::OutOfBounds, "an entry leads beyond the file"));
         }
         let deflate = Filter::named(builder.intern("deflate"));
@@ -69,6 +77,27 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
             }
             4 => ("part", Component { view: View::range(6, 2 * ROWS * COLUMNS), ..of(Data::Blob(packed)) }),
             5 => ("big", Component { byte_order: ByteOrder::Big, ..of(Data::Blob(raw)) }),
+            7 | 8 => {
+                // Of each piece: offset, stored bytes, bytes of a row, and 1 where it is deflated.
+                let table = input.read_vec(offset, stored)?;
+                let pieces = table.chunks_exact(32).map(|entry| {
+                    let number = |nth: usize| u64::from_le_bytes(entry[8 * nth..][..8].try_into().unwrap());
+                    let digest = Some(Box::new(Digest::crc32(DIGEST)));
+                    let raw = Blob::raw(number(0), number(1));
+                    let blob = match number(3) {
+                        1 => Blob { encoding, decoded: None, ..raw },
+                        2 => Blob { digest, ..raw },
+                        _ => raw,
+                    };
+                    Piece { blob, run: number(2) }
+                });
+                let pieces: Vec<_> = pieces.collect();
+                if pieces.iter().any(|piece| !leads_inside(piece.blob.offset, piece.blob.stored)) {
+                    return Err(Error::new(Code::OutOfBounds, "a piece leads beyond the file"));
+                }
+                let data = Pieces::data(if kind == 7 { 1 } else { ROWS }, pieces)?;
+                (if kind == 7 { "in pieces" } else { "side by side" }, of(data))
+            }
             _ => {
                 let grid = Grid {
                     shape: SHAPE.into(),
@@ -148,7 +177,7 @@ fn file() -> Vec<u8> {
         .collect();
     let big: Vec<u8> = elements().iter().flat_map(|element| element.to_be_bytes()).collect();
     let part = [&[1; 6], &*row_major, &[2; 5]].concat();
-    let mut bytes = vec![0; 8 + 32 * 7];
+    let mut bytes = vec![0; 8 + 32 * ENTRIES];
     bytes[..8].copy_from_slice(MAGIC);
     let mut entries = Vec::new();
     for (kind, stored, decoded) in [
@@ -178,10 +207,36 @@ fn file() -> Vec<u8> {
         bytes.extend(stored);
     }
     entries.push([6, table as u64, (bytes.len() - table) as u64, 0]);
+    for (kind, pieces) in [(7, pieces_in_a_row(&row_major)), (8, pieces_side_by_side())] {
+        let mut table = Vec::new();
+        for (form, run, piece) in pieces {
+            let stored = if form == 1 { deflated(&piece) } else { piece };
+            table.extend([bytes.len() as u64, stored.len() as u64, run, form].map(u64::to_le_bytes).concat());
+            bytes.extend(stored);
+        }
+        entries.push([kind, bytes.len() as u64, table.len() as u64, 0]);
+        bytes.extend(table);
+    }
     for (place, number) in bytes[8..].chunks_exact_mut(8).zip(entries.concat()) {
         place.copy_from_slice(&number.to_le_bytes());
     }
     bytes
+}
+
+/// Three pieces that end within rows, and one of nothing: form, bytes and the bytes themselves.
+fn pieces_in_a_row(row_major: &[u8]) -> Vec<(u64, u64, Vec<u8>)> {
+    let part = |form, range: Range<usize>| (form, range.len() as u64, row_major[range].to_vec());
+    vec![part(0, 0..26), part(0, 26..26), part(1, 26..74), part(2, 74..row_major.len())]
+}
+
+/// Of each row four elements in one piece, five in another and one in a third.
+fn pieces_side_by_side() -> Vec<(u64, u64, Vec<u8>)> {
+    let part = |form, columns: Range<u64>| {
+        let run = 2 * (columns.end - columns.start);
+        let elements = (0..ROWS).flat_map(|row| columns.clone().map(move |column| element(row, column)));
+        (form, run, little(&elements.collect::<Vec<_>>()))
+    };
+    vec![part(1, 0..4), part(0, 4..9), part(1, 9..10)]
 }
 
 fn expected(tensor: Tensor<'_>) -> Vec<u16> {
@@ -199,7 +254,7 @@ fn opened(bytes: &[u8], with: impl FnOnce(Reading<'_>, &Catalog)) {
 #[test]
 fn every_form_loads_slices_and_verifies() {
     opened(&file(), |reading, catalog| {
-        assert_eq!(catalog.len(), 6);
+        assert_eq!(catalog.len(), ENTRIES - 1);
         for tensor in catalog.iter() {
             let (name, data, all) = (tensor.name(), tensor.data().unwrap(), expected(tensor));
             assert_eq!(data.byte_length(), Some(2 * ROWS * COLUMNS), "{name}");
@@ -227,7 +282,7 @@ fn every_form_loads_slices_and_verifies() {
                 .unwrap();
             assert_eq!(pieces, little(&all), "{name} in pieces");
         }
-        let ordinals: Vec<u32> = (0..6).collect();
+        let ordinals: Vec<u32> = (0..8).collect();
         let loaded = batch::load(reading, &ordinals, 4, |_, _| ()).unwrap();
         for (tensor, place) in catalog.iter().zip(&loaded.places) {
             let block = &loaded.blocks[place.block.unwrap() as usize];
@@ -236,7 +291,7 @@ fn every_form_loads_slices_and_verifies() {
             assert_eq!(block[from..from + bytes.len()], bytes, "{} in a batch", tensor.name());
         }
         let outcome = verify::verify(reading, &ordinals).unwrap();
-        assert_eq!((outcome.failed, outcome.undigested), (0, 6));
+        assert_eq!((outcome.failed, outcome.undigested), (0, 8));
     });
 }
 
@@ -279,7 +334,12 @@ fn a_slice_of_what_is_not_decoded_reads_what_it_touches() {
     let counting = Counting(&bytes, AtomicU64::new(0));
     opened(&bytes, |reading, catalog| {
         let reading = Reading { sources: &counting, ..reading };
-        for (name, rows, columns) in [("big", (2, 3), (0, COLUMNS)), ("fortran", (0, ROWS), (4, 5))] {
+        for (name, rows, columns) in [
+            ("big", (2, 3), (0, COLUMNS)),
+            ("fortran", (0, ROWS), (4, 5)),
+            ("in pieces", (0, 1), (3, COLUMNS)),
+            ("side by side", (1, 2), (5, 8)),
+        ] {
             let tensor = catalog.tensor(catalog.find(name).unwrap()).unwrap();
             let data = tensor.data().unwrap();
             assert!(data.is_sliceable(&SHAPE), "{name}");
@@ -292,7 +352,7 @@ fn a_slice_of_what_is_not_decoded_reads_what_it_touches() {
             let tensor = catalog.tensor(catalog.find(name).unwrap()).unwrap();
             tensor.data().unwrap().is_sliceable(&SHAPE)
         };
-        assert!(sliceable("chunked"));
+        assert!(sliceable("chunked") && sliceable("in pieces") && sliceable("side by side"));
         assert!(!sliceable("deflated") && !sliceable("part") && !sliceable("fortran deflated"));
     });
 }
@@ -337,12 +397,24 @@ fn every_form_is_converted() {
 #[test]
 fn damaged_data_is_refused_by_load_and_verify_alike() {
     let bytes = file();
-    for at in (8 + 32 * 7)..bytes.len() {
+    for at in (8 + 32 * ENTRIES)..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 0x55;
+        // What is wrong with a table of pieces is seen when the file is opened.
+        let parsed = detect::parse(&&*damaged, Formats::of(&[CORE, TABLE]), &Limits::default());
+        if let Err(error) = parsed {
+            assert!(
+                matches!(error.code(), Code::BadIndex | Code::Limit | Code::OutOfBounds),
+                "byte {at}: {error}"
+            );
+            continue;
+        }
         opened(&damaged, |reading, catalog| {
             for tensor in catalog.iter() {
                 let loaded = reading.component(tensor, tensor.data().unwrap());
+                let streamed = reading.pieces(tensor, tensor.data().unwrap(), |_| Ok(()));
+                let code = |error: &Error| error.code();
+                assert_eq!(loaded.as_ref().err().map(code), streamed.as_ref().err().map(code), "byte {at}");
                 let ordinal = u32::try_from(tensor.ordinal()).unwrap();
                 match (loaded, verify::verify(reading, &[ordinal])) {
                     (Ok(_), Ok(outcome)) => assert_eq!(outcome.failed, 0, "byte {at} of {}", tensor.name()),

@@ -1,7 +1,7 @@
 //! A named array of a tensor: its type, where its bytes are and how its elements stand in them.
 #![forbid(unsafe_code)]
 
-use super::{Blob, DType, Data, Encoding, Label, Span, View};
+use super::{Blob, DType, Data, Encoding, Label, Pieces, Span, View};
 use crate::codecs::digest::{Digest, Expected, Over};
 
 /// The byte order of multi-byte elements.
@@ -52,7 +52,7 @@ pub enum CopyReason {
 }
 
 /// Where stored bytes are, how they are read, what they must hash to and which rule they keep.
-pub type Key<'a> = (u32, u64, u64, Encoding, Option<u64>, Option<&'a Digest>, Option<DataRule>);
+pub type Key<'a> = (Span, Encoding, Option<u64>, Option<&'a Digest>, Option<&'a Pieces>, Option<DataRule>);
 
 /// A named array of a tensor.
 #[derive(Clone, Debug)]
@@ -107,12 +107,19 @@ impl Component {
         }
     }
 
-    /// Which file of the name space holds the bytes.
+    /// The blobs that it is in pieces of.
+    fn pieces(&self) -> Option<&Pieces> {
+        match &self.data {
+            Data::Pieces(pieces) => Some(pieces),
+            _ => None,
+        }
+    }
+
+    /// Which file of the name space holds the bytes, or the first of them.
     pub fn file(&self) -> u32 {
         match &self.data {
-            Data::Inline(_) => 0,
-            Data::Blob(blob) | Data::Grid(blob, _) => blob.file,
             Data::Unread { file } => *file,
+            _ => self.stored().map_or(0, |blob| blob.file),
         }
     }
 
@@ -121,14 +128,16 @@ impl Component {
         self.stored().map_or(0, |blob| blob.offset)
     }
 
-    /// Bytes in the file, the index of a grid included; 0 where there are none.
+    /// Bytes in the files, the index of a grid included; 0 where there are none.
     pub fn stored_length(&self) -> u64 {
-        self.stored().map_or(0, |blob| blob.stored)
+        self.pieces().map_or_else(|| self.stored().map_or(0, |blob| blob.stored), Pieces::stored)
     }
 
+    /// The blob, or the first one.
     fn stored(&self) -> Option<&Blob> {
         match &self.data {
             Data::Blob(blob) | Data::Grid(blob, _) => Some(blob),
+            Data::Pieces(pieces) => pieces.blobs().next(),
             Data::Inline(_) | Data::Unread { .. } => None,
         }
     }
@@ -140,6 +149,7 @@ impl Component {
             (View::Counted(_), _) | (View::Whole, Data::Unread { .. }) => None,
             (View::Whole, Data::Inline(bytes)) => Some(bytes.len() as u64),
             (View::Whole, Data::Blob(blob)) => blob.decoded,
+            (View::Whole, Data::Pieces(pieces)) => Some(pieces.byte_length()),
             (View::Whole, Data::Grid(_, grid)) => {
                 grid.shape.iter().try_fold(grid.width, |bytes, &dim| bytes.checked_mul(dim))
             }
@@ -159,19 +169,23 @@ impl Component {
 
     /// What the stored bytes went through; [`Encoding::RAW`] of what is no blob.
     pub fn encoding(&self) -> Encoding {
-        self.stored().map_or(Encoding::RAW, |blob| blob.encoding)
+        let of_blob = || self.stored().map_or(Encoding::RAW, |blob| blob.encoding);
+        self.pieces().map_or_else(of_blob, Pieces::encoding)
     }
 
     /// Whether its bytes can be decoded here, as far as its encoding tells.
     pub fn is_decodable(&self) -> bool {
-        self.encoding().is_known()
+        self.pieces().map_or_else(
+            || self.encoding().is_known(),
+            |pieces| pieces.blobs().all(|blob| blob.encoding.is_known()),
+        )
     }
 
-    /// Whether its bytes have to be decoded, or put together from chunks, and can be.
+    /// Whether its bytes have to be decoded, or put together from chunks or pieces, and can be.
     pub fn is_decoded(&self) -> bool {
         match &self.data {
             Data::Blob(blob) => blob.encoding.is_encoded() && blob.encoding.is_known(),
-            Data::Grid(blob, _) => blob.encoding.is_known(),
+            Data::Grid(..) | Data::Pieces(_) => self.is_decodable(),
             Data::Inline(_) | Data::Unread { .. } => false,
         }
     }
@@ -179,7 +193,7 @@ impl Component {
     /// What is the same of components whose stored bytes have to be looked at once.
     pub fn key(&self) -> Key<'_> {
         let decoded = self.blob().map_or_else(|| self.byte_length(), |blob| blob.decoded);
-        (self.file(), self.offset(), self.stored_length(), self.encoding(), decoded, self.digest(), self.rule)
+        (self.span(), self.encoding(), decoded, self.digest(), self.pieces(), self.rule)
     }
 
     /// Whether it is all of one blob, as it decodes.
@@ -194,14 +208,26 @@ impl Component {
 
     /// Whether a digest can be compared: its algorithm is known, and so are the bytes that it is over.
     pub fn has_checked_digest(&self) -> bool {
-        self.digest().is_some_and(|digest| {
-            digest.expected != Expected::Unknown && (digest.over == Over::Stored || self.is_decodable())
-        })
+        let is_checked = |digest: Option<&Digest>| {
+            digest.is_some_and(|digest| {
+                digest.expected != Expected::Unknown && (digest.over == Over::Stored || self.is_decodable())
+            })
+        };
+        match self.pieces() {
+            Some(pieces) => pieces.blobs().all(|blob| is_checked(blob.digest.as_deref())),
+            None => is_checked(self.digest()),
+        }
     }
 
-    /// The blob in its file.
+    /// The blob in its file, the first one of several.
     pub fn span(&self) -> Span {
-        Span { file: self.file(), offset: self.offset(), length: self.stored_length() }
+        self.stored().map_or(Span { file: self.file(), offset: 0, length: 0 }, Blob::span)
+    }
+
+    /// The stored bytes, of each blob.
+    pub fn spans(&self) -> impl Iterator<Item = Span> {
+        let first = self.pieces().is_none().then(|| self.span());
+        first.into_iter().chain(self.pieces().into_iter().flat_map(Pieces::spans))
     }
 
     /// Whether the bytes of its elements have to be turned around to be little-endian.
@@ -243,6 +269,7 @@ impl Component {
             Data::Blob(blob) if blob.encoding == Encoding::RAW => placed || self.plain_range().is_some(),
             Data::Blob(blob) => placed && blob.encoding == Encoding::ZSTD_SEEKABLE,
             Data::Grid(..) => self.view == View::Whole,
+            Data::Pieces(_) => placed,
             Data::Inline(_) | Data::Unread { .. } => false,
         }
     }
@@ -252,10 +279,11 @@ impl Component {
         if matches!(self.data, Data::Inline(_)) {
             return CopyReason::Inline;
         }
-        if self.encoding() != Encoding::RAW || !matches!(self.data, Data::Blob(_)) {
+        if self.encoding() != Encoding::RAW || !matches!(self.data, Data::Blob(_) | Data::Pieces(_)) {
             return CopyReason::Encoded;
         }
         match &self.view {
+            _ if self.pieces().is_some() => CopyReason::Reordered,
             View::Counted(_) => CopyReason::Reordered,
             _ if self.signs.are_changed() => CopyReason::Reordered,
             View::Strided(strided) if strided.run().is_none() => CopyReason::Reordered,

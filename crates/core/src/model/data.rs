@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::Encoding;
+use super::{Encoding, Pieces};
 use crate::codecs::digest::Digest;
 use crate::error::Result;
 
@@ -16,6 +16,8 @@ pub enum Data {
     Blob(Blob),
     /// Chunks of an array, which lie in a run of bytes of a file. Encoding and digest are those of each chunk by itself.
     Grid(Blob, Arc<Grid>),
+    /// Several runs of bytes, of one file or of several.
+    Pieces(Arc<Pieces>),
     /// Only the file is known, which was not read.
     Unread {
         file: u32,
@@ -28,18 +30,16 @@ impl Data {
         match self {
             Self::Inline(_) => {}
             Self::Unread { file } => *file = file.saturating_add(first),
-            Self::Blob(blob) | Self::Grid(blob, _) => {
-                blob.file = blob.file.saturating_add(first);
-                if blob.encoding.is_encoded() {
-                    blob.encoding = encoding(blob.encoding);
-                }
+            Self::Blob(blob) | Self::Grid(blob, _) => blob.renumber(first, encoding),
+            Self::Pieces(pieces) => {
+                Arc::make_mut(pieces).blobs_mut().for_each(|blob| blob.renumber(first, encoding));
             }
         }
     }
 }
 
 /// A run of stored bytes.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Blob {
     /// Which file of the name space holds it; 0 is the one that was opened.
     pub file: u32,
@@ -61,6 +61,13 @@ impl Blob {
 
     pub fn span(&self) -> Span {
         Span { file: self.file, offset: self.offset, length: self.stored }
+    }
+
+    fn renumber(&mut self, first: u32, encoding: &mut dyn FnMut(Encoding) -> Encoding) {
+        self.file = self.file.saturating_add(first);
+        if self.encoding.is_encoded() {
+            self.encoding = encoding(self.encoding);
+        }
     }
 }
 
@@ -109,7 +116,7 @@ pub trait Chunks: Send + Sync {
 }
 
 /// A run of bytes of one file.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Span {
     pub file: u32,
     pub offset: u64,

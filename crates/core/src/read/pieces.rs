@@ -9,7 +9,7 @@ use crate::codecs::frames::Size;
 use crate::codecs::{zstd, zstd_pieces};
 use crate::error::{Code, Error, Result};
 use crate::layouts::elements::RuleCheck;
-use crate::model::{Blob, Component, Data, DataRule, Encoding, Tensor, View};
+use crate::model::{Blob, Component, Data, DataRule, Encoding, Pieces, Tensor, View};
 use crate::sources::file::FileSource;
 use crate::sources::{ReadAt, scratch};
 use crate::work::PIECE;
@@ -28,7 +28,7 @@ impl Reading<'_> {
         component: &Component,
         mut each: impl FnMut(&mut [u8]) -> Result<()>,
     ) -> Result<()> {
-        if component.is_whole_blob() {
+        if component.is_whole_blob() || in_order(component).is_some() {
             return self
                 .blob_pieces(component, |piece| {
                     turn(component, piece);
@@ -42,12 +42,19 @@ impl Reading<'_> {
         })
     }
 
-    /// Calls `each` with the decoded bytes that a component is, or is a part of, as they stand there.
+    /// Calls `each` with the decoded bytes that a component is, or is a part of, as they stand there; of several blobs with
+    /// whole elements.
     pub fn blob_pieces(
         &self,
         component: &Component,
         mut each: impl FnMut(&mut [u8]) -> Result<()>,
     ) -> Result<()> {
+        if let Some(pieces) = in_order(component) {
+            return pieces.blobs().try_for_each(|blob| {
+                let part = Component { data: Data::Blob(blob.clone()), ..component.clone() };
+                self.blob_pieces(&part, &mut each as &mut dyn FnMut(&mut [u8]) -> Result<()>)
+            });
+        }
         let Some(blob) = component.blob() else {
             let whole = Component { view: View::Whole, ..component.clone() };
             return self.decode(&whole)?.chunks_mut(PIECE).try_for_each(&mut each);
@@ -98,6 +105,13 @@ impl Reading<'_> {
                     size => zstd::each_piece(&stored, size, stop, |_| Ok(())).map(drop),
                 }
             }
+            Data::Pieces(pieces) if component.rule.is_none() => pieces.blobs().try_for_each(|blob| {
+                let part = Component { data: Data::Blob(blob.clone()), ..component.clone() };
+                match blob.encoding {
+                    Encoding::RAW => self.stored_pieces(&part, |_| Ok(())),
+                    _ => self.judge(&Component { view: View::Whole, ..part }),
+                }
+            }),
             _ => self.decode(component).map(drop),
         }
     }
@@ -148,6 +162,14 @@ impl Reading<'_> {
         }
         decoded
     }
+}
+
+/// The blobs that a component is one behind the other, where none of them ends within an element.
+fn in_order(component: &Component) -> Option<&Pieces> {
+    let Data::Pieces(pieces) = &component.data else { return None };
+    let width = component.dtype.map_or(1, |dtype| dtype.element_bytes().max(1)) as u64;
+    let is_whole = component.view == View::Whole && pieces.rows() == 1;
+    (is_whole && pieces.all().iter().all(|piece| piece.run.is_multiple_of(width))).then_some(pieces)
 }
 
 /// The stored bytes of a component that is a blob, read one after the other and hashed on the way.
