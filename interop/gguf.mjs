@@ -1,19 +1,19 @@
 // Files that the gguf package writes anew, with other values: every type, value by value, and by every way of reading.
 import { join } from 'node:path'
 import { open } from 'ztensor'
-import { readings } from '../__test__/every-way.mjs'
 import { decoded } from '../__test__/gguf-files.mjs'
 import { differing } from '../__test__/quantized.mjs'
+import { compareReadings } from './files.mjs'
 import { COMMON, environment, succeed } from './peers.mjs'
 
 const ROWS = 64
 const SEED = 20240229
 
 /** [{ what, error }] of every type and file, the error undefined where each value has the same bits. */
-export async function compareGguf(build, python, script) {
+export async function compareGguf({ build, python, fixtures }) {
   const own = await environment(join(build, 'venv-gguf'), python, [...COMMON, 'gguf==0.19.0'])
   const folder = join(build, 'gguf')
-  await succeed(own, [script, folder, ROWS, SEED].map(String))
+  await succeed(own, [join(fixtures, 'gguf-files.py'), folder, ROWS, SEED].map(String))
   const file = await open(join(folder, 'types.gguf'))
   const results = []
   for (const { name, type, expected } of decoded(folder)) {
@@ -22,11 +22,10 @@ export async function compareGguf(build, python, script) {
     results.push({ what: type, error })
   }
   file.close()
-  for (const name of ['types', 'plain', 'plain-big-endian', 'aligned-4096', 'split-00002-of-00003']) {
-    const opened = await open(join(folder, `${name}.gguf`))
-    const { wrong } = await readings(opened)
-    opened.close()
-    results.push({ what: name, error: wrong.length > 0 ? new Error(wrong.join('; ')) : undefined })
-  }
-  return results
+  const names = ['types', 'plain', 'plain-big-endian', 'aligned-4096', 'split-00002-of-00003']
+  const read = await compareReadings(
+    folder,
+    names.map((name) => `${name}.gguf`),
+  )
+  return [...results, ...read]
 }

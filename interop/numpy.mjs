@@ -1,12 +1,12 @@
 // What numpy and scipy write, made anew by the packages themselves, and what numpy.load makes of what we write.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { create, openSync } from 'ztensor'
+import { create } from 'ztensor'
 import { fingerprint } from '../__test__/bytes.mjs'
-import { readings } from '../__test__/every-way.mjs'
 import { differences, expectedIn } from '../__test__/expected-files.mjs'
 import { DTYPES, noise } from '../__test__/writing.mjs'
 import { capture } from '../scripts/command.mjs'
+import { compareFiles } from './files.mjs'
 import { COMMON, environment, succeed } from './peers.mjs'
 
 const HELD = Object.keys(DTYPES).filter((dtype) => /^(bool|u?int\d+|float(16|32|64)|complex\d+)$/.test(dtype))
@@ -62,29 +62,20 @@ async function writeOurs(folder) {
 }
 
 /** [{ what, error }]: what numpy.load finds wrong with our files. */
-export async function readOurs(build, python, script) {
+export async function readOurs({ build, python, interop }) {
   const own = await environment(join(build, 'venv-numpy'), python, COMMON)
   const folder = join(build, 'ours-numpy')
   const count = await writeOurs(folder)
-  const { status, output } = await capture(own, [script, folder])
+  const { status, output } = await capture(own, [join(interop, 'numpy_peer.py'), folder])
   const wrong = status === 0 ? JSON.parse(output) : [output]
   const right = Array.from({ length: count - wrong.length }, () => ({ what: 'reads our files' }))
   return [...right, ...wrong.map((what) => ({ what: 'reads our files', error: new Error(what) }))]
 }
 
 /** [{ what, error }] of every file, the error undefined where all of it is as numpy has it, by every way of reading. */
-export async function compareNumpy(build, python, script) {
+export async function compareNumpy({ build, python, fixtures }) {
   const own = await environment(join(build, 'venv-numpy'), python, COMMON)
   const folder = join(build, 'numpy')
-  await succeed(own, [script, folder])
-  const results = []
-  for (const [name, tensors] of Object.entries(expectedIn(folder))) {
-    const file = openSync(join(folder, name))
-    const wrong = [...differences(file, tensors), ...(await readings(file)).wrong]
-    const { failures } = await file.verify()
-    wrong.push(...failures.map(({ message }) => message))
-    file.close()
-    results.push({ what: name, error: wrong.length > 0 ? new Error(wrong.join('; ')) : undefined })
-  }
-  return results
+  await succeed(own, [join(fixtures, 'numpy-files.py'), folder])
+  return compareFiles(folder, Object.entries(expectedIn(folder)), differences)
 }

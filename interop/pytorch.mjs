@@ -1,9 +1,8 @@
 // What torch saves, made anew by the package itself.
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { openSync } from 'ztensor'
-import { readings } from '../__test__/every-way.mjs'
 import { differences, expectedIn } from '../__test__/expected-files.mjs'
+import { compareFiles } from './files.mjs'
 import { environment, succeed } from './peers.mjs'
 
 // Without what it asks for beside: 3 GB of CUDA, which `cuda_stubs.py` stands in for.
@@ -22,7 +21,7 @@ const REQUIREMENTS = [
 ]
 
 /** [{ what, error }] of every file, the error undefined where all of it is as torch has it, by every way of reading. */
-export async function comparePytorch(build, python, fixtures, interop) {
+export async function comparePytorch({ build, python, fixtures, interop }) {
   const directory = join(build, 'venv-torch')
   const own = await environment(directory, python, REQUIREMENTS)
   const version = readdirSync(join(directory, 'lib')).find((name) => name.startsWith('python'))
@@ -31,14 +30,5 @@ export async function comparePytorch(build, python, fixtures, interop) {
   await succeed(own, [join(interop, 'cuda_stubs.py'), libraries, stubs])
   const folder = join(build, 'pytorch')
   await succeed('env', [`LD_LIBRARY_PATH=${stubs}`, own, join(fixtures, 'pytorch.py'), folder])
-  const results = []
-  for (const [name, tensors] of Object.entries(expectedIn(folder))) {
-    const file = openSync(join(folder, name))
-    const wrong = [...differences(file, tensors), ...(await readings(file)).wrong]
-    const { failures } = await file.verify()
-    wrong.push(...failures.map(({ message }) => message))
-    file.close()
-    results.push({ what: name, error: wrong.length > 0 ? new Error(wrong.join('; ')) : undefined })
-  }
-  return results
+  return compareFiles(folder, Object.entries(expectedIn(folder)), differences)
 }

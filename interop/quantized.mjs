@@ -9,10 +9,10 @@ const BLOCKS = 512
 const SEED = 20240229
 
 /** [{ what, error }] of every case, the error undefined where each value has the same bits. */
-export async function compareQuantized(build, python, script) {
+export async function compareQuantized({ build, python, fixtures }) {
   const own = await environment(join(build, 'venv-gguf'), python, [...COMMON, 'gguf==0.19.0'])
   const vectors = join(build, 'quantized.bin')
-  await succeed(own, [script, vectors, BLOCKS, SEED].map(String))
+  await succeed(own, [join(fixtures, 'quantized.py'), vectors, BLOCKS, SEED].map(String))
   const cases = quantizedCases(vectors)
   // zTensor 2 registers no names for the ternary types and nvfp4, 1.2 takes any.
   const versionOf = ({ layout }) => (/^gguf\.(tq|nvfp4)/.test(layout) ? '1.2' : '2')

@@ -8,29 +8,21 @@ import { convert, openSync } from 'ztensor'
 import { cases } from '../__test__/corpus/cases-safetensors.mjs'
 import { bytesOf } from '../__test__/corpus/tables.mjs'
 import { compareFile } from '../interop/compare.mjs'
-import { compareGguf } from '../interop/gguf.mjs'
-import { compareHdf5 } from '../interop/hdf5.mjs'
-import { compareNumpy, readOurs } from '../interop/numpy.mjs'
-import { compareOnnx } from '../interop/onnx.mjs'
+import { imports } from '../interop/imports.mjs'
 import { writeOurs } from '../interop/ours.mjs'
 import { environment, peers, succeed } from '../interop/peers.mjs'
-import { comparePytorch } from '../interop/pytorch.mjs'
-import { compareQuantized } from '../interop/quantized.mjs'
 import { isInstalled, only, root } from './command.mjs'
 
 const python = process.env.PYTHON ?? 'python3'
 const REFERENCE = 'safetensors 0.8.0'
-const GGUF = 'gguf 0.19.0'
-const NUMPY = 'numpy 2.4.6'
-const ONNX = 'onnx 1.23.2'
-const H5PY = 'h5py 3.16.0'
-// Heavy ones, only on demand: an argument of their own names each, or `--heavy` all of them.
-const TORCH = 'torch 2.4.1'
-const chosen = only([...peers.map(({ name }) => name), GGUF, NUMPY, ONNX, H5PY], [TORCH])
+// Heavy ones run only on demand: an argument of their own names each, or `--heavy` all of them.
+const named = (heavy) => imports.filter((one) => (one.heavy ?? false) === heavy).map(({ name }) => name)
+const chosen = only([...peers.map(({ name }) => name), ...named(false)], named(true))
 const build = join(root, 'build/interop')
 const corpus = join(build, 'corpus')
 const ours = join(build, 'ours')
 const fixtures = join(root, '__test__/fixtures')
+const interop = join(root, 'interop')
 const readJson = (path) => JSON.parse(readFileSync(path, 'utf8'))
 const fresh = (directory) => {
   rmSync(directory, { recursive: true, force: true })
@@ -92,7 +84,7 @@ async function runPeer({ name, requirements, script, cannotRead }) {
   const label = name.replace(' ', '-')
   const own = await environment(join(build, `venv-${label}`), python, requirements)
   const directory = fresh(join(build, label))
-  await succeed(own, [join(root, 'interop', script), directory, fixtures, corpus, ours])
+  await succeed(own, [join(interop, script), directory, fixtures, corpus, ours])
   const told = readJson(join(directory, 'expected.json'))
   let checks = 0
   for (const file of told.files) {
@@ -140,64 +132,14 @@ function compareVerdicts() {
   })
 }
 
-async function runGguf() {
+/** What a package writes in a format that we import, read by us. */
+async function runImport({ name, of, compare }) {
   try {
-    const results = await compareGguf(build, python, join(fixtures, 'gguf-files.py'))
-    for (const { what, error } of results) count(`${GGUF}, ${what}`, error)
-    console.log(`\n${GGUF}: ${results.length} types and files`)
+    const results = await compare({ build, python, fixtures, interop })
+    for (const { what, error } of results) count(`${name}, ${what}`, error)
+    console.log(`\n${name}: ${results.length} ${of}`)
   } catch (error) {
-    count(GGUF, error)
-  }
-}
-
-async function runQuantized() {
-  try {
-    const results = await compareQuantized(build, python, join(fixtures, 'quantized.py'))
-    for (const { what, error } of results) count(`${GGUF} and the profiles, ${what}`, error)
-    console.log(`\n${GGUF} and the profiles: ${results.length} quantized tensors`)
-  } catch (error) {
-    count(GGUF, error)
-  }
-}
-
-async function runNumpy() {
-  try {
-    const results = await compareNumpy(build, python, join(fixtures, 'numpy-files.py'))
-    const reads = await readOurs(build, python, join(root, 'interop/numpy_peer.py'))
-    for (const { what, error } of [...results, ...reads]) count(`${NUMPY}, ${what}`, error)
-    console.log(`\n${NUMPY} and scipy: ${results.length} files; ${reads.length} of ours`)
-  } catch (error) {
-    count(NUMPY, error)
-  }
-}
-
-async function runPytorch() {
-  try {
-    const results = await comparePytorch(build, python, fixtures, join(root, 'interop'))
-    for (const { what, error } of results) count(`${TORCH}, ${what}`, error)
-    console.log(`\n${TORCH}: ${results.length} files`)
-  } catch (error) {
-    count(TORCH, error)
-  }
-}
-
-async function runOnnx() {
-  try {
-    const results = await compareOnnx(build, python, join(fixtures, 'onnx-files.py'))
-    for (const { what, error } of results) count(`${ONNX}, ${what}`, error)
-    console.log(`\n${ONNX}: ${results.length} files`)
-  } catch (error) {
-    count(ONNX, error)
-  }
-}
-
-async function runHdf5() {
-  try {
-    const results = await compareHdf5(build, python, join(fixtures, 'hdf5-files.py'))
-    for (const { what, error } of results) count(`${H5PY} and keras, ${what}`, error)
-    console.log(`\n${H5PY} and keras: ${results.length} files`)
-  } catch (error) {
-    count(H5PY, error)
+    count(name, error)
   }
 }
 
@@ -212,12 +154,7 @@ if (isInstalled(python)) {
     }
   }
   if (chosen.includes(REFERENCE)) compareVerdicts()
-  if (chosen.includes(GGUF)) await runQuantized()
-  if (chosen.includes(GGUF)) await runGguf()
-  if (chosen.includes(NUMPY)) await runNumpy()
-  if (chosen.includes(TORCH)) await runPytorch()
-  if (chosen.includes(ONNX)) await runOnnx()
-  if (chosen.includes(H5PY)) await runHdf5()
+  for (const one of imports.filter(({ name }) => chosen.includes(name))) await runImport(one)
   console.log()
   console.log(`interop: ${passed} passed, ${failed} failed`)
   process.exitCode = failed > 0 ? 1 : 0

@@ -1,0 +1,19 @@
+// The packages that write the formats we import. Each compares what a package writes anew with what we read: `compare` is given where
+// environments and files go (`build`), the Python to make environments with, and the folders of scripts (`fixtures`, `interop`).
+// Those whose packages are large are `heavy`, and run on demand.
+import { compareGguf } from './gguf.mjs'
+import { compareHdf5 } from './hdf5.mjs'
+import { compareNumpy, readOurs } from './numpy.mjs'
+import { compareOnnx } from './onnx.mjs'
+import { comparePytorch } from './pytorch.mjs'
+import { compareQuantized } from './quantized.mjs'
+
+export const imports = [
+  { name: 'gguf 0.19.0', of: 'quantized tensors of gguf and the profiles', compare: compareQuantized },
+  { name: 'gguf 0.19.0', of: 'types and files of gguf', compare: compareGguf },
+  { name: 'numpy 2.4.6', of: 'files of numpy and scipy', compare: compareNumpy },
+  { name: 'numpy 2.4.6', of: 'files of ours that numpy reads', compare: readOurs },
+  { name: 'torch 2.4.1', of: 'files of torch', heavy: true, compare: comparePytorch },
+  { name: 'onnx 1.23.2', of: 'files of onnx', compare: compareOnnx },
+  { name: 'h5py 3.16.0', of: 'files of h5py and keras', compare: compareHdf5 },
+]
