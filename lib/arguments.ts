@@ -79,10 +79,21 @@ export function isIterable(value: unknown): value is Iterable<unknown> {
   return typeof (value as Iterable<unknown> | null | undefined)?.[Symbol.iterator] === 'function'
 }
 
-/** Refuses an object that has keys of its own beside the known ones; the error names those that are close. */
-export function refuseUnknown(name: string, value: object, known: readonly string[]): void {
-  for (const key of Object.keys(value)) {
+/**
+ * Refuses an object that has keys of its own beside the known ones. The error names those that are close, or the call that takes an
+ * object with a key of `takenBy`.
+ */
+export function refuseUnknown(
+  name: string,
+  value: object,
+  known: readonly string[],
+  takenBy: Readonly<Record<string, string>> = {},
+): void {
+  const keys = Object.keys(value)
+  for (const key of keys) {
     if (known.includes(key)) continue
+    const other = keys.find((key) => Object.hasOwn(takenBy, key))
+    if (other !== undefined) throw invalid(TypeError, `${name} has ${other}: ${takenBy[other]} takes it`)
     const close = closeTo(key, known)
     const hint = close.length > 0 ? `did you mean ${close.join(' or ')}?` : `there are ${known.join(', ')}`
     throw invalid(TypeError, `${name} has no ${inspect(key, { maxStringLength: 40 })}: ${hint}`)

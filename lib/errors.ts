@@ -1,7 +1,7 @@
 import { getSystemErrorMap } from 'node:util'
 import { binding, type NativeError } from './native.js'
 import { pathHint } from './path-hint.js'
-import { isError } from './realm.js'
+import { isError, messageOf } from './realm.js'
 import { win32ErrorName } from './win32.js'
 
 /** Why a file, or a call, was refused. The guide on errors (docs/guide/errors.md) says what to do about each. */
@@ -79,6 +79,11 @@ function isNative(thrown: unknown): thrown is Thrown {
   return 'code' in thrown && typeof thrown.code === 'string' && thrown.code.startsWith('ZT_')
 }
 
+/** Whether an error has one of our codes: of our classes, or a `TypeError` or `RangeError` of a bad argument. */
+export function isOurs(thrown: unknown): thrown is Error {
+  return isError(thrown) && 'code' in thrown && String(thrown.code).startsWith('ZT_')
+}
+
 /** Number, name and text that Node has for a failed system call. */
 function systemReason({ errno: given, message }: Thrown): { errno: number; code: string; text: string } {
   const errno = given ?? 0
@@ -110,8 +115,8 @@ function details({ tensor, component, offset, rule }: Thrown): ErrorDetails {
 /** Turns what the binding threw into what users see. */
 export function publicError(thrown: unknown, path?: string): unknown {
   if (!isNative(thrown)) {
-    if (isError(thrown) && 'code' in thrown && String(thrown.code).startsWith('ZT_')) return thrown
-    const said = binding.takePanic() ?? (isError(thrown) ? thrown.message : String(thrown))
+    if (isOurs(thrown)) return thrown
+    const said = binding.takePanic() ?? messageOf(thrown)
     return new ZTensorError('ZT_INTERNAL', `a bug in ztensor, please report it: ${said}`, { cause: thrown })
   }
   if (thrown.code === 'ZT_INVALID_ARG') return invalid(RangeError, thrown.message)

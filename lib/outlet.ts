@@ -3,7 +3,7 @@ import { finished, type Writable } from 'node:stream'
 import { invalid, ZTensorError } from './errors.js'
 import { toBufferSync } from './memory.js'
 import { binding, type NativeOutflow } from './native.js'
-import { isError } from './realm.js'
+import { messageOf } from './realm.js'
 
 /** How often a stream is looked at that says nothing when it is destroyed. */
 const LOOK_MS = 50
@@ -28,8 +28,7 @@ export class Outlet {
   }
 
   readonly #onError = (cause: unknown): void => {
-    const said = isError(cause) ? cause.message : String(cause)
-    this.#fail(`the stream failed: ${said}`, cause)
+    this.#fail(`the stream failed: ${messageOf(cause)}`, cause)
   }
 
   readonly #onClose = (): void => this.#fail('the stream was closed before the file was complete')

@@ -28,6 +28,11 @@ export function isError(value: unknown): value is Error {
   return types.isNativeError(value) || value instanceof Error
 }
 
+/** What a thrown value says: anything can be thrown. */
+export function messageOf(thrown: unknown): string {
+  return isError(thrown) ? thrown.message : String(thrown)
+}
+
 /** An object that is nothing else: without a prototype, or with the one of all objects in its realm. */
 export function isPlainObject(value: unknown): value is object {
   if (typeof value !== 'object' || value === null) return false

@@ -1,8 +1,8 @@
 // The stream that the elements of one tensor are written into.
 import { finished, type Readable, Writable } from 'node:stream'
 import { bytesOf } from './dtype.js'
-import { publicError, ZTensorError } from './errors.js'
-import { isError } from './realm.js'
+import { isOurs, publicError, ZTensorError } from './errors.js'
+import { messageOf } from './realm.js'
 
 /** What a stream does with its writer. */
 interface Sink {
@@ -64,10 +64,8 @@ export class TensorStream extends Writable {
   /** What the stream was destroyed with: the error of its source, unless it is the writer's own. */
   #failureOf(cause: Error | null): unknown {
     if (cause === null) return new ZTensorError('ZT_CLOSED', 'the stream was destroyed before all bytes had come')
-    const isOwn = isError(cause) && 'code' in cause && String(cause.code).startsWith('ZT_')
-    if (isOwn || cause === this.#sink.signal?.reason) return cause
-    const said = isError(cause) ? cause.message : String(cause)
-    return new ZTensorError('ZT_IO', `the source of the stream failed: ${said}`, { cause })
+    if (isOurs(cause) || cause === this.#sink.signal?.reason) return cause
+    return new ZTensorError('ZT_IO', `the source of the stream failed: ${messageOf(cause)}`, { cause })
   }
 
   #done(work: Promise<unknown>, callback: (error?: Error | null) => void): void {

@@ -74,9 +74,17 @@ export interface Part {
 }
 
 /** Refuses keys that are not known in an object that the caller made; one of a class has what its class gives it. */
-function refuseOthers(name: string, value: object, known: readonly string[]): void {
-  if (isPlainObject(value)) refuseUnknown(name, value, known)
+function refuseOthers(
+  name: string,
+  value: object,
+  known: readonly string[],
+  takenBy?: Readonly<Record<string, string>>,
+): void {
+  if (isPlainObject(value)) refuseUnknown(name, value, known, takenBy)
 }
+
+/** Which call takes a tensor that has a key of another kind of tensor. */
+const TAKEN_BY = { indptr: 'addCsr()', coords: 'addCoo()', components: 'addObject()' }
 
 /** A tensor's attributes as they are now: the caller may change them before their turn. */
 function ownAttributes({ attributes }: AddOptions): unknown {
@@ -109,14 +117,7 @@ export function denseInput(name: string, tensor: unknown, options: AddDenseOptio
   const attributes = ownAttributes(given)
   if (typeof tensor !== 'object' || tensor === null || Array.isArray(tensor))
     throw wrongType('tensor', 'a typed array or { dtype, shape, data }', tensor)
-  for (const [key, call] of [
-    ['indptr', 'addCsr()'],
-    ['coords', 'addCoo()'],
-    ['components', 'addObject()'],
-  ] as const) {
-    if (isPlainObject(tensor) && key in tensor) throw invalid(TypeError, `tensor has ${key}: ${call} takes it`)
-  }
-  if (!ArrayBuffer.isView(tensor)) refuseOthers('tensor', tensor, ['dtype', 'shape', 'data'])
+  if (!ArrayBuffer.isView(tensor)) refuseOthers('tensor', tensor, ['dtype', 'shape', 'data'], TAKEN_BY)
   const elements = denseElements(ArrayBuffer.isView(tensor) ? { data: tensor } : (tensor as TensorInput), given.shape)
   return { name: checked, attributes, elements }
 }

@@ -11,7 +11,7 @@ import { toBufferSync } from './memory.js'
 import { binding, type NativeControl, type NativeWriter, type WriteRequest } from './native.js'
 import { Outlet } from './outlet.js'
 import { Packets } from './packet.js'
-import { isError } from './realm.js'
+import { messageOf } from './realm.js'
 import { shown } from './shown.js'
 import { aTarget } from './target.js'
 import { TensorStream } from './tensor-stream.js'
@@ -505,7 +505,7 @@ export class TensorWriter {
 }
 
 function ended(cause?: unknown): ZTensorError {
-  const why = cause === undefined ? '' : ` after an error (${isError(cause) ? cause.message : String(cause)})`
+  const why = cause === undefined ? '' : ` after an error (${messageOf(cause)})`
   return new ZTensorError('ZT_CLOSED', `the writer has ended${why}; create another one`, { cause })
 }
 
