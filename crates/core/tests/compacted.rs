@@ -1,6 +1,8 @@
 //! Files without what was removed from them: smaller, and the same tensors as they were.
 #![allow(clippy::unwrap_used)] // a test that cannot set itself up has failed
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +11,7 @@ use ztensor_core::codecs::digest::Algorithm;
 use ztensor_core::error::Code;
 use ztensor_core::formats::Formats;
 use ztensor_core::limits::Limits;
-use ztensor_core::model::{Attributes, Catalog, DType};
+use ztensor_core::model::{Catalog, DType};
 use ztensor_core::open::detect;
 use ztensor_core::read::Reading;
 use ztensor_core::sources::file::FileSource;
@@ -29,18 +31,8 @@ fn settings(dialect: Dialect, canonical: bool) -> Settings {
         false if dialect == Dialect::ZT2 => 4096,
         false => 256,
     };
-    Settings {
-        dialect,
-        alignment,
-        digest: Some(if dialect == Dialect::ZT2 { Algorithm::Xxh3 } else { Algorithm::Crc32c }),
-        compression: None,
-        overwrite: true,
-        canonical,
-        max_shard: None,
-        attributes: Attributes::default(),
-        generator: None,
-        stop: Stop::default(),
-    }
+    let digest = Some(if dialect == Dialect::ZT2 { Algorithm::Xxh3 } else { Algorithm::Crc32c });
+    Settings { alignment, digest, canonical, ..common::settings(dialect) }
 }
 
 type Tensors = BTreeMap<String, Vec<u8>>;

@@ -1,20 +1,23 @@
 //! Files that become files of another format: whichever way the bytes take, the tensors stay what they are.
 #![allow(clippy::unwrap_used)] // a test that cannot set itself up has failed
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use common::settings;
 use ztensor_core::codecs::digest::Algorithm;
 use ztensor_core::convert::{self, Casts};
 use ztensor_core::error::{Code, Result};
 use ztensor_core::formats::Formats;
 use ztensor_core::limits::Limits;
-use ztensor_core::model::{Attributes, DType, Encoding};
+use ztensor_core::model::{DType, Encoding};
 use ztensor_core::open::detect;
 use ztensor_core::read::Reading;
 use ztensor_core::sources::file::FileSource;
 use ztensor_core::verify;
-use ztensor_core::work::{Stop, Watch};
+use ztensor_core::work::Watch;
 use ztensor_core::write::{Compression, Dialect, Settings, Spec, Writer};
 
 struct Folder(PathBuf);
@@ -34,21 +37,6 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn settings(dialect: Dialect) -> Settings {
-    Settings {
-        dialect,
-        alignment: if dialect == Dialect::ZT2 { 4096 } else { 64 },
-        digest: None,
-        compression: None,
-        overwrite: true,
-        canonical: false,
-        max_shard: None,
-        attributes: Attributes::default(),
-        generator: None,
-        stop: Stop::default(),
     }
 }
 

@@ -1,10 +1,13 @@
 //! Quantized tensors against what the gguf package and the formulas of the profiles make of them (fixtures/quantized.py).
 #![allow(clippy::unwrap_used)] // a test that cannot set itself up has failed
 
+mod common;
+
 use std::io::Read;
 use std::path::Path;
 
 use ciborium::Value;
+use common::settings;
 use flate2::read::ZlibDecoder;
 use ztensor_core::formats::Formats;
 use ztensor_core::limits::Limits;
@@ -15,7 +18,7 @@ use ztensor_core::read::Reading;
 use ztensor_core::sources::file::FileSource;
 use ztensor_core::syntax::json;
 use ztensor_core::verify;
-use ztensor_core::work::{Stop, Watch};
+use ztensor_core::work::Watch;
 use ztensor_core::write::{Dialect, Settings, Spec, Writer};
 
 /// A tensor, and what its elements are.
@@ -79,18 +82,7 @@ fn written(path: &Path, case: &Case) {
     // Version 2 registers no name for these, and 1.2 no word for some types.
     let unregistered = ["gguf.tq1_0/1", "gguf.tq2_0/1", "gguf.nvfp4/1"].contains(&&case.layout[..]);
     let dialect = if unregistered { Dialect::ZT12 } else { Dialect::ZT2 };
-    let settings = Settings {
-        dialect,
-        alignment: 4096,
-        digest: None,
-        compression: None,
-        overwrite: true,
-        canonical: false,
-        max_shard: None,
-        attributes: Attributes::default(),
-        generator: None,
-        stop: Stop::default(),
-    };
+    let settings = Settings { alignment: 4096, ..settings(dialect) };
     let mut writer = Writer::create(path, settings).unwrap();
     let parts = case.components.iter();
     let components: Vec<_> =

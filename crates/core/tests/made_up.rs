@@ -3,11 +3,14 @@
 //! conversion know nothing of it.
 #![allow(clippy::unwrap_used)] // a test that cannot set itself up has failed
 
+mod common;
+
 use std::io::Write;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use common::settings;
 use ztensor_core::codecs::digest::Digest;
 use ztensor_core::convert::{Casts, copy};
 use ztensor_core::error::{Code, Error, Result};
@@ -15,15 +18,15 @@ use ztensor_core::formats::{CORE, Dialect, Format, Formats, Input, Sample, Told}
 use ztensor_core::limits::Limits;
 use ztensor_core::model::cut::Cut;
 use ztensor_core::model::{
-    Attributes, Blob, Builder, ByteOrder, Catalog, Chunk, Chunks, Component, Container, DType, Data, Filter,
-    Grid, Label, Layout, NewTensor, Piece, Pieces, ReadIndex, Strided, Tensor, View,
+    Blob, Builder, ByteOrder, Catalog, Chunk, Chunks, Component, Container, DType, Data, Filter, Grid, Label,
+    Layout, NewTensor, Piece, Pieces, ReadIndex, Strided, Tensor, View,
 };
 use ztensor_core::open::detect;
 use ztensor_core::read::{Reading, batch};
 use ztensor_core::sources::ReadAt;
 use ztensor_core::verify;
 use ztensor_core::work::{Stop, Watch};
-use ztensor_core::write::{Settings, Writer};
+use ztensor_core::write::Writer;
 
 const TABLE: &[Format] = &[Format {
     name: "madeup",
@@ -357,26 +360,11 @@ fn a_slice_of_what_is_not_decoded_reads_what_it_touches() {
     });
 }
 
-fn settings() -> Settings {
-    Settings {
-        dialect: Dialect::ZT12,
-        alignment: 64,
-        digest: None,
-        compression: None,
-        overwrite: true,
-        canonical: false,
-        max_shard: None,
-        attributes: Attributes::default(),
-        generator: None,
-        stop: Stop::default(),
-    }
-}
-
 #[test]
 fn every_form_is_converted() {
     let path = std::env::temp_dir().join(format!("ztensor-made-up-{}.zt", std::process::id()));
     opened(&file(), |reading, catalog| {
-        let mut writer = Writer::create(&path, settings()).unwrap();
+        let mut writer = Writer::create(&path, settings(Dialect::ZT12)).unwrap();
         let casts = Casts::default();
         for tensor in catalog.iter() {
             copy(reading, tensor, tensor.name(), &casts, &mut writer).unwrap();

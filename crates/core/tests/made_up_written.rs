@@ -2,6 +2,8 @@
 //! behind. Their rows are all that there is of them: the writer and the conversion know nothing of them.
 #![allow(clippy::unwrap_used)] // a test that cannot set itself up has failed
 
+mod common;
+
 use std::path::PathBuf;
 
 use ztensor_core::codecs::digest::{Algorithm, Checksum, Expected};
@@ -17,7 +19,7 @@ use ztensor_core::model::{
 };
 use ztensor_core::open::detect;
 use ztensor_core::read::Reading;
-use ztensor_core::work::{Stop, Watch};
+use ztensor_core::work::Watch;
 use ztensor_core::write::{Settings, Spec, Writer};
 
 const TABLE: &[Format] = &[
@@ -141,18 +143,7 @@ fn dialect(id: &str) -> Dialect {
 }
 
 fn settings(id: &str) -> Settings {
-    Settings {
-        dialect: dialect(id),
-        alignment: 64,
-        digest: None,
-        compression: None,
-        overwrite: true,
-        canonical: false,
-        max_shard: None,
-        attributes: Attributes::default(),
-        generator: None,
-        stop: Stop::default(),
-    }
+    common::settings(dialect(id))
 }
 
 fn path(name: &str) -> PathBuf {

@@ -1,29 +1,20 @@
 //! Files whose bytes the caller takes: as they come, or block by block while it waits.
 #![allow(clippy::unwrap_used)] // a test that cannot set itself up has failed
 
+mod common;
+
 use std::sync::{Arc, Mutex};
 
 use ztensor_core::codecs::digest::Algorithm;
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::model::{Attributes, DType};
-use ztensor_core::work::Stop;
+use ztensor_core::model::DType;
 use ztensor_core::write::{Compression, Dialect, Finished, Passing, Settings, Spec, Writer};
 
 fn settings(dialect: Dialect, compressed: bool) -> Settings {
     let compression =
         compressed.then_some(Compression { level: 1, min_savings: 0.1, threads: 2, frame: 1 << 20 });
-    Settings {
-        dialect,
-        alignment: if dialect == Dialect::ZT2 { 4096 } else { 64 },
-        digest: Some(if dialect == Dialect::ZT2 { Algorithm::Xxh3 } else { Algorithm::Crc32c }),
-        compression,
-        overwrite: true,
-        canonical: false,
-        max_shard: None,
-        attributes: Attributes::default(),
-        generator: None,
-        stop: Stop::default(),
-    }
+    let digest = Some(if dialect == Dialect::ZT2 { Algorithm::Xxh3 } else { Algorithm::Crc32c });
+    Settings { digest, compression, ..common::settings(dialect) }
 }
 
 /// Small tensors between large ones, compressible and not.

@@ -1,10 +1,13 @@
 //! What writers put in several files or in another order, and add to a file that is there: each reads back.
 #![allow(clippy::unwrap_used)] // a test that cannot set itself up has failed
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use common::settings;
 use ztensor_core::codecs::digest::Algorithm;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::Formats;
@@ -45,21 +48,6 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn settings(dialect: Dialect) -> Settings {
-    Settings {
-        dialect,
-        alignment: if dialect == Dialect::ZT2 { 4096 } else { 64 },
-        digest: None,
-        compression: None,
-        overwrite: true,
-        canonical: false,
-        max_shard: None,
-        attributes: Attributes::default(),
-        generator: None,
-        stop: Stop::default(),
     }
 }
 

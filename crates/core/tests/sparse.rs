@@ -1,13 +1,15 @@
 //! Sparse tensors that do not lie in memory, of more elements than are handled at a time.
 #![allow(clippy::unwrap_used)] // a test that cannot set itself up has failed
 
+mod common;
+
 use std::borrow::Cow;
 use std::path::PathBuf;
 
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::Formats;
 use ztensor_core::limits::Limits;
-use ztensor_core::model::{Attributes, DType, DataRule, Layout};
+use ztensor_core::model::{DType, DataRule, Layout};
 use ztensor_core::open::detect;
 use ztensor_core::read::Reading;
 use ztensor_core::sources::file::FileSource;
@@ -78,18 +80,7 @@ fn written(
 ) -> Result<Arrays> {
     let path: PathBuf = std::env::temp_dir().join(format!("ztensor-sparse-{name}-{}", std::process::id()));
     let stop = Stop::default();
-    let settings = Settings {
-        dialect,
-        alignment: if dialect == Dialect::ZT2 { 4096 } else { 64 },
-        digest: None,
-        compression: None,
-        overwrite: true,
-        canonical: false,
-        max_shard: None,
-        attributes: Attributes::default(),
-        generator: None,
-        stop: stop.clone(),
-    };
+    let settings = Settings { stop: stop.clone(), ..common::settings(dialect) };
     let mut writer = Writer::create(&path, settings)?;
     let (layout, layout_name) =
         if arrays.len() == 3 { (Layout::SparseCsr, "sparse_csr") } else { (Layout::SparseCoo, "sparse_coo") };

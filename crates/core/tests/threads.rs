@@ -2,6 +2,8 @@
 //! `ThreadSanitizer` too, which sees races that these asserts do not.
 #![allow(clippy::unwrap_used)] // a test that cannot set itself up has failed
 
+mod common;
+
 use std::path::{Path, PathBuf};
 use std::thread;
 
@@ -12,12 +14,12 @@ use ztensor_core::codecs::digest::Algorithm;
 use ztensor_core::convert::{self, Casts};
 use ztensor_core::error::Code;
 use ztensor_core::limits::Limits;
-use ztensor_core::model::{Attributes, DType};
+use ztensor_core::model::DType;
 use ztensor_core::open::{self, Opened};
 use ztensor_core::read::prefetch;
 use ztensor_core::read::{Reading, batch};
 use ztensor_core::verify;
-use ztensor_core::work::{Stop, Watch};
+use ztensor_core::work::Watch;
 use ztensor_core::write::{Compression, Dialect, Settings, Spec, Writer};
 
 /// More than two pieces of what is read in pieces.
@@ -25,23 +27,9 @@ const LARGE: usize = 9 << 20;
 const SMALL: usize = 200;
 
 fn settings(dialect: Dialect, compressed: bool) -> Settings {
-    Settings {
-        dialect,
-        alignment: 64,
-        digest: Some(Algorithm::Crc32c),
-        compression: compressed.then_some(Compression {
-            level: 1,
-            min_savings: 0.0,
-            threads: 2,
-            frame: 1 << 20,
-        }),
-        overwrite: true,
-        canonical: false,
-        max_shard: None,
-        attributes: Attributes::default(),
-        generator: None,
-        stop: Stop::default(),
-    }
+    let compression =
+        compressed.then_some(Compression { level: 1, min_savings: 0.0, threads: 2, frame: 1 << 20 });
+    Settings { digest: Some(Algorithm::Crc32c), compression, ..common::settings(dialect) }
 }
 
 /// The bytes of a tensor: float16 numbers of all kinds.

@@ -1,13 +1,16 @@
 //! What the writer writes, the reader reads: every dialect, encoding and digest, on small files.
 #![allow(clippy::unwrap_used)] // a test that cannot set itself up has failed
 
+mod common;
+
 use std::path::{Path, PathBuf};
 
+use common::settings;
 use ztensor_core::codecs::digest::Algorithm;
 use ztensor_core::error::{Code, Result};
 use ztensor_core::formats::Formats;
 use ztensor_core::limits::Limits;
-use ztensor_core::model::{Attributes, Catalog, DType, Encoding, Layout};
+use ztensor_core::model::{Catalog, DType, Encoding, Layout};
 use ztensor_core::open::detect;
 use ztensor_core::read::Reading;
 use ztensor_core::sources::owned::Owned;
@@ -22,23 +25,6 @@ fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("ztensor-writer-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     folder
-}
-
-fn settings(dialect: Dialect) -> Settings {
-    let (digest, compression) = (None, None);
-    let attributes = Attributes::default();
-    Settings {
-        dialect,
-        alignment: if dialect == Dialect::ZT2 { 4096 } else { 64 },
-        digest,
-        compression,
-        overwrite: true,
-        canonical: false,
-        max_shard: None,
-        attributes,
-        generator: None,
-        stop: Stop::default(),
-    }
 }
 
 struct Given {
