@@ -98,8 +98,8 @@ export declare class NativeFile {
   checkTotalAsync(ordinals: Uint32Array, work: 'load' | 'copy' | 'verify', control: Control): Promise<void>
   /** Bytes of tensors in their files. */
   storedBytes(ordinals: Uint32Array): number
-  /** Loads dense tensors, at most `at_once` at a time. */
-  loadBatch(ordinals: Uint32Array, atOnce: number, control: Control, stage?: Stage | undefined | null): Promise<Loaded>
+  /** Loads dense tensors, at most `at_once` at a time; of those that are divided the part of a rank. */
+  loadBatch(ordinals: Uint32Array, atOnce: number, control: Control, stage?: Stage | undefined | null, division?: DivisionRequest | undefined | null): Promise<Loaded>
   /** Loads the arrays of a sparse tensor and checks them. */
   loadSparse(ordinal: number, control: Control, stage?: Stage | undefined | null): Promise<Memory[]>
   /** Checks digests, lengths and data rules. */
@@ -343,6 +343,14 @@ export interface CutPlan {
   byteLength: number
   /** Where the cut begins in the tensor's bytes, if it is one run of them; -1 otherwise. */
   start: number
+}
+
+/** How tensors that are loaded at once are divided. */
+export interface DivisionRequest {
+  /** Of each tensor the dimension, -1 for one that is loaded whole. */
+  dims: Int32Array
+  rank: number
+  worldSize: number
 }
 
 /** A file of the name space, as the wrapper lists it. */

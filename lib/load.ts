@@ -7,7 +7,7 @@ import { type JobOptions, type Progress, run } from './job.js'
 import { type Loaded, type LoadedComponent, LoadedObject, LoadedTensor } from './loaded.js'
 import { toBuffer } from './memory.js'
 import type { LoadedBatch, NativeMemory } from './native.js'
-import { Plan, type PlannedTensor } from './plan.js'
+import { Plan } from './plan.js'
 import { array, type Store } from './store.js'
 import type { AnyTensor } from './tensor.js'
 
@@ -25,6 +25,13 @@ export interface Wanted {
   /** Makes the tensor of an ordinal: most are never needed. */
   readonly tensor: (ordinal: number) => AnyTensor
   readonly plan: Plan | undefined
+}
+
+/** What is loaded of each tensor, by its ordinal: all of it, or the part of a rank. */
+interface Parts {
+  /** Decoded. */
+  byteLength(ordinal: number): number
+  shape(ordinal: number): readonly number[]
 }
 
 /** Counts what was loaded and reports it. */
@@ -62,29 +69,20 @@ class Tally {
 }
 
 async function loadOne(
-  { catalog, tensor: make, plan }: Wanted,
+  { catalog, tensor: make }: Wanted,
   ordinal: number,
   signal: AbortSignal | undefined,
 ): Promise<Loaded> {
   const tensor = make(ordinal)
-  const part = divided(plan, ordinal)
   const dtype = catalog.dtype(ordinal)
-  const dense = async (shape: readonly number[], slice?: PlannedTensor['ranges']) =>
-    LoadedTensor.make(dtype as DTypeInfo, shape, (await tensor.load({ slice, signal })) as TypedArray)
-  if (part !== undefined) return dense(part.shape, part.ranges)
   if (tensor.layout === 'sparse_csr') return tensor.loadCsr({ signal })
   if (tensor.layout === 'sparse_coo') return tensor.loadCoo({ signal })
-  if (tensor.layout === 'dense' && dtype !== undefined) return dense(tensor.shape)
+  if (tensor.layout === 'dense' && dtype !== undefined)
+    return LoadedTensor.make(dtype, tensor.shape, (await tensor.load({ signal })) as TypedArray)
   const components: Record<string, LoadedComponent> = Object.create(null)
   for (const [role, component] of tensor.components)
     components[role] = { dtype: component.dtype, data: await component.load({ signal }) }
   return new LoadedObject(tensor.layout, tensor.dtype, tensor.shape, components)
-}
-
-/** The rank's part of a tensor that a plan divides. */
-function divided(plan: Plan | undefined, ordinal: number): PlannedTensor | undefined {
-  const parts = plan === undefined ? undefined : Plan.parts(plan)
-  return parts?.divides(ordinal) ? parts.at(ordinal) : undefined
 }
 
 /** Loads tensors, at most `atOnce` at a time. The first failure, or the caller's signal, ends the others. */
@@ -95,6 +93,7 @@ export async function loadAll(
 ): Promise<Map<string, Loaded>> {
   const { catalog, ordinals, plan } = wanted
   const { store } = catalog
+  const parts = plan && Plan.parts(plan)
   store.check(signal)
   const checking = checkTotal(store, ordinals, 'load', signal)
   if (checking !== undefined) await checking
@@ -107,12 +106,11 @@ export async function loadAll(
   let batch = new Batch(wanted, results)
   const sort = (place: number): void => {
     const ordinal = ordinals[place] as number
-    const dense = catalog.layout(ordinal) === 'dense' && catalog.dtype(ordinal) !== undefined
-    if (!dense || (plan !== undefined && Plan.parts(plan).divides(ordinal))) {
+    if (catalog.layout(ordinal) !== 'dense' || catalog.dtype(ordinal) === undefined) {
       others.push(place)
       return
     }
-    const decoding = catalog.decoding(ordinal)
+    const decoding = parts?.divides(ordinal) ? undefined : catalog.decoding(ordinal)
     if (decoding === undefined || !store.shared.has(decoding)) {
       batch.add(place)
       return
@@ -147,6 +145,8 @@ class Batch {
   readonly #wanted: Wanted
   readonly #results: Loaded[]
   readonly #store: Store
+  /** What is loaded of each tensor. */
+  readonly #parts: Parts
   readonly #places: number[] = []
   #bytes = 0
 
@@ -154,11 +154,12 @@ class Batch {
     this.#wanted = wanted
     this.#results = results
     this.#store = wanted.catalog.store
+    this.#parts = wanted.plan === undefined ? wanted.catalog : Plan.parts(wanted.plan)
   }
 
   add(place: number): void {
     this.#places.push(place)
-    this.#bytes += this.#wanted.catalog.byteLength(this.#wanted.ordinals[place] as number)
+    this.#bytes += this.#parts.byteLength(this.#wanted.ordinals[place] as number)
   }
 
   get full(): boolean {
@@ -181,8 +182,8 @@ class Batch {
     for (const [at, ordinal] of ordinals.entries()) {
       const buffer = buffers[places[at * 2] as number] ?? new ArrayBuffer(0)
       const dtype = catalog.dtype(ordinal) as DTypeInfo
-      const data = array(dtype, buffer, places[at * 2 + 1] as number, catalog.byteLength(ordinal))
-      this.#results[this.#places[at] as number] = LoadedTensor.make(dtype, catalog.shape(ordinal), data)
+      const data = array(dtype, buffer, places[at * 2 + 1] as number, this.#parts.byteLength(ordinal))
+      this.#results[this.#places[at] as number] = LoadedTensor.make(dtype, this.#parts.shape(ordinal), data)
     }
     tally.did(ordinals)
   }
@@ -195,23 +196,26 @@ class Batch {
     signal: AbortSignal | undefined,
   ): Promise<LoadedBatch> {
     const { native } = this.#store
+    const { plan } = this.#wanted
+    const division = plan && Plan.divisionOf(plan, ordinals)
     const onProgress = tally.onProgress && (({ bytes, tensors }: Progress) => tally.partly(bytes, tensors))
     const next = (from: number) => native.stageNext(ordinals, from)
     const many = { count: ordinals.length, bytes: 0, next, onProgress, signal }
     const parts = await inBatches(this.#store, many, async ({ from, end, stage, onProgress }) => {
       const some = ordinals.subarray(from, end)
-      return run(this.#store, { onProgress, signal }, (control) => native.loadBatch(some, atOnce, control, stage))
+      const own = division && { ...division, dims: division.dims.subarray(from, end) }
+      return run(this.#store, { onProgress, signal }, (control) => native.loadBatch(some, atOnce, control, stage, own))
     })
     return parts.length === 1 ? (parts[0] as LoadedBatch) : joinedParts(parts)
   }
 
   /** Lets others that load the same compressed tensors meanwhile have what the batch decodes, until `end`: then `tensors` were joined. */
   #lend(ordinals: Uint32Array, batch: Promise<LoadedBatch>): { end: () => void; tensors: number[] } {
-    const { catalog } = this.#wanted
+    const { catalog, plan } = this.#wanted
     const tensors: number[] = []
     const lent: { at: number; end: () => boolean }[] = []
     for (const [at, ordinal] of ordinals.entries()) {
-      const key = catalog.decoding(ordinal)
+      const key = plan && Plan.parts(plan).divides(ordinal) ? undefined : catalog.decoding(ordinal)
       if (key === undefined || catalog.byteLength(ordinal) === 0) continue
       const share = async () => {
         const { blocks, places } = await batch

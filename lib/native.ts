@@ -7,6 +7,7 @@ export type {
   AppendRequest,
   ComponentInfo,
   Control as NativeControl,
+  DivisionRequest,
   FlatIndex,
   LinkedFile,
   Loaded as LoadedBatch,

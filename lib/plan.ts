@@ -3,7 +3,7 @@ import { type InspectOptions, inspect } from 'node:util'
 import { anObject, aWholeNumber, optionsOf, wrongType } from './arguments.js'
 import { type Catalog, type Entries, walk } from './catalog.js'
 import { calling, invalid } from './errors.js'
-import type { NativePlan } from './native.js'
+import type { DivisionRequest, NativePlan } from './native.js'
 import { IDENTITY, shown } from './shown.js'
 import type { Store } from './store.js'
 
@@ -126,6 +126,11 @@ export class Plan {
     return plan.#parts
   }
 
+  /** @internal How these tensors are divided, as the binding takes it. */
+  static divisionOf({ rank, worldSize, [IDENTITY]: [, dims] }: Plan, ordinals: Uint32Array): DivisionRequest {
+    return { dims: Int32Array.from(ordinals, (ordinal) => dims[ordinal] as number), rank, worldSize }
+  }
+
   /** @internal Whether the plan was made for this file. */
   static isOf(plan: unknown, store: Store): plan is Plan {
     return typeof plan === 'object' && plan !== null && #store in plan && plan.#store === store
@@ -166,6 +171,8 @@ class Parts implements ReadonlyMap<string, PlannedTensor> {
   readonly #rank: number
   readonly #worldSize: number
   readonly #made: (PlannedTensor | undefined)[] = []
+  /** The shapes of parts by those of their tensors, of which most have the same few. */
+  readonly #shapes = new Map<readonly number[], readonly (readonly number[])[]>()
   /** The ordinals by their names, where the file that knows them was closed. */
   #names: Map<string, number> | undefined
 
@@ -191,6 +198,20 @@ class Parts implements ReadonlyMap<string, PlannedTensor> {
     return this.divides(ordinal) ? whole / this.#worldSize : whole
   }
 
+  /** The shape of a part. */
+  shape(ordinal: number): readonly number[] {
+    const whole = this.#catalog.shape(ordinal)
+    if (!this.divides(ordinal)) return whole
+    const dim = this.#dims[ordinal] as number
+    let shapes = this.#shapes.get(whole)
+    if (shapes === undefined) {
+      const divided = (dim: number) => whole.map((size, at) => (at === dim ? size / this.#worldSize : size))
+      shapes = whole.map((_, dim) => Object.freeze(divided(dim)))
+      this.#shapes.set(whole, shapes)
+    }
+    return shapes[dim] as readonly number[]
+  }
+
   /** The part of a tensor, by its ordinal. */
   at(ordinal: number): PlannedTensor {
     this.#made[ordinal] ??= this.#make(ordinal)
@@ -203,8 +224,7 @@ class Parts implements ReadonlyMap<string, PlannedTensor> {
     const share = dim === undefined ? 0 : (whole[dim] as number) / this.#worldSize
     const range = (size: number, at: number) =>
       at === dim ? ([this.#rank * share, (this.#rank + 1) * share] as const) : ([0, size] as const)
-    const shape = dim === undefined ? whole : whole.map((size, at) => (at === dim ? share : size))
-    const byteLength = this.byteLength(ordinal)
+    const [shape, byteLength] = [this.shape(ordinal), this.byteLength(ordinal)]
     return { name: this.#catalog.name(ordinal), dim, ranges: whole.map(range), shape, byteLength }
   }
 

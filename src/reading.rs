@@ -9,7 +9,7 @@ use ztensor_core::model::cut::Cut;
 use ztensor_core::model::glob::Glob;
 use ztensor_core::model::{Component, DType, Span, Tensor};
 use ztensor_core::read::Reading;
-use ztensor_core::read::batch::{self, Batch, Place};
+use ztensor_core::read::batch::{self, Batch, Division, Place};
 use ztensor_core::read::plan::{self, Placement, Plan, Rank};
 use ztensor_core::read::staging::stored_bytes;
 use ztensor_core::read::total::Work;
@@ -36,6 +36,24 @@ pub struct LoadRequest {
     pub ranges: Option<Vec<f64>>,
     /// Widen to float32.
     pub widen: bool,
+}
+
+/// How tensors that are loaded at once are divided.
+#[napi(object, object_to_js = false)]
+pub struct DivisionRequest {
+    /// Of each tensor the dimension, -1 for one that is loaded whole.
+    pub dims: Int32Array,
+    pub rank: f64,
+    pub world_size: f64,
+}
+
+impl DivisionRequest {
+    fn parsed(self) -> Result<(Vec<Option<usize>>, Rank)> {
+        let numbers = unsigned(self.rank).zip(unsigned(self.world_size));
+        let (rank, world_size) = numbers.ok_or_else(|| misuse("a plan without a rank"))?;
+        let dims = self.dims.iter().map(|&dim| usize::try_from(dim).ok()).collect();
+        Ok((dims, Rank { rank, world_size }))
+    }
 }
 
 /// Tensors that were loaded at once. `places` holds for each its block, or -1 where it has no bytes, and where in the
@@ -199,7 +217,7 @@ impl NativeFile {
         Ok(number(tensors.map(stored_bytes).fold(0, u64::saturating_add)))
     }
 
-    /// Loads dense tensors, at most `at_once` at a time.
+    /// Loads dense tensors, at most `at_once` at a time; of those that are divided the part of a rank.
     #[napi(ts_return_type = "Promise<Loaded>", catch_unwind)]
     pub fn load_batch<'env>(
         &self,
@@ -208,11 +226,16 @@ impl NativeFile {
         at_once: u32,
         control: &Control,
         stage: Option<&Stage>,
+        division: Option<DivisionRequest>,
     ) -> Result<Object<'env>> {
         let source = self.reader(env, control, stage)?;
         let (lane, ordinals) = (source.shared.lane(&ordinals), ordinals.to_vec());
+        let division = division.map(DivisionRequest::parsed).transpose()?;
         let job = move || {
-            source.read(|reading| batch::load(reading, &ordinals, at_once as usize, kernels::to_host_order))
+            let division = division.as_ref().map(|(dims, rank)| Division { dims, rank: *rank });
+            source.read(|reading| {
+                batch::load(reading, &ordinals, division.as_ref(), at_once as usize, kernels::to_host_order)
+            })
         };
         spawn(env, lane, control, job, |_, batch| Ok(Loaded::from(batch)))
     }

@@ -81,7 +81,7 @@ fn read_all(elements: &Elements<'_>) -> Vec<u8> {
 /// The elements of a dense tensor, by all ways that give them.
 fn dense(reading: Reading<'_>, tensor: Tensor<'_>, data: &Component, loaded: &Result<Vec<u8>>) {
     let (name, ordinal) = (tensor.name(), u32::try_from(tensor.ordinal()).expect("as the builder has it"));
-    let batched = judged(batch::load(reading, &[ordinal], 2, |_, _| {}), tensor);
+    let batched = judged(batch::load(reading, &[ordinal], None, 2, |_, _| {}), tensor);
     let bytes = match (loaded, batched) {
         (Err(one), Err(other)) => return assert_eq!(one.code(), other.code(), "{name}"),
         (Ok(bytes), Ok(batch)) => {

@@ -22,6 +22,8 @@ use ztensor_core::model::{
     Layout, NewTensor, Piece, Pieces, ReadIndex, Strided, Tensor, View,
 };
 use ztensor_core::open::detect;
+use ztensor_core::read::batch::Division;
+use ztensor_core::read::plan::Rank;
 use ztensor_core::read::{Reading, batch};
 use ztensor_core::sources::ReadAt;
 use ztensor_core::verify;
@@ -286,12 +288,29 @@ fn every_form_loads_slices_and_verifies() {
             assert_eq!(pieces, little(&all), "{name} in pieces");
         }
         let ordinals: Vec<u32> = (0..8).collect();
-        let loaded = batch::load(reading, &ordinals, 4, |_, _| ()).unwrap();
+        let loaded = batch::load(reading, &ordinals, None, 4, |_, _| ()).unwrap();
         for (tensor, place) in catalog.iter().zip(&loaded.places) {
             let block = &loaded.blocks[place.block.unwrap() as usize];
             let from = usize::try_from(place.offset).unwrap();
             let bytes = little(&expected(tensor));
             assert_eq!(block[from..from + bytes.len()], bytes, "{} in a batch", tensor.name());
+        }
+        // By rows for the first, by columns for the second, whole the third, and so on.
+        let dims: Vec<_> = (0..8).map(|at| [Some(0), Some(1), None][at % 3]).collect();
+        let division = Division { dims: &dims, rank: Rank { rank: 1, world_size: 2 } };
+        let divided = batch::load(reading, &ordinals, Some(&division), 4, |_, _| ()).unwrap();
+        for (tensor, (place, dim)) in catalog.iter().zip(divided.places.iter().zip(&dims)) {
+            let is_own = |at: &u64| match dim {
+                Some(0) => at / COLUMNS >= ROWS / 2,
+                Some(_) => at % COLUMNS >= COLUMNS / 2,
+                None => true,
+            };
+            let all = expected(tensor);
+            let own = (0..ROWS * COLUMNS).filter(is_own).map(|at| all[usize::try_from(at).unwrap()]);
+            let bytes = little(&own.collect::<Vec<_>>());
+            let block = &divided.blocks[place.block.unwrap() as usize];
+            let from = usize::try_from(place.offset).unwrap();
+            assert_eq!(block[from..from + bytes.len()], bytes, "{} by {dim:?}", tensor.name());
         }
         let outcome = verify::verify(reading, &ordinals).unwrap();
         assert_eq!((outcome.failed, outcome.undigested), (0, 8));

@@ -92,7 +92,7 @@ fn an_abort_ends_a_read_that_hangs() {
     let all = [0, 1];
     let work: [Work; 5] = [
         |reading, tensor| reading.component(tensor, tensor.data().unwrap()).map(drop),
-        |reading, _| batch::load(reading, &[0, 1], 4, |_, _| {}).map(drop),
+        |reading, _| batch::load(reading, &[0, 1], None, 4, |_, _| {}).map(drop),
         |reading, tensor| reading.pieces(tensor, tensor.data().unwrap(), |_| Ok(())),
         |reading, tensor| {
             let mut hasher = ztensor_core::codecs::digest::Algorithm::Crc32c.hasher();

@@ -96,7 +96,8 @@ impl Given<'_> {
     }
 
     fn loads(&self) {
-        let batch = self.with(|reading| batch::load(reading, &self.ordinals, usize::MAX, |_, _| ())).unwrap();
+        let batch =
+            self.with(|reading| batch::load(reading, &self.ordinals, None, usize::MAX, |_, _| ())).unwrap();
         for (&ordinal, place) in self.ordinals.iter().zip(&batch.places) {
             let expected = self.of(ordinal);
             let block = &batch.blocks[place.block.unwrap() as usize];
@@ -222,7 +223,8 @@ fn what_is_closed_or_stopped_in_the_middle_ends_right_or_says_so() {
                 let code = result.err().map(|error| error.code());
                 assert!(matches!(code, None | Some(Code::Closed | Code::Aborted)), "{code:?}");
             };
-            scope.spawn(move || ended(batch::load(reading, &ordinals, usize::MAX, |_, _| ()).map(drop)));
+            scope
+                .spawn(move || ended(batch::load(reading, &ordinals, None, usize::MAX, |_, _| ()).map(drop)));
             let all: Vec<u32> = (0..).take(catalog.len()).collect();
             scope.spawn(move || ended(verify::verify(reading, &all).map(drop)));
             let all: Vec<u32> = (0..).take(catalog.len()).collect();

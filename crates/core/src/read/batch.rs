@@ -4,11 +4,13 @@
 
 use std::sync::Mutex;
 
+use super::plan::Rank;
 use super::planner::{ALIGNMENT, Aim, Near, SMALL};
 use super::{Reading, claim, compare, parallel, stored_hasher};
-use crate::checked;
+use crate::checked::{self, index};
 use crate::error::{Code, Error, Result};
 use crate::inject;
+use crate::model::cut::{Cut, shard};
 use crate::model::{Component, DType, Tensor};
 use crate::sources::owned::Owned;
 use crate::sources::{Costs, ReadAt};
@@ -36,21 +38,43 @@ enum Job<'a> {
     Span { file: u32, start: u64, end: u64, members: Vec<(Tensor<'a>, &'a Component)> },
     /// One tensor, whatever it takes.
     Whole(Tensor<'a>, &'a Component),
+    /// Parts of tensors that share a block of so many bytes, or one alone.
+    Parts(Vec<Part<'a>>, u64),
 }
 
-/// Loads the elements of dense tensors, given by their ordinals, at most so many at once. `finish` brings the bytes
-/// of a dtype into the order of the host. Fails with the first failure.
+/// What a rank has of a tensor.
+struct Part<'a> {
+    tensor: Tensor<'a>,
+    component: &'a Component,
+    cut: Cut,
+    /// Bytes into the block.
+    at: u64,
+}
+
+/// Which parts of tensors are loaded.
+pub struct Division<'d> {
+    /// Of each tensor asked for the dimension that is divided; `None` for one that is loaded whole.
+    pub dims: &'d [Option<usize>],
+    pub rank: Rank,
+}
+
+/// Parts that share a block come to about so many bytes.
+const SHARED: u64 = 1 << 20;
+
+/// Loads the elements of dense tensors, given by their ordinals, at most so many at once; of those that are divided the part of
+/// a rank. `finish` brings the bytes of a dtype into the order of the host. Fails with the first failure.
 pub fn load(
     reading: Reading<'_>,
     ordinals: &[u32],
+    division: Option<&Division<'_>>,
     at_once: usize,
     finish: impl Fn(Option<DType>, &mut [u8]) + Sync,
 ) -> Result<Batch> {
-    let plan = plan(reading, ordinals)?;
+    let plan = plan(reading, ordinals, division)?;
     let blocks: Vec<Mutex<Option<Owned>>> = plan.jobs.iter().map(|_| Mutex::new(None)).collect();
     let run = |at: usize| {
         let Some(job) = plan.jobs.get(at) else { return Ok(()) };
-        let mut block = job.run(reading)?;
+        let mut block = job.run(reading, &finish)?;
         if let Job::Whole(_, component) = job {
             finish(component.dtype, &mut block);
         }
@@ -91,15 +115,22 @@ impl Plan<'_> {
     }
 }
 
-fn plan<'a>(reading: Reading<'a>, ordinals: &[u32]) -> Result<Plan<'a>> {
+fn plan<'a>(reading: Reading<'a>, ordinals: &[u32], division: Option<&Division<'_>>) -> Result<Plan<'a>> {
     let mut jobs: Vec<Job<'a>> = Vec::new();
+    let mut cuts = Cuts::default();
     let mut places = Vec::with_capacity(ordinals.len());
     // What is near in the file that the last tensor is in.
     let mut last: Option<(u32, Near)> = None;
-    for &ordinal in ordinals {
+    for (nth, &ordinal) in ordinals.iter().enumerate() {
         let tensor = reading.catalog.tensor(ordinal as usize);
         let found = tensor.and_then(|tensor| Some((tensor, tensor.data()?)));
         let (tensor, component) = found.ok_or_else(|| Error::new(Code::Internal, "no such dense tensor"))?;
+        let part = division.and_then(|division| Some((division.rank, (*division.dims.get(nth)?)?)));
+        if let Some((rank, dim)) = part {
+            let cut = cuts.of(tensor, dim, rank).map_err(|error| error.tensor(tensor.name()))?;
+            places.push(part_place(&mut jobs, tensor, component, cut)?);
+            continue;
+        }
         let Some((offset, length)) = shareable(component) else {
             // Of nothing there may still be a digest, and no bytes are no zstd frame.
             let empty = component.plain_range().is_some_and(|(_, length)| length == 0)
@@ -143,6 +174,52 @@ fn plan<'a>(reading: Reading<'a>, ordinals: &[u32]) -> Result<Plan<'a>> {
     Ok(Plan { jobs, places })
 }
 
+/// Adds a part of a tensor to the last block, or to a new one.
+fn part_place<'a>(
+    jobs: &mut Vec<Job<'a>>,
+    tensor: Tensor<'a>,
+    component: &'a Component,
+    cut: Cut,
+) -> Result<Place> {
+    let bytes = cut.byte_length();
+    if bytes == 0 {
+        return Ok(Place { block: None, offset: 0 });
+    }
+    if let Some(Job::Parts(parts, end)) = jobs.last_mut()
+        && bytes <= SMALL
+        && *end < SHARED
+    {
+        let at = end.next_multiple_of(ALIGNMENT);
+        *end = at + bytes;
+        parts.push(Part { tensor, component, cut, at });
+        return Ok(Place { block: Some(number(jobs.len() - 1)?), offset: at });
+    }
+    // One that is large fills its block.
+    let end = if bytes <= SMALL { bytes } else { bytes.max(SHARED) };
+    jobs.push(Job::Parts(vec![Part { tensor, component, cut, at: 0 }], end));
+    Ok(Place { block: Some(number(jobs.len() - 1)?), offset: 0 })
+}
+
+/// The cut of the tensor before, of its shape, dimension and bits of an element: neighbours are mostly alike.
+#[derive(Default)]
+struct Cuts(Option<((u32, usize, u32), Cut)>);
+
+impl Cuts {
+    fn of(&mut self, tensor: Tensor<'_>, dim: usize, rank: Rank) -> Result<Cut> {
+        let bits = tensor.dtype().map_or(8, DType::bits);
+        let key = (tensor.shape_id(), dim, bits);
+        if let Some((same, cut)) = &self.0
+            && *same == key
+        {
+            return Ok(cut.clone());
+        }
+        let ranges = shard(tensor.shape(), dim, rank.rank, rank.world_size)?;
+        let cut = Cut::new(tensor.shape(), &ranges, bits)?;
+        self.0 = Some((key, cut.clone()));
+        Ok(cut)
+    }
+}
+
 fn start_of(job: Option<&Job<'_>>) -> u64 {
     match job {
         Some(Job::Span { start, .. }) => *start,
@@ -165,11 +242,12 @@ fn shareable(component: &Component) -> Option<(u64, u64)> {
 }
 
 impl Job<'_> {
-    fn run(&self, reading: Reading<'_>) -> Result<Owned> {
+    fn run(&self, reading: Reading<'_>, finish: &impl Fn(Option<DType>, &mut [u8])) -> Result<Owned> {
         inject::panic_at("batch");
         match self {
             Job::Span { file, start, end, members } => span(reading, *file, *start, *end, members),
             Job::Whole(tensor, component) => reading.component(*tensor, component),
+            Job::Parts(parts, end) => together(reading, parts, *end, finish),
         }
     }
 
@@ -177,6 +255,7 @@ impl Job<'_> {
         match self {
             Job::Span { members, .. } => members.len(),
             Job::Whole(..) => 1,
+            Job::Parts(parts, _) => parts.len(),
         }
     }
 
@@ -185,12 +264,41 @@ impl Job<'_> {
         let (file, offset, length) = match self {
             Job::Span { file, start, end, .. } => (*file, *start, *end - *start),
             Job::Whole(_, component) => (component.file(), component.offset(), component.stored_length()),
+            Job::Parts(parts, _) => match parts.first().map(|part| part.component) {
+                Some(first) => (first.file(), first.offset(), first.stored_length()),
+                None => return 1,
+            },
         };
         match reading.sources.source(file) {
             Ok(source) => parallel::threads(source, offset, length),
             Err(_) => work::cores(),
         }
     }
+}
+
+/// Reads parts of tensors, each as a slice is read.
+fn together(
+    reading: Reading<'_>,
+    parts: &[Part<'_>],
+    end: u64,
+    finish: &impl Fn(Option<DType>, &mut [u8]),
+) -> Result<Owned> {
+    if let [Part { tensor, component, cut, .. }] = parts {
+        let mut bytes = reading.cut(*tensor, component, cut)?;
+        finish(component.dtype, &mut bytes);
+        return Ok(bytes);
+    }
+    // What stands between the parts is seen by whoever has the block.
+    let mut block = Owned::zeroed(end)?;
+    for Part { tensor, component, cut, at } in parts {
+        reading.watch.stop.check()?;
+        let mut bytes = reading.cut(*tensor, component, cut)?;
+        finish(component.dtype, &mut bytes);
+        let at = index(*at, "a block")?;
+        let place = block.get_mut(at..at + bytes.len());
+        place.ok_or_else(|| Error::new(Code::Internal, "a part beyond its block"))?.copy_from_slice(&bytes);
+    }
+    Ok(block)
 }
 
 /// Reads neighbours and checks the digest of each.
