@@ -50,6 +50,12 @@ const shuffled = Buffer.from(h.ELEMENTS.map((_, at) => h.ELEMENTS[(at % 6) * 4 +
 const texts = (data, heap = h.globalHeap('text')) =>
   hdf5({ more: [h.attribute('a', { type: h.TEXTS, data })], at: { [INDEX]: heap } })
 
+/** A dataset behind all else, whose attribute has a type that may be long. */
+const deepAttribute = (type) => {
+  const own = h.dataset({ more: [h.attribute('a', { type, data: f32s(1) })] })
+  return hdf5({ root: header([h.link('w', 4096)]), at: { 4096: own } })
+}
+
 export const cases = [
   opens('valid: contiguous', hdf5()),
   opens('valid: behind a user block', Buffer.concat([Buffer.alloc(512), hdf5()])),
@@ -198,6 +204,8 @@ export const cases = [
     uses: [{ call: 'load', tensor: 'w', code: 'ZT_LIMIT' }],
   },
   opens('attribute: version 9', hdf5({ more: [h.attribute('a', { data: f32s(1), version: 9 })] }), { warnings: warned('ZT_WARN_SKIPPED', 'w') }),
+  opens('attribute: 7905 dimensions', deepAttribute(h.manyDimensions(31)), { warnings: warned('ZT_WARN_SKIPPED', 'w') }),
+  opens('attribute: 33 dimensions', deepAttribute(h.arrayOf(4, ...Array(33).fill(1))), { warnings: warned('ZT_WARN_SKIPPED', 'w') }),
   of('attribute: cut off', { more: [h.message(12, Buffer.from([3, 0, 255, 0, 1, 0, 1, 0]))] }, 'ZT_TRUNCATED'),
   of('attribute: fewer bytes than its shape', {
     more: [h.attribute('a', { shape: Buffer.concat([Buffer.from([2, 1, 0, 1]), h.u64(1 << 20)]), data: f32s(1) })],

@@ -69,6 +69,12 @@ export const nested = (depth) => {
   for (let at = 0; at < depth; at++) type = bytes(0x3a, 0, 0, 0, u32(4), 1, u32(1), type)
   return type
 }
+/** Arrays in arrays, each of as many dimensions as it can have. */
+export const manyDimensions = (depth) => {
+  let type = TYPES.float32
+  for (let at = 0; at < depth; at++) type = bytes(0x3a, 0, 0, 0, u32(4), 255, ...Array(255).fill(u32(1)), type)
+  return type
+}
 export const arrayOf = (size, ...dims) => bytes(0x3a, 0, 0, 0, u32(size), dims.length, ...dims.map(u32), TYPES.float32)
 export const type = (data = TYPES.float32) => message(3, data)
 export const fill = (value) => message(5, bytes(2, 1, 0, 1, u32(value.length), value))

@@ -19,6 +19,10 @@ pub struct Attribute {
     pub value: Option<Value>,
 }
 
+/// Dimensions of a dataspace and of an array, at most (`H5S_MAX_RANK`). Arrays in arrays could have thousands, and lists in lists
+/// as deep take that much of the stack.
+const RANK: usize = 32;
+
 /// How many values may still be made.
 pub struct Left(pub u64);
 
@@ -108,7 +112,7 @@ pub fn value(
 ) -> Result<Option<Value>> {
     let (own, kind) = kind.flat();
     let dims = [dims, &own].concat();
-    if matches!(kind.kind, Kind::Other(_)) {
+    if matches!(kind.kind, Kind::Other(_)) || dims.len() > RANK {
         return Ok(None);
     }
     let count = product(&dims).and_then(|count| Some((count, count.checked_mul(kind.size)?)));
