@@ -24,15 +24,8 @@ use tensors::{Listed, Tensors};
 const NAME: &str = "tensorflow";
 const LACKS: &str = "no index of a TensorFlow checkpoint";
 
-pub const FORMAT: Format = Format {
-    name: NAME,
-    title: "TensorFlow",
-    endings: &["index"],
-    lacks: LACKS,
-    tell,
-    parse,
-    writes: &[],
-};
+pub const FORMAT: Format =
+    Format { name: NAME, title: "TensorFlow", endings: &["index"], lacks: LACKS, tell, parse, writes: &[] };
 
 /// Tables of LevelDB have the same magic: only the first entry tells a checkpoint.
 fn tell(sample: &Sample<'_>) -> Result<Told> {
@@ -83,7 +76,8 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
         }
         Ok(true)
     })?;
-    let header = header.ok_or_else(|| Error::new(Code::BadMagic, "the table has no entries, so no header"))?;
+    let header =
+        header.ok_or_else(|| Error::new(Code::BadMagic, "the table has no entries, so no header"))?;
     let mut builder = Builder::new(Container::named(NAME), input.limits);
     builder.version(header.producer.to_string());
     builder.reserve(listed.len());

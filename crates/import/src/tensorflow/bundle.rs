@@ -35,7 +35,8 @@ impl Header {
     }
 
     fn fields(entry: &Entry<'_>, stop: &Stop) -> Result<Self> {
-        let no_header = || Error::new(Code::BadMagic, "the table does not begin with the header of a checkpoint");
+        let no_header =
+            || Error::new(Code::BadMagic, "the table does not begin with the header of a checkpoint");
         if !entry.key.is_empty() {
             return Err(no_header());
         }
@@ -58,7 +59,8 @@ impl Header {
         }
         let (producer, least) = version.ok_or_else(no_header)?;
         if least > VERSION {
-            let message = format!("the checkpoint asks for readers of version {least}, and {VERSION} is known here");
+            let message =
+                format!("the checkpoint asks for readers of version {least}, and {VERSION} is known here");
             return Err(Error::new(Code::UnsupportedVersion, message));
         }
         if shards > u64::from(u32::MAX >> 1) || endianness > 1 {

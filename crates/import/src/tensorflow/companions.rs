@@ -100,7 +100,9 @@ mod tests {
     #[test]
     fn a_file_of_data_has_an_index() {
         assert_eq!(index_of("a.b.data-00000-of-00001").as_deref(), Some("a.b.index"));
-        for name in ["a.data-0-of-1", "a.data-00000-of-0000x", "a.data-00000", "a.index", "data-00000-of-00001"] {
+        for name in
+            ["a.data-0-of-1", "a.data-00000-of-0000x", "a.data-00000", "a.index", "data-00000-of-00001"]
+        {
             assert_eq!(index_of(name), None, "{name}");
         }
     }

@@ -77,7 +77,9 @@ pub fn shape_of(slice: &Slice, whole: &[u64]) -> Option<Vec<u64>> {
 pub fn arrange(whole: &[u64], slices: &[Slice]) -> Result<Cut, Unlike> {
     let is_cut = |axis: usize, dim: u64| {
         slices.iter().any(|slice| {
-            slice.get(axis).is_none_or(|&(start, length)| start != 0 || length.is_some_and(|length| length != dim))
+            slice
+                .get(axis)
+                .is_none_or(|&(start, length)| start != 0 || length.is_some_and(|length| length != dim))
         })
     };
     let mut axes = whole.iter().enumerate().filter(|&(axis, &dim)| is_cut(axis, dim)).map(|(axis, _)| axis);
@@ -87,7 +89,11 @@ pub fn arrange(whole: &[u64], slices: &[Slice]) -> Result<Cut, Unlike> {
     }
     let Some(axis) = axis else {
         let elements = product(whole).ok_or(Unlike::Gaps)?;
-        return if slices.len() == 1 { Ok(Cut { rows: 1, runs: vec![(0, elements)] }) } else { Err(Unlike::Gaps) };
+        return if slices.len() == 1 {
+            Ok(Cut { rows: 1, runs: vec![(0, elements)] })
+        } else {
+            Err(Unlike::Gaps)
+        };
     };
     let (before, rest) = whole.split_at_checked(axis).ok_or(Unlike::Gaps)?;
     let (&dim, behind) = rest.split_first().ok_or(Unlike::Gaps)?;
@@ -139,10 +145,7 @@ mod tests {
         }
         let mut key = Vec::new();
         [0, 1, 255, 256, u64::MAX].into_iter().for_each(|number| push_number(&mut key, number));
-        assert_eq!(
-            key,
-            [0, 1, 1, 1, 255, 2, 1, 0, 8, 255, 255, 255, 255, 255, 255, 255, 255]
-        );
+        assert_eq!(key, [0, 1, 1, 1, 255, 2, 1, 0, 8, 255, 255, 255, 255, 255, 255, 255, 255]);
     }
 
     #[test]

@@ -65,8 +65,8 @@ impl<'s> Table<'s> {
         while let Some(separator) = blocks.next(&mut place, self)? {
             let mut value = separator.value;
             let found = Handle::take(&mut value).filter(|_| value.is_empty());
-            let handle =
-                found.ok_or_else(|| bad(separator.at, "the place of a block is not two numbers".to_owned()))?;
+            let handle = found
+                .ok_or_else(|| bad(separator.at, "the place of a block is not two numbers".to_owned()))?;
             if handle.offset < end {
                 let message =
                     format!("a block is at {}, in or before the one that ends at {end}", handle.offset);
@@ -99,7 +99,8 @@ impl<'s> Table<'s> {
         })?;
         let footer = self.read(at, FOOTER)?;
         if !ends_in_magic(&footer) {
-            let message = "the file does not end in the magic of a table: it is cut off, or is no checkpoint's index";
+            let message =
+                "the file does not end in the magic of a table: it is cut off, or is no checkpoint's index";
             return Err(Error::new(Code::BadMagic, message).at(total - 8).rule(OF_FOOTER));
         }
         let mut rest = &*footer;
@@ -121,7 +122,9 @@ impl<'s> Table<'s> {
         })?;
         let mut bytes = self.read(offset, stored)?;
         let trailer = bytes.split_off(checked::index(size, "a block")?);
-        let &[kind, ref sum @ ..] = &*trailer else { return Err(bad(offset, "a block has no end".to_owned())) };
+        let &[kind, ref sum @ ..] = &*trailer else {
+            return Err(bad(offset, "a block has no end".to_owned()));
+        };
         let sum = sum.try_into().map_or(0, u32::from_le_bytes);
         let digest = Digest::masked_crc32c(sum);
         if let Some(mut hasher) = digest.hasher() {
@@ -142,7 +145,8 @@ impl<'s> Table<'s> {
 
     /// A block out of Snappy's raw format.
     fn unpacked(&mut self, packed: &[u8]) -> Result<Vec<u8>> {
-        let wrong = |error: snap::Error| Error::new(Code::Decode, format!("a block cannot be decompressed: {error}"));
+        let wrong =
+            |error: snap::Error| Error::new(Code::Decode, format!("a block cannot be decompressed: {error}"));
         let claimed = snap::raw::decompress_len(packed).map_err(wrong)? as u64;
         if claimed > (packed.len() as u64).saturating_mul(TENSORFLOW_SNAPPY_TIMES) {
             let message = format!("a block of {} bytes claims to hold {claimed}", packed.len());
@@ -207,7 +211,8 @@ impl Block {
         let count = count.and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes);
         let end = count.and_then(|count| length.checked_sub(4 + 4 * u64::from(count)));
         let entries = end.and_then(|end| checked::slice(&self.contents, 0, end));
-        let rest = entries.ok_or_else(|| bad(self.offset, "a block is shorter than its list of restarts".to_owned()))?;
+        let rest = entries
+            .ok_or_else(|| bad(self.offset, "a block is shorter than its list of restarts".to_owned()))?;
         Ok(Entries { block: self, rest })
     }
 }

@@ -72,7 +72,8 @@ impl<'i> Tensors<'i> {
                 continue;
             }
             if key.first() == Some(&0) {
-                let message = format!("a part of a tensor that is not listed: {}", String::from_utf8_lossy(key));
+                let message =
+                    format!("a part of a tensor that is not listed: {}", String::from_utf8_lossy(key));
                 self.builder.warn("ZT_WARN_SKIPPED", message, None, None);
                 continue;
             }
@@ -144,7 +145,11 @@ impl<'i> Tensors<'i> {
             if shape.as_ref() != Some(&part.shape) || part.kind != tensor.kind || !part.slices.is_empty() {
                 let message = format!(
                     "its part {} has the shape {:?} and type {}, not those that the tensor of shape {:?} and type {} has there",
-                    spelled(slice), part.shape, part.kind, tensor.shape, tensor.kind
+                    spelled(slice),
+                    part.shape,
+                    part.kind,
+                    tensor.shape,
+                    tensor.kind
                 );
                 return Err(bad(message, name, tensor));
             }
@@ -153,7 +158,9 @@ impl<'i> Tensors<'i> {
         let Cut { rows, runs } = match slices::arrange(&tensor.shape, &tensor.slices) {
             Ok(cut) => cut,
             Err(Unlike::Axes) => return Ok(Found::Refused("it is divided along several dimensions")),
-            Err(Unlike::Gaps) => return Ok(Found::Refused("its parts leave something out, overlap or go beyond it")),
+            Err(Unlike::Gaps) => {
+                return Ok(Found::Refused("its parts leave something out, overlap or go beyond it"));
+            }
         };
         let Some(width) = kind.and_then(|kind| kind.width) else {
             return Ok(Found::Refused("it is in parts, and of a type that is not known"));
@@ -177,7 +184,8 @@ impl<'i> Tensors<'i> {
         let needed = width.map(|width| elements.saturating_mul(width));
         if let Some(needed) = needed.filter(|&needed| needed != size) {
             let kind = kind.map_or("?", |kind| kind.name);
-            let message = format!("the shape {shape:?} of {kind} needs {needed} bytes, the index says {size}");
+            let message =
+                format!("the shape {shape:?} of {kind} needs {needed} bytes, the index says {size}");
             return Err(Error::new(Code::BadShape, message));
         }
         exact(offset.saturating_add(size), "the end of the data")?;

@@ -14,12 +14,7 @@ use crate::work::Stop;
 
 /// The file that a marker in a folder leads to, all of whose names are given, and those among them that end as tensor files do. One
 /// that is not there is an error, unless the folder has tensor files of other formats.
-pub fn look(
-    folder: &Path,
-    names: &[String],
-    tensors: &[&str],
-    formats: Formats,
-) -> Result<Option<PathBuf>> {
+pub fn look(folder: &Path, names: &[String], tensors: &[&str], formats: Formats) -> Result<Option<PathBuf>> {
     for companions in formats.companions() {
         let is_own = |name: &&&str| {
             let format = formats.iter().find(|format| format.name == companions.format);
@@ -32,7 +27,9 @@ pub fn look(
                 continue;
             }
             let path = folder.join(marker.name);
-            let Some(leads_to) = first_bytes(&path).and_then(|bytes| (marker.leads_to)(&bytes)) else { continue };
+            let Some(leads_to) = first_bytes(&path).and_then(|bytes| (marker.leads_to)(&bytes)) else {
+                continue;
+            };
             match found(&path, &leads_to) {
                 Ok(path) => return Ok(Some(path)),
                 Err(error) if is_alone => {
