@@ -4,7 +4,19 @@ import { bytes, f32s, int, varint } from './onnx-writer.mjs'
 import { crc32c } from './writing.mjs'
 
 export const MAGIC = Buffer.from([0x57, 0xfb, 0x80, 0x8b, 0x24, 0x75, 0x47, 0xdb])
-export const TYPES = { float: 1, double: 2, int32: 3, uint8: 4, string: 7, complex64: 8, qint8: 11, bfloat16: 14, int16: 5, resource: 20, int4: 29 }
+export const TYPES = {
+  float: 1,
+  double: 2,
+  int32: 3,
+  uint8: 4,
+  string: 7,
+  complex64: 8,
+  qint8: 11,
+  bfloat16: 14,
+  int16: 5,
+  resource: 20,
+  int4: 29,
+}
 
 /** The checksum of bytes, masked as LevelDB has it. */
 export function masked(of) {
@@ -17,7 +29,13 @@ export const handle = ({ offset, size }) => Buffer.concat([varint(offset), varin
 
 /** An entry of a block: `shared` bytes are those of the key before it. */
 export const entry = (key, value, { shared = 0, length } = {}) =>
-  Buffer.concat([varint(shared), varint(Buffer.from(key).length), varint(length ?? value.length), Buffer.from(key), value])
+  Buffer.concat([
+    varint(shared),
+    varint(Buffer.from(key).length),
+    varint(length ?? value.length),
+    Buffer.from(key),
+    value,
+  ])
 
 /** The contents of a block of `[key, value]` or entries as they are. */
 export function block(entries, { restarts = [0] } = {}) {
@@ -52,7 +70,16 @@ export function table(blocks, { handles = (all) => all, index = (contents) => co
   }
   const places = handles(blocks.map(add))
   const meta = add(block([]))
-  const root = add(index(block(places.map((place, at) => [`\xff${String(at).padStart(6, '0')}`, Buffer.isBuffer(place) ? place : handle(place)]))))
+  const root = add(
+    index(
+      block(
+        places.map((place, at) => [
+          `\xff${String(at).padStart(6, '0')}`,
+          Buffer.isBuffer(place) ? place : handle(place),
+        ]),
+      ),
+    ),
+  )
   const footer = Buffer.concat([handle(meta), handle(root)])
   return Buffer.concat([...parts, footer, Buffer.alloc(40 - footer.length), magic])
 }
@@ -66,13 +93,30 @@ export const header = ({ shards = 1, endianness, producer = 1, least, more = [] 
     ...more,
   ])
 
-export const dims = (shape) => bytes(2, shape.map((dim) => bytes(2, [int(1, dim)])))
+export const dims = (shape) =>
+  bytes(
+    2,
+    shape.map((dim) => bytes(2, [int(1, dim)])),
+  )
 /** TensorSliceProto: [start, length] of each dimension, or null for all of it. */
 export const slice = (extents) =>
-  bytes(7, extents.map((extent) => bytes(1, extent === null ? [] : [int(1, extent[0]), int(2, extent[1])])))
+  bytes(
+    7,
+    extents.map((extent) => bytes(1, extent === null ? [] : [int(1, extent[0]), int(2, extent[1])])),
+  )
 
 /** BundleEntryProto. `data` gives the size and the checksum. */
-export const tensor = ({ type = TYPES.float, shape = [2], shard, offset, data = f32s(1, 2), size, crc, slices, more = [] } = {}) =>
+export const tensor = ({
+  type = TYPES.float,
+  shape = [2],
+  shard,
+  offset,
+  data = f32s(1, 2),
+  size,
+  crc,
+  slices,
+  more = [],
+} = {}) =>
   Buffer.concat([
     int(1, type),
     dims(shape),
