@@ -2,6 +2,6 @@
 import { testDamaged } from '../damaged.mjs'
 import { fixturePath } from '../vectors.mjs'
 
-const names = ['slices/merged', 'manager/ckpt-1', 'partitioned/model-12']
+const names = ['manager/ckpt-1', 'partitioned/model-12', 'sharded/model']
 
 testDamaged(Object.fromEntries(names.map((name) => [name, [fixturePath(`tensorflow/${name}.index`)]])))
