@@ -67,6 +67,12 @@ test('a folder leads to its checkpoint', (t) => {
   }
 })
 
+test('the prefix of a checkpoint leads to its index', (t) => {
+  const error = thrownBy(() => openSync(at('manager/ckpt-1')))
+  t.is(error.code, 'ZT_IO')
+  t.regex(error.message, /There is 'ckpt-1\.index': name that/)
+})
+
 test('the first format is named', (t) => {
   const error = thrownBy(() => openSync(at('first/model.ckpt')))
   t.is(error.code, 'ZT_UNSUPPORTED_VERSION')

@@ -118,6 +118,8 @@ pub fn arrange(whole: &[u64], slices: &[Slice]) -> Result<Cut, Unlike> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn signed(number: i64) -> Vec<u8> {
@@ -146,6 +148,46 @@ mod tests {
         let mut key = Vec::new();
         [0, 1, 255, 256, u64::MAX].into_iter().for_each(|number| push_number(&mut key, number));
         assert_eq!(key, [0, 1, 1, 1, 255, 2, 1, 0, 8, 255, 255, 255, 255, 255, 255, 255, 255]);
+    }
+
+    proptest! {
+        /// Keys sort as what they are made of does: that is what the code is for.
+        #[test]
+        fn keys_sort_as_numbers_do(a: i64, b: i64) {
+            prop_assert_eq!(signed(a).cmp(&signed(b)), a.cmp(&b));
+            let spelled = |number: i64| {
+                let mut key = Vec::new();
+                push_number(&mut key, number.cast_unsigned());
+                key
+            };
+            prop_assert_eq!(spelled(a).cmp(&spelled(b)), a.cast_unsigned().cmp(&b.cast_unsigned()));
+        }
+
+        /// Any parts along one dimension, in any order, are put together as they were cut.
+        #[test]
+        fn parts_make_up_the_whole(
+            before in proptest::collection::vec(1_u64..4, 0..3),
+            cuts in proptest::collection::vec(1_u64..4, 2..6),
+            behind in proptest::collection::vec(0_u64..4, 0..3),
+            turn in 0_usize..6,
+        ) {
+            let dim = cuts.iter().sum();
+            let whole = [&*before, &[dim], &*behind].concat();
+            let mut slices = Vec::new();
+            let mut start = 0;
+            for length in &cuts {
+                let own = vec![(start, Some(*length))];
+                slices.push([vec![(0, None); before.len()], own, vec![(0, None); behind.len()]].concat());
+                start += length;
+            }
+            slices.rotate_left(turn % cuts.len());
+            let cut = arrange(&whole, &slices).unwrap();
+            prop_assert_eq!(cut.rows, before.iter().product::<u64>());
+            let width = behind.iter().product::<u64>();
+            prop_assert_eq!(cut.runs.iter().map(|(_, run)| run).sum::<u64>(), dim * width);
+            let starts: Vec<u64> = cut.runs.iter().map(|&(at, _)| slices[at][before.len()].0).collect();
+            prop_assert!(starts.is_sorted());
+        }
     }
 
     #[test]
