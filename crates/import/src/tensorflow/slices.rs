@@ -32,9 +32,9 @@ pub fn key(name: &str, slice: &Slice) -> Vec<u8> {
 /// A number without a sign: how many bytes it takes, then these, the highest first.
 fn push_number(key: &mut Vec<u8>, number: u64) {
     let bytes = number.to_be_bytes();
-    let skipped = (number.leading_zeros() / 8) as usize;
-    key.push((bytes.len() - skipped) as u8);
-    key.extend(bytes.iter().skip(skipped));
+    let own = bytes.iter().copied().skip_while(|&byte| byte == 0);
+    key.push(u8::try_from(own.clone().count()).unwrap_or_default());
+    key.extend(own);
 }
 
 /// A number with a sign, the highest byte first: above its bits as many ones as it takes bytes, all turned around below zero.
@@ -95,18 +95,18 @@ pub fn arrange(whole: &[u64], slices: &[Slice]) -> Result<Cut, Unlike> {
             Err(Unlike::Gaps)
         };
     };
-    let (before, rest) = whole.split_at_checked(axis).ok_or(Unlike::Gaps)?;
-    let (&dim, behind) = rest.split_first().ok_or(Unlike::Gaps)?;
+    let (before, others) = whole.split_at_checked(axis).ok_or(Unlike::Gaps)?;
+    let (&dim, behind) = others.split_first().ok_or(Unlike::Gaps)?;
     let (rows, width) = (product(before).ok_or(Unlike::Gaps)?, product(behind).ok_or(Unlike::Gaps)?);
-    let place = |(at, slice): (usize, &Slice)| {
+    let extent = |(at, slice): (usize, &Slice)| {
         let &(start, length) = slice.get(axis)?;
         Some((start, length.unwrap_or(dim), at))
     };
-    let places: Option<Vec<_>> = slices.iter().enumerate().map(place).collect();
-    let mut places = places.ok_or(Unlike::Gaps)?;
-    places.sort_unstable();
-    let (mut end, mut runs) = (0_u64, Vec::with_capacity(places.len()));
-    for (start, length, at) in places {
+    let extents: Option<Vec<_>> = slices.iter().enumerate().map(extent).collect();
+    let mut extents = extents.ok_or(Unlike::Gaps)?;
+    extents.sort_unstable();
+    let (mut end, mut runs) = (0_u64, Vec::with_capacity(extents.len()));
+    for (start, length, at) in extents {
         if start != end {
             return Err(Unlike::Gaps);
         }
