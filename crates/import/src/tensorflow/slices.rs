@@ -82,8 +82,9 @@ pub fn arrange(whole: &[u64], slices: &[Slice]) -> Result<Cut, Unlike> {
                 .is_none_or(|&(start, length)| start != 0 || length.is_some_and(|length| length != dim))
         })
     };
-    let mut axes = whole.iter().enumerate().filter(|&(axis, &dim)| is_cut(axis, dim)).map(|(axis, _)| axis);
-    let (axis, others) = (axes.next(), axes.next());
+    let mut divided =
+        whole.iter().enumerate().filter(|&(axis, &dim)| is_cut(axis, dim)).map(|(axis, _)| axis);
+    let (axis, others) = (divided.next(), divided.next());
     if others.is_some() {
         return Err(Unlike::Axes);
     }
@@ -98,11 +99,11 @@ pub fn arrange(whole: &[u64], slices: &[Slice]) -> Result<Cut, Unlike> {
     let (before, others) = whole.split_at_checked(axis).ok_or(Unlike::Gaps)?;
     let (&dim, behind) = others.split_first().ok_or(Unlike::Gaps)?;
     let (rows, width) = (product(before).ok_or(Unlike::Gaps)?, product(behind).ok_or(Unlike::Gaps)?);
-    let extent = |(at, slice): (usize, &Slice)| {
+    let along = |(at, slice): (usize, &Slice)| {
         let &(start, length) = slice.get(axis)?;
         Some((start, length.unwrap_or(dim), at))
     };
-    let extents: Option<Vec<_>> = slices.iter().enumerate().map(extent).collect();
+    let extents: Option<Vec<_>> = slices.iter().enumerate().map(along).collect();
     let mut extents = extents.ok_or(Unlike::Gaps)?;
     extents.sort_unstable();
     let (mut end, mut runs) = (0_u64, Vec::with_capacity(extents.len()));
@@ -146,7 +147,9 @@ mod tests {
             assert_eq!(signed(number), spelled, "{number}");
         }
         let mut key = Vec::new();
-        [0, 1, 255, 256, u64::MAX].into_iter().for_each(|number| push_number(&mut key, number));
+        for number in [0, 1, 255, 256, u64::MAX] {
+            push_number(&mut key, number);
+        }
         assert_eq!(key, [0, 1, 1, 1, 255, 2, 1, 0, 8, 255, 255, 255, 255, 255, 255, 255, 255]);
     }
 
