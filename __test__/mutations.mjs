@@ -1,10 +1,12 @@
 // Damages vectors byte by byte and length by length, in a process of its own: `node --expose-gc mutations.mjs HOW FILE…` prints what
 // came of it. HOW is `each` (every byte with one flip, and every length; of long runs of zeros, which are padding, the ends and
 // every 512th), `all` (every byte with three flips, and every length) or the most bytes and lengths of a file, spread over all of it.
-import { readFileSync } from 'node:fs'
+import { cpSync, readFileSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { openSync, ZTensorError } from 'ztensor'
 import { readings } from './every-way.mjs'
+import { scratchPath } from './scratch.mjs'
 
 const FLIPS = [0x01, 0x80, 0xff]
 const [how, ...paths] = process.argv.slice(2)
@@ -36,6 +38,19 @@ const EVERY = how === 'all' ? 16 : 64
 /** Those to read in every way, once what reading takes has been measured. */
 const sampled = []
 
+/** What is opened of damaged bytes: themselves, or of an index, whose data is in files beside it, a file with those beside it. */
+function opening(path) {
+  if (!path.endsWith('.index')) return { source: (bytes) => bytes, isWhole: true }
+  const folder = scratchPath('folder')
+  cpSync(dirname(path), folder, { recursive: true })
+  const index = join(folder, basename(path))
+  const source = (bytes) => {
+    writeFileSync(index, bytes)
+    return index
+  }
+  return { source, isWhole: false }
+}
+
 /** Reads everything. Says what is wrong with what was accepted; `covered` is the range of a digest over the byte. */
 function read(file, bytes, covered) {
   if (covered !== undefined && covered.holds === undefined) return 'a digest covers the byte, and nothing was noticed'
@@ -45,7 +60,12 @@ function read(file, bytes, covered) {
       const { data } = part
       if (covered !== undefined && covered.start === part.offset && !same(bytesOf(data), covered.holds))
         return `${tensor.name} ${part.role}: a digest covers the data, and nothing was noticed`
-      if (part.encoding !== 'raw' || part.offset === undefined || ['byte-order', 'reordered'].includes(part.copyReason))
+      if (
+        bytes === undefined ||
+        part.encoding !== 'raw' ||
+        part.offset === undefined ||
+        ['byte-order', 'reordered'].includes(part.copyReason)
+      )
         continue
       if (
         part.storedLength === data.byteLength &&
@@ -57,7 +77,7 @@ function read(file, bytes, covered) {
   return undefined
 }
 
-async function attempt(bytes, what, covered, again) {
+async function attempt({ source, isWhole }, bytes, what, covered, again) {
   told.tried += 1
   // What is looked at is what one file takes, not what the collector and the finalizers, which need a turn, have not come to.
   // A full collection costs more than the attempt, and most of this is young.
@@ -72,10 +92,10 @@ async function attempt(bytes, what, covered, again) {
     told.slowest = Math.max(told.slowest, (user + system) / 1000)
   }
   try {
-    file = openSync(bytes, { verify: true })
-    const wrong = read(file, bytes, covered)
+    file = openSync(source(bytes), { verify: true })
+    const wrong = read(file, isWhole ? bytes : undefined, covered)
     measure()
-    if (wrong === undefined && told.accepted % EVERY === 0) sampled.push({ what, again })
+    if (wrong === undefined && told.accepted % EVERY === 0) sampled.push({ what, again: () => source(again()) })
     if (wrong === undefined) told.accepted += 1
     else told.wrong.push(`${what}: ${wrong}`)
   } catch (error) {
@@ -104,13 +124,13 @@ function* places(bytes) {
   }
 }
 
-const files = paths.map((path) => ({ path, bytes: readFileSync(path) }))
+const files = paths.map((path) => ({ path, bytes: readFileSync(path), way: opening(path) }))
 // The caches of a first round are no leak of the second.
-for (const { bytes } of files) openSync(bytes, { verify: true }).close()
+for (const { bytes, way } of files) openSync(way.source(bytes), { verify: true }).close()
 const before = process.resourceUsage().maxRSS
-for (const { path, bytes } of files) {
+for (const { path, bytes, way } of files) {
   const whole = openSync(bytes)
-  const ranges = digested(whole)
+  const ranges = way.isWhole ? digested(whole) : []
   whole.close()
   for (const at of places(bytes)) {
     const covered = ranges.find(({ start, end }) => start <= at && at < end)
@@ -120,12 +140,12 @@ for (const { path, bytes } of files) {
         damaged[at] ^= flip
         return damaged
       }
-      await attempt(damage(), `${path}: byte ${at} ^ ${flip}`, covered, damage)
+      await attempt(way, damage(), `${path}: byte ${at} ^ ${flip}`, covered, damage)
     }
   }
   for (const length of places(bytes)) {
     const cut = () => bytes.subarray(0, length)
-    await attempt(cut(), `${path}: ${length} bytes`, undefined, cut)
+    await attempt(way, cut(), `${path}: ${length} bytes`, undefined, cut)
   }
 }
 const largest = Math.max(...files.map(({ bytes }) => bytes.length))

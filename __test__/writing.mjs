@@ -117,7 +117,7 @@ const table = Uint32Array.from({ length: 256 }, (_, byte) => {
 })
 
 /** CRC-32C (RFC 3720, appendix B.4), the slow way. */
-function crc32c(bytes) {
+export function crc32c(bytes) {
   let crc = 0xffffffff
   for (const byte of bytes) crc = table[(crc ^ byte) & 0xff] ^ (crc >>> 8)
   return (crc ^ 0xffffffff) >>> 0

@@ -188,6 +188,23 @@ def hdf5_touch():
     hdf5_each(each_page)
 
 
+def tensorflow_write():
+    """Variables of 10 MB."""
+    import tensorflow as tf
+
+    random = tf.random.Generator.from_seed(7)
+    names = [f"layers/{number:03}/kernel" for number in range(int(sys.argv[5]) // 10)]
+    tensors = [random.normal((2500, 1000)) for _ in names]
+    tf.raw_ops.SaveV2(prefix=path.removesuffix(".index"), tensor_names=names, shape_and_slices=[""] * len(names), tensors=tensors)
+
+
+def tensorflow_load():
+    import tensorflow as tf
+
+    reader = tf.train.load_checkpoint(path.removesuffix(".index"))
+    return len({name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()})
+
+
 def torch_write():
     import torch
 
@@ -213,6 +230,7 @@ works = {
     "numpy 2.4": {"npz_write": numpy_npz_write, "npz_deflate": numpy_npz_deflate, "npz_load": numpy_npz_load},
     "onnx 1.23": {"list": onnx_list},
     "h5py 3.16": {"write_gzip": hdf5_write_gzip, "write_plain": hdf5_write, "load": hdf5_load, "touch": hdf5_touch},
+    "tensorflow 2.21": {"write": tensorflow_write, "load": tensorflow_load},
     "ggml": {"dequantize": ggml_dequantize},
     "gguf 0.19": {"list": gguf_list, "dequantize": gguf_dequantize},
     "safetensors 0.8": {"list": safetensors_list, "touch": safetensors_touch},

@@ -83,13 +83,17 @@ const models = join(here, '../__test__/fixtures/onnx')
 for (const name of readdirSync(models).filter((name) => name.endsWith('.onnx')))
   seed('onnx', name, readFileSync(join(models, name)))
 
+const checkpoints = join(here, '../__test__/fixtures/tensorflow')
+for (const name of readdirSync(checkpoints, { recursive: true }).filter((name) => name.endsWith('.index')))
+  seed('tensorflow', name.replaceAll(/[/\\]/g, '-'), readFileSync(join(checkpoints, name)))
+
 for (const [table, cases] of await tables()) {
   const ending = /btf|safetensors|pytorch/.exec(table)?.[0]
   for (const [at, one] of cases.entries()) {
     const file = Buffer.from(bytesOf(one))
     // Nothing at their beginning tells them.
-    if (table === 'onnx') {
-      if (file.length <= MAX_BYTES) seed('onnx', `cases-${at}`, file)
+    if (['onnx', 'tensorflow'].includes(table)) {
+      if (file.length <= MAX_BYTES) seed(table, `cases-${at}`, file)
       continue
     }
     // Without the ending of a file: `manifest` changes those of `read` that have one, and has to know them as valid.

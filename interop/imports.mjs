@@ -7,6 +7,7 @@ import { compareNumpy, readOurs } from './numpy.mjs'
 import { compareOnnx } from './onnx.mjs'
 import { comparePytorch } from './pytorch.mjs'
 import { compareQuantized } from './quantized.mjs'
+import { compareTensorFlow } from './tensorflow.mjs'
 
 export const imports = [
   { name: 'gguf 0.19.0', of: 'quantized tensors of gguf and the profiles', compare: compareQuantized },
@@ -16,4 +17,5 @@ export const imports = [
   { name: 'torch 2.4.1', of: 'files of torch', heavy: true, compare: comparePytorch },
   { name: 'onnx 1.23.2', of: 'files of onnx', compare: compareOnnx },
   { name: 'h5py 3.16.0', of: 'files of h5py and keras', compare: compareHdf5 },
+  { name: 'tensorflow 2.21.0', of: 'checkpoints of tensorflow', heavy: true, compare: compareTensorFlow },
 ]

@@ -2,7 +2,18 @@
 import type { FormatInfo } from './formats.js'
 
 /** The containers that files come in. */
-export type Format = 'zt' | 'safetensors' | 'btf' | 'npy' | 'npz' | 'gguf' | 'onnx' | 'pytorch' | 'hdf5' | 'keras'
+export type Format =
+  | 'zt'
+  | 'safetensors'
+  | 'btf'
+  | 'npy'
+  | 'npz'
+  | 'gguf'
+  | 'onnx'
+  | 'pytorch'
+  | 'hdf5'
+  | 'keras'
+  | 'tensorflow'
 
 /** Those that can be written. */
 export type WritableFormat = 'zt' | 'safetensors' | 'btf' | 'npy' | 'npz'
@@ -160,4 +171,5 @@ export const FORMATS: readonly FormatInfo[] = [
   { name: 'pytorch', title: 'PyTorch', endings: ['pt', 'pth', 'bin', 'ckpt'], writes: [] },
   { name: 'hdf5', title: 'HDF5', endings: ['h5', 'hdf5'], writes: [] },
   { name: 'keras', title: 'Keras', endings: ['keras'], writes: [] },
+  { name: 'tensorflow', title: 'TensorFlow', endings: ['index'], writes: [] },
 ]

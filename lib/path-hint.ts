@@ -1,8 +1,12 @@
 // What a path that leads nowhere was perhaps meant as.
+import { existsSync } from 'node:fs'
+import { basename } from 'node:path'
+import { FORMATS } from './format-table.js'
+
 const URL_TEXT = /^([a-z][a-z0-9+.-]+):\/\//i
 const HOME = /^~[\\/]/
 
-/** A word on a path where nothing is: one that is spelled as a URL, begins with ~ or is a pattern. Empty for any other. */
+/** A word on a path where nothing is: one that is spelled as a URL, begins with ~, is a pattern or lacks its ending. Empty for any other. */
 export function pathHint(path: string, isTarget: boolean): string {
   const scheme = URL_TEXT.exec(path)?.[1]?.toLowerCase()
   if (scheme === 'file') return '. A string is a path: pass new URL(…) for a file: URL'
@@ -13,5 +17,7 @@ export function pathHint(path: string, isTarget: boolean): string {
   if (scheme !== undefined) return `. A string is a path, and ${scheme}: URLs are not fetched: download the file first`
   if (HOME.test(path)) return '. ~ is not expanded here: use the path of the home folder (os.homedir())'
   if (/[*?]/.test(path)) return '. Patterns are not expanded here: give the names of the files'
-  return ''
+  // The names of models often leave it out, and TensorFlow's calls take the prefix of a checkpoint.
+  const ending = FORMATS.flatMap(({ endings }) => endings).find((one) => existsSync(`${path}.${one}`))
+  return isTarget || ending === undefined ? '' : `. There is '${basename(path)}.${ending}': name that`
 }

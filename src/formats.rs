@@ -3,12 +3,12 @@
 use napi_derive::napi;
 use ztensor_core::codecs::digest::Algorithm;
 use ztensor_core::formats::{CORE, Format, Formats, Method, Names, Sharding, Writing};
-use ztensor_import::IMPORT;
+use ztensor_import::{COMPANIONS, IMPORT};
 
 use crate::index::number;
 
 /// All that are opened.
-pub const FORMATS: Formats = Formats::of(&[CORE, IMPORT]);
+pub const FORMATS: Formats = Formats::of(&[CORE, IMPORT]).beside(COMPANIONS);
 
 /// A format, as the wrapper's own table has it (`lib/formats.ts`, which is made of this).
 #[napi(object, object_from_js = false)]

@@ -57,6 +57,26 @@ pub struct Format {
     pub writes: &'static [&'static Writing],
 }
 
+/// What stands beside the files of a format and is none of them.
+#[derive(Debug)]
+pub struct Companions {
+    /// The name of the format.
+    pub format: &'static str,
+    /// Files by which a folder says which one is meant; the preferred first.
+    pub markers: &'static [Marker],
+    /// The name of the file to open instead of one that has bytes of tensors and nothing else; `None` of other names.
+    pub index_of: fn(&str) -> Option<String>,
+}
+
+/// A file in a folder that says which one is meant.
+#[derive(Debug)]
+pub struct Marker {
+    pub name: &'static str,
+    /// The path of the file to open, relative to the folder, by the first bytes of the marker; `None` where they are those of
+    /// something else.
+    pub leads_to: fn(&[u8]) -> Option<String>,
+}
+
 /// How sure a format is of a file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Told {
@@ -73,6 +93,7 @@ pub enum Told {
 #[derive(Clone, Copy, Debug)]
 pub struct Formats {
     tables: &'static [&'static [Format]],
+    companions: &'static [Companions],
     wanted: Option<&'static Format>,
 }
 
@@ -87,7 +108,18 @@ impl Formats {
     /// Those of several tables, [`CORE`] among them if its formats are wanted. Of two that are equally sure of a file the
     /// first is taken. Their names must differ.
     pub const fn of(tables: &'static [&'static [Format]]) -> Self {
-        Self { tables, wanted: None }
+        Self { tables, companions: &[], wanted: None }
+    }
+
+    /// The same with what stands beside their files.
+    #[must_use]
+    pub const fn beside(self, companions: &'static [Companions]) -> Self {
+        Self { companions, ..self }
+    }
+
+    /// What stands beside the files of the formats that may be meant.
+    pub fn companions(self) -> impl Iterator<Item = &'static Companions> {
+        self.companions.iter().filter(move |one| self.wanted.is_none_or(|wanted| wanted.name == one.format))
     }
 
     /// The same where files are of the format `name`, whatever their bytes look like; `None` where there is no such format.

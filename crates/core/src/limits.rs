@@ -56,6 +56,8 @@ pub const PLAN_RANGES: usize = 16 << 20;
 pub const FILES: usize = 10_000;
 /// Entries of a folder that are looked at for a sharded checkpoint.
 pub const FOLDER_ENTRIES: usize = 100_000;
+/// Bytes that are read of a file by which a folder says what is meant in it.
+pub const MARKER_BYTES: u64 = 1 << 20;
 /// Bytes of a file name, as file systems have it.
 pub const FILE_NAME_BYTES: usize = 255;
 /// Nested values of attributes, in whatever format: the deepest of those that follow.

@@ -70,7 +70,8 @@ pub fn open(path: &Path, request: &Request) -> Result<Opened> {
         Err(error) if error.code() == Code::Io && path.is_dir() => return open_folder(path, request),
         Err(error) => return Err(error),
     };
-    let (catalog, beside) = detect::parse_beside(&source, Some(path), request)?;
+    let parsed = detect::parse_beside(&source, Some(path), request);
+    let (catalog, beside) = parsed.map_err(|error| folder::without_index(error, path, request.formats))?;
     let mut parts = vec![Member::open(path, source)];
     parts.extend(beside);
     parts.extend(table::resolve(path, &catalog.shards, request)?);
@@ -113,7 +114,8 @@ pub fn names(path: &Path, request: &Request) -> Result<Vec<String>> {
             Found::Set(_) => Ok(Vec::new()),
         };
     }
-    detect::names(&FileSource::open(path)?, path, request)
+    let named = detect::names(&FileSource::open(path)?, path, request);
+    named.map_err(|error| folder::without_index(error, path, request.formats))
 }
 
 /// Reads the index of a sharded checkpoint.
@@ -250,7 +252,8 @@ fn read_one(path: &Path, request: &Request) -> Result<One> {
     let source = FileSource::open(path)?;
     // Taken before the index is read: whatever changes from now on is seen.
     let identity = source.identity()?;
-    let (catalog, beside) = detect::parse_listed(&source, path, request)?;
+    let parsed = detect::parse_listed(&source, path, request);
+    let (catalog, beside) = parsed.map_err(|error| folder::without_index(error, path, request.formats))?;
     let mut parts = vec![Member::later(path.to_owned(), identity)];
     parts.extend(beside);
     parts.extend(table::resolve(path, &catalog.shards, request)?);

@@ -15,6 +15,8 @@
 //! - Nothing in a file is executed, and nothing outside of its folder is opened.
 //! - An error carries a stable code, the place, and the section of the format's specification.
 //!
+//! A format whose files stand in folders of its own, or beside files that hold nothing but bytes, has a row in [`COMPANIONS`], too.
+//!
 //! To add one: write the module, add its row below and its feature in `Cargo.toml`, build, run `npm run formats` and `npm run types`,
 //! add a reject table, a fuzz target, mutation tests and a section of docs/formats.md.
 //!
@@ -42,10 +44,12 @@ pub mod pickle;
 pub mod protobuf;
 #[cfg(feature = "pytorch")]
 pub mod pytorch;
+#[cfg(feature = "tensorflow")]
+pub mod tensorflow;
 #[cfg(feature = "zip")]
 pub mod zip;
 
-use ztensor_core::formats::Format;
+use ztensor_core::formats::{Companions, Format};
 
 /// The formats of this crate, in the order in which lists name them. `src/formats.rs` joins them to `ztensor_core::formats::CORE`.
 pub const IMPORT: &[Format] = &[
@@ -63,6 +67,14 @@ pub const IMPORT: &[Format] = &[
     hdf5::FORMAT,
     #[cfg(feature = "hdf5")]
     hdf5::keras::FORMAT,
+    #[cfg(feature = "tensorflow")]
+    tensorflow::FORMAT,
+];
+
+/// What stands beside the files of these formats: by what a folder says which file is meant, and files of bytes that have an index.
+pub const COMPANIONS: &[Companions] = &[
+    #[cfg(feature = "tensorflow")]
+    tensorflow::COMPANIONS,
 ];
 
 #[cfg(test)]

@@ -46,3 +46,10 @@ pub const HDF5_LINKS: u32 = 16;
 pub const HDF5_TEXT_BYTES: u64 = 1 << 20;
 /// Bytes of a text about a model in Keras' archive.
 pub const KERAS_TEXT_BYTES: u64 = 64 << 20;
+
+/// Bytes of the index of a TensorFlow checkpoint, and of its keys, unless an option says otherwise. One of 100,000 tensors has 10 MB.
+pub const TENSORFLOW_INDEX_BYTES: u64 = 512 << 20;
+/// Bytes of those that an entry counts as: what is kept of one.
+pub const TENSORFLOW_ENTRY_BYTES: u64 = 128;
+/// How many times its bytes a block of Snappy can hold: a copy of 64 bytes takes three.
+pub const TENSORFLOW_SNAPPY_TIMES: u64 = 32;

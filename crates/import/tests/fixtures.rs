@@ -11,8 +11,8 @@ use ztensor_core::formats::Formats;
 const MOST: usize = 32 << 10;
 
 /// A folder of fixtures, the endings of its files, how many there are at least, and the formats they are tried as.
-struct Fixtures {
-    folder: &'static str,
+struct Fixtures<'f> {
+    folder: &'f str,
     endings: &'static [&'static str],
     least: usize,
     /// Bytes of each file that are damaged, one after the other.
@@ -20,8 +20,8 @@ struct Fixtures {
     formats: Formats,
 }
 
-impl Fixtures {
-    fn of(folder: &'static str, endings: &'static [&'static str], least: usize) -> Self {
+impl<'f> Fixtures<'f> {
+    fn of(folder: &'f str, endings: &'static [&'static str], least: usize) -> Self {
         Self { folder, endings, least, places: 200, formats: any_format() }
     }
 
@@ -92,4 +92,15 @@ fn onnx() {
     let fixtures = Fixtures::of("onnx", &["onnx"], 4);
     fixtures.are_read_alike_in_all_ways();
     fixtures.damaged_are_refused_or_read_alike();
+}
+
+#[test]
+fn tensorflow() {
+    // Their data is in other files, so that reading it is refused alike in all ways.
+    for folder in ["dtypes", "slices", "partitioned", "manager", "sharded", "keras"] {
+        let folder = format!("tensorflow/{folder}");
+        let fixtures = Fixtures::of(&folder, &["index"], 1);
+        fixtures.are_read_alike_in_all_ways();
+        fixtures.damaged_are_refused_or_read_alike();
+    }
 }

@@ -86,6 +86,13 @@ impl Digest {
         Self::new(Expected::Crc32(crc), Over::Decoded)
     }
 
+    /// The CRC-32C of stored bytes that LevelDB's formats have, masked so that a checksum of bytes with checksums in them is none
+    /// of zeros (LevelDB's `util/crc32c.h`: Mask).
+    pub fn masked_crc32c(masked: u32) -> Self {
+        let crc = masked.wrapping_sub(0xa282_ead8).rotate_left(15);
+        Self::new(Expected::Crc32c(crc), Over::Stored)
+    }
+
     /// As it stands in the file.
     pub fn text(&self) -> Cow<'_, str> {
         match &self.spelling {
@@ -373,6 +380,15 @@ mod tests {
         let mut hasher = Algorithm::Xxh3.hasher();
         bytes.chunks(977).for_each(|piece| hasher.update(piece));
         assert_eq!(Algorithm::Xxh3.digest(hasher).expected, Expected::Xxh3(xxh3(&bytes)));
+    }
+
+    #[test]
+    fn masked_checksums() {
+        // That of no bytes is 0; of 32 zeros RFC 3720 B.4 has 0x8A9136AA.
+        assert_eq!(Digest::masked_crc32c(0xa282_ead8).expected, Expected::Crc32c(0));
+        let masked = 0x8a91_36aa_u32.rotate_right(15).wrapping_add(0xa282_ead8);
+        Digest::masked_crc32c(masked).check_bytes(&[0; 32]).unwrap();
+        assert_eq!(Digest::masked_crc32c(masked).text(), "crc32c:0x8A9136AA");
     }
 
     #[test]

@@ -55,6 +55,11 @@ impl<'i> Input<'i> {
         self.beside.name()
     }
 
+    /// The same for a file whose data is in others: also where it was named with others of its format.
+    pub fn own_name(&self) -> Option<&str> {
+        self.beside.own_name()
+    }
+
     /// Asks for a file beside this one by a relative path, as [`Beside::find`] does. A catalog has such files or a table of
     /// shards ([`Catalog::shards`](crate::model::Catalog)), never both.
     pub fn beside(&self, path: &str) -> Result<Neighbor> {

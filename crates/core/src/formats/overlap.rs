@@ -12,8 +12,9 @@ pub fn warn(builder: &mut Builder) {
 
 fn blobs(catalog: &Catalog) -> impl Iterator<Item = (u32, u64, u64, Tensor<'_>, &Component)> {
     let all = catalog.iter().flat_map(|tensor| tensor.components().iter().map(move |part| (tensor, part)));
-    let stored = all.filter(|(_, part)| part.stored_length() > 0);
-    stored.map(|(tensor, part)| (part.file(), part.offset(), part.stored_length(), tensor, part))
+    let spans = all.flat_map(|(tensor, part)| part.spans().map(move |span| (span, tensor, part)));
+    let stored = spans.filter(|(span, ..)| span.length > 0);
+    stored.map(|(span, tensor, part)| (span.file, span.offset, span.length, tensor, part))
 }
 
 fn first(catalog: &Catalog) -> Option<(String, String, String)> {

@@ -1,6 +1,8 @@
 //! What a folder holds that can be opened as one: an index, a numbered set of files, or a single tensor file.
 #![forbid(unsafe_code)]
 
+mod marked;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +19,9 @@ const INDEXES: [&str; 2] = [".safetensors.index.", ".bin.index."];
 /// Those that stand beside others, such as those of variants.
 const USUAL: [&str; 2] = ["model.safetensors.index.json", "pytorch_model.bin.index.json"];
 
+/// Endings that files have which are of no tensor format, too.
+const VAGUE: [&str; 2] = ["bin", "index"];
+
 /// What to open.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found {
@@ -32,8 +37,8 @@ pub fn is_index(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"))
 }
 
-/// Looks through a folder, not through those in it. An index comes before a numbered set (`…-00001-of-00003.…`), that
-/// before a tensor file that is alone.
+/// Looks through a folder, not through those in it. An index comes before the file that a marker leads to, that before a numbered
+/// set (`…-00001-of-00003.…`), and that before a tensor file that is alone.
 pub fn look(folder: &Path, formats: Formats) -> Result<Found> {
     let Names { texts: names, others } = names(folder)?;
     let indexes =
@@ -51,11 +56,12 @@ pub fn look(folder: &Path, formats: Formats) -> Result<Found> {
     }
     let mut tensors: Vec<&str> =
         names.iter().map(|name| &**name).filter(|name| extension(name, formats).is_some()).collect();
-    // Endings such as .bin are those of many files beside a model.
     let first = |name: &&str| name.rsplit_once('.').is_some_and(|(_, ending)| formats.comes_first(ending));
-    let telling = |name: &&str| name.rsplit_once('.').is_some_and(|(_, ending)| ending != "bin");
+    let telling = |name: &&str| name.rsplit_once('.').is_some_and(|(_, ending)| !VAGUE.contains(&ending));
     if tensors.iter().any(first) {
         tensors.retain(first);
+    } else if let Some(path) = marked::look(folder, &names, &tensors, formats)? {
+        return Ok(Found::One(path));
     } else if tensors.iter().any(telling) {
         tensors.retain(telling);
     }
@@ -95,6 +101,14 @@ pub fn look(folder: &Path, formats: Formats) -> Result<Found> {
         }
         _ => Err(ambiguous(&format!("{} tensor files and no index", roots.len()), roots.iter().copied())),
     }
+}
+
+/// Names the index of a file that is none of any format, where its name is that of bytes which have one.
+pub fn without_index(error: Error, path: &Path, formats: Formats) -> Error {
+    if !matches!(error.code(), Code::BadMagic | Code::Truncated) {
+        return error;
+    }
+    marked::index_of(path, formats).unwrap_or(error)
 }
 
 /// Stem, number of files and extension of a set.

@@ -86,7 +86,11 @@ impl<'r> Neighbors<'r> {
 
 impl Beside for Neighbors<'_> {
     fn name(&self) -> Option<&str> {
-        self.folder.as_ref().filter(|_| !self.listed)?.index_name()
+        self.own_name().filter(|_| !self.listed)
+    }
+
+    fn own_name(&self) -> Option<&str> {
+        self.folder.as_ref()?.index_name()
     }
 
     fn find(&self, path: &str) -> Result<Neighbor> {

@@ -9,9 +9,14 @@ use crate::error::{Code, Error, Result};
 
 /// The files that an index may name. Whoever opens the index says where they are.
 pub trait Beside {
-    /// The name of the index itself, where it is known.
+    /// The name of the index itself, where it is known and no other file of its set was named with it.
     fn name(&self) -> Option<&str> {
         None
+    }
+
+    /// The name of the index itself, where it is known.
+    fn own_name(&self) -> Option<&str> {
+        self.name()
     }
 
     /// Gives the file at a relative path a number in the name space of the index; the same path has the same number. The

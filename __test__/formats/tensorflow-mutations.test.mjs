@@ -1,0 +1,7 @@
+// Indexes of TensorFlow checkpoints, damaged: each byte in turn, each length in turn.
+import { testDamaged } from '../damaged.mjs'
+import { fixturePath } from '../vectors.mjs'
+
+const names = ['manager/ckpt-1', 'partitioned/model-12', 'sharded/model']
+
+testDamaged(Object.fromEntries(names.map((name) => [name, [fixturePath(`tensorflow/${name}.index`)]])))

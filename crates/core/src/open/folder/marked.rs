@@ -1,0 +1,79 @@
+//! Files that stand beside those of a format: markers, by which a folder says which file is meant, and bytes that have an index.
+#![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+
+use super::extension;
+use crate::error::{Code, Error, Result};
+use crate::formats::{Companions, Formats, bad_magic};
+use crate::limits::MARKER_BYTES;
+use crate::sources::ReadAt;
+use crate::sources::beside::Folder;
+use crate::sources::file::FileSource;
+use crate::work::Stop;
+
+/// The file that a marker in a folder leads to, all of whose names are given, and those among them that end as tensor files do. One
+/// that is not there is an error, unless the folder has tensor files of other formats.
+pub fn look(folder: &Path, names: &[String], tensors: &[&str], formats: Formats) -> Result<Option<PathBuf>> {
+    for companions in formats.companions() {
+        let is_own = |name: &&&str| {
+            let format = formats.iter().find(|format| format.name == companions.format);
+            let ending = extension(name, formats);
+            format.zip(ending).is_some_and(|(format, ending)| format.endings.contains(&ending))
+        };
+        let is_alone = tensors.iter().filter(is_own).count() == tensors.len();
+        for marker in companions.markers {
+            if names.binary_search_by(|name| name.as_str().cmp(marker.name)).is_err() {
+                continue;
+            }
+            let path = folder.join(marker.name);
+            let Some(leads_to) = first_bytes(&path).and_then(|bytes| (marker.leads_to)(&bytes)) else {
+                continue;
+            };
+            match found(&path, &leads_to) {
+                Ok(path) => return Ok(Some(path)),
+                Err(error) if is_alone => {
+                    let message = format!("{:?} leads to {leads_to:?}: {}", marker.name, error.message());
+                    let others = if tensors.is_empty() {
+                        String::new()
+                    } else {
+                        format!(". The folder has {}", super::list(tensors.iter().copied()))
+                    };
+                    return Err(Error::new(error.code(), format!("{message}{others}")).file(&path));
+                }
+                Err(_) => {}
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The first bytes of a marker; `None` of what is no file that can be read.
+fn first_bytes(path: &Path) -> Option<Vec<u8>> {
+    let source = FileSource::open(path).ok()?;
+    source.read_vec(0, source.length().min(MARKER_BYTES), Stop::never()).ok()
+}
+
+/// The path of a file that a marker names, which is there.
+fn found(marker: &Path, name: &str) -> Result<PathBuf> {
+    let path = Folder::of(marker).find(name)?;
+    FileSource::open(&path).map(|_| path)
+}
+
+/// Says which file to open instead of one that has bytes of tensors alone.
+pub fn index_of(path: &Path, formats: Formats) -> Option<Error> {
+    let name = path.file_name()?.to_str()?;
+    let (format, index) = formats.companions().find_map(|companions: &Companions| {
+        let format = formats.iter().find(|format| format.name == companions.format)?;
+        Some((format, (companions.index_of)(name)?))
+    })?;
+    let is_there = path.with_file_name(&index).is_file();
+    let title = format.title;
+    let help = if is_there {
+        format!("open its index {index:?}, which is beside it")
+    } else {
+        format!("its index {index:?}, which is to be opened, is not beside it")
+    };
+    let message = format!("{}: {help}", bad_magic(&format!("it has data of {title} and no index")).message());
+    Some(Error::new(Code::BadMagic, message).at(0))
+}

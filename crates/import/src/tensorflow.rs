@@ -1,0 +1,87 @@
+//! TensorFlow's checkpoints and the variables of SavedModels (`tensorflow/core/util/tensor_bundle`): an index, `<prefix>.index`, which
+//! is a sorted table, and the tensors' bytes in `<prefix>.data-00000-of-00002` and so on beside it.
+#![forbid(unsafe_code)]
+
+mod bundle;
+mod companions;
+mod slices;
+mod table;
+mod tensors;
+mod types;
+
+use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::formats::{Format, Input, Sample, Told, bad_magic, overlap};
+use ztensor_core::model::{Builder, Catalog, Container};
+use ztensor_core::sources::ReadAt;
+use ztensor_core::work::Stop;
+
+use crate::limits::TENSORFLOW_INDEX_BYTES;
+use bundle::{Header, Tensor};
+pub use companions::COMPANIONS;
+use table::Table;
+use tensors::{Listed, Tensors};
+
+const NAME: &str = "tensorflow";
+const LACKS: &str = "no index of a TensorFlow checkpoint";
+
+pub const FORMAT: Format =
+    Format { name: NAME, title: "TensorFlow", endings: &["index"], lacks: LACKS, tell, parse, writes: &[] };
+
+/// Tables of LevelDB have the same magic: only the first entry tells a checkpoint.
+fn tell(sample: &Sample<'_>) -> Result<Told> {
+    let ends = table::ends_in_magic(sample.last(8)?);
+    let begins = begins(sample.first(BEGINNING)?);
+    if !ends {
+        return Ok(if begins { Told::Likely } else { Told::No });
+    }
+    match header(sample, Stop::never(), TOLD_BYTES) {
+        Ok(_) => Ok(Told::Yes),
+        Err(error) if matches!(error.code(), Code::Io | Code::Aborted) => Err(error),
+        Err(error) if error.code() == Code::UnsupportedVersion => Ok(Told::Yes),
+        Err(error) if error.code() == Code::BadMagic && !begins => Ok(Told::No),
+        // What is wrong with it, parsing tells.
+        Err(_) => Ok(Told::Likely),
+    }
+}
+
+/// Bytes that a table may take until it is told: its list of blocks may be long, and then its parser tells.
+const TOLD_BYTES: u64 = 1 << 20;
+/// Bytes of the first entry that tell a file which is cut off.
+const BEGINNING: u64 = 6;
+
+/// Whether a file begins as the block of an empty key does, whose value is a header with a number of files.
+fn begins(first: &[u8]) -> bool {
+    matches!(first, &[0, 0, 4..=32, 8, 1..=0x7f, 0x10 | 0x1a, ..])
+}
+
+/// The header, which is the first entry.
+fn header(source: &dyn ReadAt, stop: &Stop, most: u64) -> Result<Header> {
+    let mut header = None;
+    Table::new(source, stop, most).walk(|entry| {
+        header = Some(Header::read(&entry, stop)?);
+        Ok(false)
+    })?;
+    header.ok_or_else(|| bad_magic(LACKS))
+}
+
+fn parse(input: &Input<'_>) -> Result<Catalog> {
+    let most = input.limits.max_index_bytes.unwrap_or(TENSORFLOW_INDEX_BYTES);
+    let (mut header, mut listed) = (None, Vec::new());
+    Table::new(input.source, input.stop, most).walk(|entry| {
+        if header.is_none() {
+            header = Some(Header::read(&entry, input.stop)?);
+        } else {
+            let tensor = Tensor::read(&entry, input.limits, input.stop)?;
+            listed.push(Listed { key: entry.key.into(), tensor });
+        }
+        Ok(true)
+    })?;
+    let header =
+        header.ok_or_else(|| Error::new(Code::BadMagic, "the table has no entries, so no header"))?;
+    let mut builder = Builder::new(Container::named(NAME), input.limits);
+    builder.version(header.producer.to_string());
+    builder.reserve(listed.len());
+    let mut builder = Tensors::new(input, &header, builder).add_all(&listed)?;
+    overlap::warn(&mut builder);
+    Ok(builder.finish())
+}

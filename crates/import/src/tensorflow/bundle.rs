@@ -1,0 +1,214 @@
+//! What stands in the table of a checkpoint (`tensor_bundle.proto`, `tensor_shape.proto`, `tensor_slice.proto` of TensorFlow).
+#![forbid(unsafe_code)]
+
+use ztensor_core::checked;
+use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::limits::Limits;
+use ztensor_core::sources::ReadAt;
+use ztensor_core::work::Stop;
+
+use super::table::Entry;
+use crate::protobuf::{Run, Value, Walker};
+
+const OF_HEADER: &str = "tensor_bundle.proto: BundleHeaderProto";
+const OF_ENTRY: &str = "tensor_bundle.proto: BundleEntryProto";
+/// `kTensorBundleVersion`: what a reader must know is told by `min_consumer`.
+const VERSION: u64 = 1;
+/// Times that a value's bytes are looked at: a message, and the messages in it.
+const LOOKS: u64 = 8;
+
+/// What a checkpoint says of itself.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Files of data.
+    pub shards: u64,
+    pub big_endian: bool,
+    /// The version of the format that wrote it.
+    pub producer: u64,
+}
+
+impl Header {
+    /// What stands under the empty key. Fails with `ZT_BAD_MAGIC` where that is no header of a checkpoint, and with
+    /// `ZT_UNSUPPORTED_VERSION` where it is one of another version.
+    pub fn read(entry: &Entry<'_>, stop: &Stop) -> Result<Self> {
+        Self::fields(entry, stop).map_err(|error| error.at(entry.at).rule(OF_HEADER))
+    }
+
+    fn fields(entry: &Entry<'_>, stop: &Stop) -> Result<Self> {
+        let no_header =
+            || Error::new(Code::BadMagic, "the table does not begin with the header of a checkpoint");
+        if !entry.key.is_empty() {
+            return Err(no_header());
+        }
+        let (source, mut message) = Source::of(entry);
+        let mut walker = Walker::new(&source, stop, source.looks());
+        let (mut shards, mut endianness, mut version) = (0, 0, None);
+        while let Some(field) = walker.next(&mut message)? {
+            match (field.number, field.value) {
+                // `SavedTensorSlices.meta` has the place that the number of shards has now.
+                (1, Value::Bytes(_)) => {
+                    let message = "this is a checkpoint of TensorFlow's first format (SaverDef.V1), which is not read: restore \
+                                   it with TensorFlow, and save it again";
+                    return Err(Error::new(Code::UnsupportedVersion, message));
+                }
+                (1, Value::Varint(number)) => shards = number,
+                (2, Value::Varint(number)) => endianness = number,
+                (3, Value::Bytes(run)) => version = Some(versions(&mut walker, run)?),
+                _ => {}
+            }
+        }
+        let (producer, least) = version.ok_or_else(no_header)?;
+        if least > VERSION {
+            let message =
+                format!("the checkpoint asks for readers of version {least}, and {VERSION} is known here");
+            return Err(Error::new(Code::UnsupportedVersion, message));
+        }
+        if shards > u64::from(u32::MAX >> 1) || endianness > 1 {
+            let message = format!("{shards} files of data, and an endianness of {endianness}");
+            return Err(Error::new(Code::BadIndex, message));
+        }
+        Ok(Self { shards, big_endian: endianness == 1, producer })
+    }
+}
+
+/// `VersionDef`: which version wrote it, and which the reader must know.
+fn versions(walker: &mut Walker<'_>, mut message: Run) -> Result<(u64, u64)> {
+    let (mut producer, mut least) = (0, 0);
+    while let Some(field) = walker.next(&mut message)? {
+        match (field.number, field.value) {
+            (1, Value::Varint(number)) => producer = number,
+            (2, Value::Varint(number)) => least = number,
+            _ => {}
+        }
+    }
+    Ok((producer, least))
+}
+
+/// What a checkpoint says of a tensor, or of a part of one.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Tensor {
+    /// Where that stands in the index.
+    pub at: u64,
+    /// A number of `DataType`.
+    pub kind: u64,
+    pub shape: Vec<u64>,
+    pub shard: u64,
+    pub offset: u64,
+    pub size: u64,
+    /// The checksum of its bytes, masked.
+    pub sum: u32,
+    /// The parts that it is divided into, whose bytes stand under other keys. Empty of one that has its bytes itself.
+    pub slices: Vec<Slice>,
+}
+
+/// A part of a tensor: in each dimension where it begins and how many places it takes; `None` where it takes all.
+pub type Slice = Vec<(u64, Option<u64>)>;
+
+impl Tensor {
+    pub fn read(entry: &Entry<'_>, limits: &Limits, stop: &Stop) -> Result<Self> {
+        Self::fields(entry, limits, stop).map_err(|error| error.at(entry.at).rule(OF_ENTRY))
+    }
+
+    fn fields(entry: &Entry<'_>, limits: &Limits, stop: &Stop) -> Result<Self> {
+        let mut tensor = Self { at: entry.at, ..Self::default() };
+        let (source, mut message) = Source::of(entry);
+        let mut walker = Walker::new(&source, stop, source.looks());
+        while let Some(field) = walker.next(&mut message)? {
+            match (field.number, field.value) {
+                (1, Value::Varint(kind)) => tensor.kind = kind,
+                (2, Value::Bytes(run)) => tensor.shape = shape(&mut walker, run, limits)?,
+                (3, Value::Varint(shard)) => tensor.shard = shard,
+                (4, Value::Varint(offset)) => tensor.offset = offset,
+                (5, Value::Varint(size)) => tensor.size = size,
+                (6, Value::Fixed(run)) if run.length() == 4 => {
+                    tensor.sum = walker.bytes(run)?.try_into().map_or(0, u32::from_le_bytes);
+                }
+                (7, Value::Bytes(run)) => tensor.slices.push(slice(&mut walker, run, limits)?),
+                _ => {}
+            }
+        }
+        Ok(tensor)
+    }
+}
+
+fn shape(walker: &mut Walker<'_>, mut message: Run, limits: &Limits) -> Result<Vec<u64>> {
+    let mut shape = Vec::new();
+    while let Some(field) = walker.next(&mut message)? {
+        match (field.number, field.value) {
+            (2, Value::Bytes(mut dim)) => {
+                let mut size = 0;
+                while let Some(field) = walker.next(&mut dim)? {
+                    if let (1, Value::Varint(number)) = (field.number, field.value) {
+                        size = number;
+                    }
+                }
+                if size.cast_signed() < 0 {
+                    let message = format!("a dimension is {}", size.cast_signed());
+                    return Err(Error::new(Code::BadShape, message));
+                }
+                limits.push_dim(&mut shape, size)?;
+            }
+            (3, Value::Varint(1..)) => return Err(Error::new(Code::BadShape, "the shape has no known rank")),
+            _ => {}
+        }
+    }
+    Ok(shape)
+}
+
+fn slice(walker: &mut Walker<'_>, mut message: Run, limits: &Limits) -> Result<Slice> {
+    let mut slice = Slice::new();
+    while let Some(field) = walker.next(&mut message)? {
+        let (1, Value::Bytes(mut extent)) = (field.number, field.value) else { continue };
+        if slice.len() == limits.max_rank as usize {
+            let message = format!("a part has more than {} dimensions (option maxRank)", slice.len());
+            return Err(Error::new(Code::Limit, message));
+        }
+        let (mut start, mut length) = (0, None);
+        while let Some(field) = walker.next(&mut extent)? {
+            match (field.number, field.value) {
+                (1, Value::Varint(number)) => start = number,
+                (2, Value::Varint(number)) => length = Some(number),
+                _ => {}
+            }
+        }
+        slice.push((start, length));
+    }
+    Ok(slice)
+}
+
+/// The value of an entry, at its place in the file. Behind it is a byte more: a field that goes beyond the value is no sign of a file
+/// that is cut off.
+struct Source<'e> {
+    value: &'e [u8],
+    at: u64,
+}
+
+impl<'e> Source<'e> {
+    fn of(entry: &Entry<'e>) -> (Self, Run) {
+        let Entry { value, at, .. } = *entry;
+        (Self { value, at }, Run { at, end: at.saturating_add(value.len() as u64) })
+    }
+
+    fn looks(&self) -> u64 {
+        (self.value.len() as u64).saturating_mul(LOOKS)
+    }
+}
+
+impl ReadAt for Source<'_> {
+    fn length(&self) -> u64 {
+        self.at.saturating_add(self.value.len() as u64).saturating_add(1)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8], _stop: &Stop) -> Result<()> {
+        let rest = offset.checked_sub(self.at).and_then(|start| {
+            let length = (self.value.len() as u64).checked_sub(start)?;
+            checked::slice(self.value, start, length)
+        });
+        let rest = rest.unwrap_or_default();
+        let shared = rest.len().min(buffer.len());
+        let (own, behind) = buffer.split_at_mut(shared);
+        own.copy_from_slice(rest.get(..shared).unwrap_or_default());
+        behind.fill(0);
+        Ok(())
+    }
+}

@@ -1,0 +1,247 @@
+//! Tensors of a checkpoint on their way into the catalog: where their bytes are, and what they must hash to.
+#![forbid(unsafe_code)]
+
+use std::collections::{HashMap, HashSet};
+
+use ciborium::Value;
+use ztensor_core::checked::{end_within, exact, product};
+use ztensor_core::codecs::digest::Digest;
+use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::formats::Input;
+use ztensor_core::layouts;
+use ztensor_core::model::{
+    Attributes, Blob, Builder, ByteOrder, Component, Data, Label, Layout, NewTensor, Piece, Pieces,
+};
+use ztensor_core::sources::beside::Neighbor;
+
+use super::bundle::{Header, Slice, Tensor};
+use super::slices::{self, Cut, Unlike};
+use super::types::Kind;
+
+const RULE: &str = "tensor_bundle.proto: BundleEntryProto";
+
+/// An entry of the index.
+pub struct Listed {
+    pub key: Box<[u8]>,
+    pub tensor: Tensor,
+}
+
+pub struct Tensors<'i> {
+    input: &'i Input<'i>,
+    header: &'i Header,
+    builder: Builder,
+    /// What the names of the files of data begin with.
+    prefix: &'i str,
+    /// Those that were asked for.
+    shards: HashMap<u64, (String, Neighbor)>,
+}
+
+/// Where the bytes of a tensor are, or why they are not told.
+enum Found {
+    Data(Data),
+    /// Why its parts are not put together.
+    Refused(&'static str),
+}
+
+impl<'i> Tensors<'i> {
+    pub fn new(input: &'i Input<'i>, header: &'i Header, builder: Builder) -> Self {
+        let name = input.own_name().unwrap_or_default();
+        let prefix = name.strip_suffix(".index").unwrap_or(name);
+        Self { input, header, builder, prefix, shards: HashMap::new() }
+    }
+
+    /// Adds the tensors in the order of the index, in which the parts of others are none of their own.
+    pub fn add_all(mut self, all: &[Listed]) -> Result<Builder> {
+        let mut parts = HashSet::new();
+        for Listed { key, tensor } in all.iter().filter(|listed| !listed.tensor.slices.is_empty()) {
+            let name = name_of(key, tensor)?;
+            for slice in &tensor.slices {
+                let key = slices::key(name, slice);
+                let at = find(all, &key).ok_or_else(|| {
+                    let message = format!("the index has no entry of its part {}", spelled(slice));
+                    bad(message, name, tensor)
+                })?;
+                // Each has an entry of its own, so that there are no more of them than entries.
+                if !parts.insert(at) {
+                    return Err(bad(format!("its part {} stands twice", spelled(slice)), name, tensor));
+                }
+            }
+        }
+        for (at, Listed { key, tensor }) in all.iter().enumerate() {
+            if parts.contains(&at) {
+                continue;
+            }
+            if key.first() == Some(&0) {
+                let message =
+                    format!("a part of a tensor that is not listed: {}", String::from_utf8_lossy(key));
+                self.builder.warn("ZT_WARN_SKIPPED", message, None, None);
+                continue;
+            }
+            let name = name_of(key, tensor)?;
+            self.add(name, tensor, all).map_err(|error| error.tensor(name).rule(RULE).at(tensor.at))?;
+        }
+        Ok(self.builder)
+    }
+
+    fn add(&mut self, name: &str, tensor: &Tensor, all: &[Listed]) -> Result<()> {
+        let kind = Kind::of(tensor.kind);
+        if let Some(Kind { name: kind, width: None, .. }) = kind {
+            let message = format!("{name:?} is of {kind}, which is no array of numbers");
+            self.builder.warn("ZT_WARN_SKIPPED", message, None, None);
+            return Ok(());
+        }
+        let found = if tensor.slices.is_empty() {
+            Found::Data(Data::Blob(self.blob(tensor, kind)?))
+        } else {
+            self.assembled(name, tensor, kind, all)?
+        };
+        let data = match found {
+            Found::Data(data) => data,
+            Found::Refused(why) => self.refused(name, why),
+        };
+        let dtype = kind.and_then(|kind| kind.dtype);
+        let attributes = dtype.is_none().then(|| self.untyped(name, tensor.kind));
+        let mut component = Component::new(Label::DATA, dtype, data);
+        if self.header.big_endian {
+            component.byte_order = ByteOrder::Big;
+        }
+        let mut components = self.builder.no_components();
+        components.push(component);
+        let (shape, layout) = (&*tensor.shape, Layout::Dense);
+        let mut new = NewTensor { name, shape, layout, dtype, components, attributes };
+        layouts::check(&mut new)?;
+        self.builder.tensor(new)
+    }
+
+    /// Says that a tensor has no values here, and gives what its type is called.
+    fn untyped(&mut self, name: &str, kind: u64) -> Attributes {
+        let kind = Kind::of(kind).map_or_else(|| kind.to_string(), |kind| kind.name.to_owned());
+        let message = format!("{kind} has no dtype here; the bytes can be read");
+        self.builder.warn("ZT_WARN_UNKNOWN_TYPE", message, Some(name), None);
+        vec![(Value::from("data_type"), Value::from(kind))].into()
+    }
+
+    /// Data that is there and not put together.
+    fn refused(&mut self, name: &str, why: &str) -> Data {
+        let message = format!("{why}: its data is refused");
+        self.builder.warn("ZT_WARN_UNKNOWN_ENCODING", message, Some(name), None);
+        let encoding = self.builder.unknown_encoding("tensorflow.slices");
+        Data::Blob(Blob { encoding, decoded: None, ..Blob::raw(0, 0) })
+    }
+
+    /// The parts of a tensor as one.
+    fn assembled(
+        &mut self,
+        name: &str,
+        tensor: &Tensor,
+        kind: Option<&Kind>,
+        all: &[Listed],
+    ) -> Result<Found> {
+        let mut blobs = Vec::with_capacity(tensor.slices.len());
+        for slice in &tensor.slices {
+            let part = find(all, &slices::key(name, slice)).and_then(|at| all.get(at));
+            let Some(Listed { tensor: part, .. }) = part else { continue };
+            let shape = slices::shape_of(slice, &tensor.shape);
+            if shape.as_ref() != Some(&part.shape) || part.kind != tensor.kind || !part.slices.is_empty() {
+                let message = format!(
+                    "its part {} has the shape {:?} and type {}, not those that the tensor of shape {:?} and type {} has there",
+                    spelled(slice),
+                    part.shape,
+                    part.kind,
+                    tensor.shape,
+                    tensor.kind
+                );
+                return Err(bad(message, name, tensor));
+            }
+            blobs.push(Some(self.blob(part, kind).map_err(|error| error.at(part.at))?));
+        }
+        let Cut { rows, runs } = match slices::arrange(&tensor.shape, &tensor.slices) {
+            Ok(cut) => cut,
+            Err(Unlike::Axes) => return Ok(Found::Refused("it is divided along several dimensions")),
+            Err(Unlike::Gaps) => {
+                return Ok(Found::Refused("its parts leave something out, overlap or go beyond it"));
+            }
+        };
+        let Some(width) = kind.and_then(|kind| kind.width) else {
+            return Ok(Found::Refused("it is in parts, and of a type that is not known"));
+        };
+        let mut pieces = Vec::with_capacity(runs.len());
+        for (at, elements) in runs {
+            let Some(blob) = blobs.get_mut(at).and_then(Option::take) else { continue };
+            pieces.push(Piece { blob, run: elements.saturating_mul(width) });
+        }
+        Pieces::data(rows, pieces).map(Found::Data)
+    }
+
+    /// The bytes of a tensor, or of a part of one.
+    fn blob(&mut self, tensor: &Tensor, kind: Option<&Kind>) -> Result<Blob> {
+        let &Tensor { shard, offset, size, sum, ref shape, .. } = tensor;
+        let elements = product(shape).and_then(|elements| exact(elements, "elements").ok());
+        let elements = elements.ok_or_else(|| {
+            Error::new(Code::Limit, format!("the shape {shape:?} has more than 2^53 - 1 elements"))
+        })?;
+        let width = kind.and_then(|kind| kind.width);
+        let needed = width.map(|width| elements.saturating_mul(width));
+        if let Some(needed) = needed.filter(|&needed| needed != size) {
+            let kind = kind.map_or("?", |kind| kind.name);
+            let message =
+                format!("the shape {shape:?} of {kind} needs {needed} bytes, the index says {size}");
+            return Err(Error::new(Code::BadShape, message));
+        }
+        exact(offset.saturating_add(size), "the end of the data")?;
+        let (name, neighbor) = self.shard(shard)?;
+        if let Some(total) = neighbor.length
+            && end_within(offset, size, total).is_none()
+        {
+            let message = format!("{size} bytes at offset {offset} of {name:?} go beyond its {total}");
+            return Err(Error::new(Code::Truncated, message));
+        }
+        let digest = Some(Box::new(Digest::masked_crc32c(sum)));
+        Ok(Blob { file: neighbor.file, digest, ..Blob::raw(offset, size) })
+    }
+
+    /// A file of data. One that cannot be read is said once, and refuses its data alone.
+    fn shard(&mut self, number: u64) -> Result<&(String, Neighbor)> {
+        let count = self.header.shards;
+        if number >= count {
+            let message = format!("its data is in file {number}, and there are {count}, from 0 on");
+            return Err(Error::new(Code::BadIndex, message));
+        }
+        if !self.shards.contains_key(&number) {
+            let name = format!("{}.data-{number:05}-of-{count:05}", self.prefix);
+            let neighbor = self.input.beside(&name)?;
+            if let Some(problem) = &neighbor.problem {
+                let message =
+                    format!("the data of tensors is in {name:?}, and is refused: {}", problem.message());
+                self.builder.warn("ZT_WARN_INCOMPLETE_SET", message, None, None);
+            }
+            self.shards.insert(number, (name, neighbor));
+        }
+        self.shards.get(&number).ok_or_else(|| Error::new(Code::Internal, "a file of data was lost"))
+    }
+}
+
+/// The place of a key in the index, which is sorted by them.
+fn find(all: &[Listed], key: &[u8]) -> Option<usize> {
+    all.binary_search_by(|listed| (*listed.key).cmp(key)).ok()
+}
+
+fn name_of<'k>(key: &'k [u8], tensor: &Tensor) -> Result<&'k str> {
+    std::str::from_utf8(key).map_err(|_| {
+        let message = format!("the name of a tensor is not UTF-8: {:?}", String::from_utf8_lossy(key));
+        Error::new(Code::BadIndex, message).at(tensor.at).rule(RULE)
+    })
+}
+
+fn bad(message: String, name: &str, tensor: &Tensor) -> Error {
+    Error::new(Code::BadIndex, message).tensor(name).at(tensor.at).rule(RULE)
+}
+
+/// A part as TensorFlow spells it: `0,2:-` begins at 0 of the first dimension and takes two, and all of the second.
+fn spelled(slice: &Slice) -> String {
+    let extents = slice.iter().map(|&(start, length)| match length {
+        Some(length) => format!("{start},{length}"),
+        None => "-".to_owned(),
+    });
+    extents.collect::<Vec<_>>().join(":")
+}

@@ -1,0 +1,16 @@
+// Checkpoints and SavedModels that TensorFlow makes anew, and what it reads in them.
+import { join } from 'node:path'
+import { differences, expectedIn } from '../__test__/expected-files.mjs'
+import { compareFiles } from './files.mjs'
+import { environment, succeed } from './peers.mjs'
+
+const REQUIREMENTS = ['tensorflow==2.21.0', 'tf_keras==2.21.0', 'numpy==2.4.6', 'ml_dtypes==0.6.0']
+
+/** [{ what, error }] of every index, the error undefined where all of it is as TensorFlow has it, by every way of reading. */
+export async function compareTensorFlow({ build, python, fixtures }) {
+  const own = await environment(join(build, 'venv-tensorflow'), python, REQUIREMENTS)
+  const folder = join(build, 'tensorflow')
+  await succeed(own, [join(fixtures, 'tensorflow-files.py'), folder])
+  const files = Object.entries(expectedIn(folder)).map(([prefix, { tensors }]) => [`${prefix}.index`, tensors])
+  return compareFiles(folder, files, differences)
+}
