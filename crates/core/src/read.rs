@@ -4,6 +4,7 @@
 
 pub mod batch;
 pub(crate) mod blocks;
+pub mod deferred;
 mod dequantize;
 mod filters;
 mod grid;
