@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn what_is_made_in_pieces_is_what_is_made_at_once() {
         let noise: Vec<u8> =
-            (0..900_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 23) as u8).collect();
+            (0..900_000_u32).map(|at| at.wrapping_mul(2_654_435_761).to_be_bytes()[1]).collect();
         for name in ["q4_k", "q8_0", "iq1_m", "nvfp4"] {
             let block = BlockType::of(name).unwrap();
             let count = noise.len() as u64 / block.bytes;

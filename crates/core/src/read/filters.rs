@@ -64,7 +64,7 @@ impl Reading<'_> {
 /// Takes filters back into memory that has to be filled to its last byte. What comes between two of them is in memory that the
 /// thread keeps: fresh pages for each chunk of an array took longer than decoding did.
 pub(super) fn take_back(steps: &[Step<'_>], input: &[u8], output: &mut [u8], stop: &Stop) -> Result<()> {
-    let Some((step, rest)) = steps.split_first() else {
+    let Some((Step { codec, filter, size }, rest)) = steps.split_first() else {
         if input.len() != output.len() {
             let message = format!("the data has {} bytes, not {}", input.len(), output.len());
             return Err(Error::new(Code::Decode, message));
@@ -72,7 +72,6 @@ pub(super) fn take_back(steps: &[Step<'_>], input: &[u8], output: &mut [u8], sto
         output.copy_from_slice(input);
         return Ok(());
     };
-    let Step { codec, filter, size } = step;
     match size {
         _ if rest.is_empty() => (codec.fill)(input, &filter.parameters, output, stop),
         Size::Exactly(length) => scratch::with(*length, |between| {

@@ -41,12 +41,12 @@ impl Reading<'_> {
         let length =
             product(&cut).and_then(|elements| elements.checked_mul(grid.width)).ok_or_else(too_many)?;
         within(length, self.limits)?;
-        let bad = |what: &str| Error::new(Code::BadIndex, format!("the chunks of the data {what}"));
+        let contradiction = |what: &str| Error::new(Code::BadIndex, format!("the chunks of the data {what}"));
         if grid.chunk.len() != grid.shape.len() || ranges.len() != grid.shape.len() {
-            return Err(bad("have another number of dimensions"));
+            return Err(contradiction("have another number of dimensions"));
         }
         if grid.chunk.contains(&0) || grid.width == 0 || grid.fill.len() as u64 != grid.width {
-            return Err(bad("have no elements"));
+            return Err(contradiction("have no elements"));
         }
         let source = self.sources.source(blob.file)?;
         if length > GRID_BYTES.max(source.length().saturating_mul(TIMES_A_GRID)) {
@@ -102,7 +102,7 @@ impl Reading<'_> {
         grid: &Grid,
         part: &Part,
         chunk: Chunk,
-        band: &Mutex<&mut [u8]>,
+        band: &Band<'_>,
     ) -> Result<()> {
         claimable(source, chunk.offset, chunk.stored)?;
         let length = product(&grid.chunk).and_then(|elements| elements.checked_mul(grid.width));
@@ -136,7 +136,10 @@ impl Reading<'_> {
     }
 }
 
-fn lock<'g, 'o>(band: &'g Mutex<&'o mut [u8]>) -> MutexGuard<'g, &'o mut [u8]> {
+/// A run of the output, for whoever has a chunk of it.
+type Band<'o> = Mutex<&'o mut [u8]>;
+
+fn lock<'g, 'o>(band: &'g Band<'o>) -> MutexGuard<'g, &'o mut [u8]> {
     band.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -256,7 +259,7 @@ impl Part {
 }
 
 /// Divides the output into the bands of some parts, which are in row-major order: the bands, and that of each part.
-fn bands<'o>(parts: &[Part], output: &'o mut [u8]) -> Result<(Vec<Mutex<&'o mut [u8]>>, Vec<usize>)> {
+fn bands<'o>(parts: &[Part], output: &'o mut [u8]) -> Result<(Vec<Band<'o>>, Vec<usize>)> {
     let (mut bands, mut owners) = (Vec::new(), Vec::with_capacity(parts.len()));
     let (mut rest, mut at, mut last) = (output, 0, None);
     for part in parts {

@@ -86,7 +86,9 @@ pub(super) fn iq1_m(block: &[u8; 56], out: &mut [Float; 256]) {
     let d = float(words[0] >> 12 | words[1] >> 8 & 0xf0 | words[2] >> 4 & 0xf00 | words[3] & 0xf000);
     let scales = words.iter().rev().fold(0, |scales, &word| scales << 12 | u64::from(word & 0xfff));
     for (at, out) in out.as_chunks_mut::<16>().0.iter_mut().enumerate() {
-        let scale = d * small(2 * ((scales >> (at * 3)) as u32 & 7) + 1);
+        #[allow(clippy::cast_possible_truncation)] // 3 bits
+        let bits = (scales >> (at * 3) & 7) as u32;
+        let scale = d * small(2 * bits + 1);
         for (half, out) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
             let extra = high[at] >> (half * 4);
             let code = u16::from(codes[2 * at + half]) | u16::from(extra & 7) << 8;
