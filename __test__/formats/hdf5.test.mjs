@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import test from 'ava'
 import { openSync } from 'ztensor'
 import { testExpected } from '../imported.mjs'
-import { scratchPath } from '../scratch.mjs'
+import { scratchFile, scratchPath } from '../scratch.mjs'
 import { fixturePath } from '../vectors.mjs'
 
 const folder = fixturePath('hdf5')
@@ -123,14 +123,13 @@ test('texts and what has no shape are attributes', (t) => {
 
 test("Keras' archives have one checksum, which verify() compares", async (t) => {
   const bytes = readFileSync(join(folder, 'model.keras'))
-  const file = openSync(new Uint8Array(bytes))
-  t.teardown(() => file.close())
+  const file = opened(t, 'model.keras')
   const whole = await file.verify()
   t.deepEqual([whole.ok, whole.checked], [true, 1])
   const { offset } = file.tensor('layers/dense/vars/0').components.get('data')
   const damaged = Buffer.from(bytes)
   damaged[offset] ^= 1
-  const other = openSync(new Uint8Array(damaged))
+  const other = openSync(scratchFile(damaged, 'model.keras'))
   t.teardown(() => other.close())
   const { ok, failures } = await other.verify()
   t.false(ok)
@@ -142,10 +141,10 @@ test("Keras' archives have one checksum, which verify() compares", async (t) => 
 })
 
 test("Keras' sharded weights open by their index, and by their folder", async (t) => {
-  const parts = ['model_00000.weights.h5', 'model_00001.weights.h5'].map((name) => opened(t, join('sharded', name)))
+  const parts = ['model_00000.weights.h5', 'model_00001.weights.h5'].map((name) => opened(t, join('../keras', name)))
   const expected = parts.flatMap((file) => [...file.values()].map(({ name, dtype, shape }) => ({ name, dtype, shape })))
   t.is(expected.length, 10)
-  for (const name of ['sharded/model.weights.json', 'sharded']) {
+  for (const name of ['../keras/model.weights.json', '../keras']) {
     const file = opened(t, name)
     t.deepEqual(
       [...file.values()].map(({ name, dtype, shape }) => ({ name, dtype, shape })),
@@ -158,10 +157,10 @@ test("Keras' sharded weights open by their index, and by their folder", async (t
         t.deepEqual(bytes(await file.tensor(tensor.name).load()), bytes(await tensor.load()))
       }
   }
-  const index = JSON.parse(readFileSync(join(folder, 'sharded/model.weights.json'), 'utf8'))
+  const index = JSON.parse(readFileSync(fixturePath('keras/model.weights.json'), 'utf8'))
   index.weight_map['/layers/none/vars'] = ['model_00000.weights.h5']
   const copy = scratchPath()
-  cpSync(join(folder, 'sharded'), copy, { recursive: true })
+  cpSync(fixturePath('keras'), copy, { recursive: true })
   writeFileSync(join(copy, 'model.weights.json'), JSON.stringify(index))
   t.throws(() => openSync(copy), { code: 'ZT_BAD_INDEX', message: /layers\/none\/vars/ })
 })
