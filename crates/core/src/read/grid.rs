@@ -275,3 +275,107 @@ fn bands<'o>(parts: &[Part], output: &'o mut [u8]) -> Result<(Vec<Band<'o>>, Vec
     }
     Ok((bands, owners))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::limits::Limits;
+    use crate::model::{Builder, Chunks, Container, Encoding, Filter, ReadIndex};
+    use crate::work::Watch;
+
+    /// Chunks in row-major order, some of which were never written.
+    struct Held {
+        counts: Vec<u64>,
+        chunks: Vec<Option<Chunk>>,
+        /// Says at once which were written.
+        lists: bool,
+    }
+
+    impl Chunks for Held {
+        fn find(&self, _: ReadIndex<'_>, place: &[u64]) -> Result<Option<Chunk>> {
+            let nth = self.counts.iter().zip(place).fold(0, |nth, (count, at)| nth * count + at);
+            Ok(self.chunks[usize::try_from(nth).unwrap()])
+        }
+
+        fn written(&self, _: ReadIndex<'_>, first: &[u64], last: &[u64]) -> Result<Option<Vec<Vec<u64>>>> {
+            let all = Places { first: first.into(), last: last.into(), next: Some(first.into()) };
+            let there = |place: &Vec<u64>| self.find(&|_, _| Ok(()), place).unwrap().is_some();
+            Ok(self.lists.then(|| all.filter(there).collect()))
+        }
+    }
+
+    fn packed(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn a_cut_has_the_elements_of_the_array(
+            dims in prop::collection::vec((1_u64..9, 1_u64..6, 0_u64..9, 0_u64..9), 1..5),
+            width in 1_u64..5,
+            missing in prop::collection::vec(any::<bool>(), 1..20),
+            all_there: bool,
+            lists: bool,
+            deflated: bool,
+            fill in any::<[u8; 4]>(),
+        ) {
+            let shape: Vec<_> = dims.iter().map(|dim| dim.0).collect();
+            let chunk: Vec<_> = dims.iter().map(|dim| dim.1).collect();
+            let ranges: Vec<_> =
+                dims.iter().map(|&(dim, _, a, b)| (a.min(b).min(dim), a.max(b).min(dim))).collect();
+            let counts: Vec<_> = shape.iter().zip(&chunk).map(|(dim, chunk)| dim.div_ceil(*chunk)).collect();
+            let length = usize::try_from(chunk.iter().product::<u64>() * width).unwrap();
+            let count = usize::try_from(counts.iter().product::<u64>()).unwrap();
+            let content = |nth: usize| (0..length).map(|at| u8::try_from((nth * 31 + at * 7) % 251).unwrap()).collect::<Vec<_>>();
+            let is_there = |nth: usize| all_there || !missing[nth % missing.len()];
+            let (mut bytes, mut chunks) = (Vec::new(), Vec::new());
+            for nth in 0..count {
+                let stored = if deflated { packed(&content(nth)) } else { content(nth) };
+                let (offset, stored_length) = (bytes.len() as u64, stored.len() as u64);
+                chunks.push(is_there(nth).then_some(Chunk { offset, stored: stored_length, skipped: 0 }));
+                bytes.extend(stored);
+            }
+            let (limits, watch) = (Limits::default(), Watch::default());
+            let mut builder = Builder::new(Container::named("hdf5"), &limits);
+            let filter = Filter::named(builder.intern("deflate"));
+            let encoding = if deflated { builder.encoding(&[filter], true) } else { Encoding::RAW };
+            let catalog = builder.finish();
+            let reading = Reading { sources: &&*bytes, catalog: &catalog, limits: &limits, watch: &watch };
+            let blob = Blob { encoding, decoded: None, ..Blob::raw(0, bytes.len() as u64) };
+            let fill = &fill[..usize::try_from(width).unwrap()];
+            let grid = Grid {
+                shape: shape.into(),
+                chunk: chunk.clone().into(),
+                width,
+                fill: fill.into(),
+                chunks: Box::new(Held { counts: counts.clone(), chunks, lists }),
+            };
+            let cut = reading.grid(&blob, &grid, &ranges).unwrap();
+            let mut expected: Vec<u8> = Vec::new();
+            let extent: Vec<_> = ranges.iter().map(|(start, stop)| stop - start).collect();
+            for at in 0..extent.iter().product::<u64>() {
+                let (mut rest, mut place) = (at, vec![0; extent.len()]);
+                for (at, dim) in place.iter_mut().zip(&extent).rev() {
+                    (*at, rest) = (rest % dim, rest / dim);
+                }
+                let (mut nth, mut within) = (0, 0);
+                for d in 0..place.len() {
+                    let at = place[d] + ranges[d].0;
+                    (nth, within) = (nth * counts[d] + at / chunk[d], within * chunk[d] + at % chunk[d]);
+                }
+                let (nth, from) = (usize::try_from(nth).unwrap(), usize::try_from(within * width).unwrap());
+                match is_there(nth) {
+                    true => expected.extend(&content(nth)[from..from + fill.len()]),
+                    false => expected.extend(fill),
+                }
+            }
+            prop_assert!(*cut == *expected);
+        }
+    }
+}
