@@ -365,14 +365,15 @@ mod tests {
                     (*at, rest) = (rest % dim, rest / dim);
                 }
                 let (mut nth, mut within) = (0, 0);
-                for d in 0..place.len() {
-                    let at = place[d] + ranges[d].0;
-                    (nth, within) = (nth * counts[d] + at / chunk[d], within * chunk[d] + at % chunk[d]);
+                for (((place, range), count), chunk) in place.iter().zip(&ranges).zip(&counts).zip(&chunk) {
+                    let at = place + range.0;
+                    (nth, within) = (nth * count + at / chunk, within * chunk + at % chunk);
                 }
                 let (nth, from) = (usize::try_from(nth).unwrap(), usize::try_from(within * width).unwrap());
-                match is_there(nth) {
-                    true => expected.extend(&content(nth)[from..from + fill.len()]),
-                    false => expected.extend(fill),
+                if is_there(nth) {
+                    expected.extend(&content(nth)[from..from + fill.len()]);
+                } else {
+                    expected.extend(fill);
                 }
             }
             prop_assert!(*cut == *expected);

@@ -61,7 +61,11 @@ mod tests {
         assert_eq!(with(KEPT as u64 + 1, |large| Ok(large.len())).unwrap(), KEPT + 1);
         assert!(with(u64::MAX, |_| Ok(())).is_err());
         for length in 1..20 {
-            with(length << 20, |memory| Ok(memory.fill(1))).unwrap();
+            with(length << 20, |memory| {
+                memory.fill(1);
+                Ok(())
+            })
+            .unwrap();
         }
         let nested = |length: u64| {
             with(length, |outer| with(length, |inner| Ok((outer.as_ptr().addr(), inner.as_ptr().addr()))))
