@@ -1,13 +1,11 @@
 // The rows of GGUF: beside the gguf package of Python (`npm run interop` sets it up), and @huggingface/gguf where
 // `npm install --no-save --prefix build/bench @huggingface/gguf` has put it.
 import { closeSync, existsSync, openSync as openFile, writeFileSync, writeSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { join } from 'node:path'
-import { pathToFileURL } from 'node:url'
 import { open } from 'ztensor'
 import { gguf } from '../__test__/gguf-writer.mjs'
 import { warm } from './inputs.mjs'
-import { byPeer } from './peers.mjs'
+import { byPeer, npmPeer } from './peers.mjs'
 import { measure } from './timing.mjs'
 
 const TOKENS = 256_000
@@ -68,16 +66,6 @@ async function dequantize(path, into) {
   return seen
 }
 
-/** @huggingface/gguf's reader; undefined where it is not there. */
-async function huggingFace(folder) {
-  try {
-    const place = createRequire(join(folder, 'index.js')).resolve('@huggingface/gguf')
-    return (await import(pathToFileURL(place).href)).gguf
-  } catch {
-    return undefined
-  }
-}
-
 /** The ms that memory takes for so many zeros. */
 async function fill(array) {
   const write = () => {
@@ -98,7 +86,7 @@ export async function* ggufRows({ rounds, folder }) {
   const path = vocabulary(folder)
   warm(path)
   const { ours } = await measure(rounds, { ours: () => list(path) })
-  const huggingFaces = await huggingFace(folder)
+  const huggingFaces = (await npmPeer('@huggingface/gguf'))?.gguf
   const peers = { 'gguf 0.19': byPeer('gguf 0.19', 'list', path, 3) }
   if (huggingFaces !== undefined) {
     const read = async () => (await huggingFaces(path, { allowLocalFile: true })).tensorInfos.length

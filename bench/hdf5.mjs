@@ -1,13 +1,24 @@
-// The rows of HDF5: h5py writes the files, and reads them beside us.
+// The rows of HDF5: h5py writes the files, and reads them beside us, and so does h5wasm where
+// `npm install --no-save --prefix build/bench h5wasm` has put it.
 import { existsSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { join } from 'node:path'
 import { warm } from './inputs.mjs'
 import * as ours from './ours.mjs'
-import { byPeer } from './peers.mjs'
+import { byPeer, npmPeer } from './peers.mjs'
 import { measure } from './timing.mjs'
 
 const H5PY = 'h5py 3.16'
+
+/** Reads all datasets by h5wasm, as a number of bytes. */
+async function byH5wasm(h5wasm, path) {
+  await h5wasm.ready
+  const file = new h5wasm.File(path, 'r')
+  let seen = 0
+  for (const name of file.get('layers').keys()) seen += file.get(`layers/${name}/weight`).value.byteLength
+  file.close()
+  return seen
+}
 
 /** All rows, one after the other as they are measured; none where h5py is not there to write the files. */
 export async function* hdf5({ rounds, quick, folder }) {
@@ -28,13 +39,16 @@ export async function* hdf5({ rounds, quick, folder }) {
     const turns = Math.min(rounds, 5)
     const { ours: median } = await measure(turns, { ours: () => run(path) })
     const theirs = byPeer(H5PY, kind === 'gzip' ? 'load' : 'touch', path, turns)
+    const h5wasm = kind === 'gzip' ? (await npmPeer('h5wasm/node'))?.default : undefined
+    // Once: a process of 2 GiB is all that WebAssembly has.
+    const wasm = h5wasm && (await measure(1, { h5wasm: () => byH5wasm(h5wasm, path) }, { warm: false }))
     yield {
       work,
       state: 'warm, written by h5py',
       ours: median,
-      peers: { [H5PY]: theirs },
-      reach: `${faster} × as fast as h5py`,
-      target: theirs / faster,
+      peers: { [H5PY]: theirs, ...wasm },
+      reach: `${faster} × as fast as h5py${wasm ? ', 8 × h5wasm' : ''}`,
+      target: Math.min(theirs / faster, wasm ? wasm.h5wasm / 8 : Infinity),
     }
   }
 }

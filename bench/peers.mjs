@@ -2,9 +2,9 @@
 // sets up, or those in the folder that BENCH_VENVS names. ggml's C is measured where BENCH_GGML names a shared library of
 // its `ggml-quants.c` (`gcc -O3 -march=native -shared`).
 import { execFileSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const script = join(root, 'bench/python_peer.py')
@@ -28,6 +28,15 @@ function interpreter(peer) {
 }
 
 export const missing = () => Object.keys(PEERS).filter((peer) => interpreter(peer) === undefined)
+
+/** A package that `npm install --no-save --prefix build/bench NAME` has put there; undefined where it is not. */
+export async function npmPeer(name) {
+  // A module is looked for from where the one that imports it is.
+  const there = join(root, 'build/bench/import.mjs')
+  writeFileSync(there, 'export default (name) => import(name)\n')
+  const { default: importFromThere } = await import(pathToFileURL(there).href)
+  return importFromThere(name).catch(() => undefined)
+}
 
 /** The median in ms of a peer's work on a file; undefined where the peer is not there, or cannot do it. */
 export function byPeer(peer, work, path, rounds, options = []) {

@@ -4,6 +4,7 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { constants, deflateRawSync, deflateSync } from 'node:zlib'
 import { bytesOf, tables } from '../__test__/corpus/tables.mjs'
 
 const here = dirname(fileURLToPath(import.meta.url))
@@ -100,6 +101,15 @@ for (const [table, cases] of await tables()) {
     if (file.length <= MAX_BYTES) seedAll(`cases-${table}-${at}`, file, ending && `.${ending}`)
   }
 }
+
+// The target takes a byte that says whether the stream is bare, then the stream.
+const plain = Buffer.from(Array.from({ length: 3000 }, (_, at) => (at * at) % 251))
+for (const strategy of ['Z_DEFAULT_STRATEGY', 'Z_HUFFMAN_ONLY', 'Z_RLE', 'Z_FIXED'])
+  for (const level of [0, 1, 9]) {
+    const options = { level, strategy: constants[strategy] }
+    for (const [kind, pack] of [deflateRawSync, deflateSync].entries())
+      seed('deflate', `${strategy}-${level}-${kind}`, Buffer.concat([Buffer.from([kind]), pack(plain, options)]))
+  }
 
 const hdf5 = join(here, '../__test__/fixtures/hdf5')
 for (const name of readdirSync(hdf5).filter((name) => name.endsWith('.h5'))) {

@@ -17,15 +17,20 @@ export declare class Control {
 
 /**
  * A filled block. JavaScript takes it without a copy where the runtime lets it, and copies it piece by piece
- * otherwise.
+ * otherwise. Or elements that are made only where they are copied to.
  */
 export declare class Memory {
   get byteLength(): number
+  /** Whether the elements are made as they are copied, which takes longer. */
+  get isDeferred(): boolean
   /** An ArrayBuffer that takes the block over, or null where the runtime refuses external buffers. */
   take(): ArrayBuffer | null
   /** Lets go of the block, which nobody takes: the collector does not know how much it is. */
   free(): void
-  /** Copies the bytes from `offset` on into `target`, on all cores where they are many. */
+  /**
+   * Copies the bytes from `offset` on into `target`, on all cores where they are many. Of elements that are made then, both ends
+   * of the range have to be multiples of 1,024 bytes, or the end of all.
+   */
   copyTo(offset: number, target: Uint8Array): void
 }
 
@@ -80,10 +85,13 @@ export declare class NativeFile {
   contentDigest(algorithm: string, control: Control, stage?: Stage | undefined | null): Promise<string>
   /** Checks the rules of the canonical form. Digests are `verify`'s. */
   canonical(control: Control, stage?: Stage | undefined | null): Promise<Verified>
-  /** A quantized tensor as float32, or a cut of it: `[start, stop, step]` of each dimension, flat. */
-  dequantize(ordinal: number, ranges: Array<number> | undefined | null, control: Control, stage?: Stage | undefined | null): Promise<Memory>
+  /**
+   * A quantized tensor as float32, or a cut of it: `[start, stop, step]` of each dimension, flat. `deferred`: made where the
+   * memory is copied to, if it can.
+   */
+  dequantize(ordinal: number, ranges: Array<number> | undefined | null, deferred: boolean, control: Control, stage?: Stage | undefined | null): Promise<Memory>
   /** The whole of it on this thread and others beside it. */
-  dequantizeSync(ordinal: number, stage?: Stage | undefined | null): Memory
+  dequantizeSync(ordinal: number, deferred: boolean, stage?: Stage | undefined | null): Memory
   /** The bytes of a component, decoded on this thread. */
   decode(ordinal: number, component: number, stage?: Stage | undefined | null): Memory
   /** Copies a range of a file into `target` on this thread. */
@@ -438,6 +446,8 @@ export interface LoadRequest {
   ranges?: Array<number>
   /** Widen to float32. */
   widen: boolean
+  /** Where the memory is copied to, if that can be done there. */
+  deferred?: boolean
 }
 
 /**

@@ -5,6 +5,8 @@ import { MAX_BUFFER, made, type NativeMemory, type NativeStage, type NativeStage
 
 /** Bytes copied on the JavaScript thread before the event loop gets a turn: some 3 ms. */
 const PIECE = 16 * 2 ** 20
+/** The same of elements that are made as they are copied. A multiple of any block of them. */
+const MADE_PIECE = 4 * 2 ** 20
 
 /** A buffer, or ZT_LIMIT where the runtime cannot make one of this size. */
 export function allocate(byteLength: number): ArrayBuffer {
@@ -81,14 +83,15 @@ export async function copyInto(
   sole: boolean,
 ): Promise<void> {
   const { byteLength } = memory
+  const step = memory.isDeferred ? MADE_PIECE : PIECE
   try {
-    for (let at = 0; at < byteLength; at += PIECE) {
+    for (let at = 0; at < byteLength; at += step) {
       if (at > 0) await nextTurn()
       check()
       if (target.byteLength !== byteLength) {
         throw new ZTensorError('ZT_CLOSED', 'the array to load into was detached or resized while it was filled')
       }
-      const piece = new Uint8Array(target.buffer, target.byteOffset + at, Math.min(PIECE, byteLength - at))
+      const piece = new Uint8Array(target.buffer, target.byteOffset + at, Math.min(step, byteLength - at))
       calling(() => memory.copyTo(at, piece))
     }
   } finally {

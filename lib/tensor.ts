@@ -298,14 +298,22 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     const target = optional(into, (value) => aTarget(value, dtype, length))
     const stage = await this.#store.stage(this.#ordinal, undefined, signal)
     const { native } = this.#store
+    // Only this thread may write into memory of the caller's: what takes less room is made into float32 as it is put there.
+    const deferred = target !== undefined && as !== undefined && part === undefined
+    if (deferred) request.deferred = true
     const start = (control: NativeControl) =>
       quantized
-        ? native.dequantize(this.#ordinal, request.ranges, control, stage)
+        ? native.dequantize(this.#ordinal, request.ranges, deferred, control, stage)
         : native.load(this.#ordinal, this.#dataOrdinal(), request, control, stage)
     // What is stored as it is in memory is read anew for each: that costs no more than a copy would.
     const decodes = request.ranges === undefined && (quantized || this.#plainOffset === undefined)
     const { value: memory, sole } = decodes
-      ? await this.#store.shared.join(`${this.#ordinal} ${dtype.name}`, this.#store, signal, start)
+      ? await this.#store.shared.join(
+          `${this.#ordinal} ${deferred ? 'deferred' : dtype.name}`,
+          this.#store,
+          signal,
+          start,
+        )
       : { value: await run(this.#store, { signal }, start), sole: true }
     return this.#deliver(memory, dtype, target, signal, sole)
   }
@@ -349,7 +357,10 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     this.#store.throwIfClosed()
     const target = optional(into, (value) => aTarget(value, FLOAT32, this.size) as Float32Array)
     const stage = this.#store.stageSync(this.#ordinal)
-    const memory = calling(() => this.#store.native.dequantizeSync(this.#ordinal, stage), this.#store.path)
+    const memory = calling(
+      () => this.#store.native.dequantizeSync(this.#ordinal, target !== undefined, stage),
+      this.#store.path,
+    )
     if (target === undefined) return array(FLOAT32, toBufferSync(memory), 0, this.size * 4) as Float32Array
     copyIntoSync(memory, target)
     return target

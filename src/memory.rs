@@ -3,22 +3,40 @@
 use napi::bindgen_prelude::{Uint8ArraySlice, Unknown};
 use napi::{Env, Result};
 use napi_derive::napi;
+use ztensor_core::read::deferred::Deferred;
 use ztensor_core::sources::owned::Owned;
 use ztensor_core::work;
 
 use crate::buffer;
-use crate::error::misuse;
+use crate::error::{misuse, throw};
+use crate::panic::contain;
 
 /// A filled block. JavaScript takes it without a copy where the runtime lets it, and copies it piece by piece
-/// otherwise.
+/// otherwise. Or elements that are made only where they are copied to.
 #[napi]
 pub struct Memory {
     block: Option<Owned>,
+    deferred: Option<Deferred>,
 }
 
 impl From<Owned> for Memory {
     fn from(block: Owned) -> Self {
-        Self { block: Some(block) }
+        Self { block: Some(block), deferred: None }
+    }
+}
+
+/// What a job made: a block, or what elements can be made of.
+pub enum Made {
+    Block(Owned),
+    Deferred(Deferred),
+}
+
+impl From<Made> for Memory {
+    fn from(made: Made) -> Self {
+        match made {
+            Made::Block(block) => Self::from(block),
+            Made::Deferred(deferred) => Self { block: None, deferred: Some(deferred) },
+        }
     }
 }
 
@@ -27,7 +45,14 @@ impl Memory {
     #[napi(getter, catch_unwind)]
     #[allow(clippy::cast_precision_loss)] // no block has 2^53 bytes
     pub fn byte_length(&self) -> f64 {
-        self.block.as_ref().map_or(0, |block| block.len()) as f64
+        let deferred = self.deferred.as_ref().map_or(0, Deferred::byte_length);
+        self.block.as_ref().map_or(deferred, |block| block.len() as u64) as f64
+    }
+
+    /// Whether the elements are made as they are copied, which takes longer.
+    #[napi(getter, catch_unwind)]
+    pub fn is_deferred(&self) -> bool {
+        self.deferred.is_some()
     }
 
     /// An ArrayBuffer that takes the block over, or null where the runtime refuses external buffers.
@@ -47,11 +72,18 @@ impl Memory {
     #[napi(catch_unwind)]
     pub fn free(&mut self) {
         self.block = None;
+        self.deferred = None;
     }
 
-    /// Copies the bytes from `offset` on into `target`, on all cores where they are many.
+    /// Copies the bytes from `offset` on into `target`, on all cores where they are many. Of elements that are made then, both ends
+    /// of the range have to be multiples of 1,024 bytes, or the end of all.
     #[napi(catch_unwind)]
-    pub fn copy_to(&self, offset: f64, mut target: Uint8ArraySlice<'_>) -> Result<()> {
+    pub fn copy_to(&self, env: Env, offset: f64, mut target: Uint8ArraySlice<'_>) -> Result<()> {
+        if let Some(deferred) = &self.deferred {
+            let start = crate::index::unsigned(offset).ok_or_else(|| misuse("a copy outside the block"))?;
+            let target = buffer::writable(&mut target, &[])?;
+            return throw(&env, contain(|| deferred.fill(start, target)));
+        }
         let source = self.block.as_deref().unwrap_or_default();
         let start = crate::index::unsigned(offset).and_then(|start| usize::try_from(start).ok());
         let end = start.and_then(|start| start.checked_add(target.len()));

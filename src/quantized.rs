@@ -4,13 +4,12 @@ use napi::bindgen_prelude::Object;
 use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::error::Result as CoreResult;
-use ztensor_core::sources::owned::Owned;
 
 use crate::control::Control;
 use crate::error::throw;
 use crate::file::NativeFile;
 use crate::kernels;
-use crate::memory::Memory;
+use crate::memory::{Made, Memory};
 use crate::opened::Reader;
 use crate::panic::contain;
 use crate::stage::Stage;
@@ -18,32 +17,49 @@ use crate::task::spawn;
 
 #[napi]
 impl NativeFile {
-    /// A quantized tensor as float32, or a cut of it: `[start, stop, step]` of each dimension, flat.
+    /// A quantized tensor as float32, or a cut of it: `[start, stop, step]` of each dimension, flat. `deferred`: made where the
+    /// memory is copied to, if it can.
     #[napi(ts_return_type = "Promise<Memory>", catch_unwind)]
     pub fn dequantize<'env>(
         &self,
         env: &'env Env,
         ordinal: u32,
         ranges: Option<Vec<f64>>,
+        deferred: bool,
         control: &Control,
         stage: Option<&Stage>,
     ) -> Result<Object<'env>> {
         let source = self.reader(env, control, stage)?;
         let lane = source.shared.lane(&[ordinal]);
-        let job = move || decode(&source, ordinal, ranges.as_deref());
+        let job = move || decode(&source, ordinal, ranges.as_deref(), deferred);
         spawn(env, lane, control, job, |_, block| Ok(Memory::from(block)))
     }
 
     /// The whole of it on this thread and others beside it.
     #[napi(catch_unwind)]
-    pub fn dequantize_sync(&self, env: Env, ordinal: u32, stage: Option<&Stage>) -> Result<Memory> {
+    pub fn dequantize_sync(
+        &self,
+        env: Env,
+        ordinal: u32,
+        deferred: bool,
+        stage: Option<&Stage>,
+    ) -> Result<Memory> {
         let control = Control::new(); // dropped after the work, since that stops it
         let source = self.reader(&env, &control, stage)?;
-        throw(&env, contain(|| decode(&source, ordinal, None))).map(Memory::from)
+        throw(&env, contain(|| decode(&source, ordinal, None, deferred))).map(Memory::from)
     }
 }
 
-fn decode(source: &Reader, ordinal: u32, ranges: Option<&[f64]>) -> CoreResult<Owned> {
+fn decode(source: &Reader, ordinal: u32, ranges: Option<&[f64]>, deferred: bool) -> CoreResult<Made> {
     let ranges = ranges.map(kernels::ranges).transpose()?;
-    source.read(|reading| reading.dequantize(source.shared.tensor(ordinal)?, ranges.as_deref()))
+    source.read(|reading| {
+        let tensor = source.shared.tensor(ordinal)?;
+        if deferred
+            && ranges.is_none()
+            && let Some(deferred) = reading.deferred_blocks(tensor)?
+        {
+            return Ok(Made::Deferred(deferred));
+        }
+        reading.dequantize(tensor, ranges.as_deref()).map(Made::Block)
+    })
 }

@@ -22,7 +22,7 @@ use crate::control::Control;
 use crate::error::{misuse, throw};
 use crate::file::NativeFile;
 use crate::index::{number, unsigned};
-use crate::memory::Memory;
+use crate::memory::{Made, Memory};
 use crate::panic::contain;
 use crate::stage::Stage;
 use crate::task::spawn;
@@ -36,6 +36,8 @@ pub struct LoadRequest {
     pub ranges: Option<Vec<f64>>,
     /// Widen to float32.
     pub widen: bool,
+    /// Where the memory is copied to, if that can be done there.
+    pub deferred: Option<bool>,
 }
 
 /// How tensors that are loaded at once are divided.
@@ -150,7 +152,7 @@ impl NativeFile {
     ) -> Result<Memory> {
         let shared = self.shared(&env)?;
         let staged = stage.map(Stage::share).transpose()?;
-        let request = LoadRequest { ranges: Some(ranges), widen: false };
+        let request = LoadRequest { ranges: Some(ranges), widen: false, deferred: None };
         let packed = contain(|| {
             shared.reading(staged.as_deref(), &Watch::default(), |reading| {
                 let (tensor, component) = shared.part(ordinal, component)?;
@@ -176,10 +178,15 @@ impl NativeFile {
         let job = move || {
             source.read(|reading| {
                 let (tensor, component) = source.shared.part(ordinal, component)?;
-                load(reading, tensor, component, &request)
+                if let (Some(true), true, None) = (request.deferred, request.widen, &request.ranges)
+                    && let Some(deferred) = reading.deferred(tensor, component)?
+                {
+                    return Ok(Made::Deferred(deferred));
+                }
+                load(reading, tensor, component, &request).map(Made::Block)
             })
         };
-        spawn(env, lane, control, job, |_, block| Ok(Memory::from(block)))
+        spawn(env, lane, control, job, |_, made| Ok(Memory::from(made)))
     }
 
     /// Refuses work on tensors that come to far more than the file holds.

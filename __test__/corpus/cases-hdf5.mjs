@@ -58,6 +58,15 @@ const deepAttribute = (type) => {
 
 export const cases = [
   opens('valid: contiguous', hdf5()),
+  // Version 1 is 4 bytes longer, so that the root group stands elsewhere.
+  opens(
+    'valid: superblock 1',
+    hdf5({
+      block: h.superblock({ version: 1, root: 104 }),
+      root: Buffer.alloc(0),
+      at: { 104: header([link('w', DATASET)]) },
+    }),
+  ),
   opens('valid: behind a user block', Buffer.concat([Buffer.alloc(512), hdf5()])),
   opens('valid: big-endian', hdf5({ kind: TYPES.big, data: Buffer.from(h.ELEMENTS).swap32() })),
   opens('valid: compact', hdf5({ place: h.compact(h.ELEMENTS) })),
@@ -111,6 +120,15 @@ export const cases = [
   rooted('a soft link in a circle', [h.softLink('a', 'b'), h.softLink('b', '/a')], [], {
     warnings: [...warned('ZT_WARN_SKIPPED'), ...warned('ZT_WARN_SKIPPED')],
   }),
+  // Each of 30,000 names in a path is a link whose own path has 60,000 bytes: 1.8 GB to look through in a file of 130 KB.
+  of(
+    'soft links that multiply',
+    {
+      block: h.superblock({ root: 8192 }),
+      at: { 8192: header([h.softLink('x', '/'.repeat(60000)), h.softLink('a', 'x/'.repeat(30000))]) },
+    },
+    'ZT_LIMIT',
+  ),
   rooted('a soft link to nowhere', [h.softLink('a', '/b/c')], [], { warnings: warned('ZT_WARN_SKIPPED') }),
   rooted('a soft link through a dataset', [link('w', DATASET), h.softLink('a', '/w/c')], ['w'], {
     warnings: warned('ZT_WARN_SKIPPED'),

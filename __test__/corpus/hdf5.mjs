@@ -132,6 +132,8 @@ export const superblock = ({ version = 0, sizes = [8, 8], root = ROOT, end = 0 }
     u16(4),
     u16(16),
     u32(0),
+    // Entries of a node of an index of chunks, which version 0 leaves at 32.
+    ...(version === 1 ? [u16(32), u16(0)] : []),
     ...[0, NONE, end, NONE].map(u64),
     u64(0),
     u64(root),

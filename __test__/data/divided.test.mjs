@@ -79,6 +79,12 @@ test('millions of elements widen right, into memory of their own or the callerâ€
   t.true(same(into, expected))
   t.true(same(cube.toFloat32(), expected))
   t.true(same(await cube.load({ as: 'float32' }), expected))
+  into.fill(0)
+  const both = [cube.load({ as: 'float32', into }), cube.load({ as: 'float32', into: new Uint8Array(SIZE * 4) })]
+  const [floats, bytes] = await Promise.all(both)
+  t.is(floats, into)
+  t.true(same(into, expected))
+  t.true(same(new Float32Array(bytes.buffer), expected))
   file.close()
 })
 

@@ -1,9 +1,10 @@
 // Files of h5py and Keras: everything that stands in them, in every way.
-import { readFileSync } from 'node:fs'
+import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
 import { openSync } from 'ztensor'
 import { testExpected } from '../imported.mjs'
+import { scratchFile, scratchPath } from '../scratch.mjs'
 import { fixturePath } from '../vectors.mjs'
 
 const folder = fixturePath('hdf5')
@@ -118,6 +119,50 @@ test('texts and what has no shape are attributes', (t) => {
   t.deepEqual({ ...file.attributes }, { fixed: ['ab', 'c'], null: null, text: 'one text', texts: ['a', 'größe', ''] })
   const untyped = file.warnings.filter(({ code }) => code === 'ZT_WARN_UNKNOWN_TYPE').map(({ tensor }) => tensor)
   t.deepEqual(untyped, ['chunked texts', 'lists', 'longdouble', 'opaque', 'references', 'structure'])
+})
+
+test("Keras' archives have one checksum, which verify() compares", async (t) => {
+  const bytes = readFileSync(join(folder, 'model.keras'))
+  const file = opened(t, 'model.keras')
+  const whole = await file.verify()
+  t.deepEqual([whole.ok, whole.checked], [true, 1])
+  const { offset } = file.tensor('layers/dense/vars/0').components.get('data')
+  const damaged = Buffer.from(bytes)
+  damaged[offset] ^= 1
+  const other = openSync(scratchFile(damaged, 'model.keras'))
+  t.teardown(() => other.close())
+  const { ok, failures } = await other.verify()
+  t.false(ok)
+  t.deepEqual(
+    failures.map(({ code, tensor, rule }) => [code, tensor, rule]),
+    [['ZT_DIGEST_MISMATCH', undefined, 'APPNOTE 4.4.7 CRC-32']],
+  )
+  t.regex(failures[0].message, /model\.weights\.h5/)
+})
+
+test("Keras' sharded weights open by their index, and by their folder", async (t) => {
+  const parts = ['model_00000.weights.h5', 'model_00001.weights.h5'].map((name) => opened(t, join('../keras', name)))
+  const expected = parts.flatMap((file) => [...file.values()].map(({ name, dtype, shape }) => ({ name, dtype, shape })))
+  t.is(expected.length, 10)
+  for (const name of ['../keras/model.weights.json', '../keras']) {
+    const file = opened(t, name)
+    t.deepEqual(
+      [...file.values()].map(({ name, dtype, shape }) => ({ name, dtype, shape })),
+      expected,
+    )
+    t.deepEqual(file.warnings, [])
+    for (const part of parts)
+      for (const tensor of part.values()) {
+        const bytes = (one) => Buffer.from(new Uint8Array(one.buffer, one.byteOffset, one.byteLength))
+        t.deepEqual(bytes(await file.tensor(tensor.name).load()), bytes(await tensor.load()))
+      }
+  }
+  const index = JSON.parse(readFileSync(fixturePath('keras/model.weights.json'), 'utf8'))
+  index.weight_map['/layers/none/vars'] = ['model_00000.weights.h5']
+  const copy = scratchPath()
+  cpSync(fixturePath('keras'), copy, { recursive: true })
+  writeFileSync(join(copy, 'model.weights.json'), JSON.stringify(index))
+  t.throws(() => openSync(copy), { code: 'ZT_BAD_INDEX', message: /layers\/none\/vars/ })
 })
 
 test("Keras' archives say what Keras does of its layers", (t) => {

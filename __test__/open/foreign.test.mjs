@@ -15,6 +15,8 @@ const zip = (...names) => padded(`PK\x03\x04${'\0'.repeat(26)}${names.join('\0'.
 const tar = Buffer.alloc(1024)
 tar.write('model/')
 tar.write('ustar', 257)
+const torchTar = Buffer.from(tar)
+torchTar.write('sys_info\0')
 
 const KINDS = {
   'a git-lfs pointer': [POINTER, /git-lfs pointer.*git lfs pull/],
@@ -29,6 +31,15 @@ const KINDS = {
   zstd: [padded('\x28\xb5\x2f\xfd'), /zstd/],
   zip: [zip('a.txt'), /zip archive.*unzip/],
   tar: [tar, /tar archive.*tar -xf/],
+  "PyTorch's first format": [torchTar, /PyTorch.*0\.1\.10.*torch\.load/],
+  'a program of torch.export': [
+    zip('model/archive_format', 'model/models/model.json', '.data/serialization_id'),
+    /torch\.export.*state_dict/,
+  ],
+  'an older program of torch.export': [
+    zip('serialized_exported_program.json', 'serialized_state_dict.pt'),
+    /torch\.export.*state_dict/,
+  ],
   TFLite: [padded('\x1c\0\0\0TFL3'), /TensorFlow Lite/],
   pickle: [latin('\x80\x04\x95\x0b\0\0\0\0\0\0\0}\x94\x8c\x01a\x94K\x01s.'), /pickle.*trust/],
   Arrow: [padded('ARROW1\0\0'), /Arrow/],

@@ -96,6 +96,15 @@ pub struct Warning {
     pub path: Option<String>,
 }
 
+/// A part of a file with a digest that is over several tensors and what lies between them, such as a member of an archive.
+#[derive(Clone, Debug)]
+pub struct Section {
+    /// What messages call it.
+    pub name: String,
+    /// Stored as it is, with its digest.
+    pub blob: Blob,
+}
+
 /// An opened index.
 #[derive(Debug)]
 pub struct Catalog {
@@ -109,6 +118,8 @@ pub struct Catalog {
     pub shards: Vec<Shard>,
     /// Which file of a set it is, where that stands in the file.
     pub part: Option<SetPart>,
+    /// What has one digest for all tensors in it.
+    pub sections: Vec<Section>,
     names: String,
     entries: Vec<Entry>,
     components: Vec<Component>,

@@ -284,8 +284,23 @@ fn compare(map: &WeightMap, catalogs: &[Joining], problems: &mut Vec<Error>) -> 
         problems.push(Error::new(Code::BadIndex, message).tensor(tensor).rule("index.json: weight_map"));
     }
     let listed: HashSet<&str> = map.tensors.iter().map(|(tensor, _)| &**tensor).collect();
-    let tensors = catalogs.iter().flat_map(|part| part.catalog.iter());
-    tensors.filter(|tensor| !listed.contains(tensor.name())).count() as u64
+    let mut groups: HashMap<&str, bool> = map.groups.iter().map(|group| (&**group, false)).collect();
+    let mut unlisted = 0;
+    for tensor in catalogs.iter().flat_map(|part| part.catalog.iter()) {
+        let group = tensor.name().rsplit_once('/').and_then(|(group, _)| groups.get_mut(group));
+        if let Some(has_tensors) = group {
+            *has_tensors = true;
+        } else if !listed.contains(tensor.name()) {
+            unlisted += 1;
+        }
+    }
+    if problems.is_empty() {
+        for group in map.groups.iter().filter(|group| groups.get(&***group) == Some(&false)) {
+            let message = format!("the index has tensors in {group:?}, where its files have none");
+            problems.push(Error::new(Code::BadIndex, message).rule("index.json: weight_map"));
+        }
+    }
+    unlisted
 }
 
 /// The names of an index, and nothing else: neither dtype nor shape nor place is known before the files are read.

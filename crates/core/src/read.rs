@@ -4,7 +4,9 @@
 
 pub mod batch;
 pub(crate) mod blocks;
+pub mod deferred;
 mod dequantize;
+mod filters;
 mod grid;
 mod inflate;
 mod joined;
@@ -13,7 +15,6 @@ mod pieces;
 pub mod plan;
 pub(crate) mod planner;
 pub mod prefetch;
-mod scratch;
 mod seekable;
 mod spans;
 pub mod staging;
@@ -25,7 +26,6 @@ pub use pieces::Stored;
 use std::collections::BTreeSet;
 
 use crate::checked::{self, index};
-use crate::codecs;
 use crate::codecs::digest::{Digest, Hasher, Over};
 use crate::codecs::frames::Size;
 use crate::codecs::zstd;
@@ -43,7 +43,6 @@ use crate::sources::owned::Owned;
 use crate::sources::{ReadAt, Sources, Stretches};
 use crate::work::{PIECE, Watch};
 use planner::Aim;
-use scratch::Scratch;
 
 /// What loading needs besides the component.
 #[derive(Clone, Copy)]
@@ -269,50 +268,7 @@ impl<'a> Reading<'a> {
                 Size::UpTo(limit) => zstd::decode_unsized(&stored, limit, &self.watch.stop).map(Owned::from),
             };
         }
-        self.unfiltered(encoding, 0, stored, size()?, &Scratch::default())
-    }
-
-    /// The same by the codec of each filter, but for those whose bit is set in `skipped`, from the lowest on.
-    fn unfiltered(
-        &self,
-        encoding: Encoding,
-        skipped: u32,
-        stored: Owned,
-        size: Size,
-        scratch: &Scratch,
-    ) -> Result<Owned> {
-        let filters = self.catalog.filters(encoding);
-        let mut steps = Vec::with_capacity(filters.len());
-        let mut before = size;
-        for (nth, filter) in filters.iter().enumerate() {
-            if u32::try_from(nth).is_ok_and(|nth| skipped.checked_shr(nth).is_some_and(|bits| bits & 1 == 1))
-            {
-                continue;
-            }
-            let name = self.catalog.label(filter.name);
-            let codec = codecs::named(name).filter(|_| encoding.is_known()).ok_or_else(|| {
-                let message = format!("the encoding {name:?} cannot be decoded here");
-                Error::new(Code::UnsupportedEncoding, message)
-            })?;
-            steps.push((codec, filter, before));
-            before = match (codec.adds, before) {
-                (Some(added), Size::Exactly(length)) => Size::Exactly(length.saturating_add(added)),
-                _ => Size::UpTo(self.limits.max_decoded_bytes),
-            };
-        }
-        let (mut bytes, stop) = (stored, &self.watch.stop);
-        for (codec, filter, size) in steps.into_iter().rev() {
-            let decoded = match size {
-                Size::Exactly(length) => {
-                    let mut output = scratch.take(length)?;
-                    (codec.fill)(&bytes, &filter.parameters, &mut output, stop)?;
-                    output
-                }
-                Size::UpTo(_) => Owned::from((codec.decode)(&bytes, &filter.parameters, size, stop)?),
-            };
-            scratch.give(std::mem::replace(&mut bytes, decoded));
-        }
-        Ok(bytes)
+        self.unfiltered(encoding, stored, size()?)
     }
 
     /// What a blob has to decode to.

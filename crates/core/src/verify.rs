@@ -4,6 +4,7 @@
 
 mod blobs;
 pub mod canonical;
+mod sections;
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -54,10 +55,13 @@ pub fn verify(reading: Reading<'_>, ordinals: &[u32]) -> Result<Outcome> {
     let tensors: Vec<_> =
         ordinals.iter().filter_map(|&ordinal| reading.catalog.tensor(ordinal as usize)).collect();
     let lengths = tensors.iter().flat_map(|tensor| tensor.components()).map(Component::stored_length);
-    // The digests of whole files stand for all of their tensors together.
-    let shards =
-        if ordinals.len() == reading.catalog.len() { reading.sources.digested() } else { Vec::new() };
-    let total = lengths.chain(shards.iter().map(|shard| shard.length)).fold(0, u64::saturating_add);
+    // The digests of whole files and sections stand for all of their tensors together.
+    let is_all = ordinals.len() == reading.catalog.len();
+    let shards = if is_all { reading.sources.digested() } else { Vec::new() };
+    let sections = if is_all { &*reading.catalog.sections } else { &[] };
+    let more = shards.iter().map(|shard| shard.length);
+    let more = more.chain(sections.iter().map(|section| section.blob.stored));
+    let total = lengths.chain(more).fold(0, u64::saturating_add);
     reading.watch.expect(total, tensors.len() as u64);
     let blobs = Blobs::of(reading, &tensors);
     blobs.judge()?;
@@ -70,6 +74,7 @@ pub fn verify(reading: Reading<'_>, ordinals: &[u32]) -> Result<Outcome> {
     }
     let mut all = Outcome::default();
     files_of(reading, &shards, &mut all)?;
+    sections.iter().try_for_each(|section| sections::judge(reading, section, &mut all))?;
     for component in tensors.iter().flat_map(|tensor| tensor.components()) {
         let digested = component.has_checked_digest();
         *(if digested { &mut all.checked } else { &mut all.undigested }) += 1;

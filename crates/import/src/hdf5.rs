@@ -17,12 +17,13 @@ mod storage;
 mod types;
 mod walk;
 
+use std::iter;
+
 use ciborium::Value;
 use hdf5_reader::superblock::Superblock;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::{Format, Input, Sample, Told, bad_magic};
 use ztensor_core::model::{Builder, Catalog, Container};
-use ztensor_core::sources::ReadAt;
 
 use crate::limits::{HDF5_INDEX_BYTES, HDF5_READS};
 use reader::{Reader, Sizes};
@@ -38,26 +39,16 @@ pub const FORMAT: Format =
 
 /// The signature is at the beginning, or behind a user block of a power of two, 512 bytes at least (II.A).
 fn tell(sample: &Sample<'_>) -> Result<Told> {
-    let mut at = 0;
-    while at + 8 <= sample.length() {
-        let is_there = if at + 8 <= Sample::BYTES {
-            let first = sample.first(at + 8)?;
-            usize::try_from(at)
-                .ok()
-                .and_then(|at| first.get(at..))
-                .is_some_and(|rest| rest.starts_with(MAGIC))
-        } else {
-            false
-        };
-        if is_there {
-            return Ok(if at == 0 { Told::Yes } else { Told::Likely });
-        }
-        if at >= Sample::BYTES {
-            break;
-        }
-        at = if at == 0 { 512 } else { 2 * at };
-    }
-    Ok(Told::No)
+    /// The last place that is looked at.
+    const LAST: usize = 32 << 10;
+    let first = sample.first((LAST + MAGIC.len()) as u64)?;
+    let blocks = iter::successors(Some(512), |block| Some(2 * block)).take_while(|&block| block <= LAST);
+    let is_at = |at: &usize| first.get(*at..).is_some_and(|rest| rest.starts_with(MAGIC));
+    Ok(match iter::once(0).chain(blocks).find(is_at) {
+        Some(0) => Told::Yes,
+        Some(_) => Told::Likely,
+        None => Told::No,
+    })
 }
 
 fn parse(input: &Input<'_>) -> Result<Catalog> {

@@ -3,6 +3,7 @@
 
 use flate2::{Decompress, DecompressError, FlushDecompress, Status};
 
+use super::deflate_whole;
 use super::frames::Size;
 use crate::checked;
 use crate::error::{Code, Error, Result};
@@ -12,6 +13,10 @@ use crate::work::Stop;
 const PIECE: usize = 256 << 10;
 /// Memory that grows does so by this.
 const GROWTH: usize = 4 << 20;
+/// Outputs up to this size are decoded by one call: 30 ms at 0.55 GB/s.
+const AT_ONCE: usize = 16 << 20;
+/// And only inputs that hold hardly anything else than that output: blocks may hold nothing.
+const AT_ONCE_INPUT: usize = 2 * AT_ONCE;
 
 /// A stream on its way.
 struct Stream<'a> {
@@ -74,19 +79,26 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// Decodes `input`, which has to be one stream and nothing else, into `parts`, one behind the other, each of which has to be filled
-/// to its last byte. Shows `see` what was decoded, piece by piece. Fails with `ZT_DECODE` where the stream is damaged or of another
-/// size.
+/// Decodes `input`, which has to be one stream and nothing else, into `output`, which has to be filled to its last byte. Shows
+/// `see` what was decoded, piece by piece. Fails with `ZT_DECODE` where the stream is damaged or of another size.
+///
+/// What is wrong with a stream is said by the decoder in pieces: the one of whole streams is faster, and says only that it failed.
 pub fn decode_into(
     input: &[u8],
     zlib: bool,
-    parts: &mut [&mut [u8]],
+    output: &mut [u8],
     stop: &Stop,
     mut see: impl FnMut(&[u8]),
 ) -> Result<()> {
-    let length = parts.iter().fold(0, |sum, part| sum + part.len() as u64);
+    stop.check()?;
+    let is_short = output.len() <= AT_ONCE && input.len() <= AT_ONCE_INPUT;
+    if is_short && deflate_whole::decodes(input, zlib, output) {
+        output.chunks(PIECE).for_each(see);
+        return Ok(());
+    }
+    let length = output.len() as u64;
     let mut stream = Stream::new(input, zlib);
-    for piece in parts.iter_mut().flat_map(|part| part.chunks_mut(PIECE)) {
+    for piece in output.chunks_mut(PIECE) {
         stop.check()?;
         if stream.fill(piece)? < piece.len() {
             break;
@@ -171,23 +183,21 @@ mod tests {
                 }
                 let more = [&*input, &[0]].concat();
                 assert!(decode(&more, zlib, Size::Exactly(size), &stop).is_err());
-                parts_are_filled(&input, zlib, &bytes);
-                assert!(decode_into(&more, zlib, &mut [&mut bytes.clone()], &stop, |_| ()).is_err());
+                memory_is_filled(&input, zlib, &bytes);
+                assert!(decode_into(&more, zlib, &mut bytes.clone(), &stop, |_| ()).is_err());
             }
         }
         assert!(decode(&[7; 100], false, Size::UpTo(1 << 20), &stop).is_err());
         assert!(decode(&[], false, Size::UpTo(1 << 20), &stop).is_err());
     }
 
-    fn parts_are_filled(input: &[u8], zlib: bool, bytes: &[u8]) {
+    fn memory_is_filled(input: &[u8], zlib: bool, bytes: &[u8]) {
         let stop = Stop::default();
-        let split = bytes.len() / 3;
-        let (mut first, mut rest, mut seen) = (vec![0; split], vec![0; bytes.len() - split], Vec::new());
-        let parts: &mut [&mut [u8]] = &mut [&mut first, &mut [], &mut rest];
-        decode_into(input, zlib, parts, &stop, |piece| seen.extend_from_slice(piece)).unwrap();
-        assert!([first, rest].concat() == bytes && seen == bytes);
+        let (mut output, mut seen) = (vec![0; bytes.len()], Vec::new());
+        decode_into(input, zlib, &mut output, &stop, |piece| seen.extend_from_slice(piece)).unwrap();
+        assert!(output == bytes && seen == bytes);
         let refused = |length: usize| {
-            let failed = decode_into(input, zlib, &mut [&mut vec![0; length]], &stop, |_| ()).unwrap_err();
+            let failed = decode_into(input, zlib, &mut vec![0; length], &stop, |_| ()).unwrap_err();
             assert_eq!(failed.code(), Code::Decode);
         };
         refused(bytes.len() + 1);
@@ -195,7 +205,19 @@ mod tests {
         if !bytes.is_empty() {
             refused(bytes.len() - 1);
             let cut = input.get(..input.len() - 1).unwrap();
-            assert!(decode_into(cut, zlib, &mut [&mut vec![0; bytes.len()]], &stop, |_| ()).is_err());
+            assert!(decode_into(cut, zlib, &mut vec![0; bytes.len()], &stop, |_| ()).is_err());
+        }
+    }
+
+    #[test]
+    fn what_is_longer_than_one_call_takes_is_decoded_in_pieces() {
+        let bytes: Vec<u8> = (0..AT_ONCE + 5).map(|at| u8::try_from(at % 251).unwrap()).collect();
+        memory_is_filled(&packed(&bytes, true), true, &bytes);
+        let stopped = Stop::default();
+        stopped.set();
+        for length in [1, AT_ONCE + 5] {
+            let failed = decode_into(b"", true, &mut vec![0; length], &stopped, |_| ()).unwrap_err();
+            assert_eq!(failed.code(), Code::Aborted);
         }
     }
 

@@ -9,7 +9,7 @@ use hashbrown::hash_table::Entry as Slot;
 
 use super::{
     Attributes, Catalog, Component, Container, DType, Encoding, Encodings, Entry, Filter, Label, Labels,
-    Layout, Named, SetPart, Shard, Warning,
+    Layout, Named, Section, SetPart, Shard, Warning,
 };
 use crate::checked::exact;
 use crate::error::{Code, Error, MESSAGE, Result, short};
@@ -48,6 +48,7 @@ impl Builder {
                 warnings: Vec::new(),
                 shards: Vec::new(),
                 part: None,
+                sections: Vec::new(),
                 names: String::new(),
                 entries: Vec::new(),
                 components: Vec::new(),
@@ -105,6 +106,11 @@ impl Builder {
     /// The file is one of a set, whose others are not in this catalog.
     pub fn part(&mut self, part: SetPart) {
         self.catalog.part = Some(part);
+    }
+
+    /// Adds a part of the file that has one digest for all tensors in it.
+    pub fn section(&mut self, section: Section) {
+        self.catalog.sections.push(section);
     }
 
     pub fn shards(&mut self, shards: Vec<Shard>) {

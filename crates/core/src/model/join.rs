@@ -42,9 +42,15 @@ pub fn join(parts: Vec<Joining>, limits: &Limits) -> Result<(Catalog, Vec<Error>
     for part in parts {
         let name = Rc::from(part.name);
         starts.push((builder.len(), Rc::clone(&name)));
-        let Catalog { names, entries, components, shapes, labels, encodings, warnings, .. } = part.catalog;
+        let Catalog { names, entries, components, shapes, labels, encodings, warnings, sections, .. } =
+            part.catalog;
         for warning in warnings {
             builder.warn_of(&name, warning);
+        }
+        for mut section in sections {
+            section.blob.file = section.blob.file.saturating_add(part.first_file);
+            section.name = format!("{name}: {}", section.name);
+            builder.section(section);
         }
         let map: Vec<Label> = labels.iter().map(|text| builder.intern(text)).collect();
         let label = |label: Label| map.get(label.id() as usize).copied().unwrap_or(label);

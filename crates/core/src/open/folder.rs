@@ -14,10 +14,11 @@ use crate::limits;
 const SHOWN: usize = 20;
 
 /// What the names of indexes have in them, the preferred one first.
-const INDEXES: [&str; 2] = [".safetensors.index.", ".bin.index."];
+const INDEXES: [&str; 3] = [".safetensors.index.", ".bin.index.", ".weights.json"];
 
 /// Those that stand beside others, such as those of variants.
-const USUAL: [&str; 2] = ["model.safetensors.index.json", "pytorch_model.bin.index.json"];
+const USUAL: [&str; 3] =
+    ["model.safetensors.index.json", "pytorch_model.bin.index.json", "model.weights.json"];
 
 /// Endings that files have which are of no tensor format, too.
 const VAGUE: [&str; 2] = ["bin", "index"];
@@ -86,7 +87,7 @@ pub fn look(folder: &Path, formats: Formats) -> Result<Found> {
                 0 if others.is_empty() => "the folder is empty".to_owned(),
                 0 => "the folder holds no file whose name is text".to_owned(),
                 count => format!(
-                    "the folder holds no index (….safetensors.index.json, ….bin.index.json) and no tensor file, but {count} others: {}",
+                    "the folder holds no index (….safetensors.index.json, ….bin.index.json, ….weights.json) and no tensor file, but {count} others: {}",
                     list(names.iter().map(|name| &**name))
                 ),
             };
@@ -261,6 +262,8 @@ mod tests {
         assert_eq!(found("index", &files).unwrap(), Found::Index("model.safetensors.index.json".into()));
         let both = ["pytorch_model.bin.index.json", "a.safetensors.index.json", "a.safetensors"];
         assert_eq!(found("both", &both).unwrap(), Found::Index("a.safetensors.index.json".into()));
+        let keras = ["model.weights.json", "model_00000.weights.h5", "model_00001.weights.h5"];
+        assert_eq!(found("keras", &keras).unwrap(), Found::Index("model.weights.json".into()));
         let bin = ["pytorch_model.bin.index.json", "pytorch_model-00001-of-00001.bin"];
         assert_eq!(found("bin", &bin).unwrap(), Found::Index("pytorch_model.bin.index.json".into()));
         let variant = ["x.safetensors.index.fp16.json", "x.fp16-00001-of-00002.safetensors"];

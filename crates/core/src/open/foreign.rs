@@ -133,7 +133,23 @@ const FOREIGN: &[Foreign] = &[
         help: "Decompress it first: bunzip2",
         tell: |ends| ends.starts(&[b"BZh"]) && ends.has(4, b"1AY&SY"),
     },
+    Foreign {
+        is: "a checkpoint of PyTorch from before 0.1.10 (a tar archive)",
+        help: "Load it with torch.load(path, weights_only=False), only if you trust where it comes from, and save it again",
+        tell: |ends| {
+            let firsts: [&[u8]; 4] = [b"sys_info\0", b"pickle\0", b"tensors\0", b"storages\0"];
+            ends.has(257, b"ustar") && ends.starts(&firsts)
+        },
+    },
     Foreign { is: "a tar archive", help: "Unpack it first: tar -xf", tell: |ends| ends.has(257, b"ustar") },
+    Foreign {
+        is: "a program of torch.export (.pt2)",
+        help: "Save its weights with Python: torch.save(torch.export.load(path).state_dict, 'weights.pt')",
+        tell: |ends| {
+            let members: [&[u8]; 2] = [b"/archive_format", b"serialized_exported_program.json"];
+            ends.is_zip() && members.iter().any(|member| ends.names(member))
+        },
+    },
     Foreign {
         is: "a zip archive",
         help: "Unpack it first: unzip",

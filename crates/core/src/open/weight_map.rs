@@ -1,7 +1,9 @@
 //! The index of a sharded checkpoint (`model.safetensors.index.json`, `pytorch_model.bin.index.json`): which tensor is in which file of the
-//! same folder, as Hugging Face writes it.
+//! same folder, as Hugging Face writes it. Keras' (`model.weights.json`) says it of groups of tensors, by their paths, which may
+//! be in several files.
 #![forbid(unsafe_code)]
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use ciborium::Value;
@@ -26,6 +28,8 @@ pub struct WeightMap {
     pub files: Vec<String>,
     /// Name and number of the file of each tensor, in the order of the index.
     pub tensors: Vec<(String, u32)>,
+    /// Paths of groups of tensors, without the slash at their beginning.
+    pub groups: Vec<String>,
 }
 
 /// Reads an index. Its file names must be plain names: what is not in the index's own folder is not read.
@@ -44,13 +48,13 @@ pub fn parse(bytes: &[u8], limits: &Limits) -> Result<WeightMap> {
                     metadata = entries;
                 }
             }
-            "weight_map" => map = Some(tensors(reader)?),
+            "weight_map" => map = Some(listed(reader)?),
             _ => reader.skip()?,
         }
         Ok(())
     })?;
     reader.end()?;
-    let Some((tensors, files)) = map else {
+    let Some(Listed { tensors, files, groups, .. }) = map else {
         return Err(Error::new(Code::BadIndex, "the index has no \"weight_map\"").rule(RULE));
     };
     let total_size =
@@ -63,34 +67,60 @@ pub fn parse(bytes: &[u8], limits: &Limits) -> Result<WeightMap> {
         });
     metadata.retain(|(key, _)| key.as_text().is_none_or(|key| !COUNTS.contains(&key)));
     let (files, tensors) = in_order(files, tensors);
-    Ok(WeightMap { attributes: metadata, total_size, files, tensors })
+    Ok(WeightMap { attributes: metadata, total_size, files, tensors, groups })
 }
 
 type Tensors = Vec<(String, u32)>;
 
-/// The tensors, and the files in the order in which they are met.
-fn tensors(reader: &mut Reader<'_>) -> Result<(Tensors, Vec<String>)> {
-    let mut numbers: HashMap<String, u32> = HashMap::new();
-    let mut files = Vec::new();
-    let mut tensors = Tensors::new();
-    reader.object("the object of \"weight_map\"", Unique::Here, |reader, tensor| {
-        let file = reader.string("the name of a file")?;
-        let number = if let Some(&number) = numbers.get(&*file) {
-            number
-        } else {
-            plain_name(&file).map_err(|error| error.tensor(tensor))?;
-            if files.len() == limits::FILES {
-                return Err(Error::new(Code::Limit, format!("more than {} files", limits::FILES)));
+/// What is in a map, and the files in the order in which they are met.
+#[derive(Default)]
+struct Listed {
+    files: Vec<String>,
+    numbers: HashMap<String, u32>,
+    tensors: Tensors,
+    groups: Vec<String>,
+}
+
+impl Listed {
+    /// The number of a file that something is in.
+    fn file(&mut self, file: Cow<'_, str>, of: &str) -> Result<u32> {
+        if let Some(&number) = self.numbers.get(&*file) {
+            return Ok(number);
+        }
+        plain_name(&file).map_err(|error| error.tensor(of))?;
+        if self.files.len() == limits::FILES {
+            return Err(Error::new(Code::Limit, format!("more than {} files", limits::FILES)));
+        }
+        let number = u32::try_from(self.files.len()).unwrap_or(u32::MAX);
+        self.files.push(file.clone().into_owned());
+        self.numbers.insert(file.into_owned(), number);
+        Ok(number)
+    }
+}
+
+fn listed(reader: &mut Reader<'_>) -> Result<Listed> {
+    let mut listed = Listed::default();
+    reader.object("the object of \"weight_map\"", Unique::Here, |reader, key| {
+        const FILE: &str = "the name of a file";
+        if let (Some(path), Some(b'[')) = (key.strip_prefix('/'), reader.peek()) {
+            let mut files = 0;
+            reader.array("the files of a group", |reader| {
+                files += 1;
+                let file = reader.string(FILE)?;
+                listed.file(file, key).map(drop)
+            })?;
+            // One in no file has no tensors.
+            if files > 0 {
+                listed.groups.push(path.to_owned());
             }
-            let number = u32::try_from(files.len()).unwrap_or(u32::MAX);
-            files.push(file.clone().into_owned());
-            numbers.insert(file.into_owned(), number);
-            number
-        };
-        tensors.push((tensor.clone().into_owned(), number));
+            return Ok(());
+        }
+        let file = reader.string(FILE)?;
+        let number = listed.file(file, key)?;
+        listed.tensors.push((key.clone().into_owned(), number));
         Ok(())
     })?;
-    Ok((tensors, files))
+    Ok(listed)
 }
 
 fn in_order(files: Vec<String>, mut tensors: Tensors) -> (Vec<String>, Tensors) {
@@ -141,6 +171,21 @@ mod tests {
         assert_eq!(names, [("z", 1), ("a", 0), ("b", 1)]);
         assert_eq!(map.total_size, Some(12));
         assert_eq!(map.attributes, [("by".into(), Value::Array(vec!["x".into(), 1.into()]))]);
+    }
+
+    #[test]
+    fn groups_of_tensors_may_be_in_several_files() {
+        let map = read(
+            r#"{"metadata": {"total_size": 12.0},
+                "weight_map": {"/b/vars": ["m_1.weights.h5", "m_0.weights.h5"], "/a": ["m_0.weights.h5"], "/none": []}}"#,
+        )
+        .unwrap();
+        assert_eq!(map.files, ["m_0.weights.h5", "m_1.weights.h5"]);
+        assert_eq!((map.groups, map.tensors), (["b/vars", "a"].map(str::to_owned).to_vec(), Vec::new()));
+        for wrong in [r#"{"/a": ["../m.h5"]}"#, r#"{"/a": [1]}"#, r#"{"a": ["m.h5"]}"#, r#"{"/a": {}}"#] {
+            let error = read(&format!(r#"{{"weight_map": {wrong}}}"#)).unwrap_err();
+            assert_eq!(error.code(), Code::BadIndex, "{wrong}");
+        }
     }
 
     #[test]

@@ -1,25 +1,22 @@
-//! Arrays in chunks: only the chunks that a cut touches are read and decoded, several at once.
+//! Arrays in chunks: only the chunks that a cut touches are read and decoded, several at once, each into its place.
 #![forbid(unsafe_code)]
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::scratch::Scratch;
+use super::filters::take_back;
 use super::{Reading, claimable, too_many, within};
 use crate::checked::{index, product};
 use crate::codecs::frames::Size;
 use crate::error::{Code, Error, Result};
 use crate::limits::{GRID_BYTES, TIMES_A_GRID};
 use crate::model::cut::Cut;
-use crate::model::{Blob, Grid};
+use crate::model::{Blob, Chunk, Grid};
 use crate::sources::owned::Owned;
+use crate::sources::{ReadAt, scratch};
 use crate::work;
 
-/// The part of a cut that lies in one chunk.
-struct Touched {
-    /// In chunks from the beginning of each dimension.
-    place: Vec<u64>,
-    bytes: Option<Owned>,
-}
+/// Chunks that are under way together: so many that no core waits long for the last of them.
+const GROUP: usize = 1024;
 
 impl Reading<'_> {
     /// The elements of a grid that a cut names.
@@ -44,12 +41,12 @@ impl Reading<'_> {
         let length =
             product(&cut).and_then(|elements| elements.checked_mul(grid.width)).ok_or_else(too_many)?;
         within(length, self.limits)?;
-        let bad = |what: &str| Error::new(Code::BadIndex, format!("the chunks of the data {what}"));
+        let contradiction = |what: &str| Error::new(Code::BadIndex, format!("the chunks of the data {what}"));
         if grid.chunk.len() != grid.shape.len() || ranges.len() != grid.shape.len() {
-            return Err(bad("have another number of dimensions"));
+            return Err(contradiction("have another number of dimensions"));
         }
         if grid.chunk.contains(&0) || grid.width == 0 || grid.fill.len() as u64 != grid.width {
-            return Err(bad("have no elements"));
+            return Err(contradiction("have no elements"));
         }
         let source = self.sources.source(blob.file)?;
         if length > GRID_BYTES.max(source.length().saturating_mul(TIMES_A_GRID)) {
@@ -62,57 +59,88 @@ impl Reading<'_> {
         if length == 0 {
             return Ok(output);
         }
-        fill(&grid.fill, &mut output);
-        let mut places = Places::new(grid, ranges);
         let read = |offset: u64, buffer: &mut [u8]| source.read_at(offset, buffer, &self.watch.stop);
-        let written = grid.chunks.written(&read, &places.first, &places.last)?;
+        let all = Places::new(grid, ranges);
+        let written = grid.chunks.written(&read, &all.first, &all.last)?;
+        if written.is_some() {
+            // There are less chunks than places.
+            fill(&grid.fill, &mut output);
+        }
         let mut places: Box<dyn Iterator<Item = Vec<u64>>> = match written {
             Some(written) => Box::new(written.into_iter()),
-            None => Box::new(places.by_ref()),
+            None => Box::new(all),
         };
-        let scratch = Scratch::default();
         loop {
             self.watch.stop.check()?;
-            let group: Vec<_> = places.by_ref().take(2 * work::cores()).collect();
+            let group: Vec<_> = places.by_ref().take(GROUP).collect();
             if group.is_empty() {
                 return Ok(output);
             }
-            let group: Vec<_> =
-                group.into_iter().map(|place| Mutex::new(Touched { place, bytes: None })).collect();
+            let parts = group.iter().map(|place| Part::of(grid, ranges, place)).collect::<Vec<_>>();
+            let (bands, owners) = bands(&parts, &mut output)?;
             work::try_each_on(work::cores(), group.len(), |at| {
-                let Some(Ok(mut touched)) = group.get(at).map(Mutex::lock) else { return Ok(()) };
-                touched.bytes = self.chunk(blob, grid, &touched.place, &scratch)?;
-                Ok(())
+                let part = group.get(at).zip(parts.get(at));
+                let band = owners.get(at).and_then(|&band| bands.get(band));
+                let Some(((place, part), band)) = part.zip(band) else { return Err(too_many()) };
+                self.watch.stop.check()?;
+                match grid.chunks.find(&read, place)? {
+                    Some(chunk) => self.chunk(source, blob, grid, part, chunk, band),
+                    None => part.each_run(&mut lock(band), |_, output| {
+                        fill(&grid.fill, output);
+                        Some(())
+                    }),
+                }
             })?;
-            for touched in group {
-                let Ok(Touched { place, bytes: Some(bytes) }) = touched.into_inner() else { continue };
-                copy(grid, ranges, &place, &bytes, &mut output)?;
-                scratch.give(bytes);
-            }
         }
     }
 
-    /// The decoded bytes of a chunk, `None` where it was never written.
-    fn chunk(&self, blob: &Blob, grid: &Grid, place: &[u64], scratch: &Scratch) -> Result<Option<Owned>> {
-        let source = self.sources.source(blob.file)?;
-        let Some(chunk) =
-            grid.chunks.find(&|offset, buffer| source.read_at(offset, buffer, &self.watch.stop), place)?
-        else {
-            return Ok(None);
-        };
+    /// Decodes a chunk, and puts what a cut has of it in its place.
+    fn chunk(
+        &self,
+        source: &dyn ReadAt,
+        blob: &Blob,
+        grid: &Grid,
+        part: &Part,
+        chunk: Chunk,
+        band: &Band<'_>,
+    ) -> Result<()> {
         claimable(source, chunk.offset, chunk.stored)?;
-        let stored = self.read(source, chunk.offset, chunk.stored, None)?;
         let length = product(&grid.chunk).and_then(|elements| elements.checked_mul(grid.width));
         let length = length.ok_or_else(too_many)?;
         within(length, self.limits)?;
-        let decoded =
-            self.unfiltered(blob.encoding, chunk.skipped, stored, Size::Exactly(length), scratch)?;
-        if decoded.len() as u64 != length {
-            let message = format!("a chunk has {} bytes, not {length}", decoded.len());
+        let steps = self.steps(blob.encoding, chunk.skipped, Size::Exactly(length))?;
+        if steps.is_empty() && chunk.stored != length {
+            let message = format!("a chunk has {} bytes, not {length}", chunk.stored);
             return Err(Error::new(Code::Decode, message).at(chunk.offset));
         }
-        Ok(Some(decoded))
+        let decode = |output: &mut [u8]| {
+            if steps.is_empty() {
+                return self.read_into(source, chunk.offset, output, None);
+            }
+            scratch::with(chunk.stored, |stored| {
+                self.read_into(source, chunk.offset, stored, None)?;
+                take_back(&steps, stored, output, &self.watch.stop)
+            })
+        };
+        if part.is_whole && part.length == length {
+            // It is the whole band, in the same order.
+            return decode(&mut lock(band));
+        }
+        scratch::with(length, |decoded| {
+            decode(decoded)?;
+            part.each_run(&mut lock(band), |from, output| {
+                output.copy_from_slice(decoded.get(from..from.checked_add(output.len())?)?);
+                Some(())
+            })
+        })
     }
+}
+
+/// A run of the output, for whoever has a chunk of it.
+type Band<'o> = Mutex<&'o mut [u8]>;
+
+fn lock<'g, 'o>(band: &'g Band<'o>) -> MutexGuard<'g, &'o mut [u8]> {
+    band.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Repeats an element.
@@ -161,41 +189,194 @@ impl Iterator for Places {
     }
 }
 
-/// Copies what a chunk has of a cut to its place there, run by run along the last dimension.
-fn copy(grid: &Grid, ranges: &[(u64, u64)], place: &[u64], chunk: &[u8], output: &mut [u8]) -> Result<()> {
-    // Of each dimension: where the overlap begins in the chunk and in the cut, and how long it is.
-    let overlaps: Vec<(u64, u64, u64)> = ranges
-        .iter()
-        .zip(place.iter().zip(&grid.chunk))
-        .map(|(&(start, stop), (&at, &size))| {
-            let begin = at.saturating_mul(size);
-            let (from, to) = (begin.max(start), begin.saturating_add(size).min(stop));
-            (from - begin, from - start, to.saturating_sub(from))
-        })
-        .collect();
-    let run = overlaps.last().map_or(1, |&(.., count)| count) * grid.width;
-    let outer = overlaps.split_last().map_or(&[][..], |(_, outer)| outer);
-    let mut steps = vec![0; outer.len()];
-    loop {
-        // Row-major offsets; both arrays fit in memory, so that nothing overflows.
-        let (mut from, mut to) = (0, 0);
-        for (d, &(in_chunk, in_cut, _)) in overlaps.iter().enumerate() {
-            let step = steps.get(d).copied().unwrap_or(0);
-            let (size, range) = (grid.chunk.get(d), ranges.get(d));
-            from = from * size.copied().unwrap_or(1) + in_chunk + step;
-            to = to * range.map_or(1, |&(start, stop)| stop - start) + in_cut + step;
+/// What a cut has of a chunk, which lies in a band of the cut: in all rows between two, along the first dimension of which the cut
+/// has more than one. Bands are disjoint runs of the output, in the order of the chunks.
+struct Part {
+    /// Of each dimension: where the overlap begins in the chunk and in the cut, and how long it is; those of chunk and cut.
+    dims: Vec<Dim>,
+    width: u64,
+    /// Where the band begins in the output, and how many bytes it has.
+    start: u64,
+    length: u64,
+    /// The cut has all of the chunk.
+    is_whole: bool,
+}
+
+struct Dim {
+    in_chunk: u64,
+    in_cut: u64,
+    count: u64,
+    chunk: u64,
+    cut: u64,
+}
+
+impl Part {
+    /// Of a cut through a grid that fits in memory, so that nothing overflows.
+    fn of(grid: &Grid, ranges: &[(u64, u64)], place: &[u64]) -> Self {
+        let dims: Vec<_> = ranges
+            .iter()
+            .zip(place.iter().zip(&grid.chunk))
+            .map(|(&(start, stop), (&at, &chunk))| {
+                let begin = at.saturating_mul(chunk);
+                let (from, to) = (begin.max(start), begin.saturating_add(chunk).min(stop));
+                let count = to.saturating_sub(from);
+                Dim { in_chunk: from - begin, in_cut: from - start, count, chunk, cut: stop - start }
+            })
+            .collect();
+        let axis = dims.iter().position(|dim| dim.cut > 1).unwrap_or(0);
+        let row = dims.iter().skip(axis + 1).map(|dim| dim.cut).product::<u64>() * grid.width;
+        let (first, rows) = dims.get(axis).map_or((0, 1), |dim| (dim.in_cut, dim.count));
+        let is_whole = dims.iter().all(|dim| dim.count == dim.chunk);
+        Self { width: grid.width, start: first * row, length: rows * row, is_whole, dims }
+    }
+
+    /// Calls `each` for each run along the last dimension, with where it begins in the chunk and its place in the band.
+    fn each_run(&self, band: &mut [u8], mut each: impl FnMut(usize, &mut [u8]) -> Option<()>) -> Result<()> {
+        let run = index(self.dims.last().map_or(1, |dim| dim.count) * self.width, "a chunk")?;
+        let outer = self.dims.split_last().map_or(&[][..], |(_, outer)| outer);
+        let mut steps = vec![0; outer.len()];
+        loop {
+            // Row-major offsets.
+            let (mut from, mut to) = (0, 0);
+            for (d, dim) in self.dims.iter().enumerate() {
+                let step = steps.get(d).copied().unwrap_or(0);
+                from = from * dim.chunk + dim.in_chunk + step;
+                to = to * dim.cut + dim.in_cut + step;
+            }
+            let to = (to * self.width).checked_sub(self.start).ok_or_else(too_many)?;
+            let (from, to) = (index(from * self.width, "a chunk")?, index(to, "a chunk")?);
+            let output = to.checked_add(run).and_then(|end| band.get_mut(to..end));
+            output.and_then(|output| each(from, output)).ok_or_else(too_many)?;
+            let moved = steps.iter_mut().zip(outer).rev().any(|(step, dim)| {
+                *step = if *step + 1 < dim.count { *step + 1 } else { 0 };
+                *step > 0
+            });
+            if !moved {
+                return Ok(());
+            }
         }
-        let (from, to) = (index(from * grid.width, "a chunk")?, index(to * grid.width, "a chunk")?);
-        let run = index(run, "a chunk")?;
-        let (input, place) = (chunk.get(from..from + run), output.get_mut(to..to + run));
-        let (Some(input), Some(place)) = (input, place) else { return Err(too_many()) };
-        place.copy_from_slice(input);
-        let moved = steps.iter_mut().zip(outer).rev().any(|(step, &(.., count))| {
-            *step = if *step + 1 < count { *step + 1 } else { 0 };
-            *step > 0
-        });
-        if !moved {
-            return Ok(());
+    }
+}
+
+/// Divides the output into the bands of some parts, which are in row-major order: the bands, and that of each part.
+fn bands<'o>(parts: &[Part], output: &'o mut [u8]) -> Result<(Vec<Band<'o>>, Vec<usize>)> {
+    let (mut bands, mut owners) = (Vec::new(), Vec::with_capacity(parts.len()));
+    let (mut rest, mut at, mut last) = (output, 0, None);
+    for part in parts {
+        if last != Some(part.start) {
+            let skipped = index(part.start.checked_sub(at).ok_or_else(too_many)?, "a band")?;
+            let (_, from) = rest.split_at_mut_checked(skipped).ok_or_else(too_many)?;
+            let length = index(part.length, "a band")?;
+            let (band, behind) = from.split_at_mut_checked(length).ok_or_else(too_many)?;
+            bands.push(Mutex::new(band));
+            (rest, at, last) = (behind, part.start + part.length, Some(part.start));
+        }
+        owners.push(bands.len() - 1);
+    }
+    Ok((bands, owners))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::limits::Limits;
+    use crate::model::{Builder, Chunks, Container, Encoding, Filter, ReadIndex};
+    use crate::work::Watch;
+
+    /// Chunks in row-major order, some of which were never written.
+    struct Held {
+        counts: Vec<u64>,
+        chunks: Vec<Option<Chunk>>,
+        /// Says at once which were written.
+        lists: bool,
+    }
+
+    impl Chunks for Held {
+        fn find(&self, _: ReadIndex<'_>, place: &[u64]) -> Result<Option<Chunk>> {
+            let nth = self.counts.iter().zip(place).fold(0, |nth, (count, at)| nth * count + at);
+            Ok(self.chunks[usize::try_from(nth).unwrap()])
+        }
+
+        fn written(&self, _: ReadIndex<'_>, first: &[u64], last: &[u64]) -> Result<Option<Vec<Vec<u64>>>> {
+            let all = Places { first: first.into(), last: last.into(), next: Some(first.into()) };
+            let there = |place: &Vec<u64>| self.find(&|_, _| Ok(()), place).unwrap().is_some();
+            Ok(self.lists.then(|| all.filter(there).collect()))
+        }
+    }
+
+    fn packed(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn a_cut_has_the_elements_of_the_array(
+            dims in prop::collection::vec((1_u64..9, 1_u64..6, 0_u64..9, 0_u64..9), 1..5),
+            width in 1_u64..5,
+            missing in prop::collection::vec(any::<bool>(), 1..20),
+            all_there: bool,
+            lists: bool,
+            deflated: bool,
+            fill in any::<[u8; 4]>(),
+        ) {
+            let shape: Vec<_> = dims.iter().map(|dim| dim.0).collect();
+            let chunk: Vec<_> = dims.iter().map(|dim| dim.1).collect();
+            let ranges: Vec<_> =
+                dims.iter().map(|&(dim, _, a, b)| (a.min(b).min(dim), a.max(b).min(dim))).collect();
+            let counts: Vec<_> = shape.iter().zip(&chunk).map(|(dim, chunk)| dim.div_ceil(*chunk)).collect();
+            let length = usize::try_from(chunk.iter().product::<u64>() * width).unwrap();
+            let count = usize::try_from(counts.iter().product::<u64>()).unwrap();
+            let content = |nth: usize| (0..length).map(|at| u8::try_from((nth * 31 + at * 7) % 251).unwrap()).collect::<Vec<_>>();
+            let is_there = |nth: usize| all_there || !missing[nth % missing.len()];
+            let (mut bytes, mut chunks) = (Vec::new(), Vec::new());
+            for nth in 0..count {
+                let stored = if deflated { packed(&content(nth)) } else { content(nth) };
+                let (offset, stored_length) = (bytes.len() as u64, stored.len() as u64);
+                chunks.push(is_there(nth).then_some(Chunk { offset, stored: stored_length, skipped: 0 }));
+                bytes.extend(stored);
+            }
+            let (limits, watch) = (Limits::default(), Watch::default());
+            let mut builder = Builder::new(Container::named("hdf5"), &limits);
+            let filter = Filter::named(builder.intern("deflate"));
+            let encoding = if deflated { builder.encoding(&[filter], true) } else { Encoding::RAW };
+            let catalog = builder.finish();
+            let reading = Reading { sources: &&*bytes, catalog: &catalog, limits: &limits, watch: &watch };
+            let blob = Blob { encoding, decoded: None, ..Blob::raw(0, bytes.len() as u64) };
+            let fill = &fill[..usize::try_from(width).unwrap()];
+            let grid = Grid {
+                shape: shape.into(),
+                chunk: chunk.clone().into(),
+                width,
+                fill: fill.into(),
+                chunks: Box::new(Held { counts: counts.clone(), chunks, lists }),
+            };
+            let cut = reading.grid(&blob, &grid, &ranges).unwrap();
+            let mut expected: Vec<u8> = Vec::new();
+            let extent: Vec<_> = ranges.iter().map(|(start, stop)| stop - start).collect();
+            for at in 0..extent.iter().product::<u64>() {
+                let (mut rest, mut place) = (at, vec![0; extent.len()]);
+                for (at, dim) in place.iter_mut().zip(&extent).rev() {
+                    (*at, rest) = (rest % dim, rest / dim);
+                }
+                let (mut nth, mut within) = (0, 0);
+                for (((place, range), count), chunk) in place.iter().zip(&ranges).zip(&counts).zip(&chunk) {
+                    let at = place + range.0;
+                    (nth, within) = (nth * count + at / chunk, within * chunk + at % chunk);
+                }
+                let (nth, from) = (usize::try_from(nth).unwrap(), usize::try_from(within * width).unwrap());
+                if is_there(nth) {
+                    expected.extend(&content(nth)[from..from + fill.len()]);
+                } else {
+                    expected.extend(fill);
+                }
+            }
+            prop_assert!(*cut == *expected);
         }
     }
 }

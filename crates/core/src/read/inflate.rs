@@ -10,7 +10,7 @@ use crate::model::{Blob, Encoding, View};
 use crate::sources::owned::Owned;
 use crate::sources::scratch;
 
-/// What is decoded before or behind what is asked for, and thrown away.
+/// What is decoded before or behind what is asked for, and stays in memory with it.
 const ASIDE: u64 = 1 << 20;
 
 impl Reading<'_> {
@@ -28,19 +28,19 @@ impl Reading<'_> {
         };
         let Some((start, length)) = run else { return Ok(None) };
         let rest = start.checked_add(length).and_then(|end| total.checked_sub(end));
-        let Some(rest) = rest.filter(|&rest| start <= ASIDE && rest <= ASIDE) else { return Ok(None) };
+        if start > ASIDE || rest.is_none_or(|rest| rest > ASIDE) {
+            return Ok(None);
+        }
         let digest = blob.digest.as_deref().filter(|digest| is_over_decoded(digest, blob));
         let mut hasher = digest.and_then(Digest::hasher);
         let output = self.with_stored(blob, |stored| {
-            let (mut before, mut output, mut behind) =
-                (Owned::to_fill(start)?, Owned::to_fill(length)?, Owned::to_fill(rest)?);
-            let parts: &mut [&mut [u8]] = &mut [&mut before, &mut output, &mut behind];
-            deflate::decode_into(stored, false, parts, &self.watch.stop, |piece| {
+            let mut output = Owned::to_fill(total)?;
+            deflate::decode_into(stored, false, &mut output, &self.watch.stop, |piece| {
                 if let Some(hasher) = &mut hasher {
                     hasher.update(piece);
                 }
             })?;
-            Ok(output)
+            output.part(start, length)
         })?;
         if let (Some(digest), Some(hasher)) = (digest, hasher) {
             digest.check(hasher).map_err(|error| error.at(blob.offset))?;

@@ -12,6 +12,9 @@ use crate::error::{Code, Error, Result};
 /// From here on the memory comes from the kernel in whole zeroed pages, huge ones where it has them.
 const PAGES_FROM: usize = 1 << 20;
 
+/// Elements of any type may stand at an address that is a multiple of this; files align them so, too.
+const ALIGNMENT: usize = 64;
+
 /// Bytes that may wait beside long work.
 #[cfg(target_os = "linux")]
 const TIDY: usize = 64 << 20;
@@ -24,9 +27,10 @@ enum Block {
     Pages(Pages),
 }
 
-/// The first bytes of a block of whole pages.
+/// Some of the bytes of a block of whole pages.
 struct Pages {
     block: Option<MmapMut>,
+    start: usize,
     length: usize,
 }
 
@@ -45,9 +49,30 @@ impl Owned {
         }
         #[cfg(target_os = "linux")]
         if let Some(block) = super::spare::take(length) {
-            return Ok(Self(Block::Pages(Pages { block: Some(block), length })));
+            return Ok(Self(Block::Pages(Pages { block: Some(block), start: 0, length })));
         }
         Self::pages(length)
+    }
+
+    /// `length` of its bytes from `start` on, in the same memory, and aligned to [`ALIGNMENT`] bytes as a whole block is.
+    pub fn part(mut self, start: u64, length: u64) -> Result<Self> {
+        let (start, length) = (checked::index(start, "a buffer")?, checked::index(length, "a buffer")?);
+        let end = start.checked_add(length).filter(|&end| end <= self.len());
+        let end = end.ok_or_else(|| Error::new(Code::Internal, "a part is beyond its block"))?;
+        match &mut self.0 {
+            Block::Pages(pages) if start.is_multiple_of(ALIGNMENT) => {
+                (pages.start, pages.length) = (pages.start + start, length);
+            }
+            Block::Pages(pages) => {
+                pages.copy_within(start..end, 0);
+                pages.length = length;
+            }
+            Block::Heap(bytes) => {
+                bytes.copy_within(start..end, 0);
+                bytes.truncate(length);
+            }
+        }
+        Ok(self)
     }
 
     fn heap(length: usize) -> Result<Self> {
@@ -62,7 +87,7 @@ impl Owned {
         // Only a hint: the first touch of fresh 4 KiB pages costs three times that of huge ones.
         #[cfg(target_os = "linux")]
         let _ = block.advise(memmap2::Advice::HugePage);
-        Ok(Self(Block::Pages(Pages { block: Some(block), length })))
+        Ok(Self(Block::Pages(Pages { block: Some(block), start: 0, length })))
     }
 }
 
@@ -91,13 +116,17 @@ impl Deref for Pages {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        self.block.as_ref().and_then(|block| block.get(..self.length)).unwrap_or_default()
+        self.block
+            .as_ref()
+            .and_then(|block| block.get(self.start..self.start + self.length))
+            .unwrap_or_default()
     }
 }
 
 impl DerefMut for Pages {
     fn deref_mut(&mut self) -> &mut [u8] {
-        self.block.as_mut().and_then(|block| block.get_mut(..self.length)).unwrap_or_default()
+        let range = self.start..self.start + self.length;
+        self.block.as_mut().and_then(|block| block.get_mut(range)).unwrap_or_default()
     }
 }
 
@@ -137,5 +166,23 @@ mod tests {
         assert!(Owned::zeroed(1 << 62).is_err());
         assert_eq!(Owned::zeroed(3).unwrap().as_ref(), [0, 0, 0]);
         assert_eq!(Owned::zeroed(3 << 20).unwrap().len(), 3 << 20);
+    }
+
+    #[test]
+    fn parts_are_bytes_of_the_block() {
+        for length in [1000, PAGES_FROM + 1000] {
+            for (start, count) in
+                [(0, length), (0, 5), (64, length - 64), (7, length - 10), (128, 0), (length, 0)]
+            {
+                let mut block = Owned::to_fill(length as u64).unwrap();
+                block.iter_mut().enumerate().for_each(|(at, byte)| *byte = u8::try_from(at % 251).unwrap());
+                let wanted = block[start..start + count].to_vec();
+                let mut part = block.part(start as u64, count as u64).unwrap();
+                assert!(*part == *wanted, "{start} {count} of {length}");
+                part.fill(0);
+                assert!(length < PAGES_FROM || part.as_ptr().addr().is_multiple_of(ALIGNMENT));
+                assert!(part.part(1, count as u64).is_err());
+            }
+        }
     }
 }

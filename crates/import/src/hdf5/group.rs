@@ -30,6 +30,18 @@ pub enum Target {
     Unknown,
 }
 
+impl Target {
+    /// Bytes of what it says.
+    pub fn length(&self) -> u64 {
+        let bytes = match self {
+            Self::Hard(_) | Self::Unknown => 0,
+            Self::Soft(path) => path.len(),
+            Self::External { file, path } => file.len().saturating_add(path.len()),
+        };
+        bytes as u64
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Link {
     pub name: String,

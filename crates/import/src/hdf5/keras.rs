@@ -2,9 +2,10 @@
 #![forbid(unsafe_code)]
 
 use ciborium::Value;
+use ztensor_core::codecs::digest::Digest;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::{Format, Input, Sample, Told, bad_magic};
-use ztensor_core::model::{Catalog, Container};
+use ztensor_core::model::{Blob, Catalog, Container, Section};
 
 use super::storage::Place;
 use crate::limits::KERAS_TEXT_BYTES;
@@ -47,5 +48,10 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
         }
     }
     let place = Place { base: weights.offset, length: weights.stored };
-    super::read(input, Container::named(NAME), place, more)
+    let mut catalog = super::read(input, Container::named(NAME), place, more)?;
+    // Its CRC-32 is over all datasets and the index between them: `load` of one would have to read the whole.
+    let digest = Some(Box::new(Digest::crc32(weights.crc32)));
+    let blob = Blob { digest, ..Blob::raw(weights.offset, weights.stored) };
+    catalog.sections.push(Section { name: WEIGHTS.to_owned(), blob });
+    Ok(catalog)
 }

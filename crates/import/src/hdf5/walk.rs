@@ -24,6 +24,10 @@ enum Node {
     Nothing,
 }
 
+/// What an object that is listed again under another name costs, in bytes that are read: groups in groups could multiply
+/// a file of 1 MB into millions of names.
+const AGAIN: u64 = 1024;
+
 pub struct Walk<'r, 's> {
     reader: &'r Reader<'s>,
     builder: &'r mut Builder,
@@ -114,8 +118,9 @@ impl<'r, 's> Walk<'r, 's> {
 
     /// Lists the object at an address under a path. `inside`: the groups that lead to it.
     fn enter(&mut self, address: u64, path: &str, inside: &mut Vec<u64>) -> Result<()> {
-        // A group in several groups is in each of them; that is paid for as if it were read.
-        self.reader.bytes.charge(64 + path.len() as u64)?;
+        if self.nodes.contains_key(&address) {
+            self.reader.bytes.charge(AGAIN)?;
+        }
         let node = self.node(address, path)?;
         match &*node {
             Node::Nothing => Ok(()),
@@ -128,6 +133,8 @@ impl<'r, 's> Walk<'r, 's> {
                 inside.push(address);
                 for link in &group.links {
                     let path = join(path, &link.name);
+                    // Whatever the link leads to; of a group in several groups each time.
+                    self.reader.bytes.charge(64 + path.len() as u64 + link.target.length())?;
                     match self.follow(address, link, 0) {
                         Ok(Some(target)) => self.enter(target, &path, inside)?,
                         Ok(None) => {
@@ -157,6 +164,8 @@ impl<'r, 's> Walk<'r, 's> {
     }
 
     fn resolve(&mut self, group: u64, path: &str, links: u32) -> Result<Option<u64>> {
+        // A link to links is looked up for each of them: its path is paid for each time, and a byte of it takes some 5 ns.
+        self.reader.bytes.charge((path.len() as u64).saturating_mul(4))?;
         let mut at = if path.starts_with('/') { self.root } else { group };
         for name in path.split('/').filter(|name| !matches!(*name, "" | ".")) {
             self.reader.bytes.charge(64)?;

@@ -29,6 +29,9 @@ pub fn tell(sample: &Sample<'_>) -> Result<Told> {
     if first == PICKLE.as_bytes() || first.ends_with(b"/data.pkl") {
         return Ok(Told::Yes);
     }
+    if first.ends_with(b"/archive_format") {
+        return Ok(Told::No); // a program of torch.export, which has no pickle
+    }
     let last = sample.last(Sample::BYTES)?;
     let has = |name: &[u8]| last.windows(name.len()).any(|window| window == name);
     let ends = has(b"/data.pkl") || has(b"/.data/serialization_id") || has(b"/constants.pkl");
@@ -44,7 +47,7 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
         pickles.min_by_key(|member| (member.name.matches('/').count(), member.offset)).ok_or_else(|| {
             Error::new(
                 Code::BadMagic,
-                format!("the zip archive has no {PICKLE}, so PyTorch did not write it"),
+                format!("the zip archive has no {PICKLE}, so torch.save did not write it"),
             )
             .rule(RULE)
         })?;

@@ -76,19 +76,25 @@ pub(super) fn iq1_s(block: &[u8; 50], out: &mut [Float; 256]) {
     }
 }
 
-#[inline(always)]
+/// Not inlined, and so not compiled for AVX2, with which it makes half as many elements a second (3.2 G instead of 6.3 G).
+#[inline(never)]
 pub(super) fn iq1_m(block: &[u8; 56], out: &mut [Float; 256]) {
     let (codes, rest) = block.split_at(32);
     let (high, scales) = rest.split_at(16);
     // The factor stands in the upper halves of the last byte of each word of scales.
     let words = [0, 1, 2, 3].map(|at| u16_at(scales, at));
     let d = float(words[0] >> 12 | words[1] >> 8 & 0xf0 | words[2] >> 4 & 0xf00 | words[3] & 0xf000);
-    for (at, out) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-        let extra = high[at / 2] >> (at % 2 * 4) & 15;
-        let code = u16::from(codes[at]) | u16::from(extra & 7) << 8;
-        let scale = d * f32::from(2 * (words[at / 8] >> (at / 2 % 4 * 3) & 7) + 1);
-        let delta = if extra & 8 == 0 { DELTA } else { -DELTA };
-        shifted(&IQ1[usize::from(code)], scale, delta, out);
+    let scales = words.iter().rev().fold(0, |scales, &word| scales << 12 | u64::from(word & 0xfff));
+    for (at, out) in out.as_chunks_mut::<16>().0.iter_mut().enumerate() {
+        #[allow(clippy::cast_possible_truncation)] // 3 bits
+        let bits = (scales >> (at * 3) & 7) as u32;
+        let scale = d * small(2 * bits + 1);
+        for (half, out) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+            let extra = high[at] >> (half * 4);
+            let code = u16::from(codes[2 * at + half]) | u16::from(extra & 7) << 8;
+            let sign = u32::from(extra & 8) << 28;
+            shifted(&IQ1[usize::from(code)], scale, f32::from_bits(DELTA.to_bits() | sign), out);
+        }
     }
 }
 
