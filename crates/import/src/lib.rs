@@ -29,11 +29,15 @@
 //! [`ByteOrder`]: ztensor_core::model::ByteOrder
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "flax")]
+pub mod flax;
 #[cfg(feature = "gguf")]
 pub mod gguf;
 #[cfg(feature = "hdf5")]
 pub mod hdf5;
 pub mod limits;
+#[cfg(feature = "msgpack")]
+pub mod msgpack;
 #[cfg(feature = "numpy")]
 pub mod numpy;
 #[cfg(feature = "onnx")]
@@ -44,8 +48,12 @@ pub mod pickle;
 pub mod protobuf;
 #[cfg(feature = "pytorch")]
 pub mod pytorch;
+#[cfg(any(feature = "flax", feature = "pickle"))]
+mod repr;
 #[cfg(feature = "tensorflow")]
 pub mod tensorflow;
+#[cfg(any(feature = "msgpack", feature = "pickle", feature = "protobuf"))]
+pub mod window;
 #[cfg(feature = "zip")]
 pub mod zip;
 
@@ -69,6 +77,8 @@ pub const IMPORT: &[Format] = &[
     hdf5::keras::FORMAT,
     #[cfg(feature = "tensorflow")]
     tensorflow::FORMAT,
+    #[cfg(feature = "flax")]
+    flax::FORMAT,
 ];
 
 /// What stands beside the files of these formats: by what a folder says which file is meant, and files of bytes that have an index.

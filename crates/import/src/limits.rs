@@ -53,3 +53,12 @@ pub const TENSORFLOW_INDEX_BYTES: u64 = 512 << 20;
 pub const TENSORFLOW_ENTRY_BYTES: u64 = 128;
 /// How many times its bytes a block of Snappy can hold: a copy of 64 bytes takes three.
 pub const TENSORFLOW_SNAPPY_TIMES: u64 = 32;
+
+/// Bytes that are looked at of a Flax checkpoint beside its arrays, unless an option says otherwise.
+pub const FLAX_INDEX_BYTES: u64 = 256 << 20;
+/// Bytes of one key.
+pub const FLAX_NAME_BYTES: u64 = 64 << 10;
+/// Bytes of a text or of bytes that become an attribute.
+pub const FLAX_VALUE_BYTES: u64 = 1 << 20;
+/// Nested maps and lists: attributes may be no deeper.
+pub const FLAX_DEPTH: u32 = 120;

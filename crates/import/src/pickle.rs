@@ -5,15 +5,22 @@
 //! Every opcode makes one value at most: memory follows the bytes that were read, whatever they claim.
 #![forbid(unsafe_code)]
 
+pub mod attributes;
+mod condense;
 pub mod form;
+pub mod item;
 mod machine;
 pub mod ndarray;
 mod repr;
 mod text;
+pub mod walk;
 
 use ztensor_core::checked::slice;
 use ztensor_core::error::Result;
+use ztensor_core::formats::Input;
 use ztensor_core::limits::Limits;
+
+use condense::{Condensed, Gap};
 
 /// Bytes of a module's or a function's name.
 const NAME_BYTES: u64 = 1024;
@@ -93,6 +100,8 @@ pub struct Object {
 #[derive(Debug)]
 pub struct Pickle {
     bytes: Box<[u8]>,
+    /// What of the pickle `bytes` lacks.
+    gaps: Box<[Gap]>,
     nodes: Vec<Node>,
     root: Value,
 }
@@ -104,11 +113,23 @@ impl Pickle {
     /// Fails with `ZT_TRUNCATED` where the bytes end first, `ZT_BAD_INDEX` where they are no pickle, `ZT_LIMIT` where it has more than
     /// 32 opcodes for each of `Limits::max_attribute_values`.
     pub fn parse(bytes: &[u8], at: u64, limits: &Limits) -> Result<Self> {
-        let (nodes, root, end) = machine::run(bytes, at, limits)?;
-        Ok(Self { bytes: bytes.get(..end).unwrap_or_default().into(), nodes, root })
+        let (nodes, root, end) = machine::run(bytes, &[], at, limits)?;
+        Ok(Self { bytes: bytes.get(..end).unwrap_or_default().into(), gaps: Box::default(), nodes, root })
     }
 
-    /// Bytes of the pickle, up to its STOP.
+    /// Reads the pickle that a file begins with, but for long byte strings: their places are known, their bytes are not read. What
+    /// follows the pickle is not looked at.
+    ///
+    /// Fails as [`Pickle::parse`] does, and with `ZT_LIMIT` where the rest has more than `most` bytes.
+    pub fn read(input: &Input<'_>, most: u64) -> Result<Self> {
+        let Condensed { bytes, gaps } = condense::read(input, most)?;
+        let (nodes, root, end) = machine::run(&bytes, &gaps, 0, input.limits)?;
+        let mut bytes = bytes;
+        bytes.truncate(end);
+        Ok(Self { bytes: bytes.into(), gaps: gaps.into(), nodes, root })
+    }
+
+    /// Bytes of the pickle, up to its STOP, that were read.
     pub fn byte_length(&self) -> u64 {
         self.bytes.len() as u64
     }
@@ -128,8 +149,19 @@ impl Pickle {
         }
     }
 
+    /// The bytes of a span; none of one that was left out.
     pub fn span(&self, span: Span) -> &[u8] {
-        slice(&self.bytes, span.start, span.length).unwrap_or_default()
+        let before = self.gaps.partition_point(|gap| gap.end() <= span.start);
+        let left_out = before.checked_sub(1).and_then(|last| self.gaps.get(last)).map_or(0, Gap::left_out);
+        if self.is_left_out(span) {
+            return &[];
+        }
+        slice(&self.bytes, span.start.saturating_sub(left_out), span.length).unwrap_or_default()
+    }
+
+    /// Whether the bytes of a span were not read.
+    pub fn is_left_out(&self, span: Span) -> bool {
+        self.gaps.binary_search_by_key(&span.start, |gap| gap.start).is_ok_and(|_| span.length > 0)
     }
 
     /// A text, or a string of Python 2 that is valid UTF-8.

@@ -2,30 +2,15 @@
 //! its length, so that no more than a window of the file is in memory. Knows no message of any format.
 #![forbid(unsafe_code)]
 
-use ztensor_core::checked;
 use ztensor_core::codecs::protobuf::{LONGEST, varint};
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::sources::ReadAt;
 use ztensor_core::work::Stop;
 
+pub use crate::window::Run;
+use crate::window::Window;
+
 const RULE: &str = "Protocol Buffers: encoding";
-/// Bytes of a read behind a jump: the header of a tensor fits in.
-const FIRST: u64 = 4 << 10;
-/// Bytes of the largest read, where all is looked at.
-const LARGEST: u64 = 256 << 10;
-
-/// A run of bytes of the file: a text, a message, or what is left of one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Run {
-    pub at: u64,
-    pub end: u64,
-}
-
-impl Run {
-    pub fn length(self) -> u64 {
-        self.end - self.at
-    }
-}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Value {
@@ -46,28 +31,18 @@ pub struct Field {
 
 /// Walks over the messages of a file.
 pub struct Walker<'s> {
-    source: &'s dyn ReadAt,
-    stop: &'s Stop,
-    total: u64,
-    /// Bytes that may be looked at.
-    most: u64,
-    looked_at: u64,
-    window: Vec<u8>,
-    /// Where the window begins.
-    from: u64,
-    step: u64,
+    window: Window<'s>,
 }
 
 impl<'s> Walker<'s> {
     /// Refuses (`ZT_LIMIT`) to look at more than `most` bytes. What is passed over costs nothing.
     pub fn new(source: &'s dyn ReadAt, stop: &'s Stop, most: u64) -> Self {
-        let total = source.length();
-        Self { source, stop, total, most, looked_at: 0, window: Vec::new(), from: 0, step: FIRST }
+        Self { window: Window::new(source, stop, most) }
     }
 
     /// The file as one message.
     pub fn whole(&self) -> Run {
-        Run { at: 0, end: self.total }
+        self.window.whole()
     }
 
     /// Takes the next field off a message; `None` at its end. Fails with `ZT_TRUNCATED` where the file ends before the field does.
@@ -100,32 +75,28 @@ impl<'s> Walker<'s> {
     }
 
     fn run(&self, rest: &mut Run, length: u64) -> Result<Run> {
-        let Some(end) = checked::end_within(rest.at, length, rest.end) else {
+        rest.take(length).ok_or_else(|| {
             let message = format!("{length} bytes at {} go beyond the end of their message", rest.at);
-            return Err(self.early(*rest, message));
-        };
-        let run = Run { at: rest.at, end };
-        rest.at = end;
-        Ok(run)
+            self.window.early(*rest, message)
+        })
     }
 
     /// Takes a number off packed ones, or off a message.
     pub fn varint(&mut self, rest: &mut Run) -> Result<u64> {
         let room = rest.length().min(LONGEST as u64);
-        let bytes = self.held(rest.at, room)?;
+        let bytes = self.window.held(rest.at, room)?;
         let Some((value, length)) = varint(bytes) else {
             let message = format!("the number at {} does not end", rest.at);
-            return Err(if room < LONGEST as u64 { self.early(*rest, message) } else { bad(message) });
+            return Err(if room < LONGEST as u64 { self.window.early(*rest, message) } else { bad(message) });
         };
-        self.look(length as u64)?;
+        self.window.charge(length as u64)?;
         rest.at += length as u64;
         Ok(value)
     }
 
     /// The bytes of a run.
     pub fn bytes(&mut self, run: Run) -> Result<&[u8]> {
-        self.look(run.length())?;
-        self.held(run.at, run.length())
+        self.window.bytes(run)
     }
 
     /// A text. Fails with `ZT_BAD_INDEX` where it is not UTF-8, with `ZT_LIMIT` where it is longer than `most` bytes.
@@ -138,46 +109,9 @@ impl<'s> Walker<'s> {
             .map_err(|_| Error::new(Code::BadIndex, format!("{what} is not UTF-8")).at(run.at))
     }
 
-    fn look(&mut self, bytes: u64) -> Result<()> {
-        self.looked_at = self.looked_at.saturating_add(bytes);
-        self.charge(0)
-    }
-
     /// Counts `bytes` that the file does not have as looked at: for what is kept of it.
     pub fn charge(&mut self, bytes: u64) -> Result<()> {
-        self.looked_at = self.looked_at.saturating_add(bytes);
-        if self.looked_at <= self.most {
-            return Ok(());
-        }
-        let message =
-            format!("what stands beside the data is more than {} bytes (option maxIndexBytes)", self.most);
-        Err(Error::new(Code::Limit, message))
-    }
-
-    /// `count` bytes, which the file must have.
-    fn held(&mut self, at: u64, count: u64) -> Result<&[u8]> {
-        let is_held =
-            at >= self.from && checked::end_within(at - self.from, count, self.window.len() as u64).is_some();
-        if !is_held {
-            self.fetch(at, count)?;
-        }
-        Ok(checked::slice(&self.window, at - self.from, count).unwrap_or_default())
-    }
-
-    #[cold]
-    fn fetch(&mut self, at: u64, count: u64) -> Result<()> {
-        self.stop.check()?;
-        let follows = at >= self.from && at - self.from <= self.window.len() as u64;
-        self.step = if follows { (self.step * 2).min(LARGEST) } else { FIRST };
-        let length = self.step.max(count).min(self.total.saturating_sub(at));
-        self.window.resize(checked::index(length, "a part of the index")?, 0);
-        self.from = at;
-        self.source.read_at(at, &mut self.window, self.stop)
-    }
-
-    /// What goes beyond a message that ends with the file is cut off.
-    fn early(&self, rest: Run, message: String) -> Error {
-        Error::new(if rest.end == self.total { Code::Truncated } else { Code::BadIndex }, message)
+        self.window.charge(bytes)
     }
 }
 
@@ -244,7 +178,6 @@ mod tests {
         let mut message = walker.whole();
         assert!(matches!(walker.next(&mut message).unwrap().unwrap().value, Value::Bytes(_)));
         assert_eq!(walker.next(&mut message).unwrap().unwrap().value, Value::Varint(1));
-        assert!(walker.window.len() as u64 <= FIRST);
         assert_eq!(walker.bytes(Run { at: 0, end: 1 }).unwrap_err().code(), Code::Limit);
     }
 }

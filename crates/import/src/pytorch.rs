@@ -3,17 +3,15 @@
 #![forbid(unsafe_code)]
 
 mod archive;
-mod attributes;
 mod expand;
 mod kind;
 mod legacy;
 mod list;
 mod tensor;
-mod walk;
 
 use ztensor_core::error::Result;
 use ztensor_core::formats::{Format, Input, Sample, Told};
-use ztensor_core::model::{Builder, Catalog, Container};
+use ztensor_core::model::{Catalog, Container};
 
 const NAME: &str = "pytorch";
 const CONTAINER: Container = Container::named(NAME);
@@ -41,13 +39,5 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
         legacy::parse(input)
     } else {
         archive::parse(input)
-    }
-}
-
-/// Warns of what is no tensor and no attribute, by its path.
-fn skipped(builder: &mut Builder, skipped: Vec<(String, String)>) {
-    for (path, message) in skipped {
-        let place = if path.is_empty() { message } else { format!("{path}: {message}") };
-        builder.warn("ZT_WARN_SKIPPED", place, None, None);
     }
 }

@@ -3,10 +3,11 @@
 
 use std::collections::HashMap;
 
-use ztensor_core::checked::slice;
+use ztensor_core::checked::{end_within, slice};
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::limits::Limits;
 
+use super::condense::Gap;
 use super::{Node, Object, Span, Value, text};
 
 const RULE: &str = "pickletools: opcodes of protocols 0 to 5";
@@ -15,10 +16,13 @@ const NEWEST: u8 = 5;
 const OPCODES_A_VALUE: u64 = 32;
 
 /// Nodes, the value that was made, and the offset behind the STOP.
-pub fn run(input: &[u8], base: u64, limits: &Limits) -> Result<(Vec<Node>, Value, usize)> {
+pub fn run(input: &[u8], gaps: &[Gap], base: u64, limits: &Limits) -> Result<(Vec<Node>, Value, usize)> {
     let mut machine = Machine {
         input,
         at: 0,
+        gaps,
+        left_out: 0,
+        total: gaps.last().map_or(0, Gap::left_out).saturating_add(input.len() as u64),
         nodes: Vec::new(),
         stack: Vec::new(),
         marks: Vec::new(),
@@ -27,11 +31,11 @@ pub fn run(input: &[u8], base: u64, limits: &Limits) -> Result<(Vec<Node>, Value
     };
     let most = u64::from(limits.max_attribute_values) * OPCODES_A_VALUE;
     for _ in 0..most {
-        let start = machine.at;
+        let start = machine.place();
         match machine.step() {
             Ok(None) => {}
             Ok(Some(root)) => return Ok((machine.nodes, root, machine.at)),
-            Err(error) => return Err(error.at(base.saturating_add(start as u64)).rule(RULE)),
+            Err(error) => return Err(error.at(base.saturating_add(start)).rule(RULE)),
         }
     }
     let message = format!("the pickle has more than {most} opcodes (option maxAttributeValues)");
@@ -41,6 +45,11 @@ pub fn run(input: &[u8], base: u64, limits: &Limits) -> Result<(Vec<Node>, Value
 struct Machine<'i> {
     input: &'i [u8],
     at: usize,
+    /// What the input lacks from here on, and how much it lacked before.
+    gaps: &'i [Gap],
+    left_out: u64,
+    /// Bytes of the whole pickle and what follows it.
+    total: u64,
     nodes: Vec<Node>,
     stack: Vec<Value>,
     marks: Vec<usize>,
@@ -205,7 +214,7 @@ impl<'i> Machine<'i> {
             }
             0x95 => {
                 let length = self.u64()?;
-                if slice(self.input, self.at as u64, length).is_none() {
+                if end_within(self.place(), length, self.total).is_none() {
                     return Err(ends_early());
                 }
             }
@@ -295,7 +304,7 @@ impl<'i> Machine<'i> {
                     b'T' | b'X' => self.u32()?,
                     _ => self.u64()?,
                 };
-                let start = self.at as u64;
+                let start = self.place();
                 let bytes = self.take(length)?;
                 if matches!(opcode, b'T' | b'U') && std::str::from_utf8(bytes).is_err() {
                     self.node(Node::Bytes(Span { start, length }))?
@@ -315,17 +324,22 @@ impl<'i> Machine<'i> {
         }
         let end = bytes.as_ptr_range().end as usize - self.input.as_ptr_range().start as usize;
         let length = bytes.len() as u64;
-        self.node(Node::Text(Span { start: end as u64 - length, length }))
+        self.node(Node::Text(Span { start: end as u64 - length + self.left_out, length }))
     }
 
     fn bytes(&mut self, length: u64) -> Result<()> {
-        let start = self.at as u64;
-        self.take(length)?;
+        let start = self.place();
+        match self.gaps.split_first() {
+            Some((gap, rest)) if gap.start == start && gap.length == length => {
+                (self.gaps, self.left_out) = (rest, gap.left_out());
+            }
+            _ => drop(self.take(length)?),
+        }
         self.push(Node::Bytes(Span { start, length }))
     }
 
     fn long(&mut self, length: u64) -> Result<()> {
-        let start = self.at as u64;
+        let start = self.place();
         let bytes = self.take(length)?;
         if bytes.len() > 8 {
             return self.push(Node::Long(Span { start, length }));
@@ -463,6 +477,11 @@ impl<'i> Machine<'i> {
     fn pairs_since_mark(&mut self) -> Result<Vec<Value>> {
         let entries = self.since_mark()?;
         if entries.len() % 2 != 0 { Err(bad("a key has no value")) } else { Ok(entries) }
+    }
+
+    /// The offset in the whole pickle.
+    fn place(&self) -> u64 {
+        (self.at as u64).saturating_add(self.left_out)
     }
 
     fn byte(&mut self) -> Result<u8> {

@@ -38,6 +38,14 @@ impl<'p> Raw<'p> {
             Self::Made(bytes) => bytes,
         }
     }
+
+    /// How many they are, also where they were not read.
+    pub fn length(&self) -> u64 {
+        match self {
+            Self::At(span) => span.length,
+            Self::Made(bytes) => bytes.len() as u64,
+        }
+    }
 }
 
 /// Dimensions that NumPy 2 allows.
@@ -227,7 +235,7 @@ pub fn encoded(pickle: &Pickle, object: &Object) -> Option<Vec<u8>> {
             pickle.text(text)?.chars().map(|char| u8::try_from(u32::from(char)).ok()).collect()
         }
         (("builtins" | "__builtin__", "bytearray" | "bytes"), &[bytes]) => match pickle.node(bytes)? {
-            Node::Bytes(span) => Some(pickle.span(*span).to_vec()),
+            Node::Bytes(span) if !pickle.is_left_out(*span) => Some(pickle.span(*span).to_vec()),
             _ => None,
         },
         _ => None,

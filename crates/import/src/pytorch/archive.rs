@@ -11,10 +11,11 @@ use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::{Input, Sample, Told};
 use ztensor_core::model::{Blob, Builder, ByteOrder, Catalog};
 
+use super::CONTAINER;
+use super::expand::Torch;
 use super::list::{self, Place};
-use super::{CONTAINER, attributes, skipped, walk};
 use crate::limits::PICKLE_BYTES;
-use crate::pickle::Pickle;
+use crate::pickle::{Pickle, attributes, walk};
 use crate::zip::{self, Member, Method};
 
 const RULE: &str = "torch.serialization: zip archive";
@@ -81,13 +82,13 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
                 blobs.insert(key, member.blob(&mut builder));
             }
         }
-        let found = walk::walk(&pickle, prefix)?;
+        let found = walk::walk::<Torch>(&pickle, prefix)?;
         let offset = (member.method == Method::Stored).then_some(member.offset);
         let place = Place { pickle: &pickle, offset, byte_order, storages: &blobs };
         list::add(&mut builder, &place, &found.tensors)?;
-        skipped(&mut builder, found.skipped);
+        walk::warn(&mut builder, found.skipped);
         if prefix.is_empty() {
-            attributes::add(&mut builder, Arc::clone(&pickle), found.seen)?;
+            attributes::add::<Torch>(&mut builder, Arc::clone(&pickle), found.seen)?;
         }
     }
     Ok(builder.finish())

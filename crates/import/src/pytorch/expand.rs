@@ -8,48 +8,56 @@ use ztensor_core::error::Result;
 use super::kind;
 use super::tensor::{self, Tensor, layout_of};
 use crate::limits::PICKLE_ALIASES;
-use crate::pickle::form::{Form, Key, entries_of, form};
-use crate::pickle::ndarray::Raw;
-use crate::pickle::{Node, Object, Pickle, Value};
+use crate::pickle::form::{Form, Key, form};
+use crate::pickle::item::{self, Meanings, Plain, indexed, states};
+use crate::pickle::ndarray::{Array, Raw};
+use crate::pickle::{Node, Pickle, Value};
 
-/// What a value is.
-#[derive(Debug)]
-pub enum Item<'p> {
-    Plain(Plain<'p>),
-    /// And what else the object holds.
-    Tensor(Box<Tensor<'p>>, Vec<(Key<'p>, Value)>),
-    /// A list: what holds no tensor is an array of the attributes.
-    List(Vec<(Key<'p>, Value)>),
-    Map(Vec<(Key<'p>, Value)>),
-    /// An object of an unknown class, or the result of an unknown call: its state is searched.
-    Unknown(String, Vec<(Key<'p>, Value)>),
-    /// Something that has no value here: a class, a function, a storage by itself.
-    Nothing(String),
-}
+/// An item of PyTorch.
+pub type Item<'p> = item::Item<'p, Torch>;
 
-#[derive(Debug)]
-pub enum Plain<'p> {
-    Null,
-    Bool(bool),
-    Int(i64),
-    Float(f64),
-    Long(&'p [u8]),
-    Text(Cow<'p, str>),
-    Bytes(Raw<'p>),
+/// What the calls of torch mean.
+pub struct Torch;
+
+impl Meanings for Torch {
+    type Tensor<'p> = Tensor<'p>;
+
+    fn expand(pickle: &Pickle, value: Value) -> Result<Item<'_>> {
+        expand(pickle, value)
+    }
+
+    fn of_array(array: Array<'_>) -> Tensor<'_> {
+        Tensor::Array(array)
+    }
+
+    fn made(tensor: &Tensor<'_>) -> u64 {
+        match tensor {
+            Tensor::Array(Array { data: Some(Raw::Made(bytes)), .. }) => bytes.len() as u64,
+            _ => 0,
+        }
+    }
+
+    fn of_object<'p>(pickle: &'p Pickle, name: String, parts: Vec<(Key<'p>, Value)>) -> Item<'p> {
+        if name.starts_with("__torch__.") {
+            // A class of TorchScript: its state is all of it.
+            return Item::Map(parts);
+        }
+        if is_module(&parts) { Item::Map(module(pickle, parts)) } else { Item::Unknown(name, parts) }
+    }
 }
 
 /// The parts of a module's own dict that are no part of its names.
 const MODULE: [&str; 3] = ["_parameters", "_buffers", "_modules"];
 
 /// What a value is. Fails where it is a tensor that makes no sense.
-pub fn expand(pickle: &Pickle, value: Value) -> Result<Item<'_>> {
+fn expand(pickle: &Pickle, value: Value) -> Result<Item<'_>> {
     let mut value = value;
     // A parameter of a parameter of a …: real ones are nested once or twice.
     for _ in 0..PICKLE_ALIASES {
         match torch(pickle, value)? {
             Meaning::Item(item) => return Ok(item),
             Meaning::Same(inner) => value = inner,
-            Meaning::Other => return Ok(python(pickle, value)),
+            Meaning::Other => return Ok(item::python(pickle, value)),
         }
     }
     Ok(Item::Nothing("values nested in calls".to_owned()))
@@ -184,78 +192,6 @@ fn with_rest<'p>(item: Item<'p>, rest: Vec<(Key<'p>, Value)>) -> Item<'p> {
     }
 }
 
-fn python(pickle: &Pickle, value: Value) -> Item<'_> {
-    let plain = match form(pickle, value) {
-        Form::None => Plain::Null,
-        Form::Bool(flag) => Plain::Bool(flag),
-        Form::Int(number) => Plain::Int(number),
-        Form::Float(number) => Plain::Float(number),
-        Form::Long(bytes) => Plain::Long(bytes),
-        Form::Text(text) => Plain::Text(text),
-        Form::Bytes(bytes) => Plain::Bytes(bytes),
-        Form::Items(items) => return Item::List(indexed(&items).collect()),
-        Form::Entries(entries) => return Item::Map(entries),
-        Form::Array(array) if array.data.is_some() => {
-            return Item::Tensor(Box::new(Tensor::Array(array)), Vec::new());
-        }
-        Form::Array(_) => return Item::Nothing("an array of objects".to_owned()),
-        Form::Named(module, name) => return Item::Nothing(format!("{module}.{name}")),
-        Form::Persistent(_) => return Item::Nothing("a storage by itself".to_owned()),
-        Form::Object(object) => return unknown(pickle, object),
-        Form::Absent => return Item::Nothing("something that is not in the file".to_owned()),
-    };
-    Item::Plain(plain)
-}
-
-/// An object of a class, or a call, that has no meaning here.
-fn unknown<'p>(pickle: &'p Pickle, object: &'p Object) -> Item<'p> {
-    let mut parts: Vec<(Key<'p>, Value)> = Vec::new();
-    let mut name = pickle
-        .global(object.callee)
-        .map_or_else(|| "a call".to_owned(), |(module, name)| format!("{module}.{name}"));
-    let args = pickle.items(object.args).unwrap_or_default();
-    if matches!(&*name, "copyreg._reconstructor" | "copy_reg._reconstructor") {
-        // (class, base, what the base was made of)
-        if let [class, _, made] = args {
-            name = pickle.repr(*class);
-            states(pickle, &[*made], &mut parts);
-        }
-    } else {
-        parts.extend(indexed(args).filter(|(_, value)| pickle.global(*value).is_none()));
-    }
-    states(pickle, &[object.kwargs], &mut parts);
-    parts.extend(indexed(&object.items));
-    parts.extend(entries_of(pickle, &object.entries));
-    states(pickle, &object.states, &mut parts);
-    if name.starts_with("__torch__.") {
-        // A class of TorchScript: its state is all of it.
-        return Item::Map(parts);
-    }
-    if is_module(&parts) { Item::Map(module(pickle, parts)) } else { Item::Unknown(name, parts) }
-}
-
-/// The attributes that states set: a dict, or a pair of dicts (`__slots__`). Anything else is called `state`.
-fn states<'p>(pickle: &'p Pickle, given: &[Value], parts: &mut Vec<(Key<'p>, Value)>) {
-    for &state in given {
-        let both = match pickle.node(state) {
-            Some(Node::Tuple(both)) if both.len() == 2 => both.to_vec(),
-            _ => vec![state],
-        };
-        let dicts: Option<Vec<_>> = both
-            .iter()
-            .map(|&one| match form(pickle, one) {
-                Form::Entries(entries) => Some(entries),
-                Form::None => Some(Vec::new()),
-                _ => None,
-            })
-            .collect();
-        match dicts {
-            Some(dicts) => parts.extend(dicts.into_iter().flatten()),
-            None => parts.push((Key::Text("state"), state)),
-        }
-    }
-}
-
 fn is_module(parts: &[(Key<'_>, Value)]) -> bool {
     let has = |wanted: &str| parts.iter().any(|(key, _)| matches!(key, Key::Text(text) if *text == wanted));
     has("_parameters") && has("_modules")
@@ -277,8 +213,4 @@ fn module<'p>(pickle: &'p Pickle, parts: Vec<(Key<'p>, Value)>) -> Vec<(Key<'p>,
         }
     }
     all
-}
-
-fn indexed<'p>(items: &[Value]) -> impl Iterator<Item = (Key<'p>, Value)> {
-    items.iter().enumerate().map(|(index, &value)| (Key::Index(index), value))
 }

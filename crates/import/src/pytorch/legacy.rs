@@ -12,10 +12,11 @@ use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::{Input, Sample, Told};
 use ztensor_core::model::{Blob, Builder, ByteOrder, Catalog};
 
+use super::expand::Torch;
 use super::list::{self, Place};
-use super::{CONTAINER, attributes, skipped, tensor, walk};
+use super::{CONTAINER, tensor};
 use crate::limits::PICKLE_BYTES;
-use crate::pickle::{Node, Pickle, Value};
+use crate::pickle::{Node, Pickle, Value, attributes, walk};
 
 const RULE: &str = "torch.serialization: legacy format";
 /// 0x1950a86a20f9469cfc6c, as pickles of protocol 2 and later spell it, and those before.
@@ -100,12 +101,12 @@ impl Pickles {
         let mut builder = Builder::new(CONTAINER, input.limits);
         builder.version(PROTOCOL.to_string());
         builder.reserve(blobs.len());
-        let found = walk::walk(&main, "")?;
+        let found = walk::walk::<Torch>(&main, "")?;
         let place =
             Place { pickle: &main, offset: Some(offset), byte_order: ByteOrder::Little, storages: &blobs };
         list::add(&mut builder, &place, &found.tensors)?;
-        skipped(&mut builder, found.skipped);
-        attributes::add(&mut builder, Arc::clone(&main), found.seen)?;
+        walk::warn(&mut builder, found.skipped);
+        attributes::add::<Torch>(&mut builder, Arc::clone(&main), found.seen)?;
         Ok(builder.finish())
     }
 }

@@ -5,13 +5,13 @@ use std::collections::HashSet;
 
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::limits::{NAMES_BYTES, WARNINGS};
+use ztensor_core::model::Builder;
 
-use super::expand::{Item, Plain, expand};
-use super::tensor::Tensor;
+use super::form::Key;
+use super::item::{Item, Meanings, Plain};
+use super::ndarray::Raw;
+use super::{Node, Pickle, Value};
 use crate::limits::{PICKLE_DEPTH, PICKLE_TIMES};
-use crate::pickle::form::Key;
-use crate::pickle::ndarray::Raw;
-use crate::pickle::{Node, Pickle, Value};
 
 /// What a walk knows of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -35,9 +35,9 @@ impl Seen {
 }
 
 /// What was found.
-pub struct Found<'p> {
+pub struct Found<'p, M: Meanings> {
     /// By their paths, in the order of the file.
-    pub tensors: Vec<(String, Tensor<'p>)>,
+    pub tensors: Vec<(String, M::Tensor<'p>)>,
     /// Of each node of the pickle.
     pub seen: Vec<Seen>,
     /// Path and message of what was left out.
@@ -45,7 +45,7 @@ pub struct Found<'p> {
 }
 
 /// Looks through all that the pickle's root holds.
-pub fn walk<'p>(pickle: &'p Pickle, prefix: &str) -> Result<Found<'p>> {
+pub fn walk<'p, M: Meanings>(pickle: &'p Pickle, prefix: &str) -> Result<Found<'p, M>> {
     let nodes = pickle.nodes().len() as u64;
     let mut walk = Walk {
         pickle,
@@ -72,9 +72,9 @@ pub fn seen(seen: &[Seen], value: Value) -> Seen {
     }
 }
 
-struct Walk<'p> {
+struct Walk<'p, M: Meanings> {
     pickle: &'p Pickle,
-    found: Found<'p>,
+    found: Found<'p, M>,
     path: String,
     /// What was warned of, each name once.
     named: HashSet<String>,
@@ -83,7 +83,7 @@ struct Walk<'p> {
     name_bytes: usize,
 }
 
-impl<'p> Walk<'p> {
+impl<'p, M: Meanings> Walk<'p, M> {
     fn visit(&mut self, value: Value, depth: u32) -> Result<Seen> {
         let Value::Node(id) = value else { return Ok(Seen(Seen::SHOWN)) };
         let known = seen(&self.found.seen, value);
@@ -108,7 +108,7 @@ impl<'p> Walk<'p> {
     }
 
     fn item(&mut self, value: Value, depth: u32) -> Result<u8> {
-        match expand(self.pickle, value).map_err(|error| error.tensor(self.name()))? {
+        match M::expand(self.pickle, value).map_err(|error| error.tensor(self.name()))? {
             Item::Plain(plain) => {
                 if let Plain::Bytes(Raw::Made(bytes)) = &plain {
                     self.spend(bytes.len() as u64 / 16);
@@ -116,11 +116,7 @@ impl<'p> Walk<'p> {
                 Ok(Seen::SHOWN)
             }
             Item::Tensor(tensor, rest) => {
-                if let Tensor::Array(array) = &*tensor
-                    && let Some(Raw::Made(bytes)) = &array.data
-                {
-                    self.spend(bytes.len() as u64 / 16);
-                }
+                self.spend(M::made(&tensor) / 16);
                 self.add(*tensor)?;
                 Ok(Seen::HOLDS | self.children(rest, depth)?)
             }
@@ -164,7 +160,7 @@ impl<'p> Walk<'p> {
         Ok(flags)
     }
 
-    fn add(&mut self, tensor: Tensor<'p>) -> Result<()> {
+    fn add(&mut self, tensor: M::Tensor<'p>) -> Result<()> {
         self.name_bytes += self.path.len();
         if self.name_bytes > NAMES_BYTES {
             let message = format!("the names of all tensors have more than {NAMES_BYTES} bytes");
@@ -221,6 +217,14 @@ impl<'p> Walk<'p> {
         if let Some(seen) = self.found.seen.get_mut(id as usize) {
             *seen = flags;
         }
+    }
+}
+
+/// Warns of what is no tensor and no attribute, by its path.
+pub fn warn(builder: &mut Builder, skipped: Vec<(String, String)>) {
+    for (path, message) in skipped {
+        let place = if path.is_empty() { message } else { format!("{path}: {message}") };
+        builder.warn("ZT_WARN_SKIPPED", place, None, None);
     }
 }
 

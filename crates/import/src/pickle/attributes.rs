@@ -1,6 +1,7 @@
 //! What is plain in a checkpoint, as attributes: the values that hold tensors without these, and all others.
 #![forbid(unsafe_code)]
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use ztensor_core::error::Result;
@@ -8,19 +9,19 @@ use ztensor_core::limits::VALUE_DEPTH;
 use ztensor_core::model::{Attributes, Builder};
 use ztensor_core::syntax::values::{Event, Visit};
 
-use super::expand::{Item, Plain, expand};
+use super::form::Key;
+use super::item::{Item, Meanings, Plain};
 use super::walk::{Seen, seen};
+use super::{Pickle, Value};
 use crate::limits::PICKLE_TIMES;
-use crate::pickle::form::Key;
-use crate::pickle::{Pickle, Value};
 
 /// The key of a value that is all of the file.
 const ALONE: &str = "value";
 
 /// Gives a file the attributes of its checkpoint.
-pub fn add(builder: &mut Builder, pickle: Arc<Pickle>, seen: Vec<Seen>) -> Result<()> {
+pub fn add<M: Meanings>(builder: &mut Builder, pickle: Arc<Pickle>, seen: Vec<Seen>) -> Result<()> {
     let most = builder.limits().max_attribute_values;
-    let (attributes, dropped) = of(pickle, seen, most)?;
+    let (attributes, dropped) = of::<M>(pickle, seen, most)?;
     builder.attributes(attributes);
     for key in dropped {
         let message =
@@ -31,7 +32,7 @@ pub fn add(builder: &mut Builder, pickle: Arc<Pickle>, seen: Vec<Seen>) -> Resul
 }
 
 /// The attributes of a checkpoint, and the keys of those that are left out because they have too many values.
-fn of(pickle: Arc<Pickle>, seen: Vec<Seen>, most: u32) -> Result<(Attributes, Vec<String>)> {
+fn of<M: Meanings>(pickle: Arc<Pickle>, seen: Vec<Seen>, most: u32) -> Result<(Attributes, Vec<String>)> {
     let mut budget = Budget {
         values: most.into(),
         bytes: pickle.byte_length().saturating_mul(PICKLE_TIMES),
@@ -39,8 +40,8 @@ fn of(pickle: Arc<Pickle>, seen: Vec<Seen>, most: u32) -> Result<(Attributes, Ve
     };
     let mut kept = Vec::new();
     let mut dropped = Vec::new();
-    for (nth, (key, value)) in top(&pickle, &seen)?.into_iter().enumerate() {
-        let mut teller = Teller { pickle: &pickle, seen: &seen, open: Vec::new() };
+    for (nth, (key, value)) in top::<M>(&pickle, &seen)?.into_iter().enumerate() {
+        let mut teller = Teller::<M> { pickle: &pickle, seen: &seen, open: Vec::new(), means: PhantomData };
         let left = (budget.values, budget.bytes);
         teller.entry(key, value, &mut budget)?;
         if std::mem::take(&mut budget.spent) {
@@ -54,21 +55,22 @@ fn of(pickle: Arc<Pickle>, seen: Vec<Seen>, most: u32) -> Result<(Attributes, Ve
         return Ok((Attributes::default(), dropped));
     }
     let attributes = Attributes::lazy(move |to| {
-        let top = top(&pickle, &seen)?;
+        let top = top::<M>(&pickle, &seen)?;
         kept.iter().filter_map(|&nth| top.get(nth)).try_for_each(|&(key, value)| {
-            Teller { pickle: &pickle, seen: &seen, open: Vec::new() }.entry(key, value, to)
+            Teller::<M> { pickle: &pickle, seen: &seen, open: Vec::new(), means: PhantomData }
+                .entry(key, value, to)
         })
     });
     Ok((attributes, dropped))
 }
 
 /// The keys and values of the root that are shown.
-fn top<'p>(pickle: &'p Pickle, known: &[Seen]) -> Result<Vec<(Key<'p>, Value)>> {
+fn top<'p, M: Meanings>(pickle: &'p Pickle, known: &[Seen]) -> Result<Vec<(Key<'p>, Value)>> {
     let root = pickle.root();
     if !seen(known, root).is_shown() {
         return Ok(Vec::new());
     }
-    Ok(match expand(pickle, root)? {
+    Ok(match M::expand(pickle, root)? {
         Item::Plain(_) => vec![(Key::Text(ALONE), root)],
         Item::Tensor(_, parts) | Item::List(parts) | Item::Map(parts) | Item::Unknown(_, parts) => {
             parts.into_iter().filter(|(_, value)| seen(known, *value).is_shown()).collect()
@@ -116,14 +118,15 @@ impl Teach for Budget {
 
 impl Teach for dyn Visit + '_ {}
 
-struct Teller<'p> {
+struct Teller<'p, M> {
     pickle: &'p Pickle,
     seen: &'p [Seen],
     /// What is being told: a value in itself is left out.
     open: Vec<u32>,
+    means: PhantomData<M>,
 }
 
-impl Teller<'_> {
+impl<M: Meanings> Teller<'_, M> {
     fn entry(&mut self, key: Key<'_>, value: Value, to: &mut (impl Teach + ?Sized)) -> Result<()> {
         match key {
             Key::Value(Value::Int(number)) => to.visit(Event::Integer(number.into()))?,
@@ -152,7 +155,7 @@ impl Teller<'_> {
     }
 
     fn item(&mut self, value: Value, known: Seen, to: &mut (impl Teach + ?Sized)) -> Result<()> {
-        match expand(self.pickle, value)? {
+        match M::expand(self.pickle, value)? {
             Item::Plain(plain) => self.plain(plain, to),
             // The items keep their numbers, also where some of them are tensors.
             Item::List(items) if !known.holds() => {

@@ -1,0 +1,284 @@
+//! Walks the values of a checkpoint: arrays are tensors by their paths, what is plain is kept for the attributes.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+
+use ciborium::Value;
+use ciborium::value::Integer;
+use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::layouts;
+use ztensor_core::model::{
+    Attributes, Blob, Builder, ByteOrder, Catalog, Component, DType, Data, Label, Layout, NewTensor,
+};
+
+use super::RULE;
+use super::array::{Array, COMPLEX};
+use super::chunked::{self, Chunked, MARKER};
+use super::plain::{Budget, Plain};
+use crate::limits::{FLAX_DEPTH, FLAX_NAME_BYTES, FLAX_VALUE_BYTES};
+use crate::msgpack::{Reader, Run, Token};
+use crate::repr;
+
+/// The name of a tensor that is all of the file, and the key of a value that is.
+const ALONE: &str = "tensor";
+const ALONE_PLAIN: &str = "value";
+/// Characters of a path in a warning.
+const SHOWN: usize = 256;
+
+pub struct Tree<'s> {
+    reader: Reader<'s>,
+    builder: Builder,
+    path: String,
+    budget: Budget,
+    /// How often each name was given.
+    again: HashMap<String, u64>,
+}
+
+/// What a value came to: what of it is plain, and whether arrays are in it.
+type Read = (Option<Value>, bool);
+
+impl<'s> Tree<'s> {
+    pub fn new(reader: Reader<'s>, builder: Builder) -> Self {
+        let budget = Budget::new(builder.limits());
+        Self { reader, builder, path: String::new(), budget, again: HashMap::new() }
+    }
+
+    pub fn finish(self) -> Catalog {
+        self.builder.finish()
+    }
+
+    /// Takes the root off a run.
+    pub fn read(&mut self, rest: &mut Run) -> Result<()> {
+        let (plain, _) = self.value(rest, 0)?;
+        let entries = match plain {
+            Some(Value::Map(entries)) => entries,
+            Some(value) => vec![(Value::Text(ALONE_PLAIN.to_owned()), value)],
+            None => Vec::new(),
+        };
+        if !entries.is_empty() {
+            self.builder.attributes(Attributes::from(entries));
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, rest: &mut Run, depth: u32) -> Result<Read> {
+        let token = self.reader.next(rest)?;
+        let holds = matches!(token, Token::Array(_) | Token::Map(_));
+        if depth > FLAX_DEPTH {
+            let message = format!("values are nested more than {FLAX_DEPTH} deep");
+            return Err(Error::new(Code::Limit, message).at(rest.at).rule(RULE));
+        }
+        if let Token::Extension(kind, body) = token
+            && kind != COMPLEX
+        {
+            return self.extension(kind, body);
+        }
+        let kept = match self.budget.spend(if holds { 3 } else { 1 }) {
+            Ok(kept) => kept,
+            Err(message) => {
+                self.skip(&message);
+                false
+            }
+        };
+        let (value, holds) = match token {
+            Token::Map(entries) => self.map(entries, rest, depth)?,
+            Token::Array(items) => self.list(items, rest, depth)?,
+            _ if !kept => (None, false),
+            token => (self.plain(token)?, false),
+        };
+        // Where there are too many to be kept, the arrays are listed all the same.
+        Ok((value.filter(|_| kept), holds))
+    }
+
+    /// A value that holds no others; `None` where it is too long for an attribute.
+    fn plain(&mut self, token: Token) -> Result<Option<Value>> {
+        Ok(Some(match token {
+            Token::Nil => Value::Null,
+            Token::Bool(flag) => Value::Bool(flag),
+            Token::Int(number) => Integer::try_from(number).map_or(Value::Null, Value::Integer),
+            Token::Float(number) => Value::Float(number),
+            Token::Text(body) | Token::Bytes(body) if body.length() > FLAX_VALUE_BYTES => {
+                self.skip(&format!("a value of {} bytes is no attribute", body.length()));
+                return Ok(None);
+            }
+            Token::Text(body) => Value::Text(self.reader.text(body, FLAX_VALUE_BYTES, "a text")?.to_owned()),
+            Token::Bytes(body) => Value::Bytes(self.reader.bytes(body)?.to_vec()),
+            Token::Extension(_, body) => self.complex(body)?,
+            // Lists and maps, which hold others.
+            _ => return Ok(None),
+        }))
+    }
+
+    fn map(&mut self, entries: u64, rest: &mut Run, depth: u32) -> Result<Read> {
+        let start = *rest;
+        let tensors = self.builder.len();
+        let mut plain = Plain::of(true);
+        for nth in 0..entries {
+            let (key, part) = self.key(rest)?;
+            if part == MARKER {
+                if self.builder.len() > tensors || nth > 0 {
+                    let message = format!("{MARKER:?} is not the first key of its map");
+                    return Err(Error::new(Code::BadIndex, message)
+                        .at(rest.at)
+                        .rule(RULE)
+                        .tensor(self.name()));
+                }
+                *rest = start;
+                let chunked = chunked::read(&mut self.reader, entries, rest)
+                    .map_err(|error| error.tensor(self.name()))?;
+                self.chunked(chunked)?;
+                return Ok((None, true));
+            }
+            self.entry(&mut plain, key, &part, rest, depth)?;
+        }
+        Ok(plain.into_value())
+    }
+
+    fn list(&mut self, items: u64, rest: &mut Run, depth: u32) -> Result<Read> {
+        let mut plain = Plain::of(false);
+        for nth in 0..items {
+            self.entry(&mut plain, Value::from(nth), &nth.to_string(), rest, depth)?;
+        }
+        Ok(plain.into_value())
+    }
+
+    /// Takes the value of a key off, whose part of the path is `part`.
+    fn entry(&mut self, plain: &mut Plain, key: Value, part: &str, rest: &mut Run, depth: u32) -> Result<()> {
+        let length = self.path.len();
+        if depth > 0 {
+            self.path.push('.');
+        }
+        self.path.push_str(part);
+        let (value, holds) = self.value(rest, depth + 1)?;
+        self.path.truncate(length);
+        if holds {
+            plain.holds();
+        }
+        if let Some(value) = value {
+            plain.add(key, part, value);
+        }
+        Ok(())
+    }
+
+    /// A key, and how it is spelled in a path.
+    fn key(&mut self, rest: &mut Run) -> Result<(Value, String)> {
+        let at = rest.at;
+        let text = |text: String| (Value::Text(text.clone()), text);
+        Ok(match self.reader.next(rest)? {
+            Token::Text(body) => text(self.reader.text(body, FLAX_NAME_BYTES, "a key")?.to_owned()),
+            Token::Int(number) => {
+                let key = Integer::try_from(number).map_or(Value::Null, Value::Integer);
+                (key, number.to_string())
+            }
+            Token::Nil => text("None".to_owned()),
+            Token::Bool(flag) => text(if flag { "True" } else { "False" }.to_owned()),
+            Token::Float(number) => text(repr::float(number)),
+            Token::Bytes(body) if body.length() <= FLAX_NAME_BYTES => {
+                let mut shown = "b".to_owned();
+                repr::quoted(self.reader.bytes(body)?.iter().map(|&byte| char::from(byte)), &mut shown);
+                text(shown)
+            }
+            _ => {
+                let message = "a key is neither a text nor a number";
+                return Err(Error::new(Code::BadIndex, message).at(at).rule(RULE));
+            }
+        })
+    }
+
+    fn extension(&mut self, kind: i8, body: Run) -> Result<Read> {
+        if !Array::is_kind(kind) {
+            self.skip(&format!("Flax has no extension of type {kind}"));
+            return Ok((None, false));
+        }
+        let array = Array::of(&mut self.reader, body)
+            .map_err(|error| error.tensor(self.name()).rule("flax.serialization: _ndarray_from_bytes"))?;
+        let data = Data::Blob(Blob::raw(array.data.at, array.data.length()));
+        self.tensor(&array.shape, &array.spelling, array.dtype, array.byte_order, data)?;
+        Ok((None, true))
+    }
+
+    fn chunked(&mut self, chunked: Chunked) -> Result<()> {
+        let Chunked { shape, spelling, dtype, byte_order, data } = chunked;
+        self.tensor(&shape, &spelling, dtype, byte_order, data)
+    }
+
+    /// A complex number of Python: its parts, as two floats.
+    fn complex(&mut self, mut body: Run) -> Result<Value> {
+        let start = body.at;
+        let mut parts = Vec::new();
+        if self.reader.next(&mut body)? == Token::Array(2) {
+            for _ in 0..2 {
+                if let Token::Float(part) = self.reader.next(&mut body)? {
+                    parts.push(Value::Float(part));
+                }
+            }
+        }
+        if parts.len() == 2 && body.length() == 0 {
+            return Ok(Value::Array(parts));
+        }
+        let message = format!("{}: a complex number is not two floats", self.shown());
+        Err(Error::new(Code::BadIndex, message).at(start).rule(RULE))
+    }
+
+    fn tensor(
+        &mut self,
+        shape: &[u64],
+        spelling: &str,
+        dtype: Option<DType>,
+        byte_order: ByteOrder,
+        data: Data,
+    ) -> Result<()> {
+        let name = self.new_name();
+        if dtype.is_none() {
+            let guess = if matches!(spelling, "void16" | "V2" | "|V2") {
+                ": it may be bfloat16, whose name is lost"
+            } else {
+                ""
+            };
+            let message = format!(
+                "{spelling:?} is no type of zTensor{guess}; the bytes can be read, the values cannot"
+            );
+            self.builder.warn("ZT_WARN_UNKNOWN_TYPE", message, Some(&name), None);
+        }
+        let mut components = self.builder.no_components();
+        components.push(Component { byte_order, ..Component::new(Label::DATA, dtype, data) });
+        let (layout, name) = (Layout::Dense, &*name);
+        let mut tensor = NewTensor { name, shape, layout, dtype, components, attributes: None };
+        layouts::check(&mut tensor)?;
+        self.builder.tensor(tensor)
+    }
+
+    /// The name of the tensor here, which no other has.
+    fn new_name(&mut self) -> String {
+        let path = self.name();
+        if !self.builder.contains(path) {
+            return path.to_owned();
+        }
+        let path = path.to_owned();
+        let nth = self.again.entry(path.clone()).or_insert(1);
+        let mut name;
+        loop {
+            *nth += 1;
+            name = format!("{path}~{nth}");
+            if !self.builder.contains(&name) {
+                break;
+            }
+        }
+        let message = format!("another tensor is called {path:?} too");
+        self.builder.warn("ZT_WARN_RENAMED", message, Some(&name), None);
+        name
+    }
+
+    fn name(&self) -> &str {
+        if self.path.is_empty() { ALONE } else { &self.path }
+    }
+
+    fn shown(&self) -> String {
+        self.name().chars().take(SHOWN).collect()
+    }
+
+    fn skip(&mut self, message: &str) {
+        let message = format!("{}: {message}", self.shown());
+        self.builder.warn("ZT_WARN_SKIPPED", message, None, None);
+    }
+}

@@ -1,0 +1,173 @@
+//! The pickle of a file without its long byte strings, which are the data of arrays: only the opcodes around them are read.
+#![forbid(unsafe_code)]
+
+use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::formats::Input;
+
+use crate::window::{Run, Window};
+
+const RULE: &str = "pickletools: opcodes of protocols 0 to 5";
+/// Bytes of a byte string that is left out. Shorter ones cost less than what is kept of their places.
+const LONG: u64 = 1 << 10;
+/// Bytes of a line that are looked at first.
+const LINE: u64 = 64;
+
+/// A byte string that was left out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Gap {
+    /// Its offset in the whole pickle.
+    pub start: u64,
+    pub length: u64,
+    /// What was left out before it.
+    before: u64,
+}
+
+impl Gap {
+    pub fn end(&self) -> u64 {
+        self.start.saturating_add(self.length)
+    }
+
+    /// What was left out up to its end.
+    pub fn left_out(&self) -> u64 {
+        self.before.saturating_add(self.length)
+    }
+}
+
+pub struct Condensed {
+    pub bytes: Vec<u8>,
+    /// In the order of the pickle.
+    pub gaps: Vec<Gap>,
+}
+
+/// What stands behind an opcode.
+enum Argument {
+    /// So many bytes.
+    Bytes(u64),
+    /// So many lines.
+    Lines(u32),
+    /// A length of so many bytes, and as many bytes as it says.
+    Counted(u64),
+    /// The same of a byte string.
+    Data(u64),
+}
+
+/// Reads the opcodes up to the first STOP. Fails with `ZT_TRUNCATED` where there is none, with `ZT_BAD_INDEX` at what is no opcode.
+pub fn read(input: &Input<'_>, most: u64) -> Result<Condensed> {
+    let mut window = Window::new(input.source, input.stop, most);
+    let mut rest = window.whole();
+    let mut condensed = Condensed { bytes: Vec::new(), gaps: Vec::new() };
+    loop {
+        let start = rest.at;
+        match condensed.step(&mut window, &mut rest) {
+            Ok(true) => return Ok(condensed),
+            Ok(false) => {}
+            Err(error) => return Err(error.at(start).rule(RULE)),
+        }
+    }
+}
+
+impl Condensed {
+    /// Copies an opcode and what belongs to it. Gives whether it is STOP.
+    fn step(&mut self, window: &mut Window<'_>, rest: &mut Run) -> Result<bool> {
+        let opcode = *self.copy(window, rest, 1)?.first().ok_or_else(ends_early)?;
+        match argument(opcode)? {
+            Argument::Bytes(count) => drop(self.copy(window, rest, count)?),
+            Argument::Lines(count) => {
+                for _ in 0..count {
+                    let length = line(window, *rest)?;
+                    self.copy(window, rest, length)?;
+                }
+            }
+            Argument::Counted(width) => {
+                let length = number(self.copy(window, rest, width)?);
+                self.copy(window, rest, length)?;
+            }
+            Argument::Data(width) => {
+                let length = number(self.copy(window, rest, width)?);
+                if length < LONG {
+                    self.copy(window, rest, length)?;
+                } else {
+                    let body = rest.take(length).ok_or_else(ends_early)?;
+                    let before = self.gaps.last().map_or(0, Gap::left_out);
+                    self.gaps.push(Gap { start: body.at, length, before });
+                }
+            }
+        }
+        Ok(opcode == b'.')
+    }
+
+    fn copy(&mut self, window: &mut Window<'_>, rest: &mut Run, count: u64) -> Result<&[u8]> {
+        let run = rest.take(count).ok_or_else(ends_early)?;
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(window.bytes(run)?);
+        Ok(self.bytes.get(from..).unwrap_or_default())
+    }
+}
+
+fn argument(opcode: u8) -> Result<Argument> {
+    Ok(match opcode {
+        b'('
+        | b'.'
+        | b'0'
+        | b'1'
+        | b'2'
+        | b'N'
+        | b']'
+        | b'}'
+        | b')'
+        | b'l'
+        | b't'
+        | b'd'
+        | b'a'
+        | b'e'
+        | b's'
+        | b'u'
+        | b'b'
+        | b'Q'
+        | b'R'
+        | b'o'
+        | 0x81
+        | 0x85..=0x89
+        | 0x8f..=0x94
+        | 0x97
+        | 0x98 => Argument::Bytes(0),
+        b'K' | b'h' | b'q' | 0x80 | 0x82 => Argument::Bytes(1),
+        b'M' | 0x83 => Argument::Bytes(2),
+        b'J' | b'j' | b'r' | 0x84 => Argument::Bytes(4),
+        b'G' | 0x95 => Argument::Bytes(8),
+        b'I' | b'L' | b'F' | b'S' | b'V' | b'g' | b'p' | b'P' => Argument::Lines(1),
+        b'c' | b'i' => Argument::Lines(2),
+        b'U' | 0x8a | 0x8c | b'C' => Argument::Counted(1),
+        b'T' | b'X' | 0x8b => Argument::Counted(4),
+        0x8d => Argument::Counted(8),
+        b'B' => Argument::Data(4),
+        0x8e | 0x96 => Argument::Data(8),
+        other => {
+            let message = format!("{other:#04x} is no opcode of a pickle");
+            return Err(Error::new(Code::BadIndex, message));
+        }
+    })
+}
+
+/// Bytes up to the next line feed, and it.
+fn line(window: &mut Window<'_>, rest: Run) -> Result<u64> {
+    let mut looked_at = LINE;
+    loop {
+        let count = looked_at.min(rest.length());
+        window.charge(count)?;
+        let found = window.held(rest.at, count)?.iter().position(|&byte| byte == b'\n');
+        match found {
+            Some(at) => return Ok(at as u64 + 1),
+            None if count == rest.length() => return Err(ends_early()),
+            None => looked_at = looked_at.saturating_mul(2),
+        }
+    }
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
+}
+
+fn ends_early() -> Error {
+    Error::new(Code::Truncated, "the pickle ends before its STOP")
+}
