@@ -43,11 +43,10 @@ fn tell(sample: &Sample<'_>) -> Result<Told> {
             }
             Ok(Token::Map(1..)) => false,
             Ok(_) if nth > 0 => false,
-            Ok(_) => break,
             Err(error) if matches!(error.code(), Code::Io | Code::Aborted) => return Err(error),
             // A file that was cut off in its first array.
             Err(error) if error.code() == Code::Truncated && array::is_cut_off(&mut reader, rest)? => true,
-            Err(_) => break,
+            Ok(_) | Err(_) => break,
         };
         if found {
             return Ok(Told::Likely);

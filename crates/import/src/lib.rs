@@ -42,6 +42,8 @@ pub mod msgpack;
 pub mod numpy;
 #[cfg(feature = "onnx")]
 pub mod onnx;
+#[cfg(feature = "paddle")]
+pub mod paddle;
 #[cfg(feature = "pickle")]
 pub mod pickle;
 #[cfg(feature = "protobuf")]
@@ -79,6 +81,8 @@ pub const IMPORT: &[Format] = &[
     tensorflow::FORMAT,
     #[cfg(feature = "flax")]
     flax::FORMAT,
+    #[cfg(feature = "paddle")]
+    paddle::FORMAT,
 ];
 
 /// What stands beside the files of these formats: by what a folder says which file is meant, and files of bytes that have an index.

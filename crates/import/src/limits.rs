@@ -62,3 +62,13 @@ pub const FLAX_NAME_BYTES: u64 = 64 << 10;
 pub const FLAX_VALUE_BYTES: u64 = 1 << 20;
 /// Nested maps and lists: attributes may be no deeper.
 pub const FLAX_DEPTH: u32 = 120;
+
+/// Bytes that are looked at of Paddle's parameters in one file beside their elements, unless an option says otherwise.
+pub const PADDLE_INDEX_BYTES: u64 = 128 << 20;
+/// Bytes of the program beside them, unless an option says otherwise.
+pub const PADDLE_PROGRAM_BYTES: u64 = 256 << 20;
+/// Bytes of the description of one of them, and of its name.
+pub const PADDLE_DESC_BYTES: u64 = 4 << 10;
+pub const PADDLE_NAME_BYTES: u64 = 64 << 10;
+/// Levels of details of one of them. Parameters have none.
+pub const PADDLE_LOD_LEVELS: u64 = 64;

@@ -203,20 +203,22 @@ mod tests {
             Value::F32(number) => to.push((Token::Float((*number).into()), Vec::new())),
             Value::F64(number) => to.push((Token::Float(*number), Vec::new())),
             Value::String(text) => {
-                to.push((Token::Text(body(text.as_bytes().len())), text.as_bytes().into()))
+                to.push((Token::Text(body(text.as_bytes().len())), text.as_bytes().into()));
             }
             Value::Binary(bytes) => to.push((Token::Bytes(body(bytes.len())), bytes.clone())),
             Value::Ext(kind, bytes) => to.push((Token::Extension(*kind, body(bytes.len())), bytes.clone())),
             Value::Array(items) => {
                 to.push((Token::Array(items.len() as u64), Vec::new()));
-                items.iter().for_each(|item| told(item, to));
+                for item in items {
+                    told(item, to);
+                }
             }
             Value::Map(entries) => {
                 to.push((Token::Map(entries.len() as u64), Vec::new()));
-                entries.iter().for_each(|(key, value)| {
+                for (key, value) in entries {
                     told(key, to);
                     told(value, to);
-                });
+                }
             }
         }
     }

@@ -53,7 +53,7 @@ pub fn read(reader: &mut Reader<'_>, entries: u64, rest: &mut Run) -> Result<Chu
     let (Some(shape), Some(chunks)) = (shape, chunks) else {
         return Err(malformed("its shape or its chunks are missing", start));
     };
-    assemble(shape, chunks, start)
+    assemble(shape, &chunks, start)
 }
 
 /// The values of a map whose keys are the numbers from 0 on, in any order.
@@ -83,13 +83,13 @@ fn numbered<T>(
     Ok(values.into_iter().map(|(_, value)| value).collect())
 }
 
-fn assemble(shape: Vec<u64>, chunks: Vec<Array>, start: u64) -> Result<Chunked> {
+fn assemble(shape: Vec<u64>, chunks: &[Array], start: u64) -> Result<Chunked> {
     let Some(Array { spelling, dtype, byte_order, .. }) = chunks.first().cloned() else {
         return Err(malformed("it has no chunks", start));
     };
     let mut elements = 0_u64;
     let mut pieces = Vec::with_capacity(chunks.len());
-    for chunk in &chunks {
+    for chunk in chunks {
         let [count] = *chunk.shape else { return Err(malformed("a chunk is not flat", chunk.data.at)) };
         if chunk.spelling != spelling {
             return Err(malformed("its chunks are of several types", chunk.data.at));

@@ -1,0 +1,77 @@
+//! PaddlePaddle: what `paddle.save` pickles (`.pdparams`, `.pdopt`), and the parameters of an inference model in one file
+//! (`.pdiparams`). `paddle/framework/io.py` and `DenseTensorToStream` are all the specification that there is.
+#![forbid(unsafe_code)]
+
+mod combined;
+mod list;
+mod meanings;
+mod program;
+
+use std::sync::Arc;
+
+use ztensor_core::error::Result;
+use ztensor_core::formats::{Format, Input, Sample, Told};
+use ztensor_core::model::{Builder, Catalog, Container};
+use ztensor_core::sources::ReadAt;
+
+use crate::limits::PICKLE_BYTES;
+use crate::pickle::{Pickle, attributes, walk};
+use meanings::Paddle;
+
+const NAME: &str = "paddle";
+const LACKS: &str = "no parameters of PaddlePaddle";
+/// PROTO, which begins a pickle of the protocols that Paddle writes.
+const PROTO: u8 = 0x80;
+const PROTOCOLS: std::ops::RangeInclusive<u8> = 2..=4;
+
+pub const FORMAT: Format = Format {
+    name: NAME,
+    title: "PaddlePaddle",
+    endings: &["pdparams", "pdopt", "pdiparams"],
+    lacks: LACKS,
+    tell,
+    parse,
+    writes: &[],
+};
+
+fn tell(sample: &Sample<'_>) -> Result<Told> {
+    let is_told =
+        if is_pickle(sample)? { has_arrays(sample)? } else { combined::tell(sample, sample.length())? };
+    Ok(if is_told { Told::Likely } else { Told::No })
+}
+
+fn is_pickle(sample: &Sample<'_>) -> Result<bool> {
+    Ok(matches!(sample.first(2)?, [PROTO, protocol] if PROTOCOLS.contains(protocol)))
+}
+
+/// Nothing in a pickle says that Paddle made it. One is taken as such whose root is a dict, a list or a tuple, and that names
+/// Paddle's own keys or NumPy's arrays at its beginning: those of any other library say what they mean all the same.
+fn has_arrays(sample: &Sample<'_>) -> Result<bool> {
+    let first = sample.first(Sample::BYTES)?;
+    // Of protocol 4 a frame and its length come first.
+    let ([_, _, 0x95, _, _, _, _, _, _, _, _, opcodes @ ..] | [_, _, opcodes @ ..]) = first else {
+        return Ok(false);
+    };
+    if !matches!(opcodes, [b'}' | b']' | b'(' | b')' | b'c' | 0x8c, ..]) {
+        return Ok(false);
+    }
+    let has = |text: &str| first.windows(text.len()).any(|window| window == text.as_bytes());
+    let last = sample.last(Sample::BYTES)?;
+    let ends = |text: &str| last.windows(text.len()).any(|window| window == text.as_bytes());
+    let own = [list::SPLITS, list::NAMES].iter().any(|key| has(key) || ends(key));
+    Ok(own || (has("multiarray") && has("_reconstruct") && has("ndarray")))
+}
+
+fn parse(input: &Input<'_>) -> Result<Catalog> {
+    if !is_pickle(&Sample::new(input.source, input.stop))? {
+        return combined::parse(input);
+    }
+    let most = input.limits.max_index_bytes.unwrap_or(PICKLE_BYTES);
+    let pickle = Arc::new(Pickle::read(input, most)?);
+    let mut builder = Builder::new(Container::named(NAME), input.limits);
+    let found = walk::walk::<Paddle>(&pickle, "")?;
+    list::add(&mut builder, &pickle, found.tensors)?;
+    walk::warn(&mut builder, found.skipped);
+    attributes::add::<Paddle>(&mut builder, Arc::clone(&pickle), found.seen)?;
+    Ok(builder.finish())
+}

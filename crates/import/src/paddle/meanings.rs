@@ -1,0 +1,77 @@
+//! What the calls in a pickle of Paddle mean: `_pickle_save` gives a tensor as `tuple((name, array))`, a tensor without a name as
+//! `eval('data', {'data': array})`.
+#![forbid(unsafe_code)]
+
+use ztensor_core::error::Result;
+
+use super::list::SPLITS;
+use crate::pickle::form::{Form, Key, form};
+use crate::pickle::item::{self, Meanings};
+use crate::pickle::ndarray::{Array, Raw};
+use crate::pickle::{Node, Pickle, Value};
+
+pub struct Paddle;
+
+type Item<'p> = item::Item<'p, Paddle>;
+
+/// An array, and what Paddle calls the tensor that it was.
+pub struct Parameter<'p> {
+    pub name: Option<&'p str>,
+    pub array: Array<'p>,
+}
+
+impl Meanings for Paddle {
+    type Tensor<'p> = Parameter<'p>;
+
+    fn expand(pickle: &Pickle, value: Value) -> Result<Item<'_>> {
+        if let Some(parameter) = parameter(pickle, value) {
+            return Ok(Item::Tensor(Box::new(parameter), Vec::new()));
+        }
+        let item = item::python(pickle, value);
+        Ok(match item {
+            // Read with the arrays that it is about.
+            Item::Map(mut entries) if value == pickle.root() => {
+                entries.retain(|(key, _)| !matches!(key, Key::Text(SPLITS)));
+                Item::Map(entries)
+            }
+            other => other,
+        })
+    }
+
+    fn of_array(array: Array<'_>) -> Parameter<'_> {
+        Parameter { name: None, array }
+    }
+
+    fn made(parameter: &Parameter<'_>) -> u64 {
+        match &parameter.array.data {
+            Some(Raw::Made(bytes)) => bytes.len() as u64,
+            _ => 0,
+        }
+    }
+}
+
+/// The tensor that a call makes, spelled just as Paddle spells it.
+fn parameter(pickle: &Pickle, value: Value) -> Option<Parameter<'_>> {
+    let Node::Object(object) = pickle.node(value)? else { return None };
+    let ("builtins" | "__builtin__", callee) = pickle.global(object.callee)? else { return None };
+    let args = pickle.items(object.args)?;
+    let (name, array) = match (callee, args) {
+        ("tuple", &[pair]) => {
+            let &[name, array] = pickle.items(pair)? else { return None };
+            (Some(pickle.short(name)?), array)
+        }
+        ("eval", &[code, names]) if pickle.text(code) == Some("data") => {
+            let Node::Dict(names) = pickle.node(names)? else { return None };
+            let &[name, array] = &**names else { return None };
+            if pickle.text(name) != Some("data") {
+                return None;
+            }
+            (None, array)
+        }
+        _ => return None,
+    };
+    match form(pickle, array) {
+        Form::Array(array) if array.data.is_some() => Some(Parameter { name, array }),
+        _ => None,
+    }
+}
