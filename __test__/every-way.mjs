@@ -277,6 +277,8 @@ function planned(judge, file) {
     const inside = Array.from(file.values()).flatMap((tensor) =>
       ownRoles(tensor).map((role) => tensor.components.get(role)).filter((part) => part?.offset !== undefined),
     ) // biome-ignore format: one list
+    // What is in several runs of bytes has others between them.
+    if (inside.some(({ copyReason }) => copyReason === 'reordered')) continue
     const covered = (at) => inside.some(({ offset, storedLength }) => offset <= at && at < offset + storedLength)
     judge.is(covered(range.offset) && covered(range.offset + range.length - 1), true, 'a planned range holds elements')
   }

@@ -9,6 +9,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 const root = fileURLToPath(new URL('..', import.meta.url))
 const script = join(root, 'bench/python_peer.py')
 const PEERS = {
+  'flax 0.12': ['venv-flax'],
   'gguf 0.19': ['venv-gguf'],
   ggml: process.env.BENCH_GGML === undefined ? [] : ['venv-gguf'],
   'safetensors 0.8': ['venv-safetensors-0.8.0', 'v2.1.2'],

@@ -205,6 +205,22 @@ def tensorflow_load():
     return len({name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()})
 
 
+def flax_write():
+    from flax import serialization
+
+    count = int(sys.argv[5]) // 10
+    tree = {f"layer_{number}": {"kernel": np.full((2500, 1000), number, np.float32)} for number in range(count)}
+    with open(path, "wb") as file:
+        file.write(serialization.msgpack_serialize({"step": 7, "params": tree}))
+
+
+def flax_load():
+    from flax import serialization
+
+    with open(path, "rb") as file:
+        serialization.msgpack_restore(file.read())
+
+
 def torch_write():
     import torch
 
@@ -226,6 +242,7 @@ def torch_touch():
 
 
 works = {
+    "flax 0.12": {"write": flax_write, "load": flax_load},
     "torch 2.4": {"write": torch_write, "list": torch_list, "touch": torch_touch},
     "numpy 2.4": {"npz_write": numpy_npz_write, "npz_deflate": numpy_npz_deflate, "npz_load": numpy_npz_load},
     "onnx 1.23": {"list": onnx_list},

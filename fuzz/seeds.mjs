@@ -88,12 +88,16 @@ const checkpoints = join(here, '../__test__/fixtures/tensorflow')
 for (const name of readdirSync(checkpoints, { recursive: true }).filter((name) => name.endsWith('.index')))
   seed('tensorflow', name.replaceAll(/[/\\]/g, '-'), readFileSync(join(checkpoints, name)))
 
+for (const format of ['flax', 'paddle'])
+  for (const name of readdirSync(join(fixtures, format)).filter((name) => name !== 'expected.json'))
+    seed(format, name, readFileSync(join(fixtures, format, name)))
+
 for (const [table, cases] of await tables()) {
   const ending = /btf|safetensors|pytorch/.exec(table)?.[0]
   for (const [at, one] of cases.entries()) {
     const file = Buffer.from(bytesOf(one))
     // Nothing at their beginning tells them.
-    if (['onnx', 'tensorflow'].includes(table)) {
+    if (['onnx', 'tensorflow', 'flax', 'paddle'].includes(table)) {
       if (file.length <= MAX_BYTES) seed(table, `cases-${at}`, file)
       continue
     }

@@ -1,10 +1,12 @@
 // The packages that write the formats we import. Each compares what a package writes anew with what we read: `compare` is given where
 // environments and files go (`build`), the Python to make environments with, and the folders of scripts (`fixtures`, `interop`).
 // Those whose packages are large are `heavy`, and run on demand.
+import { compareFlax } from './flax.mjs'
 import { compareGguf } from './gguf.mjs'
 import { compareHdf5 } from './hdf5.mjs'
 import { compareNumpy, readOurs } from './numpy.mjs'
 import { compareOnnx } from './onnx.mjs'
+import { comparePaddle } from './paddle.mjs'
 import { comparePytorch } from './pytorch.mjs'
 import { compareQuantized } from './quantized.mjs'
 import { compareTensorFlow } from './tensorflow.mjs'
@@ -15,6 +17,8 @@ export const imports = [
   { name: 'numpy 2.4.6', of: 'files of numpy and scipy', compare: compareNumpy },
   { name: 'numpy 2.4.6', of: 'files of ours that numpy reads', compare: readOurs },
   { name: 'torch 2.4.1', of: 'files of torch', heavy: true, compare: comparePytorch },
+  { name: 'flax 0.12.8', of: 'files of flax', heavy: true, compare: compareFlax },
+  { name: 'paddlepaddle 3.3.1', of: 'files of paddle', heavy: true, compare: comparePaddle },
   { name: 'onnx 1.23.2', of: 'files of onnx', compare: compareOnnx },
   { name: 'h5py 3.16.0', of: 'files of h5py and keras', compare: compareHdf5 },
   { name: 'tensorflow 2.21.0', of: 'checkpoints of tensorflow', heavy: true, compare: compareTensorFlow },

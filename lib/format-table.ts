@@ -14,6 +14,8 @@ export type Format =
   | 'hdf5'
   | 'keras'
   | 'tensorflow'
+  | 'flax'
+  | 'paddle'
 
 /** Those that can be written. */
 export type WritableFormat = 'zt' | 'safetensors' | 'btf' | 'npy' | 'npz'
@@ -172,4 +174,6 @@ export const FORMATS: readonly FormatInfo[] = [
   { name: 'hdf5', title: 'HDF5', endings: ['h5', 'hdf5'], writes: [] },
   { name: 'keras', title: 'Keras', endings: ['keras'], writes: [] },
   { name: 'tensorflow', title: 'TensorFlow', endings: ['index'], writes: [] },
+  { name: 'flax', title: 'Flax', endings: ['msgpack'], writes: [] },
+  { name: 'paddle', title: 'PaddlePaddle', endings: ['pdparams', 'pdopt', 'pdiparams'], writes: [] },
 ]

@@ -104,3 +104,17 @@ fn tensorflow() {
         fixtures.damaged_are_refused_or_read_alike();
     }
 }
+
+#[test]
+fn flax() {
+    let fixtures = Fixtures::of("flax", &["msgpack"], 9);
+    fixtures.are_read_alike_in_all_ways();
+    fixtures.damaged_are_refused_or_read_alike();
+}
+
+#[test]
+fn paddle() {
+    let fixtures = Fixtures::of("paddle", &["pdparams", "pdopt", "pdiparams"], 13);
+    fixtures.are_read_alike_in_all_ways();
+    fixtures.damaged_are_refused_or_read_alike();
+}

@@ -47,29 +47,36 @@ impl Array {
 
     /// The same, and says what is wrong with one that is none: `ZT_BAD_INDEX`, or `ZT_BAD_SHAPE` where shape, type and bytes do not fit
     /// each other.
-    pub fn of(reader: &mut Reader<'_>, mut body: Run) -> Result<Self> {
+    pub fn of(reader: &mut Reader<'_>, body: Run) -> Result<Self> {
+        Self::parts(reader, body).map_err(|error| match error.code() {
+            // The file goes on to the end of the extension: nothing is cut off.
+            Code::Truncated => malformed(body.at),
+            _ => error,
+        })
+    }
+
+    fn parts(reader: &mut Reader<'_>, mut body: Run) -> Result<Self> {
         let start = body.at;
-        let malformed = || Error::new(Code::BadIndex, "an array is not its shape, type and bytes").at(start);
         if reader.next(&mut body)? != Token::Array(3) {
-            return Err(malformed());
+            return Err(malformed(start));
         }
-        let Token::Array(rank @ ..=DIMS) = reader.next(&mut body)? else { return Err(malformed()) };
+        let Token::Array(rank @ ..=DIMS) = reader.next(&mut body)? else { return Err(malformed(start)) };
         let mut shape = Vec::new();
         for _ in 0..rank {
             match reader.next(&mut body)? {
-                Token::Int(dim) => shape.push(u64::try_from(dim).map_err(|_| malformed())?),
-                _ => return Err(malformed()),
+                Token::Int(dim) => shape.push(u64::try_from(dim).map_err(|_| malformed(start))?),
+                _ => return Err(malformed(start)),
             }
         }
         let (Token::Text(name) | Token::Bytes(name)) = reader.next(&mut body)? else {
-            return Err(malformed());
+            return Err(malformed(start));
         };
         let spelling = reader.text(name, NAME, "the name of a type")?.to_owned();
         let (Token::Bytes(data) | Token::Text(data)) = reader.next(&mut body)? else {
-            return Err(malformed());
+            return Err(malformed(start));
         };
         if body.length() > 0 {
-            return Err(malformed());
+            return Err(malformed(start));
         }
         let (dtype, byte_order) = dtype_of(&spelling);
         let array = Self { shape, spelling, dtype, byte_order, data };
@@ -91,6 +98,10 @@ impl Array {
         );
         Err(Error::new(Code::BadShape, message).at(self.data.at))
     }
+}
+
+fn malformed(at: u64) -> Error {
+    Error::new(Code::BadIndex, "an array is not its shape, type and bytes").at(at)
 }
 
 /// Whether a run that the file ends in begins with an array whose bytes go beyond that end.

@@ -205,16 +205,16 @@ impl<'s> Tree<'s> {
     /// A complex number of Python: its parts, as two floats.
     fn complex(&mut self, mut body: Run) -> Result<Value> {
         let start = body.at;
-        let mut parts = Vec::new();
-        if self.reader.next(&mut body)? == Token::Array(2) {
-            for _ in 0..2 {
-                if let Token::Float(part) = self.reader.next(&mut body)? {
-                    parts.push(Value::Float(part));
-                }
-            }
-        }
-        if parts.len() == 2 && body.length() == 0 {
-            return Ok(Value::Array(parts));
+        let mut next = |body: &mut Run| match self.reader.next(body) {
+            Err(error) if !matches!(error.code(), Code::Truncated | Code::BadIndex) => Err(error),
+            token => Ok(token.unwrap_or(Token::Nil)),
+        };
+        if next(&mut body)? == Token::Array(2)
+            && let Token::Float(real) = next(&mut body)?
+            && let Token::Float(imaginary) = next(&mut body)?
+            && body.length() == 0
+        {
+            return Ok(Value::Array(vec![Value::Float(real), Value::Float(imaginary)]));
         }
         let message = format!("{}: a complex number is not two floats", self.shown());
         Err(Error::new(Code::BadIndex, message).at(start).rule(RULE))

@@ -36,7 +36,7 @@ pub fn tell(source: &dyn ReadAt, total: u64) -> Result<bool> {
     let mut rest = Run { at: 0, end: total };
     for _ in 0..2 {
         match read(&mut walker, &mut rest) {
-            Ok(record) if record.dtype.is_ok() => {}
+            Ok(_) => {}
             Err(error) if matches!(error.code(), Code::Io | Code::Aborted) => return Err(error),
             _ => return Ok(false),
         }

@@ -1,0 +1,10 @@
+// PaddlePaddle's files, damaged: each byte in turn, each length in turn.
+import { testDamaged } from '../damaged.mjs'
+import { fixturePath } from '../vectors.mjs'
+
+const paths = (...names) => names.map((name) => fixturePath(`paddle/${name}`))
+
+testDamaged({
+  pickles: paths('nested.pdparams', 'arrays.pdparams', 'eval.pdparams'),
+  'parameters in one file': paths('unnamed.pdiparams'),
+})

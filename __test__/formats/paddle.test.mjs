@@ -1,0 +1,207 @@
+// What PaddlePaddle saves (fixtures/paddle-files.py): every array that stands in it, in every way.
+import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import test from 'ava'
+import { convert, open, openSync } from 'ztensor'
+import { viewBytes } from '../bytes.mjs'
+import { ndarray, saved } from '../corpus/paddle.mjs'
+import { bytes, call, dict, text } from '../corpus/pytorch.mjs'
+import { readings } from '../every-way.mjs'
+import { differences, expectedIn } from '../expected-files.mjs'
+import { testExpected } from '../imported.mjs'
+import { scratchPath } from '../scratch.mjs'
+import { fixturePath } from '../vectors.mjs'
+
+const folder = fixturePath('paddle')
+const models = fixturePath('paddle-inference')
+const using = (name, look) => {
+  const file = openSync(join(folder, name))
+  try {
+    return look(file)
+  } finally {
+    file.close()
+  }
+}
+
+testExpected(folder, {
+  same(t, file) {
+    t.is(file.format, 'paddle')
+  },
+  verified(t, { checked, undigested }, _, file) {
+    // Nothing in a file of Paddle has a digest.
+    t.deepEqual([checked, undigested], [0, file.size])
+  },
+})
+
+for (const name of [
+  'protocol2.pdparams',
+  'protocol4.pdparams',
+  'adam.pdopt',
+  'dtypes.pdparams',
+  'split2.pdparams',
+  'split3.pdparams',
+])
+  test(`${name}: converted, every tensor has the same elements`, async (t) => {
+    const target = scratchPath('2.zt')
+    await convert(join(folder, name), target, { version: '2' })
+    const [from, to] = [openSync(join(folder, name)), openSync(target)]
+    t.true(from.size > 3)
+    for (const tensor of from.values()) {
+      const found = to.tensor(tensor.name)
+      t.deepEqual([found.dtype, found.shape], [tensor.dtype, tensor.shape], tensor.name)
+      t.deepEqual(viewBytes(await found.load()), viewBytes(await tensor.load()), tensor.name)
+    }
+    from.close()
+    to.close()
+  })
+
+test('the names of parameters are attributes', (t) => {
+  using('protocol4.pdparams', ({ attributes }) => {
+    const names = attributes['StructuredToParameterName@@']
+    t.is(names['embedding.weight'], 'embedding_0.w_0')
+    t.is(Object.keys(names).length, 9)
+  })
+  // Of tensors in other containers, each its own.
+  using('nested.pdparams', (file) => {
+    t.is(file.tensor('model.weight').attributes.name, 'linear_0.w_0')
+    t.is(file.attributes.epoch, 3)
+    t.is(file.attributes.note, 'tiny')
+    t.deepEqual(file.attributes.rates, [0.1, 0.01])
+    t.false('model' in file.attributes)
+    t.deepEqual(file.warnings, [])
+  })
+})
+
+test('an optimizer: the scheduler is an attribute', (t) => {
+  using('adam.pdopt', ({ attributes }) => {
+    t.is(attributes.LR_Scheduler.last_lr, 0.1)
+    t.is(attributes.LR_Scheduler.last_epoch, 0)
+  })
+})
+
+test('uint16 may be bfloat16, and a warning says so', (t) => {
+  using('dtypes.pdparams', (file) => {
+    t.is(file.tensor('bfloat16').dtype, 'uint16')
+    t.deepEqual(
+      file.warnings.map(({ code, tensor }) => [code, tensor]),
+      [['ZT_WARN_UNKNOWN_TYPE', 'bfloat16']],
+    )
+    t.regex(file.warnings[0].message, /bfloat16/)
+  })
+})
+
+test('arrays that were divided: whole, and without a trace of their slices', (t) => {
+  for (const protocol of [2, 3, 4])
+    using(`split${protocol}.pdparams`, (file) => {
+      t.deepEqual(file.tensor('large').shape, [50, 70])
+      t.deepEqual(file.tensor('half').shape, [30, 31, 4])
+      t.is(file.size, 4)
+      t.deepEqual(Object.keys(file.attributes), ['StructuredToParameterName@@'])
+      // The arrays of protocol 2 are spelled as texts.
+      t.is(
+        file.tensor('large').copyReason,
+        { 2: 'inline', 3: 'reordered' }[protocol] ?? file.tensor('large').copyReason,
+      )
+      t.deepEqual(file.warnings, [])
+    })
+})
+
+test('eval: what Paddle writes of a tensor is one, anything else is a name', (t) => {
+  using('eval.pdparams', (file) => {
+    t.deepEqual([...file.keys()], ['w', 'b'])
+    t.deepEqual([...file.tensor('w').data], [0, 1, 2, 3])
+    t.deepEqual(
+      file.warnings.map(({ code, message }) => [code, /^code: builtins\.eval is not known here/.test(message)]),
+      [['ZT_WARN_SKIPPED', true]],
+    )
+  })
+})
+
+test('arrays of more than a few bytes are read where they are, and not with the pickle', async (t) => {
+  // The pickle without them is within the limit; with them it is far beyond it.
+  const large = Buffer.alloc(1 << 20, 7)
+  const file = await open(saved(dict([text('w'), ndarray([large.length], 'u1', large)])), {
+    maxIndexBytes: 4096,
+  })
+  t.is(file.tensor('w').data.length, large.length)
+  t.is(file.tensor('w').data[12345], 7)
+  t.true(file.tensor('w').mapped)
+  file.close()
+})
+
+test('long bytes that are no array are left out, with a warning', async (t) => {
+  const file = await open(
+    saved(
+      dict(
+        [text('w'), ndarray([1], 'u1', Buffer.from([7]))],
+        [text('bytes'), bytes(Buffer.alloc(5000))],
+        [text('short'), bytes(Buffer.alloc(5))],
+      ),
+    ),
+  )
+  t.deepEqual([...file.keys()], ['w'])
+  t.deepEqual(Object.keys(file.attributes), ['short'])
+  t.deepEqual(
+    file.warnings.map(({ code, message }) => [code, message]),
+    [['ZT_WARN_SKIPPED', 'bytes: a value of 5000 bytes has no value here']],
+  )
+  file.close()
+})
+
+for (const [name, tensors] of Object.entries(expectedIn(models))) {
+  test(`${name}: the program beside it has the names`, async (t) => {
+    for (const file of [openSync(join(models, name)), await open(join(models, name))]) {
+      t.is(file.format, 'paddle')
+      t.deepEqual(differences(file, tensors), [])
+      t.deepEqual(file.warnings, [])
+      t.deepEqual((await readings(file)).wrong, [])
+      t.true((await file.verify()).ok)
+      file.close()
+    }
+  })
+}
+
+test('without a program that fits, parameters are numbered, with a warning', async (t) => {
+  const numbers = ['0', '1', '2', '3', '4', '5', '6', '7', '8']
+  const numbered = (file, message) => {
+    t.deepEqual([...file.keys()], numbers)
+    t.deepEqual(
+      file.warnings.map(({ code }) => code),
+      ['ZT_WARN_INCOMPLETE_SET'],
+    )
+    t.regex(file.warnings[0].message, message)
+    file.close()
+  }
+  numbered(await open(readFileSync(join(models, 'pir.pdiparams'))), /no program is beside/)
+  const own = scratchPath('models')
+  mkdirSync(own)
+  const path = join(own, 'm.pdiparams')
+  copyFileSync(join(models, 'pir.pdiparams'), path)
+  numbered(await open(path), /no program is beside/)
+  for (const [program, message] of [
+    ['{"program": 1}', /cannot be read/],
+    ['no JSON', /cannot be read/],
+    ['{"program":{"regions":[{"blocks":[{"ops":[{"#":"p","A":[0,"w"]}]}]}]}}', /1 parameters, the file 9/],
+    [`{"program":{"regions":[{"blocks":[{"ops":[${numbers.map(() => '{"#":"p","A":["w"]}')}]}]}]}}`, /names twice/],
+  ]) {
+    writeFileSync(join(own, 'm.json'), program)
+    numbered(await open(path), message)
+  }
+})
+
+test('a program that a link leads out of the folder is not read', async (t) => {
+  const own = scratchPath('linked')
+  mkdirSync(own)
+  copyFileSync(join(models, 'pir.pdiparams'), join(own, 'm.pdiparams'))
+  symlinkSync(join(models, 'pir.json'), join(own, 'm.json'))
+  const file = await open(join(own, 'm.pdiparams'))
+  t.is(file.tensor('0').dtype, 'float32')
+  file.close()
+})
+
+test('a pickle of another kind is no file of Paddle', async (t) => {
+  const plain = saved(dict([text('a'), call('collections', 'OrderedDict')], [text('b'), text('no arrays')]))
+  const { code, message } = await open(plain).catch((error) => error)
+  t.is(code, 'ZT_BAD_MAGIC')
+  t.regex(message, /a pickle of Python/)
+})

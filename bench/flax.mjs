@@ -1,0 +1,28 @@
+// The row of Flax' checkpoints. Flax writes the file, and reads it beside us.
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { warm } from './inputs.mjs'
+import * as ours from './ours.mjs'
+import { byPeer } from './peers.mjs'
+import { measure } from './timing.mjs'
+
+const FLAX = 'flax 0.12'
+
+/** The row; none where Flax is not there to write the file (`npm run interop -- --heavy` installs it). */
+export async function* flax({ rounds, quick, folder }) {
+  const path = join(folder, quick ? 'quick' : 'full', 'state.msgpack')
+  const megabytes = quick ? 50 : 500
+  if (!existsSync(path) && byPeer(FLAX, 'write', path, 1, [String(megabytes)]) === undefined) return
+  warm(path)
+  const turns = Math.min(rounds, 9)
+  const { ours: median } = await measure(turns, { ours: () => ours.load(path) })
+  const theirs = byPeer(FLAX, 'load', path, turns)
+  yield {
+    work: `Flax of ${megabytes} MB: load() all`,
+    state: 'warm, written by Flax',
+    ours: median,
+    peers: { [FLAX]: theirs },
+    reach: '2 × as fast as flax.serialization.msgpack_restore',
+    target: theirs / 2,
+  }
+}

@@ -1,0 +1,16 @@
+// What PaddlePaddle saves, made anew by the package itself.
+import { join } from 'node:path'
+import { differences, expectedIn } from '../__test__/expected-files.mjs'
+import { compareFiles } from './files.mjs'
+import { environment, succeed } from './peers.mjs'
+
+/** [{ what, error }] of every file, the error undefined where all of it is as Paddle has it, by every way of reading. */
+export async function comparePaddle({ build, python, fixtures }) {
+  const own = await environment(join(build, 'venv-paddle'), python, ['paddlepaddle==3.3.1', 'numpy==2.4.6'])
+  const saved = join(build, 'paddle')
+  await succeed(own, [join(fixtures, 'paddle-files.py'), saved])
+  const results = []
+  for (const folder of [saved, `${saved}-inference`])
+    results.push(...(await compareFiles(folder, Object.entries(expectedIn(folder)), differences)))
+  return results
+}
