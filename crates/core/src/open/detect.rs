@@ -72,7 +72,7 @@ fn attempt<T>(
     inject::panic_at("open");
     let sample = Sample::new(source, &request.stop);
     if let Some(wanted) = request.formats.wanted() {
-        return named(read(wanted, source), &sample, request);
+        return named(read(wanted, source), wanted, &sample, request);
     }
     if source.length() < 8 {
         return Err(too_short(source.length()));
@@ -85,7 +85,7 @@ fn attempt<T>(
         }
     }
     if let Some((_, likely)) = told.iter().find(|(sure, _)| *sure == Told::Likely) {
-        return named(read(likely, &sample), &sample, request);
+        return named(read(likely, &sample), likely, &sample, request);
     }
     told.sort_by_key(|(sure, _)| *sure);
     for (_, format) in told.iter().filter(|(sure, _)| *sure == Told::Perhaps) {
@@ -107,9 +107,13 @@ fn attempt<T>(
 }
 
 /// Says what the file is where it was read as a format that it is not of: one without magic, or with one that others have too.
-fn named<T>(parsed: Result<T>, sample: &Sample<'_>, request: &Request) -> Result<T> {
+fn named<T>(parsed: Result<T>, format: &Format, sample: &Sample<'_>, request: &Request) -> Result<T> {
     let Err(error) = parsed else { return parsed };
     if !matches!(error.code(), Code::BadMagic | Code::Truncated) || sample.length() < 8 {
+        return Err(error);
+    }
+    // What is cut off is of its format all the same, though it may look like a file that is not read: a pickle, say.
+    if error.code() == Code::Truncated && matches!((format.tell)(sample)?, Told::Yes | Told::Likely) {
         return Err(error);
     }
     if let Some(wanted) = request.formats.wanted() {
