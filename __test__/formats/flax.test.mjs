@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import test from 'ava'
 import { convert, open, openSync } from 'ztensor'
 import { viewBytes } from '../bytes.mjs'
-import { ext, ints, map, ndarray, str } from '../corpus/flax.mjs'
+import { chunked, ext, ints, map, ndarray, str } from '../corpus/flax.mjs'
 import { testExpected } from '../imported.mjs'
 import { rejectionOf } from '../raised.mjs'
 import { scratchPath } from '../scratch.mjs'
@@ -124,6 +124,27 @@ test('chunks: several are put together, one is read where it is', (t) => {
     )
     t.is(file.tensor('small').components.get('data').storedLength, 80)
   })
+})
+
+test('chunks of any length are the same array', async (t) => {
+  const values = Float32Array.from({ length: 24 }, (_, at) => at / 8)
+  const bytes = Buffer.from(values.buffer)
+  for (let length = 1; length <= 24; length++) {
+    const chunks = []
+    for (let at = 0; at < 24; at += length) {
+      const part = bytes.subarray(4 * at, 4 * (at + length))
+      chunks.push(ndarray([part.length / 4], 'float32', part))
+    }
+    const file = await open(map(['w', chunked([2, 3, 4], chunks)]))
+    const w = file.tensor('w')
+    t.deepEqual([w.data, await w.load()], [values, values])
+    t.deepEqual(await w.load({ slice: [[1], [1, 3]] }), values.slice(16, 24))
+    t.deepEqual(
+      w.slice([null, null, [3, 4]]).data,
+      values.filter((_, at) => at % 4 === 3),
+    )
+    file.close()
+  }
 })
 
 test('data is aliased where it happens to be aligned', (t) => {

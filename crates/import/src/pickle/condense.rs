@@ -171,3 +171,89 @@ fn number(bytes: &[u8]) -> u64 {
 fn ends_early() -> Error {
     Error::new(Code::Truncated, "the pickle ends before its STOP")
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use ztensor_core::limits::Limits;
+    use ztensor_core::work::Stop;
+
+    use super::*;
+    use crate::pickle::{Node, Pickle, Span};
+
+    /// A list of byte strings of these lengths, each behind its number, spelled by every opcode for such.
+    fn pickle_of(lengths: &[u16]) -> Vec<u8> {
+        let mut bytes = b"\x80\x04](".to_vec();
+        for (nth, &length) in (0_u8..).zip(lengths) {
+            bytes.extend([b'K', nth]);
+            match (nth % 3, u8::try_from(length)) {
+                (0, Ok(length)) => bytes.extend([b'C', length]),
+                (1, _) => {
+                    bytes.push(b'B');
+                    bytes.extend(u32::from(length).to_le_bytes());
+                }
+                _ => {
+                    bytes.push(0x8e);
+                    bytes.extend(u64::from(length).to_le_bytes());
+                }
+            }
+            bytes.extend((0..length).map(|at| at.to_le_bytes()[0] ^ nth));
+        }
+        bytes.extend(b"e.behind");
+        bytes
+    }
+
+    fn read_of(bytes: &[u8], most: u64) -> Result<Pickle> {
+        Pickle::read(&Input::alone(&bytes, &Limits::default(), Stop::never()), most)
+    }
+
+    fn strings(pickle: &Pickle) -> Vec<Span> {
+        let all = pickle.nodes().iter();
+        all.filter_map(|node| if let Node::Bytes(span) = node { Some(*span) } else { None }).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn the_places_are_those_of_the_whole_pickle(lengths in prop::collection::vec(0..3000_u16, 0..20)) {
+            let bytes = pickle_of(&lengths);
+            let whole = Pickle::parse(&bytes, 0, &Limits::default()).unwrap();
+            let condensed = read_of(&bytes, u64::MAX).unwrap();
+            prop_assert_eq!(whole.items(whole.root()), condensed.items(condensed.root()));
+            let spans = strings(&whole);
+            prop_assert_eq!(&spans, &strings(&condensed));
+            prop_assert_eq!(spans.len(), lengths.len());
+            for span in spans {
+                prop_assert_eq!(condensed.is_left_out(span), span.length >= LONG);
+                let expected = if span.length >= LONG { &[][..] } else { whole.span(span) };
+                prop_assert_eq!(condensed.span(span), expected);
+            }
+        }
+
+        #[test]
+        fn what_is_cut_off_is_told_so(lengths in prop::collection::vec(0..3000_u16, 1..8), part in 0.0..1.0_f64) {
+            let bytes = pickle_of(&lengths);
+            let end = bytes.len() - b".behind".len();
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+            let length = (end as f64 * part) as usize;
+            prop_assert_eq!(read_of(&bytes[..length], u64::MAX).unwrap_err().code(), Code::Truncated);
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_costs_nothing() {
+        let bytes = pickle_of(&[60_000, 5, 60_000]);
+        assert!(read_of(&bytes, 200).is_ok());
+        assert_eq!(read_of(&bytes, 20).unwrap_err().code(), Code::Limit);
+        // A frame may go over what is left out, but not over the end.
+        for (length, code) in [(2016_u64, None), (2017, Some(Code::Truncated))] {
+            let mut framed = b"\x80\x04\x95".to_vec();
+            framed.extend(length.to_le_bytes());
+            framed.extend(b"\x8e\xd0\x07\0\0\0\0\0\0");
+            framed.resize(framed.len() + 2000, 7);
+            framed.extend(b"000000.");
+            assert_eq!(read_of(&framed, 100).err().map(|error| error.code()), code.or(Some(Code::BadIndex)));
+        }
+        assert_eq!(read_of(b"\x80\x04\xff.", 100).unwrap_err().code(), Code::BadIndex);
+        assert_eq!(read_of(b"cno line feed", 100).unwrap_err().code(), Code::Truncated);
+    }
+}
