@@ -209,7 +209,7 @@ def flax_write():
     from flax import serialization
 
     count = int(sys.argv[5]) // 10
-    tree = {f"layer_{number}": {"kernel": np.full((2500, 1000), number, np.float32)} for number in range(count)}
+    tree = {f"layer_{number}": {"kernel": numpy.full((2500, 1000), number, numpy.float32)} for number in range(count)}
     with open(path, "wb") as file:
         file.write(serialization.msgpack_serialize({"step": 7, "params": tree}))
 
