@@ -9,6 +9,7 @@ import { bytes, call, dict, text } from '../corpus/pytorch.mjs'
 import { readings } from '../every-way.mjs'
 import { differences, expectedIn } from '../expected-files.mjs'
 import { testExpected } from '../imported.mjs'
+import { rejectionOf } from '../raised.mjs'
 import { scratchPath } from '../scratch.mjs'
 import { fixturePath } from '../vectors.mjs'
 
@@ -200,8 +201,13 @@ test('a program that a link leads out of the folder is not read', async (t) => {
 })
 
 test('a pickle of another kind is no file of Paddle', async (t) => {
-  const plain = saved(dict([text('a'), call('collections', 'OrderedDict')], [text('b'), text('no arrays')]))
-  const { code, message } = await open(plain).catch((error) => error)
-  t.is(code, 'ZT_BAD_MAGIC')
-  t.regex(message, /a pickle of Python/)
+  const array = ndarray([1], 'u1', Buffer.from([7]))
+  for (const other of [
+    dict([text('a'), call('collections', 'OrderedDict')], [text('b'), text('no arrays')]),
+    call('sklearn.svm', 'SVC', array),
+  ]) {
+    const { code, message } = await rejectionOf(() => open(saved(other)))
+    t.is(code, 'ZT_BAD_MAGIC')
+    t.regex(message, /a pickle of Python/)
+  }
 })

@@ -44,7 +44,7 @@ fn is_pickle(sample: &Sample<'_>) -> Result<bool> {
     Ok(matches!(sample.first(2)?, [PROTO, protocol] if PROTOCOLS.contains(protocol)))
 }
 
-/// Nothing in a pickle says that Paddle made it. One is taken as such whose root is a dict, a list or a tuple, and that names
+/// Nothing in a pickle says that Paddle made it. One is taken as such whose root is a dict, a list, a tuple or an array, and that names
 /// Paddle's own keys or NumPy's arrays at its beginning: those of any other library say what they mean all the same.
 fn has_arrays(sample: &Sample<'_>) -> Result<bool> {
     let first = sample.first(Sample::BYTES)?;
@@ -52,7 +52,15 @@ fn has_arrays(sample: &Sample<'_>) -> Result<bool> {
     let ([_, _, 0x95, _, _, _, _, _, _, _, _, opcodes @ ..] | [_, _, opcodes @ ..]) = first else {
         return Ok(false);
     };
-    if !matches!(opcodes, [b'}' | b']' | b'(' | b')' | b'c' | 0x8c, ..]) {
+    let is_plain = match opcodes {
+        [b'}' | b']' | b'(' | b')', ..] => true,
+        // An object: a dict of the standard library, a tensor, an array. Those of other classes are no checkpoints of Paddle.
+        [b'c', module @ ..] | [0x8c, _, module @ ..] => ["collections", "builtins", "__builtin__", "numpy"]
+            .iter()
+            .any(|one| module.starts_with(one.as_bytes())),
+        _ => false,
+    };
+    if !is_plain {
         return Ok(false);
     }
     let has = |text: &str| first.windows(text.len()).any(|window| window == text.as_bytes());
