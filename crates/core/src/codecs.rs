@@ -1,12 +1,15 @@
 //! Digests, and the filters that stored bytes of any format went through. Uses only threads (`work`).
 
+pub mod bits;
 pub mod deflate;
 pub mod deflate_encode;
 pub mod deflate_whole;
 pub mod digest;
 pub mod fletcher;
 pub mod frames;
+pub mod lz4;
 pub mod lzf;
+pub mod prefixed;
 pub mod protobuf;
 pub mod seekable;
 pub mod seekable_encode;
@@ -19,6 +22,7 @@ pub mod zstd_stream;
 use crate::error::Result;
 use crate::work::Stop;
 use frames::Size;
+use prefixed::Inner;
 
 /// Decodes the whole input, with the filter's parameters. Fails where that is not of the size.
 type Decode = fn(&[u8], &[u32], Size, &Stop) -> Result<Vec<u8>>;
@@ -36,7 +40,7 @@ pub struct Codec {
 }
 
 /// Filters by the names that formats give them here. `zt.zstd-seekable/1` is no part of a list: `read` takes its frames apart.
-const CODECS: [Codec; 7] = [
+const CODECS: [Codec; 10] = [
     Codec {
         name: "zstd",
         decode: |input, _, size, stop| zstd::decode_to(input, size, stop),
@@ -72,6 +76,24 @@ const CODECS: [Codec; 7] = [
         decode: |input, _, size, _| fletcher::decode(input, size),
         fill: |input, _, output, _| fletcher::decode_into(input, output),
         adds: Some(fletcher::BYTES),
+    },
+    Codec {
+        name: "arrow.lz4",
+        decode: |input, _, size, stop| prefixed::decode(Inner::Lz4, input, size, stop),
+        fill: |input, _, output, stop| prefixed::decode_into(Inner::Lz4, input, output, stop),
+        adds: None,
+    },
+    Codec {
+        name: "arrow.zstd",
+        decode: |input, _, size, stop| prefixed::decode(Inner::Zstd, input, size, stop),
+        fill: |input, _, output, stop| prefixed::decode_into(Inner::Zstd, input, output, stop),
+        adds: None,
+    },
+    Codec {
+        name: "bits",
+        decode: |input, _, size, _| bits::decode(input, size),
+        fill: |input, _, output, _| bits::decode_into(input, output),
+        adds: None,
     },
     Codec { name: protobuf::NAME, decode: protobuf::decode, fill: protobuf::fill, adds: None },
 ];

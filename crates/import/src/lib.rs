@@ -31,6 +31,10 @@
 
 #[cfg(feature = "flax")]
 pub mod flax;
+#[cfg(feature = "arrow")]
+pub mod arrow;
+#[cfg(feature = "flatbuffer")]
+pub mod flatbuffer;
 #[cfg(feature = "gguf")]
 pub mod gguf;
 #[cfg(feature = "hdf5")]
@@ -38,6 +42,8 @@ pub mod hdf5;
 pub mod limits;
 #[cfg(feature = "msgpack")]
 pub mod msgpack;
+#[cfg(feature = "flatbuffer")]
+mod names;
 #[cfg(feature = "numpy")]
 pub mod numpy;
 #[cfg(feature = "onnx")]
@@ -56,6 +62,8 @@ mod repr;
 pub mod tensorflow;
 #[cfg(any(feature = "msgpack", feature = "pickle", feature = "protobuf"))]
 pub mod window;
+#[cfg(feature = "tflite")]
+pub mod tflite;
 #[cfg(feature = "zip")]
 pub mod zip;
 
@@ -83,6 +91,10 @@ pub const IMPORT: &[Format] = &[
     flax::FORMAT,
     #[cfg(feature = "paddle")]
     paddle::FORMAT,
+    #[cfg(feature = "arrow")]
+    arrow::FORMAT,
+    #[cfg(feature = "tflite")]
+    tflite::FORMAT,
 ];
 
 /// What stands beside the files of these formats: by what a folder says which file is meant, and files of bytes that have an index.

@@ -72,3 +72,17 @@ pub const PADDLE_DESC_BYTES: u64 = 4 << 10;
 pub const PADDLE_NAME_BYTES: u64 = 64 << 10;
 /// Levels of details of one of them. Parameters have none.
 pub const PADDLE_LOD_LEVELS: u64 = 64;
+
+/// Bytes of all messages of an Arrow file without their data, unless an option says otherwise. A batch of 100 columns has 4 kB.
+pub const ARROW_INDEX_BYTES: u64 = 256 << 20;
+/// Fields in fields of an Arrow schema.
+pub const ARROW_DEPTH: u32 = 64;
+/// Bytes of one name of an Arrow schema, of a TFLite model, and of a path of such.
+pub const FLATBUFFER_NAME_BYTES: u64 = 64 << 10;
+/// Bytes of one value of an Arrow file's metadata: pandas and extensions keep JSON there.
+pub const ARROW_METADATA_BYTES: u64 = 16 << 20;
+
+/// Bytes of a TFLite model that are looked at beside its data, unless an option says otherwise.
+pub const TFLITE_INDEX_BYTES: u64 = 256 << 20;
+/// Bytes of a metadata buffer of a TFLite model that becomes an attribute.
+pub const TFLITE_METADATA_BYTES: u64 = 64 << 10;

@@ -1,0 +1,111 @@
+//! Compressed buffers that begin with their decoded length, 8 bytes, as Arrow's (Columnar Format, Compression); -1 where the rest is
+//! as it was.
+#![forbid(unsafe_code)]
+
+use super::frames::Size;
+use super::{lz4, zstd};
+use crate::error::{Code, Error, Result};
+use crate::work::Stop;
+
+/// Which compression follows the length.
+#[derive(Clone, Copy)]
+pub enum Inner {
+    Lz4,
+    Zstd,
+}
+
+/// Decodes to memory of its own. What is longer than wanted is padding.
+pub fn decode(inner: Inner, input: &[u8], size: Size, stop: &Stop) -> Result<Vec<u8>> {
+    let (claimed, rest) = split(input)?;
+    let length = claimed.unwrap_or(rest.len() as u64);
+    let wanted = match size {
+        Size::Exactly(wanted) => wanted,
+        Size::UpTo(most) if length > most => {
+            return Err(Error::new(Code::Limit, format!("a buffer decodes to {length} bytes, more than {most}")));
+        }
+        Size::UpTo(_) => length,
+    };
+    let mut output = match claimed {
+        None => rest.to_vec(),
+        Some(length) => {
+            padded(length, wanted)?;
+            match inner {
+                Inner::Lz4 => lz4::decode(rest, Size::Exactly(length), stop)?,
+                Inner::Zstd => zstd::decode_to(rest, Size::Exactly(length), stop)?,
+            }
+        }
+    };
+    padded(output.len() as u64, wanted)?;
+    output.truncate(usize::try_from(wanted).unwrap_or(usize::MAX));
+    Ok(output)
+}
+
+/// The same into memory that has to be filled to its last byte.
+pub fn decode_into(inner: Inner, input: &[u8], output: &mut [u8], stop: &Stop) -> Result<()> {
+    let (claimed, rest) = split(input)?;
+    let wanted = output.len();
+    match (claimed, inner) {
+        (Some(length), Inner::Lz4) if length == wanted as u64 => lz4::decode_into(rest, output, stop),
+        (Some(length), Inner::Zstd) if length == wanted as u64 => zstd::decode_into(rest, output, stop),
+        _ => {
+            let decoded = decode(inner, input, Size::Exactly(wanted as u64), stop)?;
+            output.copy_from_slice(&decoded);
+            Ok(())
+        }
+    }
+}
+
+fn split(input: &[u8]) -> Result<(Option<u64>, &[u8])> {
+    let short = || Error::new(Code::Decode, "a compressed buffer has no length before it");
+    let (length, rest) = input.split_first_chunk::<8>().ok_or_else(short)?;
+    match i64::from_le_bytes(*length) {
+        -1 => Ok((None, rest)),
+        length => u64::try_from(length).map(|length| (Some(length), rest)).map_err(|_| {
+            Error::new(Code::Decode, format!("a compressed buffer says that it decodes to {length} bytes"))
+        }),
+    }
+}
+
+/// Buffers are padded to 64 bytes, so that more than some are not what was meant.
+const PADDING: u64 = 64;
+
+fn padded(found: u64, wanted: u64) -> Result<()> {
+    if (wanted..=wanted.saturating_add(PADDING)).contains(&found) {
+        return Ok(());
+    }
+    Err(Error::new(Code::Decode, format!("a compressed buffer decodes to {found} bytes, not {wanted}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn both(inner: Inner, input: &[u8], length: usize) -> Option<Vec<u8>> {
+        let mut output = vec![0; length];
+        let into = decode_into(inner, input, &mut output, Stop::never()).ok().map(|()| output);
+        let alone = decode(inner, input, Size::Exactly(length as u64), Stop::never()).ok();
+        assert_eq!(into, alone);
+        into
+    }
+
+    #[test]
+    fn lengths_raw_bytes_and_padding() {
+        let raw = [&(-1_i64).to_le_bytes()[..], b"abcd"].concat();
+        assert_eq!(both(Inner::Lz4, &raw, 4).unwrap(), b"abcd");
+        assert_eq!(both(Inner::Lz4, &raw, 3).unwrap(), b"abc");
+        assert_eq!(both(Inner::Lz4, &raw, 5), None);
+        let packed = [&4_i64.to_le_bytes()[..], &::zstd::bulk::compress(b"abcd", 1).unwrap()].concat();
+        assert_eq!(both(Inner::Zstd, &packed, 4).unwrap(), b"abcd");
+        assert_eq!(both(Inner::Zstd, &packed, 2).unwrap(), b"ab");
+        assert_eq!(both(Inner::Zstd, &packed, 5), None);
+        assert_eq!(both(Inner::Lz4, &packed, 4), None);
+        let lying = [&1_000_000_i64.to_le_bytes()[..], &packed[8..]].concat();
+        assert_eq!(both(Inner::Zstd, &lying, 4), None);
+        for bad in [&[][..], &[0; 7], &(-2_i64).to_le_bytes()] {
+            assert_eq!(both(Inner::Lz4, bad, 1), None);
+        }
+        let any = |most| decode(Inner::Zstd, &packed, Size::UpTo(most), Stop::never());
+        assert_eq!(any(4).unwrap(), b"abcd");
+        assert_eq!(any(3).unwrap_err().code(), Code::Limit);
+    }
+}

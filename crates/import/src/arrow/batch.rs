@@ -1,0 +1,298 @@
+//! Record batches (`Message.fbs`, `RecordBatch`): where the values of each column are, batch by batch.
+#![forbid(unsafe_code)]
+
+use ciborium::Value;
+use ztensor_core::checked::{exact, product};
+use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::layouts;
+use ztensor_core::model::{
+    Blob, Builder, Component, DType, Data, Encoding, Filter, Label, Layout, NewTensor, Piece, Pieces, Strided,
+    View,
+};
+
+use super::message::{Buffer, Message};
+use super::schema::{Column, Schema};
+use super::types::{Buffers, Element};
+use crate::flatbuffer::{Flat, Table, Vector};
+use crate::names::Names;
+
+const RULE: &str = "Arrow Columnar Format: RecordBatch message";
+
+/// What was found of a column.
+#[derive(Default)]
+struct Found {
+    pieces: Vec<Piece>,
+    elements: u64,
+    /// Values that are null, of the column or of what it is in.
+    nulls: u64,
+    /// Where it says which of its own are, where no other batch has any.
+    validity: Option<Blob>,
+}
+
+/// The columns of a table.
+pub struct Columns {
+    schema: Schema,
+    found: Vec<Found>,
+    /// Elements and nulls of each slot in the batch that is read.
+    slots: Vec<(u64, u64)>,
+    rows: u64,
+    batches: u64,
+    /// That batches have metadata was said.
+    is_told: bool,
+}
+
+/// The compression of a batch.
+struct Packing {
+    values: Encoding,
+    bits: Encoding,
+}
+
+impl Columns {
+    pub fn new(schema: Schema) -> Self {
+        let found = schema.columns.iter().map(|_| Found::default()).collect();
+        Self { schema, found, slots: Vec::new(), rows: 0, batches: 0, is_told: false }
+    }
+
+    /// Adds where a batch has the values.
+    pub fn add(&mut self, message: &mut Message<'_>, builder: &mut Builder) -> Result<()> {
+        let at = message.at;
+        if message.has_metadata && !self.is_told {
+            self.is_told = true;
+            builder.warn("ZT_WARN_SKIPPED", "batches have metadata of their own", None, None);
+        }
+        self.batch(message, builder).map_err(|error| error.rule(RULE).at(at))
+    }
+
+    fn batch(&mut self, message: &mut Message<'_>, builder: &mut Builder) -> Result<()> {
+        let (flat, table, body) = (&mut message.flat, message.header, message.body);
+        let bad = |message: String| Error::new(Code::BadIndex, message);
+        let rows = u64::try_from(flat.i64(table, 0)?).map_err(|_| bad("a batch has a negative length".to_owned()))?;
+        let none = Vector { at: 0, count: 0, width: 16 };
+        let nodes = flat.vector(table, 1, 16)?.unwrap_or(none);
+        let buffers = flat.vector(table, 2, 16)?.unwrap_or(none);
+        let packing = packing(flat, table, builder)?;
+        if nodes.count != self.schema.slots.len() as u64 {
+            let message = format!("a batch has {} nodes, the schema {}", nodes.count, self.schema.slots.len());
+            return Err(bad(message));
+        }
+        let mut views = flat.places(table, 4, 8)?;
+        let mut next = 0_u64;
+        self.slots.clear();
+        for (slot, place) in self.schema.slots.iter().zip(nodes.places()) {
+            let node: [u8; 16] = flat.array(place)?;
+            let (length, nulls) = pair(node);
+            let length = u64::try_from(length).map_err(|_| bad("a column has a negative length".to_owned()))?;
+            let parent = slot.parent.and_then(|(parent, times)| Some((self.slots.get(parent)?, times)));
+            let expected = match parent {
+                None => Some(rows),
+                Some((_, None)) => None,
+                Some(((length, _), Some(times))) => {
+                    Some(length.checked_mul(times).ok_or_else(|| bad("a list has more than 2^64 values".to_owned()))?)
+                }
+            };
+            let expected = expected.filter(|_| slot.parent.is_none_or(|(_, times)| times.is_some()));
+            if let Some(expected) = expected.filter(|&expected| expected != length) {
+                return Err(bad(format!("a column has {length} values in a batch, not {expected}")));
+            }
+            let first = next;
+            next += match slot.buffers {
+                Buffers::Count(count) => count,
+                Buffers::Union(count) => count + u64::from(message.version < 5),
+                Buffers::Views => {
+                    let count = views.next().map(|place| flat.array(place).map(i64::from_le_bytes)).transpose()?;
+                    let count = count.and_then(|count| u64::try_from(count).ok());
+                    let count = count.filter(|&count| count <= buffers.count);
+                    2 + count.ok_or_else(|| bad("a column of views does not say how many buffers it has".to_owned()))?
+                }
+            };
+            if next > buffers.count {
+                return Err(bad(format!("a batch has {} buffers, fewer than the schema asks for", buffers.count)));
+            }
+            let validity = match slot.buffers {
+                Buffers::Count(0) | Buffers::Union(_) => Buffer::default(),
+                _ => body.buffer(flat.array(buffers.at + first * 16)?)?,
+            };
+            // Without the bit map nothing is null. A number below 0 is one that was not counted.
+            let own = if validity.length == 0 || nulls == 0 { 0 } else { nulls.unsigned_abs() };
+            let around = parent.map_or(0, |((_, nulls), _)| *nulls);
+            self.slots.push((length, own.saturating_add(around)));
+            let Some(column) = slot.column else { continue };
+            let values = body.buffer(flat.array(buffers.at + (first + 1) * 16)?)?;
+            let (Some(found), Some(Column { element, name, .. })) =
+                (self.found.get_mut(column), self.schema.columns.get(column))
+            else {
+                continue;
+            };
+            found.nulls = found.nulls.saturating_add(own).saturating_add(around);
+            found.elements = found.elements.checked_add(length).ok_or_else(|| bad("a column has more than 2^64 values".to_owned()))?;
+            found.validity = None;
+            if own > 0 && around == 0 && self.batches == 0 {
+                found.validity = Some(blob(validity, length.div_ceil(8), packing.as_ref().map(|packing| packing.values)));
+            }
+            if let Some(piece) = piece(*element, values, length, packing.as_ref(), builder)
+                .map_err(|error| error.tensor(name))?
+            {
+                found.pieces.push(piece);
+            }
+        }
+        if next != buffers.count {
+            return Err(bad(format!("a batch has {} buffers, the schema asks for {next}", buffers.count)));
+        }
+        self.rows = self.rows.checked_add(rows).ok_or_else(|| bad("the table has more than 2^64 rows".to_owned()))?;
+        self.batches += 1;
+        exact(self.rows, "the number of rows").map(drop)
+    }
+
+    /// Adds a tensor for each column.
+    pub fn finish(self, builder: &mut Builder, names: &mut Names) -> Result<()> {
+        let Self { schema, found, rows, batches, .. } = self;
+        builder.reserve(schema.columns.len());
+        for (column, found) in schema.columns.into_iter().zip(found) {
+            let name = names.unique(builder, &column.name);
+            let order = schema.byte_order;
+            let added = tensor(builder, &name, column, found, (rows, batches), |component| component.byte_order = order);
+            added.map_err(|error| error.tensor(&name).rule(RULE))?;
+        }
+        Ok(())
+    }
+}
+
+fn tensor(
+    builder: &mut Builder,
+    name: &str,
+    column: Column,
+    found: Found,
+    (rows, batches): (u64, u64),
+    arrange: impl Fn(&mut Component),
+) -> Result<()> {
+    let Column { element, dims, order, mut attributes, .. } = column;
+    let dims: Vec<u64> = std::iter::once(rows).chain(dims).collect();
+    let shape: Vec<u64> = std::iter::once(0)
+        .chain(order.iter().map(|&dim| dim + 1))
+        .map(|dim| dims.get(dim).copied().unwrap_or_default())
+        .collect();
+    let data = Pieces::data(1, found.pieces)?;
+    let data = match data {
+        Data::Pieces(pieces) if pieces.all().is_empty() => Data::Blob(Blob::raw(0, 0)),
+        data => data,
+    };
+    let (mut dtype, width) = match element {
+        Element::Of(dtype) => (Some(dtype), u64::from(dtype.bits() / 8)),
+        Element::Bool => (Some(DType::Bool), 1),
+        Element::Untyped(width, kind) => {
+            let message = format!("{kind} has no dtype here; the bytes can be read");
+            builder.warn("ZT_WARN_UNKNOWN_TYPE", message, Some(name), None);
+            attributes.push((Value::from("type"), Value::from(kind)));
+            (None, width)
+        }
+    };
+    let mut component = Component::new(Label::DATA, dtype, data);
+    arrange(&mut component);
+    if order.iter().enumerate().any(|(at, &dim)| at != dim) {
+        component.view = permuted(&dims, &order, width)?;
+    }
+    let mut components = builder.no_components();
+    let mut layout = Layout::Dense;
+    if found.nulls > 0 {
+        let message = format!(
+            "{} values of the column are null, and what stands in their places means nothing: it has no values here, and its \
+             components can be read",
+            found.nulls
+        );
+        builder.warn("ZT_WARN_UNKNOWN_LAYOUT", message, Some(name), None);
+        attributes.push((Value::from("nulls"), Value::from(found.nulls)));
+        component.role = Label::VALUES;
+        (layout, dtype) = (Layout::Other(builder.intern("arrow.nullable/1")), None);
+        components.push(component);
+        if let Some(validity) = found.validity.filter(|_| batches == 1) {
+            components.push(Component::new(builder.intern("validity"), None, Data::Blob(validity)));
+        }
+    } else {
+        components.push(component);
+    }
+    let attributes = (!attributes.is_empty()).then(|| attributes.into());
+    let mut tensor = NewTensor { name, shape: &shape, layout, dtype, components, attributes };
+    layouts::check(&mut tensor)?;
+    builder.tensor(tensor)
+}
+
+/// How the elements of a tensor stand whose dimensions are in another order; the first is the rows.
+fn permuted(dims: &[u64], order: &[usize], width: u64) -> Result<View> {
+    let too_large = || Error::new(Code::Limit, "the tensor has more than 2^64 bytes");
+    let stride = |dim: usize| {
+        product(dims.get(dim + 1..).unwrap_or_default()).and_then(|inner| inner.checked_mul(width)).ok_or_else(too_large)
+    };
+    let all = std::iter::once(0).chain(order.iter().map(|&dim| dim + 1));
+    let loops = all.map(|dim| Ok((dims.get(dim).copied().unwrap_or_default(), stride(dim)?)));
+    Ok(View::Strided(Box::new(Strided { start: 0, run: width, loops: loops.collect::<Result<_>>()? })))
+}
+
+/// Where the values of a column are in a batch; `None` where there are none.
+fn piece(
+    element: Element,
+    values: Buffer,
+    length: u64,
+    packing: Option<&Packing>,
+    builder: &mut Builder,
+) -> Result<Option<Piece>> {
+    let (bytes, stored) = match element {
+        Element::Of(dtype) => {
+            let bytes = length.checked_mul(u64::from(dtype.bits() / 8));
+            (bytes, bytes)
+        }
+        Element::Bool => (Some(length), Some(length.div_ceil(8))),
+        Element::Untyped(width, _) => (length.checked_mul(width), length.checked_mul(width)),
+    };
+    let (Some(bytes), Some(stored)) = (bytes, stored) else {
+        return Err(Error::new(Code::Limit, "a column has more than 2^64 bytes"));
+    };
+    exact(bytes, "the number of bytes")?;
+    if bytes == 0 {
+        return Ok(None);
+    }
+    let is_bool = element == Element::Bool;
+    let encoding = match packing {
+        Some(packing) => Some(if is_bool { packing.bits } else { packing.values }),
+        None => is_bool.then(|| {
+            let bits = Filter::named(builder.intern("bits"));
+            builder.encoding(&[bits], true)
+        }),
+    };
+    let held = if packing.is_some() { u64::from(values.length > 8) } else { values.length };
+    let needed = if packing.is_some() { 1 } else { stored };
+    if held < needed {
+        let message = format!("{length} values need {stored} bytes, their buffer has {}", values.length);
+        return Err(Error::new(Code::BadShape, message).at(values.at));
+    }
+    let stored = if packing.is_some() { values.length } else { stored };
+    let blob = blob(Buffer { length: stored, ..values }, bytes, encoding);
+    Ok(Some(Piece { blob, run: bytes }))
+}
+
+/// Bytes that decode to so many.
+fn blob(buffer: Buffer, bytes: u64, encoding: Option<Encoding>) -> Blob {
+    match encoding {
+        Some(encoding) => Blob { encoding, decoded: Some(bytes), ..Blob::raw(buffer.at, buffer.length) },
+        None => Blob::raw(buffer.at, bytes.min(buffer.length)),
+    }
+}
+
+fn packing(flat: &mut Flat<'_>, table: Table, builder: &mut Builder) -> Result<Option<Packing>> {
+    let Some(compression) = flat.table(table, 3)? else { return Ok(None) };
+    let (name, known) = match (flat.u8(compression, 0)?, flat.u8(compression, 1)?) {
+        (0, 0) => ("arrow.lz4", true),
+        (1, 0) => ("arrow.zstd", true),
+        _ => ("arrow.unknown", false),
+    };
+    let (packed, bits) = (Filter::named(builder.intern(name)), Filter::named(builder.intern("bits")));
+    let values = builder.encoding(std::slice::from_ref(&packed), known);
+    Ok(Some(Packing { values, bits: builder.encoding(&[bits, packed], known) }))
+}
+
+/// The two numbers of a node.
+fn pair(bytes: [u8; 16]) -> (i64, i64) {
+    let both = u128::from_le_bytes(bytes);
+    #[expect(clippy::cast_possible_truncation)] // each half by itself
+    ((both as u64).cast_signed(), ((both >> 64) as u64).cast_signed())
+}
+

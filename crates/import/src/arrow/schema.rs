@@ -1,0 +1,270 @@
+//! A schema (`Schema.fbs`), flattened: a slot for each field in the order of a batch's nodes, and a column for each tensor that
+//! comes of them.
+#![forbid(unsafe_code)]
+
+use ciborium::Value;
+use ztensor_core::checked::product;
+use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::limits::Limits;
+use ztensor_core::model::{Builder, ByteOrder};
+use ztensor_core::syntax::json::{Reader, Unique};
+
+use super::SCHEMA;
+use super::types::{self, Buffers, Element, Type};
+use crate::flatbuffer::{Flat, Table};
+use crate::limits::{ARROW_DEPTH, ARROW_METADATA_BYTES, FLATBUFFER_NAME_BYTES};
+
+/// Keys and values of metadata.
+pub type Metadata = Vec<(Value, Value)>;
+
+/// A field of a batch: one node and some buffers.
+pub struct Slot {
+    pub buffers: Buffers,
+    /// The slot that it is in, and how many elements it has for each of that one's; `None` where that differs.
+    pub parent: Option<(usize, Option<u64>)>,
+    pub column: Option<usize>,
+}
+
+/// A column of numbers, or a part of a structure.
+pub struct Column {
+    pub name: String,
+    pub element: Element,
+    /// As the values stand, without the rows.
+    pub dims: Vec<u64>,
+    /// Which of `dims` each dimension of the tensor is.
+    pub order: Vec<usize>,
+    pub attributes: Metadata,
+}
+
+pub struct Schema {
+    pub slots: Vec<Slot>,
+    pub columns: Vec<Column>,
+    pub byte_order: ByteOrder,
+    pub metadata: Metadata,
+}
+
+/// Where a field is in a schema.
+struct Place<'p> {
+    /// Of the field that it is in, with a dot.
+    path: &'p str,
+    parent: Option<(usize, Option<u64>)>,
+    dims: Vec<u64>,
+    order: Vec<usize>,
+    /// It has values of one size each, and so has all that it is in.
+    is_regular: bool,
+    /// A list of fixed size has its child's values.
+    is_item: bool,
+    attributes: Metadata,
+    depth: u32,
+}
+
+struct Walk<'w, 's> {
+    flat: &'w mut Flat<'s>,
+    builder: &'w mut Builder,
+    limits: &'w Limits,
+    slots: Vec<Slot>,
+    columns: Vec<Column>,
+}
+
+impl Schema {
+    /// Reads the table `Schema`. What cannot be a tensor is warned of.
+    pub fn read(flat: &mut Flat<'_>, table: Table, builder: &mut Builder) -> Result<Self> {
+        let limits = *builder.limits();
+        let byte_order = match flat.i16(table, 0)? {
+            0 => ByteOrder::Little,
+            1 => ByteOrder::Big,
+            other => {
+                let message = format!("the endianness {other} is neither little nor big");
+                return Err(flat.error(Code::BadIndex, table.at, message));
+            }
+        };
+        let metadata = metadata(flat, table, 2, builder)?;
+        let fields = flat.places(table, 1, 4)?;
+        let mut walk =
+            Walk { flat, builder, limits: &limits, slots: Vec::new(), columns: Vec::new() };
+        for place in fields {
+            let field = walk.flat.table_at(place)?;
+            let at = Place {
+                path: "",
+                parent: None,
+                dims: Vec::new(),
+                order: Vec::new(),
+                is_regular: true,
+                is_item: false,
+                attributes: Vec::new(),
+                depth: ARROW_DEPTH,
+            };
+            walk.field(field, at)?;
+        }
+        let Walk { slots, columns, .. } = walk;
+        Ok(Self { slots, columns, byte_order, metadata })
+    }
+}
+
+impl Walk<'_, '_> {
+    fn field(&mut self, field: Table, mut at: Place<'_>) -> Result<()> {
+        let Some(depth) = at.depth.checked_sub(1) else {
+            let message = format!("fields are nested more than {ARROW_DEPTH} deep");
+            return Err(self.flat.error(Code::Limit, field.at, message));
+        };
+        let own = self.flat.text(field, 0, FLATBUFFER_NAME_BYTES)?.unwrap_or_default();
+        let name = if at.is_item { at.path.to_owned() } else { format!("{}{own}", at.path) };
+        // The paths of nested fields repeat the names around them.
+        self.flat.charge(name.len() as u64)?;
+        let mut kind = types::read(self.flat, field, 2)?;
+        let encoded = self.flat.table(field, 4)?.is_some();
+        if encoded {
+            kind = Type::Other(Buffers::Count(2), "dictionary-encoded");
+        }
+        let own = metadata(self.flat, field, 6, self.builder)?;
+        let shaped = at.is_regular.then(|| fixed_shape(&own)).flatten();
+        at.attributes.extend(own);
+        let slot = self.slots.len();
+        let buffers = match kind {
+            Type::Plain(_) => Buffers::Count(2),
+            Type::FixedSizeList(_) | Type::Struct => Buffers::Count(1),
+            Type::Other(buffers, _) => buffers,
+        };
+        self.slots.push(Slot { buffers, parent: at.parent, column: None });
+        let (mut times, mut is_regular, mut is_item) = (None, at.is_regular, false);
+        match kind {
+            Type::Plain(element) if is_regular => return self.column(name, element, at),
+            Type::FixedSizeList(size) => {
+                (times, is_item) = (Some(size), true);
+                self.dims(&mut at, size, shaped, &name)?;
+            }
+            Type::Struct => {
+                times = Some(1);
+                if at.is_item || !at.dims.is_empty() {
+                    at.attributes.clear();
+                }
+            }
+            Type::Other(_, what) if is_regular => {
+                let message = format!("the column {name:?} is {what}: it is no tensor");
+                self.builder.warn("ZT_WARN_SKIPPED", message, None, None);
+                is_regular = false;
+            }
+            Type::Plain(_) | Type::Other(..) => is_regular = false,
+        }
+        // The values of a dictionary are in batches of its own.
+        if encoded {
+            return Ok(());
+        }
+        let path = if is_item { name } else { format!("{name}.") };
+        for place in self.flat.places(field, 5, 4)? {
+            let child = self.flat.table_at(place)?;
+            let at = Place {
+                path: &path,
+                parent: Some((slot, times)),
+                dims: at.dims.clone(),
+                order: at.order.clone(),
+                is_regular,
+                is_item,
+                attributes: if is_item { at.attributes.clone() } else { Vec::new() },
+                depth,
+            };
+            self.field(child, at)?;
+        }
+        Ok(())
+    }
+
+    fn column(&mut self, name: String, element: Element, at: Place<'_>) -> Result<()> {
+        if let Some(slot) = self.slots.last_mut() {
+            slot.column = Some(self.columns.len());
+        }
+        if at.dims.len() >= self.limits.max_rank as usize {
+            let message = format!("a column has more than {} dimensions (option maxRank)", self.limits.max_rank);
+            return Err(Error::new(Code::Limit, message).tensor(&name).rule(SCHEMA));
+        }
+        let Place { dims, order, attributes, .. } = at;
+        self.columns.push(Column { name, element, dims, order, attributes });
+        Ok(())
+    }
+
+    /// Adds the dimensions of a list of `size` values to a place.
+    fn dims(&mut self, at: &mut Place<'_>, size: u64, shaped: Option<Shaped>, name: &str) -> Result<()> {
+        let first = at.order.len();
+        match shaped {
+            Some(Shaped::Is(dims, order)) if product(&dims) == Some(size) => {
+                at.order.extend(order.iter().map(|&dim| first + dim));
+                at.dims.extend(dims);
+            }
+            other => {
+                if other.is_some() {
+                    let message = format!("its shape is not one of {size} values: it is read as lists");
+                    self.builder.warn("ZT_WARN_SKIPPED", message, Some(name), None);
+                }
+                at.order.push(first);
+                at.dims.push(size);
+            }
+        }
+        if at.dims.len() > self.limits.max_rank as usize {
+            let message = format!("a column has more than {} dimensions (option maxRank)", self.limits.max_rank);
+            return Err(Error::new(Code::Limit, message).tensor(name).rule(SCHEMA));
+        }
+        Ok(())
+    }
+}
+
+/// What the extension type `arrow.fixed_shape_tensor` says.
+enum Shaped {
+    Is(Vec<u64>, Vec<usize>),
+    /// Its metadata is not as it must be.
+    Bad,
+}
+
+fn fixed_shape(metadata: &Metadata) -> Option<Shaped> {
+    let text = |key: &str| {
+        let found = metadata.iter().find(|(name, _)| name.as_text() == Some(key));
+        found.and_then(|(_, value)| value.as_text())
+    };
+    if text("ARROW:extension:name") != Some("arrow.fixed_shape_tensor") {
+        return None;
+    }
+    let read = text("ARROW:extension:metadata").and_then(|text| shape_of(text).ok());
+    let Some((dims, order)) = read else { return Some(Shaped::Bad) };
+    let order = if order.is_empty() { (0..dims.len()).collect() } else { order };
+    let mut sorted = order.clone();
+    sorted.sort_unstable();
+    let is_order = sorted.iter().copied().eq(0..dims.len());
+    Some(if is_order { Shaped::Is(dims, order) } else { Shaped::Bad })
+}
+
+fn shape_of(text: &str) -> Result<(Vec<u64>, Vec<usize>)> {
+    let (mut dims, mut order) = (Vec::new(), Vec::new());
+    let mut json = Reader::new(text, 0);
+    json.object("the metadata", Unique::Here, |json, key| match &**key {
+        "shape" => json.array("a shape", |json| json.uint("a dimension").map(|dim| dims.push(dim))),
+        "permutation" => json.array("a permutation", |json| {
+            let dim = json.uint("a dimension")?;
+            order.push(usize::try_from(dim).unwrap_or(usize::MAX));
+            Ok(())
+        }),
+        _ => json.skip(),
+    })?;
+    json.end()?;
+    Ok((dims, order))
+}
+
+/// Keys and values; of a key that stands twice the first.
+pub fn metadata(flat: &mut Flat<'_>, table: Table, field: u16, builder: &mut Builder) -> Result<Metadata> {
+    let mut entries = Vec::new();
+    let mut seen = std::collections::HashSet::new();
+    for place in flat.places(table, field, 4)? {
+        let entry = flat.table_at(place)?;
+        if entries.len() >= builder.limits().max_attribute_values as usize {
+            let message = "the metadata has more values than allowed (option maxAttributeValues)";
+            return Err(flat.error(Code::Limit, entry.at, message));
+        }
+        let key = flat.text(entry, 0, FLATBUFFER_NAME_BYTES)?.unwrap_or_default();
+        let value = flat.bytes(entry, 1, ARROW_METADATA_BYTES)?.unwrap_or_default();
+        if !seen.insert(key.clone()) {
+            let message = format!("the metadata key {key:?} stands twice: its first value is taken");
+            builder.warn("ZT_WARN_SKIPPED", message, None, None);
+            continue;
+        }
+        let value = String::from_utf8(value).map_or_else(|bytes| Value::Bytes(bytes.into_bytes()), Value::Text);
+        entries.push((Value::Text(key), value));
+    }
+    Ok(entries)
+}
