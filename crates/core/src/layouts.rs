@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod accumulate;
+pub mod affine;
 mod compress;
 pub mod coo;
 pub mod csr;

@@ -199,6 +199,11 @@ impl<'s> Flat<'s> {
         self.look(vector.at, vector.count).map(|bytes| Some(bytes.to_vec()))
     }
 
+    /// Some bytes.
+    pub fn run(&mut self, at: u64, length: u64) -> Result<Vec<u8>> {
+        self.look(at, length).map(<[u8]>::to_vec)
+    }
+
     /// `N` bytes.
     pub fn array<const N: usize>(&mut self, at: u64) -> Result<[u8; N]> {
         let bytes = self.look(at, N as u64)?;

@@ -1,7 +1,8 @@
-//! Quantized tensors as float32: `zt.quant_group/1`, `zt.mx/1` and the ggml blocks of `gguf.<type>/1`, wherever
+//! Quantized tensors as float32: `zt.quant_group/1`, `zt.mx/1`, `tflite.quantized/1` and the ggml blocks of `gguf.<type>/1`, wherever
 //! a file holds them under these layouts.
 #![forbid(unsafe_code)]
 
+mod affine;
 mod blocks;
 mod codebooks;
 mod ggml;
@@ -13,6 +14,7 @@ mod groups;
 mod mx;
 mod quant_group;
 
+use affine::Affine;
 pub use ggml::BlockType;
 use mx::Mx;
 use quant_group::QuantGroup;
@@ -38,6 +40,7 @@ pub struct Quantized {
 enum Scheme {
     Mx(Mx),
     QuantGroup(QuantGroup),
+    Affine(Affine),
 }
 
 impl Quantized {
@@ -55,6 +58,10 @@ impl Quantized {
                 let entry = layouts::quant_group::QuantGroup::read(shape, attributes, components)?;
                 let dtypes = [Label::DATA, Label::SCALES, Label::ZEROS].map(dtype);
                 Scheme::QuantGroup(QuantGroup::new(&entry, shape, dtypes)?)
+            }
+            "tflite.quantized/1" => {
+                let entry = layouts::affine::Affine::read(shape, attributes, components)?;
+                Scheme::Affine(Affine::new(entry, shape, elements)?)
             }
             _ => return Ok(None),
         };
@@ -77,6 +84,10 @@ impl Quantized {
                 }
                 parts
             }
+            Scheme::Affine(affine) => {
+                let roles = [Label::DATA, Label::SCALES, Label::ZEROS].into_iter();
+                roles.zip(affine.lengths().map(Some)).collect()
+            }
         }
     }
 
@@ -86,6 +97,7 @@ impl Quantized {
         match &self.scheme {
             Scheme::Mx(mx) => mx.decode(part(0), part(1), first, out),
             Scheme::QuantGroup(group) => group.decode(part(0), part(1), part(2), first, out),
+            Scheme::Affine(affine) => affine.decode(part(0), part(1), part(2), first, out),
         }
     }
 }

@@ -68,7 +68,7 @@ impl Groups {
 
     /// Calls `run` for each run of the elements from `first` on with the range among these elements and the factor of
     /// its first element. Either all of a run share that or each has the next.
-    fn runs(&self, first: u64, length: usize, mut run: impl FnMut(Range<usize>, u64)) {
+    pub fn runs(&self, first: u64, length: usize, mut run: impl FnMut(Range<usize>, u64)) {
         let mut at = 0;
         while at < length {
             let element = first + at as u64;

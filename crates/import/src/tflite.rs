@@ -1,0 +1,35 @@
+//! TFLite models (`schema.fbs` of LiteRT): the constant tensors of all subgraphs, whose bytes are in buffers of the flatbuffer or
+//! behind it.
+#![forbid(unsafe_code)]
+
+mod model;
+mod sparse;
+mod tensors;
+mod types;
+
+use ztensor_core::error::Result;
+use ztensor_core::formats::{Format, Input, Sample, Told, bad_magic};
+use ztensor_core::model::Catalog;
+
+use crate::flatbuffer::Flat;
+use crate::limits::TFLITE_INDEX_BYTES;
+
+const NAME: &str = "tflite";
+const LACKS: &str = "no TFL3 at byte 4";
+/// The file identifier, behind the offset of the root.
+const IDENTIFIER: &[u8; 4] = b"TFL3";
+
+pub const FORMAT: Format =
+    Format { name: NAME, title: "TFLite", endings: &[NAME], lacks: LACKS, tell, parse, writes: &[] };
+
+fn tell(sample: &Sample<'_>) -> Result<Told> {
+    Ok(if sample.first(8)?.ends_with(IDENTIFIER) { Told::Yes } else { Told::No })
+}
+
+fn parse(input: &Input<'_>) -> Result<Catalog> {
+    if !input.read_vec(0, input.length().min(8))?.ends_with(IDENTIFIER) {
+        return Err(bad_magic(LACKS));
+    }
+    let most = input.limits.max_index_bytes.unwrap_or(TFLITE_INDEX_BYTES);
+    model::read(input, Flat::new(input.source, input.stop, most))
+}

@@ -1,0 +1,121 @@
+//! The table `Model`: subgraphs, buffers and what is said of the whole.
+#![forbid(unsafe_code)]
+
+use ciborium::Value;
+use ztensor_core::checked::end_within;
+use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::formats::Input;
+use ztensor_core::model::{Builder, Catalog, Container};
+
+use super::tensors::Tensors;
+use super::{NAME, types};
+use crate::flatbuffer::{Flat, Table, Vector};
+use crate::limits::{FLATBUFFER_NAME_BYTES, TFLITE_METADATA_BYTES};
+
+const RULE: &str = "TFLite schema: Model";
+const BUFFER: &str = "TFLite schema: Buffer";
+
+/// A run of bytes of the file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Run {
+    pub at: u64,
+    pub length: u64,
+}
+
+/// The vector of buffers.
+#[derive(Clone, Copy)]
+pub struct Buffers {
+    places: Option<Vector>,
+    total: u64,
+}
+
+impl Buffers {
+    /// Where the bytes of a buffer are; `None` where it has none. Fails with `ZT_BAD_INDEX` where there is no such buffer, and with
+    /// `ZT_TRUNCATED` where its bytes go beyond the file.
+    pub fn find(self, flat: &mut Flat<'_>, index: u32) -> Result<Option<Run>> {
+        let places = self.places.filter(|places| u64::from(index) < places.count);
+        let place = places.map(|places| places.at + u64::from(index) * places.width).ok_or_else(|| {
+            Error::new(Code::BadIndex, format!("there is no buffer {index}")).rule(BUFFER)
+        })?;
+        let buffer = flat.table_at(place)?;
+        // 0 and 1 say that the bytes are in the flatbuffer.
+        let (offset, length) = (flat.u64(buffer, 1)?, flat.u64(buffer, 2)?);
+        if offset > 1 {
+            if end_within(offset, length, self.total).is_none() {
+                let message = format!("buffer {index} of {length} bytes at {offset} goes beyond the end of the file");
+                return Err(Error::new(Code::Truncated, message).at(offset).rule(BUFFER));
+            }
+            return Ok(Some(Run { at: offset, length }).filter(|run| run.length > 0));
+        }
+        let data = flat.vector(buffer, 0, 1)?;
+        Ok(data.filter(|data| data.count > 0).map(|data| Run { at: data.at, length: data.count }))
+    }
+}
+
+pub fn read(input: &Input<'_>, mut flat: Flat<'_>) -> Result<Catalog> {
+    let model = flat.root().map_err(|error| error.rule(RULE))?;
+    let version = flat.u32(model, 0)?;
+    let mut builder = Builder::new(Container::named(NAME), input.limits);
+    builder.version(version.to_string());
+    let buffers = Buffers { places: flat.vector(model, 4, 4)?, total: input.length() };
+    let mut attributes = Vec::new();
+    if let Some(description) = flat.text(model, 3, FLATBUFFER_NAME_BYTES)?.filter(|text| !text.is_empty()) {
+        attributes.push((Value::from("description"), Value::Text(description)));
+    }
+    let metadata = metadata(&mut flat, model, buffers, &mut builder)?;
+    if !metadata.is_empty() {
+        attributes.push((Value::from("metadata"), Value::Map(metadata)));
+    }
+    builder.attributes(attributes.into());
+    let mut tensors = Tensors::new(builder, buffers);
+    for (index, place) in flat.places(model, 2, 4)?.enumerate() {
+        let graph = flat.table_at(place)?;
+        let path = match (index, flat.text(graph, 4, FLATBUFFER_NAME_BYTES)?) {
+            (0, _) => String::new(),
+            (_, Some(name)) if !name.is_empty() => format!("{name}."),
+            _ => format!("subgraph{index}."),
+        };
+        for (number, place) in flat.places(graph, 0, 4)?.enumerate() {
+            let tensor = flat.table_at(place)?;
+            tensors.add(&mut flat, tensor, &path, number)?;
+        }
+    }
+    Ok(tensors.finish())
+}
+
+/// Buffers that have names: texts, and small ones as bytes.
+fn metadata(flat: &mut Flat<'_>, model: Table, buffers: Buffers, builder: &mut Builder) -> Result<Vec<(Value, Value)>> {
+    let mut entries = Vec::new();
+    let mut seen = std::collections::HashSet::new();
+    for place in flat.places(model, 6, 4)? {
+        let entry = flat.table_at(place)?;
+        let name = flat.text(entry, 0, FLATBUFFER_NAME_BYTES)?.unwrap_or_default();
+        let index = flat.u32(entry, 1)?;
+        let Some(run) = buffers.find(flat, index)? else { continue };
+        let too_many = entries.len() >= builder.limits().max_attribute_values as usize;
+        if run.length > TFLITE_METADATA_BYTES || too_many || !seen.insert(name.clone()) {
+            let message = format!("the metadata {name:?} of {} bytes is not among the attributes", run.length);
+            builder.warn("ZT_WARN_SKIPPED", message, None, None);
+            continue;
+        }
+        let bytes = flat.run(run.at, run.length)?;
+        entries.push((Value::Text(name), text_or_bytes(bytes)));
+    }
+    Ok(entries)
+}
+
+/// Texts are padded by zeros.
+fn text_or_bytes(bytes: Vec<u8>) -> Value {
+    let is_plain = |text: &str| text.chars().all(|character| !character.is_control() || "\t\r\n".contains(character));
+    let text = std::str::from_utf8(&bytes).map(|text| text.trim_end_matches('\0'));
+    match text {
+        Ok(text) if is_plain(text) => Value::from(text),
+        _ => Value::Bytes(bytes),
+    }
+}
+
+/// The type of a tensor.
+pub fn kind(flat: &mut Flat<'_>, tensor: Table) -> Result<(u8, Option<&'static types::Kind>)> {
+    let number = flat.u8(tensor, 1)?;
+    Ok((number, types::kind(number)))
+}

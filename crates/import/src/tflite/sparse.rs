@@ -1,0 +1,53 @@
+//! The table `SparsityParameters`: levels of a tree, each dense or compressed.
+#![forbid(unsafe_code)]
+
+use ciborium::Value;
+use ztensor_core::error::{Code, Result};
+use ztensor_core::model::{Builder, Component, DType};
+
+use crate::flatbuffer::{Flat, Table};
+
+/// Levels, as many as a tensor may have dimensions and blocks of such.
+const LEVELS: usize = 128;
+
+/// Adds the components `segments.N` and `indices.N` of each compressed level, and the numbers of all levels as attributes.
+pub fn read(
+    flat: &mut Flat<'_>,
+    table: Table,
+    builder: &mut Builder,
+    components: &mut Vec<Component>,
+    attributes: &mut Vec<(Value, Value)>,
+) -> Result<()> {
+    for (field, name) in [(0, "traversal_order"), (1, "block_map")] {
+        let mut numbers = Vec::new();
+        for place in flat.places(table, field, 4)?.take(LEVELS) {
+            numbers.push(Value::from(i32::from_le_bytes(flat.array(place)?)));
+        }
+        attributes.push((Value::from(name), Value::Array(numbers)));
+    }
+    let (mut formats, mut sizes) = (Vec::new(), Vec::new());
+    for (level, place) in flat.places(table, 2, 4)?.enumerate() {
+        let metadata = flat.table_at(place)?;
+        if level >= LEVELS {
+            return Err(flat.error(Code::Limit, metadata.at, format!("more than {LEVELS} levels of sparsity")));
+        }
+        let is_dense = flat.u8(metadata, 0)? == 0;
+        formats.push(Value::from(if is_dense { "DENSE" } else { "SPARSE_CSR" }));
+        sizes.push(Value::from(flat.i32(metadata, 1)?));
+        for (field, role) in [(2, "segments"), (4, "indices")] {
+            let dtype = match flat.u8(metadata, field)? {
+                1 => DType::Int32,
+                2 => DType::Uint16,
+                3 => DType::Uint8,
+                _ => continue,
+            };
+            let Some(numbers) = flat.table(metadata, field + 1)? else { continue };
+            let Some(vector) = flat.vector(numbers, 0, u64::from(dtype.bits() / 8))? else { continue };
+            let role = builder.intern(&format!("{role}.{level}"));
+            components.push(Component::raw(role, Some(dtype), vector.at, vector.byte_length()));
+        }
+    }
+    attributes.push((Value::from("dim_formats"), Value::Array(formats)));
+    attributes.push((Value::from("dense_sizes"), Value::Array(sizes)));
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! Types of elements (`TensorType`).
+#![forbid(unsafe_code)]
+
+use ztensor_core::model::DType;
+
+pub struct Kind {
+    /// As the schema calls it.
+    pub name: &'static str,
+    pub dtype: Option<DType>,
+    /// Of an element; 0 where they have no fixed size.
+    pub bits: u32,
+}
+
+impl Kind {
+    pub fn is_text(&self) -> bool {
+        self.name == "STRING"
+    }
+}
+
+const fn of(name: &'static str, dtype: DType) -> Kind {
+    Kind { name, dtype: Some(dtype), bits: dtype.bits() }
+}
+
+const fn other(name: &'static str, bits: u32) -> Kind {
+    Kind { name, dtype: None, bits }
+}
+
+/// By their numbers.
+const KINDS: [Kind; 21] = [
+    of("FLOAT32", DType::Float32),
+    of("FLOAT16", DType::Float16),
+    of("INT32", DType::Int32),
+    of("UINT8", DType::Uint8),
+    of("INT64", DType::Int64),
+    other("STRING", 0),
+    of("BOOL", DType::Bool),
+    of("INT16", DType::Int16),
+    of("COMPLEX64", DType::Complex64),
+    of("INT8", DType::Int8),
+    of("FLOAT64", DType::Float64),
+    of("COMPLEX128", DType::Complex128),
+    of("UINT64", DType::Uint64),
+    other("RESOURCE", 0),
+    other("VARIANT", 0),
+    of("UINT32", DType::Uint32),
+    of("UINT16", DType::Uint16),
+    other("INT4", 4),
+    of("BFLOAT16", DType::BFloat16),
+    other("INT2", 2),
+    other("UINT4", 4),
+];
+
+/// The type of a number; `None` of one that is not known here.
+pub fn kind(number: u8) -> Option<&'static Kind> {
+    const { &KINDS }.get(usize::from(number))
+}
