@@ -67,7 +67,7 @@ export interface JobOptions {
 	signal?: AbortSignal | undefined;
 }
 /** The containers that files come in. */
-export type Format = "zt" | "safetensors" | "btf" | "npy" | "npz" | "gguf" | "onnx" | "pytorch" | "hdf5" | "keras" | "tensorflow" | "flax" | "paddle";
+export type Format = "zt" | "safetensors" | "btf" | "npy" | "npz" | "gguf" | "onnx" | "pytorch" | "hdf5" | "keras" | "tensorflow" | "flax" | "paddle" | "arrow" | "tflite";
 type WritableFormat = "zt" | "safetensors" | "btf" | "npy" | "npz";
 type WritableVersion = "0.1" | "1.0" | "1.2" | "2";
 /** How to write a file. */

@@ -17,6 +17,7 @@ const PEERS = {
   'numpy 2.4': ['venv-numpy', 'venv-safetensors-0.8.0', 'v2.1.2'],
   'onnx 1.23': ['venv-onnx'],
   'h5py 3.16': ['venv-hdf5'],
+  'pyarrow 26.0': ['venv-arrow'],
   'tensorflow 2.21': ['venv-tensorflow'],
   'ztensor 1.2.3': ['venv-ztensor-1.2.3', 'v1.2.3'],
   'ztensor 2.1.2': ['venv-ztensor-2.1.2', 'v2.1.2'],

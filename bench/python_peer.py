@@ -157,6 +157,24 @@ def numpy_npz_load():
         return len({name: file[name] for name in file.files})
 
 
+def arrow_write(rows, compression):
+    import numpy
+    import pyarrow
+    import pyarrow.feather
+    columns, random = 20, numpy.random.default_rng(0)
+    count = int(sys.argv[5]) * 250_000 // columns
+    arrays = [pyarrow.array(random.standard_normal(count, "float32").round(2)) for _ in range(columns)]
+    table = pyarrow.table(arrays, names=[f"column{at}" for at in range(columns)])
+    pyarrow.feather.write_feather(table, path, compression=compression, chunksize=rows or count)
+
+
+def arrow_each(each):
+    import pyarrow
+    import pyarrow.feather
+    for column in pyarrow.feather.read_table(path, memory_map=True).columns:
+        each(column.combine_chunks().to_numpy())
+
+
 def hdf5_write(**options):
     """Arrays of 10 MB, of 16 random bits each, in chunks of a MB."""
     import h5py
@@ -246,6 +264,12 @@ works = {
     "torch 2.4": {"write": torch_write, "list": torch_list, "touch": torch_touch},
     "numpy 2.4": {"npz_write": numpy_npz_write, "npz_deflate": numpy_npz_deflate, "npz_load": numpy_npz_load},
     "onnx 1.23": {"list": onnx_list},
+    "pyarrow 26.0": {
+        "write_lz4": lambda: arrow_write(65536, "lz4"),
+        "write_plain": lambda: arrow_write(None, "uncompressed"),
+        "load": lambda: arrow_each(lambda array: array),
+        "touch": lambda: arrow_each(each_page),
+    },
     "h5py 3.16": {"write_gzip": hdf5_write_gzip, "write_plain": hdf5_write, "load": hdf5_load, "touch": hdf5_touch},
     "tensorflow 2.21": {"write": tensorflow_write, "load": tensorflow_load},
     "ggml": {"dequantize": ggml_dequantize},

@@ -1,13 +1,14 @@
 // `npm run bench`: the same work by this package, by a hand-written loader and by the Python packages, and what the machine
 // can do, in one run. Prints medians; the JSON goes to build/bench/result.json.
 //   --quick        inputs a twentieth of the size, few rounds: a look at whether everything works
-//   --only GROUPS  of reading, numpy, gguf, onnx, hdf5, flax, pytorch, tensorflow and writing, by commas
+//   --only GROUPS  of reading, numpy, gguf, onnx, hdf5, flax, pytorch, tensorflow, arrow and writing, by commas
 //   --write PAGE   puts the table between the marks of a page, such as docs/performance.md
 import { spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { cpus, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { arrow } from './arrow.mjs'
 import { flax } from './flax.mjs'
 import { ggufRows } from './gguf.mjs'
 import { hdf5 } from './hdf5.mjs'
@@ -35,7 +36,7 @@ if (globalThis.gc === undefined) {
 const quick = argv.includes('--quick')
 const page = argv.includes('--write') ? argv[argv.indexOf('--write') + 1] : undefined
 const rounds = quick ? 3 : 7
-const GROUPS = { reading, numpy, gguf: ggufRows, onnx: onnxRows, hdf5, flax, pytorch, tensorflow, writing }
+const GROUPS = { reading, numpy, gguf: ggufRows, onnx: onnxRows, hdf5, flax, pytorch, tensorflow, arrow, writing }
 const only = argv.includes('--only') ? argv[argv.indexOf('--only') + 1].split(',') : Object.keys(GROUPS)
 const inputs = new Inputs(join(root, 'build/bench'), quick)
 const machine = `${cpus().length} × ${cpus()[0]?.model ?? 'unknown'}, ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.version}`

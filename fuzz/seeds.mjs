@@ -120,3 +120,9 @@ for (const name of readdirSync(hdf5).filter((name) => name.endsWith('.h5'))) {
   const bytes = readFileSync(join(hdf5, name))
   if (bytes.length <= MAX_BYTES) seed('hdf5', name, bytes)
 }
+
+for (const target of ['arrow', 'tflite']) {
+  const folder = join(here, '../__test__/fixtures', target)
+  for (const name of readdirSync(folder).filter((name) => /\.(arrow|feather|tflite)$/.test(name)))
+    seed(target, name, readFileSync(join(folder, name)))
+}

@@ -1,6 +1,7 @@
 // The packages that write the formats we import. Each compares what a package writes anew with what we read: `compare` is given where
 // environments and files go (`build`), the Python to make environments with, and the folders of scripts (`fixtures`, `interop`).
 // Those whose packages are large are `heavy`, and run on demand.
+import { compareArrow } from './arrow.mjs'
 import { compareFlax } from './flax.mjs'
 import { compareGguf } from './gguf.mjs'
 import { compareHdf5 } from './hdf5.mjs'
@@ -10,6 +11,7 @@ import { comparePaddle } from './paddle.mjs'
 import { comparePytorch } from './pytorch.mjs'
 import { compareQuantized } from './quantized.mjs'
 import { compareTensorFlow } from './tensorflow.mjs'
+import { compareTflite } from './tflite.mjs'
 
 export const imports = [
   { name: 'gguf 0.19.0', of: 'quantized tensors of gguf and the profiles', compare: compareQuantized },
@@ -21,5 +23,7 @@ export const imports = [
   { name: 'paddlepaddle 3.3.1', of: 'files of paddle', heavy: true, compare: comparePaddle },
   { name: 'onnx 1.23.2', of: 'files of onnx', compare: compareOnnx },
   { name: 'h5py 3.16.0', of: 'files of h5py and keras', compare: compareHdf5 },
+  { name: 'pyarrow 26.0.1', of: 'files of pyarrow', compare: compareArrow },
+  { name: 'tflite 2.18.0', of: 'models of tflite', compare: compareTflite },
   { name: 'tensorflow 2.21.0', of: 'checkpoints of tensorflow', heavy: true, compare: compareTensorFlow },
 ]

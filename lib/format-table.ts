@@ -16,6 +16,8 @@ export type Format =
   | 'tensorflow'
   | 'flax'
   | 'paddle'
+  | 'arrow'
+  | 'tflite'
 
 /** Those that can be written. */
 export type WritableFormat = 'zt' | 'safetensors' | 'btf' | 'npy' | 'npz'
@@ -176,4 +178,6 @@ export const FORMATS: readonly FormatInfo[] = [
   { name: 'tensorflow', title: 'TensorFlow', endings: ['index'], writes: [] },
   { name: 'flax', title: 'Flax', endings: ['msgpack'], writes: [] },
   { name: 'paddle', title: 'PaddlePaddle', endings: ['pdparams', 'pdopt', 'pdiparams'], writes: [] },
+  { name: 'arrow', title: 'Arrow', endings: ['arrow', 'feather'], writes: [] },
+  { name: 'tflite', title: 'TFLite', endings: ['tflite'], writes: [] },
 ]

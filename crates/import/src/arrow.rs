@@ -39,8 +39,15 @@ const TOLD_BY: u64 = 4096;
 /// Messages are padded to as many bytes, at most.
 const PADDING: u64 = 64;
 
-pub const FORMAT: Format =
-    Format { name: NAME, title: "Arrow", endings: &["arrow", "feather"], lacks: LACKS, tell, parse, writes: &[] };
+pub const FORMAT: Format = Format {
+    name: NAME,
+    title: "Arrow",
+    endings: &["arrow", "feather"],
+    lacks: LACKS,
+    tell,
+    parse,
+    writes: &[],
+};
 
 fn tell(sample: &Sample<'_>) -> Result<Told> {
     let first = sample.first(8)?;
@@ -52,7 +59,9 @@ fn tell(sample: &Sample<'_>) -> Result<Told> {
         length => (4, length),
     };
     let length = length.and_then(|&length| u64::try_from(i32::from_le_bytes(length)).ok());
-    let Some(length) = length.filter(|&length| length >= 16 && length.is_multiple_of(4)) else { return Ok(Told::No) };
+    let Some(length) = length.filter(|&length| length >= 16 && length.is_multiple_of(4)) else {
+        return Ok(Told::No);
+    };
     let from = usize::try_from(prefix).unwrap_or(usize::MAX);
     let bytes = sample.first(prefix + length.min(TOLD_BY))?.get(from..).unwrap_or_default();
     let mut flat = Flat::of_bytes(bytes.to_vec(), prefix, Stop::never());
@@ -110,18 +119,20 @@ struct Block {
 impl Reading<'_> {
     fn file(&mut self) -> Result<()> {
         let total = self.messages.input.length();
-        let start = total.checked_sub(TAIL).filter(|&start| start >= 8).ok_or_else(|| {
-            Error::new(Code::Truncated, "the file ends before its footer").at(total)
-        })?;
+        let start = total
+            .checked_sub(TAIL)
+            .filter(|&start| start >= 8)
+            .ok_or_else(|| Error::new(Code::Truncated, "the file ends before its footer").at(total))?;
         let tail = self.messages.read(start, TAIL)?;
         if !tail.ends_with(MAGIC) {
             let message = "the file does not end with ARROW1: it is cut off, or its writer did not close it";
             return Err(Error::new(Code::Truncated, message).at(total));
         }
         let length = tail.first_chunk::<4>().map_or(0, |&length| i32::from_le_bytes(length));
-        let length = u64::try_from(length).ok().filter(|&length| length > 0 && length <= start - 8).ok_or_else(|| {
-            Error::new(Code::BadIndex, format!("the footer has {length} bytes")).at(start)
-        })?;
+        let length = u64::try_from(length)
+            .ok()
+            .filter(|&length| length > 0 && length <= start - 8)
+            .ok_or_else(|| Error::new(Code::BadIndex, format!("the footer has {length} bytes")).at(start))?;
         let at = start - length;
         let mut flat = Flat::of_bytes(self.messages.read(at, length)?, at, self.messages.input.stop);
         let footer = flat.root()?;
@@ -135,7 +146,8 @@ impl Reading<'_> {
             return Err(flat.error(Code::BadIndex, footer.at, "the footer has no schema"));
         };
         let mut schema = Schema::read(&mut flat, schema, &mut self.builder)?;
-        let mut seen: HashSet<_> = schema.metadata.iter().filter_map(|(key, _)| key.as_text().map(str::to_owned)).collect();
+        let mut seen: HashSet<_> =
+            schema.metadata.iter().filter_map(|(key, _)| key.as_text().map(str::to_owned)).collect();
         self.attributes.append(&mut schema.metadata);
         for (key, value) in schema::metadata(&mut flat, footer, 4, &mut self.builder)? {
             if key.as_text().is_some_and(|key| seen.insert(key.to_owned())) {
@@ -197,7 +209,8 @@ impl Reading<'_> {
         }
         match message.kind {
             Kind::Tensor | Kind::Sparse => {
-                let name = if self.tensors == 0 { "tensor".to_owned() } else { format!("tensor.{}", self.tensors) };
+                let name =
+                    if self.tensors == 0 { "tensor".to_owned() } else { format!("tensor.{}", self.tensors) };
                 self.tensors += 1;
                 let name = self.names.unique(&mut self.builder, &name);
                 if message.kind == Kind::Tensor {
@@ -206,8 +219,7 @@ impl Reading<'_> {
                 return sparse::add(message, &mut self.builder, &name);
             }
             Kind::Schema if self.columns.is_none() => {
-                let mut schema =
-                    Schema::read(&mut message.flat, message.header, &mut self.builder)?;
+                let mut schema = Schema::read(&mut message.flat, message.header, &mut self.builder)?;
                 self.attributes.append(&mut schema.metadata);
                 self.columns = Some(Columns::new(schema));
             }
@@ -245,21 +257,26 @@ fn blocks(flat: &mut Flat<'_>, footer: crate::flatbuffer::Table, end: u64) -> Re
     let mut blocks = Vec::new();
     for place in flat.places(footer, 3, BLOCK)? {
         let bytes: [u8; 24] = flat.array(place)?;
-        let word = |from: usize| bytes.get(from..).and_then(<[u8]>::first_chunk::<8>).map_or(0, |&word| i64::from_le_bytes(word));
+        let word = |from: usize| {
+            bytes.get(from..).and_then(<[u8]>::first_chunk::<8>).map_or(0, |&word| i64::from_le_bytes(word))
+        };
         let before = i32::try_from(word(8) & 0xffff_ffff).unwrap_or(-1);
-        let numbers = u64::try_from(word(0)).ok().zip(u64::try_from(before).ok()).zip(u64::try_from(word(16)).ok());
+        let numbers =
+            u64::try_from(word(0)).ok().zip(u64::try_from(before).ok()).zip(u64::try_from(word(16)).ok());
         let Some(((at, before), body)) = numbers else {
             return Err(flat.error(Code::BadIndex, place, "a batch is at a negative place"));
         };
         blocks.push(Block { at, before, body });
     }
-    let mut sorted: Vec<_> = blocks.iter().map(|block| (block.at, block.before.saturating_add(block.body))).collect();
+    let mut sorted: Vec<_> =
+        blocks.iter().map(|block| (block.at, block.before.saturating_add(block.body))).collect();
     sorted.sort_unstable();
     let mut last = 8;
     for (at, length) in sorted {
         let next = at.checked_add(length).filter(|&next| at >= last && next <= end);
         last = next.ok_or_else(|| {
-            let message = format!("a batch of {length} bytes at {at} shares bytes with another, or with the footer");
+            let message =
+                format!("a batch of {length} bytes at {at} shares bytes with another, or with the footer");
             Error::new(Code::BadIndex, message).at(at)
         })?;
     }

@@ -127,7 +127,13 @@ impl<'s> Flat<'s> {
     }
 
     /// A number of `N` bytes, or `default` where the table lacks it.
-    fn number<const N: usize, T>(&mut self, t: Table, field: u16, of: fn([u8; N]) -> T, default: T) -> Result<T> {
+    fn number<const N: usize, T>(
+        &mut self,
+        t: Table,
+        field: u16,
+        of: fn([u8; N]) -> T,
+        default: T,
+    ) -> Result<T> {
         match self.place(t, field, N as u64)? {
             Some(place) => self.array(place).map(of),
             None => Ok(default),
@@ -177,7 +183,12 @@ impl<'s> Flat<'s> {
     }
 
     /// The places of a vector's elements; none of one that the table lacks.
-    pub fn places(&mut self, table: Table, field: u16, width: u64) -> Result<impl Iterator<Item = u64> + use<>> {
+    pub fn places(
+        &mut self,
+        table: Table,
+        field: u16,
+        width: u64,
+    ) -> Result<impl Iterator<Item = u64> + use<>> {
         let none = Vector { at: 0, count: 0, width };
         Ok(self.vector(table, field, width)?.unwrap_or(none).places())
     }
@@ -237,7 +248,9 @@ impl<'s> Flat<'s> {
             };
         }
         let window = self.windows.get(self.last);
-        Ok(window.and_then(|window| checked::slice(&window.bytes, at - window.from, count)).unwrap_or_default())
+        Ok(window
+            .and_then(|window| checked::slice(&window.bytes, at - window.from, count))
+            .unwrap_or_default())
     }
 
     #[cold]

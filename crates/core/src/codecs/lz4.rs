@@ -17,7 +17,8 @@ pub fn decode_into(input: &[u8], output: &mut [u8], stop: &Stop) -> Result<()> {
     let mut rest = input;
     let mut decoder = FrameDecoder::new(&mut rest);
     let (length, mut filled) = (output.len(), 0);
-    while let Some(room) = output.get_mut(filled..length.min(filled + PIECE)).filter(|room| !room.is_empty()) {
+    while let Some(room) = output.get_mut(filled..length.min(filled + PIECE)).filter(|room| !room.is_empty())
+    {
         stop.check()?;
         match read(&mut decoder, room)? {
             0 => return Err(bad(format!("the LZ4 frame decodes to {filled} bytes, not {length}"))),
@@ -68,7 +69,9 @@ fn read(decoder: &mut FrameDecoder<&mut &[u8]>, room: &mut [u8]) -> Result<usize
     loop {
         match decoder.read(room) {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Err(bad("the LZ4 frame ends early")),
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                return Err(bad("the LZ4 frame ends early"));
+            }
             read => return read.map_err(|error| bad(format!("the LZ4 frame cannot be decoded: {error}"))),
         }
     }

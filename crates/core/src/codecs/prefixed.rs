@@ -21,7 +21,10 @@ pub fn decode(inner: Inner, input: &[u8], size: Size, stop: &Stop) -> Result<Vec
     let wanted = match size {
         Size::Exactly(wanted) => wanted,
         Size::UpTo(most) if length > most => {
-            return Err(Error::new(Code::Limit, format!("a buffer decodes to {length} bytes, more than {most}")));
+            return Err(Error::new(
+                Code::Limit,
+                format!("a buffer decodes to {length} bytes, more than {most}"),
+            ));
         }
         Size::UpTo(_) => length,
     };

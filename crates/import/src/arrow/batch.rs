@@ -6,8 +6,8 @@ use ztensor_core::checked::{exact, product};
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::layouts;
 use ztensor_core::model::{
-    Blob, Builder, Component, DType, Data, Encoding, Filter, Label, Layout, NewTensor, Piece, Pieces, Strided,
-    View,
+    Blob, Builder, Component, DType, Data, Encoding, Filter, Label, Layout, NewTensor, Piece, Pieces,
+    Strided, View,
 };
 
 use super::message::{Buffer, Message};
@@ -66,13 +66,15 @@ impl Columns {
     fn batch(&mut self, message: &mut Message<'_>, builder: &mut Builder) -> Result<()> {
         let (flat, table, body) = (&mut message.flat, message.header, message.body);
         let bad = |message: String| Error::new(Code::BadIndex, message);
-        let rows = u64::try_from(flat.i64(table, 0)?).map_err(|_| bad("a batch has a negative length".to_owned()))?;
+        let rows = u64::try_from(flat.i64(table, 0)?)
+            .map_err(|_| bad("a batch has a negative length".to_owned()))?;
         let none = Vector { at: 0, count: 0, width: 16 };
         let nodes = flat.vector(table, 1, 16)?.unwrap_or(none);
         let buffers = flat.vector(table, 2, 16)?.unwrap_or(none);
         let packing = packing(flat, table, builder)?;
         if nodes.count != self.schema.slots.len() as u64 {
-            let message = format!("a batch has {} nodes, the schema {}", nodes.count, self.schema.slots.len());
+            let message =
+                format!("a batch has {} nodes, the schema {}", nodes.count, self.schema.slots.len());
             return Err(bad(message));
         }
         let mut views = flat.places(table, 4, 8)?;
@@ -81,14 +83,17 @@ impl Columns {
         for (slot, place) in self.schema.slots.iter().zip(nodes.places()) {
             let node: [u8; 16] = flat.array(place)?;
             let (length, nulls) = pair(node);
-            let length = u64::try_from(length).map_err(|_| bad("a column has a negative length".to_owned()))?;
+            let length =
+                u64::try_from(length).map_err(|_| bad("a column has a negative length".to_owned()))?;
             let parent = slot.parent.and_then(|(parent, times)| Some((self.slots.get(parent)?, times)));
             let expected = match parent {
                 None => Some(rows),
                 Some((_, None)) => None,
-                Some(((length, _), Some(times))) => {
-                    Some(length.checked_mul(times).ok_or_else(|| bad("a list has more than 2^64 values".to_owned()))?)
-                }
+                Some(((length, _), Some(times))) => Some(
+                    length
+                        .checked_mul(times)
+                        .ok_or_else(|| bad("a list has more than 2^64 values".to_owned()))?,
+                ),
             };
             let expected = expected.filter(|_| slot.parent.is_none_or(|(_, times)| times.is_some()));
             if let Some(expected) = expected.filter(|&expected| expected != length) {
@@ -99,14 +104,20 @@ impl Columns {
                 Buffers::Count(count) => count,
                 Buffers::Union(count) => count + u64::from(message.version < 5),
                 Buffers::Views => {
-                    let count = views.next().map(|place| flat.array(place).map(i64::from_le_bytes)).transpose()?;
+                    let count =
+                        views.next().map(|place| flat.array(place).map(i64::from_le_bytes)).transpose()?;
                     let count = count.and_then(|count| u64::try_from(count).ok());
                     let count = count.filter(|&count| count <= buffers.count);
-                    2 + count.ok_or_else(|| bad("a column of views does not say how many buffers it has".to_owned()))?
+                    2 + count.ok_or_else(|| {
+                        bad("a column of views does not say how many buffers it has".to_owned())
+                    })?
                 }
             };
             if next > buffers.count {
-                return Err(bad(format!("a batch has {} buffers, fewer than the schema asks for", buffers.count)));
+                return Err(bad(format!(
+                    "a batch has {} buffers, fewer than the schema asks for",
+                    buffers.count
+                )));
             }
             let validity = match slot.buffers {
                 Buffers::Count(0) | Buffers::Union(_) => Buffer::default(),
@@ -124,10 +135,14 @@ impl Columns {
                 continue;
             };
             found.nulls = found.nulls.saturating_add(own).saturating_add(around);
-            found.elements = found.elements.checked_add(length).ok_or_else(|| bad("a column has more than 2^64 values".to_owned()))?;
+            found.elements = found
+                .elements
+                .checked_add(length)
+                .ok_or_else(|| bad("a column has more than 2^64 values".to_owned()))?;
             found.validity = None;
             if own > 0 && around == 0 && self.batches == 0 {
-                found.validity = Some(blob(validity, length.div_ceil(8), packing.as_ref().map(|packing| packing.values)));
+                found.validity =
+                    Some(blob(validity, length.div_ceil(8), packing.as_ref().map(|packing| packing.values)));
             }
             if let Some(piece) = piece(*element, values, length, packing.as_ref(), builder)
                 .map_err(|error| error.tensor(name))?
@@ -138,7 +153,8 @@ impl Columns {
         if next != buffers.count {
             return Err(bad(format!("a batch has {} buffers, the schema asks for {next}", buffers.count)));
         }
-        self.rows = self.rows.checked_add(rows).ok_or_else(|| bad("the table has more than 2^64 rows".to_owned()))?;
+        self.rows =
+            self.rows.checked_add(rows).ok_or_else(|| bad("the table has more than 2^64 rows".to_owned()))?;
         self.batches += 1;
         exact(self.rows, "the number of rows").map(drop)
     }
@@ -150,7 +166,9 @@ impl Columns {
         for (column, found) in schema.columns.into_iter().zip(found) {
             let name = names.unique(builder, &column.name);
             let order = schema.byte_order;
-            let added = tensor(builder, &name, column, found, (rows, batches), |component| component.byte_order = order);
+            let added = tensor(builder, &name, column, found, (rows, batches), |component| {
+                component.byte_order = order
+            });
             added.map_err(|error| error.tensor(&name).rule(RULE))?;
         }
         Ok(())
@@ -220,7 +238,9 @@ fn tensor(
 fn permuted(dims: &[u64], order: &[usize], width: u64) -> Result<View> {
     let too_large = || Error::new(Code::Limit, "the tensor has more than 2^64 bytes");
     let stride = |dim: usize| {
-        product(dims.get(dim + 1..).unwrap_or_default()).and_then(|inner| inner.checked_mul(width)).ok_or_else(too_large)
+        product(dims.get(dim + 1..).unwrap_or_default())
+            .and_then(|inner| inner.checked_mul(width))
+            .ok_or_else(too_large)
     };
     let all = std::iter::once(0).chain(order.iter().map(|&dim| dim + 1));
     let loops = all.map(|dim| Ok((dims.get(dim).copied().unwrap_or_default(), stride(dim)?)));
@@ -295,4 +315,3 @@ fn pair(bytes: [u8; 16]) -> (i64, i64) {
     #[expect(clippy::cast_possible_truncation)] // each half by itself
     ((both as u64).cast_signed(), ((both >> 64) as u64).cast_signed())
 }
-

@@ -59,7 +59,8 @@ impl Body {
         let both = u64::try_from(offset).ok().zip(u64::try_from(length).ok());
         let both = both.filter(|&(offset, length)| end_within(offset, length, self.length).is_some());
         both.map(|(offset, length)| Buffer { at: self.at + offset, length }).ok_or_else(|| {
-            let message = format!("a buffer of {length} bytes at {offset} is not in its body of {} bytes", self.length);
+            let message =
+                format!("a buffer of {length} bytes at {offset} is not in its body of {} bytes", self.length);
             Error::new(Code::BadIndex, message).at(self.at).rule(RULE)
         })
     }
@@ -87,7 +88,8 @@ impl<'i> Messages<'i> {
             return Err(Error::new(Code::Truncated, message).at(at).rule(RULE));
         }
         self.left = self.left.checked_sub(length).ok_or_else(|| {
-            let message = "the messages have more bytes beside their data than allowed (option maxIndexBytes)";
+            let message =
+                "the messages have more bytes beside their data than allowed (option maxIndexBytes)";
             Error::new(Code::Limit, message).at(at)
         })?;
         self.input.stop.check()?;

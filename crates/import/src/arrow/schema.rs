@@ -80,8 +80,7 @@ impl Schema {
         };
         let metadata = metadata(flat, table, 2, builder)?;
         let fields = flat.places(table, 1, 4)?;
-        let mut walk =
-            Walk { flat, builder, limits: &limits, slots: Vec::new(), columns: Vec::new() };
+        let mut walk = Walk { flat, builder, limits: &limits, slots: Vec::new(), columns: Vec::new() };
         for place in fields {
             let field = walk.flat.table_at(place)?;
             let at = Place {
@@ -173,7 +172,8 @@ impl Walk<'_, '_> {
             slot.column = Some(self.columns.len());
         }
         if at.dims.len() >= self.limits.max_rank as usize {
-            let message = format!("a column has more than {} dimensions (option maxRank)", self.limits.max_rank);
+            let message =
+                format!("a column has more than {} dimensions (option maxRank)", self.limits.max_rank);
             return Err(Error::new(Code::Limit, message).tensor(&name).rule(SCHEMA));
         }
         let Place { dims, order, attributes, .. } = at;
@@ -199,7 +199,8 @@ impl Walk<'_, '_> {
             }
         }
         if at.dims.len() > self.limits.max_rank as usize {
-            let message = format!("a column has more than {} dimensions (option maxRank)", self.limits.max_rank);
+            let message =
+                format!("a column has more than {} dimensions (option maxRank)", self.limits.max_rank);
             return Err(Error::new(Code::Limit, message).tensor(name).rule(SCHEMA));
         }
         Ok(())
@@ -263,7 +264,8 @@ pub fn metadata(flat: &mut Flat<'_>, table: Table, field: u16, builder: &mut Bui
             builder.warn("ZT_WARN_SKIPPED", message, None, None);
             continue;
         }
-        let value = String::from_utf8(value).map_or_else(|bytes| Value::Bytes(bytes.into_bytes()), Value::Text);
+        let value =
+            String::from_utf8(value).map_or_else(|bytes| Value::Bytes(bytes.into_bytes()), Value::Text);
         entries.push((Value::Text(key), value));
     }
     Ok(entries)

@@ -55,7 +55,8 @@ fn sparse(message: &mut Message<'_>, builder: &mut Builder, name: &str) -> Resul
     let Head { dtype, shape, attributes } = head;
     let is_known = !matches!(layout, Layout::Other(_));
     if !is_known {
-        let message = format!("{:?} has no values here; its components can be read", builder.label(layout.label()));
+        let message =
+            format!("{:?} has no values here; its components can be read", builder.label(layout.label()));
         builder.warn("ZT_WARN_UNKNOWN_LAYOUT", message, Some(name), None);
     }
     let attributes = Some(attributes.into());
@@ -78,7 +79,8 @@ impl Reader<'_, '_> {
         let width = u64::from(dtype.bits() / 8);
         let rank = head.shape.len() as u64;
         let place = buffer(self.flat, self.table, 2, self.body)?;
-        let strides = strides(self.flat, self.table, 1)?.unwrap_or_else(|| vec![rank.saturating_mul(width), width]);
+        let strides =
+            strides(self.flat, self.table, 1)?.unwrap_or_else(|| vec![rank.saturating_mul(width), width]);
         let &[of_value, of_dim] = &*strides else {
             let message = format!("its coordinates have {} strides, not 2", strides.len());
             return Err(self.flat.error(Code::BadSparse, self.table.at, message));
@@ -102,7 +104,8 @@ impl Reader<'_, '_> {
         let indptr = component(Label::INDPTR, pointers, &[lines], None, place)?;
         let place = buffer(self.flat, self.table, 4, self.body)?;
         let indices = component(Label::INDICES, indices, &[count], None, place)?;
-        let layout = if by_rows { Layout::SparseCsr } else { Layout::Other(builder.intern("arrow.sparse_csc/1")) };
+        let layout =
+            if by_rows { Layout::SparseCsr } else { Layout::Other(builder.intern("arrow.sparse_csc/1")) };
         Ok(Index { layout, components: vec![indices, indptr] })
     }
 
@@ -124,7 +127,10 @@ impl Reader<'_, '_> {
                 let Buffer { at: offset, length } = self.body.buffer(self.flat.array(place)?)?;
                 let bytes = length.saturating_mul(if counts { width } else { 1 });
                 if !bytes.is_multiple_of(width) || end_within(offset, bytes, self.body.end()).is_none() {
-                    let message = format!("{role} {at} has {bytes} bytes of {}, which are not in its body", dtype.name());
+                    let message = format!(
+                        "{role} {at} has {bytes} bytes of {}, which are not in its body",
+                        dtype.name()
+                    );
                     return Err(self.flat.error(Code::BadSparse, self.table.at, message));
                 }
                 let role = builder.intern(&format!("{role}.{at}"));

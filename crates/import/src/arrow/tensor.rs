@@ -61,7 +61,9 @@ pub fn buffer(flat: &mut Flat<'_>, table: Table, field: u16, body: Body) -> Resu
 
 /// A list of strides, in bytes; `None` where the elements stand in row-major order or where the list is not there.
 pub fn strides(flat: &mut Flat<'_>, table: Table, field: u16) -> Result<Option<Vec<u64>>> {
-    let Some(vector) = flat.vector(table, field, 8)?.filter(|vector| vector.count > 0) else { return Ok(None) };
+    let Some(vector) = flat.vector(table, field, 8)?.filter(|vector| vector.count > 0) else {
+        return Ok(None);
+    };
     let mut strides = Vec::new();
     for place in vector.places() {
         let stride = i64::from_le_bytes(flat.array(place)?);

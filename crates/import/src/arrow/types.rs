@@ -41,11 +41,15 @@ pub fn read(flat: &mut Flat<'_>, table: Table, number: u16) -> Result<Type> {
     let kind = flat.u8(table, number)?;
     let of = flat.table(table, number + 1)?;
     let number = |flat: &mut Flat<'_>, field, default: i32| match of {
-        Some(of) => flat.place(of, field, 4)?.map_or(Ok(default), |at| flat.array(at).map(i32::from_le_bytes)),
+        Some(of) => {
+            flat.place(of, field, 4)?.map_or(Ok(default), |at| flat.array(at).map(i32::from_le_bytes))
+        }
         None => Ok(default),
     };
     let small = |flat: &mut Flat<'_>, field: u16, default: i16| match of {
-        Some(of) => flat.place(of, field, 2)?.map_or(Ok(default), |at| flat.array(at).map(i16::from_le_bytes)),
+        Some(of) => {
+            flat.place(of, field, 2)?.map_or(Ok(default), |at| flat.array(at).map(i16::from_le_bytes))
+        }
         None => Ok(default),
     };
     let untyped = |width, name| Type::Plain(Element::Untyped(width, name));
@@ -71,8 +75,20 @@ pub fn read(flat: &mut Flat<'_>, table: Table, number: u16) -> Result<Type> {
             256 => untyped(32, "decimal256"),
             _ => Type::Other(Count(2), "a decimal of unknown width"),
         },
-        8 => if small(flat, 0, 1)? == 0 { untyped(4, "date32") } else { untyped(8, "date64") },
-        9 => if number(flat, 1, 32)? == 32 { untyped(4, "time32") } else { untyped(8, "time64") },
+        8 => {
+            if small(flat, 0, 1)? == 0 {
+                untyped(4, "date32")
+            } else {
+                untyped(8, "date64")
+            }
+        }
+        9 => {
+            if number(flat, 1, 32)? == 32 {
+                untyped(4, "time32")
+            } else {
+                untyped(8, "time64")
+            }
+        }
         10 => untyped(8, "timestamp"),
         11 => match small(flat, 0, 0)? {
             0 => untyped(4, "interval of months"),

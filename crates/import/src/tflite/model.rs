@@ -34,15 +34,16 @@ impl Buffers {
     /// `ZT_TRUNCATED` where its bytes go beyond the file.
     pub fn find(self, flat: &mut Flat<'_>, index: u32) -> Result<Option<Run>> {
         let places = self.places.filter(|places| u64::from(index) < places.count);
-        let place = places.map(|places| places.at + u64::from(index) * places.width).ok_or_else(|| {
-            Error::new(Code::BadIndex, format!("there is no buffer {index}")).rule(BUFFER)
-        })?;
+        let place = places
+            .map(|places| places.at + u64::from(index) * places.width)
+            .ok_or_else(|| Error::new(Code::BadIndex, format!("there is no buffer {index}")).rule(BUFFER))?;
         let buffer = flat.table_at(place)?;
         // 0 and 1 say that the bytes are in the flatbuffer.
         let (offset, length) = (flat.u64(buffer, 1)?, flat.u64(buffer, 2)?);
         if offset > 1 {
             if end_within(offset, length, self.total).is_none() {
-                let message = format!("buffer {index} of {length} bytes at {offset} goes beyond the end of the file");
+                let message =
+                    format!("buffer {index} of {length} bytes at {offset} goes beyond the end of the file");
                 return Err(Error::new(Code::Truncated, message).at(offset).rule(BUFFER));
             }
             return Ok(Some(Run { at: offset, length }).filter(|run| run.length > 0));
@@ -84,7 +85,12 @@ pub fn read(input: &Input<'_>, mut flat: Flat<'_>) -> Result<Catalog> {
 }
 
 /// Buffers that have names: texts, and small ones as bytes.
-fn metadata(flat: &mut Flat<'_>, model: Table, buffers: Buffers, builder: &mut Builder) -> Result<Vec<(Value, Value)>> {
+fn metadata(
+    flat: &mut Flat<'_>,
+    model: Table,
+    buffers: Buffers,
+    builder: &mut Builder,
+) -> Result<Vec<(Value, Value)>> {
     let mut entries = Vec::new();
     let mut seen = std::collections::HashSet::new();
     for place in flat.places(model, 6, 4)? {
@@ -94,7 +100,8 @@ fn metadata(flat: &mut Flat<'_>, model: Table, buffers: Buffers, builder: &mut B
         let Some(run) = buffers.find(flat, index)? else { continue };
         let too_many = entries.len() >= builder.limits().max_attribute_values as usize;
         if run.length > TFLITE_METADATA_BYTES || too_many || !seen.insert(name.clone()) {
-            let message = format!("the metadata {name:?} of {} bytes is not among the attributes", run.length);
+            let message =
+                format!("the metadata {name:?} of {} bytes is not among the attributes", run.length);
             builder.warn("ZT_WARN_SKIPPED", message, None, None);
             continue;
         }
@@ -106,7 +113,8 @@ fn metadata(flat: &mut Flat<'_>, model: Table, buffers: Buffers, builder: &mut B
 
 /// Texts are padded by zeros.
 fn text_or_bytes(bytes: Vec<u8>) -> Value {
-    let is_plain = |text: &str| text.chars().all(|character| !character.is_control() || "\t\r\n".contains(character));
+    let is_plain =
+        |text: &str| text.chars().all(|character| !character.is_control() || "\t\r\n".contains(character));
     let text = std::str::from_utf8(&bytes).map(|text| text.trim_end_matches('\0'));
     match text {
         Ok(text) if is_plain(text) => Value::from(text),

@@ -77,7 +77,11 @@ impl Tensors {
             None => None,
         };
         let sparsity = flat.table(tensor, 6)?;
-        let component = Component::new(Label::DATA, kind.and_then(|kind| kind.dtype), Data::Blob(Blob::raw(run.at, run.length)));
+        let component = Component::new(
+            Label::DATA,
+            kind.and_then(|kind| kind.dtype),
+            Data::Blob(Blob::raw(run.at, run.length)),
+        );
         let mut attributes = Vec::new();
         let name_of = kind.map_or_else(|| number.to_string(), |kind| kind.name.to_owned());
         if let Some(table) = sparsity {
@@ -135,7 +139,8 @@ impl Tensors {
         let components = vec![component, scales, zeros];
         Affine::read(shape, &attributes, &components)?;
         let layout = Layout::Other(self.builder.intern("tflite.quantized/1"));
-        let mut tensor = NewTensor { name, shape, layout, dtype: None, components, attributes: Some(attributes) };
+        let mut tensor =
+            NewTensor { name, shape, layout, dtype: None, components, attributes: Some(attributes) };
         layouts::check(&mut tensor)?;
         self.builder.tensor(tensor)
     }

@@ -31,7 +31,14 @@ impl Affine {
     }
 
     /// Elements from `first` on, a multiple of [`BLOCK`], as many as `out` has places.
-    pub fn decode(&self, data: &[u8], scales: &[u8], zeros: &[u8], first: u64, out: &mut [[u8; 4]]) -> Result<()> {
+    pub fn decode(
+        &self,
+        data: &[u8],
+        scales: &[u8],
+        zeros: &[u8],
+        first: u64,
+        out: &mut [[u8; 4]],
+    ) -> Result<()> {
         let outside = || Error::new(Code::Internal, "a code outside its component");
         let mut codes = [0_i64; BLOCK];
         for (out, first) in out.chunks_mut(BLOCK).zip((first..).step_by(BLOCK)) {
@@ -85,7 +92,11 @@ fn read(codes: Codes, bytes: &[u8], first: u64, out: &mut [i64]) -> Result<()> {
                 for (out, shift) in out.iter_mut().zip((0..8).step_by(bits as usize)) {
                     // To the top of a byte and down again, which spreads the sign.
                     let top = byte >> shift << (8 - bits);
-                    *out = if signed { i64::from(top.cast_signed() >> (8 - bits)) } else { i64::from(top >> (8 - bits)) };
+                    *out = if signed {
+                        i64::from(top.cast_signed() >> (8 - bits))
+                    } else {
+                        i64::from(top >> (8 - bits))
+                    };
                 }
             }
         }
@@ -108,7 +119,14 @@ fn each<const N: usize>(input: &[u8], out: &mut [i64], of: impl Fn([u8; N]) -> i
 mod tests {
     use super::*;
 
-    fn decoded(codes: Codes, data: &[u8], shape: &[u64], axis: usize, scales: &[f32], zeros: &[i64]) -> Vec<f32> {
+    fn decoded(
+        codes: Codes,
+        data: &[u8],
+        shape: &[u64],
+        axis: usize,
+        scales: &[f32],
+        zeros: &[i64],
+    ) -> Vec<f32> {
         let elements: u64 = shape.iter().product();
         let (scale_count, zero_count) = (scales.len() as u64, zeros.len() as u64);
         let entry = layouts::affine::Affine {

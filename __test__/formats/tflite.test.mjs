@@ -1,0 +1,76 @@
+// TFLite models (fixtures/tflite-files.py), in every way.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import test from 'ava'
+import { openSync } from 'ztensor'
+import { fingerprint } from '../bytes.mjs'
+import { testExpected } from '../imported.mjs'
+import { fixturePath } from '../vectors.mjs'
+
+const folder = fixturePath('tflite')
+const { dequantized } = JSON.parse(readFileSync(join(folder, 'expected.json'), 'utf8'))
+
+testExpected(folder, {
+  same(t, file) {
+    t.is(file.format, 'tflite')
+    t.is(file.version, '3')
+    t.is(file.attributes.description, 'made by hand')
+  },
+  verified() {},
+})
+
+const opened = (t, name) => {
+  const file = openSync(join(folder, name))
+  t.teardown(() => file.close())
+  return file
+}
+
+for (const [name, tensors] of Object.entries(dequantized)) {
+  test(`${name}: float32 is what the reference kernels make of it`, async (t) => {
+    const file = opened(t, name)
+    for (const [own, { nbytes, sha256 }] of Object.entries(tensors)) {
+      const tensor = file.tensor(own)
+      t.deepEqual(fingerprint(tensor.toFloat32()), { nbytes, sha256 }, own)
+      const loaded = await tensor.load({ as: 'float32' })
+      t.deepEqual(fingerprint(loaded.data ?? loaded), { nbytes, sha256 }, own)
+    }
+    const [rows] = file.tensor('large').shape
+    const all = file.tensor('large').toFloat32()
+    const slice = await file.tensor('large').load({
+      as: 'float32',
+      slice: [
+        [1, rows],
+        [3, 10],
+      ],
+    })
+    const part = slice.data ?? slice
+    t.deepEqual(Array.from(part.subarray(0, 7)), Array.from(all.subarray(303, 310)))
+  })
+}
+
+test('metadata is an attribute, and what is no constant is not listed', (t) => {
+  const file = opened(t, 'plain.tflite')
+  t.deepEqual(
+    { ...file.attributes.metadata },
+    {
+      min_runtime_version: '1.5.0',
+      reduced: Uint8Array.from({ length: 32 }, (_, at) => 200 + at),
+    },
+  )
+  t.false(file.has('input') || file.has('state') || file.has('decode.output'))
+  t.deepEqual(
+    file.warnings.map(({ code, tensor }) => [code, tensor]),
+    [
+      ['ZT_WARN_UNKNOWN_TYPE', 'packed'],
+      ['ZT_WARN_SKIPPED', undefined],
+      ['ZT_WARN_RENAMED', 'scalar~2'],
+    ],
+  )
+})
+
+test('levels of a sparse tensor are attributes', (t) => {
+  const { attributes } = opened(t, 'sparse.tflite').tensor('weights')
+  t.deepEqual(attributes.traversal_order, [0, 1])
+  t.deepEqual(attributes.dim_formats, ['DENSE', 'SPARSE_CSR'])
+  t.deepEqual(attributes.dense_sizes, [2, 0])
+})

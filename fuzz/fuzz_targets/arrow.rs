@@ -1,0 +1,7 @@
+//! An Arrow file or stream: footer, schema, batches, compressed buffers, tensors.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use ztensor_fuzz::ALL;
+
+fuzz_target!(|file: &[u8]| ztensor_fuzz::read(file, ALL.only("arrow").unwrap()));

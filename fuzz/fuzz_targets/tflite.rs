@@ -1,0 +1,7 @@
+//! A TFLite model: subgraphs, buffers, quantization, sparsity.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use ztensor_fuzz::ALL;
+
+fuzz_target!(|file: &[u8]| ztensor_fuzz::read(file, ALL.only("tflite").unwrap()));

@@ -1,0 +1,16 @@
+// TFLite models that the builders of the tflite package make anew, with other values.
+import { join } from 'node:path'
+import { differences, expectedIn } from '../__test__/expected-files.mjs'
+import { compareFiles } from './files.mjs'
+import { environment, succeed } from './peers.mjs'
+
+const SEED = 20240229
+
+/** [{ what, error }] of every model, the error undefined where all of it is as it was built, by every way of reading. */
+export async function compareTflite({ build, python, fixtures }) {
+  const requirements = ['tflite==2.18.0', 'flatbuffers==25.12.19', 'numpy==2.4.6']
+  const own = await environment(join(build, 'venv-tflite'), python, requirements)
+  const folder = join(build, 'tflite')
+  await succeed(own, [join(fixtures, 'tflite-files.py'), folder, SEED].map(String))
+  return compareFiles(folder, Object.entries(expectedIn(folder)), differences)
+}
