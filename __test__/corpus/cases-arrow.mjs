@@ -31,7 +31,7 @@ export const cases = [
   refused('a root beyond the footer', changed(whole, footer, i32(2 ** 30)), 'ZT_TRUNCATED'),
   refused('a root of no offset', changed(whole, footer, i32(0)), 'ZT_BAD_INDEX'),
   refused('a table before the footer', changed(whole, footer + whole.readInt32LE(footer), i32(2 ** 30)), 'ZT_BAD_INDEX'),
-  refused('a stream that ends in a length', stream.subarray(0, 6), 'ZT_BAD_MAGIC'),
+  refused('a stream that ends in a length', stream.subarray(0, 6), 'ZT_TRUNCATED'),
   refused('a stream cut off in its schema', stream.subarray(0, 40), 'ZT_TRUNCATED'),
   refused('a stream cut off in a body', stream.subarray(0, batch + 600), 'ZT_TRUNCATED'),
   refused('a message of -2 bytes', changed(stream, batch + 4, i32(-2)), 'ZT_BAD_INDEX'),

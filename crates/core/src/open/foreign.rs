@@ -161,16 +161,6 @@ const FOREIGN: &[Foreign] = &[
         help: "Use the safetensors files of the model instead",
         tell: |ends| ends.starts(&[b"lmgg", b"fmgg", b"tjgg"]),
     },
-    Foreign {
-        is: "a TensorFlow Lite model",
-        help: "Save its tensors as safetensors with Python",
-        tell: |ends| ends.has(4, b"TFL3"),
-    },
-    Foreign {
-        is: "an Arrow or Feather file",
-        help: TABLES,
-        tell: |ends| ends.starts(&[b"ARROW1", b"FEA1", b"\xff\xff\xff\xff\x10\0\0\0"]),
-    },
     Foreign { is: "a Parquet file", help: TABLES, tell: |ends| ends.starts(&[b"PAR1"]) },
     Foreign {
         is: "a pickle of Python",
