@@ -270,9 +270,10 @@ export async function verifiedAsLoaded(file) {
   return wrong
 }
 
-/** Whether the bytes of a tensor may lie in several places, of which only the first is told. */
-const mayBeApart = (tensor) =>
-  tensor.dtype === undefined || tensor.copyReason === 'reordered' || tensor.copyReason === 'encoded'
+/** Formats that divide the bytes of a tensor: of its places only the first is told. */
+const APART = ['arrow', 'flax', 'paddle', 'tensorflow']
+const mayBeApart = (file, tensor) =>
+  APART.includes(file.format) && (tensor.dtype === undefined || /reordered|encoded/.test(tensor.copyReason))
 
 /** The bytes that a plan of whole tensors has to name: those of the elements, and no more. */
 function planned(judge, file) {
@@ -280,7 +281,7 @@ function planned(judge, file) {
   for (const range of plan.ranges()) {
     const inside = Array.from(file.values()).flatMap((tensor) =>
       ownRoles(tensor).map((role) => tensor.components.get(role)).filter((part) => part?.offset !== undefined)
-        .map(({ offset, storedLength }) => ({ offset, end: mayBeApart(tensor) ? Infinity : offset + storedLength })),
+        .map(({ offset, storedLength }) => ({ offset, end: mayBeApart(file, tensor) ? Infinity : offset + storedLength })),
     ) // biome-ignore format: one list
     const covered = (at) => inside.some(({ offset, end }) => offset <= at && at < end)
     judge.is(covered(range.offset) && covered(range.offset + range.length - 1), true, 'a planned range holds elements')

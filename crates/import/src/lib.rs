@@ -29,12 +29,12 @@
 //! [`ByteOrder`]: ztensor_core::model::ByteOrder
 #![forbid(unsafe_code)]
 
-#[cfg(feature = "flax")]
-pub mod flax;
 #[cfg(feature = "arrow")]
 pub mod arrow;
 #[cfg(feature = "flatbuffer")]
 pub mod flatbuffer;
+#[cfg(feature = "flax")]
+pub mod flax;
 #[cfg(feature = "gguf")]
 pub mod gguf;
 #[cfg(feature = "hdf5")]
@@ -60,10 +60,10 @@ pub mod pytorch;
 mod repr;
 #[cfg(feature = "tensorflow")]
 pub mod tensorflow;
-#[cfg(any(feature = "msgpack", feature = "pickle", feature = "protobuf"))]
-pub mod window;
 #[cfg(feature = "tflite")]
 pub mod tflite;
+#[cfg(any(feature = "msgpack", feature = "pickle", feature = "protobuf"))]
+pub mod window;
 #[cfg(feature = "zip")]
 pub mod zip;
 

@@ -68,9 +68,9 @@ impl Columns {
         let bad = |message: String| Error::new(Code::BadIndex, message);
         let rows = u64::try_from(flat.i64(table, 0)?)
             .map_err(|_| bad("a batch has a negative length".to_owned()))?;
-        let none = Vector { at: 0, count: 0, width: 16 };
-        let nodes = flat.vector(table, 1, 16)?.unwrap_or(none);
-        let buffers = flat.vector(table, 2, 16)?.unwrap_or(none);
+        let nothing = Vector { at: 0, count: 0, width: 16 };
+        let nodes = flat.vector(table, 1, 16)?.unwrap_or(nothing);
+        let buffers = flat.vector(table, 2, 16)?.unwrap_or(nothing);
         let packing = packing(flat, table, builder)?;
         if nodes.count != self.schema.slots.len() as u64 {
             let message =
@@ -167,7 +167,7 @@ impl Columns {
             let name = names.unique(builder, &column.name);
             let order = schema.byte_order;
             let added = tensor(builder, &name, column, found, (rows, batches), |component| {
-                component.byte_order = order
+                component.byte_order = order;
             });
             added.map_err(|error| error.tensor(&name).rule(RULE))?;
         }

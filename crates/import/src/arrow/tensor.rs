@@ -93,19 +93,19 @@ pub fn component(
         wanted = wanted.saturating_mul(dim.max(1));
     }
     row_major.reverse();
-    let strided = match strides {
+    let other = match strides {
         Some(strides) if strides.len() != shape.len() => {
             let message = format!("{} strides for {} dimensions", strides.len(), shape.len());
             return Err(Error::new(Code::BadIndex, message));
         }
         Some(strides) => {
             let differs = |((stride, wanted), dim): ((&u64, &u64), &u64)| *dim > 1 && stride != wanted;
-            let is_other = bytes > 0 && strides.iter().zip(&row_major).zip(shape).any(differs);
-            is_other.then_some(strides)
+            let differs = bytes > 0 && strides.iter().zip(&row_major).zip(shape).any(differs);
+            differs.then_some(strides)
         }
         None => None,
     };
-    let view = strided.map(|strides| {
+    let view = other.map(|strides| {
         let loops = shape.iter().copied().zip(strides).collect();
         Strided { start: 0, run: width, loops }
     });
