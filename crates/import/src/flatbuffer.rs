@@ -348,7 +348,7 @@ mod tests {
     #[test]
     fn looks_are_bounded() {
         let mut flat = Flat::of_bytes(SMALL.to_vec(), 0, Stop::never());
-        let looks = std::iter::repeat_with(|| flat.root()).take(10_000);
+        let mut looks = std::iter::repeat_with(|| flat.root()).take(10_000);
         assert_eq!(looks.find_map(Result::err).unwrap().code(), Code::Limit);
     }
 }
