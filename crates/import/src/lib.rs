@@ -42,7 +42,7 @@ pub mod hdf5;
 pub mod limits;
 #[cfg(feature = "msgpack")]
 pub mod msgpack;
-#[cfg(feature = "flatbuffer")]
+#[cfg(any(feature = "flatbuffer", feature = "flax", feature = "onnx", feature = "pickle"))]
 mod names;
 #[cfg(feature = "numpy")]
 pub mod numpy;

@@ -1,8 +1,6 @@
 //! Walks the values of a checkpoint: arrays are tensors by their paths, what is plain is kept for the attributes.
 #![forbid(unsafe_code)]
 
-use std::collections::HashMap;
-
 use ciborium::Value;
 use ciborium::value::Integer;
 use ztensor_core::error::{Code, Error, Result};
@@ -17,6 +15,7 @@ use super::chunked::{self, Chunked, MARKER};
 use super::plain::{Budget, Plain};
 use crate::limits::{FLAX_DEPTH, FLAX_NAME_BYTES, FLAX_VALUE_BYTES};
 use crate::msgpack::{Reader, Run, Token};
+use crate::names::Names;
 use crate::repr;
 
 /// The name of a tensor that is all of the file, and the key of a value that is.
@@ -30,8 +29,7 @@ pub struct Tree<'s> {
     builder: Builder,
     path: String,
     budget: Budget,
-    /// How often each name was given.
-    again: HashMap<String, u64>,
+    names: Names,
 }
 
 /// What a value came to: what of it is plain, and whether arrays are in it.
@@ -40,7 +38,7 @@ type Read = (Option<Value>, bool);
 impl<'s> Tree<'s> {
     pub fn new(reader: Reader<'s>, builder: Builder) -> Self {
         let budget = Budget::new(builder.limits());
-        Self { reader, builder, path: String::new(), budget, again: HashMap::new() }
+        Self { reader, builder, path: String::new(), budget, names: Names::default() }
     }
 
     pub fn finish(self) -> Catalog {
@@ -250,23 +248,8 @@ impl<'s> Tree<'s> {
 
     /// The name of the tensor here, which no other has.
     fn new_name(&mut self) -> String {
-        let path = self.name();
-        if !self.builder.contains(path) {
-            return path.to_owned();
-        }
-        let path = path.to_owned();
-        let nth = self.again.entry(path.clone()).or_insert(1);
-        let mut name;
-        loop {
-            *nth += 1;
-            name = format!("{path}~{nth}");
-            if !self.builder.contains(&name) {
-                break;
-            }
-        }
-        let message = format!("another tensor is called {path:?} too");
-        self.builder.warn("ZT_WARN_RENAMED", message, Some(&name), None);
-        name
+        let path = if self.path.is_empty() { ALONE } else { &self.path };
+        self.names.unique(&mut self.builder, path)
     }
 
     fn name(&self) -> &str {

@@ -1,7 +1,7 @@
 //! Tensors of a model on their way into the catalog: their components, names and warnings.
 #![forbid(unsafe_code)]
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use ciborium::Value;
 use ztensor_core::checked::{end_within, exact, product};
@@ -12,6 +12,7 @@ use ztensor_core::model::{Attributes, Blob, Builder, Component, Data, Label, Lay
 
 use super::tensor::Proto;
 use super::types::Kind;
+use crate::names::Names;
 
 const RULE: &str = "ONNX: TensorProto";
 const EXTERNAL: &str = "ONNX: external data";
@@ -19,15 +20,14 @@ const EXTERNAL: &str = "ONNX: external data";
 pub struct Tensors<'i> {
     pub builder: Builder,
     input: &'i Input<'i>,
-    /// The number that the next tensor of a name gets behind it.
-    renamed: HashMap<Box<str>, u64>,
+    names: Names,
     /// Files that cannot be read, which was said.
     missing: HashSet<u32>,
 }
 
 impl<'i> Tensors<'i> {
     pub fn new(builder: Builder, input: &'i Input<'i>) -> Self {
-        Self { builder, input, renamed: HashMap::new(), missing: HashSet::new() }
+        Self { builder, input, names: Names::default(), missing: HashSet::new() }
     }
 
     /// Adds a dense tensor.
@@ -64,20 +64,7 @@ impl<'i> Tensors<'i> {
 
     /// A name that no tensor has yet.
     pub fn unique(&mut self, name: &str) -> String {
-        if !self.builder.contains(name) {
-            return name.to_owned();
-        }
-        let next = self.renamed.entry(name.into()).or_insert(2);
-        let free = loop {
-            let free = format!("{name}~{next}");
-            *next += 1;
-            if !self.builder.contains(&free) {
-                break free;
-            }
-        };
-        let message = format!("another tensor is called {name:?}: this one is {free:?}");
-        self.builder.warn("ZT_WARN_RENAMED", message, Some(&free), None);
-        free
+        self.names.unique(&mut self.builder, name)
     }
 
     /// The elements of a tensor, all of whose bytes are there.

@@ -12,6 +12,7 @@ use ztensor_core::model::{
 };
 
 use super::meanings::Parameter;
+use crate::names::Names;
 use crate::pickle::ndarray::{Array, Raw};
 use crate::pickle::{Node, Pickle, Value};
 
@@ -32,7 +33,7 @@ pub fn add(builder: &mut Builder, pickle: &Pickle, tensors: Vec<(String, Paramet
             }
         }
     }
-    let mut list = List { pickle, inline: pickle.byte_length().saturating_mul(2), again: HashMap::new() };
+    let mut list = List { pickle, inline: pickle.byte_length().saturating_mul(2), names: Names::default() };
     // The slices of an array follow each other, so that it stands where the last of them does.
     let mut gathered: Vec<Vec<Option<Array<'_>>>> =
         splits.iter().map(|split| vec![None; split.slices.len()]).collect();
@@ -115,8 +116,7 @@ struct List<'p> {
     pickle: &'p Pickle,
     /// Bytes that may still be copied out of the pickle: what is in it once may be named often.
     inline: u64,
-    /// How often each name was given.
-    again: HashMap<String, u64>,
+    names: Names,
 }
 
 impl List<'_> {
@@ -201,16 +201,7 @@ impl List<'_> {
         shape: &[u64],
         component: Component,
     ) -> Result<()> {
-        let mut name = path.to_owned();
-        if builder.contains(path) {
-            let nth = self.again.entry(path.to_owned()).or_insert(1);
-            while builder.contains(&name) {
-                *nth += 1;
-                name = format!("{path}~{nth}");
-            }
-            let message = format!("another tensor is called {path:?} too");
-            builder.warn("ZT_WARN_RENAMED", message, Some(&name), None);
-        }
+        let name = self.names.unique(builder, path);
         warn(builder, &name, array.dtype, array.spelling);
         let attributes = own.map(|own| Attributes::from(vec![(Plain::from("name"), Plain::from(own))]));
         let (layout, dtype) = (Layout::Dense, array.dtype);

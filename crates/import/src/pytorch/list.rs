@@ -14,6 +14,7 @@ use ztensor_core::model::{
 
 use super::kind::{Kind, stored_as};
 use super::tensor::{Quantized, Scales, Sparse, Strided, Tensor};
+use crate::names::Names;
 use crate::pickle::Pickle;
 use crate::pickle::ndarray::{Array, Raw};
 
@@ -39,18 +40,9 @@ pub fn add(builder: &mut Builder, place: &Place<'_>, tensors: &[(String, Tensor<
         *uses.entry(part.storage.key).or_default() += 1;
     }
     let mut list = List { place, uses, inline: place.pickle.byte_length().saturating_mul(2) };
-    let mut again: HashMap<String, u64> = HashMap::new();
+    let mut names = Names::default();
     for (path, tensor) in tensors {
-        let mut name = path.clone();
-        if builder.contains(path) {
-            let nth = again.entry(path.clone()).or_insert(1);
-            while builder.contains(&name) {
-                *nth += 1;
-                name = format!("{path}~{nth}");
-            }
-            let message = format!("another tensor is called {path:?} too");
-            builder.warn("ZT_WARN_RENAMED", message, Some(&name), None);
-        }
+        let name = names.unique(builder, path);
         list.add(builder, &name, tensor).map_err(|error| error.tensor(&name).rule(RULE))?;
     }
     Ok(())
