@@ -88,3 +88,15 @@ test('signatures are attributes: the names of what goes in and out', (t) => {
     ['ZT_WARN_SKIPPED'],
   )
 })
+
+const interpreter = fixturePath('tflite-interpreter')
+const interpreted = JSON.parse(readFileSync(join(interpreter, 'float32.json'), 'utf8'))
+
+test('float32 is what the interpreter makes of it, bit for bit', async (t) => {
+  const file = opened(t, '../tflite-interpreter/quantized.tflite')
+  t.deepEqual([...file.keys()], Object.keys(interpreted))
+  for (const [name, expected] of Object.entries(interpreted)) {
+    t.deepEqual(fingerprint(file.tensor(name).toFloat32()), expected, name)
+    t.deepEqual(fingerprint(await file.tensor(name).load({ as: 'float32' })), expected, name)
+  }
+})
