@@ -1,5 +1,6 @@
-// TFLite models (fixtures/tflite-files.py) in which a part was changed.
+// TFLite models (fixtures/tflite-files.py) in which a part was changed, and some that no tool writes.
 import { readFileSync } from 'node:fs'
+import { buffer, file, floats, ints, longs, model, table, tables, tensor, text, u8, u32 as uint, u64, vector } from '../tflite-writer.mjs'
 import { fixturePath } from '../vectors.mjs'
 
 const read = (name) => readFileSync(fixturePath(`tflite/${name}.tflite`))
@@ -15,7 +16,49 @@ const changed = (bytes, offset, others) => {
 }
 const root = plain.readUInt32LE(0)
 
+const DATA = [...Buffer.from(Float32Array.of(1, 2).buffer)]
+const BUFFERS = [table({}), buffer(DATA)]
+const BYTES = [table({}), buffer([1, 2])]
+const W = { error: { tensor: 'w' } }
+const wrong = (name, bytes, code) => ({ ...refused(name, bytes, code), ...W })
+const opens = (name, bytes, more = {}) => ({ name, bytes, names: ['w'], ...more })
+const quantized = (fields, more = {}) => model([tensor({ type: 9, 4: table(fields), ...more })], BYTES)
+const behind64 = (offset) => model([tensor()], [table({}), table({ 1: u64(offset), 2: u64(8) })])
+const OTHER = { warnings: [{ code: 'ZT_WARN_UNKNOWN_LAYOUT', tensor: 'w' }] }
+
 export const cases = [
+  opens('a tensor', model([tensor()], BUFFERS), { data: { w: [1, 2] } }),
+  opens('a field of a later schema', model([tensor({ 15: uint(7) })], BUFFERS), { data: { w: [1, 2] } }),
+  opens('a range and no scale', quantized({ 0: floats(0), 1: floats(1), 3: ints() }), { data: { w: [1, 2] } }),
+  opens('float8_e4m3fn', model([tensor({ type: 21, shape: [8] })], BUFFERS), { warnings: [] }),
+  opens('float8_e5m2', model([tensor({ type: 22, shape: [8] })], BUFFERS), { warnings: [] }),
+  opens('quantized in a way of its own', quantized({ 4: u8(1), 5: table({}) }), OTHER),
+  opens('quantized along several dimensions', quantized({ 4: u8(3), 5: table({}) }), OTHER),
+  { name: 'no data', bytes: model([tensor({ buffer: 0 }), tensor({ buffer: 2 })], [...BUFFERS, table({})]), names: [] },
+  { name: 'an offset that was not filled in', bytes: behind64(1), names: [] },
+  { name: 'no subgraphs', bytes: file(table({ 0: uint(3), 4: tables(table({})) })), names: [] },
+  {
+    name: 'an external buffer',
+    bytes: model([tensor({ 10: uint(1) })], BUFFERS),
+    names: [],
+    warnings: [{ code: 'ZT_WARN_SKIPPED' }],
+  },
+  {
+    name: 'names that stand twice',
+    bytes: model([tensor(), tensor({ name: 'w~2' }), tensor()], BUFFERS),
+    names: ['w', 'w~2', 'w~3'],
+    warnings: [{ code: 'ZT_WARN_RENAMED', tensor: 'w~3' }],
+  },
+  wrong('more bytes than the shape', model([tensor({ shape: [1] })], BUFFERS), 'ZT_BAD_SHAPE'),
+  wrong('fewer bytes than the shape', model([tensor({ shape: [3] })], BUFFERS), 'ZT_BAD_SHAPE'),
+  wrong('int4 of too few bytes', model([tensor({ type: 17, shape: [5] })], BYTES), 'ZT_BAD_SHAPE'),
+  wrong('a negative dimension', model([tensor({ shape: [-1] })], BUFFERS), 'ZT_BAD_SHAPE'),
+  wrong('a buffer that is not there', model([tensor({ buffer: 9 })], BUFFERS), 'ZT_BAD_INDEX'),
+  wrong('data beyond the end', behind64(4000), 'ZT_TRUNCATED'),
+  wrong('data at 2^64', behind64(2n ** 64n - 4n), 'ZT_TRUNCATED'),
+  wrong('two scales of one index', quantized({ 2: floats(1, 2), 3: longs(0, 0) }, { shape: [1, 2] }), 'ZT_BAD_SHAPE'),
+  wrong('three zero points of two scales', quantized({ 2: floats(1, 2), 3: longs(0, 0, 0) }), 'ZT_BAD_SHAPE'),
+  refused('a name that is no UTF-8', model([tensor({ 3: vector([0xff, 0xfe]) })], BUFFERS), 'ZT_BAD_INDEX'),
   refused('another identifier', changed(plain, 4, Buffer.from('TFL2')), 'ZT_BAD_MAGIC'),
   refused('a root beyond the file', changed(plain, 0, u32(2 ** 30)), 'ZT_TRUNCATED'),
   refused('a root of no offset', changed(plain, 0, u32(0)), 'ZT_BAD_INDEX'),

@@ -5,6 +5,7 @@ import test from 'ava'
 import { openSync } from 'ztensor'
 import { fingerprint } from '../bytes.mjs'
 import { testExpected } from '../imported.mjs'
+import { buffer, model, table, tables, tensor, text, u32 } from '../tflite-writer.mjs'
 import { fixturePath } from '../vectors.mjs'
 
 const folder = fixturePath('tflite')
@@ -73,4 +74,29 @@ test('levels of a sparse tensor are attributes', (t) => {
   t.deepEqual(attributes.traversal_order, [0, 1])
   t.deepEqual(attributes.dim_formats, ['DENSE', 'SPARSE_CSR'])
   t.deepEqual(attributes.dense_sizes, [2, 0])
+})
+
+test('signatures are attributes: the names of what goes in and out', (t) => {
+  const argument = (name) => tables(table({ 0: text(name), 1: u32(0) }))
+  const signature = table({ 0: argument('x'), 1: argument('y'), 2: text('serving_default') })
+  const bytes = model([tensor()], [table({}), buffer(new Array(8).fill(0))], { 7: tables(signature, signature) })
+  const file = openSync(bytes)
+  t.teardown(() => file.close())
+  t.deepEqual(file.attributes.signatures, { serving_default: { inputs: ['x'], outputs: ['y'] } })
+  t.deepEqual(
+    file.warnings.map(({ code }) => code),
+    ['ZT_WARN_SKIPPED'],
+  )
+})
+
+const interpreter = fixturePath('tflite-interpreter')
+const interpreted = JSON.parse(readFileSync(join(interpreter, 'float32.json'), 'utf8'))
+
+test('float32 is what the interpreter makes of it, bit for bit', async (t) => {
+  const file = opened(t, '../tflite-interpreter/quantized.tflite')
+  t.deepEqual([...file.keys()], Object.keys(interpreted))
+  for (const [name, expected] of Object.entries(interpreted)) {
+    t.deepEqual(fingerprint(file.tensor(name).toFloat32()), expected, name)
+    t.deepEqual(fingerprint(await file.tensor(name).load({ as: 'float32' })), expected, name)
+  }
 })

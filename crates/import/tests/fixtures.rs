@@ -118,3 +118,10 @@ fn paddle() {
     fixtures.are_read_alike_in_all_ways();
     fixtures.damaged_are_refused_or_read_alike();
 }
+
+#[test]
+fn tflite() {
+    let fixtures = Fixtures::of("tflite", &["tflite"], 4);
+    fixtures.are_read_alike_in_all_ways();
+    fixtures.damaged_are_refused_or_read_alike();
+}

@@ -67,6 +67,10 @@ pub fn read(input: &Input<'_>, mut flat: Flat<'_>) -> Result<Catalog> {
     if !metadata.is_empty() {
         attributes.push((Value::from("metadata"), Value::Map(metadata)));
     }
+    let signatures = signatures(&mut flat, model, &mut builder)?;
+    if !signatures.is_empty() {
+        attributes.push((Value::from("signatures"), Value::Map(signatures)));
+    }
     builder.attributes(attributes.into());
     let mut tensors = Tensors::new(builder, buffers);
     for (index, place) in flat.places(model, 2, 4)?.enumerate() {
@@ -107,6 +111,38 @@ fn metadata(
         }
         let bytes = flat.run(run.at, run.length)?;
         entries.push((Value::Text(name), text_or_bytes(bytes)));
+    }
+    Ok(entries)
+}
+
+/// The names of inputs and outputs, by the keys of signatures.
+fn signatures(flat: &mut Flat<'_>, model: Table, builder: &mut Builder) -> Result<Vec<(Value, Value)>> {
+    let most = u64::from(builder.limits().max_attribute_values);
+    let (mut entries, mut told) = (Vec::new(), 0);
+    let mut seen = std::collections::HashSet::new();
+    for place in flat.places(model, 7, 4)? {
+        let signature = flat.table_at(place)?;
+        let key = flat.text(signature, 2, FLATBUFFER_NAME_BYTES)?.unwrap_or_default();
+        let mut arguments = Vec::new();
+        for (field, what) in [(0, "inputs"), (1, "outputs")] {
+            let mut names = Vec::new();
+            for place in flat.places(signature, field, 4)? {
+                let argument = flat.table_at(place)?;
+                let name = flat.text(argument, 0, FLATBUFFER_NAME_BYTES)?.unwrap_or_default();
+                told += 1;
+                if told < most {
+                    names.push(Value::Text(name));
+                }
+            }
+            arguments.push((Value::from(what), Value::Array(names)));
+        }
+        told += 3;
+        if told < most && seen.insert(key.clone()) {
+            entries.push((Value::Text(key), Value::Map(arguments)));
+        } else {
+            let message = format!("the signature {key:?} is not among the attributes");
+            builder.warn("ZT_WARN_SKIPPED", message, None, None);
+        }
     }
     Ok(entries)
 }

@@ -31,8 +31,8 @@ struct Quantization {
     scales: Component,
     zeros: Component,
     axis: i32,
-    /// It is of another kind, which is not read here.
-    is_blockwise: bool,
+    /// The layout of another kind, which is not read here.
+    other: Option<&'static str>,
 }
 
 impl Tensors {
@@ -55,6 +55,13 @@ impl Tensors {
     }
 
     fn constant(&mut self, flat: &mut Flat<'_>, tensor: Table, index: u32, name: &str) -> Result<()> {
+        if flat.u32(tensor, 10)? != 0 {
+            let message = format!(
+                "the data of {name:?} is in a file of its own, an external buffer, which is not read"
+            );
+            self.builder.warn("ZT_WARN_SKIPPED", message, None, None);
+            return Ok(());
+        }
         // Buffer 0 is empty in any model.
         let Some(run) = self.buffers.find(flat, index)?.filter(|_| index > 0) else { return Ok(()) };
         let mut shape = Vec::new();
@@ -128,11 +135,11 @@ impl Tensors {
         quantization: Quantization,
         mut attributes: Vec<(Value, Value)>,
     ) -> Result<()> {
-        let Quantization { scales, zeros, axis, is_blockwise } = quantization;
+        let Quantization { scales, zeros, axis, other } = quantization;
         // Packed codes are bytes.
         component.dtype = component.dtype.or(Some(DType::Uint8));
-        if is_blockwise {
-            return self.parts(name, shape, "tflite.blockwise/1", vec![component], attributes);
+        if let Some(layout) = other {
+            return self.parts(name, shape, layout, vec![component], attributes);
         }
         attributes.push((Value::from("quantized_dimension"), Value::from(axis)));
         let attributes = Attributes::from(attributes);
@@ -179,13 +186,18 @@ fn check_length(kind: Option<&Kind>, shape: &[u64], run: Run) -> Result<()> {
     Err(Error::new(Code::BadShape, message).at(run.at))
 }
 
-/// `None` where it has neither scales nor blocks: then it is a range that was seen in training.
+/// `None` where it has neither scales nor a kind of its own: then it is a range that was seen in training.
 fn quantization(flat: &mut Flat<'_>, table: Table) -> Result<Option<Quantization>> {
-    let is_blockwise = flat.u8(table, 4)? == 2;
+    let other = match flat.u8(table, 4)? {
+        0 => None,
+        2 => Some("tflite.blockwise/1"),
+        3 => Some("tflite.multi_axis/1"),
+        _ => Some("tflite.custom/1"),
+    };
     let scales = flat.vector(table, 2, 4)?.filter(|scales| scales.count > 0);
     let zeros = flat.vector(table, 3, 8)?.filter(|zeros| zeros.count > 0);
     let axis = flat.i32(table, 6)?;
-    if scales.is_none() && !is_blockwise {
+    if scales.is_none() && other.is_none() {
         return Ok(None);
     }
     let (at, bytes) = scales.map_or((0, 0), |scales| (scales.at, scales.byte_length()));
@@ -194,5 +206,5 @@ fn quantization(flat: &mut Flat<'_>, table: Table) -> Result<Option<Quantization
         Some(zeros) => Component::raw(Label::ZEROS, Some(DType::Int64), zeros.at, zeros.byte_length()),
         None => Component::inline(Label::ZEROS, Some(DType::Int64), vec![0; 8]),
     };
-    Ok(Some(Quantization { scales, zeros, axis, is_blockwise }))
+    Ok(Some(Quantization { scales, zeros, axis, other }))
 }

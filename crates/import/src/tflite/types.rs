@@ -26,7 +26,7 @@ const fn other(name: &'static str, bits: u32) -> Kind {
 }
 
 /// By their numbers.
-const KINDS: [Kind; 21] = [
+const KINDS: [Kind; 23] = [
     of("FLOAT32", DType::Float32),
     of("FLOAT16", DType::Float16),
     of("INT32", DType::Int32),
@@ -48,6 +48,8 @@ const KINDS: [Kind; 21] = [
     of("BFLOAT16", DType::BFloat16),
     other("INT2", 2),
     other("UINT4", 4),
+    of("FLOAT8_E4M3FN", DType::Float8E4M3Fn),
+    of("FLOAT8_E5M2", DType::Float8E5M2),
 ];
 
 /// The type of a number; `None` of one that is not known here.
