@@ -1,7 +1,7 @@
 //! One LZ4 frame (lz4/lz4, LZ4 Frame Format), its checksums checked where it has any.
 #![forbid(unsafe_code)]
 
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read};
 
 use lz4_flex::frame::FrameDecoder;
 
@@ -14,8 +14,7 @@ const PIECE: usize = 4 << 20;
 
 /// Decodes into memory that has to be filled to its last byte. Nothing may follow the frame.
 pub fn decode_into(input: &[u8], output: &mut [u8], stop: &Stop) -> Result<()> {
-    let mut rest = input;
-    let mut decoder = FrameDecoder::new(&mut rest);
+    let mut decoder = FrameDecoder::new(Input { rest: input, cut: false });
     let (length, mut filled) = (output.len(), 0);
     while let Some(room) = output.get_mut(filled..length.min(filled + PIECE)).filter(|room| !room.is_empty())
     {
@@ -28,8 +27,7 @@ pub fn decode_into(input: &[u8], output: &mut [u8], stop: &Stop) -> Result<()> {
     if read(&mut decoder, &mut [0])? > 0 {
         return Err(bad(format!("the LZ4 frame decodes to more than {length} bytes")));
     }
-    drop(decoder);
-    ended(rest)
+    decoder.into_inner().ended()
 }
 
 /// Decodes into memory of its own.
@@ -37,8 +35,7 @@ pub fn decode(input: &[u8], size: Size, stop: &Stop) -> Result<Vec<u8>> {
     let most = match size {
         Size::Exactly(length) | Size::UpTo(length) => length,
     };
-    let mut rest = input;
-    let mut decoder = FrameDecoder::new(&mut rest);
+    let mut decoder = FrameDecoder::new(Input { rest: input, cut: false });
     let mut output = Vec::new();
     loop {
         stop.check()?;
@@ -55,8 +52,7 @@ pub fn decode(input: &[u8], size: Size, stop: &Stop) -> Result<Vec<u8>> {
             break;
         }
     }
-    drop(decoder);
-    ended(rest)?;
+    decoder.into_inner().ended()?;
     match size {
         Size::Exactly(length) if output.len() as u64 != length => {
             Err(bad(format!("the LZ4 frame decodes to {} bytes, not {length}", output.len())))
@@ -65,7 +61,32 @@ pub fn decode(input: &[u8], size: Size, stop: &Stop) -> Result<Vec<u8>> {
     }
 }
 
-fn read(decoder: &mut FrameDecoder<&mut &[u8]>, room: &mut [u8]) -> Result<usize> {
+/// The bytes of the frame. Remembers that more was asked of them than there is, since the decoder takes an input
+/// that ends before a block for the end of its frame.
+struct Input<'a> {
+    rest: &'a [u8],
+    cut: bool,
+}
+
+impl Read for Input<'_> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let read = self.rest.read(room)?;
+        self.cut |= read < room.len();
+        Ok(read)
+    }
+}
+
+impl Input<'_> {
+    fn ended(&self) -> Result<()> {
+        match self.rest.len() {
+            0 if self.cut => Err(bad("the LZ4 frame ends early")),
+            0 => Ok(()),
+            more => Err(bad(format!("{more} bytes follow the LZ4 frame"))),
+        }
+    }
+}
+
+fn read(decoder: &mut FrameDecoder<Input>, room: &mut [u8]) -> Result<usize> {
     loop {
         match decoder.read(room) {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -75,10 +96,6 @@ fn read(decoder: &mut FrameDecoder<&mut &[u8]>, room: &mut [u8]) -> Result<usize
             read => return read.map_err(|error| bad(format!("the LZ4 frame cannot be decoded: {error}"))),
         }
     }
-}
-
-fn ended(rest: &[u8]) -> Result<()> {
-    if rest.is_empty() { Ok(()) } else { Err(bad(format!("{} bytes follow the LZ4 frame", rest.len()))) }
 }
 
 fn bad(message: impl Into<String>) -> Error {
@@ -131,5 +148,8 @@ mod tests {
             assert_eq!(both(&damaged, 18), None, "damaged at {end}");
         }
         assert_eq!(both(&[&good[..], &[0]].concat(), 18), None);
+        assert_eq!(both(&[], 0), None);
+        let headed = &frame(b"")[..7];
+        assert_eq!(both(headed, 0), None);
     }
 }
