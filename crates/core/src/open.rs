@@ -11,7 +11,7 @@ pub mod weight_map;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use ciborium::Value;
 
@@ -22,10 +22,9 @@ use crate::model::{
     Attributes, Builder, Catalog, Component, Container, Data, Entries, Joining, Label, Layout, NewTensor,
     Tensor, Warning, join,
 };
-use crate::sources::ReadAt;
 use crate::sources::beside::Folder;
-use crate::sources::file::FileSource;
 use crate::sources::files::{Files, Member};
+use crate::sources::places::{Local, Places};
 use crate::syntax::values::tell_entries;
 use crate::work::{self, Stop};
 use folder::Found;
@@ -44,14 +43,28 @@ pub enum Lookup {
 }
 
 /// How to open.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone)]
 pub struct Request {
+    /// What paths lead to.
+    pub places: Arc<dyn Places>,
     /// The formats that files may be of.
     pub formats: Formats,
     pub limits: Limits,
     pub lookup: Lookup,
     /// Ends the opening between two files, and while one is hashed.
     pub stop: Stop,
+}
+
+impl Default for Request {
+    fn default() -> Self {
+        Self {
+            places: Arc::new(Local),
+            formats: Formats::default(),
+            limits: Limits::default(),
+            lookup: Lookup::default(),
+            stop: Stop::default(),
+        }
+    }
 }
 
 /// A name space, and the files it lies in.
@@ -65,13 +78,15 @@ pub fn open(path: &Path, request: &Request) -> Result<Opened> {
     if folder::is_index(path) {
         return open_index(path, request);
     }
-    let source = match FileSource::open(path) {
+    let source = match request.places.open(path, &request.stop) {
         Ok(source) => source,
-        Err(error) if error.code() == Code::Io && path.is_dir() => return open_folder(path, request),
+        Err(error) if error.code() == Code::Io && request.places.is_folder(path, &request.stop) => {
+            return open_folder(path, request);
+        }
         Err(error) => return Err(error),
     };
-    let parsed = detect::parse_beside(&source, Some(path), request);
-    let (catalog, beside) = parsed.map_err(|error| folder::without_index(error, path, request.formats))?;
+    let parsed = detect::parse_beside(&*source, Some(path), request);
+    let (catalog, beside) = parsed.map_err(|error| folder::without_index(error, path, request))?;
     let mut parts = vec![Member::open(path, source)];
     parts.extend(beside);
     parts.extend(table::resolve(path, &catalog.shards, request)?);
@@ -96,7 +111,7 @@ pub fn open_all(paths: &[PathBuf], request: &Request) -> Result<Opened> {
 }
 
 fn open_folder(folder: &Path, request: &Request) -> Result<Opened> {
-    match folder::look(folder, request.formats)? {
+    match folder::look(folder, request)? {
         Found::Index(path) => open_index(&path, request),
         Found::Set(paths) => open_all(&paths, request),
         Found::One(path) => open(&path, request),
@@ -108,19 +123,19 @@ pub fn names(path: &Path, request: &Request) -> Result<Vec<String>> {
     if folder::is_index(path) {
         return Ok(read_index(path, request)?.files);
     }
-    if path.is_dir() {
-        return match folder::look(path, request.formats)? {
+    if request.places.is_folder(path, &request.stop) {
+        return match folder::look(path, request)? {
             Found::Index(path) | Found::One(path) => names(&path, request),
             Found::Set(_) => Ok(Vec::new()),
         };
     }
-    let named = detect::names(&FileSource::open(path)?, path, request);
-    named.map_err(|error| folder::without_index(error, path, request.formats))
+    let named = detect::names(&*request.places.open(path, &request.stop)?, path, request);
+    named.map_err(|error| folder::without_index(error, path, request))
 }
 
 /// Reads the index of a sharded checkpoint.
 pub fn read_index(path: &Path, request: &Request) -> Result<WeightMap> {
-    let (source, bounds) = (FileSource::open(path)?, &request.limits);
+    let (source, bounds) = (request.places.open(path, &request.stop)?, &request.limits);
     let limit = bounds.max_index_bytes.unwrap_or(limits::SAFETENSORS_INDEX_BYTES);
     if source.length() > limit {
         let message = format!(
@@ -141,7 +156,7 @@ fn open_index(path: &Path, request: &Request) -> Result<Opened> {
     if matches!(request.lookup, Lookup::Unread) {
         return unread(map, path, request);
     }
-    let folder = Folder::of(path);
+    let folder = Folder::of(path, &*request.places);
     let place = |name: &String| {
         let given = if let Lookup::At(paths) = &request.lookup { paths.get(name) } else { None };
         Place { name: name.clone(), path: given.map_or_else(|| folder.find(name), |path| Ok(path.clone())) }
@@ -249,12 +264,12 @@ type One = (Catalog, Vec<Member>);
 
 fn read_one(path: &Path, request: &Request) -> Result<One> {
     request.stop.check()?;
-    let source = FileSource::open(path)?;
-    // Taken before the index is read: whatever changes from now on is seen.
-    let identity = source.identity()?;
-    let parsed = detect::parse_listed(&source, path, request);
-    let (catalog, beside) = parsed.map_err(|error| folder::without_index(error, path, request.formats))?;
-    let mut parts = vec![Member::later(path.to_owned(), identity)];
+    let source = request.places.open(path, &request.stop)?;
+    // What it is, is taken down before the index is read: whatever changes from now on is seen.
+    let member = Member::one_of_many(path, Arc::clone(&source))?;
+    let parsed = detect::parse_listed(&*source, path, request);
+    let (catalog, beside) = parsed.map_err(|error| folder::without_index(error, path, request))?;
+    let mut parts = vec![member];
     parts.extend(beside);
     parts.extend(table::resolve(path, &catalog.shards, request)?);
     Ok((catalog, parts))

@@ -3,6 +3,7 @@
 
 pub mod ahead;
 pub mod beside;
+pub mod blocks;
 #[cfg(target_os = "linux")]
 mod cache;
 mod caretaker;
@@ -15,6 +16,7 @@ pub mod io;
 pub mod mapping;
 pub mod owned;
 pub mod partial;
+pub mod places;
 mod quarantine;
 mod room;
 pub mod scratch;

@@ -1,6 +1,8 @@
 //! What a parser reads: the bytes of its own file, and those of files beside it.
 #![forbid(unsafe_code)]
 
+use std::sync::Arc;
+
 use crate::error::{Code, Error, Result};
 use crate::limits::Limits;
 use crate::sources::ReadAt;
@@ -67,7 +69,7 @@ impl<'i> Input<'i> {
     }
 
     /// The bytes of a file that was asked for.
-    pub fn open(&self, file: u32) -> Result<Box<dyn ReadAt>> {
+    pub fn open(&self, file: u32) -> Result<Arc<dyn ReadAt>> {
         self.beside.open(file)
     }
 }
@@ -79,7 +81,7 @@ impl Beside for Alone {
         Err(Error::new(Code::Io, format!("{path:?} was not looked for")))
     }
 
-    fn open(&self, file: u32) -> Result<Box<dyn ReadAt>> {
+    fn open(&self, file: u32) -> Result<Arc<dyn ReadAt>> {
         Err(Error::new(Code::Internal, format!("no file {file} was asked for")))
     }
 }

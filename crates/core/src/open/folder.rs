@@ -6,6 +6,7 @@ mod marked;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::Request;
 use crate::error::{Code, Error, Result};
 use crate::formats::Formats;
 use crate::limits;
@@ -40,8 +41,9 @@ pub fn is_index(path: &Path) -> bool {
 
 /// Looks through a folder, not through those in it. An index comes before the file that a marker leads to, that before a numbered
 /// set (`…-00001-of-00003.…`), and that before a tensor file that is alone.
-pub fn look(folder: &Path, formats: Formats) -> Result<Found> {
-    let Names { texts: names, others } = names(folder)?;
+pub fn look(folder: &Path, request: &Request) -> Result<Found> {
+    let formats = request.formats;
+    let Names { texts: names, others } = names(folder, request)?;
     let indexes =
         INDEXES.map(|part| names.iter().filter(|name| is_index_name(name, part)).collect::<Vec<_>>());
     let indexes = indexes.into_iter().find(|some| !some.is_empty()).unwrap_or_default();
@@ -61,7 +63,7 @@ pub fn look(folder: &Path, formats: Formats) -> Result<Found> {
     let telling = |name: &&str| name.rsplit_once('.').is_some_and(|(_, ending)| !VAGUE.contains(&ending));
     if tensors.iter().any(first) {
         tensors.retain(first);
-    } else if let Some(path) = marked::look(folder, &names, &tensors, formats)? {
+    } else if let Some(path) = marked::look(folder, &names, &tensors, request)? {
         return Ok(Found::One(path));
     } else if tensors.iter().any(telling) {
         tensors.retain(telling);
@@ -105,11 +107,11 @@ pub fn look(folder: &Path, formats: Formats) -> Result<Found> {
 }
 
 /// Names the index of a file that is none of any format, where its name is that of bytes which have one.
-pub fn without_index(error: Error, path: &Path, formats: Formats) -> Error {
+pub fn without_index(error: Error, path: &Path, request: &Request) -> Error {
     if !matches!(error.code(), Code::BadMagic | Code::Truncated) {
         return error;
     }
-    marked::index_of(path, formats).unwrap_or(error)
+    marked::index_of(path, request).unwrap_or(error)
 }
 
 /// Stem, number of files and extension of a set.
@@ -122,17 +124,16 @@ struct Names {
     others: Vec<String>,
 }
 
-fn names(folder: &Path) -> Result<Names> {
-    let entries = std::fs::read_dir(folder).map_err(|error| Error::io("scandir", &error).file(folder))?;
+fn names(folder: &Path, request: &Request) -> Result<Names> {
+    let entries = request.places.list(folder, limits::FOLDER_ENTRIES, &request.stop)?;
+    if entries.len() > limits::FOLDER_ENTRIES {
+        let message =
+            format!("the folder has more than {} entries; name a file of it", limits::FOLDER_ENTRIES);
+        return Err(Error::new(Code::Limit, message));
+    }
     let mut names = Names { texts: Vec::new(), others: Vec::new() };
     for entry in entries {
-        let entry = entry.map_err(|error| Error::io("scandir", &error).file(folder))?;
-        if names.texts.len() + names.others.len() == limits::FOLDER_ENTRIES {
-            let message =
-                format!("the folder has more than {} entries; name a file of it", limits::FOLDER_ENTRIES);
-            return Err(Error::new(Code::Limit, message));
-        }
-        match entry.file_name().into_string() {
+        match entry.into_string() {
             Ok(name) => names.texts.push(name),
             Err(name) => names.others.push(name.to_string_lossy().into_owned()),
         }
@@ -241,7 +242,7 @@ mod tests {
         for file in files {
             std::fs::write(folder.join(file), b"").unwrap();
         }
-        let found = look(&folder, Formats::default());
+        let found = look(&folder, &Request::default());
         std::fs::remove_dir_all(&folder).unwrap();
         let name = |path: PathBuf| PathBuf::from(path.file_name().unwrap());
         found.map(|found| match found {

@@ -4,13 +4,13 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::{Lookup, Request};
 use crate::error::{Code, Error, Result};
 use crate::limits;
 use crate::sources::ReadAt;
 use crate::sources::beside::{Beside, Folder, Neighbor};
-use crate::sources::file::FileSource;
 use crate::sources::files::Member;
 
 /// Those of one index, in the order in which they were asked for.
@@ -33,7 +33,12 @@ struct Asked {
 impl<'r> Neighbors<'r> {
     /// Of the index at a path, or in memory.
     pub fn of(index: Option<&Path>, request: &'r Request) -> Self {
-        Self { folder: index.map(Folder::of), listed: false, request, asked: RefCell::default() }
+        Self {
+            folder: index.map(|index| Folder::of(index, &*request.places)),
+            listed: false,
+            request,
+            asked: RefCell::default(),
+        }
     }
 
     /// Of an index that was named with others: it has no name by which it would look for them.
@@ -54,6 +59,10 @@ impl<'r> Neighbors<'r> {
         self.asked.into_inner().members
     }
 
+    fn open_at(&self, path: &Path) -> Result<Member> {
+        Member::one_of_many(path, self.request.places.open(path, &self.request.stop)?)
+    }
+
     fn look(&self, name: &str) -> Member {
         let (given, unread) = match &self.request.lookup {
             Lookup::At(paths) => (paths.get(name), false),
@@ -72,8 +81,8 @@ impl<'r> Neighbors<'r> {
         };
         match found {
             Ok(path) if unread => Member::unread(Some(path), 0),
-            Ok(path) => match FileSource::open(&path).and_then(|source| source.identity()) {
-                Ok(identity) => Member::later(path, identity),
+            Ok(path) => match self.open_at(&path) {
+                Ok(member) => member,
                 Err(error) => {
                     let error = error.in_file(name, &path);
                     Member::refused(Some(path), error)
@@ -115,11 +124,11 @@ impl Beside for Neighbors<'_> {
         })
     }
 
-    fn open(&self, file: u32) -> Result<Box<dyn ReadAt>> {
+    fn open(&self, file: u32) -> Result<Arc<dyn ReadAt>> {
         let asked = self.asked.borrow();
         let member = (file as usize).checked_sub(1).and_then(|at| asked.members.get(at));
         let member =
             member.ok_or_else(|| Error::new(Code::Internal, format!("no file {file} was asked for")))?;
-        Ok(Box::new(member.reopen()?))
+        member.reopen()
     }
 }

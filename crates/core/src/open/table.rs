@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::{Lookup, Request};
 use crate::error::{Code, Error, Result};
@@ -11,7 +12,6 @@ use crate::limits;
 use crate::model::Shard;
 use crate::sources::ReadAt;
 use crate::sources::beside::Folder;
-use crate::sources::file::FileSource;
 use crate::sources::files::Member;
 use crate::verify;
 use crate::work::{Stop, Watch};
@@ -24,10 +24,10 @@ pub fn resolve(root: &Path, shards: &[Shard], request: &Request) -> Result<Vec<M
         return Err(Error::new(Code::Limit, format!("{} shards, more than {}", shards.len(), limits::FILES)));
     }
     let (mut members, mut problems) = (Vec::new(), Vec::new());
-    let mut by_identity = ByIdentity { root, sized: None, stop: &request.stop };
+    let mut by_identity = ByIdentity { root, sized: None, request };
     for shard in shards {
         request.stop.check()?;
-        match find(root, shard, &request.lookup, &mut by_identity) {
+        match find(root, shard, &mut by_identity) {
             Ok(member) => members.push(member.of_shard(shard)),
             Err(error) => problems.push(error),
         }
@@ -42,19 +42,20 @@ pub fn resolve(root: &Path, shards: &[Shard], request: &Request) -> Result<Vec<M
     }
 }
 
-fn find(root: &Path, shard: &Shard, how: &Lookup, by_identity: &mut ByIdentity<'_>) -> Result<Member> {
-    let given = match how {
+fn find(root: &Path, shard: &Shard, by_identity: &mut ByIdentity<'_>) -> Result<Member> {
+    let request = by_identity.request;
+    let given = match &request.lookup {
         Lookup::Unread => return Ok(Member::unread(None, shard.size)),
         Lookup::At(paths) => paths.get(&*shard.name),
         Lookup::Beside => None,
     };
     if let Some(path) = given {
-        return look(path, shard, by_identity.stop);
+        return look(path, shard, request);
     }
     // Under its conventional name, or elsewhere as the file of its size and digest.
-    let usual = Folder::of(root).find(&positional(root, &shard.name));
-    usual.and_then(|path| look(&path, shard, by_identity.stop)).or_else(|error| {
-        by_identity.find(shard).and_then(|path| look(&path, shard, by_identity.stop).ok()).ok_or(error)
+    let usual = Folder::of(root, &*request.places).find(&positional(root, &shard.name));
+    usual.and_then(|path| look(&path, shard, request)).or_else(|error| {
+        by_identity.find(shard).and_then(|path| look(&path, shard, request).ok()).ok_or(error)
     })
 }
 
@@ -66,23 +67,24 @@ fn positional(root: &Path, name: &str) -> String {
 }
 
 /// A file as a shard, if it can be that one: of its size, with the magic at both ends and a footer of version 2.
-fn look(path: &Path, shard: &Shard, stop: &Stop) -> Result<Member> {
+fn look(path: &Path, shard: &Shard, request: &Request) -> Result<Member> {
     let named =
         |error: Error| error.in_file(&path.file_name().unwrap_or(path.as_os_str()).to_string_lossy(), path);
-    let source = FileSource::open(path).map_err(named)?;
-    let identity = source.identity().map_err(named)?;
-    if identity.length != shard.size {
+    let source = request.places.open(path, &request.stop).map_err(named)?;
+    let length = source.length();
+    if length != shard.size {
         let message = format!(
             "the file has {} bytes, the root says that the shard {:?} has {}",
-            identity.length, shard.name, shard.size
+            length, shard.name, shard.size
         );
         return Err(named(Error::new(Code::BadIndex, message).rule(RULE)));
     }
-    container(&source, stop).map_err(named)?;
-    Ok(Member::later(path.to_owned(), identity))
+    let member = Member::one_of_many(path, Arc::clone(&source)).map_err(named)?;
+    container(&*source, &request.stop).map_err(named)?;
+    Ok(member)
 }
 
-fn container(source: &FileSource, stop: &Stop) -> Result<()> {
+fn container(source: &dyn ReadAt, stop: &Stop) -> Result<()> {
     if source.read_vec(0, zt2::MAGIC.len() as u64, stop)? != zt2::MAGIC {
         let message = "a shard begins with the magic of zTensor 2, this file does not";
         return Err(Error::new(Code::BadMagic, message).at(0).rule(RULE));
@@ -95,19 +97,22 @@ struct ByIdentity<'r> {
     root: &'r Path,
     /// Files of the folder and their sizes, read once.
     sized: Option<Vec<(PathBuf, u64)>>,
-    /// Files may be large.
-    stop: &'r Stop,
+    request: &'r Request,
 }
 
 impl ByIdentity<'_> {
-    /// The file that has the size and the digest of the shard. Files of its size are read whole.
+    /// The file that has the size and the digest of the shard. Files of its size are read whole, so that none is looked for where
+    /// reading takes long.
     fn find(&mut self, shard: &Shard) -> Option<PathBuf> {
-        let (root, watch) = (self.root, Watch::stopped_by(self.stop));
+        if !self.request.places.is_local() {
+            return None;
+        }
+        let (root, watch) = (self.root, Watch::stopped_by(&self.request.stop));
         let sized = self.sized.get_or_insert_with(|| sized(root));
         let alike = sized.iter().filter(|(_, size)| *size == shard.size);
         let same = |path: &&PathBuf| {
-            let hashed =
-                FileSource::open(path).and_then(|source| verify::whole(&source, &shard.digest, &watch));
+            let opened = self.request.places.open(path, &watch.stop);
+            let hashed = opened.and_then(|source| verify::whole(&*source, &shard.digest, &watch));
             hashed.is_ok_and(|known| known)
         };
         alike.map(|(path, _)| path).find(same).cloned()

@@ -2,9 +2,10 @@
 #![forbid(unsafe_code)]
 
 use std::path::{Component, Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use super::ReadAt;
+use super::places::Places;
 use crate::error::{Code, Error, Result};
 
 /// The files that an index may name. Whoever opens the index says where they are.
@@ -27,7 +28,7 @@ pub trait Beside {
 
     /// The bytes of a file that was found, for a parser that has to read it. Fails as [`Neighbor::problem`] says, and with
     /// `ZT_IO` where the file was changed meanwhile.
-    fn open(&self, file: u32) -> Result<Box<dyn ReadAt>>;
+    fn open(&self, file: u32) -> Result<Arc<dyn ReadAt>>;
 }
 
 /// A file beside an index.
@@ -45,16 +46,19 @@ pub struct Neighbor {
 pub struct Folder {
     path: PathBuf,
     index: PathBuf,
+    /// Whether links may lead out of it.
+    has_links: bool,
     /// Where it really is, and where the index really is that a link in it may lead to.
     real: OnceLock<Vec<PathBuf>>,
 }
 
 impl Folder {
     /// The folder that the file at `index` is in.
-    pub fn of(index: &Path) -> Self {
+    pub fn of(index: &Path, places: &dyn Places) -> Self {
         Self {
             path: index.parent().unwrap_or(Path::new("")).to_owned(),
             index: index.to_owned(),
+            has_links: places.is_local(),
             real: OnceLock::new(),
         }
     }
@@ -77,7 +81,7 @@ impl Folder {
         let mut linked = false;
         for part in relative.components() {
             path.push(part);
-            linked |= path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
+            linked |= self.has_links && path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
         }
         if linked {
             self.check(name, &path)?;
@@ -130,6 +134,7 @@ fn relative(name: &str) -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sources::places::Local;
 
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("ztensor-beside-{name}-{}", std::process::id()));
@@ -143,7 +148,7 @@ mod tests {
     #[test]
     fn paths_lead_down() {
         let root = folder("down");
-        let here = Folder::of(&root.join("inside/index"));
+        let here = Folder::of(&root.join("inside/index"), &Local);
         for (name, expected) in
             [("w", "w"), ("./w", "w"), ("sub/w", "sub/w"), ("sub//./w", "sub/w"), ("no", "no")]
         {
@@ -197,7 +202,7 @@ mod tests {
         ] {
             symlink(target, inside.join(link)).unwrap();
         }
-        let here = Folder::of(&inside.join("index"));
+        let here = Folder::of(&inside.join("index"), &Local);
         for name in ["to-w", "to-sub/w", "round", "dangling"] {
             assert_eq!(here.find(name).unwrap(), inside.join(name));
         }
@@ -223,7 +228,7 @@ mod tests {
         symlink("../../blobs/1234", snapshot.join("index")).unwrap();
         symlink("../../blobs/5678", snapshot.join("w")).unwrap();
         symlink("../../outside", snapshot.join("out")).unwrap();
-        let here = Folder::of(&snapshot.join("index"));
+        let here = Folder::of(&snapshot.join("index"), &Local);
         assert_eq!(here.find("w").unwrap(), snapshot.join("w"));
         assert_eq!(here.find("out").unwrap_err().code(), Code::OutOfBounds);
         std::fs::remove_dir_all(root).unwrap();

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::file::FileSource;
 use super::io::Io;
@@ -74,7 +74,7 @@ pub struct Member {
     /// What it was when it was looked at; `None` for one that stayed open since, or was not looked at.
     identity: Option<Identity>,
     length: u64,
-    source: OnceLock<Box<dyn ReadAt>>,
+    source: OnceLock<Arc<dyn ReadAt>>,
     /// Why it cannot be read.
     problem: Option<Error>,
     /// What an index calls it, and the digest that it gives of all its bytes.
@@ -83,14 +83,22 @@ pub struct Member {
 
 impl Member {
     /// A file that stays open.
-    pub fn open(path: &Path, source: FileSource) -> Self {
-        Self { path: Some(path.to_owned()), ..Self::of(Box::new(source)) }
+    pub fn open(path: &Path, source: Arc<dyn ReadAt>) -> Self {
+        Self { path: Some(path.to_owned()), ..Self::of(source) }
     }
 
     /// A source of any kind.
-    pub fn of(source: Box<dyn ReadAt>) -> Self {
+    pub fn of(source: Arc<dyn ReadAt>) -> Self {
         let length = source.length();
         Self { source: OnceLock::from(source), ..Self::unread(None, length) }
+    }
+
+    /// A file of which some may be left unread: one of this machine is closed, and opened again when it is first read.
+    pub fn one_of_many(path: &Path, source: Arc<dyn ReadAt>) -> Result<Self> {
+        match source.local() {
+            Some(file) => Ok(Self::later(path.to_owned(), file.identity()?)),
+            None => Ok(Self::open(path, source)),
+        }
     }
 
     /// A file that is opened when it is first read, if it is the same one still.
@@ -150,7 +158,7 @@ pub struct Files {
 impl Files {
     /// A name space that one open file holds.
     pub fn lone(path: &Path, source: FileSource) -> Self {
-        Self::new(vec![Member::open(path, source)])
+        Self::new(vec![Member::open(path, Arc::new(source))])
     }
 
     /// The files in the order of their numbers.
@@ -214,8 +222,16 @@ impl Files {
             return Ok(&**source);
         }
         let source = member.reopen()?;
-        source.set_io(self.io.get().copied().unwrap_or_default());
-        Ok(&**member.source.get_or_init(|| Box::new(source)))
+        if let Some(file) = source.local() {
+            file.set_io(self.io.get().copied().unwrap_or_default());
+        }
+        Ok(&**member.source.get_or_init(|| source))
+    }
+
+    /// Whether some of the bytes are in no file of this machine, so that reading waits for somebody else.
+    pub fn are_far(&self) -> bool {
+        let is_far = |member: &Member| member.source.get().is_some_and(|source| source.local().is_none());
+        self.members.iter().any(is_far)
     }
 
     /// The local file of a number, if it was opened already.
@@ -248,10 +264,13 @@ impl Member {
         self.source.get()?.local()
     }
 
-    /// Opens it. Fails with `ZT_IO` where it is not what it was, and where it was not looked for.
-    pub fn reopen(&self) -> Result<FileSource> {
+    /// Its source: opened, if it is not open. Fails with `ZT_IO` where it is not what it was, and where it was not looked for.
+    pub fn reopen(&self) -> Result<Arc<dyn ReadAt>> {
         if let Some(problem) = &self.problem {
             return Err(problem.clone());
+        }
+        if let Some(source) = self.source.get() {
+            return Ok(Arc::clone(source));
         }
         let (Some(path), Some(identity)) = (&self.path, self.identity) else {
             let name = self.name().map(str::to_owned);
@@ -268,7 +287,7 @@ impl Member {
             let message = "the file was replaced or changed since its index was read; open it again";
             return Err(Error::new(Code::Io, format!("'{}': {message}", path.display())).file(path));
         }
-        Ok(source)
+        Ok(Arc::new(source))
     }
 }
 
@@ -346,7 +365,7 @@ mod tests {
             digest: Digest::parse("xxh3:0000000000000000").unwrap(),
         };
         let members = vec![
-            Member::open(&path, FileSource::open(&path).unwrap()),
+            Member::open(&path, Arc::new(FileSource::open(&path).unwrap())),
             Member::later(path.clone(), identity).of_shard(&shard),
             Member::unread(None, 77),
         ];

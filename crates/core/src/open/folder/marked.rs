@@ -5,16 +5,15 @@ use std::path::{Path, PathBuf};
 
 use super::extension;
 use crate::error::{Code, Error, Result};
-use crate::formats::{Companions, Formats, bad_magic};
+use crate::formats::{Companions, bad_magic};
 use crate::limits::MARKER_BYTES;
-use crate::sources::ReadAt;
+use crate::open::Request;
 use crate::sources::beside::Folder;
-use crate::sources::file::FileSource;
-use crate::work::Stop;
 
 /// The file that a marker in a folder leads to, all of whose names are given, and those among them that end as tensor files do. One
 /// that is not there is an error, unless the folder has tensor files of other formats.
-pub fn look(folder: &Path, names: &[String], tensors: &[&str], formats: Formats) -> Result<Option<PathBuf>> {
+pub fn look(folder: &Path, names: &[String], tensors: &[&str], request: &Request) -> Result<Option<PathBuf>> {
+    let formats = request.formats;
     for companions in formats.companions() {
         let is_own = |name: &&&str| {
             let format = formats.iter().find(|format| format.name == companions.format);
@@ -27,10 +26,11 @@ pub fn look(folder: &Path, names: &[String], tensors: &[&str], formats: Formats)
                 continue;
             }
             let path = folder.join(marker.name);
-            let Some(leads_to) = first_bytes(&path).and_then(|bytes| (marker.leads_to)(&bytes)) else {
+            let Some(leads_to) = first_bytes(&path, request).and_then(|bytes| (marker.leads_to)(&bytes))
+            else {
                 continue;
             };
-            match found(&path, &leads_to) {
+            match found(&path, &leads_to, request) {
                 Ok(path) => return Ok(Some(path)),
                 Err(error) if is_alone => {
                     let message = format!("{:?} leads to {leads_to:?}: {}", marker.name, error.message());
@@ -49,25 +49,26 @@ pub fn look(folder: &Path, names: &[String], tensors: &[&str], formats: Formats)
 }
 
 /// The first bytes of a marker; `None` of what is no file that can be read.
-fn first_bytes(path: &Path) -> Option<Vec<u8>> {
-    let source = FileSource::open(path).ok()?;
-    source.read_vec(0, source.length().min(MARKER_BYTES), Stop::never()).ok()
+fn first_bytes(path: &Path, request: &Request) -> Option<Vec<u8>> {
+    let source = request.places.open(path, &request.stop).ok()?;
+    source.read_vec(0, source.length().min(MARKER_BYTES), &request.stop).ok()
 }
 
 /// The path of a file that a marker names, which is there.
-fn found(marker: &Path, name: &str) -> Result<PathBuf> {
-    let path = Folder::of(marker).find(name)?;
-    FileSource::open(&path).map(|_| path)
+fn found(marker: &Path, name: &str, request: &Request) -> Result<PathBuf> {
+    let path = Folder::of(marker, &*request.places).find(name)?;
+    request.places.open(&path, &request.stop).map(|_| path)
 }
 
 /// Says which file to open instead of one that has bytes of tensors alone.
-pub fn index_of(path: &Path, formats: Formats) -> Option<Error> {
+pub fn index_of(path: &Path, request: &Request) -> Option<Error> {
+    let formats = request.formats;
     let name = path.file_name()?.to_str()?;
     let (format, index) = formats.companions().find_map(|companions: &Companions| {
         let format = formats.iter().find(|format| format.name == companions.format)?;
         Some((format, (companions.index_of)(name)?))
     })?;
-    let is_there = path.with_file_name(&index).is_file();
+    let is_there = request.places.is_file(&path.with_file_name(&index));
     let title = format.title;
     let help = if is_there {
         format!("open its index {index:?}, which is beside it")
