@@ -14,6 +14,7 @@ export type {
   AttributeValue,
   AttributeValueInput,
 } from './lib/attributes.js'
+export type { ByteSource } from './lib/byte-source.js'
 export { type CompareOptions, type Comparison, compare } from './lib/compare.js'
 export { Component } from './lib/component.js'
 export { type ConvertOptions, type ConvertResult, convert } from './lib/convert.js'

@@ -77,6 +77,8 @@ export declare class NativeFile {
   lostFile(): string | null
   /** Path and bytes of each file, in the order of their numbers. Empty for memory. */
   files(): Array<FileInfo>
+  /** Whether reading waits for another machine, or for code of the caller's. */
+  get far(): boolean
   /** Brings the tensors' pages into memory. */
   prefetch(ordinals: Uint32Array, inFlight: number | undefined | null, control: Control): Promise<void>
   /** Lets the kernel have the tensors' pages back. */
@@ -183,6 +185,22 @@ export declare class Outflow {
   next(): Promise<Memory | null>
   /** Ends the way of blocks that nobody will make. */
   close(): void
+}
+
+/** The wrapper's side of a source that it reads. */
+export declare class ScriptSource {
+  /**
+   * `ask` is called on this thread for all that is needed, and answers later by one of the calls below. It does not keep the
+   * event loop running.
+   */
+  constructor(name: string, byteLength: number, ask: (arg: Question) => void)
+  open(request: OpenRequest, control: Control): Promise<NativeFile>
+  /** The bytes that were asked for, of which a copy is made. */
+  answer(id: number, bytes: Uint8Array): void
+  /** The source that was asked for, by a number and its length; none where there is none. */
+  answerBeside(id: number, source?: number | undefined | null, byteLength?: number | undefined | null): void
+  /** What the caller's code threw, kept by the wrapper under a number. */
+  fail(id: number, message: string, thrown: number): void
 }
 
 /** Tensors by their ordinals in a file, and the names that they get. */
@@ -483,6 +501,8 @@ export interface NativeError {
   path?: string
   /** What the file was wanted for. `message` begins with it. */
   context?: string
+  /** The number under which the wrapper keeps what code of the caller's threw. */
+  thrown?: number
   /** The failures of which this one is the sum. */
   causes: Array<NativeError>
 }
@@ -547,6 +567,19 @@ export declare function packCutBlock(shape: readonly number[], ranges: Array<num
 export declare function packetBlock(): ArrayBuffer | null
 
 export declare function planCut(shape: readonly number[], ranges: Array<number>, bits: number): CutPlan
+
+/** What the wrapper is asked. */
+export interface Question {
+  id: number
+  /** The source, by the number that the wrapper gave it. The one that was opened is 0. */
+  source: number
+  offset: number
+  length: number
+  /** The name of a file beside the one that was opened, instead of bytes. */
+  beside?: string
+  /** Nobody waits for the answer to this question any more. */
+  givenUp: boolean
+}
 
 /**
  * Puts a seal behind the buffers made so far, so that none of them is taken for one that JavaScript moved away. Called at the

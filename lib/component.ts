@@ -110,6 +110,7 @@ export class Component {
   get copyReason(): CopyReason | undefined {
     this.#store.throwIfClosed()
     const { file, plainOffset, byteLength } = this.#info
+    if (this.#store.far && byteLength !== 0) return 'remote'
     if (plainOffset === undefined) return this.#info.copyReason
     return this.#store.copyReason(this.#dtype, file, plainOffset, byteLength ?? 0) ?? this.#viewed().copyReason
   }

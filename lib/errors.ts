@@ -24,6 +24,7 @@ export type ErrorCode =
   | 'ZT_EXISTS'
   | 'ZT_CLOSED'
   | 'ZT_MAPPING_LOST'
+  | 'ZT_NOT_LOCAL'
   | 'ZT_IO'
   | 'ZT_NOT_CANONICAL'
   | 'ZT_INVALID_ARG'
@@ -112,6 +113,19 @@ function details({ tensor, component, offset, rule }: Thrown): ErrorDetails {
   }
 }
 
+/** What code of callers threw, until the error that it caused is shown: some never are, since others of the same call come first. */
+const kept = new Map<number, unknown>()
+const KEPT = 64
+let lastKept = 0
+
+/** Keeps what code of a caller threw. Gives the number by which the binding speaks of it. */
+export function keepThrown(thrown: unknown): number {
+  lastKept = (lastKept + 1) % 2 ** 31
+  kept.set(lastKept, thrown)
+  if (kept.size > KEPT) kept.delete(kept.keys().next().value as number)
+  return lastKept
+}
+
 /** Turns what the binding threw into what users see. */
 export function publicError(thrown: unknown, path?: string): unknown {
   if (!isNative(thrown)) {
@@ -127,6 +141,11 @@ export function publicError(thrown: unknown, path?: string): unknown {
     const isTarget = context.startsWith("the target's folder ")
     const hint = cause.code === 'ENOENT' && place !== undefined ? pathHint(place, isTarget) : ''
     return new ZTensorError('ZT_IO', `${context}${cause.message}${hint}`, { ...details(thrown), cause })
+  }
+  if (typeof thrown.thrown === 'number') {
+    const cause = kept.get(thrown.thrown)
+    kept.delete(thrown.thrown)
+    return new ZTensorError(thrown.code as ErrorCode, thrown.message, { ...details(thrown), cause })
   }
   const causes = thrown.causes?.map((cause) => publicError(cause, path))
   const cause = causes === undefined || causes.length === 0 ? undefined : causes

@@ -21,6 +21,8 @@ export type {
   NativeWriter,
   OpenRequest,
   Outflow as NativeOutflow,
+  Question as NativeQuestion,
+  ScriptSource as NativeScript,
   Selected,
   Selection as NativeSelection,
   SparseSpec,

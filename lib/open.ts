@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { types } from 'node:util'
 import { aBoolean, aFunction, aText, filePath, optional, optionsOf, wrongType } from './arguments.js'
+import { type ByteSource, isByteSource, openBytes } from './byte-source.js'
 import { calling, invalid, publicError, ZTensorError } from './errors.js'
 import { TensorFile } from './file.js'
 import { pathOfUrl } from './file-url.js'
@@ -16,9 +17,10 @@ import { jobOptions, type VerifyOptions, type VerifyResult } from './verify.js'
 
 /**
  * A path or file: URL of a tensor file, of the index of a sharded checkpoint (`model.safetensors.index.json`) or of a
- * folder with one; a list of paths of tensor files, opened as one; or a file that is in memory already.
+ * folder with one; a list of paths of tensor files, opened as one; a file that is in memory already; or, in calls that give a
+ * promise, a file that code of yours reads.
  */
-export type Source = string | URL | readonly (string | URL)[] | Uint8Array | ArrayBuffer | SharedFile
+export type Source = string | URL | readonly (string | URL)[] | Uint8Array | ArrayBuffer | SharedFile | ByteSource
 
 /** Where the file of a shard is; undefined for the place where it is by convention. */
 export type ShardResolver = (name: string) => string | URL | undefined | Promise<string | URL | undefined>
@@ -79,7 +81,12 @@ function readOptions(read: OpenOptions): Read {
   return { request, verify, resolver: typeof shards === 'function' ? shards : undefined, onMappingLost }
 }
 
-type Place = { path: string; bytes?: Buffer } | { paths: string[] } | { memory: Uint8Array } | { shared: SharedFile }
+type Place =
+  | { path: string; encoded?: Buffer }
+  | { paths: string[] }
+  | { memory: Uint8Array }
+  | { shared: SharedFile }
+  | { bytes: ByteSource }
 
 function place(source: unknown): Place {
   if (typeof source === 'string') return { path: aPath('source', source) }
@@ -92,10 +99,11 @@ function place(source: unknown): Place {
   const url = urlText(source)
   if (url !== undefined) {
     const path = pathOfUrl('source', url)
-    return typeof path === 'string' ? { path: aPath('source', path) } : { path: url, bytes: path }
+    return typeof path === 'string' ? { path: aPath('source', path) } : { path: url, encoded: path }
   }
   const shared = typeof source === 'object' && source !== null ? sharedFrom(source) : undefined
   if (shared !== undefined) return { shared: withPlaces(shared) }
+  if (isByteSource(source)) return { bytes: source }
   const error = wrongType('source', 'a path, a file: URL, a list of them, a Uint8Array or an ArrayBuffer', source)
   if (isPlainObject(source)) error.message += '; from another thread, post what share() of the file gives'
   else if (Object.prototype.toString.call(source) === '[object TensorFile]')
@@ -106,7 +114,7 @@ function place(source: unknown): Place {
 /** The same, and tells the binding of a path that no text can be: the file then goes by its URL. */
 function placeOf(source: unknown, { request }: Read): Place {
   const from = place(source)
-  if ('bytes' in from && from.bytes !== undefined) request.pathBytes = [...from.bytes]
+  if ('encoded' in from && from.encoded !== undefined) request.pathBytes = [...from.encoded]
   return from
 }
 
@@ -114,6 +122,14 @@ function placeOf(source: unknown, { request }: Read): Place {
 function withPlaces(shared: SharedFile): SharedFile {
   const { path } = shared
   return { ...shared, path: typeof path === 'string' ? aPath('source.path', path) : aList('source.path', path) }
+}
+
+/** The error of a call that would have this thread wait for somebody else. */
+function far(what: string): ZTensorError {
+  return new ZTensorError(
+    'ZT_NOT_LOCAL',
+    `${what} cannot be opened on this thread, which would wait for it: await open()`,
+  )
 }
 
 function aPlace(name: string, place: unknown): string {
@@ -325,6 +341,7 @@ function orClose(file: TensorFile, check: () => void): void {
 export function openSync(source: Source, options?: OpenOptions): TensorFile {
   const read = readOptions(optionsOf(options, OPEN_OPTIONS))
   const from = { ...placeOf(source, read), onMappingLost: read.onMappingLost, request: read.request }
+  if ('bytes' in from) throw far('a source whose bytes your code reads')
   const file =
     'path' in from
       ? openPathSync(from, read)
@@ -361,7 +378,9 @@ export async function open(source: Source, options?: OpenOptions & JobOptions): 
         ? await openPaths(from, read, job.signal)
         : 'shared' in from
           ? await openShared(from.shared, read, job.signal)
-          : await openMemory(from, read, job.signal)
+          : 'memory' in from
+            ? await openMemory(from, read, job.signal)
+            : await openBytes(from.bytes, read.request, from, job.signal)
   try {
     job.signal?.throwIfAborted()
     return read.verify ? TensorFile.verified(file, await file.verify(job)) : file

@@ -32,6 +32,8 @@ export type CopyReason =
   | 'inline'
   /** It is a cut that is not one run of memory. */
   | 'packed'
+  /** The file is not on this machine: `load()` and `prefetch()` fetch what they need. */
+  | 'remote'
 
 /** One of the files that hold the tensors. */
 export interface FilePart {
@@ -104,6 +106,8 @@ export class Store implements Losable {
   #refused = false
   /** The files that are not mapped, and why. */
   readonly #unmapped = new Map<number, 'map-failed' | 'io'>()
+  /** Whether the bytes are elsewhere, so that nothing here can wait for them. */
+  readonly far: boolean
   #files: readonly FilePart[] | undefined
   #closed = false
   readonly onMappingLost: ((error: ZTensorError) => void) | undefined
@@ -123,6 +127,7 @@ export class Store implements Losable {
     this.memory = origin.memory
     this.#common = origin.common
     this.#length = native.byteLength
+    this.far = native.far
     this.#windowed = native.size > MANY_TENSORS
   }
 
@@ -181,6 +186,7 @@ export class Store implements Losable {
   alias(dtype: DTypeInfo, file: number, offset: number, byteLength: number): TypedArray | CopyReason {
     this.throwIfClosed()
     if (byteLength === 0) return array(dtype, new ArrayBuffer(0), 0, 0)
+    if (this.far) throw notLocal()
     const bytes = this.bytesInMemory(file, offset, byteLength)
     if (bytes !== undefined) {
       const { buffer, byteOffset } = bytes
@@ -317,10 +323,18 @@ export class Store implements Losable {
   /** Why a view of a range would be a copy, as far as that is known without making one. */
   copyReason(dtype: DTypeInfo, file: number, offset: number, byteLength: number): CopyReason | undefined {
     if (byteLength === 0) return undefined
+    if (this.far) return 'remote'
     if ((offset + (this.memory?.byteOffset ?? 0)) % dtype.array.BYTES_PER_ELEMENT !== 0) return 'misaligned'
     if (this.memory !== undefined || this.#common !== undefined) return undefined
     return this.#refusal(file, byteLength)
   }
+}
+
+/** The error for data that is elsewhere, asked for by a call that cannot wait. */
+function notLocal(): ZTensorError {
+  const message =
+    'the data is not on this machine, and nothing here waits for a network: await load(), or another call that gives a promise'
+  return new ZTensorError('ZT_NOT_LOCAL', message)
 }
 
 /** An array of a dtype over a part of a buffer. */

@@ -25,6 +25,8 @@ pub struct NativeError {
     pub path: Option<String>,
     /// What the file was wanted for. `message` begins with it.
     pub context: Option<String>,
+    /// The number under which the wrapper keeps what code of the caller's threw.
+    pub thrown: Option<u32>,
     /// The failures of which this one is the sum.
     pub causes: Vec<NativeError>,
 }
@@ -42,6 +44,7 @@ impl From<&CoreError> for NativeError {
             errno: error.os().and_then(|os| os.errno),
             path: error.path().map(|path| path.to_string_lossy().into_owned()),
             context: error.wanted_for().map(str::to_owned),
+            thrown: error.thrown_by_host(),
             causes: error.causes().iter().map(Self::from).collect(),
         }
     }
@@ -64,6 +67,7 @@ fn thrown<'env>(env: &'env Env, error: &NativeError) -> Result<Unknown<'env>> {
     object.set("errno", error.errno)?;
     object.set("path", error.path.as_deref())?;
     object.set("context", error.context.as_deref())?;
+    object.set("thrown", error.thrown)?;
     if !error.causes.is_empty() {
         let causes = error.causes.iter().map(|cause| thrown(env, cause)).collect::<Result<Vec<_>>>()?;
         object.set("causes", causes)?;

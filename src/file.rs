@@ -229,6 +229,12 @@ impl NativeFile {
         Ok(shared.files.iter().flat_map(Files::iter).map(info).collect())
     }
 
+    /// Whether reading waits for another machine, or for code of the caller's.
+    #[napi(getter, catch_unwind)]
+    pub fn far(&self, env: &Env) -> Result<bool> {
+        Ok(self.shared(env)?.far)
+    }
+
     /// Brings the tensors' pages into memory.
     #[napi(ts_return_type = "Promise<void>", catch_unwind)]
     pub fn prefetch<'env>(

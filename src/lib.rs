@@ -25,6 +25,7 @@ mod packet;
 mod panic;
 mod quantized;
 mod reading;
+mod script;
 mod selection;
 mod share;
 mod sparse;

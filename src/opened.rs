@@ -1,7 +1,7 @@
 //! What threads share of an open file, and how it is opened.
 
 use std::panic::{self, AssertUnwindSafe};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -16,6 +16,7 @@ use ztensor_core::read::Reading;
 use ztensor_core::read::total::{self, Work};
 use ztensor_core::sources::files::Files;
 use ztensor_core::sources::io::Io;
+use ztensor_core::sources::places::Places;
 use ztensor_core::sources::staged::Staged;
 use ztensor_core::sources::{ReadAt, Sources};
 use ztensor_core::work::lanes::{Lane, SHORT};
@@ -82,7 +83,7 @@ impl OpenRequest {
             _ if self.unread == Some(true) => Lookup::Unread,
             _ => Lookup::Beside,
         };
-        Request { formats: self.formats(), limits: self.limits(), lookup, stop }
+        Request { formats: self.formats(), limits: self.limits(), lookup, stop, ..Request::default() }
     }
 }
 
@@ -113,6 +114,8 @@ pub struct Shared {
     pub handles: AtomicUsize,
     /// The index on its way to JavaScript, where it was flattened beforehand.
     pub flat: Mutex<Option<Flat>>,
+    /// Whether reading waits for another machine, or for code of the caller's.
+    pub far: bool,
     limits: Limits,
     /// Set by a panic in work on the file.
     broken: AtomicBool,
@@ -122,6 +125,17 @@ impl Shared {
     pub fn open(path: &str, request: &OpenRequest, stop: Stop) -> CoreResult<Self> {
         let (io, path, request) = (request.io(), request.path(path), request.request(stop));
         Ok(Self::new(open::open(&path, &request)?, request.limits, io))
+    }
+
+    /// A file of a tree that is elsewhere.
+    pub fn open_at(
+        places: Arc<dyn Places>,
+        path: &Path,
+        request: &OpenRequest,
+        stop: Stop,
+    ) -> CoreResult<Self> {
+        let (io, request) = (request.io(), Request { places, ..request.request(stop) });
+        Ok(Self::new(open::open(path, &request)?, request.limits, io))
     }
 
     /// Several files as one.
@@ -137,6 +151,7 @@ impl Shared {
         Self {
             catalog,
             length: files.total_length(),
+            far: files.are_far(),
             files: Some(files),
             handles: AtomicUsize::new(0),
             flat: Mutex::default(),
@@ -156,6 +171,7 @@ impl Shared {
             catalog,
             length: bytes.length(),
             files: None,
+            far: false,
             handles: AtomicUsize::new(0),
             flat: Mutex::default(),
             limits,
@@ -184,8 +200,16 @@ impl Shared {
         self.catalog.tensor(ordinal as usize).ok_or_else(|| CoreError::new(Code::Internal, "no such tensor"))
     }
 
+    /// A lane, or the one for work that waits for somebody else.
+    pub fn or_far(&self, lane: Lane) -> Lane {
+        if self.far { Lane::Far } else { lane }
+    }
+
     /// The lane for work on tensors.
     pub fn lane(&self, ordinals: &[u32]) -> Lane {
+        if self.far {
+            return Lane::Far;
+        }
         // Of so many the weights alone would take a while to add up.
         if ordinals.len() as u64 > SHORT / TENSOR {
             return Lane::Long;
@@ -197,6 +221,9 @@ impl Shared {
 
     /// The lane for work on a component, or on a cut of it.
     pub fn component_lane(&self, ordinal: u32, component: u32, ranges: Option<&[f64]>) -> Lane {
+        if self.far {
+            return Lane::Far;
+        }
         let Ok((tensor, component)) = self.part(ordinal, component) else { return Lane::Short };
         let bits = component.dtype.map_or(8, DType::bits);
         let cut = ranges.and_then(|ranges| kernels::cut(tensor.shape(), ranges, bits).ok());
@@ -217,6 +244,25 @@ impl Shared {
             return Err(CoreError::new(Code::Internal, message));
         }
         Ok(())
+    }
+
+    /// Refuses to have the JavaScript thread wait for what is far away.
+    pub fn check_near(&self) -> CoreResult<()> {
+        if self.far {
+            let message = "the data is not on this machine, and nothing here waits for a network: await load(), or another call that gives a promise";
+            return Err(CoreError::new(Code::NotLocal, message));
+        }
+        Ok(())
+    }
+
+    /// Calls `read` on the JavaScript thread.
+    pub fn reading_here<T>(
+        &self,
+        staged: Option<&Staged>,
+        read: impl FnOnce(Reading<'_>) -> CoreResult<T>,
+    ) -> CoreResult<T> {
+        self.check_near()?;
+        self.reading(staged, &Watch::default(), read)
     }
 
     /// Calls `read` with the file, or with what the caller staged of its memory.

@@ -46,7 +46,9 @@ impl NativeFile {
     ) -> Result<Memory> {
         let control = Control::new(); // dropped after the work, since that stops it
         let source = self.reader(&env, &control, stage)?;
-        throw(&env, contain(|| decode(&source, ordinal, None, deferred))).map(Memory::from)
+        let decoded =
+            contain(|| source.shared.check_near().and_then(|()| decode(&source, ordinal, None, deferred)));
+        throw(&env, decoded).map(Memory::from)
     }
 }
 

@@ -16,7 +16,7 @@ use ztensor_core::read::total::Work;
 use ztensor_core::sources::Sources;
 use ztensor_core::sources::owned::Owned;
 use ztensor_core::verify;
-use ztensor_core::work::{Stop, Watch};
+use ztensor_core::work::Stop;
 
 use crate::control::Control;
 use crate::error::{misuse, throw};
@@ -120,7 +120,7 @@ impl NativeFile {
         let shared = self.shared(&env)?;
         let staged = stage.map(Stage::share).transpose()?;
         let decoded = contain(|| {
-            shared.reading(staged.as_deref(), &Watch::default(), |reading| {
+            shared.reading_here(staged.as_deref(), |reading| {
                 let (tensor, component) = shared.part(ordinal, component)?;
                 let mut bytes = reading.component(tensor, component)?;
                 kernels::to_host_order(component.dtype, &mut bytes);
@@ -137,7 +137,11 @@ impl NativeFile {
         let shared = self.shared(&env)?;
         let files = shared.files.as_ref().ok_or_else(|| misuse("a read of memory"))?;
         let target = buffer::writable(&mut target, &[])?;
-        throw(&env, contain(|| files.source(file)?.read_at(offset, target, Stop::never())))
+        let read = || {
+            shared.check_near()?;
+            files.source(file)?.read_at(offset, target, Stop::never())
+        };
+        throw(&env, contain(read))
     }
 
     /// The bytes of a cut of a dense component, read on this thread.
@@ -154,7 +158,7 @@ impl NativeFile {
         let staged = stage.map(Stage::share).transpose()?;
         let request = LoadRequest { ranges: Some(ranges), widen: false, deferred: None };
         let packed = contain(|| {
-            shared.reading(staged.as_deref(), &Watch::default(), |reading| {
+            shared.reading_here(staged.as_deref(), |reading| {
                 let (tensor, component) = shared.part(ordinal, component)?;
                 load(reading, tensor, component, &request)
             })
@@ -293,9 +297,8 @@ impl NativeFile {
     pub fn verify_sync(&self, env: Env, ordinals: Uint32Array, stage: Option<&Stage>) -> Result<Verified> {
         let shared = self.shared(&env)?;
         let staged = stage.map(Stage::share).transpose()?;
-        let verified = contain(|| {
-            shared.reading(staged.as_deref(), &Watch::default(), |reading| verify::verify(reading, &ordinals))
-        });
+        let verified =
+            contain(|| shared.reading_here(staged.as_deref(), |reading| verify::verify(reading, &ordinals)));
         throw(&env, verified).map(Verified::from)
     }
 

@@ -96,13 +96,14 @@ impl Selection {
         control: &Control,
     ) -> Result<Object<'env>> {
         let (source, dialect) = (file.reader(env, control, None)?, dialect(&name)?);
+        let lane = source.shared.or_far(Lane::Long);
         let (inner, casts) = (Arc::clone(&self.inner), Arc::clone(&self.casts));
         let job = move || {
             let mut inner = locked(&inner);
             source.shared.check_total(inner.chosen.ordinals(), Work::Copy)?;
             source.read(|reading| inner.look(reading, Wanted { dialect, canonical, casts: &casts }))
         };
-        spawn(env, Lane::Long, control, job, |_, selected| Ok(selected))
+        spawn(env, lane, control, job, |_, selected| Ok(selected))
     }
 
     /// A stage for some of the tensors, or of those whose data decides, from the one at a place on.
@@ -127,6 +128,7 @@ impl Selection {
         stage: Option<&Stage>,
     ) -> Result<Object<'env>> {
         let (slot, source) = (Arc::clone(writer.slot()), file.reader(env, control, stage)?);
+        let lane = source.shared.or_far(Lane::Long);
         let (inner, casts) = (Arc::clone(&self.inner), Arc::clone(&self.casts));
         let job = move || {
             let judged = Arc::clone(&locked(&inner).judged);
@@ -139,7 +141,7 @@ impl Selection {
             locked(&inner).refused.extend(found.into_iter().filter_map(placed));
             Ok(())
         };
-        spawn(env, Lane::Long, control, job, |_, ()| Ok(()))
+        spawn(env, lane, control, job, |_, ()| Ok(()))
     }
 
     /// What cannot be held, page by page: in the order of the tensors, last the file's own attributes if they are asked for.
@@ -202,6 +204,7 @@ impl Selection {
         outflow: Option<&Outflow>,
     ) -> Result<Object<'env>> {
         let (slot, source) = (Arc::clone(writer.slot()), file.reader(env, control, stage)?);
+        let lane = source.shared.or_far(Lane::Long);
         let (chosen, bytes) = {
             let inner = locked(&self.inner);
             (Arc::clone(&inner.chosen), inner.bytes)
@@ -227,7 +230,7 @@ impl Selection {
         if aside {
             spawn_aside(env, control, job, |_, ()| Ok(()))
         } else {
-            spawn(env, Lane::Long, control, job, |_, ()| Ok(()))
+            spawn(env, lane, control, job, |_, ()| Ok(()))
         }
     }
 }

@@ -33,6 +33,8 @@ pub enum Code {
     Exists,
     Closed,
     MappingLost,
+    /// The bytes are elsewhere, where the caller may not wait for them.
+    NotLocal,
     Io,
     InvalidArg,
     /// A file that is valid and not in canonical form, where that was asked.
@@ -64,6 +66,7 @@ impl Code {
             Self::Exists => "ZT_EXISTS",
             Self::Closed => "ZT_CLOSED",
             Self::MappingLost => "ZT_MAPPING_LOST",
+            Self::NotLocal => "ZT_NOT_LOCAL",
             Self::Io => "ZT_IO",
             Self::InvalidArg => "ZT_INVALID_ARG",
             Self::NotCanonical => "ZT_NOT_CANONICAL",
@@ -94,6 +97,8 @@ struct Inner {
     path: Option<PathBuf>,
     context: Option<String>,
     causes: Vec<Error>,
+    /// Of an error that a host threw in code of its own: the number under which it keeps that.
+    thrown: Option<u32>,
 }
 
 /// A failure. Boxed, so that a `Result` stays one word wide on the fast path.
@@ -117,7 +122,15 @@ impl Error {
             path: None,
             context: None,
             causes: Vec::new(),
+            thrown: None,
         }))
+    }
+
+    /// What code of the host threw, which the host keeps under a number.
+    pub fn thrown(message: impl Into<String>, number: u32) -> Self {
+        let mut made = Self::new(Code::Io, message);
+        made.0.thrown = Some(number);
+        made
     }
 
     /// A failed system call, in the system's words without Rust's number of it.
@@ -232,6 +245,11 @@ impl Error {
     /// The failures of which this one is the sum.
     pub fn causes(&self) -> &[Self] {
         &self.0.causes
+    }
+
+    /// The number of what code of the host threw.
+    pub fn thrown_by_host(&self) -> Option<u32> {
+        self.0.thrown
     }
 
     pub fn path(&self) -> Option<&Path> {

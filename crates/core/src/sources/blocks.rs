@@ -29,25 +29,44 @@ impl<S: ReadAt> Blocks<S> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn block(&self, number: u64, stop: &Stop) -> Result<Arc<[u8]>> {
+    /// The block of a number, if it is held; it is the one used last then.
+    fn find(&self, number: u64) -> Option<Arc<[u8]>> {
         let mut held = self.held();
-        if let Some(at) = held.iter().position(|(of, _)| *of == number) {
-            let found = held.remove(at);
-            let bytes = Arc::clone(&found.1);
-            held.push(found);
-            return Ok(bytes);
-        }
-        // Nobody else waits for this read: two threads may make the same one.
-        drop(held);
-        let start = number.saturating_mul(BLOCK);
-        let length = self.source.length().saturating_sub(start).min(BLOCK);
-        let bytes: Arc<[u8]> = self.source.read_vec(start, length, stop)?.into();
+        let at = held.iter().position(|(of, _)| *of == number)?;
+        let found = held.remove(at);
+        let bytes = Arc::clone(&found.1);
+        held.push(found);
+        Some(bytes)
+    }
+
+    fn keep(&self, number: u64, bytes: &[u8]) {
         let mut held = self.held();
+        // Nobody waits for a read of another thread, so that two may have made the same one.
+        held.retain(|(of, _)| *of != number);
         if held.len() == KEPT {
             held.remove(0);
         }
-        held.push((number, Arc::clone(&bytes)));
-        Ok(bytes)
+        held.push((number, bytes.into()));
+    }
+
+    /// Copies what is held from `offset` on. Gives how much that was.
+    fn copy(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let Some(block) = self.find(offset / BLOCK) else { return Ok(0) };
+        let from = block.get(checked::index(offset % BLOCK, "a block")?..).unwrap_or_default();
+        let count = from.len().min(buffer.len());
+        buffer.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+        Ok(count)
+    }
+
+    /// Reads the blocks of a range in one go.
+    fn fetch(&self, offset: u64, length: u64, stop: &Stop) -> Result<()> {
+        let first = offset / BLOCK;
+        let end = offset.saturating_add(length).next_multiple_of(BLOCK).min(self.source.length());
+        let start = first.saturating_mul(BLOCK);
+        let bytes = self.source.read_vec(start, end - start, stop)?;
+        let blocks = bytes.chunks(checked::index(BLOCK, "a block")?);
+        (first..).zip(blocks).for_each(|(number, bytes)| self.keep(number, bytes));
+        Ok(())
     }
 }
 
@@ -60,14 +79,14 @@ impl<S: ReadAt> ReadAt for Blocks<S> {
         if length > BLOCK || checked::end_within(offset, length, self.source.length()).is_none() {
             return self.source.read_at(offset, buffer, stop);
         }
-        let (mut at, mut rest) = (offset, buffer);
-        while !rest.is_empty() {
-            let block = self.block(at / BLOCK, stop)?;
-            let from = block.get(checked::index(at % BLOCK, "a block")?..).unwrap_or_default();
-            let count = from.len().min(rest.len());
-            let (part, more) = rest.split_at_mut(count);
-            part.copy_from_slice(from.get(..count).unwrap_or_default());
-            (at, rest) = (at.saturating_add(count as u64), more);
+        let mut done = 0;
+        while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            let (at, left) = (offset.saturating_add(done as u64), rest.len() as u64);
+            let copied = self.copy(at, rest)?;
+            if copied == 0 {
+                self.fetch(at, left, stop)?;
+            }
+            done += copied;
         }
         Ok(())
     }
@@ -106,13 +125,17 @@ mod tests {
     #[test]
     fn small_reads_are_one_read_and_large_ones_are_their_own() {
         let source = asked(1 << 20);
-        for at in [0, 17, 4096, 200_000] {
-            assert_eq!(
-                source.read_vec(at, 100, Stop::never()).unwrap(),
-                source.source.bytes[at as usize..][..100]
-            );
+        for at in [0_usize, 17, 4096, 200_000] {
+            let read = source.read_vec(at as u64, 100, Stop::never()).unwrap();
+            assert_eq!(read, source.source.bytes[at..][..100]);
         }
         assert_eq!(*source.source.reads.lock().unwrap(), [(0, 256 << 10)]);
+        source.read_vec(2 * BLOCK - 5, 10, Stop::never()).unwrap();
+        assert_eq!(
+            source.source.reads.lock().unwrap().last(),
+            Some(&(256 << 10, 512 << 10)),
+            "two blocks at once"
+        );
         source.read_vec(3, BLOCK + 1, Stop::never()).unwrap();
         assert_eq!(source.source.reads.lock().unwrap().last(), Some(&(3, (256 << 10) + 1)));
         assert_eq!(source.read_vec((1 << 20) - 4, 5, Stop::never()).unwrap_err().code(), Code::Truncated);

@@ -13,6 +13,9 @@ use crate::error::{Code, Error, Result};
 /// Up to this many bytes work is short: a core decodes or hashes them in some 10 ms.
 pub const SHORT: u64 = 4 << 20;
 
+/// Calls at once that wait for what is far away. Each reads with threads of its own.
+const FAR: usize = 64;
+
 /// Where work waits for a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
@@ -22,6 +25,8 @@ pub enum Lane {
     Step,
     /// Everything else: conversions, verifications, large loads.
     Long,
+    /// Whatever waits for another machine, or for code of the host: its threads sleep most of the time.
+    Far,
 }
 
 impl Lane {
@@ -31,12 +36,13 @@ impl Lane {
     }
 
     fn queue(self) -> &'static Queue {
-        static QUEUES: [Queue; 3] = [const { Queue::new() }; 3];
-        let [short, step, long] = &QUEUES;
+        static QUEUES: [Queue; 4] = [const { Queue::new() }; 4];
+        let [short, step, long, far] = &QUEUES;
         match self {
             Self::Short => short,
             Self::Step => step,
             Self::Long => long,
+            Self::Far => far,
         }
     }
 
@@ -46,6 +52,7 @@ impl Lane {
             // Opening can wait for a disk or a network, which must not hold up all other short work.
             Self::Short => cores().max(4),
             Self::Step | Self::Long => cores(),
+            Self::Far => FAR,
         }
     }
 
@@ -54,6 +61,7 @@ impl Lane {
             Self::Short => "ztensor-short",
             Self::Step => "ztensor-step",
             Self::Long => "ztensor-long",
+            Self::Far => "ztensor-far",
         }
     }
 }

@@ -1,0 +1,281 @@
+//! Sources that code of the caller's reads. A thread that needs bytes asks the wrapper, on the JavaScript thread, and waits for its
+//! answer; the JavaScript thread itself never waits.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use napi::bindgen_prelude::{Function, Object, Uint8ArraySlice};
+use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
+use napi::{Env, Result, Status};
+use napi_derive::napi;
+use ztensor_core::checked;
+use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
+use ztensor_core::sources::blocks::Blocks;
+use ztensor_core::sources::places::Places;
+use ztensor_core::sources::{Costs, ReadAt};
+use ztensor_core::work::Stop;
+use ztensor_core::work::lanes::Lane;
+
+use crate::control::Control;
+use crate::error::misuse;
+use crate::file::NativeFile;
+use crate::index::{number, unsigned};
+use crate::opened::{OpenRequest, Shared};
+use crate::task::spawn;
+
+/// How often a thread that waits for an answer looks at its stop flag.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What the wrapper is asked.
+#[napi(object, object_from_js = false)]
+pub struct Question {
+    pub id: u32,
+    /// The source, by the number that the wrapper gave it. The one that was opened is 0.
+    pub source: u32,
+    pub offset: f64,
+    pub length: f64,
+    /// The name of a file beside the one that was opened, instead of bytes.
+    pub beside: Option<String>,
+    /// Nobody waits for the answer to this question any more.
+    pub given_up: bool,
+}
+
+type Ask = ThreadsafeFunction<Question, (), Question, Status, false, true>;
+
+enum Answer {
+    Bytes(Vec<u8>),
+    /// Number and length of the file beside the one that was opened; `None` where there is none.
+    Beside(Option<(u32, u64)>),
+    Failed(CoreError),
+}
+
+#[derive(Default)]
+struct Slot {
+    answer: Mutex<Option<Answer>>,
+    ready: Condvar,
+}
+
+impl Slot {
+    fn lock(&self) -> MutexGuard<'_, Option<Answer>> {
+        self.answer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where questions wait for their answers.
+struct Desk {
+    ask: Ask,
+    waiting: Mutex<HashMap<u32, Arc<Slot>>>,
+    next: AtomicU32,
+}
+
+impl Desk {
+    fn waiting(&self) -> MutexGuard<'_, HashMap<u32, Arc<Slot>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ask(&self, question: Question, stop: &Stop) -> CoreResult<Answer> {
+        stop.check()?;
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let slot = Arc::new(Slot::default());
+        self.waiting().insert(id, Arc::clone(&slot));
+        let given_up = Question { id, given_up: true, beside: None, ..question };
+        let status = self.ask.call(Question { id, ..question }, ThreadsafeFunctionCallMode::NonBlocking);
+        if status != Status::Ok {
+            self.waiting().remove(&id);
+            let message = "the thread that opened the source has ended, and nobody else can read it";
+            return Err(CoreError::new(Code::Io, message));
+        }
+        let mut answer = slot.lock();
+        loop {
+            if let Some(answer) = answer.take() {
+                return Ok(answer);
+            }
+            if stop.is_set() {
+                drop(answer);
+                self.waiting().remove(&id);
+                // A thread that has ended has given it up already.
+                let _ = self.ask.call(given_up, ThreadsafeFunctionCallMode::NonBlocking);
+                return Err(stop.check().err().unwrap_or_else(|| CoreError::new(Code::Aborted, "given up")));
+            }
+            answer = slot.ready.wait_timeout(answer, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn answer(&self, id: u32, answer: Answer) {
+        if let Some(slot) = self.waiting().remove(&id) {
+            *slot.lock() = Some(answer);
+            slot.ready.notify_one();
+        }
+    }
+}
+
+struct Script {
+    desk: Arc<Desk>,
+    number: u32,
+    length: u64,
+}
+
+impl ReadAt for Script {
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn costs(&self) -> Costs {
+        Costs { gap: 1 << 20, piece: 8 << 20, in_flight: 16 }
+    }
+
+    fn is_cached(&self, _offset: u64, _length: u64) -> bool {
+        false
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> CoreResult<()> {
+        if checked::end_within(offset, buffer.len() as u64, self.length).is_none() {
+            let message = format!(
+                "{} bytes are needed at offset {offset}, the source has {} in all",
+                buffer.len(),
+                self.length
+            );
+            return Err(CoreError::new(Code::Truncated, message).at(offset));
+        }
+        let mut at = offset;
+        for piece in buffer.chunks_mut(self.costs().piece) {
+            let length = piece.len() as u64;
+            let question = Question {
+                id: 0,
+                source: self.number,
+                offset: number(at),
+                length: number(length),
+                beside: None,
+                given_up: false,
+            };
+            match self.desk.ask(question, stop)? {
+                Answer::Bytes(bytes) if bytes.len() == piece.len() => piece.copy_from_slice(&bytes),
+                Answer::Bytes(bytes) => {
+                    let message = format!(
+                        "read({at}, {length}) of the source gave {} bytes, not {length}",
+                        bytes.len()
+                    );
+                    return Err(CoreError::new(Code::Io, message).at(at));
+                }
+                Answer::Failed(error) => return Err(error.at(at)),
+                Answer::Beside(_) => {
+                    return Err(CoreError::new(Code::Internal, "an answer to another question"));
+                }
+            }
+            at = at.saturating_add(length);
+        }
+        Ok(())
+    }
+}
+
+/// The source that was opened, and what its `sibling()` gives.
+struct Scripts {
+    desk: Arc<Desk>,
+    /// What the source calls itself.
+    root: PathBuf,
+    length: u64,
+}
+
+impl Scripts {
+    fn beside(&self, path: &Path, stop: &Stop) -> CoreResult<(u32, u64)> {
+        let folder = self.root.parent().unwrap_or(Path::new(""));
+        let name = path.strip_prefix(folder).unwrap_or(path).to_string_lossy().replace('\\', "/");
+        let question = Question {
+            id: 0,
+            source: 0,
+            offset: 0.0,
+            length: 0.0,
+            beside: Some(name.clone()),
+            given_up: false,
+        };
+        match self.desk.ask(question, stop)? {
+            Answer::Beside(Some(found)) => Ok(found),
+            Answer::Failed(error) => Err(error),
+            Answer::Beside(None) | Answer::Bytes(_) => {
+                let message = format!(
+                    "{name:?} is needed, and the source has no sibling of that name: let its sibling(name) give one"
+                );
+                Err(CoreError::new(Code::Io, message))
+            }
+        }
+    }
+}
+
+impl Places for Scripts {
+    fn open(&self, path: &Path, stop: &Stop) -> CoreResult<Arc<dyn ReadAt>> {
+        let (number, length) = if path == self.root { (0, self.length) } else { self.beside(path, stop)? };
+        Ok(Arc::new(Blocks::new(Script { desk: Arc::clone(&self.desk), number, length })))
+    }
+
+    fn is_folder(&self, _path: &Path, _stop: &Stop) -> bool {
+        false
+    }
+
+    fn list(&self, _folder: &Path, _most: usize, _stop: &Stop) -> CoreResult<Vec<OsString>> {
+        Err(CoreError::new(Code::Io, "a source that JavaScript reads has no folder to look through"))
+    }
+
+    fn is_file(&self, _path: &Path) -> bool {
+        false
+    }
+}
+
+/// The wrapper's side of a source that it reads.
+#[napi]
+pub struct ScriptSource {
+    desk: Arc<Desk>,
+    name: PathBuf,
+    length: u64,
+}
+
+#[napi]
+impl ScriptSource {
+    /// `ask` is called on this thread for all that is needed, and answers later by one of the calls below. It does not keep the
+    /// event loop running.
+    #[napi(constructor, catch_unwind)]
+    pub fn new(name: String, byte_length: f64, ask: Function<'_, Question, ()>) -> Result<Self> {
+        let ask = ask.build_threadsafe_function::<Question>().weak::<true>().build()?;
+        let length = unsigned(byte_length).ok_or_else(|| misuse("no length"))?;
+        let desk = Desk { ask, waiting: Mutex::default(), next: AtomicU32::new(1) };
+        Ok(Self { desk: Arc::new(desk), name: name.into(), length })
+    }
+
+    #[napi(ts_return_type = "Promise<NativeFile>", catch_unwind)]
+    pub fn open<'env>(
+        &self,
+        env: &'env Env,
+        request: OpenRequest,
+        control: &Control,
+    ) -> Result<Object<'env>> {
+        let (desk, root, length) = (Arc::clone(&self.desk), self.name.clone(), self.length);
+        let stop = control.watch.stop.clone();
+        let job = move || {
+            let places = Scripts { desk, root: root.clone(), length };
+            Shared::open_at(Arc::new(places), &root, &request, stop)
+        };
+        spawn(env, Lane::Far, control, job, |_, shared| Ok(NativeFile::new(shared)))
+    }
+
+    /// The bytes that were asked for, of which a copy is made.
+    #[napi(catch_unwind)]
+    pub fn answer(&self, id: u32, bytes: Uint8ArraySlice<'_>) {
+        self.desk.answer(id, Answer::Bytes(bytes.to_vec()));
+    }
+
+    /// The source that was asked for, by a number and its length; none where there is none.
+    #[napi(catch_unwind)]
+    pub fn answer_beside(&self, id: u32, source: Option<u32>, byte_length: Option<f64>) {
+        let found = source.zip(byte_length.and_then(unsigned));
+        self.desk.answer(id, Answer::Beside(found));
+    }
+
+    /// What the caller's code threw, kept by the wrapper under a number.
+    #[napi(catch_unwind)]
+    pub fn fail(&self, id: u32, message: String, thrown: u32) {
+        self.desk.answer(id, Answer::Failed(CoreError::thrown(message, thrown)));
+    }
+}
