@@ -60,7 +60,7 @@ impl Address {
         }
         let (revision, inner) = match rest.strip_prefix('@') {
             Some(rest) => revision(rest),
-            None => ("main", rest.trim_start_matches('/')),
+            None => ("main", rest.strip_prefix('/').unwrap_or(rest)),
         };
         if revision.is_empty() || revision.len() > 256 || revision.contains("..") {
             return Err(refused("has no revision behind '@'"));

@@ -2,7 +2,7 @@
 
 use http::header::{ETAG, IF_MATCH, IF_UNMODIFIED_SINCE, LAST_MODIFIED};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use twox_hash::XxHash3_64;
+use ztensor_core::codecs::digest::xxh3;
 
 /// What the first answer said of itself. Every later one must say the same.
 #[derive(Clone, Debug, Default)]
@@ -49,11 +49,7 @@ impl Version {
     /// A number that another version does not have, the same in each process: 0 where the server tells versions apart by
     /// nothing.
     pub fn number(&self) -> u64 {
-        self.tag
-            .as_ref()
-            .map(strong)
-            .or(self.modified.as_ref().map(HeaderValue::as_bytes))
-            .map_or(0, XxHash3_64::oneshot)
+        self.tag.as_ref().map(strong).or(self.modified.as_ref().map(HeaderValue::as_bytes)).map_or(0, xxh3)
     }
 }
 
