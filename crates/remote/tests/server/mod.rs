@@ -49,6 +49,7 @@ pub struct Server {
     pub address: SocketAddr,
     log: Arc<Mutex<Vec<Request>>>,
     ended: Arc<AtomicBool>,
+    serving: Arc<Mutex<Vec<thread::JoinHandle<()>>>>,
 }
 
 impl Server {
@@ -58,6 +59,8 @@ impl Server {
         let (log, ended) = (Arc::<Mutex<Vec<Request>>>::default(), Arc::<AtomicBool>::default());
         let (answer, connections) = (Arc::new(answer), AtomicU64::new(0));
         let (kept, end) = (Arc::clone(&log), Arc::clone(&ended));
+        let serving = Arc::<Mutex<Vec<_>>>::default();
+        let connected = Arc::clone(&serving);
         thread::spawn(move || {
             for stream in listener.incoming() {
                 if end.load(Ordering::Relaxed) {
@@ -66,10 +69,11 @@ impl Server {
                 let Ok(stream) = stream else { continue };
                 let (answer, log) = (Arc::clone(&answer), Arc::clone(&kept));
                 let connection = connections.fetch_add(1, Ordering::Relaxed);
-                thread::spawn(move || serve(stream, connection, &log, &*answer));
+                let thread = thread::spawn(move || serve(stream, connection, &log, &*answer));
+                connected.lock().unwrap().push(thread);
             }
         });
-        Self { address, log, ended }
+        Self { address, log, ended, serving }
     }
 
     pub fn url(&self, path: &str) -> String {
@@ -85,10 +89,16 @@ impl Server {
     }
 }
 
+/// What an answer asserted fails the test.
 impl Drop for Server {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Relaxed);
         let _ = TcpStream::connect(self.address);
+        if !thread::panicking() {
+            for thread in self.serving.lock().unwrap().drain(..) {
+                thread.join().expect("an answer of the server");
+            }
+        }
     }
 }
 
