@@ -187,4 +187,13 @@ mod tests {
             assert!(!names_private(&Url::parse(url).unwrap()), "{url}");
         }
     }
+
+    #[test]
+    fn names_of_this_machine_have_no_public_address() {
+        let resolved = crate::runtime::wait(ztensor_core::work::Stop::never(), async {
+            let resolved = PublicOnly.resolve("localhost".parse().unwrap()).await;
+            Ok(resolved.map(Iterator::count).map_err(|error| error.is::<Private>()))
+        });
+        assert_eq!(resolved.unwrap(), Err(true));
+    }
 }
