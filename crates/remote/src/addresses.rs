@@ -37,12 +37,12 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         is_public_v4(Ipv4Addr::new(a, b, c, d))
     };
     match parts {
-        // An address of version 4: mapped, compatible (with ::, ::1), translated (RFC 6052), local translation (RFC 8215), 6to4.
-        [0, 0, 0, 0, 0, 0xffff | 0, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => embedded(high, low),
-        [0x64, 0xff9b, 1, ..] => false,
-        [0x2002, high, low, ..] => embedded(high, low),
-        // Teredo, documentation, and what is discarded.
-        [0x2001, 0 | 0xdb8, ..] | [0x100, 0, 0, 0, ..] | [0x3fff, ..] => false,
+        // An address of version 4: mapped, compatible (with ::, ::1), translated (RFC 6052), 6to4.
+        [0, 0, 0, 0, 0, 0xffff | 0, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x2002, high, low, ..] => embedded(high, low),
+        // Translated locally (RFC 8215), Teredo, documentation, and what is discarded.
+        [0x64, 0xff9b, 1, ..] | [0x2001, 0 | 0xdb8, ..] | [0x100, 0, 0, 0, ..] | [0x3fff, ..] => false,
         // Unique local (fc00::/7), link-local and site-local (fe80::/9), multicast (ff00::/8).
         [first, ..] => first < 0xfc00,
     }

@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
+use std::time::SystemTime;
 
 use http::header::{ACCEPT_ENCODING, LOCATION};
 use reqwest::header::{HeaderMap, HeaderValue};
@@ -30,7 +31,7 @@ pub struct Client {
     direct: Http,
     /// Connects to public addresses alone.
     guarded: OnceLock<Http>,
-    proxied: Option<Http>,
+    by_proxy: Option<Http>,
     requests: Semaphore,
     /// Bytes of the files that are held whole.
     pub whole_bytes: AtomicU64,
@@ -40,7 +41,9 @@ pub struct Client {
 pub struct Answer<'c> {
     pub response: Response,
     pub place: Place,
-    _request: SemaphorePermit<'c>,
+    /// Held until the answer is read.
+    #[expect(dead_code)]
+    permit: SemaphorePermit<'c>,
 }
 
 impl Client {
@@ -49,11 +52,11 @@ impl Client {
         let tls = tls::config(options)?;
         let proxies = Proxies::new(options)?;
         let direct = built(builder(options, &tls).no_proxy())?;
-        let proxied =
+        let by_proxy =
             if proxies.exist() { Some(built(proxies.apply(builder(options, &tls))?)?) } else { None };
         let requests = Semaphore::new(options.concurrency);
         let (options, whole_bytes) = (options.clone(), AtomicU64::new(0));
-        Ok(Self { options, tls, proxies, direct, guarded: OnceLock::new(), proxied, requests, whole_bytes })
+        Ok(Self { options, tls, proxies, direct, guarded: OnceLock::new(), by_proxy, requests, whole_bytes })
     }
 
     /// Asks for a target, or for the place that it led to before, and follows redirects. The status of the answer is none of
@@ -65,10 +68,10 @@ impl Client {
         headers: &HeaderMap,
     ) -> std::result::Result<Answer<'_>, Failure> {
         let closed = |_| Error::new(Code::Internal, "the requests have ended");
-        let _request = self.requests.acquire().await.map_err(closed)?;
+        let permit = self.requests.acquire().await.map_err(closed)?;
         let mut place = from.unwrap_or_else(|| Place::first(target));
         loop {
-            let proxied = self.proxied.as_ref().filter(|_| self.proxies.serve(&place.url));
+            let proxied = self.by_proxy.as_ref().filter(|_| self.proxies.serve(&place.url));
             let http = match proxied {
                 Some(proxied) => proxied,
                 None if place.guarded => self.guarded()?,
@@ -82,7 +85,7 @@ impl Client {
                 errors::of_transport(&target.path, &place.url, &error, self.options.timeout)
             })?;
             if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
-                return Ok(Answer { response, place, _request });
+                return Ok(Answer { response, place, permit });
             }
             let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
             let Some(location) = location else {
@@ -114,15 +117,17 @@ impl Client {
         let http = built(builder(&self.options, &self.tls).no_proxy().dns_resolver(PublicOnly))?;
         Ok(self.guarded.get_or_init(|| http))
     }
+}
 
-    /// The failure that an answer's status means. Those of a server that is busy or broken may pass.
-    pub fn refusal(&self, target: &Target, answer: &Answer<'_>) -> Failure {
-        let (status, headers) = (answer.response.status(), answer.response.headers());
+impl Answer<'_> {
+    /// The failure that the status means. Those of a server that is busy or broken may pass.
+    pub fn refusal(&self, target: &Target) -> Failure {
+        let (status, headers) = (self.response.status(), self.response.headers());
         let error = Advice {
             path: &target.path,
-            by: errors::by(&answer.place.url, &target.url),
-            sent_credentials: answer.place.has_credentials(target),
-            has_query: answer.place.url.query().is_some(),
+            by: errors::by(&self.place.url, &target.url),
+            sent_credentials: self.place.has_credentials(target),
+            has_query: self.place.url.query().is_some(),
             hub: target.hub.as_deref(),
             hub_code: headers.get("x-error-code").and_then(|code| code.to_str().ok()),
         }
@@ -131,7 +136,7 @@ impl Client {
             // Neither is mended by asking again.
             501 | 505 => Failure::Final(error),
             408 | 425 | 429 | 500..=599 => {
-                let after = retry::asked_for(headers, std::time::SystemTime::now());
+                let after = retry::asked_for(headers, SystemTime::now());
                 Failure::Passing(Passing { error, after, unconnected: false })
             }
             _ => Failure::Final(error),

@@ -90,11 +90,11 @@ pub fn of_transport(path: &str, url: &Url, error: &reqwest::Error, timeout: Dura
     let mut deepest = None;
     let mut system = None;
     let mut next = error.source();
-    while let Some(cause) = next {
+    while let Some(cause) = next.map(inside) {
         if cause.is::<Private>() {
             return Failure::Final(private(path, &host));
         }
-        if let Some(tls) = tls_in(cause) {
+        if let Some(tls) = cause.downcast_ref::<rustls::Error>() {
             return of_tls(path, &host, tls);
         }
         if let Some(error) = cause.downcast_ref::<io::Error>() {
@@ -125,11 +125,12 @@ pub fn private(path: &str, host: &str) -> Error {
     about(path, message)
 }
 
-fn tls_in<'e>(cause: &'e (dyn std::error::Error + 'static)) -> Option<&'e rustls::Error> {
-    // An io::Error keeps what it wraps apart from its causes.
-    let wrapped = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-    let wrapped = wrapped.and_then(|wrapped| wrapped.downcast_ref::<rustls::Error>());
-    cause.downcast_ref::<rustls::Error>().or(wrapped)
+/// What is in an I/O error, which keeps what it wraps apart from its causes, and may wrap another one.
+fn inside<'e>(mut cause: &'e (dyn std::error::Error + 'static)) -> &'e (dyn std::error::Error + 'static) {
+    while let Some(wrapped) = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        cause = wrapped;
+    }
+    cause
 }
 
 fn of_tls(path: &str, host: &str, error: &rustls::Error) -> Failure {

@@ -237,15 +237,15 @@ impl Repository {
             hub_api::describe(&self.hub, &Address { inner: Vec::new(), ..self.address.clone() }, stop)?;
         Ok(self.described.get_or_init(|| found))
     }
+}
 
-    fn parse(&self, path: &Path) -> Result<Address> {
-        Address::parse(&web::text(path)?).map_err(|error| error.file(path))
-    }
+fn parsed(path: &Path) -> Result<Address> {
+    Address::parse(&web::text(path)?).map_err(|error| error.file(path))
 }
 
 impl Places for Repository {
     fn open(&self, path: &Path, stop: &Stop) -> Result<Arc<dyn ReadAt>> {
-        let address = self.parse(path)?;
+        let address = parsed(path)?;
         if address.inner.is_empty() {
             return Err(errors::about(&address.text(), "this is a repository, which is a folder"));
         }
@@ -261,7 +261,7 @@ impl Places for Repository {
     }
 
     fn is_folder(&self, path: &Path, stop: &Stop) -> bool {
-        let Ok(address) = self.parse(path) else { return false };
+        let Ok(address) = parsed(path) else { return false };
         if address.inner.is_empty() {
             return true;
         }
@@ -276,7 +276,7 @@ impl Places for Repository {
     }
 
     fn list(&self, folder: &Path, most: usize, stop: &Stop) -> Result<Vec<OsString>> {
-        let address = self.parse(folder)?;
+        let address = parsed(folder)?;
         let files = if address.is_in(&self.address) { self.described(stop)?.files.as_ref() } else { None };
         let names = match files {
             Some(files) => files.list(&address.inner, most),
@@ -287,7 +287,7 @@ impl Places for Repository {
 
     fn is_file(&self, path: &Path) -> bool {
         let files = self.described.get().and_then(|described| described.files.as_ref());
-        let Some((files, address)) = files.zip(self.parse(path).ok()) else { return false };
+        let Some((files, address)) = files.zip(parsed(path).ok()) else { return false };
         address.is_in(&self.address) && files.is_file(&address.inner)
     }
 }

@@ -161,7 +161,7 @@ async fn ask(hub: &Hub, target: &Target) -> Result<(String, HeaderMap)> {
     retrying(&client.options, async || {
         let mut answer = client.get(target, None, &HeaderMap::new()).await?;
         if answer.response.status().as_u16() != 200 {
-            return Err(client.refusal(target, &answer));
+            return Err(answer.refusal(target));
         }
         let headers = answer.response.headers().clone();
         answer::check_coding(&target.path, &headers)?;

@@ -56,7 +56,7 @@ async fn attempt(client: &Arc<Client>, target: &Target) -> std::result::Result<F
         416 if answer::is_empty(answer.response.headers()) => {
             Described { length: 0, head: Vec::new(), whole: true }
         }
-        _ => return Err(client.refusal(target, &answer)),
+        _ => return Err(answer.refusal(target)),
     };
     drop(answer);
     let Described { length, head, whole } = described;
@@ -80,10 +80,10 @@ async fn first_part(
     answer: &mut Answer<'_>,
 ) -> std::result::Result<Described, Failure> {
     let wanted = |total: u64| Held { first: 0, last: FIRST.min(total) - 1, total };
-    let held = answer::held(answer.response.headers());
-    let total = match held {
+    let sent = answer::held(answer.response.headers());
+    let total = match sent {
         Some(held) if held == wanted(held.total) => checked::exact(held.total, "the length of the file")?,
-        held => return Err(range::other_range(path, wanted(FIRST), held).into()),
+        sent => return Err(range::other_range(path, wanted(FIRST), sent).into()),
     };
     let length = FIRST.min(total);
     if answer.response.content_length().is_some_and(|said| said > length) {

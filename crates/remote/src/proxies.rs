@@ -86,8 +86,8 @@ mod tests {
 
     #[test]
     fn variables_name_the_urls_that_go_by_a_proxy() {
-        let (http, https) = ("http://a.example/x", "https://b.example/x");
         type Case = (&'static [(&'static str, &'static str)], bool, bool);
+        let (http, https) = ("http://a.example/x", "https://b.example/x");
         let cases: [Case; 10] = [
             (&[], false, false),
             (&[("HTTP_PROXY", "http://p:1")], true, false),

@@ -105,7 +105,7 @@ impl Opened {
             200 | 206 => {}
             // The file has another tag or date, or is shorter.
             412 | 416 => return Err(errors::changed(path).into()),
-            _ => return Err(self.client.refusal(&self.target, answer)),
+            _ => return Err(answer.refusal(&self.target)),
         }
         answer::check_coding(path, headers)?;
         if !self.version.is_of(headers) {

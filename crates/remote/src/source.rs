@@ -90,8 +90,7 @@ impl ReadAt for Remote {
             return self.fetch(offset, buffer, stop);
         }
         let around = self.blocks.around(self.number, offset, buffer.len() as u64, self.file.length);
-        let mut block = Vec::new();
-        block.resize(checked::index(around.end - around.start, "a block")?, 0);
+        let mut block = vec![0; checked::index(around.end - around.start, "a block")?];
         self.fetch(around.start, &mut block, stop)?;
         block.as_slice().read_at(offset - around.start, buffer, stop)?;
         self.blocks.keep(self.number, around.start, &block);

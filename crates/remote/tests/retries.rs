@@ -77,7 +77,7 @@ fn reading_goes_on_after_the_bytes_that_came() {
     for way in ["closed", "reset", "stalled"] {
         let sent = body.clone();
         let server = Server::new(move |request: &Request, stream: &mut TcpStream| {
-            if request.number == 0 {
+            if request.range().unwrap().0 == 0 {
                 return part(request, stream, &sent, TAG);
             }
             begin(request, stream, &sent, 300 << 10);
@@ -91,13 +91,14 @@ fn reading_goes_on_after_the_bytes_that_came() {
                 _ => false,
             }
         });
-        let options = Options { retries: 3, timeout: Duration::from_millis(100), ..options() };
+        let options = Options { retries: 3, timeout: Duration::from_millis(300), ..options() };
         let (_, _, source) = open_with(&server.url("/m"), &options).unwrap();
         assert!(source.read_vec(MIB, MIB, Stop::never()).unwrap() == body[1 << 20..2 << 20], "{way}");
-        let firsts: Vec<_> = server.requests()[1..].iter().map(|request| request.range().unwrap()).collect();
+        let asked = server.requests();
+        let ranges = asked.iter().map(|request| request.range().unwrap()).filter(|&(first, _)| first > 0);
         let end = (2 << 20) - 1;
         let expected = [0, 300, 600, 900].map(|kib| ((1 << 20) + (kib << 10), end));
-        assert_eq!(firsts, expected, "{way}");
+        assert_eq!(ranges.collect::<Vec<_>>(), expected, "{way}");
     }
 }
 
