@@ -1,0 +1,154 @@
+//! Bytes of files that were read with a few that were asked for: parsers read here and there by some bytes, and each request
+//! takes as long as some MiB do.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Reads up to this size are small: more is read with them, and kept.
+pub const SMALL: usize = 64 << 10;
+/// Bytes read with a small read that stands alone.
+const ALONE: u64 = 64 << 10;
+/// Bytes read where one small read follows the other: twice those of the last time, up to this.
+const IN_ROW: u64 = 1 << 20;
+/// Bytes read with a small read of the end, where zTensor, zip and Arrow have their index.
+const TAIL: u64 = 256 << 10;
+/// Bytes kept of all files of one place.
+const KEPT: usize = 16 << 20;
+
+struct Block {
+    file: u64,
+    start: u64,
+    bytes: Arc<[u8]>,
+}
+
+impl Block {
+    fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+}
+
+/// The blocks that were used last.
+#[derive(Default)]
+pub struct Blocks {
+    /// The one used last is the last one.
+    kept: Mutex<VecDeque<Block>>,
+}
+
+impl Blocks {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Block>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Copies as much of the beginning of a range as is kept. Gives the count of bytes.
+    pub fn copy(&self, file: u64, offset: u64, buffer: &mut [u8]) -> usize {
+        let mut done = 0;
+        let mut kept = self.lock();
+        while done < buffer.len() {
+            let at = offset + done as u64;
+            let found =
+                kept.iter().position(|block| block.file == file && (block.start..block.end()).contains(&at));
+            let Some(block) = found.and_then(|found| kept.remove(found)) else { break };
+            let from = usize::try_from(at - block.start).unwrap_or(usize::MAX);
+            let bytes = block.bytes.get(from..).unwrap_or_default();
+            let rest = buffer.get_mut(done..).unwrap_or_default();
+            let count = bytes.len().min(rest.len());
+            if let (Some(rest), Some(bytes)) = (rest.get_mut(..count), bytes.get(..count)) {
+                rest.copy_from_slice(bytes);
+            }
+            done += count;
+            kept.push_back(block);
+        }
+        done
+    }
+
+    /// What to read for a small read of which nothing is kept: a range around it, in a file of `length` bytes.
+    pub fn around(&self, file: u64, offset: u64, count: u64, length: u64) -> Range<u64> {
+        let kept = self.lock();
+        let before = kept.iter().filter(|block| block.file == file && block.start <= offset);
+        // Bytes up to here are kept already.
+        let known = before.clone().map(Block::end).max().unwrap_or_default().min(offset);
+        let in_row =
+            before.filter(|block| block.end() + ALONE > offset).map(|block| block.bytes.len() as u64).max();
+        let tail = length.saturating_sub(TAIL);
+        if offset >= tail {
+            return tail.max(known)..length;
+        }
+        let ahead = in_row.map_or(ALONE, |last| last.saturating_mul(2).min(IN_ROW));
+        offset..offset.saturating_add(ahead.max(count)).min(length)
+    }
+
+    /// Keeps a block, in place of those that were not used for the longest time.
+    pub fn keep(&self, file: u64, start: u64, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let mut kept = self.lock();
+        kept.push_back(Block { file, start, bytes: bytes.into() });
+        let mut total: usize = kept.iter().map(|block| block.bytes.len()).sum();
+        while total > KEPT
+            && let Some(block) = kept.pop_front()
+        {
+            total -= block.bytes.len();
+        }
+    }
+
+    /// Forgets a file.
+    pub fn forget(&self, file: u64) {
+        self.lock().retain(|block| block.file != file);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn what_is_kept_is_copied_over_its_blocks() {
+        let blocks = Blocks::default();
+        blocks.keep(1, 0, &[0, 1, 2, 3]);
+        blocks.keep(1, 4, &[4, 5]);
+        blocks.keep(2, 0, &[9; 10]);
+        blocks.keep(1, 8, &[8]);
+        let mut buffer = [0xff; 8];
+        assert_eq!(blocks.copy(1, 1, &mut buffer), 5);
+        assert_eq!(buffer, [1, 2, 3, 4, 5, 0xff, 0xff, 0xff]);
+        assert_eq!(blocks.copy(1, 6, &mut buffer), 0);
+        blocks.forget(1);
+        assert_eq!(blocks.copy(1, 1, &mut buffer), 0);
+        assert_eq!(blocks.copy(2, 1, &mut buffer), 8);
+    }
+
+    #[test]
+    fn the_blocks_used_last_stay() {
+        let blocks = Blocks::default();
+        for file in 0..20 {
+            blocks.keep(file, 0, &vec![0; 1 << 20]);
+            assert_eq!(blocks.copy(0, 0, &mut [0]), 1, "{file}");
+        }
+        let kept = (0..20).filter(|&file| blocks.copy(file, 0, &mut [0]) == 1).collect::<Vec<_>>();
+        assert_eq!(kept, [0].into_iter().chain(5..20).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn more_is_read_around_small_reads() {
+        let blocks = Blocks::default();
+        let length = 100 * MIB;
+        assert_eq!(blocks.around(1, 10 * MIB, 8, length), 10 * MIB..10 * MIB + ALONE);
+        assert_eq!(blocks.around(1, length - 8, 8, length), length - TAIL..length);
+        assert_eq!(blocks.around(1, 600, 8, 1000), 0..1000);
+        // In a row, up to a bound.
+        let mut next = 10 * MIB;
+        for expected in [ALONE, 2 * ALONE, 4 * ALONE, 8 * ALONE, MIB, MIB] {
+            let range = blocks.around(1, next, 8, length);
+            assert_eq!(range, next..next + expected);
+            blocks.keep(1, range.start, &vec![0; usize::try_from(range.end - range.start).unwrap()]);
+            next = range.end;
+        }
+        // The end, but for what is known.
+        blocks.keep(3, 0, &[0; 900]);
+        assert_eq!(blocks.around(3, 950, 8, 1000), 900..1000);
+    }
+}

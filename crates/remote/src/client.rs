@@ -1,0 +1,161 @@
+//! One request, by redirects, to addresses that are allowed.
+
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
+use std::time::SystemTime;
+
+use http::header::{ACCEPT_ENCODING, LOCATION};
+use reqwest::header::{HeaderMap, HeaderValue};
+use reqwest::redirect::Policy;
+use reqwest::{Client as Http, ClientBuilder, Response};
+use rustls::ClientConfig;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
+use ztensor_core::error::{Code, Error, Result};
+
+use crate::addresses::{PublicOnly, is_public, names_private};
+use crate::errors::{self, Advice, Failure, Passing};
+use crate::options::Options;
+use crate::origin::{Place, Target};
+use crate::proxies::Proxies;
+use crate::{retry, tls};
+
+/// Bytes of a redirect's page that are read, so that its connection can serve again; of a longer one it is closed.
+const PAGE: u64 = 16 << 10;
+
+/// Connections to servers, kept for the next request.
+pub struct Client {
+    pub options: Options,
+    tls: ClientConfig,
+    proxies: Proxies,
+    direct: Http,
+    /// Connects to public addresses alone.
+    guarded: OnceLock<Http>,
+    by_proxy: Option<Http>,
+    requests: Semaphore,
+    /// Bytes of the files that are held whole.
+    pub whole_bytes: AtomicU64,
+}
+
+/// What came of a request, with the body still to be read. Counts as under way until it is dropped.
+pub struct Answer<'c> {
+    pub response: Response,
+    pub place: Place,
+    /// Held until the answer is read.
+    #[expect(dead_code)]
+    permit: SemaphorePermit<'c>,
+}
+
+impl Client {
+    pub fn new(options: &Options) -> Result<Self> {
+        options.check()?;
+        let tls = tls::config(options)?;
+        let proxies = Proxies::new(options)?;
+        let direct = built(builder(options, &tls).no_proxy())?;
+        let by_proxy =
+            if proxies.exist() { Some(built(proxies.apply(builder(options, &tls))?)?) } else { None };
+        let requests = Semaphore::new(options.concurrency);
+        let (options, whole_bytes) = (options.clone(), AtomicU64::new(0));
+        Ok(Self { options, tls, proxies, direct, guarded: OnceLock::new(), by_proxy, requests, whole_bytes })
+    }
+
+    /// Asks for a target, or for the place that it led to before, and follows redirects. The status of the answer is none of
+    /// a redirect; it may be one of failure.
+    pub async fn get(
+        &self,
+        target: &Target,
+        from: Option<Place>,
+        headers: &HeaderMap,
+    ) -> std::result::Result<Answer<'_>, Failure> {
+        let closed = |_| Error::new(Code::Internal, "the requests have ended");
+        let permit = self.requests.acquire().await.map_err(closed)?;
+        let mut place = from.unwrap_or_else(|| Place::first(target));
+        loop {
+            let proxied = self.by_proxy.as_ref().filter(|_| self.proxies.serve(&place.url));
+            let http = match proxied {
+                Some(proxied) => proxied,
+                None if place.guarded => self.guarded()?,
+                None => &self.direct,
+            };
+            let request = place.request(target, http.get(place.url.clone())).headers(headers.clone());
+            let request = request.header(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+            let sent = timeout(self.options.timeout, request.send()).await;
+            let sent = sent.map_err(|_| errors::stalled(&target.path, self.options.timeout))?;
+            let response = sent.map_err(|error| {
+                errors::of_transport(&target.path, &place.url, &error, self.options.timeout)
+            })?;
+            if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+                return Ok(Answer { response, place, permit });
+            }
+            let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
+            let Some(location) = location else {
+                let message = "the server redirects without saying where to";
+                return Err(errors::about(&target.path, message).into());
+            };
+            // What a proxy connects to is not told, so it counts as what its name says.
+            let is_public = match response.remote_addr() {
+                Some(address) if proxied.is_none() => is_public(address.ip()),
+                _ => !names_private(&place.url),
+            };
+            let guarded = !self.options.allow_private && (place.guarded || is_public);
+            place = place.next(target, location, guarded)?;
+            self.finish(response).await;
+        }
+    }
+
+    /// Reads what is left of a short answer, so that its connection can be used again.
+    async fn finish(&self, mut response: Response) {
+        if response.content_length().is_some_and(|length| length <= PAGE) {
+            while let Ok(Ok(Some(_))) = timeout(self.options.timeout, response.chunk()).await {}
+        }
+    }
+
+    fn guarded(&self) -> Result<&Http> {
+        if let Some(http) = self.guarded.get() {
+            return Ok(http);
+        }
+        let http = built(builder(&self.options, &self.tls).no_proxy().dns_resolver(PublicOnly))?;
+        Ok(self.guarded.get_or_init(|| http))
+    }
+}
+
+impl Answer<'_> {
+    /// The failure that the status means. Those of a server that is busy or broken may pass.
+    pub fn refusal(&self, target: &Target) -> Failure {
+        let (status, headers) = (self.response.status(), self.response.headers());
+        let error = Advice {
+            path: &target.path,
+            by: errors::by(&self.place.url, &target.url),
+            sent_credentials: self.place.has_credentials(target),
+            has_query: self.place.url.query().is_some(),
+            hub: target.hub.as_deref(),
+            hub_code: headers.get("x-error-code").and_then(|code| code.to_str().ok()),
+        }
+        .status(status);
+        match status.as_u16() {
+            // Neither is mended by asking again.
+            501 | 505 => Failure::Final(error),
+            408 | 425 | 429 | 500..=599 => {
+                let after = retry::asked_for(headers, SystemTime::now());
+                Failure::Passing(Passing { error, after, unconnected: false })
+            }
+            _ => Failure::Final(error),
+        }
+    }
+}
+
+fn builder(options: &Options, tls: &ClientConfig) -> ClientBuilder {
+    Http::builder()
+        .tls_backend_preconfigured(tls.clone())
+        .redirect(Policy::none())
+        .referer(false)
+        .user_agent(concat!("ztensor/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(options.timeout)
+        .pool_max_idle_per_host(options.concurrency)
+}
+
+fn built(builder: ClientBuilder) -> Result<Http> {
+    builder
+        .build()
+        .map_err(|error| Error::new(Code::Internal, format!("no HTTP client: {}", error.without_url())))
+}

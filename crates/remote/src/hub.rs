@@ -1,0 +1,346 @@
+//! Repositories of the Hugging Face hub, at the commit that a revision is when it is opened.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use percent_encoding::percent_decode_str;
+use reqwest::Url;
+use ztensor_core::error::{Code, Error, Result, short};
+use ztensor_core::sources::ReadAt;
+use ztensor_core::sources::places::Places;
+use ztensor_core::work::Stop;
+
+use crate::blocks::Blocks;
+use crate::client::Client;
+use crate::hub_api::{self, Described};
+use crate::options::Options;
+use crate::origin::{Credentials, Target};
+use crate::source::Remote;
+use crate::{errors, web};
+
+const SCHEME: &str = "hf://";
+const ENDPOINT: &str = "https://huggingface.co";
+
+/// A place of the hub: `hf://owner/repo@revision/folder/file`, `hf://datasets/owner/repo…`, `hf://spaces/owner/repo…`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// `models`, `datasets` or `spaces`, as the API names them.
+    kind: &'static str,
+    owner: String,
+    name: String,
+    pub revision: String,
+    /// Names of folders and of the file; none for the repository itself.
+    pub inner: Vec<String>,
+}
+
+impl Address {
+    /// Reads an address whose names stand for themselves.
+    pub fn parse(text: &str) -> Result<Self> {
+        let rest = text.strip_prefix(SCHEME).unwrap_or(text);
+        let refused = |why: &str| {
+            let message =
+                format!("{:?} {why}: hf://owner/repository@revision/file is meant", short(text, 160));
+            Error::new(Code::InvalidArg, message)
+        };
+        let kinds = [("datasets", "datasets"), ("spaces", "spaces"), ("models", "models")];
+        let named = kinds
+            .into_iter()
+            .find_map(|(prefix, kind)| Some((kind, rest.strip_prefix(prefix)?.strip_prefix('/')?)));
+        let (kind, rest) = named.unwrap_or(("models", rest));
+        let (owner, rest) = rest.split_once('/').ok_or_else(|| refused("names no repository"))?;
+        let end = rest.find(['/', '@']).unwrap_or(rest.len());
+        let (name, rest) = rest.split_at_checked(end).unwrap_or((rest, ""));
+        let good = |name: &str| {
+            let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+            !name.is_empty() && name.len() <= 96 && name.chars().all(plain) && !name.starts_with('.')
+        };
+        if !good(owner) || !good(name) {
+            return Err(refused("names no repository"));
+        }
+        let (revision, inner) = match rest.strip_prefix('@') {
+            Some(rest) => revision(rest),
+            None => ("main", rest.strip_prefix('/').unwrap_or(rest)),
+        };
+        if revision.is_empty() || revision.len() > 256 || revision.contains("..") {
+            return Err(refused("has no revision behind '@'"));
+        }
+        let inner: Vec<String> = match inner.trim_end_matches('/') {
+            "" => Vec::new(),
+            inner => inner.split('/').map(str::to_owned).collect(),
+        };
+        if inner.iter().any(|name| matches!(&**name, "" | "." | "..")) {
+            return Err(refused("has a path that is none"));
+        }
+        let [owner, name, revision] = [owner, name, revision].map(str::to_owned);
+        Ok(Self { kind, owner, name, revision, inner })
+    }
+
+    /// As paths show it.
+    pub fn text(&self) -> String {
+        let Self { kind, owner, name, revision, inner } = self;
+        let kind = if *kind == "models" { String::new() } else { format!("{kind}/") };
+        let mut text = format!("{SCHEME}{kind}{owner}/{name}@{revision}");
+        for name in inner {
+            text.push('/');
+            text.push_str(name);
+        }
+        text
+    }
+
+    fn is_commit(&self) -> bool {
+        matches!(self.revision.len(), 40 | 64) && self.revision.bytes().all(|byte| byte.is_ascii_hexdigit())
+    }
+
+    fn is_in(&self, other: &Self) -> bool {
+        let of = |address: &Self| {
+            (address.kind, address.owner.clone(), address.name.clone(), address.revision.clone())
+        };
+        of(self) == of(other)
+    }
+}
+
+/// Splits a revision from the path behind it. It has no slash but those of the hub's own references.
+fn revision(rest: &str) -> (&str, &str) {
+    let slashes = if rest.starts_with("refs/pr/") || rest.starts_with("refs/convert/") { 2 } else { 0 };
+    match rest.match_indices('/').nth(slashes) {
+        Some((at, _)) => (rest.get(..at).unwrap_or_default(), rest.get(at + 1..).unwrap_or_default()),
+        None => (rest, ""),
+    }
+}
+
+/// Where the hub is, and who asks.
+pub struct Hub {
+    pub client: Arc<Client>,
+    endpoint: Url,
+    credentials: Arc<Credentials>,
+}
+
+impl Hub {
+    fn new(options: &Options) -> Result<Self> {
+        let is_set = |name: &str| {
+            let value = options.variable(name).unwrap_or_default().to_ascii_lowercase();
+            matches!(&*value, "1" | "true" | "yes" | "on")
+        };
+        if is_set("HF_HUB_OFFLINE") {
+            let message =
+                "the hub is not asked, since HF_HUB_OFFLINE is set: unset it, or open a file of this machine";
+            return Err(Error::new(Code::Io, message));
+        }
+        let given = options.variable("HF_ENDPOINT");
+        let mut endpoint = Url::parse(given.as_deref().unwrap_or(ENDPOINT))
+            .ok()
+            .filter(|url| matches!(url.scheme(), "http" | "https"))
+            .ok_or_else(|| Error::new(Code::InvalidArg, "the variable HF_ENDPOINT is no URL of a hub"))?;
+        endpoint.set_query(None);
+        endpoint.set_fragment(None);
+        let mut credentials = Credentials::new(options.header_map()?);
+        credentials.take(&mut endpoint);
+        if !is_set("HF_HUB_DISABLE_IMPLICIT_TOKEN")
+            && !credentials.tell()
+            && let Some(token) = token(options)
+        {
+            credentials.bearer(&token)?;
+        }
+        Ok(Self { client: Arc::new(Client::new(options)?), endpoint, credentials: Arc::new(credentials) })
+    }
+
+    /// A URL of the hub: its parts are names, so that what stands in them stands for itself.
+    fn target<'n>(&self, address: &'n Address, parts: impl IntoIterator<Item = &'n str>) -> Result<Target> {
+        let mut url = self.endpoint.clone();
+        let add = |url: &mut Url, parts: &mut dyn Iterator<Item = &'n str>| match url.path_segments_mut() {
+            Ok(mut segments) => {
+                segments.pop_if_empty().extend(parts);
+                Ok(())
+            }
+            Err(()) => Err(Error::new(Code::InvalidArg, "the variable HF_ENDPOINT is no URL of a hub")),
+        };
+        add(&mut url, &mut parts.into_iter())?;
+        let mut page = self.endpoint.clone();
+        let kind = (address.kind != "models").then_some(address.kind);
+        add(&mut page, &mut kind.into_iter().chain([&*address.owner, &*address.name]))?;
+        let (path, credentials) = (address.text(), Arc::clone(&self.credentials));
+        Ok(Target { url, path, credentials, hub: Some(String::from(page).into()) })
+    }
+
+    /// The file at an address.
+    fn file(&self, address: &Address) -> Result<Target> {
+        let kind = (address.kind != "models").then_some(address.kind);
+        let repository = [&*address.owner, &*address.name, "resolve", &*address.revision];
+        self.target(
+            address,
+            kind.into_iter().chain(repository).chain(address.inner.iter().map(|name| &**name)),
+        )
+    }
+
+    /// What the API says of a revision.
+    pub fn revision(&self, address: &Address) -> Result<Target> {
+        let Address { kind, owner, name, revision, .. } = address;
+        self.target(address, ["api", kind, &**owner, &**name, "revision", &**revision])
+    }
+
+    /// What the API says of a folder.
+    pub fn tree(&self, address: &Address) -> Result<Target> {
+        let Address { kind, owner, name, revision, inner } = address;
+        let parts = ["api", kind, &**owner, &**name, "tree", &**revision];
+        self.target(address, parts.into_iter().chain(inner.iter().map(|name| &**name)))
+    }
+}
+
+/// The token of the environment, or the one that `hf auth login` left.
+fn token(options: &Options) -> Option<String> {
+    let given = options.variable("HF_TOKEN").or_else(|| options.variable("HUGGING_FACE_HUB_TOKEN"));
+    let read = || {
+        let home = || options.path("HOME").or_else(|| options.path("USERPROFILE"));
+        let cache = || options.path("XDG_CACHE_HOME").or_else(|| Some(home()?.join(".cache")));
+        let folder = || options.path("HF_HOME").or_else(|| Some(cache()?.join("huggingface")));
+        let path = options.path("HF_TOKEN_PATH").or_else(|| Some(folder()?.join("token")))?;
+        // A token has some 40 bytes.
+        path.metadata().ok().filter(|file| file.is_file() && file.len() <= 4096)?;
+        std::fs::read_to_string(path).ok()
+    };
+    given.or_else(read).map(|token| token.trim().to_owned()).filter(|token| !token.is_empty())
+}
+
+/// A repository at one commit.
+struct Repository {
+    hub: Hub,
+    blocks: Arc<Blocks>,
+    address: Address,
+    described: OnceLock<Described>,
+}
+
+pub fn places(url: &str, options: &Options, stop: &Stop) -> Result<(Arc<dyn Places>, PathBuf)> {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("hf", url));
+    let rest = rest.split(['?', '#']).next().unwrap_or_default();
+    let decoded = percent_decode_str(rest).decode_utf8_lossy();
+    let mut address = Address::parse(&format!("{}://{decoded}", scheme.to_ascii_lowercase()))?;
+    let hub = Hub::new(options)?;
+    let described = OnceLock::new();
+    if !address.is_commit() {
+        let found = hub_api::describe(&hub, &address, stop)?;
+        address.revision.clone_from(&found.commit);
+        let _ = described.set(found);
+    }
+    let path = address.text().into();
+    let repository = Repository { hub, blocks: Arc::default(), address, described };
+    Ok((Arc::new(repository), path))
+}
+
+impl Repository {
+    /// What the hub says of the commit, which it is asked once.
+    fn described(&self, stop: &Stop) -> Result<&Described> {
+        if let Some(described) = self.described.get() {
+            return Ok(described);
+        }
+        let found =
+            hub_api::describe(&self.hub, &Address { inner: Vec::new(), ..self.address.clone() }, stop)?;
+        Ok(self.described.get_or_init(|| found))
+    }
+}
+
+fn parsed(path: &Path) -> Result<Address> {
+    Address::parse(&web::text(path)?).map_err(|error| error.file(path))
+}
+
+impl Places for Repository {
+    fn open(&self, path: &Path, stop: &Stop) -> Result<Arc<dyn ReadAt>> {
+        let address = parsed(path)?;
+        if address.inner.is_empty() {
+            return Err(errors::about(&address.text(), "this is a repository, which is a folder"));
+        }
+        // A folder is known without asking for it as a file.
+        if let Some(files) = self.described.get().and_then(|described| described.files.as_ref())
+            && address.is_in(&self.address)
+            && files.is_folder(&address.inner)
+        {
+            return Err(errors::about(&address.text(), "this is a folder of the repository"));
+        }
+        let target = self.hub.file(&address)?;
+        Ok(Arc::new(Remote::open(&self.hub.client, &self.blocks, &target, stop)?))
+    }
+
+    fn is_folder(&self, path: &Path, stop: &Stop) -> bool {
+        let Ok(address) = parsed(path) else { return false };
+        if address.inner.is_empty() {
+            return true;
+        }
+        if !address.is_in(&self.address) {
+            return false;
+        }
+        match self.described(stop).map(|described| described.files.as_ref()) {
+            Ok(Some(files)) => files.is_folder(&address.inner),
+            Ok(None) => hub_api::list(&self.hub, &address, 1, stop).is_ok_and(|names| !names.is_empty()),
+            Err(_) => false,
+        }
+    }
+
+    fn list(&self, folder: &Path, most: usize, stop: &Stop) -> Result<Vec<OsString>> {
+        let address = parsed(folder)?;
+        let files = if address.is_in(&self.address) { self.described(stop)?.files.as_ref() } else { None };
+        let names = match files {
+            Some(files) => files.list(&address.inner, most),
+            None => hub_api::list(&self.hub, &address, most, stop)?,
+        };
+        Ok(names.into_iter().map(OsString::from).collect())
+    }
+
+    fn is_file(&self, path: &Path) -> bool {
+        let files = self.described.get().and_then(|described| described.files.as_ref());
+        let Some((files, address)) = files.zip(parsed(path).ok()) else { return false };
+        address.is_in(&self.address) && files.is_file(&address.inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_and_written() {
+        let commit = "0123456789abcdef0123456789abcdef01234567";
+        for (text, kind, revision, inner) in [
+            ("hf://o/r", "models", "main", ""),
+            ("hf://o/r/", "models", "main", ""),
+            ("hf://o/r/a/b.safetensors", "models", "main", "a/b.safetensors"),
+            ("hf://o/r@v1.0/x", "models", "v1.0", "x"),
+            ("hf://datasets/o/r@main/x", "datasets", "main", "x"),
+            ("hf://spaces/o/r", "spaces", "main", ""),
+            ("hf://models/o/r/x", "models", "main", "x"),
+            ("hf://o/r@refs/pr/12/x", "models", "refs/pr/12", "x"),
+            ("hf://o/r@refs/convert/parquet", "models", "refs/convert/parquet", ""),
+            ("hf://o/r/a@b", "models", "main", "a@b"),
+            ("hf://o/r@0123456789abcdef0123456789abcdef01234567", "models", commit, ""),
+        ] {
+            let address = Address::parse(text).unwrap();
+            assert_eq!(
+                (address.kind, &*address.revision, &*address.inner.join("/")),
+                (kind, revision, inner),
+                "{text}"
+            );
+            assert_eq!((&*address.owner, &*address.name), ("o", "r"));
+            assert_eq!(Address::parse(&address.text()).unwrap(), address);
+            assert_eq!(address.is_commit(), revision == commit);
+        }
+        let bad = [
+            "hf://",
+            "hf://gpt2",
+            "hf:///r",
+            "hf://o/",
+            "hf://o/@main",
+            "hf://o/r@",
+            "hf://o/r@/x",
+            "hf://../r",
+            "hf://o/..",
+            "hf://o/r/../x",
+            "hf://o/r//x",
+            "hf://o/r@a..b/x",
+            "hf://datasets/o",
+            "hf://o o/r",
+            "hf://o/r%2f",
+        ];
+        for text in bad {
+            assert_eq!(Address::parse(text).unwrap_err().code(), Code::InvalidArg, "{text}");
+        }
+    }
+}

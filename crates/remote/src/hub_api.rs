@@ -1,0 +1,254 @@
+//! What the API of the hub says of a repository: the commit of a revision, and its files.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use http::header::LINK;
+use reqwest::Url;
+use reqwest::header::HeaderMap;
+use ztensor_core::error::{Code, Error, Result, short};
+use ztensor_core::limits;
+use ztensor_core::syntax::json::{Reader, Unique};
+use ztensor_core::work::Stop;
+
+use crate::answer::{self, media_type};
+use crate::errors::{self, Failure};
+use crate::hub::{Address, Hub};
+use crate::origin::Target;
+use crate::retry::retrying;
+use crate::runtime;
+
+/// Bytes of an answer: 50,000 files take some 5 MiB.
+const ANSWER: usize = 32 << 20;
+/// Files from which on the list with a revision may lack some, as the hub's own client has it.
+const UNSURE: usize = 50_000;
+/// Parts of the list of a folder, of 1,000 names each.
+const PAGES: usize = limits::FOLDER_ENTRIES / 1000 + 1;
+
+/// A revision.
+pub struct Described {
+    pub commit: String,
+    /// `None` where the answer names none, or may not name all.
+    pub files: Option<Files>,
+}
+
+/// The paths of all files of a repository, in their order.
+pub struct Files(BTreeSet<String>);
+
+impl Files {
+    pub fn is_file(&self, inner: &[String]) -> bool {
+        self.0.contains(&inner.join("/"))
+    }
+
+    pub fn is_folder(&self, inner: &[String]) -> bool {
+        self.under(inner).next().is_some()
+    }
+
+    /// The names in a folder, up to `most` of them and one more.
+    pub fn list(&self, inner: &[String], most: usize) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for path in self.under(inner) {
+            let name = path.split('/').next().unwrap_or(path);
+            // Those of one folder stand beside each other, but for names between: "a", "a-b", "a/c".
+            if names.last().is_none_or(|last| last != name) {
+                names.push(name.to_owned());
+            }
+            if names.len() > most {
+                break;
+            }
+        }
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// What is in a folder, at any depth, by the paths from there.
+    fn under(&self, inner: &[String]) -> impl Iterator<Item = &str> {
+        let mut folder = inner.join("/");
+        if !folder.is_empty() {
+            folder.push('/');
+        }
+        let first = folder.clone();
+        self.0.range(first..).map_while(move |path| path.strip_prefix(&folder))
+    }
+}
+
+/// Asks for the commit and the files of a revision.
+pub fn describe(hub: &Hub, address: &Address, stop: &Stop) -> Result<Described> {
+    let target = hub.revision(address)?;
+    let (body, _) = runtime::wait(stop, ask(hub, &target))?;
+    parse(&body).map_err(|error| strange(&target, &error))
+}
+
+fn parse(body: &str) -> Result<Described> {
+    let mut reader = Reader::new(body, 0);
+    let (mut commit, mut files) = (None, None);
+    reader.object("'{'", Unique::ByCaller, |reader, key| {
+        match &**key {
+            "sha" => commit = Some(reader.string("a commit")?.into_owned()),
+            "siblings" if reader.peek() == Some(b'[') => {
+                let mut found = BTreeSet::new();
+                reader.array("files", |reader| {
+                    let path = field(reader, "rfilename")?;
+                    found.extend(path.filter(|path| is_plain(path)));
+                    Ok(())
+                })?;
+                files = Some(Files(found)).filter(|files| files.0.len() <= UNSURE);
+            }
+            _ => reader.skip()?,
+        }
+        Ok(())
+    })?;
+    reader.end()?;
+    let is_commit =
+        |text: &String| matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let commit = commit.filter(is_commit).ok_or_else(|| Error::new(Code::BadIndex, "no commit (sha)"))?;
+    Ok(Described { commit, files })
+}
+
+/// Whether a path leads down. Others are left out, and so never asked for.
+fn is_plain(path: &str) -> bool {
+    !path.contains(['\\', '\0']) && path.split('/').all(|name| !matches!(name, "" | "." | ".."))
+}
+
+/// A text of an object, whose other fields are passed over.
+fn field(reader: &mut Reader<'_>, wanted: &str) -> Result<Option<String>> {
+    let mut found = None;
+    reader.object("a file", Unique::ByCaller, |reader, key| {
+        if key == wanted && reader.peek() == Some(b'"') {
+            found = Some(reader.string("a path")?.into_owned());
+            return Ok(());
+        }
+        reader.skip()
+    })?;
+    Ok(found)
+}
+
+/// Asks for the names in a folder, up to `most` of them and one more.
+pub fn list(hub: &Hub, folder: &Address, most: usize, stop: &Stop) -> Result<Vec<String>> {
+    let mut target = hub.tree(folder)?;
+    let mut names = Vec::new();
+    for _ in 0..PAGES {
+        let (body, headers) = runtime::wait(stop, ask(hub, &target))?;
+        let mut reader = Reader::new(&body, 0);
+        let read = reader.array("files", |reader| {
+            let path = field(reader, "path")?.filter(|path| is_plain(path));
+            names.extend(path.and_then(|path| path.rsplit('/').next().map(str::to_owned)));
+            Ok(())
+        });
+        read.and_then(|()| reader.end()).map_err(|error| strange(&target, &error))?;
+        match next(&target.url, &headers) {
+            Some(url) if names.len() <= most => target.url = url,
+            _ => break,
+        }
+    }
+    names.truncate(most.saturating_add(1));
+    Ok(names)
+}
+
+/// Where the list goes on (RFC 8288): at the hub itself, or nowhere.
+fn next(url: &Url, headers: &HeaderMap) -> Option<Url> {
+    let links = headers.get(LINK)?.to_str().ok()?;
+    let link = links.split(',').find(|link| link.contains("rel=\"next\""))?;
+    let (_, rest) = link.split_once('<')?;
+    let next = url.join(rest.split_once('>')?.0).ok()?;
+    (next.origin() == url.origin() && next.username().is_empty() && next.password().is_none()).then_some(next)
+}
+
+/// An answer of the API, with its headers.
+async fn ask(hub: &Hub, target: &Target) -> Result<(String, HeaderMap)> {
+    let client = Arc::clone(&hub.client);
+    retrying(&client.options, async || {
+        let mut answer = client.get(target, None, &HeaderMap::new()).await?;
+        if answer.response.status().as_u16() != 200 {
+            return Err(answer.refusal(target));
+        }
+        let headers = answer.response.headers().clone();
+        answer::check_coding(&target.path, &headers)?;
+        let (said, mut bytes) = (answer.response.content_length(), Vec::new());
+        let long = || errors::about(&target.path, "the answer of the hub is too long");
+        answer::pour(&client.options, &target.path, &mut answer, |piece| {
+            if bytes.len() + piece.len() > ANSWER {
+                return Err(long().into());
+            }
+            bytes.extend_from_slice(piece);
+            Ok(())
+        })
+        .await?;
+        if said.is_some_and(|said| said != bytes.len() as u64) {
+            return Err(Failure::passing(errors::about(&target.path, "the hub ended its answer early")));
+        }
+        if answer::is_page(&media_type(&headers), &bytes) {
+            return Err(errors::page(&target.path).into());
+        }
+        let body = String::from_utf8(bytes)
+            .map_err(|_| errors::about(&target.path, "the answer of the hub is no text"))?;
+        Ok((body, headers))
+    })
+    .await
+}
+
+fn strange(target: &Target, error: &Error) -> Error {
+    let host = target.url.host_str().unwrap_or_default();
+    let message =
+        format!("{} answers as no hub does ({}): check HF_ENDPOINT", short(host, 80), error.message());
+    errors::about(&target.path, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+
+    fn inner(text: &str) -> Vec<String> {
+        text.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_revision_names_its_commit_and_files() {
+        let body = format!(
+            r#"{{"id":"o/r","sha":"{COMMIT}","cardData":{{"x":[1,2]}},"siblings":[{{"rfilename":"b/c"}},{{"rfilename":"a","size":3}},
+            {{"rfilename":"b/d/e"}},{{"rfilename":"b-x"}},{{"rfilename":"../out"}},{{"rfilename":"/etc"}},{{"blob":1}}]}}"#
+        );
+        let described = parse(&body).unwrap();
+        assert_eq!(described.commit, COMMIT);
+        let files = described.files.unwrap();
+        assert_eq!(files.list(&[], 10), ["a", "b", "b-x"]);
+        assert_eq!(files.list(&inner("b"), 10), ["c", "d"]);
+        assert_eq!(files.list(&[], 1).len(), 2);
+        assert!(files.is_folder(&inner("b")) && files.is_folder(&inner("b/d")) && files.is_folder(&[]));
+        assert!(
+            !files.is_folder(&inner("a"))
+                && !files.is_folder(&inner("b/c"))
+                && !files.is_folder(&inner("b-"))
+        );
+        assert!(files.is_file(&inner("b/d/e")) && !files.is_file(&inner("b/d")));
+    }
+
+    #[test]
+    fn what_is_no_answer_of_a_hub_is_refused() {
+        for body in ["", "[]", "{}", r#"{"sha":"main"}"#, r#"{"sha":7}"#, r#"{"sha":"../../x"}"#, "{\"sha\":"]
+        {
+            assert_eq!(parse(body).err().map(|error| error.code()), Some(Code::BadIndex), "{body}");
+        }
+        assert!(parse(&format!(r#"{{"sha":"{COMMIT}","siblings":null}}"#)).unwrap().files.is_none());
+    }
+
+    #[test]
+    fn lists_go_on_at_the_hub_alone() {
+        let url = Url::parse("https://hub/api/models/o/r/tree/x").unwrap();
+        let next =
+            |link: &str| next(&url, &HeaderMap::from_iter([(LINK, link.parse().unwrap())])).map(String::from);
+        assert_eq!(next("<https://hub/y?cursor=a>; rel=\"next\"").as_deref(), Some("https://hub/y?cursor=a"));
+        assert_eq!(next("</y>; rel=\"prev\", </z>; rel=\"next\"").as_deref(), Some("https://hub/z"));
+        for link in [
+            "<https://evil/y>; rel=\"next\"",
+            "<https://u:p@hub/y>; rel=\"next\"",
+            "</y>; rel=\"prev\"",
+            "next",
+        ] {
+            assert_eq!(next(link), None, "{link}");
+        }
+    }
+}

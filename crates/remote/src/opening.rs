@@ -1,0 +1,154 @@
+//! The first request of a file: its length, its version, and its first bytes, in which most indexes end.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use http::header::CONTENT_TYPE;
+use ztensor_core::checked;
+use ztensor_core::error::{Code, Error, Result};
+
+use crate::answer::{self, Held, media_type};
+use crate::client::{Answer, Client};
+use crate::errors::{self, Failure};
+use crate::origin::Target;
+use crate::range::{self, Opened};
+use crate::retry::retrying;
+use crate::version::Version;
+
+/// Bytes asked for at first. The headers of safetensors of most models have some 10 to 300 KiB, and on a slow line of 10 MB/s
+/// this takes as long as half a round trip to another continent.
+const FIRST: u64 = 512 << 10;
+
+/// How often `max_whole_bytes` may be held by the files of one place together.
+const WHOLE_FILES: u64 = 4;
+
+/// A file, and its first bytes.
+pub struct Found {
+    pub file: Opened,
+    pub head: Vec<u8>,
+    /// Whether the server sends no parts, so that the head is all there will be.
+    pub whole: bool,
+}
+
+/// What an answer says of a file.
+struct Described {
+    length: u64,
+    head: Vec<u8>,
+    whole: bool,
+}
+
+/// Opens the file at a target.
+pub async fn open(client: &Arc<Client>, target: &Target) -> Result<Found> {
+    retrying(&client.options, async || attempt(client, target).await).await
+}
+
+async fn attempt(client: &Arc<Client>, target: &Target) -> std::result::Result<Found, Failure> {
+    let headers = [range::header(0, FIRST - 1)?].into_iter().collect();
+    let mut answer = client.get(target, None, &headers).await?;
+    let version = Version::of(answer.response.headers());
+    let place = (answer.place.redirects > 0).then(|| answer.place.clone());
+    let path = &*target.path;
+    answer::check_coding(path, answer.response.headers())?;
+    let media = media_type(answer.response.headers());
+    let described = match answer.response.status().as_u16() {
+        206 => first_part(client, path, &mut answer).await?,
+        200 => whole(client, path, &media, &mut answer).await?,
+        416 if answer::is_empty(answer.response.headers()) => {
+            Described { length: 0, head: Vec::new(), whole: true }
+        }
+        _ => return Err(answer.refusal(target)),
+    };
+    drop(answer);
+    let Described { length, head, whole } = described;
+    if !head.is_empty() && answer::is_page(&media, &head) {
+        return Err(errors::page(path).into());
+    }
+    let file = Opened {
+        client: Arc::clone(client),
+        target: target.clone(),
+        length,
+        version,
+        place: Mutex::new(place),
+    };
+    Ok(Found { file, head, whole })
+}
+
+/// The first bytes, from a server that sends parts.
+async fn first_part(
+    client: &Client,
+    path: &str,
+    answer: &mut Answer<'_>,
+) -> std::result::Result<Described, Failure> {
+    let wanted = |total: u64| Held { first: 0, last: FIRST.min(total) - 1, total };
+    let sent = answer::held(answer.response.headers());
+    let total = match sent {
+        Some(held) if held == wanted(held.total) => checked::exact(held.total, "the length of the file")?,
+        sent => return Err(range::other_range(path, wanted(FIRST), sent).into()),
+    };
+    let length = FIRST.min(total);
+    if answer.response.content_length().is_some_and(|said| said > length) {
+        return Err(answer::too_long(path));
+    }
+    let mut head = Vec::new();
+    gather(client, path, answer, &mut head, length, &|| answer::too_long(path)).await?;
+    if (head.len() as u64) < length {
+        return Err(Failure::passing(errors::about(path, "the server ended its first answer early")));
+    }
+    Ok(Described { length: total, head, whole: false })
+}
+
+/// The whole file, from a server that sends no parts.
+async fn whole(
+    client: &Client,
+    path: &str,
+    media: &str,
+    answer: &mut Answer<'_>,
+) -> std::result::Result<Described, Failure> {
+    let most = client.options.max_whole_bytes;
+    let limit = |length: &str| {
+        let message = format!(
+            "the server sends no parts of a file (it ignores Range), and this one has {length}, more than the {most} that are held in memory whole (option maxWholeBytes)"
+        );
+        Failure::Final(Error::new(Code::Limit, message).file(std::path::Path::new(path)))
+    };
+    let said = answer.response.content_length();
+    if let Some(length) = said.filter(|&length| length > most) {
+        // A page is told by its headers alone here, since its bytes are not read.
+        let page = media == "text/html" && answer.response.headers().contains_key(CONTENT_TYPE);
+        return Err(if page { errors::page(path).into() } else { limit(&format!("{length} bytes")) });
+    }
+    let mut bytes = Vec::new();
+    gather(client, path, answer, &mut bytes, most, &|| limit("more bytes")).await?;
+    if said.is_some_and(|said| said != bytes.len() as u64) {
+        return Err(Failure::passing(errors::about(path, "the server ended its answer early")));
+    }
+    let length = bytes.len() as u64;
+    let held = client.whole_bytes.fetch_add(length, Ordering::Relaxed);
+    if held.saturating_add(length) > most.saturating_mul(WHOLE_FILES) {
+        client.whole_bytes.fetch_sub(length, Ordering::Relaxed);
+        return Err(limit("more bytes with the other files of the set"));
+    }
+    Ok(Described { length, head: bytes, whole: true })
+}
+
+/// Keeps a body of `most` bytes at most, in memory that grows with what comes.
+async fn gather(
+    client: &Client,
+    path: &str,
+    answer: &mut Answer<'_>,
+    bytes: &mut Vec<u8>,
+    most: u64,
+    over: &(dyn Fn() -> Failure + Sync),
+) -> std::result::Result<(), Failure> {
+    answer::pour(&client.options, path, answer, |piece| {
+        if (bytes.len() + piece.len()) as u64 > most {
+            return Err(over());
+        }
+        bytes.try_reserve(piece.len()).map_err(|_| {
+            Error::new(Code::Limit, format!("not enough memory for {} bytes of a file", bytes.len()))
+        })?;
+        bytes.extend_from_slice(piece);
+        Ok(())
+    })
+    .await
+}

@@ -1,0 +1,122 @@
+//! Proxies, by the variables that curl goes by.
+
+use hyper_util::client::proxy::matcher::Matcher;
+use reqwest::{ClientBuilder, NoProxy, Proxy, Url};
+use ztensor_core::error::{Code, Error, Result};
+
+use crate::options::Options;
+
+/// The proxies for URLs.
+pub struct Proxies {
+    /// For `http:` and `https:`, with their credentials.
+    urls: [Option<Url>; 2],
+    none: String,
+    matcher: Matcher,
+}
+
+impl Proxies {
+    /// Those of `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, in capitals or not. Fails with `ZT_INVALID_ARG` for
+    /// one that cannot be used, since to go without it could tell others what is read.
+    pub fn new(options: &Options) -> Result<Self> {
+        let of = |name: String| options.variable(&name).map(|value| (name, value));
+        let small = |name: &str| of(name.to_lowercase());
+        let either = |name: &str| of(name.to_owned()).or_else(|| small(name));
+        let all = either("ALL_PROXY");
+        // A web server gives its scripts the header "Proxy" of a request as HTTP_PROXY.
+        let scripted = options.variable("REQUEST_METHOD").is_some();
+        let http = if scripted { small("HTTP_PROXY") } else { either("HTTP_PROXY") };
+        let [http, https] = [http, either("HTTPS_PROXY")]
+            .map(|own| own.or_else(|| all.clone()).map(|(name, value)| parsed(&name, &value)).transpose());
+        let urls = [http?, https?];
+        let none = either("NO_PROXY").map(|(_, value)| value).unwrap_or_default();
+        let text = |url: &Option<Url>| url.as_ref().map(Url::to_string).unwrap_or_default();
+        let [http, https] = &urls;
+        let matcher = Matcher::builder().http(text(http)).https(text(https)).no(none.clone()).build();
+        Ok(Self { urls, none, matcher })
+    }
+
+    /// Whether there are any.
+    pub fn exist(&self) -> bool {
+        self.urls.iter().any(Option::is_some)
+    }
+
+    /// Whether requests for a URL go by one.
+    pub fn serve(&self, url: &Url) -> bool {
+        url.as_str().parse().is_ok_and(|uri| self.matcher.intercept(&uri).is_some())
+    }
+
+    /// Has all requests for which there is a proxy go by it.
+    pub fn apply(&self, mut builder: ClientBuilder) -> Result<ClientBuilder> {
+        let made = |proxy: reqwest::Result<Proxy>| {
+            proxy.map_err(|_| Error::new(Code::InvalidArg, "a proxy of the environment cannot be used"))
+        };
+        let [http, https] = &self.urls;
+        if let Some(url) = http {
+            builder =
+                builder.proxy(made(Proxy::http(url.clone()))?.no_proxy(NoProxy::from_string(&self.none)));
+        }
+        if let Some(url) = https {
+            builder =
+                builder.proxy(made(Proxy::https(url.clone()))?.no_proxy(NoProxy::from_string(&self.none)));
+        }
+        Ok(builder)
+    }
+}
+
+/// The URL that a variable holds, with or without a scheme. An error does not show it, since it may hold a password.
+fn parsed(name: &str, value: &str) -> Result<Url> {
+    let refused = |why: &str| Error::new(Code::InvalidArg, format!("the variable {name} {why}"));
+    let url = if value.contains("://") { Url::parse(value) } else { Url::parse(&format!("http://{value}")) };
+    let url = url.map_err(|_| refused("is no URL of a proxy: http://host:port is one"))?;
+    match url.scheme() {
+        "http" | "https" if url.has_host() => Ok(url),
+        _ => Err(refused("names a proxy that is not of HTTP: only http:// and https:// can be used")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(variables: &[(&str, &str)]) -> Result<Proxies> {
+        let environment =
+            variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
+        Proxies::new(&Options { environment: Some(environment), ..Options::default() })
+    }
+
+    #[test]
+    fn variables_name_the_urls_that_go_by_a_proxy() {
+        type Case = (&'static [(&'static str, &'static str)], bool, bool);
+        let (http, https) = ("http://a.example/x", "https://b.example/x");
+        let cases: [Case; 10] = [
+            (&[], false, false),
+            (&[("HTTP_PROXY", "http://p:1")], true, false),
+            (&[("http_proxy", "p:1")], true, false),
+            (&[("HTTPS_PROXY", "http://u:w@p:1")], false, true),
+            (&[("ALL_PROXY", "https://p")], true, true),
+            (&[("HTTP_PROXY", "")], false, false),
+            (&[("ALL_PROXY", "http://p"), ("NO_PROXY", "*")], false, false),
+            (&[("ALL_PROXY", "http://p"), ("no_proxy", ".b.example, 10.0.0.0/8")], true, false),
+            (&[("HTTP_PROXY", "http://p"), ("REQUEST_METHOD", "GET")], false, false),
+            (&[("http_proxy", "http://p"), ("REQUEST_METHOD", "GET")], true, false),
+        ];
+        for (variables, by_http, by_https) in cases {
+            let proxies = with(variables).unwrap();
+            let served = [http, https].map(|url| proxies.serve(&Url::parse(url).unwrap()));
+            assert_eq!(served, [by_http, by_https], "{variables:?}");
+            assert!(proxies.exist() || !(by_http || by_https), "{variables:?}");
+        }
+    }
+
+    #[test]
+    fn a_proxy_that_cannot_be_used_is_refused_without_its_password() {
+        for value in ["socks5://u:secret@p:1", "http://u:secret@[", "ftp://u:secret@p", "http://"] {
+            let error = with(&[("https_proxy", value)]).err().unwrap();
+            assert_eq!(error.code(), Code::InvalidArg, "{value}");
+            assert!(
+                error.message().contains("https_proxy") && !error.message().contains("secret"),
+                "{error}"
+            );
+        }
+    }
+}

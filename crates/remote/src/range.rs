@@ -1,0 +1,146 @@
+//! One range of a file, of the version that was opened: tried again where that may help, going on after the bytes that came.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use http::header::RANGE;
+use reqwest::header::{HeaderMap, HeaderValue};
+use ztensor_core::error::{Code, Error, Result};
+
+use crate::answer::{self, Held};
+use crate::client::{Answer, Client};
+use crate::errors::{self, Failure};
+use crate::origin::{Place, Target};
+use crate::retry::retrying;
+use crate::version::Version;
+
+/// A file of a server, as the first answer described it.
+pub struct Opened {
+    pub client: Arc<Client>,
+    pub target: Target,
+    pub length: u64,
+    pub version: Version,
+    /// Where redirects led, which is asked first until it says no: its URL may be signed for a while.
+    pub place: Mutex<Option<Place>>,
+}
+
+/// The header that asks for a range, both ends included.
+pub fn header(first: u64, last: u64) -> Result<(http::HeaderName, HeaderValue)> {
+    let value = HeaderValue::try_from(format!("bytes={first}-{last}"));
+    Ok((RANGE, value.map_err(|_| Error::new(Code::Internal, "a range has no text"))?))
+}
+
+impl Opened {
+    /// Fills a buffer from an offset, in pieces that are asked for at once. All of it must be in the file.
+    pub async fn fill(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let options = &self.client.options;
+        let pieces = buffer.chunks_mut(options.piece_bytes).scan(offset, |next, piece| {
+            let first = *next;
+            *next += piece.len() as u64;
+            Some(self.piece(first, piece))
+        });
+        // All of them are dropped, and their connections closed, with the first that fails.
+        stream::iter(pieces).buffer_unordered(options.concurrency).try_collect().await
+    }
+
+    async fn piece(&self, offset: u64, room: &mut [u8]) -> Result<()> {
+        let mut got = 0;
+        retrying(&self.client.options, async || self.attempt(offset, room, &mut got).await).await
+    }
+
+    /// Asks for what is left of a range.
+    async fn attempt(
+        &self,
+        offset: u64,
+        room: &mut [u8],
+        got: &mut usize,
+    ) -> std::result::Result<(), Failure> {
+        if *got == room.len() {
+            return Ok(());
+        }
+        let (first, last) = (offset + *got as u64, offset + room.len() as u64 - 1);
+        let mut answer = self.ask(first, last).await?;
+        self.check(&answer, first, last)?;
+        let path = &*self.target.path;
+        answer::pour(&self.client.options, path, &mut answer, |bytes| {
+            let end = *got + bytes.len();
+            room.get_mut(*got..end).ok_or_else(|| answer::too_long(path))?.copy_from_slice(bytes);
+            *got = end;
+            Ok(())
+        })
+        .await?;
+        if *got < room.len() {
+            let message = format!("the server ended its answer {} bytes early", room.len() - *got);
+            return Err(Failure::passing(errors::about(path, message)));
+        }
+        Ok(())
+    }
+
+    async fn ask(&self, first: u64, last: u64) -> std::result::Result<Answer<'_>, Failure> {
+        let mut headers: HeaderMap = [header(first, last)?].into_iter().collect();
+        self.version.demand(&mut headers);
+        let known = self.place.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(known) = known {
+            let asked = self.client.get(&self.target, Some(known), &headers).await;
+            let expired = match &asked {
+                Ok(answer) => matches!(answer.response.status().as_u16(), 400 | 401 | 403 | 404 | 410),
+                Err(Failure::Passing(passing)) => passing.unconnected,
+                Err(Failure::Final(_)) => false,
+            };
+            if !expired {
+                return asked;
+            }
+        }
+        let answer = self.client.get(&self.target, None, &headers).await?;
+        let led = (answer.place.redirects > 0).then(|| answer.place.clone());
+        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = led;
+        Ok(answer)
+    }
+
+    /// Checks that an answer is the range that was asked for.
+    fn check(&self, answer: &Answer<'_>, first: u64, last: u64) -> std::result::Result<(), Failure> {
+        let (path, headers) = (&*self.target.path, answer.response.headers());
+        let status = answer.response.status().as_u16();
+        match status {
+            200 | 206 => {}
+            // The file has another tag or date, or is shorter.
+            412 | 416 => return Err(errors::changed(path).into()),
+            _ => return Err(answer.refusal(&self.target)),
+        }
+        answer::check_coding(path, headers)?;
+        if !self.version.is_of(headers) {
+            return Err(errors::changed(path).into());
+        }
+        let wanted = Held { first, last, total: self.length };
+        let held = if status == 206 {
+            answer::held(headers)
+        } else {
+            // The whole file is what was asked for where that is the range.
+            Some(Held { first: 0, last: self.length.saturating_sub(1), total: self.length })
+        };
+        match held {
+            Some(held) if held == wanted => {}
+            Some(_) if status == 200 => {
+                let message = "the server sends the whole file (200) for a part of it, which it did send when the file was opened";
+                return Err(errors::about(path, message).into());
+            }
+            Some(held) if held.total != self.length => return Err(errors::changed(path).into()),
+            held => return Err(other_range(path, wanted, held).into()),
+        }
+        let length = last - first + 1;
+        if answer.response.content_length().is_some_and(|said| said > length) {
+            return Err(answer::too_long(path));
+        }
+        Ok(())
+    }
+}
+
+/// An answer of other bytes than those that were asked for.
+pub fn other_range(path: &str, wanted: Held, held: Option<Held>) -> Error {
+    let Held { first, last, .. } = wanted;
+    let sent = match held {
+        Some(Held { first, last, total }) => format!("{first}-{last} of {total}"),
+        None => "a range that it does not name (Content-Range)".to_owned(),
+    };
+    errors::about(path, format!("the server sends {sent}, asked for the bytes {first}-{last}"))
+}

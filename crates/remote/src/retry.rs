@@ -1,0 +1,122 @@
+//! What is tried again, and when: with waits that double, and as the server wishes.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, SystemTime};
+
+use http::header::RETRY_AFTER;
+use reqwest::header::HeaderMap;
+use ztensor_core::error::{Error, Result};
+
+use crate::errors::{Failure, Passing};
+use crate::options::Options;
+
+/// The longest wait between two tries of our own.
+const LONGEST: Duration = Duration::from_secs(10);
+/// The longest wait that a server may ask for: the hub counts requests by five minutes and asks for less.
+const ASKED: Duration = Duration::from_secs(120);
+/// Tries beyond the first where no connection came about. A wrong port or name is to be told soon.
+const UNCONNECTED: u32 = 2;
+
+/// Makes tries until one succeeds, fails for good, or no more are left.
+pub async fn retrying<T>(
+    options: &Options,
+    mut attempt: impl AsyncFnMut() -> std::result::Result<T, Failure>,
+) -> Result<T> {
+    let mut retried = 0;
+    loop {
+        let Passing { error, after, unconnected } = match attempt().await {
+            Ok(done) => return Ok(done),
+            Err(Failure::Final(error)) => return Err(error),
+            Err(Failure::Passing(passing)) => passing,
+        };
+        let most = if unconnected { options.retries.min(UNCONNECTED) } else { options.retries };
+        if retried >= most {
+            return Err(gave_up(error, retried));
+        }
+        let wait = match after {
+            Some(after) if after > ASKED => return Err(asks_too_much(&error, after)),
+            Some(after) => after,
+            None => backoff(options.backoff, retried),
+        };
+        tokio::time::sleep(wait).await;
+        retried += 1;
+    }
+}
+
+/// From half of the doubled wait up to all of it, so that readers that failed together do not come back together.
+fn backoff(first: Duration, retried: u32) -> Duration {
+    let most = first.saturating_mul(1 << retried.min(16)).min(LONGEST);
+    // A hasher of random keys is what the standard library has of chance.
+    let chance = RandomState::new().hash_one(retried) % 1024;
+    let half = most / 2;
+    half + half.mul_f64(f64::from(u32::try_from(chance).unwrap_or_default()) / 1024.0)
+}
+
+fn gave_up(error: Error, retried: u32) -> Error {
+    if retried == 0 || error.os().is_some() {
+        return error;
+    }
+    let said = Error::new(error.code(), format!("{}; tried {} times", error.message(), retried + 1));
+    with_path(said, &error)
+}
+
+fn asks_too_much(error: &Error, after: Duration) -> Error {
+    let message = format!("{}; it asks to be asked again in {} s", error.message(), after.as_secs());
+    with_path(Error::new(error.code(), message), error)
+}
+
+fn with_path(made: Error, from: &Error) -> Error {
+    match from.path() {
+        Some(path) => made.file(path),
+        None => made,
+    }
+}
+
+/// When a server wants to be asked again: seconds from now, or a date (RFC 9110 §10.2.3). A date that is past is now.
+pub fn asked_for(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        // More seconds than a number holds are more than anybody waits.
+        return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
+    }
+    let date = httpdate::parse_http_date(text).ok()?;
+    Some(date.duration_since(now).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_and_are_bounded() {
+        for (retried, most) in [(0, 200), (1, 400), (4, 3200), (6, 10_000), (40, 10_000)] {
+            for _ in 0..100 {
+                let wait = backoff(Duration::from_millis(200), retried);
+                let most = Duration::from_millis(most);
+                assert!(wait >= most / 2 && wait <= most, "{retried}: {wait:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_wish_is_seconds_or_a_date() {
+        let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
+        let cases = [
+            ("0", Some(0)),
+            ("17", Some(17)),
+            ("99999999999999999999", Some(u64::MAX)),
+            ("Sun, 06 Nov 1994 08:50:00 GMT", Some(23)),
+            ("Sunday, 06-Nov-94 08:50:00 GMT", Some(23)),
+            ("Sun Nov  6 08:50:00 1994", Some(23)),
+            ("Sun, 06 Nov 1994 08:49:00 GMT", Some(0)),
+            ("-1", None),
+            ("soon", None),
+            ("", None),
+        ];
+        for (text, seconds) in cases {
+            let headers = HeaderMap::from_iter([(RETRY_AFTER, text.parse().unwrap())]);
+            assert_eq!(asked_for(&headers, now), seconds.map(Duration::from_secs), "{text}");
+        }
+        assert_eq!(asked_for(&HeaderMap::new(), now), None);
+    }
+}

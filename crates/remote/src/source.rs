@@ -1,0 +1,122 @@
+//! A file of a server as a source of bytes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ztensor_core::checked;
+use ztensor_core::codecs::digest::Hasher;
+use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::sources::files::Identity;
+use ztensor_core::sources::{Costs, ReadAt, Stretches};
+use ztensor_core::work::Stop;
+
+use crate::blocks::{Blocks, SMALL};
+use crate::client::Client;
+use crate::opening::{self, Found};
+use crate::origin::Target;
+use crate::range::Opened;
+use crate::runtime;
+
+/// Bytes between two ranges that are read for nothing: a request to a store far away costs as much as 1 to 3 MiB of its stream.
+const GAP: u64 = 1 << 20;
+
+pub struct Remote {
+    file: Opened,
+    /// All bytes, of a server that sends no parts.
+    whole: Option<Vec<u8>>,
+    blocks: Arc<Blocks>,
+    /// Among those of the blocks.
+    number: u64,
+}
+
+impl Remote {
+    /// Opens the file at a target, by one request as a rule.
+    pub fn open(client: &Arc<Client>, blocks: &Arc<Blocks>, target: &Target, stop: &Stop) -> Result<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let Found { file, head, whole } = runtime::wait(stop, opening::open(client, target))?;
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        if !whole {
+            blocks.keep(number, 0, &head);
+        }
+        Ok(Self { file, whole: whole.then_some(head), blocks: Arc::clone(blocks), number })
+    }
+
+    fn fetch(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()> {
+        runtime::wait(stop, self.file.fill(offset, buffer))
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        self.blocks.forget(self.number);
+        if let Some(whole) = &self.whole {
+            self.file.client.whole_bytes.fetch_sub(whole.len() as u64, Ordering::Relaxed);
+        }
+    }
+}
+
+impl ReadAt for Remote {
+    fn length(&self) -> u64 {
+        self.file.length
+    }
+
+    fn identity(&self) -> Result<Identity> {
+        Ok(Identity::of_version(self.file.length, self.file.version.number()))
+    }
+
+    fn costs(&self) -> Costs {
+        let options = &self.file.client.options;
+        Costs { gap: GAP, piece: options.piece_bytes, in_flight: options.concurrency }
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()> {
+        stop.check()?;
+        let length = buffer.len() as u64;
+        if checked::end_within(offset, length, self.file.length).is_none() {
+            let total = self.file.length;
+            let message =
+                format!("{length} bytes are needed at offset {offset}, the file has {total} in all");
+            return Err(Error::new(Code::Truncated, message).at(offset));
+        }
+        if let Some(whole) = &self.whole {
+            return whole.as_slice().read_at(offset, buffer, stop);
+        }
+        let kept = self.blocks.copy(self.number, offset, buffer);
+        let (offset, buffer) = (offset + kept as u64, buffer.get_mut(kept..).unwrap_or_default());
+        if buffer.is_empty() {
+            return Ok(());
+        }
+        if buffer.len() > SMALL {
+            return self.fetch(offset, buffer, stop);
+        }
+        let around = self.blocks.around(self.number, offset, buffer.len() as u64, self.file.length);
+        let mut block = vec![0; checked::index(around.end - around.start, "a block")?];
+        self.fetch(around.start, &mut block, stop)?;
+        block.as_slice().read_at(offset - around.start, buffer, stop)?;
+        self.blocks.keep(self.number, around.start, &block);
+        Ok(())
+    }
+
+    fn hash(
+        &self,
+        _stretches: &Stretches,
+        offset: u64,
+        length: u64,
+        hasher: &mut Hasher,
+        stop: &Stop,
+    ) -> Result<()> {
+        let piece = (self.file.client.options.piece_bytes as u64).max(1);
+        let (mut at, end) = (offset, offset.saturating_add(length));
+        while at < end {
+            let bytes = self.read_vec(at, piece.min(end - at), stop)?;
+            hasher.update(&bytes);
+            at += bytes.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Never but for a file that came whole: so that all requests that may be under way are.
+    fn is_cached(&self, _offset: u64, _length: u64) -> bool {
+        self.whole.is_some()
+    }
+}

@@ -1,0 +1,239 @@
+//! The Hugging Face hub: revisions that become commits, folders, tokens, and a store of files elsewhere.
+#![allow(clippy::unwrap_used)]
+
+mod server;
+
+use std::collections::HashMap;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use server::{Request, Server, TAG, bytes, good, options, part, redirect, refusal, say};
+use ztensor_core::error::{Code, Result};
+use ztensor_core::sources::places::Places;
+use ztensor_core::work::Stop;
+use ztensor_remote::{Options, places};
+
+const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+
+/// A hub with one repository, whose large files are in a store elsewhere.
+fn hub(store: &Server) -> Server {
+    let large = store.url("/blob?X-Signature=s");
+    Server::new(move |request: &Request, stream: &mut TcpStream| {
+        let info = format!(
+            r#"{{"id":"o/r","sha":"{COMMIT}","siblings":[{{"rfilename":"config.json"}},{{"rfilename":"model.safetensors"}},{{"rfilename":"sub/a b.bin"}}]}}"#
+        );
+        let repository = request.path.replacen("/datasets/", "/models/", 1);
+        match repository.trim_start_matches("/models") {
+            "/api/models/o/r/revision/main" | "/api/models/o/r/revision/refs%2Fpr%2F1" => {
+                say(stream, "200 OK", "Content-Type: application/json\r\n", info.as_bytes())
+            }
+            path if path == format!("/api/models/o/r/revision/{COMMIT}") => {
+                say(stream, "200 OK", "", format!(r#"{{"sha":"{COMMIT}"}}"#).as_bytes())
+            }
+            path if path == format!("/api/models/o/r/tree/{COMMIT}") => {
+                let next = format!("Link: </api/models/o/r/tree/{COMMIT}?cursor=2>; rel=\"next\"\r\n");
+                say(
+                    stream,
+                    "200 OK",
+                    &next,
+                    br#"[{"type":"file","path":"config.json","size":3},{"type":"directory","path":"sub"}]"#,
+                )
+            }
+            path if path == format!("/api/models/o/r/tree/{COMMIT}?cursor=2") => {
+                say(stream, "200 OK", "", br#"[{"type":"file","path":"x.bin","lfs":{"size":3}}]"#)
+            }
+            path if path == format!("/api/models/o/r/tree/{COMMIT}/sub") => {
+                say(stream, "200 OK", "", br#"[{"type":"file","path":"sub/a b.bin"}]"#)
+            }
+            path if path == format!("/o/r/resolve/{COMMIT}/config.json") => {
+                part(request, stream, b"{}      ", TAG)
+            }
+            path if path == format!("/o/r/resolve/{COMMIT}/model.safetensors") => redirect(stream, &large),
+            path if path == format!("/o/r/resolve/{COMMIT}/sub/a%20b.bin") => {
+                part(request, stream, &bytes(9), TAG)
+            }
+            path if path.starts_with("/o/r/resolve/") => {
+                say(stream, "404 Not Found", "X-Error-Code: EntryNotFound\r\n", b"")
+            }
+            path if path.contains("/gated/") => {
+                say(stream, "403 Forbidden", "X-Error-Code: GatedRepo\r\n", b"")
+            }
+            path if path.contains("/revision/") && path.contains("/o/r/") => {
+                say(stream, "404 Not Found", "X-Error-Code: RevisionNotFound\r\n", b"")
+            }
+            _ => say(stream, "401 Unauthorized", "X-Error-Code: RepoNotFound\r\n", b""),
+        }
+    })
+}
+
+fn at(hub: &Server, variables: &[(&str, &str)]) -> Options {
+    let endpoint = hub.url("");
+    let all = [("HF_ENDPOINT", &*endpoint)].into_iter().chain(variables.iter().copied());
+    Options {
+        environment: Some(all.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()),
+        ..options()
+    }
+}
+
+fn opened(url: &str, options: &Options) -> Result<(Arc<dyn Places>, PathBuf)> {
+    places(url, options, Stop::never())
+}
+
+#[test]
+fn a_revision_is_pinned_to_its_commit() {
+    let store = good(bytes(4 << 20));
+    let hub = hub(&store);
+    let options = at(&hub, &[("HF_TOKEN", "hf_secret")]);
+    let (places, path) = opened("hf://o/r/model.safetensors", &options).unwrap();
+    assert_eq!(path, PathBuf::from(format!("hf://o/r@{COMMIT}/model.safetensors")));
+    let source = places.open(&path, Stop::never()).unwrap();
+    assert!(source.read_vec(1 << 20, 1 << 20, Stop::never()).unwrap() == bytes(4 << 20)[1 << 20..2 << 20]);
+    let asked = hub.requests();
+    assert_eq!(asked.len(), 2);
+    assert!(asked.iter().all(|request| request.header("authorization") == Some("Bearer hf_secret")));
+    let stored = store.requests();
+    assert_eq!(stored.len(), 2);
+    assert!(
+        stored.iter().all(|request| request.header("authorization").is_none()),
+        "the store sees no token"
+    );
+    // Revisions of the hub's own have slashes.
+    let (_, path) = opened("HF://o/r@refs/pr/1/sub/a%20b.bin", &options).unwrap();
+    assert_eq!(path, PathBuf::from(format!("hf://o/r@{COMMIT}/sub/a b.bin")));
+    // A commit is one already.
+    let before = hub.count();
+    let (places, path) = opened(&format!("hf://datasets/o/r@{COMMIT}/config.json"), &options).unwrap();
+    assert_eq!(hub.count(), before);
+    places.open(&path, Stop::never()).unwrap();
+    assert_eq!(hub.requests()[before].path, format!("/datasets/o/r/resolve/{COMMIT}/config.json"));
+}
+
+#[test]
+fn repositories_have_folders() {
+    let store = good(bytes(100));
+    let hub = hub(&store);
+    let root = PathBuf::from(format!("hf://o/r@{COMMIT}"));
+    // By the files that come with the revision, and by the lists of folders where these do not come.
+    for (url, by_lists) in [("hf://o/r".to_owned(), false), (format!("hf://o/r@{COMMIT}"), true)] {
+        let (places, path) = opened(&url, &at(&hub, &[])).unwrap();
+        assert_eq!(path, root);
+        assert_eq!(refusal(places.open(&path, Stop::never())).code(), Code::Io);
+        let is_folder = |name: &str| places.is_folder(&root.join(name), Stop::never());
+        assert!(places.is_folder(&root, Stop::never()) && is_folder("sub"));
+        assert!(!is_folder("config.json") && !is_folder("no"));
+        let list = |folder: &Path, most: usize| places.list(folder, most, Stop::never()).unwrap();
+        let expected = if by_lists {
+            ["config.json", "sub", "x.bin"]
+        } else {
+            ["config.json", "model.safetensors", "sub"]
+        };
+        assert_eq!(list(&root, 10), expected);
+        assert_eq!(list(&root, 1).len(), 2);
+        assert_eq!(list(&root.join("sub"), 10), ["a b.bin"]);
+        assert_eq!(places.is_file(&root.join("config.json")), !by_lists);
+        assert!(!places.is_file(&root.join("sub")));
+        let file = places.open(&root.join("sub/a b.bin"), Stop::never()).unwrap();
+        assert_eq!(file.read_vec(0, 9, Stop::never()).unwrap(), bytes(9));
+        let before = hub.count();
+        assert_eq!(refusal(places.open(&root.join("sub"), Stop::never())).code(), Code::Io);
+        assert_eq!(hub.count() - before, usize::from(by_lists), "a known folder is not asked for");
+        let error = refusal(places.open(&root.join("../x"), Stop::never()));
+        assert_eq!(error.code(), Code::InvalidArg);
+    }
+}
+
+#[test]
+fn refusals_say_what_to_do() {
+    let store = good(bytes(100));
+    let hub = hub(&store);
+    let refused = |url: &str, variables: &[(&str, &str)]| {
+        let error = refusal(
+            opened(url, &at(&hub, variables)).and_then(|(places, path)| places.open(&path, Stop::never())),
+        );
+        assert_eq!(error.code(), Code::Io, "{url}");
+        let text = format!("{error} {error:?}");
+        assert!(!text.contains("hf_secret"), "{text}");
+        error.message().to_owned()
+    };
+    let token = [("HF_TOKEN", "hf_secret")];
+    for (url, variables, says) in [
+        ("hf://o/none/x", &[][..], "set HF_TOKEN to a token that may read it"),
+        ("hf://o/none/x", &token, "the token (HF_TOKEN) may not read it"),
+        ("hf://o/gated/x", &token, "accept its conditions at http://127.0.0.1"),
+        ("hf://o/r@v9/x", &[], "no such revision"),
+        ("hf://o/r/none", &[], "no such file in this revision"),
+        ("hf://o/r/x", &[("HF_HUB_OFFLINE", "1")], "HF_HUB_OFFLINE is set"),
+    ] {
+        let message = refused(url, variables);
+        assert!(message.contains(says), "{url}: {message}");
+    }
+    let bad = at(&hub, &[("HF_TOKEN", "a\nb")]);
+    let error = refusal(opened("hf://o/r/x", &bad));
+    assert!(error.code() == Code::InvalidArg && error.message().contains("HF_TOKEN"), "{error}");
+    for endpoint in ["nonsense", "ftp://h/"] {
+        let environment = HashMap::from([("HF_ENDPOINT".to_owned(), endpoint.to_owned())]);
+        let error = refusal(opened("hf://o/r/x", &Options { environment: Some(environment), ..options() }));
+        assert!(error.code() == Code::InvalidArg && error.message().contains("HF_ENDPOINT"), "{error}");
+    }
+}
+
+#[test]
+fn answers_of_something_else_are_refused() {
+    for (headers, body, says) in [
+        ("", &b"not json"[..], "answers as no hub does"),
+        ("", br#"{"sha":"main"}"#, "answers as no hub does"),
+        ("", b"\xff", "no text"),
+        ("Content-Type: text/html\r\n", b"<html>", "web page"),
+        ("Content-Encoding: gzip\r\n", b"{}", "Content-Encoding"),
+    ] {
+        let server =
+            Server::new(move |_: &Request, stream: &mut TcpStream| say(stream, "200 OK", headers, body));
+        let error = refusal(opened("hf://o/r/x", &at(&server, &[])));
+        assert!(error.code() == Code::Io && error.message().contains(says), "{error}");
+    }
+    let endless = Server::new(|_: &Request, stream: &mut TcpStream| {
+        use std::io::Write;
+        server::head(stream, "200 OK", "Connection: close\r\n");
+        let (spaces, mut sent) = (vec![b' '; 1 << 16], 0);
+        while sent < 100 << 20 && stream.write_all(&spaces).is_ok() {
+            sent += 1 << 16;
+        }
+        assert!(sent < 100 << 20, "the reader went on reading");
+        false
+    });
+    let error = refusal(opened("hf://o/r/x", &at(&endless, &[])));
+    assert!(error.message().contains("too long"), "{error}");
+}
+
+#[test]
+fn tokens_are_found_where_the_hub_keeps_them() {
+    let store = good(bytes(100));
+    let hub = hub(&store);
+    let folder = std::env::temp_dir().join(format!("ztensor-hub-{}", std::process::id()));
+    for (place, token) in
+        [("home/token", "hf_home"), (".cache/huggingface/token", "hf_cache"), ("own", " hf_own\n")]
+    {
+        let path = folder.join(place);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, token).unwrap();
+    }
+    let [home, hf_home, own] = ["", "home", "own"].map(|name| folder.join(name).to_str().unwrap().to_owned());
+    for (variables, token) in [
+        (&[("HOME", &*home)][..], Some("Bearer hf_cache")),
+        (&[("HOME", &home), ("HF_HOME", &hf_home)], Some("Bearer hf_home")),
+        (&[("HF_HOME", &hf_home), ("HF_TOKEN_PATH", &own)], Some("Bearer hf_own")),
+        (&[("HF_HOME", &hf_home), ("HF_TOKEN", "hf_set")], Some("Bearer hf_set")),
+        (&[("HF_HOME", &hf_home), ("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1")], None),
+        (&[("HF_HOME", &home)], None),
+    ] {
+        let before = hub.count();
+        opened("hf://o/r", &at(&hub, variables)).unwrap();
+        assert_eq!(hub.requests()[before].header("authorization"), token, "{variables:?}");
+    }
+    let headers = vec![("Authorization".into(), "Bearer mine".into())];
+    let before = hub.count();
+    opened("hf://o/r", &Options { headers, ..at(&hub, &[("HF_TOKEN", "hf_set")]) }).unwrap();
+    assert_eq!(hub.requests()[before].header("authorization"), Some("Bearer mine"));
+    std::fs::remove_dir_all(folder).unwrap();
+}

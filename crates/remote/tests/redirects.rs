@@ -1,0 +1,155 @@
+//! Where redirects may lead, what is sent there, and proxies.
+#![allow(clippy::unwrap_used)]
+
+mod server;
+
+use std::collections::HashMap;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use server::{Request, Server, TAG, bytes, good, open_with, options, part, redirect, refusal, say};
+use ztensor_core::error::Code;
+use ztensor_core::work::Stop;
+use ztensor_remote::Options;
+
+const MIB: u64 = 1 << 20;
+
+fn with_secrets() -> Options {
+    let headers = vec![("X-Key".into(), "secret".into()), ("Cookie".into(), "secret".into())];
+    Options { headers, ..options() }
+}
+
+#[test]
+fn another_origin_sees_no_credentials() {
+    let cdn = good(bytes(4 << 20));
+    let to = cdn.url("/stored?X-Signature=s");
+    let server = Server::new(move |_: &Request, stream: &mut TcpStream| redirect(stream, &to));
+    let url = server.url("/m").replace("http://", "http://me:secret@");
+    let (_, path, source) = open_with(&url, &with_secrets()).unwrap();
+    assert_eq!(path.to_str().unwrap(), server.url("/m"));
+    assert!(source.read_vec(MIB, MIB, Stop::never()).unwrap() == bytes(4 << 20)[1 << 20..2 << 20]);
+    for request in server.requests() {
+        assert_eq!(request.header("x-key"), Some("secret"));
+        assert_eq!(request.header("authorization"), Some("Basic bWU6c2VjcmV0"));
+    }
+    for request in cdn.requests() {
+        assert!(!request.headers.values().any(|value| value.contains("secret")), "{request:?}");
+        for name in ["authorization", "cookie", "x-key", "referer"] {
+            assert_eq!(request.header(name), None);
+        }
+        assert_eq!(request.header("accept-encoding"), Some("identity"));
+        assert_eq!(request.path, "/stored?X-Signature=s");
+    }
+    // The second read goes where the first one led.
+    assert_eq!((server.count(), cdn.count()), (1, 2));
+}
+
+#[test]
+fn the_same_origin_sees_them_again() {
+    let server = Server::new(|request: &Request, stream: &mut TcpStream| match &*request.path {
+        "/m" => redirect(stream, "renamed/m"),
+        _ => part(request, stream, &bytes(100), TAG),
+    });
+    open_with(&server.url("/m"), &with_secrets()).unwrap();
+    let asked = server.requests();
+    assert_eq!(asked.iter().map(|request| &*request.path).collect::<Vec<_>>(), ["/m", "/renamed/m"]);
+    assert_eq!(asked[1].header("x-key"), Some("secret"));
+    assert_eq!(
+        asked[1].connection, 0,
+        "the page of a redirect is read, so that the connection is used again"
+    );
+}
+
+#[test]
+fn signed_urls_that_expired_are_asked_for_again() {
+    for status in ["403 Forbidden", "401 Unauthorized", "400 Bad Request", "404 Not Found"] {
+        let expired = Arc::new(AtomicBool::new(false));
+        let (seen, body) = (Arc::clone(&expired), bytes(4 << 20));
+        let cdn = Server::new(move |request: &Request, stream: &mut TcpStream| {
+            // The first signature ends, the second one holds.
+            if seen.load(Ordering::Relaxed) && request.path.ends_with("=0") {
+                return say(stream, status, "", b"expired");
+            }
+            part(request, stream, &body, TAG)
+        });
+        let to = cdn.url("/stored?signature=");
+        let server = Server::new(move |request: &Request, stream: &mut TcpStream| {
+            redirect(stream, &format!("{to}{}", request.number))
+        });
+        let (_, _, source) = open_with(&server.url("/m"), &options()).unwrap();
+        expired.store(true, Ordering::Relaxed);
+        for at in 1..4 {
+            source.read_vec(at * MIB, MIB, Stop::never()).unwrap();
+        }
+        let paths: Vec<_> = cdn.requests().iter().map(|request| request.path.clone()).collect();
+        assert_eq!(
+            paths.join(" "),
+            "/stored?signature=0 /stored?signature=0 /stored?signature=1 /stored?signature=1 /stored?signature=1"
+        );
+        assert_eq!(server.count(), 2);
+    }
+    // One that never holds is an error, not a circle.
+    let cdn = Server::new(|_: &Request, stream: &mut TcpStream| say(stream, "403 Forbidden", "", b""));
+    let to = cdn.url("/stored?signature=hidden");
+    let server = Server::new(move |_: &Request, stream: &mut TcpStream| redirect(stream, &to));
+    let error = refusal(open_with(&server.url("/m"), &options()));
+    assert!(error.message().contains("the server it redirects to, 127.0.0.1, answered 403"), "{error}");
+    assert!(!error.message().contains("hidden"));
+}
+
+/// Options by which all but this machine's own names go by a proxy, so that a public server can be played here.
+fn by(proxy: &Server, none: &str) -> Options {
+    let proxy = format!("http://user:secret@{}", proxy.address);
+    let variables = [("HTTP_PROXY", &*proxy), ("NO_PROXY", none)];
+    let environment = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    Options { environment: Some(HashMap::from(environment)), retries: 0, ..options() }
+}
+
+#[test]
+fn proxies_are_asked_for_the_whole_url() {
+    let proxy = good(bytes(100));
+    open_with("http://public.example/m?x", &by(&proxy, "")).unwrap();
+    let asked = &proxy.requests()[0];
+    assert_eq!(asked.path, "http://public.example/m?x");
+    assert_eq!(asked.header("proxy-authorization"), Some("Basic dXNlcjpzZWNyZXQ="));
+    let direct = good(bytes(100));
+    open_with(&direct.url("/m"), &by(&proxy, "127.0.0.1")).unwrap();
+    assert_eq!((proxy.count(), direct.count()), (1, 1));
+    let refuses = Server::new(|_: &Request, stream: &mut TcpStream| {
+        say(stream, "407 Proxy Authentication Required", "", b"")
+    });
+    let error = refusal(open_with("http://public.example/m", &by(&refuses, "")));
+    assert!(error.message().contains("HTTP_PROXY") && !error.message().contains("secret"), "{error}");
+    // A tunnel that is refused.
+    let variables = HashMap::from([("HTTPS_PROXY".to_owned(), refuses.url(""))]);
+    let error = refusal(open_with(
+        "https://public.example/m",
+        &Options { environment: Some(variables), ..options() },
+    ));
+    assert_eq!(error.code(), Code::Io, "{error}");
+}
+
+#[test]
+fn a_public_server_may_not_send_readers_into_private_networks() {
+    let secret = good(bytes(1000));
+    let port = secret.address.port();
+    let hosts = ["127.0.0.1", "localhost", "127.1", "2130706433", "[::ffff:127.0.0.1]", "0"];
+    for host in hosts {
+        let to = format!("http://{host}:{port}/latest/meta-data");
+        let public = Server::new(move |_: &Request, stream: &mut TcpStream| redirect(stream, &to));
+        let options = by(&public, "127.0.0.1,localhost,::ffff:127.0.0.1,0.0.0.0");
+        let error = refusal(open_with("http://public.example/m", &options));
+        assert_eq!(error.code(), Code::Io, "{host}");
+        assert!(error.message().contains("allowPrivate"), "{host}: {error}");
+        // By a proxy as well.
+        let error = refusal(open_with("http://public.example/m", &by(&public, "")));
+        assert!(error.message().contains("allowPrivate"), "{host}: {error}");
+    }
+    assert_eq!(secret.count(), 0);
+    let to = secret.url("/m");
+    let public = Server::new(move |_: &Request, stream: &mut TcpStream| redirect(stream, &to));
+    let allowed = Options { allow_private: true, ..by(&public, "127.0.0.1") };
+    open_with("http://public.example/m", &allowed).unwrap();
+    assert_eq!(secret.count(), 1);
+}
