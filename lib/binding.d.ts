@@ -79,6 +79,8 @@ export declare class NativeFile {
   files(): Array<FileInfo>
   /** Whether reading waits for another machine, or for code of the caller's. */
   get far(): boolean
+  /** The URL of what is elsewhere, without query and credentials. */
+  get place(): string | null
   /** Brings the tensors' pages into memory. */
   prefetch(ordinals: Uint32Array, inFlight: number | undefined | null, control: Control): Promise<void>
   /** Lets the kernel have the tensors' pages back. */
@@ -557,6 +559,9 @@ export interface OpenRequest {
 /** The file of a ticket, if it is of this process and still open in any thread. */
 export declare function openShared(processName: string, number: number): NativeFile | null
 
+/** Opens the file, index or folder that a URL names, or the files of several as one. */
+export declare function openUrls(urls: Array<string>, request: OpenRequest, remote: RemoteRequest, control: Control): Promise<NativeFile>
+
 /** Packs a cut of `input` into `output`. */
 export declare function packCut(shape: readonly number[], ranges: Array<number>, bits: number, input: Uint8Array, output: Uint8Array): void
 
@@ -579,6 +584,19 @@ export interface Question {
   beside?: string
   /** Nobody waits for the answer to this question any more. */
   givenUp: boolean
+}
+
+/** How files of other machines are read. */
+export interface RemoteRequest {
+  /** Names and values in turn. */
+  headers: Array<string>
+  concurrency?: number
+  pieceBytes?: number
+  /** In milliseconds. */
+  timeout?: number
+  retries?: number
+  maxWholeBytes?: number
+  allowPrivate?: boolean
 }
 
 /**

@@ -22,6 +22,7 @@ export type {
   OpenRequest,
   Outflow as NativeOutflow,
   Question as NativeQuestion,
+  RemoteRequest,
   ScriptSource as NativeScript,
   Selected,
   Selection as NativeSelection,

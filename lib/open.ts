@@ -8,9 +8,10 @@ import { pathOfUrl } from './file-url.js'
 import type { Format } from './format-table.js'
 import { type JobOptions, run, unlessAborted, unopened } from './job.js'
 import { stage } from './memory.js'
-import { binding, type NativeControl, type OpenRequest } from './native.js'
+import { binding, type NativeControl, type OpenRequest, type RemoteRequest } from './native.js'
 import { LIMITS, openRequest } from './open-request.js'
 import { isPlainObject, urlText } from './realm.js'
+import { openUrls, type RemoteOptions, remoteRequest, remoteUrl } from './remote.js'
 import { checkMemory, checkSame, type SharedFile, sharedFrom } from './share.js'
 import type { Origin } from './store.js'
 import { jobOptions, type VerifyOptions, type VerifyResult } from './verify.js'
@@ -42,6 +43,8 @@ export interface OpenOptions {
    * `direct` for what is loaded of a file that is larger than the memory and not in the page cache.
    */
   io?: 'auto' | 'mmap' | 'read' | 'direct' | undefined
+  /** How files of other machines are read: of `https:`, `http:` and `hf:` URLs. */
+  remote?: RemoteOptions | undefined
   /** Check every digest and data rule before the file is handed out. */
   verify?: boolean | undefined
   /** Bytes of the index: 1 GiB for zTensor, 100 MB for safetensors by default. */
@@ -62,12 +65,13 @@ export interface OpenOptions {
 
 interface Read {
   request: OpenRequest
+  remote: RemoteRequest
   verify: boolean
   resolver: ShardResolver | undefined
   onMappingLost: OpenOptions['onMappingLost']
 }
 
-const UNVERIFIED = ['format', 'shards', 'io', 'onMappingLost', ...LIMITS] as const
+const UNVERIFIED = ['format', 'shards', 'io', 'onMappingLost', 'remote', ...LIMITS] as const
 export const OPEN_OPTIONS = [...UNVERIFIED, 'verify'] as const
 
 function readOptions(read: OpenOptions): Read {
@@ -78,10 +82,12 @@ function readOptions(read: OpenOptions): Read {
   const { onMappingLost } = read
   optional(onMappingLost, (value) => aFunction('onMappingLost', value))
   const verify = optional(read.verify, (value) => aBoolean('verify', value)) ?? false
-  return { request, verify, resolver: typeof shards === 'function' ? shards : undefined, onMappingLost }
+  const remote = remoteRequest(read.remote)
+  return { request, remote, verify, resolver: typeof shards === 'function' ? shards : undefined, onMappingLost }
 }
 
 type Place =
+  | { urls: readonly string[] }
   | { path: string; encoded?: Buffer }
   | { paths: string[] }
   | { memory: Uint8Array }
@@ -89,6 +95,8 @@ type Place =
   | { bytes: ByteSource }
 
 function place(source: unknown): Place {
+  const remote = Array.isArray(source) ? remoteList(source) : remoteUrl(source)
+  if (remote !== undefined) return { urls: [remote].flat() }
   if (typeof source === 'string') return { path: aPath('source', source) }
   if (Array.isArray(source)) {
     const paths = aList('source', source)
@@ -109,6 +117,14 @@ function place(source: unknown): Place {
   else if (Object.prototype.toString.call(source) === '[object TensorFile]')
     error.message += '; a file that is open has these calls itself, and its path is file.path'
   throw error
+}
+
+/** The URLs of a list of them; undefined for a list without. */
+function remoteList(source: readonly unknown[]): string[] | undefined {
+  const urls = source.map(remoteUrl)
+  if (!urls.some((url) => url !== undefined)) return undefined
+  if (urls.every((url) => url !== undefined)) return urls
+  throw invalid(TypeError, 'source must be a list of paths, or a list of URLs of other machines, not of both')
 }
 
 /** The same, and tells the binding of a path that no text can be: the file then goes by its URL. */
@@ -294,7 +310,7 @@ function openTicket({ path, ticket, request, memory }: SharedFile, read: Read): 
 
 /** How a shared file is opened anew: as it was the first time. */
 function again({ path, request }: SharedFile, { onMappingLost, verify }: Read) {
-  const read: Read = { request, verify, resolver: undefined, onMappingLost }
+  const read: Read = { request, remote: remoteRequest(undefined), verify, resolver: undefined, onMappingLost }
   return { read, origin: { request, onMappingLost }, place: typeof path === 'string' ? path : [...path] }
 }
 
@@ -342,6 +358,7 @@ export function openSync(source: Source, options?: OpenOptions): TensorFile {
   const read = readOptions(optionsOf(options, OPEN_OPTIONS))
   const from = { ...placeOf(source, read), onMappingLost: read.onMappingLost, request: read.request }
   if ('bytes' in from) throw far('a source whose bytes your code reads')
+  if ('urls' in from) throw far('a file of another machine')
   const file =
     'path' in from
       ? openPathSync(from, read)
@@ -380,7 +397,9 @@ export async function open(source: Source, options?: OpenOptions & JobOptions): 
           ? await openShared(from.shared, read, job.signal)
           : 'memory' in from
             ? await openMemory(from, read, job.signal)
-            : await openBytes(from.bytes, read.request, from, job.signal)
+            : 'bytes' in from
+              ? await openBytes(from.bytes, read.request, from, job.signal)
+              : await openUrls(from.urls, read.request, read.remote, from, job.signal)
   try {
     job.signal?.throwIfAborted()
     return read.verify ? TensorFile.verified(file, await file.verify(job)) : file

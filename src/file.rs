@@ -235,6 +235,12 @@ impl NativeFile {
         Ok(self.shared(env)?.far)
     }
 
+    /// The URL of what is elsewhere, without query and credentials.
+    #[napi(getter, catch_unwind)]
+    pub fn place(&self, env: &Env) -> Result<Option<String>> {
+        Ok(self.shared(env)?.place.clone())
+    }
+
     /// Brings the tensors' pages into memory.
     #[napi(ts_return_type = "Promise<void>", catch_unwind)]
     pub fn prefetch<'env>(

@@ -25,6 +25,7 @@ mod packet;
 mod panic;
 mod quantized;
 mod reading;
+mod remote;
 mod script;
 mod selection;
 mod share;

@@ -1,7 +1,7 @@
 //! What threads share of an open file, and how it is opened.
 
 use std::panic::{self, AssertUnwindSafe};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -116,6 +116,8 @@ pub struct Shared {
     pub flat: Mutex<Option<Flat>>,
     /// Whether reading waits for another machine, or for code of the caller's.
     pub far: bool,
+    /// What is elsewhere, as users see it.
+    pub place: Option<String>,
     limits: Limits,
     /// Set by a panic in work on the file.
     broken: AtomicBool,
@@ -127,15 +129,17 @@ impl Shared {
         Ok(Self::new(open::open(&path, &request)?, request.limits, io))
     }
 
-    /// A file of a tree that is elsewhere.
+    /// A file of a tree that is elsewhere, or several as one.
     pub fn open_at(
         places: Arc<dyn Places>,
-        path: &Path,
+        paths: &[PathBuf],
         request: &OpenRequest,
         stop: Stop,
     ) -> CoreResult<Self> {
         let (io, request) = (request.io(), Request { places, ..request.request(stop) });
-        Ok(Self::new(open::open(path, &request)?, request.limits, io))
+        let place = if let [path] = paths { Some(path.to_string_lossy().into_owned()) } else { None };
+        let shared = Self::new(open::open_all(paths, &request)?, request.limits, io);
+        Ok(Self { place, ..shared })
     }
 
     /// Several files as one.
@@ -152,6 +156,7 @@ impl Shared {
             catalog,
             length: files.total_length(),
             far: files.are_far(),
+            place: None,
             files: Some(files),
             handles: AtomicUsize::new(0),
             flat: Mutex::default(),
@@ -172,6 +177,7 @@ impl Shared {
             length: bytes.length(),
             files: None,
             far: false,
+            place: None,
             handles: AtomicUsize::new(0),
             flat: Mutex::default(),
             limits,

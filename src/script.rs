@@ -255,7 +255,7 @@ impl ScriptSource {
         let stop = control.watch.stop.clone();
         let job = move || {
             let places = Scripts { desk, root: root.clone(), length };
-            Shared::open_at(Arc::new(places), &root, &request, stop)
+            Shared::open_at(Arc::new(places), &[root], &request, stop)
         };
         spawn(env, Lane::Far, control, job, |_, shared| Ok(NativeFile::new(shared)))
     }

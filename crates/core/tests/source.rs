@@ -71,7 +71,7 @@ fn file() -> (Vec<u8>, Catalog) {
 #[test]
 fn a_source_that_is_no_file_is_read_prefetched_and_has_no_mapping() {
     let (bytes, catalog) = file();
-    let files = Files::new(vec![Member::of(Box::new(Distant(bytes)))]);
+    let files = Files::new(vec![Member::of(Arc::new(Distant(bytes)))]);
     assert!(files.local(0).unwrap().is_none() && files.opened(0).is_none());
     let (limits, watch) = (Limits::default(), Watch::default());
     let reading = Reading { sources: &files, catalog: &catalog, limits: &limits, watch: &watch };
@@ -120,7 +120,7 @@ fn an_abort_ends_a_read_that_hangs() {
         assert_eq!(ended.unwrap_err().code(), Code::Aborted, "{nth}");
     }
     let (asked, told) = channel();
-    let files = Files::new(vec![Member::of(Box::new(Hanging(length, asked)))]);
+    let files = Files::new(vec![Member::of(Arc::new(Hanging(length, asked)))]);
     let watch = Watch::default();
     let ended = thread::scope(|scope| {
         let ended = scope.spawn(|| prefetch::prefetch(&files, &catalog, &all, prefetch::IN_FLIGHT, &watch));
@@ -182,7 +182,7 @@ fn members_know_their_paths_and_whether_they_were_looked_at() {
     ] {
         assert_eq!((member.path(), member.is_known()), (Some(path), known));
     }
-    assert_eq!(Member::of(Box::new(Distant(Vec::new()))).path(), None);
+    assert_eq!(Member::of(Arc::new(Distant(Vec::new()))).path(), None);
 }
 
 #[test]

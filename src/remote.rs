@@ -1,0 +1,115 @@
+//! Files of other machines: what the wrapper asks for, and the trees that they are in.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use napi::bindgen_prelude::Object;
+use napi::{Env, Result};
+use napi_derive::napi;
+use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
+use ztensor_core::sources::ReadAt;
+use ztensor_core::sources::places::Places;
+use ztensor_core::work::Stop;
+use ztensor_core::work::lanes::Lane;
+use ztensor_remote::Options;
+
+use crate::control::Control;
+use crate::file::NativeFile;
+use crate::index::unsigned;
+use crate::opened::{OpenRequest, Shared};
+use crate::task::spawn;
+
+/// How files of other machines are read.
+#[napi(object)]
+pub struct RemoteRequest {
+    /// Names and values in turn.
+    pub headers: Vec<String>,
+    pub concurrency: Option<f64>,
+    pub piece_bytes: Option<f64>,
+    /// In milliseconds.
+    pub timeout: Option<f64>,
+    pub retries: Option<f64>,
+    pub max_whole_bytes: Option<f64>,
+    pub allow_private: Option<bool>,
+}
+
+impl RemoteRequest {
+    fn options(&self) -> Options {
+        let default = Options::default();
+        let count = |value: Option<f64>, usual: usize| {
+            value.and_then(unsigned).map_or(usual, |value| usize::try_from(value).unwrap_or(usize::MAX))
+        };
+        let retries = self.retries.and_then(unsigned).map(|value| u32::try_from(value).unwrap_or(u32::MAX));
+        let headers = self.headers.as_chunks::<2>().0.iter();
+        Options {
+            headers: headers.map(|[name, value]| (name.clone(), value.clone())).collect(),
+            concurrency: count(self.concurrency, default.concurrency),
+            piece_bytes: count(self.piece_bytes, default.piece_bytes),
+            timeout: self.timeout.and_then(unsigned).map_or(default.timeout, Duration::from_millis),
+            retries: retries.unwrap_or(default.retries),
+            max_whole_bytes: self.max_whole_bytes.and_then(unsigned).unwrap_or(default.max_whole_bytes),
+            allow_private: self.allow_private.unwrap_or(default.allow_private),
+            ..default
+        }
+    }
+}
+
+/// The trees that several URLs lead to.
+struct Several(Vec<(PathBuf, Arc<dyn Places>)>);
+
+impl Several {
+    /// The tree of a path: that of the URL with the longest folder that the path is in.
+    fn of(&self, path: &Path) -> CoreResult<&dyn Places> {
+        let depth = |root: &Path| {
+            let folder = root.parent().unwrap_or(root);
+            (path == root || path.starts_with(folder)).then(|| folder.as_os_str().len())
+        };
+        let fits = self.0.iter().filter_map(|(root, places)| Some((path == root, depth(root)?, places)));
+        let best = fits.max_by_key(|&(same, depth, _)| (same, depth));
+        best.map(|(_, _, places)| &**places)
+            .ok_or_else(|| CoreError::new(Code::Internal, "a path of no tree"))
+    }
+}
+
+impl Places for Several {
+    fn open(&self, path: &Path, stop: &Stop) -> CoreResult<Arc<dyn ReadAt>> {
+        self.of(path)?.open(path, stop)
+    }
+
+    fn is_folder(&self, path: &Path, stop: &Stop) -> bool {
+        self.of(path).is_ok_and(|places| places.is_folder(path, stop))
+    }
+
+    fn list(&self, folder: &Path, most: usize, stop: &Stop) -> CoreResult<Vec<OsString>> {
+        self.of(folder)?.list(folder, most, stop)
+    }
+
+    fn is_file(&self, path: &Path) -> bool {
+        self.of(path).is_ok_and(|places| places.is_file(path))
+    }
+}
+
+/// Opens the file, index or folder that a URL names, or the files of several as one.
+#[napi(ts_return_type = "Promise<NativeFile>", catch_unwind)]
+pub fn open_urls<'env>(
+    env: &'env Env,
+    urls: Vec<String>,
+    request: OpenRequest,
+    remote: RemoteRequest,
+    control: &Control,
+) -> Result<Object<'env>> {
+    let stop = control.watch.stop.clone();
+    let job = move || {
+        let options = remote.options();
+        let mut trees = Vec::new();
+        for url in &urls {
+            let (places, path) = ztensor_remote::places(url, &options, &stop)?;
+            trees.push((path, places));
+        }
+        let paths: Vec<PathBuf> = trees.iter().map(|(path, _)| path.clone()).collect();
+        Shared::open_at(Arc::new(Several(trees)), &paths, &request, stop)
+    };
+    spawn(env, Lane::Far, control, job, |_, shared| Ok(NativeFile::new(shared)))
+}
