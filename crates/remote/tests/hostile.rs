@@ -239,7 +239,7 @@ fn bodies_that_go_on_are_cut_off() {
         let (first, last) = request.range().unwrap();
         let range = format!("Content-Range: bytes {first}-{last}/4194304\r\n{TAG}");
         head(stream, "206 Partial Content", &(range + "Transfer-Encoding: chunked\r\n"));
-        let chunk = [b"10000\r\n".as_slice(), &[7; 1 << 16], b"\r\n"].concat();
+        let chunk = [b"10000\r\n".as_slice(), &vec![7; 1 << 16], b"\r\n"].concat();
         let mut sent = 0_u64;
         while sent < 64 * MIB && stream.write_all(&chunk).is_ok() {
             sent += 1 << 16;
