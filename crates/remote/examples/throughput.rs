@@ -17,6 +17,7 @@ fn main() {
     let mib: usize = std::env::args().nth(1).map_or(1024, |text| text.parse().unwrap());
     let length = mib << 20;
     let url = serve(length);
+    rustls::crypto::ring::default_provider().install_default().unwrap();
     for round in 0..3 {
         report(round, "plain stream", length, || plain(&url, length));
         let options = Options { environment: Some(HashMap::new()), ..Options::default() };
