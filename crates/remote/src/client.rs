@@ -87,7 +87,9 @@ impl Client {
             if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
                 return Ok(Answer { response, place, permit });
             }
-            let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
+            let location = response.headers().get(LOCATION);
+            // Some write it in UTF-8, which no header should be in.
+            let location = location.and_then(|location| std::str::from_utf8(location.as_bytes()).ok());
             let Some(location) = location else {
                 let message = "the server redirects without saying where to";
                 return Err(errors::about(&target.path, message).into());

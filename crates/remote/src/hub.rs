@@ -16,8 +16,7 @@ use crate::client::Client;
 use crate::hub_api::{self, Described};
 use crate::options::Options;
 use crate::origin::{Credentials, Target};
-use crate::source::Remote;
-use crate::{errors, web};
+use crate::{errors, opening, web};
 
 const SCHEME: &str = "hf://";
 const ENDPOINT: &str = "https://huggingface.co";
@@ -257,7 +256,7 @@ impl Places for Repository {
             return Err(errors::about(&address.text(), "this is a folder of the repository"));
         }
         let target = self.hub.file(&address)?;
-        Ok(Arc::new(Remote::open(&self.hub.client, &self.blocks, &target, stop)?))
+        Ok(Arc::new(opening::open(&self.hub.client, &self.blocks, &target, stop)?))
     }
 
     fn is_folder(&self, path: &Path, stop: &Stop) -> bool {

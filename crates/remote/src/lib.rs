@@ -13,7 +13,7 @@
 //! | `range`, `opening`, `blocks`, `source` | a file as a [`ReadAt`] |
 //! | `web`, `hub` | where files are: [`Places`] |
 //!
-//! Stores of objects belong beside `web` and `hub`.
+//! Stores of objects belong beside `web` and `hub`: their files are `Ranges` of `source`.
 //!
 //! [`ReadAt`]: ztensor_core::sources::ReadAt
 #![forbid(unsafe_code)]

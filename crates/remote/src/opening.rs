@@ -6,13 +6,17 @@ use std::sync::{Arc, Mutex};
 use http::header::CONTENT_TYPE;
 use ztensor_core::checked;
 use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::work::Stop;
 
 use crate::answer::{self, Held, media_type};
+use crate::blocks::Blocks;
 use crate::client::{Answer, Client};
 use crate::errors::{self, Failure};
 use crate::origin::Target;
 use crate::range::{self, Opened};
 use crate::retry::retrying;
+use crate::runtime;
+use crate::source::Remote;
 use crate::version::Version;
 
 /// Bytes asked for at first. The headers of safetensors of most models have some 10 to 300 KiB, and on a slow line of 10 MB/s
@@ -22,14 +26,6 @@ const FIRST: u64 = 512 << 10;
 /// How often `max_whole_bytes` may be held by the files of one place together.
 const WHOLE_FILES: u64 = 4;
 
-/// A file, and its first bytes.
-pub struct Found {
-    pub file: Opened,
-    pub head: Vec<u8>,
-    /// Whether the server sends no parts, so that the head is all there will be.
-    pub whole: bool,
-}
-
 /// What an answer says of a file.
 struct Described {
     length: u64,
@@ -37,12 +33,22 @@ struct Described {
     whole: bool,
 }
 
-/// Opens the file at a target.
-pub async fn open(client: &Arc<Client>, target: &Target) -> Result<Found> {
-    retrying(&client.options, async || attempt(client, target).await).await
+/// Opens the file at a target, by one request as a rule.
+pub fn open(
+    client: &Arc<Client>,
+    blocks: &Arc<Blocks>,
+    target: &Target,
+    stop: &Stop,
+) -> Result<Remote<Opened>> {
+    let opened = retrying(&client.options, async || attempt(client, target).await);
+    let (file, head, whole) = runtime::wait(stop, opened)?;
+    Ok(Remote::new(file, head, whole, blocks))
 }
 
-async fn attempt(client: &Arc<Client>, target: &Target) -> std::result::Result<Found, Failure> {
+async fn attempt(
+    client: &Arc<Client>,
+    target: &Target,
+) -> std::result::Result<(Opened, Vec<u8>, bool), Failure> {
     let headers = [range::header(0, FIRST - 1)?].into_iter().collect();
     let mut answer = client.get(target, None, &headers).await?;
     let version = Version::of(answer.response.headers());
@@ -60,17 +66,13 @@ async fn attempt(client: &Arc<Client>, target: &Target) -> std::result::Result<F
     };
     drop(answer);
     let Described { length, head, whole } = described;
+    let held = if whole { length } else { 0 };
+    let (client, target, place) = (Arc::clone(client), target.clone(), Mutex::new(place));
+    let file = Opened { client, target, length, version, place, held };
     if !head.is_empty() && answer::is_page(&media, &head) {
-        return Err(errors::page(path).into());
+        return Err(errors::page(&file.target.path).into());
     }
-    let file = Opened {
-        client: Arc::clone(client),
-        target: target.clone(),
-        length,
-        version,
-        place: Mutex::new(place),
-    };
-    Ok(Found { file, head, whole })
+    Ok((file, head, whole))
 }
 
 /// The first bytes, from a server that sends parts.

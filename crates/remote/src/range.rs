@@ -1,17 +1,22 @@
 //! One range of a file, of the version that was opened: tried again where that may help, going on after the bytes that came.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use http::header::RANGE;
 use reqwest::header::{HeaderMap, HeaderValue};
 use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::work::Stop;
 
 use crate::answer::{self, Held};
 use crate::client::{Answer, Client};
 use crate::errors::{self, Failure};
+use crate::options::Options;
 use crate::origin::{Place, Target};
 use crate::retry::retrying;
+use crate::runtime;
+use crate::source::Ranges;
 use crate::version::Version;
 
 /// A file of a server, as the first answer described it.
@@ -22,6 +27,32 @@ pub struct Opened {
     pub version: Version,
     /// Where redirects led, which is asked first until it says no: its URL may be signed for a while.
     pub place: Mutex<Option<Place>>,
+    /// Bytes of it that count as held whole.
+    pub held: u64,
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.client.whole_bytes.fetch_sub(self.held, Ordering::Relaxed);
+    }
+}
+
+impl Ranges for Opened {
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn version(&self) -> u64 {
+        self.version.number()
+    }
+
+    fn options(&self) -> &Options {
+        &self.client.options
+    }
+
+    fn fill(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()> {
+        runtime::wait(stop, self.pieces(offset, buffer))
+    }
 }
 
 /// The header that asks for a range, both ends included.
@@ -31,8 +62,8 @@ pub fn header(first: u64, last: u64) -> Result<(http::HeaderName, HeaderValue)> 
 }
 
 impl Opened {
-    /// Fills a buffer from an offset, in pieces that are asked for at once. All of it must be in the file.
-    pub async fn fill(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+    /// Fills a buffer from an offset, in pieces that are asked for at once.
+    async fn pieces(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let options = &self.client.options;
         let pieces = buffer.chunks_mut(options.piece_bytes).scan(offset, |next, piece| {
             let first = *next;

@@ -1,4 +1,4 @@
-//! A file of a server as a source of bytes.
+//! A file of a server, or of a store of objects, as a source of bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,69 +11,71 @@ use ztensor_core::sources::{Costs, ReadAt, Stretches};
 use ztensor_core::work::Stop;
 
 use crate::blocks::{Blocks, SMALL};
-use crate::client::Client;
-use crate::opening::{self, Found};
-use crate::origin::Target;
-use crate::range::Opened;
-use crate::runtime;
+use crate::options::Options;
 
 /// Bytes between two ranges that are read for nothing: a request to a store far away costs as much as 1 to 3 MiB of its stream.
 const GAP: u64 = 1 << 20;
 
-pub struct Remote {
-    file: Opened,
-    /// All bytes, of a server that sends no parts.
+/// A file somewhere else, of one version, of which ranges can be asked for.
+pub trait Ranges: Send + Sync {
+    fn length(&self) -> u64;
+
+    /// Another number for another version: 0 where versions are not told apart.
+    fn version(&self) -> u64;
+
+    fn options(&self) -> &Options;
+
+    /// Fills a buffer from an offset; all of it is in the file. Ends with `ZT_ABORTED` soon after the flag is set.
+    fn fill(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()>;
+}
+
+/// Such a file as a source, of which small reads are served from larger ones.
+pub struct Remote<R: Ranges> {
+    file: R,
+    /// All bytes, where they came at once.
     whole: Option<Vec<u8>>,
     blocks: Arc<Blocks>,
     /// Among those of the blocks.
     number: u64,
 }
 
-impl Remote {
-    /// Opens the file at a target, by one request as a rule.
-    pub fn open(client: &Arc<Client>, blocks: &Arc<Blocks>, target: &Target, stop: &Stop) -> Result<Self> {
+impl<R: Ranges> Remote<R> {
+    /// `head`: the first bytes. `whole`: whether they are all, and nothing is to be asked for.
+    pub fn new(file: R, head: Vec<u8>, whole: bool, blocks: &Arc<Blocks>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let Found { file, head, whole } = runtime::wait(stop, opening::open(client, target))?;
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         if !whole {
             blocks.keep(number, 0, &head);
         }
-        Ok(Self { file, whole: whole.then_some(head), blocks: Arc::clone(blocks), number })
-    }
-
-    fn fetch(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()> {
-        runtime::wait(stop, self.file.fill(offset, buffer))
+        Self { file, whole: whole.then_some(head), blocks: Arc::clone(blocks), number }
     }
 }
 
-impl Drop for Remote {
+impl<R: Ranges> Drop for Remote<R> {
     fn drop(&mut self) {
         self.blocks.forget(self.number);
-        if let Some(whole) = &self.whole {
-            self.file.client.whole_bytes.fetch_sub(whole.len() as u64, Ordering::Relaxed);
-        }
     }
 }
 
-impl ReadAt for Remote {
+impl<R: Ranges> ReadAt for Remote<R> {
     fn length(&self) -> u64 {
-        self.file.length
+        self.file.length()
     }
 
     fn identity(&self) -> Result<Identity> {
-        Ok(Identity::of_version(self.file.length, self.file.version.number()))
+        Ok(Identity::of_version(self.file.length(), self.file.version()))
     }
 
     fn costs(&self) -> Costs {
-        let options = &self.file.client.options;
+        let options = self.file.options();
         Costs { gap: GAP, piece: options.piece_bytes, in_flight: options.concurrency }
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()> {
         stop.check()?;
         let length = buffer.len() as u64;
-        if checked::end_within(offset, length, self.file.length).is_none() {
-            let total = self.file.length;
+        let total = self.file.length();
+        if checked::end_within(offset, length, total).is_none() {
             let message =
                 format!("{length} bytes are needed at offset {offset}, the file has {total} in all");
             return Err(Error::new(Code::Truncated, message).at(offset));
@@ -87,11 +89,11 @@ impl ReadAt for Remote {
             return Ok(());
         }
         if buffer.len() > SMALL {
-            return self.fetch(offset, buffer, stop);
+            return self.file.fill(offset, buffer, stop);
         }
-        let around = self.blocks.around(self.number, offset, buffer.len() as u64, self.file.length);
+        let around = self.blocks.around(self.number, offset, buffer.len() as u64, total);
         let mut block = vec![0; checked::index(around.end - around.start, "a block")?];
-        self.fetch(around.start, &mut block, stop)?;
+        self.file.fill(around.start, &mut block, stop)?;
         block.as_slice().read_at(offset - around.start, buffer, stop)?;
         self.blocks.keep(self.number, around.start, &block);
         Ok(())
@@ -105,7 +107,7 @@ impl ReadAt for Remote {
         hasher: &mut Hasher,
         stop: &Stop,
     ) -> Result<()> {
-        let piece = (self.file.client.options.piece_bytes as u64).max(1);
+        let piece = (self.file.options().piece_bytes as u64).max(1);
         let (mut at, end) = (offset, offset.saturating_add(length));
         while at < end {
             let bytes = self.read_vec(at, piece.min(end - at), stop)?;

@@ -13,9 +13,9 @@ use ztensor_core::work::Stop;
 use crate::blocks::Blocks;
 use crate::client::Client;
 use crate::errors::{self, shown};
+use crate::opening;
 use crate::options::Options;
 use crate::origin::{Credentials, Target};
-use crate::source::Remote;
 
 /// The files of the server that a URL names, and those beside its file.
 struct Web {
@@ -103,7 +103,7 @@ impl Places for Web {
         Arc::make_mut(&mut credentials).take(&mut url);
         check_file(&url, &path)?;
         let target = Target { path: shown_of(&url, &path), url, credentials, hub: None };
-        Ok(Arc::new(Remote::open(&self.client, &self.blocks, &target, stop)?))
+        Ok(Arc::new(opening::open(&self.client, &self.blocks, &target, stop)?))
     }
 
     fn is_folder(&self, _path: &Path, _stop: &Stop) -> bool {

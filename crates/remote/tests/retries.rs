@@ -36,7 +36,7 @@ fn failures_pass() {
         ] {
             let body = bytes(4 << 20);
             let server = Server::new(move |request: &Request, stream: &mut TcpStream| {
-                if request.number % 2 == 0 {
+                if request.number.is_multiple_of(2) {
                     return say(stream, status, wish, b"busy");
                 }
                 part(request, stream, &body, TAG)
@@ -150,13 +150,13 @@ fn a_stop_ends_a_read_and_closes_its_connection() {
     let stop = Stop::default();
     let (body, set) = (bytes(4 << 20), stop.clone());
     // The server waits for the connection to close, and the end of the test waits for the server.
-    let server = Server::new(move |request: &Request, stream: &mut TcpStream| match request.number {
-        0 => part(request, stream, &body, TAG),
-        _ => {
-            begin(request, stream, &body, 1000);
-            set.set();
-            hold(stream)
+    let server = Server::new(move |request: &Request, stream: &mut TcpStream| {
+        if request.number == 0 {
+            return part(request, stream, &body, TAG);
         }
+        begin(request, stream, &body, 1000);
+        set.set();
+        hold(stream)
     });
     let source = open(&server.url("/m")).unwrap();
     assert_eq!(refusal(source.read_vec(MIB, MIB, &stop)).code(), Code::Aborted);

@@ -113,7 +113,7 @@ fn a_server_without_tls_is_no_server_with_it() {
     let port = listener.local_addr().unwrap().port();
     let serving = thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        stream.read(&mut [0; 1024]).unwrap();
+        assert!(stream.read(&mut [0; 1024]).unwrap() > 0);
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
     });
     let error = refusal(open_with(&format!("https://127.0.0.1:{port}/m"), &options()));
