@@ -17,6 +17,9 @@ const RULE: &str = "OpenVINO IR: net";
 /// The versions of the format that are read.
 const VERSIONS: std::ops::RangeInclusive<u64> = 10..=11;
 
+/// What the attributes of the model itself count as.
+const OUTER_VALUES: u32 = 20;
+
 /// `bytes`: all of the `.xml`. `most`: bytes that it and what is kept of it may take.
 pub fn read(input: &Input<'_>, bytes: &[u8], most: u64) -> Result<Catalog> {
     let mut document = Document::new(bytes, input.stop)?;
@@ -33,7 +36,7 @@ pub fn read(input: &Input<'_>, bytes: &[u8], most: u64) -> Result<Catalog> {
     let mut builder = Builder::new(Container::named(NAME), input.limits);
     builder.version(version.to_string());
     let mut net = Net {
-        budget: Budget::new(input.limits.max_attribute_values),
+        budget: Budget::new(input.limits.max_attribute_values.saturating_sub(OUTER_VALUES)),
         inputs: Vec::new(),
         outputs: Vec::new(),
         tensors: Tensors::new(builder, input, most.saturating_sub(bytes.len() as u64)),
