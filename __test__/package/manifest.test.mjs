@@ -22,6 +22,14 @@ test('the manifest says where the package comes from', (t) => {
   }
 })
 
+test('licenses are checked of what is built for each platform', (t) => {
+  const [, listed] = /^targets = \[([^\]]*)\]/m.exec(read('deny.toml'))
+  t.deepEqual(
+    [...listed.matchAll(/"([^"]+)"/g)].map(([, target]) => target),
+    manifest.napi.targets,
+  )
+})
+
 test('the campaigns run every fuzz target', (t) => {
   const campaigns = read('.github/workflows/campaigns.yml')
   const [, listed] = /\btarget:\s*\[([^\]]*)\]/.exec(campaigns)
