@@ -168,7 +168,7 @@ export interface FilePart {
 }
 type Entries<T> = ReturnType<ReadonlyMap<T, unknown>["keys"]>;
 /** The containers that files come in. */
-export type Format = "zt" | "safetensors" | "btf" | "npy" | "npz" | "gguf" | "onnx" | "pytorch" | "hdf5" | "keras" | "tensorflow" | "flax" | "paddle" | "arrow" | "tflite";
+export type Format = "zt" | "safetensors" | "btf" | "npy" | "npz" | "gguf" | "onnx" | "pytorch" | "hdf5" | "keras" | "tensorflow" | "flax" | "paddle" | "arrow" | "tflite" | "openvino";
 type WritableFormat = "zt" | "safetensors" | "btf" | "npy" | "npz";
 type WritableVersion = "0.1" | "1.0" | "1.2" | "2";
 /** How large a converted tensor may become. */
@@ -658,7 +658,7 @@ export declare class Tensor<D extends DType | undefined = DType | undefined> {
 	 * The elements widened to float32: exactly for the 8- and 16-bit types and bool, to the nearest (ties to
 	 * even) for wider integers and float64. `load({ as: 'float32' })` does the same off the event loop.
 	 *
-	 * A quantized tensor (`zt.quant_group/1`, `zt.mx/1`, and `gguf.<type>/1` of the types that docs/formats.md lists) is read from its file, its digests checked, and decoded on all cores.
+	 * A quantized tensor (`zt.quant_group/1`, `zt.mx/1`, `tflite.quantized/1`, and `gguf.<type>/1` of the types that docs/formats.md lists) is read from its file, its digests checked, and decoded on all cores.
 	 *
 	 * @example const floats = tensor.toFloat32()
 	 *

@@ -40,7 +40,7 @@ const sampled = []
 
 /** What is opened of damaged bytes: themselves, or of an index, whose data is in files beside it, a file with those beside it. */
 function opening(path) {
-  if (!path.endsWith('.index')) return { source: (bytes) => bytes, isWhole: true }
+  if (!/\.(index|xml)$/.test(path)) return { source: (bytes) => bytes, isWhole: true }
   const folder = scratchPath('folder')
   cpSync(dirname(path), folder, { recursive: true })
   const index = join(folder, basename(path))

@@ -97,7 +97,7 @@ for (const [table, cases] of await tables()) {
   for (const [at, one] of cases.entries()) {
     const file = Buffer.from(bytesOf(one))
     // Nothing at their beginning tells them.
-    if (['onnx', 'tensorflow', 'flax', 'paddle'].includes(table)) {
+    if (['onnx', 'openvino', 'tensorflow', 'flax', 'paddle'].includes(table)) {
       if (file.length <= MAX_BYTES) seed(table, `cases-${at}`, file)
       continue
     }
@@ -121,8 +121,8 @@ for (const name of readdirSync(hdf5).filter((name) => name.endsWith('.h5'))) {
   if (bytes.length <= MAX_BYTES) seed('hdf5', name, bytes)
 }
 
-for (const target of ['arrow', 'tflite']) {
+for (const target of ['arrow', 'openvino', 'tflite']) {
   const folder = join(here, '../__test__/fixtures', target)
-  for (const name of readdirSync(folder).filter((name) => /\.(arrow|feather|tflite)$/.test(name)))
+  for (const name of readdirSync(folder).filter((name) => /\.(arrow|feather|tflite|xml)$/.test(name)))
     seed(target, name, readFileSync(join(folder, name)))
 }

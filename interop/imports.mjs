@@ -7,6 +7,7 @@ import { compareGguf } from './gguf.mjs'
 import { compareHdf5 } from './hdf5.mjs'
 import { compareNumpy, readOurs } from './numpy.mjs'
 import { compareOnnx } from './onnx.mjs'
+import { compareOpenVino } from './openvino.mjs'
 import { comparePaddle } from './paddle.mjs'
 import { comparePytorch } from './pytorch.mjs'
 import { compareQuantized } from './quantized.mjs'
@@ -25,5 +26,6 @@ export const imports = [
   { name: 'h5py 3.16.0', of: 'files of h5py and keras', compare: compareHdf5 },
   { name: 'pyarrow 26.0.1', of: 'files of pyarrow', compare: compareArrow },
   { name: 'tflite 2.18.0', of: 'models of tflite', compare: compareTflite },
+  { name: 'openvino 2026.4.1', of: 'models of openvino', compare: compareOpenVino },
   { name: 'tensorflow 2.21.0', of: 'checkpoints of tensorflow', heavy: true, compare: compareTensorFlow },
 ]

@@ -18,6 +18,7 @@ export type Format =
   | 'paddle'
   | 'arrow'
   | 'tflite'
+  | 'openvino'
 
 /** Those that can be written. */
 export type WritableFormat = 'zt' | 'safetensors' | 'btf' | 'npy' | 'npz'
@@ -180,4 +181,5 @@ export const FORMATS: readonly FormatInfo[] = [
   { name: 'paddle', title: 'PaddlePaddle', endings: ['pdparams', 'pdopt', 'pdiparams'], writes: [] },
   { name: 'arrow', title: 'Arrow', endings: ['arrow', 'feather'], writes: [] },
   { name: 'tflite', title: 'TFLite', endings: ['tflite'], writes: [] },
+  { name: 'openvino', title: 'OpenVINO', endings: ['xml'], writes: [] },
 ]

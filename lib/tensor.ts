@@ -338,7 +338,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
    * The elements widened to float32: exactly for the 8- and 16-bit types and bool, to the nearest (ties to
    * even) for wider integers and float64. `load({ as: 'float32' })` does the same off the event loop.
    *
-   * A quantized tensor (`zt.quant_group/1`, `zt.mx/1`, and `gguf.<type>/1` of the types that docs/formats.md lists) is read from its file, its digests checked, and decoded on all cores.
+   * A quantized tensor (`zt.quant_group/1`, `zt.mx/1`, `tflite.quantized/1`, and `gguf.<type>/1` of the types that docs/formats.md lists) is read from its file, its digests checked, and decoded on all cores.
    *
    * @example const floats = tensor.toFloat32()
    *

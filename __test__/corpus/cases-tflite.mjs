@@ -24,6 +24,11 @@ const wrong = (name, bytes, code) => ({ ...refused(name, bytes, code), ...W })
 const opens = (name, bytes, more = {}) => ({ name, bytes, names: ['w'], ...more })
 const quantized = (fields, more = {}) => model([tensor({ type: 9, 4: table(fields), ...more })], BYTES)
 const behind64 = (offset) => model([tensor()], [table({}), table({ 1: u64(offset), 2: u64(8) })])
+/** A level of int32 segments and uint8 indices. */
+const COMPRESSED = { 0: u8(1), 2: u8(1), 3: table({ 0: ints(0, 1) }), 4: u8(3), 5: table({ 0: vector([0]) }) }
+const given = (fields) => Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
+const sparse = (level) =>
+  model([tensor({ type: 9, 6: table({ 0: ints(0), 2: tables(table(given(level))) }) })], BYTES)
 const OTHER = { warnings: [{ code: 'ZT_WARN_UNKNOWN_LAYOUT', tensor: 'w' }] }
 
 export const cases = [
@@ -33,6 +38,10 @@ export const cases = [
   opens('float8_e4m3fn', model([tensor({ type: 21, shape: [8] })], BUFFERS), { warnings: [] }),
   opens('float8_e5m2', model([tensor({ type: 22, shape: [8] })], BUFFERS), { warnings: [] }),
   opens('quantized in a way of its own', quantized({ 4: u8(1), 5: table({}) }), OTHER),
+  opens('quantized by blocks', quantized({ 4: u8(2), 5: table({ 0: uint(0), 2: uint(32) }) }), OTHER),
+  opens('quantized by blocks, of whose scales there are none', quantized({ 4: u8(2), 5: table({ 0: uint(9) }) }), OTHER),
+  opens('quantized by blocks that are not told', quantized({ 4: u8(2) }), OTHER),
+  opens('a sparse level', sparse(COMPRESSED), OTHER),
   opens('quantized along several dimensions', quantized({ 4: u8(3), 5: table({}) }), OTHER),
   { name: 'no data', bytes: model([tensor({ buffer: 0 }), tensor({ buffer: 2 })], [...BUFFERS, table({})]), names: [] },
   { name: 'an offset that was not filled in', bytes: behind64(1), names: [] },
@@ -57,8 +66,15 @@ export const cases = [
   wrong('data beyond the end', behind64(4000), 'ZT_TRUNCATED'),
   wrong('data at 2^64', behind64(2n ** 64n - 4n), 'ZT_TRUNCATED'),
   wrong('two scales of one index', quantized({ 2: floats(1, 2), 3: longs(0, 0) }, { shape: [1, 2] }), 'ZT_BAD_SHAPE'),
+  wrong('a sparse level without segments', sparse({ ...COMPRESSED, 2: undefined, 3: undefined }), 'ZT_BAD_LAYOUT'),
+  wrong('segments that are not there', sparse({ ...COMPRESSED, 3: undefined }), 'ZT_BAD_LAYOUT'),
+  wrong('segments without numbers', sparse({ ...COMPRESSED, 3: table({}) }), 'ZT_BAD_LAYOUT'),
+  wrong('a sparse level without indices', sparse({ ...COMPRESSED, 4: undefined, 5: undefined }), 'ZT_BAD_LAYOUT'),
+  wrong('indices of an unknown type', sparse({ ...COMPRESSED, 4: u8(4) }), 'ZT_BAD_LAYOUT'),
   wrong('three zero points of two scales', quantized({ 2: floats(1, 2), 3: longs(0, 0, 0) }), 'ZT_BAD_SHAPE'),
   refused('a name that is no UTF-8', model([tensor({ 3: vector([0xff, 0xfe]) })], BUFFERS), 'ZT_BAD_INDEX'),
+  refused('another version', model([tensor()], BUFFERS, { 0: uint(4) }), 'ZT_UNSUPPORTED_VERSION'),
+  refused('no version', file(table({ 4: tables(table({})) })), 'ZT_UNSUPPORTED_VERSION'),
   refused('another identifier', changed(plain, 4, Buffer.from('TFL2')), 'ZT_BAD_MAGIC'),
   refused('a root beyond the file', changed(plain, 0, u32(2 ** 30)), 'ZT_TRUNCATED'),
   refused('a root of no offset', changed(plain, 0, u32(0)), 'ZT_BAD_INDEX'),

@@ -1,4 +1,5 @@
 // Arrow files, streams and Feather 2 of pyarrow (fixtures/arrow-files.py), in every way.
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
 import { openSync } from 'ztensor'
@@ -28,6 +29,37 @@ test('a single batch that is not compressed is the file itself', (t) => {
     t.is(tensor.mapped, !isBool && process.env.ZTENSOR_NO_EXTERNAL !== '1', tensor.name)
   }
   t.is(opened(t, 'few-lz4.arrow').tensor('int32').copyReason, 'encoded')
+})
+
+test('big-endian elements are swapped into a copy', async (t) => {
+  const file = opened(t, 'big-endian.arrow')
+  for (const tensor of file.values()) {
+    if (!/int8$/.test(tensor.dtype))
+      t.is(tensor.copyReason, tensor.dtype === 'bool' ? 'encoded' : 'byte-order', tensor.name)
+  }
+  const tensor = file.tensor('int32')
+  const slice = await tensor.load({ slice: [[50, 70]] })
+  t.deepEqual(slice.data ?? slice, tensor.data.slice(50, 70))
+})
+
+test('very many batches are one tensor, whole and in slices', async (t) => {
+  const BATCHES = 20_000
+  const stream = readFileSync(join(folder, 'few-rows.arrow'))
+  const schema = stream.readInt32LE(4) + 8
+  const batch = stream.subarray(schema, -8)
+  const file = openSync(
+    Buffer.concat([stream.subarray(0, schema), ...new Array(BATCHES).fill(batch), stream.subarray(-8)]),
+  )
+  t.teardown(() => file.close())
+  const tensor = file.tensor('x')
+  t.deepEqual(tensor.shape, [2 * BATCHES])
+  t.deepEqual(
+    await tensor.load(),
+    Int16Array.from({ length: 2 * BATCHES }, (_, at) => at % 2),
+  )
+  const middle = await tensor.load({ slice: [[BATCHES - 1, BATCHES + 2]] })
+  t.deepEqual([...(middle.data ?? middle)], [1, 0, 1])
+  t.true((await file.verify()).ok)
 })
 
 test('metadata of the schema and of a column are attributes', (t) => {

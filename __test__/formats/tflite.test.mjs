@@ -2,10 +2,11 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
-import { openSync } from 'ztensor'
+import { convert, create, openSync } from 'ztensor'
 import { fingerprint } from '../bytes.mjs'
 import { testExpected } from '../imported.mjs'
-import { buffer, model, table, tables, tensor, text, u32 } from '../tflite-writer.mjs'
+import { scratchPath } from '../scratch.mjs'
+import { buffer, model, table, tables, tensor, text, u8, u32 } from '../tflite-writer.mjs'
 import { fixturePath } from '../vectors.mjs'
 
 const folder = fixturePath('tflite')
@@ -76,6 +77,19 @@ test('levels of a sparse tensor are attributes', (t) => {
   t.deepEqual(attributes.dense_sizes, [2, 0])
 })
 
+test('what is quantized by blocks names the tensors of its scales and zero points', (t) => {
+  const details = table({ 0: u32(1), 1: u32(2), 2: u32(32) })
+  const codes = tensor({ name: 'codes', type: 17, shape: [16], 4: table({ 4: u8(2), 5: details }) })
+  const named = (name) => tensor({ name, type: 9, shape: [8] })
+  const bytes = model([codes, named('w_scales'), named('')], [table({}), buffer(new Array(8).fill(0))])
+  const file = openSync(bytes)
+  t.teardown(() => file.close())
+  const { layout, attributes } = file.tensor('codes')
+  t.is(layout, 'tflite.blockwise/1')
+  t.deepEqual({ ...attributes }, { type: 'INT4', block_size: 32, scales: 'w_scales', zero_points: 'tensor2' })
+  t.true(file.has('tensor2'))
+})
+
 test('signatures are attributes: the names of what goes in and out', (t) => {
   const argument = (name) => tables(table({ 0: text(name), 1: u32(0) }))
   const signature = table({ 0: argument('x'), 1: argument('y'), 2: text('serving_default') })
@@ -99,4 +113,38 @@ test('float32 is what the interpreter makes of it, bit for bit', async (t) => {
     t.deepEqual(fingerprint(file.tensor(name).toFloat32()), expected, name)
     t.deepEqual(fingerprint(await file.tensor(name).load({ as: 'float32' })), expected, name)
   }
+})
+
+for (const version of ['1.2', '2'])
+  test(`what is quantized keeps its values in zTensor ${version}`, async (t) => {
+    const target = scratchPath('converted.zt')
+    await convert(join(interpreter, 'quantized.tflite'), target, { version })
+    const file = openSync(target)
+    t.teardown(() => file.close())
+    // Version 1.2 knows only its own layouts.
+    if (version === '2') t.deepEqual(file.warnings, [])
+    for (const [name, expected] of Object.entries(interpreted)) {
+      t.is(file.tensor(name).layout, 'tflite.quantized/1', name)
+      t.deepEqual(fingerprint(file.tensor(name).toFloat32()), expected, name)
+      t.deepEqual(fingerprint(await file.tensor(name).load({ as: 'float32' })), expected, name)
+    }
+  })
+
+test('zTensor 2 holds quantized integers to their rules', async (t) => {
+  const write = async (scales) => {
+    const writer = await create(scratchPath('quantized.zt'), { version: '2' })
+    t.teardown(() => writer.abort())
+    await writer.addObject('w', {
+      layout: 'tflite.quantized/1',
+      shape: [2, 3],
+      attributes: { type: 'INT8', quantized_dimension: 0 },
+      components: {
+        data: { dtype: 'int8', data: Int8Array.of(1, 2, 3, 4, 5, 6) },
+        scales: { dtype: 'float32', data: scales },
+        zeros: { dtype: 'int64', data: BigInt64Array.of(0n) },
+      },
+    })
+  }
+  await t.notThrowsAsync(write(Float32Array.of(1, 2)))
+  await t.throwsAsync(write(Float32Array.of(1, 2, 3)), { code: 'ZT_BAD_SHAPE' })
 })

@@ -1,5 +1,5 @@
 // What is published: a manifest that says where the package comes from and nothing of how it is made; a loader that names each platform.
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { parseTriple } from '@napi-rs/cli'
 import test from 'ava'
 
@@ -20,6 +20,25 @@ test('the manifest says where the package comes from', (t) => {
   for (const { title } of [{ title: 'zTensor' }, { title: 'safetensors' }, { title: 'BTF' }]) {
     t.true(manifest.description.includes(title))
   }
+})
+
+test('licenses are checked of what is built for each platform', (t) => {
+  const [, listed] = /^targets = \[([^\]]*)\]/m.exec(read('deny.toml'))
+  t.deepEqual(
+    [...listed.matchAll(/"([^"]+)"/g)].map(([, target]) => target),
+    manifest.napi.targets,
+  )
+})
+
+test('the campaigns run every fuzz target', (t) => {
+  const campaigns = read('.github/workflows/campaigns.yml')
+  const [, listed] = /\btarget:\s*\[([^\]]*)\]/.exec(campaigns)
+  const targets = readdirSync(new URL('../../fuzz/fuzz_targets', import.meta.url)).map((name) =>
+    name.replace('.rs', ''),
+  )
+  t.deepEqual(listed.trim().split(/,\s*/).sort(), targets.sort())
+  const bins = [...read('fuzz/Cargo.toml').matchAll(/^name = "(\w+)"$/gm)].map(([, name]) => name)
+  t.deepEqual(bins.sort(), targets)
 })
 
 const DEVELOPMENT = ['scripts', 'devDependencies', 'overrides', 'ava', 'napi']

@@ -66,6 +66,9 @@ pub struct Companions {
     pub markers: &'static [Marker],
     /// The name of the file to open instead of one that has bytes of tensors and nothing else; `None` of other names.
     pub index_of: fn(&str) -> Option<String>,
+    /// Whether files of other formats, and of none, are called as its files are: an index and its bytes are meant only where both are
+    /// there.
+    pub in_pairs: bool,
 }
 
 /// A file in a folder that says which one is meant.
@@ -120,6 +123,11 @@ impl Formats {
     /// What stands beside the files of the formats that may be meant.
     pub fn companions(self) -> impl Iterator<Item = &'static Companions> {
         self.companions.iter().filter(move |one| self.wanted.is_none_or(|wanted| wanted.name == one.format))
+    }
+
+    /// Those of files that come in pairs, of whatever format.
+    pub fn pairs(self) -> impl Iterator<Item = &'static Companions> {
+        self.companions.iter().filter(|one| one.in_pairs)
     }
 
     /// The same where files are of the format `name`, whatever their bytes look like; `None` where there is no such format.

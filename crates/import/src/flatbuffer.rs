@@ -41,6 +41,11 @@ impl Vector {
         (0..self.count).map(move |index| self.at + index * self.width)
     }
 
+    /// Where an element is; `None` of one that the vector lacks.
+    pub fn place(self, index: u64) -> Option<u64> {
+        (index < self.count).then(|| self.at + index * self.width)
+    }
+
     pub fn byte_length(self) -> u64 {
         self.count * self.width
     }

@@ -42,12 +42,20 @@ pub mod hdf5;
 pub mod limits;
 #[cfg(feature = "msgpack")]
 pub mod msgpack;
-#[cfg(any(feature = "flatbuffer", feature = "flax", feature = "onnx", feature = "pickle"))]
+#[cfg(any(
+    feature = "flatbuffer",
+    feature = "flax",
+    feature = "onnx",
+    feature = "openvino",
+    feature = "pickle"
+))]
 mod names;
 #[cfg(feature = "numpy")]
 pub mod numpy;
 #[cfg(feature = "onnx")]
 pub mod onnx;
+#[cfg(feature = "openvino")]
+pub mod openvino;
 #[cfg(feature = "paddle")]
 pub mod paddle;
 #[cfg(feature = "pickle")]
@@ -95,12 +103,16 @@ pub const IMPORT: &[Format] = &[
     arrow::FORMAT,
     #[cfg(feature = "tflite")]
     tflite::FORMAT,
+    #[cfg(feature = "openvino")]
+    openvino::FORMAT,
 ];
 
 /// What stands beside the files of these formats: by what a folder says which file is meant, and files of bytes that have an index.
 pub const COMPANIONS: &[Companions] = &[
     #[cfg(feature = "tensorflow")]
     tensorflow::COMPANIONS,
+    #[cfg(feature = "openvino")]
+    openvino::COMPANIONS,
 ];
 
 #[cfg(test)]

@@ -30,6 +30,19 @@ pub const ONNX_PATH_BYTES: usize = 4 << 10;
 /// Subgraphs in subgraphs, as many as the protobuf libraries read: 100 messages, three for each.
 pub const ONNX_DEPTH: u32 = 32;
 
+/// Bytes of the `.xml` of an OpenVINO model, unless an option says otherwise. One of a large language model has 5 MB.
+pub const OPENVINO_INDEX_BYTES: u64 = 256 << 20;
+/// Bytes of those that a constant counts as, beside its path.
+pub const OPENVINO_TENSOR_BYTES: u64 = 64;
+/// Elements in elements of its XML: a body in a body takes three.
+pub const OPENVINO_DEPTH: usize = 96;
+/// Attributes of one element. Layers have some ten.
+pub const OPENVINO_ATTRIBUTES: usize = 1024;
+/// Bytes of one attribute. `rt_info` keeps the templates of chats there.
+pub const OPENVINO_TEXT_BYTES: usize = 16 << 20;
+/// Bytes of what stands before the names of constants in a body.
+pub const OPENVINO_PATH_BYTES: usize = 4 << 10;
+
 /// Bytes that are read of an HDF5 file beside its data, unless an option says otherwise.
 pub const HDF5_INDEX_BYTES: u64 = 1 << 30;
 /// How many times the bytes of a file are read for that, on average: parts of it may be parts of several objects.

@@ -120,6 +120,13 @@ fn paddle() {
 }
 
 #[test]
+fn openvino() {
+    let fixtures = Fixtures::of("openvino", &["xml"], 7);
+    fixtures.are_read_alike_in_all_ways();
+    fixtures.damaged_are_refused_or_read_alike();
+}
+
+#[test]
 fn tflite() {
     let fixtures = Fixtures::of("tflite", &["tflite"], 4);
     fixtures.are_read_alike_in_all_ways();

@@ -59,6 +59,7 @@ pub fn look(folder: &Path, request: &Request) -> Result<Found> {
     }
     let mut tensors: Vec<&str> =
         names.iter().map(|name| &**name).filter(|name| extension(name, formats).is_some()).collect();
+    marked::pair(&names, &mut tensors, formats);
     let first = |name: &&str| name.rsplit_once('.').is_some_and(|(_, ending)| formats.comes_first(ending));
     let telling = |name: &&str| name.rsplit_once('.').is_some_and(|(_, ending)| !VAGUE.contains(&ending));
     if tensors.iter().any(first) {

@@ -12,6 +12,7 @@ pub const COMPANIONS: Companions = Companions {
         Marker { name: "checkpoint", leads_to: newest },
     ],
     index_of,
+    in_pairs: false,
 };
 
 /// The variables of a SavedModel.

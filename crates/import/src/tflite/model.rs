@@ -13,6 +13,8 @@ use crate::flatbuffer::{Flat, Table, Vector};
 use crate::limits::{FLATBUFFER_NAME_BYTES, TFLITE_METADATA_BYTES};
 
 const RULE: &str = "TFLite schema: Model";
+/// The only version of the schema that models with this identifier have; TFLite refuses others, too.
+const VERSION: u32 = 3;
 const BUFFER: &str = "TFLite schema: Buffer";
 
 /// A run of bytes of the file.
@@ -33,9 +35,9 @@ impl Buffers {
     /// Where the bytes of a buffer are; `None` where it has none. Fails with `ZT_BAD_INDEX` where there is no such buffer, and with
     /// `ZT_TRUNCATED` where its bytes go beyond the file.
     pub fn find(self, flat: &mut Flat<'_>, index: u32) -> Result<Option<Run>> {
-        let places = self.places.filter(|places| u64::from(index) < places.count);
-        let place = places
-            .map(|places| places.at + u64::from(index) * places.width)
+        let place = self
+            .places
+            .and_then(|places| places.place(u64::from(index)))
             .ok_or_else(|| Error::new(Code::BadIndex, format!("there is no buffer {index}")).rule(BUFFER))?;
         let buffer = flat.table_at(place)?;
         // 0 and 1 say that the bytes are in the flatbuffer.
@@ -56,6 +58,11 @@ impl Buffers {
 pub fn read(input: &Input<'_>, mut flat: Flat<'_>) -> Result<Catalog> {
     let model = flat.root().map_err(|error| error.rule(RULE))?;
     let version = flat.u32(model, 0)?;
+    if version != VERSION {
+        let message =
+            format!("the model is of version {version} of the schema: version {VERSION} is read here");
+        return Err(Error::new(Code::UnsupportedVersion, message).at(model.at).rule(RULE));
+    }
     let mut builder = Builder::new(Container::named(NAME), input.limits);
     builder.version(version.to_string());
     let buffers = Buffers { places: flat.vector(model, 4, 4)?, total: input.length() };
@@ -80,12 +87,38 @@ pub fn read(input: &Input<'_>, mut flat: Flat<'_>) -> Result<Catalog> {
             (_, Some(name)) if !name.is_empty() => format!("{name}."),
             _ => format!("subgraph{index}."),
         };
-        for (number, place) in flat.places(graph, 0, 4)?.enumerate() {
+        let graph = Graph { path, tensors: flat.vector(graph, 0, 4)? };
+        for (number, place) in graph.tensors.iter().flat_map(|all| all.places()).enumerate() {
             let tensor = flat.table_at(place)?;
-            tensors.add(&mut flat, tensor, &path, number)?;
+            tensors.add(&mut flat, tensor, &graph, number)?;
         }
     }
     Ok(tensors.finish())
+}
+
+/// A subgraph.
+pub struct Graph {
+    /// What stands before the names of its tensors.
+    path: String,
+    tensors: Option<Vector>,
+}
+
+impl Graph {
+    /// The name that the file gives a tensor.
+    pub fn name(&self, flat: &mut Flat<'_>, tensor: Table, number: usize) -> Result<String> {
+        let Self { path, .. } = self;
+        flat.charge(path.len() as u64)?;
+        let own = flat.text(tensor, 3, FLATBUFFER_NAME_BYTES)?.unwrap_or_default();
+        Ok(if own.is_empty() { format!("{path}tensor{number}") } else { format!("{path}{own}") })
+    }
+
+    /// That of the tensor of a number; `None` where there is no such tensor.
+    pub fn name_of(&self, flat: &mut Flat<'_>, number: i32) -> Result<Option<String>> {
+        let Ok(index) = usize::try_from(number) else { return Ok(None) };
+        let Some(place) = self.tensors.and_then(|all| all.place(index as u64)) else { return Ok(None) };
+        let tensor = flat.table_at(place)?;
+        self.name(flat, tensor, index).map(Some)
+    }
 }
 
 /// Buffers that have names: texts, and small ones as bytes.

@@ -43,10 +43,21 @@ pub fn read(
                 1 => DType::Int32,
                 2 => DType::Uint16,
                 3 => DType::Uint8,
-                _ => continue,
+                _ if is_dense => continue,
+                number => {
+                    let message = format!("level {level} is sparse, its {role} are of type {number}");
+                    return Err(flat.error(Code::BadLayout, metadata.at, message));
+                }
             };
-            let Some(numbers) = flat.table(metadata, field + 1)? else { continue };
-            let Some(vector) = flat.vector(numbers, 0, u64::from(dtype.bits() / 8))? else { continue };
+            let numbers = flat.table(metadata, field + 1)?;
+            let vector = match numbers {
+                Some(numbers) => flat.vector(numbers, 0, u64::from(dtype.bits() / 8))?,
+                None => None,
+            };
+            let Some(vector) = vector else {
+                let message = format!("level {level} has no {role}");
+                return Err(flat.error(Code::BadLayout, metadata.at, message));
+            };
             let role = builder.intern(&format!("{role}.{level}"));
             components.push(Component::raw(role, Some(dtype), vector.at, vector.byte_length()));
         }

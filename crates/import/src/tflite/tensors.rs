@@ -10,11 +10,10 @@ use ztensor_core::model::{
     Attributes, Blob, Builder, Catalog, Component, DType, Data, Label, Layout, NewTensor,
 };
 
-use super::model::{Buffers, Run, kind};
+use super::model::{Buffers, Graph, Run, kind};
 use super::sparse;
 use super::types::Kind;
 use crate::flatbuffer::{Flat, Table};
-use crate::limits::FLATBUFFER_NAME_BYTES;
 use crate::names::Names;
 
 const RULE: &str = "TFLite schema: Tensor";
@@ -31,8 +30,14 @@ struct Quantization {
     scales: Component,
     zeros: Component,
     axis: i32,
-    /// The layout of another kind, which is not read here.
-    other: Option<&'static str>,
+    other: Option<Other>,
+}
+
+/// A kind that is not read here.
+struct Other {
+    layout: &'static str,
+    /// What is to be told of it.
+    attributes: Vec<(Value, Value)>,
 }
 
 impl Tensors {
@@ -45,16 +50,14 @@ impl Tensors {
     }
 
     /// Adds a tensor that has data: others are what a model computes.
-    pub fn add(&mut self, flat: &mut Flat<'_>, tensor: Table, path: &str, number: usize) -> Result<()> {
-        let index = flat.u32(tensor, 2)?;
-        let own = flat.text(tensor, 3, FLATBUFFER_NAME_BYTES)?.unwrap_or_default();
-        flat.charge(path.len() as u64)?;
-        let name = if own.is_empty() { format!("{path}tensor{number}") } else { format!("{path}{own}") };
-        let added = self.constant(flat, tensor, index, &name);
+    pub fn add(&mut self, flat: &mut Flat<'_>, tensor: Table, graph: &Graph, number: usize) -> Result<()> {
+        let name = graph.name(flat, tensor, number)?;
+        let added = self.constant(flat, tensor, graph, &name);
         added.map_err(|error| error.tensor(&name).at(tensor.at).rule(RULE))
     }
 
-    fn constant(&mut self, flat: &mut Flat<'_>, tensor: Table, index: u32, name: &str) -> Result<()> {
+    fn constant(&mut self, flat: &mut Flat<'_>, tensor: Table, graph: &Graph, name: &str) -> Result<()> {
+        let index = flat.u32(tensor, 2)?;
         if flat.u32(tensor, 10)? != 0 {
             let message = format!(
                 "the data of {name:?} is in a file of its own, an external buffer, which is not read"
@@ -80,7 +83,7 @@ impl Tensors {
         }
         let name = &*self.names.unique(&mut self.builder, name);
         let quantization = match flat.table(tensor, 4)? {
-            Some(table) => quantization(flat, table).map_err(|error| error.rule(QUANTIZATION))?,
+            Some(table) => quantization(flat, table, graph).map_err(|error| error.rule(QUANTIZATION))?,
             None => None,
         };
         let sparsity = flat.table(tensor, 6)?;
@@ -138,8 +141,9 @@ impl Tensors {
         let Quantization { scales, zeros, axis, other } = quantization;
         // Packed codes are bytes.
         component.dtype = component.dtype.or(Some(DType::Uint8));
-        if let Some(layout) = other {
-            return self.parts(name, shape, layout, vec![component], attributes);
+        if let Some(other) = other {
+            attributes.extend(other.attributes);
+            return self.parts(name, shape, other.layout, vec![component], attributes);
         }
         attributes.push((Value::from("quantized_dimension"), Value::from(axis)));
         let attributes = Attributes::from(attributes);
@@ -187,12 +191,18 @@ fn check_length(kind: Option<&Kind>, shape: &[u64], run: Run) -> Result<()> {
 }
 
 /// `None` where it has neither scales nor a kind of its own: then it is a range that was seen in training.
-fn quantization(flat: &mut Flat<'_>, table: Table) -> Result<Option<Quantization>> {
+fn quantization(flat: &mut Flat<'_>, table: Table, graph: &Graph) -> Result<Option<Quantization>> {
     let other = match flat.u8(table, 4)? {
         0 => None,
-        2 => Some("tflite.blockwise/1"),
-        3 => Some("tflite.multi_axis/1"),
-        _ => Some("tflite.custom/1"),
+        2 => {
+            let attributes = match flat.table(table, 5)? {
+                Some(details) => blocks(flat, details, graph)?,
+                None => Vec::new(),
+            };
+            Some(Other { layout: "tflite.blockwise/1", attributes })
+        }
+        3 => Some(Other { layout: "tflite.multi_axis/1", attributes: Vec::new() }),
+        _ => Some(Other { layout: "tflite.custom/1", attributes: Vec::new() }),
     };
     let scales = flat.vector(table, 2, 4)?.filter(|scales| scales.count > 0);
     let zeros = flat.vector(table, 3, 8)?.filter(|zeros| zeros.count > 0);
@@ -207,4 +217,20 @@ fn quantization(flat: &mut Flat<'_>, table: Table) -> Result<Option<Quantization
         None => Component::inline(Label::ZEROS, Some(DType::Int64), vec![0; 8]),
     };
     Ok(Some(Quantization { scales, zeros, axis, other }))
+}
+
+/// `BlockwiseQuantization`: the length of a block, and the tensors that hold the scales and zero points.
+fn blocks(flat: &mut Flat<'_>, details: Table, graph: &Graph) -> Result<Vec<(Value, Value)>> {
+    let mut attributes = vec![(Value::from("block_size"), Value::from(flat.i32(details, 2)?))];
+    let (scales, zeros) = (flat.i32(details, 0)?, flat.i32(details, 1)?);
+    if let Some(name) = graph.name_of(flat, scales)? {
+        attributes.push((Value::from("scales"), Value::Text(name)));
+    }
+    // Without zero points their tensor is 0, which a file leaves out.
+    if zeros != 0
+        && let Some(name) = graph.name_of(flat, zeros)?
+    {
+        attributes.push((Value::from("zero_points"), Value::Text(name)));
+    }
+    Ok(attributes)
 }

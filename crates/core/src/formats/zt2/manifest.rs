@@ -9,6 +9,7 @@ use crate::checked::product;
 use crate::error::{Code, Error, Result};
 use crate::formats::attributes::of_cbor;
 use crate::formats::zt;
+use crate::layouts::affine::Affine;
 use crate::layouts::exact;
 use crate::layouts::gguf::Gguf;
 use crate::layouts::mx::Mx;
@@ -327,6 +328,9 @@ fn check(profile: Option<Profile>, tensor: &mut NewTensor<'_>) -> Result<()> {
         Some(Profile::SparseCoo) => exact::coo(tensor).map_err(|error| error.rule(exact::COO)),
         Some(Profile::QuantGroup) => QuantGroup::read(tensor.shape, attributes, &tensor.components).map(drop),
         Some(Profile::Mx) => Mx::read(tensor.shape, attributes, &tensor.components).map(drop),
+        Some(Profile::TfliteQuantized) => {
+            Affine::read(tensor.shape, attributes, &tensor.components).map(drop)
+        }
         Some(Profile::Gguf) => Gguf::read(tensor.shape, attributes, &tensor.components).map(drop),
         None => Ok(()),
     }

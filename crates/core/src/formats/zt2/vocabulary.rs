@@ -80,16 +80,19 @@ pub enum Profile {
     SparseCoo,
     QuantGroup,
     Mx,
+    /// Not registered by the specification: this package's own, so that converted models keep their values.
+    TfliteQuantized,
     /// `gguf.<type>/1`.
     Gguf,
 }
 
-const PROFILES: [(&str, Profile); 5] = [
+const PROFILES: [(&str, Profile); 6] = [
     ("dense", Profile::Dense),
     ("zt.sparse_csr/1", Profile::SparseCsr),
     ("zt.sparse_coo/1", Profile::SparseCoo),
     ("zt.quant_group/1", Profile::QuantGroup),
     ("zt.mx/1", Profile::Mx),
+    ("tflite.quantized/1", Profile::TfliteQuantized),
 ];
 
 /// The ggml types that `gguf.<type>/1` is registered for.
@@ -104,7 +107,7 @@ pub fn ggml_type(layout: &str) -> Option<&str> {
     GGML_TYPES.contains(&name).then_some(name)
 }
 
-/// The profile of a layout id; `None` for one that is not registered.
+/// The profile of a layout id; `None` for one whose rules are not known here.
 pub fn profile(layout: &str) -> Option<Profile> {
     let named = PROFILES.iter().find(|(id, _)| *id == layout).map(|&(_, profile)| profile);
     named.or_else(|| ggml_type(layout).map(|_| Profile::Gguf))
@@ -152,7 +155,10 @@ mod tests {
     #[test]
     fn layouts_by_their_ids() {
         assert_eq!(profile("gguf.q4_k/1"), Some(Profile::Gguf));
-        for unknown in ["gguf.q4_k/2", "gguf.f32/1", "gguf.Q4_K/1", "zt.mx/2", "sparse_csr"] {
+        assert_eq!(profile("tflite.quantized/1"), Some(Profile::TfliteQuantized));
+        for unknown in
+            ["gguf.q4_k/2", "gguf.f32/1", "gguf.Q4_K/1", "zt.mx/2", "sparse_csr", "tflite.quantized/2"]
+        {
             assert_eq!(profile(unknown), None, "{unknown}");
         }
         for layout in ["dense", "sparse_csr", "sparse_coo"] {

@@ -116,7 +116,10 @@ fn each<const N: usize>(input: &[u8], out: &mut [i64], of: impl Fn([u8; N]) -> i
 }
 
 #[cfg(test)]
+#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn decoded(
@@ -126,6 +129,20 @@ mod tests {
         axis: usize,
         scales: &[f32],
         zeros: &[i64],
+    ) -> Vec<f32> {
+        decoded_from(codes, data, shape, axis, scales, zeros, 0, u64::MAX)
+    }
+
+    #[expect(clippy::too_many_arguments)]
+    fn decoded_from(
+        codes: Codes,
+        data: &[u8],
+        shape: &[u64],
+        axis: usize,
+        scales: &[f32],
+        zeros: &[i64],
+        first: u64,
+        most: u64,
     ) -> Vec<f32> {
         let elements: u64 = shape.iter().product();
         let (scale_count, zero_count) = (scales.len() as u64, zeros.len() as u64);
@@ -138,8 +155,8 @@ mod tests {
         };
         let scales: Vec<u8> = scales.iter().flat_map(|scale| scale.to_le_bytes()).collect();
         let zeros: Vec<u8> = zeros.iter().flat_map(|zero| zero.to_le_bytes()).collect();
-        let mut out = vec![[0; 4]; usize::try_from(elements).unwrap()];
-        Affine::new(entry, shape, elements).unwrap().decode(data, &scales, &zeros, 0, &mut out).unwrap();
+        let mut out = vec![[0; 4]; usize::try_from(most.min(elements - first)).unwrap()];
+        Affine::new(entry, shape, elements).unwrap().decode(data, &scales, &zeros, first, &mut out).unwrap();
         out.into_iter().map(f32::from_ne_bytes).collect()
     }
 
@@ -164,5 +181,79 @@ mod tests {
         assert_eq!(found, [lane, lane].concat());
         let shared = decoded(Codes::Of(DType::Int8), &data, &[12], 0, &[2.0; 12], &[1]);
         assert_eq!(shared, [0.0; 12]);
+    }
+
+    const KINDS: [Codes; 11] = [
+        Codes::Packed { bits: 2, signed: true },
+        Codes::Packed { bits: 4, signed: true },
+        Codes::Packed { bits: 4, signed: false },
+        Codes::Of(DType::Int8),
+        Codes::Of(DType::Uint8),
+        Codes::Of(DType::Int16),
+        Codes::Of(DType::Uint16),
+        Codes::Of(DType::Int32),
+        Codes::Of(DType::Uint32),
+        Codes::Of(DType::Int64),
+        Codes::Of(DType::Uint64),
+    ];
+
+    /// The code of one element, by its bits alone.
+    fn code_at(kind: Codes, data: &[u8], element: usize) -> i64 {
+        let (bits, signed) = match kind {
+            Codes::Packed { bits, signed } => (bits as usize, signed),
+            Codes::Of(dtype) => {
+                let signed = [DType::Int8, DType::Int16, DType::Int32, DType::Int64].contains(&dtype);
+                (dtype.bits() as usize, signed)
+            }
+        };
+        let set = |bit: usize| data[bit / 8] >> (bit % 8) & 1 == 1;
+        let value = (0..bits).filter(|&bit| set(element * bits + bit)).fold(0_u64, |sum, bit| sum | 1 << bit);
+        let negative = signed && value >> (bits - 1) == 1 && bits < 64;
+        value.cast_signed() - if negative { 1 << bits } else { 0 }
+    }
+
+    proptest! {
+        /// Each element by its own index, in pieces that begin where a thread may begin.
+        #[test]
+        fn elements_are_those_of_their_index(
+            kind in proptest::sample::select(&KINDS[..]),
+            shape in proptest::collection::vec(1..9_u64, 0..5),
+            axis in 0..4_usize,
+            (per_axis, own_zeros) in (any::<bool>(), any::<bool>()),
+            seed in any::<u64>(),
+        ) {
+            let mut state = seed | 1;
+            let mut random = || {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                state
+            };
+            let elements: u64 = shape.iter().product();
+            let along = shape.get(axis).copied().filter(|_| per_axis).unwrap_or(1);
+            let bits = match kind {
+                Codes::Packed { bits, .. } => bits,
+                Codes::Of(dtype) => dtype.bits(),
+            };
+            let bytes = (elements * u64::from(bits)).div_ceil(8);
+            let data: Vec<u8> = (0..bytes).map(|_| random().to_le_bytes()[3]).collect();
+            let scales: Vec<f32> = (0..along).map(|_| random() as f32 / 1e19).collect();
+            let zeros: Vec<i64> =
+                (0..if own_zeros { along } else { 1 }).map(|_| i64::from(random() as i32)).collect();
+            let found = decoded(kind, &data, &shape, axis, &scales, &zeros);
+            let inner: u64 = shape.iter().skip(axis + 1).product();
+            for (at, &found) in found.iter().enumerate() {
+                let index = if along == 1 { 0 } else { at / inner as usize % along as usize };
+                let zero = zeros[if zeros.len() == 1 { 0 } else { index }];
+                let code = code_at(kind, &data, at);
+                let expected = (f64::from(scales[index]) * code.wrapping_sub(zero) as f64) as f32;
+                prop_assert_eq!(found.to_bits(), expected.to_bits(), "element {}", at);
+            }
+            let parts: Vec<f32> = (0..elements)
+                .step_by(BLOCK)
+                .flat_map(|first| decoded_from(kind, &data, &shape, axis, &scales, &zeros, first, BLOCK as u64))
+                .collect();
+            prop_assert_eq!(parts, found);
+        }
     }
 }

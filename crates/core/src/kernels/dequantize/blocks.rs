@@ -38,8 +38,8 @@ fn known(layout: &str) -> Result<BlockType> {
     name.and_then(BlockType::of).ok_or_else(|| {
         let known: Vec<_> = BlockType::names().collect();
         let message = format!(
-            "the layout {layout:?} cannot be decoded to float32 here: zt.quant_group/1, zt.mx/1 and gguf.<type>/1 \
-             of {} can; its components can be read as they are",
+            "the layout {layout:?} cannot be decoded to float32 here: zt.quant_group/1, zt.mx/1, tflite.quantized/1 and \
+             gguf.<type>/1 of {} can; its components can be read as they are",
             known.join(", ")
         );
         Error::new(Code::BadLayout, message)

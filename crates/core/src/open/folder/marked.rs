@@ -1,11 +1,12 @@
 //! Files that stand beside those of a format: markers, by which a folder says which file is meant, and bytes that have an index.
 #![forbid(unsafe_code)]
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use super::extension;
 use crate::error::{Code, Error, Result};
-use crate::formats::{Companions, bad_magic};
+use crate::formats::{Companions, Format, Formats, Sample, Told, bad_magic};
 use crate::limits::MARKER_BYTES;
 use crate::open::Request;
 use crate::sources::beside::Folder;
@@ -48,6 +49,24 @@ pub fn look(folder: &Path, names: &[String], tensors: &[&str], request: &Request
     Ok(None)
 }
 
+/// Of files that come in pairs leaves the index of each, and none that is only called like one.
+pub fn pair(names: &[String], tensors: &mut Vec<&str>, formats: Formats) {
+    for companions in formats.pairs() {
+        let format = formats.iter().find(|format| format.name == companions.format);
+        let endings = format.map_or(&[][..], |format| format.endings);
+        let is_index = |name: &str| extension(name, formats).is_some_and(|ending| endings.contains(&ending));
+        if formats.wanted().is_some_and(|wanted| wanted.name != companions.format) {
+            tensors.retain(|name| !is_index(name));
+            continue;
+        }
+        let index_of =
+            |name: &str| (companions.index_of)(name).filter(|index| names.binary_search(index).is_ok());
+        let indexes: HashSet<String> = names.iter().filter_map(|name| index_of(name)).collect();
+        tensors
+            .retain(|name| if is_index(name) { indexes.contains(*name) } else { index_of(name).is_none() });
+    }
+}
+
 /// The first bytes of a marker; `None` of what is no file that can be read.
 fn first_bytes(path: &Path, request: &Request) -> Option<Vec<u8>> {
     let source = request.places.open(path, &request.stop).ok()?;
@@ -66,7 +85,9 @@ pub fn index_of(path: &Path, request: &Request) -> Option<Error> {
     let name = path.file_name()?.to_str()?;
     let (format, index) = formats.companions().find_map(|companions: &Companions| {
         let format = formats.iter().find(|format| format.name == companions.format)?;
-        Some((format, (companions.index_of)(name)?))
+        let index = (companions.index_of)(name)?;
+        (!companions.in_pairs || is_of(format, &path.with_file_name(&index), request))
+            .then_some((format, index))
     })?;
     let is_there = request.places.is_file(&path.with_file_name(&index));
     let title = format.title;
@@ -77,4 +98,10 @@ pub fn index_of(path: &Path, request: &Request) -> Option<Error> {
     };
     let message = format!("{}: {help}", bad_magic(&format!("it has data of {title} and no index")).message());
     Some(Error::new(Code::BadMagic, message).at(0))
+}
+
+/// Whether a file is there that a format takes as its own.
+fn is_of(format: &Format, path: &Path, request: &Request) -> bool {
+    let Ok(source) = request.places.open(path, &request.stop) else { return false };
+    (format.tell)(&Sample::new(&*source, &request.stop)).is_ok_and(|told| told != Told::No)
 }

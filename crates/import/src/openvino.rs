@@ -1,0 +1,64 @@
+//! Models of OpenVINO (IR versions 10 and 11): the constants that a `.xml` describes, whose bytes are in the `.bin` beside it.
+#![forbid(unsafe_code)]
+
+mod companions;
+mod details;
+mod model;
+mod tensors;
+mod types;
+mod xml;
+
+pub use companions::COMPANIONS;
+
+use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::formats::{Format, Input, Sample, Told, bad_magic};
+use ztensor_core::model::Catalog;
+
+use crate::limits::OPENVINO_INDEX_BYTES;
+
+const NAME: &str = "openvino";
+const LACKS: &str = "no <net> of OpenVINO";
+/// What the name of a model ends in, and that of its data.
+const MODEL: &str = "xml";
+const DATA: &str = "bin";
+
+pub const FORMAT: Format =
+    Format { name: NAME, title: "OpenVINO", endings: &[MODEL], lacks: LACKS, tell, parse, writes: &[] };
+
+/// A root `<net>` whose version is an integer: other programs have files with such a root, and other versions.
+fn tell(sample: &Sample<'_>) -> Result<Told> {
+    if !is_markup(sample.first(64)?) {
+        return Ok(Told::No);
+    }
+    let first = sample.first(Sample::BYTES)?;
+    // A character may be cut in two where the sample ends.
+    let text = match std::str::from_utf8(first) {
+        Ok(text) => text,
+        Err(error) => first
+            .get(..error.valid_up_to())
+            .and_then(|valid| std::str::from_utf8(valid).ok())
+            .unwrap_or_default(),
+    };
+    let version =
+        xml::root(text).filter(|root| root.name() == model::ROOT).and_then(|root| root.get("version"));
+    Ok(if version.is_some_and(|version| types::number(&version).is_some()) { Told::Yes } else { Told::No })
+}
+
+/// Whether bytes begin as XML does.
+fn is_markup(first: &[u8]) -> bool {
+    first.strip_prefix(xml::MARK).unwrap_or(first).trim_ascii_start().starts_with(b"<")
+}
+
+fn parse(input: &Input<'_>) -> Result<Catalog> {
+    if !is_markup(&input.read_vec(0, input.length().min(64))?) {
+        return Err(bad_magic(LACKS));
+    }
+    let most = input.limits.max_index_bytes.unwrap_or(OPENVINO_INDEX_BYTES);
+    if input.length() > most {
+        let message =
+            format!("the model's .xml has {} bytes, more than {most} (option maxIndexBytes)", input.length());
+        return Err(Error::new(Code::Limit, message).at(0));
+    }
+    let bytes = input.read_owned(0, input.length())?;
+    model::read(input, &bytes, most)
+}

@@ -1,0 +1,27 @@
+//! The `.bin` beside a model, which is not opened by itself.
+#![forbid(unsafe_code)]
+
+use ztensor_core::formats::Companions;
+
+use super::{DATA, MODEL, NAME};
+
+/// Many formats have files that end in `.bin`: one is a model's data only where the model is beside it.
+pub const COMPANIONS: Companions = Companions { format: NAME, markers: &[], index_of, in_pairs: true };
+
+fn index_of(name: &str) -> Option<String> {
+    let (stem, ending) = name.rsplit_once('.')?;
+    (ending == DATA && !stem.is_empty()).then(|| format!("{stem}.{MODEL}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_has_a_model() {
+        assert_eq!(index_of("a.b.bin").as_deref(), Some("a.b.xml"));
+        for name in ["a.xml", ".bin", "bin", "a.bin.index"] {
+            assert_eq!(index_of(name), None, "{name}");
+        }
+    }
+}

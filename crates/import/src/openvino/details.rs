@@ -1,0 +1,105 @@
+//! What a model says beside its constants, as attributes: elements as maps, inputs and outputs.
+#![forbid(unsafe_code)]
+
+use std::collections::HashSet;
+
+use ciborium::Value;
+use ztensor_core::error::Result;
+
+use super::types;
+use super::xml::Document;
+
+/// How many values may still be told.
+pub struct Budget {
+    left: u32,
+    /// Whether some were left out.
+    pub is_spent: bool,
+}
+
+impl Budget {
+    pub fn new(most: u32) -> Self {
+        Self { left: most, is_spent: false }
+    }
+
+    /// Takes room for some values, where there is.
+    pub fn take(&mut self, values: u32) -> bool {
+        match self.left.checked_sub(values) {
+            Some(left) => {
+                self.left = left;
+                true
+            }
+            None => {
+                self.is_spent = true;
+                false
+            }
+        }
+    }
+}
+
+/// The elements in the innermost that is open, by their names: a map of those that they hold, or their attribute `value`. Of two of
+/// one name the first is told.
+pub fn tree(document: &mut Document<'_>, budget: &mut Budget) -> Result<Vec<(Value, Value)>> {
+    let (mut entries, mut seen) = (Vec::new(), HashSet::new());
+    while let Some(element) = document.child()? {
+        let [name, value] = element.attributes(["name", "value"])?;
+        let key = match (element.name(), name) {
+            ("info" | "attribute", Some(name)) => name,
+            (own, _) => own.to_owned(),
+        };
+        // A map counts as three values.
+        if !budget.take(4) || seen.contains(&key) {
+            document.skip()?;
+            continue;
+        }
+        let inner = tree(document, budget)?;
+        let value = match (value, inner.is_empty()) {
+            (Some(value), true) => Value::Text(value),
+            _ => Value::Map(inner),
+        };
+        seen.insert(key.clone());
+        entries.push((Value::Text(key), value));
+    }
+    Ok(entries)
+}
+
+/// An input or an output of the model.
+pub struct Argument {
+    pub name: String,
+    /// As `element_type` calls it.
+    pub kind: String,
+    /// Sizes, as the model spells them: numbers, ranges, `?`; `...` for any number of dimensions.
+    pub shape: Option<String>,
+}
+
+impl Argument {
+    /// `{ name, type, shape }`, a size that is not known being null; without a shape that may have any number of dimensions.
+    pub fn told(self, budget: &mut Budget) -> Option<Value> {
+        let sizes: Option<Vec<&str>> =
+            self.shape.as_deref().map(sizes).filter(|sizes| !sizes.contains(&"..."));
+        let count = sizes.as_ref().map_or(0, Vec::len);
+        if !budget.take(u32::try_from(count).unwrap_or(u32::MAX).saturating_add(8)) {
+            return None;
+        }
+        let mut entries = vec![
+            (Value::from("name"), Value::Text(self.name)),
+            (Value::from("type"), Value::Text(self.kind)),
+        ];
+        if let Some(sizes) = sizes {
+            entries.push((Value::from("shape"), Value::Array(sizes.into_iter().map(size).collect())));
+        }
+        Some(Value::Map(entries))
+    }
+}
+
+/// The sizes of a shape.
+pub fn sizes(shape: &str) -> Vec<&str> {
+    if shape.trim().is_empty() { Vec::new() } else { shape.split(',').map(str::trim).collect() }
+}
+
+fn size(text: &str) -> Value {
+    match types::number(text) {
+        Some(number) => Value::from(number),
+        None if matches!(text, "?" | "-1") => Value::Null,
+        None => Value::from(text),
+    }
+}
