@@ -52,6 +52,80 @@ export type AttributeInput = {
 export type AttributeChanges = {
 	readonly [key: string]: AttributeValueInput | undefined;
 } | ReadonlyMap<AttributeValueInput, AttributeValueInput | undefined>;
+/** How far long work has come. */
+export interface Progress {
+	readonly bytes: number;
+	readonly totalBytes: number;
+	readonly tensors: number;
+	readonly totalTensors: number;
+}
+/** What every long call takes. */
+export interface JobOptions {
+	/** Called now and then while the work runs, and once at its end. */
+	onProgress?: ((progress: Progress) => void) | undefined;
+	/** Ends the work; the call rejects with `signal.reason`. */
+	signal?: AbortSignal | undefined;
+}
+/** The containers that files come in. */
+export type Format = "zt" | "safetensors" | "btf" | "npy" | "npz" | "gguf" | "onnx" | "pytorch" | "hdf5" | "keras" | "tensorflow" | "flax" | "paddle" | "arrow" | "tflite" | "openvino";
+type WritableFormat = "zt" | "safetensors" | "btf" | "npy" | "npz";
+type WritableVersion = "0.1" | "1.0" | "1.2" | "2";
+/** How to write a file. */
+export interface CreateOptions {
+	/** The container: by default the one that the path ends in (`.zt`, `.safetensors`, …), zTensor without such an ending. */
+	format?: WritableFormat | undefined;
+	/**
+	 * The zTensor version: `'1.0'` by default; other formats have none. 1.0 is read by Python 1.0.0 and 1.0.1, 1.2 by 1.0.2 to 1.2.3, 2 by 2.x.
+	 */
+	version?: WritableVersion | undefined;
+	/**
+	 * zTensor 2: whether the same tensors give the same bytes, whatever the order in which they are added (§6.3); true by
+	 * default. Such a file is aligned to 64 KiB, has xxh3 digests, is not compressed, and holds equal tensors once.
+	 */
+	canonical?: boolean | undefined;
+	/**
+	 * A digest of each component, zTensor only: by default crc32c over what is stored up to 1.2, xxh3 over the content in 2
+	 * (or sha256, in a file that is not canonical).
+	 */
+	digest?: "crc32c" | "sha256" | "xxh3" | false | undefined;
+	/**
+	 * For blobs that it makes smaller by the part `minSavings` (0.05 by default); off by default. zTensor has zstd of a `level`
+	 * from 1 to 22 (3 by default), npz deflate of one from 1 to 9 (6 by default); the others have none. `true` takes the
+	 * defaults. The first 256 KiB of a blob decide whether it is tried; one that then saves less as a whole is stored raw after
+	 * all, except where the blob is larger than 8 MiB and goes into a stream, an npz or a file that is appended to.
+	 * zTensor 2 compresses in frames of `frameSize` bytes (1 MiB by default, from 4096 to 2^24), of which a slice decodes only those
+	 * that it needs.
+	 */
+	compression?: true | {
+		readonly level?: number | undefined;
+		readonly minSavings?: number | undefined;
+		readonly frameSize?: number | undefined;
+	} | false | undefined;
+	/** The file's metadata: text only in safetensors, none in BTF and zTensor 0.1. */
+	attributes?: AttributeInput | undefined;
+	/** What 1.0 names as its writer. */
+	generator?: string | undefined;
+	/**
+	 * Blobs begin at multiples of this, zTensor only: a power of two from 64 to 2^24; in version 2 any multiple of 4096 up to
+	 * that, 65536 by default.
+	 */
+	alignment?: number | undefined;
+	/**
+	 * zTensor 2 and safetensors: bytes that a file may have before the next tensor goes into another one; where all fits into
+	 * one file, that is all there is. zTensor 2: `model.zt` then has the index, and `model-00001-of-00003.zt` and so on the
+	 * data; such a model is not canonical. safetensors: `model-00001-of-00003.safetensors` and so on, of so many bytes of
+	 * tensors, and `model.safetensors.index.json`, which is put there last. A tensor that is larger has a file of its own.
+	 */
+	maxShardSize?: number | undefined;
+	/**
+	 * Replace a file that is there; otherwise that is ZT_EXISTS. Owner, group, permissions and, on Linux, access lists of the old
+	 * file are kept as far as the writer may give them; other hard links to it stay what they were. Of a set of files the old one
+	 * goes as a whole. Only files are replaced: a pipe or a character device is written to, as a stream is.
+	 */
+	overwrite?: boolean | undefined;
+	/** Gives the file up, as `abort()` does; what is called after it rejects with `signal.reason`. */
+	signal?: AbortSignal | undefined;
+}
 /** The typed array that holds a tensor's elements, for each dtype. */
 export interface DTypeArrays {
 	float64: Float64Array;
@@ -122,20 +196,6 @@ export type DType = keyof DTypeArrays;
 export type TypedArray = DTypeArrays[DType];
 /** Arrays of indices into rows, columns or other dimensions, in the type in which they are stored. */
 export type IndexArray = BigInt64Array | BigUint64Array | Int32Array | Uint32Array | Int16Array | Uint16Array | Int8Array | Uint8Array;
-/** How far long work has come. */
-export interface Progress {
-	readonly bytes: number;
-	readonly totalBytes: number;
-	readonly tensors: number;
-	readonly totalTensors: number;
-}
-/** What every long call takes. */
-export interface JobOptions {
-	/** Called now and then while the work runs, and once at its end. */
-	onProgress?: ((progress: Progress) => void) | undefined;
-	/** Ends the work; the call rejects with `signal.reason`. */
-	signal?: AbortSignal | undefined;
-}
 /** Why data is a copy instead of an alias of the file. */
 export type CopyReason = 
 /** It is stored compressed. */
@@ -167,10 +227,6 @@ export interface FilePart {
 	readonly byteLength: number;
 }
 type Entries<T> = ReturnType<ReadonlyMap<T, unknown>["keys"]>;
-/** The containers that files come in. */
-export type Format = "zt" | "safetensors" | "btf" | "npy" | "npz" | "gguf" | "onnx" | "pytorch" | "hdf5" | "keras" | "tensorflow" | "flax" | "paddle" | "arrow" | "tflite" | "openvino";
-type WritableFormat = "zt" | "safetensors" | "btf" | "npy" | "npz";
-type WritableVersion = "0.1" | "1.0" | "1.2" | "2";
 /** How large a converted tensor may become. */
 export interface ToDenseOptions {
 	/** Bytes that the dense elements, or the row pointers, may take up; 1 GiB by default. */
@@ -987,92 +1043,6 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	/** Never touches data. */
 	[inspect.custom](_depth: number, options: import("node:util").InspectOptions): string;
 }
-/**
- * A file whose bytes your own code reads: from a bucket, a `Blob`, an encrypted file. Its index is read when it is opened, tensors
- * when they are loaded, several ranges at once and neighbors together. There is nothing to alias: `data` throws ZT_NOT_LOCAL,
- * `load()` works.
- *
- * @example
- * const blob = await openAsBlob('model.safetensors')
- * const file = await open({
- *   byteLength: blob.size,
- *   read: async (offset, length) => new Uint8Array(await blob.slice(offset, offset + length).arrayBuffer()),
- * })
- */
-export interface ByteSource {
-	/** Bytes of the whole file. */
-	readonly byteLength: number;
-	/** The name of the file, such as `model.safetensors.index.json` of an index: messages have it. */
-	readonly name?: string | undefined;
-	/**
-	 * Gives exactly `length` bytes from `offset` on, which lie inside of the file. Up to 16 calls of up to 8 MiB are under way at once.
-	 * `signal` is aborted where nobody wants the bytes any more. What it throws is the `cause` of ZT_IO.
-	 */
-	read(offset: number, length: number, options: {
-		readonly signal: AbortSignal;
-	}): Uint8Array | PromiseLike<Uint8Array>;
-	/**
-	 * Gives the file of a name that the index wants: a shard, external data. The name is a relative path with `/` that never leads out
-	 * of the folder. Undefined where there is none.
-	 */
-	sibling?(name: string): ByteSource | undefined | PromiseLike<ByteSource | undefined>;
-}
-/** How to write a file. */
-export interface CreateOptions {
-	/** The container: by default the one that the path ends in (`.zt`, `.safetensors`, …), zTensor without such an ending. */
-	format?: WritableFormat | undefined;
-	/**
-	 * The zTensor version: `'1.0'` by default; other formats have none. 1.0 is read by Python 1.0.0 and 1.0.1, 1.2 by 1.0.2 to 1.2.3, 2 by 2.x.
-	 */
-	version?: WritableVersion | undefined;
-	/**
-	 * zTensor 2: whether the same tensors give the same bytes, whatever the order in which they are added (§6.3); true by
-	 * default. Such a file is aligned to 64 KiB, has xxh3 digests, is not compressed, and holds equal tensors once.
-	 */
-	canonical?: boolean | undefined;
-	/**
-	 * A digest of each component, zTensor only: by default crc32c over what is stored up to 1.2, xxh3 over the content in 2
-	 * (or sha256, in a file that is not canonical).
-	 */
-	digest?: "crc32c" | "sha256" | "xxh3" | false | undefined;
-	/**
-	 * For blobs that it makes smaller by the part `minSavings` (0.05 by default); off by default. zTensor has zstd of a `level`
-	 * from 1 to 22 (3 by default), npz deflate of one from 1 to 9 (6 by default); the others have none. `true` takes the
-	 * defaults. The first 256 KiB of a blob decide whether it is tried; one that then saves less as a whole is stored raw after
-	 * all, except where the blob is larger than 8 MiB and goes into a stream, an npz or a file that is appended to.
-	 * zTensor 2 compresses in frames of `frameSize` bytes (1 MiB by default, from 4096 to 2^24), of which a slice decodes only those
-	 * that it needs.
-	 */
-	compression?: true | {
-		readonly level?: number | undefined;
-		readonly minSavings?: number | undefined;
-		readonly frameSize?: number | undefined;
-	} | false | undefined;
-	/** The file's metadata: text only in safetensors, none in BTF and zTensor 0.1. */
-	attributes?: AttributeInput | undefined;
-	/** What 1.0 names as its writer. */
-	generator?: string | undefined;
-	/**
-	 * Blobs begin at multiples of this, zTensor only: a power of two from 64 to 2^24; in version 2 any multiple of 4096 up to
-	 * that, 65536 by default.
-	 */
-	alignment?: number | undefined;
-	/**
-	 * zTensor 2 and safetensors: bytes that a file may have before the next tensor goes into another one; where all fits into
-	 * one file, that is all there is. zTensor 2: `model.zt` then has the index, and `model-00001-of-00003.zt` and so on the
-	 * data; such a model is not canonical. safetensors: `model-00001-of-00003.safetensors` and so on, of so many bytes of
-	 * tensors, and `model.safetensors.index.json`, which is put there last. A tensor that is larger has a file of its own.
-	 */
-	maxShardSize?: number | undefined;
-	/**
-	 * Replace a file that is there; otherwise that is ZT_EXISTS. Owner, group, permissions and, on Linux, access lists of the old
-	 * file are kept as far as the writer may give them; other hard links to it stay what they were. Of a set of files the old one
-	 * goes as a whole. Only files are replaced: a pipe or a character device is written to, as a stream is.
-	 */
-	overwrite?: boolean | undefined;
-	/** Gives the file up, as `abort()` does; what is called after it rejects with `signal.reason`. */
-	signal?: AbortSignal | undefined;
-}
 /** A tensor of another file. */
 export interface LinkInput {
 	/** An open zTensor 2 file, which must stay open until the link is made. */
@@ -1333,6 +1303,36 @@ export interface CompactResult {
  * might name places in the file; the signal's reason
  */
 export declare function compact(path: string | URL, options?: JobOptions & IndexLimits): Promise<CompactResult>;
+/**
+ * A file whose bytes your own code reads: from a bucket, a `Blob`, an encrypted file. Its index is read when it is opened, tensors
+ * when they are loaded, several ranges at once and neighbors together. There is nothing to alias: `data` throws ZT_NOT_LOCAL,
+ * `load()` works.
+ *
+ * @example
+ * const blob = await openAsBlob('model.safetensors')
+ * const file = await open({
+ *   byteLength: blob.size,
+ *   read: async (offset, length) => new Uint8Array(await blob.slice(offset, offset + length).arrayBuffer()),
+ * })
+ */
+export interface ByteSource {
+	/** Bytes of the whole file. */
+	readonly byteLength: number;
+	/** The name of the file, such as `model.safetensors.index.json` of an index: messages have it. */
+	readonly name?: string | undefined;
+	/**
+	 * Gives exactly `length` bytes from `offset` on, which lie inside of the file. Up to 16 calls of up to 8 MiB are under way at once.
+	 * `signal` is aborted where nobody wants the bytes any more. What it throws is the `cause` of ZT_IO.
+	 */
+	read(offset: number, length: number, options: {
+		readonly signal: AbortSignal;
+	}): Uint8Array | PromiseLike<Uint8Array>;
+	/**
+	 * Gives the file of a name that the index wants: a shard, external data. The name is a relative path with `/` that never leads out
+	 * of the folder. Undefined where there is none.
+	 */
+	sibling?(name: string): ByteSource | undefined | PromiseLike<ByteSource | undefined>;
+}
 /** How far apart elements may be and still count as equal: `|a - b| <= atol + rtol * max(|a|, |b|)`. */
 export interface CompareOptions extends JobOptions {
 	/** Absolute; 0 unless given. */
@@ -1375,6 +1375,23 @@ type Side = AnyTensor | Component;
  * RangeError ZT_INVALID_ARG; the signal's reason
  */
 export declare function compare(a: Side, b: Side, options?: CompareOptions): Promise<Comparison>;
+/** How files of other machines are read. */
+export interface RemoteOptions {
+	/** Headers of each request to the server of the URL, such as `authorization`. No other server gets them. */
+	headers?: Readonly<Record<string, string>> | undefined;
+	/** Requests under way at once: 16 by default. */
+	concurrency?: number | undefined;
+	/** Bytes that one request asks for at most: 8 MiB by default. */
+	pieceBytes?: number | undefined;
+	/** Milliseconds that a server may send nothing before the request is made again: 30,000 by default. */
+	timeout?: number | undefined;
+	/** How often a request that failed for the moment is made again: 5 by default. */
+	retries?: number | undefined;
+	/** Bytes of a file that is read whole, from a server that sends no parts of files: 64 MiB by default. */
+	maxWholeBytes?: number | undefined;
+	/** Follow redirects of public servers to addresses of private networks and of this machine. */
+	allowPrivate?: boolean | undefined;
+}
 /**
  * A path or file: URL of a tensor file, of the index of a sharded checkpoint (`model.safetensors.index.json`) or of a
  * folder with one; a list of paths of tensor files, opened as one; a file that is in memory already; or, in calls that give a
@@ -1400,6 +1417,8 @@ export interface OpenOptions {
 	 * `direct` for what is loaded of a file that is larger than the memory and not in the page cache.
 	 */
 	io?: "auto" | "mmap" | "read" | "direct" | undefined;
+	/** How files of other machines are read: of `https:`, `http:` and `hf:` URLs. */
+	remote?: RemoteOptions | undefined;
 	/** Check every digest and data rule before the file is handed out. */
 	verify?: boolean | undefined;
 	/** Bytes of the index: 1 GiB for zTensor, 100 MB for safetensors by default. */
