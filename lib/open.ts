@@ -388,6 +388,8 @@ export async function open(source: Source, options?: OpenOptions & JobOptions): 
   const job = jobOptions({ onProgress, signal })
   const from = { ...placeOf(source, read), onMappingLost: read.onMappingLost, request: read.request }
   job.signal?.throwIfAborted()
+  if (read.resolver !== undefined && ('urls' in from || 'bytes' in from))
+    throw invalid(TypeError, 'shards cannot be a function here: the files that an index names are those beside it')
   const file =
     'path' in from
       ? await openPath(from, read, job.signal)

@@ -1,6 +1,5 @@
 // Files of other machines, by their URLs.
 import { aBoolean, anObject, aText, aWholeNumber, optional, optionsOf, wrongType } from './arguments.js'
-import { invalid } from './errors.js'
 import { TensorFile } from './file.js'
 import { run, unopened } from './job.js'
 import { binding, type OpenRequest, type RemoteRequest } from './native.js'
@@ -55,14 +54,6 @@ export function remoteRequest(value: RemoteOptions | undefined): RemoteRequest {
   return request
 }
 
-/** A URL as it may be shown: without name, password, query and fragment. */
-export function shownUrl(url: string): string {
-  const [place = ''] = url.split(/[?#]/)
-  return place.replace(/^([^/]*\/\/)[^/]*@(?=[^/]*)/, (whole, scheme: string) =>
-    scheme.toLowerCase() === 'hf://' ? whole : scheme,
-  )
-}
-
 /** Opens the file, index or folder that a URL names, or the files of several as one. */
 export async function openUrls(
   urls: readonly string[],
@@ -72,8 +63,6 @@ export async function openUrls(
   signal: AbortSignal | undefined,
 ): Promise<TensorFile> {
   for (const [at, url] of urls.entries()) aText(urls.length === 1 ? 'source' : `source[${at}]`, url)
-  if (request.shardNames !== undefined)
-    throw invalid(TypeError, 'shards cannot be a function where the source is a URL')
   const open = (control: InstanceType<typeof binding.Control>) => binding.openUrls([...urls], request, remote, control)
   const native = await run(unopened(), { signal }, open)
   const path = native.place

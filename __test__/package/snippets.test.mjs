@@ -8,6 +8,7 @@ import { promisify } from 'node:util'
 import test from 'ava'
 import { convert, create } from 'ztensor'
 import { main } from '../command.mjs'
+import { serveFiles } from '../remote/web.mjs'
 import { scratchFolder } from '../writing.mjs'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -67,6 +68,8 @@ async function asked(t, program, options) {
   child.kill()
   await exited
 }
+/** The server of pages that read by a URL, in whose place is one of this machine. */
+const HOST = 'https://host/'
 const LISTEN = ".listen(0, '127.0.0.1', function () { console.log(this.address().port) })"
 
 for (const page of ['README.md', ...guides]) {
@@ -81,7 +84,8 @@ for (const page of ['README.md', ...guides]) {
       ran++
       if (language === 'js' && text.includes('.listen(')) await asked(t, text, { cwd })
       else if (language === 'js') {
-        writeFileSync(join(cwd, `${ran}.mjs`), text)
+        const served = text.includes(HOST) ? await serveFiles(t, { 'model.safetensors': readFileSync(join(cwd, 'model.safetensors')) }) : undefined // biome-ignore format: one choice
+        writeFileSync(join(cwd, `${ran}.mjs`), text.replaceAll(HOST, served?.url('/') ?? HOST))
         await t.notThrowsAsync(run(process.execPath, [`${ran}.mjs`], { cwd }), text)
       } else if (language === 'sh' && text.includes('npx ztensor')) {
         const npx = `npx() { [ "$1" = ztensor ] && shift && "$NODE" "$MAIN" "$@"; }`
