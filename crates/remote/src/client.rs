@@ -186,7 +186,8 @@ mod tests {
             credentials: Arc::default(),
             hub: None,
         };
-        let place = Place { guarded: true, ..Place::first(&target) };
+        let mut place = Place::first(&target);
+        place.guarded = true;
         let asked = crate::runtime::wait(Stop::never(), async {
             Ok(client.get(&target, Some(place), &HeaderMap::new()).await.err())
         });
