@@ -211,11 +211,12 @@ fn tokens_are_found_where_the_hub_keeps_them() {
     let store = good(bytes(100));
     let hub = hub(&store);
     let folder = std::env::temp_dir().join(format!("ztensor-hub-{}", std::process::id()));
+    let much = "x".repeat(5000);
     for (place, token) in [
         ("home/token", "hf_home"),
         (".cache/huggingface/token", "hf_cache"),
         ("own", " hf_own\n"),
-        ("long", &long),
+        ("long", &*much),
     ] {
         let path = folder.join(place);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
