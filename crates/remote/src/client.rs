@@ -161,3 +161,39 @@ fn built(builder: ClientBuilder) -> Result<Http> {
         .build()
         .map_err(|error| Error::new(Code::Internal, format!("no HTTP client: {}", error.without_url())))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::net::TcpListener;
+    use std::sync::Arc;
+
+    use reqwest::Url;
+    use ztensor_core::work::Stop;
+
+    use super::*;
+
+    /// What a redirect may not name is not connected to either, whatever its name is by then.
+    #[test]
+    fn a_guarded_place_connects_to_public_addresses_alone() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://localhost:{}/m", listener.local_addr().unwrap().port());
+        let options = Options { retries: 0, environment: Some(HashMap::new()), ..Options::default() };
+        let client = Client::new(&options).unwrap();
+        let target = Target {
+            url: Url::parse(&url).unwrap(),
+            path: url.clone(),
+            credentials: Arc::default(),
+            hub: None,
+        };
+        let mut place = Place::first(&target);
+        place.guarded = true;
+        let asked = crate::runtime::wait(Stop::never(), async {
+            Ok(client.get(&target, Some(place), &HeaderMap::new()).await.err())
+        });
+        let Some(Failure::Final(error)) = asked.unwrap() else { panic!("it is refused for good") };
+        assert!(error.message().contains("allowPrivate"), "{error}");
+        listener.set_nonblocking(true).unwrap();
+        assert!(listener.accept().is_err(), "nobody connects");
+    }
+}

@@ -211,14 +211,19 @@ fn tokens_are_found_where_the_hub_keeps_them() {
     let store = good(bytes(100));
     let hub = hub(&store);
     let folder = std::env::temp_dir().join(format!("ztensor-hub-{}", std::process::id()));
-    for (place, token) in
-        [("home/token", "hf_home"), (".cache/huggingface/token", "hf_cache"), ("own", " hf_own\n")]
-    {
+    let much = "x".repeat(5000);
+    for (place, token) in [
+        ("home/token", "hf_home"),
+        (".cache/huggingface/token", "hf_cache"),
+        ("own", " hf_own\n"),
+        ("long", &*much),
+    ] {
         let path = folder.join(place);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, token).unwrap();
     }
-    let [home, hf_home, own] = ["", "home", "own"].map(|name| folder.join(name).to_str().unwrap().to_owned());
+    let [home, hf_home, own, long] =
+        ["", "home", "own", "long"].map(|name| folder.join(name).to_str().unwrap().to_owned());
     for (variables, token) in [
         (&[("HOME", &*home)][..], Some("Bearer hf_cache")),
         (&[("HOME", &home), ("HF_HOME", &hf_home)], Some("Bearer hf_home")),
@@ -226,6 +231,7 @@ fn tokens_are_found_where_the_hub_keeps_them() {
         (&[("HF_HOME", &hf_home), ("HF_TOKEN", "hf_set")], Some("Bearer hf_set")),
         (&[("HF_HOME", &hf_home), ("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1")], None),
         (&[("HF_HOME", &home)], None),
+        (&[("HF_TOKEN_PATH", &long)], None),
     ] {
         let before = hub.count();
         opened("hf://o/r", &at(&hub, variables)).unwrap();
