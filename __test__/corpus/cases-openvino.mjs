@@ -101,6 +101,7 @@ export const cases = [
   refused('bodies too deep', model([nested(32)]), 'ZT_LIMIT'),
   refused('very many elements that do not end', `<net name="" version="11">${'<a>'.repeat(100_000)}`, 'ZT_LIMIT'),
   refused('very many attributes', plain.replace('name="w"', `name="w"${Array.from({ length: 2000 }, (_, at) => ` a${at}=""`).join('')}`), 'ZT_LIMIT'),
+  refused('a name too long', model([empty('w'.repeat(70_000))]), 'ZT_LIMIT'),
   refused('a path too long', model([holder('l'.repeat(5000), 'body', empty())]), 'ZT_LIMIT'),
   refused('an index of 100 bytes', plain, 'ZT_LIMIT', undefined, { maxIndexBytes: 100 }),
   refused('more constants than the index may have', model(Array.from({ length: 100 }, (_, at) => empty(`${at}`))), 'ZT_LIMIT', undefined, { maxIndexBytes: 15_000 }),

@@ -133,7 +133,9 @@ test('data whose file is missing is refused, and the model is read', async (t) =
   t.is(codes(file).filter((code) => code === 'ZT_WARN_INCOMPLETE_SET').length, 1)
   await t.throwsAsync(file.tensor('weights').load(), { code: 'ZT_IO' })
   await t.throwsAsync(file.verify(), { code: 'ZT_IO' })
-  const found = opened(t, join(own, 'network.xml'), { shards: (name) => (name === 'network.bin' ? at('network.bin') : undefined) })
+  const found = opened(t, join(own, 'network.xml'), {
+    shards: (name) => (name === 'network.bin' ? at('network.bin') : undefined),
+  })
   t.deepEqual(differences(found, expected.network), [])
 })
 

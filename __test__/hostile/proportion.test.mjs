@@ -7,6 +7,7 @@ import { encode, raw } from '../corpus/cbor.mjs'
 import { safetensors } from '../corpus/safetensors.mjs'
 import { f32s, zt10 } from '../corpus/zt.mjs'
 import { dense, digestOf, file as zt2 } from '../corpus/zt2.mjs'
+import { constant, element, holder, model as openvino } from '../openvino-writer.mjs'
 import { rejectionOf } from '../raised.mjs'
 import { checkpoint } from '../sharded.mjs'
 
@@ -39,6 +40,8 @@ const tensors = (component, format = () => 'dense') =>
 /** Long, and all alike but for a number. */
 const LIKE = 'abcdefghij'.repeat(13)
 const like = (at) => LIKE.slice(0, 60) + String(at).padStart(6, '0') + LIKE.slice(0, 60)
+
+const alike = (count, row) => Object.fromEntries(many(count, (at) => [`a${row}_${like(at)}`, '']))
 
 const FILES = {
   'safetensors: one name over and over': () =>
@@ -109,6 +112,21 @@ const FILES = {
       },
     }),
   'BTF: small tensors': () => btf(many(10_000, () => record({ data: f32s(1, 2, 3, 4) }))),
+  'OpenVINO: one name over and over': () => openvino(many(20_000, () => constant({ shape: '0', size: 0 }))),
+  'OpenVINO: attributes that are alike': () => openvino(many(100, (row) => element('x', alike(1000, row)))),
+  'OpenVINO: more attributes than may be': () => openvino([element('layer', alike(100_000, 0))]),
+  'OpenVINO: keys of metadata': () =>
+    openvino([], {
+      more: [element('rt_info', {}, ...many(50_000, (at) => element(`k${at % 49_000}`, { value: at })))],
+    }),
+  'OpenVINO: characters by number': () =>
+    openvino([], { name: '\0'.repeat(200_000) })
+      .toString()
+      .replaceAll('\0', '&#65;'),
+  'OpenVINO: comments': () => openvino([], { before: '<!-- -->'.repeat(200_000) }),
+  'OpenVINO: many dimensions': () => openvino([constant({ shape: many(500_000, () => 1).join() })]),
+  'OpenVINO: bodies in bodies': () =>
+    openvino(many(2000, (at) => many(20, () => 0).reduce((inner) => holder(`l${at}`, 'body', inner), ''))),
   'names that are alike': () =>
     st(
       many(50_000, (at) => entry(like(at), at, at + 1)),
@@ -127,7 +145,7 @@ async function cost(run) {
 
 for (const [name, make] of Object.entries(FILES)) {
   test.serial(name, async (t) => {
-    const bytes = make()
+    const bytes = Buffer.from(make())
     let file
     const steps = {
       open: () => {

@@ -40,6 +40,8 @@ pub const OPENVINO_DEPTH: usize = 96;
 pub const OPENVINO_ATTRIBUTES: usize = 1024;
 /// Bytes of one attribute. `rt_info` keeps the templates of chats there.
 pub const OPENVINO_TEXT_BYTES: usize = 16 << 20;
+/// Bytes of the name of a constant.
+pub const OPENVINO_NAME_BYTES: usize = 64 << 10;
 /// Bytes of what stands before the names of constants in a body.
 pub const OPENVINO_PATH_BYTES: usize = 4 << 10;
 

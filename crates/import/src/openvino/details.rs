@@ -23,16 +23,10 @@ impl Budget {
 
     /// Takes room for some values, where there is.
     pub fn take(&mut self, values: u32) -> bool {
-        match self.left.checked_sub(values) {
-            Some(left) => {
-                self.left = left;
-                true
-            }
-            None => {
-                self.is_spent = true;
-                false
-            }
-        }
+        let left = self.left.checked_sub(values);
+        self.is_spent |= left.is_none();
+        self.left = left.unwrap_or(self.left);
+        left.is_some()
     }
 }
 
@@ -74,9 +68,8 @@ pub struct Argument {
 impl Argument {
     /// `{ name, type, shape }`, a size that is not known being null; without a shape that may have any number of dimensions.
     pub fn told(self, budget: &mut Budget) -> Option<Value> {
-        let sizes: Option<Vec<&str>> =
-            self.shape.as_deref().map(sizes).filter(|sizes| !sizes.contains(&"..."));
-        let count = sizes.as_ref().map_or(0, Vec::len);
+        let shape = self.shape.filter(|shape| sizes(shape).all(|size| size != "..."));
+        let count = shape.as_deref().map_or(0, |shape| sizes(shape).count());
         if !budget.take(u32::try_from(count).unwrap_or(u32::MAX).saturating_add(8)) {
             return None;
         }
@@ -84,16 +77,17 @@ impl Argument {
             (Value::from("name"), Value::Text(self.name)),
             (Value::from("type"), Value::Text(self.kind)),
         ];
-        if let Some(sizes) = sizes {
-            entries.push((Value::from("shape"), Value::Array(sizes.into_iter().map(size).collect())));
+        if let Some(shape) = shape {
+            entries.push((Value::from("shape"), Value::Array(sizes(&shape).map(size).collect())));
         }
         Some(Value::Map(entries))
     }
 }
 
 /// The sizes of a shape.
-pub fn sizes(shape: &str) -> Vec<&str> {
-    if shape.trim().is_empty() { Vec::new() } else { shape.split(',').map(str::trim).collect() }
+pub fn sizes(shape: &str) -> impl Iterator<Item = &str> {
+    let is_scalar = shape.trim().is_empty();
+    shape.split(',').map(str::trim).filter(move |_| !is_scalar)
 }
 
 fn size(text: &str) -> Value {

@@ -10,8 +10,8 @@ use ztensor_core::model::{Attributes, Blob, Builder, Catalog, Component, Data, L
 use ztensor_core::sources::beside::Neighbor;
 
 use super::types::{self, Kind};
-use super::{DATA, MODEL, details};
-use crate::limits::OPENVINO_TENSOR_BYTES;
+use super::{DATA, details};
+use crate::limits::{OPENVINO_NAME_BYTES, OPENVINO_TENSOR_BYTES};
 use crate::names::Names;
 
 const RULE: &str = "OpenVINO IR: Const";
@@ -47,6 +47,10 @@ impl<'i> Tensors<'i> {
 
     /// Adds the constant of the layer at `at`, called `name` behind `path`.
     pub fn add(&mut self, path: &str, name: &str, constant: &Constant, at: u64) -> Result<()> {
+        if name.len() > OPENVINO_NAME_BYTES {
+            let message = format!("the name of a layer has more than {OPENVINO_NAME_BYTES} bytes");
+            return Err(Error::new(Code::Limit, message).at(at).rule(RULE));
+        }
         let name = format!("{path}{name}");
         let taken = OPENVINO_TENSOR_BYTES.saturating_add(path.len() as u64);
         self.left = self.left.checked_sub(taken).ok_or_else(|| {
@@ -114,7 +118,7 @@ impl<'i> Tensors<'i> {
         exact(offset.saturating_add(length), "the end of the data")?;
         if self.data.is_none() {
             let own = self.input.own_name().unwrap_or_default();
-            let stem = own.strip_suffix(MODEL).and_then(|stem| stem.strip_suffix('.')).unwrap_or(own);
+            let stem = own.rsplit_once('.').map_or(own, |(stem, _)| stem);
             let name = format!("{stem}.{DATA}");
             let neighbor = self.input.beside(&name)?;
             if let Some(problem) = &neighbor.problem {

@@ -116,7 +116,7 @@ fn each<const N: usize>(input: &[u8], out: &mut [i64], of: impl Fn([u8; N]) -> i
 }
 
 #[cfg(test)]
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
+#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 mod tests {
     use proptest::prelude::*;
 
