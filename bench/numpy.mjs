@@ -1,13 +1,30 @@
 // The rows of NumPy's files. NumPy writes them, too.
+import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { warm } from './inputs.mjs'
 import * as ours from './ours.mjs'
 import { byPeer } from './peers.mjs'
 import { measure } from './timing.mjs'
 
 const NUMPY = 'numpy 2.4'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+
+/** What libdeflate takes on all cores for an archive's members; nothing where there is no compiler. */
+function byLibdeflate(path) {
+  const cargo = ['run', '--quiet', '--profile', 'limits', '-p', 'ztensor-import', '--example', 'inflate', '--', path]
+  try {
+    return {
+      limit: Number(execFileSync('cargo', cargo, { cwd: root, encoding: 'utf8' })),
+      limitIs: 'libdeflate on all cores',
+    }
+  } catch {
+    return {}
+  }
+}
 
 /** All rows, one after the other as they are measured; none where NumPy is not there to write the files. */
 export async function* numpy({ rounds, quick, folder }) {
@@ -26,6 +43,7 @@ export async function* numpy({ rounds, quick, folder }) {
       state: 'warm, written by numpy',
       ours: median,
       peers: { [NUMPY]: theirs },
+      ...(name === 'deflated.npz' && !quick ? byLibdeflate(path) : {}),
       reach: `${faster} × as fast as numpy`,
       target: theirs / faster,
     }
