@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -56,6 +57,31 @@ const cases = {
     file.close()
     if (aliases) assert.equal(data.length, 0)
     assert.throws(() => tensor.data, { code: 'ZT_CLOSED' })
+  },
+  'code of the caller, and a web server, give the bytes of a file': async () => {
+    const bytes = readFileSync(ones('far.safetensors'))
+    const reason = new Error('lost')
+    const source = (fails) => ({
+      byteLength: bytes.length,
+      read: async (offset, length) => {
+        if (fails()) throw reason
+        return new Uint8Array(bytes.subarray(offset, offset + length))
+      },
+    })
+    let lost = false
+    const file = await open(source(() => lost))
+    assert.equal(sum(await file.tensor('w').load()), elements)
+    assert.throws(() => file.tensor('w').data, { code: 'ZT_NOT_LOCAL' })
+    lost = true
+    await assert.rejects(file.tensor('w').load(), (error) => error.code === 'ZT_IO' && error.cause === reason)
+    file.close()
+    const server = createServer((_, response) => response.end(bytes))
+    await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const far = await open(`http://127.0.0.1:${server.address().port}/far.safetensors`)
+    assert.equal(sum(await far.tensor('w').load({ slice: [[0, 10]] })), 10)
+    far.close()
+    server.closeAllConnections?.()
+    server.close()
   },
   'files are written, converted and read again': async () => {
     const path = join(scratch, 'written.zt')

@@ -1,6 +1,10 @@
 // Files by their URLs: the same as by path, by few requests, and nothing secret in what is shown.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import { inspect } from 'node:util'
+import { Worker } from 'node:worker_threads'
 import test from 'ava'
 import { convert, diff, loadFile, open, openSync, verify } from 'ztensor'
 import { isArgumentError, rejectionOf, thrownBy } from '../raised.mjs'
@@ -134,6 +138,36 @@ test('an abort ends a request that nobody answers', async (t) => {
   const abort = new AbortController()
   const server = await serve(t, () => abort.abort(reason))
   t.is(await rejectionOf(() => open(server.url('/x.zt'), { signal: abort.signal })), reason)
+})
+
+test('the end of a worker, and of a process, ends its requests', async (t) => {
+  let gone
+  const server = await serve(t, (request) => {
+    gone.resolve(once(request.socket, 'close'))
+  })
+  const program = `require('ztensor').open(${JSON.stringify(server.url('/x.zt'))})`
+  const wait = () => {
+    gone = {}
+    gone.asked = new Promise((resolve) => {
+      gone.resolve = (closed) => resolve({ closed })
+    })
+    return gone.asked
+  }
+  const inWorker = wait()
+  const worker = new Worker(program, { eval: true })
+  const { closed } = await inWorker
+  t.is(await worker.terminate(), 1)
+  await closed
+  const inProcess = wait()
+  const child = spawn(process.execPath, ['-e', `${program}; process.stdin.once('data', () => process.exit(7))`], {
+    cwd: fileURLToPath(new URL('../..', import.meta.url)),
+    stdio: ['pipe', 'ignore', 'inherit'],
+  })
+  const exited = once(child, 'exit')
+  const { closed: ended } = await inProcess
+  child.stdin.write('end')
+  t.deepEqual(await exited, [7, null])
+  await ended
 })
 
 test('URLs are refused where nothing may wait, and options where they say nothing', async (t) => {
