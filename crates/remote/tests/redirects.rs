@@ -5,6 +5,7 @@ mod server;
 
 use std::collections::HashMap;
 use std::net::TcpStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -43,6 +44,17 @@ fn another_origin_sees_no_credentials() {
     }
     // The second read goes where the first one led.
     assert_eq!((server.count(), cdn.count()), (1, 2));
+}
+
+#[test]
+fn a_file_of_another_server_is_asked_for_without_them() {
+    let (server, other) = (good(bytes(10)), good(bytes(10)));
+    let url = server.url("/m").replace("http://", "http://me:secret@");
+    let (places, _, _) = open_with(&url, &with_secrets()).unwrap();
+    places.open(Path::new(&other.url("/m")), Stop::never()).unwrap();
+    let asked = other.requests();
+    assert!(!asked[0].headers.values().any(|value| value.contains("secret")), "{asked:?}");
+    assert_eq!(asked[0].header("authorization"), None);
 }
 
 #[test]
