@@ -26,7 +26,7 @@ export interface RemoteOptions {
 
 const NUMBERS = { concurrency: 1, pieceBytes: 65536, timeout: 1, retries: 0, maxWholeBytes: 0 } as const
 const KNOWN = ['headers', ...Object.keys(NUMBERS), 'allowPrivate'] as (keyof RemoteOptions)[]
-const SCHEME = /^(https?|hf|s3|gs|az):\/\//i
+const SCHEME = /^(https?|hf):\/\//i
 
 /** The URL that a source spells, where it is one of another machine. */
 export function remoteUrl(source: unknown): string | undefined {

@@ -114,9 +114,8 @@ test('a folder of other files lists them', (t) => {
 })
 
 for (const [path, pattern] of [
-  ['https://huggingface.co/gpt2/resolve/main/model.safetensors', /https: URLs are not fetched/],
   ['s3://bucket/model.zt', /s3: URLs are not fetched/],
-  ['hf://gpt2/model.safetensors', /hf download/],
+  ['ftp://host/model.safetensors', /ftp: URLs are not fetched/],
   ['file:///models/model.zt', /new URL/],
   ['~/model.zt', /~ is not expanded.*homedir/],
   ['models/*.safetensors', /Patterns are not expanded/],

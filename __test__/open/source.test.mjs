@@ -169,7 +169,7 @@ const NO_SOURCES = {
   'a DataView': new DataView(new ArrayBuffer(8)),
   'an empty text': '',
   'a text with a zero byte': 'a\0b',
-  'an http: URL': new URL('http://example.com/a.zt'),
+  'an ftp: URL': new URL('ftp://example.com/a.zt'),
 }
 for (const [what, source] of Object.entries(NO_SOURCES)) {
   test(`${what} is no source`, async (t) => {
