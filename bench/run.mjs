@@ -1,7 +1,7 @@
 // `npm run bench`: the same work by this package, by a hand-written loader and by the Python packages, and what the machine
 // can do, in one run. Prints medians; the JSON goes to build/bench/result.json.
 //   --quick        inputs a twentieth of the size, few rounds: a look at whether everything works
-//   --only GROUPS  of reading, numpy, gguf, onnx, hdf5, flax, pytorch, tensorflow, arrow and writing, by commas
+//   --only GROUPS  of reading, numpy, gguf, onnx, hdf5, flax, pytorch, tensorflow, arrow, remote and writing, by commas
 //   --write PAGE   puts the table between the marks of a page, such as docs/performance.md
 import { spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
@@ -19,6 +19,7 @@ import { onnxRows } from './onnx.mjs'
 import { missing } from './peers.mjs'
 import { pytorch } from './pytorch.mjs'
 import { reading } from './reading.mjs'
+import { remote } from './remote.mjs'
 import { table, writeInto } from './report.mjs'
 import { tensorflow } from './tensorflow.mjs'
 import { writing } from './writing.mjs'
@@ -36,7 +37,19 @@ if (globalThis.gc === undefined) {
 const quick = argv.includes('--quick')
 const page = argv.includes('--write') ? argv[argv.indexOf('--write') + 1] : undefined
 const rounds = quick ? 3 : 7
-const GROUPS = { reading, numpy, gguf: ggufRows, onnx: onnxRows, hdf5, flax, pytorch, tensorflow, arrow, writing }
+const GROUPS = {
+  reading,
+  numpy,
+  gguf: ggufRows,
+  onnx: onnxRows,
+  hdf5,
+  flax,
+  pytorch,
+  tensorflow,
+  arrow,
+  remote,
+  writing,
+}
 const only = argv.includes('--only') ? argv[argv.indexOf('--only') + 1].split(',') : Object.keys(GROUPS)
 const inputs = new Inputs(join(root, 'build/bench'), quick)
 const machine = `${cpus().length} × ${cpus()[0]?.model ?? 'unknown'}, ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.version}`
