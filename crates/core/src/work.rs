@@ -3,6 +3,7 @@
 
 pub mod lanes;
 
+use std::cell::Cell;
 use std::num::NonZero;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -116,7 +117,9 @@ pub fn for_each_on(threads: usize, count: usize, work: impl Fn(usize) + Sync) {
         let mut helping = Vec::new();
         for _ in 1..threads.min(count) {
             let Some(helper) = Helper::take() else { break };
+            let far = IS_FAR.get();
             let run = move || {
+                IS_FAR.set(far);
                 run();
                 drop(helper);
             };
@@ -137,23 +140,32 @@ pub fn for_each_on(threads: usize, count: usize, work: impl Fn(usize) + Sync) {
 
 /// One of the threads that may help at a time. Calls nest and come side by side, and each would like as many as
 /// there are cores.
-pub(crate) struct Helper;
+pub(crate) struct Helper(&'static AtomicUsize);
 
 static HELPERS: AtomicUsize = AtomicUsize::new(0);
+/// Those of work that waits for somebody else: they sleep, and take nobody's core.
+static FAR_HELPERS: AtomicUsize = AtomicUsize::new(0);
+const MOST_FAR: usize = 256;
+
+thread_local! {
+    /// Whether the thread does work that waits for somebody else.
+    static IS_FAR: Cell<bool> = const { Cell::new(false) };
+}
 
 impl Helper {
     pub(crate) fn take() -> Option<Self> {
-        let most = (2 * cores()).max(32);
-        let taken = HELPERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |helpers| {
+        let (helpers, most) =
+            if IS_FAR.get() { (&FAR_HELPERS, MOST_FAR) } else { (&HELPERS, (2 * cores()).max(32)) };
+        let taken = helpers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |helpers| {
             (helpers < most).then_some(helpers + 1)
         });
-        taken.ok().map(|_| Self)
+        taken.ok().map(|_| Self(helpers))
     }
 }
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        HELPERS.fetch_sub(1, Ordering::Relaxed);
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -189,6 +201,7 @@ pub fn copy(from: &[u8], to: &mut [u8]) {
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::ptr;
     use std::sync::Barrier;
 
     use super::*;
@@ -230,5 +243,25 @@ mod tests {
             }
         });
         assert_eq!(ENDED.load(Ordering::Relaxed), 1);
+    }
+
+    /// The helpers of work that waits for somebody else are not those of the others, in threads that help as well.
+    #[test]
+    fn far_work_takes_no_helper_of_others() {
+        let taken: Vec<Helper> = thread::spawn(|| {
+            IS_FAR.set(true);
+            let inner = Mutex::new(Vec::new());
+            let both = Barrier::new(2);
+            for_each_on(2, 2, |_| {
+                both.wait();
+                inner.lock().unwrap().extend((0..20).map_while(|_| Helper::take()));
+            });
+            inner.into_inner().unwrap()
+        })
+        .join()
+        .unwrap();
+        assert_eq!(taken.len(), 40);
+        assert!(taken.iter().all(|helper| ptr::eq(helper.0, &FAR_HELPERS)));
+        assert!(Helper::take().is_none_or(|helper| ptr::eq(helper.0, &HELPERS)));
     }
 }

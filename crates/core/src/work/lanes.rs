@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 
-use super::cores;
+use super::{IS_FAR, cores};
 use crate::error::{Code, Error, Result};
 
 /// Up to this many bytes work is short: a core decodes or hashes them in some 10 ms.
@@ -94,7 +94,10 @@ impl Queue {
 
     fn hire(&'static self, lane: Lane, state: &mut State) -> std::io::Result<()> {
         let name = format!("{}-{}", lane.name(), state.threads);
-        Builder::new().name(name).spawn(|| self.serve())?;
+        Builder::new().name(name).spawn(move || {
+            IS_FAR.set(lane == Lane::Far);
+            self.serve();
+        })?;
         state.threads += 1;
         Ok(())
     }
