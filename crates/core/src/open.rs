@@ -22,6 +22,7 @@ use crate::model::{
     Attributes, Builder, Catalog, Component, Container, Data, Entries, Joining, Label, Layout, NewTensor,
     Tensor, Warning, join,
 };
+use crate::sources::Costs;
 use crate::sources::beside::Folder;
 use crate::sources::files::{Files, Member};
 use crate::sources::places::{Local, Places};
@@ -235,7 +236,9 @@ fn read_all(places: &[Place], request: &Request) -> Result<(Parts, Vec<Error>)> 
         return Err(Error::new(Code::Limit, format!("{} files, more than {}", places.len(), limits::FILES)));
     }
     let read: Vec<OnceLock<Result<One>>> = places.iter().map(|_| OnceLock::new()).collect();
-    work::for_each(places.len(), |at| {
+    // A far file waits for its server, and not for a core.
+    let threads = if request.places.is_local() { work::cores() } else { Costs::LOCAL.in_flight };
+    work::for_each_on(threads, places.len(), |at| {
         if let (Some(place), Some(cell)) = (places.get(at), read.get(at)) {
             let one =
                 |path: &PathBuf| read_one(path, request).map_err(|error| error.in_file(&place.name, path));
