@@ -261,7 +261,7 @@ mod tests {
         .join()
         .unwrap();
         assert_eq!(taken.len(), 40);
-        assert!(taken.iter().all(|helper| ptr::eq(helper.0, &FAR_HELPERS)));
-        assert!(Helper::take().is_none_or(|helper| ptr::eq(helper.0, &HELPERS)));
+        assert!(taken.iter().all(|helper| ptr::eq(helper.0, &raw const FAR_HELPERS)));
+        assert!(Helper::take().is_none_or(|helper| ptr::eq(helper.0, &raw const HELPERS)));
     }
 }
