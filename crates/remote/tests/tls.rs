@@ -41,7 +41,7 @@ fn secure(name: &str, answer: fn(&str) -> (String, Vec<u8>)) -> (u16, String) {
                 let connection = ServerConnection::new(config).unwrap();
                 let mut stream = StreamOwned::new(connection, stream.unwrap());
                 let log = Mutex::default();
-                while let Some(request) = read_request(&mut BufReader::new(OneByOne(&mut stream)), 0, &log) {
+                while let Some(request) = read_request(&mut BufReader::new(OneByOne(&mut stream)), &log) {
                     let (head, body) = answer(&request.headers.get("range").cloned().unwrap_or_default());
                     if stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body)).is_err() {
                         break;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -23,8 +23,6 @@ pub struct Request {
     pub path: String,
     /// By their names in lower case.
     pub headers: HashMap<String, String>,
-    /// The how-many-eth connection it came by.
-    pub connection: u64,
     /// The how-many-eth request it is.
     pub number: usize,
 }
@@ -57,7 +55,7 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (log, ended) = (Arc::<Mutex<Vec<Request>>>::default(), Arc::<AtomicBool>::default());
-        let (answer, connections) = (Arc::new(answer), AtomicU64::new(0));
+        let answer = Arc::new(answer);
         let (kept, end) = (Arc::clone(&log), Arc::clone(&ended));
         let serving = Arc::<Mutex<Vec<_>>>::default();
         let connected = Arc::clone(&serving);
@@ -68,8 +66,7 @@ impl Server {
                 }
                 let Ok(stream) = stream else { continue };
                 let (answer, log) = (Arc::clone(&answer), Arc::clone(&kept));
-                let connection = connections.fetch_add(1, Ordering::Relaxed);
-                let thread = thread::spawn(move || serve(stream, connection, &log, &*answer));
+                let thread = thread::spawn(move || serve(stream, &log, &*answer));
                 connected.lock().unwrap().push(thread);
             }
         });
@@ -102,21 +99,17 @@ impl Drop for Server {
     }
 }
 
-fn serve(stream: TcpStream, connection: u64, log: &Mutex<Vec<Request>>, answer: &dyn Answer) {
+fn serve(stream: TcpStream, log: &Mutex<Vec<Request>>, answer: &dyn Answer) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut stream = stream;
-    while let Some(request) = read_request(&mut reader, connection, log) {
+    while let Some(request) = read_request(&mut reader, log) {
         if !answer(&request, &mut stream) {
             return;
         }
     }
 }
 
-pub fn read_request(
-    reader: &mut impl BufRead,
-    connection: u64,
-    log: &Mutex<Vec<Request>>,
-) -> Option<Request> {
+pub fn read_request(reader: &mut impl BufRead, log: &Mutex<Vec<Request>>) -> Option<Request> {
     let mut line = String::new();
     reader.read_line(&mut line).ok().filter(|&count| count > 0)?;
     let path = line.split(' ').nth(1)?.to_owned();
@@ -128,7 +121,7 @@ pub fn read_request(
         headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
     }
     let mut log = log.lock().unwrap();
-    let request = Request { path, headers, connection, number: log.len() };
+    let request = Request { path, headers, number: log.len() };
     log.push(request.clone());
     Some(request)
 }
