@@ -64,6 +64,17 @@ fn an_index_takes_one_request_or_two() {
 }
 
 #[test]
+fn connections_are_used_again() {
+    let server = good(bytes(20 << 20));
+    let source = open(&server.url("/m")).unwrap();
+    for at in 1..20 {
+        source.read_vec(at * MIB, 100 * KIB, Stop::never()).unwrap();
+    }
+    // A request may come before the connection of the last one is free.
+    assert!(server.count() == 20 && server.connections() < 10, "{}", server.connections());
+}
+
+#[test]
 fn small_reads_in_a_row_become_few() {
     let body = bytes(8 << 20);
     let server = good(body.clone());

@@ -81,6 +81,10 @@ impl Server {
         self.log.lock().unwrap().clone()
     }
 
+    pub fn connections(&self) -> usize {
+        self.serving.lock().unwrap().len()
+    }
+
     pub fn count(&self) -> usize {
         self.log.lock().unwrap().len()
     }
