@@ -51,7 +51,7 @@ export {
 export { type OpenOptions, open, openSync, type ShardResolver, type Source, verify } from './lib/open.js'
 export { type ByteRange, type Placement, Plan, type PlannedTensor, type PlanOptions } from './lib/plan.js'
 export type { ReadStreamOptions } from './lib/read-stream.js'
-export type { RemoteOptions } from './lib/remote.js'
+export type { RemoteOptions, StoreOptions } from './lib/remote.js'
 export type { SharedFile, ShareOptions } from './lib/share.js'
 export { CooTensor, CsrTensor, type ToDenseOptions } from './lib/sparse.js'
 export type { Histogram, StatsOptions, TensorStats } from './lib/stats.js'

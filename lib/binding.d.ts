@@ -597,6 +597,7 @@ export interface RemoteRequest {
   retries?: number
   maxWholeBytes?: number
   allowPrivate?: boolean
+  store?: StoreRequest
 }
 
 /**
@@ -665,6 +666,20 @@ export interface StatsRequest {
   bins: number
   /** First and last edge. */
   range?: [first: number, last: number] | undefined
+}
+
+/** How to reach a store of objects. */
+export interface StoreRequest {
+  region?: string
+  endpoint?: string
+  allowHttp?: boolean
+  virtualHostedStyle?: boolean
+  anonymous?: boolean
+  accessKeyId?: string
+  secretAccessKey?: string
+  sessionToken?: string
+  account?: string
+  accountKey?: string
 }
 
 /** What a panic said, and where, that nobody has asked for yet. */

@@ -31,6 +31,7 @@ export type {
   Stage as NativeStage,
   StageBatch as NativeStageBatch,
   StageBuilder as NativeStageBuilder,
+  StoreRequest,
   TensorStats as NativeStats,
   Verified as NativeOutcome,
   WriteRequest,

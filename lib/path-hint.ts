@@ -13,7 +13,7 @@ export function pathHint(path: string, isTarget: boolean): string {
   if (scheme !== undefined && isTarget)
     return `. A string is a path, and ${scheme}: URLs cannot be written to: write a file, then upload it`
   if (scheme !== undefined)
-    return `. A string is a path, and ${scheme}: URLs are not fetched (https:, http: and hf: are): download the file first`
+    return `. A string is a path, and ${scheme}: URLs are not fetched (https:, http:, hf:, s3:, gs: and az: are): download the file first`
   if (HOME.test(path)) return '. ~ is not expanded here: use the path of the home folder (os.homedir())'
   if (/[*?]/.test(path)) return '. Patterns are not expanded here: give the names of the files'
   // The names of models often leave it out, and TensorFlow's calls take the prefix of a checkpoint.

@@ -2,9 +2,30 @@
 import { aBoolean, anObject, aText, aWholeNumber, optional, optionsOf, wrongType } from './arguments.js'
 import { TensorFile } from './file.js'
 import { run, unopened } from './job.js'
-import { binding, type OpenRequest, type RemoteRequest } from './native.js'
+import { binding, type OpenRequest, type RemoteRequest, type StoreRequest } from './native.js'
 import { urlText } from './realm.js'
 import type { Origin } from './store.js'
+
+/** How to reach a store of objects, where the environment does not say. */
+export interface StoreOptions {
+  /** Of S3: the region of the bucket. */
+  region?: string | undefined
+  /** The URL of a store that speaks as S3, Google Cloud Storage or Azure do: MinIO, Ceph, R2, an emulator. */
+  endpoint?: string | undefined
+  /** Allow an endpoint with `http:`. */
+  allowHttp?: boolean | undefined
+  /** Of S3: the bucket is a part of the host's name, not of the path. */
+  virtualHostedStyle?: boolean | undefined
+  /** Sign nothing, for objects that everybody may read. */
+  anonymous?: boolean | undefined
+  /** Of S3. */
+  accessKeyId?: string | undefined
+  secretAccessKey?: string | undefined
+  sessionToken?: string | undefined
+  /** Of Azure. */
+  account?: string | undefined
+  accountKey?: string | undefined
+}
 
 /** How files of other machines are read. */
 export interface RemoteOptions {
@@ -22,11 +43,15 @@ export interface RemoteOptions {
   maxWholeBytes?: number | undefined
   /** Follow redirects of public servers to addresses of private networks and of this machine. */
   allowPrivate?: boolean | undefined
+  /** How to reach a store of objects: of `s3:`, `gs:` and `az:` URLs. */
+  store?: StoreOptions | undefined
 }
 
 const NUMBERS = { concurrency: 1, pieceBytes: 65536, timeout: 1, retries: 0, maxWholeBytes: 0 } as const
-const KNOWN = ['headers', ...Object.keys(NUMBERS), 'allowPrivate'] as (keyof RemoteOptions)[]
-const SCHEME = /^(https?|hf):\/\//i
+const KNOWN = ['headers', ...Object.keys(NUMBERS), 'allowPrivate', 'store'] as (keyof RemoteOptions)[]
+const FLAGS = ['allowHttp', 'virtualHostedStyle', 'anonymous'] as const
+const TEXTS = ['region', 'endpoint', 'accessKeyId', 'secretAccessKey', 'sessionToken', 'account', 'accountKey'] as const
+const SCHEME = /^(https?|hf|s3|gs|az):\/\//i
 
 /** The URL that a source spells, where it is one of another machine. */
 export function remoteUrl(source: unknown): string | undefined {
@@ -41,6 +66,22 @@ function headersOf(value: RemoteOptions['headers']): string[] {
   })
 }
 
+function storeOf(value: StoreOptions): StoreRequest {
+  const read = optionsOf(value, [...FLAGS, ...TEXTS], 'remote.store')
+  const request: StoreRequest = {}
+  for (const name of FLAGS) {
+    const flag = optional(read[name], (one) => aBoolean(`remote.store.${name}`, one))
+    if (flag !== undefined) request[name] = flag
+  }
+  for (const name of TEXTS) {
+    // A secret is in no message.
+    if (read[name] !== undefined && typeof read[name] !== 'string')
+      throw wrongType(`remote.store.${name}`, 'a string', undefined)
+    if (read[name] !== undefined) request[name] = read[name]
+  }
+  return request
+}
+
 /** What the binding is told of how files of other machines are read. */
 export function remoteRequest(value: RemoteOptions | undefined): RemoteRequest {
   const read = optionsOf(value, KNOWN, 'remote')
@@ -51,6 +92,7 @@ export function remoteRequest(value: RemoteOptions | undefined): RemoteRequest {
   }
   const allow = optional(read.allowPrivate, (one) => aBoolean('remote.allowPrivate', one))
   if (allow !== undefined) request.allowPrivate = allow
+  if (read.store !== undefined) request.store = storeOf(read.store)
   return request
 }
 

@@ -13,7 +13,7 @@ use ztensor_core::sources::ReadAt;
 use ztensor_core::sources::places::Places;
 use ztensor_core::work::Stop;
 use ztensor_core::work::lanes::Lane;
-use ztensor_remote::Options;
+use ztensor_remote::{Options, StoreOptions};
 
 use crate::control::Control;
 use crate::file::NativeFile;
@@ -33,6 +33,39 @@ pub struct RemoteRequest {
     pub retries: Option<f64>,
     pub max_whole_bytes: Option<f64>,
     pub allow_private: Option<bool>,
+    pub store: Option<StoreRequest>,
+}
+
+/// How to reach a store of objects.
+#[napi(object)]
+pub struct StoreRequest {
+    pub region: Option<String>,
+    pub endpoint: Option<String>,
+    pub allow_http: Option<bool>,
+    pub virtual_hosted_style: Option<bool>,
+    pub anonymous: Option<bool>,
+    pub access_key_id: Option<String>,
+    pub secret_access_key: Option<String>,
+    pub session_token: Option<String>,
+    pub account: Option<String>,
+    pub account_key: Option<String>,
+}
+
+impl StoreRequest {
+    fn options(&self) -> StoreOptions {
+        StoreOptions {
+            region: self.region.clone(),
+            endpoint: self.endpoint.clone(),
+            allow_http: self.allow_http.unwrap_or_default(),
+            virtual_hosted_style: self.virtual_hosted_style.unwrap_or_default(),
+            anonymous: self.anonymous.unwrap_or_default(),
+            access_key_id: self.access_key_id.clone(),
+            secret_access_key: self.secret_access_key.clone(),
+            session_token: self.session_token.clone(),
+            account: self.account.clone(),
+            account_key: self.account_key.clone(),
+        }
+    }
 }
 
 impl RemoteRequest {
@@ -51,6 +84,7 @@ impl RemoteRequest {
             retries: retries.unwrap_or(default.retries),
             max_whole_bytes: self.max_whole_bytes.and_then(unsigned).unwrap_or(default.max_whole_bytes),
             allow_private: self.allow_private.unwrap_or(default.allow_private),
+            store: self.store.as_ref().map(StoreRequest::options).unwrap_or_default(),
             ..default
         }
     }

@@ -114,7 +114,7 @@ test('a folder of other files lists them', (t) => {
 })
 
 for (const [path, pattern] of [
-  ['s3://bucket/model.zt', /s3: URLs are not fetched/],
+  ['gopher://bucket/model.zt', /gopher: URLs are not fetched/],
   ['ftp://host/model.safetensors', /ftp: URLs are not fetched/],
   ['file:///models/model.zt', /new URL/],
   ['~/model.zt', /~ is not expanded.*homedir/],

@@ -11,7 +11,7 @@
 //! | `retry`, `errors` | what is tried again and when; how failures read |
 //! | `answer`, `version` | whether an answer is the range, of the version, that was asked for |
 //! | `range`, `opening`, `blocks`, `source` | a file as a [`ReadAt`] |
-//! | `web`, `hub` | where files are: [`Places`] |
+//! | `web`, `hub`, `store` | where files are: [`Places`] |
 //!
 //! Stores of objects belong beside `web` and `hub`: their files are `Ranges` of `source`.
 //!
@@ -33,6 +33,7 @@ mod range;
 mod retry;
 mod runtime;
 mod source;
+mod store;
 mod tls;
 mod version;
 mod web;
@@ -45,9 +46,10 @@ use ztensor_core::sources::places::Places;
 use ztensor_core::work::Stop;
 
 pub use options::Options;
+pub use store::StoreOptions;
 
 /// The schemes of URLs that [`places`] takes, without the colon.
-pub const SCHEMES: [&str; 3] = ["https", "http", "hf"];
+pub const SCHEMES: [&str; 6] = ["https", "http", "hf", "s3", "gs", "az"];
 
 /// Whether a text is a URL of one of [`SCHEMES`], and no path of a local file.
 pub fn is_remote(text: &str) -> bool {
@@ -63,9 +65,10 @@ pub fn places(url: &str, options: &Options, stop: &Stop) -> Result<(Arc<dyn Plac
     match scheme(url).as_deref() {
         Some("http" | "https") => web::places(url, options),
         Some("hf") => hub::places(url, options, stop),
+        Some(scheme @ ("s3" | "gs" | "az")) => store::places(scheme, url, options),
         Some(other) => {
             let message = format!(
-                "{:?} is no scheme of URLs that can be read: known are https:, http: and hf: (of the Hugging Face hub)",
+                "{:?} is no scheme of URLs that can be read: known are https:, http:, hf: (of the Hugging Face hub), s3:, gs: and az:",
                 short(other, 40)
             );
             Err(Error::new(Code::InvalidArg, message))

@@ -8,6 +8,8 @@ use std::time::Duration;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use ztensor_core::error::{Code, Error, Result};
 
+use crate::store::StoreOptions;
+
 /// How to read files of a server.
 #[derive(Clone)]
 pub struct Options {
@@ -27,6 +29,8 @@ pub struct Options {
     pub max_whole_bytes: u64,
     /// Whether a public server may redirect to addresses of private networks and of this machine.
     pub allow_private: bool,
+    /// How to reach a store of objects.
+    pub store: StoreOptions,
     /// The variables to go by; `None`: those of the process.
     pub environment: Option<HashMap<String, String>>,
 }
@@ -42,6 +46,7 @@ impl Default for Options {
             backoff: Duration::from_millis(200),
             max_whole_bytes: 64 << 20,
             allow_private: false,
+            store: StoreOptions::default(),
             environment: None,
         }
     }
@@ -60,6 +65,7 @@ impl fmt::Debug for Options {
             .field("backoff", &self.backoff)
             .field("max_whole_bytes", &self.max_whole_bytes)
             .field("allow_private", &self.allow_private)
+            .field("store", &self.store)
             .finish_non_exhaustive()
     }
 }

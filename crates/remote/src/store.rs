@@ -1,0 +1,451 @@
+//! Stores of objects: S3 and what speaks as it does, Google Cloud Storage, Azure's blobs. Their clients are those of object_store,
+//! over connections of ours.
+
+mod profile;
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use object_store::aws::AmazonS3Builder;
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::client::{HttpClient, HttpConnector};
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::path::Path as Key;
+use object_store::{
+    ClientOptions, GetOptions, GetRange, GetResult, ObjectStore, ObjectStoreExt, RetryConfig,
+};
+use tokio::time::timeout;
+use ztensor_core::error::{Code, Error, Result, short};
+use ztensor_core::sources::ReadAt;
+use ztensor_core::sources::places::Places;
+use ztensor_core::work::Stop;
+
+use crate::blocks::Blocks;
+use crate::options::Options;
+use crate::source::{Ranges, Remote};
+use crate::{errors, runtime, tls};
+
+/// Bytes that are asked for when an object is opened.
+const FIRST: u64 = 512 << 10;
+/// Objects looked at for the names of a folder: those in its folders count as well.
+const LOOKED_AT: usize = 200_000;
+
+/// How to reach a store, where the environment does not say. Its `Debug` shows no secret.
+#[derive(Clone, Default)]
+pub struct StoreOptions {
+    pub region: Option<String>,
+    /// The URL of another store that speaks the same.
+    pub endpoint: Option<String>,
+    pub allow_http: bool,
+    pub virtual_hosted_style: bool,
+    /// Sign nothing: for what everybody may read.
+    pub anonymous: bool,
+    pub access_key_id: Option<String>,
+    pub secret_access_key: Option<String>,
+    pub session_token: Option<String>,
+    /// Of Azure.
+    pub account: Option<String>,
+    pub account_key: Option<String>,
+}
+
+impl fmt::Debug for StoreOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreOptions")
+            .field("region", &self.region)
+            .field("endpoint", &self.endpoint)
+            .field("anonymous", &self.anonymous)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A bucket, or a container of Azure's.
+struct Bucket {
+    store: Arc<dyn ObjectStore>,
+    /// `s3://bucket/`.
+    root: String,
+    options: Options,
+    blocks: Arc<Blocks>,
+}
+
+/// The places of `s3://bucket/key`, `gs://bucket/key` or `az://container/key`.
+pub fn places(scheme: &str, url: &str, options: &Options) -> Result<(Arc<dyn Places>, PathBuf)> {
+    options.check()?;
+    let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+    let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-$".contains(c);
+    if bucket.is_empty() || !bucket.chars().all(plain) {
+        let message = format!("{:?} names no bucket: {scheme}://bucket/key is meant", short(rest, 160));
+        return Err(Error::new(Code::InvalidArg, message));
+    }
+    let store = match scheme {
+        "s3" => s3(bucket, options)?,
+        "gs" => gcs(bucket, options)?,
+        _ => azure(bucket, options)?,
+    };
+    let root = format!("{scheme}://{bucket}/");
+    let path = format!("{root}{}", key.trim_end_matches('/'));
+    let bucket = Bucket { store, root, options: options.clone(), blocks: Arc::default() };
+    Ok((Arc::new(bucket), path.into()))
+}
+
+fn s3(bucket: &str, options: &Options) -> Result<Arc<dyn ObjectStore>> {
+    let own = &options.store;
+    let mut builder = AmazonS3Builder::from_env()
+        .with_bucket_name(bucket)
+        .with_http_connector(Connector(options.clone()))
+        .with_retry(retries(options))
+        .with_virtual_hosted_style_request(own.virtual_hosted_style)
+        .with_allow_http(own.allow_http)
+        .with_skip_signature(own.anonymous);
+    if let Some(region) = &own.region {
+        builder = builder.with_region(region);
+    }
+    if let Some(endpoint) = &own.endpoint {
+        builder = builder.with_endpoint(endpoint);
+    }
+    let given = own.access_key_id.clone().zip(own.secret_access_key.clone());
+    let has_own = options.variable("AWS_ACCESS_KEY_ID").is_some()
+        || options.variable("AWS_WEB_IDENTITY_TOKEN_FILE").is_some()
+        || own.anonymous;
+    let found = given.map(|(id, secret)| (id, secret, own.session_token.clone()));
+    let found = found.or_else(|| if has_own { None } else { profile::credentials(options) });
+    if let Some((id, secret, token)) = found {
+        builder = builder.with_access_key_id(id).with_secret_access_key(secret);
+        if let Some(token) = token {
+            builder = builder.with_token(token);
+        }
+    }
+    if own.region.is_none()
+        && options.variable("AWS_REGION").is_none()
+        && let Some(region) = options.variable("AWS_DEFAULT_REGION").or_else(|| profile::region(options))
+    {
+        builder = builder.with_region(region);
+    }
+    Ok(Arc::new(builder.build().map_err(|error| refused("s3", &error))?))
+}
+
+fn gcs(bucket: &str, options: &Options) -> Result<Arc<dyn ObjectStore>> {
+    let mut builder = GoogleCloudStorageBuilder::from_env()
+        .with_bucket_name(bucket)
+        .with_http_connector(Connector(options.clone()))
+        .with_retry(retries(options))
+        .with_client_options(ClientOptions::new().with_allow_http(options.store.allow_http))
+        .with_skip_signature(options.store.anonymous);
+    if let Some(endpoint) = &options.store.endpoint {
+        builder = builder.with_url(format!("gs://{bucket}")).with_base_url(endpoint);
+    }
+    Ok(Arc::new(builder.build().map_err(|error| refused("gs", &error))?))
+}
+
+fn azure(container: &str, options: &Options) -> Result<Arc<dyn ObjectStore>> {
+    let own = &options.store;
+    let mut builder = MicrosoftAzureBuilder::from_env()
+        .with_container_name(container)
+        .with_http_connector(Connector(options.clone()))
+        .with_retry(retries(options))
+        .with_allow_http(own.allow_http)
+        .with_skip_signature(own.anonymous);
+    if let Some(account) = &own.account {
+        builder = builder.with_account(account);
+    }
+    if let Some(key) = &own.account_key {
+        builder = builder.with_access_key(key);
+    }
+    if let Some(endpoint) = &own.endpoint {
+        builder = builder.with_endpoint(endpoint.clone());
+    }
+    Ok(Arc::new(builder.build().map_err(|error| refused("az", &error))?))
+}
+
+fn retries(options: &Options) -> RetryConfig {
+    RetryConfig {
+        max_retries: options.retries as usize,
+        retry_timeout: Duration::from_secs(120),
+        ..RetryConfig::default()
+    }
+}
+
+fn refused(scheme: &str, error: &object_store::Error) -> Error {
+    let message = format!("the store of {scheme}: cannot be used: {}", scrubbed(&error.to_string()));
+    Error::new(Code::InvalidArg, message)
+}
+
+/// A text without the queries of its URLs, which may be signatures.
+fn scrubbed(text: &str) -> String {
+    let mut words = text.split_inclusive(char::is_whitespace).map(|word| match word.split_once('?') {
+        Some((place, _)) if place.contains("://") => format!("{place}?… "),
+        _ => word.to_owned(),
+    });
+    let text: String = words.by_ref().collect();
+    short(&text, 400).into_owned()
+}
+
+/// Connections of ours: TLS by ring, the roots of this machine, no time limit on a whole answer.
+#[derive(Debug)]
+struct Connector(Options);
+
+impl HttpConnector for Connector {
+    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
+        let failed = |error: String| object_store::Error::Generic { store: "HTTP", source: error.into() };
+        let tls = tls::config(&self.0).map_err(|error| failed(error.message().to_owned()))?;
+        let client = reqwest::Client::builder()
+            .tls_backend_preconfigured(tls)
+            .read_timeout(self.0.timeout)
+            .connect_timeout(self.0.timeout)
+            .pool_max_idle_per_host(self.0.concurrency)
+            .user_agent(concat!("ztensor/", env!("CARGO_PKG_VERSION")))
+            .build();
+        Ok(HttpClient::new(client.map_err(|error| failed(error.without_url().to_string()))?))
+    }
+}
+
+impl Bucket {
+    fn key(&self, path: &Path) -> Result<Key> {
+        let text = path.to_string_lossy();
+        let key = text.strip_prefix(&self.root).unwrap_or_default();
+        Key::parse(key).map_err(|_| {
+            let message = format!("{:?} is no key of an object", short(key, 160));
+            Error::new(Code::InvalidArg, message)
+        })
+    }
+
+    /// The objects under a folder, those in its folders too.
+    fn under(&self, folder: &Path) -> Result<(Key, String)> {
+        let key = self.key(folder)?;
+        let prefix = if key.as_ref().is_empty() { String::new() } else { format!("{key}/") };
+        Ok((key, prefix))
+    }
+}
+
+impl Places for Bucket {
+    fn open(&self, path: &Path, stop: &Stop) -> Result<Arc<dyn ReadAt>> {
+        let key = self.key(path)?;
+        let text = path.to_string_lossy().into_owned();
+        if key.as_ref().is_empty() {
+            return Err(errors::about(&text, "this is a bucket, not an object"));
+        }
+        let first = GetOptions { range: Some(GetRange::Bounded(0..FIRST)), ..GetOptions::default() };
+        let (object, head) = runtime::wait(stop, async {
+            let result = match self.store.get_opts(&key, first).await {
+                // Of an empty object there is no range.
+                Err(error @ object_store::Error::Generic { .. }) => match self.store.head(&key).await {
+                    Ok(meta) if meta.size == 0 => self.store.get(&key).await,
+                    _ => Err(error),
+                },
+                result => result,
+            };
+            let result = result.map_err(|error| failure(&text, &error))?;
+            let (length, tag) = (result.meta.size, result.meta.e_tag.clone());
+            let mut head = vec![0; usize::try_from(length.min(FIRST)).unwrap_or_default()];
+            pour(&text, result, 0..length.min(FIRST), &mut head, self.options.timeout).await?;
+            Ok((Facts { length, tag }, head))
+        })?;
+        let whole = head.len() as u64 == object.length;
+        let (store, options) = (Arc::clone(&self.store), self.options.clone());
+        let object = Object { store, key, path: text, facts: object, options };
+        Ok(Arc::new(Remote::new(object, head, whole, &self.blocks)))
+    }
+
+    fn is_folder(&self, path: &Path, stop: &Stop) -> bool {
+        self.list(path, 1, stop).is_ok_and(|names| !names.is_empty())
+    }
+
+    fn list(&self, folder: &Path, most: usize, stop: &Stop) -> Result<Vec<OsString>> {
+        let (key, prefix) = self.under(folder)?;
+        let text = folder.to_string_lossy().into_owned();
+        let names = runtime::wait(stop, async {
+            let mut names = BTreeSet::new();
+            let mut found = self.store.list(Some(&key)).take(LOOKED_AT);
+            while let Some(object) = found.try_next().await.map_err(|error| failure(&text, &error))? {
+                let inner = object.location.as_ref().strip_prefix(&prefix).unwrap_or_default();
+                if !inner.is_empty() && !inner.contains('/') {
+                    names.insert(inner.to_owned());
+                }
+                if names.len() > most {
+                    break;
+                }
+            }
+            Ok(names)
+        })?;
+        Ok(names.into_iter().map(OsString::from).collect())
+    }
+
+    fn is_file(&self, _path: &Path) -> bool {
+        false
+    }
+}
+
+/// What the first answer said of an object.
+struct Facts {
+    length: u64,
+    /// Which version it is: asked for with each range.
+    tag: Option<String>,
+}
+
+/// An object of one version.
+struct Object {
+    store: Arc<dyn ObjectStore>,
+    key: Key,
+    path: String,
+    facts: Facts,
+    options: Options,
+}
+
+impl Object {
+    async fn piece(&self, offset: u64, room: &mut [u8]) -> Result<()> {
+        let range = offset..offset + room.len() as u64;
+        let options = GetOptions {
+            range: Some(GetRange::Bounded(range.clone())),
+            if_match: self.facts.tag.clone(),
+            ..GetOptions::default()
+        };
+        // A body that breaks off is asked for anew; the client itself tries again what was refused before.
+        for left in (0..=self.options.retries).rev() {
+            let result = self.store.get_opts(&self.key, options.clone()).await;
+            let result = result.map_err(|error| failure(&self.path, &error))?;
+            let same = result.meta.size == self.facts.length && result.meta.e_tag == self.facts.tag;
+            if !same {
+                return Err(errors::changed(&self.path));
+            }
+            match pour(&self.path, result, range.clone(), room, self.options.timeout).await {
+                Err(error) if left == 0 => return Err(error),
+                Err(_) => {}
+                Ok(()) => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Ranges for Object {
+    fn length(&self) -> u64 {
+        self.facts.length
+    }
+
+    fn version(&self) -> u64 {
+        let Some(tag) = &self.facts.tag else { return 0 };
+        // FNV-1a: the same in every process.
+        tag.bytes()
+            .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    }
+
+    fn options(&self) -> &Options {
+        &self.options
+    }
+
+    fn fill(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()> {
+        let pieces = buffer.chunks_mut(self.options.piece_bytes).scan(offset, |next, piece| {
+            let first = *next;
+            *next += piece.len() as u64;
+            Some(self.piece(first, piece))
+        });
+        let all = stream::iter(pieces).buffer_unordered(self.options.concurrency).try_collect();
+        runtime::wait(stop, all)
+    }
+}
+
+/// Fills a buffer with the range that was asked for, which an answer has to be.
+async fn pour(
+    path: &str,
+    result: GetResult,
+    range: Range<u64>,
+    room: &mut [u8],
+    limit: Duration,
+) -> Result<()> {
+    if result.range != range {
+        return Err(errors::about(path, "the store sent another range than it was asked for"));
+    }
+    let mut body = result.into_stream();
+    let mut got = 0;
+    loop {
+        let next = timeout(limit, body.next()).await.map_err(|_| {
+            let message = format!("the store sent nothing for {limit:?} (option timeout)");
+            errors::about(path, message)
+        })?;
+        let Some(bytes) = next.transpose().map_err(|error| failure(path, &error))? else { break };
+        let Some(part) = room.get_mut(got..got + bytes.len()) else {
+            return Err(errors::about(path, "the store sent more than it was asked for"));
+        };
+        part.copy_from_slice(&bytes);
+        got += bytes.len();
+    }
+    if got < room.len() {
+        return Err(errors::about(
+            path,
+            format!("the store ended its answer {} bytes early", room.len() - got),
+        ));
+    }
+    Ok(())
+}
+
+/// What a store says, without what may be secret in it.
+fn failure(path: &str, error: &object_store::Error) -> Error {
+    use object_store::Error as Store;
+    let message = match error {
+        Store::NotFound { .. } => "there is no such object, or no such bucket: check the name".to_owned(),
+        Store::Precondition { .. } | Store::NotModified { .. } => return errors::changed(path),
+        Store::PermissionDenied { .. } | Store::Unauthenticated { .. } => {
+            "the store denies access: check the credentials, and that they may read the object".to_owned()
+        }
+        other => {
+            let text = scrubbed(&chain(other));
+            let hint = if text.contains("credential") || text.contains("169.254.169.254") {
+                ": no credentials were found: set them in the environment (AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT_KEY), or pass remote: { store: { anonymous: true } } for what everybody may read"
+            } else {
+                ""
+            };
+            format!("{text}{hint}")
+        }
+    };
+    errors::about(path, message)
+}
+
+/// The texts of an error and of what caused it.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_of_urls_are_not_shown() {
+        let text = "GET https://a.blob/x?sig=SECRET failed: what? because";
+        assert_eq!(scrubbed(text), "GET https://a.blob/x?… failed: what? because");
+    }
+
+    #[test]
+    fn urls_that_name_no_bucket_are_refused() {
+        for url in ["s3://", "s3:///key", "s3://a b/key", "s3://user:pw@host/key"] {
+            let error = places("s3", url, &Options::default()).err().unwrap();
+            assert_eq!(error.code(), Code::InvalidArg, "{url}");
+        }
+    }
+
+    #[test]
+    fn options_show_no_secret() {
+        let secret = Some("SECRET".to_owned());
+        let options = StoreOptions {
+            access_key_id: secret.clone(),
+            secret_access_key: secret,
+            ..StoreOptions::default()
+        };
+        assert!(!format!("{options:?}").contains("SECRET"));
+    }
+}

@@ -1,0 +1,96 @@
+//! The files in which the tools of AWS keep credentials and regions, by the name of a profile.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use crate::options::Options;
+
+/// Bytes of such a file that are read.
+const MOST: u64 = 1 << 20;
+
+/// Access key, secret key and session token of the profile in use.
+pub fn credentials(options: &Options) -> Option<(String, String, Option<String>)> {
+    let file = file(options, "AWS_SHARED_CREDENTIALS_FILE", "credentials")?;
+    let values = section(&file, &[&name(options)]).or_else(|| {
+        let file = self::file(options, "AWS_CONFIG_FILE", "config")?;
+        section(&file, &[&name(options), &format!("profile {}", name(options))])
+    })?;
+    let value = |key: &str| values.get(key).filter(|value| !value.is_empty()).cloned();
+    Some((value("aws_access_key_id")?, value("aws_secret_access_key")?, value("aws_session_token")))
+}
+
+/// The region of the profile in use.
+pub fn region(options: &Options) -> Option<String> {
+    let file = file(options, "AWS_CONFIG_FILE", "config")?;
+    section(&file, &[&name(options), &format!("profile {}", name(options))])?.remove("region")
+}
+
+fn name(options: &Options) -> String {
+    options.variable("AWS_PROFILE").unwrap_or_else(|| "default".to_owned())
+}
+
+/// The text of a file that a variable names, or of the usual one.
+fn file(options: &Options, variable: &str, usual: &str) -> Option<String> {
+    let home =
+        || Some(options.path("HOME").or_else(|| options.path("USERPROFILE"))?.join(".aws").join(usual));
+    let path: PathBuf = options.path(variable).or_else(home)?;
+    let is_small = |path: &Path| path.metadata().is_ok_and(|file| file.is_file() && file.len() <= MOST);
+    if !is_small(&path) {
+        return None;
+    }
+    std::fs::read_to_string(path).ok()
+}
+
+/// The keys of the first section that has one of the names.
+fn section(text: &str, names: &[&str]) -> Option<HashMap<String, String>> {
+    let mut found: Option<HashMap<String, String>> = None;
+    for line in text.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix('[').and_then(|line| line.split_once(']')) {
+            if found.is_some() {
+                break;
+            }
+            found = names.contains(&name.0.trim()).then(HashMap::new);
+        } else if let Some(found) = &mut found
+            && !line.starts_with(['#', ';'])
+            && let Some((key, value)) = line.split_once('=')
+        {
+            found.insert(key.trim().to_ascii_lowercase(), value.trim().to_owned());
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+# mine\n[other]\naws_access_key_id = A\n\n[default]\n aws_access_key_id=B\naws_secret_access_key = a=b==\n; no\n[profile x]\nregion = eu\n";
+
+    #[test]
+    fn sections_are_found_by_name() {
+        let default = section(TEXT, &["default"]).unwrap();
+        assert_eq!(default["aws_access_key_id"], "B");
+        assert_eq!(default["aws_secret_access_key"], "a=b==");
+        assert_eq!(section(TEXT, &["other"]).unwrap()["aws_access_key_id"], "A");
+        assert_eq!(section(TEXT, &["x", "profile x"]).unwrap()["region"], "eu");
+        assert!(section(TEXT, &["none"]).is_none());
+    }
+
+    #[test]
+    fn the_profile_of_the_environment_is_read() {
+        let path = std::env::temp_dir().join(format!("ztensor-profile-{}", std::process::id()));
+        std::fs::write(&path, "[a]\naws_access_key_id=I\naws_secret_access_key=S\naws_session_token=T\n")
+            .unwrap();
+        let text = |text: &str| text.to_owned();
+        let environment = HashMap::from([
+            (text("AWS_SHARED_CREDENTIALS_FILE"), text(path.to_str().unwrap())),
+            (text("AWS_PROFILE"), text("a")),
+        ]);
+        let options = Options { environment: Some(environment), ..Options::default() };
+        assert_eq!(credentials(&options), Some((text("I"), text("S"), Some(text("T")))));
+        let other = Options { environment: Some(HashMap::new()), ..Options::default() };
+        assert_eq!(credentials(&other), None);
+        std::fs::remove_file(path).unwrap();
+    }
+}
