@@ -36,6 +36,8 @@ const FIRST: u64 = 512 << 10;
 /// Objects looked at for the names of a folder: those in its folders count as well.
 const LOOKED_AT: usize = 200_000;
 
+const NO_CREDENTIALS: &str = "no credentials were found: set them in the environment (AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT_KEY), or pass remote: { store: { anonymous: true } } for what everybody may read";
+
 /// How to reach a store, where the environment does not say. Its `Debug` shows no secret.
 #[derive(Clone, Default)]
 pub struct StoreOptions {
@@ -395,12 +397,8 @@ fn failure(path: &str, error: &object_store::Error) -> Error {
         }
         other => {
             let text = scrubbed(&chain(other));
-            let hint = if text.contains("credential") || text.contains("169.254.169.254") {
-                ": no credentials were found: set them in the environment (AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT_KEY), or pass remote: { store: { anonymous: true } } for what everybody may read"
-            } else {
-                ""
-            };
-            format!("{text}{hint}")
+            // Where nothing else has them, the machine's own service of credentials is asked.
+            if text.contains("169.254.169.254") { NO_CREDENTIALS.to_owned() } else { text }
         }
     };
     errors::about(path, message)

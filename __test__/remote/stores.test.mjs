@@ -1,0 +1,132 @@
+// Objects of S3, Google Cloud Storage and Azure, from a server of this machine that speaks as they do. Real servers are interop's.
+import { inspect } from 'node:util'
+import test from 'ava'
+import { diff, open, openSync } from 'ztensor'
+import { isArgumentError, rejectionOf, thrownBy } from '../raised.mjs'
+import { shard } from '../sharded.mjs'
+import { fixturePath, vectors } from '../vectors.mjs'
+import { part, serve } from './web.mjs'
+
+const FILES = Object.fromEntries(vectors.map(({ name, bytes }) => [name, bytes]))
+const DATE = 'Mon, 23 Nov 2026 12:00:00 GMT'
+const XML = {
+  s3: (names) =>
+    `<ListBucketResult><IsTruncated>false</IsTruncated>${names.map((name) => `<Contents><Key>${name}</Key><LastModified>2026-11-23T12:00:00.000Z</LastModified><ETag>"1"</ETag><Size>1</Size></Contents>`).join('')}</ListBucketResult>`,
+  az: (names) =>
+    `<?xml version="1.0"?><EnumerationResults><Blobs>${names.map((name) => `<Blob><Name>${name}</Name><Properties><Last-Modified>${DATE}</Last-Modified><Content-Length>1</Content-Length><Content-Type>x</Content-Type><Etag>1</Etag></Properties></Blob>`).join('')}</Blobs><NextMarker /></EnumerationResults>`,
+}
+
+/** A store with one bucket, `models`. `answer` may take a request over. */
+async function stored(t, scheme, files, answer = () => false) {
+  const server = await serve(t, (request, response) => {
+    if (answer(request, response)) return undefined
+    const url = new URL(request.url, 'http://host')
+    const name = decodeURIComponent(url.pathname.replace(/^(\/account)?\/models\/?/, ''))
+    if (url.searchParams.has('list-type') || url.searchParams.has('comp') || name === '') {
+      const prefix = url.searchParams.get('prefix') ?? ''
+      response.writeHead(200, { 'content-type': 'application/xml' })
+      return response.end((XML[scheme] ?? XML.s3)(Object.keys(files).filter((key) => key.startsWith(prefix))))
+    }
+    const bytes = files[name]
+    const headers = { etag: `"${bytes?.length}"`, 'last-modified': DATE }
+    if (bytes !== undefined && !['', undefined, headers.etag].includes(request.headers['if-match']))
+      return response.writeHead(412).end()
+    if (bytes !== undefined) return part(request, response, bytes, headers)
+    return response.writeHead(404).end('<Error><Code>NoSuchKey</Code></Error>')
+  })
+  const endpoint = scheme === 'az' ? server.url('/account') : server.url('').replace(/\/$/, '')
+  const account = scheme === 'az' ? { account: 'account' } : {}
+  const remote = { retries: 1, store: { endpoint, allowHttp: true, anonymous: true, region: 'us-east-1', ...account } }
+  return { ...server, remote, url: (key) => `${scheme}://models/${key}` }
+}
+
+for (const scheme of ['s3', 'gs', 'az']) {
+  test(`${scheme}: every file is the same as by its path`, async (t) => {
+    const { remote, url } = await stored(t, scheme, FILES)
+    for (const name of Object.keys(FILES)) {
+      const [far, near] = [await open(url(name), { remote }), openSync(fixturePath(name))]
+      t.is(far.path, url(name))
+      const { added, removed, changed } = await diff(far, near)
+      t.deepEqual([added, removed, changed], [[], [], []], name)
+      far.close()
+      near.close()
+    }
+    const absent = await rejectionOf(() => open(url('absent.zt'), { remote }))
+    t.is(absent.code, 'ZT_IO')
+    t.regex(absent.message, /no such object/)
+  })
+
+  test(`${scheme}: a folder opens as one of a disk does`, async (t) => {
+    const files = {
+      'm/a.safetensors': shard({ one: [1, 2] }),
+      'other.txt': Buffer.from('x'),
+      'm/sub/b.safetensors': shard({ two: [3] }),
+    }
+    const { remote, url } = await stored(t, scheme, files)
+    const file = await open(url('m/'), { remote })
+    t.deepEqual([...file.keys()], ['one'])
+    t.deepEqual([...(await file.tensor('one').load())], [1, 2])
+  })
+}
+
+test('an object that changes is never mixed with what it was', async (t) => {
+  const files = { 'x.safetensors': shard({ a: Array.from({ length: 1 << 19 }, (_, at) => at) }) }
+  const { remote, url } = await stored(t, 's3', files)
+  const file = await open(url('x.safetensors'), { remote })
+  files['x.safetensors'] = shard({ a: Array.from({ length: (1 << 19) + 2 }, () => 0) })
+  const error = await rejectionOf(() => file.load())
+  t.is(error.code, 'ZT_IO')
+  t.regex(error.message, /changed since it was opened/)
+})
+
+test('a busy store is asked again, one that denies is not', async (t) => {
+  const files = { 'x.zt': FILES['zt2-dtypes.zt'] }
+  let busy = 1
+  const store = await stored(
+    t,
+    's3',
+    files,
+    (_, response) => busy-- > 0 && response.writeHead(503).end('<Error><Code>SlowDown</Code></Error>'),
+  )
+  t.is((await open(store.url('x.zt'), { remote: store.remote })).size, 12)
+  const denied = await stored(t, 's3', files, (_, response) =>
+    response.writeHead(403).end('<Error><Code>AccessDenied</Code></Error>'),
+  )
+  const error = await rejectionOf(() => open(denied.url('x.zt'), { remote: denied.remote }))
+  t.is(error.code, 'ZT_IO')
+  t.regex(error.message, /denies access: check the credentials/)
+})
+
+test('keys sign requests and are never shown', async (t) => {
+  const store = await stored(t, 's3', { 'x.zt': FILES['zt2-dtypes.zt'] })
+  const keys = { anonymous: false, accessKeyId: 'ID', secretAccessKey: 'SECRET', sessionToken: 'TOKEN' }
+  const remote = { ...store.remote, store: { ...store.remote.store, ...keys } }
+  const file = await open(store.url('x.zt'), { remote })
+  const { headers } = store.asked[0]
+  t.regex(headers.authorization, /^AWS4-HMAC-SHA256 Credential=ID\//)
+  t.is(headers['x-amz-security-token'], 'TOKEN')
+  t.false(JSON.stringify(store.asked).includes('SECRET'))
+  t.notRegex(inspect(file, { depth: 9, showHidden: true }), /SECRET|TOKEN/)
+})
+
+test('an abort ends a request that no store answers', async (t) => {
+  const reason = new Error('enough')
+  const abort = new AbortController()
+  const store = await stored(t, 's3', {}, () => {
+    abort.abort(reason)
+    return true
+  })
+  t.is(await rejectionOf(() => open(store.url('x.zt'), { remote: store.remote, signal: abort.signal })), reason)
+})
+
+test('what names no object, and options that say nothing, are refused', async (t) => {
+  t.is(thrownBy(() => openSync('s3://models/x.zt')).code, 'ZT_NOT_LOCAL')
+  isArgumentError(t, await rejectionOf(() => open('s3:///x.zt')), 'bucket')
+  for (const [store, named] of [
+    [{ endpoint: 7 }, 'remote.store.endpoint'],
+    [{ allowHttp: 'yes' }, 'remote.store.allowHttp'],
+    [{ secretAccessKey: 7 }, 'remote.store.secretAccessKey'],
+    [{ key: 'x' }, 'remote.store has no'],
+  ])
+    isArgumentError(t, await rejectionOf(() => open('s3://models/x.zt', { remote: { store } })), named)
+})
