@@ -1375,6 +1375,26 @@ type Side = AnyTensor | Component;
  * RangeError ZT_INVALID_ARG; the signal's reason
  */
 export declare function compare(a: Side, b: Side, options?: CompareOptions): Promise<Comparison>;
+/** How to reach a store of objects, where the environment does not say. */
+export interface StoreOptions {
+	/** Of S3: the region of the bucket. */
+	region?: string | undefined;
+	/** The URL of a store that speaks as S3, Google Cloud Storage or Azure do: MinIO, Ceph, R2, an emulator. */
+	endpoint?: string | undefined;
+	/** Allow an endpoint with `http:`. */
+	allowHttp?: boolean | undefined;
+	/** Of S3: the bucket is a part of the host's name, not of the path. */
+	virtualHostedStyle?: boolean | undefined;
+	/** Sign nothing, for objects that everybody may read. */
+	anonymous?: boolean | undefined;
+	/** Of S3. */
+	accessKeyId?: string | undefined;
+	secretAccessKey?: string | undefined;
+	sessionToken?: string | undefined;
+	/** Of Azure. */
+	account?: string | undefined;
+	accountKey?: string | undefined;
+}
 /** How files of other machines are read. */
 export interface RemoteOptions {
 	/** Headers of each request to the server of the URL, such as `authorization`. No other server gets them. */
@@ -1391,6 +1411,8 @@ export interface RemoteOptions {
 	maxWholeBytes?: number | undefined;
 	/** Follow redirects of public servers to addresses of private networks and of this machine. */
 	allowPrivate?: boolean | undefined;
+	/** How to reach a store of objects: of `s3:`, `gs:` and `az:` URLs. */
+	store?: StoreOptions | undefined;
 }
 /**
  * A path or file: URL of a tensor file, of the index of a sharded checkpoint (`model.safetensors.index.json`) or of a
@@ -1417,7 +1439,7 @@ export interface OpenOptions {
 	 * `direct` for what is loaded of a file that is larger than the memory and not in the page cache.
 	 */
 	io?: "auto" | "mmap" | "read" | "direct" | undefined;
-	/** How files of other machines are read: of `https:`, `http:` and `hf:` URLs. */
+	/** How files of other machines are read: of `https:`, `http:`, `hf:`, `s3:`, `gs:` and `az:` URLs. */
 	remote?: RemoteOptions | undefined;
 	/** Check every digest and data rule before the file is handed out. */
 	verify?: boolean | undefined;

@@ -43,7 +43,7 @@ export interface OpenOptions {
    * `direct` for what is loaded of a file that is larger than the memory and not in the page cache.
    */
   io?: 'auto' | 'mmap' | 'read' | 'direct' | undefined
-  /** How files of other machines are read: of `https:`, `http:` and `hf:` URLs. */
+  /** How files of other machines are read: of `https:`, `http:`, `hf:`, `s3:`, `gs:` and `az:` URLs. */
   remote?: RemoteOptions | undefined
   /** Check every digest and data rule before the file is handed out. */
   verify?: boolean | undefined

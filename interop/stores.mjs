@@ -1,0 +1,54 @@
+// Files of a store of objects: moto, which speaks as S3 does.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { diff, open, openSync } from 'ztensor'
+import { environment } from './peers.mjs'
+
+/** [{ what, error }] of every file, the error undefined where it is the same by its URL and by its path. */
+export async function compareStore({ build, python, fixtures, interop }) {
+  const requirements = ['moto[server,s3]==5.2.5', 'boto3==1.44.5']
+  const own = await environment(join(build, 'venv-moto'), python, requirements)
+  const server = spawn(own, [join(interop, 's3_store.py'), fixtures], { stdio: ['pipe', 'pipe', 'ignore'] })
+  const ended = once(server, 'exit').then(() => [])
+  const [endpoint] = await Promise.race([once(createInterface(server.stdout), 'line'), ended])
+  if (endpoint === undefined) throw new Error('the server of S3 ended early')
+  const keys = { accessKeyId: 'id', secretAccessKey: 'secret', region: 'us-east-1' }
+  const remote = { store: { endpoint, allowHttp: true, ...keys } }
+  const compare = async (name) => {
+    const near = openSync(join(fixtures, name))
+    const far = await open(`s3://models/${name}`, { remote })
+    const { added, removed, changed, unchanged } = await diff(far, near)
+    const { ok } = await far.verify()
+    far.close()
+    near.close()
+    const others = added.length + removed.length + changed.length
+    if (others > 0 || unchanged !== near.size || !ok)
+      throw new Error(`${others} of its tensors differ, verify() says ${ok}`)
+  }
+  const names = readdirSync(fixtures, { recursive: true }).filter(
+    (name) =>
+      /\.(zt|safetensors|btf|gguf|onnx|npz|pt|msgpack|tflite|arrow|xml)$/.test(name) && !/-0000[23]-/.test(name),
+  )
+  try {
+    const results = []
+    for (const name of names) {
+      let error
+      try {
+        openSync(join(fixtures, name)).close()
+      } catch {
+        continue // one that is refused, as its own tests have it
+      }
+      await compare(name).catch((thrown) => {
+        error = thrown
+      })
+      results.push({ what: name, error })
+    }
+    return results
+  } finally {
+    server.stdin.end()
+    await ended
+  }
+}
