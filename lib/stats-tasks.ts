@@ -141,7 +141,7 @@ function aNumber(name: string, value: unknown): number {
 
 function numbers(name: string, value: unknown): number[] {
   if (!Array.isArray(value)) throw wrongType(name, 'an array of numbers', value)
-  return value.map((one, at) => aNumber(`${name}[${at}]`, one))
+  return Array.from(value, (one, at) => aNumber(`${name}[${at}]`, one))
 }
 
 function histogramOf(name: string, value: unknown): Histogram | undefined {
@@ -172,7 +172,7 @@ interface Read extends TaskResult {
 function aStatsResult(name: string, value: Record<string, unknown>): Read {
   refuseUnknown(name, value, ['ztensor', 'kind', 'job', 'task', 'stats', 'skipped'])
   if (!Array.isArray(value.stats)) throw wrongType(`${name}.stats`, 'an array', value.stats)
-  const stats = value.stats.map((one, at) => statsOf(`${name}.stats[${at}]`, one))
+  const stats = Array.from(value.stats, (one, at) => statsOf(`${name}.stats[${at}]`, one))
   const skipped = checkErrors(`${name}.skipped`, value.skipped)
   const { job, task } = value as unknown as TaskResult
   return { ztensor: TASK_VERSION, kind: 'stats', job, task, given: value, stats, skipped }

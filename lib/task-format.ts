@@ -190,7 +190,7 @@ export function checkJob<T extends Task>(
   const id = anId('job.id', job.id)
   const source = aSource('job.source', job.source)
   if (!Array.isArray(job.tasks) || job.tasks.length === 0) throw wrongType('job.tasks', 'an array of tasks', job.tasks)
-  const tasks = job.tasks.map((task, at) => check(`job.tasks[${at}]`, task))
+  const tasks = Array.from(job.tasks, (task, at) => check(`job.tasks[${at}]`, task))
   for (const [at, task] of tasks.entries()) {
     const place = `job.tasks[${at}]`
     if (task.task !== at) throw wrongType(`${place}.task`, String(at), task.task)

@@ -41,7 +41,9 @@ function placeOf(name: string, source: unknown): string {
 }
 
 function placesOf(source: unknown): string | string[] {
-  return Array.isArray(source) ? source.map((one, at) => placeOf(`source[${at}]`, one)) : placeOf('source', source)
+  return Array.isArray(source)
+    ? Array.from(source, (one, at) => placeOf(`source[${at}]`, one))
+    : placeOf('source', source)
 }
 
 /** Adds what the index says of each tensor: its name, type, shape, layout, length and place. */
