@@ -132,7 +132,7 @@ test('a job that was changed is refused', async (t) => {
     }
     t.deepEqual(
       Object.keys(filesOf(to)).filter((name) => !name.endsWith('.json')),
-      Object.keys(before),
+      Object.keys(before).filter((name) => !name.endsWith('.json')),
     )
     await finish(job, results)
   }
