@@ -101,8 +101,8 @@ export async function openPlanned(
   )
   const file = await open(path, { ...options.source, signal })
   try {
-    // A URL of a hub names the newest revision; the file's own place names the one that was found.
-    const found = typeof path === 'string' && remoteUrl(path) !== undefined ? (file.path ?? path) : path
+    // A URL of the hub may name a branch; the file's own place names the commit that was found.
+    const found = typeof path === 'string' && /^hf:/i.test(path) ? (file.path ?? path) : path
     const kept = { format, maxIndexBytes, maxDecodedBytes, maxRank, maxAttributeValues }
     const given = Object.fromEntries(Object.entries(kept).filter(([, value]) => value !== undefined))
     const identity = await identityOf(file, checkModified, signal)

@@ -10,10 +10,12 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import test from 'ava'
 import { convert, create, finishConvert, open, openSync, planConvert, runTask, verify } from 'ztensor'
 import { filesOf, model, runAll, sent } from '../many.mjs'
 import { rejectionOf } from '../raised.mjs'
+import { part, serve } from '../remote/web.mjs'
 import { scratchFolder } from '../writing.mjs'
 
 const cast = { float32: 'bfloat16' }
@@ -302,5 +304,53 @@ test('a job of 100,000 tensors is small', async (t) => {
     })
     t.true(job.tasks.length > 5)
     t.true(JSON.stringify(job).length < most, `${JSON.stringify(job).length}`)
+  }
+})
+
+test('a source of another machine: its headers go with each call, and not into the job', async (t) => {
+  const { source, to } = await planned()
+  const bytes = readFileSync(source)
+  const files = { 'm.safetensors': bytes }
+  const web = await serve(t, (request, response) => {
+    if (request.headers.authorization !== 'Bearer secret') {
+      response.writeHead(401)
+      return response.end()
+    }
+    return part(request, response, files['m.safetensors'], { etag: `"${files['m.safetensors'].length}"` })
+  })
+  const options = { source: { remote: { headers: { authorization: 'Bearer secret' } } } }
+  const url = web.url('/m.safetensors?key=1')
+  const job = sent(await planConvert(url, to.path('far.safetensors'), { maxShardSize: 2500, ...options }))
+  t.false(JSON.stringify(job).includes('secret'))
+  t.is(job.source.path, url)
+  t.truthy(await rejectionOf(() => runTask(job.tasks[0])), 'without the header')
+  const results = await runAll(job, options)
+  const { tensors } = await finishConvert(job, results, options)
+  t.true(tensors > 30)
+  files['m.safetensors'] = Buffer.from(bytes.toString('latin1').replace('layers.7.', 'layers.X.'), 'latin1')
+  t.like(await rejectionOf(() => runTask(job.tasks[0], options)), { code: 'ZT_IO' })
+})
+
+test('sources that are sharded, lists, URLs of files, and files without tensors', async (t) => {
+  const { source, to } = await planned()
+  const parts = scratchFolder()
+  await convert(source, parts.path('m.safetensors'), { maxShardSize: 2500 })
+  const list = parts.names().filter((name) => name.endsWith('.safetensors'))
+  for (const [at, from] of [
+    parts.folder,
+    parts.path('m.safetensors.index.json'),
+    list.map(parts.path),
+    pathToFileURL(source),
+  ].entries()) {
+    const job = sent(await planConvert(from, to.path(`s${at}.zt`), { maxShardSize: 300_000 }))
+    const { path, tensors } = await finishConvert(job, await runAll(job))
+    t.is(tensors, 34)
+    t.true((await verify(path)).ok)
+  }
+  const empty = parts.path('empty.zt')
+  await (await create(empty, { version: '2' })).finish()
+  for (const ending of ['zt', 'safetensors']) {
+    const job = sent(await planConvert(empty, to.path(`e.${ending}`)))
+    t.like(await finishConvert(job, await runAll(job)), { tensors: 0, files: [] })
   }
 })
