@@ -23,6 +23,7 @@ import { TensorFile } from './file.js'
 import { writingOf } from './formats.js'
 import { type OpenOptions, open } from './open.js'
 import { readersOf } from './readers.js'
+import { messageOf } from './realm.js'
 import { checkOrdinals, identified, namesOf } from './run-convert.js'
 import { checkJob, checkResults, type TaskError, type TaskResult } from './task-format.js'
 import { openSource } from './task-source.js'
@@ -64,6 +65,50 @@ function again({ task }: Done, what: string): ZTensorError {
   return new ZTensorError('ZT_IO', `${what}: run task ${task.task} again`)
 }
 
+/** Files that are looked at together: each waits for a disk that may be far. */
+const LANES = 16
+
+/** Does the work on each, several at once. All that fails is one error. */
+async function inLanes<T>(
+  all: readonly T[],
+  signal: AbortSignal | undefined,
+  work: (one: T, at: number) => Promise<void>,
+): Promise<void> {
+  const failed = new Map<number, unknown>()
+  let next = 0
+  const lane = async (): Promise<void> => {
+    while (next < all.length) {
+      const at = next++
+      await work(all[at] as T, at).catch((error) => failed.set(at, error))
+      signal?.throwIfAborted()
+    }
+  }
+  await Promise.all(Array.from({ length: LANES }, lane))
+  const errors = [...failed.keys()].sort((a, b) => a - b).map((at) => failed.get(at))
+  const [first] = errors
+  if (errors.length < 2 || !(first instanceof ZTensorError)) {
+    if (errors.length > 0) throw first
+    return
+  }
+  const shown = errors.slice(0, 20).map(messageOf).join('; ')
+  const more = errors.length > 20 ? `; and ${errors.length - 20} more` : ''
+  throw new ZTensorError(first.code, `${errors.length} files are wrong: ${shown}${more}`, { cause: errors })
+}
+
+async function withFile(
+  path: string,
+  { options: { format } }: ConvertTask,
+  signal: AbortSignal | undefined,
+  work: (file: TensorFile) => Promise<void>,
+): Promise<void> {
+  const file = await open(path, { format, signal })
+  try {
+    await work(file)
+  } finally {
+    file.close()
+  }
+}
+
 /** Refuses a file that is not the one that the result tells of. */
 async function checkFile(done: Done, verify: boolean, signal?: AbortSignal): Promise<void> {
   const { task, result, path } = done
@@ -75,16 +120,12 @@ async function checkFile(done: Done, verify: boolean, signal?: AbortSignal): Pro
   if (found.size !== result.byteLength)
     throw again(done, `'${path}' has ${found.size} bytes, not the ${result.byteLength} of its result`)
   if (!verify) return
-  const file = await open(path, { format: task.options.format, signal })
-  try {
+  await withFile(path, task, signal, async (file) => {
     const { digest } = await identified(file, algorithmOf(task.options), signal)
-    if (digest !== result.digest) {
-      const message = `'${path}' has the digest ${digest}, not the ${result.digest} of its result: run task ${task.task} again`
-      throw new ZTensorError('ZT_DIGEST_MISMATCH', message)
-    }
-  } finally {
-    file.close()
-  }
+    if (digest === result.digest) return
+    const message = `'${path}' has the digest ${digest}, not the ${result.digest} of its result: run task ${task.task} again`
+    throw new ZTensorError('ZT_DIGEST_MISMATCH', message)
+  })
 }
 
 /** Refuses a file with other tensors than its task has. */
@@ -112,20 +153,32 @@ function quoted(text: string): string {
   return `"${text.replace(/["\\]/g, '\\$&').replace(/\p{Cc}/gu, escaped)}"`
 }
 
-/** The index of a safetensors checkpoint, byte for byte as `convert` writes it. */
-async function indexOf(dones: readonly Done[], files: readonly TensorFile[]): Promise<string> {
-  const entries: { key: Buffer; name: string; file: string }[] = []
-  let total = 0
-  for (const [at, file] of files.entries()) {
-    const catalog = await TensorFile.ready(file)
-    for (let ordinal = 0; ordinal < catalog.size; ordinal++) {
-      if (ordinal % TURN === TURN - 1) await nextTurn()
-      const name = catalog.name(ordinal)
-      entries.push({ key: Buffer.from(name), name, file: basename((dones[at] as Done).path) })
-      total += catalog.byteLength(ordinal)
-    }
+/** The names in a file, and the bytes of its tensors. */
+interface Held {
+  readonly names: readonly string[]
+  readonly byteLength: number
+}
+
+async function heldIn(file: TensorFile): Promise<Held> {
+  const catalog = await TensorFile.ready(file)
+  const names: string[] = []
+  let byteLength = 0
+  for (let ordinal = 0; ordinal < catalog.size; ordinal++) {
+    if (ordinal % TURN === TURN - 1) await nextTurn()
+    names.push(catalog.name(ordinal))
+    byteLength += catalog.byteLength(ordinal)
   }
+  return { names, byteLength }
+}
+
+/** The index of a safetensors checkpoint, byte for byte as `convert` writes it. */
+function indexOf(dones: readonly Done[], held: readonly Held[]): string {
+  const entries = held.flatMap(({ names }, at) => {
+    const file = basename((dones[at] as Done).path)
+    return names.map((name) => ({ key: Buffer.from(name), name, file }))
+  })
   entries.sort((a, b) => Buffer.compare(a.key, b.key))
+  const total = held.reduce((sum, { byteLength }) => sum + byteLength, 0)
   const lines = entries.map(({ name, file }) => `\n    ${quoted(name)}: ${quoted(file)}`)
   return `{\n  "metadata": {\n    "total_size": ${total}\n  },\n  "weight_map": {${lines.join(',')}\n  }\n}\n`
 }
@@ -134,7 +187,6 @@ async function indexOf(dones: readonly Done[], files: readonly TensorFile[]): Pr
 async function writeRoot(
   path: string,
   dones: readonly Done[],
-  files: readonly TensorFile[],
   source: TensorFile,
   signal?: AbortSignal,
 ): Promise<void> {
@@ -145,16 +197,18 @@ async function writeRoot(
   try {
     const { native } = TensorWriter.partsOf(writer)
     if (attributes === undefined) calling(() => native.takeAttributes(TensorFile.storeOf(source).native))
-    for (const [at, file] of files.entries()) {
-      const { task, result } = dones[at] as Done
+    for (const { task, result, path } of dones) {
       const linked = { name: shardName(task), size: result.byteLength, digest: result.digest }
-      const store = TensorFile.storeOf(file)
-      const catalog = await TensorFile.ready(file, signal)
-      for (let ordinal = 0; ordinal < catalog.size; ordinal++) {
-        if (ordinal % TURN === TURN - 1) await nextTurn()
-        signal?.throwIfAborted()
-        calling(() => native.link(store.native, ordinal, catalog.name(ordinal), linked))
-      }
+      // One after the other: thousands of open files are more than a process may have.
+      await withFile(path, task, signal, async (file) => {
+        const store = TensorFile.storeOf(file)
+        const catalog = await TensorFile.ready(file, signal)
+        for (let ordinal = 0; ordinal < catalog.size; ordinal++) {
+          if (ordinal % TURN === TURN - 1) await nextTurn()
+          signal?.throwIfAborted()
+          calling(() => native.link(store.native, ordinal, catalog.name(ordinal), linked))
+        }
+      })
     }
     await writer.finish()
   } catch (error) {
@@ -231,22 +285,23 @@ export async function finishConvert(
   const found = checkResults(job, results, aConvertResult, said)
   const dones = tasks.map((task, at) => ({ task, result: found[at] as ConvertTaskResult, path: filePathOf(task) }))
   const last = lastPathOf(target, common.format, count)
-  const files: TensorFile[] = []
   const source = await openSource(from, opening, signal)
   try {
     const catalog = await TensorFile.ready(source, signal)
-    for (const done of dones) {
+    const held: Held[] = []
+    await inLanes(dones, signal, async (done, at) => {
       await checkFile(done, verify, signal)
-      const file = await open(done.path, { format: common.format, signal })
-      files.push(file)
-      await checkNames(done, file, catalog)
-    }
+      await withFile(done.path, done.task, signal, async (file) => {
+        await checkNames(done, file, catalog)
+        held[at] = await heldIn(file)
+      })
+    })
     signal?.throwIfAborted()
     if (count > 1) {
       const isIndex = common.format === 'safetensors'
       await place(last, async (temporary) => {
-        if (isIndex) await writeText(temporary, await indexOf(dones, files))
-        else await writeRoot(temporary, dones, files, source, signal)
+        if (isIndex) await writeText(temporary, indexOf(dones, held))
+        else await writeRoot(temporary, dones, source, signal)
       })
     }
     const writing = writingOf(common.format ?? 'zt', common.version)
@@ -254,13 +309,12 @@ export async function finishConvert(
     return {
       path: last,
       files: count > 1 ? dones.map(({ path }) => path) : [],
-      tensors: files.reduce((sum, { size }) => sum + size, 0),
+      tensors: held.reduce((sum, { names }) => sum + names.length, 0),
       byteLength: found.reduce((sum, { byteLength }) => sum + byteLength, 0),
       skipped: found.flatMap(({ skipped }) => skipped),
       readers: writing === undefined ? [] : readersOf(writing, attributes),
     }
   } finally {
-    for (const file of files) file.close()
     source.close()
   }
 }

@@ -1,4 +1,5 @@
 // A conversion in tasks: planConvert, runTask, finishConvert.
+import { execFile } from 'node:child_process'
 import {
   appendFileSync,
   existsSync,
@@ -10,7 +11,8 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { pathToFileURL } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { promisify } from 'node:util'
 import test from 'ava'
 import { convert, create, finishConvert, open, openSync, planConvert, runTask, verify } from 'ztensor'
 import { filesOf, model, runAll, sent } from '../many.mjs'
@@ -18,6 +20,7 @@ import { rejectionOf } from '../raised.mjs'
 import { part, serve } from '../remote/web.mjs'
 import { scratchFolder } from '../writing.mjs'
 
+const root = fileURLToPath(new URL('../..', import.meta.url))
 const cast = { float32: 'bfloat16' }
 
 async function planned(options = {}, ending = 'zt') {
@@ -148,6 +151,12 @@ test('a file that is gone, cut or damaged is run again', async (t) => {
   const gone = await rejectionOf(() => finishConvert(job, results))
   t.like(gone, { code: 'ZT_IO' })
   t.regex(gone.message, /run task 2 again/)
+  const first = to.path(results.find(({ task }) => task === 0).file)
+  renameSync(first, to.path('aside'))
+  const both = await rejectionOf(() => finishConvert(job, results))
+  t.regex(both.message, /^2 files are wrong: .*run task 0 again; .*run task 2 again$/)
+  t.is(both.cause.length, 2)
+  renameSync(to.path('aside'), first)
   writeFileSync(path, bytes.subarray(0, -4))
   t.regex((await rejectionOf(() => finishConvert(job, results))).message, /run task 2 again/)
   const flipped = Buffer.from(bytes)
@@ -352,5 +361,28 @@ test('sources that are sharded, lists, URLs of files, and files without tensors'
   for (const ending of ['zt', 'safetensors']) {
     const job = sent(await planConvert(empty, to.path(`e.${ending}`)))
     t.like(await finishConvert(job, await runAll(job)), { tensors: 0, files: [] })
+  }
+})
+
+test('three hundred shards are ended by a process that may have few files open', async (t) => {
+  const { path } = scratchFolder()
+  const writer = await create(path('many.safetensors'))
+  for (let at = 0; at < 300; at++) await writer.add(`t${at}`, Uint8Array.of(at))
+  await writer.finish()
+  for (const ending of ['zt', 'safetensors']) {
+    const maxShardSize = ending === 'zt' ? 8192 : 1
+    const job = await planConvert(path('many.safetensors'), path(`m.${ending}`), {
+      maxShardSize,
+      ...(ending === 'zt' ? { alignment: 4096 } : {}),
+    })
+    t.is(job.tasks.length, 300)
+    writeFileSync(path('input.json'), JSON.stringify([job, await runAll(job)]))
+    const script = `const { finishConvert } = require('ztensor'); finishConvert(...JSON.parse(require('node:fs').readFileSync(process.argv[1]))).then(({ tensors }) => console.log(tensors))`
+    const [program, ...args] =
+      process.platform === 'linux'
+        ? ['bash', '-c', 'ulimit -n 100; exec "$@"', '-', process.execPath]
+        : [process.execPath]
+    const { stdout } = await promisify(execFile)(program, [...args, '-e', script, path('input.json')], { cwd: root })
+    t.is(stdout.trim(), '300')
   }
 })
