@@ -1375,6 +1375,26 @@ type Side = AnyTensor | Component;
  * RangeError ZT_INVALID_ARG; the signal's reason
  */
 export declare function compare(a: Side, b: Side, options?: CompareOptions): Promise<Comparison>;
+/** How to reach a store of objects, where the environment does not say. */
+export interface StoreOptions {
+	/** Of S3: the region of the bucket. */
+	region?: string | undefined;
+	/** The URL of a store that speaks as S3, Google Cloud Storage or Azure do: MinIO, Ceph, R2, an emulator. */
+	endpoint?: string | undefined;
+	/** Allow an endpoint with `http:`. */
+	allowHttp?: boolean | undefined;
+	/** Of S3: the bucket is a part of the host's name, not of the path. */
+	virtualHostedStyle?: boolean | undefined;
+	/** Sign nothing, for objects that everybody may read. */
+	anonymous?: boolean | undefined;
+	/** Of S3. */
+	accessKeyId?: string | undefined;
+	secretAccessKey?: string | undefined;
+	sessionToken?: string | undefined;
+	/** Of Azure. */
+	account?: string | undefined;
+	accountKey?: string | undefined;
+}
 /** How files of other machines are read. */
 export interface RemoteOptions {
 	/** Headers of each request to the server of the URL, such as `authorization`. No other server gets them. */
@@ -1391,6 +1411,8 @@ export interface RemoteOptions {
 	maxWholeBytes?: number | undefined;
 	/** Follow redirects of public servers to addresses of private networks and of this machine. */
 	allowPrivate?: boolean | undefined;
+	/** How to reach a store of objects: of `s3:`, `gs:` and `az:` URLs. */
+	store?: StoreOptions | undefined;
 }
 /**
  * A path or file: URL of a tensor file, of the index of a sharded checkpoint (`model.safetensors.index.json`) or of a
@@ -1783,6 +1805,10 @@ export interface VerifyTaskResult extends TaskResult {
  * @throws ZTensorError what `open` throws of the source; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
  */
 export declare function planVerify(source: FarSource, options?: PlanReadingOptions): Promise<VerifyJob>;
+/** How to end a job that has read. */
+export interface FinishOptions {
+	signal?: AbortSignal | undefined;
+}
 /**
  * What a divided verification found, as `verify` gives it.
  *
@@ -1790,9 +1816,9 @@ export declare function planVerify(source: FarSource, options?: PlanReadingOptio
  * const { ok, failures } = await finishVerify(job, results)
  *
  * @throws TypeError and RangeError ZT_INVALID_ARG of a job that was changed, and of results that are missing (all are named), of another
- * job, or contradict each other
+ * job, or contradict each other; the signal's reason
  */
-export declare function finishVerify(job: VerifyJob, results: readonly TaskResult[]): Promise<VerifyResult>;
+export declare function finishVerify(job: VerifyJob, results: readonly TaskResult[], options?: FinishOptions): Promise<VerifyResult>;
 /** What to find out, and how it is divided. */
 export interface PlanStatsOptions extends PlanReadingOptions, Pick<StatsOptions, "bins" | "range"> {
 }
@@ -1852,9 +1878,9 @@ export declare function planStats(source: FarSource, options?: PlanStatsOptions)
  * console.log(stats.get('wte')?.nan)
  *
  * @throws TypeError and RangeError ZT_INVALID_ARG of a job that was changed, and of results that are missing (all are named), of another
- * job, or contradict each other
+ * job, or contradict each other; the signal's reason
  */
-export declare function finishStats(job: StatsJob, results: readonly TaskResult[]): Promise<FinishStatsResult>;
+export declare function finishStats(job: StatsJob, results: readonly TaskResult[], options?: FinishOptions): Promise<FinishStatsResult>;
 /** How to do a task. */
 export interface RunTaskOptions extends JobOptions {
 	/** How to open the source, beyond what the task says: `remote` with its headers, `io`, `shards`. */

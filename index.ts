@@ -76,6 +76,7 @@ export { type AnyTensor, type Float16Elements, type Layout, type LoadOptions, Te
 export type { ElementOf, Nested } from './lib/values.js'
 export type { VerifyOptions, VerifyResult } from './lib/verify.js'
 export {
+  type FinishOptions,
   finishVerify,
   type PlanReadingOptions,
   planVerify,

@@ -1,9 +1,16 @@
 // A conversion by machines side by side: what one task is, and which files it is about.
 import { basename, dirname, isAbsolute, join, parse } from 'node:path'
-import { anObject, aString, aText, optional, refuseUnknown, wrongType } from './arguments.js'
+import { anObject, aString, aText, refuseUnknown, wrongType } from './arguments.js'
 import type { ConvertOptions } from './convert.js'
-import { invalid } from './errors.js'
-import { checkErrors, checkTask, type Job, type Task, type TaskError, type TaskResult } from './task-format.js'
+import {
+  checkErrors,
+  checkTask,
+  type Job,
+  plainJson,
+  type Task,
+  type TaskError,
+  type TaskResult,
+} from './task-format.js'
 import { targetPath } from './write-options.js'
 
 /** The options of `convert` that a task needs, as JSON. */
@@ -119,15 +126,22 @@ export function algorithmOf({ digest }: ConvertTaskOptions): 'sha256' | 'xxh3' {
   return digest === 'sha256' ? 'sha256' : 'xxh3'
 }
 
-/** The same, of options that nobody has checked yet. */
+/** Attributes that a job can hold. */
 export function jsonAttributes(attributes: ConvertOptions['attributes']): ConvertOptions['attributes'] {
-  return optional(attributes, (value) => {
-    const text = JSON.stringify(value, (_key, item) => {
-      const plain = typeof item !== 'bigint' && !ArrayBuffer.isView(item) && !(item instanceof Map)
-      if (!plain || (typeof item === 'number' && !Number.isFinite(item)))
-        throw invalid(TypeError, 'attributes of a job must be plain JSON: text, finite numbers, booleans, null, lists and objects') // biome-ignore format: one message
-      return item
-    })
-    return JSON.parse(text) as ConvertOptions['attributes']
+  if (attributes === undefined) return undefined
+  return plainJson('attributes', attributes, (_key, item) => {
+    const other = ['bigint', 'function', 'symbol', 'undefined'].includes(typeof item)
+    if (
+      other ||
+      ArrayBuffer.isView(item) ||
+      item instanceof Map ||
+      (typeof item === 'number' && !Number.isFinite(item))
+    )
+      throw wrongType(
+        'attributes',
+        'plain JSON in a job: text, finite numbers, booleans, null, lists and objects',
+        item,
+      )
+    return item
   })
 }

@@ -275,14 +275,15 @@ export async function finishConvert(
   const { verify: given, source: opening, signal } = optionsOf(options, ['verify', 'source', 'signal'])
   const verify = optional(given, (value) => aBoolean('verify', value)) ?? false
   optional(signal, aSignal)
-  const { tasks, source: from } = checkJob<ConvertTask>(job, 'convert', aConvertTask)
+  const checked = checkJob<ConvertTask>(job, 'convert', aConvertTask)
+  const { tasks, source: from } = checked
   const [{ target, options: common, count }] = tasks as [ConvertTask]
   for (const { target: other, options } of tasks) {
     if (other !== target || JSON.stringify(options) !== JSON.stringify(common))
       throw invalid(TypeError, 'job.tasks must have one target and the same options')
   }
   const said = ({ file, byteLength, digest, tensors }: ConvertTaskResult) => ({ file, byteLength, digest, tensors })
-  const found = checkResults(job, results, aConvertResult, said)
+  const found = checkResults(checked, results, aConvertResult, said)
   const dones = tasks.map((task, at) => ({ task, result: found[at] as ConvertTaskResult, path: filePathOf(task) }))
   const last = lastPathOf(target, common.format, count)
   const source = await openSource(from, opening, signal)

@@ -5,7 +5,7 @@ import type { JobOptions } from './job.js'
 import type { OpenOptions } from './open.js'
 import { runConvert } from './run-convert.js'
 import { aStatsTask, runStats, type StatsTask, type StatsTaskResult } from './stats-tasks.js'
-import { kindOf, type Task, type TaskResult } from './task-format.js'
+import { kindOf, plainJson, type Task, type TaskResult } from './task-format.js'
 import { jobOptions } from './verify.js'
 import { aVerifyTask, runVerify, type VerifyTask, type VerifyTaskResult } from './verify-tasks.js'
 
@@ -31,11 +31,12 @@ export function runTask(task: VerifyTask, options?: RunTaskOptions): Promise<Ver
 export function runTask(task: StatsTask, options?: RunTaskOptions): Promise<StatsTaskResult>
 export function runTask(task: Task, options?: RunTaskOptions): Promise<TaskResult>
 export async function runTask(task: Task, options?: RunTaskOptions): Promise<TaskResult> {
-  const { source, ...given } = optionsOf(options, ['source', 'onProgress', 'signal'])
-  const job = jobOptions(given)
+  const { source, ...long } = optionsOf(options, ['source', 'onProgress', 'signal'])
+  const job = jobOptions(long)
   job.signal?.throwIfAborted()
-  const kind = kindOf('task', task)
-  if (kind === 'convert') return runConvert(aConvertTask('task', task), source, job)
-  if (kind === 'verify') return runVerify(aVerifyTask('task', task), source, job)
-  return runStats(aStatsTask('task', task), source, job)
+  const given = plainJson('task', task)
+  const kind = kindOf('task', given)
+  if (kind === 'convert') return runConvert(aConvertTask('task', given), source, job)
+  if (kind === 'verify') return runVerify(aVerifyTask('task', given), source, job)
+  return runStats(aStatsTask('task', given), source, job)
 }

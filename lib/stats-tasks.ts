@@ -18,7 +18,7 @@ import {
   type TaskResult,
 } from './task-format.js'
 import { checkSource, type FarSource, openSource } from './task-source.js'
-import { errorOf, type PlanReadingOptions, planReading } from './verify-tasks.js'
+import { errorOf, type FinishOptions, finishing, type PlanReadingOptions, planReading } from './verify-tasks.js'
 
 /** What to find out, and how it is divided. */
 export interface PlanStatsOptions extends PlanReadingOptions, Pick<StatsOptions, 'bins' | 'range'> {}
@@ -186,13 +186,18 @@ function aStatsResult(name: string, value: Record<string, unknown>): Read {
  * console.log(stats.get('wte')?.nan)
  *
  * @throws TypeError and RangeError ZT_INVALID_ARG of a job that was changed, and of results that are missing (all are named), of another
- * job, or contradict each other
+ * job, or contradict each other; the signal's reason
  */
-export async function finishStats(job: StatsJob, results: readonly TaskResult[]): Promise<FinishStatsResult> {
-  const { tasks } = checkJob<StatsTask>(job, 'stats', aStatsTask)
-  const found = checkResults(job, results, aStatsResult, ({ given }) => [given.stats, given.skipped])
+export async function finishStats(
+  job: StatsJob,
+  results: readonly TaskResult[],
+  options?: FinishOptions,
+): Promise<FinishStatsResult> {
+  await finishing(options)
+  const planned = checkJob<StatsTask>(job, 'stats', aStatsTask)
+  const found = checkResults(planned, results, aStatsResult, ({ given }) => [given.stats, given.skipped])
   for (const [at, { stats, skipped }] of found.entries()) {
-    const { ordinals } = tasks[at] as StatsTask
+    const { ordinals } = planned.tasks[at] as StatsTask
     const wanted = ordinals.reduce((sum, [from, end]) => sum + end - from, 0)
     const given = stats.length + skipped.length
     if (given !== wanted) throw wrongType(`the result of task ${at}`, `of ${wanted} tensors`, given)

@@ -1,7 +1,7 @@
 // Jobs, tasks and results as plain JSON. They come from queues and files that others write to, so each field is checked.
 import { createHash } from 'node:crypto'
 import { anObject, aString, aText, aWholeNumber, oneOf, optional, refuseUnknown, wrongType } from './arguments.js'
-import { invalid } from './errors.js'
+import { invalid, isOurs } from './errors.js'
 import type { Format } from './format-table.js'
 
 /** The version of this JSON. */
@@ -74,14 +74,36 @@ export interface TaskError {
   readonly rule?: string
 }
 
+/** Nesting of what a job holds: attributes may have some. */
+const MOST_DEEP = 100
+
+/**
+ * A copy of what came as JSON, so that nothing changes while it is checked, and no getter or proxy gives two answers. What a getter throws
+ * is thrown on.
+ */
+export function plainJson<T>(name: string, value: T, check?: (key: string, item: unknown) => unknown): T {
+  let text: string | undefined
+  try {
+    text = JSON.stringify(value, check)
+  } catch (cause) {
+    if (isOurs(cause)) throw cause
+    // Of circles, of bigints and of too much nesting.
+    if (!(cause instanceof TypeError || cause instanceof RangeError)) throw cause
+    throw Object.assign(invalid(TypeError, `${name} must be plain JSON: ${cause.message.split('\n')[0]}`), { cause })
+  }
+  if (text === undefined) throw wrongType(name, 'plain JSON', value)
+  return JSON.parse(text) as T
+}
+
 /** JSON whose keys are in order, so that those who write it anew change no digest. */
-function ordered(value: unknown): unknown {
+function ordered(value: unknown, depth = 0): unknown {
   if (typeof value !== 'object' || value === null) return value
-  if (Array.isArray(value)) return value.map(ordered)
+  if (depth > MOST_DEEP) throw invalid(RangeError, `a job is nested ${MOST_DEEP} deep at most`)
+  if (Array.isArray(value)) return value.map((item) => ordered(item, depth + 1))
   const entries = Object.entries(value).filter(([, item]) => item !== undefined)
   // Code units: the same everywhere.
   entries.sort(([a], [b]) => (a < b ? -1 : 1))
-  return entries.map(([key, item]) => [key, ordered(item)])
+  return entries.map(([key, item]) => [key, ordered(item, depth + 1)])
 }
 
 /** The digest of a value that is JSON. */
@@ -184,7 +206,7 @@ export function checkJob<T extends Task>(
   kind: T['kind'],
   check: (name: string, task: unknown) => T,
 ): Job<T> {
-  const job = header('job', value)
+  const job = header('job', plainJson('job', value))
   if (job.kind !== kind) throw wrongType('job.kind', `'${kind}'`, job.kind)
   refuseUnknown('job', job, ['ztensor', 'kind', 'id', 'source', 'tasks'])
   const id = anId('job.id', job.id)
@@ -216,9 +238,10 @@ export function checkResults<R extends TaskResult>(
   check: (name: string, result: Record<string, unknown>) => R,
   said: (result: R) => unknown,
 ): R[] {
-  if (!Array.isArray(values)) throw wrongType('results', 'an array of results', values)
+  const copied: unknown = plainJson('results', values)
+  if (!Array.isArray(copied)) throw wrongType('results', 'an array of results', values)
   const found: (R | undefined)[] = new Array(tasks.length).fill(undefined)
-  for (const [at, value] of values.entries()) {
+  for (const [at, value] of copied.entries()) {
     const name = `results[${at}]`
     const given = header(name, value)
     if (given.kind !== kind) throw wrongType(`${name}.kind`, `'${kind}'`, given.kind)

@@ -1,5 +1,6 @@
 // A verification by machines side by side.
-import { aSignal, aWholeNumber, optional, optionsOf, refuseUnknown, wrongType } from './arguments.js'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { aSignal, aWholeNumber, optional, optionsOf, refuseUnknown } from './arguments.js'
 import { everything } from './batches.js'
 import { divide, plainMeasure } from './divide.js'
 import { type ErrorCode, ZTensorError } from './errors.js'
@@ -124,6 +125,20 @@ export function errorOf({ code, message, ...where }: TaskError): ZTensorError {
   return new ZTensorError(code as ErrorCode, message, where)
 }
 
+/** How to end a job that has read. */
+export interface FinishOptions {
+  signal?: AbortSignal | undefined
+}
+
+/** Checks how to end a job, after a turn of the event loop, in which the signal may speak. */
+export async function finishing(options: FinishOptions | undefined): Promise<void> {
+  const { signal } = optionsOf(options, ['signal'])
+  optional(signal, aSignal)
+  signal?.throwIfAborted()
+  await nextTurn()
+  signal?.throwIfAborted()
+}
+
 /**
  * What a divided verification found, as `verify` gives it.
  *
@@ -131,13 +146,17 @@ export function errorOf({ code, message, ...where }: TaskError): ZTensorError {
  * const { ok, failures } = await finishVerify(job, results)
  *
  * @throws TypeError and RangeError ZT_INVALID_ARG of a job that was changed, and of results that are missing (all are named), of another
- * job, or contradict each other
+ * job, or contradict each other; the signal's reason
  */
-export async function finishVerify(job: VerifyJob, results: readonly TaskResult[]): Promise<VerifyResult> {
-  checkJob<VerifyTask>(job, 'verify', aVerifyTask)
-  if (!Array.isArray(results)) throw wrongType('results', 'an array of results', results)
+export async function finishVerify(
+  job: VerifyJob,
+  results: readonly TaskResult[],
+  options?: FinishOptions,
+): Promise<VerifyResult> {
+  await finishing(options)
+  const planned = checkJob<VerifyTask>(job, 'verify', aVerifyTask)
   const said = ({ checked, undigested, failures }: VerifyTaskResult) => ({ checked, undigested, failures })
-  const found = checkResults(job, results, aVerifyResult, said)
+  const found = checkResults(planned, results, aVerifyResult, said)
   const failures = found.flatMap((result) => result.failures.map(errorOf))
   const sum = (field: 'checked' | 'undigested') => found.reduce((total, result) => total + result[field], 0)
   return { ok: failures.length === 0, checked: sum('checked'), undigested: sum('undigested'), failures }
