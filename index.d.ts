@@ -1537,6 +1537,98 @@ export interface ConvertResult {
  * and RangeError ZT_INVALID_ARG; the signal's reason. The target is then as it was.
  */
 export declare function convert(source: Source, target: string | URL | Writable, options?: ConvertOptions): Promise<ConvertResult>;
+declare const TASK_VERSION = 1;
+/** What a job does. */
+export type TaskKind = "convert" | "verify" | "stats";
+/** The source of a job, as each task opens it. */
+export interface TaskSource {
+	/** The absolute path or the URL of the file, index or folder, or a list of them. */
+	readonly path: string | readonly string[];
+	/** What the source was when the job was planned: its lengths, its index and, if `checkModified`, its times. */
+	readonly identity: string;
+	/** Whether another modification time makes it another source. */
+	readonly checkModified: boolean;
+	readonly format?: Format;
+	readonly maxIndexBytes?: number;
+	readonly maxDecodedBytes?: number;
+	readonly maxRank?: number;
+	readonly maxAttributeValues?: number;
+}
+/** One part of a job. It is complete in itself: send it to any machine that reaches the source and the target. */
+export interface Task {
+	/** The version of this JSON. */
+	readonly ztensor: typeof TASK_VERSION;
+	readonly kind: TaskKind;
+	/** The job's id. */
+	readonly job: string;
+	/** Its place in `job.tasks`, from 0 on. */
+	readonly task: number;
+	/** How many tasks the job has. */
+	readonly count: number;
+	readonly source: TaskSource;
+	/** Its tensors: ranges `[from, end)` of their places in the source, in rising order. */
+	readonly ordinals: readonly (readonly [
+		from: number,
+		end: number
+	])[];
+	/** About how many bytes it works on. */
+	readonly byteLength: number;
+}
+/** Work that is divided into tasks: plain JSON, which can be stored, and sent anywhere. */
+export interface Job<T extends Task = Task> {
+	/** The version of this JSON. */
+	readonly ztensor: typeof TASK_VERSION;
+	readonly kind: T["kind"];
+	/** A digest of all that the job says. */
+	readonly id: string;
+	readonly source: TaskSource;
+	readonly tasks: readonly T[];
+}
+/** What a task did: plain JSON. */
+export interface TaskResult {
+	/** The version of this JSON. */
+	readonly ztensor: typeof TASK_VERSION;
+	readonly kind: TaskKind;
+	readonly job: string;
+	readonly task: number;
+}
+/** An error as JSON. */
+export interface TaskError {
+	readonly code: string;
+	readonly message: string;
+	readonly tensor?: string;
+	readonly component?: string;
+	readonly offset?: number;
+	readonly rule?: string;
+}
+/** The options of `convert` that a task needs, as JSON. */
+export type ConvertTaskOptions = Pick<ConvertOptions, "format" | "version" | "canonical" | "digest" | "compression" | "alignment" | "attributes" | "cast" | "skip">;
+/** One output file of a conversion. */
+export interface ConvertTask extends Task {
+	readonly kind: "convert";
+	/** The absolute path of the whole, after which its files are named. */
+	readonly target: string;
+	readonly options: ConvertTaskOptions;
+	/** New names of tensors, by their places in the source. */
+	readonly renamed: readonly (readonly [
+		ordinal: number,
+		name: string
+	])[];
+}
+/** A conversion, divided. */
+export type ConvertJob = Job<ConvertTask>;
+/** What became of one output file. */
+export interface ConvertTaskResult extends TaskResult {
+	readonly kind: "convert";
+	/** The name of the file, in the folder of the target. */
+	readonly file: string;
+	readonly byteLength: number;
+	/** Of the whole file. */
+	readonly digest: string;
+	readonly tensors: number;
+	/** What was left out, and why. */
+	readonly skipped: readonly TaskError[];
+}
 /** What of two files to compare. */
 export interface DiffOptions extends CompareOptions {
 	/** The tensors whose names match a pattern (`*` and `?`); all by default. */
@@ -1610,8 +1702,205 @@ export interface FileDiff {
  * and RangeError ZT_INVALID_ARG; the signal's reason
  */
 export declare function diff(a: Source | TensorFile, b: Source | TensorFile, options?: DiffOptions): Promise<FileDiff>;
+/** How to finish a conversion. */
+export interface FinishConvertOptions {
+	/** Read every file again and compare its digest. */
+	verify?: boolean | undefined;
+	/** How to open the source, as for `runTask`. */
+	source?: OpenOptions | undefined;
+	signal?: AbortSignal | undefined;
+}
+/** What was converted. */
+export interface FinishConvertResult {
+	/** The path to open: the root, the index, or the only file. */
+	readonly path: string;
+	/** The other files, in order; none where there is only one. */
+	readonly files: readonly string[];
+	readonly tensors: number;
+	/** Bytes of all files, without the root or index. */
+	readonly byteLength: number;
+	/** What was left out, and why. */
+	readonly skipped: readonly TaskError[];
+	/** Which programs read the files. */
+	readonly readers: readonly string[];
+}
+/**
+ * Ends a divided conversion: checks that there is a result and a file of each task, and writes the root (zTensor 2) or the index
+ * (safetensors) last. Before it is there nobody sees a model, only its shards. Finishing again gives the same. No data is read, unless
+ * `verify` asks for it.
+ *
+ * @example
+ * const { path, tensors } = await finishConvert(job, results)
+ *
+ * @throws TypeError and RangeError ZT_INVALID_ARG of a job that was changed, of results that are missing (all are named), of another job, or
+ * contradict each other; ZTensorError ZT_IO of a source that changed, or a file that is not there or has another length,
+ * ZT_DIGEST_MISMATCH with `verify`, ZT_NOT_FOUND and ZT_BAD_INDEX of a file with other tensors, ZT_EXISTS where the target is another
+ * file; the signal's reason
+ */
+export declare function finishConvert(job: ConvertJob, results: readonly TaskResult[], options?: FinishConvertOptions): Promise<FinishConvertResult>;
 /** What tells whether a whole name matches `pattern`. Goes back to the last `*` alone, so time is at most |name| × |pattern|. */
 export declare function globMatcher(pattern: string): (name: string) => boolean;
+/** A source that other machines can open too. */
+export type FarSource = string | URL | readonly (string | URL)[];
+/** How a job's source is opened and recognized. */
+export interface TaskSourceOptions {
+	/**
+	 * How to open the source. A job keeps the format and the limits; what it cannot or should not hold (`shards`, `remote`, whose headers
+	 * may be secret) is given to `runTask` and `finish…` again.
+	 */
+	source?: OpenOptions | undefined;
+	/**
+	 * Whether a source with another modification time is another source: true by default. With false each machine may have a copy of
+	 * its own, and a change that keeps every length and the whole index goes unnoticed.
+	 */
+	checkModified?: boolean | undefined;
+}
+/** What to convert, and into what, as `convert` takes it. The functions are called while the job is planned. */
+export interface PlanConvertOptions extends Omit<ConvertOptions, "source" | "onProgress">, TaskSourceOptions {
+	/** Bytes of an output file, and so of a task: 5 GB by default. One tensor is never divided. */
+	maxShardSize?: number | undefined;
+	/** Replace the shards of an earlier job that was given up. A target that is there is ZT_EXISTS all the same. */
+	overwrite?: boolean | undefined;
+}
+/**
+ * Divides a conversion into tasks, one for each output file: plain JSON, for any engine to run anywhere. Nothing is written yet. The
+ * target is zTensor 2 or safetensors, in a folder that all machines share.
+ *
+ * @example
+ * const job = await planConvert('model.safetensors', '/shared/model.zt', { cast: { float32: 'bfloat16' }, maxShardSize: 2e9 })
+ * const results = await Promise.all(job.tasks.map((task) => runTask(task))) // or anywhere else
+ * await finishConvert(job, results)
+ *
+ * @throws ZTensorError what `open` throws of the source; what `convert` throws of what the target cannot hold, as far as the index tells;
+ * ZT_EXISTS where the target is there, or one of its files unless `overwrite`. TypeError and RangeError ZT_INVALID_ARG; the signal's
+ * reason
+ */
+export declare function planConvert(source: FarSource, target: string | URL, options?: PlanConvertOptions): Promise<ConvertJob>;
+/** How work that reads a file is divided. */
+export interface PlanReadingOptions extends TaskSourceOptions {
+	/** Bytes of the tensors of a task: 5 GB by default. One tensor is never divided. */
+	maxTaskBytes?: number | undefined;
+	signal?: AbortSignal | undefined;
+}
+/** Some tensors to verify. */
+export interface VerifyTask extends Task {
+	readonly kind: "verify";
+}
+/** A verification, divided. */
+export type VerifyJob = Job<VerifyTask>;
+/** What one task of a verification found. */
+export interface VerifyTaskResult extends TaskResult {
+	readonly kind: "verify";
+	readonly checked: number;
+	readonly undigested: number;
+	readonly failures: readonly TaskError[];
+}
+/**
+ * Divides a verification into tasks for `runTask`: plain JSON, for any engine to run anywhere.
+ *
+ * @example
+ * const job = await planVerify('model.zt', { maxTaskBytes: 2e9 })
+ * const { ok } = await finishVerify(job, await Promise.all(job.tasks.map((task) => runTask(task))))
+ *
+ * @throws ZTensorError what `open` throws of the source; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
+ */
+export declare function planVerify(source: FarSource, options?: PlanReadingOptions): Promise<VerifyJob>;
+/** How to end a job that has read. */
+export interface FinishOptions {
+	signal?: AbortSignal | undefined;
+}
+/**
+ * What a divided verification found, as `verify` gives it.
+ *
+ * @example
+ * const { ok, failures } = await finishVerify(job, results)
+ *
+ * @throws TypeError and RangeError ZT_INVALID_ARG of a job that was changed, and of results that are missing (all are named), of another
+ * job, or contradict each other; the signal's reason
+ */
+export declare function finishVerify(job: VerifyJob, results: readonly TaskResult[], options?: FinishOptions): Promise<VerifyResult>;
+/** What to find out, and how it is divided. */
+export interface PlanStatsOptions extends PlanReadingOptions, Pick<StatsOptions, "bins" | "range"> {
+}
+/** Some tensors whose statistics are wanted. */
+export interface StatsTask extends Task {
+	readonly kind: "stats";
+	readonly options: {
+		readonly bins?: number;
+		readonly range?: readonly [
+			first: number,
+			last: number
+		];
+	};
+}
+/** Statistics, divided. */
+export type StatsJob = Job<StatsTask>;
+type JsonNumber = number | "NaN" | "Infinity" | "-Infinity" | "-0";
+/** Statistics of a tensor as JSON. */
+export interface JsonStats {
+	readonly name: string;
+	/** In the order of `TensorStats`, from `count` to `std`. */
+	readonly numbers: readonly JsonNumber[];
+	readonly histogram?: {
+		readonly edges: readonly JsonNumber[];
+		readonly counts: readonly JsonNumber[];
+	};
+}
+/** What one task found. */
+export interface StatsTaskResult extends TaskResult {
+	readonly kind: "stats";
+	readonly stats: readonly JsonStats[];
+	/** Tensors that have no statistics, and why. */
+	readonly skipped: readonly TaskError[];
+}
+/** What was found of all tensors. */
+export interface FinishStatsResult {
+	/** Statistics by the names of the tensors, in the order of the source. */
+	readonly stats: ReadonlyMap<string, TensorStats>;
+	/** Tensors that have none: of complex numbers, or of an unknown layout. */
+	readonly skipped: readonly ZTensorError[];
+}
+/**
+ * Divides the statistics of all tensors into tasks for `runTask`: plain JSON, for any engine to run anywhere.
+ *
+ * @example
+ * const job = await planStats('model.zt', { bins: 16 })
+ * const { stats } = await finishStats(job, await Promise.all(job.tasks.map((task) => runTask(task))))
+ *
+ * @throws ZTensorError what `open` throws of the source; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
+ */
+export declare function planStats(source: FarSource, options?: PlanStatsOptions): Promise<StatsJob>;
+/**
+ * The statistics that the tasks found, by the names of the tensors.
+ *
+ * @example
+ * const { stats } = await finishStats(job, results)
+ * console.log(stats.get('wte')?.nan)
+ *
+ * @throws TypeError and RangeError ZT_INVALID_ARG of a job that was changed, and of results that are missing (all are named), of another
+ * job, or contradict each other; the signal's reason
+ */
+export declare function finishStats(job: StatsJob, results: readonly TaskResult[], options?: FinishOptions): Promise<FinishStatsResult>;
+/** How to do a task. */
+export interface RunTaskOptions extends JobOptions {
+	/** How to open the source, beyond what the task says: `remote` with its headers, `io`, `shards`. */
+	source?: OpenOptions | undefined;
+}
+/**
+ * Does one task of a job, on any machine that reaches the source and the target's folder. It can be done any number of times, even at
+ * once: each time it writes the same bytes, atomically. When the job was finished it writes nothing. The task is checked field by field:
+ * it writes only the file that its place in the job names, beside its target.
+ *
+ * @example
+ * const result = await runTask(JSON.parse(message)) // plain JSON, for finishConvert, finishVerify or finishStats
+ *
+ * @throws ZTensorError ZT_IO of a source that is not the one that was planned, and what `convert`, `verify` and `stats` throw; TypeError
+ * and RangeError ZT_INVALID_ARG, naming the field; the signal's reason
+ */
+export declare function runTask(task: ConvertTask, options?: RunTaskOptions): Promise<ConvertTaskResult>;
+export declare function runTask(task: VerifyTask, options?: RunTaskOptions): Promise<VerifyTaskResult>;
+export declare function runTask(task: StatsTask, options?: RunTaskOptions): Promise<StatsTaskResult>;
+export declare function runTask(task: Task, options?: RunTaskOptions): Promise<TaskResult>;
 /**
  * What is written under a name: an array, elements with their dtype and shape (a `Cut` is such), a sparse tensor, components of
  * any layout, a tensor of an open file, or what `file.load()` and `loadFile()` give.

@@ -40,6 +40,7 @@ export interface ConvertCommandOptions {
   overwrite?: boolean
   skip?: boolean
   json?: boolean
+  plan?: boolean
 }
 
 function compression(compress: true | string): NonNullable<ConvertOptions['compression']> {
@@ -86,7 +87,7 @@ function casts(pairs: readonly string[] | undefined): NonNullable<ConvertOptions
   return Object.fromEntries(given.map(([from, to]) => [parseDType('--cast', from), parseDType('--cast', to)]))
 }
 
-function convertOptions(options: ConvertCommandOptions): ConvertOptions {
+export function convertOptions(options: ConvertCommandOptions): ConvertOptions {
   const { format, version, canonical, from, digest, compress, maxShardSize, overwrite, skip } = options
   return {
     ...(format === undefined ? {} : { format }),
@@ -105,7 +106,7 @@ function convertOptions(options: ConvertCommandOptions): ConvertOptions {
 }
 
 /** Refuses patterns and names that are of no tensor: a typing mistake would convert something else without a word. */
-async function checkNames(source: Source, options: ConvertCommandOptions, stop: AbortSignal): Promise<void> {
+export async function checkNames(source: Source, options: ConvertCommandOptions, stop: AbortSignal): Promise<void> {
   const renamed = [...table('--rename', 'OLD=NEW', options.rename).keys()]
   if (options.include === undefined && renamed.length === 0) return
   const opening = options.from === undefined ? {} : { format: options.from }

@@ -115,6 +115,8 @@ function program(): Command {
     .command('verify')
     .description('check every digest and every rule about data; exit code 1 if anything is wrong')
     .argument('<files...>', 'the tensor files')
+    .option('--plan', 'do nothing, but print the job as JSON, for `ztensor task` on many machines')
+    .option('--max-task-size <size>', 'with --plan: bytes of the tensors of a task (default: 5GB)')
     .option('--canonical', 'fail unless the file is in the canonical form of zTensor 2, and say which rules it breaks')
     .option('--json', 'one JSON array, an object for each file')
     .addOption(formatOption())
@@ -122,7 +124,10 @@ function program(): Command {
       'after',
       examples(['ztensor verify model.zt', 'one file'], ['ztensor verify *.zt && echo sound', 'several, in a script']),
     )
-    .action(async (files, options) => (await import('./verify.js')).verify(files, options))
+    .action(async (files, options) => {
+      if (options.plan) await (await import('./tasks.js')).planVerification(files, options)
+      else await (await import('./verify.js')).verify(files, options)
+    })
 
   ztensor
     .command('id')
@@ -162,6 +167,8 @@ function program(): Command {
     .description('counts, extremes, mean and spread of tensors, with a histogram if asked for')
     .argument('<file>', 'the tensor file')
     .argument('[names...]', 'the names of tensors (default: all)')
+    .option('--plan', 'do nothing, but print the job as JSON, for `ztensor task` on many machines')
+    .option('--max-task-size <size>', 'with --plan: bytes of the tensors of a task (default: 5GB)')
     .option('--bins <count>', 'a histogram with this many bins, from the smallest element to the largest')
     .option('--json', 'one JSON array, an object for each tensor')
     .addOption(formatOption())
@@ -172,7 +179,10 @@ function program(): Command {
         ['ztensor stats model.zt wte --bins 16', 'how the values of one are spread'],
       ),
     )
-    .action(async (file, names, options) => (await import('./stats.js')).stats(file, names, options))
+    .action(async (file, names, options) => {
+      if (options.plan) await (await import('./tasks.js')).planStatistics(file, options)
+      else await (await import('./stats.js')).stats(file, names, options)
+    })
 
   ztensor
     .command('diff')
@@ -212,7 +222,8 @@ function program(): Command {
       .option('--exclude <glob...>', 'no tensors whose names match one of these')
       .option('--rename <old=new...>', 'new names for tensors')
       .option('--cast <from=to...>', 'cast dtypes, such as float32=bfloat16')
-      .option('--max-shard-size <size>', 'version 2 and safetensors: several files of at most this size, such as 5GB'),
+      .option('--max-shard-size <size>', 'version 2 and safetensors: several files of at most this size, such as 5GB')
+      .option('--plan', 'write nothing, but print the job as JSON, for `ztensor task` on many machines'),
   )
     .addHelpText(
       'after',
@@ -225,9 +236,38 @@ function program(): Command {
         ["ztensor convert a.zt b.zt --include 'encoder.*'", 'a part of it'],
         ['ztensor convert model.safetensors - | ssh host "cat > model.zt"', 'into a pipe'],
         ['ztensor convert a.zt out/model.safetensors --max-shard-size 5GB', 'in several files, with their index'],
+        ['ztensor convert a.zt out/model.zt --plan > job.json', 'by many machines: see `ztensor task --help`'],
       ),
     )
-    .action(async (source, target, options) => (await import('./convert.js')).convert(source, target, options))
+    .action(async (source, target, options) => {
+      if (options.plan) await (await import('./tasks.js')).planConversion(source, target, options)
+      else await (await import('./convert.js')).convert(source, target, options)
+    })
+
+  ztensor
+    .command('task')
+    .description('do one task of a job that --plan printed, on any machine, any number of times; prints its result')
+    .argument('<job>', 'the file of the job, or of one task; - is standard input')
+    .argument('[number]', 'which of its tasks, from 0 on')
+    .addHelpText(
+      'after',
+      examples(
+        ['ztensor convert a.zt out/model.zt --plan > job.json', 'once'],
+        ['ztensor task job.json 17 > 17.json', 'for each task, wherever the engine runs it'],
+        ['ztensor finish job.json *.json', 'once, when all are done'],
+      ),
+    )
+    .action(async (job, number) => (await import('./tasks.js')).task(job, number))
+
+  ztensor
+    .command('finish')
+    .description('end a job: check that every task has a result, and write the root or index, or print what was found')
+    .argument('<job>', 'the file of the job')
+    .argument('<results...>', 'the files of the results; that of the job itself is passed over')
+    .option('--verify', 'conversions: read every file again and compare its digest')
+    .option('--json', 'the result as JSON')
+    .addHelpText('after', examples(['ztensor finish job.json *.json', 'which tasks are missing is an error']))
+    .action(async (job, results, options) => (await import('./tasks.js')).finish(job, results, options))
 
   writing(
     ztensor

@@ -17,8 +17,8 @@ export interface StatsCommandOptions extends SourceOptions {
 }
 
 /** A tensor with what was found, or the code that says why nothing was. */
-interface Row {
-  tensor: AnyTensor
+export interface Row {
+  tensor: Pick<AnyTensor, 'name' | 'dtype'>
   stats: TensorStats | undefined
   code: string | undefined
 }
@@ -41,7 +41,7 @@ const barColumns = 50
 /** Without a known layout or with complex numbers there is nothing to find: a row that says so, where all are listed. */
 const nothingToFind = new Set(['ZT_BAD_LAYOUT', 'ZT_BAD_DTYPE', 'ZT_UNSUPPORTED_ENCODING'])
 
-function binCount(text: string | undefined): number | undefined {
+export function binCount(text: string | undefined): number | undefined {
   if (text === undefined) return undefined
   const bins = Number(text)
   if (!Number.isInteger(bins) || bins < 1 || bins > 4096) {
@@ -74,14 +74,14 @@ function* bars({ tensor, stats }: Row, title: (text: string) => string): Generat
   yield (edges.at(-1) as string).padStart(widest)
 }
 
-function* lines(rows: readonly Row[]): Generator<string> {
+export function* rowLines(rows: readonly Row[]): Generator<string> {
   const paint = painter()
   const title = (text: string) => paint('bold', text)
   yield* table(heads, rows.map(cells), title)
   for (const row of rows) yield* bars(row, title)
 }
 
-function json({ tensor, stats, code }: Row): object {
+export function rowJson({ tensor, stats, code }: Row): object {
   const { name, dtype } = tensor
   if (stats === undefined) return { name, dtype: dtype ?? null, error: code ?? null }
   const { min, max, mean, std, histogram, ...counts } = stats
@@ -111,6 +111,6 @@ export async function stats(path: string, names: readonly string[], options: Sta
         rows.push({ tensor, stats: undefined, code })
       }
     }
-    await printLines(options.json ? jsonLines(rows.map(json)) : lines(rows))
+    await printLines(options.json ? jsonLines(rows.map(rowJson)) : rowLines(rows))
   })
 }

@@ -17,7 +17,7 @@ export interface VerifyOptions extends SourceOptions {
 }
 
 /** A file with what was found: the library's result, or the error that kept it from being opened. */
-interface Report {
+export interface Report {
   path: string
   result: VerifyResult | undefined
   error: unknown
@@ -48,7 +48,7 @@ function jsonFailure(failure: unknown): object {
   }
 }
 
-function jsonReport(report: Report): object {
+export function reportJson(report: Report): object {
   return {
     path: report.path,
     ok: report.result?.ok ?? false,
@@ -58,7 +58,7 @@ function jsonReport(report: Report): object {
   }
 }
 
-function* lines(report: Report, paint: Paint): Generator<string> {
+export function* reportLines(report: Report, paint: Paint): Generator<string> {
   const { path, result } = report
   const name = printable(path)
   const found = failures(report)
@@ -108,7 +108,7 @@ export async function verify(paths: readonly string[], options: VerifyOptions): 
     }
     process.exitCode = Math.max(Number(process.exitCode ?? 0), exitCode(report))
     if (options.json) reports.push(report)
-    else await printLines(lines(report, paint))
+    else await printLines(reportLines(report, paint))
   }
-  if (options.json) await printLines(jsonLines(reports.map(jsonReport)))
+  if (options.json) await printLines(jsonLines(reports.map(reportJson)))
 }

@@ -42,7 +42,7 @@ export interface ConvertOptions extends CreateOptions, JobOptions {
   skip?: boolean | undefined
 }
 
-const CONVERT_OPTIONS = [...CREATE_OPTIONS, 'source', 'filter', 'rename', 'cast', 'skip', 'onProgress'] as const
+export const CONVERT_OPTIONS = [...CREATE_OPTIONS, 'source', 'filter', 'rename', 'cast', 'skip', 'onProgress'] as const
 
 /** What was converted. */
 export interface ConvertResult {
@@ -61,7 +61,7 @@ function aTable(cast: object): object {
 }
 
 /** The codes of a table of casts, as the binding takes them. */
-function castCodes(cast: ConvertOptions['cast']): number[] {
+export function castCodes(cast: ConvertOptions['cast']): number[] {
   if (cast === undefined) return []
   const code = (value: unknown) => {
     return aDType('a dtype of cast', value).code
@@ -71,7 +71,7 @@ function castCodes(cast: ConvertOptions['cast']): number[] {
 }
 
 /** The error of a source that the target cannot hold: all reasons at once. */
-function refusal(refusals: readonly ZTensorError[], target: string): ZTensorError {
+export function refusal(refusals: readonly ZTensorError[], target: string): ZTensorError {
   const [first] = refusals as [ZTensorError]
   const shown = refusals.slice(0, 20).map((error) => error.message)
   const more = refusals.length > shown.length ? `; and ${refusals.length - shown.length} more` : ''
@@ -116,14 +116,17 @@ export async function convert(
 /** Tensors that the caller's functions are asked about before the event loop gets a turn. */
 const CALLED = 2000
 
-/** Has the selection take the tensors that are wanted, under their new names. */
-async function choose(
+/** Takes tensors by their ordinals; `names`: what they are to be called, none of them for their own names. */
+export type Take = (ordinals: Uint32Array, names: string[]) => void
+
+/** Has the tensors taken that are wanted, under their new names. */
+export async function choose(
   file: TensorFile,
-  selection: NativeSelection,
-  { filter, rename, signal }: ConvertOptions,
+  take: Take,
+  { filter, rename, signal }: Pick<ConvertOptions, 'filter' | 'rename' | 'signal'>,
 ): Promise<void> {
   if (filter === undefined && rename === undefined) {
-    selection.take(everything(file.size), [])
+    take(everything(file.size), [])
     return
   }
   const catalog = await TensorFile.ready(file, signal)
@@ -136,12 +139,12 @@ async function choose(
       ordinals.push(ordinal)
       if (rename !== undefined) names.push(aText('what rename gives', rename(catalog.name(ordinal))))
     }
-    calling(() => selection.take(Uint32Array.from(ordinals), names))
+    calling(() => take(Uint32Array.from(ordinals), names))
   }
 }
 
 /** What the target cannot hold. Whatever their code, the errors say which tensor they are of: it is by that that they are left out. */
-async function refusalsOf(selection: NativeSelection, attributes: boolean): Promise<ZTensorError[]> {
+export async function refusalsOf(selection: NativeSelection, attributes: boolean): Promise<ZTensorError[]> {
   const all: ZTensorError[] = []
   for (let page = selection.refusals(attributes); page.length > 0; page = selection.refusals(attributes)) {
     for (const { code, message, ...where } of page) all.push(new ZTensorError(code as ErrorCode, message, where))
@@ -220,12 +223,14 @@ async function copy(
 /** What is left of a selection without what cannot be held. */
 type Left = Awaited<ReturnType<NativeSelection['settle']>>
 
-async function convertFile(
+/** Converts an open file: the tensors that `choosing` has taken, all that `filter` wants by default. */
+export async function convertFile(
   file: TensorFile,
   begin: (signal?: AbortSignal) => Promise<string | Outlet>,
   given: ConvertOptions,
   job: JobOptions,
   skip: boolean,
+  choosing?: (take: Take) => void,
 ): Promise<ConvertResult> {
   const { signal } = job
   const store = TensorFile.storeOf(file)
@@ -235,7 +240,9 @@ async function convertFile(
   const writing = writingOfId(dialect) as Writing
   const { numbered, generator: named } = writing
   const selection = calling(() => new binding.Selection(casts, numbered))
-  await choose(file, selection, numbered ? { ...given, rename: undefined } : given)
+  const take: Take = (ordinals, names) => selection.take(ordinals, names)
+  if (choosing === undefined) await choose(file, take, numbered ? { ...given, rename: undefined } : given)
+  else calling(() => choosing(take))
   const told = await run(store, { signal }, (control) => selection.look(store.native, dialect, canonical, control))
   /** Whether the file's own attributes are to go along. */
   const own = given.attributes === undefined

@@ -59,12 +59,18 @@ function aBinCount(value: unknown): number {
   return bins
 }
 
-/** Statistics of the tensor at a place. */
-export async function stats({ store, ordinal }: Place, options?: StatsOptions): Promise<TensorStats> {
-  const { bins, range, signal } = optionsOf(options, ['bins', 'range', 'signal'])
+/** Checks what is asked for. */
+export function statsRequest({ bins, range }: Pick<StatsOptions, 'bins' | 'range'>) {
   const request = { bins: optional(bins, aBinCount) ?? 0, range: optional(range, aRange) }
   if (request.range !== undefined && request.bins === 0)
     throw invalid(TypeError, 'range is the range of the histogram: give bins too')
+  return request
+}
+
+/** Statistics of the tensor at a place. */
+export async function stats({ store, ordinal }: Place, options?: StatsOptions): Promise<TensorStats> {
+  const { bins, range, signal } = optionsOf(options, ['bins', 'range', 'signal'])
+  const request = statsRequest({ bins, range })
   optional(signal, aSignal)
   signal?.throwIfAborted()
   store.throwIfClosed()

@@ -2,13 +2,33 @@
 import { readFileSync } from 'node:fs'
 import { buffer } from 'node:stream/consumers'
 import test from 'ava'
-import { diff, globMatcher, loadFile, saveFile } from 'ztensor'
+import {
+  diff,
+  finishConvert,
+  finishStats,
+  finishVerify,
+  globMatcher,
+  loadFile,
+  planConvert,
+  planStats,
+  planVerify,
+  runTask,
+  saveFile,
+} from 'ztensor'
 import { square10, zt10 } from '../corpus/zt.mjs'
 import { opened, tryHostile } from '../hostile.mjs'
 import { scratchFile, scratchPath } from '../scratch.mjs'
 
 const path = scratchFile(zt10({ w: square10() }))
 const withFile = opened(path)
+const target = scratchPath('planned.zt')
+const [converting, verifying, counting] = await Promise.all([
+  planConvert(path, target),
+  planVerify(path),
+  planStats(path),
+])
+const TASK = ['task', 'plain JSON']
+const JOB = ['job', 'plain JSON', 'results']
 
 const CALLS = [
   ['file.share options', ['options', 'memory'], withFile((file, value) => file.share(value))],
@@ -28,6 +48,25 @@ const CALLS = [
   ['saveFile options', ['options'], (value) => saveFile(scratchPath(), {}, value)],
   ['loadFile source', ['source'], (value) => loadFile(value), 'path'],
   ['loadFile options', ['options'], (value) => loadFile(path, value)],
+  ['planConvert source', ['source'], (value) => planConvert(value, target), 'path'],
+  ['planConvert target', ['path', 'target'], (value) => planConvert(path, value), 'path'],
+  ['planConvert options', ['options', 'option'], (value) => planConvert(path, target, value)],
+  ['planConvert attributes', ['attributes'], (value) => planConvert(path, target, { attributes: value })],
+  ['planVerify source', ['source'], (value) => planVerify(value), 'path'],
+  ['planVerify options', ['options'], (value) => planVerify(path, value)],
+  ['planStats source', ['source'], (value) => planStats(value), 'path'],
+  ['planStats options', ['options', 'bins', 'range'], (value) => planStats(path, value)],
+  ['runTask task', TASK, (value) => runTask(value)],
+  ['runTask options', ['options'], (value) => runTask(verifying.tasks[0], value)],
+  ['finishConvert job', JOB, (value) => finishConvert(value, [])],
+  ['finishConvert results', JOB, (value) => finishConvert(converting, value)],
+  ['finishConvert options', ['options', 'results'], (value) => finishConvert(converting, [], value)],
+  ['finishVerify job', JOB, (value) => finishVerify(value, [])],
+  ['finishVerify results', JOB, (value) => finishVerify(verifying, value)],
+  ['finishVerify options', ['options', 'results'], (value) => finishVerify(verifying, [], value)],
+  ['finishStats job', JOB, (value) => finishStats(value, [])],
+  ['finishStats results', JOB, (value) => finishStats(counting, value)],
+  ['finishStats options', ['options', 'results'], (value) => finishStats(counting, [], value)],
   ['globMatcher pattern', ['pattern'], (value) => void globMatcher(value)('w')],
   ['globMatcher name', ['name'], (value) => void globMatcher('*')(value)],
 ]

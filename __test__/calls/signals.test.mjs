@@ -2,7 +2,26 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import test from 'ava'
-import { append, compact, compare, convert, create, diff, loadFile, open, openSync, saveFile, verify } from 'ztensor'
+import {
+  append,
+  compact,
+  compare,
+  convert,
+  create,
+  diff,
+  finishConvert,
+  finishStats,
+  finishVerify,
+  loadFile,
+  open,
+  openSync,
+  planConvert,
+  planStats,
+  planVerify,
+  runTask,
+  saveFile,
+  verify,
+} from 'ztensor'
 import { rejectionOf } from '../raised.mjs'
 import { scratchFile } from '../scratch.mjs'
 import { scratchFolder, written } from '../writing.mjs'
@@ -53,6 +72,25 @@ const CALLS = {
   'open of memory': async (_path, signal) => (await open(BYTES, { verify: true, signal })).close(),
   verify: (path, signal) => verify(path, { signal }),
   convert: (path, signal) => convert(path, `${path}.new`, { overwrite: true, signal }),
+  planConvert: (path, signal) => planConvert(path, `${path}.new`, { signal }),
+  planVerify: (path, signal) => planVerify(path, { signal }),
+  planStats: (path, signal) => planStats(path, { signal }),
+  'runTask of a verification': async (path, signal) => runTask((await planVerify(path)).tasks[0], { signal }),
+  'runTask of statistics': async (path, signal) => runTask((await planStats(path)).tasks[0], { signal }),
+  'runTask of a conversion': async (path, signal) =>
+    runTask((await planConvert(path, `${path}.new`)).tasks[0], { signal }),
+  finishVerify: async (path, signal) => {
+    const job = await planVerify(path)
+    return finishVerify(job, [await runTask(job.tasks[0])], { signal })
+  },
+  finishStats: async (path, signal) => {
+    const job = await planStats(path)
+    return finishStats(job, [await runTask(job.tasks[0])], { signal })
+  },
+  finishConvert: async (path, signal) => {
+    const job = await planConvert(path, scratchFolder().path('x.zt'))
+    return finishConvert(job, [await runTask(job.tasks[0])], { signal })
+  },
   compact: (path, signal) => compact(path, { signal }),
   compare: withFile((file, signal) => compare(w(file), w(file), { signal })),
   diff: (path, signal) => diff(path, path, { signal }),

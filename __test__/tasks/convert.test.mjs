@@ -1,0 +1,388 @@
+// A conversion in tasks: planConvert, runTask, finishConvert.
+import { execFile } from 'node:child_process'
+import {
+  appendFileSync,
+  existsSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { promisify } from 'node:util'
+import test from 'ava'
+import { convert, create, finishConvert, open, openSync, planConvert, runTask, verify } from 'ztensor'
+import { filesOf, model, runAll, sent } from '../many.mjs'
+import { rejectionOf } from '../raised.mjs'
+import { part, serve } from '../remote/web.mjs'
+import { scratchFolder } from '../writing.mjs'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+const cast = { float32: 'bfloat16' }
+
+async function planned(options = {}, ending = 'zt') {
+  const from = scratchFolder()
+  const to = scratchFolder()
+  const source = await model(from.path('source.safetensors'), { format: 'safetensors' })
+  // A whole second, which every call can set again.
+  utimesSync(source, 1e9, 1e9)
+  const target = to.path(`m.${ending}`)
+  const maxShardSize = ending === 'zt' ? 300_000 : 2500
+  const job = sent(await planConvert(source, target, { maxShardSize, ...options }))
+  return { source, target, to, job, maxShardSize }
+}
+
+for (const [title, options] of [
+  ['as they are', {}],
+  ['with a cast', { cast }],
+  ['some of them', { filter: ({ name }) => !name.includes('2'), rename: (name) => `x.${name}` }],
+]) {
+  test(`safetensors: byte for byte what convert writes, ${title}`, async (t) => {
+    const { source, job, to, maxShardSize } = await planned(options, 'safetensors')
+    t.true(job.tasks.length > 3)
+    const whole = scratchFolder()
+    await convert(source, whole.path('m.safetensors'), { maxShardSize, ...options })
+    const { path, files, tensors } = await finishConvert(job, await runAll(job), { verify: true })
+    t.deepEqual(filesOf(to), filesOf(whole))
+    t.is(path, to.path('m.safetensors.index.json'))
+    t.is(files.length, job.tasks.length)
+    const file = await open(path)
+    t.is(file.size, tensors)
+    file.close()
+  })
+
+  test(`zTensor 2: the same tensors as convert writes, ${title}`, async (t) => {
+    const { source, job, to, target, maxShardSize } = await planned(options)
+    t.true(job.tasks.length > 3)
+    const whole = scratchFolder()
+    await convert(source, whole.path('m.zt'), { version: '2', maxShardSize, ...options })
+    const { path } = await finishConvert(job, await runAll(job), { verify: true })
+    t.is(path, target)
+    t.is(to.names().length, job.tasks.length + 1)
+    const [one, other] = [openSync(whole.path('m.zt')), openSync(path)]
+    t.is(await one.contentDigest(), await other.contentDigest(), 'digests, shapes, dtypes and attributes')
+    one.close()
+    other.close()
+    t.true((await verify(path)).ok)
+    for (const { file, byteLength } of (await runAll(job)).values()) {
+      const shard = openSync(to.path(file))
+      t.true(byteLength <= maxShardSize || shard.size === 1)
+      shard.close()
+    }
+  })
+}
+
+test('what fits into one file is one file, and one task', async (t) => {
+  for (const ending of ['zt', 'safetensors']) {
+    const { source, job, to, target } = await planned({ maxShardSize: 1e9 }, ending)
+    t.is(job.tasks.length, 1)
+    const whole = scratchFolder()
+    await convert(source, whole.path(`m.${ending}`), {
+      maxShardSize: 1e9,
+      ...(ending === 'zt' ? { version: '2' } : {}),
+    })
+    const results = await runAll(job)
+    const again = await runAll(job)
+    t.deepEqual(again, results)
+    t.like(await finishConvert(job, [...results, ...again]), { path: target, files: [] })
+    t.deepEqual(filesOf(to), filesOf(whole))
+  }
+})
+
+test('tasks twice, late and in any order, and a second end change nothing', async (t) => {
+  for (const ending of ['zt', 'safetensors']) {
+    const { job, to } = await planned({ cast }, ending)
+    const both = await Promise.all([...job.tasks, ...job.tasks].map((task) => runTask(task)))
+    const first = await finishConvert(job, both)
+    const files = filesOf(to)
+    const [, late] = await runAll(job)
+    t.deepEqual(
+      late,
+      both.find(({ task }) => task === late.task),
+    )
+    t.deepEqual(await finishConvert(job, sent([...both].reverse())), first)
+    t.deepEqual(filesOf(to), files)
+  }
+})
+
+test('without the root there are only shards: the end comes last', async (t) => {
+  for (const ending of ['zt', 'safetensors']) {
+    const { job, to, target } = await planned({}, ending)
+    const results = await runAll(job)
+    t.false(existsSync(target) || existsSync(`${target}.index.json`))
+    t.is(to.names().length, job.tasks.length)
+    await finishConvert(job, results)
+    t.is(to.names().length, job.tasks.length + 1)
+  }
+})
+
+test('results that are lost, foreign or contradictory are refused by name', async (t) => {
+  const { job, to } = await planned()
+  const other = (await planned({ cast })).job
+  const results = await runAll(job)
+  const before = filesOf(to)
+  const bad = { code: 'ZT_INVALID_ARG' }
+  const finish = (given) => rejectionOf(() => finishConvert(job, given))
+  const lost = results.filter(({ task }) => task !== 1 && task !== 2)
+  t.like(await finish(lost), bad)
+  t.regex((await finish(lost)).message, /tasks 1, 2: run these/)
+  const [foreign] = await runAll({ tasks: [other.tasks[0]] })
+  t.like(await finish([...results, foreign]), bad)
+  t.regex((await finish([...results, foreign])).message, /of another job/)
+  const [one] = results
+  t.regex((await finish([...results, { ...one, digest: 'xxh3:00' }])).message, /differs from another result/)
+  t.regex((await finish([...results, { ...one, task: 99 }])).message, /below/)
+  t.regex((await finish([...results, null])).message, /results\[\d+\]/)
+  const moved = results.map((result) => ({ ...result, file: '../x' }))
+  t.regex((await finish(moved)).message, /is of "\.\.\/x"/)
+  t.deepEqual(filesOf(to), before, 'nothing was written')
+  await finishConvert(job, results)
+})
+
+test('a file that is gone, cut or damaged is run again', async (t) => {
+  const { job, to } = await planned({}, 'safetensors')
+  const results = await runAll(job)
+  const path = to.path(results.find(({ task }) => task === 2).file)
+  const bytes = readFileSync(path)
+  rmSync(path)
+  const gone = await rejectionOf(() => finishConvert(job, results))
+  t.like(gone, { code: 'ZT_IO' })
+  t.regex(gone.message, /run task 2 again/)
+  const first = to.path(results.find(({ task }) => task === 0).file)
+  renameSync(first, to.path('aside'))
+  const both = await rejectionOf(() => finishConvert(job, results))
+  t.regex(both.message, /^2 files are wrong: .*run task 0 again; .*run task 2 again$/)
+  t.is(both.cause.length, 2)
+  renameSync(to.path('aside'), first)
+  writeFileSync(path, bytes.subarray(0, -4))
+  t.regex((await rejectionOf(() => finishConvert(job, results))).message, /run task 2 again/)
+  const flipped = Buffer.from(bytes)
+  flipped[flipped.length - 1] ^= 1
+  writeFileSync(path, flipped)
+  t.like(await rejectionOf(() => finishConvert(job, results, { verify: true })), { code: 'ZT_DIGEST_MISMATCH' })
+  await runTask(job.tasks[2])
+  await finishConvert(job, results, { verify: true })
+  t.true((await verify(to.path('.'))).ok)
+})
+
+test('a source that changed is refused, by tasks and at the end', async (t) => {
+  const { job, source, to } = await planned()
+  const results = await runAll(job)
+  const before = filesOf(to)
+  const { atime, mtime } = statSync(source)
+  const whole = readFileSync(source)
+  const changes = {
+    'another time': () => utimesSync(source, atime, new Date(mtime.getTime() + 5000)),
+    'another length': () => {
+      appendFileSync(source, ' ')
+      utimesSync(source, atime, mtime)
+    },
+    'another index': () => {
+      const text = whole.toString('latin1').replace('layers.7.', 'layers.X.')
+      writeFileSync(source, Buffer.from(text, 'latin1'))
+      utimesSync(source, atime, mtime)
+    },
+  }
+  for (const [title, change] of Object.entries(changes)) {
+    change()
+    const code = title === 'another length' ? /^ZT_/ : /^ZT_IO$/
+    t.regex((await rejectionOf(() => runTask(job.tasks[0]))).code, code, title)
+    t.regex((await rejectionOf(() => finishConvert(job, results))).code, code, title)
+    writeFileSync(source, whole)
+    utimesSync(source, atime, mtime)
+  }
+  t.deepEqual(filesOf(to), before)
+  await finishConvert(job, results)
+})
+
+test('with checkModified: false a copy is the same source', async (t) => {
+  const { job, source } = await planned({ checkModified: false })
+  const { atime, mtime } = statSync(source)
+  utimesSync(source, atime, new Date(mtime.getTime() + 5000))
+  await finishConvert(job, await runAll(job))
+  t.pass()
+})
+
+test('nothing is planned over what is there', async (t) => {
+  const { job, source, target, to } = await planned()
+  await runTask(job.tasks[1])
+  t.like(await rejectionOf(() => planConvert(source, target, { maxShardSize: 300_000 })), { code: 'ZT_EXISTS' })
+  const over = await planConvert(source, target, { maxShardSize: 300_000, overwrite: true })
+  t.is(over.id, job.id)
+  await finishConvert(over, await runAll(over))
+  const both = [{ maxShardSize: 300_000 }, { maxShardSize: 300_000, overwrite: true }]
+  for (const options of both) {
+    t.like(await rejectionOf(() => planConvert(source, target, options)), { code: 'ZT_EXISTS' })
+  }
+  const results = await runAll(job)
+  renameSync(target, to.path('elsewhere.zt'))
+  await convert(source, target, { version: '2' })
+  t.like(await rejectionOf(() => finishConvert(job, results)), { code: 'ZT_EXISTS' })
+  t.false(to.names().some((name) => name.endsWith('.tmp')))
+})
+
+test('what the target cannot hold is told by the plan', async (t) => {
+  const { source, to } = await planned()
+  const complex = to.path('c.zt')
+  const writer = await create(complex, { version: '2', attributes: { n: 1n } })
+  await writer.add('c', { dtype: 'complex128', shape: [1], data: new Float64Array(2) })
+  await writer.add('d', new Float32Array(3))
+  await writer.finish()
+  const target = to.path('out.safetensors')
+  t.like(await rejectionOf(() => planConvert(complex, target)), { code: 'ZT_BAD_DTYPE' })
+  const job = sent(await planConvert(complex, target, { skip: true }))
+  const { tensors, skipped } = await finishConvert(job, await runAll(job))
+  t.is(tensors, 1)
+  t.like(skipped[0], { code: 'ZT_BAD_DTYPE', tensor: 'c' })
+  for (const [given, pattern] of [
+    [{ version: '1.2' }, /in shards/],
+    [{ canonical: true }, /canonical/],
+    [{ attributes: { a: 1n } }, /plain JSON/],
+    [{ maxShardSize: 0 }, /maxShardSize/],
+    [{ filter: 3 }, /filter/],
+    [{ onProgress: () => {} }, /onProgress/],
+  ]) {
+    const error = await rejectionOf(() => planConvert(source, to.path('n.zt'), given))
+    t.like(error, { code: 'ZT_INVALID_ARG' })
+    t.regex(error.message, pattern)
+  }
+  t.like(await rejectionOf(() => planConvert(new Uint8Array(8), target)), { code: 'ZT_INVALID_ARG' })
+})
+
+test('attributes are given, the own ones, or none', async (t) => {
+  for (const ending of ['zt', 'safetensors']) {
+    for (const [attributes, found] of [
+      [undefined, { license: 'MIT' }],
+      [{}, {}],
+      [{ a: 'b' }, { a: 'b' }],
+    ]) {
+      const { job } = await planned({ attributes }, ending)
+      const { path, files } = await finishConvert(job, await runAll(job))
+      const file = openSync(ending === 'zt' ? path : files[0])
+      t.deepEqual({ ...file.attributes }, found)
+      file.close()
+    }
+  }
+})
+
+test('compressed shards', async (t) => {
+  const { job, source } = await planned({ compression: true, digest: 'sha256' })
+  const results = await runAll(job)
+  t.true(results.every(({ digest }) => digest.startsWith('sha256:')))
+  const { path } = await finishConvert(job, results, { verify: true })
+  const [one, other] = [openSync(source), openSync(path)]
+  for (const [name, tensor] of one)
+    t.deepEqual((await other.tensor(name).load()).data, (await tensor.load()).data, name)
+  one.close()
+  other.close()
+})
+
+test('a signal ends a task, and nothing is left', async (t) => {
+  const { job, to } = await planned()
+  const stop = new AbortController()
+  stop.abort(new Error('enough'))
+  for (const call of [
+    () => runTask(job.tasks[0], { signal: stop.signal }),
+    () => finishConvert(job, [], { signal: stop.signal }),
+  ])
+    t.truthy(await rejectionOf(call))
+  const later = new AbortController()
+  const running = rejectionOf(() => runTask(job.tasks[0], { signal: later.signal }))
+  later.abort(new Error('enough'))
+  t.is((await running).message, 'enough')
+  t.deepEqual(to.names(), [])
+})
+
+test('a job of 100,000 tensors is small', async (t) => {
+  const from = scratchFolder()
+  const writer = await create(from.path('many.safetensors'))
+  const names = Array.from({ length: 100_000 }, (_, at) => `model.layers.${at}.weight`)
+  for (const name of names) await writer.add(name, Uint8Array.of(1))
+  await writer.finish()
+  for (const [ending, options, most] of [
+    ['safetensors', {}, 20_000],
+    ['zt', {}, 2e6],
+  ]) {
+    const maxShardSize = ending === 'zt' ? 1e9 : 10_000
+    const job = await planConvert(from.path('many.safetensors'), join(from.folder, `o.${ending}`), {
+      maxShardSize,
+      ...options,
+    })
+    t.true(job.tasks.length > 5)
+    t.true(JSON.stringify(job).length < most, `${JSON.stringify(job).length}`)
+  }
+})
+
+test('a source of another machine: its headers go with each call, and not into the job', async (t) => {
+  const { source, to } = await planned()
+  const bytes = readFileSync(source)
+  const files = { 'm.safetensors': bytes }
+  const web = await serve(t, (request, response) => {
+    if (request.headers.authorization !== 'Bearer secret') {
+      response.writeHead(401)
+      return response.end()
+    }
+    return part(request, response, files['m.safetensors'], { etag: `"${files['m.safetensors'].length}"` })
+  })
+  const options = { source: { remote: { headers: { authorization: 'Bearer secret' } } } }
+  const url = web.url('/m.safetensors?key=1')
+  const job = sent(await planConvert(url, to.path('far.safetensors'), { maxShardSize: 2500, ...options }))
+  t.false(JSON.stringify(job).includes('secret'))
+  t.is(job.source.path, url)
+  t.truthy(await rejectionOf(() => runTask(job.tasks[0])), 'without the header')
+  const results = await runAll(job, options)
+  const { tensors } = await finishConvert(job, results, options)
+  t.true(tensors > 30)
+  files['m.safetensors'] = Buffer.from(bytes.toString('latin1').replace('layers.7.', 'layers.X.'), 'latin1')
+  t.like(await rejectionOf(() => runTask(job.tasks[0], options)), { code: 'ZT_IO' })
+})
+
+test('sources that are sharded, lists, URLs of files, and files without tensors', async (t) => {
+  const { source, to } = await planned()
+  const parts = scratchFolder()
+  await convert(source, parts.path('m.safetensors'), { maxShardSize: 2500 })
+  const list = parts.names().filter((name) => name.endsWith('.safetensors'))
+  for (const [at, from] of [
+    parts.folder,
+    parts.path('m.safetensors.index.json'),
+    list.map(parts.path),
+    pathToFileURL(source),
+  ].entries()) {
+    const job = sent(await planConvert(from, to.path(`s${at}.zt`), { maxShardSize: 300_000 }))
+    const { path, tensors } = await finishConvert(job, await runAll(job))
+    t.is(tensors, 34)
+    t.true((await verify(path)).ok)
+  }
+  const empty = parts.path('empty.zt')
+  await (await create(empty, { version: '2' })).finish()
+  for (const ending of ['zt', 'safetensors']) {
+    const job = sent(await planConvert(empty, to.path(`e.${ending}`)))
+    t.like(await finishConvert(job, await runAll(job)), { tensors: 0, files: [] })
+  }
+})
+
+test('three hundred shards are ended by a process that may have few files open', async (t) => {
+  const { path } = scratchFolder()
+  const writer = await create(path('many.safetensors'))
+  for (let at = 0; at < 300; at++) await writer.add(`t${at}`, Uint8Array.of(at))
+  await writer.finish()
+  for (const ending of ['zt', 'safetensors']) {
+    const maxShardSize = ending === 'zt' ? 8192 : 1
+    const job = await planConvert(path('many.safetensors'), path(`m.${ending}`), {
+      maxShardSize,
+      ...(ending === 'zt' ? { alignment: 4096 } : {}),
+    })
+    t.is(job.tasks.length, 300)
+    writeFileSync(path('input.json'), JSON.stringify([job, await runAll(job)]))
+    const script = `const { finishConvert } = require('ztensor'); finishConvert(...JSON.parse(require('node:fs').readFileSync(process.argv[1]))).then(({ tensors }) => console.log(tensors))`
+    const [program, ...args] =
+      process.platform === 'linux'
+        ? ['bash', '-c', 'ulimit -n 100; exec "$@"', '-', process.execPath]
+        : [process.execPath]
+    const { stdout } = await promisify(execFile)(program, [...args, '-e', script, path('input.json')], { cwd: root })
+    t.is(stdout.trim(), '300')
+  }
+})

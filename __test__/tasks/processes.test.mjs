@@ -1,0 +1,78 @@
+// Tasks in several processes: two at once on the same one, and one that is killed in the middle.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { basename } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import test from 'ava'
+import { finishConvert, planConvert, verify } from 'ztensor'
+import { filesOf, model } from '../many.mjs'
+import { scratchFolder } from '../writing.mjs'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+const WORKER = `
+  import { runTask } from 'ztensor'
+  let text = ''
+  for await (const piece of process.stdin) text += piece
+  const { tasks, die } = JSON.parse(text)
+  const results = []
+  for (const task of tasks) {
+    // Bytes of the shard are written; the last report comes before it gets its name.
+    const onProgress = () => { if (die) process.kill(process.pid, 'SIGKILL') }
+    results.push(await runTask(task, { onProgress }))
+  }
+  console.log(JSON.stringify(results))
+`
+
+/** Does tasks in a process of their own. */
+async function worker(tasks, die = false) {
+  const child = spawn(process.execPath, ['--input-type=module', '-e', WORKER], {
+    cwd: root,
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
+  child.stdin.end(JSON.stringify({ tasks, die }))
+  let text = ''
+  child.stdout.on('data', (piece) => {
+    text += piece
+  })
+  const [code, signal] = await once(child, 'close')
+  return { code, signal, results: text === '' ? [] : JSON.parse(text) }
+}
+
+for (const ending of ['zt', 'safetensors']) {
+  test(`${ending}: two processes that do all tasks at once`, async (t) => {
+    const [from, to, alone] = [scratchFolder(), scratchFolder(), scratchFolder()]
+    const source = await model(from.path('m.zt'))
+    const options = { maxShardSize: ending === 'zt' ? 300_000 : 3000 }
+    const one = await planConvert(source, alone.path(`m.${ending}`), options)
+    const { results } = await worker(one.tasks)
+    await finishConvert(one, results)
+    const job = await planConvert(source, to.path(`m.${ending}`), options)
+    const both = await Promise.all([worker(job.tasks), worker([...job.tasks].reverse())])
+    t.true(both.every(({ code }) => code === 0))
+    await finishConvert(
+      job,
+      both.flatMap(({ results }) => results),
+      { verify: true },
+    )
+    t.deepEqual(filesOf(to), filesOf(alone))
+  })
+}
+
+test('a worker that is killed in the middle leaves no shard, and its task is done by another', async (t) => {
+  for (const ending of ['zt', 'safetensors']) {
+    const [from, to] = [scratchFolder(), scratchFolder()]
+    const source = await model(from.path('m.zt'))
+    const maxShardSize = ending === 'zt' ? 300_000 : 3000
+    const job = await planConvert(source, to.path(`m.${ending}`), { maxShardSize })
+    const killed = await worker(job.tasks.slice(0, 1), true)
+    if (process.platform !== 'win32') t.is(killed.signal, 'SIGKILL')
+    t.deepEqual(killed.results, [])
+    t.false(to.names().some((name) => name.endsWith(`.${ending}`)))
+    const { results } = await worker(job.tasks)
+    const { path, files } = await finishConvert(job, results)
+    t.true((await verify(path)).ok)
+    const all = [...files, path].map((name) => basename(name)).sort()
+    // Elsewhere a hidden file of the killed worker is left until the next one writes there.
+    if (process.platform === 'linux') t.deepEqual(to.names(), all)
+  }
+})

@@ -1,0 +1,166 @@
+// `--plan`, `ztensor task` and `ztensor finish`: work that other machines do.
+import { readFileSync } from 'node:fs'
+import {
+  type ConvertJob,
+  finishConvert,
+  finishStats,
+  finishVerify,
+  type Job,
+  planConvert,
+  planStats,
+  planVerify,
+  runTask,
+  type StatsJob,
+  type Task,
+  type TaskResult,
+  type VerifyJob,
+} from '../index.js'
+import { painter } from './color.js'
+import { type ConvertCommandOptions, checkNames, convertOptions } from './convert.js'
+import { exitCodes, UsageError } from './failure.js'
+import type { SourceOptions } from './format.js'
+import { jsonLine, jsonLines } from './json.js'
+import { followProgress } from './progress.js'
+import { parseBytes, showCounted } from './quantity.js'
+import { openOptions, STANDARD, sourceOf } from './source.js'
+import { binCount, type Row, rowJson, rowLines, type StatsCommandOptions } from './stats.js'
+import { printLines } from './stdout.js'
+import { printable } from './text.js'
+import { reportJson, reportLines } from './verify.js'
+
+/** What the commands take that read files, where they are planned. */
+export interface PlanningOptions extends SourceOptions {
+  plan?: boolean
+  maxTaskSize?: string
+}
+
+/** Where a job's words go. */
+function print(value: unknown): void {
+  process.stdout.write(jsonLine(value))
+}
+
+async function shared(source: string, target?: string): Promise<string | URL> {
+  if (source === STANDARD || target === STANDARD)
+    throw new UsageError('--plan is of files that other machines reach, not of standard input or output')
+  return (await sourceOf(source)) as string | URL
+}
+
+function reading({ maxTaskSize, ...given }: PlanningOptions) {
+  const source = { source: openOptions(given) }
+  if (maxTaskSize === undefined) return source
+  const maxTaskBytes = parseBytes(maxTaskSize)
+  if (maxTaskBytes === undefined) throw new UsageError(`a size is a number of bytes, such as 5GB, got ${maxTaskSize}`)
+  return { ...source, maxTaskBytes }
+}
+
+/** Prints the job of a conversion. */
+export async function planConversion(source: string, target: string, options: ConvertCommandOptions): Promise<void> {
+  const from = await shared(source, target)
+  const { canonical: _canonical, ...given } = convertOptions(options)
+  await checkNames(from, options, new AbortController().signal)
+  print(await planConvert(from, target, given))
+}
+
+async function only(files: readonly string[]): Promise<string | URL> {
+  const [file, other] = files
+  if (file === undefined || other !== undefined) throw new UsageError('--plan is of one file, index or folder')
+  return shared(file)
+}
+
+/** Prints the job of a verification. */
+export async function planVerification(files: readonly string[], options: PlanningOptions): Promise<void> {
+  print(await planVerify(await only(files), reading(options)))
+}
+
+/** Prints the job of statistics. */
+export async function planStatistics(file: string, options: PlanningOptions & StatsCommandOptions): Promise<void> {
+  const bins = binCount(options.bins)
+  print(await planStats(await only([file]), { ...reading(options), ...(bins === undefined ? {} : { bins }) }))
+}
+
+/** The JSON of a file; `-` is standard input. */
+function readJson(path: string): unknown {
+  const text = readFileSync(path === STANDARD ? 0 : path, 'utf8')
+  try {
+    return JSON.parse(text)
+  } catch {
+    const hint = text.trim() === '' ? 'it is empty: did its command fail?' : 'it was cut short, or is another file'
+    throw new UsageError(`${printable(path)} is not JSON: ${hint}`)
+  }
+}
+
+function isJob(value: unknown): value is Job {
+  return typeof value === 'object' && value !== null && Array.isArray((value as Partial<Job>).tasks)
+}
+
+function taskOf(value: unknown, number: string | undefined): Task {
+  if (!isJob(value)) return value as Task
+  const last = value.tasks.length - 1
+  const place = number === undefined || !/^\d+$/.test(number) ? Number.NaN : Number(number)
+  const task = value.tasks[place]
+  if (task === undefined) throw new UsageError(`the number of a task is from 0 to ${last}, got ${number ?? 'none'}`)
+  return task
+}
+
+/** Does one task of a job, and prints its result. */
+export async function task(path: string, number: string | undefined): Promise<void> {
+  const given = taskOf(readJson(path), number)
+  const stop = new AbortController()
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())
+  const progress = await followProgress(`task ${number ?? ''}`.trim())
+  try {
+    print(await runTask(given, { ...progress.listen, signal: stop.signal }))
+  } catch (error) {
+    if (!stop.signal.aborted) throw error
+    process.exitCode = exitCodes.interrupted
+  } finally {
+    progress.stop()
+  }
+}
+
+export interface FinishCommandOptions {
+  verify?: boolean
+  json?: boolean
+}
+
+async function endConvert(job: ConvertJob, results: TaskResult[], { verify, json }: FinishCommandOptions) {
+  const done = await finishConvert(job, results, { verify: verify ?? false })
+  if (json) return print({ event: 'done', ...done })
+  const files = done.files.length === 0 ? '' : `, in ${showCounted(done.files.length, 'file')} beside it`
+  await printLines([
+    `${painter()('green', 'wrote')}  ${printable(done.path)}: ${showCounted(done.tensors, 'tensor')}${files}`,
+    ...done.skipped.map(({ code, message }) => `  left out  ${code}  ${printable(message)}`),
+    `read by: ${done.readers.join(', ')}`,
+  ])
+}
+
+async function endVerify(job: VerifyJob, results: TaskResult[], { json }: FinishCommandOptions) {
+  const result = await finishVerify(job, results)
+  const path = [job.source.path].flat().join(', ')
+  const report = { path, result, error: undefined }
+  await printLines(json ? jsonLines([reportJson(report)]) : reportLines(report, painter()))
+  if (!result.ok) process.exitCode = exitCodes.unsound
+}
+
+async function endStats(job: StatsJob, results: TaskResult[], { json }: FinishCommandOptions) {
+  const { stats, skipped } = await finishStats(job, results)
+  const rows: Row[] = Array.from(stats, ([name, found]) => ({
+    tensor: { name, dtype: undefined },
+    stats: found,
+    code: undefined,
+  }))
+  for (const { tensor, code } of skipped)
+    rows.push({ tensor: { name: tensor ?? '', dtype: undefined }, stats: undefined, code })
+  await printLines(json ? jsonLines(rows.map(rowJson)) : rowLines(rows))
+}
+
+/** Ends a job with the results in files. The job's own file is passed over, so that `*.json` may name it too. */
+export async function finish(path: string, paths: readonly string[], options: FinishCommandOptions): Promise<void> {
+  const job = readJson(path)
+  if (!isJob(job)) throw new UsageError(`${printable(path)} is not a job: --plan prints one`)
+  const results = paths.map(readJson).filter((value) => !isJob(value)) as TaskResult[]
+  if (options.verify && job.kind !== 'convert') throw new UsageError('--verify is of conversions')
+  if (job.kind === 'verify') await endVerify(job as VerifyJob, results, options)
+  else if (job.kind === 'stats') await endStats(job as StatsJob, results, options)
+  else await endConvert(job as ConvertJob, results, options)
+}

@@ -1,0 +1,321 @@
+// The end of a divided conversion: the file that names all the others.
+import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { open as openFile, readFile, rename, rm, stat } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { aBoolean, aSignal, optional, optionsOf } from './arguments.js'
+import { TURN } from './batches.js'
+import type { Catalog } from './catalog.js'
+import {
+  aConvertResult,
+  aConvertTask,
+  algorithmOf,
+  type ConvertJob,
+  type ConvertTask,
+  type ConvertTaskResult,
+  filePathOf,
+  lastPathOf,
+  shardName,
+} from './convert-tasks.js'
+import { calling, invalid, ZTensorError } from './errors.js'
+import { TensorFile } from './file.js'
+import { writingOf } from './formats.js'
+import { type OpenOptions, open } from './open.js'
+import { readersOf } from './readers.js'
+import { messageOf } from './realm.js'
+import { checkOrdinals, identified, namesOf } from './run-convert.js'
+import { checkJob, checkResults, type TaskError, type TaskResult } from './task-format.js'
+import { openSource } from './task-source.js'
+import { writeRequest } from './write-options.js'
+import { TensorWriter } from './writer.js'
+
+/** How to finish a conversion. */
+export interface FinishConvertOptions {
+  /** Read every file again and compare its digest. */
+  verify?: boolean | undefined
+  /** How to open the source, as for `runTask`. */
+  source?: OpenOptions | undefined
+  signal?: AbortSignal | undefined
+}
+
+/** What was converted. */
+export interface FinishConvertResult {
+  /** The path to open: the root, the index, or the only file. */
+  readonly path: string
+  /** The other files, in order; none where there is only one. */
+  readonly files: readonly string[]
+  readonly tensors: number
+  /** Bytes of all files, without the root or index. */
+  readonly byteLength: number
+  /** What was left out, and why. */
+  readonly skipped: readonly TaskError[]
+  /** Which programs read the files. */
+  readonly readers: readonly string[]
+}
+
+/** A task with its result. */
+interface Done {
+  readonly task: ConvertTask
+  readonly result: ConvertTaskResult
+  readonly path: string
+}
+
+function again({ task }: Done, what: string): ZTensorError {
+  return new ZTensorError('ZT_IO', `${what}: run task ${task.task} again`)
+}
+
+/** Files that are looked at together: each waits for a disk that may be far. */
+const LANES = 16
+
+/** Does the work on each, several at once. All that fails is one error. */
+async function inLanes<T>(
+  all: readonly T[],
+  signal: AbortSignal | undefined,
+  work: (one: T, at: number) => Promise<void>,
+): Promise<void> {
+  const failed = new Map<number, unknown>()
+  let next = 0
+  const lane = async (): Promise<void> => {
+    while (next < all.length) {
+      const at = next++
+      await work(all[at] as T, at).catch((error) => failed.set(at, error))
+      signal?.throwIfAborted()
+    }
+  }
+  await Promise.all(Array.from({ length: LANES }, lane))
+  const errors = [...failed.keys()].sort((a, b) => a - b).map((at) => failed.get(at))
+  const [first] = errors
+  if (errors.length < 2 || !(first instanceof ZTensorError)) {
+    if (errors.length > 0) throw first
+    return
+  }
+  const shown = errors.slice(0, 20).map(messageOf).join('; ')
+  const more = errors.length > 20 ? `; and ${errors.length - 20} more` : ''
+  throw new ZTensorError(first.code, `${errors.length} files are wrong: ${shown}${more}`, { cause: errors })
+}
+
+async function withFile(
+  path: string,
+  { options: { format } }: ConvertTask,
+  signal: AbortSignal | undefined,
+  work: (file: TensorFile) => Promise<void>,
+): Promise<void> {
+  const file = await open(path, { format, signal })
+  try {
+    await work(file)
+  } finally {
+    file.close()
+  }
+}
+
+/** Refuses a file that is not the one that the result tells of. */
+async function checkFile(done: Done, verify: boolean, signal?: AbortSignal): Promise<void> {
+  const { task, result, path } = done
+  if (result.file !== basename(path))
+    throw invalid(TypeError, `the result of task ${task.task} is of ${JSON.stringify(result.file)}, not ${basename(path)}`) // biome-ignore format: one message
+  const found = await stat(path).catch((cause: Error) => {
+    throw new ZTensorError('ZT_IO', `${cause.message}: run task ${task.task} again`, { cause })
+  })
+  if (found.size !== result.byteLength)
+    throw again(done, `'${path}' has ${found.size} bytes, not the ${result.byteLength} of its result`)
+  if (!verify) return
+  await withFile(path, task, signal, async (file) => {
+    const { digest } = await identified(file, algorithmOf(task.options), signal)
+    if (digest === result.digest) return
+    const message = `'${path}' has the digest ${digest}, not the ${result.digest} of its result: run task ${task.task} again`
+    throw new ZTensorError('ZT_DIGEST_MISMATCH', message)
+  })
+}
+
+/** Refuses a file with other tensors than its task has. */
+async function checkNames({ task, result, path }: Done, file: TensorFile, source: Catalog): Promise<void> {
+  const ordinals = checkOrdinals(task.ordinals, source.size)
+  const names = namesOf(task, ordinals, source)
+  const skipped = new Set(result.skipped.map(({ tensor }) => tensor))
+  let held = 0
+  for (const [at, ordinal] of ordinals.entries()) {
+    if (at % TURN === TURN - 1) await nextTurn()
+    const name = names[at] ?? source.name(ordinal)
+    if (file.has(name)) held++
+    else if (!skipped.has(source.name(ordinal))) {
+      const message = `'${path}' has no tensor ${JSON.stringify(name)}: run task ${task.task} again`
+      throw new ZTensorError('ZT_NOT_FOUND', message, { tensor: name })
+    }
+  }
+  if (held !== file.size)
+    throw new ZTensorError('ZT_BAD_INDEX', `'${path}' has tensors that task ${task.task} has not: run it again`)
+}
+
+/** JSON text as the index has it: nothing is escaped but what has to be. */
+function quoted(text: string): string {
+  const escaped = (one: string) => (one < ' ' ? `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}` : one)
+  return `"${text.replace(/["\\]/g, '\\$&').replace(/\p{Cc}/gu, escaped)}"`
+}
+
+/** The names in a file, and the bytes of its tensors. */
+interface Held {
+  readonly names: readonly string[]
+  readonly byteLength: number
+}
+
+async function heldIn(file: TensorFile): Promise<Held> {
+  const catalog = await TensorFile.ready(file)
+  const names: string[] = []
+  let byteLength = 0
+  for (let ordinal = 0; ordinal < catalog.size; ordinal++) {
+    if (ordinal % TURN === TURN - 1) await nextTurn()
+    names.push(catalog.name(ordinal))
+    byteLength += catalog.byteLength(ordinal)
+  }
+  return { names, byteLength }
+}
+
+/** The index of a safetensors checkpoint, byte for byte as `convert` writes it. */
+function indexOf(dones: readonly Done[], held: readonly Held[]): string {
+  const entries = held.flatMap(({ names }, at) => {
+    const file = basename((dones[at] as Done).path)
+    return names.map((name) => ({ key: Buffer.from(name), name, file }))
+  })
+  entries.sort((a, b) => Buffer.compare(a.key, b.key))
+  const total = held.reduce((sum, { byteLength }) => sum + byteLength, 0)
+  const lines = entries.map(({ name, file }) => `\n    ${quoted(name)}: ${quoted(file)}`)
+  return `{\n  "metadata": {\n    "total_size": ${total}\n  },\n  "weight_map": {${lines.join(',')}\n  }\n}\n`
+}
+
+/** Writes the root of a zTensor 2 model, which refers to the shards by their sizes and digests. */
+async function writeRoot(
+  path: string,
+  dones: readonly Done[],
+  source: TensorFile,
+  signal?: AbortSignal,
+): Promise<void> {
+  const [{ task }] = dones as [Done]
+  const { attributes, skip: _skip, cast: _cast, ...options } = task.options
+  const request = writeRequest({ ...options, attributes, overwrite: true })
+  const writer = await TensorWriter.make(path, request, signal)
+  try {
+    const { native } = TensorWriter.partsOf(writer)
+    if (attributes === undefined) calling(() => native.takeAttributes(TensorFile.storeOf(source).native))
+    for (const { task, result, path } of dones) {
+      const linked = { name: shardName(task), size: result.byteLength, digest: result.digest }
+      // One after the other: thousands of open files are more than a process may have.
+      await withFile(path, task, signal, async (file) => {
+        const store = TensorFile.storeOf(file)
+        const catalog = await TensorFile.ready(file, signal)
+        for (let ordinal = 0; ordinal < catalog.size; ordinal++) {
+          if (ordinal % TURN === TURN - 1) await nextTurn()
+          signal?.throwIfAborted()
+          calling(() => native.link(store.native, ordinal, catalog.name(ordinal), linked))
+        }
+      })
+    }
+    await writer.finish()
+  } catch (error) {
+    await writer.abort()
+    throw error
+  }
+}
+
+/** Flushes a file or folder; folders cannot be everywhere. */
+async function flush(path: string): Promise<void> {
+  const handle = await openFile(path, 'r')
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}
+
+/** Puts what `write` writes under its name, unless the same is there. */
+async function place(path: string, write: (temporary: string) => Promise<void>): Promise<void> {
+  const temporary = join(dirname(path), `.${basename(path)}.${randomBytes(8).toString('hex')}.tmp`)
+  try {
+    await write(temporary)
+    if (existsSync(path)) {
+      if (!(await readFile(temporary)).equals(await readFile(path)))
+        throw new ZTensorError('ZT_EXISTS', `'${path}' exists, and is not of this job: remove it first, or plan the job for another target`) // biome-ignore format: one message
+      return
+    }
+    await rename(temporary, path)
+    await flush(dirname(path)).catch(() => {})
+  } finally {
+    await rm(temporary, { force: true })
+  }
+}
+
+async function writeText(path: string, text: string): Promise<void> {
+  const handle = await openFile(path, 'wx')
+  try {
+    await handle.writeFile(text)
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}
+
+/**
+ * Ends a divided conversion: checks that there is a result and a file of each task, and writes the root (zTensor 2) or the index
+ * (safetensors) last. Before it is there nobody sees a model, only its shards. Finishing again gives the same. No data is read, unless
+ * `verify` asks for it.
+ *
+ * @example
+ * const { path, tensors } = await finishConvert(job, results)
+ *
+ * @throws TypeError and RangeError ZT_INVALID_ARG of a job that was changed, of results that are missing (all are named), of another job, or
+ * contradict each other; ZTensorError ZT_IO of a source that changed, or a file that is not there or has another length,
+ * ZT_DIGEST_MISMATCH with `verify`, ZT_NOT_FOUND and ZT_BAD_INDEX of a file with other tensors, ZT_EXISTS where the target is another
+ * file; the signal's reason
+ */
+export async function finishConvert(
+  job: ConvertJob,
+  results: readonly TaskResult[],
+  options?: FinishConvertOptions,
+): Promise<FinishConvertResult> {
+  const { verify: given, source: opening, signal } = optionsOf(options, ['verify', 'source', 'signal'])
+  const verify = optional(given, (value) => aBoolean('verify', value)) ?? false
+  optional(signal, aSignal)
+  const checked = checkJob<ConvertTask>(job, 'convert', aConvertTask)
+  const { tasks, source: from } = checked
+  const [{ target, options: common, count }] = tasks as [ConvertTask]
+  for (const { target: other, options } of tasks) {
+    if (other !== target || JSON.stringify(options) !== JSON.stringify(common))
+      throw invalid(TypeError, 'job.tasks must have one target and the same options')
+  }
+  const said = ({ file, byteLength, digest, tensors }: ConvertTaskResult) => ({ file, byteLength, digest, tensors })
+  const found = checkResults(checked, results, aConvertResult, said)
+  const dones = tasks.map((task, at) => ({ task, result: found[at] as ConvertTaskResult, path: filePathOf(task) }))
+  const last = lastPathOf(target, common.format, count)
+  const source = await openSource(from, opening, signal)
+  try {
+    const catalog = await TensorFile.ready(source, signal)
+    const held: Held[] = []
+    await inLanes(dones, signal, async (done, at) => {
+      await checkFile(done, verify, signal)
+      await withFile(done.path, done.task, signal, async (file) => {
+        await checkNames(done, file, catalog)
+        held[at] = await heldIn(file)
+      })
+    })
+    signal?.throwIfAborted()
+    if (count > 1) {
+      const isIndex = common.format === 'safetensors'
+      await place(last, async (temporary) => {
+        if (isIndex) await writeText(temporary, indexOf(dones, held))
+        else await writeRoot(temporary, dones, source, signal)
+      })
+    }
+    const writing = writingOf(common.format ?? 'zt', common.version)
+    const attributes = common.attributes ?? source.attributes
+    return {
+      path: last,
+      files: count > 1 ? dones.map(({ path }) => path) : [],
+      tensors: held.reduce((sum, { names }) => sum + names.length, 0),
+      byteLength: found.reduce((sum, { byteLength }) => sum + byteLength, 0),
+      skipped: found.flatMap(({ skipped }) => skipped),
+      readers: writing === undefined ? [] : readersOf(writing, attributes),
+    }
+  } finally {
+    source.close()
+  }
+}
