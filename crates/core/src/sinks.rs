@@ -338,6 +338,13 @@ mod tests {
         file.write(b"ours").unwrap();
         file.commit().unwrap();
         assert_eq!(std::fs::read(&target).unwrap(), b"ours");
+        std::fs::remove_file(&target).unwrap();
+        let mut file = AtomicFile::create(&target, true).unwrap();
+        file.write(b"ours again").unwrap();
+        std::fs::write(&target, b"theirs").unwrap();
+        file.commit().unwrap();
+        assert_eq!(std::fs::read(&target).unwrap(), b"ours again");
+        assert_eq!(names(&folder), ["a"]);
         std::fs::remove_dir_all(folder).unwrap();
     }
 
@@ -416,6 +423,17 @@ mod tests {
         drop(file);
         drop(spool);
         assert_eq!(names(&folder), [""; 0]);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_named_before_everything_else() {
+        let folder = folder("missing");
+        let error = AtomicFile::create(&folder.join("no/a"), false).err().unwrap();
+        let expected = format!("the target's folder '{}' is not there", folder.join("no").display());
+        assert_eq!(error.wanted_for(), Some(&*expected));
+        let error = AtomicFile::create(&folder, false).err().unwrap();
+        assert_eq!((error.code(), error.wanted_for()), (Code::Exists, None));
         std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -196,4 +196,18 @@ mod tests {
             std::fs::remove_dir_all(folder).unwrap();
         }
     }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_name_leads_to_the_file_that_stands_there_now() {
+        let folder = std::env::temp_dir().join(format!("ztensor-named-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let [one, other] = ["one", "other"].map(|name| folder.join(name));
+        let (file, _) = (File::create(&one).unwrap(), File::create(&other).unwrap());
+        assert!(is_at(&file, &one));
+        std::fs::rename(&other, &one).unwrap();
+        assert!(!is_at(&file, &one));
+        assert!(!is_at(&file, &other));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 }
