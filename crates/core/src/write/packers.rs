@@ -336,7 +336,8 @@ mod tests {
 
     #[test]
     fn a_job_is_done_here_where_there_is_no_thread_for_it() {
-        let mut packers = Packers { most: 0, ..packers(1) };
+        let mut packers = packers(1);
+        packers.most = 0;
         let ticket = packers.pass(raw(5), Task::Blobs(vec![FULL / 2])).unwrap();
         assert_eq!(packers.threads, 0);
         let done = packers.try_take(&ticket).unwrap().unwrap();
