@@ -7,6 +7,7 @@
 //   --rust          the Rust tests alone; another run goes on with ava files
 //   --ava           the ava files alone, on what the Rust tests judged
 //   --files N       ava files that judge a mutant, at most
+//   --among TEXT    of the ava files, those with the text in their paths
 //   --part P        a random part of the sample, in percent: a larger one holds the smaller one
 //   --only TEXT     of these, those with the text in their names
 //   --again         survivors are judged by all tests again, not only by new tests and changed ava files
@@ -41,6 +42,7 @@ const { values } = parseArgs({
     rust: { type: 'boolean', default: false },
     ava: { type: 'boolean', default: false },
     files: { type: 'string', default: '8' },
+    among: { type: 'string', default: '' },
     part: { type: 'string', default: '100' },
     only: { type: 'string', default: '' },
     again: { type: 'boolean', default: false },
@@ -131,7 +133,7 @@ if (!values.figures) {
   }
   if (!values.rust) {
     if (last === undefined) buildAddon()
-    const ava = await avaJudges(names, state, jobs)
+    const ava = await avaJudges(names, state, jobs, values.among)
     console.log(`${ava.length} ava files`)
     const rested = switched.filter((mutant) => verdicts.has(keyOf(mutant)))
     await judgeAll((mutant, passed) => byAva(ava, mutant, passed, Number(values.files)), rested, true)

@@ -90,12 +90,14 @@ export function rustJudges(programs, names, code, jobs) {
 const SLOW =
   /__test__\/(hostile\/(reject|mutations|amplified|memory|proportion)|memory\/(?!close|share)|calls\/beside-long-work|open\/large|convert\/large|package\/examples)/
 
-/** The ava files but for the slow ones. */
-export function avaJudges(names, code, jobs) {
+/** The ava files with a text in their paths, but for the slow ones. */
+export function avaJudges(names, code, jobs, among) {
   const { stdout } = output('git', ['ls-files', '--cached', '--others', '--exclude-standard', '__test__'], {
     cwd: root,
   })
-  const files = stdout.split('\n').filter((file) => file.endsWith('.test.mjs') && !SLOW.test(file))
+  const files = stdout
+    .split('\n')
+    .filter((file) => file.endsWith('.test.mjs') && file.includes(among) && !SLOW.test(file))
   const found = files.map((file) => {
     const content = hash(readFileSync(join(root, file)))
     return {

@@ -199,4 +199,14 @@ mod tests {
             assert!(format.writes.iter().all(|writing| writing.format == format.name), "{}", format.name);
         }
     }
+
+    #[test]
+    fn the_endings_of_the_first_table_come_first() {
+        let other = Formats::of(&[&[], CORE]);
+        for ending in Formats::default().endings() {
+            assert!(Formats::default().comes_first(ending), "{ending}");
+            assert!(!other.comes_first(ending), "{ending}");
+        }
+        assert!(!Formats::default().comes_first("txt"));
+    }
 }

@@ -289,6 +289,9 @@ fn check_replaceable(target: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+
     use super::*;
 
     fn folder(name: &str) -> PathBuf {
@@ -338,6 +341,13 @@ mod tests {
         file.write(b"ours").unwrap();
         file.commit().unwrap();
         assert_eq!(std::fs::read(&target).unwrap(), b"ours");
+        std::fs::remove_file(&target).unwrap();
+        let mut file = AtomicFile::create(&target, true).unwrap();
+        file.write(b"ours again").unwrap();
+        std::fs::write(&target, b"theirs").unwrap();
+        file.commit().unwrap();
+        assert_eq!(std::fs::read(&target).unwrap(), b"ours again");
+        assert_eq!(names(&folder), ["a"]);
         std::fs::remove_dir_all(folder).unwrap();
     }
 
@@ -416,6 +426,42 @@ mod tests {
         drop(file);
         drop(spool);
         assert_eq!(names(&folder), [""; 0]);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_named_before_everything_else() {
+        let folder = folder("missing");
+        let error = AtomicFile::create(&folder.join("no/a"), false).err().unwrap();
+        let expected = format!("the target's folder '{}' is not there", folder.join("no").display());
+        assert_eq!(error.wanted_for(), Some(&*expected));
+        let error = AtomicFile::create(&folder, false).err().unwrap();
+        assert_eq!((error.code(), error.wanted_for()), (Code::Exists, None));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn of_two_that_take_a_free_name_at_once_the_second_replaces_the_first() {
+        let folder = folder("at-once");
+        let target = folder.join("a");
+        for _ in 0..100 {
+            let files = [(); 2].map(|()| AtomicFile::create(&target, true).unwrap());
+            let waiting = AtomicUsize::new(2);
+            thread::scope(|scope| {
+                for mut file in files {
+                    let waiting = &waiting;
+                    scope.spawn(move || {
+                        waiting.fetch_sub(1, Ordering::SeqCst);
+                        while waiting.load(Ordering::SeqCst) > 0 {
+                            std::hint::spin_loop();
+                        }
+                        file.place().unwrap();
+                    });
+                }
+            });
+            assert_eq!(names(&folder), ["a"]);
+            std::fs::remove_file(&target).unwrap();
+        }
         std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -1,7 +1,10 @@
 //! What codecs promise whoever uses them.
 
 use ztensor_core::codecs::digest::Algorithm;
-use ztensor_core::codecs::zstd_encode::threads;
+use ztensor_core::codecs::frames::{Head, Judge, Size, head};
+use ztensor_core::codecs::zstd;
+use ztensor_core::codecs::zstd_encode::{Compressor, threads};
+use ztensor_core::work::Stop;
 
 #[test]
 fn so_many_threads_compress_as_the_memory_allows() {
@@ -45,5 +48,43 @@ fn digests_are_told_by_the_names_that_options_have() {
         ("", None),
     ] {
         assert_eq!(Algorithm::from_name(name), algorithm, "{name}");
+    }
+}
+
+fn frame(level: i32, bytes: &[u8]) -> Vec<u8> {
+    let mut packed = vec![0; Compressor::bound(bytes.len())];
+    let length = Compressor::new(level, false).unwrap().frame(bytes, &mut packed).unwrap();
+    packed.truncate(length);
+    packed
+}
+
+#[test]
+fn fast_levels_look_no_further_back_than_a_cache_is_large() {
+    let bytes = vec![7; 2 << 20];
+    for level in [1, 3, 4, 5, 9] {
+        let Some(Head::Data { window, .. }) = head(&frame(level, &bytes)).unwrap() else { panic!("data") };
+        assert_eq!(window <= 512 << 10, level <= 4, "{level} {window}");
+    }
+}
+
+#[test]
+fn frames_decode_to_what_they_hold_whether_the_size_is_known_or_bounded() {
+    let bytes: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
+    let (packed, length) = (frame(3, &bytes), bytes.len() as u64);
+    for size in [Size::Exactly(length), Size::UpTo(length), Size::UpTo(1 << 30)] {
+        assert!(zstd::decode_to(&packed, size, Stop::never()).unwrap() == bytes, "{size:?}");
+    }
+    for size in [Size::Exactly(length - 1), Size::Exactly(length + 1), Size::UpTo(length - 1)] {
+        assert!(zstd::decode_to(&packed, size, Stop::never()).is_err(), "{size:?}");
+    }
+}
+
+#[test]
+fn a_frame_holds_what_its_header_says() {
+    for (decoded, holds) in [(4, false), (5, true)] {
+        let mut judge = Judge::new(Size::UpTo(100));
+        judge.begin(&Head::Data { length: 6, content: Some(5), window: 5, dictionary: 0 }).unwrap();
+        judge.decoded(decoded).unwrap();
+        assert_eq!(judge.end().is_ok(), holds, "{decoded}");
     }
 }

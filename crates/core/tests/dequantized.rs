@@ -10,6 +10,7 @@ use ciborium::Value;
 use common::settings;
 use flate2::read::ZlibDecoder;
 use ztensor_core::formats::Formats;
+use ztensor_core::kernels::dequantize::PIECE;
 use ztensor_core::limits::Limits;
 use ztensor_core::model::cut::Range;
 use ztensor_core::model::{Attributes, DType};
@@ -139,5 +140,24 @@ fn every_quantized_tensor_is_decoded_bit_for_bit_whole_and_in_part() {
             assert!(bits(&found) == expected, "{what} {ranges:?}");
         }
     }
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn a_tensor_of_several_pieces_is_the_same_in_each() {
+    let path = std::env::temp_dir().join(format!("ztensor-pieces-{}", std::process::id()));
+    // Rows have blocks of their own here, so that three rows over and over are three results over and over.
+    let mut case =
+        cases().into_iter().find(|case| case.layout == "zt.mx/1" && case.shape == [3, 64]).unwrap();
+    let times = PIECE / case.expected.len() + 10;
+    case.shape[0] *= times as u64;
+    case.components.iter_mut().for_each(|(.., bytes)| *bytes = bytes.repeat(times));
+    written(&path, &case);
+    let source = FileSource::open(&path).unwrap();
+    let catalog = detect::parse(&source, Formats::default(), &Limits::default()).unwrap();
+    let (limits, watch) = (Limits::default(), Watch::default());
+    let reading = Reading { sources: &source, catalog: &catalog, limits: &limits, watch: &watch };
+    let found = bits(&reading.dequantize(catalog.tensor(0).unwrap(), None).unwrap());
+    assert!(found.len() > PIECE && found == case.expected.repeat(times));
     std::fs::remove_file(path).unwrap();
 }

@@ -189,6 +189,21 @@ const CASES: &[(&str, fn())] = &[
         others.begin(bytes.len() as u64, Search::Level).unwrap();
         assert!(zstd(&mut jobs, &bytes) == zstd(&mut others, &bytes));
     }),
+    ("... and is made by fewer where there are some", || {
+        // A user of its own, so that nobody else's threads count; root alone can become one.
+        // SAFETY: a plain call; the process ends with the case.
+        if unsafe { libc::setuid(65533) } != 0 {
+            println!("not run without root");
+            return;
+        }
+        let ours = fs::read_dir("/proc/self/task").unwrap().count() as u64;
+        let bytes = vec![7; 9 << 20];
+        let mut jobs = Jobs::new(3, 4).unwrap();
+        limited(Resource::Nproc, ours + 1, || jobs.begin(bytes.len() as u64, Search::Level)).unwrap();
+        let mut others = Jobs::new(3, 4).unwrap();
+        others.begin(bytes.len() as u64, Search::Level).unwrap();
+        assert!(zstd(&mut jobs, &bytes) == zstd(&mut others, &bytes));
+    }),
 ];
 
 #[test]

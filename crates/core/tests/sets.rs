@@ -12,7 +12,7 @@ use ztensor_core::codecs::digest::Algorithm;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::Formats;
 use ztensor_core::limits::Limits;
-use ztensor_core::model::{Attributes, Catalog, Component, DType, Encoding, Shard};
+use ztensor_core::model::{Attributes, ByteOrder, Catalog, Component, DType, Encoding, Shard};
 use ztensor_core::open::detect;
 use ztensor_core::open::{self, Lookup, Request};
 use ztensor_core::read::Reading;
@@ -218,6 +218,14 @@ fn what_cannot_be_linked_is_refused() {
             }
         }
         assert_eq!(code(writer.link("w", moved.tensor(0).unwrap(), &moved, sized(end))), Some(refused));
+    }
+    for (dtype, byte_order) in [(None, ByteOrder::Little), (Some(DType::Uint8), ByteOrder::Big)] {
+        let (mut other, _) = base(&one, "one");
+        for part in other.components_mut() {
+            (part.dtype, part.byte_order) = (dtype, byte_order);
+        }
+        let refused = code(writer.link("w", other.tensor(0).unwrap(), &other, sized(end)));
+        assert_eq!(refused, Some(Code::UnsupportedEncoding), "{dtype:?} {byte_order:?}");
     }
     drop(writer);
     for settings in [canonical(), settings(Dialect::ZT10)] {
@@ -624,5 +632,23 @@ fn metadata_of_safetensors_is_what_was_given() {
         let (found, catalog) = opened(&path, Lookup::Beside);
         assert!(found == map(&five()));
         assert_eq!(*catalog.attributes.values().unwrap(), given);
+    }
+}
+
+#[test]
+fn reserved_bytes_of_a_canonical_file_are_zero() {
+    let folder = Folder::new("reserved");
+    let path = folder.path("m.zt");
+    write(&path, canonical(), &five());
+    let mut bytes = fs::read(&path).unwrap();
+    let at = bytes.len() - 12;
+    for (byte, expected) in [(0, vec![]), (1, vec![Some(at as u64)])] {
+        bytes[at + 3] = byte;
+        let source = bytes.as_slice();
+        let catalog = detect::parse(&source, Formats::default(), &Limits::default()).unwrap();
+        let (limits, watch) = (Limits::default(), Watch::default());
+        let reading = Reading { sources: &source, catalog: &catalog, limits: &limits, watch: &watch };
+        let failures = verify::canonical::check(reading).unwrap().failures;
+        assert_eq!(failures.iter().map(Error::offset).collect::<Vec<_>>(), expected);
     }
 }

@@ -356,4 +356,16 @@ mod tests {
         assert_eq!((found.differing, found.unmatched_nan), (2, 1));
         assert_eq!(found.max_absolute.to_bits(), 5_f64.to_bits());
     }
+
+    #[test]
+    fn numbers_of_an_integer_and_a_float_type_are_compared() {
+        let integers: Vec<u8> = [1_i64, -2, 3].iter().flat_map(|number| number.to_le_bytes()).collect();
+        let floats: Vec<u8> = [1_f64, -2.0, 3.5].iter().flat_map(|number| number.to_le_bytes()).collect();
+        let sides = [(DType::Int64, &*integers), (DType::Float64, &*floats)];
+        for (a, b) in [(0, 1), (1, 0)] {
+            let mut found = Comparison::default();
+            Pair::default().compare(sides[a], sides[b], 0, 3, Tolerance::default(), &mut found).unwrap();
+            assert_eq!((found.differing, found.first, found.max_absolute), (1, Some(2), 0.5));
+        }
+    }
 }

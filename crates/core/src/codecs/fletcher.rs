@@ -113,6 +113,9 @@ mod tests {
             assert!(decode_into(&input, &mut output[1..]).is_err());
             assert!(decode(&input, Size::Exactly(1)).is_err());
             assert!(decode(&input, Size::UpTo(3)).is_err());
+            for most in [data.len() as u64, 1000] {
+                assert_eq!(decode(&input, Size::UpTo(most)).unwrap(), data);
+            }
         }
         let wrong = [&data[..], &[d, c, b, a]].concat();
         assert_eq!(decode(&wrong, Size::UpTo(100)).unwrap_err().code(), Code::DigestMismatch);

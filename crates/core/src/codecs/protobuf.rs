@@ -218,6 +218,9 @@ mod tests {
         for size in [3, 5] {
             assert_eq!(of(&input, [5, VARINT, 8], size).unwrap_err().code(), Code::Decode);
         }
+        let mut filled = [9; 4];
+        fill(&input, &[5, VARINT, 8], &mut filled, &Stop::default()).unwrap();
+        assert_eq!(filled, [1, 2, 44, 255]);
         let most = |most| decode(&input, &[5, VARINT, 8], Size::UpTo(most), &Stop::default());
         assert_eq!((most(4).unwrap().len(), most(3).unwrap_err().code()), (4, Code::Limit));
     }

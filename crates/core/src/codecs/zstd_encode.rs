@@ -160,3 +160,19 @@ impl Jobs {
         Ok((source.pos, target.pos(), left))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_lacking_is_called_scarce() {
+        let code = |of: ZSTD_ErrorCode| failed((of as usize).wrapping_neg()).code();
+        assert_eq!(code(ZSTD_ErrorCode::ZSTD_error_memory_allocation), Code::Limit);
+        assert_eq!(code(ZSTD_ErrorCode::ZSTD_error_srcSize_wrong), Code::Internal);
+        assert_eq!(
+            Compressor::new(3, false).unwrap().frame(&[7; 9], &mut []).unwrap_err().code(),
+            Code::Internal
+        );
+    }
+}

@@ -75,3 +75,18 @@ pub fn copy(
     writer.begin(Spec { components: &components, ..spec })?;
     arranged.push_all(writer, &reading.watch.stop)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{DType, Label};
+
+    #[test]
+    fn so_many_bytes_are_held_and_no_more() {
+        let part = |length| Component::raw(Label::VALUES, Some(DType::Uint8), 0, length);
+        let (half, more, most) = (part(HELD / 2), part(HELD / 2 + 1), part(u64::MAX));
+        assert!(!is_spooled(&[&half, &half]));
+        assert!(is_spooled(&[&half, &more]));
+        assert!(is_spooled(&[&half, &most]), "more than can be counted");
+    }
+}

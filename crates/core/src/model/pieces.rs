@@ -117,7 +117,7 @@ mod tests {
         let Data::Pieces(pieces) = Pieces::data(3, vec![piece(100, 6, 2), piece(0, 12, 4)]).unwrap() else {
             panic!("two pieces")
         };
-        assert_eq!((pieces.byte_length(), pieces.row(), pieces.stored()), (18, 6, 18));
+        assert_eq!((pieces.rows(), pieces.row(), pieces.byte_length(), pieces.stored()), (3, 6, 18, 18));
         let (code, message) = refused(3, vec![piece(0, 6, 2), piece(6, 11, 4)]);
         assert_eq!((code, &*message), (Code::BadIndex, "a piece of the data has 11 bytes, not 12"));
         let nothing = Pieces::data(0, vec![piece(0, 0, 4), piece(0, 0, 1 << 60)]).unwrap();

@@ -133,3 +133,20 @@ fn sized(root: &Path) -> Vec<(PathBuf, u64)> {
     files.sort_unstable();
     files
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codecs::digest::Digest;
+
+    #[test]
+    fn a_root_has_as_many_shards_as_a_set_has_files() {
+        let shard =
+            Shard { name: "a".into(), size: 8, digest: Digest::parse("xxh3:0011223344556677").unwrap() };
+        let request = Request { lookup: Lookup::Unread, ..Request::default() };
+        for (count, refused) in [(limits::FILES, None), (limits::FILES + 1, Some(Code::Limit))] {
+            let resolved = resolve(Path::new("root.zt"), &vec![shard.clone(); count], &request);
+            assert_eq!(resolved.err().map(|error| error.code()), refused, "{count}");
+        }
+    }
+}

@@ -144,3 +144,23 @@ impl Drop for Behind {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_given_up_is_written_no_more() {
+        let path = std::env::temp_dir().join(format!("ztensor-behind-{}", std::process::id()));
+        let file = File::create(&path).unwrap();
+        let mut behind = Behind::new(&file, None).unwrap();
+        let mut block = Block::default();
+        block.claim(1 << 20).unwrap().fill(1);
+        behind.write(&mut block, 1 << 20).unwrap();
+        let stop = Arc::clone(&behind.stop);
+        drop(behind);
+        assert!(stop.load(Ordering::Relaxed), "what waits is wanted by nobody");
+        assert_eq!(Arc::strong_count(&stop), 1, "its thread is gone");
+        std::fs::remove_file(path).unwrap();
+    }
+}

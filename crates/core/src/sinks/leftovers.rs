@@ -195,5 +195,29 @@ mod tests {
             assert_eq!(folder.join(".ztensor-1-0.part").exists(), !again, "{count}");
             std::fs::remove_dir_all(folder).unwrap();
         }
+        // Of many such folders only some are remembered.
+        let others = (0..2 * REMEMBERED).map(|name| (PathBuf::from(name.to_string()), Instant::now()));
+        LARGE.lock().unwrap().extend(others);
+        let folder = std::env::temp_dir().join(format!("ztensor-many-more-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        (0..=MANY).for_each(|name| drop(File::create(folder.join(name.to_string())).unwrap()));
+        clear(&folder);
+        let remembered = LARGE.lock().unwrap();
+        assert_eq!((remembered.len(), &remembered.last().unwrap().0), (REMEMBERED, &folder));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_name_leads_to_the_file_that_stands_there_now() {
+        let folder = std::env::temp_dir().join(format!("ztensor-named-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let [one, other] = ["one", "other"].map(|name| folder.join(name));
+        let (file, _) = (File::create(&one).unwrap(), File::create(&other).unwrap());
+        assert!(is_at(&file, &one));
+        std::fs::rename(&other, &one).unwrap();
+        assert!(!is_at(&file, &one));
+        assert!(!is_at(&file, &other));
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -47,3 +47,15 @@ fn look_after() {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_comes_when_it_is_called() {
+        let runs = || *RUNS.lock().unwrap_or_else(PoisonError::into_inner);
+        // Where nothing waits it goes after a second, which may pass between the two.
+        assert!((0..1000).any(|_| call() && runs()));
+    }
+}

@@ -96,4 +96,11 @@ mod tests {
         }
         std::fs::remove_file(path).unwrap();
     }
+
+    #[test]
+    fn what_cannot_be_read_is_an_error_and_not_tried_again() {
+        // The system reads no folder.
+        let folder = Direct(File::open(std::env::temp_dir()).unwrap());
+        assert_eq!(folder.read(0, &mut [0; 10]).unwrap_err().code(), crate::error::Code::Io);
+    }
 }

@@ -333,4 +333,14 @@ mod tests {
         drop(packers);
         assert!(stop.load(Ordering::Relaxed), "what is not made yet is wanted by nobody");
     }
+
+    #[test]
+    fn a_job_is_done_here_where_there_is_no_thread_for_it() {
+        let mut packers = packers(1);
+        packers.most = 0;
+        let ticket = packers.pass(raw(5), Task::Blobs(vec![FULL / 2])).unwrap();
+        assert_eq!(packers.threads, 0);
+        let done = packers.try_take(&ticket).unwrap().unwrap();
+        assert_eq!(zstd::bulk::decompress(done.out.from(0), FULL).unwrap(), [5; FULL / 2]);
+    }
 }

@@ -352,4 +352,10 @@ mod tests {
         let stats = none.finish(1, None);
         assert!(stats.min.is_nan() && stats.mean.is_nan() && stats.std.is_nan());
     }
+
+    #[test]
+    fn what_a_sum_rounds_off_is_kept_whichever_term_is_larger() {
+        assert_eq!(exact_sum([1.0, 1e100, 1.0, -1e100].into_iter()), 2.0);
+        assert_eq!(exact_sum([1e100, 1.0, -1e100].into_iter()), 1.0);
+    }
 }

@@ -63,3 +63,19 @@ fn fits(block: BlockType, layout: &str, entry: &Gguf, shape: &[u64]) -> Result<(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_blocks_are_decoded_as_there_is_room_for() {
+        let block = BlockType::of("q8_0").unwrap();
+        let fill =
+            |bytes, room| block.fill(&vec![0; bytes], &mut vec![1; room]).map_err(|error| error.code());
+        assert_eq!(fill(68, 256), Ok(()));
+        for (bytes, room) in [(68, 128), (34, 256), (35, 128), (34, 127), (35, 127)] {
+            assert_eq!(fill(bytes, room), Err(Code::Decode), "{bytes} {room}");
+        }
+    }
+}

@@ -171,3 +171,19 @@ fn errno() -> *mut c_int {
         return libc::__errno_location();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_pages_that_are_not_there_are_lost() {
+        assert!(is_page_fault(BUS_ADRERR) && is_page_fault(BUS_OBJERR));
+        #[cfg(target_os = "linux")]
+        assert!(is_page_fault(BUS_MCEERR_AR));
+        // A misaligned access, memory that broke and that nobody used, and what processes send.
+        for code in [1, 5, 0, -1, -6] {
+            assert!(!is_page_fault(code), "{code}");
+        }
+    }
+}

@@ -98,6 +98,23 @@ mod wakeup {
             unsafe { libc::write(writer, c"!".as_ptr().cast(), 1) };
         }
     }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn who_cannot_be_woken_does_not_wait() {
+            let (mut waiter, waker) = Waiter::new().unwrap();
+            rustix::io::write(&waker.0, b"!!").unwrap();
+            assert!(waiter.wait());
+            // An error of the read, and then the end of what can be read.
+            rustix::io::ioctl_fionbio(&waiter.0, true).unwrap();
+            assert!(!waiter.wait());
+            drop(waker);
+            assert!(!waiter.wait());
+        }
+    }
 }
 
 /// A flag and the thread's own wake-up, which takes no lock and no memory (`WakeByAddressSingle`).
