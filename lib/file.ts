@@ -417,11 +417,13 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
 
   /**
    * Brings tensors' pages into memory, several pieces at once, so that touching their data does not wait for the
-   * disk.
+   * disk. What is on another machine is brought into the cache of `open(url, { remote: { cache } })`; then `data` is an alias of the
+   * copy there.
    *
    * @example await file.prefetch(['wte', 'wpe'])
    *
-   * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED, ZT_IO; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
+   * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED, ZT_IO, ZT_NOT_LOCAL of a file of another machine without a cache, ZT_LIMIT beyond
+   * `maxCacheBytes`; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
    */
   prefetch(names: Iterable<string> | undefined, options?: Omit<PrefetchOptions, 'names'>): Promise<void>
   prefetch(options?: PrefetchOptions): Promise<void>
