@@ -126,7 +126,7 @@ impl Folder {
             }
             match self.make(path, prepare, replace) {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                made => return made.map(Some),
+                done => return done.map(Some),
             }
         }
         Err(io::Error::other("others make and remove it again and again"))

@@ -15,7 +15,7 @@ pub fn place(url: &Url) -> String {
     let signs = |name: &str| {
         let has = |other: &str| names.iter().any(|name| name == other);
         ["x-amz-", "x-goog-", "x-oss-"].iter().any(|prefix| name.starts_with(prefix))
-            || (has("signature") && CLOUD_FRONT.contains(&name))
+            || (has("signature") && OLDER.contains(&name))
             || (has("sig") && has("se") && AZURE.contains(&name))
     };
     place.set_query(None);
@@ -30,8 +30,8 @@ pub fn place(url: &Url) -> String {
     text
 }
 
-/// Parameters of URLs that CloudFront, S3 (version 2) and Google sign.
-const CLOUD_FRONT: [&str; 6] =
+/// Parameters of URLs that Amazon, and Google sign, in older versions of theirs.
+const OLDER: [&str; 6] =
     ["signature", "expires", "policy", "key-pair-id", "awsaccesskeyid", "googleaccessid"];
 
 /// Those of Azure's shared access signatures.
