@@ -140,13 +140,11 @@ impl NativeFile {
         let target = buffer::writable(&mut target, &[])?;
         let read = || {
             let span = Span { file, offset, length: target.len() as u64 };
-            match files.kept(span)? {
-                Some(kept) => kept.read_at(offset, target, Stop::never()),
-                None => {
-                    shared.check_near()?;
-                    files.source(file)?.read_at(offset, target, Stop::never())
-                }
+            if let Some(kept) = files.kept(span)? {
+                return kept.read_at(offset, target, Stop::never());
             }
+            shared.check_near()?;
+            files.source(file)?.read_at(offset, target, Stop::never())
         };
         throw(&env, contain(read))
     }

@@ -30,7 +30,7 @@ pub fn place(url: &Url) -> String {
     text
 }
 
-/// Parameters of URLs that Amazon, and Google sign, in older versions of theirs.
+/// Those of older signatures of Amazon and Google.
 const OLDER: [&str; 6] =
     ["signature", "expires", "policy", "key-pair-id", "awsaccesskeyid", "googleaccessid"];
 
