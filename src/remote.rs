@@ -103,7 +103,7 @@ impl Several {
     fn of(&self, path: &Path) -> CoreResult<&dyn Places> {
         let depth = |root: &Path| {
             let folder = root.parent().unwrap_or(root);
-            (path == root || path.starts_with(folder)).then(|| folder.as_os_str().len())
+            (path == root || path.starts_with(folder)).then_some(folder.as_os_str().len())
         };
         let fits = self.0.iter().filter_map(|(root, places)| Some((path == root, depth(root)?, places)));
         let best = fits.max_by_key(|&(same, depth, _)| (same, depth));
