@@ -53,7 +53,14 @@ export interface RemoteOptions {
   maxCacheBytes?: number | undefined
 }
 
-const NUMBERS = { concurrency: 1, pieceBytes: 65536, timeout: 1, retries: 0, maxWholeBytes: 0, maxCacheBytes: 1 } as const
+const NUMBERS = {
+  concurrency: 1,
+  pieceBytes: 65536,
+  timeout: 1,
+  retries: 0,
+  maxWholeBytes: 0,
+  maxCacheBytes: 1,
+} as const
 const KNOWN = ['headers', ...Object.keys(NUMBERS), 'allowPrivate', 'store', 'cache'] as (keyof RemoteOptions)[]
 const FLAGS = ['allowHttp', 'virtualHostedStyle', 'anonymous'] as const
 const TEXTS = ['region', 'endpoint', 'accessKeyId', 'secretAccessKey', 'sessionToken', 'account', 'accountKey'] as const

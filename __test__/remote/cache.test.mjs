@@ -23,7 +23,7 @@ import { safetensors } from '../corpus/safetensors.mjs'
 import { canMap } from '../placing.mjs'
 import { isArgumentError, rejectionOf, thrownBy } from '../raised.mjs'
 import { scratchFile, scratchPath } from '../scratch.mjs'
-import { checkpoint } from '../sharded.mjs'
+import { checkpoint, shard } from '../sharded.mjs'
 import { fixturePath } from '../vectors.mjs'
 import { part, serve } from './web.mjs'
 
@@ -137,6 +137,21 @@ test('what prefetch or load kept is there for the next to open the file', async 
   for (const name of NAMES) t.true(isRight(name, await second.tensor(name).load()), name)
   t.is(server.fetched(), 0)
   second.close()
+})
+
+test('prefetch takes patterns, and names that look like one', async (t) => {
+  const numbers = [1, 2, 3, 4]
+  const bytes = Object.fromEntries(['h.0.a', 'h.0.b', 'h.1.a', 'h.*'].map((name) => [name, numbers]))
+  const server = await serving(t, { 'm.safetensors': shard(bytes) })
+  const file = await open(server.url('/m.safetensors'), remoteOf(scratchPath('cache')))
+  const missing = await rejectionOf(() => file.prefetch(['g.*']))
+  t.is(missing.code, 'ZT_NOT_FOUND')
+  t.is(file.tensor('h.0.a').copyReason, 'remote')
+  await file.prefetch(['h.0.*', 'h.*'])
+  t.deepEqual([...file.tensor('h.0.b').data], numbers)
+  const local = openSync(shard(bytes))
+  await local.prefetch(['h.?.a'])
+  isArgumentError(t, await rejectionOf(() => file.prefetch([7])), 'name')
 })
 
 test('encoded, quantized and sliced data is decoded from the copy', async (t) => {
