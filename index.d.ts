@@ -216,7 +216,7 @@ export type CopyReason =
  | "inline"
 /** It is a cut that is not one run of memory. */
  | "packed"
-/** The file is not on this machine: `load()` and `prefetch()` fetch what they need. */
+/** The data is not on this machine: `load()` fetches it, and `prefetch()` keeps it where the file was opened with a cache. */
  | "remote";
 /** One of the files that hold the tensors. */
 export interface FilePart {
@@ -995,11 +995,13 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	}): Promise<string>;
 	/**
 	 * Brings tensors' pages into memory, several pieces at once, so that touching their data does not wait for the
-	 * disk.
+	 * disk. What is on another machine is brought into the cache of `open(url, { remote: { cache } })`; then `data` is an alias of the
+	 * copy there.
 	 *
 	 * @example await file.prefetch(['wte', 'wpe'])
 	 *
-	 * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED, ZT_IO; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
+	 * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED, ZT_IO, ZT_NOT_LOCAL of a file of another machine without a cache, ZT_LIMIT beyond
+	 * `maxCacheBytes`; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
 	 */
 	prefetch(names: Iterable<string> | undefined, options?: Omit<PrefetchOptions, "names">): Promise<void>;
 	prefetch(options?: PrefetchOptions): Promise<void>;
@@ -1413,6 +1415,10 @@ export interface RemoteOptions {
 	allowPrivate?: boolean | undefined;
 	/** How to reach a store of objects: of `s3:`, `gs:` and `az:` URLs. */
 	store?: StoreOptions | undefined;
+	/** The folder that `prefetch()` and `load()` keep a copy in. Several processes may have the same one. None by default. */
+	cache?: string | URL | undefined;
+	/** Bytes of disk that all copies in the folder take together: 64 GiB by default. The ones used least recently go. */
+	maxCacheBytes?: number | undefined;
 }
 /**
  * A path or file: URL of a tensor file, of the index of a sharded checkpoint (`model.safetensors.index.json`) or of a

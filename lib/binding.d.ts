@@ -66,8 +66,8 @@ export declare class NativeFile {
   /** Names like `name`, the closest first. */
   similar(name: string): Array<string>
   components(ordinal: number): Array<ComponentInfo>
-  /** An ArrayBuffer over a range of the mapping; a text saying why there is none. */
-  alias(file: number, offset: number, length: number): ArrayBuffer | 'runtime' | 'map-failed' | 'io'
+  /** An ArrayBuffer over a range of the mapping, of the file or of its local copy; a text saying why there is none. */
+  alias(file: number, offset: number, length: number): ArrayBuffer | 'runtime' | 'map-failed' | 'io' | 'remote'
   /**
    * Detaches the aliases, given in the order in which they were made, and lets go of the mappings unless another
    * thread has the file open.
@@ -79,6 +79,10 @@ export declare class NativeFile {
   files(): Array<FileInfo>
   /** Whether reading waits for another machine, or for code of the caller's. */
   get far(): boolean
+  /** Whether a range of a file is on this machine. */
+  isKept(file: number, offset: number, length: number): boolean
+  /** Whether all of a component is on this machine. */
+  isNear(ordinal: number, component: number): boolean
   /** The URL of what is elsewhere, without query and credentials. */
   get place(): string | null
   /** Brings the tensors' pages into memory. */
@@ -598,6 +602,9 @@ export interface RemoteRequest {
   maxWholeBytes?: number
   allowPrivate?: boolean
   store?: StoreRequest
+  /** The folder that copies are kept in. */
+  cache?: string
+  maxCacheBytes?: number
 }
 
 /**

@@ -110,8 +110,11 @@ export class Component {
   get copyReason(): CopyReason | undefined {
     this.#store.throwIfClosed()
     const { file, plainOffset, byteLength } = this.#info
-    if (this.#store.far && byteLength !== 0) return 'remote'
-    if (plainOffset === undefined) return this.#info.copyReason
+    if (plainOffset === undefined) {
+      const { native, far } = this.#store
+      const isElsewhere = far && byteLength !== 0 && !calling(() => native.isNear(this.#tensor, this.#ordinal))
+      return isElsewhere ? 'remote' : this.#info.copyReason
+    }
     return this.#store.copyReason(this.#dtype, file, plainOffset, byteLength ?? 0) ?? this.#viewed().copyReason
   }
 

@@ -17,6 +17,7 @@ import { Catalog, type Entries, walk } from './catalog.js'
 import { type DType, dtypeInfo } from './dtype.js'
 import { calling, invalid, ZTensorError } from './errors.js'
 import type { Format } from './format-table.js'
+import { globMatcher } from './glob.js'
 import { type JobOptions, run } from './job.js'
 import { loadAll } from './load.js'
 import type { Loaded } from './loaded.js'
@@ -322,6 +323,16 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     return found?.length === names.length ? found : undefined
   }
 
+  /** The names with, for each pattern, those that it matches. The name of a tensor is no pattern, whatever is in it. */
+  #matching(names: Iterable<string> | undefined): Iterable<string> | undefined {
+    const given = this.#given(names)
+    return given?.flatMap((name) => {
+      if (typeof name !== 'string' || !/[*?]/.test(name) || this.has(name)) return [name as string]
+      const matching = Array.from(this.keys()).filter(globMatcher(name))
+      return matching.length === 0 ? [name] : matching
+    })
+  }
+
   /** The names as they are now: the caller may change them before they are looked up. */
   #given(names: Iterable<string> | undefined): unknown[] | undefined {
     this.#store.throwIfClosed()
@@ -417,11 +428,15 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
 
   /**
    * Brings tensors' pages into memory, several pieces at once, so that touching their data does not wait for the
-   * disk.
+   * disk. What is on another machine is brought into the cache of `open(url, { remote: { cache } })`; then `data` is an alias of the
+   * copy there.
    *
-   * @example await file.prefetch(['wte', 'wpe'])
+   * A name may be a pattern: `*` is any run of characters, `?` any single one.
    *
-   * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED, ZT_IO; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
+   * @example await file.prefetch(['wte', 'h.0.*'])
+   *
+   * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED, ZT_IO, ZT_NOT_LOCAL of a file of another machine without a cache, ZT_LIMIT beyond
+   * `maxCacheBytes`; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
    */
   prefetch(names: Iterable<string> | undefined, options?: Omit<PrefetchOptions, 'names'>): Promise<void>
   prefetch(options?: PrefetchOptions): Promise<void>
@@ -430,7 +445,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     const { names, maxBytes, onProgress, signal } = read
     const inFlight = optional(maxBytes, (value) => aWholeNumber('maxBytes', value, 1))
     const job = jobOptions({ onProgress, signal })
-    const found = this.#ordinalsInTurns(names)
+    const found = this.#ordinalsInTurns(this.#matching(names))
     const ordinals = found instanceof Promise ? await found : found
     await run(this.#store, job, (control) => this.#store.native.prefetch(ordinals, inFlight, control))
   }

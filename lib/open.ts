@@ -310,6 +310,11 @@ function openTicket({ path, ticket, request, memory }: SharedFile, read: Read): 
 
 /** How a shared file is opened anew: as it was the first time. */
 function again({ path, request }: SharedFile, { onMappingLost, verify }: Read) {
+  if ([path].flat().some((one) => remoteUrl(one) !== undefined)) {
+    const message =
+      'the file that was shared is on another machine, and no thread of this process has it open any more: open its URL again (a share holds neither headers nor queries)'
+    throw new ZTensorError('ZT_IO', message)
+  }
   const read: Read = { request, remote: remoteRequest(undefined), verify, resolver: undefined, onMappingLost }
   return { read, origin: { request, onMappingLost }, place: typeof path === 'string' ? path : [...path] }
 }

@@ -1,5 +1,7 @@
 // Files of other machines, by their URLs.
-import { aBoolean, anObject, aText, aWholeNumber, optional, optionsOf, wrongType } from './arguments.js'
+import { resolve } from 'node:path'
+import { aBoolean, anObject, aText, aWholeNumber, filePath, optional, optionsOf, wrongType } from './arguments.js'
+import { invalid } from './errors.js'
 import { TensorFile } from './file.js'
 import { run, unopened } from './job.js'
 import { binding, type OpenRequest, type RemoteRequest, type StoreRequest } from './native.js'
@@ -45,10 +47,21 @@ export interface RemoteOptions {
   allowPrivate?: boolean | undefined
   /** How to reach a store of objects: of `s3:`, `gs:` and `az:` URLs. */
   store?: StoreOptions | undefined
+  /** The folder that `prefetch()` and `load()` keep a copy in. Several processes may have the same one. None by default. */
+  cache?: string | URL | undefined
+  /** Bytes of disk that all copies in the folder take together: 64 GiB by default. The ones used least recently go. */
+  maxCacheBytes?: number | undefined
 }
 
-const NUMBERS = { concurrency: 1, pieceBytes: 65536, timeout: 1, retries: 0, maxWholeBytes: 0 } as const
-const KNOWN = ['headers', ...Object.keys(NUMBERS), 'allowPrivate', 'store'] as (keyof RemoteOptions)[]
+const NUMBERS = {
+  concurrency: 1,
+  pieceBytes: 65536,
+  timeout: 1,
+  retries: 0,
+  maxWholeBytes: 0,
+  maxCacheBytes: 1,
+} as const
+const KNOWN = ['headers', ...Object.keys(NUMBERS), 'allowPrivate', 'store', 'cache'] as (keyof RemoteOptions)[]
 const FLAGS = ['allowHttp', 'virtualHostedStyle', 'anonymous'] as const
 const TEXTS = ['region', 'endpoint', 'accessKeyId', 'secretAccessKey', 'sessionToken', 'account', 'accountKey'] as const
 const SCHEME = /^(https?|hf|s3|gs|az):\/\//i
@@ -82,6 +95,15 @@ function storeOf(value: StoreOptions): StoreRequest {
   return request
 }
 
+/** The absolute path of a folder. */
+function aFolder(name: string, value: unknown): string {
+  const url = urlText(value)
+  const path = aText(name, url === undefined ? value : filePath(name, url))
+  if (path === '' || path.includes('\0'))
+    throw invalid(TypeError, path === '' ? `${name} must not be empty` : `${name} must not hold null bytes`)
+  return resolve(path)
+}
+
 /** What the binding is told of how files of other machines are read. */
 export function remoteRequest(value: RemoteOptions | undefined): RemoteRequest {
   const read = optionsOf(value, KNOWN, 'remote')
@@ -93,6 +115,8 @@ export function remoteRequest(value: RemoteOptions | undefined): RemoteRequest {
   const allow = optional(read.allowPrivate, (one) => aBoolean('remote.allowPrivate', one))
   if (allow !== undefined) request.allowPrivate = allow
   if (read.store !== undefined) request.store = storeOf(read.store)
+  const cache = optional(read.cache, (folder) => aFolder('remote.cache', folder))
+  if (cache !== undefined) request.cache = cache
   return request
 }
 

@@ -32,7 +32,7 @@ export type CopyReason =
   | 'inline'
   /** It is a cut that is not one run of memory. */
   | 'packed'
-  /** The file is not on this machine: `load()` and `prefetch()` fetch what they need. */
+  /** The data is not on this machine: `load()` fetches it, and `prefetch()` keeps it where the file was opened with a cache. */
   | 'remote'
 
 /** One of the files that hold the tensors. */
@@ -128,7 +128,8 @@ export class Store implements Losable {
     this.#common = origin.common
     this.#length = native.byteLength
     this.far = native.far
-    this.#windowed = native.size > MANY_TENSORS
+    // A window of a far file may hold what was not kept.
+    this.#windowed = native.size > MANY_TENSORS && !native.far
   }
 
   get closed(): boolean {
@@ -186,7 +187,6 @@ export class Store implements Losable {
   alias(dtype: DTypeInfo, file: number, offset: number, byteLength: number): TypedArray | CopyReason {
     this.throwIfClosed()
     if (byteLength === 0) return array(dtype, new ArrayBuffer(0), 0, 0)
-    if (this.far) throw notLocal()
     const bytes = this.bytesInMemory(file, offset, byteLength)
     if (bytes !== undefined) {
       const { buffer, byteOffset } = bytes
@@ -255,6 +255,7 @@ export class Store implements Losable {
     const refusal = this.#refusal(file, byteLength)
     if (refusal !== undefined) return refusal
     const alias = made(calling(() => this.native.alias(file, offset, byteLength), this.path))
+    if (alias === 'remote') throw notLocal()
     if (typeof alias !== 'string') {
       this.#listen(alias)
       this.#aliases.push(alias)
@@ -323,7 +324,7 @@ export class Store implements Losable {
   /** Why a view of a range would be a copy, as far as that is known without making one. */
   copyReason(dtype: DTypeInfo, file: number, offset: number, byteLength: number): CopyReason | undefined {
     if (byteLength === 0) return undefined
-    if (this.far) return 'remote'
+    if (this.far && !calling(() => this.native.isKept(file, offset, byteLength))) return 'remote'
     if ((offset + (this.memory?.byteOffset ?? 0)) % dtype.array.BYTES_PER_ELEMENT !== 0) return 'misaligned'
     if (this.memory !== undefined || this.#common !== undefined) return undefined
     return this.#refusal(file, byteLength)
@@ -333,7 +334,7 @@ export class Store implements Losable {
 /** The error for data that is elsewhere, asked for by a call that cannot wait. */
 function notLocal(): ZTensorError {
   const message =
-    'the data is not on this machine, and nothing here waits for a network: await load(), or another call that gives a promise'
+    'the data is not on this machine, and nothing here waits for a network: await load(), or open the URL with remote: { cache: folder } and await prefetch() first'
   return new ZTensorError('ZT_NOT_LOCAL', message)
 }
 

@@ -8,9 +8,8 @@ use napi::bindgen_prelude::{Object, ToNapiValue, Uint32Array, Unknown};
 use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::error::{Code, Error as CoreError};
-use ztensor_core::model::{Catalog, similar};
+use ztensor_core::model::{Catalog, Span, similar};
 use ztensor_core::read::prefetch;
-use ztensor_core::sources::file::FileSource;
 use ztensor_core::sources::files::{Files, Member};
 use ztensor_core::work::lanes::Lane;
 
@@ -174,17 +173,18 @@ impl NativeFile {
         Ok(index::components(&shared.catalog, tensor))
     }
 
-    /// An ArrayBuffer over a range of the mapping; a text saying why there is none.
-    #[napi(ts_return_type = "ArrayBuffer | 'runtime' | 'map-failed' | 'io'", catch_unwind)]
+    /// An ArrayBuffer over a range of the mapping, of the file or of its local copy; a text saying why there is none.
+    #[napi(ts_return_type = "ArrayBuffer | 'runtime' | 'map-failed' | 'io' | 'remote'", catch_unwind)]
     pub fn alias<'env>(&self, env: &'env Env, file: u32, offset: f64, length: f64) -> Result<Unknown<'env>> {
         let range = unsigned(offset).zip(unsigned(length));
         let (offset, length) = range.ok_or_else(|| misuse("an alias without bounds"))?;
         let shared = self.shared(env)?;
         let files = shared.files.as_ref().ok_or_else(|| misuse("an alias of memory"))?;
-        let local = throw(env, files.local(file))?;
-        let mapping = throw(env, local.map_or(Ok(None), FileSource::mapping))?;
-        let Some(mapping) = mapping else {
-            return if local.is_some_and(FileSource::maps) { "map-failed" } else { "io" }.into_unknown(env);
+        let Some(kept) = throw(env, files.kept(Span { file, offset, length }))? else {
+            return "remote".into_unknown(env);
+        };
+        let Some(mapping) = throw(env, kept.mapping())? else {
+            return if kept.maps() { "map-failed" } else { "io" }.into_unknown(env);
         };
         match buffer::alias(env, mapping, offset, length)? {
             Some((array, share)) => {
@@ -233,6 +233,22 @@ impl NativeFile {
     #[napi(getter, catch_unwind)]
     pub fn far(&self, env: &Env) -> Result<bool> {
         Ok(self.shared(env)?.far)
+    }
+
+    /// Whether a range of a file is on this machine.
+    #[napi(catch_unwind)]
+    pub fn is_kept(&self, env: &Env, file: u32, offset: f64, length: f64) -> Result<bool> {
+        let range = unsigned(offset).zip(unsigned(length));
+        let (offset, length) = range.ok_or_else(|| misuse("a range without bounds"))?;
+        let shared = self.shared(env)?;
+        let Some(files) = &shared.files else { return Ok(true) };
+        Ok(throw(env, files.kept(Span { file, offset, length }))?.is_some())
+    }
+
+    /// Whether all of a component is on this machine.
+    #[napi(catch_unwind)]
+    pub fn is_near(&self, env: &Env, ordinal: u32, component: u32) -> Result<bool> {
+        throw(env, self.shared(env)?.is_near(ordinal, Some(component)))
     }
 
     /// The URL of what is elsewhere, without query and credentials.

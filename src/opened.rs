@@ -255,7 +255,7 @@ impl Shared {
     /// Refuses to have the JavaScript thread wait for what is far away.
     pub fn check_near(&self) -> CoreResult<()> {
         if self.far {
-            let message = "the data is not on this machine, and nothing here waits for a network: await load(), or another call that gives a promise";
+            let message = "the data is not on this machine, and nothing here waits for a network: await load(), or open the URL with remote: { cache: folder } and await prefetch() first";
             return Err(CoreError::new(Code::NotLocal, message));
         }
         Ok(())
@@ -271,6 +271,38 @@ impl Shared {
         self.reading(staged, &Watch::default(), read)
     }
 
+    /// The same of a tensor, or one component of it, that may be far away and kept here.
+    pub fn reading_tensor_here<T>(
+        &self,
+        staged: Option<&Staged>,
+        watch: &Watch,
+        (ordinal, component): (u32, Option<u32>),
+        read: impl FnOnce(Reading<'_>) -> CoreResult<T>,
+    ) -> CoreResult<T> {
+        let Some(files) = self.files.as_ref().filter(|_| self.far) else {
+            return self.reading(staged, watch, read);
+        };
+        if !self.is_near(ordinal, component)? {
+            return self.check_near().and_then(|()| self.reading(staged, watch, read));
+        }
+        self.reading_from(&files.near(), watch, read)
+    }
+
+    /// Whether all of a tensor, or of one component of it, is on this machine.
+    pub fn is_near(&self, ordinal: u32, component: Option<u32>) -> CoreResult<bool> {
+        let Some(files) = self.files.as_ref().filter(|_| self.far) else { return Ok(true) };
+        let tensor = self.tensor(ordinal)?;
+        let only = component.map(|component| self.part(ordinal, component)).transpose()?;
+        let parts =
+            tensor.components().iter().filter(|part| only.is_none_or(|(_, only)| std::ptr::eq(*part, only)));
+        for span in parts.flat_map(Component::spans).filter(|span| span.length > 0) {
+            if files.kept(span)?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Calls `read` with the file, or with what the caller staged of its memory.
     pub fn reading<T>(
         &self,
@@ -284,6 +316,15 @@ impl Shared {
             (None, Some(staged)) => staged,
             (None, None) => &nothing,
         };
+        self.reading_from(sources, watch, read)
+    }
+
+    fn reading_from<T>(
+        &self,
+        sources: &dyn Sources,
+        watch: &Watch,
+        read: impl FnOnce(Reading<'_>) -> CoreResult<T>,
+    ) -> CoreResult<T> {
         let reading = Reading { sources, catalog: &self.catalog, limits: &self.limits, watch };
         self.check()?;
         panic::catch_unwind(AssertUnwindSafe(|| read(reading))).unwrap_or_else(|panic| {

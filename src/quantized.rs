@@ -4,13 +4,15 @@ use napi::bindgen_prelude::Object;
 use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::error::Result as CoreResult;
+use ztensor_core::model::Tensor;
+use ztensor_core::model::cut::Range;
+use ztensor_core::read::Reading;
 
 use crate::control::Control;
 use crate::error::throw;
 use crate::file::NativeFile;
 use crate::kernels;
 use crate::memory::{Made, Memory};
-use crate::opened::Reader;
 use crate::panic::contain;
 use crate::stage::Stage;
 use crate::task::spawn;
@@ -31,7 +33,11 @@ impl NativeFile {
     ) -> Result<Object<'env>> {
         let source = self.reader(env, control, stage)?;
         let lane = source.shared.lane(&[ordinal]);
-        let job = move || decode(&source, ordinal, ranges.as_deref(), deferred);
+        let job = move || {
+            let ranges = ranges.as_deref().map(kernels::ranges).transpose()?;
+            source
+                .read(|reading| decode(reading, source.shared.tensor(ordinal)?, ranges.as_deref(), deferred))
+        };
         spawn(env, lane, control, job, |_, block| Ok(Memory::from(block)))
     }
 
@@ -46,22 +52,27 @@ impl NativeFile {
     ) -> Result<Memory> {
         let control = Control::new(); // dropped after the work, since that stops it
         let source = self.reader(&env, &control, stage)?;
-        let decoded =
-            contain(|| source.shared.check_near().and_then(|()| decode(&source, ordinal, None, deferred)));
+        let (shared, watch) = (&source.shared, &source.watch);
+        let decoded = contain(|| {
+            shared.reading_tensor_here(source.staged.as_deref(), watch, (ordinal, None), |reading| {
+                decode(reading, shared.tensor(ordinal)?, None, deferred)
+            })
+        });
         throw(&env, decoded).map(Memory::from)
     }
 }
 
-fn decode(source: &Reader, ordinal: u32, ranges: Option<&[f64]>, deferred: bool) -> CoreResult<Made> {
-    let ranges = ranges.map(kernels::ranges).transpose()?;
-    source.read(|reading| {
-        let tensor = source.shared.tensor(ordinal)?;
-        if deferred
-            && ranges.is_none()
-            && let Some(deferred) = reading.deferred_blocks(tensor)?
-        {
-            return Ok(Made::Deferred(deferred));
-        }
-        reading.dequantize(tensor, ranges.as_deref()).map(Made::Block)
-    })
+fn decode(
+    reading: Reading<'_>,
+    tensor: Tensor<'_>,
+    ranges: Option<&[Range]>,
+    deferred: bool,
+) -> CoreResult<Made> {
+    if deferred
+        && ranges.is_none()
+        && let Some(deferred) = reading.deferred_blocks(tensor)?
+    {
+        return Ok(Made::Deferred(deferred));
+    }
+    reading.dequantize(tensor, ranges).map(Made::Block)
 }

@@ -13,10 +13,10 @@ use ztensor_core::read::batch::{self, Batch, Division, Place};
 use ztensor_core::read::plan::{self, Placement, Plan, Rank};
 use ztensor_core::read::staging::stored_bytes;
 use ztensor_core::read::total::Work;
-use ztensor_core::sources::Sources;
 use ztensor_core::sources::owned::Owned;
+use ztensor_core::sources::{ReadAt, Sources};
 use ztensor_core::verify;
-use ztensor_core::work::Stop;
+use ztensor_core::work::{Stop, Watch};
 
 use crate::control::Control;
 use crate::error::{misuse, throw};
@@ -120,7 +120,8 @@ impl NativeFile {
         let shared = self.shared(&env)?;
         let staged = stage.map(Stage::share).transpose()?;
         let decoded = contain(|| {
-            shared.reading_here(staged.as_deref(), |reading| {
+            let which = (ordinal, Some(component));
+            shared.reading_tensor_here(staged.as_deref(), &Watch::default(), which, |reading| {
                 let (tensor, component) = shared.part(ordinal, component)?;
                 let mut bytes = reading.component(tensor, component)?;
                 kernels::to_host_order(component.dtype, &mut bytes);
@@ -138,6 +139,10 @@ impl NativeFile {
         let files = shared.files.as_ref().ok_or_else(|| misuse("a read of memory"))?;
         let target = buffer::writable(&mut target, &[])?;
         let read = || {
+            let span = Span { file, offset, length: target.len() as u64 };
+            if let Some(kept) = files.kept(span)? {
+                return kept.read_at(offset, target, Stop::never());
+            }
             shared.check_near()?;
             files.source(file)?.read_at(offset, target, Stop::never())
         };
@@ -158,7 +163,8 @@ impl NativeFile {
         let staged = stage.map(Stage::share).transpose()?;
         let request = LoadRequest { ranges: Some(ranges), widen: false, deferred: None };
         let packed = contain(|| {
-            shared.reading_here(staged.as_deref(), |reading| {
+            let which = (ordinal, Some(component));
+            shared.reading_tensor_here(staged.as_deref(), &Watch::default(), which, |reading| {
                 let (tensor, component) = shared.part(ordinal, component)?;
                 load(reading, tensor, component, &request)
             })

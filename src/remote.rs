@@ -34,6 +34,9 @@ pub struct RemoteRequest {
     pub max_whole_bytes: Option<f64>,
     pub allow_private: Option<bool>,
     pub store: Option<StoreRequest>,
+    /// The folder that copies are kept in.
+    pub cache: Option<String>,
+    pub max_cache_bytes: Option<f64>,
 }
 
 /// How to reach a store of objects.
@@ -83,6 +86,8 @@ impl RemoteRequest {
             timeout: self.timeout.and_then(unsigned).map_or(default.timeout, Duration::from_millis),
             retries: retries.unwrap_or(default.retries),
             max_whole_bytes: self.max_whole_bytes.and_then(unsigned).unwrap_or(default.max_whole_bytes),
+            cache: self.cache.as_ref().map(PathBuf::from),
+            max_cache_bytes: self.max_cache_bytes.and_then(unsigned).unwrap_or(default.max_cache_bytes),
             allow_private: self.allow_private.unwrap_or(default.allow_private),
             store: self.store.as_ref().map(StoreRequest::options).unwrap_or_default(),
             ..default
@@ -98,7 +103,7 @@ impl Several {
     fn of(&self, path: &Path) -> CoreResult<&dyn Places> {
         let depth = |root: &Path| {
             let folder = root.parent().unwrap_or(root);
-            (path == root || path.starts_with(folder)).then(|| folder.as_os_str().len())
+            (path == root || path.starts_with(folder)).then_some(folder.as_os_str().len())
         };
         let fits = self.0.iter().filter_map(|(root, places)| Some((path == root, depth(root)?, places)));
         let best = fits.max_by_key(|&(same, depth, _)| (same, depth));

@@ -41,6 +41,7 @@ use crate::error::{Code, Error, Result};
 use crate::work::Stop;
 use file::FileSource;
 use files::Identity;
+use io::Io;
 use owned::Owned;
 pub use stretch::Stretches;
 
@@ -81,6 +82,36 @@ pub trait ReadAt: Send + Sync {
     /// kernel to copy from.
     fn local(&self) -> Option<&FileSource> {
         None
+    }
+
+    /// The local file that holds bytes of it at the same offsets: itself, or a copy of what was kept.
+    fn copy(&self) -> Option<&FileSource> {
+        self.local()
+    }
+
+    /// The same where it holds all of a range. Waits for nothing.
+    fn kept(&self, _offset: u64, _length: u64) -> Option<&FileSource> {
+        self.local()
+    }
+
+    /// Brings a range into the local copy, if it is not there. Fails with `ZT_NOT_LOCAL` where there is no copy to bring it into,
+    /// and with `ZT_IO` where that cannot be written.
+    fn keep(&self, _offset: u64, _length: u64, _stop: &Stop) -> Result<()> {
+        if self.local().is_some() {
+            return Ok(());
+        }
+        let message = "the file is not on this machine, and there is no folder to keep a copy in: open its URL with remote: { cache: folder }, or await load()";
+        Err(Error::new(Code::NotLocal, message))
+    }
+
+    /// Says that what was wanted is kept, so that copies of other files may make room.
+    fn settle(&self) {}
+
+    /// Says how the bytes come into memory, before any do.
+    fn set_io(&self, io: Io) {
+        if let Some(file) = self.local() {
+            file.set_io(io);
+        }
     }
 
     /// Fills `buffer` from `offset`, or fails. A read that waits for something that may never come looks at `stop` and ends
@@ -164,6 +195,26 @@ macro_rules! as_its_source {
 
         fn local(&self) -> Option<&$crate::sources::file::FileSource> {
             self.$source.local()
+        }
+
+        fn copy(&self) -> Option<&$crate::sources::file::FileSource> {
+            self.$source.copy()
+        }
+
+        fn kept(&self, offset: u64, length: u64) -> Option<&$crate::sources::file::FileSource> {
+            self.$source.kept(offset, length)
+        }
+
+        fn keep(&self, offset: u64, length: u64, stop: &$crate::work::Stop) -> $crate::error::Result<()> {
+            self.$source.keep(offset, length, stop)
+        }
+
+        fn settle(&self) {
+            self.$source.settle();
+        }
+
+        fn set_io(&self, io: $crate::sources::io::Io) {
+            self.$source.set_io(io);
         }
 
         fn read_bulk(

@@ -256,7 +256,7 @@ impl Places for Repository {
             return Err(errors::about(&address.text(), "this is a folder of the repository"));
         }
         let target = self.hub.file(&address)?;
-        Ok(Arc::new(opening::open(&self.hub.client, &self.blocks, &target, stop)?))
+        opening::open(&self.hub.client, &self.blocks, &target, stop)
     }
 
     fn is_folder(&self, path: &Path, stop: &Stop) -> bool {

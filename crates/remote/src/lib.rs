@@ -11,6 +11,7 @@
 //! | `retry`, `errors` | what is tried again and when; how failures read |
 //! | `answer`, `version` | whether an answer is the range, of the version, that was asked for |
 //! | `range`, `opening`, `blocks`, `source` | a file as a [`ReadAt`] |
+//! | `cache` | copies of files in a folder of this machine |
 //! | `web`, `hub`, `store` | where files are: [`Places`] |
 //!
 //! Stores of objects belong beside `web` and `hub`: their files are `Ranges` of `source`.
@@ -21,6 +22,7 @@
 mod addresses;
 mod answer;
 mod blocks;
+mod cache;
 mod client;
 mod errors;
 mod hub;

@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex};
 use http::header::CONTENT_TYPE;
 use ztensor_core::checked;
 use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::sources::ReadAt;
 use ztensor_core::work::Stop;
 
 use crate::answer::{self, Held, media_type};
 use crate::blocks::Blocks;
+use crate::cache;
 use crate::client::{Answer, Client};
 use crate::errors::{self, Failure};
 use crate::origin::Target;
@@ -39,10 +41,13 @@ pub fn open(
     blocks: &Arc<Blocks>,
     target: &Target,
     stop: &Stop,
-) -> Result<Remote<Opened>> {
+) -> Result<Arc<dyn ReadAt>> {
     let opened = retrying(&client.options, async || attempt(client, target).await);
     let (file, head, whole) = runtime::wait(stop, opened)?;
-    Ok(Remote::new(file, head, whole, blocks))
+    // The URL of a file of the hub names the commit.
+    let version = file.version.sure().or_else(|| target.hub.is_some().then(|| b"commit".to_vec()));
+    let source = Remote::new(file, head, whole, blocks);
+    Ok(cache::through(source, &cache::place(&target.url), version.as_deref(), &client.options))
 }
 
 async fn attempt(

@@ -31,6 +31,10 @@ pub struct Options {
     pub allow_private: bool,
     /// How to reach a store of objects.
     pub store: StoreOptions,
+    /// The folder that copies of files are kept in; `None`: nowhere.
+    pub cache: Option<PathBuf>,
+    /// Bytes of all copies together, as the disk counts them: 64 GiB.
+    pub max_cache_bytes: u64,
     /// The variables to go by; `None`: those of the process.
     pub environment: Option<HashMap<String, String>>,
 }
@@ -47,6 +51,8 @@ impl Default for Options {
             max_whole_bytes: 64 << 20,
             allow_private: false,
             store: StoreOptions::default(),
+            cache: None,
+            max_cache_bytes: 64 << 30,
             environment: None,
         }
     }
@@ -66,6 +72,8 @@ impl fmt::Debug for Options {
             .field("max_whole_bytes", &self.max_whole_bytes)
             .field("allow_private", &self.allow_private)
             .field("store", &self.store)
+            .field("cache", &self.cache)
+            .field("max_cache_bytes", &self.max_cache_bytes)
             .finish_non_exhaustive()
     }
 }

@@ -27,6 +27,7 @@ use ztensor_core::sources::places::Places;
 use ztensor_core::work::Stop;
 
 use crate::blocks::Blocks;
+use crate::cache;
 use crate::options::Options;
 use crate::source::{Ranges, Remote};
 use crate::{errors, runtime, tls};
@@ -165,6 +166,24 @@ fn azure(container: &str, options: &Options) -> Result<Arc<dyn ObjectStore>> {
     Ok(Arc::new(builder.build().map_err(|error| refused("az", &error))?))
 }
 
+/// What tells an object from all others: its URL, and which server that is of. No secret is in it.
+fn where_it_is(url: &str, options: &Options) -> String {
+    let own = [&options.store.endpoint, &options.store.account].map(|text| text.clone().unwrap_or_default());
+    let variables = ENDPOINTS.map(|name| options.variable(name).unwrap_or_default());
+    [url].into_iter().chain(own.iter().chain(&variables).map(String::as_str)).collect::<Vec<_>>().join("\n")
+}
+
+/// Variables that choose a server.
+const ENDPOINTS: [&str; 7] = [
+    "AWS_ENDPOINT",
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_S3",
+    "AZURE_STORAGE_ACCOUNT_NAME",
+    "AZURE_STORAGE_ENDPOINT",
+    "GOOGLE_BASE_URL",
+    "STORAGE_EMULATOR_HOST",
+];
+
 fn retries(options: &Options) -> RetryConfig {
     RetryConfig {
         max_retries: options.retries as usize,
@@ -250,8 +269,12 @@ impl Places for Bucket {
         })?;
         let whole = head.len() as u64 == object.length;
         let (store, options) = (Arc::clone(&self.store), self.options.clone());
+        let version = object.tag.clone().filter(|tag| tag.starts_with('"'));
+        let place = where_it_is(&text, &options);
         let object = Object { store, key, path: text, facts: object, options };
-        Ok(Arc::new(Remote::new(object, head, whole, &self.blocks)))
+        let source = Remote::new(object, head, whole, &self.blocks);
+        let version = version.as_ref().map(String::as_bytes);
+        Ok(cache::through(source, &place, version, &self.options))
     }
 
     fn is_folder(&self, path: &Path, stop: &Stop) -> bool {

@@ -46,6 +46,13 @@ impl Version {
         }
     }
 
+    /// What only this version has: its strong tag, else its date. `None` where neither is sent.
+    pub fn sure(&self) -> Option<Vec<u8>> {
+        let tag = self.tag.as_ref().map(HeaderValue::as_bytes).filter(|tag| tag.starts_with(b"\""));
+        let modified = self.modified.as_ref().map(HeaderValue::as_bytes);
+        tag.map(|tag| [b"tag ", tag].concat()).or_else(|| Some([b"date ", modified?].concat()))
+    }
+
     /// A number that another version does not have, the same in each process: 0 where the server tells versions apart by
     /// nothing.
     pub fn number(&self) -> u64 {
@@ -104,6 +111,14 @@ mod tests {
             let version = Version::of(&headers(first.0, first.1));
             assert_eq!(version.is_of(&headers(then.0, then.1)), same, "{first:?} {then:?}");
         }
+    }
+
+    #[test]
+    fn only_strong_tags_and_dates_are_sure() {
+        let sure = |tag: &str, modified: &str| Version::of(&headers(tag, modified)).sure();
+        assert_eq!(sure("\"a\"", MONDAY).unwrap(), b"tag \"a\"");
+        assert_eq!(sure("W/\"a\"", MONDAY).unwrap(), format!("date {MONDAY}").as_bytes());
+        assert_eq!((sure("W/\"a\"", ""), sure("", "")), (None, None));
     }
 
     #[test]

@@ -103,7 +103,7 @@ impl Places for Web {
         Arc::make_mut(&mut credentials).take(&mut url);
         check_file(&url, &path)?;
         let target = Target { path: shown_of(&url, &path), url, credentials, hub: None };
-        Ok(Arc::new(opening::open(&self.client, &self.blocks, &target, stop)?))
+        opening::open(&self.client, &self.blocks, &target, stop)
     }
 
     fn is_folder(&self, _path: &Path, _stop: &Stop) -> bool {

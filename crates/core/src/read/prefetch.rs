@@ -49,6 +49,12 @@ pub fn prefetch(
         watch.did_bytes(bytes);
         Ok(())
     })?;
+    let mut settled = None;
+    for file in pieces.iter().map(|piece| piece.span.file) {
+        if settled.replace(file) != Some(file) {
+            files.source(file)?.settle();
+        }
+    }
     for _ in ordinals {
         watch.did_tensor();
     }
@@ -68,10 +74,12 @@ fn pieces(spans: impl Iterator<Item = Span>, length: u64, costs: impl Fn(u32) ->
     reads.into_iter().flat_map(|read| divide(&read, length)).collect()
 }
 
+/// Pieces that end at multiples of their length: a copy is kept in blocks, and no two pieces ask for the same one.
 fn divide(&Read { span, bytes, .. }: &Read, length: u64) -> impl Iterator<Item = Piece> + use<> {
-    (0..span.length.div_ceil(length)).map(move |number| {
-        let start = number * length;
-        let end = span.length.min(start + length);
+    let before = span.offset % length;
+    (0..before.saturating_add(span.length).div_ceil(length)).map(move |number| {
+        let start = (number * length).saturating_sub(before);
+        let end = span.length.min((number + 1) * length - before);
         Piece {
             span: Span { offset: span.offset + start, length: end - start, ..span },
             bytes: end.min(bytes) - start.min(bytes),
@@ -81,6 +89,12 @@ fn divide(&Read { span, bytes, .. }: &Read, length: u64) -> impl Iterator<Item =
 
 /// Brings in one piece. Storage is read in whole pieces, which faults would do page by page.
 fn bring(source: &dyn ReadAt, span: Span, stop: &Stop) -> Result<()> {
+    if source.local().is_none() {
+        source.keep(span.offset, span.length, stop)?;
+        let mapping = source.kept(span.offset, span.length).map_or(Ok(None), FileSource::mapping)?;
+        populated(mapping.as_deref(), span);
+        return Ok(());
+    }
     let mapping = source.local().map_or(Ok(None), FileSource::mapping)?;
     let cached = mapping.is_some() && source.is_cached(span.offset, span.length);
     if cached && populated(mapping.as_deref(), span) {

@@ -68,7 +68,11 @@ impl FileSource {
         // There opening a folder is refused as if it were forbidden.
         #[cfg(windows)]
         let opened = opened.map_err(|error| if path.is_dir() { is_a_directory() } else { error });
-        let file = opened.map_err(|error| Error::io("open", &error))?;
+        Self::of(opened.map_err(|error| Error::io("open", &error))?)
+    }
+
+    /// A file that was opened for reading at least.
+    pub fn of(file: File) -> Result<Self> {
         let metadata = file.metadata().map_err(|error| Error::io("fstat", &error))?;
         if metadata.is_dir() {
             return Err(Error::io("read", &is_a_directory()));

@@ -12,7 +12,7 @@ use super::io::Io;
 use super::{DigestedFile, ReadAt, Sources};
 use crate::codecs::digest::Digest;
 use crate::error::{Code, Error, Result};
-use crate::model;
+use crate::model::{self, Span};
 
 /// What tells a file from another one, or from an altered one, of the same name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -169,7 +169,7 @@ impl Files {
     /// Says how the bytes of all files come into memory, before any do.
     pub fn set_io(&self, io: Io) {
         let _ = self.io.set(io);
-        for source in self.members.iter().filter_map(Member::local) {
+        for source in self.members.iter().filter_map(|member| member.source.get()) {
             source.set_io(io);
         }
     }
@@ -207,6 +207,16 @@ impl Files {
         Ok(self.any(number)?.local())
     }
 
+    /// The local file that holds all of a range, at the same offsets: `None` of one that is elsewhere and was not kept.
+    pub fn kept(&self, span: Span) -> Result<Option<&FileSource>> {
+        Ok(self.any(span.file)?.kept(span.offset, span.length))
+    }
+
+    /// What is of this machine of the files. Reads of it wait for no other.
+    pub fn near(&self) -> Near<'_> {
+        Near(self)
+    }
+
     fn any(&self, number: u32) -> Result<&dyn ReadAt> {
         let member = self.members.get(number as usize);
         let member =
@@ -222,9 +232,7 @@ impl Files {
             return Ok(&**source);
         }
         let source = member.reopen()?;
-        if let Some(file) = source.local() {
-            file.set_io(self.io.get().copied().unwrap_or_default());
-        }
+        source.set_io(self.io.get().copied().unwrap_or_default());
         Ok(&**member.source.get_or_init(|| source))
     }
 
@@ -234,14 +242,14 @@ impl Files {
         self.members.iter().any(is_far)
     }
 
-    /// The local file of a number, if it was opened already.
+    /// The local file of a number, or the local copy, if it was opened already.
     pub fn opened(&self, number: u32) -> Option<&FileSource> {
-        self.members.get(number as usize)?.local()
+        self.members.get(number as usize)?.copy()
     }
 
-    /// The local files that were opened so far.
+    /// The local files, and the local copies, that were opened so far.
     pub fn all_opened(&self) -> impl Iterator<Item = (&Path, &FileSource)> {
-        self.members.iter().filter_map(|member| Some((member.path.as_deref()?, member.local()?)))
+        self.members.iter().filter_map(|member| Some((member.path.as_deref()?, member.copy()?)))
     }
 
     /// The first file that was cut short while it was mapped.
@@ -259,9 +267,9 @@ impl Files {
 }
 
 impl Member {
-    /// The local file, if it was opened already.
-    fn local(&self) -> Option<&FileSource> {
-        self.source.get()?.local()
+    /// The local file, or the local copy, if it was opened already.
+    fn copy(&self) -> Option<&FileSource> {
+        self.source.get()?.copy()
     }
 
     /// Its source: opened, if it is not open. Fails with `ZT_IO` where it is not what it was, and where it was not looked for.
@@ -288,6 +296,18 @@ impl Member {
             return Err(Error::new(Code::Io, format!("'{}': {message}", path.display())).file(path));
         }
         Ok(Arc::new(source))
+    }
+}
+
+/// Local files, and local copies: of a copy only what was kept may be read, the rest are zeros.
+#[derive(Clone, Copy)]
+pub struct Near<'f>(&'f Files);
+
+impl Sources for Near<'_> {
+    fn source(&self, file: u32) -> Result<&dyn ReadAt> {
+        let copy = self.0.any(file)?.copy();
+        let message = "the file is not on this machine";
+        Ok(copy.ok_or_else(|| Error::new(Code::NotLocal, message))?)
     }
 }
 

@@ -1,0 +1,147 @@
+//! The digests of the blocks of a copy: a header, and for each block 16 bytes. Anything else reads as a block that is not there.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+
+use ztensor_core::codecs::digest::xxh3;
+
+use super::folder::{read_at, write_at};
+
+/// Bytes of a block: what a request to a store far away costs in bytes of its stream.
+pub const BLOCK: u64 = 1 << 20;
+
+const MAGIC: &[u8; 8] = b"ztcache1";
+const HEADER: usize = 32;
+const RECORD: usize = 16;
+
+/// The numbers of the blocks that a range touches.
+pub fn blocks(offset: u64, length: u64) -> Range<u64> {
+    let first = offset / BLOCK;
+    first..if length == 0 { first } else { offset.saturating_add(length).div_ceil(BLOCK) }
+}
+
+/// Bytes of the table of a file of `length` bytes.
+pub fn size(length: u64) -> u64 {
+    HEADER as u64 + length.div_ceil(BLOCK).saturating_mul(RECORD as u64)
+}
+
+/// The first bytes of the table of a file of `length` bytes.
+pub fn header(length: u64) -> [u8; HEADER] {
+    let mut header = [0; HEADER];
+    let fields = [*MAGIC, length.to_le_bytes(), BLOCK.to_le_bytes()];
+    let check = xxh3(fields.as_flattened()).to_le_bytes();
+    for (to, field) in header.as_chunks_mut::<8>().0.iter_mut().zip(fields.into_iter().chain([check])) {
+        *to = field;
+    }
+    header
+}
+
+pub struct Table {
+    pub file: File,
+    length: u64,
+}
+
+impl Table {
+    /// A table of a file of `length` bytes; `None` where it is none.
+    pub fn of(file: File, length: u64) -> Option<Self> {
+        let mut start = [0; HEADER];
+        read_at(&file, &mut start, 0).ok()?;
+        (start == header(length)).then_some(Self { file, length })
+    }
+
+    fn at(number: u64) -> u64 {
+        (HEADER as u64).saturating_add(number.saturating_mul(RECORD as u64))
+    }
+
+    /// A digest is of one block of files of one length alone, and of nothing where half of it was written.
+    fn record(&self, number: u64, digest: u64) -> [u8; RECORD] {
+        let fields = [*MAGIC, self.length.to_le_bytes(), number.to_le_bytes(), digest.to_le_bytes()];
+        let mut record = [0; RECORD];
+        let parts = [digest, xxh3(fields.as_flattened())];
+        for (to, part) in record.as_chunks_mut::<8>().0.iter_mut().zip(parts) {
+            *to = part.to_le_bytes();
+        }
+        record
+    }
+
+    /// The digest that a block has to have; `None` of one that was not written.
+    pub fn digest(&self, number: u64) -> Option<u64> {
+        let mut record = [0; RECORD];
+        read_at(&self.file, &mut record, Self::at(number)).ok()?;
+        let digest = u64::from_le_bytes(*record.first_chunk()?);
+        (record == self.record(number, digest)).then_some(digest)
+    }
+
+    /// Takes down what a block is, which is written already.
+    pub fn write(&self, number: u64, bytes: &[u8]) -> io::Result<()> {
+        write_at(&self.file, &self.record(number, xxh3(bytes)), Self::at(number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(name: &str, length: u64) -> Table {
+        let path = std::env::temp_dir().join(format!("ztensor-table-{name}-{}", std::process::id()));
+        std::fs::write(&path, header(length)).unwrap();
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        file.set_len(size(length)).unwrap();
+        Table::of(file, length).unwrap()
+    }
+
+    #[test]
+    fn ranges_touch_blocks() {
+        for (offset, length, expected) in [
+            (0, 0, 0..0),
+            (0, 1, 0..1),
+            (0, BLOCK, 0..1),
+            (0, BLOCK + 1, 0..2),
+            (BLOCK - 1, 2, 0..2),
+            (3 * BLOCK, 1, 3..4),
+        ] {
+            assert_eq!(blocks(offset, length), expected, "{offset} {length}");
+        }
+        assert_eq!([size(0), size(1), size(BLOCK), size(BLOCK + 1)], [32, 48, 48, 64]);
+    }
+
+    #[test]
+    fn a_block_is_there_once_its_record_is() {
+        let table = table("there", 5 * BLOCK);
+        assert_eq!(table.digest(3), None);
+        table.write(3, b"abc").unwrap();
+        assert_eq!(table.digest(3), Some(xxh3(b"abc")));
+        assert_eq!((table.digest(2), table.digest(4), table.digest(1 << 40)), (None, None, None));
+    }
+
+    #[test]
+    fn any_other_bytes_are_no_record() {
+        let table = table("other", 5 * BLOCK);
+        table.write(3, b"abc").unwrap();
+        let mut record = [0; RECORD];
+        read_at(&table.file, &mut record, Table::at(3)).unwrap();
+        for at in 0..RECORD * 8 {
+            let mut flipped = record;
+            flipped[at / 8] ^= 1 << (at % 8);
+            write_at(&table.file, &flipped, Table::at(3)).unwrap();
+            assert_eq!(table.digest(3), None, "{at}");
+        }
+        // Of another block.
+        write_at(&table.file, &record, Table::at(2)).unwrap();
+        assert_eq!(table.digest(2), None);
+        // Half of it.
+        write_at(&table.file, &[0; 8], Table::at(3) + 8).unwrap();
+        assert_eq!(table.digest(3), None);
+    }
+
+    #[test]
+    fn a_table_is_of_one_length() {
+        let Table { file, .. } = table("length", 5 * BLOCK);
+        assert!(Table::of(file.try_clone().unwrap(), 5 * BLOCK).is_some());
+        assert!(Table::of(file.try_clone().unwrap(), 4 * BLOCK).is_none());
+        write_at(&file, b"x", 30).unwrap();
+        assert!(Table::of(file, 5 * BLOCK).is_none());
+    }
+}
