@@ -1,4 +1,4 @@
-//! Stores of objects: S3 and what speaks as it does, Google Cloud Storage, Azure's blobs. Their clients are those of object_store,
+//! Stores of objects: S3 and what speaks as it does, Google Cloud Storage, Azure's blobs. Their clients are those of `object_store`,
 //! over connections of ours.
 
 mod profile;

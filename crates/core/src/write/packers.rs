@@ -341,6 +341,6 @@ mod tests {
         let ticket = packers.pass(raw(5), Task::Blobs(vec![FULL / 2])).unwrap();
         assert_eq!(packers.threads, 0);
         let done = packers.try_take(&ticket).unwrap().unwrap();
-        assert_eq!(zstd::bulk::decompress(done.out.from(0), FULL).unwrap(), [5; FULL / 2]);
+        assert_eq!(zstd::bulk::decompress(done.out.from(0), FULL).unwrap(), vec![5; FULL / 2]);
     }
 }
