@@ -5,6 +5,7 @@
 mod common;
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ztensor_core::codecs::digest::{Algorithm, Checksum, Expected};
 use ztensor_core::convert::{self, Casts, Wanted, copy};
@@ -146,8 +147,11 @@ fn settings(id: &str) -> Settings {
     common::settings(dialect(id))
 }
 
+/// A new path for each call: tests run side by side.
 fn path(name: &str) -> PathBuf {
-    std::env::temp_dir().join(format!("ztensor-written-{}-{name}", std::process::id()))
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    let call = CALLS.fetch_add(1, Ordering::Relaxed);
+    std::env::temp_dir().join(format!("ztensor-written-{}-{call}-{name}", std::process::id()))
 }
 
 /// Small and large tensors, and one without elements.
