@@ -575,9 +575,10 @@ test('other threads have the file and its copy, and its URL is opened again once
     const names = [file.tensor('t1').data[3], file.tensor('t1').mapped, file.tensor('t2').copyReason]
     file.tensor('t2').load().then((data) => parentPort.postMessage([...names, data[3]]))`
   const worker = new Worker(code, { eval: true, workerData: shared })
+  const ended = once(worker, 'exit')
   const [told] = await once(worker, 'message')
   t.deepEqual(told, [local.tensor('t1').data[3], canMap(4), 'remote', local.tensor('t2').data[3]])
-  await once(worker, 'exit')
+  await ended
   file.close()
   for (const error of [await rejectionOf(() => open(shared)), thrownBy(() => openSync(shared))]) {
     t.is(error.code, 'ZT_IO')
