@@ -1,6 +1,6 @@
 // Where the addon is: the package of this platform, or what the build has left beside this package. Bundlers and tracers read this
 // file, so each package stands in it as a literal, inside `try`, where they take a missing one for optional.
-import { existsSync, readdirSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readdirSync, readSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import type * as Binding from './binding.js'
@@ -15,8 +15,28 @@ function platform(): string {
   return `linux-${arch}-${isMusl() ? 'musl' : 'gnu'}`
 }
 
-/** glibc names its version in Node's report; where there is no report, musl's loader tells. */
+/** The first bytes of the running program, where an ELF file names its loader as a rule. */
+function headOfProgram(): string {
+  const head = Buffer.alloc(4096)
+  try {
+    const program = openSync(process.execPath, 'r')
+    try {
+      return head.toString('latin1', 0, readSync(program, head))
+    } finally {
+      closeSync(program)
+    }
+  } catch {
+    return ''
+  }
+}
+
+/**
+ * The program's loader tells. Where it stands elsewhere in the program, Node's report does, which takes some milliseconds: glibc names
+ * its version there. Where there is no report, musl's loader tells by its file.
+ */
 function isMusl(): boolean {
+  const loader = /\/ld(-musl-|-linux|64\.so)/.exec(headOfProgram())?.[1]
+  if (loader !== undefined) return loader === '-musl-'
   const report = process.report?.getReport() as { header?: { glibcVersionRuntime?: string } } | undefined
   if (report?.header !== undefined) return report.header.glibcVersionRuntime === undefined
   try {

@@ -1,11 +1,10 @@
 // The end of a divided conversion: the file that names all the others.
-import { randomBytes } from 'node:crypto'
-import { existsSync } from 'node:fs'
-import { open as openFile, readFile, rename, rm, stat } from 'node:fs/promises'
+import { existsSync, promises } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { aBoolean, aSignal, optional, optionsOf } from './arguments.js'
 import { TURN } from './batches.js'
+import { builtins } from './builtins.js'
 import type { Catalog } from './catalog.js'
 import {
   aConvertResult,
@@ -114,7 +113,7 @@ async function checkFile(done: Done, verify: boolean, signal?: AbortSignal): Pro
   const { task, result, path } = done
   if (result.file !== basename(path))
     throw invalid(TypeError, `the result of task ${task.task} is of ${JSON.stringify(result.file)}, not ${basename(path)}`) // biome-ignore format: one message
-  const found = await stat(path).catch((cause: Error) => {
+  const found = await promises.stat(path).catch((cause: Error) => {
     throw new ZTensorError('ZT_IO', `${cause.message}: run task ${task.task} again`, { cause })
   })
   if (found.size !== result.byteLength)
@@ -219,7 +218,7 @@ async function writeRoot(
 
 /** Flushes a file or folder; folders cannot be everywhere. */
 async function flush(path: string): Promise<void> {
-  const handle = await openFile(path, 'r')
+  const handle = await promises.open(path, 'r')
   try {
     await handle.sync()
   } finally {
@@ -229,23 +228,23 @@ async function flush(path: string): Promise<void> {
 
 /** Puts what `write` writes under its name, unless the same is there. */
 async function place(path: string, write: (temporary: string) => Promise<void>): Promise<void> {
-  const temporary = join(dirname(path), `.${basename(path)}.${randomBytes(8).toString('hex')}.tmp`)
+  const temporary = join(dirname(path), `.${basename(path)}.${builtins.crypto.randomBytes(8).toString('hex')}.tmp`)
   try {
     await write(temporary)
     if (existsSync(path)) {
-      if (!(await readFile(temporary)).equals(await readFile(path)))
+      if (!(await promises.readFile(temporary)).equals(await promises.readFile(path)))
         throw new ZTensorError('ZT_EXISTS', `'${path}' exists, and is not of this job: remove it first, or plan the job for another target`) // biome-ignore format: one message
       return
     }
-    await rename(temporary, path)
+    await promises.rename(temporary, path)
     await flush(dirname(path)).catch(() => {})
   } finally {
-    await rm(temporary, { force: true })
+    await promises.rm(temporary, { force: true })
   }
 }
 
 async function writeText(path: string, text: string): Promise<void> {
-  const handle = await openFile(path, 'wx')
+  const handle = await promises.open(path, 'wx')
   try {
     await handle.writeFile(text)
     await handle.sync()

@@ -1,5 +1,6 @@
 // A stream of the caller's that a file is written into.
-import { finished, type Writable } from 'node:stream'
+import type { Writable } from 'node:stream'
+import { builtins } from './builtins.js'
 import { invalid, ZTensorError } from './errors.js'
 import { toBufferSync } from './memory.js'
 import { binding, type NativeOutflow } from './native.js'
@@ -125,7 +126,7 @@ export class Outlet {
         else ready()
       }
       // Of a stream that closes itself this tells after its 'close': what fails until then concerns the file.
-      const forget = finished(this.#stream, { readable: false }, told)
+      const forget = builtins.stream.finished(this.#stream, { readable: false }, told)
       this.#calling(() => this.#stream.end())
       return forget
     })

@@ -1,5 +1,6 @@
 // A tensor's bytes as a Node Readable: read in pieces as they are wanted, off the event loop.
-import { Readable } from 'node:stream'
+import type { Readable } from 'node:stream'
+import { builtins } from './builtins.js'
 import { bytesOf, type TypedArray } from './dtype.js'
 
 /** How to read a tensor as a stream. */
@@ -64,7 +65,7 @@ export function readStream(
   highWaterMark: number,
   signal: AbortSignal | undefined,
 ): Readable {
-  const stream = Readable.from(pieces(parts, highWaterMark, load), { objectMode: false, highWaterMark })
+  const stream = builtins.stream.Readable.from(pieces(parts, highWaterMark, load), { objectMode: false, highWaterMark })
   if (signal === undefined) return stream
   const abort = () => stream.destroy(signal.reason)
   signal.addEventListener('abort', abort, { once: true })

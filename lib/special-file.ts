@@ -1,9 +1,8 @@
 // Paths where no file is: a pipe or a device is written to, never replaced.
-import { closeSync, constants, createWriteStream, fstatSync, openSync, type Stats } from 'node:fs'
-import { stat } from 'node:fs/promises'
-import { Socket } from 'node:net'
+import { closeSync, constants, createWriteStream, fstatSync, openSync, promises, type Stats } from 'node:fs'
 import type { Writable } from 'node:stream'
 import { setTimeout } from 'node:timers/promises'
+import { builtins } from './builtins.js'
 import { ZTensorError } from './errors.js'
 
 /** Milliseconds between two looks whether somebody reads a pipe. */
@@ -18,7 +17,7 @@ const LOOK = 20
 export async function specialFile(path: string, signal: AbortSignal | undefined): Promise<Writable | undefined> {
   let found: Stats
   try {
-    found = await stat(path)
+    found = await promises.stat(path)
   } catch {
     // Whoever writes the file finds out what is wrong.
     return undefined
@@ -32,7 +31,7 @@ export async function specialFile(path: string, signal: AbortSignal | undefined)
     const fd = await opened(path, signal)
     // Other runtimes know no pipes by their descriptors.
     const node = !('bun' in process.versions) && !('Deno' in globalThis)
-    if (node && found.isFIFO()) return new Socket({ fd, readable: false, writable: true })
+    if (node && found.isFIFO()) return new builtins.net.Socket({ fd, readable: false, writable: true })
     return createWriteStream(path, { fd: blocking(path, fd) })
   } catch (cause) {
     signal?.throwIfAborted()

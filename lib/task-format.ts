@@ -1,6 +1,7 @@
 // Jobs, tasks and results as plain JSON. They come from queues and files that others write to, so each field is checked.
-import { createHash } from 'node:crypto'
+
 import { anObject, aString, aText, aWholeNumber, oneOf, optional, refuseUnknown, wrongType } from './arguments.js'
+import { builtins } from './builtins.js'
 import { invalid, isOurs } from './errors.js'
 import type { Format } from './format-table.js'
 
@@ -108,7 +109,8 @@ function ordered(value: unknown, depth = 0): unknown {
 
 /** The digest of a value that is JSON. */
 export function digestOfJson(value: unknown): string {
-  return `sha256:${createHash('sha256')
+  return `sha256:${builtins.crypto
+    .createHash('sha256')
     .update(JSON.stringify(ordered(value)))
     .digest('hex')}`
 }

@@ -1,10 +1,10 @@
 // The source of a job: how each task finds it, and how it is known to be the same one.
-import { createHash } from 'node:crypto'
-import { stat } from 'node:fs/promises'
+import { promises } from 'node:fs'
 import { resolve } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { aBoolean, aText, filePath, optional, optionsOf, wrongType } from './arguments.js'
 import { TURN } from './batches.js'
+import { builtins } from './builtins.js'
 import type { Catalog } from './catalog.js'
 import { ZTensorError } from './errors.js'
 import { TensorFile } from './file.js'
@@ -71,13 +71,13 @@ async function hashIndex(catalog: Catalog, add: (line: string) => void): Promise
  * differ between machines that share a folder. Whole milliseconds: file systems differ in what they keep below.
  */
 async function identityOf(file: TensorFile, checkModified: boolean, signal?: AbortSignal): Promise<string> {
-  const hash = createHash('sha256')
+  const hash = builtins.crypto.createHash('sha256')
   const add = (line: string): void => {
     hash.update(line).update('\n')
   }
   for (const { path, byteLength } of file.files) {
     const local = checkModified && path !== undefined && remoteUrl(path) === undefined
-    const modified = local ? Math.floor((await stat(path)).mtimeMs) : undefined
+    const modified = local ? Math.floor((await promises.stat(path)).mtimeMs) : undefined
     add(JSON.stringify([byteLength, modified]))
   }
   await hashIndex(await TensorFile.ready(file, signal), add)

@@ -14,7 +14,6 @@ import { Packets } from './packet.js'
 import { messageOf } from './realm.js'
 import { shown } from './shown.js'
 import { aTarget } from './target.js'
-import { TensorStream } from './tensor-stream.js'
 import { forgetUnfinished, watchUnfinished } from './unfinished.js'
 import { CREATE_OPTIONS, type CreateOptions, withFormat, writeRequest } from './write-options.js'
 import { emitWarnings } from './write-warnings.js'
@@ -407,6 +406,8 @@ export class TensorWriter {
     const bytes = (shape.reduce((product, size) => product * size, 1) * dtype.bits) / 8
     // The last byte of a packed type is padded in version 2.
     const byteLength = this.#dialect === '2' ? Math.ceil(bytes) : bytes
+    // Here, since it loads Node's streams.
+    const { TensorStream } = require('./tensor-stream.js') as typeof import('./tensor-stream.js')
     const stream: Writable = new TensorStream({
       begin: (ended) =>
         new Promise((resolve, reject) => {
