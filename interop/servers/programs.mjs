@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { capture, npm } from '../../scripts/command.mjs'
 
@@ -19,11 +19,15 @@ async function succeed(wanted, program, args, options) {
   throw new NotRun(`${wanted} cannot be installed here: ${program} ended with ${status}: ${reason}`)
 }
 
+/** Where a program of Go is, or would be. */
+export const installedGo = (build, name, version) =>
+  join(build, 'go', `${name}@${version}`, process.platform === 'win32' ? `${name}.exe` : name)
+
 /** A program of a Go module, at a version that is pinned. */
 export async function goProgram(build, module, version) {
   const name = module.split('/').at(-1)
-  const folder = join(build, 'go', `${name}@${version}`)
-  const program = join(folder, process.platform === 'win32' ? `${name}.exe` : name)
+  const program = installedGo(build, name, version)
+  const folder = dirname(program)
   if (existsSync(program)) return program
   const installed = ['go', '/usr/local/go/bin/go']
   const found = await Promise.all(installed.map(async (go) => (await capture(go, ['version'])).status === 0))
@@ -49,23 +53,27 @@ export async function npmPackage(build, name, version) {
   return inside
 }
 
-/** nginx as it is installed, or extracted from Debian's package of it, which installs nothing. */
-export async function nginxProgram(build) {
-  for (const program of ['nginx', '/usr/sbin/nginx']) {
+/** nginx where it is installed, or was extracted before. */
+export async function installedNginx(build) {
+  for (const program of ['nginx', '/usr/sbin/nginx', join(build, 'nginx/usr/sbin/nginx')]) {
     if ((await capture(program, ['-v'])).status === 0) return program
   }
+  return undefined
+}
+
+/** nginx as it is installed, or extracted from Debian's package of it, which installs nothing. */
+export async function nginxProgram(build) {
+  const installed = await installedNginx(build)
+  if (installed !== undefined) return installed
   const folder = join(build, 'nginx')
-  const program = join(folder, 'usr/sbin/nginx')
-  if (!existsSync(program)) {
-    mkdirSync(folder, { recursive: true })
-    const download = 'apt-get download -q nginx'
-    const shell = `${download} || { apt-get update -q && ${download}; } && dpkg-deb -x nginx_*.deb .`
-    await succeed('nginx', 'bash', ['-c', shell], { cwd: folder })
-    for (const name of readdirSync(folder)) if (name.endsWith('.deb')) rmSync(join(folder, name))
-  }
-  const { status, output } = await capture(program, ['-v'])
-  if (status !== 0) throw new NotRun(`the nginx of Debian does not start here: ${output.trim()}`)
-  return program
+  mkdirSync(folder, { recursive: true })
+  const download = 'apt-get download -q nginx'
+  const shell = `${download} || { apt-get update -q && ${download}; } && dpkg-deb -x nginx_*.deb .`
+  await succeed('nginx', 'bash', ['-c', shell], { cwd: folder })
+  for (const name of readdirSync(folder)) if (name.endsWith('.deb')) rmSync(join(folder, name))
+  const extracted = await installedNginx(build)
+  if (extracted === undefined) throw new NotRun('the nginx of Debian does not start here')
+  return extracted
 }
 
 /** A port of this machine that nobody has. */
