@@ -998,7 +998,9 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	 * disk. What is on another machine is brought into the cache of `open(url, { remote: { cache } })`; then `data` is an alias of the
 	 * copy there.
 	 *
-	 * @example await file.prefetch(['wte', 'wpe'])
+	 * A name may be a pattern: `*` is any run of characters, `?` any single one.
+	 *
+	 * @example await file.prefetch(['wte', 'h.0.*'])
 	 *
 	 * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED, ZT_IO, ZT_NOT_LOCAL of a file of another machine without a cache, ZT_LIMIT beyond
 	 * `maxCacheBytes`; TypeError and RangeError ZT_INVALID_ARG; the signal's reason

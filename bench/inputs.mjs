@@ -112,6 +112,12 @@ export class Inputs {
     return this.#made('large.safetensors', (path) => write(path, input()))
   }
 
+  /** One tensor of 262,144 rows: 1.07 GB of bfloat16. */
+  tall() {
+    const tensors = [['embedding.weight', [this.#count(262_144), 2048]]]
+    return this.#made('tall.safetensors', (path) => write(path, { dtype: 'BF16', bytes: 2, tensors }))
+  }
+
   /** 51,200 tensors of 10 KB. */
   small() {
     const tensors = repeat(this.#count(51_200), (at) => `layer.${at}.weight`, [2560])

@@ -19,6 +19,8 @@ const PEERS = {
   'h5py 3.16': ['venv-hdf5'],
   'pyarrow 26.0': ['venv-arrow'],
   'tensorflow 2.21': ['venv-tensorflow'],
+  'obstore 0.12': ['venv-obstore'],
+  'boto3 1.44': ['venv-moto'],
   'ztensor 1.2.3': ['venv-ztensor-1.2.3', 'v1.2.3'],
   'ztensor 2.1.2': ['venv-ztensor-2.1.2', 'v2.1.2'],
 }

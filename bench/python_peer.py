@@ -5,7 +5,10 @@ import os
 import sys
 import time
 
-import numpy
+try:
+    import numpy
+except ImportError:  # the clients of stores do without
+    numpy = None
 
 peer, work, path, rounds = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
 cold = "cold" in sys.argv[5:]
@@ -259,6 +262,38 @@ def torch_touch():
         each_page(tensor.numpy())
 
 
+def in_pieces(length, read):
+    """All bytes, by 16 ranges of 8 MiB at once."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    piece = 8 << 20
+    with ThreadPoolExecutor(16) as threads:
+        parts = list(threads.map(lambda start: read(start, min(start + piece, length)), range(0, length, piece)))
+    assert sum(map(len, parts)) == length
+
+
+def obstore_load():
+    import obstore
+    from obstore.store import S3Store
+
+    endpoint, key, secret = sys.argv[5:8]
+    client = {"allow_http": True}
+    store = S3Store("models", endpoint=endpoint, access_key_id=key, secret_access_key=secret, region="us-east-1", client_options=client)
+    length = obstore.head(store, path)["size"]
+    in_pieces(length, lambda start, end: obstore.get_range(store, path, start=start, end=end))
+
+
+def boto3_load():
+    import boto3
+    from botocore.config import Config
+
+    endpoint, key, secret = sys.argv[5:8]
+    config = Config(max_pool_connections=16)
+    client = boto3.client("s3", endpoint_url=endpoint, aws_access_key_id=key, aws_secret_access_key=secret, region_name="us-east-1", config=config)
+    length = client.head_object(Bucket="models", Key=path)["ContentLength"]
+    in_pieces(length, lambda start, end: client.get_object(Bucket="models", Key=path, Range=f"bytes={start}-{end - 1}")["Body"].read())
+
+
 works = {
     "flax 0.12": {"write": flax_write, "load": flax_load},
     "torch 2.4": {"write": torch_write, "list": torch_list, "touch": torch_touch},
@@ -272,6 +307,8 @@ works = {
     },
     "h5py 3.16": {"write_gzip": hdf5_write_gzip, "write_plain": hdf5_write, "load": hdf5_load, "touch": hdf5_touch},
     "tensorflow 2.21": {"write": tensorflow_write, "load": tensorflow_load},
+    "obstore 0.12": {"load": obstore_load},
+    "boto3 1.44": {"load": boto3_load},
     "ggml": {"dequantize": ggml_dequantize},
     "gguf 0.19": {"list": gguf_list, "dequantize": gguf_dequantize},
     "safetensors 0.8": {"list": safetensors_list, "touch": safetensors_touch},

@@ -1,56 +1,26 @@
-// The rows of files that are elsewhere: a server of this machine, which takes its share of the cores, sends them.
-import { execFileSync, spawn } from 'node:child_process'
-import { once } from 'node:events'
+// The rows of files that are elsewhere: servers of this machine, which take their share of the cores, send them. Peers of npm are those
+// that `npm install --no-save --prefix build/bench @huggingface/hub @aws-sdk/client-s3` has put there.
+import { basename, dirname } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import { open } from 'ztensor'
+import { byAwsSdk, byFetch, listByHand, listByHub, loadByHand } from './far-peers.mjs'
+import { byExample, storeServer, webServer } from './far-servers.mjs'
 import { warm } from './inputs.mjs'
-import { measure } from './timing.mjs'
+import { byPeer } from './peers.mjs'
+import { measure, median } from './timing.mjs'
 
-const root = fileURLToPath(new URL('..', import.meta.url))
-const EXAMPLE = ['--quiet', '--profile', 'limits', '-p', 'ztensor-remote', '--example']
-const PIECE = 8 * 2 ** 20
-const AT_ONCE = 16
+const HUB = '@huggingface/hub'
+const SDK = 'AWS SDK, 16 GetObject at once'
+const NATIVE = 'object_store, in Rust'
 
-/** The bytes of a range, as a Node user asks for them. */
-async function range(url, start, end) {
-  const response = await fetch(url, { headers: { range: `bytes=${start}-${end - 1}` } })
-  if (response.status !== 206) throw new Error(`the server answered ${response.status}`)
-  return new Uint8Array(await response.arrayBuffer())
+/** The median of object_store's own times; undefined where there is no Rust. */
+function byObjectStore(url, rounds, env) {
+  const times = Array.from({ length: rounds }, () => byExample('by_object_store', [url], env)?.ms)
+  return times.includes(undefined) ? undefined : median(times)
 }
 
-/** The tensors of a safetensors file, and where its data begins: two requests. */
-async function header(url) {
-  const first = await range(url, 0, 8)
-  const length = Number(new DataView(first.buffer).getBigUint64(0, true))
-  const tensors = JSON.parse(new TextDecoder().decode(await range(url, 8, 8 + length)))
-  delete tensors.__metadata__
-  return { tensors, data: 8 + length }
-}
-
-async function listByHand(url) {
-  return Object.keys((await header(url)).tensors).length
-}
-
-/** Every tensor in memory of its own, by 16 fetches of 8 MiB at once. */
-async function loadByHand(url) {
-  const { tensors, data } = await header(url)
-  const jobs = []
-  for (const {
-    data_offsets: [begin, end],
-  } of Object.values(tensors)) {
-    // biome-ignore format: one line
-    const room = new Uint8Array(end - begin)
-    for (let at = begin; at < end; at += PIECE) jobs.push({ room, begin, at, end: Math.min(end, at + PIECE) })
-  }
-  const work = async () => {
-    for (let job = jobs.pop(); job !== undefined; job = jobs.pop())
-      job.room.set(await range(url, data + job.at, data + job.end), job.at - job.begin)
-  }
-  await Promise.all(Array.from({ length: AT_ONCE }, work))
-  return Object.keys(tensors).length
-}
+/** The contenders that are there. */
+const those = (all) => Object.fromEntries(Object.entries(all).filter(([, one]) => one !== undefined))
 
 async function list(url) {
   const file = await open(url)
@@ -60,8 +30,8 @@ async function list(url) {
   return seen
 }
 
-async function load(url) {
-  const file = await open(url)
+async function load(url, remote) {
+  const file = await open(url, { remote })
   const loaded = await file.load()
   file.close()
   return loaded.size
@@ -70,68 +40,161 @@ async function load(url) {
 async function rows(url) {
   const file = await open(url)
   const largest = [...file.values()].reduce((a, b) => (b.byteLength > a.byteLength ? b : a))
-  const { byteLength } = await largest.load({ slice: [[0, 128]] })
+  const { byteLength } = await largest.load({ slice: [[5000, 5128]] })
   file.close()
   return byteLength
 }
 
-/** All rows, one after the other as they are measured; none where there is no Rust to build the server with. */
-export async function* remote({ inputs, rounds, quick }) {
-  try {
-    execFileSync('cargo', ['build', ...EXAMPLE, 'serve'], { cwd: root, stdio: 'ignore' })
-  } catch {
-    return
-  }
-  const { path } = inputs.large()
-  warm(path)
-  const server = spawn('cargo', ['run', ...EXAMPLE, 'serve', '--', path], {
-    cwd: root,
-    stdio: ['pipe', 'pipe', 'inherit'],
+/** The same work, with the 99th percentile of the event loop's delay meanwhile, in ms, added to a list. */
+const delayed = (work, delays) => async () => {
+  const delay = monitorEventLoopDelay({ resolution: 1 })
+  delay.enable()
+  const result = await work()
+  delay.disable()
+  delays.push(delay.percentile(99) / 1e6)
+  return result
+}
+
+/** Opening: its time, and the requests of each contender. */
+async function* opening({ server, url, path, rounds, state }) {
+  const work = those({
+    ours: () => list(url),
+    'two fetches': () => listByHand(byFetch(url)),
+    [HUB]: server.asked && (await listByHub(server.origin, basename(path))),
   })
-  const [url] = await once(createInterface(server.stdout), 'line')
-  const state = 'from a server of this machine, by HTTP, the file in its page cache'
-  const turns = Math.min(rounds, 5)
-  try {
-    const opening = await measure(turns, { ours: () => list(url), hand: () => listByHand(url) })
-    yield {
-      work: '2.47 GB over HTTP: open and list',
-      state,
-      ours: opening.ours,
-      peers: { 'two fetches': opening.hand },
-      reach: 'as fast as two fetches',
-      target: opening.hand,
-    }
-    const some = await measure(turns, { ours: () => rows(url) })
-    yield { work: 'the same: open, and 128 rows of the largest tensor', state, ours: some.ours, peers: {} }
-    const delay = monitorEventLoopDelay({ resolution: 1 })
-    const delays = []
-    const ours = async () => {
-      delay.reset()
-      delay.enable()
-      const count = await load(url)
-      delay.disable()
-      delays.push(delay.percentile(99) / 1e6)
-      return count
-    }
-    const loading = await measure(quick ? 2 : 3, { ours, hand: () => loadByHand(url) })
-    yield {
-      work: 'the same: load() all',
-      state,
-      ours: loading.ours,
-      peers: { '16 fetches at once': loading.hand },
-      reach: '3 × as fast as 16 fetches',
-      target: loading.hand / 3,
-    }
-    const worst = Math.max(...delays)
-    yield {
-      work: '… the 99th percentile of the event loop’s delay meanwhile, ms',
-      state,
-      ours: worst,
-      peers: {},
-      reach: '10 ms',
-      target: 10,
-    }
-  } finally {
-    server.stdin.end()
+  const { ours, ...peers } = await measure(rounds, work)
+  yield {
+    work: '2.47 GB over HTTP: open and list',
+    state,
+    ours,
+    peers,
+    reach: 'as fast as two fetches',
+    target: peers['two fetches'],
   }
+  if (server.asked === undefined) return
+  const counts = {}
+  for (const [name, run] of Object.entries(work)) {
+    server.asked()
+    await run()
+    counts[name] = server.asked().length
+  }
+  const { ours: count, ...others } = counts
+  yield { work: '… the requests that it takes', state, ours: count, peers: others, reach: '2 requests', target: 2 }
+}
+
+/** Some rows of a large tensor: the time, the requests that are not of the opening, and the bytes. */
+async function* some({ server, url, rounds, state }) {
+  const { ours } = await measure(rounds, { ours: () => rows(url) })
+  yield { work: 'a tensor of 1.07 GB over HTTP: open, and 128 of its rows', state, ours, peers: {} }
+  if (server.asked === undefined) return
+  await list(url)
+  const opened = server.asked
+  opened()
+  await list(url)
+  const before = opened().length
+  const bytes = await rows(url)
+  const requests = opened().slice(before)
+  const sent = requests.reduce((sum, one) => sum + one.bytes, 0)
+  yield {
+    work: '… the requests for these rows',
+    state,
+    ours: requests.length,
+    peers: {},
+    reach: '1 request',
+    target: 1,
+  }
+  yield {
+    work: '… the bytes that came for them, by their own bytes',
+    state,
+    ours: sent / bytes,
+    peers: {},
+    reach: '1.1 ×',
+    target: 1.1,
+  }
+}
+
+/** All of it, and how long the event loop waits meanwhile. */
+async function* loading({ url, rounds, state }) {
+  const delays = { ours: [], hand: [] }
+  const { ours, hand } = await measure(rounds, {
+    ours: delayed(() => load(url), delays.ours),
+    hand: delayed(() => loadByHand(byFetch(url)), delays.hand),
+  })
+  const native = byObjectStore(url, rounds)
+  const work = '2.47 GB over HTTP: load() all'
+  const fetches = '16 fetches at once'
+  yield { work, state, ours, peers: { [fetches]: hand }, reach: `3 × as fast as ${fetches}`, target: hand / 3 }
+  if (native !== undefined) {
+    const reach = '0.95 × as fast as object_store'
+    yield { work: '… beside native code', state, ours, peers: { [NATIVE]: native }, reach, target: native / 0.95 }
+  }
+  yield {
+    work: '… the 99th percentile of the event loop’s delay meanwhile, ms',
+    state,
+    ours: Math.max(...delays.ours),
+    peers: { [fetches]: Math.max(...delays.hand) },
+    reach: '10 ms',
+    target: 10,
+  }
+}
+
+async function* fromStore({ path, rounds }) {
+  const server = await storeServer(path)
+  if (server === undefined) return
+  const { endpoint, keys } = server
+  const state = 'from versitygw on this machine, by S3, the object in its page cache'
+  try {
+    const url = 's3://models/model.safetensors'
+    const sdk = await byAwsSdk(endpoint, keys, 'models', 'model.safetensors')
+    const { ours, [SDK]: theirs } = await measure(
+      rounds,
+      those({
+        ours: () => load(url, { store: { endpoint, allowHttp: true, ...keys } }),
+        [SDK]: sdk && (() => loadByHand(sdk)),
+      }),
+    )
+    const env = {
+      AWS_ENDPOINT: endpoint,
+      AWS_ACCESS_KEY_ID: keys.accessKeyId,
+      AWS_SECRET_ACCESS_KEY: keys.secretAccessKey,
+      AWS_REGION: keys.region,
+    }
+    const native = byObjectStore(url, rounds, env)
+    const python = (peer) =>
+      byPeer(peer, 'load', 'model.safetensors', rounds, [endpoint, keys.accessKeyId, keys.secretAccessKey])
+    const peers = those({
+      'obstore 0.12': python('obstore 0.12'),
+      'boto3 1.44': python('boto3 1.44'),
+      [NATIVE]: native,
+    })
+    const work = '2.47 GB by S3: load() all'
+    if (theirs !== undefined) {
+      const reach = '2 × as fast as the AWS SDK'
+      yield { work, state, ours, peers: { [SDK]: theirs }, reach, target: theirs / 2 }
+    }
+    yield { work: theirs === undefined ? work : '… beside Python and native code', state, ours, peers }
+  } finally {
+    await server.stop()
+  }
+}
+
+/** All rows, one after the other as they are measured; those by HTTP where there is nginx or Rust for a server, by S3 where there is versitygw. */
+export async function* remote({ inputs, rounds: most, quick }) {
+  const [{ path }, { path: tall }] = [inputs.large(), inputs.tall()]
+  for (const file of [path, tall]) warm(file)
+  const server = await webServer(dirname(path), path)
+  const rounds = Math.min(most, 5)
+  if (server !== undefined) {
+    const state = `from ${server.what} on this machine, by HTTP, the file in its page cache`
+    const url = `${server.origin}/${basename(path)}`
+    const given = { server, url, path, state }
+    try {
+      yield* opening({ ...given, rounds })
+      if (server.asked !== undefined) yield* some({ ...given, url: `${server.origin}/${basename(tall)}`, rounds })
+      yield* loading({ ...given, rounds: quick ? 2 : 3 })
+    } finally {
+      await server.stop()
+    }
+  }
+  yield* fromStore({ path, rounds: quick ? 2 : 3 })
 }

@@ -1,4 +1,4 @@
-// The packages that write the formats we import, and a store that serves files of all. Each compares what a package writes anew with what we read: `compare` is given where
+// The packages that write the formats we import, and servers of files. Each compares what a package writes anew with what we read: `compare` is given where
 // environments and files go (`build`), the Python to make environments with, and the folders of scripts (`fixtures`, `interop`).
 // Those whose packages are large are `heavy`, and run on demand.
 import { compareArrow } from './arrow.mjs'
@@ -11,6 +11,7 @@ import { compareOpenVino } from './openvino.mjs'
 import { comparePaddle } from './paddle.mjs'
 import { comparePytorch } from './pytorch.mjs'
 import { compareQuantized } from './quantized.mjs'
+import { compareAzurite, compareFakeGcs, compareNginx, compareVersitygw } from './servers.mjs'
 import { compareStore } from './stores.mjs'
 import { compareTensorFlow } from './tensorflow.mjs'
 import { compareTflite } from './tflite.mjs'
@@ -29,5 +30,9 @@ export const imports = [
   { name: 'tflite 2.18.0', of: 'models of tflite', compare: compareTflite },
   { name: 'openvino 2026.4.1', of: 'models of openvino', compare: compareOpenVino },
   { name: 'moto 5.2.5', of: 'files by s3: URLs from moto', compare: compareStore },
+  { name: 'nginx', of: 'checks of files by HTTP and HTTPS', compare: compareNginx },
+  { name: 'versitygw 1.8.0', of: 'checks of files by s3: URLs', compare: compareVersitygw },
+  { name: 'fake-gcs-server 1.56.1', of: 'checks of files by gs: URLs', compare: compareFakeGcs },
+  { name: 'azurite 3.37.0', of: 'checks of files by az: URLs', compare: compareAzurite },
   { name: 'tensorflow 2.21.0', of: 'checkpoints of tensorflow', heavy: true, compare: compareTensorFlow },
 ]

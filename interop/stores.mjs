@@ -1,10 +1,10 @@
 // Files of a store of objects: moto, which speaks as S3 does.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { diff, open, openSync } from 'ztensor'
+import { goodFixtures } from './fixtures.mjs'
 import { environment } from './peers.mjs'
 
 /** [{ what, error }] of every file, the error undefined where it is the same by its URL and by its path. */
@@ -28,19 +28,10 @@ export async function compareStore({ build, python, fixtures, interop }) {
     if (others > 0 || unchanged !== near.size || !ok)
       throw new Error(`${others} of its tensors differ, verify() says ${ok}`)
   }
-  const names = readdirSync(fixtures, { recursive: true }).filter(
-    (name) =>
-      /\.(zt|safetensors|btf|gguf|onnx|npz|pt|msgpack|tflite|arrow|xml)$/.test(name) && !/-0000[23]-/.test(name),
-  )
   try {
     const results = []
-    for (const name of names) {
+    for (const name of goodFixtures(fixtures)) {
       let error
-      try {
-        openSync(join(fixtures, name)).close()
-      } catch {
-        continue // one that is refused, as its own tests have it
-      }
       await compare(name).catch((thrown) => {
         error = thrown
       })

@@ -1,7 +1,8 @@
 // `npm run interop`: real peers write files of every dtype, shape, layout and encoding that they can, and we read each value
 // back; we write such files, and the peers read each value back; then the reference reader of safetensors judges our corpus of
-// broken files. `-- 'ztensor 1.2.3'` runs that peer alone, `-- --heavy` those too whose packages are large. Needs `npm run build` first, Python 3 (or PYTHON naming one), and a
-// package index for pip. The environments stay in build/interop for the next run.
+// broken files; and real servers send files, which have to be those of the disk. `-- 'ztensor 1.2.3'` runs that peer alone,
+// `-- --heavy` those too whose packages are large. Needs `npm run build` first, Python 3 (or PYTHON naming one), and a package index
+// for pip. The environments and servers stay in build/interop for the next run.
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { convert, openSync } from 'ztensor'
@@ -11,6 +12,7 @@ import { compareFile } from '../interop/compare.mjs'
 import { imports } from '../interop/imports.mjs'
 import { writeOurs } from '../interop/ours.mjs'
 import { environment, peers, succeed } from '../interop/peers.mjs'
+import { NotRun } from '../interop/servers/programs.mjs'
 import { isInstalled, only, root } from './command.mjs'
 
 const python = process.env.PYTHON ?? 'python3'
@@ -139,7 +141,8 @@ async function runImport({ name, of, compare }) {
     for (const { what, error } of results) count(`${name}, ${what}`, error)
     console.log(`\n${name}: ${results.length} ${of}`)
   } catch (error) {
-    count(name, error)
+    if (error instanceof NotRun) console.log(`\nnot run: ${name}: ${error.message}`)
+    else count(name, error)
   }
 }
 

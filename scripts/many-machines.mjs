@@ -1,5 +1,5 @@
 // `npm run test:many-machines`: examples/many-machines with a real Redis. A worker is killed by -9 in the middle of a task, and every
-// task is sent twice: the model that comes of it has to be the one that `convert` writes.
+// task is sent twice: the model that comes of it has to be the one that `convert` writes. Then the examples for engines that are not here.
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -8,6 +8,7 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { isInstalled, root, runOrExit } from './command.mjs'
+import { paperEngines } from './paper-engines.mjs'
 
 const { convert, create, openSync } = createRequire(import.meta.url)('ztensor')
 const build = join(root, 'build/many-machines')
@@ -101,18 +102,13 @@ function check(what, holds) {
   else failed++
 }
 
-async function main() {
+async function byBullMq(files, source) {
   const server = redis()
   if (server === undefined) throw new Error('there is no redis-server, and apt-get cannot download it')
   const app = installed()
-  const files = join(build, 'files')
-  rmSync(files, { recursive: true, force: true })
-  for (const folder of ['many', 'one']) mkdirSync(join(files, folder), { recursive: true })
   const port = await freePort()
   const listening = start(server.program, ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no'], { cwd: files, env: server.env }) // biome-ignore format: one command
   await line(listening, /Ready to accept connections/)
-  const source = join(files, 'source.safetensors')
-  await model(source)
   const env = { ...process.env, REDIS_URL: `redis://127.0.0.1:${port}`, LOCK_MS: '2000' }
   for (const ending of ['zt', 'safetensors']) {
     const target = join(files, 'many', `model.${ending}`)
@@ -168,6 +164,16 @@ function sameFiles() {
       .map((name) => [name, readFileSync(join(build, 'files', folder, name)).toString('base64')]),
   )
   return JSON.stringify(many) === JSON.stringify(one)
+}
+
+async function main() {
+  const files = join(build, 'files')
+  rmSync(files, { recursive: true, force: true })
+  for (const folder of ['many', 'one']) mkdirSync(join(files, folder), { recursive: true })
+  const source = join(files, 'source.safetensors')
+  await model(source)
+  await byBullMq(files, source)
+  await paperEngines({ check, build, python: process.env.PYTHON ?? 'python3', source })
 }
 
 try {

@@ -25,7 +25,8 @@ export function part(request, response, bytes, headers = {}) {
 /** Serves until the test ends. `answer(request, response)` answers; `url(path)` is where. */
 export async function serve(t, answer) {
   const asked = []
-  const server = createServer((request, response) => {
+  // Connections stay: a busy machine may take long between two requests.
+  const server = createServer({ keepAliveTimeout: 0 }, (request, response) => {
     asked.push({ url: request.url, headers: request.headers })
     answer(request, response)
   })

@@ -191,13 +191,11 @@ fn verified(reading: Reading<'_>, tensor: Tensor<'_>, loads: &[Result<Vec<u8>>])
     let ordinal = u32::try_from(tensor.ordinal()).expect("as the builder has it");
     let outcome = judged(verify::verify(reading, &[ordinal]), tensor).expect("it is in memory");
     let name = tensor.name();
-    assert_eq!(
-        outcome.failures.is_empty(),
-        codes.is_empty(),
-        "{name}: {:?}, loads {codes:?}",
-        outcome.failures
-    );
-    for failure in outcome.failures {
+    // Where it is the only tensor, the digest of a member that holds it and more is checked too, which no load does.
+    let failures: Vec<_> =
+        outcome.failures.into_iter().filter(|failure| failure.tensor_name().is_some()).collect();
+    assert_eq!(failures.is_empty(), codes.is_empty(), "{name}: {failures:?}, loads {codes:?}");
+    for failure in failures {
         assert!(codes.contains(&failure.code()), "{name}: {failure}, loads {codes:?}");
     }
 }

@@ -52,6 +52,10 @@ impl ReadAt for Hanging {
             thread::yield_now();
         }
     }
+
+    fn keep(&self, offset: u64, _: u64, stop: &Stop) -> Result<()> {
+        self.read_at(offset, &mut [], stop)
+    }
 }
 
 /// Two tensors, one of them of some bytes and one of 20 MiB.
@@ -69,7 +73,7 @@ fn file() -> (Vec<u8>, Catalog) {
 }
 
 #[test]
-fn a_source_that_is_no_file_is_read_prefetched_and_has_no_mapping() {
+fn a_source_that_is_no_file_is_read_and_has_no_mapping_and_nowhere_to_bring_it() {
     let (bytes, catalog) = file();
     let files = Files::new(vec![Member::of(Arc::new(Distant(bytes)))]);
     assert!(files.local(0).unwrap().is_none() && files.opened(0).is_none());
@@ -78,7 +82,8 @@ fn a_source_that_is_no_file_is_read_prefetched_and_has_no_mapping() {
     let small = catalog.tensor(catalog.find("small").unwrap()).unwrap();
     assert_eq!(*reading.component(small, small.data().unwrap()).unwrap(), [8, 9]);
     assert!(verify::verify(reading, &[0, 1]).unwrap().failures.is_empty());
-    prefetch::prefetch(&files, &catalog, &[0, 1], prefetch::IN_FLIGHT, &watch).unwrap();
+    let brought = prefetch::prefetch(&files, &catalog, &[0, 1], prefetch::IN_FLIGHT, &watch);
+    assert_eq!(brought.unwrap_err().code(), Code::NotLocal);
     prefetch::evict(&files, &catalog, &[0, 1]);
     let source = files.source(0).unwrap();
     assert_eq!(source.identity().unwrap().length, source.length());

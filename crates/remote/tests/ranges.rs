@@ -219,8 +219,8 @@ fn a_header_of_the_caller_wins_over_the_password_of_the_url() {
 #[test]
 fn what_cannot_be_meant_is_refused_without_a_request() {
     let cases = [
-        ("s3://bucket/x", "https:, http: and hf:"),
-        ("file:///etc/passwd", "https:, http: and hf:"),
+        ("ftp://host/x", "https:, http:"),
+        ("file:///etc/passwd", "https:, http:"),
         ("HTTPS://", "no URL"),
         ("https://h:99999/x", "no URL"),
         ("https://h/dir/", "name a file"),
@@ -247,7 +247,7 @@ fn what_cannot_be_meant_is_refused_without_a_request() {
         assert_eq!(refusal(places("https://h/x", &options, Stop::never())).code(), Code::InvalidArg);
     }
     assert!(is_remote("https://h/x") && is_remote("HF://o/r"));
-    assert!(!is_remote("c:\\x") && !is_remote("model.zt") && !is_remote("s3://x"));
+    assert!(!is_remote("c:\\x") && !is_remote("model.zt") && !is_remote("ftp://x"));
 }
 
 #[test]

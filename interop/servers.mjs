@@ -1,0 +1,26 @@
+// Real servers of files and objects, each on a port of this machine's own address: all that they send is the local file.
+import { goodFixtures } from './fixtures.mjs'
+import { azurite } from './servers/azurite.mjs'
+import { checked } from './servers/checks.mjs'
+import { fakeGcs } from './servers/fake_gcs.mjs'
+import { models } from './servers/models.mjs'
+import { nginx } from './servers/nginx.mjs'
+import { versitygw } from './servers/versitygw.mjs'
+
+/** The models, which the servers share. */
+let made
+
+const through = (start) => async (given) => {
+  made ??= await models(given.build)
+  const server = await start({ ...given, models: made, names: goodFixtures(given.fixtures) })
+  try {
+    return await checked(server, made)
+  } finally {
+    await server.stop()
+  }
+}
+
+export const compareNginx = through(nginx)
+export const compareVersitygw = through(versitygw)
+export const compareFakeGcs = through(fakeGcs)
+export const compareAzurite = through(azurite)

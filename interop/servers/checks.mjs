@@ -1,0 +1,189 @@
+// What has to hold of the files of every server: the values are those of the local file, a cache is filled, secrets stay secret,
+// and an object that is replaced is never mixed with what it was.
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { inspect, isDeepStrictEqual } from 'node:util'
+import { diff, open, openSync } from 'ztensor'
+
+const ROWS = [[500, 628]]
+const RULES = { embed: 'row', 'layers.*': 'column', '*': 'replicate' }
+
+export function check(holds, message) {
+  if (!holds) throw new Error(message)
+}
+
+const same = (one, other, what) => check(isDeepStrictEqual(one, other), `${what} is not that of the local file`)
+
+/** What a promise is rejected with. */
+export async function refusalOf(work) {
+  try {
+    await work()
+  } catch (error) {
+    return error
+  }
+  throw new Error('it is not refused')
+}
+
+/** An error of a code, whose text says this and shows none of the secrets. */
+export function isRefusal(error, code, says, secrets = []) {
+  const text = inspect(error, { depth: 9, showHidden: true })
+  check(error.code === code && says.test(error.message), `refused with ${error.code}: ${error.message}`)
+  check(!secrets.some((secret) => text.includes(secret)), 'the error shows a secret')
+}
+
+/** Gives the work a far file and its local twin, and closes both. */
+export async function both({ server, models, far = server.url, remote = server.remote }, key, work) {
+  const [there, here] = [await open(far(key), { remote }), openSync(models.path(key))]
+  try {
+    return await work(there, here)
+  } finally {
+    there.close()
+    here.close()
+  }
+}
+
+async function listAndCompare(place, key) {
+  await both(place, key, async (far, near) => {
+    same([...far.keys()], [...near.keys()], 'the list')
+    const { added, removed, changed, unchanged } = await diff(far, near)
+    check(added.length + removed.length + changed.length === 0 && unchanged === near.size, 'tensors differ')
+    const loaded = await far.load()
+    for (const [name, tensor] of near) same(loaded.get(name).data ?? loaded.get(name), await tensor.load(), name)
+    check(!far.path.includes('?') && !inspect(far).includes('?'), 'the path shows the query')
+  })
+}
+
+async function slicesAndPlans(place) {
+  await both(
+    { ...place, remote: { ...place.server.remote, pieceBytes: 2 ** 20 } },
+    'model.safetensors',
+    async (far, near) => {
+      for (const name of ['embed', 'layers.1.weight']) {
+        const slice = name === 'embed' ? ROWS : [null, [3, 77]]
+        same(await far.tensor(name).load({ slice }), await near.tensor(name).load({ slice }), `a slice of ${name}`)
+      }
+      for (const rank of [0, 3]) {
+        const given = { rank, worldSize: 4, rules: RULES }
+        const mine = await far.load({ plan: far.plan(given) })
+        const theirs = await near.load({ plan: near.plan(given) })
+        for (const [name, part] of theirs) same(mine.get(name), part, `the part of rank ${rank} of ${name}`)
+      }
+    },
+  )
+}
+
+async function verifies(place) {
+  await both(place, 'model.zt', async (far, near) => {
+    const [there, here] = [await far.verify(), await near.verify()]
+    check(there.ok && there.checked === here.checked && there.checked > 0, `verify() says ${inspect(there)}`)
+  })
+}
+
+async function fillsCache(place) {
+  const cache = mkdtempSync(join(tmpdir(), 'ztensor-far-'))
+  const remote = { ...place.server.remote, cache }
+  try {
+    await both({ ...place, remote }, 'model.safetensors', async (far, near) => {
+      const tensor = far.tensor('layers.0.weight')
+      const early = await refusalOf(async () => tensor.data)
+      isRefusal(early, 'ZT_NOT_LOCAL', /prefetch\(\)/)
+      await far.prefetch(['layers.*'])
+      check(tensor.mapped || tensor.copyReason !== 'remote', `data is ${tensor.copyReason}`)
+      same(tensor.data, near.tensor('layers.0.weight').data, 'data after prefetch')
+    })
+    const kept = readdirSync(cache, { recursive: true, withFileTypes: true }).filter((one) => one.isFile())
+    check(kept.length > 0, 'nothing is in the cache')
+    for (const { parentPath, path, name } of kept) {
+      const bytes = readFileSync(join(parentPath ?? path, name))
+      check(!place.server.secrets.some((secret) => bytes.includes(secret)), `a secret is in the cache: ${name}`)
+    }
+  } finally {
+    rmSync(cache, { recursive: true, force: true })
+  }
+}
+
+/** Another file of the same length takes its place: once before a read, and once in the middle of many. */
+async function neverMixes({ server, models }) {
+  const key = 'changing.safetensors'
+  const [before, after] = ['model.safetensors', 'other/model.safetensors'].map((name) => models.bytes(name))
+  check(before.length === after.length, 'the two versions differ in length')
+  await server.put(key, before)
+  const far = await open(server.url(key), { remote: { ...server.remote, pieceBytes: 2 ** 20 } })
+  const near = openSync(models.path('model.safetensors'))
+  try {
+    same(await far.tensor('embed').load({ slice: ROWS }), await near.tensor('embed').load({ slice: ROWS }), 'a slice')
+    // Some of these reads come before the change, some after it.
+    const names = [...near.keys()].flatMap((name) => [name, name])
+    const reading = names.map((name) => far.tensor(name).load())
+    await Promise.race(reading)
+    await server.put(key, after)
+    const read = await Promise.allSettled(reading)
+    for (const [at, { status, value, reason }] of read.entries()) {
+      if (status === 'fulfilled') same(value, await near.tensor(names[at]).load(), `${names[at]}, during the change,`)
+      else isRefusal(reason, 'ZT_IO', /changed since it was opened/, server.secrets)
+    }
+    const late = await refusalOf(() => far.tensor('embed').load())
+    isRefusal(late, 'ZT_IO', /changed since it was opened/, server.secrets)
+  } finally {
+    far.close()
+    near.close()
+  }
+}
+
+/** A folder opens as the index in it does. */
+export function folderIsIndex(place) {
+  const far = () => place.server.url('sharded/')
+  return both({ ...place, far }, 'sharded/model.safetensors.index.json', async (folder, near) => {
+    check(folder.size === near.size, 'the folder has other tensors than its index')
+    const { added, removed, changed } = await diff(folder, near)
+    check(added.length + removed.length + changed.length === 0, 'tensors differ')
+  })
+}
+
+/** A URL whose query signs it opens over plain HTTP, and the query is nowhere to be seen. */
+export function bySignedUrl(place, far) {
+  return both({ ...place, far, remote: {} }, 'model.zt', async (signed, near) => {
+    const { ok } = await signed.verify()
+    check(ok && signed.size === near.size, 'the signed URL gives other tensors')
+    const text = inspect(signed, { depth: 9, showHidden: true })
+    check(!place.server.secrets.some((secret) => text.includes(secret)), 'the query is shown')
+  })
+}
+
+/**
+ * [{ what, error }] of what has to hold of a server. It is given as where its files are (`url(key)`, `remote`), how to replace
+ * one (`put(key, bytes)`), what nobody may see (`secrets`), what else there is to try (`more`: name -> work), and `refusals`:
+ * name -> [url, remote, code, the text].
+ */
+export async function checked(server, models) {
+  const place = { server, models }
+  const work = {
+    ...Object.fromEntries(
+      ['model.safetensors', 'model.zt', 'sharded/model.safetensors.index.json'].map((key) => [
+        `${key}: open, list, load`,
+        () => listAndCompare(place, key),
+      ]),
+    ),
+    'slices and the parts of ranks': () => slicesAndPlans(place),
+    verify: () => verifies(place),
+    'prefetch into a cache, and data': () => fillsCache(place),
+    'a file that is replaced while it is read': () => neverMixes(place),
+    ...Object.fromEntries(
+      Object.entries(server.refusals).map(([what, [url, remote, code, says]]) => [
+        what,
+        async () => isRefusal(await refusalOf(() => open(url, { remote })), code, says, server.secrets),
+      ]),
+    ),
+    ...server.more?.(place),
+  }
+  const results = []
+  for (const [what, run] of Object.entries(work)) {
+    const error = await run().then(
+      () => undefined,
+      (thrown) => thrown,
+    )
+    results.push({ what, error })
+  }
+  return results
+}
