@@ -12,9 +12,10 @@ import { serveFiles } from '../remote/web.mjs'
 import { scratchFolder } from '../writing.mjs'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-/** The recipes for bundlers are configurations, which `npm run test:bundlers` tries. */
+/** Pages whose lines run elsewhere: recipes are tried by `npm run test:bundlers`, programs by `npm run test:integrations`. */
+const ELSEWHERE = ['bundlers.md', 'integrations.md']
 const guides = readdirSync(join(root, 'docs/guide'))
-  .filter((name) => name !== 'bundlers.md')
+  .filter((name) => !ELSEWHERE.includes(name))
   .map((name) => `docs/guide/${name}`)
 const run = promisify(execFile)
 
@@ -98,3 +99,18 @@ for (const page of ['README.md', ...guides]) {
     t.true(ran > 0)
   })
 }
+
+test('docs/guide/integrations.md is made of lines of the programs that run', (t) => {
+  const folder = join(root, 'examples/integrations')
+  const words = (text) => text.replaceAll(/\s+/g, ' ').trim()
+  const programs = readdirSync(folder)
+    .filter((name) => name.endsWith('.mjs'))
+    .map((name) => words(readFileSync(join(folder, name), 'utf8')))
+  const blocks = blocksOf('docs/guide/integrations.md')
+  t.true(blocks.length > 0)
+  for (const { text } of blocks)
+    t.true(
+      programs.some((program) => program.includes(words(text))),
+      text,
+    )
+})

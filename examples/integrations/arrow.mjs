@@ -1,6 +1,18 @@
 // Apache Arrow: a matrix of a file as a column of its rows, without a copy, and back from an Arrow file.
 import assert from 'node:assert/strict'
-import { Data, Field, FixedSizeList, Float32, makeData, makeVector, RecordBatch, Schema, Struct, Table, tableToIPC } from 'apache-arrow'
+import {
+  Data,
+  Field,
+  FixedSizeList,
+  Float32,
+  makeData,
+  makeVector,
+  RecordBatch,
+  Schema,
+  Struct,
+  Table,
+  tableToIPC,
+} from 'apache-arrow'
 import { open } from 'ztensor'
 
 const file = await open(process.argv[2] ?? 'examples/model.safetensors')

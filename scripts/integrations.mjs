@@ -1,0 +1,62 @@
+// `npm run test:integrations`: the programs of examples/integrations, with the packages of their lock file in build/integrations. Names
+// on the command line choose some. A program that cannot run here says why and ends with 2. Needs `npm run build` first.
+import { spawnSync } from 'node:child_process'
+import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { capture, npm, only, root } from './command.mjs'
+
+const NOT_RUN = 2
+const source = join(root, 'examples/integrations')
+const build = join(root, 'build/integrations')
+
+mkdirSync(build, { recursive: true })
+for (const name of readdirSync(source)) cpSync(join(source, name), join(build, name))
+// No scripts: that of ONNX Runtime fetches libraries for CUDA.
+const flags = ['--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund']
+const installed = await capture(...npm(['ci', ...flags]), { cwd: build })
+if (installed.status !== 0) {
+  console.error(installed.output)
+  console.log('integrations: 0 passed, 1 failed')
+  process.exit(1)
+}
+const ours = join(build, 'node_modules/ztensor')
+rmSync(ours, { force: true, recursive: true })
+symlinkSync(root, ours, 'junction')
+
+/**
+ * A GPU in software for WebGPU: Chromium's, by Vulkan's loader out of Debian's package. Without them the program looks for one of the
+ * machine.
+ */
+function vulkan() {
+  const driver = '/usr/lib/chromium/vk_swiftshader_icd.json'
+  const folder = join(build, 'vulkan')
+  const libraries = join(folder, 'usr/lib/x86_64-linux-gnu')
+  if (process.platform !== 'linux' || !existsSync(driver)) return {}
+  if (!existsSync(libraries)) {
+    mkdirSync(folder, { recursive: true })
+    const fetch = 'apt-get download -q libvulkan1 || (apt-get update -q && apt-get download -q libvulkan1)'
+    spawnSync('bash', ['-c', `cd '${folder}' && (${fetch}) && dpkg-deb -x libvulkan1*.deb .`], { stdio: 'ignore' })
+  }
+  return { LD_LIBRARY_PATH: libraries, VK_ICD_FILENAMES: driver }
+}
+
+const environments = { webgpu: vulkan }
+const names = readdirSync(source)
+  .filter((name) => name.endsWith('.mjs'))
+  .map((name) => name.slice(0, -4))
+const counts = { passed: 0, failed: 0 }
+for (const name of only(names)) {
+  const env = { ...process.env, ...environments[name]?.() }
+  const { status, stdout, output } = await capture(process.execPath, [join(build, `${name}.mjs`)], { env })
+  if (status === 0) {
+    counts.passed += 1
+    console.log(`ok      ${stdout.trim().split('\n').at(-1)}`)
+  } else if (status === NOT_RUN) {
+    console.log(`not run ${stdout.trim()}`)
+  } else {
+    counts.failed += 1
+    console.log(`FAILED  ${name}\n${output}`)
+  }
+}
+console.log(`integrations: ${counts.passed} passed, ${counts.failed} failed`)
+process.exitCode = counts.failed > 0 ? 1 : 0
