@@ -4,6 +4,7 @@
 import { compareArrow } from './arrow.mjs'
 import { compareFlax } from './flax.mjs'
 import { compareGguf } from './gguf.mjs'
+import { compareGuide, compareGuideOfTorch } from './guide.mjs'
 import { compareHdf5 } from './hdf5.mjs'
 import { compareNumpy, readOurs } from './numpy.mjs'
 import { compareOnnx } from './onnx.mjs'
@@ -34,5 +35,7 @@ export const imports = [
   { name: 'versitygw 1.8.0', of: 'checks of files by s3: URLs', compare: compareVersitygw },
   { name: 'fake-gcs-server 1.56.1', of: 'checks of files by gs: URLs', compare: compareFakeGcs },
   { name: 'azurite 3.37.0', of: 'checks of files by az: URLs', compare: compareAzurite },
+  { name: 'guide', of: 'programs of docs/guide/python.md', compare: compareGuide },
+  { name: 'guide of torch', of: 'programs of docs/guide/python.md', heavy: true, compare: compareGuideOfTorch },
   { name: 'tensorflow 2.21.0', of: 'checkpoints of tensorflow', heavy: true, compare: compareTensorFlow },
 ]

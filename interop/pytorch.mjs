@@ -16,19 +16,27 @@ const REQUIREMENTS = [
   'markupsafe',
   'mpmath',
   'networkx',
+  'safetensors==0.8.0',
   'sympy',
   'typing_extensions',
 ]
 
-/** [{ what, error }] of every file, the error undefined where all of it is as torch has it, by every way of reading. */
-export async function comparePytorch({ build, python, fixtures, interop }) {
+/** A Python that has torch, and the environment variables that it needs. */
+export async function torchOf({ build, python, interop }) {
   const directory = join(build, 'venv-torch')
   const own = await environment(directory, python, REQUIREMENTS)
   const version = readdirSync(join(directory, 'lib')).find((name) => name.startsWith('python'))
   const libraries = join(directory, 'lib', version, 'site-packages/torch/lib')
   const stubs = join(build, 'cuda-stubs')
   await succeed(own, [join(interop, 'cuda_stubs.py'), libraries, stubs])
+  return { own, variable: `LD_LIBRARY_PATH=${stubs}` }
+}
+
+/** [{ what, error }] of every file, the error undefined where all of it is as torch has it, by every way of reading. */
+export async function comparePytorch(given) {
+  const { build, fixtures } = given
+  const { own, variable } = await torchOf(given)
   const folder = join(build, 'pytorch')
-  await succeed('env', [`LD_LIBRARY_PATH=${stubs}`, own, join(fixtures, 'pytorch.py'), folder])
+  await succeed('env', [variable, own, join(fixtures, 'pytorch.py'), folder])
   return compareFiles(folder, Object.entries(expectedIn(folder)), differences)
 }

@@ -12,8 +12,8 @@ import { serveFiles } from '../remote/web.mjs'
 import { scratchFolder } from '../writing.mjs'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-/** Pages whose lines run elsewhere: recipes are tried by `npm run test:bundlers`, programs by `npm run test:integrations`. */
-const ELSEWHERE = ['bundlers.md', 'integrations.md']
+/** Pages whose lines run elsewhere: in `npm run test:bundlers`, `npm run test:integrations` and `npm run interop`. */
+const ELSEWHERE = ['bundlers.md', 'integrations.md', 'python.md']
 const guides = readdirSync(join(root, 'docs/guide'))
   .filter((name) => !ELSEWHERE.includes(name))
   .map((name) => `docs/guide/${name}`)
