@@ -21,7 +21,7 @@ export function Bars(props: {
   ends: readonly [string, string]
 }): VNode {
   const { counts, labels, logarithmic } = props
-  const [width, height] = [480, 150]
+  const [width, height] = [340, 110]
   const size = (count: number): number => (logarithmic ? Math.log1p(count) : count)
   const most = Math.max(1e-9, ...counts.map(size))
   const step = width / Math.max(1, counts.length)
@@ -93,7 +93,7 @@ export function Lines(props: { lines: readonly Line[]; places: readonly number[]
     }
     return text
   }
-  const label = (value: number): string => showNumber(logarithmic ? 10 ** value : value)
+  const label = (value: number): string => showNumber(Number((logarithmic ? 10 ** value : value).toPrecision(3)))
   return html`<svg class="lines" viewBox=${`0 0 ${width} ${height + 16}`} role="img" aria-label=${props.title}>
     <line class="axis" x1=${left} x2=${width - 6} y1=${height - 6} y2=${height - 6} />
     <line class="axis faint" x1=${left} x2=${width - 6} y1="6" y2="6" />

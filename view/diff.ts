@@ -8,9 +8,7 @@ import { type Model, relativeChange } from './model.js'
 import { Bar, Choice, Empty, Name, Section, TensorLink } from './pieces.js'
 import { textMatcher } from './select.js'
 import { useReport } from './state.js'
-import { baseName, counted, showCount, showNumber, showShape, visible } from './words.js'
-
-const percent = (value: number): string => (Number.isNaN(value) ? '–' : `${showNumber(100 * value)} %`)
+import { baseName, counted, showCount, showCosine, showNumber, showPercent, showShape, visible } from './words.js'
 
 interface Moved {
   readonly layer: number
@@ -57,7 +55,7 @@ function Layers({ moved }: { moved: readonly Moved[] }): VNode {
                 ({ layer, change, tensors }) => html`<tr key=${layer}>
                   <td class="number">${layer}</td>
                   <td class="number">${showCount(tensors)}</td>
-                  <td class="number">${percent(change)}</td>
+                  <td class="number">${showPercent(change)}</td>
                   <td class="bars"><${Bar} share=${change / (most || 1)} /></td>
                 </tr>`,
               )}
@@ -87,14 +85,14 @@ export function Diff(): VNode | null {
     sort: (row) => model.sortKeys[of(row)] as string,
   })
   const number = (key: string, title: string, of: (row: ChangedTensor) => number | null | undefined, show = showNumber): GridColumn<ChangedTensor> => ({
-    ...{ key, title, numeric: true, width: '104px' },
+    ...{ key, title, numeric: true, width: '92px' },
     cell: (row) => show(of(row) ?? Number.NaN),
     sort: (row) => of(row) ?? Number.NaN,
   })
   const changedColumns: GridColumn<ChangedTensor>[] = [
     nameColumn(({ tensor }) => tensor),
     {
-      ...{ key: 'what', title: 'what', width: '180px' },
+      ...{ key: 'what', title: 'what', width: '120px' },
       cell: ({ tensor, dtype, shape, layout }) =>
         [
           dtype === undefined ? '' : `${visible(dtype)} → ${visible(model.dtype(tensor))}`,
@@ -104,11 +102,11 @@ export function Diff(): VNode | null {
           .filter(Boolean)
           .join(', ') || 'values',
     },
-    number('change', 'change', relativeChange, (value) => percent(value as number)),
-    number('cosine', 'cosine', ({ sums }) => sums?.cosine),
+    number('change', 'change', relativeChange, (value) => showPercent(value as number)),
+    number('cosine', 'cosine', ({ sums }) => sums?.cosine, showCosine),
     number('largest', 'largest |Δ|', ({ values }) => values?.maxAbsolute),
     number('differing', 'differing', ({ values }) => (values === undefined ? Number.NaN : values.differing / (values.elements || 1)), (value) =>
-      percent(value as number),
+      showPercent(value as number),
     ),
   ]
   const addedColumns: GridColumn<number>[] = [

@@ -21,6 +21,7 @@ export interface GridSort {
 
 const ROW = 32
 const BEYOND = 8
+const FREE = 230
 
 /** The order of the rows: numbers that are none stand at the end, whichever way. */
 function ordered<T>(rows: ArrayLike<T>, by: GridColumn<T> | undefined, down: boolean): ArrayLike<T> {
@@ -70,6 +71,8 @@ export function Grid<T>(props: {
   const first = Math.max(0, Math.floor(top / ROW) - BEYOND)
   const end = Math.min(sorted.length, Math.ceil((top + height) / ROW) + BEYOND)
   const seen = Array.from({ length: Math.max(0, end - first) }, (_, at) => first + at)
+  // Columns of their own widths, and room for one that takes what is left.
+  const least = columns.reduce((sum, { width }) => sum + (Number.parseInt(width, 10) || FREE), 0)
   const press = (column: GridColumn<T>) => {
     const usual = column.numeric === true
     if (sort?.key !== column.key) setSort({ key: column.key, down: usual })
@@ -85,7 +88,7 @@ export function Grid<T>(props: {
     style=${{ maxHeight: `${height + 40}px` }}
     onScroll=${(event: Event) => setTop((event.currentTarget as HTMLElement).scrollTop)}
   >
-    <table aria-rowcount=${rows.length + 1}>
+    <table aria-rowcount=${rows.length + 1} style=${{ minWidth: `${least}px` }}>
       <colgroup>
         ${columns.map(({ key, width }) => html`<col key=${key} style=${{ width }} />`)}
       </colgroup>

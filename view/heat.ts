@@ -5,7 +5,7 @@ import { layerGrid } from './layers.js'
 import { type Model, relativeChange } from './model.js'
 import { Choice, Empty, Section } from './pieces.js'
 import { useReport } from './state.js'
-import { showBytes, showCount, showNumber, visible } from './words.js'
+import { showBytes, showCount, showNumber, showPercent, visible } from './words.js'
 
 type Metric = 'std' | 'largest' | 'score' | 'zeros' | 'bytes' | 'change'
 
@@ -35,7 +35,7 @@ function metricOf(model: Model, metric: Metric, at: number): number {
 }
 
 const show = (metric: Metric, value: number): string =>
-  metric === 'bytes' ? showBytes(value) : metric === 'zeros' || metric === 'change' ? `${showNumber(100 * value)} %` : showNumber(value)
+  metric === 'bytes' ? showBytes(value) : metric === 'zeros' || metric === 'change' ? showPercent(value) : showNumber(value)
 
 /** Which of eight steps a value has, on a logarithmic scale where the values reach over more than a factor of 30. */
 function stepper(values: readonly number[]): (value: number) => string {

@@ -84,7 +84,7 @@ function Page({ model }: { model: Model }): VNode {
     choose: (tensor) => {
       if (tensor !== undefined && chosen === undefined) setOpener(document.activeElement)
       // Whoever came by keyboard goes on where the panel was opened.
-      if (tensor === undefined && opener instanceof HTMLElement) opener.focus()
+      if (tensor === undefined && opener instanceof HTMLElement) opener.focus({ preventScroll: true })
       choose(tensor)
     },
     learn: (tensor, found) => {

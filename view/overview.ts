@@ -1,7 +1,7 @@
 // What the file is, on one screen.
 import { useMemo, useState } from 'preact/hooks'
 import { html, type VNode } from './html.js'
-import { Bar, dtypeBelow, Empty, hueOf, Name, Section } from './pieces.js'
+import { Bar, Empty, hueOf, Name, Section } from './pieces.js'
 import { textMatcher } from './select.js'
 import { useReport } from './state.js'
 import { suspects } from './suspects.js'
@@ -90,12 +90,15 @@ function Dtypes(): VNode {
 }
 
 const MOST_CHILDREN = 60
+/** What is open at first: the modules of a transformer, down to one of its alike layers. */
+const OPEN_LEVELS = 3
+const OPEN_CHILDREN = 12
 
 function Branch({ item, whole, level }: { item: Folded; whole: number; level: number }): VNode {
   const { model, choose, fold, setScope, scope } = useReport()
   const { node, nodes, title } = item
   const single = node.children.length === 0 && node.tensor >= 0
-  const [open, setOpen] = useState(level < 1 && node.children.length > 0 && node.children.length < 40)
+  const [open, setOpen] = useState(level < OPEN_LEVELS && folded(node, fold).length <= OPEN_CHILDREN)
   const bytes = nodes.reduce((sum, one) => sum + one.bytes, 0)
   const times = nodes.length > 1 ? html` <span class="times">× ${nodes.length}</span>` : null
   const inner = open ? folded(node, fold) : []
@@ -128,7 +131,7 @@ function Branch({ item, whole, level }: { item: Folded; whole: number; level: nu
       }
       ${times}
       <span class="amount">${showBytes(bytes)}</span>
-      <${Bar} share=${bytes / (whole || 1)} hue=${hueOf(dtypeBelow(model, node))} />
+      <${Bar} share=${bytes / (whole || 1)} />
     </div>
     ${
       inner.length > 0

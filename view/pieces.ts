@@ -63,9 +63,9 @@ export function useWidth(): readonly [{ current: HTMLElement | null }, number] {
 }
 
 /** A share of a whole as a bar. */
-export const Bar = ({ share, hue }: { share: number; hue?: string | undefined }): VNode =>
+export const Bar = ({ share }: { share: number }): VNode =>
   html`<span class="bar" aria-hidden="true">
-    <i class=${hue ?? ''} style=${{ width: `${Math.max(0, Math.min(1, share)) * 100}%` }}></i>
+    <i style=${{ width: `${Math.max(0, Math.min(1, share)) * 100}%` }}></i>
   </span>`
 
 /** The class that colours what is of a dtype: the ten most frequent ones of a file have colours of their own. */

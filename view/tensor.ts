@@ -7,7 +7,7 @@ import { askSlice, askStats } from './live.js'
 import { isNumbers, relativeChange } from './model.js'
 import { Choice, Name } from './pieces.js'
 import { useReport } from './state.js'
-import { counted, showBytes, showCount, showNumber, showShape, visible } from './words.js'
+import { counted, showBytes, showCosine, showCount, showNumber, showPercent, showShape, visible } from './words.js'
 
 type Scale = 'linear' | 'log'
 
@@ -82,6 +82,12 @@ function Values({ tensor }: { tensor: number }): VNode {
   </div>`
 }
 
+const SUPERSCRIPTS = '⁰¹²³⁴⁵⁶⁷⁸⁹'
+
+/** A whole number as an exponent. */
+const raised = (value: number): string =>
+  String(value).replace('-', '⁻').replace(/\d/g, (digit) => SUPERSCRIPTS[Number(digit)] as string)
+
 function Change({ tensor }: { tensor: number }): VNode | null {
   const { model } = useReport()
   const change = model.changes.get(tensor)
@@ -95,14 +101,14 @@ function Change({ tensor }: { tensor: number }): VNode | null {
   if (dtype !== undefined) pairs.push(['dtype before', visible(dtype)])
   if (layout !== undefined) pairs.push(['layout before', visible(layout)])
   if (shape !== undefined) pairs.push(['shape before', showShape(shape)])
-  if (sums !== undefined) pairs.push(['cosine similarity', showNumber(sums.cosine)], ['‖Δ‖ / ‖before‖', showNumber(moved)])
+  if (sums !== undefined) pairs.push(['cosine', showCosine(sums.cosine)], ['‖Δ‖ / ‖before‖', showPercent(moved)])
   if (values !== undefined) {
     pairs.push(['differing', `${showCount(values.differing)} of ${showCount(values.elements)}`])
     pairs.push(['largest |Δ|', showNumber(values.maxAbsolute)], ['largest relative', showNumber(values.maxRelative)])
     if (values.unmatchedNaN > 0) pairs.push(['NaN on one side', showCount(values.unmatchedNaN)])
   }
   const { first, counts } = sums?.exponents ?? { first: 0, counts: [] }
-  const power = (at: number): string => `2^${first + at}`
+  const power = (at: number): string => `2${raised(first + at)}`
   return html`<section>
     <h3>Difference</h3>
     ${
@@ -187,7 +193,7 @@ function Slice({ tensor }: { tensor: number }): VNode | null {
 export function TensorPanel({ tensor }: { tensor: number }): VNode {
   const { model, choose } = useReport()
   const [panel, setPanel] = useState<HTMLElement | null>(null)
-  useEffect(() => panel?.focus(), [panel, tensor])
+  useEffect(() => panel?.focus({ preventScroll: true }), [panel, tensor])
   const parts = model.partsOf(tensor)
   const close = () => choose(undefined)
   return html`<aside

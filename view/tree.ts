@@ -88,7 +88,7 @@ const isNumber = (name: string): boolean => /^\d+$/.test(name)
 
 /** `0 … 31` of neighbours, `0, 2, 5` of few, otherwise the first and the last. */
 function titleOf(nodes: readonly Node[]): string {
-  const numbers = nodes.map(({ name }) => Number(name))
+  const numbers = nodes.map(({ name }) => Number(name)).sort((a, b) => a - b)
   const [first, last] = [numbers[0] as number, numbers.at(-1) as number]
   const neighbours = last - first === nodes.length - 1
   return neighbours || nodes.length > 3 ? `${first} … ${last}` : numbers.join(', ')

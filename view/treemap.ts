@@ -7,7 +7,9 @@ import { type State, useReport } from './state.js'
 import { type Folded, folded, lineage, type Node } from './tree.js'
 import { counted, showBytes, showCount, showShare, visible } from './words.js'
 
-const LEVELS = 3
+const LEVELS = 8
+/** What is smaller than this share of all is not divided: its parts would be a few pixels wide. */
+const LEAST_SHARE = 0.006
 /** Areas in one module: what is smaller is drawn as one. */
 const MOST_AREAS = 160
 const LABEL = 20
@@ -22,16 +24,35 @@ interface Area {
 
 const bytesOf = ({ nodes }: Folded): number => nodes.reduce((sum, node) => sum + node.bytes, 0)
 
-function areas(node: Node, times: number, levels: number, state: Pick<State, 'fold'>, keep: Keep): Area[] {
-  const items = folded(node, state.fold).filter(({ nodes }) => nodes.some(keep))
-  const sized = items.map((item) => ({ item, bytes: bytesOf(item) * times })).sort((a, b) => b.bytes - a.bytes)
+interface Division {
+  readonly fold: boolean
+  readonly keep: Keep
+  /** Bytes of an area that is divided, at least. */
+  readonly least: number
+}
+
+/** A module with nothing but one other in it, together with that: `q_proj.weight` is one area. */
+function only(item: Folded, fold: boolean): Folded {
+  let [{ node }, { title }] = [item, item]
+  if (item.nodes.length > 1) return item
+  while (node.children.length === 1 && node.tensor < 0) {
+    const [inner] = folded(node, fold) as [Folded]
+    title = `${title}.${inner.title}`
+    node = inner.node
+  }
+  return { node, nodes: [node], title }
+}
+
+function areas(node: Node, times: number, levels: number, how: Division): Area[] {
+  const items = folded(node, how.fold).filter(({ nodes }) => nodes.some(how.keep))
+  const sized = items.map((item) => ({ item: only(item, how.fold), bytes: bytesOf(item) * times })).sort((a, b) => b.bytes - a.bytes)
   const shown = sized.slice(0, MOST_AREAS).map(({ item, bytes }): Area => {
-    const below = levels > 1 && item.node.children.length > 0
+    const below = levels > 1 && item.node.children.length > 0 && bytes >= how.least
     return {
       item,
       bytes,
       title: item.nodes.length > 1 ? `${item.title} × ${item.nodes.length}` : item.title,
-      children: below ? areas(item.node, times * item.nodes.length, levels - 1, state, keep) : undefined,
+      children: below ? areas(item.node, times * item.nodes.length, levels - 1, how) : undefined,
     }
   })
   const rest = sized.slice(MOST_AREAS)
@@ -99,8 +120,8 @@ function placed(root: Area, width: number, height: number): Placed[] {
     .tile(treemapSquarify.ratio(1.4))
     .size([width, height])
     .paddingInner(2)
-    .paddingTop((node) => (node.depth === 0 ? 0 : LABEL))
     .paddingOuter((node) => (node.depth === 0 ? 0 : 3))
+    .paddingTop((node) => (node.depth === 0 ? 0 : LABEL))
     .round(true)(
     hierarchy<Area>(root, ({ children }) => children as Area[] | undefined)
       .sum(({ children, bytes }) => (children === undefined ? bytes : 0))
@@ -254,7 +275,7 @@ export function Treemap(): VNode {
   const keep = useKeep()
   const top = model.node(scope)
   const root = useMemo((): Area => {
-    const children = areas(top, 1, LEVELS, { fold }, keep)
+    const children = areas(top, 1, LEVELS, { fold, keep, least: top.bytes * LEAST_SHARE })
     const bytes = children.reduce((sum, area) => sum + area.bytes, 0)
     return { item: undefined, title: '', bytes, children }
   }, [top, fold, keep])

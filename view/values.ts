@@ -18,12 +18,12 @@ function Table(): VNode {
   const shown = rows ?? all
   const columns = useMemo((): GridColumn<number>[] => {
     const measured = (key: Numeric): GridColumn<number> => ({
-      ...{ key, title: key, numeric: true, width: '96px' },
+      ...{ key, title: key, numeric: true, width: '82px' },
       cell: (at) => showNumber(model.numbers(at)?.[key]),
       sort: (at) => model.numbers(at)?.[key] ?? Number.NaN,
     })
     const tally = (key: string, title: string, of: (found: TensorNumbers) => number): GridColumn<number> => ({
-      ...{ key, title, numeric: true, width: '84px' },
+      ...{ key, title, numeric: true, width: title === 'zeros' ? '76px' : '56px' },
       cell: (at) => {
         const found = model.numbers(at)
         return found === undefined ? '–' : showCount(of(found))
@@ -40,17 +40,17 @@ function Table(): VNode {
         sort: (at) => model.sortKeys[at] as string,
       },
       {
-        ...{ key: 'dtype', title: 'dtype', width: '88px' },
+        ...{ key: 'dtype', title: 'dtype', width: '84px' },
         cell: (at) => visible(model.dtype(at)),
         sort: (at) => model.dtype(at),
       },
       {
-        ...{ key: 'shape', title: 'shape', width: '132px' },
+        ...{ key: 'shape', title: 'shape', width: '118px' },
         cell: (at) => showShape(model.shape(at)),
         sort: (at) => model.shape(at).map((size) => String(size).padStart(12, '0')).join(),
       },
       {
-        ...{ key: 'bytes', title: 'bytes', numeric: true, width: '88px' },
+        ...{ key: 'bytes', title: 'bytes', numeric: true, width: '82px' },
         cell: (at) => showBytes(model.bytes[at] as number),
         sort: (at) => model.bytes[at] as number,
       },
@@ -59,7 +59,7 @@ function Table(): VNode {
       tally('nan', 'NaN', ({ nan }) => nan),
       tally('infinite', '±∞', ({ positiveInfinite, negativeInfinite }) => positiveInfinite + negativeInfinite),
       {
-        ...{ key: 'score', title: 'farthest', numeric: true, width: '84px' },
+        ...{ key: 'score', title: 'farthest', numeric: true, width: '78px' },
         cell: (at) => (Number.isNaN(model.scores[at]) ? '–' : `${showNumber(Number((model.scores[at] as number).toPrecision(3)))} σ`),
         sort: (at) => model.scores[at] as number,
       },
@@ -82,7 +82,7 @@ function Suspects(): VNode {
   const columns: GridColumn<Suspect>[] = [
     { key: 'kind', title: 'what', width: '130px', cell: ({ kind }) => html`<span class=${`badge ${kind === 'not finite' || kind === 'unreadable' ? 'bad' : ''}`}>${kind}</span>`, sort: ({ kind }) => kind },
     { key: 'name', title: 'name', width: 'auto', cell: ({ tensor }) => html`<${TensorLink} tensor=${tensor} />`, sort: ({ tensor }) => model.sortKeys[tensor] as string },
-    { key: 'why', title: 'why', width: '46%', cell: ({ why }) => html`<bdi>${visible(why)}</bdi>` },
+    { key: 'why', title: 'why', width: '380px', cell: ({ why }) => html`<bdi>${visible(why)}</bdi>` },
   ]
   return html`<${Section} title="Suspects" class="wide" note="What often is a mistake; it may be meant.">
     ${

@@ -43,3 +43,14 @@ export const counted = (amount: number, noun: string): string => `${showCount(am
 
 /** The end of a path, which tells more than its beginning. */
 export const baseName = (path: string): string => path.split(/[/\\]/).at(-1) || path
+
+/** A ratio as percents, to three digits. */
+export function showPercent(ratio: number): string {
+  if (!Number.isFinite(ratio)) return '–'
+  const percent = 100 * ratio
+  return `${percent !== 0 && percent < 0.01 ? percent.toExponential(1) : Number(percent.toPrecision(3))} %`
+}
+
+/** A cosine: what is near 1 differs in its last digits. */
+export const showCosine = (value: number | null | undefined): string =>
+  value === null || value === undefined || Number.isNaN(value) ? '–' : value.toFixed(6)
