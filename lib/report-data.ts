@@ -2,7 +2,10 @@
 // `view/` reads it with these very types.
 
 /** A number for each row: one for all of them, or a list, or a list of differences, each from the row before. */
-export type Column = { readonly all: number } | { readonly list: readonly number[] } | { readonly delta: readonly number[] }
+export type Column =
+  | { readonly all: number }
+  | { readonly list: readonly number[] }
+  | { readonly delta: readonly number[] }
 
 /** A measured number; null where there is none, as of NaN, which JSON lacks, and what no column of numbers can say. */
 export type Measured = number | null
@@ -75,6 +78,23 @@ export interface TensorNumbers {
 /** Or the code and the message of why there are none. */
 export type TensorFound = TensorNumbers | { readonly code: string; readonly message: string }
 
+/** Statistics of all tensors, a column a number, since 100,000 records would be four times as long. */
+export interface FoundColumns {
+  readonly count: Column
+  readonly nan: Column
+  readonly positiveInfinite: Column
+  readonly negativeInfinite: Column
+  readonly zeros: Column
+  readonly min: readonly Measured[]
+  readonly max: readonly Measured[]
+  readonly mean: readonly Measured[]
+  readonly std: readonly Measured[]
+  /** None where the tensors are too many; of each tensor the bins, null where it has no values, and the largest count. */
+  readonly histograms?: { readonly bins: readonly (string | null)[]; readonly most: Column }
+  /** The tensors without statistics, and why. */
+  readonly failed: readonly (readonly [tensor: number, code: string, message: string])[]
+}
+
 /** A tensor that both files have, whose values, dtype, shape or layout differ. */
 export interface ChangedTensor {
   /** Its number in the file that is shown. */
@@ -110,7 +130,11 @@ export interface DiffFacts {
   /** Numbers of tensors that the other file does not have. */
   readonly added: readonly number[]
   /** Tensors of the other file alone. */
-  readonly removed: readonly { readonly name: string; readonly dtype: string | null; readonly shape: readonly number[] }[]
+  readonly removed: readonly {
+    readonly name: string
+    readonly dtype: string | null
+    readonly shape: readonly number[]
+  }[]
   readonly changed: readonly ChangedTensor[]
   readonly unchanged: number
 }
@@ -130,8 +154,8 @@ export interface ReportData {
   readonly reasons: readonly string[]
   readonly tensors: TensorColumns
   readonly parts: PartColumns
-  /** Of each tensor; none where the values were not read. */
-  readonly found?: readonly TensorFound[]
+  /** None where the values were not read. */
+  readonly found?: FoundColumns
   readonly diff?: DiffFacts
 }
 

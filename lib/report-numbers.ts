@@ -2,7 +2,8 @@
 import { ZTensorError } from './errors.js'
 import { TensorFile } from './file.js'
 import type { Progress } from './job.js'
-import type { Measured, TensorFound } from './report-data.js'
+import { column } from './report-columns.js'
+import type { FoundColumns, Measured, TensorFound, TensorNumbers } from './report-data.js'
 import type { Histogram, TensorStats } from './stats.js'
 import type { AnyTensor } from './tensor.js'
 
@@ -13,9 +14,9 @@ export const MOST_HISTOGRAMS = 4096
 /** Tensors under way at once: small ones wait for the crossing, large ones for the disk. */
 const AT_ONCE = 8
 
-/** To six digits, more than a page shows, so that the file stays small. */
+/** To five digits, more than a page shows and as many as 65504, the end of float16, has; more would only be longer. */
 export function measured(value: number): Measured {
-  return Number.isFinite(value) ? Number(value.toPrecision(6)) : null
+  return Number.isFinite(value) ? Number(value.toPrecision(5)) : null
 }
 
 /** Each count as a byte: 0 for none, else its logarithm, so that a bin of one element is seen beside one of a billion. */
@@ -91,4 +92,36 @@ export async function allFound(
     throw signal?.aborted ? signal.reason : error
   }
   return found
+}
+
+const NOTHING: TensorNumbers = {
+  ...{ count: 0, nan: 0, positiveInfinite: 0, negativeInfinite: 0, zeros: 0 },
+  ...{ min: null, max: null, mean: null, std: null },
+}
+
+/** Statistics as columns. */
+export function foundColumns(found: readonly TensorFound[]): FoundColumns {
+  const rows = found.map((one) => ('count' in one ? one : NOTHING))
+  const counts = (key: 'count' | 'nan' | 'positiveInfinite' | 'negativeInfinite' | 'zeros') =>
+    column(rows.map((row) => row[key]))
+  const numbers = (key: 'min' | 'max' | 'mean' | 'std') => rows.map((row) => row[key])
+  const histograms = rows.some(({ histogram }) => histogram !== undefined)
+    ? {
+        bins: rows.map(({ histogram }) => histogram?.bins ?? null),
+        most: column(rows.map(({ histogram }) => histogram?.most ?? 0)),
+      }
+    : undefined
+  return {
+    count: counts('count'),
+    nan: counts('nan'),
+    positiveInfinite: counts('positiveInfinite'),
+    negativeInfinite: counts('negativeInfinite'),
+    zeros: counts('zeros'),
+    min: numbers('min'),
+    max: numbers('max'),
+    mean: numbers('mean'),
+    std: numbers('std'),
+    ...(histograms === undefined ? {} : { histograms }),
+    failed: found.flatMap((one, at) => ('code' in one ? [[at, one.code, one.message] as const] : [])),
+  }
 }

@@ -85,7 +85,8 @@ function tensorOf(file: TensorFile, given: string | null) {
 
 function placeOf(given: string | null): number[] {
   if (given === null || given === '') return []
-  if (!/^\d{1,15}(,\d{1,15}){0,63}$/.test(given)) throw new Refusal(400, 'at takes whole numbers, one for each dimension')
+  if (!/^\d{1,15}(,\d{1,15}){0,63}$/.test(given))
+    throw new Refusal(400, 'at takes whole numbers, one for each dimension')
   return given.split(',').map(Number)
 }
 

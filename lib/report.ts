@@ -7,7 +7,7 @@ import { columns } from './report-columns.js'
 import type { ReportData } from './report-data.js'
 import { diffFacts } from './report-diff.js'
 import { pageOf } from './report-html.js'
-import { allFound } from './report-numbers.js'
+import { allFound, foundColumns } from './report-numbers.js'
 import { jobOptions } from './verify.js'
 
 /** What to show of a file. */
@@ -68,7 +68,11 @@ export async function reportData(
   passes.ended(...own)
   const diff = against === undefined ? undefined : await diffFacts(file, against, passes.listen, signal)
   passes.ended(...compared)
-  return { ...data, ...(found === undefined ? {} : { found }), ...(diff === undefined ? {} : { diff }) }
+  return {
+    ...data,
+    ...(found === undefined ? {} : { found: foundColumns(found) }),
+    ...(diff === undefined ? {} : { diff }),
+  }
 }
 
 /** The files of a report, and what closes those that were opened for it. */

@@ -8,7 +8,7 @@ import { type Model, relativeChange } from './model.js'
 import { Bar, Choice, Empty, Name, Section, TensorLink } from './pieces.js'
 import { textMatcher } from './select.js'
 import { useReport } from './state.js'
-import { baseName, counted, showCount, showCosine, showNumber, showPercent, showShape, visible } from './words.js'
+import { baseName, counted, showCosine, showCount, showNumber, showPercent, showShape, visible } from './words.js'
 
 interface Moved {
   readonly layer: number
@@ -74,17 +74,28 @@ export function Diff(): VNode | null {
   const [tab, setTab] = useState<Tab>('changed')
   const kept = useMemo(() => (rows === undefined ? undefined : new Set(rows)), [rows])
   const moved = useMemo(() => movedLayers(model, kept), [model, kept])
-  const changed = useMemo(() => (diff?.changed ?? []).filter(({ tensor }) => kept === undefined || kept.has(tensor)), [diff, kept])
-  const added = useMemo(() => (diff?.added ?? []).filter((tensor) => kept === undefined || kept.has(tensor)), [diff, kept])
+  const changed = useMemo(
+    () => (diff?.changed ?? []).filter(({ tensor }) => kept === undefined || kept.has(tensor)),
+    [diff, kept],
+  )
+  const added = useMemo(
+    () => (diff?.added ?? []).filter((tensor) => kept === undefined || kept.has(tensor)),
+    [diff, kept],
+  )
   const matches = useMemo(() => textMatcher(query), [query])
   const removed = useMemo(() => (diff?.removed ?? []).filter(({ name }) => matches(name)), [diff, matches])
   if (diff === undefined) return null
-  const nameColumn = <T,>(of: (row: T) => number): GridColumn<T> => ({
+  const nameColumn = <T>(of: (row: T) => number): GridColumn<T> => ({
     ...{ key: 'name', title: 'name', width: 'auto' },
     cell: (row) => html`<${TensorLink} tensor=${of(row)} />`,
     sort: (row) => model.sortKeys[of(row)] as string,
   })
-  const number = (key: string, title: string, of: (row: ChangedTensor) => number | null | undefined, show = showNumber): GridColumn<ChangedTensor> => ({
+  const number = (
+    key: string,
+    title: string,
+    of: (row: ChangedTensor) => number | null | undefined,
+    show = showNumber,
+  ): GridColumn<ChangedTensor> => ({
     ...{ key, title, numeric: true, width: '92px' },
     cell: (row) => show(of(row) ?? Number.NaN),
     sort: (row) => of(row) ?? Number.NaN,
@@ -105,18 +116,39 @@ export function Diff(): VNode | null {
     number('change', 'change', relativeChange, (value) => showPercent(value as number)),
     number('cosine', 'cosine', ({ sums }) => sums?.cosine, showCosine),
     number('largest', 'largest |Δ|', ({ values }) => values?.maxAbsolute),
-    number('differing', 'differing', ({ values }) => (values === undefined ? Number.NaN : values.differing / (values.elements || 1)), (value) =>
-      showPercent(value as number),
+    number(
+      'differing',
+      'differing',
+      ({ values }) => (values === undefined ? Number.NaN : values.differing / (values.elements || 1)),
+      (value) => showPercent(value as number),
     ),
   ]
   const addedColumns: GridColumn<number>[] = [
     nameColumn((tensor) => tensor),
-    { key: 'dtype', title: 'dtype', width: '110px', cell: (at) => visible(model.dtype(at)), sort: (at) => model.dtype(at) },
+    {
+      key: 'dtype',
+      title: 'dtype',
+      width: '110px',
+      cell: (at) => visible(model.dtype(at)),
+      sort: (at) => model.dtype(at),
+    },
     { key: 'shape', title: 'shape', width: '180px', cell: (at) => showShape(model.shape(at)) },
   ]
   const removedColumns: GridColumn<Removed>[] = [
-    { key: 'name', title: 'name', width: 'auto', cell: ({ name }) => html`<${Name} text=${name} />`, sort: ({ name }) => name },
-    { key: 'dtype', title: 'dtype', width: '110px', cell: ({ dtype }) => visible(dtype ?? 'unknown'), sort: ({ dtype }) => dtype ?? '' },
+    {
+      key: 'name',
+      title: 'name',
+      width: 'auto',
+      cell: ({ name }) => html`<${Name} text=${name} />`,
+      sort: ({ name }) => name,
+    },
+    {
+      key: 'dtype',
+      title: 'dtype',
+      width: '110px',
+      cell: ({ dtype }) => visible(dtype ?? 'unknown'),
+      sort: ({ dtype }) => dtype ?? '',
+    },
     { key: 'shape', title: 'shape', width: '180px', cell: ({ shape }) => showShape(shape) },
   ]
   const facts = [

@@ -34,7 +34,8 @@ function ordered<T>(rows: ArrayLike<T>, by: GridColumn<T> | undefined, down: boo
     const sign = down ? -1 : 1
     order.sort((a, b) => {
       const [left, right] = [numbers[a] as number, numbers[b] as number]
-      if (Number.isNaN(left) || Number.isNaN(right)) return Number(Number.isNaN(left)) - Number(Number.isNaN(right)) || a - b
+      if (Number.isNaN(left) || Number.isNaN(right))
+        return Number(Number.isNaN(left)) - Number(Number.isNaN(right)) || a - b
       return sign * (left - right) || a - b
     })
   } else {

@@ -35,14 +35,19 @@ function metricOf(model: Model, metric: Metric, at: number): number {
 }
 
 const show = (metric: Metric, value: number): string =>
-  metric === 'bytes' ? showBytes(value) : metric === 'zeros' || metric === 'change' ? showPercent(value) : showNumber(value)
+  metric === 'bytes'
+    ? showBytes(value)
+    : metric === 'zeros' || metric === 'change'
+      ? showPercent(value)
+      : showNumber(value)
 
 /** Which of eight steps a value has, on a logarithmic scale where the values reach over more than a factor of 30. */
 function stepper(values: readonly number[]): (value: number) => string {
   const positive = values.filter((value) => value > 0 && Number.isFinite(value))
   const [low, high] = [Math.min(...positive), Math.max(...positive)]
   const logarithmic = high / low > 30
-  const size = (value: number): number => (logarithmic ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low || 1))
+  const size = (value: number): number =>
+    logarithmic ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low || 1)
   return (value) => {
     if (Number.isNaN(value)) return 'heat-none'
     if (value <= 0 || positive.length === 0) return 'heat-0'
@@ -64,7 +69,10 @@ export function HeatMap({ first }: { first?: Metric }): VNode {
   const { layers, modules, more } = useMemo(() => layerGrid(model, rows), [model, rows])
   const [at, setAt] = useState<readonly [row: number, column: number]>([0, 0])
   const values = useMemo(
-    () => modules.map(({ tensors }) => tensors.map((tensor) => (tensor === undefined ? Number.NaN : metricOf(model, metric, tensor)))),
+    () =>
+      modules.map(({ tensors }) =>
+        tensors.map((tensor) => (tensor === undefined ? Number.NaN : metricOf(model, metric, tensor))),
+      ),
     [modules, metric, learned],
   )
   const step = useMemo(() => stepper(values.flat()), [values])

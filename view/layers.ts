@@ -2,9 +2,9 @@
 import { useMemo } from 'preact/hooks'
 import { Lines } from './charts.js'
 import { html, type VNode } from './html.js'
+import type { Model } from './model.js'
 import { Empty, Section } from './pieces.js'
 import { useReport } from './state.js'
-import type { Model } from './model.js'
 import { showCount, visible } from './words.js'
 
 /** A module that is in several layers. */

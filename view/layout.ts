@@ -28,7 +28,15 @@ const LINE = 22
 const KINDS = ['tensor', 'shared', 'padding', 'hole', 'before', 'behind'] as const
 
 /** The file as lines of text, each of so many bytes, on a canvas: there may be 100,000 segments. */
-function FileMap({ segments, byteLength, marked }: { segments: readonly Segment[]; byteLength: number; marked: (one: Segment) => boolean }): VNode {
+function FileMap({
+  segments,
+  byteLength,
+  marked,
+}: {
+  segments: readonly Segment[]
+  byteLength: number
+  marked: (one: Segment) => boolean
+}): VNode {
   const { model, choose, chosen } = useReport()
   const [box, width] = useWidth()
   const [tip, setTip] = useState<Segment | undefined>(undefined)
@@ -65,7 +73,12 @@ function FileMap({ segments, byteLength, marked }: { segments: readonly Segment[
         context.strokeStyle = colour('--ink')
         const line = Math.floor(offset / perLine)
         const from = ((offset - line * perLine) / perLine) * width
-        context.strokeRect(from, line * LINE + 1, Math.max(2, Math.min(width - from, (length / perLine) * width)), LINE - 3)
+        context.strokeRect(
+          from,
+          line * LINE + 1,
+          Math.max(2, Math.min(width - from, (length / perLine) * width)),
+          LINE - 3,
+        )
       }
     }
   }, [canvas, width, segments, marked, chosen, document.documentElement.dataset.theme])
@@ -179,8 +192,22 @@ export function Layout(): VNode {
     [segments, shown, marked],
   )
   const columns: GridColumn<Segment>[] = [
-    { key: 'offset', title: 'offset', numeric: true, width: '130px', cell: ({ offset }) => showCount(offset), sort: ({ offset }) => offset },
-    { key: 'length', title: 'bytes', numeric: true, width: '110px', cell: ({ length }) => showBytes(length), sort: ({ length }) => length },
+    {
+      key: 'offset',
+      title: 'offset',
+      numeric: true,
+      width: '130px',
+      cell: ({ offset }) => showCount(offset),
+      sort: ({ offset }) => offset,
+    },
+    {
+      key: 'length',
+      title: 'bytes',
+      numeric: true,
+      width: '110px',
+      cell: ({ length }) => showBytes(length),
+      sort: ({ length }) => length,
+    },
     {
       key: 'what',
       title: 'what',
@@ -192,7 +219,13 @@ export function Layout(): VNode {
     },
     { key: 'role', title: 'component', width: '110px', cell: ({ part }) => visible(part?.role ?? '') },
     { key: 'encoding', title: 'encoding', width: '100px', cell: ({ part }) => visible(part?.encoding ?? '') },
-    { key: 'data', title: 'data', width: '120px', cell: ({ part }) => (part === undefined ? '' : part.reason === '' ? 'aliased' : `copied: ${visible(part.reason)}`) },
+    {
+      key: 'data',
+      title: 'data',
+      width: '120px',
+      cell: ({ part }) =>
+        part === undefined ? '' : part.reason === '' ? 'aliased' : `copied: ${visible(part.reason)}`,
+    },
   ]
   const inIndex = useMemo(() => {
     let count = 0
@@ -222,10 +255,7 @@ export function Layout(): VNode {
       <${Choice}
         label="What to list"
         value=${shown}
-        options=${[
-          ['all', 'everything'],
-          ['gaps', 'only what no tensor has'],
-        ]}
+        options=${[['all', 'everything'], ['gaps', 'only what no tensor has']]}
         onChange=${setShown}
       />
       <${Grid}

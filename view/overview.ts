@@ -24,7 +24,8 @@ function Facts(): VNode {
   ]
   if (file.generator !== null) facts.push(['Written by', visible(file.generator)])
   if (file.files.length > 1) facts.push(['Files', showCount(file.files.length)])
-  if (layouts.length > 1 || (layouts[0] ?? 'dense') !== 'dense') facts.push(['Layouts', layouts.map(visible).join(', ')])
+  if (layouts.length > 1 || (layouts[0] ?? 'dense') !== 'dense')
+    facts.push(['Layouts', layouts.map(visible).join(', ')])
   return html`<dl class="facts">
     ${facts.map(
       ([term, value, title]) => html`<div key=${term}>
@@ -63,7 +64,8 @@ function Dtypes(): VNode {
   return html`<${Section} title="Data types">
     <div class="stack" aria-hidden="true">
       ${shares.map(
-        ({ dtype, bytes }) => html`<i key=${dtype} class=${hueOf(dtype)} style=${{ flexGrow: bytes / (total || 1) }}></i>`,
+        ({ dtype, bytes }) =>
+          html`<i key=${dtype} class=${hueOf(dtype)} style=${{ flexGrow: bytes / (total || 1) }}></i>`,
       )}
     </div>
     <table class="plain">
@@ -174,10 +176,7 @@ function Outline(): VNode {
 const LONG = 160
 
 function Value({ text }: { text: string }): VNode {
-  const shown = text
-    .split('\n')
-    .map(visible)
-    .join('\n')
+  const shown = text.split('\n').map(visible).join('\n')
   if (shown.length <= LONG) return html`<bdi class="value">${shown}</bdi>`
   return html`<details>
     <summary><bdi>${shown.slice(0, LONG).replaceAll('\n', ' ')}…</bdi></summary>

@@ -75,7 +75,8 @@ export function DtypeLegend({ dtypes }: { dtypes: readonly number[] }): VNode {
   const { model } = useReport()
   return html`<ul class="legend">
     ${dtypes.map(
-      (one) => html`<li key=${one}><i class=${`swatch ${hueOf(one)}`}></i>${visible(model.data.dtypes[one] as string)}</li>`,
+      (one) =>
+        html`<li key=${one}><i class=${`swatch ${hueOf(one)}`}></i>${visible(model.data.dtypes[one] as string)}</li>`,
     )}
   </ul>`
 }

@@ -2,7 +2,10 @@
 import type { Model } from './model.js'
 
 const escapedPattern = (word: string): string =>
-  word.replaceAll(/[.+^${}()|[\]\\]/g, '\\$&').replaceAll('*', '.*').replaceAll('?', '.')
+  word
+    .replaceAll(/[.+^${}()|[\]\\]/g, '\\$&')
+    .replaceAll('*', '.*')
+    .replaceAll('?', '.')
 
 type Test = (text: string) => boolean
 
@@ -29,7 +32,7 @@ export function textMatcher(query: string): Test {
 export function chosen(model: Model, query: string, scope: string): Uint32Array | undefined {
   const all = tests(query)
   if (all.length === 0 && scope === '') return undefined
-  const kinds = new Map<string, string>()
+  const kinds = new Map<number, string>()
   const kindText = (at: number): string => {
     const kind = model.kind(at)
     let text = kinds.get(kind)

@@ -41,7 +41,10 @@ function suspicion(model: Model, tensor: number): Omit<Suspect, 'tensor'> | unde
   const { count, nan, positiveInfinite, negativeInfinite, zeros, min, max } = found
   const infinite = positiveInfinite + negativeInfinite
   if (nan + infinite > 0) {
-    const parts = [nan > 0 ? `${nan.toLocaleString('en')} NaN` : '', infinite > 0 ? `${infinite.toLocaleString('en')} infinite` : '']
+    const parts = [
+      nan > 0 ? `${nan.toLocaleString('en')} NaN` : '',
+      infinite > 0 ? `${infinite.toLocaleString('en')} infinite` : '',
+    ]
     return { kind: 'not finite', why: `${parts.filter(Boolean).join(', ')} of ${count.toLocaleString('en')}` }
   }
   if (count < 2 || min === null || max === null) return undefined
@@ -51,7 +54,8 @@ function suspicion(model: Model, tensor: number): Omit<Suspect, 'tensor'> | unde
   }
   if (zeros === count) return { kind: 'all zero', why: `all ${count.toLocaleString('en')} values` }
   // Fresh norms are all ones, and masks are too.
-  if (min === max) return min === 1 ? undefined : { kind: 'constant', why: `all ${count.toLocaleString('en')} values are ${min}` }
+  if (min === max)
+    return min === 1 ? undefined : { kind: 'constant', why: `all ${count.toLocaleString('en')} values are ${min}` }
   const score = model.scores[tensor] as number
   if (score > FAR) return { kind: 'far outliers', why: `${score.toFixed(0)} standard deviations from the mean` }
   return undefined

@@ -24,7 +24,11 @@ function useStats(tensor: number): string | undefined {
   useEffect(() => {
     setFailure(undefined)
     const found = model.found[tensor]
-    if (!model.data.live || (found !== undefined && !(isNumbers(found) && found.histogram === undefined && found.count > 0))) return
+    if (
+      !model.data.live ||
+      (found !== undefined && !(isNumbers(found) && found.histogram === undefined && found.count > 0))
+    )
+      return
     const stop = new AbortController()
     askStats(tensor, stop.signal).then(
       (found) => learn(tensor, found),
@@ -56,10 +60,7 @@ function Values({ tensor }: { tensor: number }): VNode {
               <${Choice}
                 label="Scale of the counts"
                 value=${scale}
-                options=${[
-                  ['linear', 'linear'],
-                  ['log', 'log'],
-                ]}
+                options=${[['linear', 'linear'], ['log', 'log']]}
                 onChange=${setScale}
               />
             </div>
@@ -86,7 +87,9 @@ const SUPERSCRIPTS = '⁰¹²³⁴⁵⁶⁷⁸⁹'
 
 /** A whole number as an exponent. */
 const raised = (value: number): string =>
-  String(value).replace('-', '⁻').replace(/\d/g, (digit) => SUPERSCRIPTS[Number(digit)] as string)
+  String(value)
+    .replace('-', '⁻')
+    .replace(/\d/g, (digit) => SUPERSCRIPTS[Number(digit)] as string)
 
 function Change({ tensor }: { tensor: number }): VNode | null {
   const { model } = useReport()
@@ -134,7 +137,9 @@ function unpackedFloats(text: string): Float32Array {
 /** Blue below zero, red above: the colour of a value between -1 and 1. */
 function paint(pixels: Uint8ClampedArray, at: number, value: number, dark: boolean): void {
   const size = Math.sqrt(Math.min(1, Math.abs(value)))
-  const [from, to] = dark ? [[28, 30, 34], value < 0 ? [94, 160, 255] : [255, 138, 101]] : [[250, 250, 249], value < 0 ? [24, 78, 180] : [178, 42, 20]]
+  const [from, to] = dark
+    ? [[28, 30, 34], value < 0 ? [94, 160, 255] : [255, 138, 101]]
+    : [[250, 250, 249], value < 0 ? [24, 78, 180] : [178, 42, 20]]
   for (let channel = 0; channel < 3; channel++) {
     const [low, high] = [from[channel] as number, to[channel] as number]
     pixels[at * 4 + channel] = Number.isNaN(value) ? (channel === 1 ? 0 : 200) : low + (high - low) * size
@@ -174,7 +179,10 @@ function Slice({ tensor }: { tensor: number }): VNode | null {
     context.putImageData(image, 0, 0)
   }, [canvas, found])
   if (typeof found === 'string') return html`<p class="note" role="alert">${visible(found)}</p>`
-  const every = found === undefined || Math.max(...found.steps) === 1 ? '' : `, every ${found.steps[0]}th row and ${found.steps[1]}th column`
+  const every =
+    found === undefined || Math.max(...found.steps) === 1
+      ? ''
+      : `, every ${found.steps[0]}th row and ${found.steps[1]}th column`
   return html`<section>
     <h3>Heat map</h3>
     ${outer.map(

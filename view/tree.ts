@@ -7,7 +7,7 @@ export interface Node {
   /** The name of everything below begins with it. */
   readonly path: string
   readonly parent: Node | undefined
-  readonly children: Node[]
+  children: readonly Node[]
   /** The number of the tensor that is called exactly so; -1 where there is none. */
   tensor: number
   bytes: number
@@ -42,46 +42,92 @@ function pieces(name: string): string[] {
   return found
 }
 
-const make = (name: string, path: string, parent: Node | undefined): Node => ({
-  ...{ name, path, parent, children: [], tensor: -1 },
-  ...{ bytes: 0, count: 0, kind: 0 },
-})
+/** What most nodes have for children: an array of its own for each tensor would be a third of the time. */
+const NONE: readonly Node[] = Object.freeze([])
 
-/** The tree of all tensors, by the paths of its nodes; that of the root is empty. */
-export function makeTree(model: Model): ReadonlyMap<string, Node> {
+function make(name: string, path: string, parent: Node | undefined): Node {
+  return { name, path, parent, children: NONE, tensor: -1, bytes: 0, count: 0, kind: 0 }
+}
+
+/** Nodes below a node by the piece of the path that leads there. */
+type Below = Map<string, Place>
+
+interface Place {
+  readonly node: Node
+  readonly piece: string
+  below: Below | undefined
+}
+
+/** The place below another, made where there is none. */
+function stepInto(place: Place, piece: string): Place {
+  place.below ??= new Map()
+  let next = place.below.get(piece)
+  if (next === undefined) {
+    // A path of a module ends with its separator: tensor `a` and module `a.` are two nodes.
+    const node = make(piece.replace(/[./]$/, '') || piece, place.node.path + piece, place.node)
+    if (place.node.children === NONE) place.node.children = [node]
+    else (place.node.children as Node[]).push(node)
+    next = { node, piece, below: undefined }
+    place.below.set(piece, next)
+  }
+  return next
+}
+
+/** The kinds of nodes, by what they are made of: tensors by a number, modules by a text. */
+type Kinds = Map<number | string, number>
+
+/** Sums up what is below, and numbers the kinds of nodes. */
+function sumUp(node: Node, model: Model, kinds: Kinds): void {
+  const { children, tensor } = node
+  const own = tensor < 0 ? -1 : model.kind(tensor)
+  if (tensor >= 0) {
+    node.bytes = model.bytes[tensor] as number
+    node.count = 1
+  }
+  let key: number | string = own
+  if (children.length > 0) {
+    key = `${own}`
+    for (const child of children) {
+      sumUp(child, model, kinds)
+      node.bytes += child.bytes
+      node.count += child.count
+      key += `;${child.name.length}:${child.name}${child.kind}`
+    }
+  }
+  let kind = kinds.get(key)
+  if (kind === undefined) {
+    kind = kinds.size
+    kinds.set(key, kind)
+  }
+  node.kind = kind
+}
+
+/** The tree of all tensors: its root, whose path is empty. */
+export function makeTree(model: Model): Node {
   const root = make('', '', undefined)
-  const byPath = new Map<string, Node>([['', root]])
+  // Names that follow each other have most of their path in common.
+  const line: Place[] = [{ node: root, piece: '', below: undefined }]
   for (let tensor = 0; tensor < model.size; tensor++) {
-    let node = root
-    let path = ''
-    for (const piece of pieces(model.name(tensor))) {
-      path += piece
-      // A path of a module ends with its separator: tensor `a` and module `a.` are two nodes.
-      let next = byPath.get(path)
-      if (next === undefined) {
-        next = make(piece.replace(/[./]$/, '') || piece, path, node)
-        byPath.set(path, next)
-        node.children.push(next)
-      }
-      node = next
-    }
-    node.tensor = tensor
-    for (let above: Node | undefined = node; above !== undefined; above = above.parent) {
-      above.bytes += model.bytes[tensor] as number
-      above.count += 1
-    }
+    const path = pieces(model.name(tensor))
+    let level = 0
+    while (level < path.length && line[level + 1]?.piece === path[level]) level++
+    line.length = level + 1
+    for (; level < path.length; level++) line.push(stepInto(line[level] as Place, path[level] as string))
+    ;(line.at(-1) as Place).node.tensor = tensor
   }
-  const kinds = new Map<string, number>()
-  const number = (node: Node): number => {
-    const own = node.tensor < 0 ? '' : model.kind(node.tensor)
-    const key = `${own};${node.children.map((child) => `${child.name.length}:${child.name}${number(child)}`).join(';')}`
-    const known = kinds.get(key)
-    node.kind = known ?? kinds.size
-    if (known === undefined) kinds.set(key, node.kind)
-    return node.kind
+  sumUp(root, model, new Map())
+  return root
+}
+
+/** The node of a path; the root where there is none. */
+export function nodeAt(root: Node, path: string): Node {
+  let node: Node | undefined = root
+  while (node !== undefined && node.path !== path) {
+    node = node.children.find(
+      (child) => child.path === path || (child.children.length > 0 && path.startsWith(child.path)),
+    )
   }
-  number(root)
-  return byPath
+  return node ?? root
 }
 
 const isNumber = (name: string): boolean => /^\d+$/.test(name)

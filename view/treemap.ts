@@ -45,7 +45,9 @@ function only(item: Folded, fold: boolean): Folded {
 
 function areas(node: Node, times: number, levels: number, how: Division): Area[] {
   const items = folded(node, how.fold).filter(({ nodes }) => nodes.some(how.keep))
-  const sized = items.map((item) => ({ item: only(item, how.fold), bytes: bytesOf(item) * times })).sort((a, b) => b.bytes - a.bytes)
+  const sized = items
+    .map((item) => ({ item: only(item, how.fold), bytes: bytesOf(item) * times }))
+    .sort((a, b) => b.bytes - a.bytes)
   const shown = sized.slice(0, MOST_AREAS).map(({ item, bytes }): Area => {
     const below = levels > 1 && item.node.children.length > 0 && bytes >= how.least
     return {
@@ -103,7 +105,12 @@ type Colour = 'dtype' | 'outliers'
 function colourOf(state: State, colour: Colour, area: Area): string {
   if (area.item === undefined) return 'hue-mixed'
   if (colour === 'dtype') return hueOf(dtypeBelow(state.model, area.item.node))
-  return heatOf(Math.max(...area.item.nodes.map((node) => scoreBelow(state, node)).filter((one) => !Number.isNaN(one)), Number.NEGATIVE_INFINITY))
+  return heatOf(
+    Math.max(
+      ...area.item.nodes.map((node) => scoreBelow(state, node)).filter((one) => !Number.isNaN(one)),
+      Number.NEGATIVE_INFINITY,
+    ),
+  )
 }
 
 interface Placed {
@@ -289,10 +296,7 @@ export function Treemap(): VNode {
           ? html`<${Choice}
               label="Colour"
               value=${colour}
-              options=${[
-                ['dtype', 'dtype'],
-                ['outliers', 'outliers'],
-              ]}
+              options=${[['dtype', 'dtype'], ['outliers', 'outliers']]}
               onChange=${setColour}
             />`
           : null

@@ -47,7 +47,11 @@ function Table(): VNode {
       {
         ...{ key: 'shape', title: 'shape', width: '118px' },
         cell: (at) => showShape(model.shape(at)),
-        sort: (at) => model.shape(at).map((size) => String(size).padStart(12, '0')).join(),
+        sort: (at) =>
+          model
+            .shape(at)
+            .map((size) => String(size).padStart(12, '0'))
+            .join(),
       },
       {
         ...{ key: 'bytes', title: 'bytes', numeric: true, width: '82px' },
@@ -60,7 +64,8 @@ function Table(): VNode {
       tally('infinite', '±∞', ({ positiveInfinite, negativeInfinite }) => positiveInfinite + negativeInfinite),
       {
         ...{ key: 'score', title: 'farthest', numeric: true, width: '78px' },
-        cell: (at) => (Number.isNaN(model.scores[at]) ? '–' : `${showNumber(Number((model.scores[at] as number).toPrecision(3)))} σ`),
+        cell: (at) =>
+          Number.isNaN(model.scores[at]) ? '–' : `${showNumber(Number((model.scores[at] as number).toPrecision(3)))} σ`,
         sort: (at) => model.scores[at] as number,
       },
     ]
@@ -80,8 +85,21 @@ function Suspects(): VNode {
   }, [all, rows])
   const kinds = (Object.keys(MEANING) as Suspicion[]).filter((kind) => all.some((one) => one.kind === kind))
   const columns: GridColumn<Suspect>[] = [
-    { key: 'kind', title: 'what', width: '130px', cell: ({ kind }) => html`<span class=${`badge ${kind === 'not finite' || kind === 'unreadable' ? 'bad' : ''}`}>${kind}</span>`, sort: ({ kind }) => kind },
-    { key: 'name', title: 'name', width: 'auto', cell: ({ tensor }) => html`<${TensorLink} tensor=${tensor} />`, sort: ({ tensor }) => model.sortKeys[tensor] as string },
+    {
+      key: 'kind',
+      title: 'what',
+      width: '130px',
+      cell: ({ kind }) =>
+        html`<span class=${`badge ${kind === 'not finite' || kind === 'unreadable' ? 'bad' : ''}`}>${kind}</span>`,
+      sort: ({ kind }) => kind,
+    },
+    {
+      key: 'name',
+      title: 'name',
+      width: 'auto',
+      cell: ({ tensor }) => html`<${TensorLink} tensor=${tensor} />`,
+      sort: ({ tensor }) => model.sortKeys[tensor] as string,
+    },
     { key: 'why', title: 'why', width: '380px', cell: ({ why }) => html`<bdi>${visible(why)}</bdi>` },
   ]
   return html`<${Section} title="Suspects" class="wide" note="What often is a mistake; it may be meant.">

@@ -39,7 +39,8 @@ export function showShare(part: number, whole: number): string {
   return `${percent >= 99.95 ? Math.round(percent) : percent.toFixed(1)} %`
 }
 
-export const counted = (amount: number, noun: string): string => `${showCount(amount)} ${noun}${amount === 1 ? '' : 's'}`
+export const counted = (amount: number, noun: string): string =>
+  `${showCount(amount)} ${noun}${amount === 1 ? '' : 's'}`
 
 /** The end of a path, which tells more than its beginning. */
 export const baseName = (path: string): string => path.split(/[/\\]/).at(-1) || path

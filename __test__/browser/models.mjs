@@ -65,7 +65,9 @@ export async function writeLlama(path, { layers = 16, tuned = false, faults = fa
     if (name.endsWith('down_proj.weight') && layer === 1) values[4711] = 1.9
     if (faults && name.endsWith('k_proj.weight') && layer === 3) values.set([Number.NaN, Number.POSITIVE_INFINITY], 17)
     if (faults && name.endsWith('v_proj.weight') && layer === 5) values.fill(0)
-    const half = name.includes('norm') ? { dtype: 'float32', data: values } : { dtype: 'bfloat16', data: bfloat16(values) }
+    const half = name.includes('norm')
+      ? { dtype: 'float32', data: values }
+      : { dtype: 'bfloat16', data: bfloat16(values) }
     await writer.add(name, { shape, ...half })
   }
   if (tuned) await writer.add('lm_head.bias', { dtype: 'float32', shape: [4096], data: new Float32Array(4096) })
