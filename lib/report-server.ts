@@ -54,7 +54,7 @@ function isToken(given: string, token: string): boolean {
  * another address than the local one, any number is taken, and this machine's name.
  */
 function isOwnHost(given: string | undefined, host: string, port: number): given is string {
-  if (given === undefined || !URL.canParse(`http://${given}`)) return false
+  if (given === undefined || /[@/\\?#]/.test(given) || !URL.canParse(`http://${given}`)) return false
   const named = new URL(`http://${given}`)
   if ((named.port || '80') !== String(port)) return false
   const name = named.hostname.replace(/^\[|\]$/g, '')

@@ -1,7 +1,7 @@
 // What the file is, on one screen.
 import { useMemo, useState } from 'preact/hooks'
 import { html, type VNode } from './html.js'
-import { Bar, Empty, hueOf, Name, Section } from './pieces.js'
+import { Bar, Empty, hueOf, Later, Name, Section } from './pieces.js'
 import { textMatcher } from './select.js'
 import { useReport } from './state.js'
 import { suspects } from './suspects.js'
@@ -277,5 +277,5 @@ function Files(): VNode | null {
 
 export const Overview = (): VNode =>
   html`<div class="columns">
-    <${Facts} /><${Dtypes} /><${Findings} /><${Files} /><${Outline} /><${Metadata} />
+    <${Facts} /><${Dtypes} /><${Findings} /><${Files} /><${Later} make=${() => html`<${Outline} />`} /><${Metadata} />
   </div>`

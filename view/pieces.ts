@@ -5,10 +5,13 @@ import { type State, useReport } from './state.js'
 import type { Node } from './tree.js'
 import { visible } from './words.js'
 
+/** The name of what has none, so that there is something to see and to press. */
+const EMPTY = '""'
+
 /** A name from a file. `bdi` keeps what is written from right to left from reordering what stands beside it. */
 export function Name({ text, short }: { text: string; short?: string | undefined }): VNode {
   const shown = visible(text)
-  return html`<bdi class="name" title=${shown}>${short === undefined ? shown : visible(short)}</bdi>`
+  return html`<bdi class="name" title=${shown}>${visible(short ?? text) || EMPTY}</bdi>`
 }
 
 /** A name that shows its tensor. */
@@ -97,3 +100,14 @@ export function dtypeBelow(model: State['model'], node: Node): number {
 }
 
 export const Empty = ({ children }: { children?: ComponentChildren }): VNode => html`<p class="empty">${children}</p>`
+
+/** What takes long, once everything else is painted. */
+export function Later({ make }: { make: () => VNode }): VNode | null {
+  const [now, setNow] = useState(false)
+  useEffect(() => {
+    // A frame is painted after its callbacks: what they put off comes behind it.
+    const frame = requestAnimationFrame(() => setTimeout(() => setNow(true)))
+    return () => cancelAnimationFrame(frame)
+  }, [])
+  return now ? make() : null
+}
