@@ -207,9 +207,14 @@ export const checks = {
   },
 
   'files of every kind open without a complaint': async (browser, path) => {
-    const names = readdirSync(fixtures).filter((name) => /\.(zt|safetensors|gguf|npz|onnx|btf|pt)$/.test(name))
-    assert.ok(names.length > 3, names.join())
-    for (const name of names.slice(0, 6)) {
+    // One of each: the first file with an ending.
+    const names = new Map()
+    for (const name of readdirSync(fixtures, { recursive: true }).sort()) {
+      const [ending] = /(?<=\.)(?:zt|safetensors|gguf|npz|npy|onnx|btf|pt|h5|keras|tflite|arrow)$/.exec(name) ?? []
+      if (ending !== undefined && !names.has(ending)) names.set(ending, name)
+    }
+    assert.ok(names.size > 6, [...names.values()].join())
+    for (const name of names.values()) {
       const html = path('fixture.html')
       writeFileSync(html, await report(join(fixtures, name)))
       const opened = await openReport(browser, html)
