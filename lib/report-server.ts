@@ -7,29 +7,12 @@ import { aBoolean, aString, aWholeNumber, optional, optionsOf } from './argument
 import { invalid, ZTensorError } from './errors.js'
 import { TensorFile } from './file.js'
 import type { Source } from './open.js'
-import { openSides, type ReportOptions, reportData } from './report.js'
+import type { ReportServer, ServeReportOptions } from './report.js'
 import { type Page, pageOf } from './report-html.js'
+import { openSides, reportData } from './report-make.js'
 import { BINS, tensorFound } from './report-numbers.js'
 import { sliceOf } from './report-slice.js'
 import { jobOptions } from './verify.js'
-
-/** How to serve a report. Statistics are made as they are looked at; `statistics: true` makes all of them first. */
-export interface ServeReportOptions extends ReportOptions {
-  /** 0, any that is free, by default. */
-  port?: number | undefined
-  /** 127.0.0.1 by default. On any other address, whoever has the URL can read the file. */
-  host?: string | undefined
-}
-
-/** A report that is being served. */
-export interface ReportServer {
-  /** Where it is, with the token without which nothing is answered. */
-  readonly url: string
-  readonly port: number
-  /** Ends it, and closes the files that were opened for it. */
-  close(): Promise<void>
-  [Symbol.asyncDispose](): Promise<void>
-}
 
 const LOCAL = '127.0.0.1'
 const MOST_PORT = 65_535
@@ -176,18 +159,8 @@ function aPort(value: unknown): number {
   return port
 }
 
-/**
- * Serves the report of a tensor file on this machine: the page of `report`, with statistics and heat maps of slices made as they are
- * looked at. The URL bears a random token, and requests of other sites are refused; nothing can be changed. Files that are given open
- * stay open, and have to until `close()`.
- *
- * @example
- * await using server = await serveReport('model.safetensors')
- * console.log(server.url)
- *
- * @throws what `report` throws; ZTensorError ZT_IO where nothing can listen there
- */
-export async function serveReport(source: Source | TensorFile, options?: ServeReportOptions): Promise<ReportServer> {
+/** `serveReport`, its arguments unchecked. */
+export async function startServer(source: Source | TensorFile, options?: ServeReportOptions): Promise<ReportServer> {
   const known = ['against', 'statistics', 'onProgress', 'signal', 'port', 'host'] as const
   const read = optionsOf<ServeReportOptions>(options, known)
   const statistics = optional(read.statistics, (value) => aBoolean('statistics', value)) ?? false

@@ -1,14 +1,7 @@
-// One file that shows what a tensor file holds, to whoever opens it in a browser.
-import { aBoolean, optional, optionsOf } from './arguments.js'
-import { TensorFile } from './file.js'
-import type { JobOptions, Progress } from './job.js'
-import { open, type Source } from './open.js'
-import { columns } from './report-columns.js'
-import type { ReportData } from './report-data.js'
-import { diffFacts } from './report-diff.js'
-import { pageOf } from './report-html.js'
-import { allFound, foundColumns } from './report-numbers.js'
-import { jobOptions } from './verify.js'
+// What a tensor file holds, shown in a browser. What makes it is loaded at the first call: most programs never need it.
+import type { TensorFile } from './file.js'
+import type { JobOptions } from './job.js'
+import type { Source } from './open.js'
 
 /** What to show of a file. */
 export interface ReportOptions extends JobOptions {
@@ -21,80 +14,22 @@ export interface ReportOptions extends JobOptions {
   statistics?: boolean | undefined
 }
 
-/** Progress of several passes, one after the other, as that of one. */
-class Passes {
-  readonly #report: ((progress: Progress) => void) | undefined
-  readonly #total: { totalBytes: number; totalTensors: number }
-  #before = { bytes: 0, tensors: 0 }
-
-  constructor(report: ((progress: Progress) => void) | undefined, passes: readonly (readonly [number, number])[]) {
-    this.#report = report
-    this.#total = {
-      totalBytes: passes.reduce((sum, [bytes]) => sum + bytes, 0),
-      totalTensors: passes.reduce((sum, [, tensors]) => sum + tensors, 0),
-    }
-  }
-
-  readonly listen = ({ bytes, tensors }: Pick<Progress, 'bytes' | 'tensors'>): void => {
-    const all = { bytes: this.#before.bytes + bytes, tensors: this.#before.tensors + tensors }
-    this.#report?.({ ...this.#total, ...all })
-  }
-
-  ended(bytes: number, tensors: number): void {
-    this.#before = { bytes: this.#before.bytes + bytes, tensors: this.#before.tensors + tensors }
-    this.listen({ bytes: 0, tensors: 0 })
-  }
+/** How to serve a report. Statistics are made as they are looked at; `statistics: true` makes all of them first. */
+export interface ServeReportOptions extends ReportOptions {
+  /** 0, any that is free, by default. */
+  port?: number | undefined
+  /** 127.0.0.1 by default. On any other address, whoever has the URL can read the file. */
+  host?: string | undefined
 }
 
-function bytesOf(file: TensorFile): number {
-  let bytes = 0
-  for (const tensor of file.values()) bytes += tensor.byteLength
-  return bytes
-}
-
-/** Everything in the report of an open file. */
-export async function reportData(
-  file: TensorFile,
-  against: TensorFile | undefined,
-  { statistics, onProgress, signal }: Omit<ReportOptions, 'against'>,
-  live = false,
-): Promise<ReportData> {
-  const read = statistics ?? !TensorFile.storeOf(file).far
-  const data = await columns(file, live, signal)
-  const own: [number, number] = [read ? bytesOf(file) : 0, read ? file.size : 0]
-  const compared: [number, number] = against === undefined ? [0, 0] : [bytesOf(file) + bytesOf(against), file.size]
-  const passes = new Passes(onProgress, [own, compared])
-  const found = read ? await allFound(file, passes.listen, signal) : undefined
-  passes.ended(...own)
-  const diff = against === undefined ? undefined : await diffFacts(file, against, passes.listen, signal)
-  passes.ended(...compared)
-  return {
-    ...data,
-    ...(found === undefined ? {} : { found: foundColumns(found) }),
-    ...(diff === undefined ? {} : { diff }),
-  }
-}
-
-/** The files of a report, and what closes those that were opened for it. */
-export async function openSides(
-  given: readonly (Source | TensorFile | undefined)[],
-  signal: AbortSignal | undefined,
-): Promise<{ sides: (TensorFile | undefined)[]; close: () => void }> {
-  const opened: TensorFile[] = []
-  const close = () => {
-    for (const file of opened) file.close()
-  }
-  const sides: (TensorFile | undefined)[] = []
-  try {
-    for (const side of given) {
-      if (side === undefined || side instanceof TensorFile) sides.push(side)
-      else sides.push(opened[opened.push(await open(side, { signal })) - 1])
-    }
-  } catch (error) {
-    close()
-    throw error
-  }
-  return { sides, close }
+/** A report that is being served. */
+export interface ReportServer {
+  /** Where it is, with the token without which nothing is answered. */
+  readonly url: string
+  readonly port: number
+  /** Ends it, and closes the files that were opened for it. */
+  close(): Promise<void>
+  [Symbol.asyncDispose](): Promise<void>
 }
 
 /**
@@ -109,16 +44,22 @@ export async function openSides(
  * `against` what `diff` throws. A tensor whose values are damaged is shown with its error. TypeError ZT_INVALID_ARG; the signal's reason
  */
 export async function report(source: Source | TensorFile, options?: ReportOptions): Promise<string> {
-  const read = optionsOf(options, ['against', 'statistics', 'onProgress', 'signal'])
-  const statistics = optional(read.statistics, (value) => aBoolean('statistics', value))
-  const job = jobOptions({ onProgress: read.onProgress, signal: read.signal })
-  read.signal?.throwIfAborted()
-  const { sides, close } = await openSides([source, read.against], read.signal)
-  try {
-    const [file, against] = sides as [TensorFile, TensorFile | undefined]
-    const data = await reportData(file, against, { statistics, ...job })
-    return (await pageOf(data, "'none'")).html
-  } finally {
-    close()
-  }
+  const { makeReport } = await import('./report-make.js')
+  return makeReport(source, options)
+}
+
+/**
+ * Serves the report of a tensor file on this machine: the page of `report`, with statistics and heat maps of slices made as they are
+ * looked at. The URL bears a random token, and requests of other sites are refused; nothing can be changed. Files that are given open
+ * stay open, and have to until `close()`.
+ *
+ * @example
+ * await using server = await serveReport('model.safetensors')
+ * console.log(server.url)
+ *
+ * @throws what `report` throws; RangeError ZT_INVALID_ARG of a port that is none; ZTensorError ZT_IO where nothing can listen there
+ */
+export async function serveReport(source: Source | TensorFile, options?: ServeReportOptions): Promise<ReportServer> {
+  const { startServer } = await import('./report-server.js')
+  return startServer(source, options)
 }

@@ -154,6 +154,10 @@ export function folded(node: Node, fold: boolean): Folded[] {
     order.push(made)
     if (fold && isNumber(child.name)) groups.set(child.kind, made)
   }
+  // Formats sort names as texts: layer 10 before layer 2.
+  if (order.every(([first]) => isNumber((first as Node).name))) {
+    order.sort(([a], [b]) => Number((a as Node).name) - Number((b as Node).name))
+  }
   return order.map((nodes) => ({
     node: nodes[0] as Node,
     nodes,
