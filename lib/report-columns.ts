@@ -1,4 +1,5 @@
 // What the index tells of the tensors, as the columns of a report. Nothing here reads data.
+import { basename } from 'node:path'
 import { inspect } from 'node:util'
 import type { Attributes } from './attributes.js'
 import { inTurns } from './batches.js'
@@ -60,12 +61,18 @@ function attributeRows(attributes: Attributes): AttributeRow[] {
   }))
 }
 
-/** The name of a file for people: a URL may bear a key in its query. */
+/** What a file of this machine is called. A report is passed on, and the folders above may tell of more than the file. */
+const shortName = (path: string): string => basename(path) || path
+
+/** The name of a file for people: of a far one its URL, without the query, which may bear a key. */
 export function nameOf(file: TensorFile): string {
   const { files } = file
-  if (file.path !== undefined) return file.path
+  const place = TensorFile.storeOf(file).native.place ?? undefined
+  if (place !== undefined) return place
+  if (file.path !== undefined) return shortName(file.path)
   if (files.length > 1) return `${files.length} files`
-  return TensorFile.storeOf(file).native.place ?? files[0]?.path ?? files[0]?.name ?? 'a file in memory'
+  const [only] = files
+  return only?.path === undefined ? (only?.name ?? 'a file in memory') : shortName(only.path)
 }
 
 function parameters(file: TensorFile): number | string {
@@ -84,7 +91,7 @@ function facts(file: TensorFile): FileFacts {
     generator: file.generator ?? null,
     byteLength: file.byteLength,
     parameters: parameters(file),
-    files: file.files.map(({ path, name, byteLength }) => ({ name: name ?? path ?? '', byteLength })),
+    files: file.files.map(({ path, name, byteLength }) => ({ name: name ?? shortName(path ?? ''), byteLength })),
     attributes: attributeRows(attributes),
     moreAttributes: Math.max(0, keys - MOST_ATTRIBUTES),
     warnings: warnings.slice(0, MOST_WARNINGS).map(({ code, message, tensor }) => ({

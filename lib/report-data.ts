@@ -18,7 +18,7 @@ export interface AttributeRow {
 
 /** What is said of the file itself. */
 export interface FileFacts {
-  /** The path, the URL without its query, or a word for a file in memory. */
+  /** Without its folders, the URL without its query, or a word for a file in memory. */
   readonly name: string
   readonly format: string
   readonly version: string | null

@@ -1,4 +1,4 @@
-// Makes the pictures of docs/guide/view.md from a report of a made-up Llama: `node scripts/screenshots.mjs`. Needs `npm run build` first,
+// Makes the pictures in docs/pictures from a report of a made-up Llama: `node scripts/screenshots.mjs`. Needs `npm run build` first,
 // and a chromium.
 import assert from 'node:assert/strict'
 import { mkdtempSync, realpathSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -31,7 +31,7 @@ async function picture(name, { view, dark = false, height = 860 }, act) {
   // The pointer is not part of the picture, and what it points at would be marked.
   await page.mouse.move(1, 1)
   await page.evaluate(() => document.activeElement.blur())
-  const path = join(root, 'docs/guide', name)
+  const path = join(root, 'docs/pictures', name)
   await page.screenshot({ path })
   await page.close()
   const { size } = statSync(path)
