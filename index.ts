@@ -55,6 +55,7 @@ export { type ByteRange, type Placement, Plan, type PlannedTensor, type PlanOpti
 export { type PlanConvertOptions, planConvert } from './lib/plan-convert.js'
 export type { ReadStreamOptions } from './lib/read-stream.js'
 export type { RemoteOptions, StoreOptions } from './lib/remote.js'
+export { type ReportOptions, type ReportServer, report, type ServeReportOptions, serveReport } from './lib/report.js'
 export { type RunTaskOptions, runTask } from './lib/run-task.js'
 export type { SharedFile, ShareOptions } from './lib/share.js'
 export { CooTensor, CsrTensor, type ToDenseOptions } from './lib/sparse.js'

@@ -48,6 +48,16 @@ function writing(command: Command): Command {
     .option('--json', 'progress and result as JSON, one event a line')
 }
 
+/** What both commands take that show a report. */
+function reporting(command: Command): Command {
+  return command
+    .option('--against <file>', 'compare with this file, such as the base of a fine-tune')
+    .option('--stats', 'read all values first, wherever the file is')
+    .option('--no-stats', 'do not read the values')
+    .option('--open', 'show it in the browser')
+    .addOption(formatOption())
+}
+
 function program(): Command {
   const ztensor = new Command('ztensor')
     .description(
@@ -66,6 +76,7 @@ function program(): Command {
         ['ztensor verify *.zt', 'is it sound'],
         ['ztensor cat model.zt wte', 'the values of a tensor'],
         ['ztensor diff a.zt b.safetensors', 'where two files differ'],
+        ['ztensor view model.zt --open', 'all of it in the browser'],
         ['ztensor convert model.safetensors model.zt', 'another format'],
       ),
     )
@@ -183,6 +194,44 @@ function program(): Command {
       if (options.plan) await (await import('./tasks.js')).planStatistics(file, options)
       else await (await import('./stats.js')).stats(file, names, options)
     })
+
+  reporting(
+    ztensor
+      .command('view')
+      .description('write a report as one HTML file: where the bytes are, what the values are like, what differs')
+      .argument('<file>', 'the tensor file; - is standard input')
+      .option('-o, --output <path>', 'the file to write; - is standard output', 'report.html')
+      .option('--overwrite', 'replace what is there, even if it is no report'),
+  )
+    .addHelpText(
+      'after',
+      examples(
+        ['ztensor view model.safetensors --open', 'in the browser'],
+        ['ztensor view tuned.zt --against base.zt -o tuned.html', 'what training changed'],
+        ['ztensor view model.gguf --no-stats', 'without reading the values'],
+      ),
+    )
+    .action(async (file, options) => (await import('./view.js')).view(file, options))
+
+  reporting(
+    ztensor
+      .command('serve')
+      .description('show the same live in a browser on this machine: values and slices are read as they are looked at')
+      .argument('<file>', 'the tensor file')
+      .option('--port <number>', 'the port to listen on (default: any that is free)')
+      .option(
+        '--host <address>',
+        'the address to listen on (default: 127.0.0.1); on others, whoever has the URL can read the file',
+      ),
+  )
+    .addHelpText(
+      'after',
+      examples(
+        ['ztensor serve model.safetensors', 'prints its URL; Ctrl-C ends it'],
+        ['ztensor serve llama/ --open', 'a sharded checkpoint, in the browser'],
+      ),
+    )
+    .action(async (file, options) => (await import('./serve.js')).serve(file, options))
 
   ztensor
     .command('diff')

@@ -1,4 +1,4 @@
-// `npm run build`: the addon (Rust), then the wrapper (TypeScript) into dist/.
+// `npm run build`: the addon (Rust), then the wrapper (TypeScript) and the page of reports into dist/.
 //   --debug     an unoptimised addon
 //   --addon     the addon only; what else is on the command line goes to `napi build` (--target, -x, --use-napi-cross)
 //   --wrapper   the wrapper only, around the addon that is already there
@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { isInstalled, root, runOrExit } from './command.mjs'
 import { hostPlatform, manifest, packageOf } from './platform.mjs'
+import { buildView } from './view.mjs'
 
 const require = createRequire(import.meta.url)
 const flags = new Set(['--debug', '--addon', '--wrapper'])
@@ -56,7 +57,10 @@ async function writeFacade(dist) {
 async function buildWrapper() {
   const dist = join(root, 'dist')
   rmSync(dist, { recursive: true, force: true })
-  runOrExit(process.execPath, [require.resolve('typescript/lib/tsc.js'), '--project', root])
+  const tsc = require.resolve('typescript/lib/tsc.js')
+  runOrExit(process.execPath, [tsc, '--project', root])
+  runOrExit(process.execPath, [tsc, '--project', join(root, 'view')])
+  await buildView(dist)
   await writeFacade(dist)
   chmodSync(join(dist, 'cli/main.js'), 0o755)
 }

@@ -12,8 +12,10 @@ import {
   planConvert,
   planStats,
   planVerify,
+  report,
   runTask,
   saveFile,
+  serveReport,
 } from 'ztensor'
 import { square10, zt10 } from '../corpus/zt.mjs'
 import { opened, tryHostile } from '../hostile.mjs'
@@ -67,6 +69,13 @@ const CALLS = [
   ['finishStats job', JOB, (value) => finishStats(value, [])],
   ['finishStats results', JOB, (value) => finishStats(counting, value)],
   ['finishStats options', ['options', 'results'], (value) => finishStats(counting, [], value)],
+  ['report source', ['source'], (value) => report(value), 'path'],
+  ['report against', ['source'], (value) => report(path, { against: value }), 'path'],
+  ['report options', ['options'], (value) => report(path, value)],
+  ['report statistics', ['statistics'], (value) => report(path, { statistics: value })],
+  ['serveReport source', ['source'], async (value) => (await serveReport(value)).close(), 'path'],
+  ['serveReport options', ['options'], async (value) => (await serveReport(path, value)).close()],
+  ['serveReport port', ['port'], async (value) => (await serveReport(path, { port: value })).close()],
   ['globMatcher pattern', ['pattern'], (value) => void globMatcher(value)('w')],
   ['globMatcher name', ['name'], (value) => void globMatcher('*')(value)],
 ]

@@ -1,0 +1,59 @@
+// `ztensor view`: the file that it writes, and what it never replaces.
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { basename, dirname } from 'node:path'
+import test from 'ava'
+import { missing, run, write } from '../command.mjs'
+import { dataOf } from '../report-page.mjs'
+import { scratchPath } from '../scratch.mjs'
+
+const MODEL = 'examples/model.safetensors'
+
+test('writes a report and says where', async (t) => {
+  const path = scratchPath('report.html')
+  const { code, stdout, stderr } = await run(['view', MODEL, '-o', path])
+  t.is(stderr, '')
+  t.is(code, 0)
+  t.true(stdout.startsWith(`${path} (`))
+  t.is(dataOf(readFileSync(path, 'utf8')).file.format, 'safetensors')
+  t.deepEqual(
+    readdirSync(dirname(path)).filter((name) => name.startsWith(basename(path)) && name.endsWith('.part')),
+    [],
+  )
+})
+
+test('replaces a report of before, and nothing else unless told to', async (t) => {
+  const path = scratchPath('report.html')
+  await run(['view', MODEL, '-o', path, '--no-stats'])
+  t.is((await run(['view', MODEL, '-o', path, '--no-stats'])).code, 0)
+  writeFileSync(path, '<!doctype html><title>my page</title>')
+  const { code, stderr } = await run(['view', MODEL, '-o', path])
+  t.is(code, 2)
+  t.regex(stderr, /ZT_EXISTS/)
+  t.is(readFileSync(path, 'utf8'), '<!doctype html><title>my page</title>')
+  t.is((await run(['view', MODEL, '-o', path, '--overwrite', '--no-stats'])).code, 0)
+  t.false('found' in dataOf(readFileSync(path, 'utf8')))
+})
+
+test('compares, and writes to standard output', async (t) => {
+  const { code, stdout } = await run(['view', MODEL, '--against', MODEL, '-o', '-'])
+  t.is(code, 0)
+  t.like(dataOf(stdout).diff, { changed: [], added: [], removed: [] })
+})
+
+test('fails as other commands do, and leaves no file', async (t) => {
+  const path = scratchPath('never.html')
+  for (const [args, said] of [
+    [['view', missing(), '-o', path], /ZT_IO/],
+    [['view', write('bad.zt', Buffer.from('no tensor file')), '-o', path], /ZT_BAD_MAGIC/],
+    [['view', MODEL, '--against', missing(), '-o', path], /ZT_IO/],
+    [['view', MODEL, '-o', '-', '--open'], /--open needs a file/],
+    [['view', MODEL, '-o', `${path}/x/y.html`], /ZT_IO/],
+    [['serve', MODEL, '--port', '70000'], /--port takes a number/],
+    [['serve', MODEL, '--port', 'http'], /--port takes a number/],
+  ]) {
+    const { code, stderr } = await run(args)
+    t.is(code, 2, args.join(' '))
+    t.regex(stderr, said)
+  }
+  t.throws(() => readFileSync(path), { code: 'ENOENT' })
+})

@@ -1,0 +1,225 @@
+// What a report says of a file, and what hostile files cannot make of it.
+import test from 'ava'
+import { create, diff, open, report } from 'ztensor'
+import { fixture, safetensors, write } from '../command.mjs'
+import { dataOf, HOSTILE, hashOf, numbersOf, policyOf, shellOf } from '../report-page.mjs'
+import { scratchPath } from '../scratch.mjs'
+
+const floats = (...values) => Float32Array.from(values)
+
+test('weighs less than 400 KB without its data, and asks nobody for anything', async (t) => {
+  const shell = shellOf(await report('examples/model.safetensors'))
+  t.true(Buffer.byteLength(shell) < 400_000)
+  // Names of XML vocabularies and licenses are no requests.
+  const addresses = Array.from(shell.matchAll(/https?:\/\/[^\s"'`)]+/g), ([address]) => address)
+  const known = /^http:\/\/www\.w3\.org\/|^https:\/\/www\.apache\.org\/licenses\//
+  t.deepEqual(
+    addresses.filter((address) => !known.test(address)),
+    [],
+  )
+  t.notRegex(shell, /<link(?! rel="icon" href="data:,")|<iframe|<img|\bimport\(|@import|url\(/)
+})
+
+test('has a policy that allows its own script and style alone', async (t) => {
+  const html = await report('examples/model.safetensors')
+  const policy = policyOf(html)
+  const [, style] = /<style>([\s\S]*?)<\/style>/.exec(html)
+  const [, script] = /<script>([\s\S]*?)<\/script>/.exec(html)
+  t.is(policy.get('default-src'), "'none'")
+  t.is(policy.get('connect-src'), "'none'")
+  t.is(policy.get('script-src'), hashOf(script))
+  t.is(policy.get('style-src'), hashOf(style))
+  t.is(policy.get('base-uri'), "'none'")
+  t.is(policy.get('trusted-types'), "'none'")
+  t.true(html.indexOf('Content-Security-Policy') < html.indexOf('<style>'))
+})
+
+test('is the same for the same file', async (t) => {
+  t.is(await report('examples/model.safetensors'), await report('examples/model.safetensors'))
+})
+
+test('lists every tensor as the file does', async (t) => {
+  const path = fixture('zt12-dtypes.zt')
+  const data = dataOf(await report(path))
+  const file = await open(path)
+  t.deepEqual(data.tensors.names, [...file.keys()])
+  const [dtype, shape] = ['dtype', 'shape'].map((key) => numbersOf(data.tensors[key], file.size))
+  for (const [at, tensor] of Array.from(file.values()).entries()) {
+    t.is(data.dtypes[dtype[at]], tensor.dtype)
+    t.deepEqual(data.shapes[shape[at]], [...tensor.shape])
+  }
+  const offsets = numbersOf(data.parts.offset, file.size)
+  const components = Array.from(file.values()).flatMap((tensor) => [...tensor.components.values()])
+  t.deepEqual(
+    offsets.slice(0, components.length),
+    components.map(({ offset }) => offset ?? -1),
+  )
+  t.is(data.file.format, 'zt')
+  file.close()
+})
+
+test('has the statistics that the library gives', async (t) => {
+  const path = write('values.safetensors', safetensors({ w: ['F32', [6], floats(1, 2, 2, Number.NaN, Infinity, 0)] }))
+  const { found } = dataOf(await report(path))
+  t.like(found, { min: [0], max: [2], mean: [1.25], failed: [] })
+  for (const [key, value] of Object.entries({ count: 6, nan: 1, positiveInfinite: 1, negativeInfinite: 0, zeros: 1 })) {
+    t.deepEqual(found[key], { all: value }, key)
+  }
+  const bins = Buffer.from(found.histograms.bins[0], 'base64')
+  t.is(bins.length, 48)
+  t.deepEqual([...bins].filter((byte) => byte > 0).length, 3)
+  t.deepEqual([bins[0] > 0, bins[47]], [true, 255])
+})
+
+test('statistics: false reads no values', async (t) => {
+  const data = dataOf(await report('examples/model.safetensors', { statistics: false }))
+  t.false('found' in data)
+  t.is(data.live, false)
+})
+
+test('says why a tensor has no statistics, and shows the others', async (t) => {
+  const path = write('complex.safetensors', safetensors({ c: ['C64', [2]], f: ['F32', [2], floats(3, 4)] }))
+  const { found, tensors } = dataOf(await report(path))
+  t.deepEqual(
+    found.failed.map(([at, code]) => [tensors.names[at], code]),
+    [['c', 'ZT_BAD_DTYPE']],
+  )
+  t.is(found.max[tensors.names.indexOf('f')], 4)
+})
+
+test('hostile names are data, and nothing else', async (t) => {
+  const tensors = Object.fromEntries(HOSTILE.map((name) => [name, ['F32', [1], floats(1)]]))
+  Object.defineProperty(tensors, '__proto__', { value: ['F32', [1], floats(1)], enumerable: true })
+  const metadata = Object.fromEntries(HOSTILE.map((name) => [name, name]))
+  const path = write('</title><script>.safetensors'.replaceAll('/', '∕'), safetensors(tensors, metadata))
+  const html = await report(path)
+  const data = dataOf(html)
+  t.deepEqual(new Set(data.tensors.names), new Set(HOSTILE))
+  t.true(data.file.attributes.some(({ key }) => key === HOSTILE[0]))
+  // One script of data and one of the page, whatever the names are.
+  t.is(html.match(/<script/g).length, 2)
+  t.is(html.match(/<\/script/g).length, 2)
+  t.regex(html, /<title>&lt;∕title&gt;&lt;script&gt;\.safetensors · ztensor<\/title>/)
+})
+
+test('what is no text in the name of the file does not reach the page', async (t) => {
+  const file = await open(safetensors({ w: ['F32', [1]] }))
+  t.regex(await report(file), /<title>a file in memory · ztensor<\/title>/)
+  file.close()
+  const path = write('a\u202eb.safetensors', safetensors({ w: ['F32', [1]] }))
+  t.regex(await report(path), /<title>a\ufffdb\.safetensors · ztensor<\/title>/)
+})
+
+test('cuts what is long, and says how much more there is', async (t) => {
+  const many = Object.fromEntries(
+    Array.from({ length: 2500 }, (_, at) => [`key ${at}`, 'x'.repeat(at === 0 ? 9000 : 1)]),
+  )
+  const { file } = dataOf(await report(write('long.safetensors', safetensors({ w: ['F32', [1]] }, many))))
+  t.is(file.attributes.length, 2000)
+  t.is(file.moreAttributes, 500)
+  t.true(file.attributes.every(({ value }) => value.length <= 4001))
+})
+
+test('a file without tensors has a report', async (t) => {
+  const { tensors, found } = dataOf(await report(write('none.safetensors', safetensors({}))))
+  t.deepEqual(tensors.names, [])
+  t.deepEqual(found.failed, [])
+})
+
+async function pair() {
+  const [base, tuned] = [scratchPath('base.zt'), scratchPath('tuned.zt')]
+  const before = await create(base)
+  await before.add('same', { dtype: 'float32', shape: [2], data: floats(1, 2) })
+  await before.add('moved', { dtype: 'float32', shape: [2, 2], data: floats(3, 0, 0, 4) })
+  await before.add('gone', { dtype: 'float32', shape: [1], data: floats(1) })
+  await before.add('cast', { dtype: 'float32', shape: [2], data: floats(1, 1) })
+  await before.finish()
+  const after = await create(tuned)
+  await after.add('same', { dtype: 'float32', shape: [2], data: floats(1, 2) })
+  await after.add('moved', { dtype: 'float32', shape: [2, 2], data: floats(3, 0, 0, 4.5) })
+  await after.add('cast', { dtype: 'float64', shape: [2], data: Float64Array.of(1, 1) })
+  await after.add('new', { dtype: 'float32', shape: [1], data: floats(1) })
+  await after.finish()
+  return { base, tuned }
+}
+
+test('against another file: what was added, removed and changed, and how far', async (t) => {
+  const { base, tuned } = await pair()
+  const data = dataOf(await report(tuned, { against: base }))
+  const name = (at) => data.tensors.names[at]
+  t.deepEqual(data.diff.added.map(name), ['new'])
+  t.deepEqual(data.diff.removed, [{ name: 'gone', dtype: 'float32', shape: [1] }])
+  t.is(data.diff.unchanged, 1)
+  t.deepEqual(new Set(data.diff.changed.map(({ tensor }) => name(tensor))), new Set(['moved', 'cast']))
+  const moved = data.diff.changed.find(({ tensor }) => name(tensor) === 'moved')
+  t.is(moved.sums.differenceSquared, 0.25)
+  t.is(moved.sums.otherSquared, 25)
+  t.deepEqual(moved.sums.exponents, { first: -1, counts: [1] })
+  const cosine = (9 + 18) / (5 * Math.hypot(3, 4.5))
+  t.true(Math.abs(moved.sums.cosine - cosine) < 1e-4)
+  t.deepEqual([moved.values.differing, moved.values.maxAbsolute], [1, 0.5])
+  const cast = data.diff.changed.find(({ tensor }) => name(tensor) === 'cast')
+  t.is(cast.dtype, 'float32')
+  t.false('values' in cast)
+})
+
+test('sums leave out what is not finite, and go over tensors of several pieces', async (t) => {
+  const size = 2 ** 20 + 7
+  const values = new Float32Array(size).fill(2)
+  const changed = values.slice()
+  changed[0] = Number.NaN
+  changed[size - 1] = 6
+  const [base, tuned] = [scratchPath('base.zt'), scratchPath('tuned.zt')]
+  for (const [path, data] of [
+    [base, values],
+    [tuned, changed],
+  ]) {
+    const writer = await create(path)
+    await writer.add('w', { dtype: 'float32', shape: [size], data })
+    await writer.finish()
+  }
+  const [{ sums, values: compared }] = dataOf(await report(tuned, { against: base })).diff.changed
+  t.is(sums.differenceSquared, 16)
+  t.is(sums.otherSquared, 4 * (size - 1))
+  t.deepEqual(sums.exponents, { first: 2, counts: [1] })
+  t.is(compared.unmatchedNaN, 1)
+})
+
+test('says of two files what diff says', async (t) => {
+  const { base, tuned } = await pair()
+  const { changed, unchanged } = await diff(base, tuned)
+  const shown = dataOf(await report(tuned, { against: base })).diff
+  t.is(shown.changed.length, changed.length)
+  t.is(shown.unchanged, unchanged)
+})
+
+test('files that are given open stay open, and may be of any format', async (t) => {
+  for (const name of ['examples/model.safetensors', fixture('zt12-dtypes.zt')]) {
+    const file = await open(name)
+    const data = dataOf(await report(file, { against: file }))
+    t.is(data.diff.changed.length, 0)
+    t.false(file.closed)
+    file.close()
+  }
+})
+
+test('tells how far it is, and ends at its signal', async (t) => {
+  const seen = []
+  await report('examples/model.safetensors', { onProgress: (progress) => seen.push(progress) })
+  const last = seen.at(-1)
+  t.is(last.tensors, last.totalTensors)
+  t.is(last.bytes, last.totalBytes)
+  t.true(seen.every(({ bytes }, at) => at === 0 || bytes >= seen[at - 1].bytes))
+
+  const reason = new Error('enough')
+  const stop = new AbortController()
+  const work = report('examples/model.safetensors', { onProgress: () => stop.abort(reason), signal: stop.signal })
+  t.is(await t.throwsAsync(work), reason)
+  t.is(await t.throwsAsync(report('examples/model.safetensors', { signal: AbortSignal.abort(reason) })), reason)
+})
+
+test('refuses options that it does not have', async (t) => {
+  for (const options of [{ stats: true }, { statistics: 1 }, { onProgress: 1 }, { against: 7 }]) {
+    await t.throwsAsync(report('examples/model.safetensors', options), { code: 'ZT_INVALID_ARG' })
+  }
+})

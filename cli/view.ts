@@ -1,0 +1,127 @@
+// `ztensor view`: a report of a file as one HTML file.
+import { spawn } from 'node:child_process'
+import { open as openFile, rename, rm, writeFile } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { open, report, type TensorFile } from '../index.js'
+import { exitCodes, UsageError } from './failure.js'
+import type { SourceOptions } from './format.js'
+import { followProgress } from './progress.js'
+import { showBytes } from './quantity.js'
+import { openOptions, STANDARD, sourceOf } from './source.js'
+import { print } from './stdout.js'
+import { printable } from './text.js'
+
+export interface ReportCommandOptions extends SourceOptions {
+  against?: string
+  stats?: boolean
+  open?: boolean
+}
+
+export interface ViewOptions extends ReportCommandOptions {
+  output: string
+  overwrite?: boolean
+}
+
+/** What every report has in its first bytes. */
+const MARK = /^<!doctype html>[\s\S]{1,2048} · ztensor<\/title>/
+
+/** Whether a file is there that is no report of before. */
+async function isOther(path: string): Promise<boolean> {
+  try {
+    await using file = await openFile(path)
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(4096), 0, 4096, 0)
+    return !MARK.test(buffer.toString('utf8', 0, bytesRead))
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false
+    throw error
+  }
+}
+
+function ioError(path: string, error: unknown): Error {
+  return Object.assign(new Error(`${path}: ${(error as Error).message}`), { code: 'ZT_IO' })
+}
+
+async function refuseOther(path: string): Promise<void> {
+  let other: boolean
+  try {
+    other = await isOther(path)
+  } catch (error) {
+    throw ioError(path, error)
+  }
+  if (!other) return
+  const message = `${path} is there, and is no report: name another file with -o, or replace it with --overwrite`
+  throw Object.assign(new Error(message), { code: 'ZT_EXISTS' })
+}
+
+/** Writes a file that appears whole or not at all. */
+async function write(path: string, text: string): Promise<void> {
+  const part = `${path}.${process.pid}.part`
+  try {
+    await writeFile(part, text)
+    await rename(part, path)
+  } catch (error) {
+    await rm(part, { force: true })
+    throw ioError(path, error)
+  }
+}
+
+/** Has the system's browser show a page. What the browser says is its own affair. */
+export function openInBrowser(url: string): Promise<void> {
+  const [program, ...args] =
+    process.platform === 'darwin'
+      ? ['open', url]
+      : process.platform === 'win32'
+        ? ['rundll32', 'url.dll,FileProtocolHandler', url]
+        : ['xdg-open', url]
+  return new Promise((settle) => {
+    const child = spawn(program as string, args, { stdio: 'ignore', detached: true })
+    child.once('error', () => {
+      process.stderr.write(`no browser could be started: open ${printable(url)} in one\n`)
+      settle()
+    })
+    child.once('spawn', () => {
+      child.unref()
+      settle()
+    })
+  })
+}
+
+/** Opens the file, and the one to compare with, and gives them to `work`, which Ctrl-C stops. */
+export async function withReportFiles(
+  path: string,
+  options: ReportCommandOptions,
+  work: (file: TensorFile, against: TensorFile | undefined, signal: AbortSignal) => Promise<void>,
+): Promise<void> {
+  const stop = new AbortController()
+  for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => stop.abort())
+  const { against, ...opening } = options
+  if (path === STANDARD && against === STANDARD) throw new UsageError('only one of the files can be standard input')
+  const files: TensorFile[] = []
+  try {
+    files.push(await open(await sourceOf(path), { ...openOptions(opening), signal: stop.signal }))
+    if (against !== undefined) files.push(await open(await sourceOf(against), { signal: stop.signal }))
+    await work(files[0] as TensorFile, files[1], stop.signal)
+  } catch (error) {
+    if (!stop.signal.aborted) throw error
+    process.exitCode = exitCodes.interrupted
+  } finally {
+    for (const file of files) file.close()
+  }
+}
+
+/** Writes the report of the file at `path`. */
+export async function view(path: string, options: ViewOptions): Promise<void> {
+  const { output, overwrite, stats } = options
+  if (output === STANDARD && options.open) throw new UsageError('--open needs a file: name one with -o')
+  if (output !== STANDARD && !overwrite) await refuseOther(output)
+  await withReportFiles(path, options, async (file, against, signal) => {
+    const progress = await followProgress(file.path ?? '')
+    const how = { against, statistics: stats, signal, ...progress.listen }
+    const html = await report(file, how).finally(() => progress.stop())
+    if (output === STANDARD) return print(html)
+    await write(output, html)
+    process.stdout.write(`${printable(output)} (${showBytes(Buffer.byteLength(html))})\n`)
+    if (options.open) await openInBrowser(pathToFileURL(resolve(output)).href)
+  })
+}

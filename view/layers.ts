@@ -1,0 +1,98 @@
+// How the spread and the largest value of each module go from layer to layer.
+import { useMemo } from 'preact/hooks'
+import { Lines } from './charts.js'
+import { html, type VNode } from './html.js'
+import type { Model } from './model.js'
+import { Empty, Section } from './pieces.js'
+import { useReport } from './state.js'
+import { showCount, visible } from './words.js'
+
+/** A module that is in several layers. */
+export interface Module {
+  readonly name: string
+  /** The tensors of the layers; undefined where a layer lacks it. */
+  readonly tensors: readonly (number | undefined)[]
+}
+
+export interface Grid {
+  readonly layers: readonly number[]
+  readonly modules: readonly Module[]
+  /** Modules beyond the most that are shown. */
+  readonly more: number
+}
+
+const MOST_MODULES = 48
+const MOST_LAYERS = 512
+
+/** Modules that stand in two layers or more, by the number in their names. */
+export function layerGrid(model: Model, rows: Uint32Array | undefined): Grid {
+  const { layer, module } = model.layers
+  const by = new Map<string, Map<number, number>>()
+  const add = (at: number) => {
+    const number = layer[at] as number
+    if (number < 0) return
+    const name = module[at] as string
+    let of = by.get(name)
+    if (of === undefined) {
+      of = new Map()
+      by.set(name, of)
+    }
+    of.set(number, at)
+  }
+  if (rows === undefined) for (let at = 0; at < model.size; at++) add(at)
+  else for (const at of rows) add(at)
+  const several = Array.from(by).filter(([, of]) => of.size > 1)
+  const numbers = new Set<number>()
+  for (const [, of] of several) for (const number of of.keys()) numbers.add(number)
+  const layers = Array.from(numbers)
+    .sort((a, b) => a - b)
+    .slice(0, MOST_LAYERS)
+  const modules = several
+    .slice(0, MOST_MODULES)
+    .map(([name, of]) => ({ name, tensors: layers.map((number) => of.get(number)) }))
+  return { layers, modules, more: several.length - modules.length }
+}
+
+export function Layers(): VNode {
+  const { model, rows, learned } = useReport()
+  const { layers, modules, more } = useMemo(() => layerGrid(model, rows), [model, rows])
+  const charts = useMemo(
+    () =>
+      modules.map(({ name, tensors }) => {
+        const of = tensors.map((at) => (at === undefined ? undefined : model.numbers(at)))
+        const std = of.map((found) => found?.std ?? Number.NaN)
+        const largest = of.map((found) =>
+          found === undefined || found.min === null || found.max === null
+            ? Number.NaN
+            : Math.max(Math.abs(found.min), Math.abs(found.max)),
+        )
+        return { name, std, largest }
+      }),
+    [modules, learned],
+  )
+  return html`<${Section} title="Over the layers" class="wide">
+    <p class="legend">
+      <span><i class="swatch line-std"></i>standard deviation</span><span><i class="swatch line-max"></i>largest |value|</span>
+    </p>
+    ${
+      charts.length === 0
+        ? html`<${Empty}>No module here is in more than one layer.<//>`
+        : html`<div class="small-multiples">
+            ${charts.map(
+              ({ name, std, largest }) => html`<figure key=${name}>
+                <figcaption><bdi title=${visible(name)}>${visible(name)}</bdi></figcaption>
+                <${Lines}
+                  places=${layers}
+                  title=${`Standard deviation and largest value of ${visible(name)} over ${layers.length} layers`}
+                  lines=${[
+                    { name: 'largest |value|', hue: 'line-max', values: largest },
+                    { name: 'std', hue: 'line-std', values: std },
+                  ]}
+                />
+              </figure>`,
+            )}
+          </div>`
+    }
+    ${more > 0 ? html`<p class="note">and ${showCount(more)} more modules: search or choose a module to see them</p>` : null}
+  <//>`
+}

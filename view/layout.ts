@@ -1,0 +1,270 @@
+// Where each tensor lies in the file, what lies between, and which are read without a copy.
+import { useEffect, useMemo, useState } from 'preact/hooks'
+import { Grid, type GridColumn } from './grid.js'
+import { html, type VNode } from './html.js'
+import { Choice, Empty, Section, TensorLink, useWidth } from './pieces.js'
+import { MEANING, type Segment, segmentsOf } from './segments.js'
+import { useReport } from './state.js'
+import { baseName, counted, showBytes, showCount, showShare, visible } from './words.js'
+
+const REASONS: Readonly<Record<string, string>> = {
+  '': 'aliases the file: nothing is copied',
+  encoded: 'is compressed, and has to be decoded',
+  misaligned: 'begins at an offset that its dtype cannot be read at',
+  runtime: 'the runtime refuses memory of this size from outside',
+  'map-failed': 'the file could not be mapped',
+  'byte-order': 'has the other byte order',
+  reordered: 'is stored in another order of elements',
+  remote: 'lies on another machine',
+  inline: 'stands in the index',
+  io: 'the file is read, not mapped',
+  packed: 'is not one run of memory',
+}
+
+/** Rows of the map: enough that a tensor of a thousandth of the file is seen. */
+const LINES = 12
+const LINE = 22
+
+const KINDS = ['tensor', 'shared', 'padding', 'hole', 'before', 'behind'] as const
+
+/** The file as lines of text, each of so many bytes, on a canvas: there may be 100,000 segments. */
+function FileMap({
+  segments,
+  byteLength,
+  marked,
+}: {
+  segments: readonly Segment[]
+  byteLength: number
+  marked: (one: Segment) => boolean
+}): VNode {
+  const { model, choose, chosen } = useReport()
+  const [box, width] = useWidth()
+  const [tip, setTip] = useState<Segment | undefined>(undefined)
+  const [canvas, setCanvas] = useState<HTMLCanvasElement | null>(null)
+  const perLine = byteLength / LINES
+  useEffect(() => {
+    if (canvas === null || width === 0) return
+    const scale = devicePixelRatio
+    canvas.width = width * scale
+    canvas.height = LINES * LINE * scale
+    const context = canvas.getContext('2d')
+    if (context === null) return
+    context.scale(scale, scale)
+    context.clearRect(0, 0, width, LINES * LINE)
+    const style = getComputedStyle(canvas)
+    const colour = (name: string): string => style.getPropertyValue(name).trim()
+    const colours = new Map<string, string>()
+    for (const kind of KINDS) colours.set(kind, colour(`--segment-${kind}`))
+    for (let hue = 0; hue < 10; hue++) colours.set(`hue-${hue}`, colour(`--hue-${hue}`))
+    for (const one of segments) {
+      const { part, kind, offset, length } = one
+      const hue = kind === 'tensor' && part !== undefined ? `hue-${model.dtypeNumber(part.tensor) % 10}` : kind
+      context.fillStyle = colours.get(hue) ?? 'grey'
+      context.globalAlpha = marked(one) ? 1 : 0.2
+      const last = Math.min(LINES - 1, Math.floor((offset + Math.max(0, length - 1)) / perLine))
+      for (let line = Math.floor(offset / perLine); line <= last; line++) {
+        const from = Math.max(0, (offset - line * perLine) / perLine) * width
+        const to = Math.min(1, (offset + length - line * perLine) / perLine) * width
+        const gap = to - from > 3 ? 0.75 : 0
+        context.fillRect(from, line * LINE + 1, Math.max(to - from - gap, 0.5), LINE - 3)
+      }
+      if (part !== undefined && part.tensor === chosen) {
+        context.globalAlpha = 1
+        context.strokeStyle = colour('--ink')
+        const line = Math.floor(offset / perLine)
+        const from = ((offset - line * perLine) / perLine) * width
+        context.strokeRect(
+          from,
+          line * LINE + 1,
+          Math.max(2, Math.min(width - from, (length / perLine) * width)),
+          LINE - 3,
+        )
+      }
+    }
+  }, [canvas, width, segments, marked, chosen, document.documentElement.dataset.theme])
+  const at = (event: MouseEvent): Segment | undefined => {
+    const { left, top } = (event.currentTarget as HTMLElement).getBoundingClientRect()
+    const line = Math.floor((event.clientY - top) / LINE)
+    const byte = (line + (event.clientX - left) / Math.max(1, width)) * perLine
+    // The last that begins at or before it.
+    let [low, high] = [0, segments.length]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if ((segments[middle] as Segment).offset <= byte) low = middle + 1
+      else high = middle
+    }
+    return segments[low - 1]
+  }
+  const say = (one: Segment): string =>
+    `${one.part === undefined ? MEANING[one.kind] : visible(model.name(one.part.tensor))}, ${showBytes(one.length)} at ${showCount(one.offset)}`
+  return html`<div class="filemap" ref=${box}>
+    <canvas
+      ref=${setCanvas}
+      role="img"
+      aria-label="Map of the file; the table below lists the same"
+      style=${{ height: `${LINES * LINE}px` }}
+      onMouseMove=${(event: MouseEvent) => setTip(at(event))}
+      onMouseLeave=${() => setTip(undefined)}
+      onClick=${(event: MouseEvent) => choose(at(event)?.part?.tensor)}
+    ></canvas>
+    <p class="note tip">${tip === undefined ? `Each line is ${showBytes(Math.round(perLine))}. Point at it to see what lies there.` : html`<bdi>${say(tip)}</bdi>`}</p>
+  </div>`
+}
+
+function Sums({ segments, byteLength }: { segments: readonly Segment[]; byteLength: number }): VNode {
+  const sums = KINDS.map((kind) => {
+    const of = segments.filter((one) => one.kind === kind)
+    return { kind, count: of.length, bytes: of.reduce((sum, { length }) => sum + length, 0) }
+  }).filter(({ count }) => count > 0)
+  return html`<table class="plain">
+    <thead>
+      <tr>
+        <th scope="col">what</th>
+        <th scope="col" class="number">pieces</th>
+        <th scope="col" class="number">bytes</th>
+        <th scope="col" class="number">share</th>
+      </tr>
+    </thead>
+    <tbody>
+      ${sums.map(
+        ({ kind, count, bytes }) => html`<tr key=${kind}>
+          <td><i class=${`swatch segment-${kind}`}></i>${MEANING[kind]}</td>
+          <td class="number">${showCount(count)}</td>
+          <td class="number">${showBytes(bytes)}</td>
+          <td class="number">${showShare(bytes, byteLength)}</td>
+        </tr>`,
+      )}
+    </tbody>
+  </table>`
+}
+
+function Copies(): VNode {
+  const { model } = useReport()
+  const sums = useMemo(() => {
+    const by = new Map<string, { parts: number; bytes: number }>()
+    for (let at = 0; at < model.partCount; at++) {
+      const { reason, stored } = model.part(at)
+      const sum = by.get(reason) ?? { parts: 0, bytes: 0 }
+      by.set(reason, { parts: sum.parts + 1, bytes: sum.bytes + stored })
+    }
+    return Array.from(by).sort((a, b) => b[1].bytes - a[1].bytes)
+  }, [model])
+  return html`<${Section} title="Aliased or copied" note="What happens when a program on this machine asks for the data of a tensor.">
+    <table class="plain">
+      <thead>
+        <tr>
+          <th scope="col">data</th>
+          <th scope="col">why</th>
+          <th scope="col" class="number">components</th>
+          <th scope="col" class="number">bytes</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${sums.map(
+          ([reason, { parts, bytes }]) => html`<tr key=${reason}>
+            <td>${reason === '' ? 'aliased' : 'copied'}</td>
+            <td>${REASONS[reason] ?? visible(reason)}</td>
+            <td class="number">${showCount(parts)}</td>
+            <td class="number">${showBytes(bytes)}</td>
+          </tr>`,
+        )}
+      </tbody>
+    </table>
+  <//>`
+}
+
+type Shown = 'all' | 'gaps'
+
+export function Layout(): VNode {
+  const { model, rows, chosen } = useReport()
+  const { files } = model.data.file
+  const [file, setFile] = useState(0)
+  const [shown, setShown] = useState<Shown>('all')
+  const segments = useMemo(() => segmentsOf(model, file), [model, file])
+  const byteLength = files[file]?.byteLength ?? model.data.file.byteLength
+  const kept = useMemo(() => (rows === undefined ? undefined : new Set(rows)), [rows])
+  const marked = useMemo(
+    () => (one: Segment) => kept === undefined || (one.part !== undefined && kept.has(one.part.tensor)),
+    [kept],
+  )
+  const listed = useMemo(
+    () => segments.filter((one) => (shown === 'gaps' ? one.part === undefined : marked(one))),
+    [segments, shown, marked],
+  )
+  const columns: GridColumn<Segment>[] = [
+    {
+      key: 'offset',
+      title: 'offset',
+      numeric: true,
+      width: '130px',
+      cell: ({ offset }) => showCount(offset),
+      sort: ({ offset }) => offset,
+    },
+    {
+      key: 'length',
+      title: 'bytes',
+      numeric: true,
+      width: '110px',
+      cell: ({ length }) => showBytes(length),
+      sort: ({ length }) => length,
+    },
+    {
+      key: 'what',
+      title: 'what',
+      width: 'auto',
+      cell: ({ kind, part }) =>
+        part === undefined
+          ? html`<em>${MEANING[kind]}</em>`
+          : html`<${TensorLink} tensor=${part.tensor} />${kind === 'shared' ? html` <small>shared</small>` : null}`,
+    },
+    { key: 'role', title: 'component', width: '110px', cell: ({ part }) => visible(part?.role ?? '') },
+    { key: 'encoding', title: 'encoding', width: '100px', cell: ({ part }) => visible(part?.encoding ?? '') },
+    {
+      key: 'data',
+      title: 'data',
+      width: '120px',
+      cell: ({ part }) =>
+        part === undefined ? '' : part.reason === '' ? 'aliased' : `copied: ${visible(part.reason)}`,
+    },
+  ]
+  const inIndex = useMemo(() => {
+    let count = 0
+    for (let at = 0; at < model.partCount; at++) if (model.part(at).offset < 0) count += 1
+    return count
+  }, [model])
+  return html`<div class="columns">
+    <${Section} title="Layout of the file" class="wide">
+      ${
+        files.length > 1
+          ? html`<label class="select">File <select value=${file} onChange=${(event: Event) => setFile(Number((event.currentTarget as HTMLSelectElement).value))}>
+              ${files.map(({ name, byteLength }, at) => html`<option key=${at} value=${at}>${visible(baseName(name))} (${showBytes(byteLength)})</option>`)}
+            </select></label>`
+          : null
+      }
+      ${
+        byteLength === 0
+          ? html`<${Empty}>Where the tensors lie is not known of this file.<//>`
+          : html`<${FileMap} segments=${segments} byteLength=${byteLength} marked=${marked} />`
+      }
+    <//>
+    <${Section} title="What the bytes are"><${Sums} segments=${segments} byteLength=${byteLength} />
+      ${inIndex > 0 ? html`<p class="note">${counted(inIndex, 'component')} without an offset: in the index, or in several pieces.</p>` : null}
+    <//>
+    <${Copies} />
+    <${Section} title="In the order of the file" class="wide">
+      <${Choice}
+        label="What to list"
+        value=${shown}
+        options=${[['all', 'everything'], ['gaps', 'only what no tensor has']]}
+        onChange=${setShown}
+      />
+      <${Grid}
+        label="Pieces of the file"
+        columns=${columns}
+        rows=${listed}
+        rowKey=${({ offset, kind, part }: Segment) => `${offset} ${kind} ${part?.tensor ?? ''} ${part?.role ?? ''}`}
+        chosen=${({ part }: Segment) => part !== undefined && part.tensor === chosen}
+      />
+    <//>
+  </div>`
+}

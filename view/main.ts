@@ -1,0 +1,157 @@
+// The page: unpacks its data and shows one view at a time.
+import { render } from 'preact'
+import { useEffect, useMemo, useState } from 'preact/hooks'
+import { Diff } from './diff.js'
+import { html, type VNode } from './html.js'
+import { Layout } from './layout.js'
+import { Model, unpack } from './model.js'
+import { Overview } from './overview.js'
+import { Name } from './pieces.js'
+import { chosen as rowsOf } from './select.js'
+import { Context, type State, VIEWS, type View } from './state.js'
+import { TensorPanel } from './tensor.js'
+import { Treemap } from './treemap.js'
+import { Values } from './values.js'
+import { baseName, counted, showBytes, visible } from './words.js'
+
+const TITLES: Readonly<Record<View, string>> = {
+  overview: 'Overview',
+  bytes: 'Bytes',
+  layout: 'Layout',
+  values: 'Values',
+  diff: 'Diff',
+}
+
+const viewOfHash = (views: readonly View[]): View => {
+  const wanted = location.hash.slice(1) as View
+  return views.includes(wanted) ? wanted : 'overview'
+}
+
+type Theme = 'light' | 'dark'
+
+function ThemeSwitch(): VNode {
+  const system = matchMedia('(prefers-color-scheme: dark)')
+  const [theme, setTheme] = useState<Theme>(system.matches ? 'dark' : 'light')
+  const [chosen, setChosen] = useState(false)
+  useEffect(() => {
+    const follow = () => {
+      if (!chosen) setTheme(system.matches ? 'dark' : 'light')
+    }
+    system.addEventListener('change', follow)
+    return () => system.removeEventListener('change', follow)
+  }, [chosen])
+  const next = theme === 'dark' ? 'light' : 'dark'
+  const flip = () => {
+    document.documentElement.dataset.theme = next
+    setChosen(true)
+    setTheme(next)
+  }
+  return html`<button type="button" class="theme" onClick=${flip} aria-label=${`Use ${next} colours`} title=${`Use ${next} colours`}>
+    ${theme === 'dark' ? '☀' : '☾'}
+  </button>`
+}
+
+function Page({ model }: { model: Model }): VNode {
+  const views = VIEWS.filter((view) => view !== 'diff' || model.data.diff !== undefined)
+  const [view, setView] = useState<View>(viewOfHash(views))
+  const [query, setQuery] = useState('')
+  const [scope, setScope] = useState('')
+  const [fold, setFold] = useState(true)
+  const [chosen, choose] = useState<number | undefined>(undefined)
+  const [learned, setLearned] = useState(0)
+  const [opener, setOpener] = useState<Element | null>(null)
+  useEffect(() => {
+    const follow = () => setView(viewOfHash(views))
+    addEventListener('hashchange', follow)
+    return () => removeEventListener('hashchange', follow)
+  }, [])
+  useEffect(() => {
+    const find = (event: KeyboardEvent) => {
+      const typing = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement
+      if (event.key !== '/' || typing || event.ctrlKey || event.metaKey) return
+      event.preventDefault()
+      document.querySelector<HTMLInputElement>('#search')?.focus()
+    }
+    addEventListener('keydown', find)
+    return () => removeEventListener('keydown', find)
+  }, [])
+  const rows = useMemo(() => rowsOf(model, query, scope), [model, query, scope])
+  const state: State = {
+    ...{ model, learned, query, scope, rows, chosen, fold, setScope, setFold },
+    go: (next) => {
+      location.hash = next
+    },
+    choose: (tensor) => {
+      if (tensor !== undefined && chosen === undefined) setOpener(document.activeElement)
+      // Whoever came by keyboard goes on where the panel was opened.
+      if (tensor === undefined && opener instanceof HTMLElement) opener.focus({ preventScroll: true })
+      choose(tensor)
+    },
+    learn: (tensor, found) => {
+      if (found === undefined) return
+      model.learn(tensor, found)
+      setLearned(learned + 1)
+    },
+  }
+  const { file } = model.data
+  const shown = { overview: Overview, bytes: Treemap, layout: Layout, values: Values, diff: Diff }[view]
+  return html`<${Context.Provider} value=${state}>
+    <a class="skip" href="#main" onClick=${(event: Event) => {
+      event.preventDefault()
+      document.querySelector<HTMLElement>('#main')?.focus()
+    }}>Skip to the content</a>
+    <header class="top">
+      <div class="title">
+        <p class="brand">ztensor</p>
+        <h1><${Name} text=${file.name} short=${baseName(file.name)} /></h1>
+        <p class="summary">${visible(file.format)} · ${counted(model.size, 'tensor')} · ${showBytes(file.byteLength)}${model.data.live ? ' · live' : ''}</p>
+      </div>
+      <div class="tools">
+        <input
+          id="search"
+          type="search"
+          placeholder="Search names, dtypes, shapes   /"
+          aria-label="Search names, dtypes, shapes and metadata"
+          value=${query}
+          onInput=${(event: Event) => setQuery((event.currentTarget as HTMLInputElement).value)}
+          autocomplete="off"
+          spellcheck=${false}
+        />
+        <${ThemeSwitch} />
+      </div>
+      <nav aria-label="Views">
+        ${views.map((one) => html`<a key=${one} href=${`#${one}`} aria-current=${one === view ? 'page' : undefined}>${TITLES[one]}</a>`)}
+      </nav>
+    </header>
+    ${
+      rows === undefined
+        ? null
+        : html`<p class="filter" role="status">
+            <span>${counted(rows.length, 'tensor')} of ${model.size.toLocaleString('en')}</span>
+            ${scope === '' ? null : html`<span class="chip">in <${Name} text=${scope} /><button type="button" aria-label="Leave the module" onClick=${() => setScope('')}>×</button></span>`}
+            ${query.trim() === '' ? null : html`<span class="chip">matching <bdi>${visible(query.trim())}</bdi><button type="button" aria-label="Clear the search" onClick=${() => setQuery('')}>×</button></span>`}
+          </p>`
+    }
+    <div class=${`body ${chosen === undefined ? '' : 'with-panel'}`}>
+      <main id="main" tabindex="-1"><${shown} key=${view} /></main>
+      ${chosen === undefined ? null : html`<${TensorPanel} tensor=${chosen} />`}
+    </div>
+  <//>`
+}
+
+async function start(): Promise<void> {
+  const app = document.getElementById('app')
+  const data = document.getElementById('data')
+  if (app === null || data === null) return
+  try {
+    const model = new Model(await unpack(data.textContent ?? ''))
+    data.remove()
+    app.textContent = ''
+    render(html`<${Page} model=${model} />`, app)
+  } catch (error) {
+    app.textContent = `This report cannot be shown: ${error instanceof Error ? error.message : String(error)}. A browser from 2023 on is needed.`
+    throw error
+  }
+}
+
+void start()

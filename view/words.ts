@@ -1,0 +1,57 @@
+// Names and numbers as the page shows them.
+import { showBytes, showCount, showMeasured } from '../cli/quantity.js'
+import { printable } from '../cli/text.js'
+
+export { showBytes, showCount }
+
+/** A name with what would hide or reorder it as escapes. */
+export const visible = printable
+
+/** `[50257, 768]`; `[]` is a scalar. */
+export const showShape = (shape: readonly number[]): string => `[${shape.join(', ')}]`
+
+/** A measured number to four digits, `–` where there is none. */
+export function showNumber(value: number | null | undefined): string {
+  if (value === null || value === undefined || Number.isNaN(value)) return '–'
+  if (Number.isInteger(value) && Math.abs(value) < 1e6) return String(value)
+  const size = Math.abs(value)
+  if (size !== 0 && (size >= 1e6 || size < 1e-3)) return value.toExponential(2)
+  return showMeasured(Number(value.toPrecision(4)))
+}
+
+/** A large number of things in a few characters: 1.24 B. */
+export function showLarge(value: number): string {
+  for (const [unit, size] of [
+    ['T', 1e12],
+    ['B', 1e9],
+    ['M', 1e6],
+  ] as const) {
+    if (value >= size) return `${Number((value / size).toPrecision(3))} ${unit}`
+  }
+  return showCount(value)
+}
+
+/** A share of a whole: 12.3 %. */
+export function showShare(part: number, whole: number): string {
+  if (whole === 0) return '0 %'
+  const percent = (100 * part) / whole
+  if (percent > 0 && percent < 0.1) return '< 0.1 %'
+  return `${percent >= 99.95 ? Math.round(percent) : percent.toFixed(1)} %`
+}
+
+export const counted = (amount: number, noun: string): string =>
+  `${showCount(amount)} ${noun}${amount === 1 ? '' : 's'}`
+
+/** The end of a path, which tells more than its beginning. */
+export const baseName = (path: string): string => path.split(/[/\\]/).at(-1) || path
+
+/** A ratio as percents, to three digits. */
+export function showPercent(ratio: number): string {
+  if (!Number.isFinite(ratio)) return '–'
+  const percent = 100 * ratio
+  return `${percent !== 0 && percent < 0.01 ? percent.toExponential(1) : Number(percent.toPrecision(3))} %`
+}
+
+/** A cosine: what is near 1 differs in its last digits. */
+export const showCosine = (value: number | null | undefined): string =>
+  value === null || value === undefined || Number.isNaN(value) ? '–' : value.toFixed(6)
