@@ -104,10 +104,26 @@ function aFolder(name: string, value: unknown): string {
   return resolve(path)
 }
 
+/** The variables that say who asks, by which proxy, and whom to trust. */
+const VARIABLES =
+  /^((AWS|AZURE|GOOGLE|HF|MSI)_.*|HUGGING_FACE_HUB_TOKEN|SERVICE_ACCOUNT|STORAGE_EMULATOR_HOST|(HTTPS?|ALL|NO)_PROXY|REQUEST_METHOD|NODE_EXTRA_CA_CERTS|HOME|USERPROFILE|XDG_CACHE_HOME)$/i
+
+/** Those of this environment, names and values in turn: a worker's `process.env` may be its own. None where none may be read. */
+function environment(): string[] {
+  try {
+    return Object.entries(process.env).flatMap(([name, value]) =>
+      value !== undefined && VARIABLES.test(name) ? [name, value] : [],
+    )
+  } catch {
+    return []
+  }
+}
+
 /** What the binding is told of how files of other machines are read. */
 export function remoteRequest(value: RemoteOptions | undefined): RemoteRequest {
   const read = optionsOf(value, KNOWN, 'remote')
-  const request: RemoteRequest = { headers: read.headers === undefined ? [] : headersOf(read.headers) }
+  const headers = read.headers === undefined ? [] : headersOf(read.headers)
+  const request: RemoteRequest = { headers, environment: environment() }
   for (const [name, least] of Object.entries(NUMBERS) as [keyof typeof NUMBERS, number][]) {
     const number = optional(read[name], (one) => aWholeNumber(`remote.${name}`, one, least))
     if (number !== undefined) request[name] = number

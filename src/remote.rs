@@ -36,6 +36,8 @@ pub struct RemoteRequest {
     pub store: Option<StoreRequest>,
     /// The folder that copies are kept in.
     pub cache: Option<String>,
+    /// The variables of the calling environment, names and values in turn: a worker may have its own.
+    pub environment: Vec<String>,
     pub max_cache_bytes: Option<f64>,
 }
 
@@ -78,9 +80,13 @@ impl RemoteRequest {
             value.and_then(unsigned).map_or(usual, |value| usize::try_from(value).unwrap_or(usize::MAX))
         };
         let retries = self.retries.and_then(unsigned).map(|value| u32::try_from(value).unwrap_or(u32::MAX));
-        let headers = self.headers.as_chunks::<2>().0.iter();
+        let pairs = |both: &[String]| {
+            let pairs = both.as_chunks::<2>().0.iter();
+            pairs.map(|[name, value]| (name.clone(), value.clone())).collect::<Vec<_>>()
+        };
         Options {
-            headers: headers.map(|[name, value]| (name.clone(), value.clone())).collect(),
+            headers: pairs(&self.headers),
+            environment: Some(pairs(&self.environment).into_iter().collect()),
             concurrency: count(self.concurrency, default.concurrency),
             piece_bytes: count(self.piece_bytes, default.piece_bytes),
             timeout: self.timeout.and_then(unsigned).map_or(default.timeout, Duration::from_millis),

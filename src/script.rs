@@ -14,7 +14,7 @@ use napi::{Env, Result, Status};
 use napi_derive::napi;
 use ztensor_core::checked;
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
-use ztensor_core::sources::blocks::Blocks;
+use ztensor_core::sources::blocks::{Blocks, Small};
 use ztensor_core::sources::places::Places;
 use ztensor_core::sources::{Costs, ReadAt};
 use ztensor_core::work::Stop;
@@ -178,6 +178,8 @@ struct Scripts {
     /// What the source calls itself.
     root: PathBuf,
     length: u64,
+    /// What was read last of all its files.
+    blocks: Arc<Blocks>,
 }
 
 impl Scripts {
@@ -208,7 +210,7 @@ impl Scripts {
 impl Places for Scripts {
     fn open(&self, path: &Path, stop: &Stop) -> CoreResult<Arc<dyn ReadAt>> {
         let (number, length) = if path == self.root { (0, self.length) } else { self.beside(path, stop)? };
-        Ok(Arc::new(Blocks::new(Script { desk: Arc::clone(&self.desk), number, length })))
+        Ok(Arc::new(Small::new(Script { desk: Arc::clone(&self.desk), number, length }, &self.blocks)))
     }
 
     fn is_folder(&self, _path: &Path, _stop: &Stop) -> bool {
@@ -254,7 +256,7 @@ impl ScriptSource {
         let (desk, root, length) = (Arc::clone(&self.desk), self.name.clone(), self.length);
         let stop = control.watch.stop.clone();
         let job = move || {
-            let places = Scripts { desk, root: root.clone(), length };
+            let places = Scripts { desk, root: root.clone(), length, blocks: Arc::default() };
             Shared::open_at(Arc::new(places), &[root], &request, stop)
         };
         spawn(env, Lane::Far, control, job, |_, shared| Ok(NativeFile::new(shared)))

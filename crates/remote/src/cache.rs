@@ -20,13 +20,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use ztensor_core::checked;
 use ztensor_core::codecs::digest::Hasher;
 use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::sources::blocks::SMALL;
 use ztensor_core::sources::file::FileSource;
 use ztensor_core::sources::files::Identity;
 use ztensor_core::sources::io::Io;
 use ztensor_core::sources::{Costs, ReadAt, Stretches};
 use ztensor_core::work::Stop;
 
-use crate::blocks::SMALL;
 use crate::options::Options;
 use entry::{Claim, Entry};
 use folder::Folder;

@@ -1,8 +1,9 @@
 //! One request, by redirects, to addresses that are allowed.
 
-use std::sync::OnceLock;
+use std::fmt;
 use std::sync::atomic::AtomicU64;
-use std::time::SystemTime;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::{Duration, SystemTime};
 
 use http::header::{ACCEPT_ENCODING, LOCATION};
 use reqwest::header::{HeaderMap, HeaderValue};
@@ -23,15 +24,105 @@ use crate::{retry, tls};
 /// Bytes of a redirect's page that are read, so that its connection can serve again; of a longer one it is closed.
 const PAGE: u64 = 16 << 10;
 
-/// Connections to servers, kept for the next request.
-pub struct Client {
-    pub options: Options,
+/// Connections to servers, kept for the next request. All that is open with the same settings shares them. No credentials are in them:
+/// those go with each request.
+pub struct Pool {
+    settings: Settings,
     tls: ClientConfig,
     proxies: Proxies,
     direct: Http,
     /// Connects to public addresses alone.
     guarded: OnceLock<Http>,
     by_proxy: Option<Http>,
+    /// For the clients of stores of objects.
+    stores: OnceLock<Http>,
+}
+
+/// What makes connections differ.
+#[derive(Clone, PartialEq, Eq)]
+struct Settings {
+    timeout: Duration,
+    idle: usize,
+    /// Variables that say which certificates and proxies to take.
+    variables: Vec<Option<String>>,
+}
+
+impl Settings {
+    fn new(options: &Options) -> Self {
+        let variables = Proxies::VARIABLES.iter().chain(&["NODE_EXTRA_CA_CERTS"]);
+        Self {
+            timeout: options.timeout,
+            idle: options.concurrency,
+            variables: variables.map(|name| options.variable(name)).collect(),
+        }
+    }
+
+    fn builder(&self, tls: &ClientConfig) -> ClientBuilder {
+        Http::builder()
+            .tls_backend_preconfigured(tls.clone())
+            .referer(false)
+            .user_agent(concat!("ztensor/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(self.timeout)
+            .pool_max_idle_per_host(self.idle)
+            .no_proxy()
+    }
+}
+
+/// A proxy's URL may hold a password.
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pool")
+    }
+}
+
+/// Those in use.
+static POOLS: Mutex<Vec<Weak<Pool>>> = Mutex::new(Vec::new());
+
+impl Pool {
+    /// The one for these options: a new one where none is in use.
+    pub fn of(options: &Options) -> Result<Arc<Self>> {
+        options.check()?;
+        let settings = Settings::new(options);
+        let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
+        pools.retain(|pool| pool.strong_count() > 0);
+        if let Some(pool) = pools.iter().filter_map(Weak::upgrade).find(|pool| pool.settings == settings) {
+            return Ok(pool);
+        }
+        let tls = tls::config(options)?;
+        let proxies = Proxies::new(options)?;
+        let builder = || settings.builder(&tls).redirect(Policy::none());
+        let direct = built(builder())?;
+        let by_proxy = if proxies.exist() { Some(built(proxies.apply(builder())?)?) } else { None };
+        let (guarded, stores) = (OnceLock::new(), OnceLock::new());
+        let pool = Arc::new(Self { settings, tls, proxies, direct, guarded, by_proxy, stores });
+        pools.push(Arc::downgrade(&pool));
+        Ok(pool)
+    }
+
+    fn guarded(&self) -> Result<&Http> {
+        if let Some(http) = self.guarded.get() {
+            return Ok(http);
+        }
+        let builder = self.settings.builder(&self.tls).redirect(Policy::none());
+        let http = built(builder.dns_resolver(PublicOnly))?;
+        Ok(self.guarded.get_or_init(|| http))
+    }
+
+    /// For the client of a store, which follows redirects and tries again by itself.
+    pub fn for_store(&self) -> Result<Http> {
+        if let Some(http) = self.stores.get() {
+            return Ok(http.clone());
+        }
+        let builder = self.settings.builder(&self.tls).read_timeout(self.settings.timeout);
+        let http = built(self.proxies.apply(builder)?)?;
+        Ok(self.stores.get_or_init(|| http).clone())
+    }
+}
+
+/// Requests for the files of one place.
+pub struct Client {
+    pub options: Options,
+    pool: Arc<Pool>,
     requests: Semaphore,
     /// Bytes of the files that are held whole.
     pub whole_bytes: AtomicU64,
@@ -48,15 +139,9 @@ pub struct Answer<'c> {
 
 impl Client {
     pub fn new(options: &Options) -> Result<Self> {
-        options.check()?;
-        let tls = tls::config(options)?;
-        let proxies = Proxies::new(options)?;
-        let direct = built(builder(options, &tls).no_proxy())?;
-        let by_proxy =
-            if proxies.exist() { Some(built(proxies.apply(builder(options, &tls))?)?) } else { None };
+        let pool = Pool::of(options)?;
         let requests = Semaphore::new(options.concurrency);
-        let (options, whole_bytes) = (options.clone(), AtomicU64::new(0));
-        Ok(Self { options, tls, proxies, direct, guarded: OnceLock::new(), by_proxy, requests, whole_bytes })
+        Ok(Self { options: options.clone(), pool, requests, whole_bytes: AtomicU64::new(0) })
     }
 
     /// Asks for a target, or for the place that it led to before, and follows redirects. The status of the answer is none of
@@ -71,11 +156,12 @@ impl Client {
         let permit = self.requests.acquire().await.map_err(closed)?;
         let mut place = from.unwrap_or_else(|| Place::first(target));
         loop {
-            let proxied = self.by_proxy.as_ref().filter(|_| self.proxies.serve(&place.url));
+            let pool = &*self.pool;
+            let proxied = pool.by_proxy.as_ref().filter(|_| pool.proxies.serve(&place.url));
             let http = match proxied {
                 Some(proxied) => proxied,
-                None if place.guarded => self.guarded()?,
-                None => &self.direct,
+                None if place.guarded => pool.guarded()?,
+                None => &pool.direct,
             };
             let request = place.request(target, http.get(place.url.clone())).headers(headers.clone());
             let request = request.header(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -111,14 +197,6 @@ impl Client {
             while let Ok(Ok(Some(_))) = timeout(self.options.timeout, response.chunk()).await {}
         }
     }
-
-    fn guarded(&self) -> Result<&Http> {
-        if let Some(http) = self.guarded.get() {
-            return Ok(http);
-        }
-        let http = built(builder(&self.options, &self.tls).no_proxy().dns_resolver(PublicOnly))?;
-        Ok(self.guarded.get_or_init(|| http))
-    }
 }
 
 impl Answer<'_> {
@@ -144,16 +222,6 @@ impl Answer<'_> {
             _ => Failure::Final(error),
         }
     }
-}
-
-fn builder(options: &Options, tls: &ClientConfig) -> ClientBuilder {
-    Http::builder()
-        .tls_backend_preconfigured(tls.clone())
-        .redirect(Policy::none())
-        .referer(false)
-        .user_agent(concat!("ztensor/", env!("CARGO_PKG_VERSION")))
-        .connect_timeout(options.timeout)
-        .pool_max_idle_per_host(options.concurrency)
 }
 
 fn built(builder: ClientBuilder) -> Result<Http> {

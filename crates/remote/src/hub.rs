@@ -8,10 +8,10 @@ use percent_encoding::percent_decode_str;
 use reqwest::Url;
 use ztensor_core::error::{Code, Error, Result, short};
 use ztensor_core::sources::ReadAt;
+use ztensor_core::sources::blocks::Blocks;
 use ztensor_core::sources::places::Places;
 use ztensor_core::work::Stop;
 
-use crate::blocks::Blocks;
 use crate::client::Client;
 use crate::hub_api::{self, Described};
 use crate::options::Options;

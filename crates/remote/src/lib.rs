@@ -10,7 +10,7 @@
 //! | `origin` | which URLs a redirect may lead to, and which of them get the credentials |
 //! | `retry`, `errors` | what is tried again and when; how failures read |
 //! | `answer`, `version` | whether an answer is the range, of the version, that was asked for |
-//! | `range`, `opening`, `blocks`, `source` | a file as a [`ReadAt`] |
+//! | `range`, `opening`, `source` | a file as a [`ReadAt`] |
 //! | `cache` | copies of files in a folder of this machine |
 //! | `web`, `hub`, `store` | where files are: [`Places`] |
 //!
@@ -21,7 +21,6 @@
 
 mod addresses;
 mod answer;
-mod blocks;
 mod cache;
 mod client;
 mod errors;

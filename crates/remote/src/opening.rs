@@ -7,10 +7,10 @@ use http::header::CONTENT_TYPE;
 use ztensor_core::checked;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::sources::ReadAt;
+use ztensor_core::sources::blocks::{Blocks, HEAD as FIRST};
 use ztensor_core::work::Stop;
 
 use crate::answer::{self, Held, media_type};
-use crate::blocks::Blocks;
 use crate::cache;
 use crate::client::{Answer, Client};
 use crate::errors::{self, Failure};
@@ -20,10 +20,6 @@ use crate::retry::retrying;
 use crate::runtime;
 use crate::source::Remote;
 use crate::version::Version;
-
-/// Bytes asked for at first. The headers of safetensors of most models have some 10 to 300 KiB, and on a slow line of 10 MB/s
-/// this takes as long as half a round trip to another continent.
-const FIRST: u64 = 512 << 10;
 
 /// How often `max_whole_bytes` may be held by the files of one place together.
 const WHOLE_FILES: u64 = 4;

@@ -109,6 +109,19 @@ impl Options {
         value.filter(|value| !value.is_empty())
     }
 
+    /// All variables whose names begin so, by their names: the same order each time.
+    pub(crate) fn variables(&self, prefix: &str) -> Vec<(String, String)> {
+        let mut found: Vec<_> = match &self.environment {
+            Some(variables) => variables.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+            None => std::env::vars_os()
+                .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+                .collect(),
+        };
+        found.retain(|(name, value)| name.starts_with(prefix) && !value.is_empty());
+        found.sort_unstable();
+        found
+    }
+
     /// A path that a variable gives.
     pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
         self.variable(name).map(PathBuf::from)

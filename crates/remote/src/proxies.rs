@@ -15,6 +15,19 @@ pub struct Proxies {
 }
 
 impl Proxies {
+    /// Those that are looked at.
+    pub const VARIABLES: [&str; 9] = [
+        "HTTPS_PROXY",
+        "https_proxy",
+        "HTTP_PROXY",
+        "http_proxy",
+        "ALL_PROXY",
+        "all_proxy",
+        "NO_PROXY",
+        "no_proxy",
+        "REQUEST_METHOD",
+    ];
+
     /// Those of `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, in capitals or not. Fails with `ZT_INVALID_ARG` for
     /// one that cannot be used, since to go without it could tell others what is read.
     pub fn new(options: &Options) -> Result<Self> {

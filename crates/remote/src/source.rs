@@ -1,16 +1,15 @@
 //! A file of a server, or of a store of objects, as a source of bytes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use ztensor_core::checked;
 use ztensor_core::codecs::digest::Hasher;
 use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::sources::blocks::Blocks;
 use ztensor_core::sources::files::Identity;
 use ztensor_core::sources::{Costs, ReadAt, Stretches};
 use ztensor_core::work::Stop;
 
-use crate::blocks::{Blocks, SMALL};
 use crate::options::Options;
 
 /// Bytes between two ranges that are read for nothing: a request to a store far away costs as much as 1 to 3 MiB of its stream.
@@ -42,8 +41,7 @@ pub struct Remote<R: Ranges> {
 impl<R: Ranges> Remote<R> {
     /// `head`: the first bytes. `whole`: whether they are all, and nothing is to be asked for.
     pub fn new(file: R, head: Vec<u8>, whole: bool, blocks: &Arc<Blocks>) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let number = Blocks::number();
         if !whole {
             blocks.keep(number, 0, &head);
         }
@@ -83,20 +81,8 @@ impl<R: Ranges> ReadAt for Remote<R> {
         if let Some(whole) = &self.whole {
             return whole.as_slice().read_at(offset, buffer, stop);
         }
-        let kept = self.blocks.copy(self.number, offset, buffer);
-        let (offset, buffer) = (offset + kept as u64, buffer.get_mut(kept..).unwrap_or_default());
-        if buffer.is_empty() {
-            return Ok(());
-        }
-        if buffer.len() > SMALL {
-            return self.file.fill(offset, buffer, stop);
-        }
-        let around = self.blocks.around(self.number, offset, buffer.len() as u64, total);
-        let mut block = vec![0; checked::index(around.end - around.start, "a block")?];
-        self.file.fill(around.start, &mut block, stop)?;
-        block.as_slice().read_at(offset - around.start, buffer, stop)?;
-        self.blocks.keep(self.number, around.start, &block);
-        Ok(())
+        let fetch = |offset, buffer: &mut [u8]| self.file.fill(offset, buffer, stop);
+        self.blocks.read(self.number, total, offset, buffer, fetch)
     }
 
     fn hash(

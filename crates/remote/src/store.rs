@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,17 +24,16 @@ use object_store::{
 use tokio::time::timeout;
 use ztensor_core::error::{Code, Error, Result, short};
 use ztensor_core::sources::ReadAt;
+use ztensor_core::sources::blocks::{Blocks, HEAD as FIRST};
 use ztensor_core::sources::places::Places;
 use ztensor_core::work::Stop;
 
-use crate::blocks::Blocks;
 use crate::cache;
+use crate::client::Pool;
 use crate::options::Options;
 use crate::source::{Ranges, Remote};
-use crate::{errors, runtime, tls};
+use crate::{errors, runtime};
 
-/// Bytes that are asked for when an object is opened.
-const FIRST: u64 = 512 << 10;
 /// Objects looked at for the names of a folder: those in its folders count as well.
 const LOOKED_AT: usize = 200_000;
 
@@ -74,6 +74,9 @@ struct Bucket {
     root: String,
     options: Options,
     blocks: Arc<Blocks>,
+    /// Held so that others find it.
+    #[expect(dead_code)]
+    pool: Arc<Pool>,
 }
 
 /// The places of `s3://bucket/key`, `gs://bucket/key` or `az://container/key`.
@@ -86,22 +89,23 @@ pub fn places(scheme: &str, url: &str, options: &Options) -> Result<(Arc<dyn Pla
         let message = format!("{:?} names no bucket: {scheme}://bucket/key is meant", short(rest, 160));
         return Err(Error::new(Code::InvalidArg, message));
     }
+    let pool = Pool::of(options)?;
     let store = match scheme {
-        "s3" => s3(bucket, options)?,
-        "gs" => gcs(bucket, options)?,
-        _ => azure(bucket, options)?,
+        "s3" => s3(bucket, options, &pool)?,
+        "gs" => gcs(bucket, options, &pool)?,
+        _ => azure(bucket, options, &pool)?,
     };
     let root = format!("{scheme}://{bucket}/");
     let path = format!("{root}{}", key.trim_end_matches('/'));
-    let bucket = Bucket { store, root, options: options.clone(), blocks: Arc::default() };
+    let bucket = Bucket { store, root, options: options.clone(), blocks: Arc::default(), pool };
     Ok((Arc::new(bucket), path.into()))
 }
 
-fn s3(bucket: &str, options: &Options) -> Result<Arc<dyn ObjectStore>> {
+fn s3(bucket: &str, options: &Options, pool: &Arc<Pool>) -> Result<Arc<dyn ObjectStore>> {
     let own = &options.store;
-    let mut builder = AmazonS3Builder::from_env()
+    let mut builder = with_variables(AmazonS3Builder::new(), options, "AWS_", AmazonS3Builder::with_config)
         .with_bucket_name(bucket)
-        .with_http_connector(Connector(options.clone()))
+        .with_http_connector(Connector(Arc::clone(pool)))
         .with_retry(retries(options))
         .with_virtual_hosted_style_request(own.virtual_hosted_style)
         .with_allow_http(own.allow_http)
@@ -133,27 +137,35 @@ fn s3(bucket: &str, options: &Options) -> Result<Arc<dyn ObjectStore>> {
     Ok(Arc::new(builder.build().map_err(|error| refused("s3", &error))?))
 }
 
-fn gcs(bucket: &str, options: &Options) -> Result<Arc<dyn ObjectStore>> {
-    let mut builder = GoogleCloudStorageBuilder::from_env()
+fn gcs(bucket: &str, options: &Options, pool: &Arc<Pool>) -> Result<Arc<dyn ObjectStore>> {
+    let builder = GoogleCloudStorageBuilder::new();
+    let mut builder = with_variables(builder, options, "GOOGLE_", GoogleCloudStorageBuilder::with_config)
         .with_bucket_name(bucket)
-        .with_http_connector(Connector(options.clone()))
+        .with_http_connector(Connector(Arc::clone(pool)))
         .with_retry(retries(options))
         .with_client_options(ClientOptions::new().with_allow_http(options.store.allow_http))
         .with_skip_signature(options.store.anonymous);
+    if let Some(path) = options.variable("SERVICE_ACCOUNT") {
+        builder = builder.with_service_account_path(path);
+    }
     if let Some(endpoint) = &options.store.endpoint {
         builder = builder.with_url(format!("gs://{bucket}")).with_base_url(endpoint);
     }
     Ok(Arc::new(builder.build().map_err(|error| refused("gs", &error))?))
 }
 
-fn azure(container: &str, options: &Options) -> Result<Arc<dyn ObjectStore>> {
+fn azure(container: &str, options: &Options, pool: &Arc<Pool>) -> Result<Arc<dyn ObjectStore>> {
     let own = &options.store;
-    let mut builder = MicrosoftAzureBuilder::from_env()
+    let builder = MicrosoftAzureBuilder::new();
+    let mut builder = with_variables(builder, options, "AZURE_", MicrosoftAzureBuilder::with_config)
         .with_container_name(container)
-        .with_http_connector(Connector(options.clone()))
+        .with_http_connector(Connector(Arc::clone(pool)))
         .with_retry(retries(options))
         .with_allow_http(own.allow_http)
         .with_skip_signature(own.anonymous);
+    if let Some(endpoint) = options.variable("MSI_ENDPOINT") {
+        builder = builder.with_msi_endpoint(endpoint);
+    }
     if let Some(account) = &own.account {
         builder = builder.with_account(account);
     }
@@ -164,6 +176,21 @@ fn azure(container: &str, options: &Options) -> Result<Arc<dyn ObjectStore>> {
         builder = builder.with_endpoint(endpoint.clone());
     }
     Ok(Arc::new(builder.build().map_err(|error| refused("az", &error))?))
+}
+
+/// A builder with what the variables that begin so say, of those that it knows.
+fn with_variables<B, K: FromStr>(
+    builder: B,
+    options: &Options,
+    prefix: &str,
+    with: fn(B, K, String) -> B,
+) -> B {
+    options.variables(prefix).into_iter().fold(builder, |builder, (name, value)| {
+        match name.to_ascii_lowercase().parse() {
+            Ok(key) => with(builder, key, value),
+            Err(_) => builder,
+        }
+    })
 }
 
 /// What tells an object from all others: its URL, and which server that is of. No secret is in it.
@@ -209,20 +236,15 @@ fn scrubbed(text: &str) -> String {
 
 /// Connections of ours: TLS by ring, the roots of this machine, no time limit on a whole answer.
 #[derive(Debug)]
-struct Connector(Options);
+struct Connector(Arc<Pool>);
 
 impl HttpConnector for Connector {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
-        let failed = |error: String| object_store::Error::Generic { store: "HTTP", source: error.into() };
-        let tls = tls::config(&self.0).map_err(|error| failed(error.message().to_owned()))?;
-        let client = reqwest::Client::builder()
-            .tls_backend_preconfigured(tls)
-            .read_timeout(self.0.timeout)
-            .connect_timeout(self.0.timeout)
-            .pool_max_idle_per_host(self.0.concurrency)
-            .user_agent(concat!("ztensor/", env!("CARGO_PKG_VERSION")))
-            .build();
-        Ok(HttpClient::new(client.map_err(|error| failed(error.without_url().to_string()))?))
+        let failed = |error: &Error| object_store::Error::Generic {
+            store: "HTTP",
+            source: error.message().to_owned().into(),
+        };
+        self.0.for_store().map(HttpClient::new).map_err(|error| failed(&error))
     }
 }
 

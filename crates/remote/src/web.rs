@@ -7,10 +7,10 @@ use std::sync::Arc;
 use reqwest::Url;
 use ztensor_core::error::{Code, Error, Result, short};
 use ztensor_core::sources::ReadAt;
+use ztensor_core::sources::blocks::Blocks;
 use ztensor_core::sources::places::Places;
 use ztensor_core::work::Stop;
 
-use crate::blocks::Blocks;
 use crate::client::Client;
 use crate::errors::{self, shown};
 use crate::opening;

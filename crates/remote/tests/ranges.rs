@@ -74,6 +74,16 @@ fn connections_are_used_again() {
     assert!(server.count() == 20 && server.connections() < 10, "{}", server.connections());
 }
 
+/// Also where each was opened by a call of its own.
+#[test]
+fn files_that_are_open_share_connections() {
+    let server = good(bytes(1000));
+    let open = || open_with(&server.url("/m"), &options()).unwrap();
+    let files: Vec<_> = (0..8).map(|_| open()).collect();
+    assert_eq!(server.count(), files.len());
+    assert!(server.connections() <= 4, "{} connections", server.connections());
+}
+
 #[test]
 fn small_reads_in_a_row_become_few() {
     let body = bytes(8 << 20);

@@ -4,12 +4,13 @@
 mod server;
 
 use std::collections::HashMap;
+use std::io::Write;
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use server::{Request, Server, TAG, bytes, good, open_with, options, part, redirect, refusal, say};
+use server::{Request, Server, TAG, bytes, good, head, open_with, options, part, redirect, refusal, say};
 use ztensor_core::error::Code;
 use ztensor_core::work::Stop;
 use ztensor_remote::Options;
@@ -44,6 +45,36 @@ fn another_origin_sees_no_credentials() {
     }
     // The second read goes where the first one led.
     assert_eq!((server.count(), cdn.count()), (1, 2));
+}
+
+/// A short page is read, so that its connection serves again; of a long one the connection is closed.
+#[test]
+fn pages_of_redirects_cost_little() {
+    let server = Server::new(|request: &Request, stream: &mut TcpStream| {
+        if request.path.starts_with("/to/") {
+            return part(request, stream, &bytes(100), TAG);
+        }
+        redirect(stream, &format!("/to{}", request.path))
+    });
+    for number in 0..5 {
+        open_with(&server.url(&format!("/{number}")), &options()).unwrap();
+    }
+    assert_eq!(server.count(), 10);
+    assert!(server.connections() <= 5, "{} connections for 10 requests", server.connections());
+    let server = Server::new(|request: &Request, stream: &mut TcpStream| {
+        if request.path == "/to" {
+            return part(request, stream, &bytes(100), TAG);
+        }
+        head(stream, "302 Found", "Location: /to\r\nContent-Length: 1000000000\r\n");
+        let mut sent = 0;
+        while sent < 64 << 20 && stream.write_all(&[7; 1 << 16]).is_ok() {
+            sent += 1 << 16;
+        }
+        assert!(sent < 64 << 20, "the page was read");
+        false
+    });
+    open_with(&server.url("/m"), &options()).unwrap();
+    assert_eq!((server.count(), server.connections()), (2, 2));
 }
 
 #[test]

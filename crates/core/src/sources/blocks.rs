@@ -1,6 +1,10 @@
-//! Small reads of a source that is dear to ask, served from blocks of it: an index is read in many small steps.
+//! Small reads of a source that is dear to ask, served from larger ones: parsers read here and there by some bytes, and each request
+//! takes as long as some MiB do.
 #![forbid(unsafe_code)]
 
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{ReadAt, as_its_source};
@@ -8,87 +12,180 @@ use crate::checked;
 use crate::error::Result;
 use crate::work::Stop;
 
-/// Bytes of a block, and of a read up to which it is small.
-const BLOCK: u64 = 256 << 10;
-/// Blocks that are kept.
-const KEPT: usize = 32;
+/// Reads up to this size are small: more is read with them, and kept.
+pub const SMALL: usize = 64 << 10;
+/// Bytes read with a small read of the beginning. The headers of safetensors of most models have some 10 to 300 KiB, and on a slow line
+/// of 10 MB/s this takes as long as half a round trip to another continent.
+pub const HEAD: u64 = 512 << 10;
+/// Bytes read with a small read that stands alone.
+const ALONE: u64 = 64 << 10;
+/// Bytes read where one small read follows the other: twice those of the last time, up to this.
+const IN_ROW: u64 = 1 << 20;
+/// Bytes read with a small read of the end, where zTensor, zip and Arrow have their index.
+const TAIL: u64 = 256 << 10;
+/// Bytes kept of all files of one place.
+const KEPT: usize = 16 << 20;
 
-/// A source, and the blocks of it that were read last, of 8 MiB at most.
-pub struct Blocks<S> {
-    source: S,
-    /// By their numbers, the one that was used last at the end.
-    held: Mutex<Vec<(u64, Arc<[u8]>)>>,
+struct Block {
+    file: u64,
+    start: u64,
+    bytes: Arc<[u8]>,
 }
 
-impl<S: ReadAt> Blocks<S> {
-    pub fn new(source: S) -> Self {
-        Self { source, held: Mutex::default() }
+impl Block {
+    fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+}
+
+/// The blocks that were used last.
+#[derive(Default)]
+pub struct Blocks {
+    /// The one used last is the last one.
+    kept: Mutex<VecDeque<Block>>,
+}
+
+impl Blocks {
+    /// A number for a file that no other has.
+    pub fn number() -> u64 {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        NEXT.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn held(&self) -> MutexGuard<'_, Vec<(u64, Arc<[u8]>)>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Block>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The block of a number, if it is held; it is the one used last then.
-    fn find(&self, number: u64) -> Option<Arc<[u8]>> {
-        let mut held = self.held();
-        let at = held.iter().position(|(of, _)| *of == number)?;
-        let found = held.remove(at);
-        let bytes = Arc::clone(&found.1);
-        held.push(found);
-        Some(bytes)
-    }
-
-    fn keep(&self, number: u64, bytes: &[u8]) {
-        let mut held = self.held();
-        // Nobody waits for a read of another thread, so that two may have made the same one.
-        held.retain(|(of, _)| *of != number);
-        if held.len() == KEPT {
-            held.remove(0);
+    /// Copies as much of the beginning of a range as is kept. Gives the count of bytes.
+    pub fn copy(&self, file: u64, offset: u64, buffer: &mut [u8]) -> usize {
+        let mut done = 0;
+        let mut kept = self.lock();
+        while done < buffer.len() {
+            let at = offset + done as u64;
+            let found =
+                kept.iter().position(|block| block.file == file && (block.start..block.end()).contains(&at));
+            let Some(block) = found.and_then(|found| kept.remove(found)) else { break };
+            let from = usize::try_from(at - block.start).unwrap_or(usize::MAX);
+            let bytes = block.bytes.get(from..).unwrap_or_default();
+            let rest = buffer.get_mut(done..).unwrap_or_default();
+            let count = bytes.len().min(rest.len());
+            if let (Some(rest), Some(bytes)) = (rest.get_mut(..count), bytes.get(..count)) {
+                rest.copy_from_slice(bytes);
+            }
+            done += count;
+            kept.push_back(block);
         }
-        held.push((number, bytes.into()));
+        done
     }
 
-    /// Copies what is held from `offset` on. Gives how much that was.
-    fn copy(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        let Some(block) = self.find(offset / BLOCK) else { return Ok(0) };
-        let from = block.get(checked::index(offset % BLOCK, "a block")?..).unwrap_or_default();
-        let count = from.len().min(buffer.len());
-        buffer.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
-        Ok(count)
+    /// What to read for a small read of which nothing is kept: a range around it, in a file of `length` bytes.
+    pub fn around(&self, file: u64, offset: u64, count: u64, length: u64) -> Range<u64> {
+        let kept = self.lock();
+        let before = kept.iter().filter(|block| block.file == file && block.start <= offset);
+        // Bytes up to here are kept already.
+        let known = before.clone().map(Block::end).max().unwrap_or_default().min(offset);
+        let in_row =
+            before.filter(|block| block.end() + ALONE > offset).map(|block| block.bytes.len() as u64).max();
+        let tail = length.saturating_sub(TAIL);
+        if offset == 0 {
+            return 0..HEAD.min(length);
+        }
+        if offset >= tail {
+            return tail.max(known)..length;
+        }
+        let ahead = in_row.map_or(ALONE, |last| last.saturating_mul(2).min(IN_ROW));
+        offset..offset.saturating_add(ahead.max(count)).min(length)
     }
 
-    /// Reads the blocks of a range in one go.
-    fn fetch(&self, offset: u64, length: u64, stop: &Stop) -> Result<()> {
-        let first = offset / BLOCK;
-        let end = offset.saturating_add(length).next_multiple_of(BLOCK).min(self.source.length());
-        let start = first.saturating_mul(BLOCK);
-        let bytes = self.source.read_vec(start, end - start, stop)?;
-        let blocks = bytes.chunks(checked::index(BLOCK, "a block")?);
-        (first..).zip(blocks).for_each(|(number, bytes)| self.keep(number, bytes));
-        Ok(())
+    /// Keeps a block, in place of those that were not used for the longest time.
+    pub fn keep(&self, file: u64, start: u64, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let mut kept = self.lock();
+        kept.push_back(Block { file, start, bytes: bytes.into() });
+        let mut total: usize = kept.iter().map(|block| block.bytes.len()).sum();
+        while total > KEPT
+            && let Some(block) = kept.pop_front()
+        {
+            total -= block.bytes.len();
+        }
     }
-}
 
-impl<S: ReadAt> ReadAt for Blocks<S> {
-    as_its_source!(source);
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()> {
-        let length = buffer.len() as u64;
-        // What ends beyond the source is its own to refuse.
-        if length > BLOCK || checked::end_within(offset, length, self.source.length()).is_none() {
-            return self.source.read_at(offset, buffer, stop);
+    /// Fills a buffer from an offset of a file of `length` bytes, in which all of it is: from what is kept, or by `fetch`, which fills
+    /// another one from an offset.
+    pub fn read(
+        &self,
+        file: u64,
+        length: u64,
+        offset: u64,
+        buffer: &mut [u8],
+        fetch: impl Fn(u64, &mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        if buffer.len() > SMALL {
+            let kept = self.copy(file, offset, buffer);
+            return match buffer.get_mut(kept..).filter(|rest| !rest.is_empty()) {
+                Some(rest) => fetch(offset.saturating_add(kept as u64), rest),
+                None => Ok(()),
+            };
         }
         let mut done = 0;
         while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
-            let (at, left) = (offset.saturating_add(done as u64), rest.len() as u64);
-            let copied = self.copy(at, rest)?;
+            let at = offset.saturating_add(done as u64);
+            let mut copied = self.copy(file, at, rest);
             if copied == 0 {
-                self.fetch(at, left, stop)?;
+                let around = self.around(file, at, rest.len() as u64, length);
+                let mut block = vec![0; checked::index(around.end.saturating_sub(around.start), "a block")?];
+                fetch(around.start, &mut block)?;
+                let from = block.get(checked::index(at.saturating_sub(around.start), "a block")?..);
+                let from = from.unwrap_or_default();
+                copied = from.len().min(rest.len());
+                rest.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+                self.keep(file, around.start, &block);
             }
             done += copied;
         }
         Ok(())
+    }
+
+    /// Forgets a file.
+    pub fn forget(&self, file: u64) {
+        self.lock().retain(|block| block.file != file);
+    }
+}
+
+/// A source, small reads of which are served from blocks.
+pub struct Small<S> {
+    source: S,
+    blocks: Arc<Blocks>,
+    number: u64,
+}
+
+impl<S: ReadAt> Small<S> {
+    pub fn new(source: S, blocks: &Arc<Blocks>) -> Self {
+        Self { source, blocks: Arc::clone(blocks), number: Blocks::number() }
+    }
+}
+
+impl<S> Drop for Small<S> {
+    fn drop(&mut self) {
+        self.blocks.forget(self.number);
+    }
+}
+
+impl<S: ReadAt> ReadAt for Small<S> {
+    as_its_source!(source);
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()> {
+        let length = self.source.length();
+        // What ends beyond the source is its own to refuse.
+        if checked::end_within(offset, buffer.len() as u64, length).is_none() {
+            return self.source.read_at(offset, buffer, stop);
+        }
+        stop.check()?;
+        self.blocks.read(self.number, length, offset, buffer, |offset, buffer| {
+            self.source.read_at(offset, buffer, stop)
+        })
     }
 }
 
@@ -98,6 +195,55 @@ mod tests {
 
     use super::*;
     use crate::error::Code;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn what_is_kept_is_copied_over_its_blocks() {
+        let blocks = Blocks::default();
+        blocks.keep(1, 0, &[0, 1, 2, 3]);
+        blocks.keep(1, 4, &[4, 5]);
+        blocks.keep(2, 0, &[9; 10]);
+        blocks.keep(1, 8, &[8]);
+        let mut buffer = [0xff; 8];
+        assert_eq!(blocks.copy(1, 1, &mut buffer), 5);
+        assert_eq!(buffer, [1, 2, 3, 4, 5, 0xff, 0xff, 0xff]);
+        assert_eq!(blocks.copy(1, 6, &mut buffer), 0);
+        blocks.forget(1);
+        assert_eq!(blocks.copy(1, 1, &mut buffer), 0);
+        assert_eq!(blocks.copy(2, 1, &mut buffer), 8);
+    }
+
+    #[test]
+    fn the_blocks_used_last_stay() {
+        let blocks = Blocks::default();
+        for file in 0..20 {
+            blocks.keep(file, 0, &vec![0; 1 << 20]);
+            assert_eq!(blocks.copy(0, 0, &mut [0]), 1, "{file}");
+        }
+        let kept = (0..20).filter(|&file| blocks.copy(file, 0, &mut [0]) == 1).collect::<Vec<_>>();
+        assert_eq!(kept, [0].into_iter().chain(5..20).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn more_is_read_around_small_reads() {
+        let blocks = Blocks::default();
+        let length = 100 * MIB;
+        assert_eq!(blocks.around(1, 10 * MIB, 8, length), 10 * MIB..10 * MIB + ALONE);
+        assert_eq!(blocks.around(1, length - 8, 8, length), length - TAIL..length);
+        assert_eq!(blocks.around(1, 600, 8, 1000), 0..1000);
+        // In a row, up to a bound.
+        let mut next = 10 * MIB;
+        for expected in [ALONE, 2 * ALONE, 4 * ALONE, 8 * ALONE, MIB, MIB] {
+            let range = blocks.around(1, next, 8, length);
+            assert_eq!(range, next..next + expected);
+            blocks.keep(1, range.start, &vec![0; usize::try_from(range.end - range.start).unwrap()]);
+            next = range.end;
+        }
+        // The end, but for what is known.
+        blocks.keep(3, 0, &[0; 900]);
+        assert_eq!(blocks.around(3, 950, 8, 1000), 900..1000);
+    }
 
     /// Takes down what it is asked for.
     struct Asked {
@@ -117,28 +263,29 @@ mod tests {
         }
     }
 
-    fn asked(length: usize) -> Blocks<Asked> {
+    fn asked(length: usize) -> Small<Asked> {
         let bytes = (0..length).map(|at| u8::try_from((at / 3) % 251).unwrap()).collect();
-        Blocks::new(Asked { bytes, reads: Mutex::default() })
+        Small::new(Asked { bytes, reads: Mutex::default() }, &Arc::default())
     }
 
     #[test]
     fn small_reads_are_one_read_and_large_ones_are_their_own() {
-        let source = asked(1 << 20);
-        for at in [0_usize, 17, 4096, 200_000] {
+        let source = asked(2 << 20);
+        for at in [0_usize, 17, 4096, 200_000, 500_000] {
             let read = source.read_vec(at as u64, 100, Stop::never()).unwrap();
             assert_eq!(read, source.source.bytes[at..][..100]);
         }
-        assert_eq!(*source.source.reads.lock().unwrap(), [(0, 256 << 10)]);
-        source.read_vec(2 * BLOCK - 5, 10, Stop::never()).unwrap();
+        assert_eq!(*source.source.reads.lock().unwrap(), [(0, 512 << 10)]);
+        // The first half of it is kept.
+        let over = source.read_vec(HEAD - 5, 10, Stop::never()).unwrap();
+        assert_eq!(over, source.source.bytes[(512 << 10) - 5..][..10]);
+        assert_eq!(source.source.reads.lock().unwrap().last(), Some(&(512 << 10, 1 << 20)));
+        source.read_vec(HEAD + MIB + 3, SMALL as u64 + 1, Stop::never()).unwrap();
         assert_eq!(
             source.source.reads.lock().unwrap().last(),
-            Some(&(256 << 10, 512 << 10)),
-            "two blocks at once"
+            Some(&((512 << 10) + (1 << 20) + 3, SMALL + 1))
         );
-        source.read_vec(3, BLOCK + 1, Stop::never()).unwrap();
-        assert_eq!(source.source.reads.lock().unwrap().last(), Some(&(3, (256 << 10) + 1)));
-        assert_eq!(source.read_vec((1 << 20) - 4, 5, Stop::never()).unwrap_err().code(), Code::Truncated);
+        assert_eq!(source.read_vec((2 << 20) - 4, 5, Stop::never()).unwrap_err().code(), Code::Truncated);
         let (stop, far) = (Stop::default(), asked(10));
         stop.set();
         assert_eq!(far.read_vec(0, 4, &stop).unwrap_err().code(), Code::Aborted);
@@ -147,20 +294,6 @@ mod tests {
             4,
             "a read that was stopped leaves nothing"
         );
-    }
-
-    #[test]
-    fn the_blocks_used_last_are_kept() {
-        let source = asked((KEPT + 2) * (256 << 10));
-        for number in 0..=KEPT as u64 {
-            source.read_vec(number * BLOCK, 1, Stop::never()).unwrap();
-            source.read_vec(BLOCK, 1, Stop::never()).unwrap();
-        }
-        assert_eq!(source.held().len(), KEPT);
-        let reads = source.source.reads.lock().unwrap().len();
-        assert_eq!(reads, KEPT + 1, "the block that is used again and again is read once");
-        source.read_vec(0, 1, Stop::never()).unwrap();
-        assert_eq!(source.source.reads.lock().unwrap().len(), reads + 1);
     }
 
     proptest! {

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -47,7 +47,7 @@ pub struct Server {
     pub address: SocketAddr,
     log: Arc<Mutex<Vec<Request>>>,
     ended: Arc<AtomicBool>,
-    serving: Arc<Mutex<Vec<thread::JoinHandle<()>>>>,
+    serving: Arc<Mutex<Vec<(TcpStream, thread::JoinHandle<()>)>>>,
 }
 
 impl Server {
@@ -66,8 +66,13 @@ impl Server {
                 }
                 let Ok(stream) = stream else { continue };
                 let (answer, log) = (Arc::clone(&answer), Arc::clone(&kept));
-                let thread = thread::spawn(move || serve(stream, &log, &*answer));
-                connected.lock().unwrap().push(thread);
+                let ours = stream.try_clone().unwrap();
+                let thread = thread::spawn(move || {
+                    let open = stream.try_clone().unwrap();
+                    serve(stream, &log, &*answer);
+                    let _ = open.shutdown(Shutdown::Both);
+                });
+                connected.lock().unwrap().push((ours, thread));
             }
         });
         Self { address, log, ended, serving }
@@ -96,7 +101,9 @@ impl Drop for Server {
         self.ended.store(true, Ordering::Relaxed);
         let _ = TcpStream::connect(self.address);
         if !thread::panicking() {
-            for thread in self.serving.lock().unwrap().drain(..) {
+            for (stream, thread) in self.serving.lock().unwrap().drain(..) {
+                // Another test may keep the connection for its next request.
+                let _ = stream.shutdown(Shutdown::Read);
                 thread.join().expect("an answer of the server");
             }
         }
@@ -116,6 +123,8 @@ fn serve(stream: TcpStream, log: &Mutex<Vec<Request>>, answer: &dyn Answer) {
 pub fn read_request(reader: &mut impl BufRead, log: &Mutex<Vec<Request>>) -> Option<Request> {
     let mut line = String::new();
     reader.read_line(&mut line).ok().filter(|&count| count > 0)?;
+    // A server need not know any other.
+    assert!(line.starts_with("GET ") || line.starts_with("CONNECT "), "{line}");
     let path = line.split(' ').nth(1)?.to_owned();
     let mut headers = HashMap::new();
     loop {
