@@ -1,7 +1,9 @@
 //! Stores of objects: S3 and what speaks as it does, Google Cloud Storage, Azure's blobs. Their clients are those of `object_store`,
 //! over connections of ours.
 
+mod connector;
 mod profile;
+mod upload;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -14,7 +16,6 @@ use std::time::Duration;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
-use object_store::client::{HttpClient, HttpConnector};
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::path::Path as Key;
 use object_store::{
@@ -22,6 +23,7 @@ use object_store::{
 };
 use tokio::time::timeout;
 use ztensor_core::error::{Code, Error, Result, short};
+use ztensor_core::sinks::upload::Uploads;
 use ztensor_core::sources::ReadAt;
 use ztensor_core::sources::places::Places;
 use ztensor_core::work::Stop;
@@ -30,7 +32,8 @@ use crate::blocks::Blocks;
 use crate::cache;
 use crate::options::Options;
 use crate::source::{Ranges, Remote};
-use crate::{errors, runtime, tls};
+use crate::{errors, runtime};
+use connector::Connector;
 
 /// Bytes that are asked for when an object is opened.
 const FIRST: u64 = 512 << 10;
@@ -78,6 +81,26 @@ struct Bucket {
 
 /// The places of `s3://bucket/key`, `gs://bucket/key` or `az://container/key`.
 pub fn places(scheme: &str, url: &str, options: &Options) -> Result<(Arc<dyn Places>, PathBuf)> {
+    let (bucket, path) = bucket(scheme, url, Connector::reading(options))?;
+    Ok((Arc::new(bucket), path))
+}
+
+/// Takes files for the store of such a URL.
+pub fn uploads(
+    scheme: &str,
+    url: &str,
+    options: &Options,
+    overwrite: bool,
+) -> Result<(Arc<dyn Uploads>, PathBuf)> {
+    // Google's store refuses preconditions of what comes in parts, and Azure's key signs them.
+    let create = !overwrite && scheme == "s3";
+    let (bucket, path) = bucket(scheme, url, Connector::writing(options, create))?;
+    Ok((Arc::new(upload::Store::new(bucket, overwrite)), path))
+}
+
+/// The bucket of a URL, and the path of its object.
+fn bucket(scheme: &str, url: &str, connector: Connector) -> Result<(Bucket, PathBuf)> {
+    let options = &connector.options.clone();
     options.check()?;
     let rest = url.split_once("://").map_or("", |(_, rest)| rest);
     let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
@@ -87,21 +110,22 @@ pub fn places(scheme: &str, url: &str, options: &Options) -> Result<(Arc<dyn Pla
         return Err(Error::new(Code::InvalidArg, message));
     }
     let store = match scheme {
-        "s3" => s3(bucket, options)?,
-        "gs" => gcs(bucket, options)?,
-        _ => azure(bucket, options)?,
+        "s3" => s3(bucket, connector)?,
+        "gs" => gcs(bucket, connector)?,
+        _ => azure(bucket, connector)?,
     };
     let root = format!("{scheme}://{bucket}/");
     let path = format!("{root}{}", key.trim_end_matches('/'));
     let bucket = Bucket { store, root, options: options.clone(), blocks: Arc::default() };
-    Ok((Arc::new(bucket), path.into()))
+    Ok((bucket, path.into()))
 }
 
-fn s3(bucket: &str, options: &Options) -> Result<Arc<dyn ObjectStore>> {
+fn s3(bucket: &str, connector: Connector) -> Result<Arc<dyn ObjectStore>> {
+    let options = &connector.options.clone();
     let own = &options.store;
     let mut builder = AmazonS3Builder::from_env()
         .with_bucket_name(bucket)
-        .with_http_connector(Connector(options.clone()))
+        .with_http_connector(connector)
         .with_retry(retries(options))
         .with_virtual_hosted_style_request(own.virtual_hosted_style)
         .with_allow_http(own.allow_http)
@@ -133,10 +157,11 @@ fn s3(bucket: &str, options: &Options) -> Result<Arc<dyn ObjectStore>> {
     Ok(Arc::new(builder.build().map_err(|error| refused("s3", &error))?))
 }
 
-fn gcs(bucket: &str, options: &Options) -> Result<Arc<dyn ObjectStore>> {
+fn gcs(bucket: &str, connector: Connector) -> Result<Arc<dyn ObjectStore>> {
+    let options = &connector.options.clone();
     let mut builder = GoogleCloudStorageBuilder::from_env()
         .with_bucket_name(bucket)
-        .with_http_connector(Connector(options.clone()))
+        .with_http_connector(connector)
         .with_retry(retries(options))
         .with_client_options(ClientOptions::new().with_allow_http(options.store.allow_http))
         .with_skip_signature(options.store.anonymous);
@@ -146,11 +171,12 @@ fn gcs(bucket: &str, options: &Options) -> Result<Arc<dyn ObjectStore>> {
     Ok(Arc::new(builder.build().map_err(|error| refused("gs", &error))?))
 }
 
-fn azure(container: &str, options: &Options) -> Result<Arc<dyn ObjectStore>> {
+fn azure(container: &str, connector: Connector) -> Result<Arc<dyn ObjectStore>> {
+    let options = &connector.options.clone();
     let own = &options.store;
     let mut builder = MicrosoftAzureBuilder::from_env()
         .with_container_name(container)
-        .with_http_connector(Connector(options.clone()))
+        .with_http_connector(connector)
         .with_retry(retries(options))
         .with_allow_http(own.allow_http)
         .with_skip_signature(own.anonymous);
@@ -205,25 +231,6 @@ fn scrubbed(text: &str) -> String {
     });
     let text: String = words.by_ref().collect();
     short(&text, 400).into_owned()
-}
-
-/// Connections of ours: TLS by ring, the roots of this machine, no time limit on a whole answer.
-#[derive(Debug)]
-struct Connector(Options);
-
-impl HttpConnector for Connector {
-    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
-        let failed = |error: String| object_store::Error::Generic { store: "HTTP", source: error.into() };
-        let tls = tls::config(&self.0).map_err(|error| failed(error.message().to_owned()))?;
-        let client = reqwest::Client::builder()
-            .tls_backend_preconfigured(tls)
-            .read_timeout(self.0.timeout)
-            .connect_timeout(self.0.timeout)
-            .pool_max_idle_per_host(self.0.concurrency)
-            .user_agent(concat!("ztensor/", env!("CARGO_PKG_VERSION")))
-            .build();
-        Ok(HttpClient::new(client.map_err(|error| failed(error.without_url().to_string()))?))
-    }
 }
 
 impl Bucket {
