@@ -90,7 +90,8 @@ pub fn uploads(url: &str, options: &Options, overwrite: bool) -> Result<(Arc<dyn
     match scheme(url).as_deref() {
         Some(scheme @ ("s3" | "gs" | "az")) => store::uploads(scheme, url, options, overwrite),
         _ => {
-            let message = "only s3:, gs: and az: URLs can be written to: write a file of this machine, and upload it";
+            let message =
+                "only s3:, gs: and az: URLs can be written to: write a file of this machine, and upload it";
             Err(Error::new(Code::InvalidArg, message))
         }
     }

@@ -1,8 +1,8 @@
 //! The end of a file: its index, and its name.
 #![forbid(unsafe_code)]
 
-use super::old_root::OldRoot;
 use super::index_first::{self, Whole};
+use super::old_root::OldRoot;
 use super::out::Out;
 use super::{Writer, parts, zt2};
 use crate::codecs::digest::Algorithm;

@@ -1,9 +1,9 @@
 //! Goes on in another file where the current one is full.
 #![forbid(unsafe_code)]
 
-use super::out::Out;
-use super::index_first::{self, Whole};
 use super::Writer;
+use super::index_first::{self, Whole};
+use super::out::Out;
 use crate::error::{Code, Error, Result};
 use crate::formats::zt2::encode;
 use crate::limits::Limits;
