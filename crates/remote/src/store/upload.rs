@@ -204,22 +204,19 @@ impl Sending {
         })
     }
 
-    /// What an upload came to that the store refused to complete. An answer that was lost was asked for again: then the upload
-    /// may be gone because it is complete.
+    /// What an upload came to that the store did not complete, as far as it said. An answer that was lost was asked for again:
+    /// an upload that the store does not know any more is complete.
     async fn outcome(&self, upload: &mut dyn MultipartUpload, error: StoreError) -> Result<()> {
-        let taken = matches!(
-            error,
-            StoreError::AlreadyExists { .. }
-                | StoreError::Precondition { .. }
-                | StoreError::NotModified { .. }
-        );
-        let gone = taken || matches!(error, StoreError::NotFound { .. });
-        let found = if gone { length_of(&*self.store, &self.key, &self.path).await? } else { None };
-        let given_up = upload.abort().await;
-        if found == Some(self.length) && matches!(given_up, Err(StoreError::NotFound { .. })) {
+        let gone = matches!(upload.abort().await, Err(StoreError::NotFound { .. }));
+        if gone && length_of(&*self.store, &self.key, &self.path).await? == Some(self.length) {
             return Ok(());
         }
-        Err(if taken { taken_by_another(&self.path) } else { failed(&self.path, &error) })
+        Err(match error {
+            StoreError::AlreadyExists { .. }
+            | StoreError::Precondition { .. }
+            | StoreError::NotModified { .. } => taken_by_another(&self.path),
+            error => failed(&self.path, &error),
+        })
     }
 }
 
@@ -350,5 +347,100 @@ fn failed(path: &str, error: &StoreError) -> Error {
             "the store denies access: check the credentials, and that they may write the object",
         ),
         other => failure(path, other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use object_store::memory::InMemory;
+
+    use super::*;
+    use crate::options::Options;
+
+    fn store(overwrite: bool) -> (Arc<InMemory>, Store) {
+        let memory = Arc::new(InMemory::new());
+        let store: Arc<dyn ObjectStore> = Arc::<InMemory>::clone(&memory);
+        let options = Options { piece_bytes: LEAST, ..Options::default() };
+        let bucket = Bucket { store, root: "s3://b/".to_owned(), options, blocks: Arc::default() };
+        (memory, Store::new(bucket, overwrite))
+    }
+
+    fn content(memory: &InMemory, key: &str) -> Option<Vec<u8>> {
+        runtime::wait(Stop::never(), async {
+            match memory.get(&Key::from(key)).await {
+                Ok(found) => Ok(Some(found.bytes().await.unwrap().to_vec())),
+                Err(_) => Ok(None),
+            }
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn parts_suffice_whatever_the_length() {
+        let total = |mut size: Size, length: u64| {
+            let (mut sent, mut parts) = (0_u64, 0);
+            while sent < length {
+                sent += size.next as u64;
+                parts += 1;
+                size.after(parts);
+            }
+            parts
+        };
+        let known = |length| {
+            let mut size = Size::new(8 << 20);
+            size.expect(length);
+            size
+        };
+        for length in [1, 100 << 20, 80 << 30, 5 << 40] {
+            assert!(total(Size::new(8 << 20), length) <= PARTS, "{length}");
+            assert!(total(known(length), length + length / 64 + SLACK) <= PARTS, "{length}");
+            // More than was said.
+            assert!(total(known(length), 3 * length) <= PARTS, "{length}");
+        }
+        assert_eq!(known(1).next, 8 << 20);
+        assert_eq!(Size::new(1).next, LEAST);
+        let (mut size, first) = (known(1 << 40), known(1 << 40).next);
+        (1..=PARTS - DOUBLES - 1).for_each(|parts| size.after(parts));
+        assert_eq!(size.next, first, "some stores want parts of one size");
+    }
+
+    #[test]
+    fn an_object_is_there_when_it_is_complete() {
+        let (memory, store) = store(false);
+        let path = Path::new("s3://b/folder/m.zt");
+        let bytes: Vec<u8> = (0..12_000_000_u32).map(|at| at.to_le_bytes()[1]).collect();
+        let mut upload = store.begin(path, Stop::never()).unwrap();
+        for piece in bytes.chunks(700_001) {
+            upload.write(piece).unwrap();
+        }
+        upload.flush().unwrap();
+        assert_eq!(content(&memory, "folder/m.zt"), None);
+        assert!(!store.is_there(path, Stop::never()).unwrap());
+        upload.complete().unwrap();
+        assert!(content(&memory, "folder/m.zt").unwrap() == bytes);
+        assert!(store.is_there(path, Stop::never()).unwrap());
+        let mut other = store.begin(path, Stop::never()).unwrap();
+        other.write(b"other").unwrap();
+        assert_eq!(other.complete().unwrap_err().code(), Code::Exists);
+        assert!(content(&memory, "folder/m.zt").unwrap() == bytes);
+        store.remove(path).unwrap();
+        assert_eq!(content(&memory, "folder/m.zt"), None);
+    }
+
+    #[test]
+    fn what_is_given_up_is_nowhere() {
+        let (memory, store) = store(true);
+        let stop = Stop::default();
+        let mut upload = store.begin(Path::new("s3://b/m"), &stop).unwrap();
+        upload.write(&vec![1; 2 * LEAST]).unwrap();
+        drop(upload);
+        store.settle();
+        assert_eq!(*store.given_up.count(), 0);
+        let mut upload = store.begin(Path::new("s3://b/m"), &stop).unwrap();
+        upload.write(&[1]).unwrap();
+        stop.set();
+        assert_eq!(upload.complete().unwrap_err().code(), Code::Aborted);
+        assert_eq!(content(&memory, "m"), None);
+        assert_eq!(store.begin(Path::new("s3://b/"), &stop).err().unwrap().code(), Code::InvalidArg);
     }
 }
