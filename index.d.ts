@@ -70,62 +70,6 @@ export interface JobOptions {
 export type Format = "zt" | "safetensors" | "btf" | "npy" | "npz" | "gguf" | "onnx" | "pytorch" | "hdf5" | "keras" | "tensorflow" | "flax" | "paddle" | "arrow" | "tflite" | "openvino";
 type WritableFormat = "zt" | "safetensors" | "btf" | "npy" | "npz";
 type WritableVersion = "0.1" | "1.0" | "1.2" | "2";
-/** How to write a file. */
-export interface CreateOptions {
-	/** The container: by default the one that the path ends in (`.zt`, `.safetensors`, …), zTensor without such an ending. */
-	format?: WritableFormat | undefined;
-	/**
-	 * The zTensor version: `'1.0'` by default; other formats have none. 1.0 is read by Python 1.0.0 and 1.0.1, 1.2 by 1.0.2 to 1.2.3, 2 by 2.x.
-	 */
-	version?: WritableVersion | undefined;
-	/**
-	 * zTensor 2: whether the same tensors give the same bytes, whatever the order in which they are added (§6.3); true by
-	 * default. Such a file is aligned to 64 KiB, has xxh3 digests, is not compressed, and holds equal tensors once.
-	 */
-	canonical?: boolean | undefined;
-	/**
-	 * A digest of each component, zTensor only: by default crc32c over what is stored up to 1.2, xxh3 over the content in 2
-	 * (or sha256, in a file that is not canonical).
-	 */
-	digest?: "crc32c" | "sha256" | "xxh3" | false | undefined;
-	/**
-	 * For blobs that it makes smaller by the part `minSavings` (0.05 by default); off by default. zTensor has zstd of a `level`
-	 * from 1 to 22 (3 by default), npz deflate of one from 1 to 9 (6 by default); the others have none. `true` takes the
-	 * defaults. The first 256 KiB of a blob decide whether it is tried; one that then saves less as a whole is stored raw after
-	 * all, except where the blob is larger than 8 MiB and goes into a stream, an npz or a file that is appended to.
-	 * zTensor 2 compresses in frames of `frameSize` bytes (1 MiB by default, from 4096 to 2^24), of which a slice decodes only those
-	 * that it needs.
-	 */
-	compression?: true | {
-		readonly level?: number | undefined;
-		readonly minSavings?: number | undefined;
-		readonly frameSize?: number | undefined;
-	} | false | undefined;
-	/** The file's metadata: text only in safetensors, none in BTF and zTensor 0.1. */
-	attributes?: AttributeInput | undefined;
-	/** What 1.0 names as its writer. */
-	generator?: string | undefined;
-	/**
-	 * Blobs begin at multiples of this, zTensor only: a power of two from 64 to 2^24; in version 2 any multiple of 4096 up to
-	 * that, 65536 by default.
-	 */
-	alignment?: number | undefined;
-	/**
-	 * zTensor 2 and safetensors: bytes that a file may have before the next tensor goes into another one; where all fits into
-	 * one file, that is all there is. zTensor 2: `model.zt` then has the index, and `model-00001-of-00003.zt` and so on the
-	 * data; such a model is not canonical. safetensors: `model-00001-of-00003.safetensors` and so on, of so many bytes of
-	 * tensors, and `model.safetensors.index.json`, which is put there last. A tensor that is larger has a file of its own.
-	 */
-	maxShardSize?: number | undefined;
-	/**
-	 * Replace a file that is there; otherwise that is ZT_EXISTS. Owner, group, permissions and, on Linux, access lists of the old
-	 * file are kept as far as the writer may give them; other hard links to it stay what they were. Of a set of files the old one
-	 * goes as a whole. Only files are replaced: a pipe or a character device is written to, as a stream is.
-	 */
-	overwrite?: boolean | undefined;
-	/** Gives the file up, as `abort()` does; what is called after it rejects with `signal.reason`. */
-	signal?: AbortSignal | undefined;
-}
 /** The typed array that holds a tensor's elements, for each dtype. */
 export interface DTypeArrays {
 	float64: Float64Array;
@@ -1047,6 +991,107 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	/** Never touches data. */
 	[inspect.custom](_depth: number, options: import("node:util").InspectOptions): string;
 }
+/** How to reach a store of objects, where the environment does not say. */
+export interface StoreOptions {
+	/** Of S3: the region of the bucket. */
+	region?: string | undefined;
+	/** The URL of a store that speaks as S3, Google Cloud Storage or Azure do: MinIO, Ceph, R2, an emulator. */
+	endpoint?: string | undefined;
+	/** Allow an endpoint with `http:`. */
+	allowHttp?: boolean | undefined;
+	/** Of S3: the bucket is a part of the host's name, not of the path. */
+	virtualHostedStyle?: boolean | undefined;
+	/** Sign nothing, for objects that everybody may read. */
+	anonymous?: boolean | undefined;
+	/** Of S3. */
+	accessKeyId?: string | undefined;
+	secretAccessKey?: string | undefined;
+	sessionToken?: string | undefined;
+	/** Of Azure. */
+	account?: string | undefined;
+	accountKey?: string | undefined;
+}
+/** How files of other machines are read. */
+export interface RemoteOptions {
+	/** Headers of each request to the server of the URL, such as `authorization`. No other server gets them. */
+	headers?: Readonly<Record<string, string>> | undefined;
+	/** Requests under way at once: 16 by default. */
+	concurrency?: number | undefined;
+	/** Bytes that one request asks for at most: 8 MiB by default. */
+	pieceBytes?: number | undefined;
+	/** Milliseconds that a server may send nothing before the request is made again: 30,000 by default. */
+	timeout?: number | undefined;
+	/** How often a request that failed for the moment is made again: 5 by default. */
+	retries?: number | undefined;
+	/** Bytes of a file that is read whole, from a server that sends no parts of files: 64 MiB by default. */
+	maxWholeBytes?: number | undefined;
+	/** Follow redirects of public servers to addresses of private networks and of this machine. */
+	allowPrivate?: boolean | undefined;
+	/** How to reach a store of objects: of `s3:`, `gs:` and `az:` URLs. */
+	store?: StoreOptions | undefined;
+	/** The folder that `prefetch()` and `load()` keep a copy in. Several processes may have the same one. None by default. */
+	cache?: string | URL | undefined;
+	/** Bytes of disk that all copies in the folder take together: 64 GiB by default. The ones used least recently go. */
+	maxCacheBytes?: number | undefined;
+}
+/** How to write a file. */
+export interface CreateOptions {
+	/** The container: by default the one that the path ends in (`.zt`, `.safetensors`, …), zTensor without such an ending. */
+	format?: WritableFormat | undefined;
+	/**
+	 * The zTensor version: `'1.0'` by default; other formats have none. 1.0 is read by Python 1.0.0 and 1.0.1, 1.2 by 1.0.2 to 1.2.3, 2 by 2.x.
+	 */
+	version?: WritableVersion | undefined;
+	/**
+	 * zTensor 2: whether the same tensors give the same bytes, whatever the order in which they are added (§6.3); true by
+	 * default. Such a file is aligned to 64 KiB, has xxh3 digests, is not compressed, and holds equal tensors once.
+	 */
+	canonical?: boolean | undefined;
+	/**
+	 * A digest of each component, zTensor only: by default crc32c over what is stored up to 1.2, xxh3 over the content in 2
+	 * (or sha256, in a file that is not canonical).
+	 */
+	digest?: "crc32c" | "sha256" | "xxh3" | false | undefined;
+	/**
+	 * For blobs that it makes smaller by the part `minSavings` (0.05 by default); off by default. zTensor has zstd of a `level`
+	 * from 1 to 22 (3 by default), npz deflate of one from 1 to 9 (6 by default); the others have none. `true` takes the
+	 * defaults. The first 256 KiB of a blob decide whether it is tried; one that then saves less as a whole is stored raw after
+	 * all, except where the blob is larger than 8 MiB and goes into a stream, an npz or a file that is appended to.
+	 * zTensor 2 compresses in frames of `frameSize` bytes (1 MiB by default, from 4096 to 2^24), of which a slice decodes only those
+	 * that it needs.
+	 */
+	compression?: true | {
+		readonly level?: number | undefined;
+		readonly minSavings?: number | undefined;
+		readonly frameSize?: number | undefined;
+	} | false | undefined;
+	/** The file's metadata: text only in safetensors, none in BTF and zTensor 0.1. */
+	attributes?: AttributeInput | undefined;
+	/** What 1.0 names as its writer. */
+	generator?: string | undefined;
+	/**
+	 * Blobs begin at multiples of this, zTensor only: a power of two from 64 to 2^24; in version 2 any multiple of 4096 up to
+	 * that, 65536 by default.
+	 */
+	alignment?: number | undefined;
+	/**
+	 * zTensor 2 and safetensors: bytes that a file may have before the next tensor goes into another one; where all fits into
+	 * one file, that is all there is. zTensor 2: `model.zt` then has the index, and `model-00001-of-00003.zt` and so on the
+	 * data; such a model is not canonical. safetensors: `model-00001-of-00003.safetensors` and so on, of so many bytes of
+	 * tensors, and `model.safetensors.index.json`, which is put there last. A tensor that is larger has a file of its own.
+	 */
+	maxShardSize?: number | undefined;
+	/**
+	 * Replace a file that is there; otherwise that is ZT_EXISTS. Owner, group, permissions and, on Linux, access lists of the old
+	 * file are kept as far as the writer may give them; other hard links to it stay what they were. Of a set of files the old one
+	 * goes as a whole. Only files are replaced: a pipe or a character device is written to, as a stream is.
+	 */
+	overwrite?: boolean | undefined;
+	/** How to reach the store that the file goes to: of `s3:`, `gs:` and `az:` URLs. */
+	remote?: RemoteOptions | undefined;
+	/** Gives the file up, as `abort()` does; what is called after it rejects with `signal.reason`. */
+	signal?: AbortSignal | undefined;
+}
 /** A tensor of another file. */
 export interface LinkInput {
 	/** An open zTensor 2 file, which must stay open until the link is made. */
@@ -1379,49 +1424,6 @@ type Side = AnyTensor | Component;
  * RangeError ZT_INVALID_ARG; the signal's reason
  */
 export declare function compare(a: Side, b: Side, options?: CompareOptions): Promise<Comparison>;
-/** How to reach a store of objects, where the environment does not say. */
-export interface StoreOptions {
-	/** Of S3: the region of the bucket. */
-	region?: string | undefined;
-	/** The URL of a store that speaks as S3, Google Cloud Storage or Azure do: MinIO, Ceph, R2, an emulator. */
-	endpoint?: string | undefined;
-	/** Allow an endpoint with `http:`. */
-	allowHttp?: boolean | undefined;
-	/** Of S3: the bucket is a part of the host's name, not of the path. */
-	virtualHostedStyle?: boolean | undefined;
-	/** Sign nothing, for objects that everybody may read. */
-	anonymous?: boolean | undefined;
-	/** Of S3. */
-	accessKeyId?: string | undefined;
-	secretAccessKey?: string | undefined;
-	sessionToken?: string | undefined;
-	/** Of Azure. */
-	account?: string | undefined;
-	accountKey?: string | undefined;
-}
-/** How files of other machines are read. */
-export interface RemoteOptions {
-	/** Headers of each request to the server of the URL, such as `authorization`. No other server gets them. */
-	headers?: Readonly<Record<string, string>> | undefined;
-	/** Requests under way at once: 16 by default. */
-	concurrency?: number | undefined;
-	/** Bytes that one request asks for at most: 8 MiB by default. */
-	pieceBytes?: number | undefined;
-	/** Milliseconds that a server may send nothing before the request is made again: 30,000 by default. */
-	timeout?: number | undefined;
-	/** How often a request that failed for the moment is made again: 5 by default. */
-	retries?: number | undefined;
-	/** Bytes of a file that is read whole, from a server that sends no parts of files: 64 MiB by default. */
-	maxWholeBytes?: number | undefined;
-	/** Follow redirects of public servers to addresses of private networks and of this machine. */
-	allowPrivate?: boolean | undefined;
-	/** How to reach a store of objects: of `s3:`, `gs:` and `az:` URLs. */
-	store?: StoreOptions | undefined;
-	/** The folder that `prefetch()` and `load()` keep a copy in. Several processes may have the same one. None by default. */
-	cache?: string | URL | undefined;
-	/** Bytes of disk that all copies in the folder take together: 64 GiB by default. The ones used least recently go. */
-	maxCacheBytes?: number | undefined;
-}
 /**
  * A path or file: URL of a tensor file, of the index of a sharded checkpoint (`model.safetensors.index.json`) or of a
  * folder with one; a list of paths of tensor files, opened as one; a file that is in memory already; or, in calls that give a
@@ -1614,7 +1616,7 @@ export type ConvertTaskOptions = Pick<ConvertOptions, "format" | "version" | "ca
 /** One output file of a conversion. */
 export interface ConvertTask extends Task {
 	readonly kind: "convert";
-	/** The absolute path of the whole, after which its files are named. */
+	/** The absolute path of the whole, or its URL in a store, after which its files are named. */
 	readonly target: string;
 	readonly options: ConvertTaskOptions;
 	/** New names of tensors, by their places in the source. */
@@ -1716,6 +1718,8 @@ export interface FinishConvertOptions {
 	verify?: boolean | undefined;
 	/** How to open the source, as for `runTask`. */
 	source?: OpenOptions | undefined;
+	/** How to reach the store that the target is in. */
+	remote?: RemoteOptions | undefined;
 	signal?: AbortSignal | undefined;
 }
 /** What was converted. */
@@ -1772,7 +1776,7 @@ export interface PlanConvertOptions extends Omit<ConvertOptions, "source" | "onP
 }
 /**
  * Divides a conversion into tasks, one for each output file: plain JSON, for any engine to run anywhere. Nothing is written yet. The
- * target is zTensor 2 or safetensors, in a folder that all machines share.
+ * target is zTensor 2 or safetensors, in a folder that all machines share or in a store of objects.
  *
  * @example
  * const job = await planConvert('model.safetensors', '/shared/model.zt', { cast: { float32: 'bfloat16' }, maxShardSize: 2e9 })
@@ -1943,6 +1947,8 @@ export declare function finishStats(job: StatsJob, results: readonly TaskResult[
 export interface RunTaskOptions extends JobOptions {
 	/** How to open the source, beyond what the task says: `remote` with its headers, `io`, `shards`. */
 	source?: OpenOptions | undefined;
+	/** Of a conversion: how to reach the store that its target is in. */
+	remote?: RemoteOptions | undefined;
 }
 /**
  * Does one task of a job, on any machine that reaches the source and the target's folder. It can be done any number of times, even at

@@ -20,7 +20,7 @@ import type { SourceOptions } from './format.js'
 import { jsonLine } from './json.js'
 import { followProgress } from './progress.js'
 import { parseBytes, showCounted } from './quantity.js'
-import { STANDARD, sourceOf } from './source.js'
+import { isFar, STANDARD, sourceOf } from './source.js'
 import { dataOutput, printLines } from './stdout.js'
 import { printable } from './text.js'
 
@@ -137,11 +137,25 @@ function outputs(target: string) {
   return { to: dataOutput(), name: 'standard output', words: process.stderr }
 }
 
-function* lines(target: string, result: ConvertResult, sharded: boolean): Generator<string> {
-  const paint = painter()
-  // Of safetensors in several files the index is what one opens.
+/** What one opens: of safetensors in several files the index. */
+async function written(target: string, sharded: boolean): Promise<string> {
   const index = `${target}.index.json`
-  const name = sharded && existsSync(index) ? `${index} and the files that it names` : target
+  const there = sharded && (isFar(target) ? await opens(index) : existsSync(index))
+  return there ? `${index} and the files that it names` : target
+}
+
+async function opens(url: string): Promise<boolean> {
+  return open(url).then(
+    (file) => {
+      file.close()
+      return true
+    },
+    () => false,
+  )
+}
+
+function* lines(name: string, result: ConvertResult): Generator<string> {
+  const paint = painter()
   yield `${paint('green', 'wrote')}  ${printable(name)}: ${showCounted(result.tensors, 'tensor')}`
   for (const error of result.skipped) yield `  left out  ${errorCode(error) ?? ''}  ${errorMessage(error)}`
   yield `read by: ${result.readers.join(', ')}`
@@ -179,8 +193,8 @@ export async function convert(
     }))
     if (to !== target) process.exitCode = 0
     if (options.json) words.write(jsonLine({ event: 'done', target, tensors, skipped: left, readers }))
-    else if (to !== target) words.write([...lines(name, result, false), ''].join('\n'))
-    else await printLines(lines(target, result, options.maxShardSize !== undefined))
+    else if (to !== target) words.write([...lines(name, result), ''].join('\n'))
+    else await printLines(lines(await written(target, options.maxShardSize !== undefined), result))
   } catch (error) {
     progress.stop()
     if (!stop.signal.aborted) throw error
@@ -213,7 +227,8 @@ export async function split(source: string, target: string, options: SplitComman
   const version = writing.version as WritableVersion | undefined
   const how = version === undefined ? {} : { version }
   const folder = dirname(target)
-  const made = mkdirSync(folder, { recursive: true })
+  // A store has no folders of its own.
+  const made = isFar(target) ? undefined : mkdirSync(folder, { recursive: true })
   try {
     await convert(source, target, { ...rest, ...how, canonical: !writing.canonical, maxShardSize: maxSize })
   } finally {

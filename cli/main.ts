@@ -286,6 +286,7 @@ function program(): Command {
         ['ztensor convert model.safetensors - | ssh host "cat > model.zt"', 'into a pipe'],
         ['ztensor convert a.zt out/model.safetensors --max-shard-size 5GB', 'in several files, with their index'],
         ['ztensor convert a.zt out/model.zt --plan > job.json', 'by many machines: see `ztensor task --help`'],
+        ['ztensor convert a.zt s3://bucket/model.zt', 'into a bucket'],
       ),
     )
     .action(async (source, target, options) => {

@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline'
 import { diff, open, openSync } from 'ztensor'
 import { goodFixtures } from './fixtures.mjs'
 import { environment } from './peers.mjs'
+import { compareUploads } from './uploads.mjs'
 
 /** [{ what, error }] of every file, the error undefined where it is the same by its URL and by its path. */
 export async function compareStore({ build, python, fixtures, interop }) {
@@ -37,7 +38,7 @@ export async function compareStore({ build, python, fixtures, interop }) {
       })
       results.push({ what: name, error })
     }
-    return results
+    return [...results, ...(await compareUploads('s3://models/', remote))]
   } finally {
     server.stdin.end()
     await ended

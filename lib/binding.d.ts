@@ -357,8 +357,8 @@ export declare function cooToCsr(shape: readonly number[], codes: readonly numbe
 /** Fills `output` with the dense elements. */
 export declare function cooToDense(shape: readonly number[], codes: readonly number[], values: Uint8Array, coords: Uint8Array, output: Uint8Array): void
 
-/** Begins a file at `path`, or one whose bytes the wrapper takes where there is none. */
-export declare function createWriter(path: string | undefined | null, request: WriteRequest, control: Control): Promise<NativeWriter>
+/** Begins a file at `path`, or one whose bytes the wrapper takes where there is none. With `remote`, the path is a URL. */
+export declare function createWriter(path: string | undefined | null, request: WriteRequest, control: Control, remote?: RemoteRequest | undefined | null): Promise<NativeWriter>
 
 /** The dtype code of the coordinates that `csrToCoords` writes. */
 export declare function csrCoordsDtype(shape: readonly number[], codes: readonly number[], values: Uint8Array, indices: Uint8Array, indptr: Uint8Array): number
@@ -445,6 +445,9 @@ export declare function hookBuffers(): void
 
 /** Size and digest of an open file, which `name` will name. Only its index is linked to, not its shards. */
 export declare function identify(file: NativeFile, name: string, algorithm: string, control: Control): Promise<LinkedFile>
+
+/** Whether a store has a file. */
+export declare function isThere(url: string, remote: RemoteRequest, control: Control): Promise<boolean>
 
 /** A file that is linked, by its identity. */
 export interface LinkedFile {
@@ -576,6 +579,9 @@ export declare function packCutBlock(shape: readonly number[], ranges: Array<num
 export declare function packetBlock(): ArrayBuffer | null
 
 export declare function planCut(shape: readonly number[], ranges: Array<number>, bits: number): CutPlan
+
+/** Puts a file of this machine into a store, where nothing has its name. Says whether the same bytes are there then. */
+export declare function putFile(file: string, url: string, remote: RemoteRequest, control: Control): Promise<boolean>
 
 /** What the wrapper is asked. */
 export interface Question {

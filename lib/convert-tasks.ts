@@ -2,6 +2,7 @@
 import { basename, dirname, isAbsolute, join, parse } from 'node:path'
 import { anObject, aString, aText, refuseUnknown, wrongType } from './arguments.js'
 import type { ConvertOptions } from './convert.js'
+import { isStored } from './stored.js'
 import {
   checkErrors,
   checkTask,
@@ -11,7 +12,7 @@ import {
   type TaskError,
   type TaskResult,
 } from './task-format.js'
-import { targetPath } from './write-options.js'
+import { storeTarget, targetPath } from './write-options.js'
 
 /** The options of `convert` that a task needs, as JSON. */
 export type ConvertTaskOptions = Pick<
@@ -22,7 +23,7 @@ export type ConvertTaskOptions = Pick<
 /** One output file of a conversion. */
 export interface ConvertTask extends Task {
   readonly kind: 'convert'
-  /** The absolute path of the whole, after which its files are named. */
+  /** The absolute path of the whole, or its URL in a store, after which its files are named. */
   readonly target: string
   readonly options: ConvertTaskOptions
   /** New names of tensors, by their places in the source. */
@@ -63,9 +64,9 @@ const OPTIONS = [
 /** Refuses what is not a task of a conversion. The values of its options are checked where they are used. */
 export function aConvertTask(name: string, value: unknown): ConvertTask {
   const task = checkTask(name, value, 'convert', ['target', 'options', 'renamed']) as ConvertTask
-  const target = targetPath(aText(`${name}.target`, task.target))
-  if (!isAbsolute(target) || basename(target) === '..')
-    throw wrongType(`${name}.target`, 'an absolute path', task.target)
+  const target = jobTarget(aText(`${name}.target`, task.target))
+  if ((!isStored(target) && !isAbsolute(target)) || basename(target) === '..')
+    throw wrongType(`${name}.target`, 'an absolute path, or the URL of a store', task.target)
   const options = anObject(`${name}.options`, task.options)
   refuseUnknown(`${name}.options`, options, OPTIONS)
   if (!SHARDED.includes(options.format as never))
@@ -94,9 +95,15 @@ export function aConvertResult(name: string, value: Record<string, unknown>): Co
   return value as unknown as ConvertTaskResult
 }
 
-/** The stem, the ending and the folder of a target's files. */
-function named(target: string): { folder: string; stem: string } {
-  return { folder: dirname(target), stem: parse(target).name }
+/** The path of a target, or its URL in a store. */
+export function jobTarget(target: unknown, format?: ConvertOptions['format']): string {
+  return storeTarget(target, format) ?? targetPath(target as string | URL)
+}
+
+/** The path or URL of a file that stands beside a target, named after it. */
+function beside(target: string, behind: string): string {
+  const name = `${parse(target).name}${behind}`
+  return isStored(target) ? target.slice(0, target.lastIndexOf('/') + 1) + name : join(dirname(target), name)
 }
 
 const five = (number: number): string => String(number).padStart(5, '0')
@@ -109,16 +116,14 @@ export function shardName({ task, count }: Pick<Task, 'task' | 'count'>): string
 /** The path of a task's file. It is made here, of numbers, so that no task can name another file. */
 export function filePathOf({ target, options, task, count }: ConvertTask): string {
   if (count === 1) return target
-  const { folder, stem } = named(target)
   const ending = options.format === 'safetensors' ? 'safetensors' : 'zt'
-  return join(folder, `${stem}-${shardName({ task, count })}.${ending}`)
+  return beside(target, `-${shardName({ task, count })}.${ending}`)
 }
 
 /** The path of what is written last: the one file itself where there is only one. */
 export function lastPathOf(target: string, format: ConvertTaskOptions['format'], count: number): string {
   if (count === 1 || format !== 'safetensors') return target
-  const { folder, stem } = named(target)
-  return join(folder, `${stem}.safetensors.index.json`)
+  return beside(target, '.safetensors.index.json')
 }
 
 /** What the digests of files are made with: what zTensor 2 has in its table of shards. */

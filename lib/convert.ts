@@ -14,7 +14,7 @@ import type { Outlet } from './outlet.js'
 import { readersOf } from './readers.js'
 import { isPlainObject } from './realm.js'
 import type { Store } from './store.js'
-import { aTarget } from './target.js'
+import { aTarget, type Target } from './target.js'
 import type { AnyTensor } from './tensor.js'
 import { jobOptions } from './verify.js'
 import { CREATE_OPTIONS, type CreateOptions, withFormat, writeRequest } from './write-options.js'
@@ -99,15 +99,15 @@ export async function convert(
   options?: ConvertOptions,
 ): Promise<ConvertResult> {
   const read = optionsOf(options, CONVERT_OPTIONS)
-  const { path, begin } = aTarget('target', target, read.overwrite)
-  const creating = withFormat(read, path)
+  const to = aTarget('target', target, read)
+  const creating = withFormat(read, to.path)
   const job = jobOptions({ onProgress: read.onProgress, signal: read.signal })
   optional(read.filter, (value) => aFunction('filter', value))
   optional(read.rename, (value) => aFunction('rename', value))
   const skip = optional(read.skip, (value) => aBoolean('skip', value)) ?? false
   const file = await open(source, { ...read.source, signal: job.signal })
   try {
-    return await convertFile(file, begin, creating, job, skip)
+    return await convertFile(file, to, creating, job, skip)
   } finally {
     file.close()
   }
@@ -226,7 +226,7 @@ type Left = Awaited<ReturnType<NativeSelection['settle']>>
 /** Converts an open file: the tensors that `choosing` has taken, all that `filter` wants by default. */
 export async function convertFile(
   file: TensorFile,
-  begin: (signal?: AbortSignal) => Promise<string | Outlet>,
+  { begin, remote }: Pick<Target, 'begin' | 'remote'>,
   given: ConvertOptions,
   job: JobOptions,
   skip: boolean,
@@ -253,7 +253,12 @@ export async function convertFile(
   }
   let skipped = told.judged === 0 ? await refuse() : []
   const generator = given.generator ?? (named ? file.generator : undefined)
-  const writer = await TensorWriter.make(await begin(job.signal), writeRequest({ ...given, generator }), job.signal)
+  const writer = await TensorWriter.make(
+    await begin(job.signal),
+    writeRequest({ ...given, generator }),
+    job.signal,
+    remote,
+  )
   const { native, outlet } = TensorWriter.partsOf(writer)
   const work = { store, selection, writer, native, outlet, job }
   try {

@@ -1,5 +1,6 @@
 // The end of a divided conversion: the file that names all the others.
 import { existsSync, promises } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { aBoolean, aSignal, optional, optionsOf } from './arguments.js'
@@ -23,7 +24,9 @@ import { writingOf } from './formats.js'
 import { type OpenOptions, open } from './open.js'
 import { readersOf } from './readers.js'
 import { messageOf } from './realm.js'
+import type { RemoteOptions } from './remote.js'
 import { checkOrdinals, identified, namesOf } from './run-convert.js'
+import { isStored, putStored } from './stored.js'
 import { checkJob, checkResults, type TaskError, type TaskResult } from './task-format.js'
 import { openSource } from './task-source.js'
 import { writeRequest } from './write-options.js'
@@ -35,6 +38,8 @@ export interface FinishConvertOptions {
   verify?: boolean | undefined
   /** How to open the source, as for `runTask`. */
   source?: OpenOptions | undefined
+  /** How to reach the store that the target is in. */
+  remote?: RemoteOptions | undefined
   signal?: AbortSignal | undefined
 }
 
@@ -58,6 +63,8 @@ interface Done {
   readonly task: ConvertTask
   readonly result: ConvertTaskResult
   readonly path: string
+  /** How to reach it. */
+  readonly remote: RemoteOptions | undefined
 }
 
 function again({ task }: Done, what: string): ZTensorError {
@@ -95,12 +102,11 @@ async function inLanes<T>(
 }
 
 async function withFile(
-  path: string,
-  { options: { format } }: ConvertTask,
+  { path, remote, task }: Done,
   signal: AbortSignal | undefined,
   work: (file: TensorFile) => Promise<void>,
 ): Promise<void> {
-  const file = await open(path, { format, signal })
+  const file = await open(path, { format: task.options.format, remote, signal })
   try {
     await work(file)
   } finally {
@@ -108,18 +114,29 @@ async function withFile(
   }
 }
 
+/** Bytes of a file. */
+async function sizeOf(done: Done, signal?: AbortSignal): Promise<number> {
+  if (!isStored(done.path)) return (await promises.stat(done.path)).size
+  let size = 0
+  await withFile(done, signal, async ({ byteLength }) => {
+    size = byteLength
+  })
+  return size
+}
+
 /** Refuses a file that is not the one that the result tells of. */
 async function checkFile(done: Done, verify: boolean, signal?: AbortSignal): Promise<void> {
   const { task, result, path } = done
   if (result.file !== basename(path))
     throw invalid(TypeError, `the result of task ${task.task} is of ${JSON.stringify(result.file)}, not ${basename(path)}`) // biome-ignore format: one message
-  const found = await promises.stat(path).catch((cause: Error) => {
+  const size = await sizeOf(done, signal).catch((cause: Error) => {
+    signal?.throwIfAborted()
     throw new ZTensorError('ZT_IO', `${cause.message}: run task ${task.task} again`, { cause })
   })
-  if (found.size !== result.byteLength)
-    throw again(done, `'${path}' has ${found.size} bytes, not the ${result.byteLength} of its result`)
+  if (size !== result.byteLength)
+    throw again(done, `'${path}' has ${size} bytes, not the ${result.byteLength} of its result`)
   if (!verify) return
-  await withFile(path, task, signal, async (file) => {
+  await withFile(done, signal, async (file) => {
     const { digest } = await identified(file, algorithmOf(task.options), signal)
     if (digest === result.digest) return
     const message = `'${path}' has the digest ${digest}, not the ${result.digest} of its result: run task ${task.task} again`
@@ -196,10 +213,11 @@ async function writeRoot(
   try {
     const { native } = TensorWriter.partsOf(writer)
     if (attributes === undefined) calling(() => native.takeAttributes(TensorFile.storeOf(source).native))
-    for (const { task, result, path } of dones) {
+    for (const done of dones) {
+      const { task, result } = done
       const linked = { name: shardName(task), size: result.byteLength, digest: result.digest }
       // One after the other: thousands of open files are more than a process may have.
-      await withFile(path, task, signal, async (file) => {
+      await withFile(done, signal, async (file) => {
         const store = TensorFile.storeOf(file)
         const catalog = await TensorFile.ready(file, signal)
         for (let ordinal = 0; ordinal < catalog.size; ordinal++) {
@@ -226,14 +244,34 @@ async function flush(path: string): Promise<void> {
   }
 }
 
+function taken(path: string): ZTensorError {
+  return new ZTensorError('ZT_EXISTS', `'${path}' exists, and is not of this job: remove it first, or plan the job for another target`) // biome-ignore format: one message
+}
+
+/** The same in a store. */
+async function placeStored(
+  path: string,
+  remote: RemoteOptions | undefined,
+  signal: AbortSignal | undefined,
+  write: (temporary: string) => Promise<void>,
+): Promise<void> {
+  const folder = await promises.mkdtemp(join(tmpdir(), 'ztensor-'))
+  try {
+    const temporary = join(folder, 'last')
+    await write(temporary)
+    if (!(await putStored(temporary, path, remote, signal))) throw taken(path)
+  } finally {
+    await promises.rm(folder, { force: true, recursive: true })
+  }
+}
+
 /** Puts what `write` writes under its name, unless the same is there. */
 async function place(path: string, write: (temporary: string) => Promise<void>): Promise<void> {
   const temporary = join(dirname(path), `.${basename(path)}.${builtins.crypto.randomBytes(8).toString('hex')}.tmp`)
   try {
     await write(temporary)
     if (existsSync(path)) {
-      if (!(await promises.readFile(temporary)).equals(await promises.readFile(path)))
-        throw new ZTensorError('ZT_EXISTS', `'${path}' exists, and is not of this job: remove it first, or plan the job for another target`) // biome-ignore format: one message
+      if (!(await promises.readFile(temporary)).equals(await promises.readFile(path))) throw taken(path)
       return
     }
     await promises.rename(temporary, path)
@@ -271,7 +309,12 @@ export async function finishConvert(
   results: readonly TaskResult[],
   options?: FinishConvertOptions,
 ): Promise<FinishConvertResult> {
-  const { verify: given, source: opening, signal } = optionsOf(options, ['verify', 'source', 'signal'])
+  const {
+    verify: given,
+    source: opening,
+    remote,
+    signal,
+  } = optionsOf(options, ['verify', 'source', 'remote', 'signal'])
   const verify = optional(given, (value) => aBoolean('verify', value)) ?? false
   optional(signal, aSignal)
   const checked = checkJob<ConvertTask>(job, 'convert', aConvertTask)
@@ -283,7 +326,12 @@ export async function finishConvert(
   }
   const said = ({ file, byteLength, digest, tensors }: ConvertTaskResult) => ({ file, byteLength, digest, tensors })
   const found = checkResults(checked, results, aConvertResult, said)
-  const dones = tasks.map((task, at) => ({ task, result: found[at] as ConvertTaskResult, path: filePathOf(task) }))
+  const dones = tasks.map((task, at) => ({
+    task,
+    result: found[at] as ConvertTaskResult,
+    path: filePathOf(task),
+    remote,
+  }))
   const last = lastPathOf(target, common.format, count)
   const source = await openSource(from, opening, signal)
   try {
@@ -291,7 +339,7 @@ export async function finishConvert(
     const held: Held[] = []
     await inLanes(dones, signal, async (done, at) => {
       await checkFile(done, verify, signal)
-      await withFile(done.path, done.task, signal, async (file) => {
+      await withFile(done, signal, async (file) => {
         await checkNames(done, file, catalog)
         held[at] = await heldIn(file)
       })
@@ -299,7 +347,8 @@ export async function finishConvert(
     signal?.throwIfAborted()
     if (count > 1) {
       const isIndex = common.format === 'safetensors'
-      await place(last, async (temporary) => {
+      const put = isStored(last) ? placeStored.bind(undefined, last, remote, signal) : place.bind(undefined, last)
+      await put(async (temporary) => {
         if (isIndex) await writeText(temporary, indexOf(dones, held))
         else await writeRoot(temporary, dones, source, signal)
       })

@@ -1,5 +1,4 @@
 // Divides a conversion into tasks.
-import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { aBoolean, aFunction, aSignal, aWholeNumber, optional, optionsOf } from './arguments.js'
 import type { Catalog } from './catalog.js'
@@ -9,6 +8,7 @@ import {
   type ConvertTask,
   type ConvertTaskOptions,
   filePathOf,
+  jobTarget,
   jsonAttributes,
   lastPathOf,
 } from './convert-tasks.js'
@@ -18,9 +18,11 @@ import { calling, invalid, ZTensorError } from './errors.js'
 import { TensorFile } from './file.js'
 import { run } from './job.js'
 import { binding } from './native.js'
+import type { RemoteOptions } from './remote.js'
+import { isStored, isThere } from './stored.js'
 import { makeJob } from './task-format.js'
 import { type FarSource, openPlanned, type TaskSourceOptions } from './task-source.js'
-import { targetPath, withFormat, writeRequest } from './write-options.js'
+import { withFormat, writeRequest } from './write-options.js'
 
 /** What to convert, and into what, as `convert` takes it. The functions are called while the job is planned. */
 export interface PlanConvertOptions extends Omit<ConvertOptions, 'source' | 'onProgress'>, TaskSourceOptions {
@@ -113,7 +115,7 @@ class Taken {
 
 /**
  * Divides a conversion into tasks, one for each output file: plain JSON, for any engine to run anywhere. Nothing is written yet. The
- * target is zTensor 2 or safetensors, in a folder that all machines share.
+ * target is zTensor 2 or safetensors, in a folder that all machines share or in a store of objects.
  *
  * @example
  * const job = await planConvert('model.safetensors', '/shared/model.zt', { cast: { float32: 'bfloat16' }, maxShardSize: 2e9 })
@@ -130,7 +132,8 @@ export async function planConvert(
   options?: PlanConvertOptions,
 ): Promise<ConvertJob> {
   const read = optionsOf<PlanConvertOptions>(options, PLAN_OPTIONS)
-  const path = resolve(targetPath(target))
+  const named = jobTarget(target, read.format)
+  const path = isStored(named) ? named : resolve(named)
   optional(read.filter, (value) => aFunction('filter', value))
   optional(read.rename, (value) => aFunction('rename', value))
   optional(read.signal, aSignal)
@@ -162,7 +165,7 @@ export async function planConvert(
     const taskOptions = plain({ ...kept, attributes, skip }) as ConvertTaskOptions
     const tasks = parts.map((part) => ({ target: path, options: taskOptions, ...part, renamed: taken.renamed(part) }))
     const job = makeJob<ConvertTask>('convert', from, tasks)
-    checkFree(job, overwrite)
+    await checkFree(job, overwrite, read.remote, signal)
     return job
   } finally {
     file.close()
@@ -198,15 +201,28 @@ async function check(
   return own && !told.attributes ? {} : given.attributes
 }
 
+/** Files of a store that are asked for at once. */
+const LANES = 16
+
 /** Refuses a target that is there: while the tasks run, its old index would name new files. */
-function checkFree({ tasks }: ConvertJob, overwrite: boolean): void {
+async function checkFree(
+  { tasks }: ConvertJob,
+  overwrite: boolean,
+  remote: RemoteOptions | undefined,
+  signal: AbortSignal | undefined,
+): Promise<void> {
   const [{ target, options, count }] = tasks as [ConvertTask]
   const last = lastPathOf(target, options.format, count)
   const hint = 'remove it first, with its shards: while the tasks run it would name a mixture of old and new files'
   for (const path of new Set([target, last])) {
-    if (existsSync(path)) throw new ZTensorError('ZT_EXISTS', `'${path}' exists: ${hint}`)
+    if (await isThere(path, remote, signal)) throw new ZTensorError('ZT_EXISTS', `'${path}' exists: ${hint}`)
   }
-  const there = overwrite ? undefined : tasks.map(filePathOf).find((path) => existsSync(path))
-  if (there !== undefined)
-    throw new ZTensorError('ZT_EXISTS', `'${there}' exists (option overwrite replaces the shards of another job)`)
+  if (overwrite) return
+  for (let from = 0; from < tasks.length; from += LANES) {
+    const paths = tasks.slice(from, from + LANES).map(filePathOf)
+    const there = await Promise.all(paths.map((path) => isThere(path, remote, signal)))
+    const at = there.indexOf(true)
+    if (at >= 0)
+      throw new ZTensorError('ZT_EXISTS', `'${paths[at]}' exists (option overwrite replaces the shards of another job)`)
+  }
 }

@@ -1,5 +1,4 @@
 // One task of a conversion.
-import { existsSync } from 'node:fs'
 import { basename } from 'node:path'
 import type { Catalog } from './catalog.js'
 import { convertFile } from './convert.js'
@@ -10,6 +9,8 @@ import { TensorFile } from './file.js'
 import { type JobOptions, run } from './job.js'
 import { binding } from './native.js'
 import { type OpenOptions, open } from './open.js'
+import { type RemoteOptions, remoteRequest } from './remote.js'
+import { isStored, isThere } from './stored.js'
 import { TASK_VERSION, type TaskError } from './task-format.js'
 import { checkSource, openSource } from './task-source.js'
 
@@ -30,11 +31,12 @@ async function describe(
   task: ConvertTask,
   path: string,
   skipped: readonly ZTensorError[],
+  remote: RemoteOptions | undefined,
   signal?: AbortSignal,
 ): Promise<ConvertTaskResult> {
   const { job, task: place, options } = task
   const { format } = options
-  const file = await open(path, { format, signal })
+  const file = await open(path, { format, remote, signal })
   try {
     const { size, digest } = await identified(file, algorithmOf(options), signal)
     const what = { file: basename(path), byteLength: size, digest, tensors: file.size }
@@ -63,13 +65,16 @@ export function checkOrdinals(ordinals: ConvertTask['ordinals'], size: number): 
 export async function runConvert(
   task: ConvertTask,
   opening: OpenOptions | undefined,
+  given: RemoteOptions | undefined,
   { onProgress, signal }: JobOptions,
 ): Promise<ConvertTaskResult> {
   const { target, options, count } = task
   const path = filePathOf(task)
+  const remote = isStored(path) ? remoteRequest(given) : undefined
   const source = await openSource(task.source, opening, signal)
   try {
-    if (existsSync(lastPathOf(target, options.format, count))) return await late(task, path, signal)
+    if (await isThere(lastPathOf(target, options.format, count), given, signal))
+      return await late(task, path, given, signal)
     const ordinals = checkOrdinals(task.ordinals, source.size)
     const names = namesOf(task, ordinals, await TensorFile.ready(source, signal))
     // Of several files of zTensor 2 the root has the attributes.
@@ -79,18 +84,18 @@ export async function runConvert(
     const writing = { ...shard, overwrite: count > 1 }
     const { skipped } = await convertFile(
       source,
-      async () => path,
+      { begin: async () => path, remote },
       writing,
       { onProgress, signal },
       skip,
       (take) => take(ordinals, names),
     )
     await checkSource(source, task.source, signal)
-    return await describe(task, path, skipped, signal)
+    return await describe(task, path, skipped, given, signal)
   } catch (error) {
     // Somebody else did the same task at the same time.
     if (count === 1 && error instanceof ZTensorError && error.code === 'ZT_EXISTS')
-      return await late(task, path, signal)
+      return await late(task, path, given, signal)
     throw error
   } finally {
     source.close()
@@ -98,8 +103,13 @@ export async function runConvert(
 }
 
 /** A task that comes when all is done writes nothing: it tells what is there. */
-async function late(task: ConvertTask, path: string, signal?: AbortSignal): Promise<ConvertTaskResult> {
-  if (existsSync(path)) return describe(task, path, [], signal)
+async function late(
+  task: ConvertTask,
+  path: string,
+  remote: RemoteOptions | undefined,
+  signal?: AbortSignal,
+): Promise<ConvertTaskResult> {
+  if (await isThere(path, remote, signal)) return describe(task, path, [], remote, signal)
   const message = `'${task.target}' exists, and the file of this task does not: it is no work of this job`
   throw new ZTensorError('ZT_EXISTS', message)
 }

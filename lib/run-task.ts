@@ -3,6 +3,7 @@ import { optionsOf } from './arguments.js'
 import { aConvertTask, type ConvertTask, type ConvertTaskResult } from './convert-tasks.js'
 import type { JobOptions } from './job.js'
 import type { OpenOptions } from './open.js'
+import type { RemoteOptions } from './remote.js'
 import { runConvert } from './run-convert.js'
 import { aStatsTask, runStats, type StatsTask, type StatsTaskResult } from './stats-tasks.js'
 import { kindOf, plainJson, type Task, type TaskResult } from './task-format.js'
@@ -13,6 +14,8 @@ import { aVerifyTask, runVerify, type VerifyTask, type VerifyTaskResult } from '
 export interface RunTaskOptions extends JobOptions {
   /** How to open the source, beyond what the task says: `remote` with its headers, `io`, `shards`. */
   source?: OpenOptions | undefined
+  /** Of a conversion: how to reach the store that its target is in. */
+  remote?: RemoteOptions | undefined
 }
 
 /**
@@ -31,12 +34,12 @@ export function runTask(task: VerifyTask, options?: RunTaskOptions): Promise<Ver
 export function runTask(task: StatsTask, options?: RunTaskOptions): Promise<StatsTaskResult>
 export function runTask(task: Task, options?: RunTaskOptions): Promise<TaskResult>
 export async function runTask(task: Task, options?: RunTaskOptions): Promise<TaskResult> {
-  const { source, ...long } = optionsOf(options, ['source', 'onProgress', 'signal'])
+  const { source, remote, ...long } = optionsOf(options, ['source', 'remote', 'onProgress', 'signal'])
   const job = jobOptions(long)
   job.signal?.throwIfAborted()
   const given = plainJson('task', task)
   const kind = kindOf('task', given)
-  if (kind === 'convert') return runConvert(aConvertTask('task', given), source, job)
+  if (kind === 'convert') return runConvert(aConvertTask('task', given), source, remote, job)
   if (kind === 'verify') return runVerify(aVerifyTask('task', given), source, job)
   return runStats(aStatsTask('task', given), source, job)
 }

@@ -1,29 +1,41 @@
 import { wrongType } from './arguments.js'
 import { invalid } from './errors.js'
+import type { RemoteRequest } from './native.js'
 import { isWritable, Outlet } from './outlet.js'
 import { urlText } from './realm.js'
+import { remoteRequest } from './remote.js'
 import { specialFile } from './special-file.js'
-import { targetPath } from './write-options.js'
+import { type CreateOptions, storeTarget, targetPath } from './write-options.js'
 
 /** Where to write to. */
 export interface Target {
   /** Undefined for a stream. */
   readonly path: string | undefined
+  /** How to reach the store, where the path is a URL of one. */
+  readonly remote: RemoteRequest | undefined
   /** Gives the target once it is wanted, since a stream is listened to from then on. */
   readonly begin: (signal?: AbortSignal) => Promise<string | Outlet>
 }
 
 /** Checks where to write to. */
-export function aTarget(name: string, target: unknown, overwrite: boolean | undefined): Target {
+export function aTarget(name: string, target: unknown, { format, overwrite, remote: given }: CreateOptions): Target {
+  const remote = given === undefined ? undefined : remoteRequest(given)
+  const url = storeTarget(target, format)
+  if (url !== undefined) return { path: url, remote: remote ?? remoteRequest(undefined), begin: async () => url }
+  if (remote !== undefined)
+    throw invalid(
+      TypeError,
+      'remote is for s3:, gs: and az: URLs to write to; of a source, it is in source: { remote }',
+    )
   if (typeof target === 'string' || urlText(target) !== undefined) {
     const path = targetPath(target as string | URL)
     const begin = async (signal?: AbortSignal) => {
       const stream = await specialFile(path, signal)
       return stream === undefined ? path : new Outlet(stream, true)
     }
-    return { path, begin }
+    return { path, remote, begin }
   }
-  if (!isWritable(target)) throw wrongType(name, 'a string, a file URL or a Node Writable', target)
+  if (!isWritable(target)) throw wrongType(name, 'a string, a URL or a Node Writable', target)
   if (overwrite) throw invalid(TypeError, 'overwrite is for paths: a stream replaces nothing')
-  return { path: undefined, begin: async () => new Outlet(target) }
+  return { path: undefined, remote, begin: async () => new Outlet(target) }
 }

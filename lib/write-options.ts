@@ -2,7 +2,7 @@ import { inspect } from 'node:util'
 import { aBoolean, aText, aWholeNumber, filePath, oneOf, optional, optionsOf, wrongType } from './arguments.js'
 import { type AttributeInput, freezeMap } from './attributes.js'
 import { invalid } from './errors.js'
-import type { WritableFormat, WritableVersion } from './format-table.js'
+import { FORMATS, type WritableFormat, type WritableVersion } from './format-table.js'
 import {
   DIGESTS,
   formatOf,
@@ -16,6 +16,7 @@ import {
 } from './formats.js'
 import type { AppendRequest, WriteRequest } from './native.js'
 import { urlText } from './realm.js'
+import { type RemoteOptions, remoteUrl } from './remote.js'
 
 /** How to write a file. */
 export interface CreateOptions {
@@ -74,6 +75,8 @@ export interface CreateOptions {
    * goes as a whole. Only files are replaced: a pipe or a character device is written to, as a stream is.
    */
   overwrite?: boolean | undefined
+  /** How to reach the store that the file goes to: of `s3:`, `gs:` and `az:` URLs. */
+  remote?: RemoteOptions | undefined
   /** Gives the file up, as `abort()` does; what is called after it rejects with `signal.reason`. */
   signal?: AbortSignal | undefined
 }
@@ -89,6 +92,7 @@ export const CREATE_OPTIONS = [
   'generator',
   'alignment',
   'overwrite',
+  'remote',
   'signal',
 ] as const
 
@@ -269,6 +273,8 @@ export function withFormat<T extends Pick<CreateOptions, 'format'>>(read: T, tar
 
 /** A path to write to. */
 export function targetPath(path: string | URL): string {
+  const far = remoteUrl(path)
+  if (far !== undefined) throw invalid(TypeError, `path must be of this machine, got ${scheme(far)}: ${EDIT_HINT}`)
   const url = urlText(path)
   const target = url === undefined ? aText('path', path) : filePath('path', url)
   if (target === '') throw invalid(TypeError, 'path must not be empty')
@@ -277,3 +283,25 @@ export function targetPath(path: string | URL): string {
     throw invalid(TypeError, `path must name a file, but ${target} ends with a separator, as a folder does`)
   return target
 }
+
+const EDIT_HINT = 'a file elsewhere is not edited in its place; convert it to another one, or fetch, edit and upload it'
+
+const scheme = (url: string): string => url.slice(0, url.indexOf(':') + 1).toLowerCase()
+
+/** The URL of a store to write to, where it is one. A folder stands for `model.zt` in it, or the like of another format. */
+export function storeTarget(path: unknown, format: CreateOptions['format'] = 'zt'): string | undefined {
+  const url = remoteUrl(path)
+  if (url === undefined) return undefined
+  aText('path', url)
+  if (!STORES.includes(scheme(url)))
+    throw invalid(
+      TypeError,
+      `${scheme(url)} cannot be written to, only ${list(STORES)} can: write a file of this machine, and upload it`,
+    )
+  if (/[?#]/.test(url)) throw invalid(TypeError, "a URL to write to has no query or fragment ('?' and '#')")
+  if (!url.endsWith('/')) return url
+  const ending = FORMATS.find(({ name }) => name === format)?.endings[0]
+  return `${url}model.${ending ?? format}`
+}
+
+const STORES: readonly string[] = ['s3:', 'gs:', 'az:']

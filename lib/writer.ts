@@ -8,7 +8,7 @@ import { calling, publicError, ZTensorError } from './errors.js'
 import { run, unopened } from './job.js'
 import { aLink, type LinkInput, Links } from './link.js'
 import { toBufferSync } from './memory.js'
-import { binding, type NativeControl, type NativeWriter, type WriteRequest } from './native.js'
+import { binding, type NativeControl, type NativeWriter, type RemoteRequest, type WriteRequest } from './native.js'
 import { Outlet } from './outlet.js'
 import { Packets } from './packet.js'
 import { messageOf } from './realm.js'
@@ -116,11 +116,16 @@ export class TensorWriter {
   }
 
   /** @internal */
-  static async make(target: string | Outlet, request: WriteRequest, signal?: AbortSignal): Promise<TensorWriter> {
+  static async make(
+    target: string | Outlet,
+    request: WriteRequest,
+    signal?: AbortSignal,
+    remote?: RemoteRequest,
+  ): Promise<TensorWriter> {
     const path = typeof target === 'string' ? target : undefined
     const { dialect, level, digest, maxShard } = request
     try {
-      const begin = (control: NativeControl) => binding.createWriter(path, request, control)
+      const begin = (control: NativeControl) => binding.createWriter(path, request, control, remote)
       const begun = await TensorWriter.begin(path, signal, begin)
       return new TensorWriter({ target, ...begun, dialect, level, digest, maxShard, signal })
     } catch (thrown) {
@@ -529,8 +534,8 @@ function detached(): ZTensorError {
 export async function create(target: string | URL | Writable, options?: CreateOptions): Promise<TensorWriter> {
   const read = optionsOf(options, CREATE_OPTIONS)
   const signal = optional(read.signal, aSignal)
-  const { path, begin } = aTarget('path', target, read.overwrite)
+  const { path, remote, begin } = aTarget('path', target, read)
   const request = writeRequest(withFormat(read, path))
   signal?.throwIfAborted()
-  return TensorWriter.heed(await TensorWriter.make(await begin(signal), request, signal))
+  return TensorWriter.heed(await TensorWriter.make(await begin(signal), request, signal, remote))
 }

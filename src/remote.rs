@@ -9,7 +9,10 @@ use napi::bindgen_prelude::Object;
 use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
+use ztensor_core::sinks::far::check_free;
+use ztensor_core::sinks::upload::Uploads;
 use ztensor_core::sources::ReadAt;
+use ztensor_core::sources::file::FileSource;
 use ztensor_core::sources::places::Places;
 use ztensor_core::work::Stop;
 use ztensor_core::work::lanes::Lane;
@@ -19,7 +22,7 @@ use crate::control::Control;
 use crate::file::NativeFile;
 use crate::index::unsigned;
 use crate::opened::{OpenRequest, Shared};
-use crate::task::spawn;
+use crate::task::{spawn, spawn_lasting};
 
 /// How files of other machines are read.
 #[napi(object)]
@@ -74,7 +77,7 @@ impl StoreRequest {
 }
 
 impl RemoteRequest {
-    fn options(&self) -> Options {
+    pub fn options(&self) -> Options {
         let default = Options::default();
         let count = |value: Option<f64>, usual: usize| {
             value.and_then(unsigned).map_or(usual, |value| usize::try_from(value).unwrap_or(usize::MAX))
@@ -157,4 +160,77 @@ pub fn open_urls<'env>(
         Shared::open_at(Arc::new(Several(trees)), &paths, &request, stop)
     };
     spawn(env, Lane::Far, control, job, |_, shared| Ok(NativeFile::new(shared)))
+}
+
+/// Whether a store has a file.
+#[napi(ts_return_type = "Promise<boolean>", catch_unwind)]
+pub fn is_there<'env>(
+    env: &'env Env,
+    url: String,
+    remote: RemoteRequest,
+    control: &Control,
+) -> Result<Object<'env>> {
+    let stop = control.watch.stop.clone();
+    let job = move || {
+        let (uploads, path) = ztensor_remote::uploads(&url, &remote.options(), false)?;
+        uploads.is_there(&path, &stop)
+    };
+    spawn(env, Lane::Far, control, job, |_, there| Ok(there))
+}
+
+/// Puts a file of this machine into a store, where nothing has its name. Says whether the same bytes are there then.
+#[napi(ts_return_type = "Promise<boolean>", catch_unwind)]
+pub fn put_file<'env>(
+    env: &'env Env,
+    file: String,
+    url: String,
+    remote: RemoteRequest,
+    control: &Control,
+) -> Result<Object<'env>> {
+    let stop = control.watch.stop.clone();
+    let job = move || {
+        let options = remote.options();
+        let (uploads, path) = ztensor_remote::uploads(&url, &options, false)?;
+        let source = FileSource::open(Path::new(&file))?;
+        let put = send(&source, &*uploads, &path, &stop);
+        uploads.settle();
+        match put {
+            Err(error) if error.code() == Code::Exists => {
+                let (places, path) = ztensor_remote::places(&url, &options, &stop)?;
+                same(&source, &*places.open(&path, &stop)?, &stop)
+            }
+            put => put.map(|()| true),
+        }
+    };
+    spawn_lasting(env, Lane::Far, control, job, |_, same| Ok(same))
+}
+
+/// Bytes that are read at once.
+const PIECE: u64 = 8 << 20;
+
+/// The pieces of a file, by their offsets and lengths.
+fn pieces(length: u64) -> impl Iterator<Item = (u64, u64)> {
+    (0..length.div_ceil(PIECE)).map(move |at| (at * PIECE, PIECE.min(length - at * PIECE)))
+}
+
+fn send(source: &dyn ReadAt, uploads: &dyn Uploads, path: &Path, stop: &Stop) -> CoreResult<()> {
+    check_free(uploads, path, stop)?;
+    let mut upload = uploads.begin(path, stop)?;
+    upload.expect(source.length());
+    for (offset, length) in pieces(source.length()) {
+        upload.write(&source.read_vec(offset, length, stop)?)?;
+    }
+    upload.complete()
+}
+
+fn same(one: &dyn ReadAt, other: &dyn ReadAt, stop: &Stop) -> CoreResult<bool> {
+    if one.length() != other.length() {
+        return Ok(false);
+    }
+    for (offset, length) in pieces(one.length()) {
+        if one.read_vec(offset, length, stop)? != other.read_vec(offset, length, stop)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }

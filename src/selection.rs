@@ -128,7 +128,7 @@ impl Selection {
         stage: Option<&Stage>,
     ) -> Result<Object<'env>> {
         let (slot, source) = (Arc::clone(writer.slot()), file.reader(env, control, stage)?);
-        let lane = source.shared.or_far(Lane::Long);
+        let lane = writer.or_far(source.shared.or_far(Lane::Long));
         let (inner, casts) = (Arc::clone(&self.inner), Arc::clone(&self.casts));
         let job = move || {
             let judged = Arc::clone(&locked(&inner).judged);
@@ -204,7 +204,7 @@ impl Selection {
         outflow: Option<&Outflow>,
     ) -> Result<Object<'env>> {
         let (slot, source) = (Arc::clone(writer.slot()), file.reader(env, control, stage)?);
-        let lane = source.shared.or_far(Lane::Long);
+        let lane = writer.or_far(source.shared.or_far(Lane::Long));
         let (chosen, bytes) = {
             let inner = locked(&self.inner);
             (Arc::clone(&inner.chosen), inner.bytes)

@@ -10,6 +10,7 @@ use ztensor_core::codecs::digest::{Algorithm, Digest};
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
 use ztensor_core::model::{DType, Shard};
 use ztensor_core::sinks::Warning;
+use ztensor_core::sinks::upload::Uploads;
 use ztensor_core::sources::owned::Owned;
 use ztensor_core::work::Stop;
 use ztensor_core::work::lanes::{Lane, SHORT};
@@ -22,6 +23,7 @@ use crate::formats::FORMATS;
 use crate::index::{number, unsigned};
 use crate::memory::Memory;
 use crate::panic::contain;
+use crate::remote::RemoteRequest;
 use crate::sparse::Rest;
 use crate::task::{spawn, spawn_always, spawn_lasting};
 use crate::value;
@@ -172,6 +174,8 @@ pub type Slot = Arc<Mutex<Option<Writer>>>;
 pub struct NativeWriter {
     slot: Slot,
     rest: Rest,
+    /// The store that takes the file, where it is for one.
+    uploads: Option<Arc<dyn Uploads>>,
 }
 
 /// Runs `work` on the writer; where it fails, the file is given up.
@@ -189,15 +193,27 @@ pub fn gone() -> CoreError {
     CoreError::new(Code::Closed, "the writer has ended; create another one")
 }
 
-/// Begins a file at `path`, or one whose bytes the wrapper takes where there is none.
+/// Begins a file at `path`, or one whose bytes the wrapper takes where there is none. With `remote`, the path is a URL.
 #[napi(ts_return_type = "Promise<NativeWriter>", catch_unwind)]
 pub fn create_writer<'env>(
     env: &'env Env,
     path: Option<String>,
     request: WriteRequest<'_>,
     control: &Control,
+    remote: Option<RemoteRequest>,
 ) -> Result<Object<'env>> {
     let settings = request.settings(control.watch.stop.clone())?;
+    if let (Some(url), Some(remote)) = (&path, remote) {
+        let url = url.clone();
+        let job = move || {
+            let (uploads, path) = ztensor_remote::uploads(&url, &remote.options(), settings.overwrite)?;
+            let writer = Writer::upload(&uploads, &path, settings)?;
+            Ok((writer, uploads))
+        };
+        return spawn(env, Lane::Far, control, job, |_, (writer, uploads)| {
+            Ok(NativeWriter { uploads: Some(uploads), ..NativeWriter::new(writer) })
+        });
+    }
     let job = move || match path {
         Some(path) => Writer::create(Path::new(&path), settings),
         None => Writer::taken(settings),
@@ -207,7 +223,7 @@ pub fn create_writer<'env>(
 
 impl NativeWriter {
     pub fn new(writer: Writer) -> Self {
-        Self { slot: Arc::new(Mutex::new(Some(writer))), rest: Rest::default() }
+        Self { slot: Arc::new(Mutex::new(Some(writer))), rest: Rest::default(), uploads: None }
     }
 
     pub fn slot(&self) -> &Slot {
@@ -216,6 +232,11 @@ impl NativeWriter {
 
     pub fn rest(&self) -> &Rest {
         &self.rest
+    }
+
+    /// A lane, or the one for work that waits for a store.
+    pub fn or_far(&self, lane: Lane) -> Lane {
+        if self.uploads.is_some() { Lane::Far } else { lane }
     }
 
     /// Bytes of the file so far.
@@ -283,7 +304,7 @@ impl NativeWriter {
                 Ok(writer.pending())
             })
         };
-        spawn(env, Lane::Step, control, job, |_, pending| Ok(number(pending as u64)))
+        spawn(env, self.or_far(Lane::Step), control, job, |_, pending| Ok(number(pending as u64)))
     }
 
     /// The bytes that wait, of a file that the wrapper writes.
@@ -334,14 +355,14 @@ impl NativeWriter {
     pub fn flush<'env>(&self, env: &'env Env, control: &Control) -> Result<Object<'env>> {
         let slot = Arc::clone(&self.slot);
         let job = move || with_writer(&slot, Writer::flush_if_full);
-        spawn(env, Lane::Step, control, job, |_, ()| Ok(()))
+        spawn(env, self.or_far(Lane::Step), control, job, |_, ()| Ok(()))
     }
 
     /// Writes the index and puts the file under its name. Gives what the wrapper has to write yet, and warnings.
     #[napi(ts_return_type = "Promise<FinishedFile>", catch_unwind)]
     pub fn finish<'env>(&self, env: &'env Env, control: &Control) -> Result<Object<'env>> {
         let slot = Arc::clone(&self.slot);
-        let lane = if self.written() <= SHORT { Lane::Short } else { Lane::Step };
+        let lane = self.or_far(if self.written() <= SHORT { Lane::Short } else { Lane::Step });
         let job = move || {
             let writer = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
             writer.ok_or_else(gone).and_then(Writer::finish)
@@ -354,12 +375,15 @@ impl NativeWriter {
     /// Gives the file up; nothing is left behind.
     #[napi(ts_return_type = "Promise<void>", catch_unwind)]
     pub fn abort<'env>(&self, env: &'env Env) -> Result<Object<'env>> {
-        let (slot, rest) = (Arc::clone(&self.slot), Arc::clone(&self.rest));
+        let (slot, rest, uploads) = (Arc::clone(&self.slot), Arc::clone(&self.rest), self.uploads.clone());
         let job = move || {
             drop(slot.lock().unwrap_or_else(PoisonError::into_inner).take());
             drop(rest.lock().unwrap_or_else(PoisonError::into_inner).take());
+            if let Some(uploads) = uploads {
+                uploads.settle();
+            }
             Ok(())
         };
-        spawn_always(env, Lane::Short, job, |_, ()| Ok(()))
+        spawn_always(env, self.or_far(Lane::Short), job, |_, ()| Ok(()))
     }
 }

@@ -8,6 +8,7 @@ import { promisify } from 'node:util'
 import test from 'ava'
 import { convert, create } from 'ztensor'
 import { main } from '../command.mjs'
+import { bucket } from '../remote/bucket.mjs'
 import { serveFiles } from '../remote/web.mjs'
 import { scratchFolder } from '../writing.mjs'
 
@@ -73,6 +74,13 @@ async function asked(t, program, options) {
 const HOST = 'https://host/'
 const LISTEN = ".listen(0, '127.0.0.1', function () { console.log(this.address().port) })"
 
+/** The variables that lead to a bucket of this machine. */
+async function bucketOf(t) {
+  const { endpoint } = (await bucket(t)).remote.store
+  const keys = { AWS_ACCESS_KEY_ID: 'id', AWS_SECRET_ACCESS_KEY: 'secret', AWS_REGION: 'us-east-1' }
+  return { AWS_ENDPOINT_URL: endpoint, AWS_ALLOW_HTTP: 'true', ...keys }
+}
+
 for (const page of ['README.md', ...guides]) {
   test(page, async (t) => {
     const cwd = at(page.replaceAll('/', '-'))
@@ -81,17 +89,18 @@ for (const page of ['README.md', ...guides]) {
     if (page === 'README.md') rmSync(join(cwd, 'model.zt'))
     symlinkSync(root, join(cwd, 'node_modules/ztensor'), 'junction')
     let ran = 0
+    const env = { ...process.env, ...(page.endsWith('/remote.md') ? await bucketOf(t) : {}) }
     for (const { language, text } of blocksOf(page)) {
       ran++
       if (language === 'js' && text.includes('.listen(')) await asked(t, text, { cwd })
       else if (language === 'js') {
         const served = text.includes(HOST) ? await serveFiles(t, { 'model.safetensors': readFileSync(join(cwd, 'model.safetensors')) }) : undefined // biome-ignore format: one choice
         writeFileSync(join(cwd, `${ran}.mjs`), text.replaceAll(HOST, served?.url('/') ?? HOST))
-        await t.notThrowsAsync(run(process.execPath, [`${ran}.mjs`], { cwd }), text)
+        await t.notThrowsAsync(run(process.execPath, [`${ran}.mjs`], { cwd, env }), text)
       } else if (language === 'sh' && text.includes('npx ztensor')) {
         const npx = `npx() { [ "$1" = ztensor ] && shift && "$NODE" "$MAIN" "$@"; }`
-        const env = { ...process.env, NODE: process.execPath, MAIN: main }
-        await t.notThrowsAsync(run('bash', ['-e', '-c', `${npx}\n${text}`], { cwd, env }), text)
+        const own = { ...env, NODE: process.execPath, MAIN: main }
+        await t.notThrowsAsync(run('bash', ['-e', '-c', `${npx}\n${text}`], { cwd, env: own }), text)
       } else if (language === 'sh')
         for (const line of text.trim().split(/(?<!\\)\n/)) t.regex(line, /^(npm (install|ci)|esbuild) /)
       else ran--

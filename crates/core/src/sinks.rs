@@ -4,6 +4,7 @@
 mod access;
 pub mod behind;
 pub mod block;
+pub mod far;
 mod folder;
 pub mod grown;
 pub mod kernel_copy;
@@ -13,6 +14,7 @@ pub mod replacement;
 pub mod set;
 mod spool;
 mod temporary;
+pub mod upload;
 
 use std::fs::{File, Permissions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -46,6 +48,8 @@ pub struct AtomicFile {
     usual: Option<Permissions>,
     /// Bytes were reserved behind the end.
     reserved: bool,
+    /// The store that the file is for, where it is for one.
+    far: Option<far::Far>,
 }
 
 impl AtomicFile {
@@ -67,7 +71,7 @@ impl AtomicFile {
             }
             error.context(format!("the target's folder '{}' is not there", folder.display()))
         })?;
-        let mut file = Self { temporary, target, overwrite, old, usual: None, reserved: false };
+        let mut file = Self { temporary, target, overwrite, old, usual: None, reserved: false, far: None };
         if overwrite && cfg!(unix) {
             file.close_to_others()?;
         }
@@ -116,7 +120,7 @@ impl AtomicFile {
 
     /// A spool in the target's folder.
     pub fn spool(&self) -> Result<Spool> {
-        Spool::beside(&self.target)
+        if self.is_far() { Spool::apart() } else { Spool::beside(&self.target) }
     }
 
     pub fn target(&self) -> &Path {
@@ -131,6 +135,10 @@ impl AtomicFile {
     pub fn retarget(&mut self, target: PathBuf) -> Result<()> {
         self.target = target;
         self.old = None;
+        if self.is_far() {
+            // The store refuses it in the end.
+            return Ok(());
+        }
         if !self.overwrite && !self.is_fresh() {
             return Err(exists(&self.target));
         }
@@ -161,7 +169,15 @@ impl AtomicFile {
 
     /// Another file for the same target.
     pub fn another(&self) -> Result<Self> {
-        Self::create(&self.target, self.overwrite)
+        self.beside(&self.target)
+    }
+
+    /// A file for another target, in the same folder or store.
+    pub fn beside(&self, target: &Path) -> Result<Self> {
+        match &self.far {
+            Some(far) => Self::far(far.clone(), target),
+            None => Self::create(target, self.overwrite),
+        }
     }
 
     /// Gives up what is written from `length` on, and goes on there.
@@ -204,6 +220,12 @@ impl AtomicFile {
 
     /// The same, unless `still` refuses at the last moment. What it gives is kept until the file has its name.
     pub fn commit_if<Kept>(mut self, still: impl FnOnce() -> Result<Kept>) -> Result<Vec<Warning>> {
+        if let Some(far) = &self.far {
+            let kept = still()?;
+            let put = far::put(far, &[], &self);
+            drop(kept);
+            return put;
+        }
         // Before the name changes: once it has, a lack of handles could not be an error any more.
         let folder = Folder::of(&self.target)?;
         self.put_on_disk()?;

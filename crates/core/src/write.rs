@@ -25,6 +25,7 @@ mod tensor;
 pub(crate) mod zt2;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::codecs::digest::Algorithm;
 use crate::edit::Edit;
@@ -35,7 +36,8 @@ use crate::limits::Limits;
 use crate::model::{Attributes, Builder, DType, DataRule, Label};
 use crate::sinks::behind::Behind;
 use crate::sinks::block::Block;
-use crate::sinks::{AtomicFile, Spool};
+use crate::sinks::upload::Uploads;
+use crate::sinks::{AtomicFile, Spool, far};
 use crate::work::Stop;
 
 pub use append::{Appending, Hashing};
@@ -120,6 +122,35 @@ impl Writer {
         Self::new(out, settings)
     }
 
+    /// Begins a file of a store, which appears at `target` with [`Writer::finish`]. What is written front to back is sent as it
+    /// comes; anything else is put together in the folder for temporary files first. A set of files replaces none.
+    pub fn upload(uploads: &Arc<dyn Uploads>, target: &Path, settings: Settings) -> Result<Self> {
+        zt2::check_settings(&settings)?;
+        let stop = &settings.stop;
+        let is_set = settings.max_shard.is_some();
+        if is_set {
+            for path in [target, &parts::index_path(target)] {
+                if uploads.is_there(path, stop)? {
+                    let message = format!(
+                        "'{}' exists, and in a store no set of files is replaced as a whole: remove it first, or write to \
+                         another folder",
+                        path.display()
+                    );
+                    return Err(Error::new(Code::Exists, message));
+                }
+            }
+        } else {
+            far::check_free(&**uploads, target, stop)?;
+        }
+        let out = match (settings.dialect.index_first(), is_set) {
+            (true, true) => Out::Spool(Spool::apart()?, AtomicFile::for_upload(uploads, target, stop)?),
+            (true, false) => Out::SpoolUpload(Spool::apart()?, uploads.begin(target, stop)?),
+            (false, false) if !settings.canonical => Out::Upload(uploads.begin(target, stop)?),
+            (false, _) => Out::File(AtomicFile::for_upload(uploads, target, stop)?),
+        };
+        Self::new(out, settings)
+    }
+
     /// Begins a file whose bytes the caller takes, in order, with [`Writer::take`] and [`Writer::finish`]. Formats
     /// whose index comes first cannot be written so: `ZT_INVALID_ARG`.
     pub fn taken(settings: Settings) -> Result<Self> {
@@ -185,8 +216,10 @@ impl Writer {
     /// Says how many bytes of data are to come in all, so that the file system can lay the file out in large pieces. Only
     /// a hint; what is not used is given back at the end.
     pub fn expect(&mut self, length: u64) {
-        if let (Out::File(file), None) = (&mut self.out, self.settings.compression) {
-            file.reserve(length);
+        match (&mut self.out, self.settings.compression) {
+            (Out::File(file), None) => file.reserve(length),
+            (Out::Upload(upload), _) => upload.expect(length),
+            _ => {}
         }
     }
 
@@ -194,9 +227,7 @@ impl Writer {
     pub fn spool(&self) -> Result<Spool> {
         match &self.out {
             Out::File(file) | Out::Spool(_, file) => file.spool(),
-            Out::Replacement(_) | Out::Grown(_) | Out::Taken | Out::Passed(_) => {
-                Spool::beside(&std::env::temp_dir().join("ztensor"))
-            }
+            _ => Spool::apart(),
         }
     }
 

@@ -78,6 +78,9 @@ impl fmt::Debug for Pool {
 /// Those in use.
 static POOLS: Mutex<Vec<Weak<Pool>>> = Mutex::new(Vec::new());
 
+/// How much longer than for an answer a store may be silent while it takes a part, or puts parts together.
+const PATIENCE: u32 = 10;
+
 impl Pool {
     /// The one for these options: a new one where none is in use.
     pub fn of(options: &Options) -> Result<Arc<Self>> {
@@ -113,9 +116,17 @@ impl Pool {
         if let Some(http) = self.stores.get() {
             return Ok(http.clone());
         }
-        let builder = self.settings.builder(&self.tls).read_timeout(self.settings.timeout);
-        let http = built(self.proxies.apply(builder)?)?;
+        let http = self.silent_for(self.settings.timeout)?;
         Ok(self.stores.get_or_init(|| http).clone())
+    }
+
+    /// The same for what is written into a store.
+    pub fn for_uploads(&self) -> Result<Http> {
+        self.silent_for(self.settings.timeout.saturating_mul(PATIENCE))
+    }
+
+    fn silent_for(&self, timeout: Duration) -> Result<Http> {
+        built(self.proxies.apply(self.settings.builder(&self.tls).read_timeout(timeout))?)
     }
 }
 

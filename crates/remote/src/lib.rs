@@ -13,10 +13,12 @@
 //! | `range`, `opening`, `source` | a file as a [`ReadAt`] |
 //! | `cache` | copies of files in a folder of this machine |
 //! | `web`, `hub`, `store` | where files are: [`Places`] |
+//! | `store::upload` | where files go: [`Uploads`] |
 //!
 //! Stores of objects belong beside `web` and `hub`: their files are `Ranges` of `source`.
 //!
 //! [`ReadAt`]: ztensor_core::sources::ReadAt
+//! [`Uploads`]: ztensor_core::sinks::upload::Uploads
 #![forbid(unsafe_code)]
 
 mod addresses;
@@ -43,6 +45,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ztensor_core::error::{Code, Error, Result, short};
+use ztensor_core::sinks::upload::Uploads;
 use ztensor_core::sources::places::Places;
 use ztensor_core::work::Stop;
 
@@ -75,6 +78,21 @@ pub fn places(url: &str, options: &Options, stop: &Stop) -> Result<(Arc<dyn Plac
             Err(Error::new(Code::InvalidArg, message))
         }
         None => Err(Error::new(Code::InvalidArg, "this is no URL: it has no scheme, as https:// is one")),
+    }
+}
+
+/// Takes files for a store of objects, and the path of a URL in it. Only stores take files.
+///
+/// Fails with `ZT_INVALID_ARG` for a URL or option that cannot be meant, and for any other server. The store is first asked when a
+/// file is begun.
+pub fn uploads(url: &str, options: &Options, overwrite: bool) -> Result<(Arc<dyn Uploads>, PathBuf)> {
+    match scheme(url).as_deref() {
+        Some(scheme @ ("s3" | "gs" | "az")) => store::uploads(scheme, url, options, overwrite),
+        _ => {
+            let message =
+                "only s3:, gs: and az: URLs can be written to: write a file of this machine, and upload it";
+            Err(Error::new(Code::InvalidArg, message))
+        }
     }
 }
 

@@ -18,7 +18,7 @@ const TICK: Duration = Duration::from_millis(20);
 const THREADS: usize = 2;
 
 /// The runtime, which the first call starts and which stays.
-fn handle() -> Result<Handle> {
+pub fn handle() -> Result<Handle> {
     static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
     let mut runtime = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(runtime) = &*runtime {

@@ -1,7 +1,9 @@
 //! Stores of objects: S3 and what speaks as it does, Google Cloud Storage, Azure's blobs. Their clients are those of `object_store`,
 //! over connections of ours.
 
+mod connector;
 mod profile;
+mod upload;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -15,7 +17,6 @@ use std::time::Duration;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
-use object_store::client::{HttpClient, HttpConnector};
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::path::Path as Key;
 use object_store::{
@@ -23,6 +24,7 @@ use object_store::{
 };
 use tokio::time::timeout;
 use ztensor_core::error::{Code, Error, Result, short};
+use ztensor_core::sinks::upload::Uploads;
 use ztensor_core::sources::ReadAt;
 use ztensor_core::sources::blocks::{Blocks, HEAD as FIRST};
 use ztensor_core::sources::places::Places;
@@ -33,6 +35,7 @@ use crate::client::Pool;
 use crate::options::Options;
 use crate::source::{Ranges, Remote};
 use crate::{errors, runtime};
+use connector::Connector;
 
 /// Objects looked at for the names of a folder: those in its folders count as well.
 const LOOKED_AT: usize = 200_000;
@@ -81,6 +84,26 @@ struct Bucket {
 
 /// The places of `s3://bucket/key`, `gs://bucket/key` or `az://container/key`.
 pub fn places(scheme: &str, url: &str, options: &Options) -> Result<(Arc<dyn Places>, PathBuf)> {
+    let (bucket, path) = bucket(scheme, url, Connector::reading(options)?)?;
+    Ok((Arc::new(bucket), path))
+}
+
+/// Takes files for the store of such a URL.
+pub fn uploads(
+    scheme: &str,
+    url: &str,
+    options: &Options,
+    overwrite: bool,
+) -> Result<(Arc<dyn Uploads>, PathBuf)> {
+    // Google's store refuses preconditions of what comes in parts, and Azure's key signs them.
+    let create = !overwrite && scheme == "s3";
+    let (bucket, path) = bucket(scheme, url, Connector::writing(options, create)?)?;
+    Ok((Arc::new(upload::Store::new(bucket, overwrite)), path))
+}
+
+/// The bucket of a URL, and the path of its object.
+fn bucket(scheme: &str, url: &str, connector: Connector) -> Result<(Bucket, PathBuf)> {
+    let options = &connector.options.clone();
     options.check()?;
     let rest = url.split_once("://").map_or("", |(_, rest)| rest);
     let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
@@ -89,23 +112,24 @@ pub fn places(scheme: &str, url: &str, options: &Options) -> Result<(Arc<dyn Pla
         let message = format!("{:?} names no bucket: {scheme}://bucket/key is meant", short(rest, 160));
         return Err(Error::new(Code::InvalidArg, message));
     }
-    let pool = Pool::of(options)?;
+    let pool = Arc::clone(&connector.pool);
     let store = match scheme {
-        "s3" => s3(bucket, options, &pool)?,
-        "gs" => gcs(bucket, options, &pool)?,
-        _ => azure(bucket, options, &pool)?,
+        "s3" => s3(bucket, connector)?,
+        "gs" => gcs(bucket, connector)?,
+        _ => azure(bucket, connector)?,
     };
     let root = format!("{scheme}://{bucket}/");
     let path = format!("{root}{}", key.trim_end_matches('/'));
     let bucket = Bucket { store, root, options: options.clone(), blocks: Arc::default(), pool };
-    Ok((Arc::new(bucket), path.into()))
+    Ok((bucket, path.into()))
 }
 
-fn s3(bucket: &str, options: &Options, pool: &Arc<Pool>) -> Result<Arc<dyn ObjectStore>> {
+fn s3(bucket: &str, connector: Connector) -> Result<Arc<dyn ObjectStore>> {
+    let options = &connector.options.clone();
     let own = &options.store;
     let mut builder = with_variables(AmazonS3Builder::new(), options, "AWS_", AmazonS3Builder::with_config)
         .with_bucket_name(bucket)
-        .with_http_connector(Connector(Arc::clone(pool)))
+        .with_http_connector(connector)
         .with_retry(retries(options))
         .with_virtual_hosted_style_request(own.virtual_hosted_style)
         .with_allow_http(own.allow_http)
@@ -137,11 +161,12 @@ fn s3(bucket: &str, options: &Options, pool: &Arc<Pool>) -> Result<Arc<dyn Objec
     Ok(Arc::new(builder.build().map_err(|error| refused("s3", &error))?))
 }
 
-fn gcs(bucket: &str, options: &Options, pool: &Arc<Pool>) -> Result<Arc<dyn ObjectStore>> {
+fn gcs(bucket: &str, connector: Connector) -> Result<Arc<dyn ObjectStore>> {
+    let options = &connector.options.clone();
     let builder = GoogleCloudStorageBuilder::new();
     let mut builder = with_variables(builder, options, "GOOGLE_", GoogleCloudStorageBuilder::with_config)
         .with_bucket_name(bucket)
-        .with_http_connector(Connector(Arc::clone(pool)))
+        .with_http_connector(connector)
         .with_retry(retries(options))
         .with_client_options(ClientOptions::new().with_allow_http(options.store.allow_http))
         .with_skip_signature(options.store.anonymous);
@@ -154,12 +179,13 @@ fn gcs(bucket: &str, options: &Options, pool: &Arc<Pool>) -> Result<Arc<dyn Obje
     Ok(Arc::new(builder.build().map_err(|error| refused("gs", &error))?))
 }
 
-fn azure(container: &str, options: &Options, pool: &Arc<Pool>) -> Result<Arc<dyn ObjectStore>> {
+fn azure(container: &str, connector: Connector) -> Result<Arc<dyn ObjectStore>> {
+    let options = &connector.options.clone();
     let own = &options.store;
     let builder = MicrosoftAzureBuilder::new();
     let mut builder = with_variables(builder, options, "AZURE_", MicrosoftAzureBuilder::with_config)
         .with_container_name(container)
-        .with_http_connector(Connector(Arc::clone(pool)))
+        .with_http_connector(connector)
         .with_retry(retries(options))
         .with_allow_http(own.allow_http)
         .with_skip_signature(own.anonymous);
@@ -232,20 +258,6 @@ fn scrubbed(text: &str) -> String {
     });
     let text: String = words.by_ref().collect();
     short(&text, 400).into_owned()
-}
-
-/// Connections of ours: TLS by ring, the roots of this machine, no time limit on a whole answer.
-#[derive(Debug)]
-struct Connector(Arc<Pool>);
-
-impl HttpConnector for Connector {
-    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
-        let failed = |error: &Error| object_store::Error::Generic {
-            store: "HTTP",
-            source: error.message().to_owned().into(),
-        };
-        self.0.for_store().map(HttpClient::new).map_err(|error| failed(&error))
-    }
 }
 
 impl Bucket {

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::folder::Folder;
-use super::{AtomicFile, Warning, leftovers};
+use super::{AtomicFile, Warning, far, leftovers};
 use crate::error::{Code, Error, Result};
 
 /// Old files of a set that is replaced. Those that are not there are passed over.
@@ -22,12 +22,16 @@ pub struct Old {
 /// Where one fails, the steps before are undone; where the process dies in between, there is the old set, the new one, or a
 /// set with missing files.
 ///
-/// What is `old` is asked when no other set of the folder is put there at the same time.
+/// What is `old` is asked when no other set of the folder is put there at the same time. Of a store it is not: there no set
+/// replaces another.
 pub fn put(
     mut files: Vec<AtomicFile>,
     mut last: AtomicFile,
     old: impl FnOnce() -> Result<Old>,
 ) -> Result<Vec<Warning>> {
+    if let Some(far) = &last.far {
+        return far::put(far, &files, &last);
+    }
     let folder = Folder::of(&last.target)?;
     for file in files.iter_mut().chain([&mut last]) {
         file.put_on_disk()?;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::temporary::Temporary;
 use crate::error::{Error, Result};
 
-/// A file without a name in the target's folder. Where an open file must have a name, it goes when this is dropped.
+/// A file without a name in the target's folder, or in that for temporary files. Where an open file must have a name, it goes when this is dropped.
 pub struct Spool {
     temporary: Temporary,
     /// What it is for, as errors name it.
@@ -20,6 +20,11 @@ impl Spool {
         let mut temporary = Temporary::beside(target, true).map_err(|error| error.file(target))?;
         temporary.hide();
         Ok(Self { temporary, target: target.to_owned() })
+    }
+
+    /// One in the folder for temporary files, for what goes elsewhere.
+    pub fn apart() -> Result<Self> {
+        Self::beside(&std::env::temp_dir().join("ztensor"))
     }
 
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {

@@ -29,6 +29,12 @@ impl Temporary {
         Ok(Self { file, folder: folder.to_owned(), path: Some(path) })
     }
 
+    /// One in the folder for temporary files, for its owner alone.
+    pub fn apart() -> Result<Self> {
+        let target = std::env::temp_dir().join("ztensor");
+        Self::beside(&target, true).map_err(|error| error.file(&target))
+    }
+
     pub fn file(&self) -> &File {
         &self.file
     }

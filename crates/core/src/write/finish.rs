@@ -1,9 +1,10 @@
 //! The end of a file: its index, and its name.
 #![forbid(unsafe_code)]
 
+use super::index_first::{self, Whole};
 use super::old_root::OldRoot;
 use super::out::Out;
-use super::{Writer, index_first, parts, zt2};
+use super::{Writer, parts, zt2};
 use crate::codecs::digest::Algorithm;
 use crate::edit::Edit;
 use crate::error::{Code, Error, Result};
@@ -49,7 +50,8 @@ impl Writer {
         let catalog = self.builder.finish();
         if let Out::Spool(mut spool, mut file) = self.out {
             spool.write(self.buffer.from(0))?;
-            index_first::assemble(dialect, &catalog, &spool, &mut file, &self.settings.stop)?;
+            let whole = Whole::File(&mut file);
+            index_first::assemble(dialect, &catalog, &spool, whole, &self.settings.stop)?;
             self.settings.stop.check()?;
             let warnings = match self.parts {
                 Some(mut parts) if !parts.is_empty() => {
@@ -61,6 +63,13 @@ impl Writer {
                 None => file.commit()?,
             };
             return Ok(Finished { rest: Vec::new(), warnings });
+        }
+        if let Out::SpoolUpload(mut spool, mut upload) = self.out {
+            spool.write(self.buffer.from(0))?;
+            let whole = Whole::Upload(&mut *upload);
+            index_first::assemble(dialect, &catalog, &spool, whole, &self.settings.stop)?;
+            upload.complete()?;
+            return Ok(Finished::default());
         }
         if let Some(edit) = &self.edit {
             self.buffer.extend(&edit.tail(&catalog, self.position)?)?;
@@ -108,7 +117,7 @@ impl Writer {
         }
         let algorithm = self.settings.digest.unwrap_or(Algorithm::Xxh3);
         let old = match &self.out {
-            Out::File(root) if root.overwrites() && self.shards.largest.is_some() => {
+            Out::File(root) if root.overwrites() && !root.is_far() && self.shards.largest.is_some() => {
                 OldRoot::of(root.target())
             }
             _ => OldRoot::default(),
@@ -119,7 +128,7 @@ impl Writer {
         self.settings.stop.check()?;
         let warnings = match self.out {
             Out::File(root) => self.shards.commit(&table, root, &old)?,
-            _ => Vec::new(),
+            out => out.commit()?,
         };
         Ok(Finished { rest: self.buffer.take(), warnings })
     }

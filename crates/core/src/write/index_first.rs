@@ -5,16 +5,32 @@ use super::Dialect;
 use crate::error::{Code, Error, Result};
 use crate::formats::{Assemble, Index};
 use crate::model::{Catalog, Component};
+use crate::sinks::upload::Upload;
 use crate::sinks::{AtomicFile, Spool};
 use crate::work::Stop;
 
-/// Writes index and data to the file.
-pub fn assemble(
+/// What index and data are written to.
+pub enum Whole<'a> {
+    File(&'a mut AtomicFile),
+    Upload(&'a mut dyn Upload),
+}
+
+impl Whole<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        match self {
+            Self::File(file) => file.write(bytes),
+            Self::Upload(upload) => upload.write(bytes),
+        }
+    }
+}
+
+/// Writes index and data.
+pub fn assemble<'a>(
     dialect: Dialect,
     catalog: &Catalog,
-    spool: &Spool,
-    file: &mut AtomicFile,
-    stop: &Stop,
+    spool: &'a Spool,
+    file: Whole<'a>,
+    stop: &'a Stop,
 ) -> Result<()> {
     let Index::First(put) = dialect.writing().index else {
         return Err(Error::new(Code::Internal, "the data was spooled, and the index comes behind it"));
@@ -32,7 +48,7 @@ const PIECE: usize = 1 << 20;
 /// The file, and what stands before its end and is not written yet.
 struct Data<'a> {
     spool: &'a Spool,
-    file: &'a mut AtomicFile,
+    file: Whole<'a>,
     waiting: Vec<u8>,
     stop: &'a Stop,
 }
@@ -47,7 +63,10 @@ impl Data<'_> {
 
 impl Assemble for Data<'_> {
     fn expect(&mut self, length: u64) {
-        self.file.reserve(length);
+        match &mut self.file {
+            Whole::File(file) => file.reserve(length),
+            Whole::Upload(upload) => upload.expect(length),
+        }
     }
 
     fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
@@ -65,9 +84,29 @@ impl Assemble for Data<'_> {
             }
             _ => {
                 self.flush()?;
-                let (from, stop) = (self.spool.file(), self.stop);
-                self.file.copy_pieces(from, blob.offset(), blob.stored_length(), |_| stop.check())
+                let (offset, length) = (blob.offset(), blob.stored_length());
+                match &mut self.file {
+                    Whole::File(file) => {
+                        file.copy_pieces(self.spool.file(), offset, length, |_| self.stop.check())
+                    }
+                    Whole::Upload(upload) => send(self.spool, offset, length, &mut **upload, self.stop),
+                }
             }
         }
     }
+}
+
+/// Sends a blob that was spooled.
+fn send(spool: &Spool, offset: u64, length: u64, upload: &mut dyn Upload, stop: &Stop) -> Result<()> {
+    let mut piece = vec![0; usize::try_from(length).unwrap_or(PIECE).min(PIECE)];
+    let mut done = 0;
+    while done < length {
+        stop.check()?;
+        let count = usize::try_from(length - done).unwrap_or(PIECE).min(PIECE);
+        let bytes = piece.get_mut(..count).unwrap_or_default();
+        spool.read_at(offset + done, bytes)?;
+        upload.write(bytes)?;
+        done += count as u64;
+    }
+    Ok(())
 }

@@ -8,12 +8,17 @@ use crate::error::Result;
 use crate::sinks::block::Block;
 use crate::sinks::grown::Grown;
 use crate::sinks::replacement::Replacement;
+use crate::sinks::upload::Upload;
 use crate::sinks::{AtomicFile, Spool, Warning};
 
 pub enum Out {
     File(AtomicFile),
     /// The file waits for its index; the data goes into the spool.
     Spool(Spool, AtomicFile),
+    /// A file of a store, which takes the bytes as they come.
+    Upload(Box<dyn Upload>),
+    /// The same, which waits for its index; the data goes into the spool.
+    SpoolUpload(Spool, Box<dyn Upload>),
     /// A file that is there, on a clone of it.
     Replacement(Box<Replacement>),
     /// A file that is there, in place.
@@ -29,10 +34,10 @@ impl Out {
     pub fn file(&self) -> Option<&File> {
         match self {
             Self::File(file) => Some(file.file()),
-            Self::Spool(spool, _) => Some(spool.file()),
+            Self::Spool(spool, _) | Self::SpoolUpload(spool, _) => Some(spool.file()),
             Self::Replacement(file) => file.begun(),
             Self::Grown(file) => file.begun(),
-            Self::Taken | Self::Passed(_) => None,
+            Self::Upload(_) | Self::Taken | Self::Passed(_) => None,
         }
     }
 
@@ -48,7 +53,8 @@ impl Out {
     pub fn drain(&mut self, block: &mut Block) -> Result<()> {
         match self {
             Self::File(file) => file.write_block(block)?,
-            Self::Spool(spool, _) => spool.write(block.from(0))?,
+            Self::Spool(spool, _) | Self::SpoolUpload(spool, _) => spool.write(block.from(0))?,
+            Self::Upload(upload) => upload.write(block.from(0))?,
             Self::Replacement(file) => file.write(block.from(0))?,
             Self::Grown(file) => file.write(block.from(0))?,
             Self::Taken => return Ok(()),
@@ -64,6 +70,7 @@ impl Out {
             Self::File(file) | Self::Spool(_, file) => file.commit(),
             Self::Replacement(file) => file.commit(),
             Self::Grown(file) => file.commit().map(|()| Vec::new()),
+            Self::Upload(upload) | Self::SpoolUpload(_, upload) => upload.complete().map(|()| Vec::new()),
             Self::Taken | Self::Passed(_) => Ok(Vec::new()),
         }
     }

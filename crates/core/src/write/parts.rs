@@ -49,7 +49,8 @@ impl Parts {
             file.retarget(part_path(target, place + 1, total))?;
             named.push((file, catalog));
         }
-        let mut index = AtomicFile::create(&index_path(target), overwrite)?;
+        let Some((first, _)) = named.first() else { return Ok(Vec::new()) };
+        let mut index = first.beside(&index_path(target))?;
         index.write(index_of(&named).as_bytes())?;
         let files = named.into_iter().map(|(file, _)| file).collect();
         // Opened as a folder, a numbered set needs no index: no old part may be there beside a new one.
@@ -94,7 +95,8 @@ fn part_path(target: &Path, place: usize, total: usize) -> PathBuf {
     target.with_file_name(format!("{}-{place:05}-of-{total:05}.safetensors", stem(target)))
 }
 
-fn index_path(target: &Path) -> PathBuf {
+/// Where the index of a set stands.
+pub fn index_path(target: &Path) -> PathBuf {
     target.with_file_name(format!("{}.safetensors.index.json", stem(target)))
 }
 

@@ -1,8 +1,9 @@
 //! Goes on in another file where the current one is full.
 #![forbid(unsafe_code)]
 
+use super::Writer;
+use super::index_first::{self, Whole};
 use super::out::Out;
-use super::{Writer, index_first};
 use crate::error::{Code, Error, Result};
 use crate::formats::zt2::encode;
 use crate::limits::Limits;
@@ -40,7 +41,7 @@ impl Writer {
         let mut builder = std::mem::replace(&mut self.builder, empty);
         builder.attributes(self.settings.attributes.clone());
         let catalog = builder.finish();
-        index_first::assemble(dialect, &catalog, spool, file, &self.settings.stop)?;
+        index_first::assemble(dialect, &catalog, spool, Whole::File(file), &self.settings.stop)?;
         *spool = file.spool()?;
         let next = file.another()?;
         parts.keep(std::mem::replace(file, next), catalog);

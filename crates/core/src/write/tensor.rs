@@ -200,7 +200,7 @@ impl Writer {
         let Some(Open { blob: Some(blob), gathered: false, .. }) = self.open.as_deref_mut() else {
             return Ok(0);
         };
-        if !blob.is_unseen() || !matches!(self.out, Out::File(_) | Out::Spool(..)) {
+        if !blob.is_unseen() || !matches!(self.out, Out::File(_) | Out::Spool(..) | Out::SpoolUpload(..)) {
             return Ok(0);
         }
         if let Some(behind) = &mut self.behind {

@@ -1,0 +1,229 @@
+//! Files for a store that are put together on this machine first, and sent when they are complete.
+#![forbid(unsafe_code)]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::upload::{Upload, Uploads};
+use super::{AtomicFile, Temporary, Warning, exists};
+use crate::error::{Error, Result};
+use crate::sources::file::read_at;
+use crate::work::Stop;
+
+/// Bytes that are read and sent at once.
+const PIECE: usize = 1 << 20;
+
+/// The store that a file is for.
+#[derive(Clone)]
+pub(super) struct Far {
+    uploads: Arc<dyn Uploads>,
+    stop: Stop,
+}
+
+impl AtomicFile {
+    /// Begins a file for a store: in the folder for temporary files, without a name where the system can do that. Fails with
+    /// `ZT_EXISTS` where it is there already, unless it may be overwritten.
+    pub fn for_upload(uploads: &Arc<dyn Uploads>, target: &Path, stop: &Stop) -> Result<Self> {
+        check_free(&**uploads, target, stop)?;
+        Self::far(Far { uploads: Arc::clone(uploads), stop: stop.clone() }, target)
+    }
+
+    pub(super) fn far(far: Far, target: &Path) -> Result<Self> {
+        let mut temporary = Temporary::apart()?;
+        temporary.hide();
+        Ok(Self {
+            temporary,
+            target: target.to_owned(),
+            overwrite: far.uploads.overwrites(),
+            old: None,
+            usual: None,
+            reserved: false,
+            far: Some(far),
+        })
+    }
+
+    /// Whether it is for a store.
+    pub fn is_far(&self) -> bool {
+        self.far.is_some()
+    }
+
+    /// Sends all bytes. Nobody sees them before the upload is complete.
+    fn send(&self, far: &Far) -> Result<Box<dyn Upload>> {
+        let length = self.file().metadata().map_err(|error| Error::io("fstat", &error))?.len();
+        let mut upload = far.uploads.begin(&self.target, &far.stop)?;
+        upload.expect(length);
+        let mut piece = vec![0; PIECE];
+        let mut at = 0;
+        while at < length {
+            far.stop.check()?;
+            let count = usize::try_from(length - at).unwrap_or(PIECE).min(PIECE);
+            let bytes = piece.get_mut(..count).unwrap_or_default();
+            read_at(self.file(), at, bytes)?;
+            upload.write(bytes)?;
+            at += count as u64;
+        }
+        upload.flush()?;
+        Ok(upload)
+    }
+}
+
+/// Refuses a path that is taken, unless it may be overwritten.
+pub fn check_free(uploads: &dyn Uploads, target: &Path, stop: &Stop) -> Result<()> {
+    if !uploads.overwrites() && uploads.is_there(target, stop)? {
+        return Err(exists(target));
+    }
+    Ok(())
+}
+
+/// Sends the files, then puts one after the other under its name, the last one last. Where one is refused, those before it go
+/// again, unless they may have replaced others.
+pub(super) fn put(far: &Far, files: &[AtomicFile], last: &AtomicFile) -> Result<Vec<Warning>> {
+    let files: Vec<&AtomicFile> = files.iter().chain([last]).collect();
+    let sent: Vec<Box<dyn Upload>> = files.iter().map(|file| file.send(far)).collect::<Result<_>>()?;
+    far.stop.check()?;
+    for (at, upload) in sent.into_iter().enumerate() {
+        if let Err(error) = upload.complete() {
+            for file in files.iter().take(at).filter(|file| !file.overwrite) {
+                // The first error counts.
+                let _ = far.uploads.remove(&file.target);
+            }
+            return Err(error);
+        }
+    }
+    Ok(Vec::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::error::Code;
+    use crate::sinks::set::{self, Old};
+
+    /// A store in memory: its files, and what was done.
+    #[derive(Default)]
+    struct Memory {
+        files: Mutex<BTreeMap<String, Vec<u8>>>,
+        log: Mutex<Vec<String>>,
+        overwrite: bool,
+    }
+
+    struct Sent {
+        memory: Arc<Memory>,
+        name: String,
+        bytes: Vec<u8>,
+    }
+
+    struct Handle(Arc<Memory>);
+
+    impl Uploads for Handle {
+        fn overwrites(&self) -> bool {
+            self.0.overwrite
+        }
+
+        fn begin(&self, path: &Path, _stop: &Stop) -> Result<Box<dyn Upload>> {
+            let name = path.to_str().unwrap().to_owned();
+            Ok(Box::new(Sent { memory: Arc::clone(&self.0), name, bytes: Vec::new() }))
+        }
+
+        fn is_there(&self, path: &Path, _stop: &Stop) -> Result<bool> {
+            Ok(self.0.files.lock().unwrap().contains_key(path.to_str().unwrap()))
+        }
+
+        fn remove(&self, path: &Path) -> Result<()> {
+            self.0.files.lock().unwrap().remove(path.to_str().unwrap());
+            Ok(())
+        }
+
+        fn settle(&self) {}
+    }
+
+    impl Upload for Sent {
+        fn expect(&mut self, _length: u64) {}
+
+        fn write(&mut self, bytes: &[u8]) -> Result<()> {
+            self.bytes.extend_from_slice(bytes);
+            Ok(())
+        }
+
+        fn flush(&mut self) -> Result<()> {
+            self.memory.log.lock().unwrap().push(format!("sent {}", self.name));
+            Ok(())
+        }
+
+        fn complete(self: Box<Self>) -> Result<()> {
+            let mut files = self.memory.files.lock().unwrap();
+            if files.contains_key(&self.name) && !self.memory.overwrite {
+                return Err(exists(Path::new(&self.name)));
+            }
+            self.memory.log.lock().unwrap().push(format!("put {}", self.name));
+            files.insert(self.name.clone(), self.bytes.clone());
+            Ok(())
+        }
+    }
+
+    fn store(overwrite: bool) -> (Arc<Memory>, Arc<dyn Uploads>) {
+        let memory = Arc::new(Memory { overwrite, ..Memory::default() });
+        (Arc::clone(&memory), Arc::new(Handle(memory)))
+    }
+
+    fn file(uploads: &Arc<dyn Uploads>, name: &str) -> AtomicFile {
+        let mut file = AtomicFile::for_upload(uploads, Path::new(name), Stop::never()).unwrap();
+        file.write(name.as_bytes()).unwrap();
+        file
+    }
+
+    fn names(memory: &Memory) -> Vec<String> {
+        memory.files.lock().unwrap().keys().cloned().collect()
+    }
+
+    #[test]
+    fn a_file_goes_to_its_store_with_its_holes() {
+        let (memory, uploads) = store(false);
+        let mut one = file(&uploads, "s3://b/a");
+        one.skip(3 << 20).unwrap();
+        one.write(b"end").unwrap();
+        assert!(names(&memory).is_empty());
+        one.commit().unwrap();
+        let expected = [b"s3://b/a".to_vec(), vec![0; 3 << 20], b"end".to_vec()].concat();
+        assert!(memory.files.lock().unwrap()["s3://b/a"] == expected);
+        let taken = AtomicFile::for_upload(&uploads, Path::new("s3://b/a"), Stop::never());
+        assert_eq!(taken.err().unwrap().code(), Code::Exists);
+    }
+
+    #[test]
+    fn of_a_set_all_is_sent_before_the_first_is_there_and_the_last_comes_last() {
+        let (memory, uploads) = store(false);
+        let put = |files: &[&str]| {
+            let files = files.iter().map(|name| file(&uploads, name)).collect();
+            set::put(files, file(&uploads, "index"), || Ok(Old::default()))
+        };
+        put(&["1", "2"]).unwrap();
+        let expected = ["sent 1", "sent 2", "sent index", "put 1", "put 2", "put index"];
+        assert_eq!(*memory.log.lock().unwrap(), expected);
+        // A name that is taken meanwhile: those before it go again.
+        uploads.remove(Path::new("index")).unwrap();
+        uploads.remove(Path::new("1")).unwrap();
+        let files = vec![file(&uploads, "1"), file(&uploads, "3")];
+        memory.files.lock().unwrap().insert("3".to_owned(), Vec::new());
+        let refused = set::put(files, file(&uploads, "index"), || Ok(Old::default()));
+        assert_eq!(refused.unwrap_err().code(), Code::Exists);
+        assert_eq!(names(&memory), ["2", "3"]);
+    }
+
+    #[test]
+    fn an_abort_leaves_nothing_there() {
+        let (memory, uploads) = store(true);
+        let stop = Stop::default();
+        let mut one = AtomicFile::for_upload(&uploads, Path::new("a"), &stop).unwrap();
+        one.write(b"a").unwrap();
+        let other = one.beside(Path::new("b")).unwrap();
+        assert!(other.is_far() && other.overwrites());
+        stop.set();
+        assert_eq!(other.commit().unwrap_err().code(), Code::Aborted);
+        assert_eq!(one.commit().unwrap_err().code(), Code::Aborted);
+        assert!(names(&memory).is_empty());
+    }
+}
