@@ -95,6 +95,8 @@ export async function withReportFiles(
 ): Promise<void> {
   const stop = new AbortController()
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => stop.abort())
+  // A program that sends the file may never end.
+  stop.signal.addEventListener('abort', () => process.stdin.destroy(), { once: true })
   const { against, ...opening } = options
   if (path === STANDARD && against === STANDARD) throw new UsageError('only one of the files can be standard input')
   const files: TensorFile[] = []

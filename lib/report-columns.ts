@@ -103,6 +103,20 @@ function facts(file: TensorFile): FileFacts {
   }
 }
 
+/**
+ * Asks the smallest tensor first whether it is an alias: where the runtime refuses foreign memory, the first that is asked is copied,
+ * and all others are then known to be copies.
+ */
+function probe(file: TensorFile): void {
+  let [least, bytes] = [-1, Number.POSITIVE_INFINITY]
+  for (let at = 0; at < file.size; at++) {
+    const { layout, byteLength } = TensorFile.at(file, at)
+    if (layout === 'dense' && byteLength > 0 && byteLength < bytes) [least, bytes] = [at, byteLength]
+  }
+  if (least < 0) return
+  for (const component of TensorFile.at(file, least).components.values()) void component.copyReason
+}
+
 /** Everything of a report that the index tells. */
 export async function columns(file: TensorFile, live: boolean, signal: AbortSignal | undefined): Promise<ReportData> {
   await TensorFile.ready(file, signal)
@@ -118,6 +132,7 @@ export async function columns(file: TensorFile, live: boolean, signal: AbortSign
   }
   reasons.number('')
   digests.number('')
+  probe(file)
   await inTurns(file.size, TURN, (ordinal) => {
     signal?.throwIfAborted()
     const tensor = TensorFile.at(file, ordinal)

@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { Grid, type GridColumn } from './grid.js'
 import { html, type VNode } from './html.js'
-import { Choice, Empty, Section, TensorLink, useWidth } from './pieces.js'
+import { Choice, DtypeLegend, Empty, Section, TensorLink, useWidth } from './pieces.js'
 import { MEANING, type Segment, segmentsOf } from './segments.js'
 import { useReport } from './state.js'
 import { baseName, counted, showBytes, showCount, showShare, visible } from './words.js'
@@ -227,6 +227,7 @@ export function Layout(): VNode {
         part === undefined ? '' : part.reason === '' ? 'aliased' : `copied: ${visible(part.reason)}`,
     },
   ]
+  const dtypes = useMemo(() => Array.from(model.data.dtypes.keys()).slice(0, 10), [model])
   const inIndex = useMemo(() => {
     let count = 0
     for (let at = 0; at < model.partCount; at++) if (model.part(at).offset < 0) count += 1
@@ -244,7 +245,7 @@ export function Layout(): VNode {
       ${
         byteLength === 0
           ? html`<${Empty}>Where the tensors lie is not known of this file.<//>`
-          : html`<${FileMap} segments=${segments} byteLength=${byteLength} marked=${marked} />`
+          : html`<${FileMap} segments=${segments} byteLength=${byteLength} marked=${marked} /><${DtypeLegend} dtypes=${dtypes} />`
       }
     <//>
     <${Section} title="What the bytes are"><${Sums} segments=${segments} byteLength=${byteLength} />

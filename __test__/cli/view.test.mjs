@@ -1,8 +1,8 @@
 // `ztensor view`: the file that it writes, and what it never replaces.
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import test from 'ava'
-import { missing, run, write } from '../command.mjs'
+import { ended, missing, run, start, write } from '../command.mjs'
 import { dataOf } from '../report-page.mjs'
 import { scratchPath } from '../scratch.mjs'
 
@@ -56,4 +56,16 @@ test('fails as other commands do, and leaves no file', async (t) => {
     t.regex(stderr, said)
   }
   t.throws(() => readFileSync(path), { code: 'ENOENT' })
+})
+
+const onPosix = process.platform === 'win32' ? test.skip : test
+
+onPosix('Ctrl-C leaves no file', async (t) => {
+  const path = scratchPath('stopped.html')
+  const child = start(['view', MODEL, '-o', path])
+  child.kill('SIGINT')
+  const { code, signal } = await ended(child)
+  // Before the command listens the signal ends it; after its end it has done its work.
+  t.true(code === 0 || code === 130 || signal === 'SIGINT')
+  t.is(existsSync(path), code === 0)
 })
