@@ -47,8 +47,7 @@ fn elements_of_one_byte_are_widened_in_several_steps() {
     with(&bytes, DType::Uint8, bytes.len() as u64, |reading| {
         let tensor = reading.catalog.tensor(0).unwrap();
         let component = tensor.component(Label::DATA).unwrap();
-        let found =
-            reading.float32(tensor, component, None, DType::Uint8, bytes.len() as u64).unwrap();
+        let found = reading.float32(tensor, component, None, DType::Uint8, bytes.len() as u64).unwrap();
         let expected = bytes.iter().map(|&byte| f32::from(byte));
         assert!(found.as_chunks::<4>().0.iter().map(|&four| f32::from_ne_bytes(four)).eq(expected));
     });
@@ -79,7 +78,8 @@ fn failures_are_listed_up_to_a_sum_of_their_texts() {
 
 #[test]
 fn a_copy_in_pieces_is_of_the_bytes_that_were_asked_for() {
-    let path = |name: &str| std::env::temp_dir().join(format!("ztensor-beyond-{name}-{}", std::process::id()));
+    let path =
+        |name: &str| std::env::temp_dir().join(format!("ztensor-beyond-{name}-{}", std::process::id()));
     let (from, to) = (path("from"), path("to"));
     // Of zeros but for some bytes, so that it takes little room.
     let source = File::create_new(&from).unwrap();
@@ -105,7 +105,8 @@ fn a_copy_in_pieces_is_of_the_bytes_that_were_asked_for() {
 fn a_file_that_replaces_none_has_the_permissions_of_any_other() {
     use std::os::unix::fs::PermissionsExt;
 
-    let path = |name: &str| std::env::temp_dir().join(format!("ztensor-beyond-{name}-{}", std::process::id()));
+    let path =
+        |name: &str| std::env::temp_dir().join(format!("ztensor-beyond-{name}-{}", std::process::id()));
     let (usual, ours) = (path("usual"), path("ours"));
     std::fs::write(&usual, b"").unwrap();
     AtomicFile::create(&ours, false).unwrap().commit().unwrap();

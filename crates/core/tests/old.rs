@@ -148,6 +148,9 @@ fn components_of_any_role_are_of_types_that_the_version_has() {
         let (shape, components) = (&[3][..], &components[..]);
         let spec = Spec { name: "t", shape, layout: "own", dtype: None, attributes: None, components };
         let error = writer.add(spec, &[0; 3]).unwrap_err();
-        assert_eq!((error.code(), error.message()), (Code::BadDtype, "zTensor 1.0 cannot hold float8_e4m3fn"));
+        assert_eq!(
+            (error.code(), error.message()),
+            (Code::BadDtype, "zTensor 1.0 cannot hold float8_e4m3fn")
+        );
     }
 }
