@@ -111,6 +111,15 @@ export function avaJudges(names, code, jobs, among) {
   return calibrated(found, names, jobs, join(build, 'ava-judges.json'))
 }
 
+/** What the tests say of a mutant, as `run` does: what fails once and then passes failed by chance. */
+async function judged(program, args, { id }, limit) {
+  const env = { ZTENSOR_MUTANT: String(id) }
+  const status = await run(program, args, env, limit)
+  if (status === 0 || (await run(program, args, env, limit)) !== 0) return status
+  console.log(`failed by chance: ${program} ${args.join(' ')}`)
+  return 0
+}
+
 /** The most fitting judges first: those that reach little else, take little time, and caught others of the same file. */
 function fitting(judges, { name, file }) {
   const score = ({ took, reached, caught }) => ((took + 500) * reached.size) / (1 + (caught.get(file) ?? 0))
@@ -131,9 +140,8 @@ export async function byRust(judges, mutant, passed) {
     const programs = new Map()
     for (const judge of part) programs.set(judge.program, [...(programs.get(judge.program) ?? []), judge])
     for (const [program, some] of programs) {
-      const env = { ZTENSOR_MUTANT: String(mutant.id) }
       const tests = some.map(({ test }) => test)
-      const status = await run(program, ['--exact', ...tests], env, 2000 + 5 * total(some))
+      const status = await judged(program, ['--exact', ...tests], mutant, 20_000 + 5 * total(some))
       if (status !== 0) {
         noted(some, mutant)
         return { verdict: status === null ? 'timed out' : 'caught', by: `${some[0].name.split('::')[0]}: Rust` }
@@ -151,8 +159,7 @@ export async function byAva(judges, mutant, passed, most) {
   while (fresh.length > 0) {
     const some = fresh.splice(0, 3)
     const files = some.map(({ file }) => file)
-    const env = { ZTENSOR_MUTANT: String(mutant.id) }
-    const status = await run(process.execPath, [...ava, ...files], env, 6000 + 3 * total(some))
+    const status = await judged(process.execPath, [...ava, ...files], mutant, 30_000 + 3 * total(some))
     if (status !== 0) {
       noted(some, mutant)
       return { verdict: status === null ? 'timed out' : 'caught', by: files.join(' ') }

@@ -5,6 +5,7 @@ mod common;
 
 use ciborium::Value;
 use common::settings;
+use ztensor_core::error::Code;
 use ztensor_core::formats::Formats;
 use ztensor_core::limits::Limits;
 use ztensor_core::model::{Catalog, DType, Label, Layout};
@@ -20,8 +21,8 @@ fn numbers(numbers: &[u64]) -> Value {
     Value::Array(numbers.iter().map(|&number| number.into()).collect())
 }
 
-/// The catalog of a file with this index behind the data, which ends at 192.
-fn parsed(magic: &[u8], index: &Value, end: &[u8]) -> Catalog {
+/// A file with this index behind the data, which ends at 192.
+fn file(magic: &[u8], index: &Value, end: &[u8]) -> Vec<u8> {
     let mut bytes = magic.to_vec();
     bytes.resize(64 + 128, 0);
     let mut encoded = Vec::new();
@@ -29,6 +30,12 @@ fn parsed(magic: &[u8], index: &Value, end: &[u8]) -> Catalog {
     bytes.extend_from_slice(&encoded);
     bytes.extend_from_slice(&(encoded.len() as u64).to_le_bytes());
     bytes.extend_from_slice(end);
+    bytes
+}
+
+/// The catalog of such a file.
+fn parsed(magic: &[u8], index: &Value, end: &[u8]) -> Catalog {
+    let bytes = file(magic, index, end);
     detect::parse(&bytes.as_slice(), Formats::default(), &Limits::default()).unwrap()
 }
 
@@ -120,4 +127,30 @@ fn every_type_that_12_has_comes_back() {
         assert_eq!(catalog.tensor(0).unwrap().dtype(), Some(dtype));
     }
     std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn the_version_outranks_what_else_is_wrong_with_an_index() {
+    for (version, expected) in [("2.0.0", Code::UnsupportedVersion), ("1.0.0", Code::BadIndex)] {
+        let root = Value::Map(map([("version", version.into()), ("objects", 5.into())]));
+        let bytes = file(b"ZTEN1000", &root, b"ZTEN1000");
+        let error = detect::parse(&bytes.as_slice(), Formats::default(), &Limits::default()).unwrap_err();
+        assert_eq!(error.code(), expected, "{error}");
+    }
+}
+
+#[test]
+fn components_of_any_role_are_of_types_that_the_version_has() {
+    let path = std::env::temp_dir().join(format!("ztensor-old-role-{}", std::process::id()));
+    for role in ["coords", "data", "other"] {
+        let mut writer = Writer::create(&path, settings(Dialect::ZT10)).unwrap();
+        let components = [(role, Some(DType::Float8E4M3Fn), 3)];
+        let (shape, components) = (&[3][..], &components[..]);
+        let spec = Spec { name: "t", shape, layout: "own", dtype: None, attributes: None, components };
+        let error = writer.add(spec, &[0; 3]).unwrap_err();
+        assert_eq!(
+            (error.code(), error.message()),
+            (Code::BadDtype, "zTensor 1.0 cannot hold float8_e4m3fn")
+        );
+    }
 }

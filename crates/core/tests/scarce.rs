@@ -13,6 +13,7 @@ use memmap2::MmapMut;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use ztensor_core::codecs::zstd_encode::{Jobs, Search};
 use ztensor_core::error::Code;
+use ztensor_core::sinks::AtomicFile;
 use ztensor_core::sources::fault;
 use ztensor_core::sources::mapping::Mapping;
 use ztensor_core::sources::owned::Owned;
@@ -100,6 +101,13 @@ const CASES: &[(&str, fn())] = &[
         let (done, outcome) = channel();
         Lane::Long.ready().unwrap().spawn(move || done.send(7).unwrap());
         assert_eq!(outcome.recv(), Ok(7));
+    }),
+    ("a file gets no name where its folder cannot be opened for want of handles", || {
+        let path = env::temp_dir().join(format!("ztensor-scarce-handles-{}", process::id()));
+        let file = AtomicFile::create(&path, false).unwrap();
+        let error = limited(Resource::Nofile, 3, || file.commit()).unwrap_err();
+        assert_eq!((error.code(), error.os().unwrap().syscall), (Code::Io, "open"), "{error}");
+        assert!(!path.exists());
     }),
     ("work that is divided goes on without helpers", || {
         let (done, outcome) = channel();
