@@ -1246,7 +1246,7 @@ export declare class TensorWriter {
 /**
  * Begins a file: written beside its path, it appears there with `finish()`. Or into a Node Writable, a pipe or a character device,
  * which get the same bytes as they come; formats whose index comes first (safetensors, BTF) cannot be written so. A pipe that nobody
- * reads is waited for.
+ * reads is waited for. Or into a store of objects, by an `s3:`, `gs:` or `az:` URL: the object appears with `finish()`.
  *
  * @example
  * const writer = await create('model.zt')
@@ -1537,7 +1537,8 @@ export interface ConvertResult {
 /**
  * Writes the tensors of a file into a new file of any format that can be written. Raw data passes in pieces, whatever
  * its size; digests of the source are checked on the way. Into a Node Writable, formats whose index comes first
- * (safetensors, BTF) and canonical zTensor 2 cannot be written; it is ended, or destroyed where the work fails halfway.
+ * (safetensors, BTF) and canonical zTensor 2 cannot be written; it is ended, or destroyed where the work fails halfway. An `s3:`, `gs:`
+ * or `az:` URL is an object of a store, which appears whole at the end; `remote` says how to reach it, `source.remote` is the source's.
  *
  * @example await convert('model.safetensors', 'model.zt', { cast: { float32: 'bfloat16' } })
  *

@@ -84,7 +84,8 @@ export function refusal(refusals: readonly ZTensorError[], target: string): ZTen
 /**
  * Writes the tensors of a file into a new file of any format that can be written. Raw data passes in pieces, whatever
  * its size; digests of the source are checked on the way. Into a Node Writable, formats whose index comes first
- * (safetensors, BTF) and canonical zTensor 2 cannot be written; it is ended, or destroyed where the work fails halfway.
+ * (safetensors, BTF) and canonical zTensor 2 cannot be written; it is ended, or destroyed where the work fails halfway. An `s3:`, `gs:`
+ * or `az:` URL is an object of a store, which appears whole at the end; `remote` says how to reach it, `source.remote` is the source's.
  *
  * @example await convert('model.safetensors', 'model.zt', { cast: { float32: 'bfloat16' } })
  *

@@ -522,7 +522,7 @@ function detached(): ZTensorError {
 /**
  * Begins a file: written beside its path, it appears there with `finish()`. Or into a Node Writable, a pipe or a character device,
  * which get the same bytes as they come; formats whose index comes first (safetensors, BTF) cannot be written so. A pipe that nobody
- * reads is waited for.
+ * reads is waited for. Or into a store of objects, by an `s3:`, `gs:` or `az:` URL: the object appears with `finish()`.
  *
  * @example
  * const writer = await create('model.zt')

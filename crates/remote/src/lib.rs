@@ -86,14 +86,11 @@ pub fn places(url: &str, options: &Options, stop: &Stop) -> Result<(Arc<dyn Plac
 /// Fails with `ZT_INVALID_ARG` for a URL or option that cannot be meant, and for any other server. The store is first asked when a
 /// file is begun.
 pub fn uploads(url: &str, options: &Options, overwrite: bool) -> Result<(Arc<dyn Uploads>, PathBuf)> {
-    match scheme(url).as_deref() {
-        Some(scheme @ ("s3" | "gs" | "az")) => store::uploads(scheme, url, options, overwrite),
-        _ => {
-            let message =
-                "only s3:, gs: and az: URLs can be written to: write a file of this machine, and upload it";
-            Err(Error::new(Code::InvalidArg, message))
-        }
+    if let Some(scheme @ ("s3" | "gs" | "az")) = scheme(url).as_deref() {
+        return store::uploads(scheme, url, options, overwrite);
     }
+    let message = "only s3:, gs: and az: URLs can be written to: write a file of this machine, and upload it";
+    Err(Error::new(Code::InvalidArg, message))
 }
 
 /// The scheme of a URL in lower case, before "://".

@@ -185,8 +185,8 @@ impl Sending {
     /// Has the store begin the upload.
     fn begun(&mut self) -> Result<Box<dyn MultipartUpload>> {
         let (store, key) = (Arc::clone(&self.store), self.key.clone());
-        let begin = async move { store.put_multipart_opts(&key, PutMultipartOptions::default()).await };
-        let beginning = self.beginning.insert(runtime::handle()?.spawn(begin));
+        let request = async move { store.put_multipart_opts(&key, PutMultipartOptions::default()).await };
+        let beginning = self.beginning.insert(runtime::handle()?.spawn(request));
         let begun = runtime::wait(&self.stop, async { beginning.await.map_err(|error| lost(&error)) })?;
         self.beginning = None;
         begun.map_err(|error| failed(&self.path, &error))
@@ -292,7 +292,7 @@ impl Drop for Sending {
         handle.spawn(async move {
             // No part may arrive behind the end of its upload: the store would keep it.
             under_way.shutdown().await;
-            let give_up = async {
+            let ending = async {
                 let upload = match (upload, beginning) {
                     (None, Some(beginning)) => beginning.await.ok().and_then(std::result::Result::ok),
                     (upload, _) => upload,
@@ -302,7 +302,7 @@ impl Drop for Sending {
                     let _ = upload.abort().await;
                 }
             };
-            let _ = timeout(GIVE_UP, give_up).await;
+            let _ = timeout(GIVE_UP, ending).await;
             *given_up.count() -= 1;
             given_up.none.notify_all();
         });
@@ -402,7 +402,7 @@ mod tests {
         assert_eq!(known(1).next, 8 << 20);
         assert_eq!(Size::new(1).next, LEAST);
         let (mut size, first) = (known(1 << 40), known(1 << 40).next);
-        (1..=PARTS - DOUBLES - 1).for_each(|parts| size.after(parts));
+        (1..PARTS - DOUBLES).for_each(|parts| size.after(parts));
         assert_eq!(size.next, first, "some stores want parts of one size");
     }
 
