@@ -610,6 +610,8 @@ export interface RemoteRequest {
   store?: StoreRequest
   /** The folder that copies are kept in. */
   cache?: string
+  /** The variables of the calling environment, names and values in turn: a worker may have its own. */
+  environment: Array<string>
   maxCacheBytes?: number
 }
 
