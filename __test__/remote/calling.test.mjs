@@ -95,13 +95,13 @@ test('a thread reads a shared far file, by its own requests', async (t) => {
     const { parentPort, workerData } = require('node:worker_threads')
     const { open } = require('ztensor')
     open(workerData)
-      .then((file) => file.tensor('a').load({ slice: [[500_000, 500_003]] }))
+      .then((file) => file.tensor('a').load({ slice: [[300_000, 300_003]] }))
       .then((rows) => parentPort.postMessage([...rows]), ({ code }) => parentPort.postMessage(code))`
   const before = server.asked.length
   const worker = new Worker(code, { eval: true, workerData: shared })
   const ended = once(worker, 'exit')
   const [rows] = await once(worker, 'message')
-  t.deepEqual(rows, [500_000, 500_001, 500_002])
+  t.deepEqual(rows, [300_000, 300_001, 300_002])
   t.is(server.asked.length, before + 1, 'the index is not asked for again')
   await ended
   t.deepEqual([...(await file.tensor('b').load())], [7])
@@ -110,7 +110,7 @@ test('a thread reads a shared far file, by its own requests', async (t) => {
 
 test('the query of a URL is in no path, no text and no error', async (t) => {
   const made = checkpoint({ 'a.safetensors': { one: [1, 2] }, 'b.safetensors': { two: [3] } })
-    const files = Object.fromEntries(
+  const files = Object.fromEntries(
     ['model.safetensors.index.json', 'a.safetensors', 'b.safetensors'].map((name) => [
       name,
       readFileSync(made.path(name)),
@@ -126,7 +126,12 @@ test('the query of a URL is in no path, no text and no error', async (t) => {
   ]) {
     const file = await open(source)
     await file.load()
-    const shown = [file, file.files, ...file.values(), ...[...file.values()].flatMap((tensor) => [...tensor.components.values()])]
+    const shown = [
+      file,
+      file.files,
+      ...file.values(),
+      ...[...file.values()].flatMap((tensor) => [...tensor.components.values()]),
+    ]
     const texts = shown.flatMap((one) => [inspect(one, { depth: 9, showHidden: true }), JSON.stringify(one) ?? ''])
     t.false(texts.join().includes('SECRET'))
     t.false(JSON.stringify([file.path ?? null, file.warnings]).includes('SECRET'))
@@ -136,7 +141,7 @@ test('the query of a URL is in no path, no text and no error', async (t) => {
         { depth: 9 },
       ).includes('SECRET'),
     )
-    t.false(inspect(file.share(), { depth: 9, showHidden: true }).includes('SECRET'))
+    if (!Array.isArray(source)) t.false(inspect(file.share(), { depth: 9, showHidden: true }).includes('SECRET'))
     file.close()
   }
   for (const source of [

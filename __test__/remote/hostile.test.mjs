@@ -1,6 +1,5 @@
 // Hostile servers through the public API: each is an error of its own, after so many requests and bytes, and costs little memory. That
 // each request is checked in each of its parts is held by the tests of crates/remote.
-import { once } from 'node:events'
 import test from 'ava'
 import { open } from 'ztensor'
 import { rejectionOf } from '../raised.mjs'
@@ -13,12 +12,15 @@ const HTML = '<!doctype html><title>Sign in</title>'
 const CHUNK = Buffer.alloc(64 * 1024, 7)
 
 /** Writes until the other side has gone, or so many bytes are sent. Counts them. */
-async function pour(response, most, sent) {
-  while (sent.bytes < most && !response.destroyed) {
-    sent.bytes += CHUNK.length
-    if (!response.write(CHUNK)) await Promise.race([once(response, 'drain'), once(response, 'close')]).catch(() => {})
+function pour(response, most, sent) {
+  const more = () => {
+    while (sent.bytes < most && !response.destroyed) {
+      sent.bytes += CHUNK.length
+      if (!response.write(CHUNK)) return response.once('drain', more)
+    }
+    return response.destroy()
   }
-  response.destroy()
+  more()
 }
 
 const range = (request) => /bytes=(\d+)-(\d+)/.exec(request.headers.range).slice(1).map(Number)
