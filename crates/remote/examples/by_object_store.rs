@@ -1,4 +1,4 @@
-//! How fast object_store alone reads a file, for the benchmarks: `by_object_store URL` reads all of it, 16 ranges of 8 MiB at once, and
+//! How fast `object_store` alone reads a file, for the benchmarks: `by_object_store URL` reads all of it, 16 ranges of 8 MiB at once, and
 //! prints the ms. `s3:` URLs go by the variables of AWS. What was read stays as the pieces that came, in memory that is fresh, as a
 //! program has it that loads a model once.
 #![allow(clippy::unwrap_used)]

@@ -66,8 +66,8 @@ fn pages_of_redirects_cost_little() {
             return part(request, stream, &bytes(100), TAG);
         }
         head(stream, "302 Found", "Location: /to\r\nContent-Length: 1000000000\r\n");
-        let mut sent = 0;
-        while sent < 64 << 20 && stream.write_all(&[7; 1 << 16]).is_ok() {
+        let (mut sent, page) = (0, vec![7; 1 << 16]);
+        while sent < 64 << 20 && stream.write_all(&page).is_ok() {
             sent += 1 << 16;
         }
         assert!(sent < 64 << 20, "the page was read");

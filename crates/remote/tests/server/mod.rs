@@ -43,11 +43,14 @@ impl Request {
 pub trait Answer: Fn(&Request, &mut TcpStream) -> bool + Send + Sync + 'static {}
 impl<T: Fn(&Request, &mut TcpStream) -> bool + Send + Sync + 'static> Answer for T {}
 
+/// A stream, and the thread that answers on it.
+type Connection = (TcpStream, thread::JoinHandle<()>);
+
 pub struct Server {
     pub address: SocketAddr,
     log: Arc<Mutex<Vec<Request>>>,
     ended: Arc<AtomicBool>,
-    serving: Arc<Mutex<Vec<(TcpStream, thread::JoinHandle<()>)>>>,
+    serving: Arc<Mutex<Vec<Connection>>>,
 }
 
 impl Server {
