@@ -7,9 +7,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { capture, npm, root } from './command.mjs'
-import { createMainPackage } from './main-package.mjs'
-import { hostPlatform, packageOf } from './platform.mjs'
-import { addAddon, createPlatformPackages } from './platform-packages.mjs'
+import { addonPackage, installInto } from './installed-app.mjs'
 
 const TOOLS = {
   '@rollup/plugin-commonjs': '29.0.3',
@@ -37,13 +35,8 @@ const tool = async (name) => {
 const work = realpathSync(mkdtempSync(join(tmpdir(), 'ztensor-bundlers-')))
 process.on('exit', () => rmSync(work, { recursive: true, force: true }))
 const app = join(work, 'app')
-const addon = packageOf(hostPlatform)
-const platforms = await createPlatformPackages()
-const host = platforms.find(({ platform }) => platform === hostPlatform)
-assert.ok(host !== undefined && addAddon(host, root), `no addon for ${hostPlatform}: run \`npm run build\``)
-mkdirSync(app)
-cpSync(createMainPackage(platforms.map(({ name }) => name)), join(app, 'node_modules/ztensor'), { recursive: true })
-cpSync(host.folder, join(app, 'node_modules', addon), { recursive: true })
+const addon = addonPackage
+await installInto(app)
 writeFileSync(join(app, 'package.json'), '{ "private": true, "type": "module" }')
 const entry = join(app, 'main.mjs')
 writeFileSync(

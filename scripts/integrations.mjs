@@ -4,13 +4,14 @@ import { spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { capture, npm, only, root } from './command.mjs'
+import { applications, deployments } from './deployments.mjs'
 
 const NOT_RUN = 2
 const source = join(root, 'examples/integrations')
 const build = join(root, 'build/integrations')
 
 mkdirSync(build, { recursive: true })
-for (const name of readdirSync(source)) cpSync(join(source, name), join(build, name))
+for (const name of readdirSync(source)) cpSync(join(source, name), join(build, name), { recursive: true })
 // No scripts: that of ONNX Runtime fetches libraries for CUDA.
 const flags = ['--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund']
 const installed = await capture(...npm(['ci', ...flags]), { cwd: build })
@@ -44,8 +45,9 @@ const environments = { webgpu: vulkan }
 const names = readdirSync(source)
   .filter((name) => name.endsWith('.mjs'))
   .map((name) => name.slice(0, -4))
-const counts = { passed: 0, failed: 0 }
-for (const name of only(names)) {
+const chosen = only([...names, ...applications])
+const counts = await deployments(applications.filter((name) => chosen.includes(name)))
+for (const name of names.filter((name) => chosen.includes(name))) {
   const env = { ...process.env, ...environments[name]?.() }
   const { status, stdout, output } = await capture(process.execPath, [join(build, `${name}.mjs`)], { env })
   if (status === 0) {

@@ -1,0 +1,1 @@
+document.querySelector('#row').textContent = (await window.model.row(7)).join(' ')
