@@ -112,6 +112,11 @@ fn bucket(scheme: &str, url: &str, connector: Connector) -> Result<(Bucket, Path
         let message = format!("{:?} names no bucket: {scheme}://bucket/key is meant", short(rest, 160));
         return Err(Error::new(Code::InvalidArg, message));
     }
+    let plain = |url: &String| url.to_ascii_lowercase().starts_with("http:");
+    if options.store.endpoint.as_ref().is_some_and(plain) && !options.store.allow_http {
+        let message = "the endpoint of the store is http:, which anybody on the way can read and change: if that is right, set the option store.allowHttp";
+        return Err(Error::new(Code::InvalidArg, message));
+    }
     let pool = Arc::clone(&connector.pool);
     let store = match scheme {
         "s3" => s3(bucket, connector)?,
@@ -490,6 +495,22 @@ mod tests {
         for url in ["s3://", "s3:///key", "s3://a b/key", "s3://user:pw@host/key"] {
             let error = places("s3", url, &Options::default()).err().unwrap();
             assert_eq!(error.code(), Code::InvalidArg, "{url}");
+        }
+    }
+
+    #[test]
+    fn plain_http_has_to_be_allowed() {
+        for (endpoint, allow_http, good) in [
+            ("http://127.0.0.1:1", false, false),
+            ("HTTP://127.0.0.1:1", false, false),
+            ("http://127.0.0.1:1", true, true),
+            ("https://127.0.0.1:1", false, true),
+        ] {
+            let endpoint = Some(endpoint.to_owned());
+            let store = StoreOptions { endpoint, allow_http, anonymous: true, ..StoreOptions::default() };
+            let environment = Some([("AWS_REGION".to_owned(), "r".to_owned())].into());
+            let options = Options { store, environment, ..Options::default() };
+            assert_eq!(places("s3", "s3://bucket/x", &options).is_ok(), good, "{options:?}");
         }
     }
 
