@@ -21,6 +21,8 @@ use crate::{errors, runtime};
 const LEAST: usize = 5 << 20;
 /// Parts that an object of S3 has at most.
 const PARTS: u64 = 10_000;
+/// Parts of a file whose length is known. A cast or a decompression can make more of it than was said.
+const USUAL: u64 = PARTS / 2;
 /// Where nobody says how long a file will be, its parts double after as many: 10,000 of them are 8 TiB from 8 MiB on.
 const DOUBLES: u64 = 1000;
 /// A file takes some more than its data: the index and the gaps between tensors.
@@ -125,7 +127,7 @@ impl Size {
     /// Parts that hold so many bytes of data.
     fn expect(&mut self, length: u64) {
         let most = length.saturating_add(length / 64).saturating_add(SLACK);
-        let part = usize::try_from(most.div_ceil(PARTS)).unwrap_or(usize::MAX);
+        let part = usize::try_from(most.div_ceil(USUAL)).unwrap_or(usize::MAX);
         self.next = part.next_multiple_of(1 << 20).max(self.least);
         self.fixed = true;
     }
@@ -133,7 +135,7 @@ impl Size {
     /// Says how many parts there are.
     fn after(&mut self, parts: u64) {
         // More than was expected: it goes on as if nobody had said anything.
-        let grows = if self.fixed { parts >= PARTS - DOUBLES } else { true };
+        let grows = !self.fixed || parts >= USUAL;
         if grows && parts.is_multiple_of(DOUBLES) {
             self.next = self.next.saturating_mul(2);
         }
@@ -402,7 +404,7 @@ mod tests {
         assert_eq!(known(1).next, 8 << 20);
         assert_eq!(Size::new(1).next, LEAST);
         let (mut size, first) = (known(1 << 40), known(1 << 40).next);
-        (1..PARTS - DOUBLES).for_each(|parts| size.after(parts));
+        (1..USUAL).for_each(|parts| size.after(parts));
         assert_eq!(size.next, first, "some stores want parts of one size");
     }
 
