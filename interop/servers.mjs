@@ -6,6 +6,7 @@ import { fakeGcs } from './servers/fake_gcs.mjs'
 import { models } from './servers/models.mjs'
 import { nginx } from './servers/nginx.mjs'
 import { versitygw } from './servers/versitygw.mjs'
+import { compareUploads } from './uploads.mjs'
 
 /** The models, which the servers share. */
 let made
@@ -14,7 +15,8 @@ const through = (start) => async (given) => {
   made ??= await models(given.build)
   const server = await start({ ...given, models: made, names: goodFixtures(given.fixtures) })
   try {
-    return await checked(server, made)
+    const results = await checked(server, made)
+    return server.takes ? [...results, ...(await compareUploads(server.url(''), server.remote))] : results
   } finally {
     await server.stop()
   }

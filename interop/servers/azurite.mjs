@@ -35,6 +35,8 @@ export async function azurite({ build, models }) {
   return {
     url,
     remote: remote(),
+    /** Files are written into it, too. */
+    takes: true,
     put,
     secrets: [accountKey, keyOf('wrongSECRET'), new URLSearchParams(query).get('sig')],
     refusals: {

@@ -42,6 +42,8 @@ export async function versitygw({ build, models, python }) {
   return {
     url,
     remote: remote(),
+    /** Files are written into it, too. */
+    takes: true,
     put,
     secrets: ['SECRET', 'X-Amz-Signature'],
     refusals: {
