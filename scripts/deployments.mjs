@@ -1,7 +1,19 @@
 // The applications in the folders of examples/integrations, built by their own tools and run where only what was built is. The tools come
 // from npm and PyPI into build/deployments. A part of `npm run test:integrations`. Needs `npm run build` first.
 import assert from 'node:assert/strict'
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -132,6 +144,50 @@ async function electron() {
   return 'built by electron-vite, packed with the addon and the model outside app.asar, without Electron itself'
 }
 
+/** `next build` with `output: 'standalone'`, and its server from a folder that has nothing else. */
+async function next() {
+  const app = await application('next')
+  mkdirSync(join(app, 'models'))
+  cpSync(model, join(app, 'models/model.safetensors'))
+  // Next is large: it stays for the next run. Its lock file would name packages of other platforms, which not every registry has.
+  const packages = join(build, 'next')
+  mkdirSync(packages, { recursive: true })
+  const { dependencies } = JSON.parse(readFileSync(join(app, 'package.json'), 'utf8'))
+  const { ztensor, ...others } = dependencies
+  writeFileSync(join(packages, 'package.json'), JSON.stringify({ private: true, dependencies: others }))
+  const flags = ['--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund']
+  await succeed(...npm(['install', ...flags]), { cwd: packages })
+  for (const entry of readdirSync(join(packages, 'node_modules')))
+    cpSync(join(packages, 'node_modules', entry), join(app, 'node_modules', entry), { recursive: true })
+  const env = { ...process.env, NEXT_TELEMETRY_DISABLED: '1', CI: '1' }
+  await succeed(process.execPath, [join(app, 'node_modules/next/dist/bin/next'), 'build'], { cwd: app, env })
+
+  const served = join(work, 'standalone')
+  renameSync(join(app, '.next/standalone'), served)
+  rmSync(app, { recursive: true })
+  const server = spawn(process.execPath, ['server.js'], {
+    cwd: served,
+    env: { ...env, PORT: '0', HOSTNAME: '127.0.0.1' },
+  })
+  try {
+    const url = await new Promise((resolve, reject) => {
+      let told = ''
+      const look = (text) => {
+        told += text
+        const found = /http:\/\/127\.0\.0\.1:\d+/.exec(told)
+        if (found !== null) resolve(found[0])
+      }
+      for (const stream of [server.stdout, server.stderr]) stream.setEncoding('utf8').on('data', look)
+      server.once('exit', () => reject(new Error(`the server ended early: ${told}`)))
+    })
+    assert.deepEqual(await (await fetch(`${url}/rows/7`)).json(), await expectedRow())
+    assert.equal((await fetch(`${url}/rows/999`)).status, 404)
+  } finally {
+    server.kill()
+  }
+  return "a standalone server has the addon and the model, by next's own tracing"
+}
+
 async function lambda() {
   const app = join(work, 'lambda')
   await installInto(app)
@@ -174,7 +230,7 @@ async function docker() {
   return `${files.join(', ')} pass hadolint`
 }
 
-const CHECKS = { docker, electron, lambda }
+const CHECKS = { docker, electron, lambda, next }
 
 /** Runs the checks of these names. Returns how many passed and failed. */
 export async function deployments(names) {
