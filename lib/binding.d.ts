@@ -512,6 +512,8 @@ export interface NativeError {
   context?: string
   /** The number under which the wrapper keeps what code of the caller's threw. */
   thrown?: number
+  /** The status of HTTP that a server answered with. */
+  status?: number
   /** The failures of which this one is the sum. */
   causes: Array<NativeError>
 }

@@ -147,6 +147,11 @@ export function publicError(thrown: unknown, path?: string): unknown {
     kept.delete(thrown.thrown)
     return new ZTensorError(thrown.code as ErrorCode, thrown.message, { ...details(thrown), cause })
   }
+  if (typeof thrown.status === 'number') {
+    const url = thrown.path ?? path
+    const cause = Object.assign(new Error(`HTTP ${thrown.status}`), { status: thrown.status, url })
+    return new ZTensorError(thrown.code as ErrorCode, thrown.message, { ...details(thrown), cause })
+  }
   const causes = thrown.causes?.map((cause) => publicError(cause, path))
   const cause = causes === undefined || causes.length === 0 ? undefined : causes
   return new ZTensorError(thrown.code as ErrorCode, thrown.message, { ...details(thrown), cause })

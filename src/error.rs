@@ -27,6 +27,8 @@ pub struct NativeError {
     pub context: Option<String>,
     /// The number under which the wrapper keeps what code of the caller's threw.
     pub thrown: Option<u32>,
+    /// The status of HTTP that a server answered with.
+    pub status: Option<u16>,
     /// The failures of which this one is the sum.
     pub causes: Vec<NativeError>,
 }
@@ -45,6 +47,7 @@ impl From<&CoreError> for NativeError {
             path: error.path().map(|path| path.to_string_lossy().into_owned()),
             context: error.wanted_for().map(str::to_owned),
             thrown: error.thrown_by_host(),
+            status: error.status(),
             causes: error.causes().iter().map(Self::from).collect(),
         }
     }
@@ -68,6 +71,7 @@ fn thrown<'env>(env: &'env Env, error: &NativeError) -> Result<Unknown<'env>> {
     object.set("path", error.path.as_deref())?;
     object.set("context", error.context.as_deref())?;
     object.set("thrown", error.thrown)?;
+    object.set("status", error.status)?;
     if !error.causes.is_empty() {
         let causes = error.causes.iter().map(|cause| thrown(env, cause)).collect::<Result<Vec<_>>>()?;
         object.set("causes", causes)?;

@@ -95,6 +95,7 @@ test('a busy store is asked again, one that denies is not', async (t) => {
   const error = await rejectionOf(() => open(denied.url('x.zt'), { remote: denied.remote }))
   t.is(error.code, 'ZT_IO')
   t.regex(error.message, /denies access: check the credentials/)
+  t.like(error.cause, { status: 403, url: denied.url('x.zt') })
 })
 
 test('keys sign requests and are never shown', async (t) => {

@@ -102,6 +102,7 @@ test('headers go to the server, and are never shown', async (t) => {
   const refused = await rejectionOf(() => open(server.url('/x.zt?sig=SECRET').replace('//', '//me:SECRET@')))
   t.is(refused.code, 'ZT_IO')
   t.regex(refused.message, /401/)
+  t.like(refused.cause, { status: 401, url: server.url('/x.zt') })
   t.false(inspect(refused, { depth: 9 }).includes('SECRET'))
 })
 
@@ -130,6 +131,7 @@ test('what a server answers wrongly is an error that says so', async (t) => {
     const error = await rejectionOf(async () => (await open(server.url(path), { remote })).load())
     t.regex(`${error?.message}`, message, path)
     t.true(['ZT_IO', 'ZT_BAD_MAGIC'].includes(error.code), `${path}: ${error.code}`)
+    t.is(error.cause?.status, path === '/never.safetensors' ? 503 : undefined)
   }
 })
 

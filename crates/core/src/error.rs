@@ -99,6 +99,8 @@ struct Inner {
     causes: Vec<Error>,
     /// Of an error that a host threw in code of its own: the number under which it keeps that.
     thrown: Option<u32>,
+    /// The status of HTTP that a server answered with.
+    status: Option<u16>,
 }
 
 /// A failure. Boxed, so that a `Result` stays one word wide on the fast path.
@@ -123,6 +125,7 @@ impl Error {
             context: None,
             causes: Vec::new(),
             thrown: None,
+            status: None,
         }))
     }
 
@@ -131,6 +134,13 @@ impl Error {
         let mut made = Self::new(Code::Io, message);
         made.0.thrown = Some(number);
         made
+    }
+
+    /// The status of HTTP that a server answered with.
+    #[must_use]
+    pub fn answered(mut self, status: Option<u16>) -> Self {
+        self.0.status = status;
+        self
     }
 
     /// A failed system call, in the system's words without Rust's number of it.
@@ -245,6 +255,11 @@ impl Error {
     /// The failures of which this one is the sum.
     pub fn causes(&self) -> &[Self] {
         &self.0.causes
+    }
+
+    /// The status of HTTP that a server answered with.
+    pub fn status(&self) -> Option<u16> {
+        self.0.status
     }
 
     /// The number of what code of the host threw.

@@ -163,7 +163,8 @@ impl Advice<'_> {
         let what = self.what(status.as_u16());
         let reason = status.canonical_reason().map(|reason| format!(" ({reason})")).unwrap_or_default();
         let colon = if what.is_empty() { "" } else { ": " };
-        about(self.path, format!("{}answered {}{reason}{colon}{what}", self.by, status.as_u16()))
+        let message = format!("{}answered {}{reason}{colon}{what}", self.by, status.as_u16());
+        about(self.path, message).answered(Some(status.as_u16()))
     }
 
     fn what(&self, status: u16) -> String {

@@ -57,15 +57,17 @@ fn gave_up(error: Error, retried: u32) -> Error {
         return error;
     }
     let said = Error::new(error.code(), format!("{}; tried {} times", error.message(), retried + 1));
-    with_path(said, &error)
+    said_of(said, &error)
 }
 
 fn asks_too_much(error: &Error, after: Duration) -> Error {
     let message = format!("{}; it asks to be asked again in {} s", error.message(), after.as_secs());
-    with_path(Error::new(error.code(), message), error)
+    said_of(Error::new(error.code(), message), error)
 }
 
-fn with_path(made: Error, from: &Error) -> Error {
+/// The error in other words: of the same path and answer.
+fn said_of(made: Error, from: &Error) -> Error {
+    let made = made.answered(from.status());
     match from.path() {
         Some(path) => made.file(path),
         None => made,

@@ -463,7 +463,22 @@ fn failure(path: &str, error: &object_store::Error) -> Error {
             if text.contains("169.254.169.254") { NO_CREDENTIALS.to_owned() } else { text }
         }
     };
-    errors::about(path, message)
+    errors::about(path, message).answered(status(error))
+}
+
+/// The status that a store answered with. Its client gives it as a kind of error, or in a text.
+fn status(error: &object_store::Error) -> Option<u16> {
+    use object_store::Error as Store;
+    match error {
+        Store::Unauthenticated { .. } => Some(401),
+        Store::PermissionDenied { .. } => Some(403),
+        Store::NotFound { .. } => Some(404),
+        other => {
+            let text = chain(other);
+            let (_, behind) = text.split_once("status code: ")?;
+            behind.get(..3)?.parse().ok().filter(|status| (100..600).contains(status))
+        }
+    }
 }
 
 /// The texts of an error and of what caused it.

@@ -14,7 +14,7 @@ use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::sinks::upload::{Upload, Uploads};
 use ztensor_core::work::Stop;
 
-use super::{Bucket, failure};
+use super::{Bucket, failure, status};
 use crate::{errors, runtime};
 
 /// The least that S3 takes as a part that is not the last.
@@ -343,11 +343,14 @@ fn taken_by_another(path: &str) -> Error {
 /// What a store says of an upload, without what may be secret in it.
 fn failed(path: &str, error: &StoreError) -> Error {
     match error {
-        StoreError::NotFound { .. } => errors::about(path, "there is no such bucket: check the name"),
+        StoreError::NotFound { .. } => {
+            errors::about(path, "there is no such bucket: check the name").answered(status(error))
+        }
         StoreError::PermissionDenied { .. } | StoreError::Unauthenticated { .. } => errors::about(
             path,
             "the store denies access: check the credentials, and that they may write the object",
-        ),
+        )
+        .answered(status(error)),
         other => failure(path, other),
     }
 }
