@@ -18,8 +18,10 @@ import {
   planConvert,
   planStats,
   planVerify,
+  report,
   runTask,
   saveFile,
+  serveReport,
   verify,
 } from 'ztensor'
 import { rejectionOf } from '../raised.mjs'
@@ -91,6 +93,8 @@ const CALLS = {
     const job = await planConvert(path, scratchFolder().path('x.zt'))
     return finishConvert(job, [await runTask(job.tasks[0])], { signal })
   },
+  report: (path, signal) => report(path, { signal }),
+  serveReport: async (path, signal) => (await serveReport(path, { signal })).close(),
   compact: (path, signal) => compact(path, { signal }),
   compare: withFile((file, signal) => compare(w(file), w(file), { signal })),
   diff: (path, signal) => diff(path, path, { signal }),
@@ -131,7 +135,7 @@ const CALLS = {
   'editor.setTensorAttributes': editing((editor) => editor.setTensorAttributes('w', { a: 1 })),
 }
 /** What ends things is not ended itself. */
-const ENDS = ['abort', '[Symbol.asyncDispose]']
+const ENDS = ['abort', 'close', '[Symbol.asyncDispose]']
 
 for (const [what, call] of Object.entries(CALLS)) {
   test(`${what} rejects with the signal's reason, and leaves nothing behind`, async (t) => {
