@@ -268,7 +268,8 @@ for (const [argument, options] of OPTIONS) {
 }
 
 test('create refuses what is no path', async (t) => {
-  for (const path of [undefined, 1, '', 'a\0b', null, Buffer.from('x'), new URL('https://example.org/x.zt')]) {
+  isArgumentError(t, await rejectionOf(() => create(new URL('https://example.org/x.zt'))), 'https:')
+  for (const path of [undefined, 1, '', 'a\0b', null, Buffer.from('x')]) {
     isArgumentError(t, await rejectionOf(() => create(path)), 'path')
   }
 })
