@@ -25,7 +25,7 @@ export interface Page {
 /** The page of a report. `connect`: what it may ask for more, such as `'self'` of a server. */
 export async function pageOf(data: ReportData, connect: "'none'" | "'self'"): Promise<Page> {
   // Loaded here: other programs do not need it.
-  const { SCRIPT, STYLE } = await import('./report-page.js')
+  const { SCRIPT, STYLE } = require('./report-page.js') as typeof import('./report-page.js')
   const packed = await promisify(gzip)(JSON.stringify(data), { level: 9 })
   const policy = [
     "default-src 'none'",

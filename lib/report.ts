@@ -44,7 +44,8 @@ export interface ReportServer {
  * `against` what `diff` throws. A tensor whose values are damaged is shown with its error. TypeError ZT_INVALID_ARG; the signal's reason
  */
 export async function report(source: Source | TensorFile, options?: ReportOptions): Promise<string> {
-  const { makeReport } = await import('./report-make.js')
+  // Not by import(), of which bundlers make files of their own.
+  const { makeReport } = require('./report-make.js') as typeof import('./report-make.js')
   return makeReport(source, options)
 }
 
@@ -60,6 +61,6 @@ export async function report(source: Source | TensorFile, options?: ReportOption
  * @throws what `report` throws; RangeError ZT_INVALID_ARG of a port that is none; ZTensorError ZT_IO where nothing can listen there
  */
 export async function serveReport(source: Source | TensorFile, options?: ServeReportOptions): Promise<ReportServer> {
-  const { startServer } = await import('./report-server.js')
+  const { startServer } = require('./report-server.js') as typeof import('./report-server.js')
   return startServer(source, options)
 }
