@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-export const main = fileURLToPath(new URL('../dist/cli/main.js', import.meta.url))
+export const main = fileURLToPath(new URL('../dist/cli.js', import.meta.url))
 export const fixture = (name) => fileURLToPath(new URL(`fixtures/${name}`, import.meta.url))
 
 const folder = mkdtempSync(join(tmpdir(), 'ztensor-cli-'))

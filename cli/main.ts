@@ -11,8 +11,8 @@ import { formatOption } from './format.js'
 import { exitQuietlyOnBrokenPipe } from './stdout.js'
 
 function version(): string {
-  // From dist/cli/ up to the package.
-  const manifest = readFileSync(join(__dirname, '..', '..', 'package.json'), 'utf8')
+  // From dist/ up to the package.
+  const manifest = readFileSync(join(__dirname, '..', 'package.json'), 'utf8')
   return (JSON.parse(manifest) as { version: string }).version
 }
 

@@ -1,7 +1,6 @@
 // Where the addon is: the package of this platform, or what the build has left beside this package. Bundlers and tracers read this
 // file, so each package stands in it as a literal, inside `try`, where they take a missing one for optional.
 import { closeSync, existsSync, openSync, readdirSync, readSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import type * as Binding from './binding.js'
 import { isError } from './realm.js'
@@ -83,9 +82,11 @@ function installed(name: string): { addon: unknown } | { failure: unknown } {
 /** What `npm run build` has made. In a bundle there is no folder of this file, or another one. */
 function built(name: string): { addon: unknown } | { failure: unknown } | undefined {
   if (typeof __dirname !== 'string') return undefined
-  const path = join(__dirname, '..', '..', `ztensor.${name}.node`)
+  const path = join(__dirname, '..', `ztensor.${name}.node`)
   if (!existsSync(path)) return undefined
   try {
+    // No bundler follows this one.
+    const { createRequire } = require('node:module') as typeof import('node:module')
     return { addon: createRequire(path)(path) }
   } catch (failure) {
     return { failure }

@@ -1,9 +1,10 @@
 // Work on very many tensors: without holding the event loop up, and of a file in memory some of them staged at a time.
-import { setImmediate as nextTurn } from 'node:timers/promises'
+
 import { calling } from './errors.js'
 import { type JobOptions, type Progress, run } from './job.js'
 import type { NativeStage, NativeStageBatch, TotalWork } from './native.js'
 import type { Store } from './store.js'
+import { nextTurn } from './turn.js'
 
 /** Tensors that something is done with on the JavaScript thread before the event loop gets a turn: some ms. */
 export const TURN = 10_000

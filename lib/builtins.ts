@@ -7,6 +7,9 @@ export const builtins = {
   get net() {
     return require('node:net') as typeof import('node:net')
   },
+  get os() {
+    return require('node:os') as typeof import('node:os')
+  },
   get stream() {
     return require('node:stream') as typeof import('node:stream')
   },

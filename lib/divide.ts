@@ -1,6 +1,7 @@
 // How work on many tensors is divided.
-import { setImmediate as nextTurn } from 'node:timers/promises'
+
 import { TURN } from './batches.js'
+import { nextTurn } from './turn.js'
 
 /** Some tensors of a file. */
 export interface Part {

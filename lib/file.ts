@@ -1,4 +1,3 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import {
   aBoolean,
@@ -27,6 +26,7 @@ import { type SharedFile, type ShareOptions, ticketOf } from './share.js'
 import { IDENTITY, shown } from './shown.js'
 import { type FilePart, type Origin, Store } from './store.js'
 import { type AnyTensor, Tensor } from './tensor.js'
+import { nextTurn } from './turn.js'
 import {
   jobOptions,
   type VerifyOptions,

@@ -1,8 +1,7 @@
 // The end of a divided conversion: the file that names all the others.
+
 import { existsSync, promises } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { aBoolean, aSignal, optional, optionsOf } from './arguments.js'
 import { TURN } from './batches.js'
 import { builtins } from './builtins.js'
@@ -29,6 +28,7 @@ import { checkOrdinals, identified, namesOf } from './run-convert.js'
 import { isStored, putStored } from './stored.js'
 import { checkJob, checkResults, type TaskError, type TaskResult } from './task-format.js'
 import { openSource } from './task-source.js'
+import { nextTurn } from './turn.js'
 import { writeRequest } from './write-options.js'
 import { TensorWriter } from './writer.js'
 
@@ -255,7 +255,7 @@ async function placeStored(
   signal: AbortSignal | undefined,
   write: (temporary: string) => Promise<void>,
 ): Promise<void> {
-  const folder = await promises.mkdtemp(join(tmpdir(), 'ztensor-'))
+  const folder = await promises.mkdtemp(join(builtins.os.tmpdir(), 'ztensor-'))
   try {
     const temporary = join(folder, 'last')
     await write(temporary)

@@ -1,5 +1,4 @@
 import { setMaxListeners } from 'node:events'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { checkTotal, inBatches, inTurns, TURN } from './batches.js'
 import type { Catalog } from './catalog.js'
 import type { DTypeInfo, TypedArray } from './dtype.js'
@@ -10,6 +9,7 @@ import type { LoadedBatch, NativeMemory } from './native.js'
 import { Plan } from './plan.js'
 import { array, type Store } from './store.js'
 import type { AnyTensor } from './tensor.js'
+import { nextTurn } from './turn.js'
 
 /** What crosses the binding at once: so many bytes in one wait, at most {@link TURN} tensors. */
 const BATCH_BYTES = 256 * 2 ** 20

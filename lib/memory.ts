@@ -1,7 +1,8 @@
 // Memory on its way from native code to JavaScript, and the other way for sources in memory.
-import { setImmediate as nextTurn } from 'node:timers/promises'
+
 import { calling, tooLarge, ZTensorError } from './errors.js'
 import { MAX_BUFFER, made, type NativeMemory, type NativeStage, type NativeStageBuilder } from './native.js'
+import { nextTurn } from './turn.js'
 
 /** Bytes copied on the JavaScript thread before the event loop gets a turn: some 3 ms. */
 const PIECE = 16 * 2 ** 20

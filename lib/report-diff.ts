@@ -1,5 +1,5 @@
 // How far the tensors of two files are apart: the direction and the size of what changed, which `compare` does not tell.
-import { setImmediate as nextTurn } from 'node:timers/promises'
+
 import { diff, type TensorChange } from './diff.js'
 import { ZTensorError } from './errors.js'
 import { TensorFile } from './file.js'
@@ -9,6 +9,7 @@ import { nameOf } from './report-columns.js'
 import type { ChangedTensor, DiffFacts } from './report-data.js'
 import { measured } from './report-numbers.js'
 import type { AnyTensor } from './tensor.js'
+import { nextTurn } from './turn.js'
 
 type Sums = NonNullable<ChangedTensor['sums']>
 

@@ -1,7 +1,7 @@
 // The source of a job: how each task finds it, and how it is known to be the same one.
+
 import { promises } from 'node:fs'
 import { resolve } from 'node:path'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { aBoolean, aText, filePath, optional, optionsOf, wrongType } from './arguments.js'
 import { TURN } from './batches.js'
 import { builtins } from './builtins.js'
@@ -12,6 +12,7 @@ import { OPEN_OPTIONS, type OpenOptions, open } from './open.js'
 import { urlText } from './realm.js'
 import { remoteUrl } from './remote.js'
 import type { TaskSource } from './task-format.js'
+import { nextTurn } from './turn.js'
 
 /** A source that other machines can open too. */
 export type FarSource = string | URL | readonly (string | URL)[]

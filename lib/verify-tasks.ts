@@ -1,5 +1,5 @@
 // A verification by machines side by side.
-import { setImmediate as nextTurn } from 'node:timers/promises'
+
 import { aSignal, aWholeNumber, optional, optionsOf, refuseUnknown } from './arguments.js'
 import { everything } from './batches.js'
 import { divide, plainMeasure } from './divide.js'
@@ -21,6 +21,7 @@ import {
   type TaskResult,
 } from './task-format.js'
 import { checkSource, type FarSource, openPlanned, openSource, type TaskSourceOptions } from './task-source.js'
+import { nextTurn } from './turn.js'
 import { type VerifyResult, verifyTensors } from './verify.js'
 
 /** How work that reads a file is divided. */

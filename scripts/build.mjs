@@ -6,6 +6,7 @@ import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { bundle } from './bundle.mjs'
 import { isInstalled, root, runOrExit } from './command.mjs'
 import { hostPlatform, manifest, packageOf } from './platform.mjs'
 import { buildView } from './view.mjs'
@@ -60,9 +61,10 @@ async function buildWrapper() {
   const tsc = require.resolve('typescript/lib/tsc.js')
   runOrExit(process.execPath, [tsc, '--project', root])
   runOrExit(process.execPath, [tsc, '--project', join(root, 'view')])
+  await bundle(dist)
   await buildView(dist)
   await writeFacade(dist)
-  chmodSync(join(dist, 'cli/main.js'), 0o755)
+  chmodSync(join(dist, 'cli.js'), 0o755)
 }
 
 if (!given.has('--wrapper')) buildAddon()

@@ -103,7 +103,7 @@ async function runs(check, build, python, source) {
   const bin = join(place, 'bin')
   mkdirSync(bin)
   const command = join(bin, 'ztensor')
-  writeFileSync(command, `#!/bin/sh\nexec '${process.execPath}' '${join(root, 'dist/cli/main.js')}' "$@"\n`)
+  writeFileSync(command, `#!/bin/sh\nexec '${process.execPath}' '${join(root, 'dist/cli.js')}' "$@"\n`)
   chmodSync(command, 0o755)
   const env = { ...process.env, PATH: `${bin}${delimiter}${process.env.PATH}` }
   const shell = (script, cwd, more = {}) => capture('bash', ['-c', script], { cwd, env: { ...env, ...more } })

@@ -1,6 +1,7 @@
 // `npm start [-- path]`: opens a tensor file with the built package, as a program would, and says in plain words what happened.
 import { relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { source } from './bundle.mjs'
 
 const example = fileURLToPath(new URL('../examples/model.safetensors', import.meta.url))
 const path = process.argv[2] ?? example
@@ -21,8 +22,8 @@ async function load() {
   try {
     const [{ open }, quantity, text] = await Promise.all([
       import('ztensor'),
-      import('../dist/cli/quantity.js'),
-      import('../dist/cli/text.js'),
+      source('cli/quantity.ts'),
+      source('cli/text.ts'),
     ])
     return { open, quantity, text }
   } catch (error) {

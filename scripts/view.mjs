@@ -1,4 +1,4 @@
-// Bundles `view/`, the page of reports, into dist/lib/report-page.js: a module with its script and its style sheet as text. The
+// Bundles `view/`, the page of reports, into dist/report-page.js: a module with its script and its style sheet as text. The
 // packages inside it are named in that text, as their licenses ask.
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -44,5 +44,5 @@ export async function buildView(dist) {
   assert.ok(Buffer.byteLength(script) + Buffer.byteLength(style) < MOST, 'the page of reports is too large')
   const literal = (text) => JSON.stringify(text)
   const module = `'use strict'\nexports.SCRIPT = ${literal(script)}\nexports.STYLE = ${literal(style)}\n`
-  writeFileSync(join(dist, 'lib/report-page.js'), module)
+  writeFileSync(join(dist, 'report-page.js'), module)
 }

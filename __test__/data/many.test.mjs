@@ -1,15 +1,13 @@
 // Very many tensors: what takes a time for each of them is done in few crossings, and not in one turn of the event loop.
 import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { inspect } from 'node:util'
 import test from 'ava'
 import { compare, convert, open, openSync } from 'ztensor'
 import { viewBytes } from '../bytes.mjs'
+import { binding } from '../inside.mjs'
 import { isArgumentError, rejectionOf, thrownBy } from '../raised.mjs'
 import { scratchPath } from '../scratch.mjs'
 import { written } from '../writing.mjs'
-
-const { binding } = createRequire(import.meta.url)('../../dist/lib/native.js')
 
 /** Several batches and turns of 10,000. */
 const COUNT = 25_000

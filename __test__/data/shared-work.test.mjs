@@ -1,9 +1,9 @@
 // Concurrent loads of the same compressed data decode it once, and each caller has memory of its own.
-import { createRequire } from 'node:module'
 import test from 'ava'
 import { openSync, toFloat32 } from 'ztensor'
 import { frame } from '../corpus/zstd.mjs'
 import { f32s, square10, zt10 } from '../corpus/zt.mjs'
+import { binding } from '../inside.mjs'
 import { rejectionOf } from '../raised.mjs'
 import { scratchFile } from '../scratch.mjs'
 import { written } from '../writing.mjs'
@@ -12,7 +12,6 @@ const BYTES = zt10({
   a: square10(),
   z: square10({}, { bytes: frame(f32s(5, 6, 7, 8)), encoding: 'zstd' }),
 })
-const { binding } = createRequire(import.meta.url)('../../dist/lib/native.js')
 
 const { prototype } = binding.NativeFile
 /** What the native side is asked to load, while `run` runs: the ordinals, of a call for several their array. */

@@ -1,12 +1,11 @@
 // One table of formats: the wrapper's copy, the public types and the command's help say what the addon's says.
 import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import test from 'ava'
+import { source } from '../../scripts/bundle.mjs'
 import { run } from '../command.mjs'
+import { binding } from '../inside.mjs'
 
-const require = createRequire(import.meta.url)
-const { binding } = require('../../dist/lib/native.js')
-const { FORMATS } = require('../../dist/lib/format-table.js')
+const { FORMATS } = await source('lib/format-table.ts')
 
 const formats = binding.formats()
 const writable = formats.filter(({ writes }) => writes.length > 0)

@@ -4,8 +4,9 @@ import assert from 'node:assert/strict'
 import { create, globals } from 'webgpu'
 import { open } from 'ztensor'
 
-Object.assign(globalThis, globals)
-const adapter = await create([]).requestAdapter()
+// Dawn dies when its instance is collected before its devices: here the instance lives as long as the program.
+Object.assign(globalThis, globals, { gpu: create([]) })
+const adapter = await globalThis.gpu.requestAdapter()
 if (adapter === null) {
   console.log('webgpu: not run, no adapter')
   process.exit(2)
