@@ -1,6 +1,5 @@
 // The rows of Arrow: pyarrow writes the files, and reads them beside us.
 import { existsSync } from 'node:fs'
-import { join } from 'node:path'
 import { warm } from './inputs.mjs'
 import * as ours from './ours.mjs'
 import { byPeer } from './peers.mjs'
@@ -9,12 +8,12 @@ import { measure } from './timing.mjs'
 const PYARROW = 'pyarrow 26.0'
 
 /** All rows, one after the other as they are measured; none where pyarrow is not there to write the files. */
-export async function* arrow({ rounds, quick, folder }) {
+export async function* arrow({ inputs, rounds, quick }) {
   for (const [name, megabytes, work, kind, run, faster] of [
     ['lz4.feather', quick ? 25 : 500, 'Feather of 500 MB in batches, lz4: load() all', 'lz4', ours.load, 1],
     ['plain.arrow', quick ? 50 : 1000, 'Arrow of 1 GB, one batch: alias and touch all', 'plain', ours.touch, 1],
   ]) {
-    const path = join(folder, quick ? 'quick' : 'full', name)
+    const path = inputs.path(name)
     if (!existsSync(path) && byPeer(PYARROW, `write_${kind}`, path, 1, [String(megabytes)]) === undefined) return
     warm(path)
     const turns = Math.min(rounds, 5)

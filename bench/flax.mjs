@@ -1,6 +1,5 @@
 // The row of Flax' checkpoints. Flax writes the file, and reads it beside us.
 import { existsSync } from 'node:fs'
-import { join } from 'node:path'
 import { warm } from './inputs.mjs'
 import * as ours from './ours.mjs'
 import { byPeer } from './peers.mjs'
@@ -9,8 +8,8 @@ import { measure } from './timing.mjs'
 const FLAX = 'flax 0.12'
 
 /** The row; none where Flax is not there to write the file (`npm run interop -- --heavy` installs it). */
-export async function* flax({ rounds, quick, folder }) {
-  const path = join(folder, quick ? 'quick' : 'full', 'state.msgpack')
+export async function* flax({ inputs, rounds, quick }) {
+  const path = inputs.path('state.msgpack')
   const megabytes = quick ? 50 : 500
   if (!existsSync(path) && byPeer(FLAX, 'write', path, 1, [String(megabytes)]) === undefined) return
   warm(path)

@@ -1,7 +1,6 @@
 // The rows of GGUF: beside the gguf package of Python (`npm run interop` sets it up), and @huggingface/gguf where
 // `npm install --no-save --prefix build/bench @huggingface/gguf` has put it.
 import { closeSync, existsSync, openSync as openFile, writeFileSync, writeSync } from 'node:fs'
-import { join } from 'node:path'
 import { open } from 'ztensor'
 import { gguf } from '../__test__/gguf-writer.mjs'
 import { warm } from './inputs.mjs'
@@ -15,8 +14,8 @@ const STATE = 'warm, written in pieces'
 const [BLOCKS, ROW] = [64, 2304]
 const ROWS = Math.floor(2 ** 24 / ROW)
 
-function vocabulary(folder) {
-  const path = join(folder, 'vocabulary.gguf')
+function vocabulary(inputs) {
+  const path = inputs.path('vocabulary.gguf')
   if (existsSync(path)) return path
   const tokens = Array.from({ length: TOKENS }, (_, at) => `▁token${at}`)
   const metadata = [
@@ -32,9 +31,8 @@ function vocabulary(folder) {
 }
 
 /** Blocks whose factors are small numbers. */
-function quantized(folder) {
-  const path = join(folder, 'q4_k-tensors.gguf')
-  if (existsSync(path)) return path
+function quantized(path, tensors) {
+  if (existsSync(path)) return
   const data = Buffer.alloc(ROW * ROWS)
   for (let at = 0, seed = 7; at < data.length; at++) {
     seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0
@@ -50,11 +48,10 @@ function quantized(folder) {
   })
   const file = openFile(path, 'w')
   // The writer pads what it is given: of no bytes that is nothing, and the blocks follow.
-  writeSync(file, gguf({ tensors: Array.from({ length: BLOCKS }, tensor) }))
+  writeSync(file, gguf({ tensors: Array.from({ length: tensors }, tensor) }))
   const piece = Buffer.concat([data, Buffer.alloc(padded - data.length)])
-  for (let at = 0; at < BLOCKS; at++) writeSync(file, piece)
+  for (let at = 0; at < tensors; at++) writeSync(file, piece)
   closeSync(file)
-  return path
 }
 
 /** Decodes all tensors, one after the other. */
@@ -67,9 +64,9 @@ async function dequantize(path, into) {
 }
 
 /** The ms that memory takes for so many zeros. */
-async function fill(array) {
+async function fill(array, times) {
   const write = () => {
-    for (let at = 0; at < BLOCKS; at++) array.fill(0)
+    for (let at = 0; at < times; at++) array.fill(0)
   }
   return (await measure(3, { write })).write
 }
@@ -82,8 +79,8 @@ async function list(path) {
   return seen
 }
 
-export async function* ggufRows({ rounds, folder }) {
-  const path = vocabulary(folder)
+export async function* ggufRows({ inputs, rounds, quick }) {
+  const path = vocabulary(inputs)
   warm(path)
   const { ours } = await measure(rounds, { ours: () => list(path) })
   const huggingFaces = (await npmPeer('@huggingface/gguf'))?.gguf
@@ -111,7 +108,9 @@ export async function* ggufRows({ rounds, folder }) {
   const told = await measure(rounds, { ours: all })
   yield { work: 'the same: all metadata', state: STATE, ours: told.ours, peers: held, reach: '60 ms', target: 60 }
 
-  const blocks = quantized(folder)
+  const tensors = quick ? 4 : BLOCKS
+  const blocks = inputs.path('q4_k.gguf')
+  quantized(blocks, tensors)
   warm(blocks)
   const reused = new Float32Array(ROWS * 4096)
   const decoded = await measure(Math.min(rounds, 5), {
@@ -125,13 +124,13 @@ export async function* ggufRows({ rounds, folder }) {
     }).filter(([, ms]) => ms !== undefined),
   )
   const target = theirs['gguf 0.19'] === undefined ? undefined : theirs['gguf 0.19'] / 20
-  const limits = { limit: await fill(reused), limitIs: 'writing as many zeros, 1 thread' }
+  const limits = { limit: await fill(reused, tensors), limitIs: 'writing as many zeros, 1 thread' }
   for (const [memory, ours] of [
     ['into memory of their own', decoded.fresh],
     ['into the same array', decoded.reused],
   ]) {
     yield {
-      work: `1 GiB of q4_k as float32: 64 tensors in turn, ${memory}`,
+      work: `${tensors / 64} GiB of q4_k as float32: ${tensors} tensors in turn, ${memory}`,
       state: STATE,
       ours,
       peers: theirs,

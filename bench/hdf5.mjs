@@ -2,7 +2,6 @@
 // `npm install --no-save --prefix build/bench h5wasm` has put it.
 import { existsSync } from 'node:fs'
 import { cpus } from 'node:os'
-import { join } from 'node:path'
 import { warm } from './inputs.mjs'
 import * as ours from './ours.mjs'
 import { byPeer, npmPeer } from './peers.mjs'
@@ -21,7 +20,7 @@ async function byH5wasm(h5wasm, path) {
 }
 
 /** All rows, one after the other as they are measured; none where h5py is not there to write the files. */
-export async function* hdf5({ rounds, quick, folder }) {
+export async function* hdf5({ inputs, rounds, quick }) {
   for (const [name, megabytes, work, kind, run, faster] of [
     [
       'chunked.h5',
@@ -33,7 +32,7 @@ export async function* hdf5({ rounds, quick, folder }) {
     ],
     ['contiguous.h5', quick ? 50 : 1000, 'HDF5 of 1 GB, contiguous: alias and touch all', 'plain', ours.touch, 5],
   ]) {
-    const path = join(folder, quick ? 'quick' : 'full', name)
+    const path = inputs.path(name)
     if (!existsSync(path) && byPeer(H5PY, `write_${kind}`, path, 1, [String(megabytes)]) === undefined) return
     warm(path)
     const turns = Math.min(rounds, 5)

@@ -1,4 +1,4 @@
-// The files that the benchmarks read, written once into build/bench and kept.
+// The files that the benchmarks read, written once into build/bench and kept there; those of a quick run are not kept.
 import {
   closeSync,
   existsSync,
@@ -6,6 +6,7 @@ import {
   openSync as openFile,
   readSync,
   renameSync,
+  rmSync,
   statSync,
   writeFileSync,
   writeSync,
@@ -100,8 +101,17 @@ export class Inputs {
     return this.#quick ? Math.ceil(full / 20) : full
   }
 
+  /** Where an input of that name stands, or is to. */
+  path(name) {
+    return join(this.#folder, name)
+  }
+
+  remove() {
+    rmSync(this.#folder, { recursive: true, force: true })
+  }
+
   #made(name, make) {
-    const path = join(this.#folder, name)
+    const path = this.path(name)
     if (!existsSync(path)) make(path)
     return { path, bytes: statSync(path).size }
   }
@@ -143,13 +153,13 @@ export class Inputs {
 
   /** Another input in a dialect of zTensor. */
   async converted(input, name, options) {
-    const path = join(this.#folder, name)
+    const path = this.path(name)
     if (!existsSync(path)) await convert(input.path, path, options)
     return { path, bytes: statSync(path).size }
   }
 
   async #sparse(name, add) {
-    const path = join(this.#folder, name)
+    const path = this.path(name)
     if (!existsSync(path)) {
       const writer = await create(path, { version: '1.2' })
       await add(writer)
@@ -191,7 +201,7 @@ export class Inputs {
 
   /** All of the weights as one tensor, stored in frames that decode apart from each other. */
   async seekable() {
-    const path = join(this.#folder, 'seekable.zt')
+    const path = this.path('seekable.zt')
     if (!existsSync(path)) {
       const file = openSync(this.weights().path)
       const rows = 2048 * file.size

@@ -2,7 +2,6 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { cpus } from 'node:os'
-import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { warm } from './inputs.mjs'
 import * as ours from './ours.mjs'
@@ -27,12 +26,12 @@ function byLibdeflate(path) {
 }
 
 /** All rows, one after the other as they are measured; none where NumPy is not there to write the files. */
-export async function* numpy({ rounds, quick, folder }) {
+export async function* numpy({ inputs, rounds, quick }) {
   for (const [name, arrays, work, write, faster] of [
     ['stored.npz', quick ? 50 : 1000, 'npz of 1,000 stored arrays of 1 MB: open, list, load() all', 'npz_write', 2],
     ['deflated.npz', quick ? 25 : 500, 'npz of 500 MB, deflated: load() all', 'npz_deflate', 1.7 * cpus().length],
   ]) {
-    const path = join(folder, quick ? 'quick' : 'full', name)
+    const path = inputs.path(name)
     if (!existsSync(path) && byPeer(NUMPY, write, path, 1, [String(arrays)]) === undefined) return
     warm(path)
     const turns = Math.min(rounds, 5)

@@ -1,7 +1,6 @@
 // The rows of ONNX: one file of 1.9 GB, beside the onnx package (`npm run interop` sets it up).
 import { execFileSync } from 'node:child_process'
 import { closeSync, existsSync, openSync as openFile, writeSync } from 'node:fs'
-import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { open } from 'ztensor'
 import { bytes, int, node, tensor, varint } from '../__test__/onnx-writer.mjs'
@@ -50,8 +49,8 @@ async function list(path) {
   return seen
 }
 
-export async function* onnxRows({ rounds, quick, folder }) {
-  const path = join(folder, quick ? 'quick.onnx' : 'large.onnx')
+export async function* onnxRows({ inputs, rounds, quick }) {
+  const path = inputs.path('large.onnx')
   if (!existsSync(path)) model(path, quick ? 10_000 : 1_580_000)
   warm(path)
   const { ours } = await measure(rounds, { ours: () => list(path) })

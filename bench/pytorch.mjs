@@ -1,6 +1,5 @@
 // The rows of PyTorch's checkpoints. torch writes them, too.
 import { existsSync, statSync } from 'node:fs'
-import { join } from 'node:path'
 import { warm } from './inputs.mjs'
 import { machineLimits } from './limits.mjs'
 import * as ours from './ours.mjs'
@@ -10,8 +9,8 @@ import { measure } from './timing.mjs'
 const TORCH = 'torch 2.4'
 
 /** All rows; none where torch is not there to write the file (`npm run interop -- --heavy` installs it). */
-export async function* pytorch({ inputs, rounds, quick, folder }) {
-  const path = join(folder, quick ? 'quick' : 'full', 'many.pt')
+export async function* pytorch({ inputs, rounds, quick }) {
+  const path = inputs.path('many.pt')
   const tensors = quick ? 30 : 300
   if (!existsSync(path) && byPeer(TORCH, 'write', path, 1, [String(tensors)]) === undefined) return
   warm(path)

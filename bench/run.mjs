@@ -1,6 +1,6 @@
 // `npm run bench`: the same work by this package, by a hand-written loader and by the Python packages, and what the machine
 // can do, in one run. Prints medians; the JSON goes to build/bench/result.json.
-//   --quick        inputs a twentieth of the size, few rounds: a look at whether everything works
+//   --quick        inputs a twentieth of the size that are not kept, few rounds: a look at whether everything works
 //   --only GROUPS  of reading, numpy, gguf, onnx, hdf5, flax, pytorch, tensorflow, arrow, remote and writing, by commas
 //   --write PAGE   puts the table between the marks of a page, such as docs/performance.md
 import { spawnSync } from 'node:child_process'
@@ -62,7 +62,7 @@ const limits =
     : machineLimits(inputs.large().path, inputs.sample().path)
 const rows = []
 for (const group of only) {
-  for await (const row of GROUPS[group]({ inputs, limits, rounds, quick, folder: join(root, 'build/bench') })) {
+  for await (const row of GROUPS[group]({ inputs, limits, rounds, quick })) {
     rows.push(row)
     console.error(`${(performance.now() / 1e3).toFixed(0).padStart(4)} s  ${row.work}: ${row.ours.toFixed(2)}`)
   }
@@ -73,4 +73,5 @@ if (absent.length > 0)
   console.log(`\nNot run: ${absent.join(', ')}. "npm run interop" sets them up, or BENCH_VENVS names their folder.`)
 const result = { machine, node: process.version, rounds, quick, limits, rows }
 writeFileSync(join(root, 'build/bench/result.json'), `${JSON.stringify(result, null, 2)}\n`)
+if (quick) inputs.remove()
 if (page !== undefined) writeInto(join(root, page), rows, heading)

@@ -1,6 +1,5 @@
 // The row of TensorFlow's checkpoints: TensorFlow writes one, and reads it beside us. Both check its checksums.
 import { existsSync } from 'node:fs'
-import { join } from 'node:path'
 import { warm } from './inputs.mjs'
 import * as ours from './ours.mjs'
 import { byPeer } from './peers.mjs'
@@ -9,8 +8,8 @@ import { measure } from './timing.mjs'
 const TENSORFLOW = 'tensorflow 2.21'
 
 /** None where TensorFlow is not there to write the file. */
-export async function* tensorflow({ rounds, quick, folder }) {
-  const path = join(folder, quick ? 'quick' : 'full', 'checkpoint.index')
+export async function* tensorflow({ inputs, rounds, quick }) {
+  const path = inputs.path('checkpoint.index')
   const megabytes = quick ? 50 : 1000
   if (!existsSync(path) && byPeer(TENSORFLOW, 'write', path, 1, [String(megabytes)]) === undefined) return
   warm(path.replace(/index$/, 'data-00000-of-00001'))

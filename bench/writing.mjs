@@ -11,7 +11,6 @@ import {
   writeFileSync,
   writeSync,
 } from 'node:fs'
-import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { convert, create } from 'ztensor'
 import { warm } from './inputs.mjs'
@@ -24,9 +23,9 @@ const peak = fileURLToPath(new URL('peak.mjs', import.meta.url))
 const manifest = fileURLToPath(new URL('../Cargo.toml', import.meta.url))
 
 /** All rows, one after the other as they are measured. */
-export async function* writing({ inputs, rounds: most, quick, folder }) {
+export async function* writing({ inputs, rounds: most, quick }) {
   const rounds = quick ? 1 : Math.min(most, 5)
-  const target = join(folder, 'written')
+  const target = inputs.path('written')
   try {
     yield* converting({ inputs, rounds, target })
     yield* adding({ rounds, target, quick })
