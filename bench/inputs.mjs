@@ -13,6 +13,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { convert, create, openSync } from 'ztensor'
+import { byPeer } from './peers.mjs'
 
 /** Names and shapes of a 1.2-billion-parameter Llama: few large tensors. */
 function* llama(layers, vocabulary) {
@@ -134,6 +135,14 @@ export class Inputs {
     return this.#made('small.safetensors', (path) => write(path, { dtype: 'F32', bytes: 4, tensors }))
   }
 
+  /** The same, as the package of Python writes them; undefined where it is not there. */
+  smallByPython() {
+    const path = this.path('small-python.safetensors')
+    const written =
+      existsSync(path) || byPeer('safetensors 0.8', 'write', path, 0, [String(this.#count(51_200))]) !== undefined
+    return written ? { path, bytes: statSync(path).size } : undefined
+  }
+
   /** So many tensors of 64 bytes: 100,000 unless said otherwise. */
   many(count = 100_000) {
     const tensors = repeat(this.#count(count), expert, [16])
@@ -156,6 +165,11 @@ export class Inputs {
     const path = this.path(name)
     if (!existsSync(path)) await convert(input.path, path, options)
     return { path, bytes: statSync(path).size }
+  }
+
+  /** The large one in zTensor 1.0, with digests. */
+  crc32c() {
+    return this.converted(this.large(), 'large-crc32c.zt', { version: '1.0', digest: 'crc32c' })
   }
 
   async #sparse(name, add) {

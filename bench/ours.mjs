@@ -64,3 +64,23 @@ export function sliceColumns(path) {
   file.close()
   return last
 }
+
+const elements = ({ shape }) => shape.reduce((product, length) => product * length, 1)
+let kept
+
+/** Each tensor in turn, into the front of memory that is there. */
+async function loadEach(path, ArrayOf, options) {
+  const file = await open(path)
+  const most = Math.max(...[...file.values()].map(elements))
+  kept ??= new Uint8Array(4 * most).fill(1).buffer
+  let seen = 0
+  for (const tensor of file.values()) {
+    const into = new ArrayOf(kept, 0, elements(tensor))
+    seen += (await tensor.load({ ...options, into })).length
+  }
+  file.close()
+  return seen
+}
+
+export const loadInto = (path) => loadEach(path, Uint16Array)
+export const widenInto = (path) => loadEach(path, Float32Array, { as: 'float32' })

@@ -14,6 +14,12 @@ peer, work, path, rounds = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4
 cold = "cold" in sys.argv[5:]
 
 
+def sync(path):
+    handle = os.open(path, os.O_RDONLY)
+    os.fsync(handle)
+    os.close(handle)
+
+
 def each_page(array):
     return int(array.reshape(-1).view(numpy.uint8)[::4096].sum())
 
@@ -25,6 +31,14 @@ def safetensors_list():
         for name in file.keys():
             part = file.get_slice(name)
             part.get_dtype(), part.get_shape()
+
+
+def safetensors_write():
+    """Tensors of 10 KB."""
+    from safetensors.numpy import save_file
+
+    array = numpy.full(2560, 1.5, numpy.float32)
+    save_file({f"layer.{number}.weight": array for number in range(int(sys.argv[5]))}, path)
 
 
 def safetensors_touch():
@@ -62,9 +76,7 @@ def ztensor1_write():
 def ztensor1_write_synced():
     """The package does not wait for the disk: its file is put there afterwards."""
     ztensor1_write()
-    handle = os.open(path, os.O_RDONLY)
-    os.fsync(handle)
-    os.close(handle)
+    sync(path)
 
 
 def ztensor2_list():
@@ -86,6 +98,19 @@ def ztensor2_touch():
             return numpy.frombuffer(tensor.tobytes(), ml_dtypes.bfloat16)
 
     return sum(each_page(array(tensor)) for tensor in ztensor.open(path).values())
+
+
+def ztensor2_convert():
+    import ztensor
+
+    if os.path.exists(sys.argv[5]):
+        os.remove(sys.argv[5])
+    ztensor.convert(path, sys.argv[5])
+
+
+def ztensor2_convert_synced():
+    ztensor2_convert()
+    sync(sys.argv[5])
 
 
 def ztensor2_verify():
@@ -311,20 +336,22 @@ works = {
     "boto3 1.44": {"load": boto3_load},
     "ggml": {"dequantize": ggml_dequantize},
     "gguf 0.19": {"list": gguf_list, "dequantize": gguf_dequantize},
-    "safetensors 0.8": {"list": safetensors_list, "touch": safetensors_touch},
+    "safetensors 0.8": {"list": safetensors_list, "touch": safetensors_touch, "write": safetensors_write},
     "ztensor 1.2.3": {"list": ztensor1_list, "touch": ztensor1_touch, "write": ztensor1_write, "write_synced": ztensor1_write_synced},
     "ztensor 2.1.2": {
         "list": ztensor2_list,
         "touch": ztensor2_touch,
         "verify": ztensor2_verify,
+        "convert": ztensor2_convert,
+        "convert_synced": ztensor2_convert_synced,
         "slice": numpy_slice,
     },
 }
 
 
 def forget():
+    sync(path)
     handle = os.open(path, os.O_RDONLY)
-    os.fsync(handle)
     os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
     os.close(handle)
 
@@ -344,6 +371,6 @@ try:
         run()
         if cold or number > 0:
             times.append((time.perf_counter() - start) * 1e3)
-    print(json.dumps({"ms": sorted(times)[len(times) // 2]}))
+    print(json.dumps({"ms": sorted(times)[len(times) // 2] if times else 0}))
 except Exception as error:
     print(json.dumps({"note": str(error)[:200]}))

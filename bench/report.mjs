@@ -6,7 +6,7 @@ const [BEGIN, END] = ['<!-- begin of the figures -->', '<!-- end of the figures 
 /** Three digits of a time. */
 function figure(value) {
   if (value === undefined) return ''
-  if (value >= 100) return value.toFixed(0)
+  if (value >= 100 || value === 0) return value.toFixed(0)
   return value >= 1 ? value.toFixed(1) : value.toFixed(2)
 }
 
@@ -18,12 +18,27 @@ function best({ ours, peers }) {
   return [name, figure(ms), `${figure(ms / ours)}×`]
 }
 
-const HEADINGS = ['work', 'ours', 'best peer', 'its', 'ratio', 'limit', 'its', 'to reach', 'reached']
+/** Of each work the run that came out worst by what it is to reach, or by itself, with how far the slowest was above the fastest. */
+export function worst(rows) {
+  const by = ({ ours, target }) => (target === undefined || target === 0 ? ours : ours / target)
+  const works = [...new Set(rows.map(({ work }) => work))]
+  return works.map((work) => {
+    const runs = rows.filter((row) => row.work === work)
+    const times = runs.map(({ ours }) => ours)
+    const [row] = runs.toSorted((a, b) => by(b) - by(a))
+    return runs.length === 1 ? row : { ...row, spread: Math.max(...times) / Math.min(...times) - 1 }
+  })
+}
+
+const HEADINGS = ['work', 'ours', 'best peer', 'its', 'ratio', 'limit', 'its', 'to reach', 'reached', 'spread']
 
 function cells(row) {
-  const { work, ours, limit, limitIs, reach, target } = row
+  const { work, note, ours, limit, limitIs, reach, target, spread } = row
   const reached = target === undefined ? '' : ours <= target ? 'yes' : 'no'
-  return [work, figure(ours), ...best(row), limit === undefined ? '' : limitIs, figure(limit), reach ?? '', reached]
+  const percent = spread === undefined || !Number.isFinite(spread) ? '' : `${(100 * spread).toFixed(0)} %`
+  const told = note === undefined ? work : `${work}: ${note}`
+  const bound = limit === undefined ? ['', ''] : [limitIs, figure(limit)]
+  return [told, figure(ours), ...best(row), ...bound, reach ?? '', reached, percent]
 }
 
 export function table(rows) {
@@ -37,7 +52,7 @@ export function table(rows) {
 function markdown(rows, heading) {
   const line = (cells) => `| ${cells.join(' | ')} |`
   const states = [...new Set(rows.map(({ state }) => state))]
-  const numbered = rows.map((row) => [`${row.work} (${states.indexOf(row.state) + 1})`, ...cells(row).slice(1)])
+  const numbered = rows.map((row) => [`${cells(row)[0]} (${states.indexOf(row.state) + 1})`, ...cells(row).slice(1)])
   const notes = states.map((state, at) => `(${at + 1}) ${state}.`).join(' ')
   const rule = HEADINGS.map(() => '---')
   return [heading, '', line(HEADINGS), line(rule), ...numbered.map(line), '', notes].join('\n')

@@ -1,14 +1,16 @@
 // `npm run bench`: the same work by this package, by a hand-written loader and by the Python packages, and what the machine
 // can do, in one run. Prints medians; the JSON goes to build/bench/result.json.
 //   --quick        inputs a twentieth of the size that are not kept, few rounds: a look at whether everything works
-//   --only GROUPS  of reading, numpy, gguf, onnx, hdf5, flax, pytorch, tensorflow, arrow, remote and writing, by commas
+//   --only GROUPS  of first, reading, server, numpy, gguf, onnx, hdf5, flax, pytorch, tensorflow, arrow, remote and writing, by commas
+//   --runs N       does it all so often: of each row the worst run stands in the table, with the spread of all
 //   --write PAGE   puts the table between the marks of a page, such as docs/performance.md
 import { spawnSync } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { cpus, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { arrow } from './arrow.mjs'
+import { first } from './first.mjs'
 import { flax } from './flax.mjs'
 import { ggufRows } from './gguf.mjs'
 import { hdf5 } from './hdf5.mjs'
@@ -20,7 +22,8 @@ import { missing } from './peers.mjs'
 import { pytorch } from './pytorch.mjs'
 import { reading } from './reading.mjs'
 import { remote } from './remote.mjs'
-import { table, writeInto } from './report.mjs'
+import { table, worst, writeInto } from './report.mjs'
+import { server } from './server.mjs'
 import { tensorflow } from './tensorflow.mjs'
 import { writing } from './writing.mjs'
 
@@ -38,7 +41,9 @@ const quick = argv.includes('--quick')
 const page = argv.includes('--write') ? argv[argv.indexOf('--write') + 1] : undefined
 const rounds = quick ? 3 : 7
 const GROUPS = {
+  first,
   reading,
+  server,
   numpy,
   gguf: ggufRows,
   onnx: onnxRows,
@@ -54,24 +59,42 @@ const only = argv.includes('--only') ? argv[argv.indexOf('--only') + 1].split(',
 const inputs = new Inputs(join(root, 'build/bench'), quick)
 const machine = `${cpus().length} × ${cpus()[0]?.model ?? 'unknown'}, ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.version}`
 const size = quick ? ' Inputs of a twentieth of the size that the rows name.' : ''
-const heading = `Medians of up to ${rounds} rounds in ms, taken in turns.${size} ${machine}. \`npm run bench${quick ? ' -- --quick' : ''}\`, ${new Date().toISOString().slice(0, 10)}.`
+const runs = argv.includes('--runs') ? Number(argv[argv.indexOf('--runs') + 1]) : 1
+const heading = `Medians of up to ${rounds} rounds in ms, taken in turns.${size} ${machine}. \`npm run bench${quick ? ' -- --quick' : ''}\`.`
 
 const limits =
   quick || !(only.includes('reading') || only.includes('writing'))
     ? {}
     : machineLimits(inputs.large().path, inputs.sample().path)
-const rows = []
+const date = new Date().toISOString().slice(0, 10)
+const file = join(root, `build/bench/result${quick ? '-quick' : ''}.json`)
+const before = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {}
+// What was not measured now stays as it was, with the day on which it was.
+const groups = before.quick === quick && before.machine === machine ? { ...before.groups } : {}
 for (const group of only) {
-  for await (const row of GROUPS[group]({ inputs, limits, rounds, quick })) {
-    rows.push(row)
-    console.error(`${(performance.now() / 1e3).toFixed(0).padStart(4)} s  ${row.work}: ${row.ours.toFixed(2)}`)
+  const all = []
+  for (let run = 1; run <= runs; run++) {
+    for await (const row of GROUPS[group]({ inputs, limits, rounds, quick })) {
+      all.push(row)
+      console.error(`${(performance.now() / 1e3).toFixed(0).padStart(4)} s  ${row.work}: ${row.ours.toFixed(2)}`)
+    }
   }
+  groups[group] = { date, runs, rows: worst(all) }
 }
-console.log(`${heading}\n\n${table(rows)}`)
+console.log(`${heading}\n\n${table(only.flatMap((group) => groups[group].rows))}`)
 const absent = missing()
 if (absent.length > 0)
   console.log(`\nNot run: ${absent.join(', ')}. "npm run interop" sets them up, or BENCH_VENVS names their folder.`)
-const result = { machine, node: process.version, rounds, quick, limits, rows }
-writeFileSync(join(root, 'build/bench/result.json'), `${JSON.stringify(result, null, 2)}\n`)
+writeFileSync(file, `${JSON.stringify({ machine, rounds, quick, limits, groups }, null, 2)}\n`)
 if (quick) inputs.remove()
-if (page !== undefined) writeInto(join(root, page), rows, heading)
+if (page !== undefined) {
+  const kept = Object.keys(GROUPS).filter((group) => groups[group] !== undefined)
+  const days = kept.map(
+    (group) => `${group} ${groups[group].date}${groups[group].runs > 1 ? `, ${groups[group].runs} runs` : ''}`,
+  )
+  writeInto(
+    join(root, page),
+    kept.flatMap((group) => groups[group].rows),
+    `${heading} Measured: ${days.join('; ')}.`,
+  )
+}

@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::hint::black_box;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use ztensor_core::codecs::digest::Algorithm;
@@ -42,6 +43,44 @@ fn copy(threads: usize, from: &[u8], to: &mut [u8]) {
     std::thread::scope(|scope| {
         for (from, to) in from.chunks(step).zip(to.chunks_mut(step)) {
             scope.spawn(move || to.copy_from_slice(from));
+        }
+    });
+}
+
+/// Calls `work` with each piece of so many bytes, which `cores` threads read into memory of theirs.
+fn pieces(source: &FileSource, total: usize, work: impl Fn(usize, &[u8]) + Sync) {
+    let next = AtomicUsize::new(0);
+    work::for_each(work::cores(), |_| {
+        let mut buffer = vec![0; 128 << 10];
+        loop {
+            let at = next.fetch_add(buffer.len(), Ordering::Relaxed);
+            if at + buffer.len() > total {
+                return;
+            }
+            source.read_at(at as u64, &mut buffer, Stop::never()).unwrap();
+            work(at, &buffer);
+        }
+    });
+}
+
+/// Reads so many bytes on all cores, a part for each, and hands each piece of `step` bytes to `work` with its place in `to`, which has
+/// `times` bytes for each byte that is read.
+fn refill(
+    source: &FileSource,
+    to: &mut [u8],
+    times: usize,
+    step: usize,
+    work: impl Fn(&FileSource, usize, &mut [u8]) + Sync,
+) {
+    let part = (to.len() / times).div_ceil(work::cores()).next_multiple_of(step);
+    std::thread::scope(|scope| {
+        for (number, place) in to.chunks_mut(part * times).enumerate() {
+            let work = &work;
+            scope.spawn(move || {
+                for (at, place) in place.chunks_mut(step * times).enumerate() {
+                    work(source, number * part + at * step, place);
+                }
+            });
         }
     });
 }
@@ -124,23 +163,24 @@ fn main() {
             });
         }),
     ));
-    rates.push((
-        "reread",
-        rate(total, || {
-            let next = std::sync::atomic::AtomicUsize::new(0);
-            let read = || {
-                let mut buffer = vec![0; 128 << 10];
-                loop {
-                    let at = next.fetch_add(buffer.len(), std::sync::atomic::Ordering::Relaxed);
-                    if at + buffer.len() > total {
-                        return;
-                    }
-                    source.read_at(at as u64, &mut buffer, Stop::never()).unwrap();
-                }
-            };
-            work::for_each(cores, |_| read());
-        }),
-    ));
+    rates.push(("reread", rate(total, || pieces(&source, total, |_, piece| _ = black_box(piece)))));
+    // Into memory that is there: as it is, and as float32 where it is bfloat16.
+    let mut kept = Owned::zeroed(2 * total as u64).unwrap();
+    kept.fill(1);
+    let read = |source: &FileSource, at: usize, place: &mut [u8]| {
+        source.read_at(at as u64, place, Stop::never()).unwrap()
+    };
+    rates.push(("refill", rate(total, || refill(&source, &mut kept[..total], 1, 8 * MIB, read))));
+    let widen = |source: &FileSource, at: usize, place: &mut [u8]| {
+        // The bits of bfloat16 are the upper half of those of float32.
+        let mut halves = [0; 64 << 10];
+        let halves = &mut halves[..place.len() / 2];
+        read(source, at, halves);
+        for (wide, half) in place.chunks_exact_mut(4).zip(halves.chunks_exact(2)) {
+            wide.copy_from_slice(&[0, 0, half[0], half[1]]);
+        }
+    };
+    rates.push(("widen", rate(total, || refill(&source, &mut kept, 2, 64 << 10, widen))));
     let rates: Vec<_> = rates.iter().map(|(name, rate)| format!("\"{name}\":{rate:.0}")).collect();
     println!("{{\"cores\":{cores},{}}}", rates.join(","));
 }

@@ -1,0 +1,30 @@
+// Prints what loading all tensors of a file takes in this process, in ms: the first time, and four times again.
+// Usage: first-load.mjs HOW PATH
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import * as byHand from './by-hand.mjs'
+import * as ours from './ours.mjs'
+
+let buffer
+const WORK = {
+  ours: ours.load,
+  'by hand': byHand.load,
+  'into one buffer'(path) {
+    const fd = openSync(path)
+    buffer ??= Buffer.allocUnsafeSlow(fstatSync(fd).size)
+    // What one call reads is below 2 GiB.
+    for (let at = 0; at < buffer.length; at += readSync(fd, buffer, at, Math.min(buffer.length - at, 2 ** 30), at));
+    closeSync(fd)
+  },
+}
+
+const [how, path] = process.argv.slice(2)
+const times = []
+for (let round = 0; round < 5; round++) {
+  globalThis.gc?.()
+  await nextTurn()
+  const began = performance.now()
+  await WORK[how](path)
+  times.push(performance.now() - began)
+}
+process.stdout.write(JSON.stringify(times))

@@ -1,0 +1,62 @@
+// The row of a server: 1,000 files open in each of four workers, which together alias and read 10,000 random tensors a second, at a
+// steady pace. Memory and collections are looked at after the first third, when all is warm.
+import { once } from 'node:events'
+import { existsSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Worker } from 'node:worker_threads'
+import { saveFile } from 'ztensor'
+
+const [FILES, WORKERS, A_SECOND] = [1000, 4, 10_000]
+const STATE = 'warm; 16 tensors of 16 KiB a file'
+
+async function models(folder, count) {
+  mkdirSync(folder, { recursive: true })
+  const tensors = Object.fromEntries(
+    Array.from({ length: 16 }, (_, at) => [`layer.${at}`, new Float32Array(4096).fill(at)]),
+  )
+  const paths = Array.from({ length: count }, (_, at) => join(folder, `${at}.safetensors`))
+  for (const path of paths) if (!existsSync(path)) await saveFile(path, tensors)
+  return paths
+}
+
+export async function* server({ inputs, quick }) {
+  const paths = await models(inputs.path('server'), quick ? FILES / 20 : FILES)
+  const seconds = quick ? 3 : 30
+  const workerData = { paths, aSecond: A_SECOND / WORKERS }
+  const workers = Array.from(
+    { length: WORKERS },
+    () => new Worker(new URL('server-worker.mjs', import.meta.url), { workerData }),
+  )
+  const told = () => Promise.all(workers.map(async (worker) => (await once(worker, 'message'))[0]))
+  const tell = (what) => {
+    for (const worker of workers) worker.postMessage(what)
+  }
+  await told()
+  tell('begin')
+  await sleep((seconds / 3) * 1e3)
+  const warm = process.memoryUsage.rss()
+  tell('look')
+  await sleep((seconds * 2e3) / 3)
+  const grown = process.memoryUsage.rss() - warm
+  tell('end')
+  const all = await told()
+  await Promise.all(workers.map((worker) => worker.terminate()))
+
+  const micros = all.flatMap(({ times }) => [...times]).sort((a, b) => a - b)
+  const row = (work, ours, reach, target) => ({ work, state: STATE, ours, peers: {}, reach, target })
+  const served = micros.length / ((seconds * 2) / 3)
+  yield row(
+    `a server, ${paths.length} files open, 4 workers, ${served.toFixed(0)} random tensors a second: to alias and read one, 99th percentile`,
+    micros[Math.floor(micros.length * 0.99)] / 1e3,
+    '1 ms',
+    1,
+  )
+  yield row('… memory that came in 20 s, MiB', grown / 2 ** 20, '16 MiB', 16)
+  yield row(
+    '… major collections meanwhile',
+    all.reduce((sum, { major }) => sum + major, 0),
+    'none',
+    0,
+  )
+}
