@@ -63,22 +63,17 @@ fn pieces(source: &FileSource, total: usize, work: impl Fn(usize, &[u8]) + Sync)
     });
 }
 
-/// Reads so many bytes on all cores, a part for each, and hands each piece of `step` bytes to `work` with its place in `to`, which has
-/// `times` bytes for each byte that is read.
-fn refill(
-    source: &FileSource,
-    to: &mut [u8],
-    times: usize,
-    step: usize,
-    work: impl Fn(&FileSource, usize, &mut [u8]) + Sync,
-) {
+/// Fills `to` on all cores, a part for each, in pieces: `work` reads `step` bytes of the source at a place, and has memory for them of its
+/// thread. A byte that is read becomes so many `times`.
+fn refill(to: &mut [u8], times: usize, step: usize, work: impl Fn(usize, &mut [u8], &mut [u8]) + Sync) {
     let part = (to.len() / times).div_ceil(work::cores()).next_multiple_of(step);
     std::thread::scope(|scope| {
         for (number, place) in to.chunks_mut(part * times).enumerate() {
             let work = &work;
             scope.spawn(move || {
+                let mut own = vec![0; step];
                 for (at, place) in place.chunks_mut(step * times).enumerate() {
-                    work(source, number * part + at * step, place);
+                    work(number * part + at * step, place, &mut own);
                 }
             });
         }
@@ -167,20 +162,20 @@ fn main() {
     // Into memory that is there: as it is, and as float32 where it is bfloat16.
     let mut kept = Owned::zeroed(2 * total as u64).unwrap();
     kept.fill(1);
-    let read = |source: &FileSource, at: usize, place: &mut [u8]| {
-        source.read_at(at as u64, place, Stop::never()).unwrap()
-    };
-    rates.push(("refill", rate(total, || refill(&source, &mut kept[..total], 1, 8 * MIB, read))));
-    let widen = |source: &FileSource, at: usize, place: &mut [u8]| {
-        // The bits of bfloat16 are the upper half of those of float32.
-        let mut halves = [0; 64 << 10];
+    let read = |at: usize, place: &mut [u8]| source.read_at(at as u64, place, Stop::never()).unwrap();
+    rates.push((
+        "refill",
+        rate(total, || refill(&mut kept[..total], 1, 8 * MIB, |at, place, _| read(at, place))),
+    ));
+    let widen = |at: usize, place: &mut [u8], halves: &mut [u8]| {
         let halves = &mut halves[..place.len() / 2];
-        read(source, at, halves);
+        read(at, halves);
+        // The bits of bfloat16 are the upper half of those of float32.
         for (wide, half) in place.chunks_exact_mut(4).zip(halves.chunks_exact(2)) {
             wide.copy_from_slice(&[0, 0, half[0], half[1]]);
         }
     };
-    rates.push(("widen", rate(total, || refill(&source, &mut kept, 2, 64 << 10, widen))));
+    rates.push(("widen", rate(total, || refill(&mut kept, 2, 128 << 10, widen))));
     let rates: Vec<_> = rates.iter().map(|(name, rate)| format!("\"{name}\":{rate:.0}")).collect();
     println!("{{\"cores\":{cores},{}}}", rates.join(","));
 }
