@@ -1,39 +1,112 @@
-// Bundles what is published into dist/: the package as one file, and the command as another beside it, since a file that is loaded
-// costs a program more than what stands in it. The compiler has checked the sources before.
+// Bundles what is published into dist/: the package as a file that every program loads and one for what most never need, and the
+// command beside them, since a file that is loaded costs a program more than what stands in it, and what stands in it costs
+// what it takes to read. The compiler has checked the sources before.
+import assert from 'node:assert/strict'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { build } from 'esbuild'
+import { build, transform } from 'esbuild'
 import { root } from './command.mjs'
 
 const shared = {
   bundle: true,
   platform: 'node',
-  format: 'cjs',
+  format: 'esm',
   target: 'node20',
   charset: 'utf8',
   legalComments: 'inline',
   logLevel: 'warning',
 }
 
+/** Functions that most programs never call: they and what they need are read at the first call. */
+const LATER = [
+  'compare',
+  'convert',
+  'diff',
+  'finishConvert',
+  'finishStats',
+  'finishVerify',
+  'planConvert',
+  'planStats',
+  'planVerify',
+  'report',
+  'runTask',
+  'serveReport',
+]
+/** Modules that the sources load by `require`, at their first use. */
+const REQUIRED = ['report-make', 'report-server', 'tensor-stream']
+
 /** What a module of the sources exports, for scripts and tests; its path is that from the root. */
 export async function source(path) {
-  const { outputFiles } = await build({ ...shared, entryPoints: [join(root, path)], format: 'esm', write: false })
+  const { outputFiles } = await build({ ...shared, entryPoints: [join(root, path)], write: false })
   return import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString('base64')}`)
+}
+
+/** The functions and classes that index.ts exports, with the module of each. */
+function surface() {
+  const statements = readFileSync(join(root, 'index.ts'), 'utf8').matchAll(/^export \{([^}]*)\} from '(.*?)\.js'$/gm)
+  return [...statements].flatMap(([, names, module]) =>
+    names
+      .split(',')
+      .map((name) => name.trim())
+      .filter((name) => name !== '' && !name.startsWith('type '))
+      .map((name) => ({ name, module: `${module}.ts` })),
+  )
+}
+
+/** Entry points that stand in no file, by their texts. */
+const entries = (texts) => ({
+  name: 'entries',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^entry:/ }, ({ path }) => ({ path: path.slice('entry:'.length), namespace: 'entry' }))
+    onLoad({ filter: /./, namespace: 'entry' }, ({ path }) => ({ contents: texts[path], resolveDir: root }))
+  },
+})
+
+/**
+ * The package: index.js has what `open` needs and hands the rest on, later.js has the rest, and what both need is between them. esbuild
+ * divides only modules, so modules they are until the end: what is required stands there by another name.
+ */
+async function bundlePackage(dist) {
+  const from = ({ name, module }) => `export { ${name} } from '${module}'`
+  const [rest, first] = [true, false].map((later) => surface().filter(({ name }) => LATER.includes(name) === later))
+  assert.equal(rest.length, LATER.length)
+  const hand = ({ name }) => `export function ${name}(...args) { return requireLater("./later.js").${name}(...args) }`
+  const texts = {
+    index: [...first.map(from), ...rest.map(hand)].join('\n'),
+    later: [...rest.map(from), ...REQUIRED.map((name) => `export * from './lib/${name}.ts'`)].join('\n'),
+  }
+  const { outputFiles } = await build({
+    ...shared,
+    entryPoints: Object.keys(texts).map((name) => ({ in: `entry:${name}`, out: name })),
+    plugins: [entries(texts)],
+    define: { require: 'requireLater' },
+    splitting: true,
+    chunkNames: 'shared',
+    outdir: dist,
+    write: false,
+  })
+  for (const { path, text } of outputFiles) {
+    const { code } = await transform(text, { format: 'cjs', target: shared.target, charset: 'utf8', platform: 'node' })
+    const required = code.replaceAll(/\brequireLater\("(.*?)"\)/g, (_, name) =>
+      REQUIRED.some((one) => name === `./${one}.js`) ? 'require("./later.js")' : `require("${name}")`,
+    )
+    assert.doesNotMatch(required, /requireLater/)
+    writeFileSync(path, required)
+  }
 }
 
 /** Writes the package and its command into `dist`. */
 export async function bundle(dist) {
+  mkdirSync(dist, { recursive: true })
+  await bundlePackage(dist)
   await build({
     ...shared,
-    entryPoints: [join(root, 'index.ts')],
-    outfile: join(dist, 'index.js'),
-    // The page of reports is a file of its own, for those who make one.
-    external: ['@ztensor/*', './report-page.js'],
-  })
-  await build({
-    ...shared,
+    format: 'cjs',
     entryPoints: [join(root, 'cli/main.ts')],
     outfile: join(dist, 'cli.js'),
     external: ['./index.js', 'commander', 'cli-progress'],
+    // What V8 has compiled is kept for the next run, by a Node that can (22.8 and later), in its folder of temporary files.
+    banner: { js: "'use strict'\nrequire('node:module').enableCompileCache?.()" },
     plugins: [packageOutside],
   })
 }

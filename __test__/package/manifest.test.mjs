@@ -49,7 +49,7 @@ test('nothing of our development is published', (t) => {
     if (key in manifest) t.regex(source, new RegExp(`\\{[^}]*\\b${key}\\b[^}]*\\.\\.\\.published`), key)
   }
   const known =
-    /^(name|version|description|homepage|bugs|license|keywords|repository|type|main|types|typesVersions|bin|exports|files|engines|dependencies)$/
+    /^(name|version|description|homepage|bugs|license|keywords|sideEffects|repository|type|main|types|typesVersions|bin|exports|files|engines|dependencies)$/
   t.deepEqual(
     Object.keys(manifest).filter((key) => !known.test(key) && !DEVELOPMENT.includes(key)),
     [],
