@@ -30,7 +30,8 @@ export function parseBytes(text: string): number | undefined {
 
 /** `amount` with separators between thousands: 38,597,376. */
 export function showCount(amount: number | bigint): string {
-  return amount.toLocaleString('en-US')
+  // Not by toLocaleString(), which takes 12 ms to load what it knows of languages.
+  return String(amount).replaceAll(/\B(?=(\d{3})+$)/g, ',')
 }
 
 /** `showCount` with its noun: 1 tensor, 148 tensors. */
