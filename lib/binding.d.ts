@@ -226,8 +226,11 @@ export declare class Selection {
   judge(file: NativeFile, writer: NativeWriter, from: number, end: number, control: Control, stage?: Stage | undefined | null): Promise<void>
   /** What cannot be held, page by page: in the order of the tensors, last the file's own attributes if they are asked for. */
   refusals(attributes: boolean): Array<NativeError>
-  /** Leaves out what cannot be held, and puts the rest into the order of the dialect. */
-  settle(file: NativeFile, name: string, control: Control): Promise<Settled>
+  /**
+   * Leaves out what cannot be held, and puts the rest into the order in which the writer needs it. The attributes of the writer are
+   * what they shall be.
+   */
+  settle(file: NativeFile, writer: NativeWriter, control: Control): Promise<Settled>
   /**
    * Copies the tensors from one place to another, one after the other; blocks of a file that the wrapper writes go through
    * `outflow`.

@@ -276,8 +276,8 @@ export async function convertFile(
     }
     // From now on: what is given up before it has left a stream as it was.
     await TensorWriter.heed(writer)
-    const left = await run(store, { signal }, (control) => selection.settle(store.native, dialect, control))
     if (own && told.attributes) calling(() => native.takeAttributes(store.native))
+    const left = await run(store, { signal }, (control) => selection.settle(store.native, native, control))
     await copy(work, left, before)
     signal?.throwIfAborted()
     await writer.finish()

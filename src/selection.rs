@@ -158,17 +158,18 @@ impl Selection {
         page
     }
 
-    /// Leaves out what cannot be held, and puts the rest into the order of the dialect.
+    /// Leaves out what cannot be held, and puts the rest into the order in which the writer needs it. The attributes of the writer are
+    /// what they shall be.
     #[napi(ts_return_type = "Promise<Settled>", catch_unwind)]
     pub fn settle<'env>(
         &self,
         env: &'env Env,
         file: &NativeFile,
-        name: String,
+        writer: &NativeWriter,
         control: &Control,
     ) -> Result<Object<'env>> {
-        let (source, dialect) = (file.reader(env, control, None)?, dialect(&name)?);
-        let inner = Arc::clone(&self.inner);
+        let (slot, source) = (Arc::clone(writer.slot()), file.reader(env, control, None)?);
+        let (inner, casts) = (Arc::clone(&self.inner), Arc::clone(&self.casts));
         let job = move || {
             let mut inner = locked(&inner);
             let Inner { chosen, refused, .. } = &mut *inner;
@@ -177,13 +178,18 @@ impl Selection {
             let catalog = &source.shared.catalog;
             let kept = Arc::make_mut(chosen);
             kept.leave_out(&places);
-            if dialect.writing().canonical {
-                kept.sort(catalog);
-            }
+            source.read(|reading| {
+                with_writer(&slot, |writer| {
+                    if writer.dialect().writing().canonical {
+                        kept.sort(catalog);
+                    }
+                    convert::lay_out(reading, kept, &casts, writer)
+                })
+            })?;
             inner.bytes = inner.chosen.stored(catalog);
             Ok((inner.chosen.len(), inner.bytes))
         };
-        spawn(env, Lane::Long, control, job, |_, (tensors, bytes)| {
+        spawn(env, writer.or_far(Lane::Long), control, job, |_, (tensors, bytes)| {
             Ok(Settled { tensors: number(tensors as u64), bytes: number(bytes) })
         })
     }

@@ -35,14 +35,7 @@ pub fn copy(
     writer: &mut Writer,
 ) -> Result<()> {
     inject::panic_at("convert");
-    let spec = Spec {
-        name,
-        shape: tensor.shape(),
-        layout: tensor.layout_name(),
-        dtype: casts.tensor(tensor),
-        attributes: tensor.attributes(),
-        components: &[],
-    };
+    let spec = spec(tensor, name, casts);
     match tensor.layout() {
         Layout::SparseCsr | Layout::SparseCoo => {
             let parts: Vec<&Component> = tensor.other_components().collect();
@@ -63,6 +56,41 @@ pub fn copy(
     writer.end()?;
     owned::tidy();
     writer.flush_if_full()
+}
+
+/// Has the writer put its index first, where that can be done, and puts the tensors into the order that it asks for: then no byte is
+/// written twice. Call it before the first [`copy`].
+pub fn lay_out(reading: Reading<'_>, chosen: &mut Chosen, casts: &Casts, writer: &mut Writer) -> Result<()> {
+    let known = |(_, tensor): (usize, Tensor<'_>)| {
+        let [data] = tensor.components() else { return false };
+        tensor.layout() == Layout::Dense && data.byte_length().is_some()
+    };
+    if !chosen.tensors(reading.catalog).all(known) {
+        return Ok(());
+    }
+    let Some(mut plan) = writer.plan() else { return Ok(()) };
+    for (at, tensor) in chosen.tensors(reading.catalog) {
+        let parts: Vec<&Component> = tensor.components().iter().collect();
+        plan.add(Spec {
+            components: &announced(reading, tensor, &parts, casts)?,
+            ..spec(tensor, &chosen.name(at, tensor), casts)
+        })?;
+    }
+    let order = plan.lay_out()?;
+    chosen.arrange(&order);
+    Ok(())
+}
+
+/// A tensor as the writer is told of it, but for its components.
+fn spec<'a>(tensor: Tensor<'a>, name: &'a str, casts: &Casts) -> Spec<'a> {
+    Spec {
+        name,
+        shape: tensor.shape(),
+        layout: tensor.layout_name(),
+        dtype: casts.tensor(tensor),
+        attributes: tensor.attributes(),
+        components: &[],
+    }
 }
 
 /// What the writer is told of components that are copied as they are: role, type and bytes.

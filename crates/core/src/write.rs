@@ -10,8 +10,10 @@ mod finish;
 mod flush;
 mod gather;
 mod index_first;
+mod laid;
 mod link;
 mod old_root;
+mod once;
 mod out;
 mod pack;
 mod packers;
@@ -43,6 +45,9 @@ use crate::work::Stop;
 pub use append::{Appending, Hashing};
 pub use finish::Finished;
 use gather::Gathering;
+use laid::Laid;
+pub use laid::Plan;
+use once::Contents;
 use out::Out;
 pub use out::Passing;
 pub use pack::Compression;
@@ -107,6 +112,10 @@ pub struct Writer {
     spare: Option<Box<Open>>,
     /// Where a file that is there is added to.
     edit: Option<Edit>,
+    /// Where the index stands before the data already.
+    laid: Option<Box<Laid>>,
+    /// Of canonical form: what is in the file already.
+    contents: Contents,
 }
 
 impl Writer {
@@ -201,6 +210,8 @@ impl Writer {
             unplaced: 0,
             spare: None,
             edit: None,
+            laid: None,
+            contents: Contents::default(),
         }
     }
 

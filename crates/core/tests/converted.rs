@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use common::settings;
 use ztensor_core::codecs::digest::Algorithm;
-use ztensor_core::convert::{self, Casts};
+use ztensor_core::convert::{self, Casts, Chosen};
 use ztensor_core::error::{Code, Result};
 use ztensor_core::formats::Formats;
 use ztensor_core::limits::Limits;
@@ -235,6 +235,99 @@ fn tensors_of_any_size_take_any_way_and_stay_what_they_are() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn a_file_whose_index_is_written_first_is_the_one_that_is_spooled() {
+    let folder = Folder::new("laid");
+    let (source, target) = (folder.path("source"), folder.path("target"));
+    let given = [
+        dense("b", DType::Int32, pattern(76)),
+        dense("empty", DType::Float32, Vec::new()),
+        dense("d", DType::Float32, noise(3 << 20)),
+        dense("c", DType::Float64, pattern(1000)),
+        dense("a", DType::Float32, noise((1 << 20) + 4)),
+    ];
+    for (at, source_settings) in [
+        settings(Dialect::ZT12),
+        Settings {
+            compression: Some(Compression { level: 1, min_savings: 0.0, threads: 2, frame: 1 << 20 }),
+            ..settings(Dialect::ZT12)
+        },
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        write(&source, source_settings, &given);
+        for dialect in [Dialect::SAFETENSORS, Dialect::BTF] {
+            for (casts, cast) in [
+                (Casts::default(), false),
+                (Casts::new(vec![(DType::Float32, DType::Float64)]).unwrap(), true),
+            ] {
+                let [laid, spooled] = [true, false].map(|lays_out| {
+                    with(&source, |reading| {
+                        let numbered = dialect == Dialect::BTF;
+                        let mut chosen = if numbered { Chosen::numbered() } else { Chosen::default() };
+                        chosen.take(&[3, 0, 2, 1, 4], Vec::new());
+                        let mut writer = Writer::create(&target, settings(dialect)).unwrap();
+                        if lays_out {
+                            convert::lay_out(reading, &mut chosen, &casts, &mut writer).unwrap();
+                            assert!(writer.plan().is_none(), "it is laid out");
+                        }
+                        for (at, tensor) in chosen.tensors(reading.catalog) {
+                            let name = chosen.name(at, tensor);
+                            convert::copy(reading, tensor, &name, &casts, &mut writer).unwrap();
+                        }
+                        writer.finish().unwrap();
+                        std::fs::read(&target).unwrap()
+                    })
+                });
+                assert!(laid == spooled, "{dialect:?} {at} {cast}");
+                assert!(laid.len() > 4 << 20);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_announced_has_to_come() {
+    let folder = Folder::new("announced");
+    let target = folder.path("target");
+    let spec = |name, length| Spec {
+        name,
+        shape: if length == 4 { &[4] } else { &[8] },
+        layout: "dense",
+        dtype: Some(DType::Uint8),
+        attributes: None,
+        components: if length == 4 {
+            &[("data", Some(DType::Uint8), 4)]
+        } else {
+            &[("data", Some(DType::Uint8), 8)]
+        },
+    };
+    let begun = || {
+        let mut writer = Writer::create(&target, settings(Dialect::SAFETENSORS)).unwrap();
+        let mut plan = writer.plan().unwrap();
+        plan.add(spec("b", 4)).unwrap();
+        plan.add(spec("a", 4)).unwrap();
+        assert_eq!(plan.add(spec("a", 4)).unwrap_err().code(), Code::BadIndex);
+        assert_eq!(plan.lay_out().unwrap(), [1, 0]);
+        writer
+    };
+    assert_eq!(begun().begin(spec("b", 4)).unwrap_err().code(), Code::Internal);
+    assert_eq!(begun().begin(spec("a", 8)).unwrap_err().code(), Code::Internal);
+    assert_eq!(begun().finish().err().unwrap().code(), Code::Internal);
+    assert!(!target.exists());
+    let mut writer = begun();
+    for name in ["a", "b"] {
+        writer.add(spec(name, 4), name.repeat(4).as_bytes()).unwrap();
+    }
+    assert_eq!(writer.begin(spec("c", 4)).unwrap_err().code(), Code::Internal);
+    // What is compressed or hashed is not known before it is there.
+    let digest = Some(Algorithm::Crc32c);
+    for asked in [settings(Dialect::ZT12), Settings { digest, ..settings(Dialect::SAFETENSORS) }] {
+        assert!(Writer::create(&target, asked).unwrap().plan().is_none());
     }
 }
 

@@ -109,6 +109,14 @@ impl Chosen {
         }
     }
 
+    /// Puts them in another order: `places` are those that they have now.
+    pub fn arrange(&mut self, places: &[usize]) {
+        self.ordinals = places.iter().filter_map(|&at| self.ordinals.get(at).copied()).collect();
+        if let Names::Given(names) = &mut self.names {
+            *names = places.iter().filter_map(|&at| names.get_mut(at).map(std::mem::take)).collect();
+        }
+    }
+
     /// Puts them in the order of canonical files, by the bytes of the names: their blobs then need not be moved at the end.
     pub fn sort(&mut self, catalog: &Catalog) {
         let own = |ordinal: u32| catalog.tensor(ordinal as usize).map_or("", Tensor::name);

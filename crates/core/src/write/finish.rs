@@ -30,6 +30,10 @@ impl Writer {
             return Err(Error::new(Code::InvalidArg, "the tensor is not complete").tensor(&open.name));
         }
         self.settle_packed()?;
+        if let Some(mut laid) = self.laid.take() {
+            self.finish_laid(&mut laid)?;
+            return self.finish_settled();
+        }
         self.builder.attributes(std::mem::take(&mut self.settings.attributes));
         if let Some(generator) = self.settings.generator.take() {
             self.builder.generator(generator);
@@ -88,6 +92,11 @@ impl Writer {
             self.buffer.extend(bytes)?;
             self.flush_if_full()
         })?;
+        self.finish_settled()
+    }
+
+    /// All is written but what waits.
+    fn finish_settled(mut self) -> Result<Finished> {
         self.settle()?;
         self.settings.stop.check()?;
         let warnings = self.out.commit()?;

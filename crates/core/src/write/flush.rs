@@ -67,12 +67,19 @@ impl Writer {
         self.behind.as_mut()
     }
 
-    /// Writes all that was pushed, so that the file can be looked at or changed.
-    pub(super) fn settle(&mut self) -> Result<()> {
-        if let Some(mut behind) = self.behind.take() {
+    /// Writes all that was pushed, so that the file can be looked at or changed; more is to come.
+    pub(super) fn flush(&mut self) -> Result<()> {
+        if let Some(behind) = &mut self.behind {
             behind.drain()?;
         }
         self.out.drain(&mut self.buffer)
+    }
+
+    /// The same at the end of a file: what is written from now on goes into another one.
+    pub(super) fn settle(&mut self) -> Result<()> {
+        self.flush()?;
+        self.behind = None;
+        Ok(())
     }
 
     /// Passes blocks on while `work` goes on; what is left then waits in the buffer. For a file whose bytes

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 
-use super::blob::{Done, Outgoing, Target};
+use super::blob::{Outgoing, Target};
 use super::flush::WARM;
 use super::out::Out;
 use super::{Spec, Stored, Writer};
@@ -54,7 +54,13 @@ impl Writer {
         }
         let mut open = self.spare.take().unwrap_or_default();
         open.clear();
-        self.check(&spec, &mut open).map_err(|error| error.tensor(spec.name))?;
+        match self.laid.take() {
+            Some(mut laid) => {
+                self.begin_laid(&mut laid, &spec, &mut open)?;
+                self.laid = Some(laid);
+            }
+            None => self.check(&spec, &mut open).map_err(|error| error.tensor(spec.name))?,
+        }
         let lengths = open.stored.iter().map(|&(.., length)| length);
         if self.shards.is_full(self.position, self.settings.alignment, lengths) {
             self.next_shard()?;
@@ -197,17 +203,18 @@ impl Writer {
     /// Has the kernel append the next bytes of the open tensor, `limit` at most, from `offset` of `source` on. Says how many
     /// it did: none where it cannot, or where they have to be hashed or compressed on the way.
     pub fn copy_range(&mut self, source: &File, offset: u64, limit: u64) -> Result<u64> {
-        let Some(Open { blob: Some(blob), gathered: false, .. }) = self.open.as_deref_mut() else {
+        let unseen = match self.open.as_deref() {
+            Some(Open { blob: Some(blob), gathered: false, .. }) => blob.is_unseen(),
+            _ => false,
+        };
+        if !unseen || !matches!(self.out, Out::File(_) | Out::Spool(..) | Out::SpoolUpload(..)) {
+            return Ok(0);
+        }
+        self.flush()?;
+        let (Some(target), Some(Open { blob: Some(blob), .. })) = (self.out.file(), self.open.as_deref_mut())
+        else {
             return Ok(0);
         };
-        if !blob.is_unseen() || !matches!(self.out, Out::File(_) | Out::Spool(..) | Out::SpoolUpload(..)) {
-            return Ok(0);
-        }
-        if let Some(behind) = &mut self.behind {
-            behind.drain()?;
-        }
-        self.out.drain(&mut self.buffer)?;
-        let Some(target) = self.out.file() else { return Ok(0) };
         let copied = kernel_copy::append(source, offset, target, limit.min(blob.left()));
         blob.skip(copied, &mut self.position);
         if blob.is_full() {
@@ -229,8 +236,10 @@ impl Writer {
         let component = if gathered {
             Component::raw(role, dtype, 0, length)
         } else {
-            let Done { offset, encoding, digest } = self.judged(done, length)?;
-            self.component(stored, offset, self.position - offset, encoding, digest)
+            let done = self.judged(done, length)?;
+            let stored_length = self.position - done.offset;
+            let offset = self.once(&done, length)?;
+            self.component(stored, offset, stored_length, done.encoding, done.digest)
         };
         if let Some(open) = &mut self.open {
             open.written.push(component);
@@ -264,6 +273,9 @@ impl Writer {
 
     /// Names a tensor whose blobs all have their places.
     pub(super) fn add_to_index(&mut self, open: &mut Open) -> Result<()> {
+        if self.laid.is_some() {
+            return Ok(());
+        }
         self.builder.tensor(NewTensor {
             name: &open.name,
             shape: &open.shape,

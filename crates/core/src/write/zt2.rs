@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 
+use super::once::same;
 use super::{Dialect, Settings};
 use crate::codecs::digest::{Algorithm, Digest};
 use crate::error::{Code, Error, Result};
@@ -13,7 +13,7 @@ use crate::formats::zt2::rules;
 use crate::model::{Catalog, Component, Shard};
 use crate::sinks::AtomicFile;
 use crate::sinks::block::Block;
-use crate::work::{PIECE, Stop};
+use crate::work::Stop;
 
 /// Checks what is asked of a file.
 pub fn check_settings(settings: &Settings) -> Result<()> {
@@ -107,7 +107,7 @@ pub struct Plan {
 
 impl Plan {
     /// Rules 2 and 3 of §6.3: in the bytewise order of tensor and component, equal content once, packed at 64 KiB.
-    pub fn canonical(catalog: &Catalog, mut file: &File) -> Result<Self> {
+    pub fn canonical(catalog: &Catalog, file: &File) -> Result<Self> {
         let mut order: Vec<(&str, &str, &Component)> = Vec::with_capacity(catalog.len());
         for tensor in catalog.iter() {
             let parts = tensor.components().iter();
@@ -124,7 +124,7 @@ impl Plan {
             let mut place = None;
             for &(offset, at) in alike.iter() {
                 // A hash can collide: the bytes decide.
-                if same(&mut file, offset, component.offset(), length)? {
+                if same(file, offset, component.offset(), length)? {
                     place = Some(at);
                     break;
                 }
@@ -155,49 +155,5 @@ impl Plan {
             .get(&(component.offset(), component.stored_length()))
             .copied()
             .unwrap_or(component.offset())
-    }
-}
-
-/// Whether two ranges of a file hold the same bytes.
-fn same(file: &mut &File, one: u64, other: u64, length: u64) -> Result<bool> {
-    if one == other {
-        return Ok(true);
-    }
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    let mut at = 0;
-    while at < length {
-        let piece = usize::try_from(length - at).unwrap_or(PIECE).min(PIECE);
-        for (bytes, start) in [(&mut ours, one), (&mut theirs, other)] {
-            bytes.resize(piece, 0);
-            file.seek(SeekFrom::Start(start + at)).map_err(|error| Error::io("lseek", &error))?;
-            file.read_exact(bytes).map_err(|error| Error::io("read", &error))?;
-        }
-        if ours != theirs {
-            return Ok(false);
-        }
-        at += piece as u64;
-    }
-    Ok(true)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_same_bytes_are_the_same() {
-        let path = std::env::temp_dir().join(format!("ztensor-same-{}", std::process::id()));
-        let long = PIECE + 1000;
-        let content: Vec<u8> = (0..long).map(|at| u8::try_from(at % 251).unwrap()).collect();
-        let mut other = content.clone();
-        *other.last_mut().unwrap() ^= 1;
-        std::fs::write(&path, [&content[..], &content, &other].concat()).unwrap();
-        let file = File::open(&path).unwrap();
-        let long = long as u64;
-        let alike = |one, other, length| same(&mut &file, one, other, length).unwrap();
-        assert!(alike(5, 5, long) && alike(0, long, long) && alike(0, 2 * long, long - 1));
-        assert!(!alike(0, 2 * long, long) && !alike(long, 2 * long, long) && !alike(0, 1, 10));
-        assert!(same(&mut &file, 0, 3 * long, 1).is_err(), "the file ends");
-        std::fs::remove_file(path).unwrap();
     }
 }

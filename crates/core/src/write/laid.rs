@@ -1,0 +1,156 @@
+//! A file whose index comes first, and of which all that the index says is known before the first byte of data: then every byte goes to
+//! its place at once. Other data has to be spooled (see `index_first`).
+#![forbid(unsafe_code)]
+
+use std::collections::VecDeque;
+
+use super::out::Out;
+use super::tensor::Open;
+use super::{Spec, Stored, Writer};
+use crate::error::{Code, Error, Result};
+use crate::formats::{Assemble, Index};
+use crate::limits::Limits;
+use crate::model::{Builder, Catalog, Component, NewTensor};
+
+/// What is to come yet, and where.
+pub(super) struct Laid {
+    /// Each tensor has one component, whose offset is the place in `stored`.
+    catalog: Catalog,
+    stored: Vec<Stored>,
+    framing: Framing,
+}
+
+/// What stands before, between and behind the blobs.
+#[derive(Default)]
+struct Framing {
+    bytes: Vec<u8>,
+    /// Bytes that were written.
+    written: usize,
+    /// The end of the bytes before each blob, and which one that is.
+    blobs: VecDeque<(usize, usize)>,
+    length: u64,
+}
+
+impl Framing {
+    /// The bytes that are not written yet, up to `end`.
+    fn take(&mut self, end: usize) -> &[u8] {
+        let start = std::mem::replace(&mut self.written, end);
+        self.bytes.get(start..end).unwrap_or_default()
+    }
+}
+
+impl Assemble for Framing {
+    fn expect(&mut self, length: u64) {
+        self.length = length;
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn blob(&mut self, blob: &Component) -> Result<()> {
+        let place = usize::try_from(blob.offset()).unwrap_or(usize::MAX);
+        self.blobs.push_back((self.bytes.len(), place));
+        Ok(())
+    }
+}
+
+/// The tensors of a file, announced before the first byte of any.
+pub struct Plan<'w> {
+    writer: &'w mut Writer,
+    stored: Vec<Stored>,
+}
+
+impl Plan<'_> {
+    /// Announces a tensor, dense and of one component.
+    pub fn add(&mut self, spec: Spec<'_>) -> Result<()> {
+        let mut open = Open::default();
+        self.writer.check(&spec, &mut open).map_err(|error| error.tensor(spec.name))?;
+        let &[stored] = open.stored.as_slice() else {
+            return Err(Error::new(Code::Internal, "what is laid out has one blob").tensor(spec.name));
+        };
+        let (role, dtype, _, length) = stored;
+        let component = Component::raw(role, dtype, self.stored.len() as u64, length);
+        self.stored.push(stored);
+        self.writer.builder.tensor(NewTensor {
+            name: spec.name,
+            shape: spec.shape,
+            layout: open.layout,
+            dtype: spec.dtype,
+            components: vec![component],
+            attributes: None,
+        })
+    }
+
+    /// Gives the order, by the places in which they were announced, in which the tensors have to come now.
+    pub fn lay_out(self) -> Result<Vec<usize>> {
+        let Self { writer, stored } = self;
+        let dialect = writer.settings.dialect;
+        let Index::First(put) = dialect.writing().index else {
+            return Err(Error::new(Code::Internal, "the index comes behind the data"));
+        };
+        let empty = Builder::new(dialect.container(), &Limits::default());
+        let mut builder = std::mem::replace(&mut writer.builder, empty);
+        builder.attributes(std::mem::take(&mut writer.settings.attributes));
+        let (catalog, mut framing) = (builder.finish(), Framing::default());
+        put(&catalog, &mut framing)?;
+        writer.out = match std::mem::replace(&mut writer.out, Out::Taken) {
+            Out::Spool(_, file) => Out::File(file),
+            Out::SpoolUpload(_, upload) => Out::Upload(upload),
+            out => out,
+        };
+        writer.expect(framing.length);
+        let order = framing.blobs.iter().map(|&(_, place)| place).collect();
+        writer.laid = Some(Box::new(Laid { catalog, stored, framing }));
+        Ok(order)
+    }
+}
+
+impl Writer {
+    /// A plan of the whole file, where its index can be written first: where nothing in it depends on the data, as digests, savings and
+    /// the division into several files do.
+    pub fn plan(&mut self) -> Option<Plan<'_>> {
+        let can = matches!(self.out, Out::Spool(..) | Out::SpoolUpload(..))
+            && self.settings.digest.is_none()
+            && self.gathering.is_none()
+            && self.parts.is_none()
+            && self.builder.is_empty();
+        can.then(|| Plan { writer: self, stored: Vec::new() })
+    }
+
+    /// Begins the next tensor of those that were announced.
+    pub(super) fn begin_laid(&mut self, laid: &mut Laid, spec: &Spec<'_>, open: &mut Open) -> Result<()> {
+        let unexpected = || Error::new(Code::Internal, "another tensor was to come").tensor(spec.name);
+        let (end, place) = laid.framing.blobs.pop_front().ok_or_else(unexpected)?;
+        let (Some(tensor), Some(&stored)) = (laid.catalog.tensor(place), laid.stored.get(place)) else {
+            return Err(unexpected());
+        };
+        let &[(_, dtype, length)] = spec.components else { return Err(unexpected()) };
+        let (_, its_dtype, _, its_length) = stored;
+        let is_it =
+            tensor.name() == spec.name && tensor.shape() == spec.shape && tensor.dtype() == spec.dtype;
+        if !is_it || (dtype, length) != (its_dtype, its_length) {
+            return Err(unexpected());
+        }
+        open.layout = tensor.layout();
+        open.stored.push(stored);
+        self.frame(laid, end)
+    }
+
+    /// Writes what stands behind the last blob.
+    pub(super) fn finish_laid(&mut self, laid: &mut Laid) -> Result<()> {
+        if !laid.framing.blobs.is_empty() {
+            return Err(Error::new(Code::Internal, "a tensor that was announced did not come"));
+        }
+        let end = laid.framing.bytes.len();
+        self.frame(laid, end)
+    }
+
+    fn frame(&mut self, laid: &mut Laid, end: usize) -> Result<()> {
+        let bytes = laid.framing.take(end);
+        self.buffer.extend(bytes)?;
+        self.position += bytes.len() as u64;
+        Ok(())
+    }
+}

@@ -1,0 +1,82 @@
+//! Canonical form of zTensor 2 (§6.3) has equal blobs once: one that is in the file already is taken back as soon as it ends, so that the
+//! file need not be written anew for it.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+use std::fs::File;
+
+use super::Writer;
+use super::blob::Done;
+use super::out::Out;
+use crate::codecs::digest::Digest;
+use crate::error::Result;
+use crate::sources::file::read_at;
+use crate::work::PIECE;
+
+/// Where the first blob of a digest and length begins.
+pub(super) type Contents = HashMap<(Option<Digest>, u64), u64>;
+
+impl Writer {
+    /// Where the blob of `length` bytes begins that was just finished, or one before it that holds the same bytes.
+    pub(super) fn once(&mut self, done: &Done, length: u64) -> Result<u64> {
+        if !self.settings.canonical || length == 0 || !matches!(self.out, Out::File(_)) {
+            return Ok(done.offset);
+        }
+        let first = *self.contents.entry((done.digest.clone(), length)).or_insert(done.offset);
+        if first == done.offset {
+            return Ok(first);
+        }
+        self.flush()?;
+        let Out::File(file) = &mut self.out else { return Ok(done.offset) };
+        // A hash can collide: the bytes decide.
+        if !same(file.file(), first, done.offset, length)? {
+            return Ok(done.offset);
+        }
+        file.truncate(done.offset)?;
+        self.position = done.offset;
+        Ok(first)
+    }
+}
+
+/// Whether two ranges of a file hold the same bytes.
+pub(super) fn same(file: &File, one: u64, other: u64, length: u64) -> Result<bool> {
+    if one == other {
+        return Ok(true);
+    }
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    let mut at = 0;
+    while at < length {
+        let piece = usize::try_from(length - at).unwrap_or(PIECE).min(PIECE);
+        for (bytes, start) in [(&mut ours, one), (&mut theirs, other)] {
+            bytes.resize(piece, 0);
+            read_at(file, start + at, bytes)?;
+        }
+        if ours != theirs {
+            return Ok(false);
+        }
+        at += piece as u64;
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_same_bytes_are_the_same() {
+        let path = std::env::temp_dir().join(format!("ztensor-same-{}", std::process::id()));
+        let long = PIECE + 1000;
+        let content: Vec<u8> = (0..long).map(|at| u8::try_from(at % 251).unwrap()).collect();
+        let mut other = content.clone();
+        *other.last_mut().unwrap() ^= 1;
+        std::fs::write(&path, [&content[..], &content, &other].concat()).unwrap();
+        let file = File::open(&path).unwrap();
+        let long = long as u64;
+        let alike = |one, other, length| same(&file, one, other, length).unwrap();
+        assert!(alike(5, 5, long) && alike(0, long, long) && alike(0, 2 * long, long - 1));
+        assert!(!alike(0, 2 * long, long) && !alike(long, 2 * long, long) && !alike(0, 1, 10));
+        assert!(same(&file, 0, 3 * long, 1).is_err(), "the file ends");
+        std::fs::remove_file(path).unwrap();
+    }
+}
