@@ -17,18 +17,18 @@ export declare class Control {
 
 /**
  * A filled block. JavaScript takes it without a copy where the runtime lets it, and copies it piece by piece
- * otherwise. Or elements that are made only where they are copied to.
+ * otherwise. Or elements that are made, or read, only where they are copied to.
  */
 export declare class Memory {
   get byteLength(): number
-  /** Whether the elements are made as they are copied, which takes longer. */
+  /** Whether the elements are converted as they are copied, which takes longer. */
   get isDeferred(): boolean
   /** An ArrayBuffer that takes the block over, or null where the runtime refuses external buffers. */
   take(): ArrayBuffer | null
   /** Lets go of the block, which nobody takes: the collector does not know how much it is. */
   free(): void
   /**
-   * Copies the bytes from `offset` on into `target`, on all cores where they are many. Of elements that are made then, both ends
+   * Copies the bytes from `offset` on into `target`, on all cores where they are many. Of elements that are converted then, both ends
    * of the range have to be multiples of 1,024 bytes, or the end of all.
    */
   copyTo(offset: number, target: Uint8Array): void

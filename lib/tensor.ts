@@ -298,8 +298,8 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     const target = optional(into, (value) => aTarget(value, dtype, length))
     const stage = await this.#store.stage(this.#ordinal, undefined, signal)
     const { native } = this.#store
-    // Only this thread may write into memory of the caller's: what takes less room is made into float32 as it is put there.
-    const deferred = target !== undefined && as !== undefined && part === undefined
+    // Only this thread may write into memory of the caller's: what is in the page cache is read, and made into float32, as it is put there.
+    const deferred = target !== undefined && part === undefined && (as !== undefined || this.#plainOffset !== undefined)
     if (deferred) request.deferred = true
     const start = (control: NativeControl) =>
       quantized

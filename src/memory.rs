@@ -1,22 +1,26 @@
 //! Memory that native code filled, on its way to JavaScript.
 
+use std::sync::Arc;
+
 use napi::bindgen_prelude::{Uint8ArraySlice, Unknown};
 use napi::{Env, Result};
 use napi_derive::napi;
+use ztensor_core::read::Reading;
 use ztensor_core::read::deferred::Deferred;
 use ztensor_core::sources::owned::Owned;
-use ztensor_core::work;
+use ztensor_core::work::{self, Watch};
 
 use crate::buffer;
 use crate::error::{misuse, throw};
+use crate::opened::Shared;
 use crate::panic::contain;
 
 /// A filled block. JavaScript takes it without a copy where the runtime lets it, and copies it piece by piece
-/// otherwise. Or elements that are made only where they are copied to.
+/// otherwise. Or elements that are made, or read, only where they are copied to.
 #[napi]
 pub struct Memory {
     block: Option<Owned>,
-    deferred: Option<Deferred>,
+    deferred: Option<(Deferred, Arc<Shared>)>,
 }
 
 impl From<Owned> for Memory {
@@ -25,17 +29,17 @@ impl From<Owned> for Memory {
     }
 }
 
-/// What a job made: a block, or what elements can be made of.
+/// What a job made: a block, or what elements can be made of, with the file that they may be in yet.
 pub enum Made {
     Block(Owned),
-    Deferred(Deferred),
+    Deferred(Deferred, Arc<Shared>),
 }
 
 impl From<Made> for Memory {
     fn from(made: Made) -> Self {
         match made {
             Made::Block(block) => Self::from(block),
-            Made::Deferred(deferred) => Self { block: None, deferred: Some(deferred) },
+            Made::Deferred(deferred, shared) => Self { block: None, deferred: Some((deferred, shared)) },
         }
     }
 }
@@ -45,14 +49,14 @@ impl Memory {
     #[napi(getter, catch_unwind)]
     #[allow(clippy::cast_precision_loss)] // no block has 2^53 bytes
     pub fn byte_length(&self) -> f64 {
-        let deferred = self.deferred.as_ref().map_or(0, Deferred::byte_length);
+        let deferred = self.deferred.as_ref().map_or(0, |(deferred, _)| deferred.byte_length());
         self.block.as_ref().map_or(deferred, |block| block.len() as u64) as f64
     }
 
-    /// Whether the elements are made as they are copied, which takes longer.
+    /// Whether the elements are converted as they are copied, which takes longer.
     #[napi(getter, catch_unwind)]
     pub fn is_deferred(&self) -> bool {
-        self.deferred.is_some()
+        self.deferred.as_ref().is_some_and(|(deferred, _)| deferred.converts())
     }
 
     /// An ArrayBuffer that takes the block over, or null where the runtime refuses external buffers.
@@ -75,14 +79,15 @@ impl Memory {
         self.deferred = None;
     }
 
-    /// Copies the bytes from `offset` on into `target`, on all cores where they are many. Of elements that are made then, both ends
+    /// Copies the bytes from `offset` on into `target`, on all cores where they are many. Of elements that are converted then, both ends
     /// of the range have to be multiples of 1,024 bytes, or the end of all.
     #[napi(catch_unwind)]
     pub fn copy_to(&self, env: Env, offset: f64, mut target: Uint8ArraySlice<'_>) -> Result<()> {
-        if let Some(deferred) = &self.deferred {
+        if let Some((deferred, shared)) = &self.deferred {
             let start = crate::index::unsigned(offset).ok_or_else(|| misuse("a copy outside the block"))?;
             let target = buffer::writable(&mut target, &[])?;
-            return throw(&env, contain(|| deferred.fill(start, target)));
+            let fill = |reading: Reading<'_>| deferred.fill(reading.sources, start, target);
+            return throw(&env, contain(|| shared.reading(None, &Watch::default(), fill)));
         }
         let source = self.block.as_deref().unwrap_or_default();
         let start = crate::index::unsigned(offset).and_then(|start| usize::try_from(start).ok());

@@ -1,10 +1,11 @@
 //! Quantized tensors as float32.
 
+use std::sync::Arc;
+
 use napi::bindgen_prelude::Object;
 use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::error::Result as CoreResult;
-use ztensor_core::model::Tensor;
 use ztensor_core::model::cut::Range;
 use ztensor_core::read::Reading;
 
@@ -13,6 +14,7 @@ use crate::error::throw;
 use crate::file::NativeFile;
 use crate::kernels;
 use crate::memory::{Made, Memory};
+use crate::opened::Shared;
 use crate::panic::contain;
 use crate::stage::Stage;
 use crate::task::spawn;
@@ -35,8 +37,7 @@ impl NativeFile {
         let lane = source.shared.lane(&[ordinal]);
         let job = move || {
             let ranges = ranges.as_deref().map(kernels::ranges).transpose()?;
-            source
-                .read(|reading| decode(reading, source.shared.tensor(ordinal)?, ranges.as_deref(), deferred))
+            source.read(|reading| decode(reading, &source.shared, ordinal, ranges.as_deref(), deferred))
         };
         spawn(env, lane, control, job, |_, block| Ok(Memory::from(block)))
     }
@@ -55,7 +56,7 @@ impl NativeFile {
         let (shared, watch) = (&source.shared, &source.watch);
         let decoded = contain(|| {
             shared.reading_tensor_here(source.staged.as_deref(), watch, (ordinal, None), |reading| {
-                decode(reading, shared.tensor(ordinal)?, None, deferred)
+                decode(reading, shared, ordinal, None, deferred)
             })
         });
         throw(&env, decoded).map(Memory::from)
@@ -64,15 +65,17 @@ impl NativeFile {
 
 fn decode(
     reading: Reading<'_>,
-    tensor: Tensor<'_>,
+    shared: &Arc<Shared>,
+    ordinal: u32,
     ranges: Option<&[Range]>,
     deferred: bool,
 ) -> CoreResult<Made> {
+    let tensor = shared.tensor(ordinal)?;
     if deferred
         && ranges.is_none()
         && let Some(deferred) = reading.deferred_blocks(tensor)?
     {
-        return Ok(Made::Deferred(deferred));
+        return Ok(Made::Deferred(deferred, Arc::clone(shared)));
     }
     reading.dequantize(tensor, ranges).map(Made::Block)
 }

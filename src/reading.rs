@@ -1,5 +1,7 @@
 //! What reads the data of an open file: loads, cuts, verification, plans.
 
+use std::sync::Arc;
+
 use napi::bindgen_prelude::{Float64Array, Int32Array, Object, Uint8ArraySlice, Uint32Array};
 use napi::{Env, Result};
 use napi_derive::napi;
@@ -188,10 +190,13 @@ impl NativeFile {
         let job = move || {
             source.read(|reading| {
                 let (tensor, component) = source.shared.part(ordinal, component)?;
-                if let (Some(true), true, None) = (request.deferred, request.widen, &request.ranges)
-                    && let Some(deferred) = reading.deferred(tensor, component)?
-                {
-                    return Ok(Made::Deferred(deferred));
+                let deferred = match (request.deferred, request.widen) {
+                    (Some(true), true) => reading.deferred_float32(tensor, component)?,
+                    (Some(true), false) => reading.deferred(tensor, component),
+                    _ => None,
+                };
+                if let Some(deferred) = deferred {
+                    return Ok(Made::Deferred(deferred, Arc::clone(&source.shared)));
                 }
                 load(reading, tensor, component, &request).map(Made::Block)
             })

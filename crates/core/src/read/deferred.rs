@@ -1,37 +1,54 @@
-//! Elements as float32 that are not made until there is a place for them: memory of somebody else's, which only its own thread may
-//! write to. What is stored is read, and its digest checked, before that.
+//! Elements that are not made until there is a place for them: memory of somebody else's, which only its own thread may write to. What
+//! is stored is read, and its digest checked, before that; but what is in the page cache as it is, and has no digest, is read only then,
+//! since that is the one copy that it needs.
 #![forbid(unsafe_code)]
 
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
-use super::Reading;
+use super::{Reading, claimable, widened};
 use crate::checked::{index, product, slice};
 use crate::error::{Code, Error, Result};
 use crate::kernels::dequantize::BlockType;
 use crate::kernels::widen;
 use crate::model::{Component, DType, Label, Tensor};
 use crate::sources::owned::Owned;
-use crate::work;
+use crate::sources::{ReadAt, Sources};
+use crate::work::{self, Stop};
 
-/// Stored elements, and how they become float32.
+/// Stored elements, and how they become what is asked for.
 pub struct Deferred {
-    stored: Owned,
+    stored: Stored,
     kind: Kind,
-    /// Bytes as float32.
+    /// Bytes that are made.
     length: u64,
+}
+
+enum Stored {
+    Here(Owned),
+    /// In the page cache: of the tensor of this name, a range of a file.
+    Cached {
+        tensor: Box<str>,
+        file: u32,
+        offset: u64,
+        length: u64,
+    },
 }
 
 #[derive(Clone, Copy)]
 enum Kind {
+    /// As float32.
     Blocks(BlockType),
+    /// As float32.
     Dense(DType),
+    /// As they are.
+    Same,
 }
 
-/// Bytes of float32 that one core makes in one go.
+/// Bytes that one core makes in one go.
 const PIECE: usize = 256 << 10;
 
 impl Reading<'_> {
-    /// The elements of a tensor of ggml's blocks; `None` of other quantized tensors. Fails as [`Reading::dequantize`] does.
+    /// The elements of a tensor of ggml's blocks as float32; `None` of other quantized tensors. Fails as [`Reading::dequantize`] does.
     pub fn deferred_blocks(&self, tensor: Tensor<'_>) -> Result<Option<Deferred>> {
         if !tensor.layout_name().starts_with("gguf.") {
             return Ok(None);
@@ -39,39 +56,87 @@ impl Reading<'_> {
         let block = BlockType::of_tensor(tensor).map_err(|error| error.tensor(tensor.name()))?;
         let elements = product(tensor.shape()).unwrap_or(u64::MAX);
         let length = self.float32_bytes(elements).map_err(|error| error.tensor(tensor.name()))?;
-        let stored = self.component(tensor, self.component_of(tensor, Label::DATA)?)?;
-        let fits = (elements / block.elements).checked_mul(block.bytes) == Some(stored.len() as u64);
+        let stored = self.deferred_stored(tensor, self.component_of(tensor, Label::DATA)?)?;
+        let fits = (elements / block.elements).checked_mul(block.bytes) == Some(stored.length());
         Ok(fits.then_some(Deferred { stored, kind: Kind::Blocks(block), length }))
     }
 
-    /// The elements of a dense component; `None` where its bytes are not what the shape asks for, or have no float32 form.
-    pub fn deferred(&self, tensor: Tensor<'_>, component: &Component) -> Result<Option<Deferred>> {
+    /// The elements of a dense component as float32; `None` where its bytes are not what the shape asks for, or have no float32 form.
+    pub fn deferred_float32(&self, tensor: Tensor<'_>, component: &Component) -> Result<Option<Deferred>> {
         let Some((dtype, elements)) = component.dtype.zip(product(tensor.shape())) else { return Ok(None) };
         if widen::to_float32(dtype, &[], &mut []).is_err() {
             return Ok(None);
         }
         let length = self.float32_bytes(elements).map_err(|error| error.tensor(tensor.name()))?;
-        let stored = self.component(tensor, component)?;
+        let stored = self.deferred_stored(tensor, component)?;
         let wanted = elements.checked_mul(u64::from(dtype.bits())).map(|bits| bits.div_ceil(8));
-        let fits = wanted == Some(stored.len() as u64);
+        let fits = wanted == Some(stored.length());
         Ok(fits.then_some(Deferred { stored, kind: Kind::Dense(dtype), length }))
+    }
+
+    /// The elements of a component as they are; `None` where they have to be read before.
+    pub fn deferred(&self, tensor: Tensor<'_>, component: &Component) -> Option<Deferred> {
+        let is_in_order =
+            cfg!(target_endian = "little") || component.dtype.is_none_or(|dtype| dtype.bits() <= 8);
+        let stored = self.cached(tensor, component).filter(|_| is_in_order)?;
+        let length = stored.length();
+        Some(Deferred { stored, kind: Kind::Same, length })
+    }
+
+    fn deferred_stored(&self, tensor: Tensor<'_>, component: &Component) -> Result<Stored> {
+        match self.cached(tensor, component) {
+            Some(cached) => Ok(cached),
+            None => self.component(tensor, component).map(Stored::Here),
+        }
+    }
+
+    /// Where elements stand that nobody has to look at, and that are in memory already.
+    fn cached(&self, tensor: Tensor<'_>, component: &Component) -> Option<Stored> {
+        let (offset, length) = widened::stored(component, None)?.unhashed()?;
+        let source = self.source(component).ok()?;
+        source.local()?;
+        claimable(source, offset, length).ok()?;
+        let (tensor, file) = (tensor.name().into(), component.file());
+        source.is_cached(offset, length).then_some(Stored::Cached { tensor, file, offset, length })
     }
 }
 
+impl Stored {
+    fn length(&self) -> u64 {
+        match self {
+            Self::Here(bytes) => bytes.len() as u64,
+            Self::Cached { length, .. } => *length,
+        }
+    }
+}
+
+/// Some of what is stored.
+enum Input<'a> {
+    Bytes(&'a [u8]),
+    Range(&'a dyn ReadAt, u64),
+}
+
 impl Deferred {
-    /// Bytes of all elements as float32.
+    /// Bytes of all elements.
     pub fn byte_length(&self) -> u64 {
         self.length
     }
 
-    /// Makes the bytes from `start` on, as many as `out` has, in the byte order of the host, on all cores. Fails with
-    /// `ZT_INVALID_ARG` where that is not within the elements, or does not begin and end between two blocks of them.
-    pub fn fill(&self, start: u64, out: &mut [u8]) -> Result<()> {
+    /// Whether elements are made of others, which takes longer than to copy them.
+    pub fn converts(&self) -> bool {
+        !matches!(self.kind, Kind::Same)
+    }
+
+    /// Makes the bytes from `start` on, as many as `out` has, in the byte order of the host, on all cores. `sources`: those of the
+    /// reading. Fails with `ZT_INVALID_ARG` where that is not within the elements, or does not begin and end between two blocks of them;
+    /// with `ZT_TRUNCATED` and `ZT_IO` where the file is not what it was.
+    pub fn fill(&self, sources: &dyn Sources, start: u64, out: &mut [u8]) -> Result<()> {
         let outside = || Error::new(Code::InvalidArg, "elements outside of a tensor, or within a block");
-        // Bits of what is stored for so many bytes of float32.
+        // Bits of what is stored for so many bytes that are made.
         let (bits, bytes) = match self.kind {
             Kind::Blocks(block) => (block.bytes.saturating_mul(8), block.elements.saturating_mul(4)),
             Kind::Dense(dtype) => (u64::from(dtype.bits()).saturating_mul(8), 32),
+            Kind::Same => (8, 1),
         };
         let stored = |bytes_of: u64| {
             let units = bytes_of.is_multiple_of(bytes).then(|| bytes_of / bytes)?;
@@ -81,22 +146,55 @@ impl Deferred {
             start.checked_add(out.len() as u64).filter(|&end| end <= self.length).ok_or_else(outside)?;
         let first = stored(start).ok_or_else(outside)?;
         // The last elements of a narrow type may not fill their unit.
-        let last =
-            if end == self.length { self.stored.len() as u64 } else { stored(end).ok_or_else(outside)? };
+        let last = if end == self.length { self.stored.length() } else { stored(end).ok_or_else(outside)? };
         let count = last.checked_sub(first).ok_or_else(outside)?;
-        let input = slice(&self.stored, first, count).ok_or_else(outside)?;
         let step = PIECE - PIECE % index(bytes, "a block")?;
-        let inputs: Vec<_> =
-            input.chunks(index(stored(step as u64).ok_or_else(outside)?, "a block")?).collect();
-        let outputs: Vec<_> = out.chunks_mut(step).map(|out| Mutex::new(Some(out))).collect();
-        work::try_each_on(work::cores(), inputs.len().max(outputs.len()), |at| {
-            let out = outputs.get(at).and_then(|out| out.lock().ok()?.take()).unwrap_or_default();
-            let input = inputs.get(at).copied().unwrap_or_default();
-            match self.kind {
-                Kind::Blocks(block) => block.fill(input, out),
-                Kind::Dense(dtype) => widen::to_float32(dtype, input, out),
+        let input_step = stored(step as u64).ok_or_else(outside)?;
+        let input = match &self.stored {
+            Stored::Here(all) => Input::Bytes(slice(all, first, count).ok_or_else(outside)?),
+            Stored::Cached { file, offset, .. } => {
+                Input::Range(sources.source(*file)?, offset.saturating_add(first))
             }
+        };
+        let pieces = usize::try_from(count.div_ceil(input_step)).map_err(|_| outside())?;
+        let outputs: Vec<_> = out.chunks_mut(step).map(|out| Mutex::new(Some(out))).collect();
+        let buffers = Mutex::new(Vec::new());
+        let lock = || buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        let make = |at: usize| {
+            let out = outputs.get(at).and_then(|out| out.lock().ok()?.take()).unwrap_or_default();
+            let begin = count.min(at as u64 * input_step);
+            let length = input_step.min(count - begin);
+            match &input {
+                Input::Bytes(all) => self.convert(slice(all, begin, length).ok_or_else(outside)?, out),
+                Input::Range(source, offset) if !self.converts() => {
+                    source.read_at(offset + begin, out, Stop::never())
+                }
+                Input::Range(source, offset) => {
+                    let mut buffer: Vec<u8> = lock().pop().unwrap_or_default();
+                    buffer.resize(index(length, "a piece")?, 0);
+                    source.read_at(offset + begin, &mut buffer, Stop::never())?;
+                    self.convert(&buffer, out)?;
+                    lock().push(buffer);
+                    Ok(())
+                }
+            }
+        };
+        let made = work::try_each_on(work::cores(), pieces.max(outputs.len()), make);
+        made.map_err(|error| match &self.stored {
+            Stored::Here(_) => error,
+            Stored::Cached { tensor, .. } => error.tensor(tensor),
         })
+    }
+
+    fn convert(&self, input: &[u8], out: &mut [u8]) -> Result<()> {
+        match self.kind {
+            Kind::Blocks(block) => block.fill(input, out),
+            Kind::Dense(dtype) => widen::to_float32(dtype, input, out),
+            Kind::Same => {
+                out.copy_from_slice(input);
+                Ok(())
+            }
+        }
     }
 }
 
@@ -109,22 +207,40 @@ mod tests {
         match kind {
             Kind::Blocks(block) => block.fill(stored, &mut whole).unwrap(),
             Kind::Dense(dtype) => widen::to_float32(dtype, stored, &mut whole).unwrap(),
+            Kind::Same => whole.copy_from_slice(stored),
         }
-        let deferred = Deferred { stored: Owned::from(stored.to_vec()), kind, length: elements * 4 };
-        assert_eq!(deferred.byte_length(), elements * 4);
+        let length = whole.len() as u64;
+        let nothing: &[u8] = &[];
+        let here = Deferred { stored: Stored::Here(Owned::from(stored.to_vec())), kind, length };
+        // The same bytes in a file, behind some others.
+        let file = [&[9; 77], stored].concat();
+        let range = Stored::Cached { tensor: "t".into(), file: 0, offset: 77, length: stored.len() as u64 };
+        let there = Deferred { stored: range, kind, length };
+        agree(&here, &nothing, &whole);
+        agree(&there, &&*file, &whole);
+        let cut = there.fill(&&file[..file.len() - 1], 0, &mut vec![0; whole.len()]).unwrap_err();
+        assert_eq!(cut.tensor_name(), Some("t"));
+    }
+
+    fn agree(deferred: &Deferred, sources: &dyn Sources, whole: &[u8]) {
+        let converts = deferred.converts();
+        assert_eq!(deferred.byte_length(), whole.len() as u64);
         for step in [1024, 3 * 1024, 1 << 20, 4 << 20] {
             let mut out = vec![1; whole.len()];
             let mut at = 0;
             for part in out.chunks_mut(step) {
-                deferred.fill(at, part).unwrap();
+                deferred.fill(sources, at, part).unwrap();
                 at += part.len() as u64;
             }
             assert!(out == whole, "{step}");
         }
-        let code = |start, length: usize| deferred.fill(start, &mut vec![0; length]).unwrap_err().code();
+        let code =
+            |start, length: usize| deferred.fill(sources, start, &mut vec![0; length]).unwrap_err().code();
         assert_eq!(code(0, whole.len() + 1024), Code::InvalidArg);
-        assert_eq!(code(4, whole.len() - 4), Code::InvalidArg);
-        assert_eq!(code(0, 4), Code::InvalidArg);
+        if converts {
+            assert_eq!(code(4, whole.len() - 4), Code::InvalidArg);
+            assert_eq!(code(0, 4), Code::InvalidArg);
+        }
         assert_eq!(code(u64::MAX, 1024), Code::InvalidArg);
     }
 
@@ -141,6 +257,7 @@ mod tests {
         }
         agrees(&noise, Kind::Dense(DType::BFloat16), 450_000);
         agrees(&noise[..200_001], Kind::Dense(DType::Int8), 200_001);
+        agrees(&noise, Kind::Same, 225_000);
         agrees(&noise[..100_001], Kind::Dense(DType::Float4E2M1Fn), 200_001);
     }
 }

@@ -26,6 +26,13 @@ pub(crate) struct Stored {
     hasher: Option<Hasher>,
 }
 
+impl Stored {
+    /// Offset and length, where nothing has to be hashed.
+    pub(crate) fn unhashed(&self) -> Option<(u64, u64)> {
+        self.hasher.is_none().then_some((self.offset, self.length))
+    }
+}
+
 /// The fewest bytes that can be converted alone, and the bytes of float32 that they become.
 #[derive(Clone, Copy)]
 pub(crate) struct Unit {
