@@ -7,7 +7,9 @@ import { fileURLToPath } from 'node:url'
 import { root } from '../scripts/command.mjs'
 import { binaryOf, hostPlatform, packageOf } from '../scripts/platform.mjs'
 import { warm } from './inputs.mjs'
-import { measure, median } from './timing.mjs'
+import { firstRead } from './limits.mjs'
+import { warmMemory } from './machine.mjs'
+import { inTurns, measure, median, medians } from './timing.mjs'
 
 const { resolve } = createRequire(import.meta.url)
 const FRESH = 'a fresh process'
@@ -18,7 +20,7 @@ const required = (path) =>
   Number(
     read([
       '-e',
-      'const { now } = performance; const began = now.call(performance); require(process.argv[1]); process.stdout.write(String(now.call(performance) - began))',
+      'const began = performance.now(); require(process.argv[1]); process.stdout.write(String(performance.now() - began))',
       path,
     ]),
   )
@@ -31,32 +33,31 @@ function loads(how, path) {
   return { first, again: median(rest) }
 }
 
-export async function* first({ inputs, rounds }) {
-  const built = join(root, binaryOf(hostPlatform))
-  const modules = {
-    ours: resolve('ztensor'),
-    'the addon alone': existsSync(built) ? built : resolve(packageOf(hostPlatform)),
-  }
-  const work = Object.fromEntries(Object.entries(modules).map(([name, path]) => [name, () => required(path)]))
-  const { ours, ...others } = medians(3 * rounds, work)
-  yield {
-    work: "require('ztensor')",
-    state: FRESH,
-    ours,
-    peers: {},
-    limit: others['the addon alone'],
-    limitIs: 'its addon alone',
-    reach: '3 ms',
-    target: 3,
-  }
+export async function* first(given) {
+  yield* requiring(given)
+  yield* listing(given)
+  yield* loading(given)
+}
 
+async function* requiring({ rounds }) {
+  const built = join(root, binaryOf(hostPlatform))
+  const addon = existsSync(built) ? built : resolve(packageOf(hostPlatform))
+  const { ours, alone } = await medians(3 * rounds, {
+    ours: () => required(resolve('ztensor')),
+    alone: () => required(addon),
+  })
+  const limit = { limit: alone, limitIs: 'its addon alone' }
+  yield { work: "require('ztensor')", state: FRESH, ours, peers: {}, ...limit, reach: '3 ms', target: 3 }
+}
+
+async function* listing({ inputs, rounds }) {
   const large = inputs.large()
   warm(large.path)
   const command = join(root, 'dist/cli.js')
   const run = (...args) => {
     read(args)
   }
-  const processes = await measure(3 * rounds, {
+  const { ours, idle, parsing } = await measure(3 * rounds, {
     idle: () => run('-e', '0'),
     parsing: () => run('-e', "require('commander')"),
     ours: () => run(command, 'ls', large.path),
@@ -64,44 +65,39 @@ export async function* first({ inputs, rounds }) {
   yield {
     work: 'ztensor ls of 2.47 GB, 146 tensors, as a process, beyond a Node that does nothing',
     state: FRESH,
-    ours: processes.ours - processes.idle,
+    ours: ours - idle,
     peers: {},
-    limit: processes.parsing - processes.idle,
+    limit: parsing - idle,
     limitIs: 'loading commander',
     reach: '25 ms',
     target: 25,
   }
+}
 
+async function* loading({ inputs, rounds, quick }) {
+  const { path, bytes } = inputs.large()
+  warm(path)
   const how = ['ours', 'by hand', 'into one buffer']
-  const all = Object.fromEntries(how.map((name) => [name, []]))
-  for (let round = 0; round < Math.min(rounds, 5); round++) {
-    for (const name of how) all[name].push(loads(name, large.path))
-  }
+  const contenders = Object.fromEntries(how.map((name) => [name, () => loads(name, path)]))
+  // It has to be compiled, which a quick look does without.
+  if (!quick) contenders.limit = () => firstRead(path)
+  const before = () => warmMemory(2 * bytes)
+  const all = await inTurns(Math.min(rounds, 5), contenders, { before })
   for (const [which, work, share] of [
     ['first', '2.47 GB: the first load() of all', 0.5],
     ['again', '… and again, the memory of the one before given back', 0.2],
   ]) {
-    const [mine, hand, one] = how.map((name) => median(all[name].map((times) => times[which])))
+    const figures = Object.entries(all).map(([name, times]) => [name, median(times.map((time) => time[which]))])
+    const { ours, 'by hand': hand, 'into one buffer': one, limit } = Object.fromEntries(figures)
     yield {
       work,
-      state: 'a fresh process, the file warm',
-      ours: mine,
+      state: 'a fresh process, the file warm, and as much memory as it needs',
+      ours,
       peers: { 'by hand': hand, 'readSync into one buffer': one },
+      limit,
+      limitIs: 'reads into one block of huge pages, on all cores',
       reach: `${share} × by hand, no slower than into one buffer`,
       target: Math.min(share * hand, one),
     }
   }
-}
-
-/** Medians of what contenders say of themselves, in turns. */
-function medians(rounds, contenders) {
-  const all = Object.fromEntries(Object.keys(contenders).map((name) => [name, []]))
-  for (let round = 0; round <= rounds; round++) {
-    for (const [name, work] of Object.entries(contenders)) {
-      const said = work()
-      // The first one brings the files into the page cache.
-      if (round > 0) all[name].push(said)
-    }
-  }
-  return Object.fromEntries(Object.entries(all).map(([name, said]) => [name, median(said)]))
 }

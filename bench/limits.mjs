@@ -3,14 +3,24 @@ import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
+const CARGO = ['run', '--quiet', '--profile', 'limits', '-p', 'ztensor-core', '--example', 'limits', '--']
 
-/** Bytes per second of each bound; empty where there is no Rust to build the measurement with. */
-export function machineLimits(model, weights) {
-  const cargo = ['run', '--quiet', '--profile', 'limits', '-p', 'ztensor-core', '--example', 'limits', '--']
+/** What the program prints; undefined where there is no Rust to build it with. */
+function limits(...args) {
   try {
-    return JSON.parse(execFileSync('cargo', [...cargo, model, weights], { cwd: root, encoding: 'utf8' }))
+    return JSON.parse(execFileSync('cargo', [...CARGO, ...args], { cwd: root, encoding: 'utf8' }))
   } catch (error) {
     console.log(`The machine's limits were not measured: ${String(error.message).split('\n')[0]}`)
-    return {}
+    return undefined
   }
+}
+
+/** Bytes per second of each bound, or of those that are named. */
+export const machineLimits = (model, weights, ...names) =>
+  limits(model, weights, ...(names.length > 0 ? [names.join(',')] : [])) ?? {}
+
+/** What reading a file into fresh memory takes in a process that does nothing else, in ms: the first time, and again. */
+export function firstRead(model) {
+  const [first, again] = limits('--first', model) ?? []
+  return { first, again }
 }

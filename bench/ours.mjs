@@ -1,5 +1,5 @@
 // The work through the package.
-import { open, openSync } from 'ztensor'
+import { convert, open, openSync } from 'ztensor'
 
 export function justOpen(path) {
   const file = openSync(path)
@@ -84,3 +84,8 @@ async function loadEach(path, ArrayOf, options) {
 
 export const loadInto = (path) => loadEach(path, Uint16Array)
 export const widenInto = (path) => loadEach(path, Float32Array, { as: 'float32' })
+
+/** `options` in JSON. */
+export async function write(source, target, options) {
+  await convert(source, target, { overwrite: true, ...JSON.parse(options) })
+}

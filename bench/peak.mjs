@@ -1,10 +1,12 @@
-// Prints the bytes that converting a file takes at its peak beyond what this process keeps when it is idle.
+// Prints the bytes that a piece of work takes at its peak beyond what this process keeps when it is idle.
+// Usage: peak.mjs HOW WORK ARGUMENTS…, such as `ours convert SOURCE TARGET OPTIONS`.
 import { readFileSync } from 'node:fs'
-import { convert } from 'ztensor'
+import * as byHand from './by-hand.mjs'
+import * as ours from './ours.mjs'
 
-const [source, target, options] = process.argv.slice(2)
+const [how, work, ...args] = process.argv.slice(2)
 const idle = process.memoryUsage.rss()
-await convert(source, target, { overwrite: true, ...JSON.parse(options) })
+await { ours, 'by hand': byHand }[how][work](...args)
 const peak =
   process.platform === 'linux'
     ? Number(/VmHWM:\s+(\d+)/.exec(readFileSync('/proc/self/status', 'utf8'))[1])

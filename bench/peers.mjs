@@ -43,13 +43,21 @@ export async function npmPeer(name) {
 }
 
 /** The median in ms of a peer's work on a file; undefined where the peer is not there, or cannot do it. */
-export function byPeer(peer, work, path, rounds, options = []) {
+export const byPeer = (peer, work, path, rounds, options) => told(peer, work, path, rounds, options)?.ms
+
+/** The bytes that a peer's work on a file takes at its peak; undefined where that is not known. */
+export const peakByPeer = (peer, work, path, options) => told(peer, work, path, 0, options)?.peak
+
+function told(peer, work, path, rounds, options = []) {
   const python = interpreter(peer)
   if (python === undefined) return undefined
   // Where torch finds what stands in for CUDA (interop/cuda_stubs.py).
   const env = { ...process.env, LD_LIBRARY_PATH: join(root, 'build/interop/cuda-stubs') }
-  const told = execFileSync(python, [script, peer, work, path, String(rounds), ...options], { encoding: 'utf8', env })
-  const { ms, note } = JSON.parse(told)
-  if (note !== undefined) console.log(`${peer}, ${work}: ${note}`)
-  return ms
+  const printed = execFileSync(python, [script, peer, work, path, String(rounds), ...options], {
+    encoding: 'utf8',
+    env,
+  })
+  const told = JSON.parse(printed)
+  if (told.note !== undefined) console.log(`${peer}, ${work}: ${told.note}`)
+  return told
 }

@@ -361,8 +361,17 @@ if work == "forget":
     print("{}")
     sys.exit()
 run = works[peer][work]
+
+
+def memory(what):
+    """Bytes of this process, as Linux has them."""
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith(what))
+
+
 times = []
 try:
+    idle = memory("VmRSS") if sys.platform == "linux" else None
     for number in range(rounds + (0 if cold else 1)):
         gc.collect()
         if cold:
@@ -371,6 +380,7 @@ try:
         run()
         if cold or number > 0:
             times.append((time.perf_counter() - start) * 1e3)
-    print(json.dumps({"ms": sorted(times)[len(times) // 2] if times else 0}))
+    peak = None if idle is None else memory("VmHWM") - idle
+    print(json.dumps({"ms": sorted(times)[len(times) // 2] if times else 0, **({} if peak is None else {"peak": peak})}))
 except Exception as error:
     print(json.dumps({"note": str(error)[:200]}))

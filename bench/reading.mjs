@@ -7,12 +7,12 @@ import { fileURLToPath } from 'node:url'
 import { openSync } from 'ztensor'
 import * as byHand from './by-hand.mjs'
 import { warm } from './inputs.mjs'
+import { machineLimits } from './limits.mjs'
 import * as ours from './ours.mjs'
 import { byPeer } from './peers.mjs'
 import { measure } from './timing.mjs'
 
 const WARM = 'warm, written in 8 MiB pieces'
-const CONVERTED = 'warm, written by our converter'
 const child = fileURLToPath(new URL('resident.mjs', import.meta.url))
 
 /** What `node bench/resident.mjs …` prints. */
@@ -28,9 +28,11 @@ const ms = (bytes, rate) => (rate === undefined ? undefined : (bytes / rate) * 1
 
 /** All rows, one after the other as they are measured. */
 export async function* reading({ inputs, limits, rounds, quick }) {
+  // Measured just before what they bound.
+  const limitsOf = (name) => (quick ? {} : machineLimits(inputs.large().path, inputs.sample().path, name))
   yield* opening({ inputs, rounds, quick })
-  yield* aliasing({ inputs, limits, rounds })
-  yield* loading({ inputs, limits, rounds })
+  yield* aliasing({ inputs, limitsOf, rounds })
+  yield* loading({ inputs, limits, limitsOf, rounds })
   yield* describing({ inputs, limits, rounds })
   yield* checking({ inputs, limits, rounds })
   yield* cold({ inputs, rounds: quick ? 1 : 3 })
@@ -38,40 +40,39 @@ export async function* reading({ inputs, limits, rounds, quick }) {
 
 async function* opening({ inputs, rounds, quick }) {
   const many = inputs.many()
-  warm(many.path)
-  const listed = await measure(rounds, {
+  const versions = {
+    '1.0': await inputs.converted(many, 'many-1.0.zt', { version: '1.0' }),
+    1.2: await inputs.converted(many, 'many-1.2.zt', { version: '1.2' }),
+    2: await inputs.converted(many, 'many-2.zt', { version: '2', canonical: false, alignment: 4096 }),
+  }
+  for (const { path } of [many, ...Object.values(versions)]) warm(path)
+  const listed = await measure(3 * rounds, {
     ours: () => ours.list(many.path),
     'by hand': () => byHand.list(many.path),
+    ...Object.fromEntries(Object.entries(versions).map(([version, { path }]) => [version, () => ours.list(path)])),
   })
+  const hand = listed['by hand']
   yield {
     work: '100,000 tensors, safetensors: open, name, dtype and shape of each',
     state: WARM,
-    ...listed,
-    peers: { 'by hand': listed['by hand'], ...peers('list', many.path, rounds, ['safetensors 0.8']) },
+    ours: listed.ours,
+    peers: { 'by hand': hand, ...peers('list', many.path, rounds, ['safetensors 0.8']) },
     reach: '4.5 × by hand',
-    target: listed['by hand'] / 4.5,
+    target: hand / 4.5,
   }
-  const dialects = {}
-  for (const [version, peer, options] of [
-    ['1.0', undefined, { version: '1.0' }],
-    ['1.2', 'ztensor 1.2.3', { version: '1.2' }],
-    ['2', 'ztensor 2.1.2', { version: '2', canonical: false, alignment: 4096 }],
+  for (const [version, names] of [
+    ['1.0', []],
+    ['1.2', ['ztensor 1.2.3']],
+    ['2', ['ztensor 2.1.2']],
   ]) {
-    const input = await inputs.converted(many, `many-${version}.zt`, options)
-    warm(input.path)
-    const { ours: median } = await measure(rounds, { ours: () => ours.list(input.path) })
-    dialects[version] = median
-    const before = version === '2' ? dialects['1.2'] : Infinity
+    const before = version === '2' ? listed['1.2'] : Number.POSITIVE_INFINITY
     yield {
       work: `the same, zTensor ${version}`,
-      state: CONVERTED,
-      ours: median,
-      peers: {
-        'by hand, safetensors': listed['by hand'],
-        ...(peer === undefined ? {} : peers('list', input.path, rounds, [peer])),
-      },
+      state: WARM,
+      ours: listed[version],
+      peers: { 'by hand, safetensors': hand, ...peers('list', versions[version].path, rounds, names) },
       reach: version === '2' ? '4.5 × by hand, no slower than 1.2' : '4.5 × by hand',
-      target: Math.min(listed['by hand'] / 4.5, before),
+      target: Math.min(hand / 4.5, before),
     }
   }
   const large = inputs.large()
@@ -98,18 +99,16 @@ async function* opening({ inputs, rounds, quick }) {
     reach: '15 MB',
     target: 15,
   }
-  const perTensor = []
-  for (const count of [1e3, 1e4, 1e5, 1e6]) {
-    const input = inputs.many(count)
-    warm(input.path)
-    const { ours: median } = await measure(count === 1e6 ? 3 : rounds, {
-      ours: () => ours.list(input.path, { maxIndexBytes: 2 ** 30 }),
-    })
-    perTensor.push(((median / count) * (quick ? 20 : 1) * 1e6).toFixed(0))
-  }
+  const counts = [1e3, 1e4, 1e5, 1e6]
+  for (const count of counts) warm(inputs.many(count).path)
+  const grown = await measure(
+    rounds,
+    Object.fromEntries(counts.map((count) => [count, listings(inputs, count, quick)])),
+  )
+  const perTensor = counts.map((count) => (grown[count] / (quick ? count / 20 : Math.max(count, 1e5))) * 1e6)
   yield {
     work: '… of 1e3, 1e4, 1e5, 1e6 tensors, ns a tensor: the most by the least',
-    note: perTensor.join(', '),
+    note: perTensor.map((ns) => ns.toFixed(0)).join(', '),
     state: WARM,
     ours: Math.max(...perTensor) / Math.min(...perTensor),
     peers: {},
@@ -118,15 +117,26 @@ async function* opening({ inputs, rounds, quick }) {
   }
 }
 
-async function* aliasing({ inputs, limits, rounds }) {
+/** Lists files of so many tensors, as often as makes 100,000. */
+function listings(inputs, count, quick) {
+  const { path } = inputs.many(count)
+  const times = quick ? 1 : Math.max(1, 1e5 / count)
+  return () => {
+    for (let time = 0; time < times; time++) ours.list(path, { maxIndexBytes: 2 ** 30 })
+  }
+}
+
+async function* aliasing({ inputs, limitsOf, rounds }) {
+  const byPython = inputs.smallByPython()
   for (const [input, work, names, reach, times] of [
     [inputs.large(), '2.47 GB: open, alias all, touch each page', ['safetensors 0.8'], '1.2 × the limit', undefined],
     [inputs.small(), '51,200 tensors of 10 KB: the same', ['safetensors 0.8'], '4 × by hand', 4],
-    [inputs.smallByPython(), '… as Python wrote them, in pieces of 10 KB', ['safetensors 0.8'], '4 × by hand', 4],
+    [byPython, '… as Python wrote them, in pieces of 10 KB', ['safetensors 0.8'], '4 × by hand', 4],
     [inputs.many(), '100,000 tensors of 64 B: the same', ['safetensors 0.8'], '', Infinity],
   ].filter(([input]) => input !== undefined)) {
-    warm(input.path)
+    warm(input.path, input === byPython ? 10_240 : undefined)
     const large = times === undefined
+    const bound = large ? limitsOf('touch').touch : undefined
     const touched = await measure(large ? Math.min(rounds, 5) : rounds, {
       ours: () => ours.touch(input.path),
       'by hand': () => byHand.touch(input.path),
@@ -137,7 +147,7 @@ async function* aliasing({ inputs, limits, rounds }) {
       warm(two.path)
       Object.assign(others, peers('touch', two.path, Math.min(rounds, 3), ['ztensor 2.1.2']))
     }
-    const limit = large ? ms(input.bytes, limits.touch) : undefined
+    const limit = ms(input.bytes, bound)
     yield {
       work,
       state: WARM,
@@ -189,26 +199,27 @@ async function majorCollections(work) {
 
 const renamed = (times, name) => Object.fromEntries(Object.values(times).map((time) => [name, time]))
 
-async function* loading({ inputs, limits, rounds }) {
+async function* loading({ inputs, limits, limitsOf, rounds }) {
   const large = inputs.large()
-  for (const [work, run, bytes, limit, limitIs] of [
+  warm(large.path)
+  for (const [work, run, bytes, name, limitIs] of [
     [
       '2.47 GB: load({ into }) of each tensor, one array for all',
       ours.loadInto,
       large.bytes,
-      limits.refill,
+      'refill',
       'reads into memory that is there, on all cores',
     ],
     [
       '… with as: "float32"',
       ours.widenInto,
       large.bytes,
-      limits.widen,
+      'widen',
       'reads and shifts into memory that is there, on all cores',
     ],
   ]) {
+    const bound = ms(bytes, limitsOf(name)[name])
     const { ours: median } = await measure(Math.min(rounds, 5), { ours: () => run(large.path) })
-    const bound = ms(bytes, limit)
     yield {
       work,
       state: WARM,
@@ -285,7 +296,7 @@ async function* checking({ inputs, limits, rounds }) {
     const { ours: median } = await measure(Math.min(rounds, 5), { ours: () => ours.verify(input.path) })
     yield {
       work: `verify ${name}, ${(of.bytes / 1e9).toFixed(2)} GB`,
-      state: CONVERTED,
+      state: WARM,
       ours: median,
       peers: name === 'xxh3' ? peers('verify', input.path, 3, ['ztensor 2.1.2']) : {},
       limit: ms(of.bytes, limit),
@@ -303,7 +314,7 @@ async function* checking({ inputs, limits, rounds }) {
     const limit = ms(weights.bytes, limits.zstd)
     yield {
       work: `zstd, ${what} of ${(weights.bytes / 1e6).toFixed(0)} MB in all: load(), digests checked`,
-      state: CONVERTED,
+      state: WARM,
       ours: median,
       peers: {},
       limit,
@@ -316,7 +327,7 @@ async function* checking({ inputs, limits, rounds }) {
 
 /** Drops a file from the page cache, as far as the system allows. */
 async function* cold({ inputs, rounds }) {
-  const large = inputs.large()
+  const large = inputs.cold()
   const before = () => byPeer('ztensor 2.1.2', 'forget', large.path, 0)
   if (process.platform !== 'linux' || byPeer('ztensor 2.1.2', 'list', inputs.many().path, 1) === undefined) return
   const dd = (...options) => {

@@ -1,8 +1,10 @@
 // `npm run bench`: the same work by this package, by a hand-written loader and by the Python packages, and what the machine
 // can do, in one run. Prints medians; the JSON goes to build/bench/result.json.
 //   --quick        inputs a twentieth of the size that are not kept, few rounds: a look at whether everything works
-//   --only GROUPS  of first, reading, server, numpy, gguf, onnx, hdf5, flax, pytorch, tensorflow, arrow, remote and writing, by commas
+//   --only GROUPS  of first, reading, server, memory, numpy, gguf, onnx, hdf5, flax, pytorch, tensorflow, arrow, remote and writing,
+//                  by commas
 //   --runs N       does it all so often: of each row the worst run stands in the table, with the spread of all
+//   --cores LIST   runs on these cores alone, such as 0-1: everything, where the system has taskset
 //   --write PAGE   puts the table between the marks of a page, such as docs/performance.md
 import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
@@ -16,6 +18,8 @@ import { ggufRows } from './gguf.mjs'
 import { hdf5 } from './hdf5.mjs'
 import { Inputs } from './inputs.mjs'
 import { machineLimits } from './limits.mjs'
+import { listen, noise } from './machine.mjs'
+import { memory } from './memory.mjs'
 import { numpy } from './numpy.mjs'
 import { onnxRows } from './onnx.mjs'
 import { missing } from './peers.mjs'
@@ -31,9 +35,10 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const argv = process.argv.slice(2)
 if (globalThis.gc === undefined) {
   // Each contender begins without the garbage of the one before it.
-  const { status } = spawnSync(process.execPath, ['--expose-gc', fileURLToPath(import.meta.url), ...argv], {
-    stdio: 'inherit',
-  })
+  const at = argv.indexOf('--cores')
+  const pinned = at < 0 ? [] : ['taskset', '-c', argv[at + 1]]
+  const [program, ...args] = [...pinned, process.execPath, '--expose-gc', fileURLToPath(import.meta.url), ...argv]
+  const { status } = spawnSync(program, args, { stdio: 'inherit' })
   process.exit(status ?? 1)
 }
 
@@ -44,6 +49,7 @@ const GROUPS = {
   first,
   reading,
   server,
+  memory,
   numpy,
   gguf: ggufRows,
   onnx: onnxRows,
@@ -76,12 +82,14 @@ for (const group of only) {
   for (let run = 1; run <= runs; run++) {
     for await (const row of GROUPS[group]({ inputs, limits, rounds, quick })) {
       all.push(row)
+      listen()
       console.error(`${(performance.now() / 1e3).toFixed(0).padStart(4)} s  ${row.work}: ${row.ours.toFixed(2)}`)
     }
   }
   groups[group] = { date, runs, rows: worst(all) }
 }
-console.log(`${heading}\n\n${table(only.flatMap((group) => groups[group].rows))}`)
+const unrest = `Work that is always the same took, by its median: ${noise()}.`
+console.log(`${heading} ${unrest}\n\n${table(only.flatMap((group) => groups[group].rows))}`)
 const absent = missing()
 if (absent.length > 0)
   console.log(`\nNot run: ${absent.join(', ')}. "npm run interop" sets them up, or BENCH_VENVS names their folder.`)
@@ -95,6 +103,6 @@ if (page !== undefined) {
   writeInto(
     join(root, page),
     kept.flatMap((group) => groups[group].rows),
-    `${heading} Measured: ${days.join('; ')}.`,
+    `${heading} Measured: ${days.join('; ')}. In the last of these runs, work that is always the same took, by its median: ${noise()}.`,
   )
 }

@@ -15,12 +15,13 @@ import {
 import { fileURLToPath } from 'node:url'
 import { convert, create } from 'ztensor'
 import { warm } from './inputs.mjs'
+import { warmMemory } from './machine.mjs'
+import { peak } from './memory.mjs'
 import * as ours from './ours.mjs'
 import { byPeer } from './peers.mjs'
 import { measure, median } from './timing.mjs'
 
 const WARM = 'source warm, target on the disk with its name'
-const peak = fileURLToPath(new URL('peak.mjs', import.meta.url))
 const manifest = fileURLToPath(new URL('../Cargo.toml', import.meta.url))
 
 /** All rows, one after the other as they are measured. */
@@ -40,18 +41,22 @@ export async function* writing({ inputs, rounds: most, quick }) {
   }
 }
 
+/** A copy of a file, on the disk. */
+function copy(from, to) {
+  execFileSync('cp', [from, to])
+  execFileSync('sync', [to])
+}
+
 async function* converting({ inputs, rounds, target }) {
   const large = inputs.large()
   warm(large.path)
-  const before = () => rmSync(target, { force: true })
-  const copy = () => {
-    execFileSync('cp', [large.path, target])
-    execFileSync('sync', [target])
-  }
   const { ours: mine, copied } = await measure(
     rounds,
-    { ours: () => convert(large.path, target).then(() => undefined), copied: copy },
-    { before, warm: false },
+    {
+      ours: () => convert(large.path, target).then(() => undefined),
+      copied: () => copy(large.path, target),
+    },
+    { before: () => clear(target, 2 * large.bytes), warm: false },
   )
   const work = '2.47 GB of bfloat16 from safetensors to zTensor 1.0 with crc32c'
   yield { work, state: WARM, ours: mine, peers: { 'cp, sync': copied }, reach: '1.1 × cp, sync', target: 1.1 * copied }
@@ -63,10 +68,16 @@ async function* converting({ inputs, rounds, target }) {
     const { ours: mine } = await measure(
       rounds,
       { ours: () => convert(input.path, target).then(() => undefined) },
-      { before },
+      { before: () => clear(target, 2 * input.bytes) },
     )
     yield { work, state: WARM, ours: mine, peers: {} }
   }
+}
+
+/** Makes room for a file, also in memory. */
+function clear(target, bytes) {
+  rmSync(target, { force: true })
+  warmMemory(bytes)
 }
 
 /** Conversions beside Python's own, and beside a copy of what they write. */
@@ -80,24 +91,23 @@ async function* others({ inputs, rounds, target }) {
   ]) {
     warm(source.path)
     const run = () => convert(source.path, target, { ...options, overwrite: true }).then(() => undefined)
-    const copy = `${target}.copy`
+    const made = `${target}.copy`
     await run()
-    renameSync(target, copy)
-    const before = () => rmSync(target, { force: true })
-    const copied = () => {
-      execFileSync('cp', [copy, target])
-      execFileSync('sync', [target])
-    }
+    renameSync(target, made)
     try {
-      warm(copy)
-      const { ours: mine, copied: limit } = await measure(rounds, { ours: run, copied }, { before, warm: false })
+      warm(made)
+      const { ours: mine, copied: limit } = await measure(
+        rounds,
+        { ours: run, copied: () => copy(made, target) },
+        { before: () => clear(target, 2 * source.bytes), warm: false },
+      )
       const by = (how) => peer && byPeer(peer, how, source.path, rounds, [target])
       const [left, synced] = [by('convert'), by('convert_synced')]
       const peers = synced === undefined ? {} : { [peer]: left, [`${peer}, then fsync`]: synced }
       const goal = synced === undefined ? {} : { reach: '3 × as fast as with fsync', target: synced / 3 }
       yield { work, state: WARM, ours: mine, peers, limit, limitIs: 'cp, sync of what it writes', ...goal }
     } finally {
-      rmSync(copy, { force: true })
+      rmSync(made, { force: true })
     }
   }
 }
@@ -130,7 +140,7 @@ async function* compressing({ inputs, rounds, target, quick }) {
   const options = { overwrite: true, compression: { level: 3 } }
   const compress = () => convert(weights.path, target, options).then(() => undefined)
   await compress()
-  const before = () => rmSync(target, { force: true })
+  const before = () => clear(target, weights.bytes)
   // What the disk takes for the same bytes alone.
   const bytes = readFileSync(target)
   const put = () => {
@@ -185,8 +195,7 @@ function* keeping({ inputs, target }) {
     ['2.47 GB, compressed on the way', packed],
     ['2.47 GB, cast to float32', { cast: { bfloat16: 'float32' } }],
   ]) {
-    const args = [peak, inputs.large().path, target, JSON.stringify(options)]
-    const bytes = Number(execFileSync(process.execPath, args, { encoding: 'utf8' }))
+    const bytes = peak('ours', 'write', inputs.large().path, target, JSON.stringify(options))
     const row = { work: `${work}: peak of memory beyond idle, MiB`, state: WARM, ours: bytes / 2 ** 20, peers: {} }
     yield { ...row, reach: '256 MiB', target: 256 }
   }
@@ -198,7 +207,7 @@ async function* sorting({ inputs, target }) {
     ['192 MB of CSR, half of its rows not in order, to zTensor 2', await inputs.rows()],
     ['341 MB of COO in no order, to zTensor 2', await inputs.cells()],
   ]) {
-    const bytes = Number(execFileSync(process.execPath, [peak, path, target, '{"version":"2"}'], { encoding: 'utf8' }))
+    const bytes = peak('ours', 'write', path, target, '{"version":"2"}')
     const row = { work: `${work}: peak of memory beyond idle, MiB`, state: WARM, ours: bytes / 2 ** 20, peers: {} }
     yield { ...row, reach: '256 MiB', target: 256 }
   }

@@ -21,8 +21,8 @@ export declare class Control {
  */
 export declare class Memory {
   get byteLength(): number
-  /** Whether the elements are converted as they are copied, which takes longer. */
-  get isDeferred(): boolean
+  /** Bytes to copy into memory that is there before the event loop gets a turn: some 3 ms. A multiple of any block of elements. */
+  get step(): number
   /** An ArrayBuffer that takes the block over, or null where the runtime refuses external buffers. */
   take(): ArrayBuffer | null
   /** Lets go of the block, which nobody takes: the collector does not know how much it is. */

@@ -6,10 +6,6 @@ import { nextTurn } from './turn.js'
 
 /** Bytes copied on the JavaScript thread before the event loop gets a turn: some 3 ms. */
 const PIECE = 16 * 2 ** 20
-/** The same into memory of the caller's, whose pages are there. */
-const INTO_PIECE = 32 * 2 ** 20
-/** The same of elements that are converted as they are copied. A multiple of any block of them. */
-const MADE_PIECE = 4 * 2 ** 20
 
 /** A buffer, or ZT_LIMIT where the runtime cannot make one of this size. */
 export function allocate(byteLength: number): ArrayBuffer {
@@ -85,8 +81,7 @@ export async function copyInto(
   check: () => void,
   sole: boolean,
 ): Promise<void> {
-  const { byteLength } = memory
-  const step = memory.isDeferred ? MADE_PIECE : INTO_PIECE
+  const { byteLength, step } = memory
   try {
     for (let at = 0; at < byteLength; at += step) {
       if (at > 0) await nextTurn()

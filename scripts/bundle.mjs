@@ -32,8 +32,10 @@ const LATER = [
   'runTask',
   'serveReport',
 ]
-/** Modules that the sources load by `require`, at their first use. */
+/** Modules that the sources load by `require`, at their first use, and that later.js holds. */
 const REQUIRED = ['report-make', 'report-server', 'tensor-stream']
+/** What stands in a file of its own in dist/. */
+const FILES = ['./later.js', './report-page.js']
 
 /** What a module of the sources exports, for scripts and tests; its path is that from the root. */
 export async function source(path) {
@@ -87,12 +89,17 @@ async function bundlePackage(dist) {
   })
   for (const { path, text } of outputFiles) {
     const { code } = await transform(text, { format: 'cjs', target: shared.target, charset: 'utf8', platform: 'node' })
-    const required = code.replaceAll(/\brequireLater\("(.*?)"\)/g, (_, name) =>
-      REQUIRED.some((one) => name === `./${one}.js`) ? 'require("./later.js")' : `require("${name}")`,
-    )
+    const required = code.replaceAll(/\brequireLater\("(.*?)"\)/g, (_, name) => `require("${placeOf(name)}")`)
     assert.doesNotMatch(required, /requireLater/)
     writeFileSync(path, required)
   }
+}
+
+/** Which file of dist/ holds a module that is required. */
+function placeOf(name) {
+  if (REQUIRED.some((one) => name === `./${one}.js`)) return './later.js'
+  assert(!name.startsWith('.') || FILES.includes(name), `${name} is required, and no file of dist/: add it to REQUIRED`)
+  return name
 }
 
 /** Writes the package and its command into `dist`. */
@@ -105,8 +112,6 @@ export async function bundle(dist) {
     entryPoints: [join(root, 'cli/main.ts')],
     outfile: join(dist, 'cli.js'),
     external: ['./index.js', 'commander', 'cli-progress'],
-    // What V8 has compiled is kept for the next run, by a Node that can (22.8 and later), in its folder of temporary files.
-    banner: { js: "'use strict'\nrequire('node:module').enableCompileCache?.()" },
     plugins: [packageOutside],
   })
 }

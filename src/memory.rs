@@ -6,7 +6,7 @@ use napi::bindgen_prelude::{Uint8ArraySlice, Unknown};
 use napi::{Env, Result};
 use napi_derive::napi;
 use ztensor_core::read::Reading;
-use ztensor_core::read::deferred::Deferred;
+use ztensor_core::read::deferred::{Deferred, Work};
 use ztensor_core::sources::owned::Owned;
 use ztensor_core::work::{self, Watch};
 
@@ -14,6 +14,11 @@ use crate::buffer;
 use crate::error::{misuse, throw};
 use crate::opened::Shared;
 use crate::panic::contain;
+
+/// Bytes that take some 3 ms: copied, as float32 widened, and as float32 decoded from blocks.
+const COPIED: u32 = 32 << 20;
+const WIDENED: u32 = 16 << 20;
+const DECODED: u32 = 4 << 20;
 
 /// A filled block. JavaScript takes it without a copy where the runtime lets it, and copies it piece by piece
 /// otherwise. Or elements that are made, or read, only where they are copied to.
@@ -53,10 +58,14 @@ impl Memory {
         self.block.as_ref().map_or(deferred, |block| block.len() as u64) as f64
     }
 
-    /// Whether the elements are converted as they are copied, which takes longer.
+    /// Bytes to copy into memory that is there before the event loop gets a turn: some 3 ms. A multiple of any block of elements.
     #[napi(getter, catch_unwind)]
-    pub fn is_deferred(&self) -> bool {
-        self.deferred.as_ref().is_some_and(|(deferred, _)| deferred.converts())
+    pub fn step(&self) -> u32 {
+        self.deferred.as_ref().map_or(COPIED, |(deferred, _)| match deferred.work() {
+            Work::Copy => COPIED,
+            Work::Widen => WIDENED,
+            Work::Decode => DECODED,
+        })
     }
 
     /// An ArrayBuffer that takes the block over, or null where the runtime refuses external buffers.

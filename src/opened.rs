@@ -139,7 +139,7 @@ impl Shared {
         let (io, request) = (request.io(), Request { places, ..request.request(stop) });
         let place = if let [path] = paths { Some(path.to_string_lossy().into_owned()) } else { None };
         let shared = Self::new(open::open_all(paths, &request)?, request.limits, io);
-        Ok(Self { place, ..shared })
+        Ok(Self { place, ..shared }.prepared())
     }
 
     /// Several files as one.
@@ -183,6 +183,15 @@ impl Shared {
             limits,
             broken: AtomicBool::default(),
         })
+    }
+
+    /// The same with the index of very many tensors flattened, for whoever is not on the JavaScript thread: there that would take a turn
+    /// of 50 ms for a million.
+    pub fn prepared(mut self) -> Self {
+        if self.catalog.len() >= MANY {
+            self.flat = Mutex::new(Some(Flat::of(&self.catalog)));
+        }
+        self
     }
 
     /// Lets go of the file. The index of very many tensors goes on another thread: giving back all of its pieces takes 100 ms.

@@ -32,7 +32,7 @@ pub fn open_path<'env>(
     control: &Control,
 ) -> Result<Object<'env>> {
     let stop = control.watch.stop.clone();
-    let job = move || Shared::open(&path, &request, stop);
+    let job = move || Shared::open(&path, &request, stop).map(Shared::prepared);
     spawn(env, Lane::Short, control, job, |_, shared| Ok(NativeFile::new(shared)))
 }
 
@@ -49,7 +49,7 @@ pub fn open_paths<'env>(
     control: &Control,
 ) -> Result<Object<'env>> {
     let stop = control.watch.stop.clone();
-    let job = move || Shared::open_all(paths, &request, stop);
+    let job = move || Shared::open_all(paths, &request, stop).map(Shared::prepared);
     spawn(env, Lane::Short, control, job, |_, shared| Ok(NativeFile::new(shared)))
 }
 
@@ -104,7 +104,7 @@ impl MemoryOpening {
         let job = move || {
             let mut partial = partial.lock().unwrap_or_else(PoisonError::into_inner);
             partial.add(part);
-            partial.attempt(|source| Shared::from_memory(source, &request))
+            partial.attempt(|source| Shared::from_memory(source, &request).map(Shared::prepared))
         };
         spawn(env, Lane::Short, control, job, |_, shared| Ok(shared.map(NativeFile::new)))
     }

@@ -1,6 +1,8 @@
 //! What this machine can do, in JSON: the bounds beside which `npm run bench` puts its figures. Bytes per second, medians.
 //!
-//! Usage: limits MODEL WEIGHTS: a large file that is in the page cache, and some MiB of weights to compress.
+//! Usage: limits MODEL WEIGHTS [NAMES]: a large file that is in the page cache, and some MiB of weights to compress; of the bounds
+//! those that are named, by commas, or all. Usage: limits --first MODEL: the ms that reading a file into fresh memory takes in a process
+//! that has done nothing else, on all cores: the first time, and the median of four more into the same memory.
 #![allow(unsafe_code, clippy::cast_precision_loss, clippy::unwrap_used)]
 
 use std::fs::File;
@@ -47,8 +49,8 @@ fn copy(threads: usize, from: &[u8], to: &mut [u8]) {
     });
 }
 
-/// Calls `work` with each piece of so many bytes, which `cores` threads read into memory of theirs.
-fn pieces(source: &FileSource, total: usize, work: impl Fn(usize, &[u8]) + Sync) {
+/// Reads pieces of a file on all cores, each into memory of its thread.
+fn pieces(source: &FileSource, total: usize) {
     let next = AtomicUsize::new(0);
     work::for_each(work::cores(), |_| {
         let mut buffer = vec![0; 128 << 10];
@@ -58,7 +60,7 @@ fn pieces(source: &FileSource, total: usize, work: impl Fn(usize, &[u8]) + Sync)
                 return;
             }
             source.read_at(at as u64, &mut buffer, Stop::never()).unwrap();
-            work(at, &buffer);
+            black_box(&buffer);
         }
     });
 }
@@ -80,6 +82,40 @@ fn refill(to: &mut [u8], times: usize, step: usize, work: impl Fn(usize, &mut [u
     });
 }
 
+/// Reads the beginning of a file into memory, a part of it on each core.
+fn fill(source: &FileSource, memory: &mut [u8]) {
+    let step = memory.len().div_ceil(work::cores());
+    std::thread::scope(|scope| {
+        for (at, part) in memory.chunks_mut(step).enumerate() {
+            scope.spawn(move || source.read_at((at * step) as u64, part, Stop::never()).unwrap());
+        }
+    });
+}
+
+/// Fresh memory, in huge pages where the system has them.
+fn fresh(length: usize) -> memmap2::MmapMut {
+    let fresh = memmap2::MmapMut::map_anon(length).unwrap();
+    #[cfg(target_os = "linux")]
+    fresh.advise(memmap2::Advice::HugePage).unwrap();
+    fresh
+}
+
+/// What [`fill`] takes in this process, in ms.
+fn first(model: &str) {
+    let source = FileSource::open(model.as_ref()).unwrap();
+    let mut memory = fresh(usize::try_from(source.length()).unwrap());
+    let mut times: Vec<f64> = (0..5)
+        .map(|_| {
+            let start = Instant::now();
+            fill(&source, &mut memory);
+            start.elapsed().as_secs_f64() * 1e3
+        })
+        .collect();
+    let first = times.remove(0);
+    times.sort_by(f64::total_cmp);
+    println!("[{first},{}]", times[times.len() / 2]);
+}
+
 /// A byte of each page of a fresh private mapping.
 fn touch(path: &str) -> usize {
     let file = File::open(path).unwrap();
@@ -91,18 +127,48 @@ fn touch(path: &str) -> usize {
     length
 }
 
+/// Bounds that are wanted, measured one after the other.
+struct Rates {
+    names: Option<Vec<String>>,
+    measured: Vec<(&'static str, f64)>,
+}
+
+impl Rates {
+    fn add(&mut self, name: &'static str, bytes: usize, work: impl FnMut()) {
+        if self.names.as_ref().is_none_or(|names| names.iter().any(|wanted| wanted == name)) {
+            self.measured.push((name, rate(bytes, work)));
+        }
+    }
+
+    fn print(&self) {
+        let rates: Vec<_> =
+            self.measured.iter().map(|(name, rate)| format!("\"{name}\":{rate:.0}")).collect();
+        println!("{{\"cores\":{},{}}}", work::cores(), rates.join(","));
+    }
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [model, weights] = arguments.as_slice() else { panic!("usage: limits MODEL WEIGHTS") };
+    let (model, weights, names) = match arguments.as_slice() {
+        [flag, model] if flag == "--first" => return first(model),
+        [model, weights] => (model, weights, None),
+        [model, weights, names] => (model, weights, Some(names.split(',').map(str::to_owned).collect())),
+        _ => panic!("usage: limits MODEL WEIGHTS [NAMES], or limits --first MODEL"),
+    };
+    let mut rates = Rates { names, measured: Vec::new() };
+    of_memory(&mut rates, weights);
+    of_files(&mut rates, model);
+    rates.print();
+}
+
+fn of_memory(rates: &mut Rates, weights: &str) {
     let size = 256 * MIB;
     let mut from = Owned::zeroed(size as u64).unwrap();
     from.iter_mut().enumerate().for_each(|(at, byte)| *byte = u8::try_from(at % 251).unwrap());
     let mut to = Owned::zeroed(size as u64).unwrap();
     let cores = work::cores();
-    let mut rates: Vec<(&str, f64)> = vec![
-        ("memcpy1", rate(size, || copy(1, &from, &mut to))),
-        ("memcpy", rate(size, || copy(cores, &from, &mut to))),
-    ];
+    rates.add("memcpy1", size, || copy(1, &from, &mut to));
+    rates.add("memcpy", size, || copy(cores, &from, &mut to));
     for (algorithm, one, all) in [
         (Algorithm::Crc32c, "crc32c1", "crc32c"),
         (Algorithm::Sha256, "sha2561", "sha256"),
@@ -113,69 +179,44 @@ fn main() {
             hasher.update(bytes);
             black_box(algorithm.digest(hasher));
         };
-        rates.push((one, rate(size, || hash(&from))));
-        rates.push((all, rate(size, || parts(&from, hash))));
+        rates.add(one, size, || hash(&from));
+        rates.add(all, size, || parts(&from, hash));
     }
-
     let raw = std::fs::read(weights).unwrap();
     let frame = zstd::bulk::compress(&raw, 3).unwrap();
     let decode = |output: &mut [u8]| zstd::zstd_safe::DCtx::create().decompress(output, &frame).unwrap();
-    rates.push((
-        "zstd1",
-        rate(raw.len(), || {
-            black_box(decode(&mut to[..raw.len()]));
-        }),
-    ));
-    rates.push((
-        "zstd",
-        rate(raw.len() * cores, || {
-            let outputs: Vec<_> = to.chunks_mut(raw.len()).take(cores).collect();
-            std::thread::scope(|scope| {
-                for output in outputs {
-                    scope.spawn(move || black_box(decode(output)));
-                }
-            });
-        }),
-    ));
+    rates.add("zstd1", raw.len(), || {
+        black_box(decode(&mut to[..raw.len()]));
+    });
+    rates.add("zstd", raw.len() * cores, || {
+        let outputs: Vec<_> = to.chunks_mut(raw.len()).take(cores).collect();
+        std::thread::scope(|scope| {
+            for output in outputs {
+                scope.spawn(move || black_box(decode(output)));
+            }
+        });
+    });
+}
 
-    let mut length = 0;
-    let start = touch(model);
-    rates.push(("touch", rate(start, || length = touch(model))));
+fn of_files(rates: &mut Rates, model: &str) {
     let source = FileSource::open(model.as_ref()).unwrap();
-    let total = usize::try_from(source.length()).unwrap().min(1 << 30);
-    rates.push((
-        "read",
-        rate(total, || {
-            let mut fresh = memmap2::MmapMut::map_anon(total).unwrap();
-            #[cfg(target_os = "linux")]
-            fresh.advise(memmap2::Advice::HugePage).unwrap();
-            let step = total.div_ceil(cores);
-            std::thread::scope(|scope| {
-                for (at, part) in fresh.chunks_mut(step).enumerate() {
-                    let source = &source;
-                    scope.spawn(move || source.read_at((at * step) as u64, part, Stop::never()).unwrap());
-                }
-            });
-        }),
-    ));
-    rates.push(("reread", rate(total, || pieces(&source, total, |_, piece| _ = black_box(piece)))));
+    let length = usize::try_from(source.length()).unwrap();
+    rates.add("touch", length, || _ = touch(model));
+    let total = length.min(1 << 30);
+    rates.add("read", total, || fill(&source, &mut fresh(total)));
+    rates.add("reread", total, || pieces(&source, total));
     // Into memory that is there: as it is, and as float32 where it is bfloat16.
     let mut kept = Owned::zeroed(2 * total as u64).unwrap();
     kept.fill(1);
     let read = |at: usize, place: &mut [u8]| source.read_at(at as u64, place, Stop::never()).unwrap();
-    rates.push((
-        "refill",
-        rate(total, || refill(&mut kept[..total], 1, 8 * MIB, |at, place, _| read(at, place))),
-    ));
+    rates.add("refill", total, || refill(&mut kept[..total], 1, 8 * MIB, |at, place, _| read(at, place)));
     let widen = |at: usize, place: &mut [u8], halves: &mut [u8]| {
         let halves = &mut halves[..place.len() / 2];
         read(at, halves);
         // The bits of bfloat16 are the upper half of those of float32.
-        for (wide, half) in place.chunks_exact_mut(4).zip(halves.chunks_exact(2)) {
-            wide.copy_from_slice(&[0, 0, half[0], half[1]]);
+        for (wide, half) in place.as_chunks_mut::<4>().0.iter_mut().zip(halves.as_chunks::<2>().0) {
+            *wide = (u32::from(u16::from_le_bytes(*half)) << 16).to_le_bytes();
         }
     };
-    rates.push(("widen", rate(total, || refill(&mut kept, 2, 128 << 10, widen))));
-    let rates: Vec<_> = rates.iter().map(|(name, rate)| format!("\"{name}\":{rate:.0}")).collect();
-    println!("{{\"cores\":{cores},{}}}", rates.join(","));
+    rates.add("widen", total, || refill(&mut kept, 2, 128 << 10, widen));
 }

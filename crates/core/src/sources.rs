@@ -166,12 +166,13 @@ pub trait ReadAt: Send + Sync {
         Ok(bytes)
     }
 
-    /// The same for many bytes: in whole pages where they are enough for that, huge ones where the system has them.
+    /// The same for many bytes: in whole pages where they are enough for that, huge ones where the system has them, or those of the file
+    /// before.
     fn read_owned(&self, offset: u64, length: u64, stop: &Stop) -> Result<Owned> {
         if checked::end_within(offset, length, self.length()).is_none() {
             return Err(ends_early(offset, length, self.length()));
         }
-        let mut bytes = Owned::zeroed(length)?;
+        let mut bytes = Owned::to_fill(length)?;
         self.read_at(offset, &mut bytes, stop)?;
         Ok(bytes)
     }

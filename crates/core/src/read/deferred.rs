@@ -44,6 +44,14 @@ enum Kind {
     Same,
 }
 
+/// What is done with elements on their way to their place, from what takes least to what takes most.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Work {
+    Copy,
+    Widen,
+    Decode,
+}
+
 /// Bytes that one core makes in one go.
 const PIECE: usize = 256 << 10;
 
@@ -122,9 +130,13 @@ impl Deferred {
         self.length
     }
 
-    /// Whether elements are made of others, which takes longer than to copy them.
-    pub fn converts(&self) -> bool {
-        !matches!(self.kind, Kind::Same)
+    /// What has to be done with the elements.
+    pub fn work(&self) -> Work {
+        match self.kind {
+            Kind::Same => Work::Copy,
+            Kind::Dense(_) => Work::Widen,
+            Kind::Blocks(_) => Work::Decode,
+        }
     }
 
     /// Makes the bytes from `start` on, as many as `out` has, in the byte order of the host, on all cores. `sources`: those of the
@@ -166,7 +178,7 @@ impl Deferred {
             let length = input_step.min(count - begin);
             match &input {
                 Input::Bytes(all) => self.convert(slice(all, begin, length).ok_or_else(outside)?, out),
-                Input::Range(source, offset) if !self.converts() => {
+                Input::Range(source, offset) if self.work() == Work::Copy => {
                     source.read_at(offset + begin, out, Stop::never())
                 }
                 Input::Range(source, offset) => {
@@ -223,7 +235,7 @@ mod tests {
     }
 
     fn agree(deferred: &Deferred, sources: &dyn Sources, whole: &[u8]) {
-        let converts = deferred.converts();
+        let converts = deferred.work() != Work::Copy;
         assert_eq!(deferred.byte_length(), whole.len() as u64);
         for step in [1024, 3 * 1024, 1 << 20, 4 << 20] {
             let mut out = vec![1; whole.len()];
