@@ -36,6 +36,7 @@ function blocking(what, work) {
 }
 
 const file = await turns('open', () => open(path, options))
+blocking('the first name', () => file.keys().next().value)
 blocking('list', () => {
   let seen = 0
   for (const { name, shape } of file.values()) seen += name.length + shape.length
