@@ -1,0 +1,87 @@
+// load({ into }) of what is in the page cache, which is read where it belongs: the same bytes as every other way, and every end of it.
+import { truncateSync } from 'node:fs'
+import test from 'ava'
+import { openSync, saveFile, ZTensorError } from 'ztensor'
+import { rejectionOf } from '../raised.mjs'
+import { scratchPath } from '../scratch.mjs'
+
+// More than the pieces in which it is copied, and no multiple of them.
+const LENGTH = 33 * 2 ** 20 + 10
+const bytes = new Uint8Array(LENGTH).map((_, at) => (at * 131 + (at >> 11)) & 255)
+const floats = new Float32Array(5 * 2 ** 20 + 3).map((_, at) => at / 7)
+const path = scratchPath('into.safetensors')
+const hashed = scratchPath('into.zt')
+const compressed = scratchPath('packed.zt')
+// A tensor between others, and at an odd place.
+const tensors = { a: new Uint8Array([1, 2, 3]), bytes, floats, z: new Uint8Array([9]) }
+const same = (one, other) => Buffer.compare(Buffer.from(one.buffer, one.byteOffset, one.byteLength), Buffer.from(other.buffer, other.byteOffset, other.byteLength)) === 0 // biome-ignore format: one claim
+
+test.before(async () => {
+  await saveFile(path, tensors)
+  await saveFile(hashed, tensors, { version: '1.0', digest: 'crc32c' })
+  await saveFile(compressed, tensors, { version: '1.2', compression: { level: 1, minSavings: 0 } })
+})
+
+for (const [what, source] of [
+  ['as it is', () => path],
+  ['with digests', () => hashed],
+  ['compressed', () => compressed],
+]) {
+  test(`into gives what load() and data give, ${what}`, async (t) => {
+    const file = openSync(source())
+    for (const [name, expected] of Object.entries(tensors)) {
+      const tensor = file.tensor(name)
+      const room = new expected.constructor(expected.length + 2).fill(77)
+      const into = room.subarray(1, expected.length + 1)
+      t.is(await tensor.load({ into }), into)
+      t.true(same(into, expected), name)
+      t.deepEqual([room[0], room[expected.length + 1]], [77, 77], 'nothing beside it')
+      t.true(same(await tensor.load(), expected) && same(tensor.data, expected), name)
+      const wide = new Float32Array(expected.length)
+      await tensor.load({ as: 'float32', into: wide })
+      t.true(same(wide, Float32Array.from(expected)), `${name} as float32`)
+    }
+    file.close()
+  })
+}
+
+test('into memory that threads share', async (t) => {
+  const file = openSync(path)
+  const into = new Uint8Array(new SharedArrayBuffer(LENGTH))
+  await file.tensor('bytes').load({ into })
+  t.true(same(into, bytes))
+  file.close()
+})
+
+test('a file that is cut meanwhile is ZT_TRUNCATED, and names the tensor', async (t) => {
+  const cut = scratchPath('cut.safetensors')
+  await saveFile(cut, tensors)
+  const file = openSync(cut)
+  const offset = file.tensor('bytes').components.get('data').offset
+  truncateSync(cut, offset + 2 ** 20)
+  for (const [name, options] of [
+    ['bytes', { into: new Uint8Array(LENGTH) }],
+    ['bytes', { as: 'float32', into: new Float32Array(LENGTH) }],
+  ]) {
+    const error = await rejectionOf(() => file.tensor(name).load(options))
+    t.true(error instanceof ZTensorError)
+    t.deepEqual([error.code, error.tensor], ['ZT_TRUNCATED', name])
+  }
+  file.close()
+})
+
+test('an array that is moved away, a file that is closed, and an abort end it', async (t) => {
+  const file = openSync(path)
+  const into = new Uint8Array(LENGTH)
+  const moved = file.tensor('bytes').load({ into })
+  structuredClone(into.buffer, { transfer: [into.buffer] })
+  t.is((await rejectionOf(() => moved)).code, 'ZT_CLOSED')
+  const controller = new AbortController()
+  const reason = new Error('enough')
+  const aborted = file.tensor('bytes').load({ into: new Uint8Array(LENGTH), signal: controller.signal })
+  controller.abort(reason)
+  t.is(await rejectionOf(() => aborted), reason)
+  const late = file.tensor('bytes').load({ into: new Uint8Array(LENGTH) })
+  file.close()
+  t.is((await rejectionOf(() => late)).code, 'ZT_CLOSED')
+})
