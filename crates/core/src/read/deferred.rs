@@ -172,7 +172,7 @@ impl Deferred {
         let outputs: Vec<_> = out.chunks_mut(step).map(|out| Mutex::new(Some(out))).collect();
         let buffers = Mutex::new(Vec::new());
         let lock = || buffers.lock().unwrap_or_else(PoisonError::into_inner);
-        let make = |at: usize| {
+        let fill_piece = |at: usize| {
             let out = outputs.get(at).and_then(|out| out.lock().ok()?.take()).unwrap_or_default();
             let begin = count.min(at as u64 * input_step);
             let length = input_step.min(count - begin);
@@ -191,7 +191,7 @@ impl Deferred {
                 }
             }
         };
-        let made = work::try_each_on(work::cores(), pieces.max(outputs.len()), make);
+        let made = work::try_each_on(work::cores(), pieces.max(outputs.len()), fill_piece);
         made.map_err(|error| match &self.stored {
             Stored::Here(_) => error,
             Stored::Cached { tensor, .. } => error.tensor(tensor),
