@@ -587,11 +587,11 @@ export type Float16Elements = typeof globalThis extends {
 /** A tensor of an open file. Making one reads nothing; its data is read when asked for. */
 export declare class Tensor<D extends DType | undefined = DType | undefined> {
 	#private;
-	readonly name: string;
-	/** The type of the elements, or of a sparse tensor's values. Undefined for a type or a composite that is not known here. */
-	readonly dtype: D;
-	readonly shape: readonly number[];
 	private constructor();
+	get name(): string;
+	/** The type of the elements, or of a sparse tensor's values. Undefined for a type or a composite that is not known here. */
+	get dtype(): D;
+	get shape(): readonly number[];
 	/** Elements: the product of the shape. */
 	get size(): number;
 	/**

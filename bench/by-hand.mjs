@@ -20,14 +20,20 @@ export function list(path) {
   return seen
 }
 
+const ARRAYS = { BF16: Uint16Array, F32: Float32Array }
+
+/** The elements of each tensor in an array of their type, and an element of each page. */
 export function touch(path) {
   const { fd, tensors, data } = open(path)
   let sum = 0
   for (const name in tensors) {
-    const [begin, end] = tensors[name].data_offsets
-    const bytes = new Uint8Array(end - begin)
-    readSync(fd, bytes, 0, bytes.length, data + begin)
-    for (let at = 0; at < bytes.length; at += 4096) sum += bytes[at]
+    const { dtype, data_offsets } = tensors[name]
+    const [begin, end] = data_offsets
+    const ArrayOf = ARRAYS[dtype]
+    const array = new ArrayOf((end - begin) / ArrayOf.BYTES_PER_ELEMENT)
+    readSync(fd, array, 0, array.byteLength, data + begin)
+    const step = 4096 / array.BYTES_PER_ELEMENT
+    for (let at = 0; at < array.length; at += step) sum += array[at]
   }
   closeSync(fd)
   return sum

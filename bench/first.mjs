@@ -81,7 +81,7 @@ async function* loading({ inputs, rounds, quick }) {
   const contenders = Object.fromEntries(how.map((name) => [name, () => loads(name, path)]))
   // It has to be compiled, which a quick look does without.
   if (!quick) contenders.limit = () => firstRead(path)
-  const before = () => warmMemory(2 * bytes)
+  const before = () => warmMemory(bytes)
   const all = await inTurns(Math.min(rounds, 5), contenders, { before })
   for (const [which, work, share] of [
     ['first', '2.47 GB: the first load() of all', 0.5],

@@ -18,24 +18,30 @@ export function warmMemory(bytes) {
   execFileSync(process.execPath, ['-e', TOUCHING, String(Math.min(bytes, freemem() - GIB))])
 }
 
-const times = { 'a hash': [], 'fresh memory': [] }
 const hashed = Buffer.alloc(GIB / 16)
-
-/** Measures work that is always the same. */
-export function listen() {
-  const timed = (name, work) => {
-    const began = performance.now()
-    work()
-    times[name].push(performance.now() - began)
-  }
-  timed('a hash', () => createHash('sha256').update(hashed).digest())
-  timed('fresh memory', () => Buffer.alloc(GIB / 4, 1))
+const SAME = {
+  'a hash': () => createHash('sha256').update(hashed).digest(),
+  'fresh memory': () => Buffer.alloc(GIB / 4, 1),
 }
 
-/** How far that work was above and below its median, in words. */
-export function noise() {
-  const share = (all, of) => `${Math.round(100 * (of / median(all) - 1))} %`
-  return Object.entries(times)
-    .map(([name, all]) => `${name} ${share(all, Math.min(...all))} to +${share(all, Math.max(...all))}`)
-    .join(', ')
+/** How steady the machine is: work that is always the same, measured again and again. */
+export class Unrest {
+  #times = Object.fromEntries(Object.keys(SAME).map((name) => [name, []]))
+
+  listen() {
+    for (const [name, work] of Object.entries(SAME)) {
+      const began = performance.now()
+      work()
+      this.#times[name].push(performance.now() - began)
+    }
+  }
+
+  /** How far each was below and above its median, in a sentence. */
+  toString() {
+    const share = (all, of) => Math.round(100 * (of / median(all) - 1))
+    const each = Object.entries(this.#times).map(
+      ([name, all]) => `${name} ${share(all, Math.min(...all))} % to +${share(all, Math.max(...all))} %`,
+    )
+    return `Work that is always the same took, beside its median: ${each.join(', ')}.`
+  }
 }

@@ -19,15 +19,16 @@ export function list(path, options) {
 export function touch(path) {
   const file = openSync(path)
   let sum = 0
-  for (const { data } of file.values()) sum += touchBytes(new Uint8Array(data.buffer, data.byteOffset, data.byteLength))
+  for (const { data } of file.values()) sum += touchPages(data)
   file.close()
   return sum
 }
 
-/** A byte of each page. */
-export function touchBytes(bytes) {
+/** An element of each page. */
+export function touchPages(array) {
+  const step = 4096 / array.BYTES_PER_ELEMENT
   let sum = 0
-  for (let at = 0; at < bytes.length; at += 4096) sum += bytes[at]
+  for (let at = 0; at < array.length; at += step) sum += array[at]
   return sum
 }
 

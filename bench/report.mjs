@@ -1,7 +1,5 @@
-// The rows as a table and as JSON.
+// The rows as a table of a terminal, and as one of a page.
 import { readFileSync, writeFileSync } from 'node:fs'
-
-const [BEGIN, END] = ['<!-- begin of the figures -->', '<!-- end of the figures -->']
 
 /** Three digits of a time. */
 function figure(value) {
@@ -58,10 +56,12 @@ function markdown(rows, heading) {
   return [heading, '', line(HEADINGS), line(rule), ...numbered.map(line), '', notes].join('\n')
 }
 
-/** Puts the figures between the marks of a page. */
-export function writeInto(path, rows, heading) {
+/** Puts the figures of a group between its marks in a page; what else stands there stays. */
+export function writeInto(path, group, rows, heading) {
   const page = readFileSync(path, 'utf8')
-  const [start, end] = [page.indexOf(BEGIN), page.indexOf(END)]
-  if (start < 0 || end < start) throw new Error(`${path} has no place for the figures: ${BEGIN} … ${END}`)
-  writeFileSync(path, `${page.slice(0, start + BEGIN.length)}\n${markdown(rows, heading)}\n${page.slice(end)}`)
+  const [begin, end] = [`<!-- figures of ${group} -->`, `<!-- end of ${group} -->`]
+  const [start, stop] = [page.indexOf(begin), page.indexOf(end)]
+  if (start < 0 || stop < start) throw new Error(`${path} has no place for these figures: ${begin} … ${end}`)
+  const text = `${begin}\n\n${markdown(rows, heading)}\n\n`
+  writeFileSync(path, page.slice(0, start) + text + page.slice(stop))
 }

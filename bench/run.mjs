@@ -5,9 +5,9 @@
 //                  by commas
 //   --runs N       does it all so often: of each row the worst run stands in the table, with the spread of all
 //   --cores LIST   runs on these cores alone, such as 0-1: everything, where the system has taskset
-//   --write PAGE   puts the table between the marks of a page, such as docs/performance.md
+//   --write PAGE   puts the tables of these groups between their marks in a page, such as docs/performance.md
 import { spawnSync } from 'node:child_process'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { cpus, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -18,7 +18,7 @@ import { ggufRows } from './gguf.mjs'
 import { hdf5 } from './hdf5.mjs'
 import { Inputs } from './inputs.mjs'
 import { machineLimits } from './limits.mjs'
-import { listen, noise } from './machine.mjs'
+import { Unrest } from './machine.mjs'
 import { memory } from './memory.mjs'
 import { numpy } from './numpy.mjs'
 import { onnxRows } from './onnx.mjs'
@@ -66,43 +66,31 @@ const inputs = new Inputs(join(root, 'build/bench'), quick)
 const machine = `${cpus().length} × ${cpus()[0]?.model ?? 'unknown'}, ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.version}`
 const size = quick ? ' Inputs of a twentieth of the size that the rows name.' : ''
 const runs = argv.includes('--runs') ? Number(argv[argv.indexOf('--runs') + 1]) : 1
-const heading = `Medians of up to ${rounds} rounds in ms, taken in turns.${size} ${machine}. \`npm run bench${quick ? ' -- --quick' : ''}\`.`
-
 const limits =
   quick || !(only.includes('reading') || only.includes('writing'))
     ? {}
     : machineLimits(inputs.large().path, inputs.sample().path)
 const date = new Date().toISOString().slice(0, 10)
-const file = join(root, `build/bench/result${quick ? '-quick' : ''}.json`)
-const before = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {}
-// What was not measured now stays as it was, with the day on which it was.
-const groups = before.quick === quick && before.machine === machine ? { ...before.groups } : {}
+const several = runs > 1 ? `; of ${runs} runs the worst, with how far they were apart` : ''
+const results = {}
 for (const group of only) {
-  const all = []
+  const [all, unrest] = [[], new Unrest()]
   for (let run = 1; run <= runs; run++) {
     for await (const row of GROUPS[group]({ inputs, limits, rounds, quick })) {
       all.push(row)
-      listen()
+      unrest.listen()
       console.error(`${(performance.now() / 1e3).toFixed(0).padStart(4)} s  ${row.work}: ${row.ours.toFixed(2)}`)
     }
   }
-  groups[group] = { date, runs, rows: worst(all) }
+  const rows = worst(all)
+  results[group] = { date, runs, rows }
+  const how = `Medians of up to ${rounds} rounds in ms, taken in turns${several}. ${date}, ${machine}.${size} ${unrest}`
+  console.log(`\n${group}: ${how}\n\n${table(rows)}`)
+  if (page !== undefined) writeInto(join(root, page), group, rows, how)
 }
-const unrest = `Work that is always the same took, by its median: ${noise()}.`
-console.log(`${heading} ${unrest}\n\n${table(only.flatMap((group) => groups[group].rows))}`)
 const absent = missing()
 if (absent.length > 0)
   console.log(`\nNot run: ${absent.join(', ')}. "npm run interop" sets them up, or BENCH_VENVS names their folder.`)
-writeFileSync(file, `${JSON.stringify({ machine, rounds, quick, limits, groups }, null, 2)}\n`)
+const file = join(root, `build/bench/result${quick ? '-quick' : ''}.json`)
+writeFileSync(file, `${JSON.stringify({ machine, rounds, quick, limits, results }, null, 2)}\n`)
 if (quick) inputs.remove()
-if (page !== undefined) {
-  const kept = Object.keys(GROUPS).filter((group) => groups[group] !== undefined)
-  const days = kept.map(
-    (group) => `${group} ${groups[group].date}${groups[group].runs > 1 ? `, ${groups[group].runs} runs` : ''}`,
-  )
-  writeInto(
-    join(root, page),
-    kept.flatMap((group) => groups[group].rows),
-    `${heading} Measured: ${days.join('; ')}. In the last of these runs, work that is always the same took, by its median: ${noise()}.`,
-  )
-}

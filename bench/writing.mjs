@@ -56,7 +56,7 @@ async function* converting({ inputs, rounds, target }) {
       ours: () => convert(large.path, target).then(() => undefined),
       copied: () => copy(large.path, target),
     },
-    { before: () => clear(target, 2 * large.bytes), warm: false },
+    { before: () => clear(target, large.bytes), warm: false },
   )
   const work = '2.47 GB of bfloat16 from safetensors to zTensor 1.0 with crc32c'
   yield { work, state: WARM, ours: mine, peers: { 'cp, sync': copied }, reach: '1.1 × cp, sync', target: 1.1 * copied }
@@ -68,7 +68,7 @@ async function* converting({ inputs, rounds, target }) {
     const { ours: mine } = await measure(
       rounds,
       { ours: () => convert(input.path, target).then(() => undefined) },
-      { before: () => clear(target, 2 * input.bytes) },
+      { before: () => clear(target, input.bytes) },
     )
     yield { work, state: WARM, ours: mine, peers: {} }
   }
@@ -99,7 +99,7 @@ async function* others({ inputs, rounds, target }) {
       const { ours: mine, copied: limit } = await measure(
         rounds,
         { ours: run, copied: () => copy(made, target) },
-        { before: () => clear(target, 2 * source.bytes), warm: false },
+        { before: () => clear(target, source.bytes), warm: false },
       )
       const by = (how) => peer && byPeer(peer, how, source.path, rounds, [target])
       const [left, synced] = [by('convert'), by('convert_synced')]

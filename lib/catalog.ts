@@ -7,10 +7,15 @@ const RECORD = 4
 const NO_DTYPE = 0xff
 const PLAIN = 0x100
 
+/** Tensors of all catalogs so far. */
+let tensors = 0
+
 /** The index of a file as it crossed the binding: flat arrays, from which a tensor is read on demand. */
 export class Catalog {
   readonly store: Store
   readonly size: number
+  /** The number of the first tensor among those of all files. */
+  readonly first: number
   readonly #names: string
   readonly #records: Uint32Array
   readonly #numbers: Float64Array
@@ -29,6 +34,8 @@ export class Catalog {
     this.#files = flat.files ?? undefined
     this.#labels = flat.labels
     this.size = flat.records.length / RECORD
+    this.first = tensors
+    tensors += this.size
     let start = 0
     for (const end of flat.shapeEnds) {
       const shape = Object.freeze(Array.from(flat.shapeDims.subarray(start, end)))
@@ -38,8 +45,7 @@ export class Catalog {
     }
   }
 
-  // A tensor asks for the next three when it is made. A file's first tensors are made before any of this is compiled, so
-  // that each call within them would count.
+  // A file's first tensors are listed before any of this is compiled, so each call within the next three would count.
 
   name(ordinal: number): string {
     const end = ordinal * RECORD

@@ -63,30 +63,38 @@ interface Lazy {
 
 /** A tensor of an open file. Making one reads nothing; its data is read when asked for. */
 export class Tensor<D extends DType | undefined = DType | undefined> {
-  readonly name: string
-  /** The type of the elements, or of a sparse tensor's values. Undefined for a type or a composite that is not known here. */
-  readonly dtype: D
-  readonly shape: readonly number[]
-  /** @internal The file, since tensors of two files are not the same. */
+  /** @internal No two tensors of the process have the same. */
   readonly [IDENTITY]: number
-  // Few fields: a file may have a million tensors, and the collector copies each object twice.
+  // Few fields: a file may have a million tensors, and the collector copies each object twice. What the catalog knows is asked of it.
   readonly #catalog: Catalog
-  readonly #ordinal: number
   #data: TypedArray | undefined
   #lazy: Lazy | undefined
 
   private constructor(catalog: Catalog, ordinal: number) {
-    this.name = catalog.name(ordinal)
-    this.dtype = catalog.dtype(ordinal)?.name as D
-    this.shape = catalog.shape(ordinal)
-    this[IDENTITY] = catalog.store.number
+    this[IDENTITY] = catalog.first + ordinal
     this.#catalog = catalog
-    this.#ordinal = ordinal
   }
 
   /** @internal */
   static make(catalog: Catalog, ordinal: number): AnyTensor {
     return new Tensor(catalog, ordinal) as AnyTensor
+  }
+
+  get name(): string {
+    return this.#catalog.name(this.#ordinal)
+  }
+
+  /** The type of the elements, or of a sparse tensor's values. Undefined for a type or a composite that is not known here. */
+  get dtype(): D {
+    return this.#dtype?.name as D
+  }
+
+  get shape(): readonly number[] {
+    return this.#catalog.shape(this.#ordinal)
+  }
+
+  get #ordinal(): number {
+    return this[IDENTITY] - this.#catalog.first
   }
 
   get #store(): Store {
@@ -125,7 +133,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
 
   /** @internal */
   static is(value: unknown): value is AnyTensor {
-    return typeof value === 'object' && value !== null && #store in value
+    return typeof value === 'object' && value !== null && #catalog in value
   }
 
   /** @internal */

@@ -17,6 +17,9 @@ const BYTES = zt10({ ...sparse10(), w: large })
 
 /** What says only what was known when the file was opened. */
 const KNOWN = [
+  'name',
+  'dtype',
+  'shape',
   'closed',
   'byteLength',
   'layout',

@@ -205,9 +205,8 @@ fn of_files(rates: &mut Rates, model: &str) {
     let total = length.min(1 << 30);
     rates.add("read", total, || fill(&source, &mut fresh(total)));
     rates.add("reread", total, || pieces(&source, total));
-    // Into memory that is there: as it is, and as float32 where it is bfloat16.
-    let mut kept = Owned::zeroed(2 * total as u64).unwrap();
-    kept.fill(1);
+    // Into memory that is there, in pages of the size that JavaScript's has: as it is, and as float32 where it is bfloat16.
+    let mut kept = vec![1; 2 * total];
     let read = |at: usize, place: &mut [u8]| source.read_at(at as u64, place, Stop::never()).unwrap();
     rates.add("refill", total, || refill(&mut kept[..total], 1, 8 * MIB, |at, place, _| read(at, place)));
     let widen = |at: usize, place: &mut [u8], halves: &mut [u8]| {

@@ -242,7 +242,7 @@ impl<'a> Reading<'a> {
         let stored = self.stored(blob)?;
         let size = || self.decoded_size(blob);
         let bytes = self.decompress(blob.encoding, stored, size)?;
-        if let Some(digest) = blob.digest.as_deref().filter(|digest| is_over_decoded(digest, blob)) {
+        if let Some(digest) = blob.digest.as_ref().filter(|digest| is_over_decoded(digest, blob)) {
             digest.check_bytes(&bytes).map_err(|error| error.at(blob.offset))?;
         }
         Ok(bytes)
@@ -411,7 +411,7 @@ pub(crate) fn within(length: u64, limits: &Limits) -> Result<()> {
 
 /// A hasher of the bytes as they are stored, where the digest is over those or over the same ones decoded.
 pub(crate) fn stored_hasher(blob: &Blob) -> Option<Hasher> {
-    let digest = blob.digest.as_deref();
+    let digest = blob.digest.as_ref();
     digest.filter(|digest| !is_over_decoded(digest, blob))?.hasher()
 }
 

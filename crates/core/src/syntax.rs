@@ -2,6 +2,7 @@
 //! and uses no other room.
 #![forbid(unsafe_code)]
 
+pub mod alike;
 pub mod cbor;
 pub mod cbor_encode;
 pub mod cbor_splice;

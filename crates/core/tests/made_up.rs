@@ -87,7 +87,7 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
                 let table = input.read_vec(offset, stored)?;
                 let pieces = table.chunks_exact(32).map(|entry| {
                     let number = |nth: usize| u64::from_le_bytes(entry[8 * nth..][..8].try_into().unwrap());
-                    let digest = Some(Box::new(Digest::crc32(DIGEST)));
+                    let digest = Some(Digest::crc32(DIGEST));
                     let raw = Blob::raw(number(0), number(1));
                     let blob = match number(3) {
                         1 => Blob { encoding, decoded: None, ..raw },

@@ -71,7 +71,7 @@ impl Member {
             }
             Method::Other => builder.unknown_encoding("zip"),
         };
-        let digest = Some(Box::new(Digest::crc32(self.crc32)));
+        let digest = Some(Digest::crc32(self.crc32));
         let Self { offset, stored, decoded, .. } = *self;
         Blob { file: 0, encoding, offset, stored, decoded: Some(decoded), digest }
     }

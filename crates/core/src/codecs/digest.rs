@@ -16,7 +16,8 @@ pub struct Digest {
     pub over: Over,
     /// As it stands in the file, where that is not how [`Expected::text`] has it. An index of 100,000 tensors has as many
     /// digests, and a text for each would cost more than reading it.
-    spelling: Option<Box<str>>,
+    /// Boxed twice, so that digests without one, nearly all, are small.
+    spelling: Option<Box<Box<str>>>,
 }
 
 /// The bytes that a digest is over: as they are stored (0.1 to 1.2), or decoded (2 §3.4).
@@ -32,7 +33,7 @@ pub enum Expected {
     Crc32c(u32),
     /// The CRC-32 of zip and gzip (RFC 1952 §8).
     Crc32(u32),
-    Sha256([u8; 32]),
+    Sha256(Box<[u8; 32]>),
     /// XXH3 of 64 bits without a seed. Only 2 §3.4 registers it.
     Xxh3(u64),
     /// An algorithm that this version does not know. Never counts as verified.
@@ -49,25 +50,49 @@ impl Expected {
         match self {
             Self::Crc32c(crc) => spelled("crc32c:0x", &crc.to_be_bytes(), UPPER),
             Self::Crc32(crc) => spelled("crc32:0x", &crc.to_be_bytes(), UPPER),
-            Self::Sha256(bytes) => spelled("sha256:", bytes, LOWER),
+            Self::Sha256(bytes) => spelled("sha256:", &bytes[..], LOWER),
             Self::Xxh3(hash) => spelled("xxh3:", &hash.to_be_bytes(), LOWER),
             Self::Unknown => String::new(),
         }
     }
 }
 
-/// The number of `DIGITS` hex digits, whose letters stand in the order of the alphabet from `ten` on; `None` where `text` is
-/// anything else.
-fn hex_number<const DIGITS: usize>(text: &[u8], ten: u8) -> Option<u64> {
+/// What each byte is as a hex digit; what is none is above 15.
+const fn hex_values(digits: &[u8; 16]) -> [u8; 256] {
+    let mut values = [u8::MAX; 256];
+    let mut value: u8 = 0;
+    while value < 16 {
+        values[digits[value as usize] as usize] = value;
+        value += 1;
+    }
+    values
+}
+
+static UPPER_VALUES: [u8; 256] = hex_values(UPPER);
+static LOWER_VALUES: [u8; 256] = hex_values(LOWER);
+
+/// The number of `DIGITS` hex digits; `None` where `text` is anything else. It has no branch a digit: whether a letter comes next
+/// cannot be foreseen, and to guess wrong took a seventh of reading an index of version 2.
+fn hex_number<const DIGITS: usize>(text: &[u8], values: &[u8; 256]) -> Option<u64> {
     let digits: &[u8; DIGITS] = text.try_into().ok()?;
-    digits.iter().try_fold(0, |number, &digit| {
-        let value = match digit {
-            b'0'..=b'9' => digit - b'0',
-            _ if (ten..ten + 6).contains(&digit) => digit - ten + 10,
-            _ => return None,
-        };
-        Some(number << 4 | u64::from(value))
-    })
+    let (mut number, mut all) = (0, 0);
+    for &digit in digits {
+        let value = values[usize::from(digit)];
+        all |= value;
+        number = number << 4 | u64::from(value & 15);
+    }
+    (all <= 15).then_some(number)
+}
+
+/// SHA-256 in the digits that the peers write.
+fn plain_sha256(text: &[u8]) -> Option<Expected> {
+    let (words, []) = text.strip_prefix(b"sha256:")?.as_chunks::<16>() else { return None };
+    let words: &[_; 4] = words.try_into().ok()?;
+    let mut bytes = [0; 32];
+    for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
+        *bytes = hex_number::<16>(word, &LOWER_VALUES)?.to_be_bytes();
+    }
+    Some(Expected::Sha256(Box::new(bytes)))
 }
 
 impl Digest {
@@ -77,7 +102,7 @@ impl Digest {
 
     /// The digest that stands as `text` in a file.
     fn spelled(text: &str, expected: Expected, over: Over) -> Self {
-        let spelling = (expected.text() != text).then(|| text.into());
+        let spelling = (expected.text() != text).then(|| Box::new(text.into()));
         Self { expected, over, spelling }
     }
 
@@ -101,12 +126,24 @@ impl Digest {
         }
     }
 
+    /// The digest of a text that is spelled as the peers spell it. Any other text is left to [`Digest::parse`].
+    pub fn plain(text: &[u8]) -> Option<Self> {
+        let crc = || hex_number::<8>(text.strip_prefix(b"crc32c:0x")?, &UPPER_VALUES);
+        let crc = || Some(Expected::Crc32c(u32::try_from(crc()?).ok()?));
+        Some(Self::new(crc().or_else(|| plain_sha256(text))?, Over::Stored))
+    }
+
+    /// The same of what is left to [`Digest::parse_registered`] otherwise.
+    pub fn plain_registered(text: &[u8]) -> Option<Self> {
+        let hash = || hex_number::<16>(text.strip_prefix(b"xxh3:")?, &LOWER_VALUES);
+        Some(Self::new(hash().map(Expected::Xxh3).or_else(|| plain_sha256(text))?, Over::Decoded))
+    }
+
     /// Parses `crc32c:0x1A2B3C4D` (the `0x` and leading zeros are optional, as the peers read it) or
     /// `sha256:` and 64 hex digits. Hex is case-insensitive.
     pub fn parse(text: &str) -> Result<Self> {
-        let written = text.strip_prefix("crc32c:0x").and_then(|hex| hex_number::<8>(hex.as_bytes(), b'A'));
-        if let Some(crc) = written.and_then(|crc| u32::try_from(crc).ok()) {
-            return Ok(Self::new(Expected::Crc32c(crc), Over::Stored));
+        if let Some(digest) = Self::plain(text.as_bytes()) {
+            return Ok(digest);
         }
         let malformed = |what: &str| {
             Error::new(Code::BadDigest, format!("the digest {text:?} {what}"))
@@ -126,7 +163,9 @@ impl Digest {
                 let value = u32::from_str_radix(digits, 16);
                 Expected::Crc32c(value.map_err(|_| malformed("needs 1 to 8 hex digits"))?)
             }
-            "sha256" => Expected::Sha256(hex32(value).ok_or_else(|| malformed("needs 64 hex digits"))?),
+            "sha256" => {
+                Expected::Sha256(Box::new(hex32(value).ok_or_else(|| malformed("needs 64 hex digits"))?))
+            }
             "" => return Err(malformed("has no algorithm before the ':'")),
             _ => Expected::Unknown,
         };
@@ -136,9 +175,8 @@ impl Digest {
     /// Parses the form of 2 §3.4: `xxh3:` and 16 or `sha256:` and 64 hex digits, lower case. Other algorithms of
     /// letters, digits and hex digits are unknown, not refused.
     pub fn parse_registered(text: &str) -> Result<Self> {
-        let written = text.strip_prefix("xxh3:").and_then(|hex| hex_number::<16>(hex.as_bytes(), b'a'));
-        if let Some(hash) = written {
-            return Ok(Self::new(Expected::Xxh3(hash), Over::Decoded));
+        if let Some(digest) = Self::plain_registered(text.as_bytes()) {
+            return Ok(digest);
         }
         let malformed = |what: &str| {
             Error::new(Code::BadDigest, format!("the digest {text:?} {what}")).rule("zTensor 2 §3.4 Part")
@@ -155,7 +193,9 @@ impl Digest {
         }
         let expected = match algorithm {
             "xxh3" => return Err(malformed("needs 16 hex digits")),
-            "sha256" => Expected::Sha256(hex32(value).ok_or_else(|| malformed("needs 64 hex digits"))?),
+            "sha256" => {
+                Expected::Sha256(Box::new(hex32(value).ok_or_else(|| malformed("needs 64 hex digits"))?))
+            }
             _ => Expected::Unknown,
         };
         Ok(Self::spelled(text, expected, Over::Decoded))
@@ -282,7 +322,7 @@ impl Hasher {
         match self {
             Self::Sum(Checksum::Crc32c, sum) => Expected::Crc32c(sum),
             Self::Sum(Checksum::Crc32, sum) => Expected::Crc32(sum),
-            Self::Sha256(state) => Expected::Sha256(state.finalize().into()),
+            Self::Sha256(state) => Expected::Sha256(Box::new(state.finalize().into())),
             Self::Xxh3(state) => Expected::Xxh3(state.finish()),
         }
     }

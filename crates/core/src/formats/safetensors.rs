@@ -10,8 +10,11 @@ use crate::checked::{exact, u64_le};
 use crate::error::{Code, Error, Result};
 use crate::layouts;
 use crate::limits::{self, Limits};
-use crate::model::{Attributes, Builder, Catalog, Component, Container, DType, Label, Layout, NewTensor};
+use crate::model::{
+    Attributes, Builder, Catalog, Component, Container, DType, Label, Layout, NewTensor, Tensor,
+};
 use crate::syntax::Keys;
+use crate::syntax::alike::{Draft, Spellings};
 use crate::syntax::json::{Reader, Unique};
 use crate::syntax::values::Event;
 
@@ -91,7 +94,7 @@ pub fn parse_index(bytes: &[u8], total: u64, limits: &Limits) -> Result<Catalog>
     let data = PREFIX + bytes.len() as u64;
     let mut builder = Builder::new(CONTAINER, limits);
     builder.reserve(bytes.len() / ENTRY_BYTES);
-    let mut shape = Vec::new();
+    let mut entries = Entries::default();
     let mut has_metadata = false;
     let mut reader = Reader::new(text, PREFIX);
     let read = reader.object("'{'", Unique::ByCaller, |reader, name| {
@@ -105,8 +108,9 @@ pub fn parse_index(bytes: &[u8], total: u64, limits: &Limits) -> Result<Catalog>
             builder.attributes(attributes);
             return Ok(());
         }
-        let added = Entry::read(reader, &mut shape, limits)
-            .and_then(|entry| entry.add(&shape, &mut builder, name, data));
+        let added = entries
+            .next(reader, limits)
+            .and_then(|entry| entry.add(&entries.shape, &mut builder, name, data));
         added.map_err(|error| error.tensor(name).rule(RULE))
     });
     read.and_then(|()| reader.end()).map_err(|error| error.rule(RULE))?;
@@ -152,7 +156,38 @@ fn texts(
     })
 }
 
-/// One tensor's entry; its shape stands beside it, in memory that all entries share.
+/// The entries of tensors, which are mostly spelled like one before them.
+#[derive(Default)]
+struct Entries<'a> {
+    /// Of the last one: memory that all share.
+    shape: Vec<u64>,
+    draft: Draft,
+    known: Spellings<'a, (DType, Vec<u64>)>,
+}
+
+/// The numbers that entries of one spelling differ in.
+const BEGIN: usize = 0;
+const END: usize = 1;
+
+impl<'a> Entries<'a> {
+    /// Reads the next one, and its shape.
+    fn next(&mut self, reader: &mut Reader<'a>, limits: &Limits) -> Result<Entry> {
+        if let Some((&(dtype, ref shape), filling)) = self.known.read(reader)
+            && let [Some(begin), Some(end), _] = filling.numbers
+        {
+            self.shape.clone_from(shape);
+            return Ok(Entry { dtype, begin, end });
+        }
+        self.draft.begin(reader);
+        let entry = Entry::read(reader, &mut self.shape, &mut self.draft, limits)?;
+        if let Some(spelling) = self.draft.spelling(reader) {
+            self.known.add(spelling, (entry.dtype, self.shape.clone()));
+        }
+        Ok(entry)
+    }
+}
+
+/// One tensor's entry without its shape.
 struct Entry {
     dtype: DType,
     begin: u64,
@@ -160,7 +195,12 @@ struct Entry {
 }
 
 impl Entry {
-    fn read(reader: &mut Reader<'_>, shape: &mut Vec<u64>, limits: &Limits) -> Result<Self> {
+    fn read(
+        reader: &mut Reader<'_>,
+        shape: &mut Vec<u64>,
+        draft: &mut Draft,
+        limits: &Limits,
+    ) -> Result<Self> {
         let (mut dtype, mut has_shape, mut offsets) = (None, false, None);
         let mut unknown = Keys::default();
         reader.object("the object of a tensor", Unique::ByCaller, |reader, key| {
@@ -170,7 +210,7 @@ impl Entry {
                     dims(reader, shape, limits)?;
                     std::mem::replace(&mut has_shape, true)
                 }
-                "data_offsets" => offsets.replace(span(reader)?).is_some(),
+                "data_offsets" => offsets.replace(span(reader, draft)?).is_some(),
                 _ => {
                     reader.skip()?;
                     !unknown.insert(key.clone())
@@ -208,11 +248,11 @@ fn dims(reader: &mut Reader<'_>, dims: &mut Vec<u64>, limits: &Limits) -> Result
     reader.array("the array of a shape", |reader| limits.push_dim(dims, reader.uint("a dimension")?))
 }
 
-fn span(reader: &mut Reader<'_>) -> Result<(u64, u64)> {
+fn span(reader: &mut Reader<'_>, draft: &mut Draft) -> Result<(u64, u64)> {
     let mut offsets = [0; 2];
     let mut count = 0;
     reader.array("the array of data_offsets", |reader| {
-        let offset = reader.uint("an offset")?;
+        let offset = draft.number(reader, if count == 0 { BEGIN } else { END }, "an offset")?;
         *offsets.get_mut(count).ok_or_else(|| reader.error("data_offsets holds more than 2 offsets"))? =
             offset;
         count += 1;
@@ -263,28 +303,26 @@ pub fn name_of(dtype: DType) -> Option<&'static str> {
 /// The tensors, in the order of their offsets, follow each other from the first byte of the buffer, which
 /// begins at `data`, to its last.
 fn without_holes(catalog: &Catalog, data: u64, buffer: u64) -> Result<()> {
-    let span = |ordinal: usize| {
-        let component = catalog.tensor(ordinal).and_then(|tensor| tensor.components().first());
+    let span = |tensor: Tensor<'_>| {
+        let component = tensor.components().first();
         component.map_or((0, 0), |component| (component.offset() - data, component.stored_length()))
     };
-    let mut order: Vec<usize> = Vec::new();
-    if !(0..catalog.len()).is_sorted_by_key(span) {
-        order.extend(0..catalog.len());
-        order.sort_unstable_by_key(|&ordinal| span(ordinal));
-    }
-    let mut expected = 0;
-    for position in 0..catalog.len() {
-        let ordinal = order.get(position).copied().unwrap_or(position);
-        let (begin, length) = span(ordinal);
-        if begin != expected {
-            let what = if begin > expected { "leaves a hole behind" } else { "overlaps" };
-            let message = format!("begins at {begin} of the byte buffer and {what} what ends at {expected}");
-            let name = catalog.tensor(ordinal).map_or("", |tensor| tensor.name());
-            return Err(Error::new(Code::BadIndex, message).tensor(name).rule(BUFFER_RULE));
-        }
-        // Both were offsets of the header, so their sum is one.
-        expected = begin + length;
-    }
+    // Both are offsets of the header, so their sum is one.
+    let follow = |expected, tensor| {
+        let (begin, length) = span(tensor);
+        if begin == expected { Ok(begin + length) } else { Err((expected, begin, tensor)) }
+    };
+    // Nearly every header has them in this order.
+    let expected = catalog.iter().try_fold(0, follow).or_else(|_| {
+        let mut tensors: Vec<_> = catalog.iter().collect();
+        tensors.sort_by_key(|&tensor| span(tensor));
+        tensors.into_iter().try_fold(0, follow)
+    });
+    let expected = expected.map_err(|(expected, begin, tensor)| {
+        let what = if begin > expected { "leaves a hole behind" } else { "overlaps" };
+        let message = format!("begins at {begin} of the byte buffer and {what} what ends at {expected}");
+        Error::new(Code::BadIndex, message).tensor(tensor.name()).rule(BUFFER_RULE)
+    })?;
     if expected > buffer {
         let message =
             format!("the tensors need {expected} bytes of data, the file has {buffer}: it is cut short");

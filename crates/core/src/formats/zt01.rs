@@ -149,7 +149,7 @@ impl Fields {
                     format!("the checksum {text:?} is of an algorithm not known here and is never checked");
                 builder.warn("ZT_WARN_UNKNOWN_DIGEST", message, Some(&self.name), None);
             }
-            digest = Some(Box::new(parsed));
+            digest = Some(parsed);
         }
         let data = Blob { file: 0, encoding, offset: self.offset, stored: self.size, decoded, digest };
         let mut blob = Component::new(Label::DATA, Some(self.dtype), Data::Blob(data));

@@ -23,8 +23,8 @@ use crate::model::{
     Attributes, Blob, Builder, Catalog, Component, DType, Data, Encoding, Label, Layout, NewTensor,
 };
 use crate::syntax::Seen;
+use crate::syntax::alike::{Draft, Spellings};
 use crate::syntax::cbor::Reader;
-use crate::syntax::cbor::alike::{Draft, Spellings};
 
 /// Blobs start at multiples of this (1.0 §2, 1.2 §4).
 const ALIGNMENT: u64 = 64;
@@ -194,7 +194,7 @@ struct Fields {
     length: u64,
     uncompressed: Option<u64>,
     encoding: Encoding,
-    digest: Option<Box<Digest>>,
+    digest: Option<Digest>,
 }
 
 fn read_attributes(reader: &mut Reader<'_>) -> Result<Attributes> {
@@ -367,14 +367,14 @@ impl<'b> Place<'_, 'b> {
         }
     }
 
-    fn digest(&mut self, text: &str, name: &str, role: &str) -> Result<Box<Digest>> {
+    fn digest(&mut self, text: &str, name: &str, role: &str) -> Result<Digest> {
         let digest = Digest::parse(text)?;
         if digest.expected == Expected::Unknown {
             let message =
                 format!("the digest {text:?} is of an algorithm not known here and is never checked");
             self.builder.warn("ZT_WARN_UNKNOWN_DIGEST", message, Some(name), Some(role));
         }
-        Ok(Box::new(digest))
+        Ok(digest)
     }
 
     /// The component of a tensor of known layout.

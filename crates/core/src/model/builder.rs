@@ -8,8 +8,8 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
 
 use super::{
-    Attributes, Catalog, Component, Container, DType, Encoding, Encodings, Entry, Filter, Label, Labels,
-    Layout, Named, Section, SetPart, Shard, Warning,
+    Attributes, Blob, Catalog, Component, Container, DType, Data, Encoding, Encodings, Entry, Filter, Label,
+    Labels, Layout, Named, Section, SetPart, Shard, Span, Warning,
 };
 use crate::checked::exact;
 use crate::error::{Code, Error, MESSAGE, Result, short};
@@ -35,6 +35,8 @@ pub struct Builder {
     warning_bytes: usize,
     /// The emptied list of the last tensor, for the next: an allocation a tensor is a tenth of an opening.
     spare: Vec<Component>,
+    /// The last blob that has bytes; `None` once one did not follow the one before it.
+    last: Option<Span>,
 }
 
 impl Builder {
@@ -64,6 +66,7 @@ impl Builder {
             unlisted_warnings: 0,
             warning_bytes: 0,
             spare: Vec::new(),
+            last: Some(Span { file: 0, offset: 0, length: 0 }),
         }
     }
 
@@ -191,6 +194,26 @@ impl Builder {
         self.catalog.find(name)
     }
 
+    /// The last blob that has bytes, of the last file, where each such stands behind the one before it or is the same. Writers list
+    /// what they write in the order in which they write it: then no two overlap, and nobody has to look again.
+    pub fn last_of_ordered(&self) -> Option<Span> {
+        self.last
+    }
+
+    fn follow(&mut self, component: &Component) {
+        let next = match &component.data {
+            Data::Blob(blob) => Blob::span(blob),
+            Data::Inline(_) | Data::Unread { .. } => return,
+            Data::Grid(..) | Data::Pieces(_) => return self.last = None,
+        };
+        if let Some(last) = self.last
+            && next.length > 0
+            && next != last
+        {
+            self.last = ((next.file, next.offset) >= (last.file, last.end())).then_some(next);
+        }
+    }
+
     /// Checks a shape as [`Builder::tensor`] will.
     pub fn check_shape(&mut self, dims: &[u64]) -> Result<()> {
         self.shape(dims).map(drop)
@@ -200,6 +223,7 @@ impl Builder {
     pub fn tensor(&mut self, mut new: NewTensor<'_>) -> Result<()> {
         let name = new.name;
         let shape = self.shape(new.shape).map_err(|error| error.tensor(name))?;
+        new.components.iter().for_each(|component| self.follow(component));
         let catalog = &mut self.catalog;
         let ordinal = small(catalog.entries.len(), "the number of tensors")?;
         if catalog.names.len() + name.len() > limits::NAMES_BYTES {

@@ -164,7 +164,7 @@ impl Component {
     }
 
     pub fn digest(&self) -> Option<&Digest> {
-        self.blob()?.digest.as_deref()
+        self.blob()?.digest.as_ref()
     }
 
     /// What the stored bytes went through; [`Encoding::RAW`] of what is no blob.
@@ -214,7 +214,7 @@ impl Component {
             })
         };
         match self.pieces() {
-            Some(pieces) => pieces.blobs().all(|blob| is_checked(blob.digest.as_deref())),
+            Some(pieces) => pieces.blobs().all(|blob| is_checked(blob.digest.as_ref())),
             None => is_checked(self.digest()),
         }
     }

@@ -50,7 +50,7 @@ pub struct Blob {
     pub stored: u64,
     /// Bytes after decoding; `None` where only decoding can tell.
     pub decoded: Option<u64>,
-    pub digest: Option<Box<Digest>>,
+    pub digest: Option<Digest>,
 }
 
 impl Blob {

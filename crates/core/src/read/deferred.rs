@@ -98,8 +98,11 @@ impl Reading<'_> {
         }
     }
 
-    /// Where elements stand that nobody has to look at, and that are in memory already.
+    /// Where elements stand that nobody has to look at, and that are in memory already: nobody but Linux tells.
     fn cached(&self, tensor: Tensor<'_>, component: &Component) -> Option<Stored> {
+        if !cfg!(target_os = "linux") {
+            return None;
+        }
         let (offset, length) = widened::stored(component, None)?.unhashed()?;
         let source = self.source(component).ok()?;
         source.local()?;

@@ -31,7 +31,7 @@ impl Reading<'_> {
         if start > ASIDE || rest.is_none_or(|rest| rest > ASIDE) {
             return Ok(None);
         }
-        let digest = blob.digest.as_deref().filter(|digest| is_over_decoded(digest, blob));
+        let digest = blob.digest.as_ref().filter(|digest| is_over_decoded(digest, blob));
         let mut hasher = digest.and_then(Digest::hasher);
         let output = self.with_stored(blob, |stored| {
             let mut output = Owned::to_fill(total)?;

@@ -54,7 +54,7 @@ impl Reading<'_> {
         let length = blob.decoded.unwrap_or_default();
         within(length, self.limits)?;
         let mut bytes = Owned::to_fill(length)?;
-        let mut hasher = blob.digest.as_deref().and_then(Digest::hasher);
+        let mut hasher = blob.digest.as_ref().and_then(Digest::hasher);
         self.run(blob, &frames, 0, &mut bytes, hasher.as_mut())?;
         compare(blob, hasher)?;
         Ok(bytes)
@@ -66,7 +66,7 @@ impl Reading<'_> {
             return self.decoded_pieces(component, blob, |_| Ok(()));
         }
         let frames = self.seek_table(blob)?;
-        let mut hasher = blob.digest.as_deref().and_then(Digest::hasher);
+        let mut hasher = blob.digest.as_ref().and_then(Digest::hasher);
         let mut elements = RuleCheck::new(component.rule);
         let mut group = Owned::to_fill(0)?;
         let mut at = 0;
@@ -200,7 +200,7 @@ impl Reading<'_> {
         mut each: impl FnMut(&mut [u8]) -> Result<()>,
     ) -> Result<()> {
         let frames = self.seek_table(blob)?;
-        let mut hasher = blob.digest.as_deref().and_then(Digest::hasher);
+        let mut hasher = blob.digest.as_ref().and_then(Digest::hasher);
         let mut elements = RuleCheck::new(component.rule);
         let mut piece = Vec::new();
         for nth in 0..frames.len() {

@@ -3,7 +3,6 @@
 //! what the Core Deterministic Encoding (§4.2.1) spells differently is refused, and so are tags and simple values.
 #![forbid(unsafe_code)]
 
-pub mod alike;
 mod head;
 mod texts;
 mod value;
@@ -15,6 +14,7 @@ use self::head::Head;
 use self::texts::{REMEMBERED, Texts};
 pub use self::value::Pairs;
 pub(crate) use self::value::identity;
+use super::alike::{Mark, Spelled};
 use super::{Keys, Seen};
 use crate::error::{Code, Error, Result};
 use crate::limits;
@@ -444,6 +444,43 @@ impl<'a> Reader<'a> {
         let null = self.bytes.get(self.at) == Some(&0xf6);
         self.at += usize::from(null);
         null
+    }
+}
+
+impl<'a> Spelled<'a> for Reader<'a> {
+    fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    fn mark(&self) -> Mark {
+        Mark(self.at)
+    }
+
+    fn next_item(&mut self) -> Mark {
+        self.mark()
+    }
+
+    fn go_to(&mut self, mark: Mark) {
+        self.at = mark.0;
+    }
+
+    fn uint(&mut self, what: &str) -> Result<u64> {
+        Reader::uint(self, what)
+    }
+
+    fn text(&mut self, what: &str) -> Result<Cow<'a, str>> {
+        Reader::text(self, what)
+    }
+
+    fn plain_uint(&mut self) -> Option<u64> {
+        self.plain_head(UNSIGNED)
+    }
+
+    fn plain_text(&mut self, most: u64) -> Option<&'a [u8]> {
+        let length = self.plain_head(TEXT).filter(|&length| length <= most)?;
+        let text = self.bytes.get(self.at..)?.get(..usize::try_from(length).ok()?)?;
+        self.at += text.len();
+        Some(text)
     }
 }
 

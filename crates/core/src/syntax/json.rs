@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use ciborium::Value;
 
 use super::Keys;
+use super::alike::{Mark, Spelled};
 use crate::error::{Code, Error, Result};
 use crate::limits;
 
@@ -353,6 +354,61 @@ impl<'a> Reader<'a> {
         }
         self.at += length;
         Ok(())
+    }
+}
+
+impl<'a> Spelled<'a> for Reader<'a> {
+    fn bytes(&self) -> &'a [u8] {
+        Reader::bytes(self)
+    }
+
+    fn mark(&self) -> Mark {
+        Mark(self.at)
+    }
+
+    fn next_item(&mut self) -> Mark {
+        self.peek();
+        self.mark()
+    }
+
+    fn go_to(&mut self, mark: Mark) {
+        self.at = mark.0;
+    }
+
+    fn uint(&mut self, what: &str) -> Result<u64> {
+        Reader::uint(self, what)
+    }
+
+    fn text(&mut self, what: &str) -> Result<Cow<'a, str>> {
+        self.string(what)
+    }
+
+    fn plain_uint(&mut self) -> Option<u64> {
+        /// Digits of which no number exceeds a u64.
+        const DIGITS: usize = 19;
+        let rest = self.bytes().get(self.at..)?;
+        let (mut value, mut digits) = (0_u64, 0);
+        for byte in rest.iter().take(DIGITS + 1) {
+            let digit = byte.wrapping_sub(b'0');
+            if digit > 9 {
+                break;
+            }
+            value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
+            digits += 1;
+        }
+        let plain = digits == 1 || (2..=DIGITS).contains(&digits) && rest.first() != Some(&b'0');
+        self.at += digits;
+        plain.then_some(value)
+    }
+
+    fn plain_text(&mut self, most: u64) -> Option<&'a [u8]> {
+        let rest = self.bytes().get(self.at..)?.strip_prefix(b"\"")?;
+        let text = rest.get(..plain_run(rest))?;
+        if rest.get(text.len()) != Some(&b'"') || text.len() as u64 > most {
+            return None;
+        }
+        self.at += text.len() + 2;
+        Some(text)
     }
 }
 

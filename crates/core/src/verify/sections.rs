@@ -16,7 +16,7 @@ const PIECE: u64 = 8 << 20;
 
 /// Hashes a section and compares. Fails only where the file cannot be read or the work is stopped.
 pub fn judge(reading: Reading<'_>, section: &Section, all: &mut Outcome) -> Result<()> {
-    let hasher = section.blob.digest.as_deref().and_then(|digest| Some((digest, digest.hasher()?)));
+    let hasher = section.blob.digest.as_ref().and_then(|digest| Some((digest, digest.hasher()?)));
     let Some((digest, hasher)) = hasher.filter(|(_, hasher)| hasher.combines()) else {
         all.undigested += 1;
         return Ok(());

@@ -20,6 +20,13 @@ pub(super) struct Laid {
     framing: Framing,
 }
 
+impl Laid {
+    /// The tensor that was begun has come.
+    pub(super) fn end(&mut self) {
+        self.framing.blobs.pop_front();
+    }
+}
+
 /// What stands before, between and behind the blobs.
 #[derive(Default)]
 struct Framing {
@@ -122,7 +129,7 @@ impl Writer {
     /// Begins the next tensor of those that were announced.
     pub(super) fn begin_laid(&mut self, laid: &mut Laid, spec: &Spec<'_>, open: &mut Open) -> Result<()> {
         let unexpected = || Error::new(Code::Internal, "another tensor was to come").tensor(spec.name);
-        let (end, place) = laid.framing.blobs.pop_front().ok_or_else(unexpected)?;
+        let &(end, place) = laid.framing.blobs.front().ok_or_else(unexpected)?;
         let (Some(tensor), Some(&stored)) = (laid.catalog.tensor(place), laid.stored.get(place)) else {
             return Err(unexpected());
         };

@@ -56,8 +56,9 @@ impl Writer {
         open.clear();
         match self.laid.take() {
             Some(mut laid) => {
-                self.begin_laid(&mut laid, &spec, &mut open)?;
+                let begun = self.begin_laid(&mut laid, &spec, &mut open);
                 self.laid = Some(laid);
+                begun?;
             }
             None => self.check(&spec, &mut open).map_err(|error| error.tensor(spec.name))?,
         }
@@ -273,7 +274,8 @@ impl Writer {
 
     /// Names a tensor whose blobs all have their places.
     pub(super) fn add_to_index(&mut self, open: &mut Open) -> Result<()> {
-        if self.laid.is_some() {
+        if let Some(laid) = &mut self.laid {
+            laid.end();
             return Ok(());
         }
         self.builder.tensor(NewTensor {
@@ -297,7 +299,7 @@ impl Writer {
         encoding: Encoding,
         digest: Option<Digest>,
     ) -> Component {
-        let (file, digest) = (self.shards.current, digest.map(Box::new));
+        let file = self.shards.current;
         let blob =
             model::Blob { file, encoding, offset, stored: stored_length, decoded: Some(length), digest };
         Component::new(role, dtype, Data::Blob(blob))

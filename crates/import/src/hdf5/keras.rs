@@ -50,7 +50,7 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
     let place = Place { base: weights.offset, length: weights.stored };
     let mut catalog = super::read(input, Container::named(NAME), place, more)?;
     // Its CRC-32 is over all datasets and the index between them: `load` of one would have to read the whole.
-    let digest = Some(Box::new(Digest::crc32(weights.crc32)));
+    let digest = Some(Digest::crc32(weights.crc32));
     let blob = Blob { digest, ..Blob::raw(weights.offset, weights.stored) };
     catalog.sections.push(Section { name: WEIGHTS.to_owned(), blob });
     Ok(catalog)

@@ -196,7 +196,7 @@ impl<'i> Tensors<'i> {
             let message = format!("{size} bytes at offset {offset} of {name:?} go beyond its {total}");
             return Err(Error::new(Code::Truncated, message));
         }
-        let digest = Some(Box::new(Digest::masked_crc32c(sum)));
+        let digest = Some(Digest::masked_crc32c(sum));
         Ok(Blob { file: neighbor.file, digest, ..Blob::raw(offset, size) })
     }
 

@@ -3,11 +3,11 @@
 
 use super::{ALIGNMENT, Fields, Place};
 use crate::checked::exact;
-use crate::codecs::digest::{Digest, Expected};
+use crate::codecs::digest::Digest;
 use crate::formats::zt_trailer::placed;
 use crate::model::{DType, Encoding, Label, Layout};
+use crate::syntax::alike::{Filling, Spelled, Spelling};
 use crate::syntax::cbor::Reader;
-use crate::syntax::cbor::alike::{Filling, Spelling};
 
 /// A dense tensor without attributes that was read.
 pub(super) struct Known {
@@ -30,7 +30,7 @@ impl<'b> Place<'_, 'b> {
         let start = reader.mark();
         let (known, filling) = self.known.read(reader)?;
         let Some(fields) = self.filled(known, &filling) else {
-            reader.go_back(start);
+            reader.go_to(start);
             return None;
         };
         let dtype = known.dtype;
@@ -46,9 +46,11 @@ impl<'b> Place<'_, 'b> {
         let uncompressed =
             uncompressed.map(|length| exact(length, "uncompressed_length")).transpose().ok()?;
         placed(offset, length, self.index, self.total, self.dialect.bounds_rule).ok()?;
-        let digest = filling.text.map(Digest::parse).transpose().ok()?;
-        let unusual = digest.as_ref().is_some_and(|digest| digest.expected == Expected::Unknown);
-        (offset.is_multiple_of(ALIGNMENT) && !unusual).then(|| Fields {
+        let digest = match filling.text {
+            Some(text) => Some(Digest::plain(text)?),
+            None => None,
+        };
+        offset.is_multiple_of(ALIGNMENT).then_some(Fields {
             role: Label::DATA,
             dtype: known.stored,
             unknown_type: None,
@@ -56,7 +58,7 @@ impl<'b> Place<'_, 'b> {
             length,
             uncompressed,
             encoding: known.encoding,
-            digest: digest.map(Box::new),
+            digest,
         })
     }
 

@@ -1,7 +1,7 @@
 //! The manifest (§3): root, objects and their layouts, in one pass over deterministic CBOR.
 #![forbid(unsafe_code)]
 
-use super::part::Surroundings;
+use super::part::{Surroundings, again};
 use super::regions::{self, Region};
 use super::vocabulary::{self, Profile};
 use super::{rules, shards};
@@ -16,8 +16,8 @@ use crate::layouts::mx::Mx;
 use crate::layouts::quant_group::QuantGroup;
 use crate::limits::{self, Limits};
 use crate::model::{Attributes, Builder, Catalog, Component, Label, Layout, NewTensor, Shard};
+use crate::syntax::alike::{Draft, Spelled, Spelling, Spellings};
 use crate::syntax::cbor::Reader;
-use crate::syntax::cbor::alike::{Draft, Spelling, Spellings};
 
 /// Levels below the root (§3.1).
 pub const DEPTH: u32 = 32;
@@ -44,7 +44,6 @@ pub fn parse(bytes: &[u8], offset: u64, total: u64, limits: &Limits) -> Result<C
         total,
         builder: &mut builder,
         shards: Vec::new(),
-        blobs: vec![manifest],
         shape: Vec::new(),
         draft: Draft::default(),
         known: Spellings::default(),
@@ -72,10 +71,15 @@ pub fn parse(bytes: &[u8], offset: u64, total: u64, limits: &Limits) -> Result<C
     if !has_objects {
         return Err(Error::new(Code::BadIndex, "the manifest has no \"objects\"").rule(rules::ROOT));
     }
-    let Objects { shards, blobs, .. } = objects;
+    let Objects { shards, .. } = objects;
     builder.shards(shards);
     builder.attributes(attributes.unwrap_or_default());
+    let ordered = builder.last_of_ordered().is_some_and(|last| last.file == 0 && last.end() <= offset);
     let catalog = builder.finish();
+    if ordered {
+        return Ok(catalog);
+    }
+    let blobs = std::iter::once(manifest).chain(regions::of(&catalog)).collect();
     match regions::first_overlap(blobs) {
         Some(pair) => Err(overlap(&catalog, pair)),
         None => Ok(catalog),
@@ -130,7 +134,6 @@ struct Objects<'b, 'm> {
     total: u64,
     builder: &'b mut Builder,
     shards: Vec<Shard>,
-    blobs: Vec<Region>,
     /// Used again for each shape.
     shape: Vec<u64>,
     draft: Draft,
@@ -194,11 +197,8 @@ impl<'m> Objects<'_, 'm> {
     fn alike(&mut self, reader: &mut Reader<'m>) -> Option<Component> {
         let start = reader.mark();
         let (known, filling) = self.known.read(reader)?;
-        let ordinal = u32::try_from(self.builder.len()).unwrap_or(u32::MAX);
-        let Self { total, builder, shards, blobs, draft, .. } = self;
-        let mut surroundings = Surroundings { shards, total: *total, builder, blobs, draft };
-        let Some(part) = surroundings.again(&known.part, &filling, ordinal) else {
-            reader.go_back(start);
+        let Some(part) = again(&known.part, &filling, self.total) else {
+            reader.go_to(start);
             return None;
         };
         self.shape.clone_from(&known.shape);
@@ -250,16 +250,15 @@ impl<'m> Objects<'_, 'm> {
     }
 
     fn parts(&mut self, reader: &mut Reader<'_>, name: &str) -> Result<Vec<Component>> {
-        let ordinal = u32::try_from(self.builder.len()).unwrap_or(u32::MAX);
-        let Self { total, builder, shards, blobs, draft, .. } = self;
+        let Self { total, builder, shards, draft, .. } = self;
         let mut parts = builder.no_components();
-        let mut surroundings = Surroundings { shards, total: *total, builder, blobs, draft };
+        let mut surroundings = Surroundings { shards, total: *total, builder, draft };
         reader.names("parts", |reader, role| {
             if parts.len() == limits::COMPONENTS {
                 let message = format!("the tensor has more than {} components", limits::COMPONENTS);
                 return Err(Error::new(Code::Limit, message));
             }
-            let part = check_name(role).and_then(|()| surroundings.part(reader, role, name, ordinal));
+            let part = check_name(role).and_then(|()| surroundings.part(reader, role, name));
             parts.push(part.map_err(|error| error.component(role).rule(rules::PART))?);
             Ok(())
         })?;

@@ -3,15 +3,15 @@
 
 use std::borrow::Cow;
 
-use super::regions::{self, Region};
+use super::regions;
 use super::vocabulary::{self, ZSTD_SEEKABLE};
 use super::{rules, shards};
 use crate::checked::exact;
 use crate::codecs::digest::{Digest, Expected};
 use crate::error::{Code, Error, Result};
 use crate::model::{self, Builder, Component, DType, Data, DataRule, Encoding, Shard};
+use crate::syntax::alike::{Draft, Filling};
 use crate::syntax::cbor::Reader;
-use crate::syntax::cbor::alike::{Draft, Filling};
 
 /// What a part is read against.
 pub struct Surroundings<'s> {
@@ -19,8 +19,6 @@ pub struct Surroundings<'s> {
     /// Bytes of the file of the index.
     pub total: u64,
     pub builder: &'s mut Builder,
-    /// Every blob referred to so far.
-    pub blobs: &'s mut Vec<Region>,
     pub draft: &'s mut Draft,
 }
 
@@ -38,7 +36,7 @@ struct Fields<'a> {
     shard: Option<Cow<'a, str>>,
     encoding: Option<Cow<'a, str>>,
     decoded_length: Option<u64>,
-    digest: Option<Box<Digest>>,
+    digest: Option<Digest>,
 }
 
 fn read<'a>(reader: &mut Reader<'a>, draft: &mut Draft) -> Result<Fields<'a>> {
@@ -56,7 +54,7 @@ fn read<'a>(reader: &mut Reader<'a>, draft: &mut Draft) -> Result<Fields<'a>> {
             }
             "digest" => {
                 let digest = Digest::parse_registered(&draft.text(reader, "digest")?);
-                fields.digest = Some(Box::new(digest.map_err(|error| error.rule(rules::PART))?));
+                fields.digest = Some(digest.map_err(|error| error.rule(rules::PART))?);
             }
             _ => reader.skip()?,
         }
@@ -86,15 +84,27 @@ fn blob(reader: &mut Reader<'_>, draft: &mut Draft) -> Result<[u64; 2]> {
     Ok(numbers)
 }
 
+/// A part that is like `known` but for what fills the holes of its spelling, in a file of `total` bytes. `None` where anything is
+/// to be said of that: then it is read key by key.
+pub fn again(known: &Component, filling: &Filling<'_>, total: u64) -> Option<Component> {
+    let [offset, length, decoded] = filling.numbers;
+    let (offset, length) = (offset?, exact(length?, "the length of a blob").ok()?);
+    let decoded = decoded.map(|length| exact(length, "decoded_length")).transpose().ok()?;
+    regions::check_alignment(offset).ok()?;
+    regions::check_bounds(offset, length, total).ok()?;
+    let digest = match filling.text {
+        Some(text) => Some(Digest::plain_registered(text)?),
+        None => None,
+    };
+    let (file, encoding) = (known.file(), known.encoding());
+    let decoded = Some(decoded.unwrap_or(length));
+    let blob = model::Blob { file, encoding, offset, stored: length, decoded, digest };
+    Some(Component { rule: known.rule, ..Component::new(known.role, known.dtype, Data::Blob(blob)) })
+}
+
 impl Surroundings<'_> {
-    /// Reads the part `role` of the tensor `name`, the `ordinal`th.
-    pub fn part(
-        &mut self,
-        reader: &mut Reader<'_>,
-        role: &str,
-        name: &str,
-        ordinal: u32,
-    ) -> Result<Component> {
+    /// Reads the part `role` of the tensor `name`.
+    pub fn part(&mut self, reader: &mut Reader<'_>, role: &str, name: &str) -> Result<Component> {
         let fields = read(reader, self.draft)?;
         let missing = |key: &str| Error::new(Code::BadIndex, format!("the part has no {key:?}"));
         let [offset, length] = fields.blob.ok_or_else(|| missing("blob"))?;
@@ -111,39 +121,18 @@ impl Surroundings<'_> {
                 return Err(Error::new(Code::BadIndex, "decoded_length stands without an encoding"));
             }
         };
-        if let Some(digest) = fields.digest.as_deref().filter(|digest| digest.expected == Expected::Unknown) {
+        if let Some(digest) = fields.digest.as_ref().filter(|digest| digest.expected == Expected::Unknown) {
             let text = digest.text();
             let message =
                 format!("the digest {text:?} is of an algorithm not known here and is never checked");
             self.builder.warn("ZT_WARN_UNKNOWN_DIGEST", message, Some(name), Some(role));
         }
         let role = self.builder.intern(role);
-        self.blobs.push(Region { file, offset, length, tensor: Some(ordinal), role });
         let (stored, digest) = (exact(length, "the length of a blob")?, fields.digest);
         let blob = model::Blob { file, encoding, offset, stored, decoded: Some(decoded_length), digest };
         let mut component = Component::new(role, dtype, Data::Blob(blob));
         component.rule = dtype.filter(|&dtype| dtype == DType::Bool).map(|_| DataRule::Bool);
         Ok(component)
-    }
-
-    /// The only part of the `ordinal`th tensor, which is like `known` but for what fills the holes of its spelling. `None`
-    /// where anything is to be said of that: then it is read key by key.
-    pub fn again(&mut self, known: &Component, filling: &Filling<'_>, ordinal: u32) -> Option<Component> {
-        let [offset, length, decoded] = filling.numbers;
-        let (offset, length) = (offset?, exact(length?, "the length of a blob").ok()?);
-        let decoded = decoded.map(|length| exact(length, "decoded_length")).transpose().ok()?;
-        regions::check_alignment(offset).ok()?;
-        regions::check_bounds(offset, length, self.total).ok()?;
-        let digest = filling.text.map(Digest::parse_registered).transpose().ok()?;
-        if digest.as_ref().is_some_and(|digest| digest.expected == Expected::Unknown) {
-            return None;
-        }
-        let (file, encoding) = (known.file(), known.encoding());
-        self.blobs.push(Region { file, offset, length, tensor: Some(ordinal), role: known.role });
-        let decoded = Some(decoded.unwrap_or(length));
-        let digest = digest.map(Box::new);
-        let blob = model::Blob { file, encoding, offset, stored: length, decoded, digest };
-        Some(Component { rule: known.rule, ..Component::new(known.role, known.dtype, Data::Blob(blob)) })
     }
 
     /// `None` for a logical type that is not known, after a warning.

@@ -3,7 +3,7 @@
 
 use super::{FOOTER, LEAST_ALIGNMENT, rules};
 use crate::error::{Code, Error, Result};
-use crate::model::Label;
+use crate::model::{Catalog, Label, Span};
 
 /// A blob that an index refers to. Ordered by where it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -34,6 +34,17 @@ pub fn check_bounds(offset: u64, length: u64, total: u64) -> Result<()> {
     let message =
         format!("{length} bytes at offset {offset} are not inside the data, which ends at byte {end}");
     Err(Error::new(Code::OutOfBounds, message).at(offset).rule(rules::BLOBS))
+}
+
+/// The blobs of all tensors.
+pub fn of(catalog: &Catalog) -> impl Iterator<Item = Region> {
+    catalog.iter().flat_map(|tensor| {
+        let ordinal = u32::try_from(tensor.ordinal()).unwrap_or(u32::MAX);
+        tensor.components().iter().map(move |part| {
+            let Span { file, offset, length } = part.span();
+            Region { file, offset, length, tensor: Some(ordinal), role: part.role }
+        })
+    })
 }
 
 /// Two blobs of one file that overlap without being the same, if there are any.

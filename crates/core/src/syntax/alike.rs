@@ -1,0 +1,298 @@
+//! Entries that are spelled like one before them but for a few numbers and a text: an index has them by the hundred
+//! thousand, and comparing bytes is much less work than reading keys.
+//!
+//! CBOR and JSON say of each item where it ends, so bytes that were read once say the same wherever they stand: what was found
+//! good stays good, and only what fills the holes has to be judged. (A number of JSON ends where no digit follows, and what
+//! follows it is compared.)
+#![forbid(unsafe_code)]
+
+use std::borrow::Cow;
+
+use crate::error::Result;
+
+/// A reader of an index, as entries that are alike need it.
+pub trait Spelled<'a> {
+    /// All bytes of the index.
+    fn bytes(&self) -> &'a [u8];
+    /// Where the reader stands in them.
+    fn mark(&self) -> Mark;
+    /// Where the next item begins.
+    fn next_item(&mut self) -> Mark;
+    /// Goes to where a reader of the same bytes stood.
+    fn go_to(&mut self, mark: Mark);
+    /// Reads an unsigned integer.
+    fn uint(&mut self, what: &str) -> Result<u64>;
+    /// Reads a text.
+    fn text(&mut self, what: &str) -> Result<Cow<'a, str>>;
+    /// The same of an integer that is spelled as nearly every writer does. Where there is none, the reader may stand anywhere.
+    fn plain_uint(&mut self) -> Option<u64>;
+    /// The bytes of a text that is spelled so, at most so many. They may be no UTF-8.
+    fn plain_text(&mut self, most: u64) -> Option<&'a [u8]>;
+}
+
+/// A place in the bytes of a reader.
+#[derive(Clone, Copy)]
+pub struct Mark(pub(super) usize);
+
+/// Numbers that an entry may differ in.
+const NUMBERS: usize = 3;
+/// Holes of an entry: the numbers and a text.
+const HOLES: usize = NUMBERS + 1;
+/// Bytes of a text that is read here; longer ones are not worth it.
+const TEXT_BYTES: u64 = 128;
+
+/// What may differ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Hole {
+    /// The number of which the format speaks as this one.
+    Number(usize),
+    Text,
+}
+
+/// The holes of the entry that is being read.
+#[derive(Default)]
+pub struct Draft {
+    start: usize,
+    /// From where to where each goes.
+    holes: Vec<(usize, usize, Hole)>,
+}
+
+impl Draft {
+    /// An entry begins here.
+    pub fn begin<'a>(&mut self, reader: &impl Spelled<'a>) {
+        self.start = reader.mark().0;
+        self.holes.clear();
+    }
+
+    /// Reads the unsigned integer that the format calls the `which`th number.
+    pub fn number<'a>(&mut self, reader: &mut impl Spelled<'a>, which: usize, what: &str) -> Result<u64> {
+        let start = reader.next_item();
+        let number = reader.uint(what)?;
+        self.note(start, reader.mark(), Hole::Number(which));
+        Ok(number)
+    }
+
+    /// Reads the text that differs from entry to entry.
+    pub fn text<'a>(&mut self, reader: &mut impl Spelled<'a>, what: &str) -> Result<Cow<'a, str>> {
+        let start = reader.next_item();
+        let text = reader.text(what)?;
+        self.note(start, reader.mark(), Hole::Text);
+        Ok(text)
+    }
+
+    fn note(&mut self, start: Mark, end: Mark, hole: Hole) {
+        if self.holes.len() <= HOLES {
+            self.holes.push((start.0, end.0, hole));
+        }
+    }
+
+    /// How the entry that ends here is spelled; `None` where it has more holes than fit.
+    pub fn spelling<'a>(&self, reader: &impl Spelled<'a>) -> Option<Spelling<'a>> {
+        if self.holes.len() > HOLES {
+            return None;
+        }
+        let (bytes, mut at) = (reader.bytes(), self.start);
+        let mut pieces = Vec::with_capacity(self.holes.len());
+        for &(start, end, hole) in &self.holes {
+            pieces.push((bytes.get(at..start)?, hole));
+            at = end;
+        }
+        Some(Spelling { pieces, end: bytes.get(at..reader.mark().0)? })
+    }
+}
+
+/// How an entry is spelled around its holes.
+pub struct Spelling<'a> {
+    /// Bytes, and the hole that follows them.
+    pieces: Vec<(&'a [u8], Hole)>,
+    end: &'a [u8],
+}
+
+/// What filled the holes.
+#[derive(Default, Debug)]
+pub struct Filling<'a> {
+    pub numbers: [Option<u64>; NUMBERS],
+    pub text: Option<&'a [u8]>,
+}
+
+impl<'a> Spelling<'a> {
+    /// Reads the entry that comes next if it is spelled so, and otherwise nothing.
+    pub fn read(&self, reader: &mut impl Spelled<'a>) -> Option<Filling<'a>> {
+        let start = reader.mark();
+        let filling = self.fill(reader);
+        if filling.is_none() {
+            reader.go_to(start);
+        }
+        filling
+    }
+
+    fn fill(&self, reader: &mut impl Spelled<'a>) -> Option<Filling<'a>> {
+        let mut filling = Filling::default();
+        for &(piece, hole) in &self.pieces {
+            literal(reader, piece)?;
+            match hole {
+                Hole::Number(which) => *filling.numbers.get_mut(which)? = Some(reader.plain_uint()?),
+                Hole::Text => filling.text = Some(reader.plain_text(TEXT_BYTES)?),
+            }
+        }
+        literal(reader, self.end)?;
+        Some(filling)
+    }
+}
+
+fn literal<'a>(reader: &mut impl Spelled<'a>, wanted: &[u8]) -> Option<()> {
+    let start = reader.mark().0;
+    let end = start + wanted.len();
+    if reader.bytes().get(start..end)? != wanted {
+        return None;
+    }
+    reader.go_to(Mark(end));
+    Some(())
+}
+
+/// Spellings that are remembered: the tensors of a layer have a few shapes, and come in turns.
+const KNOWN: usize = 8;
+
+/// The spellings met last, with what the format knows of entries that are spelled so.
+pub struct Spellings<'a, T> {
+    known: Vec<(Spelling<'a>, T)>,
+    oldest: usize,
+}
+
+impl<T> Default for Spellings<'_, T> {
+    fn default() -> Self {
+        Self { known: Vec::new(), oldest: 0 }
+    }
+}
+
+impl<'a, T> Spellings<'a, T> {
+    /// Reads the entry that comes next if it is spelled in one of these ways, and otherwise nothing.
+    pub fn read(&self, reader: &mut impl Spelled<'a>) -> Option<(&T, Filling<'a>)> {
+        self.known.iter().find_map(|(spelling, known)| Some((known, spelling.read(reader)?)))
+    }
+
+    /// Remembers one, in the place of the oldest.
+    pub fn add(&mut self, spelling: Spelling<'a>, known: T) {
+        match self.known.get_mut(self.oldest) {
+            Some(place) => *place = (spelling, known),
+            None => self.known.push((spelling, known)),
+        }
+        self.oldest = (self.oldest + 1) % KNOWN;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::syntax::{cbor, json};
+
+    fn read<'a>(draft: &mut Draft, reader: &mut cbor::Reader<'a>) -> Result<(u64, Cow<'a, str>)> {
+        let (mut number, mut text) = (0, Cow::Borrowed(""));
+        draft.begin(reader);
+        reader.fields("the entry", |reader, key| {
+            match key {
+                "n" => number = draft.number(reader, 1, "n")?,
+                "t" => text = draft.text(reader, "t")?,
+                _ => reader.skip()?,
+            }
+            Ok(())
+        })?;
+        Ok((number, text))
+    }
+
+    #[test]
+    fn only_holes_may_differ() {
+        // {"a": 1, "n": 300, "t": "one", "z": null}
+        let first = b"\xa4\x61a\x01\x61n\x19\x01\x2c\x61t\x63one\x61z\xf6";
+        let mut draft = Draft::default();
+        let mut reader = cbor::Reader::new(first, 0, 0);
+        assert_eq!(read(&mut draft, &mut reader).unwrap(), (300, Cow::Borrowed("one")));
+        let spelling = draft.spelling(&reader).unwrap();
+        let alike: [(&[u8], u64, &[u8]); 4] = [
+            (first, 300, b"one"),
+            (b"\xa4\x61a\x01\x61n\x00\x61t\x60\x61z\xf6", 0, b""),
+            (b"\xa4\x61a\x01\x61n\x1a\x00\x01\x00\x00\x61t\x64four\x61z\xf6\x00", 0x1_0000, b"four"),
+            // Whoever takes the text looks at what it is.
+            (b"\xa4\x61a\x01\x61n\x00\x61t\x61\xff\x61z\xf6", 0, b"\xff"),
+        ];
+        for (bytes, number, text) in alike {
+            let filling = spelling.read(&mut cbor::Reader::new(bytes, 0, 0)).unwrap();
+            assert_eq!((filling.numbers, filling.text), ([None, Some(number), None], Some(text)));
+        }
+        let others: [&[u8]; 7] = [
+            b"\xa4\x61a\x02\x61n\x00\x61t\x60\x61z\xf6",     // another literal
+            b"\xa4\x61a\x01\x61n\x20\x61t\x60\x61z\xf6",     // a negative number
+            b"\xa4\x61a\x01\x61n\x18\x01\x61t\x60\x61z\xf6", // a wide head
+            b"\xa4\x61a\x01\x61n\x00\x61t\x7f\xff\x61z\xf6", // an indefinite text
+            b"\xa4\x61a\x01\x61n\x00\x61t\x60\x61z\xf5",     // another end
+            b"\xa4\x61a\x01\x61n\x00\x61t\x60\x61z",         // cut short
+            b"\xa4\x61a\x01\x61n\x00\x61t\x63on",            // cut short in the text
+        ];
+        for bytes in others {
+            let mut reader = cbor::Reader::new(bytes, 0, 0);
+            assert!(spelling.read(&mut reader).is_none(), "{bytes:02x?}");
+            assert_eq!(reader.mark().0, 0, "{bytes:02x?}");
+        }
+    }
+
+    #[test]
+    fn numbers_and_texts_of_json_end_where_they_end() {
+        let first = r#" {"n": [12, 3] ,"t":"one"}"#;
+        let mut draft = Draft::default();
+        let mut reader = json::Reader::new(first, 0);
+        draft.begin(&reader);
+        let mut which = 0;
+        reader
+            .object("the entry", json::Unique::Here, |reader, key| {
+                if &**key == "t" {
+                    return draft.text(reader, "t").map(drop);
+                }
+                reader.array("n", |reader| {
+                    which += 1;
+                    draft.number(reader, which - 1, "a number").map(drop)
+                })
+            })
+            .unwrap();
+        let spelling = draft.spelling(&reader).unwrap();
+        for (text, numbers, name) in [
+            (first, [12, 3], "one"),
+            (r#" {"n": [1234567890123456789, 0] ,"t":"é"}, "#, [1_234_567_890_123_456_789, 0], "é"),
+            (r#" {"n": [9999999999999999999, 3] ,"t":""}"#, [9_999_999_999_999_999_999, 3], ""),
+        ] {
+            let filling = spelling.read(&mut json::Reader::new(text, 0)).unwrap();
+            assert_eq!(filling.numbers, [Some(numbers[0]), Some(numbers[1]), None], "{text}");
+            assert_eq!(filling.text, Some(name.as_bytes()), "{text}");
+        }
+        for text in [
+            r#"{"n": [12, 3] ,"t":"one"}"#,
+            r#" {"n": [12.0, 3] ,"t":"one"}"#,
+            r#" {"n": [1e2, 3] ,"t":"one"}"#,
+            r#" {"n": [-1, 3] ,"t":"one"}"#,
+            r#" {"n": [012, 3] ,"t":"one"}"#,
+            r#" {"n": [, 3] ,"t":"one"}"#,
+            r#" {"n": [12,3] ,"t":"one"}"#,
+            // What has twenty digits is left to whoever knows how large a number may be.
+            r#" {"n": [18446744073709551615, 3] ,"t":"one"}"#,
+            r#" {"n": [12, 3] ,"t":"o\ne"}"#,
+            r#" {"n": [12, 3] ,"t":"one"#,
+            r#" {"n": [12, 3"#,
+        ] {
+            let mut reader = json::Reader::new(text, 0);
+            assert!(spelling.read(&mut reader).is_none(), "{text}");
+            assert_eq!(reader.mark().0, 0, "{text}");
+        }
+    }
+
+    #[test]
+    fn entries_with_many_holes_have_no_spelling() {
+        let bytes = b"\xa1\x61n\x00".repeat(HOLES + 2);
+        let mut reader = cbor::Reader::new(&bytes, 0, 0);
+        let mut draft = Draft::default();
+        draft.begin(&reader);
+        for count in 1..=HOLES + 2 {
+            let number = reader.fields("an entry", |reader, _| draft.number(reader, 0, "n").map(drop));
+            number.unwrap();
+            assert_eq!(draft.spelling(&reader).is_some(), count <= HOLES);
+        }
+    }
+}
