@@ -76,19 +76,23 @@ impl Flat {
     }
 
     fn add(&mut self, tensor: Tensor<'_>, name_end: usize) {
-        let plain = tensor.data().and_then(|data| Some((data.file(), readable_in_place(data)?.0)));
+        let plain = tensor.data().and_then(|data| Some((data.file(), readable_in_place(data)?)));
         let dtype = tensor.dtype().map_or(NO_DTYPE, |dtype| dtype as u32);
-        // The builder keeps the length of all names below 2^32.
-        self.records.push(u32::try_from(name_end).unwrap_or(u32::MAX));
-        self.records.push(dtype | if plain.is_some() { PLAIN } else { 0 });
-        self.records.push(tensor.shape_id());
-        self.records.push(tensor.layout().label().id());
-        self.numbers.push(plain.map_or(-1.0, |(_, offset)| number(offset)));
+        self.records.extend([
+            // The builder keeps the length of all names below 2^32.
+            u32::try_from(name_end).unwrap_or(u32::MAX),
+            dtype | if plain.is_some() { PLAIN } else { 0 },
+            tensor.shape_id(),
+            tensor.layout().label().id(),
+        ]);
+        self.numbers.extend(match plain {
+            Some((_, (offset, length))) => [number(offset), number(length)],
+            None => [-1.0, number(tensor.byte_length())],
+        });
         if let Some((file, _)) = plain.filter(|&(file, _)| file != 0) {
             self.files.resize(tensor.ordinal(), 0);
             self.files.push(file);
         }
-        self.numbers.push(number(tensor.byte_length()));
     }
 
     /// Hands it over.
