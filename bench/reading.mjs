@@ -29,7 +29,7 @@ const ms = (bytes, rate) => (rate === undefined ? undefined : (bytes / rate) * 1
 /** All rows, one after the other as they are measured. */
 export async function* reading({ inputs, limits, rounds, quick }) {
   // Measured just before what they bound.
-  const limitsOf = (name) => (quick ? {} : machineLimits(inputs.large().path, inputs.sample().path, name))
+  const limitsOf = (name, { path } = inputs.large()) => (quick ? {} : machineLimits(path, inputs.sample().path, name))
   yield* listing({ inputs, rounds, quick })
   yield* opening({ inputs, rounds })
   yield* growing({ inputs, rounds, quick })
@@ -145,7 +145,7 @@ async function* aliasing({ inputs, limitsOf, rounds }) {
   ].filter(([input]) => input !== undefined)) {
     warm(input.path, input === byPython ? 10_240 : undefined)
     const large = times === undefined
-    const bound = large ? limitsOf('touch').touch : undefined
+    const bound = limitsOf('touch', input).touch
     const touched = await measure(large ? Math.min(rounds, 5) : rounds, {
       ours: () => ours.touch(input.path),
       'by hand': () => byHand.touch(input.path),

@@ -17,7 +17,7 @@ use crate::panic::contain;
 
 /// Bytes that take some 3 ms: copied, as float32 widened, and as float32 decoded from blocks.
 const COPIED: u32 = 32 << 20;
-const WIDENED: u32 = 16 << 20;
+const WIDENED: u32 = 32 << 20;
 const DECODED: u32 = 4 << 20;
 
 /// A filled block. JavaScript takes it without a copy where the runtime lets it, and copies it piece by piece

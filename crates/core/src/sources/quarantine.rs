@@ -3,13 +3,16 @@
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use memmap2::MmapMut;
 
 use super::fault::Entry;
 use super::{caretaker, room};
+use crate::loaded;
 
 /// How long addresses wait: a thread of zlib's is done with a GiB by then.
 const KEPT: Duration = Duration::from_secs(30);
@@ -57,8 +60,41 @@ impl Waiting {
     }
 }
 
-/// Ends a mapping. Its file and pages go at once, its addresses wait.
+/// From here on pages are taken away by a thread of its own: each takes some 0.1 µs, so that many GiB would hold an event loop up.
+const LONG: usize = 64 << 20;
+/// Threads that do so at once; beyond, whoever ends a mapping does it.
+const THREADS: usize = 2;
+
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+
+/// Ends a mapping. Its file and pages go at once, or soon where they are many; its addresses wait.
 pub fn retire(map: MmapMut, entry: Entry) {
+    // On Windows whoever closes a file may want to replace it next.
+    if map.len() < LONG || cfg!(windows) || !claim_thread() {
+        return overlay(map, entry);
+    }
+    loaded::stay();
+    // What a thread was to take stays here where the system has none.
+    let ended = Arc::new(Mutex::new(Some((map, entry))));
+    let take = move |ended: &Mutex<Option<(MmapMut, Entry)>>| {
+        if let Some((map, entry)) = ended.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            overlay(map, entry);
+        }
+        RUNNING.fetch_sub(1, Ordering::AcqRel);
+    };
+    let its = Arc::clone(&ended);
+    let thread = thread::Builder::new().name("ztensor-unmapping".to_owned()).stack_size(256 << 10);
+    if thread.spawn(move || take(&its)).is_err() {
+        take(&ended);
+    }
+}
+
+fn claim_thread() -> bool {
+    let more = |running| (running < THREADS).then_some(running + 1);
+    RUNNING.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
+}
+
+fn overlay(map: MmapMut, entry: Entry) {
     let Some(addresses) = Addresses::of(map, entry) else { return };
     let now = Instant::now();
     let gone = {
@@ -175,6 +211,26 @@ mod tests {
         assert!(waits());
         let_go_of_old(Instant::now() + KEPT);
         assert!(!waits());
+    }
+
+    #[test]
+    fn long_mappings_are_taken_away_by_threads_as_far_as_there_are_some() {
+        let path = std::env::temp_dir().join(format!("ztensor-long-{}", std::process::id()));
+        let file = std::fs::File::create_new(&path).unwrap();
+        file.set_len(LONG as u64).unwrap();
+        let file = std::fs::File::open(&path).unwrap();
+        std::fs::remove_file(path).unwrap();
+        let mappings: Vec<_> = (0..4 * THREADS)
+            .map(|_| super::super::mapping::Mapping::new(&file, LONG as u64).unwrap())
+            .collect();
+        let starts: Vec<_> = mappings.iter().map(|mapping| mapping.address(0, 1).unwrap().addr()).collect();
+        drop(mappings);
+        while RUNNING.load(Ordering::Acquire) > 0 {
+            thread::yield_now();
+        }
+        let waiting = lock();
+        let waits = |start: &usize| waiting.ranges.iter().any(|(addresses, _)| addresses.start() == *start);
+        assert!(starts.iter().all(waits));
     }
 
     #[cfg(unix)]
