@@ -15,7 +15,7 @@ import {
 import { fileURLToPath } from 'node:url'
 import { convert, create } from 'ztensor'
 import { warm } from './inputs.mjs'
-import { warmMemory } from './machine.mjs'
+import { warmCache } from './machine.mjs'
 import { peak } from './memory.mjs'
 import * as ours from './ours.mjs'
 import { byPeer } from './peers.mjs'
@@ -56,7 +56,7 @@ async function* converting({ inputs, rounds, target }) {
       ours: () => convert(large.path, target).then(() => undefined),
       copied: () => copy(large.path, target),
     },
-    { before: () => clear(target, large.bytes), warm: false },
+    { before: () => clear(target, large), warm: false },
   )
   const work = '2.47 GB of bfloat16 from safetensors to zTensor 1.0 with crc32c'
   yield { work, state: WARM, ours: mine, peers: { 'cp, sync': copied }, reach: '1.1 × cp, sync', target: 1.1 * copied }
@@ -68,16 +68,17 @@ async function* converting({ inputs, rounds, target }) {
     const { ours: mine } = await measure(
       rounds,
       { ours: () => convert(input.path, target).then(() => undefined) },
-      { before: () => clear(target, input.bytes) },
+      { before: () => clear(target, input) },
     )
     yield { work, state: WARM, ours: mine, peers: {} }
   }
 }
 
-/** Makes room for a file, also in memory. */
-function clear(target, bytes) {
+/** Makes room for a file, also in memory, and has its source there. */
+function clear(target, source) {
   rmSync(target, { force: true })
-  warmMemory(bytes)
+  warmCache(target, source.bytes)
+  warm(source.path)
 }
 
 /** Conversions beside Python's own, and beside a copy of what they write. */
@@ -99,7 +100,7 @@ async function* others({ inputs, rounds, target }) {
       const { ours: mine, copied: limit } = await measure(
         rounds,
         { ours: run, copied: () => copy(made, target) },
-        { before: () => clear(target, source.bytes), warm: false },
+        { before: () => clear(target, source), warm: false },
       )
       const by = (how) => peer && byPeer(peer, how, source.path, rounds, [target])
       const [left, synced] = [by('convert'), by('convert_synced')]
@@ -140,7 +141,7 @@ async function* compressing({ inputs, rounds, target, quick }) {
   const options = { overwrite: true, compression: { level: 3 } }
   const compress = () => convert(weights.path, target, options).then(() => undefined)
   await compress()
-  const before = () => clear(target, weights.bytes)
+  const before = () => clear(target, weights)
   // What the disk takes for the same bytes alone.
   const bytes = readFileSync(target)
   const put = () => {
