@@ -22,9 +22,9 @@ export function worst(rows) {
   const works = [...new Set(rows.map(({ work }) => work))]
   return works.map((work) => {
     const runs = rows.filter((row) => row.work === work)
-    const times = runs.map(({ ours }) => ours)
+    const shares = runs.map(by)
     const [row] = runs.toSorted((a, b) => by(b) - by(a))
-    return runs.length === 1 ? row : { ...row, spread: Math.max(...times) / Math.min(...times) - 1 }
+    return runs.length === 1 ? row : { ...row, spread: Math.max(...shares) / Math.min(...shares) - 1 }
   })
 }
 

@@ -135,5 +135,6 @@ mapped('a checkpoint of many tensors, opened again and again, collects the heap 
   t.log(`${once} in the first cycle, ${often} in twelve`)
   // The credit at most doubles, from 32 MiB on.
   t.true(once <= 7, `${once}`)
-  t.true(often <= once + 1, `${once}, then ${often}`)
+  // V8 begins one or two by itself in either. A credit that did not last would be followed by some in every cycle.
+  t.true(often <= once + 2, `${once}, then ${often}`)
 })
