@@ -1,4 +1,3 @@
-#!/usr/bin/env node
 // The `ztensor` command. Each command is loaded when it is called: `ztensor --help` needs no native binding.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -109,9 +109,12 @@ export async function bundle(dist) {
   await build({
     ...shared,
     format: 'cjs',
-    entryPoints: [join(root, 'cli/main.ts')],
-    outfile: join(dist, 'cli.js'),
-    external: ['./index.js', 'commander', 'cli-progress'],
+    entryPoints: [
+      { in: join(root, 'cli/start.ts'), out: 'cli' },
+      { in: join(root, 'cli/main.ts'), out: 'command' },
+    ],
+    outdir: dist,
+    external: ['./index.js', './command.js', 'commander', 'cli-progress'],
     plugins: [packageOutside],
   })
 }
