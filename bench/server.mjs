@@ -1,5 +1,6 @@
 // The row of a server: 1,000 files open in each of four workers, which together alias and read 10,000 random tensors a second, at a
-// steady pace. Memory and collections are looked at after the first third, when all is warm.
+// steady pace. Memory and collections are looked at when all is warm, and V8 is done with the collections by which it gives memory back that
+// a program took as it began: the last come 25 s after that.
 import { once } from 'node:events'
 import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,8 +21,8 @@ async function models(folder, count) {
   return paths
 }
 
-/** Has the workers serve for a while, from files or from memory of their own. Gives what was seen after the first third. */
-async function served(workerData, seconds) {
+/** Has the workers serve, from files or from memory of their own, and gives what was seen in so many seconds after those before. */
+async function served(workerData, before, looked) {
   const workers = Array.from(
     { length: WORKERS },
     () => new Worker(new URL('server-worker.mjs', import.meta.url), { workerData }),
@@ -32,10 +33,10 @@ async function served(workerData, seconds) {
   }
   await told()
   tell('begin')
-  await sleep((seconds / 3) * 1e3)
+  await sleep(before * 1e3)
   const warm = process.memoryUsage.rss()
   tell('look')
-  await sleep((seconds * 2e3) / 3)
+  await sleep(looked * 1e3)
   const grown = Math.max(0, process.memoryUsage.rss() - warm)
   tell('end')
   const all = await told()
@@ -47,10 +48,10 @@ async function served(workerData, seconds) {
 
 export async function* server({ inputs, quick }) {
   const paths = await models(inputs.path('server'), quick ? FILES / 20 : FILES)
-  const [seconds, looked] = quick ? [3, 2] : [30, 20]
+  const [before, looked] = quick ? [1, 2] : [30, 20]
   const aSecond = A_SECOND / WORKERS
-  const ours = await served({ paths, aSecond, own: false }, seconds)
-  const own = await served({ paths, aSecond, own: true }, seconds)
+  const ours = await served({ paths, aSecond, own: false }, before, looked)
+  const own = await served({ paths, aSecond, own: true }, before, looked)
   const row = (work, figure, limit, reach, target) => ({
     work,
     state: STATE,
@@ -65,5 +66,5 @@ export async function* server({ inputs, quick }) {
   const note = `${(ours.count / looked / 1e3).toFixed(1)} thousand a second`
   yield { ...row(work, ours.percentile, own.percentile, '1 ms', 1), note }
   yield row(`… memory that came in ${looked} s, MiB`, ours.grown / 2 ** 20, own.grown / 2 ** 20, '16 MiB', 16)
-  yield row('… major collections meanwhile', ours.major, own.major, 'none but those without us', own.major)
+  yield row('… major collections meanwhile', ours.major, own.major, 'none', 0)
 }
