@@ -79,8 +79,7 @@ pub fn parse(bytes: &[u8], offset: u64, total: u64, limits: &Limits) -> Result<C
     if ordered {
         return Ok(catalog);
     }
-    let blobs = std::iter::once(manifest).chain(regions::of(&catalog)).collect();
-    match regions::first_overlap(blobs) {
+    match regions::first_overlap(regions::of(&catalog, manifest)) {
         Some(pair) => Err(overlap(&catalog, pair)),
         None => Ok(catalog),
     }

@@ -36,15 +36,18 @@ pub fn check_bounds(offset: u64, length: u64, total: u64) -> Result<()> {
     Err(Error::new(Code::OutOfBounds, message).at(offset).rule(rules::BLOBS))
 }
 
-/// The blobs of all tensors.
-pub fn of(catalog: &Catalog) -> impl Iterator<Item = Region> {
-    catalog.iter().flat_map(|tensor| {
+/// The blobs of all tensors, and one before them.
+pub fn of(catalog: &Catalog, before: Region) -> Vec<Region> {
+    let mut regions = Vec::with_capacity(catalog.len() + 1);
+    regions.push(before);
+    for tensor in catalog.iter() {
         let ordinal = u32::try_from(tensor.ordinal()).unwrap_or(u32::MAX);
-        tensor.components().iter().map(move |part| {
+        for part in tensor.components() {
             let Span { file, offset, length } = part.span();
-            Region { file, offset, length, tensor: Some(ordinal), role: part.role }
-        })
-    })
+            regions.push(Region { file, offset, length, tensor: Some(ordinal), role: part.role });
+        }
+    }
+    regions
 }
 
 /// Two blobs of one file that overlap without being the same, if there are any.
