@@ -3,8 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -65,12 +64,18 @@ const LONG: usize = 64 << 20;
 /// Threads that do so at once; beyond, whoever ends a mapping does it.
 const THREADS: usize = 2;
 
-static RUNNING: AtomicUsize = AtomicUsize::new(0);
+/// How many run.
+static RUNNING: Mutex<usize> = Mutex::new(0);
+static DONE: Condvar = Condvar::new();
+
+fn running() -> MutexGuard<'static, usize> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Ends a mapping. Its file and pages go at once, or soon where they are many; its addresses wait.
 pub fn retire(map: MmapMut, entry: Entry) {
-    // On Windows whoever closes a file may want to replace it next.
-    if map.len() < LONG || cfg!(windows) || !claim_thread() {
+    // On Windows whoever closes a file may want to replace it next. Where room is limited, so may whoever needs some.
+    if map.len() < LONG || cfg!(windows) || room::is_limited() || !claim_thread() {
         return overlay(map, entry);
     }
     loaded::stay();
@@ -80,7 +85,8 @@ pub fn retire(map: MmapMut, entry: Entry) {
         if let Some((map, entry)) = ended.lock().unwrap_or_else(PoisonError::into_inner).take() {
             overlay(map, entry);
         }
-        RUNNING.fetch_sub(1, Ordering::AcqRel);
+        *running() -= 1;
+        DONE.notify_all();
     };
     let its = Arc::clone(&ended);
     let thread = thread::Builder::new().name("ztensor-unmapping".to_owned()).stack_size(256 << 10);
@@ -90,8 +96,15 @@ pub fn retire(map: MmapMut, entry: Entry) {
 }
 
 fn claim_thread() -> bool {
-    let more = |running| (running < THREADS).then_some(running + 1);
-    RUNNING.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
+    let mut running = running();
+    let free = *running < THREADS;
+    *running += usize::from(free);
+    free
+}
+
+/// Waits until all that has ended is where it waits.
+fn settle() {
+    drop(DONE.wait_while(running(), |running| *running > 0));
 }
 
 fn overlay(map: MmapMut, entry: Entry) {
@@ -118,8 +131,9 @@ pub fn is_empty() -> bool {
     lock().ranges.is_empty()
 }
 
-/// Lets go of all that waits.
+/// Lets go of all that has ended.
 pub fn let_go() {
+    settle();
     let gone = lock().take_while(|_, _| true);
     drop(gone);
 }
@@ -225,9 +239,7 @@ mod tests {
             .collect();
         let starts: Vec<_> = mappings.iter().map(|mapping| mapping.address(0, 1).unwrap().addr()).collect();
         drop(mappings);
-        while RUNNING.load(Ordering::Acquire) > 0 {
-            thread::yield_now();
-        }
+        settle();
         let waiting = lock();
         let waits = |start: &usize| waiting.ranges.iter().any(|(addresses, _)| addresses.start() == *start);
         assert!(starts.iter().all(waits));

@@ -22,6 +22,15 @@ pub fn that_may_wait(kind: Kind, waiting: usize) -> usize {
     quarter(addresses).min(quarter(data))
 }
 
+/// Whether the system limits how much the process may take.
+pub fn is_limited() -> bool {
+    #[cfg(target_os = "linux")]
+    let kind = Kind::Data;
+    #[cfg(not(target_os = "linux"))]
+    let kind = Kind::Addresses;
+    that_may_wait(kind, 0) != usize::MAX
+}
+
 /// Maps something. Where there is no room for it, it gets that of all that waits.
 pub fn made_for<T>(map: impl Fn() -> Result<T>) -> Result<T> {
     map().or_else(|error| {
