@@ -52,8 +52,14 @@ pub enum Work {
     Decode,
 }
 
-/// Bytes that one core makes in one go.
-const PIECE: usize = 256 << 10;
+/// Bytes that one core makes in one go: as many as its cache takes together with what they are made of, and fewer where each core
+/// would not get some of them.
+const LEAST: usize = 256 << 10;
+const MOST: usize = 1 << 20;
+
+fn piece_of(length: usize) -> usize {
+    (length / (4 * work::cores())).clamp(LEAST, MOST)
+}
 
 impl Reading<'_> {
     /// The elements of a tensor of ggml's blocks as float32; `None` of other quantized tensors. Fails as [`Reading::dequantize`] does.
@@ -163,7 +169,8 @@ impl Deferred {
         // The last elements of a narrow type may not fill their unit.
         let last = if end == self.length { self.stored.length() } else { stored(end).ok_or_else(outside)? };
         let count = last.checked_sub(first).ok_or_else(outside)?;
-        let step = PIECE - PIECE % index(bytes, "a block")?;
+        let piece = piece_of(out.len());
+        let step = piece - piece % index(bytes, "a block")?;
         let input_step = stored(step as u64).ok_or_else(outside)?;
         let input = match &self.stored {
             Stored::Here(all) => Input::Bytes(slice(all, first, count).ok_or_else(outside)?),
