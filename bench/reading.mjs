@@ -10,7 +10,7 @@ import { warm } from './inputs.mjs'
 import { machineLimits, named, parsed } from './limits.mjs'
 import * as ours from './ours.mjs'
 import { byPeer } from './peers.mjs'
-import { measure } from './timing.mjs'
+import { measure, median } from './timing.mjs'
 
 const WARM = 'warm, written in 8 MiB pieces'
 const child = fileURLToPath(new URL('resident.mjs', import.meta.url))
@@ -183,44 +183,53 @@ async function* aliasing({ inputs, limitsOf, rounds }) {
   const largest = file.tensor('model.embed_tokens.weight').byteLength
   file.close()
   // V8 begins one for each ArrayBuffer beyond 64 MiB.
-  const alone = await majorCollections(() => ours.touchPages(new Uint16Array(largest / 2)))
-  yield {
-    work: '2.47 GB: major collections in alias all and touch each page',
-    state: WARM,
-    ours: await majorCollections(() => ours.touch(large.path)),
-    peers: {},
-    limit: alone,
-    limitIs: 'the same loop over one ArrayBuffer as long as the largest tensor, without us',
-    reach: 'none but that',
-    target: alone,
+  const alone = await collections(rounds, () => ours.touchPages(new Uint16Array(largest / 2)))
+  const beside = await collections(rounds, () => ours.touch(large.path))
+  for (const [work, what, reach] of [
+    ['2.47 GB: major collections in alias all and touch each page', 'count', 'none but that'],
+    ['… the ms of all collections meanwhile', 'pause'],
+  ]) {
+    yield {
+      work,
+      state: WARM,
+      ours: beside[what],
+      peers: {},
+      limit: alone[what],
+      limitIs: 'the same loop over one ArrayBuffer as long as the largest tensor, without us',
+      reach,
+      target: reach && alone[what],
+    }
   }
-  const { ours: median } = await measure(rounds, { ours: () => ours.sliceColumns(large.path) })
+  const { ours: took } = await measure(rounds, { ours: () => ours.sliceColumns(large.path) })
   const numpy = peers('slice', large.path, rounds, ['ztensor 2.1.2'])
   yield {
     work: 'the left half of each row of the largest tensor, packed',
     state: WARM,
-    ours: median,
+    ours: took,
     peers: renamed(numpy, 'numpy ascontiguousarray'),
     reach: 'numpy',
     target: Object.values(numpy)[0],
   }
 }
 
-/** How many major collections V8 runs during a piece of work. */
-async function majorCollections(work) {
-  globalThis.gc()
-  await nextTurn()
-  let count = 0
-  const observer = new PerformanceObserver((list) => {
-    count += list.getEntries().filter(({ detail }) => detail.kind === constants.NODE_PERFORMANCE_GC_MAJOR).length
-  })
-  observer.observe({ entryTypes: ['gc'] })
-  await work()
-  // V8 tells of a collection in a turn after it.
-  await nextTurn()
-  await nextTurn()
-  observer.disconnect()
-  return count
+/** How many major collections V8 runs during a piece of work, and the ms for which collections of any kind stop it: medians. */
+async function collections(rounds, work) {
+  const [counts, pauses] = [[], []]
+  for (let round = 0; round < rounds; round++) {
+    globalThis.gc()
+    await nextTurn()
+    const seen = []
+    const observer = new PerformanceObserver((list) => seen.push(...list.getEntries()))
+    observer.observe({ entryTypes: ['gc'] })
+    await work()
+    // V8 tells of a collection in a turn after it.
+    await nextTurn()
+    await nextTurn()
+    observer.disconnect()
+    counts.push(seen.filter(({ detail }) => detail.kind === constants.NODE_PERFORMANCE_GC_MAJOR).length)
+    pauses.push(seen.reduce((sum, { duration }) => sum + duration, 0))
+  }
+  return { count: median(counts), pause: median(pauses) }
 }
 
 const renamed = (times, name) => Object.fromEntries(Object.values(times).map((time) => [name, time]))
@@ -245,11 +254,11 @@ async function* loading({ inputs, limits, limitsOf, rounds }) {
     ],
   ]) {
     const bound = ms(bytes, limitsOf(name)[name])
-    const { ours: median } = await measure(Math.min(rounds, 5), { ours: () => run(large.path) })
+    const { ours: took } = await measure(Math.min(rounds, 5), { ours: () => run(large.path) })
     yield {
       work,
       state: WARM,
-      ours: median,
+      ours: took,
       peers: {},
       limit: bound,
       limitIs,
@@ -297,11 +306,11 @@ async function* describing({ inputs, limits, rounds }) {
     ['statistics', {}],
     ['the same with a histogram of 64 bins', { bins: 64 }],
   ]) {
-    const { ours: median } = await measure(rounds, { ours: () => ours.stats(large.path, options) })
+    const { ours: took } = await measure(rounds, { ours: () => ours.stats(large.path, options) })
     yield {
       work: `${(byteLength / 1e9).toFixed(2)} GB of bfloat16, one tensor: ${what}`,
       state: WARM,
-      ours: median,
+      ours: took,
       peers: {},
       limit: ms(byteLength, limits.reread),
       limitIs: 'reads into each core’s cache',
@@ -319,11 +328,11 @@ async function* checking({ inputs, limits, rounds }) {
   ]) {
     const input = await inputs.converted(of, `${of === weights ? 'weights' : 'large'}-${name}.zt`, options)
     warm(input.path)
-    const { ours: median } = await measure(Math.min(rounds, 5), { ours: () => ours.verify(input.path) })
+    const { ours: took } = await measure(Math.min(rounds, 5), { ours: () => ours.verify(input.path) })
     yield {
       work: `verify ${name}, ${(of.bytes / 1e9).toFixed(2)} GB`,
       state: WARM,
-      ours: median,
+      ours: took,
       peers: name === 'xxh3' ? peers('verify', input.path, 3, ['ztensor 2.1.2']) : {},
       limit: ms(of.bytes, limit),
       limitIs: `${name} of memory on all cores`,
@@ -336,12 +345,12 @@ async function* checking({ inputs, limits, rounds }) {
     ['one tensor in frames (zTensor 2)', await inputs.seekable()],
   ]) {
     warm(input.path)
-    const { ours: median } = await measure(Math.min(rounds, 5), { ours: () => ours.load(input.path) })
+    const { ours: took } = await measure(Math.min(rounds, 5), { ours: () => ours.load(input.path) })
     const limit = ms(weights.bytes, limits.zstd)
     yield {
       work: `zstd, ${what} of ${(weights.bytes / 1e6).toFixed(0)} MB in all: load(), digests checked`,
       state: WARM,
-      ours: median,
+      ours: took,
       peers: {},
       limit,
       limitIs: 'libzstd on all cores',
@@ -369,12 +378,12 @@ async function* cold({ inputs, rounds }) {
     },
     { before, warm: false },
   )
-  const { ours: median, 'ours, direct': direct, ...others } = times
+  const { ours: took, 'ours, direct': direct, ...others } = times
   const limit = Math.min(...Object.values(others))
   yield {
     work: '2.47 GB: load() all',
     state: 'cold: dropped from the page cache before each',
-    ours: median,
+    ours: took,
     peers: others,
     limit,
     limitIs: 'the faster dd',
