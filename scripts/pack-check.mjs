@@ -133,7 +133,8 @@ await check('the main package holds the compiled wrapper, its types and its docu
     [],
     'unexpected',
   )
-  for (const path of ['dist/index.js', 'dist/index.mjs', 'dist/cli.js', 'dist/command.js']) assert.ok(rest.includes(path), path)
+  for (const path of ['dist/index.js', 'dist/index.mjs', 'dist/cli.js', 'dist/command.js'])
+    assert.ok(rest.includes(path), path)
 })
 await check(`the main package is at most ${MAIN_LIMIT / KIB} KiB`, () => assert.ok(main.size <= MAIN_LIMIT))
 await check('the platform package holds the addon, and nothing else', () => {
