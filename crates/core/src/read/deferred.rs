@@ -52,14 +52,11 @@ pub enum Work {
     Decode,
 }
 
-/// Bytes that one core makes in one go: as many as its cache takes together with what they are made of, and fewer where each core
-/// would not get some of them.
-const LEAST: usize = 256 << 10;
-const MOST: usize = 1 << 20;
-
-fn piece_of(length: usize) -> usize {
-    (length / (4 * work::cores())).clamp(LEAST, MOST)
-}
+/// The least and the most bytes that one core makes in one go. The most still fit its cache with what they are made of.
+const LEAST_PIECE: usize = 256 << 10;
+const MOST_PIECE: usize = 1 << 20;
+/// Pieces that each core gets where there are enough bytes, so that none waits long for another.
+const PIECES: usize = 4;
 
 impl Reading<'_> {
     /// The elements of a tensor of ggml's blocks as float32; `None` of other quantized tensors. Fails as [`Reading::dequantize`] does.
@@ -169,7 +166,7 @@ impl Deferred {
         // The last elements of a narrow type may not fill their unit.
         let last = if end == self.length { self.stored.length() } else { stored(end).ok_or_else(outside)? };
         let count = last.checked_sub(first).ok_or_else(outside)?;
-        let piece = piece_of(out.len());
+        let piece = (out.len() / (PIECES * work::cores())).clamp(LEAST_PIECE, MOST_PIECE);
         let step = piece - piece % index(bytes, "a block")?;
         let input_step = stored(step as u64).ok_or_else(outside)?;
         let input = match &self.stored {

@@ -67,7 +67,6 @@ const PIECE: usize = 16 << 20;
 /// Threads that do so at once; beyond, whoever ends a mapping does it.
 const THREADS: usize = 2;
 
-/// How many run.
 static RUNNING: Mutex<usize> = Mutex::new(0);
 static DONE: Condvar = Condvar::new();
 
@@ -75,23 +74,43 @@ fn running() -> MutexGuard<'static, usize> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ends a mapping. Its file and pages go at once, or soon where they are many; its addresses wait.
-pub fn retire(map: MmapMut, entry: Entry) {
-    // On Windows whoever closes a file may want to replace it next. Where room is limited, so may whoever needs some.
-    if map.len() < LONG || cfg!(windows) || room::is_limited() || !claim_thread() {
-        return overlay(map, entry);
-    }
-    loaded::stay();
-    // What a thread was to take stays here where the system has none.
-    let ended = Arc::new(Mutex::new(Some((map, entry))));
-    let take = move |ended: &Mutex<Option<(MmapMut, Entry)>>| {
-        if let Some((map, entry)) = ended.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            #[cfg(target_os = "linux")]
-            take_pages(&map);
-            overlay(map, entry);
+/// The right to one of these threads. It ends with the thread's work, also where that panics: others wait for it.
+struct Claim;
+
+impl Claim {
+    fn take() -> Option<Self> {
+        let mut running = running();
+        if *running >= THREADS {
+            return None;
         }
+        *running += 1;
+        Some(Self)
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
         *running() -= 1;
         DONE.notify_all();
+    }
+}
+
+/// Ends a mapping. Its file and pages go at once, or soon where they are many; its addresses wait.
+pub fn retire(map: MmapMut, entry: Entry) {
+    // On Windows whoever closes a file may want to replace it next. Where room is limited, whoever maps next may need this.
+    if map.len() < LONG || cfg!(windows) || room::is_limited() {
+        return overlay(map, entry);
+    }
+    let Some(claim) = Claim::take() else { return overlay(map, entry) };
+    loaded::stay();
+    // What a thread was to take stays here where the system has none.
+    let ended = Arc::new(Mutex::new(Some((map, entry, claim))));
+    let take = |ended: &Mutex<Option<(MmapMut, Entry, Claim)>>| {
+        let ended = ended.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some((map, entry, _claim)) = ended else { return };
+        #[cfg(target_os = "linux")]
+        take_pages(&map);
+        overlay(map, entry);
     };
     let its = Arc::clone(&ended);
     let thread = thread::Builder::new().name("ztensor-unmapping".to_owned()).stack_size(256 << 10);
@@ -100,8 +119,8 @@ pub fn retire(map: MmapMut, entry: Entry) {
     }
 }
 
-/// Takes the pages away piece by piece. Nobody in the process can map anything while the system is at one of these; that of all pages at
-/// once would hold the next `open` up.
+/// Takes the pages away piece by piece. While the system takes some, nobody in the process can map anything. All of them at once would
+/// make the next `open` wait.
 #[cfg(target_os = "linux")]
 fn take_pages(map: &MmapMut) {
     for at in (0..map.len()).step_by(PIECE) {
@@ -111,14 +130,7 @@ fn take_pages(map: &MmapMut) {
     }
 }
 
-fn claim_thread() -> bool {
-    let mut running = running();
-    let free = *running < THREADS;
-    *running += usize::from(free);
-    free
-}
-
-/// Waits until all that has ended is where it waits.
+/// Waits until the threads have put away all that has ended so far.
 fn settle() {
     drop(DONE.wait_while(running(), |running| *running > 0));
 }
@@ -259,6 +271,18 @@ mod tests {
         let waiting = lock();
         let waits = |start: &usize| waiting.ranges.iter().any(|(addresses, _)| addresses.start() == *start);
         assert!(starts.iter().all(waits));
+    }
+
+    #[test]
+    fn nobody_waits_for_a_thread_that_panics() {
+        let panics = || {
+            // Another test may have all of them for a moment.
+            let _claim = std::iter::repeat_with(Claim::take).flatten().next();
+            std::panic::resume_unwind(Box::new("as if overlaying did"))
+        };
+        let ended: thread::Result<()> = thread::spawn(panics).join();
+        assert!(ended.is_err());
+        settle();
     }
 
     #[cfg(unix)]

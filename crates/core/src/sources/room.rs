@@ -28,7 +28,8 @@ pub fn is_limited() -> bool {
     let kind = Kind::Data;
     #[cfg(not(target_os = "linux"))]
     let kind = Kind::Addresses;
-    that_may_wait(kind, 0) != usize::MAX
+    let (addresses, data) = limits::found(kind);
+    addresses.is_some() || data.is_some()
 }
 
 /// Maps something. Where there is no room for it, it gets that of all that waits.
