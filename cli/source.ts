@@ -1,5 +1,4 @@
 // The file that a command works on: a path, a file: URL, or - for standard input.
-import { buffer } from 'node:stream/consumers'
 import { open, type TensorFile } from '../index.js'
 import { UsageError } from './failure.js'
 import type { SourceOptions } from './format.js'
@@ -21,6 +20,7 @@ export async function sourceOf(path: string): Promise<string | URL | Uint8Array>
     if (process.stdin.isTTY) {
       throw new UsageError('standard input is a terminal', 'Send a file to it: PROGRAM | ztensor ls -')
     }
+    const { buffer } = await import('node:stream/consumers')
     return buffer(process.stdin)
   }
   return path.startsWith('file:') && URL.canParse(path) ? new URL(path) : path

@@ -1,6 +1,7 @@
 // Standard output in blocks: 100,000 rows are some thirty writes, and a reader that stops (`| head`) stops the work too.
 import { once } from 'node:events'
-import { Writable } from 'node:stream'
+import type { Writable } from 'node:stream'
+import { builtins } from '../lib/builtins.js'
 import { exitCodes, fail } from './failure.js'
 
 const blockLength = 1 << 18
@@ -36,7 +37,7 @@ export function dataOutput(): Writable {
       })
     }
   }
-  return new Writable({
+  return new builtins.stream.Writable({
     write: (chunk: Uint8Array, _encoding, callback) => {
       piecewise(chunk).then(() => callback(), callback)
     },

@@ -106,23 +106,46 @@ function placeOf(name) {
 export async function bundle(dist) {
   mkdirSync(dist, { recursive: true })
   await bundlePackage(dist)
+  const command = { ...shared, format: 'cjs', outdir: dist, plugins: [outside, processesLater] }
+  await build({ ...command, entryPoints: [{ in: join(root, 'cli/start.ts'), out: 'cli' }] })
   await build({
-    ...shared,
-    format: 'cjs',
-    entryPoints: [
-      { in: join(root, 'cli/start.ts'), out: 'cli' },
-      { in: join(root, 'cli/main.ts'), out: 'command' },
-    ],
-    outdir: dist,
-    external: ['./index.js', './command.js', 'commander', 'cli-progress'],
-    plugins: [packageOutside],
+    ...command,
+    entryPoints: [{ in: join(root, 'cli/main.ts'), out: 'command' }],
+    external: ['cli-progress'],
+    // Without the comments of commander V8 has read it 1.5 ms sooner.
+    minifyWhitespace: true,
+    lineLimit: 140,
+    banner: { js: licenseOf('commander') },
   })
 }
 
-/** The command asks the package, and has no copy of it. */
-const packageOutside = {
-  name: 'package-outside',
+/** The licence of a package of which dist/ has a copy, as a comment. */
+function licenseOf(name) {
+  const text = (file) => readFileSync(join(root, 'node_modules', name, file), 'utf8').trim()
+  return `/*! ${name} ${JSON.parse(text('package.json')).version}\n\n${text('LICENSE')} */`
+}
+
+/** The command asks the package, and has no copy of it; what it starts with loads the rest. */
+const outside = {
+  name: 'outside',
   setup({ onResolve }) {
-    onResolve({ filter: /^\.\.\/index\.js$/ }, () => ({ path: './index.js', external: true }))
+    const own = join(root, 'cli')
+    const beside = { '../index.js': './index.js', './command.js': './command.js' }
+    onResolve({ filter: /^\.{1,2}\/(index|command)\.js$/ }, ({ path, resolveDir }) =>
+      resolveDir === own ? { path: beside[path], external: true } : undefined,
+    )
+  },
+}
+
+/** commander can run other programs, which no command asks of it: Node's module for that takes as long to load as commander itself. */
+const processesLater = {
+  name: 'processes-later',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^node:child_process$/ }, ({ importer }) =>
+      importer.includes('commander') ? { path: 'processes', namespace: 'later' } : undefined,
+    )
+    onLoad({ filter: /./, namespace: 'later' }, () => ({
+      contents: "exports.spawn = (...args) => require('node:child_process').spawn(...args)",
+    }))
   },
 }

@@ -1,0 +1,436 @@
+// What each command is called and takes. Its work is loaded when it is called: `ztensor --help` needs no native binding.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Command, Option } from 'commander'
+import { FORMATS } from '../lib/format-table.js'
+import { DIGESTS, FORMAT_NAMES, WRITABLE_FORMATS, WRITABLE_VERSIONS, writingOf } from '../lib/formats.js'
+import { completion, INSTALL } from './completion.js'
+import { formatOption } from './format.js'
+
+function version(): string {
+  // From dist/ up to the package.
+  const manifest = readFileSync(join(__dirname, '..', 'package.json'), 'utf8')
+  return (JSON.parse(manifest) as { version: string }).version
+}
+
+/** Examples under a command's help, one a line: what to type, then what it is for. */
+function examples(...pairs: readonly (readonly [command: string, meaning: string])[]): string {
+  const widest = Math.max(...pairs.map(([command]) => command.length))
+  return `\nExamples:\n${pairs.map(([command, meaning]) => `  $ ${command.padEnd(widest)}  # ${meaning}`).join('\n')}`
+}
+
+const FILES = 'tensor files, the index or folder of a sharded checkpoint; - is standard input'
+
+function targetFormat(): Option {
+  return new Option('--format <name>', 'the format to write').choices(WRITABLE_FORMATS)
+}
+
+function targetVersion(): Option {
+  const usual = writingOf('zt')?.version
+  return new Option('--version <version>', `the zTensor version to write (default: ${usual})`).choices(
+    WRITABLE_VERSIONS,
+  )
+}
+
+function targetDigest(): Option {
+  const digests = [...DIGESTS, 'none']
+  return new Option('--digest <name>', 'what to hash with (default: crc32c, in version 2 xxh3)').choices(digests)
+}
+
+/** What every command takes that writes new files. */
+function writing(command: Command): Command {
+  return command
+    .option('--overwrite', 'replace what is there under the name of the target')
+    .option('--skip', 'leave out tensors that the target cannot hold, instead of refusing')
+    .option('--json', 'progress and result as JSON, one event a line')
+}
+
+/** What both commands take that show a report. */
+function reporting(command: Command): Command {
+  return command
+    .option('--against <file>', 'compare with this file, such as the base of a fine-tune')
+    .option('--stats', 'read all values first, wherever the file is')
+    .option('--no-stats', 'do not read the values')
+    .option('--open', 'show it in the browser')
+    .addOption(formatOption())
+}
+
+type Describe = (command: Command) => Command
+
+/** Every command, by its name, in the order of the help. */
+const COMMANDS: Readonly<Record<string, Describe>> = {
+  ls: (command) =>
+    command
+      .description('list the tensors of a file: dtype, shape, layout, size, encoding and digest')
+      .argument('<files...>', FILES)
+      .addOption(
+        new Option('--sort <key>', 'sort rows (default: order of the file)').choices([
+          'name',
+          'size',
+          'offset',
+          'dtype',
+        ]),
+      )
+      .option('--filter <glob>', 'only names that match: * is any run of characters, ? any single one')
+      .option('--join', 'open several files as one')
+      .option('--json', 'one JSON array, an object for each tensor; of several files an object for each file')
+      .addOption(formatOption())
+      .addHelpText(
+        'after',
+        examples(
+          ['ztensor ls model.safetensors', 'every tensor, in the order of the file'],
+          ['ztensor ls model.zt --sort size', 'the largest first'],
+          ["ztensor ls model.zt --filter '*.attn.*'", 'some by name'],
+          ['ztensor ls llama/', 'a sharded checkpoint: its folder or its index'],
+          ['ztensor ls --join base.zt extra.zt', 'several files as one'],
+          ['curl -L URL | ztensor ls -', 'what comes from another program'],
+          ["ztensor ls model.zt --json | jq '.[].name'", 'for a program'],
+        ),
+      )
+      .action(async (files, options) => (await import('./ls.js')).ls(files, options)),
+
+  info: (command) =>
+    command
+      .description('describe a file: format, version, size, totals by dtype, attributes, warnings')
+      .argument('<files...>', FILES)
+      .option('--join', 'open several files as one')
+      .option('--json', 'one JSON object; of several files an array of them')
+      .addOption(formatOption())
+      .addHelpText(
+        'after',
+        examples(
+          ['ztensor info model.zt', 'on one screen'],
+          ['ztensor info model.zt --json | jq .attributes', 'attributes in full'],
+        ),
+      )
+      .action(async (files, options) => (await import('./info.js')).info(files, options)),
+
+  verify: (command) =>
+    command
+      .description('check every digest and every rule about data; exit code 1 if anything is wrong')
+      .argument('<files...>', 'the tensor files')
+      .option('--plan', 'do nothing, but print the job as JSON, for `ztensor task` on many machines')
+      .option('--max-task-size <size>', 'with --plan: bytes of the tensors of a task (default: 5GB)')
+      .option(
+        '--canonical',
+        'fail unless the file is in the canonical form of zTensor 2, and say which rules it breaks',
+      )
+      .option('--json', 'one JSON array, an object for each file')
+      .addOption(formatOption())
+      .addHelpText(
+        'after',
+        examples(
+          ['ztensor verify model.zt', 'one file'],
+          ['ztensor verify *.zt && echo sound', 'several, in a script'],
+        ),
+      )
+      .action(async (files, options) => {
+        if (options.plan) await (await import('./tasks.js')).planVerification(files, options)
+        else await (await import('./verify.js')).verify(files, options)
+      }),
+
+  id: (command) =>
+    command
+      .description('print the content digest of a zTensor 2 file: the same for the same tensors, however laid out')
+      .argument('<files...>', 'the tensor files')
+      .addOption(new Option('--algorithm <name>', 'what to hash with (default: sha256)').choices(['sha256', 'xxh3']))
+      .addOption(formatOption())
+      .addHelpText(
+        'after',
+        examples(['ztensor id model.zt', 'one file'], ['ztensor id a.zt b.zt', 'are they the same model?']),
+      )
+      .action(async (files, options) => (await import('./id.js')).id(files, options)),
+
+  cat: (command) =>
+    command
+      .description('print the values of a tensor, the middle of a large one left out')
+      .argument('<file>', 'the tensor file; - is standard input')
+      .argument('<name>', 'the name of the tensor, as `ztensor ls` shows it')
+      .option('--slice <text>', 'a part, as Python slices: "0:100:2", "-3:", "5", "...,0" (dense tensors)')
+      .option('--all', 'leave nothing out')
+      .option('--json', 'one JSON object with nested arrays; NaN, infinities and integers past 2^53 as text')
+      .addOption(formatOption())
+      .addHelpText(
+        'after',
+        examples(
+          ['ztensor cat model.zt wte', 'a summary'],
+          ['ztensor cat model.zt wte --slice "0:2,:4"', 'the start of two rows'],
+          ['ztensor cat model.zt wte --slice "-1" --all', 'the last row in full'],
+          ['ztensor cat model.zt wte --slice "::100,0"', 'the first column of every hundredth row'],
+          ['ztensor cat model.zt bias --json | jq .data', 'for a program'],
+        ),
+      )
+      .action(async (file, name, options) => (await import('./cat.js')).cat(file, name, options)),
+
+  stats: (command) =>
+    command
+      .description('counts, extremes, mean and spread of tensors, with a histogram if asked for')
+      .argument('<file>', 'the tensor file')
+      .argument('[names...]', 'the names of tensors (default: all)')
+      .option('--plan', 'do nothing, but print the job as JSON, for `ztensor task` on many machines')
+      .option('--max-task-size <size>', 'with --plan: bytes of the tensors of a task (default: 5GB)')
+      .option('--bins <count>', 'a histogram with this many bins, from the smallest element to the largest')
+      .option('--json', 'one JSON array, an object for each tensor')
+      .addOption(formatOption())
+      .addHelpText(
+        'after',
+        examples(
+          ['ztensor stats model.zt', 'every tensor: are there NaNs, is anything all zeros?'],
+          ['ztensor stats model.zt wte --bins 16', 'how the values of one are spread'],
+        ),
+      )
+      .action(async (file, names, options) => {
+        if (options.plan) await (await import('./tasks.js')).planStatistics(file, options)
+        else await (await import('./stats.js')).stats(file, names, options)
+      }),
+
+  view: (command) =>
+    reporting(
+      command
+        .description('write a report as one HTML file: where the bytes are, what the values are like, what differs')
+        .argument('<file>', 'the tensor file; - is standard input')
+        .option('-o, --output <path>', 'the file to write; - is standard output', 'report.html')
+        .option('--overwrite', 'replace what is there, even if it is no report'),
+    )
+      .addHelpText(
+        'after',
+        examples(
+          ['ztensor view model.safetensors --open', 'in the browser'],
+          ['ztensor view tuned.zt --against base.zt -o tuned.html', 'what training changed'],
+          ['ztensor view model.gguf --no-stats', 'without reading the values'],
+        ),
+      )
+      .action(async (file, options) => (await import('./view.js')).view(file, options)),
+
+  serve: (command) =>
+    reporting(
+      command
+        .description(
+          'show the same live in a browser on this machine: values and slices are read as they are looked at',
+        )
+        .argument('<file>', 'the tensor file')
+        .option('--port <number>', 'the port to listen on (default: any that is free)')
+        .option(
+          '--host <address>',
+          'the address to listen on (default: 127.0.0.1); on others, whoever has the URL can read the file',
+        ),
+    )
+      .addHelpText(
+        'after',
+        examples(
+          ['ztensor serve model.safetensors', 'prints its URL; Ctrl-C ends it'],
+          ['ztensor serve llama/ --open', 'a sharded checkpoint, in the browser'],
+        ),
+      )
+      .action(async (file, options) => (await import('./serve.js')).serve(file, options)),
+
+  diff: (command) =>
+    command
+      .description('compare the tensors of two files of any formats; exit code 1 where they differ')
+      .argument('<a>', 'a tensor file')
+      .argument('<b>', 'another')
+      .option('--atol <distance>', 'elements this far apart are equal (default: 0)')
+      .option('--rtol <ratio>', 'and so are those this far apart for their size (default: 0)')
+      .option('--values', 'only names, shapes and values count: dtypes and layouts may differ')
+      .option('--attributes', 'attributes count too, those of the files and of each tensor')
+      .option('--filter <glob>', 'only names that match: * is any run of characters, ? any single one')
+      .addOption(new Option('--quiet', 'print nothing, the exit code tells').conflicts('json'))
+      .option('--json', 'one JSON object')
+      .addHelpText(
+        'after',
+        examples(
+          ['ztensor diff a.safetensors b.zt', 'what a conversion changed'],
+          ['ztensor diff a.zt b.zt --quiet && echo same', 'in a script'],
+          ['ztensor diff f32.zt bf16.zt --values --rtol 0.01', 'up to the rounding of a cast'],
+        ),
+      )
+      .action(async (a, b, options) => (await import('./diff.js')).diff(a, b, options)),
+
+  convert: (command) =>
+    writing(
+      command
+        .description('write the tensors of a file into a new file of any format')
+        .argument('<source>', 'the tensor file')
+        .argument('<target>', 'the new file; its ending names the format unless --format does; - is standard output')
+        .addOption(targetFormat())
+        .addOption(targetVersion())
+        .option('--no-canonical', 'version 2: keep the order of the tensors, and allow compression')
+        .addOption(new Option('--from <name>', 'read the source as this format').choices(FORMAT_NAMES))
+        .addOption(targetDigest())
+        .option('--compress [level]', 'compress where that saves space: with zstd in zTensor, deflate in npz')
+        .option('--include <glob...>', 'only tensors whose names match one of these')
+        .option('--exclude <glob...>', 'no tensors whose names match one of these')
+        .option('--rename <old=new...>', 'new names for tensors')
+        .option('--cast <from=to...>', 'cast dtypes, such as float32=bfloat16')
+        .option('--max-shard-size <size>', 'version 2 and safetensors: several files of at most this size, such as 5GB')
+        .option('--plan', 'write nothing, but print the job as JSON, for `ztensor task` on many machines'),
+    )
+      .addHelpText(
+        'after',
+        examples(
+          ['ztensor convert model.safetensors model.zt', 'for Python ztensor 1.0.0 and 1.0.1, and this package'],
+          ['ztensor convert model.zt model.safetensors', 'for everybody else'],
+          ['ztensor convert a.zt b.zt --version 1.2 --compress=9', 'another version, compressed'],
+          ['ztensor convert a.zt b.npz --compress', 'for NumPy, like savez_compressed'],
+          ['ztensor convert a.zt b.zt --version 2', 'the canonical file of these tensors'],
+          ["ztensor convert a.zt b.zt --include 'encoder.*'", 'a part of it'],
+          ['ztensor convert model.safetensors - | ssh host "cat > model.zt"', 'into a pipe'],
+          ['ztensor convert a.zt out/model.safetensors --max-shard-size 5GB', 'in several files, with their index'],
+          ['ztensor convert a.zt out/model.zt --plan > job.json', 'by many machines: see `ztensor task --help`'],
+          ['ztensor convert a.zt s3://bucket/model.zt', 'into a bucket'],
+        ),
+      )
+      .action(async (source, target, options) => {
+        if (options.plan) await (await import('./tasks.js')).planConversion(source, target, options)
+        else await (await import('./convert.js')).convert(source, target, options)
+      }),
+
+  task: (command) =>
+    command
+      .description('do one task of a job that --plan printed, on any machine, any number of times; prints its result')
+      .argument('<job>', 'the file of the job, or of one task; - is standard input')
+      .argument('[number]', 'which of its tasks, from 0 on')
+      .addHelpText(
+        'after',
+        examples(
+          ['ztensor convert a.zt out/model.zt --plan > job.json', 'once'],
+          ['ztensor task job.json 17 > 17.json', 'for each task, wherever the engine runs it'],
+          ['ztensor finish job.json *.json', 'once, when all are done'],
+        ),
+      )
+      .action(async (job, number) => (await import('./tasks.js')).task(job, number)),
+
+  finish: (command) =>
+    command
+      .description(
+        'end a job: check that every task has a result, and write the root or index, or print what was found',
+      )
+      .argument('<job>', 'the file of the job')
+      .argument('<results...>', 'the files of the results; that of the job itself is passed over')
+      .option('--verify', 'conversions: read every file again and compare its digest')
+      .option('--json', 'the result as JSON')
+      .addHelpText('after', examples(['ztensor finish job.json *.json', 'which tasks are missing is an error']))
+      .action(async (job, results, options) => (await import('./tasks.js')).finish(job, results, options)),
+
+  merge: (command) =>
+    writing(
+      command
+        .description('write the tensors of several files into one; refuses a name that two of them have')
+        .argument('<target>', 'the new file; its ending names the format unless --format does; - is standard output')
+        .argument('<sources...>', 'tensor files, or one index or folder of a sharded checkpoint')
+        .addOption(targetFormat())
+        .addOption(targetVersion())
+        .option('--no-canonical', 'version 2: keep the order of the tensors, and allow compression')
+        .addOption(targetDigest())
+        .option('--compress [level]', 'compress where that saves space: with zstd in zTensor, deflate in npz'),
+    )
+      .addHelpText(
+        'after',
+        examples(
+          ['ztensor merge model.safetensors llama/', 'the shards of a checkpoint, by its folder'],
+          ['ztensor merge all.zt base.safetensors extra.zt', 'any files'],
+        ),
+      )
+      .action(async (target, sources, options) => (await import('./convert.js')).convert(sources, target, options)),
+
+  split: (command) =>
+    writing(
+      command
+        .description(
+          'write the tensors of a file into several files with an index: safetensors, or zTensor 2 for a .zt',
+        )
+        .argument('<source>', 'the tensor file')
+        .argument('<target>', 'what to name the files after: out/model.safetensors, out/model.zt')
+        .requiredOption('--max-size <size>', 'the most that one file may hold, such as 2GB or 512MiB'),
+    )
+      .addHelpText(
+        'after',
+        examples(
+          ['ztensor split big.safetensors out/model.safetensors --max-size 2GB', 'as the Hugging Face hub has it'],
+          ['ztensor split big.zt out/model.zt --max-size 2GB', 'zTensor 2: a root and its shards'],
+        ),
+      )
+      .action(async (source, target, options) => (await import('./convert.js')).split(source, target, options)),
+
+  rename: (command) =>
+    command
+      .description('give a tensor of a zTensor 1.0 to 2 file another name')
+      .argument('<file>', 'the tensor file')
+      .argument('<old>', 'the name of the tensor')
+      .argument('<new>', 'its new name')
+      .option('--in-place', 'write to the file itself: no copy of it is made, but a kill in the middle damages it')
+      .option('--json', 'one JSON object')
+      .addHelpText('after', examples(['ztensor rename model.zt wte embedding', 'the data stays where it is']))
+      .action(async (file, from, to, options) => (await import('./edit.js')).rename(file, from, to, options)),
+
+  remove: (command) =>
+    command
+      .description('take tensors out of a zTensor 1.0 to 2 file; `ztensor compact` gives their space back')
+      .argument('<file>', 'the tensor file')
+      .argument('<names...>', 'the names of the tensors: all of them are removed, or none')
+      .option('--in-place', 'write to the file itself: no copy of it is made, but a kill in the middle damages it')
+      .option('--json', 'one JSON object')
+      .addHelpText('after', examples(['ztensor remove model.zt lora.a lora.b', 'two at once']))
+      .action(async (file, names, options) => (await import('./edit.js')).remove(file, names, options)),
+
+  compact: (command) =>
+    command
+      .description('rewrite a zTensor 1.0 to 2 file without removed tensors and old indexes')
+      .argument('<file>', 'the tensor file')
+      .option('--json', 'one JSON object')
+      .addHelpText(
+        'after',
+        examples(['ztensor compact model.zt', 'leaves the file as it is if there is nothing to gain']),
+      )
+      .action(async (file, options) => (await import('./compact.js')).compact(file, options)),
+
+  completion: (command) =>
+    command
+      .description('print a script by which a shell completes commands, options and their values')
+      .argument('<shell>', 'bash, zsh or fish')
+      .addHelpText(
+        'after',
+        examples(
+          ['source <(ztensor completion bash)', 'bash, for this session; or:'],
+          ...Object.entries(INSTALL).map(([shell, command]) => [command, `${shell}, for good`] as const),
+        ),
+      )
+      .action(async (shell) => completion(program(), shell)),
+}
+
+/** The program with all commands, or with the one that is called: describing them all takes longer than to list a file. */
+export function program(called?: string): Command {
+  const ztensor = new Command('ztensor')
+    .description(
+      `Looks into tensor files (${FORMATS.map(({ title }) => title).join(', ')}) without reading their data, checks and converts them.`,
+    )
+    .version(version(), '-v, --version', 'print the version')
+    .helpOption('-h, --help', 'show help')
+    .enablePositionalOptions() // --version behind `convert` is convert's
+    .exitOverride()
+    .configureOutput({ outputError: () => {} })
+    .addHelpText(
+      'after',
+      examples(
+        ['ztensor ls model.safetensors', 'what is in it'],
+        ['ztensor info model.zt', 'what it is'],
+        ['ztensor verify *.zt', 'is it sound'],
+        ['ztensor cat model.zt wte', 'the values of a tensor'],
+        ['ztensor diff a.zt b.safetensors', 'where two files differ'],
+        ['ztensor view model.zt --open', 'all of it in the browser'],
+        ['ztensor convert model.safetensors model.zt', 'another format'],
+      ),
+    )
+
+  const names = called !== undefined && Object.hasOwn(COMMANDS, called) ? [called] : Object.keys(COMMANDS)
+  for (const name of names) {
+    const command = (COMMANDS[name] as Describe)(ztensor.command(name))
+    // Options may take several values, so that files come first.
+    const files = command.registeredArguments.map((one) => {
+      const shown = `${one.name()}${one.variadic ? '...' : ''}`
+      return one.required ? `<${shown}>` : `[${shown}]`
+    })
+    command.usage([...files, '[options]'].join(' '))
+  }
+  return ztensor
+}
