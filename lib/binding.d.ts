@@ -106,6 +106,11 @@ export declare class NativeFile {
   readInto(file: number, offset: number, target: Uint8Array): void
   /** The bytes of a cut of a dense component, read on this thread. */
   cut(ordinal: number, component: number, ranges: Array<number>, stage?: Stage | undefined | null): Memory
+  /**
+   * The elements of a component as they are, or as float32, or without a component those of a quantized tensor as float32, to be
+   * copied to where they are wanted: where they are in the page cache, and nobody has to look at them before. Else null.
+   */
+  atHand(ordinal: number, component: number | undefined | null, widen: boolean): Memory | null
   /** Loads a component, or a cut of it, or its elements as float32. */
   load(ordinal: number, component: number, request: LoadRequest, control: Control, stage?: Stage | undefined | null): Promise<Memory>
   /** Refuses work on tensors that come to far more than the file holds. */
@@ -476,7 +481,7 @@ export interface LoadRequest {
   ranges?: Array<number>
   /** Widen to float32. */
   widen: boolean
-  /** Where the memory is copied to, if that can be done there. */
+  /** Widened where the memory is copied to, if that can be done there. */
   deferred?: boolean
 }
 

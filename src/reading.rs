@@ -38,7 +38,7 @@ pub struct LoadRequest {
     pub ranges: Option<Vec<f64>>,
     /// Widen to float32.
     pub widen: bool,
-    /// Where the memory is copied to, if that can be done there.
+    /// Widened where the memory is copied to, if that can be done there.
     pub deferred: Option<bool>,
 }
 
@@ -174,6 +174,33 @@ impl NativeFile {
         throw(&env, packed).map(Memory::from)
     }
 
+    /// The elements of a component as they are, or as float32, or without a component those of a quantized tensor as float32, to be
+    /// copied to where they are wanted: where they are in the page cache, and nobody has to look at them before. Else null.
+    #[napi(catch_unwind)]
+    pub fn at_hand(
+        &self,
+        env: Env,
+        ordinal: u32,
+        component: Option<u32>,
+        widen: bool,
+    ) -> Result<Option<Memory>> {
+        let shared = self.shared(&env)?;
+        if shared.far {
+            return Ok(None);
+        }
+        let look = |reading: Reading<'_>| {
+            let Some(component) = component else { return reading.blocks_at_hand(shared.tensor(ordinal)?) };
+            let (tensor, component) = shared.part(ordinal, component)?;
+            if widen {
+                reading.float32_at_hand(tensor, component)
+            } else {
+                Ok(reading.deferred(tensor, component))
+            }
+        };
+        let found = throw(&env, contain(|| shared.reading(None, &Watch::default(), look)))?;
+        Ok(found.map(|deferred| Memory::from(Made::Deferred(deferred, Arc::clone(&shared)))))
+    }
+
     /// Loads a component, or a cut of it, or its elements as float32.
     #[napi(ts_return_type = "Promise<Memory>", catch_unwind)]
     pub fn load<'env>(
@@ -190,12 +217,9 @@ impl NativeFile {
         let job = move || {
             source.read(|reading| {
                 let (tensor, component) = source.shared.part(ordinal, component)?;
-                let deferred = match (request.deferred, request.widen) {
-                    (Some(true), true) => reading.deferred_float32(tensor, component)?,
-                    (Some(true), false) => reading.deferred(tensor, component),
-                    _ => None,
-                };
-                if let Some(deferred) = deferred {
+                if request.deferred == Some(true)
+                    && let Some(deferred) = reading.deferred_float32(tensor, component)?
+                {
                     return Ok(Made::Deferred(deferred, Arc::clone(&source.shared)));
                 }
                 load(reading, tensor, component, &request).map(Made::Block)

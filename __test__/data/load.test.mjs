@@ -65,6 +65,34 @@ test('into: of another size or kind is refused, and left as it was', async (t) =
   file.close()
 })
 
+test('into: what is in the page cache waits a turn of the event loop, in which anything may happen', async (t) => {
+  const path = scratchFile(PAIR)
+  let turns = 0
+  let counting = setImmediate(function count() {
+    turns += 1
+    counting = setImmediate(count)
+  })
+  const file = openSync(path)
+  const into = new Float32Array(4)
+  for (let load = 0; load < 50; load++) await file.tensor('a').load({ into })
+  clearImmediate(counting)
+  t.true(turns >= 49, `${turns} turns`)
+  into.fill(-1)
+  const stop = new AbortController()
+  const given = file.tensor('a').load({ into, signal: stop.signal })
+  stop.abort('enough')
+  t.is(await rejectionOf(() => given), 'enough')
+  const moved = new Float32Array(4)
+  const lost = file.tensor('a').load({ into: moved })
+  structuredClone(moved.buffer, { transfer: [moved.buffer] })
+  t.is((await rejectionOf(() => lost)).code, 'ZT_CLOSED')
+  const late = file.tensor('c').load({ as: 'float32', into: new Float32Array(2) })
+  const closed = file.tensor('a').load({ into })
+  file.close()
+  for (const load of [late, closed]) t.is((await rejectionOf(() => load)).code, 'ZT_CLOSED')
+  t.deepEqual([...into], [-1, -1, -1, -1])
+})
+
 test('options that are none', async (t) => {
   const file = openSync(PAIR)
   for (const options of [7, 'float32', null])

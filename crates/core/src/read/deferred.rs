@@ -61,28 +61,26 @@ const PIECES: usize = 4;
 impl Reading<'_> {
     /// The elements of a tensor of ggml's blocks as float32; `None` of other quantized tensors. Fails as [`Reading::dequantize`] does.
     pub fn deferred_blocks(&self, tensor: Tensor<'_>) -> Result<Option<Deferred>> {
-        if !tensor.layout_name().starts_with("gguf.") {
-            return Ok(None);
-        }
-        let block = BlockType::of_tensor(tensor).map_err(|error| error.tensor(tensor.name()))?;
-        let elements = product(tensor.shape()).unwrap_or(u64::MAX);
-        let length = self.float32_bytes(elements).map_err(|error| error.tensor(tensor.name()))?;
-        let stored = self.deferred_stored(tensor, self.component_of(tensor, Label::DATA)?)?;
-        let fits = (elements / block.elements).checked_mul(block.bytes) == Some(stored.length());
-        Ok(fits.then_some(Deferred { stored, kind: Kind::Blocks(block), length }))
+        self.blocks_of(tensor, |component| {
+            self.component(tensor, component).map(|read| Some(Stored::Here(read)))
+        })
     }
 
     /// The elements of a dense component as float32; `None` where its bytes are not what the shape asks for, or have no float32 form.
     pub fn deferred_float32(&self, tensor: Tensor<'_>, component: &Component) -> Result<Option<Deferred>> {
-        let Some((dtype, elements)) = component.dtype.zip(product(tensor.shape())) else { return Ok(None) };
-        if widen::to_float32(dtype, &[], &mut []).is_err() {
-            return Ok(None);
-        }
-        let length = self.float32_bytes(elements).map_err(|error| error.tensor(tensor.name()))?;
-        let stored = self.deferred_stored(tensor, component)?;
-        let wanted = elements.checked_mul(u64::from(dtype.bits())).map(|bits| bits.div_ceil(8));
-        let fits = wanted == Some(stored.length());
-        Ok(fits.then_some(Deferred { stored, kind: Kind::Dense(dtype), length }))
+        self.dense_of(tensor, component, || {
+            self.component(tensor, component).map(|read| Some(Stored::Here(read)))
+        })
+    }
+
+    /// What [`Self::deferred_blocks`] gives, where nothing has to be read for it.
+    pub fn blocks_at_hand(&self, tensor: Tensor<'_>) -> Result<Option<Deferred>> {
+        self.blocks_of(tensor, |_| Ok(None))
+    }
+
+    /// What [`Self::deferred_float32`] gives, where nothing has to be read for it.
+    pub fn float32_at_hand(&self, tensor: Tensor<'_>, component: &Component) -> Result<Option<Deferred>> {
+        self.dense_of(tensor, component, || Ok(None))
     }
 
     /// The elements of a component as they are; `None` where they have to be read before.
@@ -94,11 +92,46 @@ impl Reading<'_> {
         Some(Deferred { stored, kind: Kind::Same, length })
     }
 
-    fn deferred_stored(&self, tensor: Tensor<'_>, component: &Component) -> Result<Stored> {
-        match self.cached(tensor, component) {
-            Some(cached) => Ok(cached),
-            None => self.component(tensor, component).map(Stored::Here),
+    /// Blocks of what is in the page cache, or else of what `read` gives.
+    fn blocks_of(
+        &self,
+        tensor: Tensor<'_>,
+        read: impl FnOnce(&Component) -> Result<Option<Stored>>,
+    ) -> Result<Option<Deferred>> {
+        if !tensor.layout_name().starts_with("gguf.") {
+            return Ok(None);
         }
+        let block = BlockType::of_tensor(tensor).map_err(|error| error.tensor(tensor.name()))?;
+        let elements = product(tensor.shape()).unwrap_or(u64::MAX);
+        let length = self.float32_bytes(elements).map_err(|error| error.tensor(tensor.name()))?;
+        let component = self.component_of(tensor, Label::DATA)?;
+        let Some(stored) =
+            self.cached(tensor, component).map_or_else(|| read(component), |it| Ok(Some(it)))?
+        else {
+            return Ok(None);
+        };
+        let fits = (elements / block.elements).checked_mul(block.bytes) == Some(stored.length());
+        Ok(fits.then_some(Deferred { stored, kind: Kind::Blocks(block), length }))
+    }
+
+    /// Dense elements of what is in the page cache, or else of what `read` gives.
+    fn dense_of(
+        &self,
+        tensor: Tensor<'_>,
+        component: &Component,
+        read: impl FnOnce() -> Result<Option<Stored>>,
+    ) -> Result<Option<Deferred>> {
+        let Some((dtype, elements)) = component.dtype.zip(product(tensor.shape())) else { return Ok(None) };
+        if widen::to_float32(dtype, &[], &mut []).is_err() {
+            return Ok(None);
+        }
+        let length = self.float32_bytes(elements).map_err(|error| error.tensor(tensor.name()))?;
+        let Some(stored) = self.cached(tensor, component).map_or_else(read, |it| Ok(Some(it)))? else {
+            return Ok(None);
+        };
+        let wanted = elements.checked_mul(u64::from(dtype.bits())).map(|bits| bits.div_ceil(8));
+        let fits = wanted == Some(stored.length());
+        Ok(fits.then_some(Deferred { stored, kind: Kind::Dense(dtype), length }))
     }
 
     /// Where elements stand that nobody has to look at, and that are in memory already: nobody but Linux tells.
