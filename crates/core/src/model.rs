@@ -2,6 +2,7 @@
 //! and of syntax the free-form values, and knows no file and no format.
 #![forbid(unsafe_code)]
 
+mod apart;
 mod attributes;
 mod builder;
 mod component;

@@ -7,6 +7,7 @@ use std::hash::RandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
 
+use super::apart::Apart;
 use super::{
     Attributes, Blob, Catalog, Component, Container, DType, Data, Encoding, Encodings, Entry, Filter, Label,
     Labels, Layout, Named, Section, SetPart, Shard, Span, Warning,
@@ -35,8 +36,9 @@ pub struct Builder {
     warning_bytes: usize,
     /// The emptied list of the last tensor, for the next: an allocation a tensor is a tenth of an opening.
     spare: Vec<Component>,
-    /// The last blob that has bytes; `None` once one did not follow the one before it.
-    last: Option<Span>,
+    /// Tensors that there may be, as a guess.
+    expected: usize,
+    apart: Apart,
 }
 
 impl Builder {
@@ -66,7 +68,8 @@ impl Builder {
             unlisted_warnings: 0,
             warning_bytes: 0,
             spare: Vec::new(),
-            last: Some(Span { file: 0, offset: 0, length: 0 }),
+            expected: 0,
+            apart: Apart::default(),
         }
     }
 
@@ -74,6 +77,7 @@ impl Builder {
     /// without it the lists are copied as they grow. Fails in silence.
     pub fn reserve(&mut self, tensors: usize) {
         let tensors = tensors.min(limits::RESERVED);
+        self.expected = tensors;
         let _ = self.catalog.entries.try_reserve(tensors);
         let _ = self.catalog.components.try_reserve(tensors);
         let _ = self.catalog.table.try_reserve(tensors, |named| named.spread());
@@ -194,23 +198,27 @@ impl Builder {
         self.catalog.find(name)
     }
 
-    /// The last blob that has bytes, of the last file, where each such stands behind the one before it or is the same. Writers list
-    /// what they write in the order in which they write it: then no two overlap, and nobody has to look again.
-    pub fn last_of_ordered(&self) -> Option<Span> {
-        self.last
+    /// Whether no two blobs overlap without being the same, and none does with `other`. Where that is not known, somebody has to look.
+    pub fn is_surely_apart(&mut self, other: Option<Span>) -> bool {
+        self.apart.is_sure(other)
     }
 
-    fn follow(&mut self, component: &Component) {
-        let next = match &component.data {
-            Data::Blob(blob) => Blob::span(blob),
-            Data::Inline(_) | Data::Unread { .. } => return,
-            Data::Grid(..) | Data::Pieces(_) => return self.last = None,
+    /// Takes notice of where the blobs of one more tensor are.
+    fn follow(&mut self, components: &[Component]) {
+        let span = |component: &Component| match &component.data {
+            Data::Blob(blob) => Some(Blob::span(blob)),
+            _ => None,
         };
-        if let Some(last) = self.last
-            && next.length > 0
-            && next != last
-        {
-            self.last = ((next.file, next.offset) >= (last.file, last.end())).then_some(next);
+        for (at, component) in components.iter().enumerate() {
+            match &component.data {
+                Data::Blob(blob) => {
+                    let before = components.get(..at).unwrap_or_default();
+                    let all = self.catalog.components.iter().chain(before);
+                    self.apart.add(Blob::span(blob), self.expected, || all.filter_map(span));
+                }
+                Data::Inline(_) | Data::Unread { .. } => {}
+                Data::Grid(..) | Data::Pieces(_) => self.apart = Apart::Unknown,
+            }
         }
     }
 
@@ -223,7 +231,7 @@ impl Builder {
     pub fn tensor(&mut self, mut new: NewTensor<'_>) -> Result<()> {
         let name = new.name;
         let shape = self.shape(new.shape).map_err(|error| error.tensor(name))?;
-        new.components.iter().for_each(|component| self.follow(component));
+        self.follow(&new.components);
         let catalog = &mut self.catalog;
         let ordinal = small(catalog.entries.len(), "the number of tensors")?;
         if catalog.names.len() + name.len() > limits::NAMES_BYTES {

@@ -2,12 +2,12 @@
 #![forbid(unsafe_code)]
 
 use super::part::{Surroundings, again};
-use super::regions::{self, Region};
 use super::vocabulary::{self, Profile};
 use super::{rules, shards};
 use crate::checked::product;
 use crate::error::{Code, Error, Result};
 use crate::formats::attributes::of_cbor;
+use crate::formats::overlap::{self, Region};
 use crate::formats::zt;
 use crate::layouts::affine::Affine;
 use crate::layouts::exact;
@@ -15,7 +15,7 @@ use crate::layouts::gguf::Gguf;
 use crate::layouts::mx::Mx;
 use crate::layouts::quant_group::QuantGroup;
 use crate::limits::{self, Limits};
-use crate::model::{Attributes, Builder, Catalog, Component, Label, Layout, NewTensor, Shard};
+use crate::model::{Attributes, Builder, Catalog, Component, Label, Layout, NewTensor, Shard, Span};
 use crate::syntax::alike::{Draft, Spelled, Spelling, Spellings};
 use crate::syntax::cbor::Reader;
 
@@ -39,7 +39,7 @@ pub fn parse(bytes: &[u8], offset: u64, total: u64, limits: &Limits) -> Result<C
     builder.version("2");
     builder.reserve(bytes.len() / ENTRY_BYTES);
     let mut reader = reader(bytes, offset, limits.max_attribute_values);
-    let manifest = Region { file: 0, offset, length: bytes.len() as u64, tensor: None, role: Label::DATA };
+    let manifest = Span { file: 0, offset, length: bytes.len() as u64 };
     let mut objects = Objects {
         total,
         builder: &mut builder,
@@ -74,25 +74,27 @@ pub fn parse(bytes: &[u8], offset: u64, total: u64, limits: &Limits) -> Result<C
     let Objects { shards, .. } = objects;
     builder.shards(shards);
     builder.attributes(attributes.unwrap_or_default());
-    let ordered = builder.last_of_ordered().is_some_and(|last| last.file == 0 && last.end() <= offset);
+    let apart = builder.is_surely_apart(Some(manifest));
     let catalog = builder.finish();
-    if ordered {
+    if apart {
         return Ok(catalog);
     }
-    match regions::first_overlap(regions::of(&catalog, manifest)) {
-        Some(pair) => Err(overlap(&catalog, pair)),
+    let mut regions = overlap::regions(&catalog);
+    regions.insert(0, Region { span: manifest, tensor: None, role: Label::DATA });
+    match overlap::first(regions) {
+        Some(pair) => Err(overlapping(&catalog, pair)),
         None => Ok(catalog),
     }
 }
 
-fn overlap(catalog: &Catalog, (first, second): (Region, Region)) -> Error {
+fn overlapping(catalog: &Catalog, (first, second): (Region, Region)) -> Error {
     let range = |blob: Region| {
         let owner = blob.tensor.and_then(|tensor| catalog.tensor(tensor as usize));
         let owner = owner.map_or("the manifest".to_owned(), |tensor| format!("tensor {:?}", tensor.name()));
-        format!("{} bytes at offset {} of {owner}", blob.length, blob.offset)
+        format!("{} bytes at offset {} of {owner}", blob.span.length, blob.span.offset)
     };
     let message = format!("{} and {} overlap and are not the same", range(first), range(second));
-    let error = Error::new(Code::BadIndex, message).at(second.offset).rule(rules::BLOBS);
+    let error = Error::new(Code::BadIndex, message).at(second.span.offset).rule(rules::BLOBS);
     let (tensor, role) =
         if second.tensor.is_some() { (second.tensor, second.role) } else { (first.tensor, first.role) };
     match tensor.and_then(|tensor| catalog.tensor(tensor as usize)) {
