@@ -24,19 +24,32 @@ function peers(work, path, rounds, names, options) {
   return Object.fromEntries(times.filter(([, ms]) => ms !== undefined))
 }
 
-const ms = (bytes, rate) => (rate === undefined ? undefined : (bytes / rate) * 1e3)
+/**
+ * A row beside what the machine can do, in turns with it. Its goal, if it has one, is a `part` of that speed, or so many `times` what that
+ * takes.
+ */
+async function bounded({ part, times, ...row }, rounds, work, told) {
+  const { ours: took, limit, share } = await measure(rounds, { ours: work }, { told })
+  const goal = (of) => (part === undefined ? times * of('limit') : of('limit') / part)
+  const aimed = limit !== undefined && (part ?? times) !== undefined
+  const aim = aimed && { target: goal(() => limit), share: share(goal) }
+  return { peers: {}, reach: `${part ?? times} × the limit`, ...row, ours: took, limit, ...aim }
+}
 
 /** All rows, one after the other as they are measured. */
 export async function* reading({ inputs, limits, rounds, quick }) {
-  // Measured just before what they bound.
-  const limitsOf = (name, { path } = inputs.large()) => (quick ? {} : machineLimits(path, inputs.sample().path, name))
+  // What the machine takes for the bytes of an input, measured anew each time: nothing where there is no Rust.
+  const limitOf = (name, { path, bytes }) =>
+    limits.cores === undefined
+      ? {}
+      : { limit: () => (bytes / machineLimits(path, inputs.sample().path, name)[name]) * 1e3 }
   yield* listing({ inputs, rounds, quick })
   yield* opening({ inputs, rounds })
   yield* growing({ inputs, rounds, quick })
-  yield* aliasing({ inputs, limitsOf, rounds })
-  yield* loading({ inputs, limits, limitsOf, rounds })
-  yield* describing({ inputs, limits, rounds })
-  yield* checking({ inputs, limits, rounds })
+  yield* aliasing({ inputs, limitOf, rounds })
+  yield* loading({ inputs, limitOf, rounds })
+  yield* describing({ inputs, limitOf, rounds })
+  yield* checking({ inputs, limitOf, rounds })
   yield* cold({ inputs, rounds: quick ? 1 : 3 })
 }
 
@@ -56,14 +69,18 @@ async function* listing({ inputs, rounds, quick }) {
   }
   for (const [, , path] of all) warm(path)
   const contenders = all.map(([format, , path]) => [format, () => ours.list(path)])
-  const { 'by hand': hand, ...listed } = await measure(3 * rounds, {
+  const {
+    'by hand': hand,
+    share,
+    ...listed
+  } = await measure(3 * rounds, {
     'by hand': () => byHand.list(many.path),
     ...Object.fromEntries(contenders),
   })
   const bare = quick ? [] : parsed(all.map(([, , path]) => path))
   for (const [at, [format, names, path]] of all.entries()) {
     const isFirst = at === 0
-    const before = format === 'zTensor 2' ? listed['zTensor 1.2'] : Number.POSITIVE_INFINITY
+    const goal = (of) => Math.min(of('by hand') / 4.5, format === 'zTensor 2' ? of('zTensor 1.2') : Infinity)
     yield {
       work: isFirst ? '100,000 tensors, safetensors: open, name, dtype and shape of each' : `the same, ${format}`,
       state: WARM,
@@ -72,7 +89,8 @@ async function* listing({ inputs, rounds, quick }) {
       limit: bare[at],
       limitIs: 'the index alone, without JavaScript',
       reach: format === 'zTensor 2' ? '4.5 × by hand, no slower than 1.2' : '4.5 × by hand',
-      target: Math.min(hand / 4.5, before),
+      target: goal((name) => (name === 'by hand' ? hand : listed[name])),
+      share: share(goal, format),
     }
   }
 }
@@ -145,7 +163,7 @@ function listings(inputs, count, quick, list = ours.list) {
   }
 }
 
-async function* aliasing({ inputs, limitsOf, rounds }) {
+async function* aliasing({ inputs, limitOf, rounds }) {
   const byPython = inputs.smallByPython()
   for (const [input, work, names, reach, times] of [
     [inputs.large(), '2.47 GB: open, alias all, touch each page', ['safetensors 0.8'], '1.2 × the limit', undefined],
@@ -155,27 +173,28 @@ async function* aliasing({ inputs, limitsOf, rounds }) {
   ].filter(([input]) => input !== undefined)) {
     warm(input.path, input === byPython ? 10_240 : undefined)
     const large = times === undefined
-    const bound = limitsOf('touch', input).touch
-    const touched = await measure(large ? Math.min(rounds, 5) : rounds, {
-      ours: () => ours.touch(input.path),
-      'by hand': () => byHand.touch(input.path),
-    })
+    const { share, ...touched } = await measure(
+      large ? Math.min(rounds, 5) : rounds,
+      { ours: () => ours.touch(input.path), 'by hand': () => byHand.touch(input.path) },
+      { told: limitOf('touch', input) },
+    )
+    const goal = (of) => (large ? 1.2 * of('limit') : of('by hand') / times)
+    const aimed = large ? touched.limit !== undefined : Number.isFinite(times)
     const others = peers('touch', input.path, rounds, names)
     if (large) {
       const two = await inputs.converted(input, 'large-2.zt', { version: '2', canonical: false, alignment: 4096 })
       warm(two.path)
       Object.assign(others, peers('touch', two.path, Math.min(rounds, 3), ['ztensor 2.1.2']))
     }
-    const limit = ms(input.bytes, bound)
     yield {
       work,
       state: WARM,
       ours: touched.ours,
       peers: { 'by hand': touched['by hand'], ...others },
-      limit,
+      limit: touched.limit,
       limitIs: 'a native loop over such a map',
       reach,
-      target: large ? limit && 1.2 * limit : Number.isFinite(times) ? touched['by hand'] / times : undefined,
+      ...(aimed && { target: goal((name) => touched[name]), share: share(goal) }),
     }
   }
   const large = inputs.large()
@@ -200,15 +219,19 @@ async function* aliasing({ inputs, limitsOf, rounds }) {
       target: reach && alone[what],
     }
   }
-  const { ours: took } = await measure(rounds, { ours: () => ours.sliceColumns(large.path) })
-  const numpy = peers('slice', large.path, rounds, ['ztensor 2.1.2'])
+  const sliced = await measure(
+    rounds,
+    { ours: () => ours.sliceColumns(large.path) },
+    { told: peerOf('numpy ascontiguousarray', 'ztensor 2.1.2', 'slice', large.path) },
+  )
+  const { 'numpy ascontiguousarray': numpy } = sliced
   yield {
     work: 'the left half of each row of the largest tensor, packed',
     state: WARM,
-    ours: took,
-    peers: renamed(numpy, 'numpy ascontiguousarray'),
+    ours: sliced.ours,
+    peers: numpy === undefined ? {} : { 'numpy ascontiguousarray': numpy },
     reach: 'numpy',
-    target: Object.values(numpy)[0],
+    ...(numpy !== undefined && { target: numpy, share: sliced.share((of) => of('numpy ascontiguousarray')) }),
   }
 }
 
@@ -232,39 +255,25 @@ async function collections(rounds, work) {
   return { count: median(counts), pause: median(pauses) }
 }
 
-const renamed = (times, name) => Object.fromEntries(Object.values(times).map((time) => [name, time]))
+/** A peer among those that tell what they took, if it is there. */
+function peerOf(name, ...peer) {
+  return byPeer(...peer, 1) === undefined ? {} : { [name]: () => byPeer(...peer, 1) }
+}
 
-async function* loading({ inputs, limits, limitsOf, rounds }) {
+async function* loading({ inputs, limitOf, rounds }) {
   const large = inputs.large()
   warm(large.path)
-  for (const [work, run, bytes, name, limitIs] of [
+  for (const [work, run, name, limitIs] of [
     [
       '2.47 GB: load({ into }) of each tensor, one array for all',
       ours.loadInto,
-      large.bytes,
       'refill',
       'reads into memory that is there, on all cores',
     ],
-    [
-      '… with as: "float32"',
-      ours.widenInto,
-      large.bytes,
-      'widen',
-      'reads and shifts into memory that is there, on all cores',
-    ],
+    ['… with as: "float32"', ours.widenInto, 'widen', 'reads and shifts into memory that is there, on all cores'],
   ]) {
-    const bound = ms(bytes, limitsOf(name)[name])
-    const { ours: took } = await measure(Math.min(rounds, 5), { ours: () => run(large.path) })
-    yield {
-      work,
-      state: WARM,
-      ours: took,
-      peers: {},
-      limit: bound,
-      limitIs,
-      reach: '0.9 × the limit',
-      target: bound && bound / 0.9,
-    }
+    const row = { work, state: WARM, limitIs, part: 0.9 }
+    yield bounded(row, Math.min(rounds, 5), () => run(large.path), limitOf(name, large))
   }
   const many = inputs.many()
   const each = await measure(rounds, {
@@ -278,25 +287,25 @@ async function* loading({ inputs, limits, limitsOf, rounds }) {
     peers: { 'by hand': each['by hand'] },
     reach: 'by hand',
     target: each['by hand'],
+    share: each.share((of) => of('by hand')),
   }
   const weights = inputs.weights()
   warm(weights.path)
-  const bytes = 2048 * 2048 * 2
-  const { ours: wide } = await measure(rounds * 3, { ours: () => ours.widen(weights.path) })
-  const copied = ms(bytes * 4, limits.memcpy)
-  yield {
-    work: 'bfloat16 to float32, 4M elements: load({ as: "float32" }), reading included',
-    state: WARM,
-    ours: wide,
-    peers: {},
-    limit: copied,
-    limitIs: 'memcpy of the bytes moved',
-    reach: '1.25 × the limit',
-    target: copied && 1.25 * copied,
-  }
+  const moved = { ...weights, bytes: 2048 * 2048 * 2 * 4 }
+  yield bounded(
+    {
+      work: 'bfloat16 to float32, 4M elements: load({ as: "float32" }), reading included',
+      state: WARM,
+      limitIs: 'memcpy of the bytes moved',
+      times: 1.25,
+    },
+    rounds,
+    () => ours.widen(weights.path),
+    limitOf('memcpy', moved),
+  )
 }
 
-async function* describing({ inputs, limits, rounds }) {
+async function* describing({ inputs, limitOf, rounds }) {
   const large = inputs.large()
   warm(large.path)
   const file = openSync(large.path)
@@ -306,57 +315,43 @@ async function* describing({ inputs, limits, rounds }) {
     ['statistics', {}],
     ['the same with a histogram of 64 bins', { bins: 64 }],
   ]) {
-    const { ours: took } = await measure(rounds, { ours: () => ours.stats(large.path, options) })
-    yield {
-      work: `${(byteLength / 1e9).toFixed(2)} GB of bfloat16, one tensor: ${what}`,
-      state: WARM,
-      ours: took,
-      peers: {},
-      limit: ms(byteLength, limits.reread),
-      limitIs: 'reads into each core’s cache',
-      reach: '',
-    }
+    const work = `${(byteLength / 1e9).toFixed(2)} GB of bfloat16, one tensor: ${what}`
+    const row = { work, state: WARM, limitIs: 'reads into each core’s cache', reach: '' }
+    const limit = limitOf('reread', { path: large.path, bytes: byteLength })
+    yield bounded(row, rounds, () => ours.stats(large.path, options), limit)
   }
 }
 
-async function* checking({ inputs, limits, rounds }) {
+async function* checking({ inputs, limitOf, rounds }) {
   const weights = inputs.weights()
-  for (const [name, options, limit, of, share] of [
-    ['crc32c', { version: '1.0', digest: 'crc32c' }, limits.crc32c, inputs.large(), 20e9 / (limits.crc32c ?? Infinity)],
-    ['sha256', { version: '1.0', digest: 'sha256' }, limits.sha256, weights, 0.9],
-    ['xxh3', { version: '2', canonical: false }, limits.xxh3, weights, undefined],
+  for (const [name, options, of, goal] of [
+    ['crc32c', { version: '1.0', digest: 'crc32c' }, inputs.large(), { reach: '20 GB/s' }],
+    ['sha256', { version: '1.0', digest: 'sha256' }, weights, { part: 0.9 }],
+    ['xxh3', { version: '2', canonical: false }, weights, { reach: '' }],
   ]) {
     const input = await inputs.converted(of, `${of === weights ? 'weights' : 'large'}-${name}.zt`, options)
     warm(input.path)
-    const { ours: took } = await measure(Math.min(rounds, 5), { ours: () => ours.verify(input.path) })
-    yield {
+    const row = {
       work: `verify ${name}, ${(of.bytes / 1e9).toFixed(2)} GB`,
       state: WARM,
-      ours: took,
-      peers: name === 'xxh3' ? peers('verify', input.path, 3, ['ztensor 2.1.2']) : {},
-      limit: ms(of.bytes, limit),
       limitIs: `${name} of memory on all cores`,
-      reach: name === 'crc32c' ? '20 GB/s' : share === undefined ? '' : `${share} × the limit`,
-      target: name === 'crc32c' ? ms(of.bytes, 20e9) : share && limit && ms(of.bytes, share * limit),
+      ...(name === 'crc32c' && { target: of.bytes / 20e6 }),
+      ...(name === 'xxh3' && { peers: peers('verify', input.path, 3, ['ztensor 2.1.2']) }),
     }
+    yield bounded({ ...row, ...goal }, Math.min(rounds, 5), () => ours.verify(input.path), limitOf(name, of))
   }
   for (const [what, input] of [
     ['64 tensors', await inputs.converted(weights, 'weights-zstd.zt', { version: '1.0', compression: { level: 3 } })],
     ['one tensor in frames (zTensor 2)', await inputs.seekable()],
   ]) {
     warm(input.path)
-    const { ours: took } = await measure(Math.min(rounds, 5), { ours: () => ours.load(input.path) })
-    const limit = ms(weights.bytes, limits.zstd)
-    yield {
+    const row = {
       work: `zstd, ${what} of ${(weights.bytes / 1e6).toFixed(0)} MB in all: load(), digests checked`,
       state: WARM,
-      ours: took,
-      peers: {},
-      limit,
       limitIs: 'libzstd on all cores',
-      reach: '0.95 × the limit',
-      target: limit && limit / 0.95,
+      part: 0.95,
     }
+    yield bounded(row, Math.min(rounds, 5), () => ours.load(input.path), limitOf('zstd', weights))
   }
 }
 
@@ -378,8 +373,9 @@ async function* cold({ inputs, rounds }) {
     },
     { before, warm: false },
   )
-  const { ours: took, 'ours, direct': direct, ...others } = times
+  const { ours: took, 'ours, direct': direct, share, ...others } = times
   const limit = Math.min(...Object.values(others))
+  const goal = (of) => Math.min(of('dd'), of('dd, direct')) / 0.95
   yield {
     work: '2.47 GB: load() all',
     state: 'cold: dropped from the page cache before each',
@@ -389,6 +385,7 @@ async function* cold({ inputs, rounds }) {
     limitIs: 'the faster dd',
     reach: '0.95 × the device',
     target: limit / 0.95,
+    share: share(goal),
   }
   yield {
     work: '… with io: "direct"',
@@ -399,5 +396,6 @@ async function* cold({ inputs, rounds }) {
     limitIs: 'the faster dd',
     reach: '0.95 × the device',
     target: limit / 0.95,
+    share: share(goal, 'ours, direct'),
   }
 }

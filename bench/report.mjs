@@ -16,27 +16,47 @@ function best({ ours, peers }) {
   return [name, figure(ms), `${figure(ms / ours)}×`]
 }
 
-/** Of each work the run that came out worst by what it is to reach, or by itself, with how far the slowest was above the fastest. */
+/** What a row took by its goal, where it has one: in the same rounds, where they were measured in turns. */
+const share = ({ ours, target, share }) => share ?? (target === undefined || target === 0 ? undefined : ours / target)
+
+/** What took the same work without us: the machine's limit, or the fastest peer. */
+const without = ({ limit, peers }) => limit ?? Object.values(peers).toSorted((a, b) => a - b)[0]
+
+const apart = (all) => (all.includes(undefined) ? undefined : Math.max(...all) / Math.min(...all) - 1)
+
+/** Of each work the run that came out worst by what it is to reach, or by itself, with how far apart all were, and others meanwhile. */
 export function worst(rows) {
-  const by = ({ ours, target }) => (target === undefined || target === 0 ? ours : ours / target)
+  const by = (row) => share(row) ?? row.ours
   const works = [...new Set(rows.map(({ work }) => work))]
   return works.map((work) => {
     const runs = rows.filter((row) => row.work === work)
-    const shares = runs.map(by)
     const [row] = runs.toSorted((a, b) => by(b) - by(a))
-    return runs.length === 1 ? row : { ...row, spread: Math.max(...shares) / Math.min(...shares) - 1 }
+    return runs.length === 1 ? row : { ...row, spread: apart(runs.map(by)), others: apart(runs.map(without)) }
   })
 }
 
-const HEADINGS = ['work', 'ours', 'best peer', 'its', 'ratio', 'limit', 'its', 'to reach', 'reached', 'spread']
+const HEADINGS = [
+  'work',
+  'ours',
+  'best peer',
+  'its',
+  'ratio',
+  'limit',
+  'its',
+  'to reach',
+  'reached',
+  'spread',
+  'without us',
+]
 
 function cells(row) {
-  const { work, note, ours, limit, limitIs, reach, target, spread } = row
-  const reached = target === undefined ? '' : ours <= target ? 'yes' : 'no'
-  const percent = spread === undefined || !Number.isFinite(spread) ? '' : `${(100 * spread).toFixed(0)} %`
+  const { work, note, ours, limit, limitIs, reach, target, spread, others } = row
+  const reached =
+    target === undefined ? '' : (share(row) ?? ours) <= (share(row) === undefined ? target : 1) ? 'yes' : 'no'
+  const percent = (part) => (part === undefined || !Number.isFinite(part) ? '' : `${(100 * part).toFixed(0)} %`)
   const told = note === undefined ? work : `${work}: ${note}`
   const bound = limit === undefined ? ['', ''] : [limitIs, figure(limit)]
-  return [told, figure(ours), ...best(row), ...bound, reach ?? '', reached, percent]
+  return [told, figure(ours), ...best(row), ...bound, reach ?? '', reached, percent(spread), percent(others)]
 }
 
 export function table(rows) {

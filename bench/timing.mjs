@@ -40,8 +40,12 @@ export async function medians(rounds, contenders, options) {
  */
 const SHORT = 200
 
-/** The medians, in ms, of several contenders. Those of this process are functions, whose results must agree. */
-export function measure(rounds, contenders, { before, warm = true } = {}) {
+/**
+ * The medians, in ms, of several contenders. Those of this process are functions, whose results must agree; programs that measure
+ * themselves are `told`. `share(goal)` is the median of what `ours` took by the goal of the same round: a busy moment of the machine
+ * hits both.
+ */
+export async function measure(rounds, contenders, { before, warm = true, told = {} } = {}) {
   const results = new Set()
   const timed = (work) => {
     let short = false
@@ -57,6 +61,10 @@ export function measure(rounds, contenders, { before, warm = true } = {}) {
       return ms
     }
   }
-  const all = Object.fromEntries(Object.entries(contenders).map(([name, work]) => [name, timed(work)]))
-  return medians(rounds, all, { before, warm })
+  const mine = Object.fromEntries(Object.entries(contenders).map(([name, work]) => [name, timed(work)]))
+  const said = await inTurns(rounds, { ...mine, ...told }, { before, warm })
+  const share = (goal, ours = 'ours') => median(said[ours].map((ms, round) => ms / goal((name) => said[name][round])))
+  const medians = Object.fromEntries(Object.entries(said).map(([name, all]) => [name, median(all)]))
+  // Not among the times, where those are taken apart.
+  return Object.defineProperty(medians, 'share', { value: share })
 }

@@ -105,10 +105,11 @@ impl Marks {
 
     /// So many words of a file, if there is room for them.
     fn words(&mut self, file: u32, count: usize) -> Option<&mut Vec<u64>> {
-        let file = file as usize;
-        if file >= self.files.len() {
-            self.left = self.left.checked_sub(file + 1 - self.files.len())?;
-            self.files.resize_with(file + 1, Vec::new);
+        let file = usize::try_from(file).ok()?;
+        let files = file.checked_add(1)?;
+        if files > self.files.len() {
+            self.left = self.left.checked_sub(files - self.files.len())?;
+            self.files.resize_with(files, Vec::new);
         }
         let words = self.files.get_mut(file)?;
         if count > words.len() {
