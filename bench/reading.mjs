@@ -25,7 +25,7 @@ function peers(work, path, rounds, names, options) {
 }
 
 /**
- * A row beside what the machine can do, in turns with it. Its goal, if it has one, is a `part` of that speed, or so many `times` what that
+ * A row beside what the machine can do meanwhile. Its goal, if it has one, is a `part` of that speed, or so many `times` what that
  * takes.
  */
 async function bounded({ part, times, ...row }, rounds, work, told) {
@@ -222,7 +222,7 @@ async function* aliasing({ inputs, limitOf, rounds }) {
   const sliced = await measure(
     rounds,
     { ours: () => ours.sliceColumns(large.path) },
-    { told: peerOf('numpy ascontiguousarray', 'ztensor 2.1.2', 'slice', large.path) },
+    { told: peerOf('numpy ascontiguousarray', rounds, 'ztensor 2.1.2', 'slice', large.path) },
   )
   const { 'numpy ascontiguousarray': numpy } = sliced
   yield {
@@ -256,8 +256,8 @@ async function collections(rounds, work) {
 }
 
 /** A peer among those that tell what they took, if it is there. */
-function peerOf(name, ...peer) {
-  return byPeer(...peer, 1) === undefined ? {} : { [name]: () => byPeer(...peer, 1) }
+function peerOf(name, rounds, ...peer) {
+  return byPeer(...peer, 1) === undefined ? {} : { [name]: () => byPeer(...peer, rounds) }
 }
 
 async function* loading({ inputs, limitOf, rounds }) {

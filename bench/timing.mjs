@@ -41,9 +41,9 @@ export async function medians(rounds, contenders, options) {
 const SHORT = 200
 
 /**
- * The medians, in ms, of several contenders. Those of this process are functions, whose results must agree; programs that measure
- * themselves are `told`. `share(goal)` is the median of what `ours` took by the goal of the same round: a busy moment of the machine
- * hits both.
+ * The medians, in ms, of several contenders. Those of this process are functions, whose results must agree. Programs that measure
+ * themselves are `told`: they are asked before and after all others, since a process that comes between two runs is felt by the next, and
+ * the mean counts. `share(goal)` is the median of what `ours` took by the goal of the same round: a busy moment of the machine hits both.
  */
 export async function measure(rounds, contenders, { before, warm = true, told = {} } = {}) {
   const results = new Set()
@@ -62,7 +62,10 @@ export async function measure(rounds, contenders, { before, warm = true, told = 
     }
   }
   const mine = Object.fromEntries(Object.entries(contenders).map(([name, work]) => [name, timed(work)]))
-  const said = await inTurns(rounds, { ...mine, ...told }, { before, warm })
+  const ask = () => Object.entries(told).map(([name, ask]) => [name, ask()])
+  const asked = ask()
+  const said = await inTurns(rounds, mine, { before, warm })
+  for (const [at, [name, ms]] of ask().entries()) said[name] = new Array(rounds).fill((asked[at][1] + ms) / 2)
   const share = (goal, ours = 'ours') => median(said[ours].map((ms, round) => ms / goal((name) => said[name][round])))
   const medians = Object.fromEntries(Object.entries(said).map(([name, all]) => [name, median(all)]))
   // Not among the times, where those are taken apart.
