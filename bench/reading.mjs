@@ -42,7 +42,7 @@ export async function* reading({ inputs, limits, rounds, quick }) {
   const limitOf = (name, { path, bytes }) =>
     limits.cores === undefined
       ? {}
-      : { limit: () => (bytes / machineLimits(path, inputs.sample().path, name)[name]) * 1e3 }
+      : { limit: () => (bytes / machineLimits(path, inputs.sample().path, name)[name]) * 1e3 || undefined }
   yield* listing({ inputs, rounds, quick })
   yield* opening({ inputs, rounds })
   yield* growing({ inputs, rounds, quick })

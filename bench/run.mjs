@@ -3,7 +3,7 @@
 //   --quick        inputs a twentieth of the size that are not kept, few rounds: a look at whether everything works
 //   --only GROUPS  of first, reading, server, memory, numpy, gguf, onnx, hdf5, flax, pytorch, tensorflow, arrow, remote and writing,
 //                  by commas
-//   --runs N       does it all so often: of each row the worst run stands in the table, with the spread of all: of what it takes by its goal
+//   --runs N       does it all so often: of each row the worst run stands in the table, with the spread of all by its goal, and of the limit or peer
 //   --cores LIST   runs on these cores alone, such as 0-1: everything, where the system has taskset
 //   --write PAGE   puts the tables of these groups between their marks in a page, such as docs/performance.md
 import { spawnSync } from 'node:child_process'

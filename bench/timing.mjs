@@ -65,7 +65,11 @@ export async function measure(rounds, contenders, { before, warm = true, told = 
   const ask = () => Object.entries(told).map(([name, ask]) => [name, ask()])
   const asked = ask()
   const said = await inTurns(rounds, mine, { before, warm })
-  for (const [at, [name, ms]] of ask().entries()) said[name] = new Array(rounds).fill((asked[at][1] + ms) / 2)
+  for (const [at, [name, ms]] of ask().entries()) {
+    const mean = (asked[at][1] + ms) / 2
+    // What did not answer twice is not there.
+    if (!Number.isNaN(mean)) said[name] = new Array(rounds).fill(mean)
+  }
   const share = (goal, ours = 'ours') => median(said[ours].map((ms, round) => ms / goal((name) => said[name][round])))
   const medians = Object.fromEntries(Object.entries(said).map(([name, all]) => [name, median(all)]))
   // Not among the times, where those are taken apart.

@@ -398,7 +398,7 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
       .action(async (shell) => completion(program(), shell)),
 }
 
-/** The program with all commands, or with the one that is called: describing them all takes longer than to list a file. */
+/** The program with all commands, or with the one that is called: describing them all takes longer than listing a file does. */
 export function program(called?: string): Command {
   const ztensor = new Command('ztensor')
     .description(

@@ -4,7 +4,11 @@
 // Here and below a pattern is made when the first text needs it: that takes 0.5 ms, and most files are all ASCII.
 // Every control, format, private and unassigned character, lone surrogate, line separator and invisible character; and
 // combining marks that start a text or pile up five high, which would overwrite their neighbours.
-const unsafe = () => /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]|^\p{M}|(?<=\p{M}{4})\p{M}/gu
+let unsafe: RegExp | undefined
+function unsafePattern(): RegExp {
+  unsafe ??= /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]|^\p{M}|(?<=\p{M}{4})\p{M}/gu
+  return unsafe
+}
 const plain = /^[ -~]*$/
 const named: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' }
 
@@ -15,7 +19,7 @@ function escapeCharacter(character: string): string {
 
 /** `text` on one line, its unsafe characters as escapes. Meant for messages and paths: a backslash stays as it is. */
 export function printable(text: string): string {
-  return plain.test(text) ? text : text.replace(unsafe(), escapeCharacter)
+  return plain.test(text) ? text : text.replace(unsafePattern(), escapeCharacter)
 }
 
 /**
@@ -39,7 +43,7 @@ export function parseName(shown: string): string {
 
 /** `json` with the characters that a terminal would obey as \u escapes, which mean the same to a JSON parser. */
 export function printableJson(json: string): string {
-  return json.replace(unsafe(), (character) => {
+  return json.replace(unsafePattern(), (character) => {
     if (character === '\n') return character
     return Array.from({ length: character.length }, (_, unit) => {
       return `\\u${character.charCodeAt(unit).toString(16).padStart(4, '0')}`
@@ -48,8 +52,12 @@ export function printableJson(json: string): string {
 }
 
 // Two columns wide in a terminal: East Asian Wide and Fullwidth, and emoji. https://www.unicode.org/reports/tr11/
-const wide = () =>
-  /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe10-\ufe19\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6\u{16fe0}-\u{18dff}\u{1aff0}-\u{1b2ff}\u{20000}-\u{3fffd}\p{Emoji_Presentation}]/u
+let wide: RegExp | undefined
+function isWide(grapheme: string): boolean {
+  wide ??=
+    /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe10-\ufe19\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6\u{16fe0}-\u{18dff}\u{1aff0}-\u{1b2ff}\u{20000}-\u{3fffd}\p{Emoji_Presentation}]/u
+  return wide.test(grapheme)
+}
 // This takes some 10 ms.
 let segmenter: Intl.Segmenter | undefined
 
@@ -62,7 +70,7 @@ function graphemes(text: string): Intl.Segments {
 export function columns(text: string): number {
   if (plain.test(text)) return text.length
   let total = 0
-  for (const { segment } of graphemes(text)) total += wide().test(segment) ? 2 : 1
+  for (const { segment } of graphemes(text)) total += isWide(segment) ? 2 : 1
   return total
 }
 
@@ -74,7 +82,7 @@ export function shorten(text: string, limit: number): string {
   let total = 0
   let kept = 0
   for (const { segment, index } of graphemes(text)) {
-    total += wide().test(segment) ? 2 : 1
+    total += isWide(segment) ? 2 : 1
     if (total > limit) return `${text.slice(0, kept)}…`
     if (total < limit) kept = index + segment.length
   }

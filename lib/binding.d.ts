@@ -108,7 +108,8 @@ export declare class NativeFile {
   cut(ordinal: number, component: number, ranges: Array<number>, stage?: Stage | undefined | null): Memory
   /**
    * The elements of a component as they are, or as float32, or without a component those of a quantized tensor as float32, to be
-   * copied to where they are wanted: where they are in the page cache, and nobody has to look at them before. Else null.
+   * copied to where they are wanted: where their file is open, they are in the page cache, and nobody has to look at them before.
+   * Else null: nothing here waits for a disk.
    */
   atHand(ordinal: number, component: number | undefined | null, widen: boolean): Memory | null
   /** Loads a component, or a cut of it, or its elements as float32. */
@@ -481,7 +482,7 @@ export interface LoadRequest {
   ranges?: Array<number>
   /** Widen to float32. */
   widen: boolean
-  /** Widened where the memory is copied to, if that can be done there. */
+  /** Where the memory is copied to, if that can be done there. */
   deferred?: boolean
 }
 

@@ -2,7 +2,7 @@
 
 import { calling, tooLarge, ZTensorError } from './errors.js'
 import { MAX_BUFFER, made, type NativeMemory, type NativeStage, type NativeStageBuilder } from './native.js'
-import { nextTurn } from './turn.js'
+import { nextTurn, ownTurn } from './turn.js'
 
 /** Bytes copied on the JavaScript thread before the event loop gets a turn: some 3 ms. */
 const PIECE = 16 * 2 ** 20
@@ -74,7 +74,7 @@ export async function toBuffer(memory: NativeMemory, check: () => void, sole = t
   }
 }
 
-/** Copies the memory, which goes then if it is the `sole` caller's, into `target`, which has exactly its length. */
+/** Copies the memory, which goes then if it is the `sole` caller's, into `target`, which has exactly its length: a piece a turn. */
 export async function copyInto(
   memory: NativeMemory,
   target: ArrayBufferView,
@@ -83,8 +83,9 @@ export async function copyInto(
 ): Promise<void> {
   const { byteLength, step } = memory
   try {
-    for (let at = 0; at < byteLength; at += step) {
-      if (at > 0) await nextTurn()
+    // Of no bytes it is one piece as well, which may be given up.
+    for (let at = 0; at === 0 || at < byteLength; at += step) {
+      await ownTurn()
       check()
       if (target.byteLength !== byteLength) {
         throw new ZTensorError('ZT_CLOSED', 'the array to load into was detached or resized while it was filled')

@@ -26,7 +26,6 @@ import { IDENTITY, shown } from './shown.js'
 import { CooTensor, CsrTensor } from './sparse.js'
 import { type StatsOptions, stats, type TensorStats } from './stats.js'
 import { array, type CopyReason, type Place, type Store, type View } from './store.js'
-import { nextTurn } from './turn.js'
 import { checkCount, type ElementOf, type Nested, nested, valueAt } from './values.js'
 import { type VerifyResult, verifyTensors } from './verify.js'
 import { FLOAT32, type WidenOptions, widen } from './widen.js'
@@ -305,16 +304,12 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     if (part !== undefined) request.ranges = part.ranges
     const length = part === undefined ? this.size : part.shape.reduce((size, dim) => size * dim, 1)
     const target = optional(into, (value) => aTarget(value, dtype, length))
-    // Only this thread may write into memory of the caller's.
-    const whole = target !== undefined && part === undefined
-    const cached = whole ? this.#cached(quantized, as !== undefined) : null
-    if (cached !== null) {
-      await nextTurn() // others have theirs between two loads, however short
-      return this.#deliver(cached, dtype, target, signal)
-    }
+    // Only this thread may write into memory of the caller's: what can be is read, and made into float32, as it is put there.
+    const deferred = target !== undefined && part === undefined && (as !== undefined || this.#plainOffset !== undefined)
+    const cached = deferred ? this.#cached(quantized, as !== undefined) : null
+    if (cached !== null) return this.#deliver(cached, dtype, target, signal)
     const stage = await this.#store.stage(this.#ordinal, undefined, signal)
     const { native } = this.#store
-    const deferred = whole && as !== undefined
     if (deferred) request.deferred = true
     const start = (control: NativeControl) =>
       quantized
@@ -333,10 +328,9 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     return this.#deliver(memory, dtype, target, signal, sole)
   }
 
-  /** The elements where they are in the page cache: to be read, and made into float32, as they are put into their place. */
+  /** The elements where they are in the page cache, to be read as they are put into their place: no other thread is needed then. */
   #cached(quantized: boolean, widened: boolean): NativeMemory | null {
-    const { native, path, memory } = this.#store
-    if (memory !== undefined || (!widened && this.#plainOffset === undefined)) return null
+    const { native, path } = this.#store
     return calling(() => native.atHand(this.#ordinal, quantized ? undefined : this.#dataOrdinal(), widened), path)
   }
 

@@ -1,6 +1,16 @@
+import { setImmediate } from 'node:timers' // that of a test's fake clock would never come, and some hosts have none
+
 /** Resolves when the event loop has had its turn. Node's own promise of it would load a module more. */
 export function nextTurn(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve)
   })
+}
+
+let last: Promise<void> = Promise.resolve()
+
+/** The same for work on this thread that many may ask for at the same time: each has a turn of its own. */
+export function ownTurn(): Promise<void> {
+  last = last.then(nextTurn)
+  return last
 }

@@ -38,7 +38,7 @@ pub struct LoadRequest {
     pub ranges: Option<Vec<f64>>,
     /// Widen to float32.
     pub widen: bool,
-    /// Widened where the memory is copied to, if that can be done there.
+    /// Where the memory is copied to, if that can be done there.
     pub deferred: Option<bool>,
 }
 
@@ -175,7 +175,8 @@ impl NativeFile {
     }
 
     /// The elements of a component as they are, or as float32, or without a component those of a quantized tensor as float32, to be
-    /// copied to where they are wanted: where they are in the page cache, and nobody has to look at them before. Else null.
+    /// copied to where they are wanted: where their file is open, they are in the page cache, and nobody has to look at them before.
+    /// Else null: nothing here waits for a disk.
     #[napi(catch_unwind)]
     pub fn at_hand(
         &self,
@@ -185,10 +186,12 @@ impl NativeFile {
         widen: bool,
     ) -> Result<Option<Memory>> {
         let shared = self.shared(&env)?;
-        if shared.far {
-            return Ok(None);
-        }
+        let Some(files) = shared.files.as_ref().filter(|_| !shared.far) else { return Ok(None) };
         let look = |reading: Reading<'_>| {
+            let parts = shared.tensor(ordinal)?.components();
+            if parts.iter().any(|part| files.opened(part.file()).is_none()) {
+                return Ok(None);
+            }
             let Some(component) = component else { return reading.blocks_at_hand(shared.tensor(ordinal)?) };
             let (tensor, component) = shared.part(ordinal, component)?;
             if widen {
@@ -217,9 +220,12 @@ impl NativeFile {
         let job = move || {
             source.read(|reading| {
                 let (tensor, component) = source.shared.part(ordinal, component)?;
-                if request.deferred == Some(true)
-                    && let Some(deferred) = reading.deferred_float32(tensor, component)?
-                {
+                let deferred = match (request.deferred, request.widen) {
+                    (Some(true), true) => reading.deferred_float32(tensor, component)?,
+                    (Some(true), false) => reading.deferred(tensor, component),
+                    _ => None,
+                };
+                if let Some(deferred) = deferred {
                     return Ok(Made::Deferred(deferred, Arc::clone(&source.shared)));
                 }
                 load(reading, tensor, component, &request).map(Made::Block)

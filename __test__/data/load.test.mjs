@@ -66,17 +66,19 @@ test('into: of another size or kind is refused, and left as it was', async (t) =
 })
 
 test('into: what is in the page cache waits a turn of the event loop, in which anything may happen', async (t) => {
-  const path = scratchFile(PAIR)
+  const file = openSync(scratchFile(PAIR))
   let turns = 0
   let counting = setImmediate(function count() {
     turns += 1
     counting = setImmediate(count)
   })
-  const file = openSync(path)
   const into = new Float32Array(4)
   for (let load = 0; load < 50; load++) await file.tensor('a').load({ into })
+  t.true(turns >= 49, `${turns} turns, one load after the other`)
+  turns = 0
+  await Promise.all(Array.from({ length: 50 }, () => file.tensor('a').load({ into: new Float32Array(4) })))
   clearImmediate(counting)
-  t.true(turns >= 49, `${turns} turns`)
+  t.true(turns >= 49, `${turns} turns, all loads at once`)
   into.fill(-1)
   const stop = new AbortController()
   const given = file.tensor('a').load({ into, signal: stop.signal })
@@ -91,6 +93,34 @@ test('into: what is in the page cache waits a turn of the event loop, in which a
   file.close()
   for (const load of [late, closed]) t.is((await rejectionOf(() => load)).code, 'ZT_CLOSED')
   t.deepEqual([...into], [-1, -1, -1, -1])
+})
+
+test('into: of no elements it can be given up as well', async (t) => {
+  const none = { dtype: 'float32', shape: [0], format: 'dense', components: { data: { bytes: Buffer.alloc(0) } } }
+  const file = openSync(scratchFile(zt10({ none })))
+  const into = new Float32Array(0)
+  t.is(await file.tensor('none').load({ into }), into)
+  const stop = new AbortController()
+  const given = file.tensor('none').load({ into, signal: stop.signal })
+  stop.abort('enough')
+  t.is(await rejectionOf(() => given), 'enough')
+  const closed = file.tensor('none').load({ into })
+  file.close()
+  t.is((await rejectionOf(() => closed)).code, 'ZT_CLOSED')
+})
+
+test.serial('into: a clock that a test stands for is not asked', async (t) => {
+  const file = openSync(scratchFile(PAIR))
+  const own = globalThis.setImmediate
+  globalThis.setImmediate = () => t.fail('the fake clock was asked')
+  try {
+    const into = new Float32Array(4)
+    await file.tensor('a').load({ into })
+    t.deepEqual([...into], [1, 2, 3, 4])
+  } finally {
+    globalThis.setImmediate = own
+  }
+  file.close()
 })
 
 test('options that are none', async (t) => {

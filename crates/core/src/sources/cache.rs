@@ -8,12 +8,14 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 /// Bytes looked at, at even distances: each look is a system call.
 const SAMPLES: u64 = 8;
+/// Bytes that are in memory together.
+const PAGE: u64 = 4096;
 
 /// Whether a range is in the page cache, by a few samples. What the file system will not say (some network ones)
 /// counts as not there.
 pub fn is_cached(file: &File, offset: u64, length: u64) -> bool {
-    let step = (length / SAMPLES).max(1);
-    let samples = (0..SAMPLES.min(length)).map(|sample| offset.saturating_add(sample * step));
+    let step = (length / SAMPLES).max(PAGE);
+    let samples = (0..SAMPLES.min(length.div_ceil(step))).map(|sample| offset.saturating_add(sample * step));
     samples.into_iter().all(|at| {
         let mut byte = [0];
         let read = preadv2(file, &mut [IoSliceMut::new(&mut byte)], at, ReadWriteFlags::NOWAIT);
