@@ -5,6 +5,7 @@ import { constants, PerformanceObserver } from 'node:perf_hooks'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { openSync } from 'ztensor'
+import { isInstalled } from '../scripts/command.mjs'
 import * as byHand from './by-hand.mjs'
 import { warm } from './inputs.mjs'
 import { machineLimits, named, parsed } from './limits.mjs'
@@ -37,12 +38,11 @@ async function bounded({ part, times, ...row }, rounds, work, told) {
 }
 
 /** All rows, one after the other as they are measured. */
-export async function* reading({ inputs, limits, rounds, quick }) {
-  // What the machine takes for the bytes of an input, measured anew each time: nothing where there is no Rust.
+export async function* reading({ inputs, rounds, quick }) {
+  const native = !quick && isInstalled('cargo')
+  // What the machine takes for the bytes of an input, measured anew each time.
   const limitOf = (name, { path, bytes }) =>
-    limits.cores === undefined
-      ? {}
-      : { limit: () => (bytes / machineLimits(path, inputs.sample().path, name)[name]) * 1e3 || undefined }
+    native ? { limit: () => (bytes / machineLimits(path, inputs.sample().path, name)[name]) * 1e3 } : {}
   yield* listing({ inputs, rounds, quick })
   yield* opening({ inputs, rounds })
   yield* growing({ inputs, rounds, quick })

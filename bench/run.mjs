@@ -17,7 +17,6 @@ import { flax } from './flax.mjs'
 import { ggufRows } from './gguf.mjs'
 import { hdf5 } from './hdf5.mjs'
 import { Inputs } from './inputs.mjs'
-import { machineLimits } from './limits.mjs'
 import { Unrest } from './machine.mjs'
 import { memory } from './memory.mjs'
 import { numpy } from './numpy.mjs'
@@ -66,17 +65,13 @@ const inputs = new Inputs(join(root, 'build/bench'), quick)
 const machine = `${cpus().length} × ${cpus()[0]?.model ?? 'unknown'}, ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.version}`
 const size = quick ? ' Inputs of a twentieth of the size that the rows name.' : ''
 const runs = argv.includes('--runs') ? Number(argv[argv.indexOf('--runs') + 1]) : 1
-const limits =
-  quick || !(only.includes('reading') || only.includes('writing'))
-    ? {}
-    : machineLimits(inputs.large().path, inputs.sample().path)
 const date = new Date().toISOString().slice(0, 10)
 const several = runs > 1 ? `; of ${runs} runs the worst, with how far they were apart` : ''
 const results = {}
 for (const group of only) {
   const [all, unrest] = [[], new Unrest()]
   for (let run = 1; run <= runs; run++) {
-    for await (const row of GROUPS[group]({ inputs, limits, rounds, quick })) {
+    for await (const row of GROUPS[group]({ inputs, rounds, quick })) {
       all.push(row)
       unrest.listen()
       console.error(`${(performance.now() / 1e3).toFixed(0).padStart(4)} s  ${row.work}: ${row.ours.toFixed(2)}`)
@@ -92,5 +87,5 @@ const absent = missing()
 if (absent.length > 0)
   console.log(`\nNot run: ${absent.join(', ')}. "npm run interop" sets them up, or BENCH_VENVS names their folder.`)
 const file = join(root, `build/bench/result${quick ? '-quick' : ''}.json`)
-writeFileSync(file, `${JSON.stringify({ machine, rounds, quick, limits, results }, null, 2)}\n`)
+writeFileSync(file, `${JSON.stringify({ machine, rounds, quick, results }, null, 2)}\n`)
 if (quick) inputs.remove()

@@ -1,5 +1,6 @@
 // Mapped files that are cut short. The native side keeps the process alive, puts zeros where the file was and counts;
 // here those who opened such a file are told.
+import { setImmediate } from 'node:timers'
 import { ZTensorError } from './errors.js'
 import { binding, seal } from './native.js'
 

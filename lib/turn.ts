@@ -1,4 +1,5 @@
-import { setImmediate } from 'node:timers' // that of a test's fake clock would never come, and some hosts have none
+// Not the global one: the fake clock of a test never calls back, and some hosts have none.
+import { setImmediate } from 'node:timers'
 
 /** Resolves when the event loop has had its turn. Node's own promise of it would load a module more. */
 export function nextTurn(): Promise<void> {

@@ -8,6 +8,7 @@ use napi_derive::napi;
 use ztensor_core::error::Result as CoreResult;
 use ztensor_core::model::cut::Range;
 use ztensor_core::read::Reading;
+use ztensor_core::read::deferred::Reach;
 
 use crate::control::Control;
 use crate::error::throw;
@@ -73,7 +74,7 @@ fn decode(
     let tensor = shared.tensor(ordinal)?;
     if deferred
         && ranges.is_none()
-        && let Some(deferred) = reading.deferred_blocks(tensor)?
+        && let Some(deferred) = reading.deferred_blocks(tensor, Reach::Anywhere)?
     {
         return Ok(Made::Deferred(deferred, Arc::clone(shared)));
     }

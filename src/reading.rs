@@ -12,6 +12,7 @@ use ztensor_core::model::glob::Glob;
 use ztensor_core::model::{Component, DType, Span, Tensor};
 use ztensor_core::read::Reading;
 use ztensor_core::read::batch::{self, Batch, Division, Place};
+use ztensor_core::read::deferred::{Deferred, Reach};
 use ztensor_core::read::plan::{self, Placement, Plan, Rank};
 use ztensor_core::read::staging::stored_bytes;
 use ztensor_core::read::total::Work;
@@ -192,13 +193,10 @@ impl NativeFile {
             if parts.iter().any(|part| files.opened(part.file()).is_none()) {
                 return Ok(None);
             }
-            let Some(component) = component else { return reading.blocks_at_hand(shared.tensor(ordinal)?) };
-            let (tensor, component) = shared.part(ordinal, component)?;
-            if widen {
-                reading.float32_at_hand(tensor, component)
-            } else {
-                Ok(reading.deferred(tensor, component))
-            }
+            let Some(component) = component else {
+                return reading.deferred_blocks(shared.tensor(ordinal)?, Reach::Cached);
+            };
+            deferred(reading, shared.part(ordinal, component)?, widen, Reach::Cached)
         };
         let found = throw(&env, contain(|| shared.reading(None, &Watch::default(), look)))?;
         Ok(found.map(|deferred| Memory::from(Made::Deferred(deferred, Arc::clone(&shared)))))
@@ -220,12 +218,10 @@ impl NativeFile {
         let job = move || {
             source.read(|reading| {
                 let (tensor, component) = source.shared.part(ordinal, component)?;
-                let deferred = match (request.deferred, request.widen) {
-                    (Some(true), true) => reading.deferred_float32(tensor, component)?,
-                    (Some(true), false) => reading.deferred(tensor, component),
-                    _ => None,
-                };
-                if let Some(deferred) = deferred {
+                if request.deferred == Some(true)
+                    && let Some(deferred) =
+                        deferred(reading, (tensor, component), request.widen, Reach::Anywhere)?
+                {
                     return Ok(Made::Deferred(deferred, Arc::clone(&source.shared)));
                 }
                 load(reading, tensor, component, &request).map(Made::Block)
@@ -361,6 +357,20 @@ impl NativeFile {
         let rules: Vec<_> = placed.map(|(pattern, code)| (Glob::new(pattern), placement(code))).collect();
         let plan = contain(|| plan::plan(&shared.catalog, &rules, Rank { rank, world_size }));
         throw(&env, plan).map(NativePlan::from)
+    }
+}
+
+/// Elements of a component as they are, or as float32, for [`Memory`] to make where they are copied to.
+fn deferred(
+    reading: Reading<'_>,
+    (tensor, component): (Tensor<'_>, &Component),
+    widen: bool,
+    reach: Reach,
+) -> CoreResult<Option<Deferred>> {
+    if widen {
+        reading.deferred_float32(tensor, component, reach)
+    } else {
+        Ok(reading.deferred(tensor, component))
     }
 }
 

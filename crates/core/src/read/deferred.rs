@@ -58,29 +58,48 @@ const MOST_PIECE: usize = 1 << 20;
 /// Pieces that each core gets where there are enough bytes, so that none waits long for another.
 const PIECES: usize = 4;
 
+/// How far elements may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// In the page cache: nothing is read, and nobody waits.
+    Cached,
+    /// Anywhere: what is not in the page cache is read at once.
+    Anywhere,
+}
+
 impl Reading<'_> {
-    /// The elements of a tensor of ggml's blocks as float32; `None` of other quantized tensors. Fails as [`Reading::dequantize`] does.
-    pub fn deferred_blocks(&self, tensor: Tensor<'_>) -> Result<Option<Deferred>> {
-        self.blocks_of(tensor, |component| {
-            self.component(tensor, component).map(|read| Some(Stored::Here(read)))
-        })
+    /// The elements of a tensor of ggml's blocks as float32; `None` of other quantized tensors, and where they are out of reach. Fails as
+    /// [`Reading::dequantize`] does.
+    pub fn deferred_blocks(&self, tensor: Tensor<'_>, reach: Reach) -> Result<Option<Deferred>> {
+        if !tensor.layout_name().starts_with("gguf.") {
+            return Ok(None);
+        }
+        let block = BlockType::of_tensor(tensor).map_err(|error| error.tensor(tensor.name()))?;
+        let elements = product(tensor.shape()).unwrap_or(u64::MAX);
+        let length = self.float32_bytes(elements).map_err(|error| error.tensor(tensor.name()))?;
+        let component = self.component_of(tensor, Label::DATA)?;
+        let Some(stored) = self.within_reach(tensor, component, reach)? else { return Ok(None) };
+        let fits = (elements / block.elements).checked_mul(block.bytes) == Some(stored.length());
+        Ok(fits.then_some(Deferred { stored, kind: Kind::Blocks(block), length }))
     }
 
-    /// The elements of a dense component as float32; `None` where its bytes are not what the shape asks for, or have no float32 form.
-    pub fn deferred_float32(&self, tensor: Tensor<'_>, component: &Component) -> Result<Option<Deferred>> {
-        self.dense_of(tensor, component, || {
-            self.component(tensor, component).map(|read| Some(Stored::Here(read)))
-        })
-    }
-
-    /// What [`Self::deferred_blocks`] gives, where nothing has to be read for it.
-    pub fn blocks_at_hand(&self, tensor: Tensor<'_>) -> Result<Option<Deferred>> {
-        self.blocks_of(tensor, |_| Ok(None))
-    }
-
-    /// What [`Self::deferred_float32`] gives, where nothing has to be read for it.
-    pub fn float32_at_hand(&self, tensor: Tensor<'_>, component: &Component) -> Result<Option<Deferred>> {
-        self.dense_of(tensor, component, || Ok(None))
+    /// The elements of a dense component as float32; `None` where its bytes are not what the shape asks for, have no float32 form, or are
+    /// out of reach.
+    pub fn deferred_float32(
+        &self,
+        tensor: Tensor<'_>,
+        component: &Component,
+        reach: Reach,
+    ) -> Result<Option<Deferred>> {
+        let Some((dtype, elements)) = component.dtype.zip(product(tensor.shape())) else { return Ok(None) };
+        if widen::to_float32(dtype, &[], &mut []).is_err() {
+            return Ok(None);
+        }
+        let length = self.float32_bytes(elements).map_err(|error| error.tensor(tensor.name()))?;
+        let Some(stored) = self.within_reach(tensor, component, reach)? else { return Ok(None) };
+        let wanted = elements.checked_mul(u64::from(dtype.bits())).map(|bits| bits.div_ceil(8));
+        let fits = wanted == Some(stored.length());
+        Ok(fits.then_some(Deferred { stored, kind: Kind::Dense(dtype), length }))
     }
 
     /// The elements of a component as they are; `None` where they have to be read before.
@@ -92,46 +111,16 @@ impl Reading<'_> {
         Some(Deferred { stored, kind: Kind::Same, length })
     }
 
-    /// Blocks of what is in the page cache, or else of what `read` gives.
-    fn blocks_of(
-        &self,
-        tensor: Tensor<'_>,
-        read: impl FnOnce(&Component) -> Result<Option<Stored>>,
-    ) -> Result<Option<Deferred>> {
-        if !tensor.layout_name().starts_with("gguf.") {
-            return Ok(None);
-        }
-        let block = BlockType::of_tensor(tensor).map_err(|error| error.tensor(tensor.name()))?;
-        let elements = product(tensor.shape()).unwrap_or(u64::MAX);
-        let length = self.float32_bytes(elements).map_err(|error| error.tensor(tensor.name()))?;
-        let component = self.component_of(tensor, Label::DATA)?;
-        let Some(stored) =
-            self.cached(tensor, component).map_or_else(|| read(component), |it| Ok(Some(it)))?
-        else {
-            return Ok(None);
-        };
-        let fits = (elements / block.elements).checked_mul(block.bytes) == Some(stored.length());
-        Ok(fits.then_some(Deferred { stored, kind: Kind::Blocks(block), length }))
-    }
-
-    /// Dense elements of what is in the page cache, or else of what `read` gives.
-    fn dense_of(
+    fn within_reach(
         &self,
         tensor: Tensor<'_>,
         component: &Component,
-        read: impl FnOnce() -> Result<Option<Stored>>,
-    ) -> Result<Option<Deferred>> {
-        let Some((dtype, elements)) = component.dtype.zip(product(tensor.shape())) else { return Ok(None) };
-        if widen::to_float32(dtype, &[], &mut []).is_err() {
-            return Ok(None);
+        reach: Reach,
+    ) -> Result<Option<Stored>> {
+        match (self.cached(tensor, component), reach) {
+            (None, Reach::Anywhere) => self.component(tensor, component).map(|read| Some(Stored::Here(read))),
+            (cached, _) => Ok(cached),
         }
-        let length = self.float32_bytes(elements).map_err(|error| error.tensor(tensor.name()))?;
-        let Some(stored) = self.cached(tensor, component).map_or_else(read, |it| Ok(Some(it)))? else {
-            return Ok(None);
-        };
-        let wanted = elements.checked_mul(u64::from(dtype.bits())).map(|bits| bits.div_ceil(8));
-        let fits = wanted == Some(stored.length());
-        Ok(fits.then_some(Deferred { stored, kind: Kind::Dense(dtype), length }))
     }
 
     /// Where elements stand that nobody has to look at, and that are in memory already: nobody but Linux tells.
