@@ -94,13 +94,18 @@ fn entry(version: Version, entry: &Entry) -> Vec<u8> {
             e.text("parts");
             e.map(1);
             e.text("data");
-            e.map(2 + optional + 2 * encoded);
+            let logical = [None, Some("bool"), None, Some("f4_e2m1")][entry.dtype];
+            e.map(2 + usize::from(logical.is_some()) + optional + 2 * encoded);
             e.text("blob");
             e.array(2);
             e.uint(entry.offset);
             e.uint(entry.length);
+            if let Some(logical) = logical {
+                e.text("type");
+                e.text(logical);
+            }
             e.text("dtype");
-            e.text(["f32", "u8", "i32"][entry.dtype]);
+            e.text(["f32", "u8", "i32", "u8"][entry.dtype]);
             if let Some(digest) = &entry.digest {
                 e.text("digest");
                 e.text(&digest.replace("crc32c:0x0123ABCD", "xxh3:0123456789abcdef"));
@@ -243,6 +248,22 @@ proptest! {
         prop_assert_eq!(before[0].len(), before[1].len());
         let [one, two] = before.map(|before| found(version, [&before, &second]));
         prop_assert_eq!(one, two);
+    }
+}
+
+#[test]
+fn rules_of_the_data_are_those_of_the_ordinary_way() {
+    let of = |dtype, dim| Entry { dtype, dims: vec![dim], ..plain(16) };
+    for (version, first, rule) in [
+        (Version::V12, of(1, 64), "Bool"),
+        (Version::V2, of(1, 64), "Bool"),
+        (Version::V2, of(3, 127), "LastNibble"),
+    ] {
+        let second = entry(version, &Entry { offset: 8192, ..first.clone() });
+        let unlike = Entry { dims: vec![128], length: 128, dtype: 1, ..first.clone() };
+        let [alike, alone] = [&first, &unlike].map(|first| found(version, [&entry(version, first), &second]));
+        assert!(alike.0 && alike.1.contains(rule), "{version:?}: {}", alike.1);
+        assert_eq!(alike, alone);
     }
 }
 

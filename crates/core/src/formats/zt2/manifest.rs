@@ -156,10 +156,8 @@ impl<'m> Objects<'_, 'm> {
     }
 
     fn entry(&mut self, reader: &mut Reader<'m>, name: &str) -> Result<()> {
-        if let Some(part) = self.alike(reader) {
-            let mut parts = self.builder.no_components();
-            parts.push(part);
-            return self.shaped(name, "dense", parts, None);
+        if let Some(added) = self.alike(reader, name) {
+            return added;
         }
         self.draft.begin(reader);
         let (mut has_shape, mut layout, mut parts, mut attributes) = (false, None, None, None);
@@ -185,53 +183,41 @@ impl<'m> Objects<'_, 'm> {
         if parts.is_empty() {
             return Err(Error::new(Code::BadLayout, "the object has no parts"));
         }
-        let known = if attributes.is_none() { self.known(reader, &layout, &parts) } else { None };
-        self.shaped(name, &layout, parts, attributes)?;
-        if let Some((spelling, known)) = known {
+        self.tensor(name, &layout, parts, attributes)?;
+        if let Some((spelling, known)) = self.known(reader) {
             self.known.add(spelling, known);
         }
         Ok(())
     }
 
-    /// Reads the object that comes next if it is spelled like one that was read before and nothing is to be said of it:
-    /// all else is left to be read key by key. Leaves the shape as the object's.
-    fn alike(&mut self, reader: &mut Reader<'m>) -> Option<Component> {
+    /// Reads and adds the object that comes next if it is spelled like one that was read before and nothing is to be said of it:
+    /// all else is left to be read key by key. It has the shape, the type and the length of one that was checked.
+    fn alike(&mut self, reader: &mut Reader<'m>, name: &str) -> Option<Result<()>> {
         let start = reader.mark();
-        let (known, filling) = self.known.read(reader)?;
-        let Some(part) = again(&known.part, &filling, self.total) else {
+        let (Known { shape, part }, filling) = self.known.read(reader)?;
+        let Some(again) = again(part, &filling, self.total) else {
             reader.go_to(start);
             return None;
         };
-        self.shape.clone_from(&known.shape);
-        Some(part)
+        let mut components = self.builder.no_components();
+        components.push(again);
+        let (layout, dtype) = (Layout::Dense, part.dtype);
+        Some(self.builder.tensor(NewTensor { name, shape, layout, dtype, components, attributes: None }))
     }
 
-    /// How the object that was just read is spelled, where others may be spelled so: a dense tensor of which nothing is
+    /// How the object that was just added is spelled, where others may be spelled so: a dense tensor of which nothing is
     /// to be said but its numbers.
-    fn known(&self, reader: &Reader<'m>, layout: &str, parts: &[Component]) -> Option<(Spelling<'m>, Known)> {
-        let [part] = parts else { return None };
-        let plain = layout == "dense"
-            && part.role == Label::DATA
+    fn known(&self, reader: &Reader<'m>) -> Option<(Spelling<'m>, Known)> {
+        let catalog = self.builder.catalog();
+        let tensor = catalog.tensor(catalog.len().checked_sub(1)?)?;
+        let [part] = tensor.components() else { return None };
+        let plain = tensor.layout() == Layout::Dense
+            && tensor.attributes().is_none()
             && part.file() == 0
             && part.dtype.is_some()
             && part.is_decodable();
         let spelling = self.draft.spelling(reader).filter(|_| plain)?;
-        let part = part.clone();
-        Some((spelling, Known { shape: self.shape.clone(), part }))
-    }
-
-    /// Adds a tensor of the shape that was read.
-    fn shaped(
-        &mut self,
-        name: &str,
-        layout: &str,
-        parts: Vec<Component>,
-        attributes: Option<Attributes>,
-    ) -> Result<()> {
-        let shape = std::mem::take(&mut self.shape);
-        let added = self.tensor(name, layout, &shape, parts, attributes);
-        self.shape = shape;
-        added
+        Some((spelling, Known { shape: self.shape.clone(), part: part.clone() }))
     }
 
     fn shape(&mut self, reader: &mut Reader<'_>) -> Result<()> {
@@ -266,11 +252,11 @@ impl<'m> Objects<'_, 'm> {
         Ok(parts)
     }
 
+    /// Adds a tensor of the shape that was read.
     fn tensor(
         &mut self,
         name: &str,
         id: &str,
-        shape: &[u64],
         components: Vec<Component>,
         attributes: Option<Attributes>,
     ) -> Result<()> {
@@ -281,7 +267,7 @@ impl<'m> Objects<'_, 'm> {
             Some(Profile::SparseCoo) => Layout::SparseCoo,
             _ => self.named(id, profile, name)?,
         };
-        let mut tensor = NewTensor { name, shape, layout, dtype: None, components, attributes };
+        let mut tensor = NewTensor { name, shape: &self.shape, layout, dtype: None, components, attributes };
         check(profile, &mut tensor)?;
         let values = match layout {
             Layout::Dense => Some(Label::DATA),

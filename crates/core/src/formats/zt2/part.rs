@@ -84,12 +84,15 @@ fn blob(reader: &mut Reader<'_>, draft: &mut Draft) -> Result<[u64; 2]> {
     Ok(numbers)
 }
 
-/// A part that is like `known` but for what fills the holes of its spelling, in a file of `total` bytes. `None` where anything is
-/// to be said of that: then it is read key by key.
+/// A part that is like `known`, of as many bytes, but for what fills the holes of its spelling, in a file of `total` bytes. `None` where
+/// anything is to be said of that: then it is read key by key.
 pub fn again(known: &Component, filling: &Filling<'_>, total: u64) -> Option<Component> {
     let [offset, length, decoded] = filling.numbers;
     let (offset, length) = (offset?, exact(length?, "the length of a blob").ok()?);
-    let decoded = decoded.map(|length| exact(length, "decoded_length")).transpose().ok()?;
+    let decoded = Some(decoded.unwrap_or(length));
+    if decoded != known.byte_length() {
+        return None;
+    }
     regions::check_alignment(offset).ok()?;
     regions::check_bounds(offset, length, total).ok()?;
     let digest = match filling.text {
@@ -97,7 +100,6 @@ pub fn again(known: &Component, filling: &Filling<'_>, total: u64) -> Option<Com
         None => None,
     };
     let (file, encoding) = (known.file(), known.encoding());
-    let decoded = Some(decoded.unwrap_or(length));
     let blob = model::Blob { file, encoding, offset, stored: length, decoded, digest };
     Some(Component { rule: known.rule, ..Component::new(known.role, known.dtype, Data::Blob(blob)) })
 }
