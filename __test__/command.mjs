@@ -28,8 +28,8 @@ function environment(env) {
 }
 
 /** Starts `ztensor`. */
-export function start(args, { env = {} } = {}) {
-  return spawn(process.execPath, [main, ...args], { env: environment(env), stdio: ['ignore', 'pipe', 'pipe'] })
+export function start(args, { env = {}, cwd, stdio = ['ignore', 'pipe', 'pipe'] } = {}) {
+  return spawn(process.execPath, [main, ...args], { env: environment(env), cwd, stdio })
 }
 
 /** Resolves with what a started `ztensor` said, once it has ended. */

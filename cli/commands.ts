@@ -1,17 +1,10 @@
 // What each command is called and takes. Its work is loaded when it is called: `ztensor --help` needs no native binding.
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { Command, Option } from 'commander'
 import { FORMATS } from '../lib/format-table.js'
 import { DIGESTS, FORMAT_NAMES, WRITABLE_FORMATS, WRITABLE_VERSIONS, writingOf } from '../lib/formats.js'
 import { completion, INSTALL } from './completion.js'
 import { formatOption } from './format.js'
-
-function version(): string {
-  // From dist/ up to the package.
-  const manifest = readFileSync(join(__dirname, '..', 'package.json'), 'utf8')
-  return (JSON.parse(manifest) as { version: string }).version
-}
+import { version } from './version.js'
 
 /** Examples under a command's help, one a line: what to type, then what it is for. */
 function examples(...pairs: readonly (readonly [command: string, meaning: string])[]): string {
@@ -404,7 +397,7 @@ export function program(called?: string): Command {
     .description(
       `Looks into tensor files (${FORMATS.map(({ title }) => title).join(', ')}) without reading their data, checks and converts them.`,
     )
-    .version(version(), '-v, --version', 'print the version')
+    .version(version, '-v, --version', 'print the version')
     .helpOption('-h, --help', 'show help')
     .enablePositionalOptions() // --version behind `convert` is convert's
     .exitOverride()

@@ -1,9 +1,9 @@
 // Loads the files beside this one, and keeps what V8 compiles of them from one process to the next. Node can do so itself from 22.8 on,
 // but keeps what was compiled when a file was loaded, not what was called later, which is most of it.
-import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { basename, dirname, join } from 'node:path'
-import { constants, Script } from 'node:vm'
+import { Script } from 'node:vm'
 
 /** A file that was compiled anew. */
 interface Compiled {
@@ -17,8 +17,8 @@ type Require = (id: string) => unknown
 const PARAMETERS = 'exports, require, module, __filename, __dirname'
 
 /**
- * What V8 made of this very `source`, if that is at `place`: the source stands there, and then the code, twice. V8 runs damaged code until
- * it crashes, and Node's checksums take longer to load than all commands' code to compare with a copy.
+ * What V8 made of this very `source`, if that is at `place`: the source stands there, and then the code, twice. V8 runs damaged code, that of
+ * a file which was half written too, until it crashes, and Node's checksums take longer to load than all code to compare with a copy.
  */
 function codeOf(source: Buffer, place: string): Buffer | undefined {
   let kept: Buffer
@@ -30,28 +30,19 @@ function codeOf(source: Buffer, place: string): Buffer | undefined {
   const start = source.length
   const middle = start + (kept.length - start) / 2
   const code = kept.subarray(start, middle)
-  return middle > start && source.equals(kept.subarray(0, start)) && code.equals(kept.subarray(middle))
-    ? code
-    : undefined
+  const sound = middle > start && source.equals(kept.subarray(0, start)) && code.equals(kept.subarray(middle))
+  return sound ? code : undefined
 }
 
-/** Leaves a file that is whole, or what was there. */
 function keep({ place, source, script }: Compiled): void {
   const code = script.createCachedData()
-  const unfinished = `${place}.${process.pid}`
-  const file = openSync(unfinished, 'wx', 0o600)
-  try {
-    for (const part of [source, code, code]) writeSync(file, part)
-    fsyncSync(file)
-    closeSync(file)
-    renameSync(unfinished, place)
-  } catch (error) {
-    rmSync(unfinished, { force: true })
-    throw error
-  }
+  writeFileSync(place, Buffer.concat([source, code, code]), { mode: 0o600 })
 }
 
-/** What the module at `path` exports. What this process has to compile is kept in `folder` when it ends, unless it fails. */
+/**
+ * What the module at `path` exports. What this process has to compile is kept in `folder` when it ends, unless it says by its exit code that
+ * it could not be of use. The modules must not call `import()`, which kept code could not.
+ */
 export function load(path: string, folder: string): unknown {
   const modules = new Map<string, { exports: unknown }>()
   const anew: Compiled[] = []
@@ -60,11 +51,7 @@ export function load(path: string, folder: string): unknown {
     const source = readFileSync(filename)
     const place = join(folder, basename(filename))
     const cachedData = codeOf(source, place)
-    const script = new Script(`(function (${PARAMETERS}) {${source}\n})`, {
-      filename,
-      cachedData,
-      importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
-    })
+    const script = new Script(`(function (${PARAMETERS}) {${source}\n})`, { filename, cachedData })
     // V8 itself refuses the code of other versions and flags.
     if (cachedData === undefined || script.cachedDataRejected) anew.push({ place, source, script })
     return script

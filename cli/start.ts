@@ -2,29 +2,50 @@
 // What the `ztensor` command begins with: what is compiled of the rest is kept for the next time, where the user has a place for it.
 import { statSync } from 'node:fs'
 import { homedir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, isAbsolute, join } from 'node:path'
 import { load } from './kept.js'
+import { version } from './version.js'
 
-/** The user's folder for what can be made anew. Never one that others can write to: what is kept there is run. */
-function cacheFolder(home: string): string {
+/** The user's folders, outermost first, down to the one for what can be made anew. */
+function cacheFolders(): string[] {
   const { XDG_CACHE_HOME, LOCALAPPDATA } = process.env
-  if (process.platform === 'win32') return join(LOCALAPPDATA || join(home, 'AppData', 'Local'), 'ztensor', 'Cache')
-  if (process.platform === 'darwin') return join(home, 'Library', 'Caches', 'ztensor')
-  return join(XDG_CACHE_HOME || join(home, '.cache'), 'ztensor')
+  const [given, below, own] =
+    process.platform === 'win32'
+      ? ([LOCALAPPDATA, 'AppData/Local', 'ztensor/Cache'] as const)
+      : process.platform === 'darwin'
+        ? ([undefined, 'Library/Caches', 'ztensor'] as const)
+        : ([XDG_CACHE_HOME, '.cache', 'ztensor'] as const)
+  const home = homedir()
+  const caches = given !== undefined && isAbsolute(given) ? [given] : [home, join(home, below)]
+  return [...caches, join(caches.at(-1) ?? home, own)]
+}
+
+/**
+ * Whether nobody else can write there, since what is kept is run. The home may be somebody else's, as under sudo, and the caches in a
+ * folder for everybody. What is not there yet is as safe as what it will be made in.
+ */
+function isOurs(folder: string): boolean {
+  if (process.getuid === undefined) return true
+  const found = statSync(folder, { throwIfNoEntry: false })
+  if (found === undefined) return isOurs(dirname(folder))
+  return found.uid === process.getuid() && !(found.mode & 0o022)
 }
 
 /** Where the code of this command of this runtime is kept, or undefined where none is. */
 function codeFolder(): string | undefined {
-  const { env, versions } = process
-  // Where NODE_COMPILE_CACHE names a folder, Node keeps it there. Bun and Deno have ways of their own.
-  if (env.NODE_DISABLE_COMPILE_CACHE || env.NODE_COMPILE_CACHE || 'bun' in versions || 'deno' in versions)
+  const { env, versions, execArgv, arch, argv } = process
+  // Bun and Deno have ways of their own. Where NODE_COMPILE_CACHE names a folder, Node keeps its code there.
+  if ('bun' in versions || 'deno' in versions || env.NODE_DISABLE_COMPILE_CACHE || env.NODE_COMPILE_CACHE)
     return undefined
-  const command = /^[a-z]+$/.exec(process.argv[2] ?? '')?.[0] ?? 'help'
+  // Flags make other code, which would take the place of that without.
+  if (execArgv.length > 0 || env.NODE_OPTIONS || env.NODE_V8_COVERAGE) return undefined
   try {
-    const home = homedir()
-    // The home may be somebody else's, as under sudo.
-    if (process.getuid !== undefined && statSync(home).uid !== process.getuid()) return undefined
-    return join(cacheFolder(home), `node-${versions.node}-v8-${versions.v8}-${process.arch}`, command)
+    const folders = cacheFolders()
+    if (!folders.every((folder) => isAbsolute(folder) && isOurs(folder))) return undefined
+    const runtime = `${version}-node-${versions.node}-v8-${versions.v8}-${arch}`
+    // One that is not there fails, and keeps nothing.
+    const command = /^[a-z]+$/.exec(argv[2] ?? '')?.[0] ?? 'help'
+    return join(...folders.slice(-1), runtime, command)
   } catch {
     return undefined
   }

@@ -6,6 +6,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { build, transform } from 'esbuild'
 import { root } from './command.mjs'
+import { manifest } from './platform.mjs'
 
 const shared = {
   bundle: true,
@@ -106,7 +107,15 @@ function placeOf(name) {
 export async function bundle(dist) {
   mkdirSync(dist, { recursive: true })
   await bundlePackage(dist)
-  const command = { ...shared, format: 'cjs', outdir: dist, plugins: [outside, processesLater] }
+  const command = {
+    ...shared,
+    format: 'cjs',
+    outdir: dist,
+    plugins: [outside, processesLater],
+    define: { PACKAGE_VERSION: JSON.stringify(manifest.version) },
+    // Code that was kept from another process cannot call it: cli/kept.ts.
+    supported: { 'dynamic-import': false },
+  }
   await build({ ...command, entryPoints: [{ in: join(root, 'cli/start.ts'), out: 'cli' }] })
   await build({
     ...command,

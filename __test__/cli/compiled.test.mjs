@@ -1,4 +1,5 @@
 // The command keeps what is compiled of it in a folder of the user's, and never runs what is not sound there.
+import { execFileSync } from 'node:child_process'
 import {
   chmodSync,
   chownSync,
@@ -15,7 +16,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
-import { fixture, main, run } from '../command.mjs'
+import { ended, fixture, main, run, start } from '../command.mjs'
 
 /** The environment of somebody who lives in a folder of the test's, and where that somebody's caches are. */
 function home(t, more = {}) {
@@ -33,7 +34,7 @@ function home(t, more = {}) {
   return { folder, env, kept: () => kept(folder) }
 }
 
-/** The files below `folder`, with which file each is: one that is written anew is another. */
+/** The files below `folder`, with when each was written. */
 function kept(folder) {
   if (!existsSync(folder)) return []
   return readdirSync(folder, { recursive: true, withFileTypes: true })
@@ -41,7 +42,7 @@ function kept(folder) {
     .map(({ parentPath, name }) => ({
       path: join(parentPath, name),
       name,
-      which: statSync(join(parentPath, name)).ino,
+      written: statSync(join(parentPath, name), { bigint: true }).mtimeNs,
     }))
     .toSorted((a, b) => (a.path < b.path ? -1 : 1))
 }
@@ -110,23 +111,95 @@ for (const [what, damage] of Object.entries(DAMAGE)) {
     t.deepEqual(await run(LIST, { env }), first)
     // Each was compiled anew, and is kept again.
     const again = kept()
-    for (const [at, { path, which }] of again.entries()) {
+    for (const [at, { path, written }] of again.entries()) {
       t.is(path, files[at].path)
-      t.not(which, files[at].which)
+      t.true(written > files[at].written)
     }
     t.deepEqual(await run(LIST, { env }), first)
     t.deepEqual(kept(), again)
   })
 }
 
-test('many at once keep it whole', async (t) => {
+test('many at once', async (t) => {
   const { env, kept } = home(t)
   const all = await Promise.all(Array.from({ length: 6 }, () => run(LIST, { env })))
   t.is(new Set(all.map((one) => JSON.stringify(one))).size, 1)
+  // Whatever they left is taken, or made anew once.
+  t.deepEqual(await run(LIST, { env }), all[0])
   const files = kept()
   t.is(files.length, 3)
   t.deepEqual(await run(LIST, { env }), all[0])
   t.deepEqual(kept(), files)
+})
+
+test('what is loaded later is loaded by kept code, too', async (t) => {
+  const { env, kept } = home(t)
+  const bytes = readFileSync(fixture('btf-dense.btf'))
+  const piped = async () => {
+    const child = start(['ls', '-', '--format', 'btf'], { env, stdio: ['pipe', 'pipe', 'pipe'] })
+    child.stdin.end(bytes)
+    return ended(child)
+  }
+  const first = await piped()
+  t.deepEqual([first.code, first.stderr], [0, ''])
+  t.deepEqual(await piped(), first)
+  // cli-progress, of which a terminal asks: code that was kept cannot import().
+  for (const { name } of kept()) t.notRegex(readFileSync(join(main, '..', name), 'utf8'), /\bimport\(/)
+})
+
+/** Puts code that says `planted` in the place of what is kept of command.js. V8 sees only how long its source is. */
+function plant(place) {
+  const planting = `
+    const [, source, place] = process.argv, { readFileSync, writeFileSync } = require('node:fs')
+    const [bytes, head] = [readFileSync(source), '(function (exports, require, module, __filename, __dirname) {']
+    const long = head.length + bytes.toString().length
+    const code = new (require('node:vm').Script)((head + 'console.log("planted")').padEnd(long) + '\\n})').createCachedData()
+    writeFileSync(place, Buffer.concat([bytes, code, code]))`
+  execFileSync(process.execPath, ['-e', planting, join(main, '../command.js'), place])
+}
+
+if (process.platform !== 'win32') {
+  test('where others can write, nothing is run and nothing kept', async (t) => {
+    const { folder, env, kept } = home(t)
+    const first = await run(LIST, { env })
+    const [{ path }] = kept()
+    plant(path)
+    const files = kept()
+    // This is why.
+    t.is((await run(LIST, { env })).stdout, 'planted\n')
+    for (const [open, mode] of [
+      [join(folder, 'caches'), 0o777],
+      [join(folder, 'caches'), 0o1777],
+      [join(folder, 'caches/ztensor'), 0o770],
+      [join(folder, 'caches/ztensor'), 0o702],
+    ]) {
+      chmodSync(open, mode)
+      t.deepEqual(await run(LIST, { env }), first)
+      chmodSync(open, 0o755)
+    }
+    // Without that variable it is in the home.
+    mkdirSync(join(folder, '.cache'))
+    for (const open of [folder, join(folder, '.cache')]) {
+      chmodSync(open, 0o777)
+      t.deepEqual(await run(LIST, { env: { ...env, XDG_CACHE_HOME: '' } }), first)
+      chmodSync(open, 0o755)
+    }
+    t.deepEqual(kept(), files)
+  })
+
+  test('a folder that is not absolute is not taken', async (t) => {
+    const { folder, env } = home(t)
+    const { code } = await run(LIST, { env: { ...env, XDG_CACHE_HOME: 'caches' }, cwd: folder })
+    t.is(code, 0)
+    t.deepEqual(kept(join(folder, 'caches')), [])
+    t.is(kept(join(folder, '.cache/ztensor')).length, process.platform === 'linux' ? 3 : 0)
+  })
+}
+
+test('with flags nothing is kept', async (t) => {
+  const { env, kept } = home(t, { NODE_OPTIONS: '--max-old-space-size=500' })
+  const { code } = await run(LIST, { env })
+  t.deepEqual([code, kept()], [0, []])
 })
 
 test('NODE_DISABLE_COMPILE_CACHE forbids it', async (t) => {
@@ -156,10 +229,6 @@ test('without a place for it the command works all the same', async (t) => {
   mkdirSync(path)
   const blocked = await run(LIST, { env })
   t.deepEqual([blocked.code, blocked.stderr], [0, ''])
-  t.deepEqual(
-    readdirSync(join(path, '..')).filter((name) => !name.endsWith('.js')),
-    [],
-  )
 })
 
 test('where the home belongs to somebody else nothing is kept', async (t) => {
