@@ -1,11 +1,11 @@
-// Loads the files beside this one, and keeps what V8 compiles of them from one process to the next. Node can do so itself from 22.8 on,
-// but keeps what was compiled when a file was loaded, not what was called later, which is most of it.
+// Loads the files of dist/ and keeps their compiled code from one process to the next. Node's own cache (22.8 and later) keeps only the
+// functions that ran while a file was loaded; most run later.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { basename, dirname, join } from 'node:path'
 import { Script } from 'node:vm'
 
-/** A file that was compiled anew. */
+/** A file whose compiled code was missing or refused. */
 interface Compiled {
   readonly place: string
   readonly source: Buffer
@@ -17,8 +17,8 @@ type Require = (id: string) => unknown
 const PARAMETERS = 'exports, require, module, __filename, __dirname'
 
 /**
- * What V8 made of this very `source`, if that is at `place`: the source stands there, and then the code, twice. V8 runs damaged code, that of
- * a file which was half written too, until it crashes, and Node's checksums take longer to load than all code to compare with a copy.
+ * The compiled code of this exact `source`, if `place` holds it: the source, then the code, twice. V8 does not check the code, and damaged
+ * or half-written code crashes it. Comparing two copies is faster than loading one of Node's checksums.
  */
 function codeOf(source: Buffer, place: string): Buffer | undefined {
   let kept: Buffer
@@ -40,8 +40,8 @@ function keep({ place, source, script }: Compiled): void {
 }
 
 /**
- * What the module at `path` exports. What this process has to compile is kept in `folder` when it ends, unless it says by its exit code that
- * it could not be of use. The modules must not call `import()`, which kept code could not.
+ * Loads the module at `path` and returns its exports. When the process ends, the code that it compiled goes into `folder`, unless the exit
+ * code says that the command could not be used. The modules must not call `import()`: kept code cannot, on Node 20.
  */
 export function load(path: string, folder: string): unknown {
   const modules = new Map<string, { exports: unknown }>()
@@ -52,7 +52,7 @@ export function load(path: string, folder: string): unknown {
     const place = join(folder, basename(filename))
     const cachedData = codeOf(source, place)
     const script = new Script(`(function (${PARAMETERS}) {${source}\n})`, { filename, cachedData })
-    // V8 itself refuses the code of other versions and flags.
+    // V8 refuses code of another version or with other flags.
     if (cachedData === undefined || script.cachedDataRejected) anew.push({ place, source, script })
     return script
   }
@@ -75,7 +75,7 @@ export function load(path: string, folder: string): unknown {
       mkdirSync(folder, { recursive: true, mode: 0o700 })
       for (const one of anew) keep(one)
     } catch {
-      // Without a place for it the command takes a little longer.
+      // The next start is slower, nothing else.
     }
   })
   return required(path)

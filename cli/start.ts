@@ -1,28 +1,14 @@
 #!/usr/bin/env node
-// What the `ztensor` command begins with: what is compiled of the rest is kept for the next time, where the user has a place for it.
+// Starts the `ztensor` command, with its compiled code from the last time where the user has a safe place for it.
 import { statSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, isAbsolute, join } from 'node:path'
 import { load } from './kept.js'
 import { version } from './version.js'
 
-/** The user's folders, outermost first, down to the one for what can be made anew. */
-function cacheFolders(): string[] {
-  const { XDG_CACHE_HOME, LOCALAPPDATA } = process.env
-  const [given, below, own] =
-    process.platform === 'win32'
-      ? ([LOCALAPPDATA, 'AppData/Local', 'ztensor/Cache'] as const)
-      : process.platform === 'darwin'
-        ? ([undefined, 'Library/Caches', 'ztensor'] as const)
-        : ([XDG_CACHE_HOME, '.cache', 'ztensor'] as const)
-  const home = homedir()
-  const caches = given !== undefined && isAbsolute(given) ? [given] : [home, join(home, below)]
-  return [...caches, join(caches.at(-1) ?? home, own)]
-}
-
 /**
- * Whether nobody else can write there, since what is kept is run. The home may be somebody else's, as under sudo, and the caches in a
- * folder for everybody. What is not there yet is as safe as what it will be made in.
+ * Whether only this user can write to a folder: we run what we find there. Under sudo the home can be another user's, and a cache folder can
+ * be open to everyone. A folder that does not exist yet is as safe as its parent.
  */
 function isOurs(folder: string): boolean {
   if (process.getuid === undefined) return true
@@ -31,21 +17,38 @@ function isOurs(folder: string): boolean {
   return found.uid === process.getuid() && !(found.mode & 0o022)
 }
 
-/** Where the code of this command of this runtime is kept, or undefined where none is. */
+/** Our folder for files that can be made again; undefined where others can write to it or above it. */
+function cacheFolder(): string | undefined {
+  const { XDG_CACHE_HOME, LOCALAPPDATA } = process.env
+  const [given, below, own] =
+    process.platform === 'win32'
+      ? ([LOCALAPPDATA, 'AppData/Local', 'ztensor/Cache'] as const)
+      : process.platform === 'darwin'
+        ? ([undefined, 'Library/Caches', 'ztensor'] as const)
+        : ([XDG_CACHE_HOME, '.cache', 'ztensor'] as const)
+  const home = homedir()
+  const elsewhere = given !== undefined && isAbsolute(given) ? given : undefined
+  const caches = elsewhere ?? join(home, below)
+  const folder = join(caches, own)
+  const folders = elsewhere === undefined ? [home, caches, folder] : [caches, folder]
+  return folders.every((one) => isAbsolute(one) && isOurs(one)) ? folder : undefined
+}
+
+/** The folder of this command's code for this runtime; undefined where we keep none. */
 function codeFolder(): string | undefined {
   const { env, versions, execArgv, arch, argv } = process
-  // Bun and Deno have ways of their own. Where NODE_COMPILE_CACHE names a folder, Node keeps its code there.
+  // Bun and Deno cache code themselves. With NODE_COMPILE_CACHE, Node does.
   if ('bun' in versions || 'deno' in versions || env.NODE_DISABLE_COMPILE_CACHE || env.NODE_COMPILE_CACHE)
     return undefined
-  // Flags make other code, which would take the place of that without.
+  // V8 refuses code made with other flags, so runs with and without them would overwrite each other's.
   if (execArgv.length > 0 || env.NODE_OPTIONS || env.NODE_V8_COVERAGE) return undefined
   try {
-    const folders = cacheFolders()
-    if (!folders.every((folder) => isAbsolute(folder) && isOurs(folder))) return undefined
+    const folder = cacheFolder()
+    if (folder === undefined) return undefined
     const runtime = `${version}-node-${versions.node}-v8-${versions.v8}-${arch}`
-    // One that is not there fails, and keeps nothing.
+    // An unknown command fails, and keeps nothing.
     const command = /^[a-z]+$/.exec(argv[2] ?? '')?.[0] ?? 'help'
-    return join(...folders.slice(-1), runtime, command)
+    return join(folder, runtime, command)
   } catch {
     return undefined
   }

@@ -1,4 +1,4 @@
-/** The version of this package; the build puts it in the place of this name. */
+/** The version of this package, which the build fills in. */
 declare const PACKAGE_VERSION: string
 
 export const version: string = PACKAGE_VERSION

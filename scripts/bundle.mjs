@@ -113,7 +113,7 @@ export async function bundle(dist) {
     outdir: dist,
     plugins: [outside, processesLater],
     define: { PACKAGE_VERSION: JSON.stringify(manifest.version) },
-    // Code that was kept from another process cannot call it: cli/kept.ts.
+    // Cached code cannot call import() on Node 20: see cli/kept.ts.
     supported: { 'dynamic-import': false },
   }
   await build({ ...command, entryPoints: [{ in: join(root, 'cli/start.ts'), out: 'cli' }] })

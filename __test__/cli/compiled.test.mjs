@@ -1,4 +1,4 @@
-// The command keeps what is compiled of it in a folder of the user's, and never runs what is not sound there.
+// The command keeps its compiled code in a folder of the user's, and never runs damaged code or another user's.
 import { execFileSync } from 'node:child_process'
 import {
   chmodSync,
@@ -18,7 +18,7 @@ import { join } from 'node:path'
 import test from 'ava'
 import { ended, fixture, main, run, start } from '../command.mjs'
 
-/** The environment of somebody who lives in a folder of the test's, and where that somebody's caches are. */
+/** An environment whose home is a folder of the test, and the files that are kept in it. */
 function home(t, more = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'ztensor-home-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
@@ -143,11 +143,11 @@ test('what is loaded later is loaded by kept code, too', async (t) => {
   const first = await piped()
   t.deepEqual([first.code, first.stderr], [0, ''])
   t.deepEqual(await piped(), first)
-  // cli-progress, of which a terminal asks: code that was kept cannot import().
+  // A progress bar, which needs a terminal, loads cli-progress: cached code cannot import() it.
   for (const { name } of kept()) t.notRegex(readFileSync(join(main, '..', name), 'utf8'), /\bimport\(/)
 })
 
-/** Puts code that says `planted` in the place of what is kept of command.js. V8 sees only how long its source is. */
+/** Replaces the kept code of command.js by code that prints `planted`. V8 checks only the length of its source. */
 function plant(place) {
   const planting = `
     const [, source, place] = process.argv, { readFileSync, writeFileSync } = require('node:fs')

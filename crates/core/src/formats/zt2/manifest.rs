@@ -190,7 +190,7 @@ impl<'m> Objects<'_, 'm> {
         Ok(())
     }
 
-    /// Reads and adds the object that comes next if it is spelled like one that was read before and nothing is to be said of it:
+    /// Reads and adds the next object if it is spelled like one read before and needs no error or warning:
     /// all else is left to be read key by key. It has the shape, the type and the length of one that was checked.
     fn alike(&mut self, reader: &mut Reader<'m>, name: &str) -> Option<Result<()>> {
         let start = reader.mark();

@@ -84,8 +84,8 @@ fn blob(reader: &mut Reader<'_>, draft: &mut Draft) -> Result<[u64; 2]> {
     Ok(numbers)
 }
 
-/// A part that is like `known`, of as many bytes, but for what fills the holes of its spelling, in a file of `total` bytes. `None` where
-/// anything is to be said of that: then it is read key by key.
+/// A part that differs from `known` only in the holes of its spelling, and decodes to as many bytes, in a file of `total` bytes. `None`
+/// where it needs an error or a warning: then it is read key by key.
 pub fn again(known: &Component, filling: &Filling<'_>, total: u64) -> Option<Component> {
     let [offset, length, decoded] = filling.numbers;
     let (offset, length) = (offset?, exact(length?, "the length of a blob").ok()?);
