@@ -37,7 +37,7 @@ use crate::layouts::csr::Csr;
 use crate::layouts::elements;
 use crate::layouts::indices::Indices;
 use crate::limits::{Limits, TIMES_THE_FILES};
-use crate::model::cut::Cut;
+use crate::model::cut::{Cut, Range};
 use crate::model::{Blob, Catalog, Component, DType, Data, DataRule, Encoding, Layout, Tensor, View};
 use crate::sources::owned::Owned;
 use crate::sources::{ReadAt, Sources, Stretches};
@@ -77,7 +77,7 @@ impl<'a> Reading<'a> {
         };
         let direct = component.view == View::Whole || placed.is_some();
         let mut bytes = match &component.data {
-            Data::Grid(blob, grid) if component.view == View::Whole => self.grid_cut(blob, grid, cut)?,
+            Data::Grid(blob, grid) if component.view == View::Whole => self.grid(blob, grid, cut.ranges())?,
             Data::Blob(blob) if direct && blob.encoding == Encoding::RAW => {
                 let source = self.sources.source(blob.file)?;
                 self.read_cut(source, blob.offset, blob.stored, placed.as_ref().unwrap_or(cut))?
@@ -157,7 +157,7 @@ impl<'a> Reading<'a> {
             Data::Inline(bytes) => Owned::from(bytes.to_vec()),
             Data::Unread { file } => return Err(unread(self.sources.source(*file).err())),
             Data::Grid(blob, grid) => {
-                let all: Vec<_> = grid.shape.iter().map(|&dim| (0, dim)).collect();
+                let all: Vec<_> = grid.shape.iter().map(|&dim| Range::from((0, dim))).collect();
                 self.grid(blob, grid, &all)?
             }
             Data::Pieces(pieces) => self.joined(pieces)?,

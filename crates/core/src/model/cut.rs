@@ -19,6 +19,30 @@ impl Range {
         self.stop.saturating_sub(self.start).div_ceil(self.step.max(1))
     }
 
+    /// The first of the indices that is `index` or more; `None` if there is none.
+    pub fn at_or_after(self, index: u64) -> Option<u64> {
+        let step = self.step.max(1);
+        let skipped = index.saturating_sub(self.start).div_ceil(step);
+        let first = skipped.checked_mul(step)?.checked_add(self.start)?;
+        (first < self.stop).then_some(first)
+    }
+
+    /// The last of the indices; `None` if there is none.
+    pub fn last(self) -> Option<u64> {
+        self.count().checked_sub(1).map(|steps| self.start + steps * self.step.max(1))
+    }
+
+    /// The same indices, spelled in one way: `stop` follows the last one, and fewer than two have no step.
+    #[must_use]
+    pub fn normalized(self) -> Self {
+        match self.last() {
+            None => Self { start: self.start, stop: self.start, step: 1 },
+            Some(last) => {
+                Self { stop: last + 1, step: if last == self.start { 1 } else { self.step }, ..self }
+            }
+        }
+    }
+
     /// The dimension that is left of all indices from `start` to `stop`, and the same range in it.
     pub fn rebased(self) -> (u64, Self) {
         let extent = self.stop.saturating_sub(self.start);
@@ -71,7 +95,7 @@ impl Cut {
             return Err(too_large(shape));
         }
         let cut_shape: Vec<u64> = ranges.iter().map(|range| range.count()).collect();
-        let ranges = ranges.to_vec();
+        let (asked, ranges) = (ranges, ranges.iter().map(|range| range.normalized()).collect::<Vec<_>>());
         if cut_shape.contains(&0) || bits == 0 {
             return Ok(Self { ranges, start: 0, run: 0, loops: Vec::new(), byte_length: 0 });
         }
@@ -101,7 +125,7 @@ impl Cut {
                 format!(
                     "the cut {} of shape {shape:?} starts or ends a run inside a byte: elements of {bits} \
                      bits are packed, cut them at whole bytes or read the whole tensor",
-                    show(&ranges)
+                    show(asked)
                 ),
             ));
         }
@@ -142,14 +166,9 @@ impl Cut {
         self.ranges.iter().map(|range| range.count()).collect()
     }
 
-    /// The half-open ranges, one a dimension.
+    /// The ranges, one a dimension, each [normalized](Range::normalized).
     pub fn ranges(&self) -> &[Range] {
         &self.ranges
-    }
-
-    /// Whether indices between the first and the last of a dimension are left out.
-    pub fn has_steps(&self) -> bool {
-        self.ranges.iter().any(|range| range.step != 1 && range.count() > 1)
     }
 
     /// The bytes of the cut, packed.
@@ -335,6 +354,30 @@ mod tests {
     }
 
     #[test]
+    fn a_range_has_one_spelling() {
+        let range = |start, stop, step| Range { start, stop, step };
+        for (given, normal) in [
+            (range(0, 3, 3), range(0, 1, 1)),
+            (range(2, 9, 100), range(2, 3, 1)),
+            (range(1, 9, 3), range(1, 8, 3)),
+            (range(1, 8, 3), range(1, 8, 3)),
+            (range(4, 4, 2), range(4, 4, 1)),
+            (range(0, 5, 1), range(0, 5, 1)),
+            (range(0, u64::MAX, u64::MAX - 1), range(0, u64::MAX, u64::MAX - 1)),
+            (range(0, u64::MAX - 1, u64::MAX - 1), range(0, 1, 1)),
+        ] {
+            assert_eq!(given.normalized(), normal, "{given:?}");
+            assert_eq!(given.count(), normal.count(), "{given:?}");
+        }
+        let found = |index| range(1, 8, 3).at_or_after(index);
+        assert_eq!(
+            [0, 1, 2, 4, 5, 7, 8, u64::MAX].map(found),
+            [1, 1, 4, 4, 7, 7, 0, 0].map(|at| (at > 0).then_some(at))
+        );
+        assert_eq!(range(0, u64::MAX, u64::MAX - 1).at_or_after(1), Some(u64::MAX - 1));
+    }
+
+    #[test]
     fn one_run_is_contiguous() {
         let contiguous = |ranges: &[(u64, u64)]| Cut::new(&[4, 6], ranges, 16).unwrap().contiguous();
         assert_eq!(contiguous(&[(1, 3), (0, 6)]), Some((12, 24)));
@@ -442,7 +485,8 @@ mod tests {
                 .flat_map(|&(at, len)| checked::slice(&input, at, len).unwrap().iter().copied()).collect();
             prop_assert_eq!(joined, expected);
             // Every second of three columns: the last of a row touches the first of the next.
-            let apart = |pair: &[(u64, u64)]| pair[0].0 + pair[0].1 + u64::from(!cut.has_steps()) <= pair[1].0;
+            let no_steps = u64::from(cut.ranges().iter().all(|range| range.step == 1));
+            let apart = |pair: &[(u64, u64)]| pair[0].0 + pair[0].1 + no_steps <= pair[1].0;
             prop_assert!(runs.windows(2).all(apart));
             prop_assert_eq!(cut.contiguous().is_some(), runs.len() <= 1);
         }

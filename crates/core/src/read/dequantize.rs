@@ -22,6 +22,8 @@ impl Reading<'_> {
     /// `maxDecodedBytes`.
     pub fn dequantize(&self, tensor: Tensor<'_>, ranges: Option<&[Range]>) -> Result<Owned> {
         let Some(ranges) = ranges else { return self.dequantize_run(tensor, None) };
+        let cut = Cut::stepped(tensor.shape(), ranges, 32).map_err(|error| error.tensor(tensor.name()))?;
+        let ranges = cut.ranges();
         let around: Vec<_> = ranges.iter().map(|range| (range.start, range.stop)).collect();
         let elements = self.dequantize_run(tensor, Some(&around))?;
         if ranges.iter().all(|range| range.step == 1) {

@@ -9,7 +9,7 @@ use crate::checked::{index, product};
 use crate::codecs::frames::Size;
 use crate::error::{Code, Error, Result};
 use crate::limits::{GRID_BYTES, TIMES_A_GRID};
-use crate::model::cut::Cut;
+use crate::model::cut::Range;
 use crate::model::{Blob, Chunk, Grid};
 use crate::sources::owned::Owned;
 use crate::sources::{ReadAt, scratch};
@@ -19,25 +19,9 @@ use crate::work;
 const GROUP: usize = 1024;
 
 impl Reading<'_> {
-    /// The elements of a grid that a cut names.
-    pub(super) fn grid_cut(&self, blob: &Blob, grid: &Grid, cut: &Cut) -> Result<Owned> {
-        let ranges: Vec<_> = cut.ranges().iter().map(|range| (range.start, range.stop)).collect();
-        let bytes = self.grid(blob, grid, &ranges)?;
-        if !cut.has_steps() {
-            return Ok(bytes);
-        }
-        // The chunks between are read too: few steps are wider than a chunk.
-        let (shape, ranges): (Vec<_>, Vec<_>) = cut.ranges().iter().map(|range| range.rebased()).unzip();
-        let bits = u32::try_from(grid.width.saturating_mul(8)).map_err(|_| too_many())?;
-        let steps = Cut::stepped(&shape, &ranges, bits)?;
-        let mut output = Owned::to_fill(steps.byte_length())?;
-        steps.pack_divided(&bytes, &mut output)?;
-        Ok(output)
-    }
-
-    /// The elements of a grid whose index lies in the given half-open ranges, one a dimension.
-    pub(super) fn grid(&self, blob: &Blob, grid: &Grid, ranges: &[(u64, u64)]) -> Result<Owned> {
-        let cut: Vec<u64> = ranges.iter().map(|&(start, stop)| stop.saturating_sub(start)).collect();
+    /// The elements of a grid whose index lies in the given ranges, one a dimension.
+    pub(super) fn grid(&self, blob: &Blob, grid: &Grid, ranges: &[Range]) -> Result<Owned> {
+        let cut: Vec<u64> = ranges.iter().map(|range| range.count()).collect();
         let length =
             product(&cut).and_then(|elements| elements.checked_mul(grid.width)).ok_or_else(too_many)?;
         within(length, self.limits)?;
@@ -72,18 +56,18 @@ impl Reading<'_> {
         };
         loop {
             self.watch.stop.check()?;
-            let group: Vec<_> = places.by_ref().take(GROUP).collect();
-            if group.is_empty() {
+            // Chunks that were written may lie between two steps.
+            let touched = places.by_ref().filter(|place| touches(grid, ranges, place));
+            let parts: Vec<_> = touched.take(GROUP).map(|place| Part::of(grid, ranges, place)).collect();
+            if parts.is_empty() {
                 return Ok(output);
             }
-            let parts = group.iter().map(|place| Part::of(grid, ranges, place)).collect::<Vec<_>>();
             let (bands, owners) = bands(&parts, &mut output)?;
-            work::try_each_on(work::cores(), group.len(), |at| {
-                let part = group.get(at).zip(parts.get(at));
+            work::try_each_on(work::cores(), parts.len(), |at| {
                 let band = owners.get(at).and_then(|&band| bands.get(band));
-                let Some(((place, part), band)) = part.zip(band) else { return Err(too_many()) };
+                let Some((part, band)) = parts.get(at).zip(band) else { return Err(too_many()) };
                 self.watch.stop.check()?;
-                match grid.chunks.find(&read, place)? {
+                match grid.chunks.find(&read, &part.place)? {
                     Some(chunk) => self.chunk(source, blob, grid, part, chunk, band),
                     None => part.each_run(&mut lock(band), |_, output| {
                         fill(&grid.fill, output);
@@ -152,22 +136,36 @@ fn fill(element: &[u8], output: &mut [u8]) {
     output.chunks_exact_mut(element.len().max(1)).for_each(|place| place.copy_from_slice(element));
 }
 
-/// The chunks that a cut touches, in row-major order.
+/// The number of the chunk in its dimension that has the first index of the range at or after `index`; `None` if the range ends before.
+fn chunk_of(range: Range, chunk: u64, index: u64) -> Option<u64> {
+    range.at_or_after(index).map(|index| index / chunk)
+}
+
+/// Whether a chunk has any index of each range.
+fn touches(grid: &Grid, ranges: &[Range], place: &[u64]) -> bool {
+    let has = |(&at, (&range, &chunk)): (&u64, (&Range, &u64))| {
+        at.checked_mul(chunk).and_then(|begin| chunk_of(range, chunk, begin)) == Some(at)
+    };
+    place.len() == ranges.len() && place.iter().zip(ranges.iter().zip(&grid.chunk)).all(has)
+}
+
+/// The chunks that hold elements of a slice, in row-major order.
 struct Places {
+    /// Range and size of a chunk, of each dimension.
+    dims: Vec<(Range, u64)>,
     first: Vec<u64>,
     last: Vec<u64>,
     next: Option<Vec<u64>>,
 }
 
 impl Places {
-    /// Of a cut that is not empty.
-    fn new(grid: &Grid, ranges: &[(u64, u64)]) -> Self {
-        let of = |at: fn(&(u64, u64)) -> u64| {
-            ranges.iter().zip(&grid.chunk).map(|(range, &chunk)| at(range) / chunk).collect::<Vec<_>>()
-        };
-        let (first, last) = (of(|range| range.0), of(|range| range.1.saturating_sub(1)));
+    /// Of a slice that is not empty.
+    fn new(grid: &Grid, ranges: &[Range]) -> Self {
+        let dims: Vec<_> = ranges.iter().copied().zip(grid.chunk.iter().copied()).collect();
+        let first: Vec<_> = dims.iter().map(|&(range, chunk)| range.start / chunk).collect();
+        let last = dims.iter().map(|&(range, chunk)| range.last().unwrap_or(range.start) / chunk).collect();
         let next = Some(first.clone());
-        Self { first, last, next }
+        Self { dims, first, last, next }
     }
 }
 
@@ -177,9 +175,10 @@ impl Iterator for Places {
     fn next(&mut self) -> Option<Vec<u64>> {
         let place = self.next.take()?;
         let mut next = place.clone();
-        for ((at, &first), &last) in next.iter_mut().zip(&self.first).zip(&self.last).rev() {
-            if *at < last {
-                *at += 1;
+        for ((at, &first), &(range, chunk)) in next.iter_mut().zip(&self.first).zip(&self.dims).rev() {
+            let behind = at.checked_add(1).and_then(|at| at.checked_mul(chunk));
+            if let Some(further) = behind.and_then(|index| chunk_of(range, chunk, index)) {
+                *at = further;
                 self.next = Some(next);
                 break;
             }
@@ -189,67 +188,79 @@ impl Iterator for Places {
     }
 }
 
-/// What a cut has of a chunk, which lies in a band of the cut: in all rows between two, along the first dimension of which the cut
-/// has more than one. Bands are disjoint runs of the output, in the order of the chunks.
+/// The elements of a slice that one chunk has. They lie in a band of the output: in all rows between two, along the first dimension of
+/// which the slice has more than one index. Bands are disjoint runs of the output, in the order of the chunks.
 struct Part {
-    /// Of each dimension: where the overlap begins in the chunk and in the cut, and how long it is; those of chunk and cut.
+    place: Vec<u64>,
     dims: Vec<Dim>,
     width: u64,
     /// Where the band begins in the output, and how many bytes it has.
     start: u64,
     length: u64,
-    /// The cut has all of the chunk.
+    /// The slice has all of the chunk.
     is_whole: bool,
 }
 
+/// Of a dimension: the first index of the slice that the chunk has, in the chunk and in the slice; how many it has, and how far apart
+/// they are in the chunk; the sizes of chunk and slice.
 struct Dim {
     in_chunk: u64,
     in_cut: u64,
     count: u64,
+    step: u64,
     chunk: u64,
     cut: u64,
 }
 
 impl Part {
-    /// Of a cut through a grid that fits in memory, so that nothing overflows.
-    fn of(grid: &Grid, ranges: &[(u64, u64)], place: &[u64]) -> Self {
+    /// Of a slice of a grid that fits in memory, so that nothing overflows. The chunk has elements of it.
+    fn of(grid: &Grid, ranges: &[Range], place: Vec<u64>) -> Self {
         let dims: Vec<_> = ranges
             .iter()
             .zip(place.iter().zip(&grid.chunk))
-            .map(|(&(start, stop), (&at, &chunk))| {
+            .map(|(&range, (&at, &chunk))| {
                 let begin = at.saturating_mul(chunk);
-                let (from, to) = (begin.max(start), begin.saturating_add(chunk).min(stop));
-                let count = to.saturating_sub(from);
-                Dim { in_chunk: from - begin, in_cut: from - start, count, chunk, cut: stop - start }
+                let first = range.at_or_after(begin).unwrap_or(range.stop);
+                let here = Range { start: first, stop: begin.saturating_add(chunk).min(range.stop), ..range };
+                Dim {
+                    in_chunk: first.saturating_sub(begin),
+                    in_cut: (first - range.start) / range.step.max(1),
+                    count: here.count(),
+                    step: range.step,
+                    chunk,
+                    cut: range.count(),
+                }
             })
             .collect();
         let axis = dims.iter().position(|dim| dim.cut > 1).unwrap_or(0);
         let row = dims.iter().skip(axis + 1).map(|dim| dim.cut).product::<u64>() * grid.width;
         let (first, rows) = dims.get(axis).map_or((0, 1), |dim| (dim.in_cut, dim.count));
         let is_whole = dims.iter().all(|dim| dim.count == dim.chunk);
-        Self { width: grid.width, start: first * row, length: rows * row, is_whole, dims }
+        Self { place, width: grid.width, start: first * row, length: rows * row, is_whole, dims }
     }
 
-    /// Calls `each` for each run along the last dimension, with where it begins in the chunk and its place in the band.
+    /// Calls `each` for each run of elements that follow each other in chunk and output, with its offset in the chunk and its bytes
+    /// in the band.
     fn each_run(&self, band: &mut [u8], mut each: impl FnMut(usize, &mut [u8]) -> Option<()>) -> Result<()> {
-        let run = index(self.dims.last().map_or(1, |dim| dim.count) * self.width, "a chunk")?;
-        let outer = self.dims.split_last().map_or(&[][..], |(_, outer)| outer);
-        let mut steps = vec![0; outer.len()];
+        let inner = self.dims.last().filter(|dim| dim.step == 1 || dim.count == 1);
+        let run = index(inner.map_or(1, |dim| dim.count) * self.width, "a chunk")?;
+        let outer = self.dims.get(..self.dims.len() - usize::from(inner.is_some())).unwrap_or_default();
+        let mut counters = vec![0; outer.len()];
         loop {
             // Row-major offsets.
             let (mut from, mut to) = (0, 0);
             for (d, dim) in self.dims.iter().enumerate() {
-                let step = steps.get(d).copied().unwrap_or(0);
-                from = from * dim.chunk + dim.in_chunk + step;
-                to = to * dim.cut + dim.in_cut + step;
+                let nth = counters.get(d).copied().unwrap_or(0);
+                from = from * dim.chunk + dim.in_chunk + nth * dim.step;
+                to = to * dim.cut + dim.in_cut + nth;
             }
             let to = (to * self.width).checked_sub(self.start).ok_or_else(too_many)?;
             let (from, to) = (index(from * self.width, "a chunk")?, index(to, "a chunk")?);
             let output = to.checked_add(run).and_then(|end| band.get_mut(to..end));
             output.and_then(|output| each(from, output)).ok_or_else(too_many)?;
-            let moved = steps.iter_mut().zip(outer).rev().any(|(step, dim)| {
-                *step = if *step + 1 < dim.count { *step + 1 } else { 0 };
-                *step > 0
+            let moved = counters.iter_mut().zip(outer).rev().any(|(nth, dim)| {
+                *nth = if *nth + 1 < dim.count { *nth + 1 } else { 0 };
+                *nth > 0
             });
             if !moved {
                 return Ok(());
@@ -302,7 +313,9 @@ mod tests {
         }
 
         fn written(&self, _: ReadIndex<'_>, first: &[u64], last: &[u64]) -> Result<Option<Vec<Vec<u64>>>> {
-            let all = Places { first: first.into(), last: last.into(), next: Some(first.into()) };
+            let dims =
+                first.iter().zip(last).map(|(&first, &last)| (Range::from((first, last + 1)), 1)).collect();
+            let all = Places { dims, first: first.into(), last: last.into(), next: Some(first.into()) };
             let there = |place: &Vec<u64>| self.find(&|_, _| Ok(()), place).unwrap().is_some();
             Ok(self.lists.then(|| all.filter(there).collect()))
         }
@@ -316,8 +329,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_cut_has_the_elements_of_the_array(
-            dims in prop::collection::vec((1_u64..9, 1_u64..6, 0_u64..9, 0_u64..9), 1..5),
+        fn a_slice_with_steps_of_chunked_data_has_the_elements_of_the_array(
+            dims in prop::collection::vec((1_u64..9, 1_u64..6, 0_u64..9, 0_u64..9, 1_u64..10), 1..5),
             width in 1_u64..5,
             missing in prop::collection::vec(any::<bool>(), 1..20),
             all_there: bool,
@@ -327,8 +340,10 @@ mod tests {
         ) {
             let shape: Vec<_> = dims.iter().map(|dim| dim.0).collect();
             let chunk: Vec<_> = dims.iter().map(|dim| dim.1).collect();
-            let ranges: Vec<_> =
-                dims.iter().map(|&(dim, _, a, b)| (a.min(b).min(dim), a.max(b).min(dim))).collect();
+            let range = |&(dim, _, a, b, step): &(u64, u64, u64, u64, u64)| {
+                Range { start: a.min(b).min(dim), stop: a.max(b).min(dim), step }
+            };
+            let ranges: Vec<_> = dims.iter().map(range).collect();
             let counts: Vec<_> = shape.iter().zip(&chunk).map(|(dim, chunk)| dim.div_ceil(*chunk)).collect();
             let length = usize::try_from(chunk.iter().product::<u64>() * width).unwrap();
             let count = usize::try_from(counts.iter().product::<u64>()).unwrap();
@@ -358,7 +373,10 @@ mod tests {
             };
             let cut = reading.grid(&blob, &grid, &ranges).unwrap();
             let mut expected: Vec<u8> = Vec::new();
-            let extent: Vec<_> = ranges.iter().map(|(start, stop)| stop - start).collect();
+            let extent: Vec<_> = ranges
+                .iter()
+                .map(|range| (range.start..range.stop).step_by(usize::try_from(range.step).unwrap()).count() as u64)
+                .collect();
             for at in 0..extent.iter().product::<u64>() {
                 let (mut rest, mut place) = (at, vec![0; extent.len()]);
                 for (at, dim) in place.iter_mut().zip(&extent).rev() {
@@ -366,7 +384,7 @@ mod tests {
                 }
                 let (mut nth, mut within) = (0, 0);
                 for (((place, range), count), chunk) in place.iter().zip(&ranges).zip(&counts).zip(&chunk) {
-                    let at = place + range.0;
+                    let at = range.start + place * range.step;
                     (nth, within) = (nth * count + at / chunk, within * chunk + at % chunk);
                 }
                 let (nth, from) = (usize::try_from(nth).unwrap(), usize::try_from(within * width).unwrap());
