@@ -37,17 +37,23 @@ export interface RemoteOptions {
   concurrency?: number | undefined
   /** Bytes that one request asks for at most: 8 MiB by default. */
   pieceBytes?: number | undefined
-  /** Milliseconds that a server may send nothing before the request is made again: 30,000 by default. */
+  /**
+   * Milliseconds that a server may send nothing, or less than 1 KiB, before the request is made again: 30,000 by default. A store has ten
+   * times as long to take a part of an upload.
+   */
   timeout?: number | undefined
   /** How often a request that failed for the moment is made again: 5 by default. */
   retries?: number | undefined
   /** Bytes of a file that is read whole, from a server that sends no parts of files: 64 MiB by default. */
   maxWholeBytes?: number | undefined
-  /** Follow redirects of public servers to addresses of private networks and of this machine. */
+  /** Follow redirects of public web servers to addresses of private networks and of this machine. Those of stores are never followed. */
   allowPrivate?: boolean | undefined
   /** How to reach a store of objects: of `s3:`, `gs:` and `az:` URLs. */
   store?: StoreOptions | undefined
-  /** The folder that `prefetch()` and `load()` keep a copy in. Several processes may have the same one. None by default. */
+  /**
+   * The folder that `prefetch()` and `load()` keep a copy in. Several processes may have the same one. None by default. It must belong to this
+   * user, and no other user may be able to write to it: otherwise `prefetch()` fails with `ZT_IO`, and `load()` goes on without it.
+   */
   cache?: string | URL | undefined
   /** Bytes of disk that all copies in the folder take together: 64 GiB by default. The ones used least recently go. */
   maxCacheBytes?: number | undefined

@@ -5,10 +5,12 @@ import { Worker } from 'node:worker_threads'
 import test from 'ava'
 import { compare, convert, diff, loadFile, open, openSync, verify } from 'ztensor'
 import { factsAt } from '../edited.mjs'
+import { external, model as onnx, tensor as onnxTensor } from '../onnx-writer.mjs'
 import { isArgumentError, rejectionOf, thrownBy } from '../raised.mjs'
 import { scratchPath } from '../scratch.mjs'
 import { checkpoint, shard } from '../sharded.mjs'
 import { fixturePath, vectors } from '../vectors.mjs'
+import { serveFiles } from './web.mjs'
 
 /** A source over bytes, which takes down what it is asked for. */
 function over(bytes, { name, sibling, read = (offset, length) => bytes.subarray(offset, offset + length) } = {}) {
@@ -121,7 +123,7 @@ test('siblings make up a sharded checkpoint', async (t) => {
   t.deepEqual([...(await file.tensor('two').load())], [3])
   t.deepEqual([...new Set(names)].sort(), ['a.safetensors', 'b.safetensors'])
   const lacks = await rejectionOf(() => open({ ...ofFile(index), sibling: undefined }))
-  t.is(lacks.code, 'ZT_IO')
+  t.is(lacks.code, 'ZT_INCOMPLETE')
   t.regex(lacks.message, /no sibling of that name: let its sibling\(name\) give one/)
 })
 
@@ -132,6 +134,34 @@ test('no name that leads out of the folder reaches sibling()', async (t) => {
   const error = await rejectionOf(() => open(source))
   t.is(error.code, 'ZT_BAD_INDEX')
   t.deepEqual(asked, [])
+})
+
+test('no name that reads as another path reaches sibling(): backslashes, tabs and line breaks', async (t) => {
+  for (const name of [
+    '..\\..\\w.data',
+    '\\\\evil\\w.data',
+    '.\n./w.data',
+    '.\t./w.data',
+    '.\r./w.data',
+    'w.data\n',
+    'a\tb',
+  ]) {
+    const bytes = onnx({ tensors: [onnxTensor({ name: 'w', more: external({ location: name, length: '8' }) })] })
+    const asked = []
+    const file = await open(over(bytes, { name: 'm.onnx', sibling: (other) => void asked.push(other) }))
+    t.is((await rejectionOf(() => file.tensor('w').load()))?.code, 'ZT_OUT_OF_BOUNDS', JSON.stringify(name))
+    t.deepEqual(asked, [], JSON.stringify(name))
+    file.close()
+    const served = await serveFiles(t, {
+      'public/m.onnx': bytes,
+      'w.data': Buffer.alloc(8),
+      'public/w.data': Buffer.alloc(8),
+    })
+    const remote = await open(served.url('/public/m.onnx'))
+    t.is((await rejectionOf(() => remote.tensor('w').load()))?.code, 'ZT_OUT_OF_BOUNDS', JSON.stringify(name))
+    t.deepEqual([...new Set(served.asked.map(({ url }) => url))], ['/public/m.onnx'], JSON.stringify(name))
+    remote.close()
+  }
 })
 
 const file = shard({ a: Array.from({ length: 1 << 18 }, (_, at) => at) })

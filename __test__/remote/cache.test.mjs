@@ -3,7 +3,9 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
   chmodSync,
+  chownSync,
   existsSync,
+  linkSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -363,6 +365,9 @@ function change(path, at, to) {
   writeFileSync(path, bytes)
 }
 
+/** Bytes of a table before its records of 16 bytes. */
+const HEADER = 96
+
 const HARM = {
   'a flipped bit': (data) => change(data, 6 * MIB + 77, [1]),
   'zeros in place of a block': (data) => change(data, 3 * MIB, new Uint8Array(MIB)),
@@ -375,12 +380,13 @@ const HARM = {
   'no data': (data) => rmSync(data),
   'empty data': (data) => truncateSync(data, 0),
   'a table of zeros': (_, table) => change(table, 0, new Uint8Array(statSync(table).size)),
-  'records of zeros': (_, table) => change(table, 32, new Uint8Array(statSync(table).size - 32)),
-  'a record of another block': (_, table) => change(table, 32, readFileSync(table).subarray(48, 64)),
+  'records of zeros': (_, table) => change(table, HEADER, new Uint8Array(statSync(table).size - HEADER)),
+  'a record of another block': (_, table) =>
+    change(table, HEADER, readFileSync(table).subarray(HEADER + 16, HEADER + 32)),
   'a table that was cut short': (_, table) => truncateSync(table, 40),
   'no table': (_, table) => rmSync(table),
   'an empty table': (_, table) => truncateSync(table, 0),
-  'noise in the table': (_, table) => change(table, 40, [1, 2, 3, 4, 5, 6, 7, 8, 9]),
+  'noise in the table': (_, table) => change(table, HEADER + 8, [1, 2, 3, 4, 5, 6, 7, 8, 9]),
   ...(unix && {
     'a link in place of the data': (data) => {
       const elsewhere = scratchFile(Buffer.alloc(BYTES.length, 1))
@@ -396,6 +402,14 @@ const HARM = {
       return () => readFileSync(elsewhere).equals(before)
     },
     'data that others may write to': (data) => chmodSync(data, 0o666),
+    'data that the group may write to': (data) => chmodSync(data, 0o620),
+    'a table that the group may write to': (_, table) => chmodSync(table, 0o660),
+    'data with a second name': (data) => linkSync(data, scratchPath()),
+    'a table with a second name': (_, table) => linkSync(table, scratchPath()),
+    ...(process.getuid() === 0 && {
+      "another user's data": (data) => chownSync(data, 12_345, -1),
+      "another user's table": (_, table) => chownSync(table, 12_345, -1),
+    }),
   }),
 }
 
@@ -426,6 +440,54 @@ for (const [what, harm] of Object.entries(HARM)) {
     healed.close()
   })
 }
+
+test('a copy that is given the name of another is not taken for it', async (t) => {
+  // Two files of one length: what differs is in their bytes alone.
+  const other = model(10, 2)
+  const server = await serving(t, { a: BYTES, b: other })
+  const near = { a: local, b: openSync(other) }
+  const names = {}
+  const cache = scratchPath('cache')
+  for (const name of ['a', 'b']) {
+    const file = await open(server.url(`/${name}`), remoteOf(cache))
+    await file.prefetch()
+    file.close()
+    names[name] = files(cache, '.blocks').find((path) => !Object.values(names).includes(path))
+  }
+  const data = (name) => names[name].replace(/\.blocks$/, '.data')
+  const swap = (one, two) => {
+    renameSync(one, `${one}.x`)
+    renameSync(two, one)
+    renameSync(`${one}.x`, two)
+  }
+  const SWAPS = {
+    both: () => {
+      swap(names.a, names.b)
+      swap(data('a'), data('b'))
+    },
+    'the table': () => swap(names.a, names.b),
+    'the data': () => swap(data('a'), data('b')),
+    // The header is right, and the records are those of the other.
+    'the records': () => {
+      const [a, b] = [readFileSync(names.a), readFileSync(names.b)]
+      change(names.a, HEADER, b.subarray(HEADER))
+      change(names.b, HEADER, a.subarray(HEADER))
+      swap(data('a'), data('b'))
+    },
+  }
+  for (const [what, exchange] of Object.entries(SWAPS)) {
+    exchange()
+    for (const name of ['a', 'b']) {
+      const file = await open(server.url(`/${name}`), remoteOf(cache))
+      for (const tensor of NAMES)
+        t.true(isRight(tensor, await file.tensor(tensor).load(), near[name]), `${what}: ${name} ${tensor}`)
+      await file.prefetch()
+      for (const tensor of NAMES)
+        t.true(isRight(tensor, file.tensor(tensor).data, near[name]), `${what}: ${name} ${tensor}`)
+      file.close()
+    }
+  }
+})
 
 if (unix && canMap(4)) {
   test('a copy that is cut while it is mapped is a loss that is told, and load goes on', async (t) => {
@@ -523,10 +585,22 @@ test('a folder that cannot be used fails prefetch by its name, and load goes on'
   const file = scratchFile(Buffer.from('a file'))
   const bad = [file, join(file, 'in-it')]
   if (unix) {
-    const open = scratchPath('open')
-    mkdirSync(open)
-    chmodSync(open, 0o777)
-    bad.push(open)
+    for (const mode of [0o777, 0o770, 0o1777, 0o702]) {
+      const open = scratchPath('open')
+      mkdirSync(open)
+      chmodSync(open, mode)
+      bad.push(open)
+      // The way to it that a link is makes no difference.
+      const link = scratchPath('link')
+      symlinkSync(open, link)
+      bad.push(link)
+    }
+    if (process.getuid() === 0) {
+      const foreign = scratchPath('foreign')
+      mkdirSync(foreign, { mode: 0o700 })
+      chownSync(foreign, 12_345, 12_345)
+      bad.push(foreign)
+    }
     if (process.getuid() !== 0) {
       const closed = scratchPath('closed')
       mkdirSync(closed, { mode: 0o500 })
@@ -539,6 +613,8 @@ test('a folder that cannot be used fails prefetch by its name, and load goes on'
     const error = await rejectionOf(() => opened.prefetch(['t1']))
     t.is(error?.code, 'ZT_IO', cache)
     t.true(error.message.includes(cache), error.message)
+    if (/\/open/.test(cache)) t.regex(error.message, /other users can write to it \(mode .*chmod go-w/)
+    if (/\/foreign/.test(cache)) t.regex(error.message, /belongs to another user \(uid 12345\).*chown/)
     t.true(isRight('t1', await opened.tensor('t1').load()))
     t.is(thrownBy(() => opened.tensor('t1').data).code, 'ZT_NOT_LOCAL')
   }

@@ -1,13 +1,68 @@
 //! Whether an answer is the range of the version that was asked for, and its body, no longer than it may be.
 
+use std::time::Duration;
+
 use http::header::{CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE};
 use reqwest::header::HeaderMap;
-use tokio::time::timeout;
+use tokio::time::error::Elapsed;
+use tokio::time::{Instant, timeout_at};
 use ztensor_core::error::{Error, short};
 
 use crate::client::Answer;
 use crate::errors::{self, Failure};
 use crate::options::Options;
+
+/// Bytes that a server has to send, at least, in the time in which it may send nothing: one that sends a byte now and then holds up its
+/// reader as one does that is silent.
+const STEP: usize = 1 << 10;
+/// How much longer than silence a whole answer may take that is a list, and no bytes of a file.
+pub const WHOLE: u32 = 4;
+/// A time that does not come.
+const NEVER: Duration = Duration::from_secs(86_400 * 365);
+
+/// How a body comes along.
+pub struct Pace {
+    limit: Duration,
+    /// When the next step has to have come.
+    until: Instant,
+    came: usize,
+    /// When the last bytes came.
+    last: Instant,
+}
+
+impl Pace {
+    pub fn new(limit: Duration) -> Self {
+        let now = Instant::now();
+        Self { limit, until: after(now, limit), came: 0, last: now }
+    }
+
+    /// Waits for the next piece, until the server has been too slow.
+    pub async fn wait<T>(&self, next: impl Future<Output = T>) -> Result<T, Elapsed> {
+        timeout_at(self.until, next).await
+    }
+
+    /// So many bytes came.
+    pub fn came(&mut self, bytes: usize) {
+        self.last = Instant::now();
+        self.came = self.came.saturating_add(bytes);
+        if self.came >= STEP {
+            (self.came, self.until) = (0, after(self.last, self.limit));
+        }
+    }
+
+    /// How slow the server is, after it was too slow.
+    pub fn slow(&self) -> String {
+        let limit = self.limit;
+        if self.last.elapsed() >= limit / 2 {
+            return format!("sent nothing for {limit:?} (option timeout)");
+        }
+        format!("sent {} bytes in {limit:?} (option timeout)", self.came)
+    }
+}
+
+fn after(now: Instant, limit: Duration) -> Instant {
+    now.checked_add(limit).or_else(|| now.checked_add(NEVER)).unwrap_or(now)
+}
 
 /// The bytes that an answer holds, by its Content-Range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,13 +133,15 @@ pub async fn pour(
     mut take: impl FnMut(&[u8]) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let mut left = answer.response.content_length();
+    let mut pace = Pace::new(options.timeout);
     while left != Some(0) {
-        let next = timeout(options.timeout, answer.response.chunk()).await;
-        let next = next.map_err(|_| errors::stalled(path, options.timeout))?;
+        let next = pace.wait(answer.response.chunk()).await;
+        let next = next.map_err(|_| errors::slow(path, &pace.slow()))?;
         let next =
             next.map_err(|error| errors::of_transport(path, &answer.place.url, &error, options.timeout))?;
         let Some(bytes) = next else { break };
         left = left.map(|left| left.saturating_sub(bytes.len() as u64));
+        pace.came(bytes.len());
         take(&bytes)?;
     }
     Ok(())

@@ -5,10 +5,12 @@
 //! | module | what it does |
 //! |---|---|
 //! | `key` | which copy is of which file and version |
+//! | `dir` | the folder itself, and who may write to it |
 //! | `folder` | opens copies, and removes those that were used least |
 //! | `table` | the digests of blocks |
 //! | `entry` | one open copy |
 
+mod dir;
 mod entry;
 mod folder;
 mod key;

@@ -64,6 +64,8 @@ impl Settings {
             .user_agent(concat!("ztensor/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(self.timeout)
             .pool_max_idle_per_host(self.idle)
+            // No client follows by itself: what a redirect may lead to is decided here, and of stores none is followed.
+            .redirect(Policy::none())
             .no_proxy()
     }
 }
@@ -78,9 +80,6 @@ impl fmt::Debug for Pool {
 /// Those in use.
 static POOLS: Mutex<Vec<Weak<Pool>>> = Mutex::new(Vec::new());
 
-/// How much longer than for an answer a store may be silent while it takes a part, or puts parts together.
-const PATIENCE: u32 = 10;
-
 impl Pool {
     /// The one for these options: a new one where none is in use.
     pub fn of(options: &Options) -> Result<Arc<Self>> {
@@ -93,7 +92,7 @@ impl Pool {
         }
         let tls = tls::config(options)?;
         let proxies = Proxies::new(options)?;
-        let builder = || settings.builder(&tls).redirect(Policy::none());
+        let builder = || settings.builder(&tls);
         let direct = built(builder())?;
         let by_proxy = if proxies.exist() { Some(built(proxies.apply(builder())?)?) } else { None };
         let (guarded, stores) = (OnceLock::new(), OnceLock::new());
@@ -106,27 +105,17 @@ impl Pool {
         if let Some(http) = self.guarded.get() {
             return Ok(http);
         }
-        let builder = self.settings.builder(&self.tls).redirect(Policy::none());
-        let http = built(builder.dns_resolver(PublicOnly))?;
+        let http = built(self.settings.builder(&self.tls).dns_resolver(PublicOnly))?;
         Ok(self.guarded.get_or_init(|| http))
     }
 
-    /// For the client of a store, which follows redirects and tries again by itself.
+    /// For the client of a store.
     pub fn for_store(&self) -> Result<Http> {
         if let Some(http) = self.stores.get() {
             return Ok(http.clone());
         }
-        let http = self.silent_for(self.settings.timeout)?;
+        let http = built(self.proxies.apply(self.settings.builder(&self.tls))?)?;
         Ok(self.stores.get_or_init(|| http).clone())
-    }
-
-    /// The same for what is written into a store.
-    pub fn for_uploads(&self) -> Result<Http> {
-        self.silent_for(self.settings.timeout.saturating_mul(PATIENCE))
-    }
-
-    fn silent_for(&self, timeout: Duration) -> Result<Http> {
-        built(self.proxies.apply(self.settings.builder(&self.tls).read_timeout(timeout))?)
     }
 }
 
@@ -205,7 +194,8 @@ impl Client {
     /// Reads what is left of a short answer, so that its connection can be used again.
     async fn finish(&self, mut response: Response) {
         if response.content_length().is_some_and(|length| length <= PAGE) {
-            while let Ok(Ok(Some(_))) = timeout(self.options.timeout, response.chunk()).await {}
+            let read = async { while let Ok(Some(_)) = response.chunk().await {} };
+            let _ = timeout(self.options.timeout, read).await;
         }
     }
 }

@@ -76,8 +76,12 @@ pub fn by(url: &Url, first: &Url) -> String {
 
 /// The server sent nothing for a while.
 pub fn stalled(path: &str, timeout: Duration) -> Failure {
-    let message = format!("the server sent nothing for {timeout:?} (option timeout)");
-    Failure::passing(about(path, message))
+    slow(path, &format!("sent nothing for {timeout:?} (option timeout)"))
+}
+
+/// The server sent too little in a while: `how` says how little.
+pub fn slow(path: &str, how: &str) -> Failure {
+    Failure::passing(about(path, format!("the server {how}")))
 }
 
 /// What went wrong on the way, in the words of the deepest cause, which knows no URL.

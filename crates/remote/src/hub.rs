@@ -269,7 +269,11 @@ impl Places for Repository {
         }
         match self.described(stop).map(|described| described.files.as_ref()) {
             Ok(Some(files)) => files.is_folder(&address.inner),
-            Ok(None) => hub_api::list(&self.hub, &address, 1, stop).is_ok_and(|names| !names.is_empty()),
+            Ok(None) => match hub_api::list(&self.hub, &address, 1, stop) {
+                Ok(names) => !names.is_empty(),
+                // Whoever lists it next says what is wrong.
+                Err(error) => error.status().is_none(),
+            },
             Err(_) => false,
         }
     }

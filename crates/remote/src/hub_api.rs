@@ -1,11 +1,13 @@
 //! What the API of the hub says of a repository: the commit of a revision, and its files.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use http::header::LINK;
 use reqwest::Url;
 use reqwest::header::HeaderMap;
+use tokio::time::timeout;
+use ztensor_core::codecs::digest::xxh3;
 use ztensor_core::error::{Code, Error, Result, short};
 use ztensor_core::limits;
 use ztensor_core::syntax::json::{Reader, Unique};
@@ -19,11 +21,13 @@ use crate::retry::retrying;
 use crate::runtime;
 
 /// Bytes of an answer: 50,000 files take some 5 MiB.
-const ANSWER: usize = 32 << 20;
+const ANSWER: usize = 16 << 20;
 /// Files from which on the list with a revision may lack some, as the hub's own client has it.
 const UNSURE: usize = 50_000;
 /// Parts of the list of a folder, of 1,000 names each.
 const PAGES: usize = limits::FOLDER_ENTRIES / 1000 + 1;
+/// Parts in a row without a name.
+const EMPTY_PAGES: usize = 10;
 
 /// A revision.
 pub struct Described {
@@ -127,8 +131,12 @@ fn field(reader: &mut Reader<'_>, wanted: &str) -> Result<Option<String>> {
 /// Asks for the names in a folder, up to `most` of them and one more.
 pub fn list(hub: &Hub, folder: &Address, most: usize, stop: &Stop) -> Result<Vec<String>> {
     let mut target = hub.tree(folder)?;
-    let mut names = Vec::new();
+    let (mut names, mut seen, mut empty) = (Vec::new(), HashSet::new(), 0);
     for _ in 0..PAGES {
+        if !seen.insert(xxh3(target.url.as_str().as_bytes())) {
+            return Err(errors::about(&target.path, "the hub lists the same page again and again"));
+        }
+        let before = names.len();
         let (body, headers) = runtime::wait(stop, ask(hub, &target))?;
         let mut reader = Reader::new(&body, 0);
         let read = reader.array("files", |reader| {
@@ -137,22 +145,50 @@ pub fn list(hub: &Hub, folder: &Address, most: usize, stop: &Stop) -> Result<Vec
             Ok(())
         });
         read.and_then(|()| reader.end()).map_err(|error| strange(&target, &error))?;
+        if names.len() > most {
+            names.truncate(most.saturating_add(1));
+            return Ok(names);
+        }
+        empty = if names.len() > before { 0 } else { empty + 1 };
         match next(&target.url, &headers) {
-            Some(url) if names.len() <= most => target.url = url,
-            _ => break,
+            Next::Page(_) if empty >= EMPTY_PAGES => {
+                let message = format!(
+                    "the hub sends a list of pages without end, {EMPTY_PAGES} of them without a name"
+                );
+                return Err(errors::about(&target.path, message));
+            }
+            Next::Page(url) => target.url = url,
+            Next::Elsewhere => {
+                let message = "the hub says that its list goes on at another server, which is not asked";
+                return Err(errors::about(&target.path, message));
+            }
+            Next::None => return Ok(names),
         }
     }
-    names.truncate(most.saturating_add(1));
-    Ok(names)
+    let message = format!(
+        "the list of the folder has more than {PAGES} pages, as many as are looked at: name a file of it"
+    );
+    Err(Error::new(Code::Limit, message).file(std::path::Path::new(&target.path)))
 }
 
-/// Where the list goes on (RFC 8288): at the hub itself, or nowhere.
-fn next(url: &Url, headers: &HeaderMap) -> Option<Url> {
-    let links = headers.get(LINK)?.to_str().ok()?;
-    let link = links.split(',').find(|link| link.contains("rel=\"next\""))?;
-    let (_, rest) = link.split_once('<')?;
-    let next = url.join(rest.split_once('>')?.0).ok()?;
-    (next.origin() == url.origin() && next.username().is_empty() && next.password().is_none()).then_some(next)
+/// Where a list goes on.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    Page(Url),
+    /// At another server, or at what is no URL.
+    Elsewhere,
+    None,
+}
+
+/// Where the list goes on (RFC 8288): only the hub itself is asked for it.
+fn next(url: &Url, headers: &HeaderMap) -> Next {
+    let links = headers.get(LINK).and_then(|links| links.to_str().ok()).unwrap_or_default();
+    let Some(link) = links.split(',').find(|link| link.contains("rel=\"next\"")) else { return Next::None };
+    let place = link.split_once('<').and_then(|(_, rest)| rest.split_once('>'));
+    let next = place.and_then(|(place, _)| url.join(place).ok());
+    let is_home =
+        |next: &Url| next.origin() == url.origin() && next.username().is_empty() && next.password().is_none();
+    next.filter(is_home).map_or(Next::Elsewhere, Next::Page)
 }
 
 /// An answer of the API, with its headers.
@@ -166,15 +202,27 @@ async fn ask(hub: &Hub, target: &Target) -> Result<(String, HeaderMap)> {
         let headers = answer.response.headers().clone();
         answer::check_coding(&target.path, &headers)?;
         let (said, mut bytes) = (answer.response.content_length(), Vec::new());
-        let long = || errors::about(&target.path, "the answer of the hub is too long");
-        answer::pour(&client.options, &target.path, &mut answer, |piece| {
+        let long = || {
+            errors::about(
+                &target.path,
+                format!("the answer of the hub is too long: it has more than {ANSWER} bytes"),
+            )
+        };
+        if said.is_some_and(|said| said > ANSWER as u64) {
+            return Err(long().into());
+        }
+        let most = client.options.timeout.saturating_mul(answer::WHOLE);
+        let read = answer::pour(&client.options, &target.path, &mut answer, |piece| {
             if bytes.len() + piece.len() > ANSWER {
                 return Err(long().into());
             }
             bytes.extend_from_slice(piece);
             Ok(())
-        })
-        .await?;
+        });
+        let slow = || {
+            errors::slow(&target.path, &format!("did not end its answer within {most:?} (option timeout)"))
+        };
+        timeout(most, read).await.map_err(|_| slow())??;
         if said.is_some_and(|said| said != bytes.len() as u64) {
             return Err(Failure::passing(errors::about(&target.path, "the hub ended its answer early")));
         }
@@ -238,17 +286,17 @@ mod tests {
     #[test]
     fn lists_go_on_at_the_hub_alone() {
         let url = Url::parse("https://hub/api/models/o/r/tree/x").unwrap();
-        let next =
-            |link: &str| next(&url, &HeaderMap::from_iter([(LINK, link.parse().unwrap())])).map(String::from);
-        assert_eq!(next("<https://hub/y?cursor=a>; rel=\"next\"").as_deref(), Some("https://hub/y?cursor=a"));
-        assert_eq!(next("</y>; rel=\"prev\", </z>; rel=\"next\"").as_deref(), Some("https://hub/z"));
-        for link in [
-            "<https://evil/y>; rel=\"next\"",
-            "<https://u:p@hub/y>; rel=\"next\"",
-            "</y>; rel=\"prev\"",
-            "next",
-        ] {
-            assert_eq!(next(link), None, "{link}");
+        let next = |link: &str| match next(&url, &HeaderMap::from_iter([(LINK, link.parse().unwrap())])) {
+            Next::Page(url) => String::from(url),
+            other => format!("{other:?}"),
+        };
+        assert_eq!(next("<https://hub/y?cursor=a>; rel=\"next\""), "https://hub/y?cursor=a");
+        assert_eq!(next("</y>; rel=\"prev\", </z>; rel=\"next\""), "https://hub/z");
+        for link in ["<https://evil/y>; rel=\"next\"", "<https://u:p@hub/y>; rel=\"next\"", "rel=\"next\""] {
+            assert_eq!(next(link), "Elsewhere", "{link}");
+        }
+        for link in ["</y>; rel=\"prev\"", "next"] {
+            assert_eq!(next(link), "None", "{link}");
         }
     }
 }

@@ -13,6 +13,7 @@
 //! | `range`, `opening`, `source` | a file as a [`ReadAt`] |
 //! | `cache` | copies of files in a folder of this machine |
 //! | `web`, `hub`, `store` | where files are: [`Places`] |
+//! | `store::connector` | the bounds of all requests of stores: redirects, lengths, times |
 //! | `store::upload` | where files go: [`Uploads`] |
 //!
 //! Stores of objects belong beside `web` and `hub`: their files are `Ranges` of `source`.

@@ -19,7 +19,7 @@ pub struct Options {
     pub concurrency: usize,
     /// Bytes that one request asks for at most: 8 MiB.
     pub piece_bytes: usize,
-    /// How long a server may send nothing: 30 s.
+    /// How long a server may send nothing, or less than a KiB: 30 s.
     pub timeout: Duration,
     /// How often a request that failed for the moment is made again: 5.
     pub retries: u32,
@@ -31,7 +31,7 @@ pub struct Options {
     pub allow_private: bool,
     /// How to reach a store of objects.
     pub store: StoreOptions,
-    /// The folder that copies of files are kept in; `None`: nowhere.
+    /// The folder that copies of files are kept in, which nobody else may write to; `None`: nowhere.
     pub cache: Option<PathBuf>,
     /// Bytes of all copies together, as the disk counts them: 64 GiB.
     pub max_cache_bytes: u64,

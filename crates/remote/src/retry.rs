@@ -14,6 +14,8 @@ use crate::options::Options;
 const LONGEST: Duration = Duration::from_secs(10);
 /// The longest wait that a server may ask for: the hub counts requests by five minutes and asks for less.
 const ASKED: Duration = Duration::from_secs(120);
+/// The longest that all such waits of one request may come to.
+const ASKED_IN_ALL: Duration = Duration::from_secs(300);
 /// Tries beyond the first where no connection came about. A wrong port or name is to be told soon.
 const UNCONNECTED: u32 = 2;
 
@@ -22,7 +24,7 @@ pub async fn retrying<T>(
     options: &Options,
     mut attempt: impl AsyncFnMut() -> std::result::Result<T, Failure>,
 ) -> Result<T> {
-    let mut retried = 0;
+    let (mut retried, mut asked) = (0, Duration::ZERO);
     loop {
         let Passing { error, after, unconnected } = match attempt().await {
             Ok(done) => return Ok(done),
@@ -34,8 +36,13 @@ pub async fn retrying<T>(
             return Err(gave_up(error, retried));
         }
         let wait = match after {
-            Some(after) if after > ASKED => return Err(asks_too_much(&error, after)),
-            Some(after) => after,
+            Some(after) if after > ASKED || asked.saturating_add(after) > ASKED_IN_ALL => {
+                return Err(asks_too_much(&error, after));
+            }
+            Some(after) => {
+                asked += after;
+                after
+            }
             None => backoff(options.backoff, retried),
         };
         tokio::time::sleep(wait).await;

@@ -5,24 +5,27 @@ mod connector;
 mod profile;
 mod upload;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsString;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
+use object_store::client::HttpErrorKind;
 use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path as Key;
 use object_store::{
-    ClientOptions, GetOptions, GetRange, GetResult, ObjectStore, ObjectStoreExt, RetryConfig,
+    BackoffConfig, ClientOptions, GetOptions, GetRange, GetResult, ObjectStore, ObjectStoreExt, RetryConfig,
 };
-use tokio::time::timeout;
+use ztensor_core::checked;
+use ztensor_core::codecs::digest::xxh3;
 use ztensor_core::error::{Code, Error, Result, short};
 use ztensor_core::sinks::upload::Uploads;
 use ztensor_core::sources::ReadAt;
@@ -30,15 +33,25 @@ use ztensor_core::sources::blocks::{Blocks, HEAD as FIRST};
 use ztensor_core::sources::places::Places;
 use ztensor_core::work::Stop;
 
+use crate::answer::Pace;
 use crate::cache;
 use crate::client::Pool;
+use crate::errors::{self, Failure, Passing};
 use crate::options::Options;
+use crate::retry::retrying;
+use crate::runtime;
 use crate::source::{Ranges, Remote};
-use crate::{errors, runtime};
 use connector::Connector;
 
-/// Objects looked at for the names of a folder: those in its folders count as well.
+/// Objects and folders of a list that are looked at for the names of a folder.
 const LOOKED_AT: usize = 200_000;
+/// Pages of such a list, and those of them in a row that hold nothing new: stores may send empty ones.
+const PAGES: usize = 1000;
+const EMPTY_PAGES: usize = 100;
+/// Bytes of the text by which a store names its next page, which goes into a URL.
+const TOKEN: usize = 8 << 10;
+/// The most that a store may want a reader to wait between two tries of a request that writes.
+const LONGEST: Duration = Duration::from_secs(10);
 
 const NO_CREDENTIALS: &str = "no credentials were found: set them in the environment (AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT_KEY), or pass remote: { store: { anonymous: true } } for what everybody may read";
 
@@ -73,10 +86,16 @@ impl fmt::Debug for StoreOptions {
 /// A bucket, or a container of Azure's.
 struct Bucket {
     store: Arc<dyn ObjectStore>,
+    /// The same store; `None` of one that is not listed.
+    lists: Option<Arc<dyn PaginatedListStore>>,
     /// `s3://bucket/`.
     root: String,
     options: Options,
     blocks: Arc<Blocks>,
+    /// A folder that could not be listed, and why.
+    unlisted: Mutex<Option<(PathBuf, Error)>>,
+    /// An object that could not be opened, and the status that said so.
+    unopened: Mutex<Option<(PathBuf, Option<u16>)>>,
     /// Held so that others find it.
     #[expect(dead_code)]
     pool: Arc<Pool>,
@@ -118,24 +137,35 @@ fn bucket(scheme: &str, url: &str, connector: Connector) -> Result<(Bucket, Path
         return Err(Error::new(Code::InvalidArg, message));
     }
     let pool = Arc::clone(&connector.pool);
-    let store = match scheme {
+    let (store, lists) = match scheme {
         "s3" => s3(bucket, connector)?,
         "gs" => gcs(bucket, connector)?,
         _ => azure(bucket, connector)?,
     };
     let root = format!("{scheme}://{bucket}/");
     let path = format!("{root}{}", key.trim_end_matches('/'));
-    let bucket = Bucket { store, root, options: options.clone(), blocks: Arc::default(), pool };
+    let lists = Some(lists);
+    let (options, blocks) = (options.clone(), Arc::default());
+    let (unlisted, unopened) = (Mutex::default(), Mutex::default());
+    let bucket = Bucket { store, lists, root, options, blocks, unlisted, unopened, pool };
     Ok((bucket, path.into()))
 }
 
-fn s3(bucket: &str, connector: Connector) -> Result<Arc<dyn ObjectStore>> {
-    let options = &connector.options.clone();
+/// A store, as what it does beside lists and as what lists.
+type Made = (Arc<dyn ObjectStore>, Arc<dyn PaginatedListStore>);
+
+fn made<T: ObjectStore + PaginatedListStore>(store: T) -> Made {
+    let store = Arc::new(store);
+    (Arc::<T>::clone(&store), store)
+}
+
+fn s3(bucket: &str, connector: Connector) -> Result<Made> {
+    let (options, retry) = (&connector.options.clone(), retries(&connector));
     let own = &options.store;
     let mut builder = with_variables(AmazonS3Builder::new(), options, "AWS_", AmazonS3Builder::with_config)
         .with_bucket_name(bucket)
         .with_http_connector(connector)
-        .with_retry(retries(options))
+        .with_retry(retry)
         .with_virtual_hosted_style_request(own.virtual_hosted_style)
         .with_allow_http(own.allow_http)
         .with_skip_signature(own.anonymous);
@@ -163,16 +193,16 @@ fn s3(bucket: &str, connector: Connector) -> Result<Arc<dyn ObjectStore>> {
     {
         builder = builder.with_region(region);
     }
-    Ok(Arc::new(builder.build().map_err(|error| refused("s3", &error))?))
+    Ok(made(builder.build().map_err(|error| refused("s3", &error))?))
 }
 
-fn gcs(bucket: &str, connector: Connector) -> Result<Arc<dyn ObjectStore>> {
-    let options = &connector.options.clone();
+fn gcs(bucket: &str, connector: Connector) -> Result<Made> {
+    let (options, retry) = (&connector.options.clone(), retries(&connector));
     let builder = GoogleCloudStorageBuilder::new();
     let mut builder = with_variables(builder, options, "GOOGLE_", GoogleCloudStorageBuilder::with_config)
         .with_bucket_name(bucket)
         .with_http_connector(connector)
-        .with_retry(retries(options))
+        .with_retry(retry)
         .with_client_options(ClientOptions::new().with_allow_http(options.store.allow_http))
         .with_skip_signature(options.store.anonymous);
     if let Some(path) = options.variable("SERVICE_ACCOUNT") {
@@ -181,17 +211,17 @@ fn gcs(bucket: &str, connector: Connector) -> Result<Arc<dyn ObjectStore>> {
     if let Some(endpoint) = &options.store.endpoint {
         builder = builder.with_url(format!("gs://{bucket}")).with_base_url(endpoint);
     }
-    Ok(Arc::new(builder.build().map_err(|error| refused("gs", &error))?))
+    Ok(made(builder.build().map_err(|error| refused("gs", &error))?))
 }
 
-fn azure(container: &str, connector: Connector) -> Result<Arc<dyn ObjectStore>> {
-    let options = &connector.options.clone();
+fn azure(container: &str, connector: Connector) -> Result<Made> {
+    let (options, retry) = (&connector.options.clone(), retries(&connector));
     let own = &options.store;
     let builder = MicrosoftAzureBuilder::new();
     let mut builder = with_variables(builder, options, "AZURE_", MicrosoftAzureBuilder::with_config)
         .with_container_name(container)
         .with_http_connector(connector)
-        .with_retry(retries(options))
+        .with_retry(retry)
         .with_allow_http(own.allow_http)
         .with_skip_signature(own.anonymous);
     if let Some(endpoint) = options.variable("MSI_ENDPOINT") {
@@ -206,7 +236,7 @@ fn azure(container: &str, connector: Connector) -> Result<Arc<dyn ObjectStore>> 
     if let Some(endpoint) = &own.endpoint {
         builder = builder.with_endpoint(endpoint.clone());
     }
-    Ok(Arc::new(builder.build().map_err(|error| refused("az", &error))?))
+    Ok(made(builder.build().map_err(|error| refused("az", &error))?))
 }
 
 /// A builder with what the variables that begin so say, of those that it knows.
@@ -242,11 +272,17 @@ const ENDPOINTS: [&str; 7] = [
     "STORAGE_EMULATOR_HOST",
 ];
 
-fn retries(options: &Options) -> RetryConfig {
+/// How often the client of a store tries again by itself: never where it reads. Readers do that in one place, with what they have got so far.
+fn retries(connector: &Connector) -> RetryConfig {
+    let options = &connector.options;
     RetryConfig {
-        max_retries: options.retries as usize,
+        max_retries: if connector.writes() { options.retries as usize } else { 0 },
         retry_timeout: Duration::from_secs(120),
-        ..RetryConfig::default()
+        backoff: BackoffConfig {
+            init_backoff: options.backoff.min(LONGEST),
+            max_backoff: LONGEST,
+            ..BackoffConfig::default()
+        },
     }
 }
 
@@ -275,12 +311,116 @@ impl Bucket {
         })
     }
 
-    /// The objects under a folder, those in its folders too.
-    fn under(&self, folder: &Path) -> Result<(Key, String)> {
-        let key = self.key(folder)?;
-        let prefix = if key.as_ref().is_empty() { String::new() } else { format!("{key}/") };
-        Ok((key, prefix))
+    fn unopened(&self) -> MutexGuard<'_, Option<(PathBuf, Option<u16>)>> {
+        self.unopened.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn unlisted(&self) -> MutexGuard<'_, Option<(PathBuf, Error)>> {
+        self.unlisted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the keys of objects in a folder begin with.
+    fn under(&self, folder: &Path) -> Result<String> {
+        let key = self.key(folder)?;
+        Ok(if key.as_ref().is_empty() { String::new() } else { format!("{key}/") })
+    }
+
+    /// The length, the version and the first bytes of an object.
+    async fn first(&self, key: &Key, path: &str) -> std::result::Result<(Facts, Vec<u8>), Failure> {
+        let first = GetOptions { range: Some(GetRange::Bounded(0..FIRST)), ..GetOptions::default() };
+        let result = match self.store.get_opts(key, first).await {
+            Ok(result) => result,
+            // Of an empty object there is no range.
+            Err(error) if may_be_empty(&error) => match self.store.head(key).await {
+                Ok(meta) if meta.size == 0 => {
+                    return Ok((Facts { length: 0, tag: meta.e_tag }, Vec::new()));
+                }
+                _ => return Err(failed(path, &error)),
+            },
+            Err(error) => return Err(failed(path, &error)),
+        };
+        let length = checked::exact(result.meta.size, "the length of the object")?;
+        let tag = result.meta.e_tag.clone();
+        let mut head = vec![0; usize::try_from(length.min(FIRST)).unwrap_or_default()];
+        pour(path, result, 0..length.min(FIRST), &mut head, &mut 0, self.options.timeout).await?;
+        Ok((Facts { length, tag }, head))
+    }
+
+    /// The names in a folder, up to `most` of them and one more. A list that is cut short is an error: what is missing cannot be told.
+    async fn names(&self, path: &str, prefix: &str, most: usize) -> Result<BTreeSet<String>> {
+        let Some(lists) = &self.lists else {
+            return Err(Error::new(Code::Internal, "a store that is not listed"));
+        };
+        let (mut names, mut tokens) = (BTreeSet::new(), HashSet::new());
+        let (mut token, mut looked, mut empty) = (None::<String>, 0, 0);
+        // Pages without anything new are worth no more time than requests that fail.
+        let patience = self.options.timeout.saturating_mul(self.options.retries.saturating_add(1));
+        let mut since = Instant::now();
+        for _ in 0..PAGES {
+            let page = retrying(&self.options, async || {
+                let options = PaginatedListOptions {
+                    delimiter: Some("/".into()),
+                    page_token: token.clone(),
+                    ..PaginatedListOptions::default()
+                };
+                let prefix = Some(prefix).filter(|prefix| !prefix.is_empty());
+                lists.list_paginated(prefix, options).await.map_err(|error| failed(path, &error))
+            })
+            .await?;
+            let result = page.result;
+            let before = names.len();
+            let count = result.objects.len() + result.common_prefixes.len();
+            for object in result.objects {
+                let inner = object.location.as_ref().strip_prefix(prefix).unwrap_or_default();
+                if !inner.is_empty() && !inner.contains('/') {
+                    names.insert(inner.to_owned());
+                }
+            }
+            if names.len() > most {
+                return Ok(names);
+            }
+            let Some(next) = page.page_token.filter(|next| !next.is_empty()) else { return Ok(names) };
+            if next.len() > TOKEN {
+                let message = format!("the store names the next page of its list by {} bytes", next.len());
+                return Err(errors::about(path, message));
+            }
+            // A hash takes little memory, and a store chooses its tokens by itself.
+            if !tokens.insert(xxh3(next.as_bytes())) {
+                return Err(errors::about(path, "the store lists the same page again and again"));
+            }
+            looked += count;
+            if names.len() > before {
+                (empty, since) = (0, Instant::now());
+            } else {
+                empty += 1;
+            }
+            if looked >= LOOKED_AT {
+                let message = format!(
+                    "the folder has more than {LOOKED_AT} objects and folders, as many as are looked at: name a file of it"
+                );
+                return Err(Error::new(Code::Limit, message).file(Path::new(path)));
+            }
+            if empty >= EMPTY_PAGES || (empty > 0 && since.elapsed() > patience) {
+                let message = format!(
+                    "the store sends a list of pages without end, the last {empty} of them without anything new"
+                );
+                return Err(errors::about(path, message));
+            }
+            token = Some(next);
+        }
+        let message = format!(
+            "the list of the folder has more than {PAGES} pages, as many as are looked at: name a file of it"
+        );
+        Err(Error::new(Code::Limit, message).file(Path::new(path)))
+    }
+}
+
+/// Whether a range may have been refused since the object has no bytes: what neither the connection nor the status says otherwise.
+fn may_be_empty(error: &object_store::Error) -> bool {
+    let is_other = matches!(error, object_store::Error::Generic { .. });
+    is_other
+        && connector::problem(error)
+            .map_or_else(|| connector::broken(error).is_none(), |problem| problem.status == Some(416))
 }
 
 impl Places for Bucket {
@@ -290,21 +430,10 @@ impl Places for Bucket {
         if key.as_ref().is_empty() {
             return Err(errors::about(&text, "this is a bucket, not an object"));
         }
-        let first = GetOptions { range: Some(GetRange::Bounded(0..FIRST)), ..GetOptions::default() };
-        let (object, head) = runtime::wait(stop, async {
-            let result = match self.store.get_opts(&key, first).await {
-                // Of an empty object there is no range.
-                Err(error @ object_store::Error::Generic { .. }) => match self.store.head(&key).await {
-                    Ok(meta) if meta.size == 0 => self.store.get(&key).await,
-                    _ => Err(error),
-                },
-                result => result,
-            };
-            let result = result.map_err(|error| failure(&text, &error))?;
-            let (length, tag) = (result.meta.size, result.meta.e_tag.clone());
-            let mut head = vec![0; usize::try_from(length.min(FIRST)).unwrap_or_default()];
-            pour(&text, result, 0..length.min(FIRST), &mut head, self.options.timeout).await?;
-            Ok((Facts { length, tag }, head))
+        let opened = retrying(&self.options, async || self.first(&key, &text).await);
+        let (object, head) = runtime::wait(stop, opened).inspect_err(|error| {
+            let failed = error.code() == Code::Io;
+            *self.unopened() = failed.then(|| (path.to_owned(), error.status()));
         })?;
         let whole = head.len() as u64 == object.length;
         let (store, options) = (Arc::clone(&self.store), self.options.clone());
@@ -317,26 +446,35 @@ impl Places for Bucket {
     }
 
     fn is_folder(&self, path: &Path, stop: &Stop) -> bool {
-        self.list(path, 1, stop).is_ok_and(|names| !names.is_empty())
+        // A store that does not answer for an object is not asked for a folder as well: its first error says what is wrong.
+        let unopened = self.unopened().take_if(|(unopened, _)| unopened == path);
+        let status = unopened.map_or(Some(404), |(_, status)| status);
+        if !matches!(status, Some(400 | 401 | 403 | 404)) {
+            return false;
+        }
+        match self.list(path, 1, stop) {
+            Ok(names) => !names.is_empty(),
+            // A store that does not list says no more of a path than that nothing can be read there.
+            Err(error)
+                if status != Some(404) || matches!(error.status(), Some(401 | 403 | 404 | 405 | 501)) =>
+            {
+                false
+            }
+            // Whoever lists the folder next is to know why that failed, at no further request.
+            Err(error) => {
+                *self.unlisted() = Some((path.to_owned(), error));
+                true
+            }
+        }
     }
 
     fn list(&self, folder: &Path, most: usize, stop: &Stop) -> Result<Vec<OsString>> {
-        let (key, prefix) = self.under(folder)?;
+        if let Some((_, error)) = self.unlisted().take_if(|(path, _)| path == folder) {
+            return Err(error);
+        }
+        let prefix = self.under(folder)?;
         let text = folder.to_string_lossy().into_owned();
-        let names = runtime::wait(stop, async {
-            let mut names = BTreeSet::new();
-            let mut found = self.store.list(Some(&key)).take(LOOKED_AT);
-            while let Some(object) = found.try_next().await.map_err(|error| failure(&text, &error))? {
-                let inner = object.location.as_ref().strip_prefix(&prefix).unwrap_or_default();
-                if !inner.is_empty() && !inner.contains('/') {
-                    names.insert(inner.to_owned());
-                }
-                if names.len() > most {
-                    break;
-                }
-            }
-            Ok(names)
-        })?;
+        let names = runtime::wait(stop, self.names(&text, &prefix, most))?;
         Ok(names.into_iter().map(OsString::from).collect())
     }
 
@@ -363,27 +501,32 @@ struct Object {
 
 impl Object {
     async fn piece(&self, offset: u64, room: &mut [u8]) -> Result<()> {
-        let range = offset..offset + room.len() as u64;
+        let mut got = 0;
+        retrying(&self.options, async || self.attempt(offset, room, &mut got).await).await
+    }
+
+    /// Asks for what is left of a range.
+    async fn attempt(
+        &self,
+        offset: u64,
+        room: &mut [u8],
+        got: &mut usize,
+    ) -> std::result::Result<(), Failure> {
+        if *got == room.len() {
+            return Ok(());
+        }
+        let range = offset + *got as u64..offset + room.len() as u64;
         let options = GetOptions {
             range: Some(GetRange::Bounded(range.clone())),
             if_match: self.facts.tag.clone(),
             ..GetOptions::default()
         };
-        // A body that breaks off is asked for anew; the client itself tries again what was refused before.
-        for left in (0..=self.options.retries).rev() {
-            let result = self.store.get_opts(&self.key, options.clone()).await;
-            let result = result.map_err(|error| failure(&self.path, &error))?;
-            let same = result.meta.size == self.facts.length && result.meta.e_tag == self.facts.tag;
-            if !same {
-                return Err(errors::changed(&self.path));
-            }
-            match pour(&self.path, result, range.clone(), room, self.options.timeout).await {
-                Err(error) if left == 0 => return Err(error),
-                Err(_) => {}
-                Ok(()) => return Ok(()),
-            }
+        let result = self.store.get_opts(&self.key, options).await;
+        let result = result.map_err(|error| failed(&self.path, &error))?;
+        if result.meta.size != self.facts.length || result.meta.e_tag != self.facts.tag {
+            return Err(errors::changed(&self.path).into());
         }
-        Ok(())
+        pour(&self.path, result, range, room, got, self.options.timeout).await
     }
 }
 
@@ -414,61 +557,88 @@ impl Ranges for Object {
     }
 }
 
-/// Fills a buffer with the range that was asked for, which an answer has to be.
+/// Fills a buffer, from what it has got on, with the range that was asked for, which an answer has to be.
 async fn pour(
     path: &str,
     result: GetResult,
     range: Range<u64>,
     room: &mut [u8],
+    got: &mut usize,
     limit: Duration,
-) -> Result<()> {
+) -> std::result::Result<(), Failure> {
     if result.range != range {
-        return Err(errors::about(path, "the store sent another range than it was asked for"));
+        return Err(errors::about(path, "the store sent another range than it was asked for").into());
     }
     let mut body = result.into_stream();
-    let mut got = 0;
+    let mut pace = Pace::new(limit);
     loop {
-        let next = timeout(limit, body.next()).await.map_err(|_| {
-            let message = format!("the store sent nothing for {limit:?} (option timeout)");
-            errors::about(path, message)
-        })?;
-        let Some(bytes) = next.transpose().map_err(|error| failure(path, &error))? else { break };
-        let Some(part) = room.get_mut(got..got + bytes.len()) else {
-            return Err(errors::about(path, "the store sent more than it was asked for"));
+        let next = pace.wait(body.next()).await;
+        let next =
+            next.map_err(|_| Failure::passing(errors::about(path, format!("the store {}", pace.slow()))))?;
+        let Some(bytes) = next.transpose().map_err(|error| failed(path, &error))? else { break };
+        let Some(part) = room.get_mut(*got..got.saturating_add(bytes.len())) else {
+            return Err(errors::about(path, "the store sent more than it was asked for").into());
         };
         part.copy_from_slice(&bytes);
-        got += bytes.len();
+        *got += bytes.len();
+        pace.came(bytes.len());
     }
-    if got < room.len() {
-        return Err(errors::about(
-            path,
-            format!("the store ended its answer {} bytes early", room.len() - got),
-        ));
+    if *got < room.len() {
+        let message = format!("the store ended its answer {} bytes early", room.len() - *got);
+        return Err(Failure::passing(errors::about(path, message)));
     }
     Ok(())
+}
+
+/// What a store says of a request that reads, and whether another try may do better.
+fn failed(path: &str, error: &object_store::Error) -> Failure {
+    let passing = |after, unconnected| Passing { error: failure(path, error), after, unconnected };
+    match (connector::problem(error), connector::broken(error)) {
+        (Some(problem), _) if problem.passes => Failure::Passing(passing(problem.after, problem.is_absent)),
+        (None, Some(broken)) => Failure::Passing(passing(None, broken.kind() == HttpErrorKind::Connect)),
+        _ => Failure::Final(failure(path, error)),
+    }
 }
 
 /// What a store says, without what may be secret in it.
 fn failure(path: &str, error: &object_store::Error) -> Error {
     use object_store::Error as Store;
+    if let Some(problem) = connector::problem(error).filter(|problem| !problem.is_absent) {
+        return errors::about(path, &*problem.message).answered(problem.status);
+    }
     let message = match error {
         Store::NotFound { .. } => "there is no such object, or no such bucket: check the name".to_owned(),
         Store::Precondition { .. } | Store::NotModified { .. } => return errors::changed(path),
-        Store::PermissionDenied { .. } | Store::Unauthenticated { .. } => {
+        denied if denies(denied) => {
             "the store denies access: check the credentials, and that they may read the object".to_owned()
         }
         other => {
-            let text = scrubbed(&chain(other));
+            let text = chain(other);
             // Where nothing else has them, the machine's own service of credentials is asked.
-            if text.contains("169.254.169.254") { NO_CREDENTIALS.to_owned() } else { text }
+            if text.contains("169.254.169.254") {
+                NO_CREDENTIALS.to_owned()
+            } else if let Some(detail) = connector::detail(&text) {
+                let status = status(error).map(|status| format!(" {status}")).unwrap_or_default();
+                format!("the store answered{status}: {}", scrubbed(&detail))
+            } else {
+                scrubbed(&text)
+            }
         }
     };
     errors::about(path, message).answered(status(error))
 }
 
+/// Whether a store denies access. The end of an upload gives the status in a text alone.
+fn denies(error: &object_store::Error) -> bool {
+    matches!(status(error), Some(401 | 403))
+}
+
 /// The status that a store answered with. Its client gives it as a kind of error, or in a text.
 fn status(error: &object_store::Error) -> Option<u16> {
     use object_store::Error as Store;
+    if let Some(problem) = connector::problem(error) {
+        return problem.status;
+    }
     match error {
         Store::Unauthenticated { .. } => Some(401),
         Store::PermissionDenied { .. } => Some(403),

@@ -83,7 +83,8 @@ impl Web {
         let mut segments = url.path_segments_mut().map_err(|()| out())?;
         segments.pop();
         for name in names.split('/') {
-            if matches!(name, "" | "." | "..") {
+            // Control characters are dropped from a URL when it is made.
+            if matches!(name, "" | "." | "..") || name.bytes().any(|byte| byte.is_ascii_control()) {
                 return Err(out());
             }
             segments.push(name);

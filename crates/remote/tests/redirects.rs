@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use server::{Request, Server, TAG, bytes, good, head, open_with, options, part, redirect, refusal, say};
 use ztensor_core::error::Code;
 use ztensor_core::work::Stop;
-use ztensor_remote::Options;
+use ztensor_remote::{Options, StoreOptions};
 
 const MIB: u64 = 1 << 20;
 
@@ -191,4 +191,46 @@ fn a_public_server_may_not_send_readers_into_private_networks() {
     let allowed = Options { allow_private: true, ..by(&public, "127.0.0.1") };
     open_with("http://public.example/m", &allowed).unwrap();
     assert_eq!(secret.count(), 1);
+}
+
+/// Their clients would follow by themselves, with the token of the session and what is uploaded.
+#[test]
+fn no_redirect_of_a_store_is_followed() {
+    let other = good(bytes(4 << 20));
+    let places = [other.url("/x?secret"), "https://other.example/secret".to_owned(), "/secret".to_owned()];
+    for scheme in ["s3", "gs", "az"] {
+        for status in [
+            "301 Moved Permanently",
+            "302 Found",
+            "303 See Other",
+            "307 Temporary Redirect",
+            "308 Permanent Redirect",
+        ] {
+            for to in &places {
+                let location = format!("Location: {to}\r\n");
+                let server = Server::new(move |_: &Request, stream: &mut TcpStream| {
+                    say(stream, status, &location, b"secret")
+                });
+                let store = StoreOptions {
+                    endpoint: Some(server.url(if scheme == "az" { "/account" } else { "" })),
+                    account: Some("account".to_owned()),
+                    region: Some("region".to_owned()),
+                    allow_http: true,
+                    anonymous: true,
+                    ..StoreOptions::default()
+                };
+                let error =
+                    refusal(open_with(&format!("{scheme}://bucket/m"), &Options { store, ..options() }));
+                assert_eq!(
+                    (error.code(), error.status().map(u64::from)),
+                    (Code::Io, status[..3].parse().ok()),
+                    "{error}"
+                );
+                assert!(error.message().contains("is not followed"), "{scheme} {status} {to}: {error}");
+                assert!(!error.message().contains("secret"), "{error}");
+                assert_eq!(server.count(), 1, "{scheme} {status} {to}");
+            }
+        }
+    }
+    assert_eq!(other.count(), 0);
 }

@@ -1,14 +1,16 @@
-//! The folder of copies. It and its files are the user's alone, links in it are not followed, and all names are ours.
+//! The folder of copies. It and its files are the user's alone, links in it are not followed, and all names are ours. Whoever could write to
+//! the folder could give a copy the name of another, so such a folder is not used.
 
 use std::collections::HashMap;
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{File, Metadata};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use ztensor_core::error::{Code, Error, Result};
 
+use super::dir::{Dir, is_ours};
 use super::key;
 use super::table::{self, Table};
 
@@ -25,6 +27,14 @@ pub struct Folder {
     most: u64,
 }
 
+fn data_of(name: &str) -> String {
+    format!("{name}.data")
+}
+
+fn table_of(name: &str) -> String {
+    format!("{name}.blocks")
+}
+
 impl Folder {
     pub fn new(path: PathBuf, most: u64) -> Self {
         Self { path, most }
@@ -36,11 +46,7 @@ impl Folder {
 
     /// The copy of a name.
     pub fn data(&self, name: &str) -> PathBuf {
-        self.path.join(format!("{name}.data"))
-    }
-
-    fn table(&self, name: &str) -> PathBuf {
-        self.path.join(format!("{name}.blocks"))
+        self.path.join(data_of(name))
     }
 
     fn failed(&self, error: &io::Error) -> Error {
@@ -53,130 +59,55 @@ impl Folder {
         Error::new(Code::Io, message).file(&self.path)
     }
 
-    /// Opens a copy and its table. `None` where there is none and none is to be made.
-    pub fn open(&self, name: &str, length: u64, make: bool) -> Result<Option<(File, Table)>> {
-        if make {
-            make_folder(&self.path).map_err(|error| self.failed(&error))?;
-        }
-        self.check()?;
-        let data = self.one(&self.data(name), make, length, &|file| file.set_len(length));
-        let Some(data) = data.map_err(|error| self.failed(&error))? else { return Ok(None) };
-        let prepare = |file: &File| {
-            write_at(file, &table::header(length), 0)?;
-            file.set_len(table::size(length))
-        };
-        let path = self.table(name);
-        let mut opened = self.one(&path, make, table::size(length), &prepare);
-        // A table that does not begin as one is made anew.
-        if let Ok(Some(file)) = &opened
-            && file.try_clone().ok().and_then(|file| Table::of(file, length)).is_none()
-        {
-            opened = if make { self.make(&path, &prepare, true).map(Some) } else { Ok(None) };
-        }
-        let opened = opened.map_err(|error| self.failed(&error))?;
-        Ok(opened.and_then(|file| Table::of(file, length)).map(|table| (data, table)))
-    }
-
-    /// Refuses a folder in which others could put what we would take for a copy.
-    fn check(&self) -> Result<()> {
-        #[cfg(unix)]
-        if let Ok(metadata) = fs::metadata(&self.path)
-            && std::os::unix::fs::MetadataExt::mode(&metadata) & 0o002 != 0
-        {
+    /// The folder, opened. `None` where there is none and none is to be made.
+    fn dir(&self, make: bool) -> Result<Option<Dir>> {
+        let opened = Dir::open(&self.path, make).map_err(|error| self.failed(&error))?;
+        let Some(dir) = opened else { return Ok(None) };
+        if let Some(why) = dir.unsafe_for(&self.path) {
             let message = format!(
-                "the cache '{}' can be written by every user of this machine: choose a folder of your own (mode 0700)",
+                "the cache '{}' is not used, since {why}; or choose another folder (remote: {{ cache }}), such as a new one in it, or await load(), which needs none",
                 self.path.display()
             );
             return Err(Error::new(Code::Io, message).file(&self.path));
         }
-        Ok(())
+        Ok(Some(dir))
     }
 
-    /// Opens a file of a length, or makes one. One that is not as it must be is replaced and never mended: whoever has it open would
-    /// see zeros where bytes were.
-    fn one(
-        &self,
-        path: &Path,
-        make: bool,
-        length: u64,
-        prepare: &dyn Fn(&File) -> io::Result<()>,
-    ) -> io::Result<Option<File>> {
-        for _ in 0..ATTEMPTS {
-            let opened = match options().write(true).open(path) {
-                // What is there may still serve where nothing can be written.
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem
-                    ) =>
-                {
-                    options().open(path)
-                }
-                opened => opened,
-            };
-            let replace = match opened {
-                Ok(file) if is_ours(&file.metadata()?, length) => return Ok(Some(file)),
-                Ok(_) => true,
-                Err(error) if error.kind() == ErrorKind::NotFound => false,
-                Err(_) if is_link(path) || !make => true,
-                Err(error) => return Err(error),
-            };
-            if !make {
-                return Ok(None);
-            }
-            match self.make(path, prepare, replace) {
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                done => return done.map(Some),
-            }
+    /// Opens a copy and its table. `None` where there is none and none is to be made.
+    pub fn open(&self, name: &str, length: u64, make: bool) -> Result<Option<(File, Table)>> {
+        let Some(dir) = self.dir(make)? else { return Ok(None) };
+        let data = one(&dir, &data_of(name), make, length, &|file| file.set_len(length));
+        let Some(data) = data.map_err(|error| self.failed(&error))? else { return Ok(None) };
+        let prepare = |file: &File| {
+            write_at(file, &table::header(name, length), 0)?;
+            file.set_len(table::size(length))
+        };
+        let path = table_of(name);
+        let mut opened = one(&dir, &path, make, table::size(length), &prepare);
+        // A table that does not begin as the one of this copy is made anew.
+        if let Ok(Some(file)) = &opened
+            && file.try_clone().ok().and_then(|file| Table::of(file, name, length)).is_none()
+        {
+            opened = if make { self::make(&dir, &path, &prepare, true).map(Some) } else { Ok(None) };
         }
-        Err(io::Error::other("others make and remove it again and again"))
-    }
-
-    /// Makes a file that appears whole.
-    fn make(
-        &self,
-        path: &Path,
-        prepare: &dyn Fn(&File) -> io::Result<()>,
-        replace: bool,
-    ) -> io::Result<File> {
-        let number = RandomState::new().hash_one(std::process::id());
-        let new = self.path.join(format!("{number:016x}.new"));
-        let file = options().write(true).create_new(true).open(&new)?;
-        let named = prepare(&file).and_then(|()| {
-            if replace {
-                return fs::rename(&new, path);
-            }
-            match fs::hard_link(&new, path) {
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(error),
-                // Some file systems have no links; then the last one to come wins.
-                Err(_) => fs::rename(&new, path),
-                Ok(()) => fs::remove_file(&new),
-            }
-        });
-        if named.is_err() {
-            let _ = fs::remove_file(&new);
-        }
-        named.map(|()| file)
+        let opened = opened.map_err(|error| self.failed(&error))?;
+        Ok(opened.and_then(|file| Table::of(file, name, length)).map(|table| (data, table)))
     }
 
     /// Removes the copies that were used least recently, until all of them are within the bound. Those that are open elsewhere go on
     /// until they are closed. Waits for nobody: whoever is at it already does it for all.
     pub fn evict(&self) {
-        let Ok(lock) = options().write(true).create(true).truncate(false).open(self.path.join("lock")) else {
-            return;
-        };
+        let Ok(Some(dir)) = self.dir(false) else { return };
+        let Ok(lock) = dir.file("lock", true, true) else { return };
         if !is_locked(&lock) {
             return;
         }
-        let Ok(entries) = fs::read_dir(&self.path) else { return };
+        let Ok(entries) = dir.names(LOOKED_AT) else { return };
         let mut copies = HashMap::<String, (SystemTime, u64)>::new();
-        for entry in entries.take(LOOKED_AT).flatten() {
-            let (Ok(metadata), Ok(file)) = (entry.metadata(), entry.file_name().into_string()) else {
-                continue;
-            };
-            let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+        for file in entries {
+            let Ok((modified, allocated)) = dir.facts(&file) else { continue };
             if is_new(&file) && modified.elapsed().is_ok_and(|age| age > ABANDONED) {
-                let _ = fs::remove_file(entry.path());
+                let _ = dir.remove(&file);
             }
             let Some((name, kind)) = file.split_once('.').filter(|(name, _)| key::is_name(name)) else {
                 continue;
@@ -185,7 +116,7 @@ impl Folder {
                 continue;
             }
             let (used, bytes) = copies.entry(name.to_owned()).or_insert((SystemTime::UNIX_EPOCH, 0));
-            *bytes = bytes.saturating_add(allocated(&metadata));
+            *bytes = bytes.saturating_add(allocated);
             if kind == "blocks" {
                 *used = modified;
             }
@@ -199,10 +130,88 @@ impl Folder {
                 break;
             }
             // Windows keeps what is mapped.
-            if fs::remove_file(self.data(&name)).is_ok_and(|()| fs::remove_file(self.table(&name)).is_ok()) {
+            if dir.remove(&data_of(&name)).is_ok_and(|()| dir.remove(&table_of(&name)).is_ok()) {
                 total -= bytes;
             }
         }
+    }
+}
+
+/// Opens a file of a length, or makes one. One that is not as it must be is replaced and never mended: whoever has it open would
+/// see zeros where bytes were.
+fn one(
+    dir: &Dir,
+    name: &str,
+    make: bool,
+    length: u64,
+    prepare: &dyn Fn(&File) -> io::Result<()>,
+) -> io::Result<Option<File>> {
+    for attempt in 0..ATTEMPTS {
+        let opened = match dir.file(name, true, false) {
+            // What is there may still serve where nothing can be written.
+            Err(error)
+                if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) =>
+            {
+                dir.file(name, false, false)
+            }
+            opened => opened,
+        };
+        let replace = match opened {
+            Ok(file) => {
+                let metadata = file.metadata()?;
+                if is_ours(&metadata, length) {
+                    return Ok(Some(file));
+                }
+                // Where names are given by links, a new file has two of them for a moment.
+                if make && links(&metadata) == 2 && attempt + 1 < ATTEMPTS {
+                    std::thread::yield_now();
+                    continue;
+                }
+                true
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => false,
+            Err(_) if dir.is_link(name) || !make => true,
+            Err(error) => return Err(error),
+        };
+        if !make {
+            return Ok(None);
+        }
+        match self::make(dir, name, prepare, replace) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            done => return done.map(Some),
+        }
+    }
+    Err(io::Error::other("others make and remove it again and again"))
+}
+
+/// Makes a file that appears whole.
+fn make(dir: &Dir, name: &str, prepare: &dyn Fn(&File) -> io::Result<()>, replace: bool) -> io::Result<File> {
+    let number = RandomState::new().hash_one(std::process::id());
+    let new = format!("{number:016x}.new");
+    let file = dir.new_file(&new)?;
+    let named = prepare(&file).and_then(|()| {
+        if replace {
+            return dir.rename(&new, name);
+        }
+        match dir.name(&new, name) {
+            // Some file systems cannot; then the last one to come wins.
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => dir.rename(&new, name),
+            done => done,
+        }
+    });
+    if named.is_err() {
+        let _ = dir.remove(&new);
+    }
+    named.map(|()| file)
+}
+
+fn links(metadata: &Metadata) -> u64 {
+    #[cfg(unix)]
+    return std::os::unix::fs::MetadataExt::nlink(metadata);
+    #[cfg(not(unix))]
+    {
+        let _ = metadata;
+        1
     }
 }
 
@@ -217,43 +226,6 @@ pub fn allocated(metadata: &Metadata) -> u64 {
 fn is_new(name: &str) -> bool {
     name.strip_suffix(".new")
         .is_some_and(|number| number.len() == 16 && number.bytes().all(|byte| byte.is_ascii_hexdigit()))
-}
-
-fn is_link(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink())
-}
-
-fn make_folder(path: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.recursive(true).create(path)
-}
-
-/// Options that follow no link, for files that are the user's alone.
-fn options() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.read(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        options.mode(0o600).custom_flags(flags.bits().cast_signed());
-    }
-    options
-}
-
-/// Whether a file is one that this user made, of a length.
-fn is_ours(metadata: &Metadata, length: u64) -> bool {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt;
-        let user = rustix::process::geteuid().as_raw();
-        if metadata.uid() != user || metadata.mode() & 0o022 != 0 {
-            return false;
-        }
-    }
-    metadata.is_file() && metadata.len() == length
 }
 
 #[cfg(unix)]

@@ -41,7 +41,7 @@ const AZURE: [&str; 14] =
 /// The name of a copy: SHA-256 in hex digits.
 pub fn name(place: &str, version: &[u8], length: u64) -> String {
     let mut hasher = Algorithm::Sha256.hasher();
-    for part in [b"ztensor cache 1".as_slice(), place.as_bytes(), version, &length.to_le_bytes()] {
+    for part in [b"ztensor cache 2".as_slice(), place.as_bytes(), version, &length.to_le_bytes()] {
         hasher.update(&(part.len() as u64).to_le_bytes());
         hasher.update(part);
     }

@@ -11,8 +11,9 @@ use super::folder::{read_at, write_at};
 /// Bytes of a block: what a request to a store far away costs in bytes of its stream.
 pub const BLOCK: u64 = 1 << 20;
 
-const MAGIC: &[u8; 8] = b"ztcache1";
-const HEADER: usize = 32;
+const MAGIC: &[u8; 8] = b"ztcache2";
+/// Magic, length, bytes of a block, the name in 64 characters, and a check of these.
+const HEADER: usize = 96;
 const RECORD: usize = 16;
 
 /// The numbers of the blocks that a range touches.
@@ -21,44 +22,68 @@ pub fn blocks(offset: u64, length: u64) -> Range<u64> {
     first..if length == 0 { first } else { offset.saturating_add(length).div_ceil(BLOCK) }
 }
 
+/// Characters of a name.
+const NAME: usize = 64;
+
 /// Bytes of the table of a file of `length` bytes.
 pub fn size(length: u64) -> u64 {
     HEADER as u64 + length.div_ceil(BLOCK).saturating_mul(RECORD as u64)
 }
 
-/// The first bytes of the table of a file of `length` bytes.
-pub fn header(length: u64) -> [u8; HEADER] {
+/// The first bytes of the table of a copy of `length` bytes. It tells its name, so that a table that somebody renames is none.
+pub fn header(name: &str, length: u64) -> [u8; HEADER] {
     let mut header = [0; HEADER];
-    let fields = [*MAGIC, length.to_le_bytes(), BLOCK.to_le_bytes()];
-    let check = xxh3(fields.as_flattened()).to_le_bytes();
-    for (to, field) in header.as_chunks_mut::<8>().0.iter_mut().zip(fields.into_iter().chain([check])) {
-        *to = field;
+    let mut at = 0;
+    let mut put = |bytes: &[u8]| {
+        if let Some(to) = header.get_mut(at..at + bytes.len()) {
+            to.copy_from_slice(bytes);
+            at += bytes.len();
+        }
+    };
+    for field in [MAGIC.as_slice(), &length.to_le_bytes(), &BLOCK.to_le_bytes()] {
+        put(field);
+    }
+    put(&name_bytes(name));
+    let check = xxh3(header.get(..HEADER - 8).unwrap_or_default()).to_le_bytes();
+    if let Some(to) = header.last_chunk_mut() {
+        *to = check;
     }
     header
 }
 
+/// A name in as many bytes as names have.
+fn name_bytes(name: &str) -> [u8; NAME] {
+    let mut bytes = [0; NAME];
+    for (to, from) in bytes.iter_mut().zip(name.bytes()) {
+        *to = from;
+    }
+    bytes
+}
+
 pub struct Table {
     pub file: File,
+    name: [u8; NAME],
     length: u64,
 }
 
 impl Table {
-    /// A table of a file of `length` bytes; `None` where it is none.
-    pub fn of(file: File, length: u64) -> Option<Self> {
+    /// The table of the copy of a name, of a file of `length` bytes; `None` where it is none.
+    pub fn of(file: File, name: &str, length: u64) -> Option<Self> {
         let mut start = [0; HEADER];
         read_at(&file, &mut start, 0).ok()?;
-        (start == header(length)).then_some(Self { file, length })
+        let is_its = start == header(name, length);
+        is_its.then_some(Self { file, name: name_bytes(name), length })
     }
 
     fn at(number: u64) -> u64 {
         (HEADER as u64).saturating_add(number.saturating_mul(RECORD as u64))
     }
 
-    /// A digest is of one block of files of one length alone, and of nothing where half of it was written.
+    /// A digest is of one block of one copy alone, and of nothing where half of it was written.
     fn record(&self, number: u64, digest: u64) -> [u8; RECORD] {
         let fields = [*MAGIC, self.length.to_le_bytes(), number.to_le_bytes(), digest.to_le_bytes()];
         let mut record = [0; RECORD];
-        let parts = [digest, xxh3(fields.as_flattened())];
+        let parts = [digest, xxh3(&[fields.as_flattened(), &self.name].concat())];
         for (to, part) in record.as_chunks_mut::<8>().0.iter_mut().zip(parts) {
             *to = part.to_le_bytes();
         }
@@ -83,13 +108,16 @@ impl Table {
 mod tests {
     use super::*;
 
+    const A: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    const B: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab";
+
     fn table(name: &str, length: u64) -> Table {
         let path = std::env::temp_dir().join(format!("ztensor-table-{name}-{}", std::process::id()));
-        std::fs::write(&path, header(length)).unwrap();
+        std::fs::write(&path, header(A, length)).unwrap();
         let file = File::options().read(true).write(true).open(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         file.set_len(size(length)).unwrap();
-        Table::of(file, length).unwrap()
+        Table::of(file, A, length).unwrap()
     }
 
     #[test]
@@ -104,7 +132,7 @@ mod tests {
         ] {
             assert_eq!(blocks(offset, length), expected, "{offset} {length}");
         }
-        assert_eq!([size(0), size(1), size(BLOCK), size(BLOCK + 1)], [32, 48, 48, 64]);
+        assert_eq!([size(0), size(1), size(BLOCK), size(BLOCK + 1)], [96, 112, 112, 128]);
     }
 
     #[test]
@@ -137,11 +165,27 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_of_one_length() {
+    fn a_table_is_of_one_name_and_length() {
         let Table { file, .. } = table("length", 5 * BLOCK);
-        assert!(Table::of(file.try_clone().unwrap(), 5 * BLOCK).is_some());
-        assert!(Table::of(file.try_clone().unwrap(), 4 * BLOCK).is_none());
-        write_at(&file, b"x", 30).unwrap();
-        assert!(Table::of(file, 5 * BLOCK).is_none());
+        let of = |name: &str, length: u64| Table::of(file.try_clone().unwrap(), name, length);
+        assert!(of(A, 5 * BLOCK).is_some());
+        assert!(of(A, 4 * BLOCK).is_none());
+        assert!(of(B, 5 * BLOCK).is_none());
+        assert!(of("", 5 * BLOCK).is_none());
+        for at in 0..HEADER as u64 {
+            let mut byte = [0];
+            read_at(&file, &mut byte, at).unwrap();
+            write_at(&file, &[byte[0] ^ 1], at).unwrap();
+            assert!(of(A, 5 * BLOCK).is_none(), "{at}");
+            write_at(&file, &byte, at).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_record_of_another_copy_is_none() {
+        let table = table("renamed", 5 * BLOCK);
+        table.write(3, b"abc").unwrap();
+        let other = Table { file: table.file.try_clone().unwrap(), name: name_bytes(B), length: 5 * BLOCK };
+        assert_eq!((table.digest(3), other.digest(3)), (Some(xxh3(b"abc")), None));
     }
 }

@@ -1,17 +1,72 @@
-//! The connections of stores: TLS by ring, the roots of this machine, no time limit on a whole answer.
+//! The connections of stores and of the services that give their credentials. Their clients follow redirects, read answers of any length
+//! and wait for any time. What stands between them and the network here does not.
 
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
-use http::Method;
-use http::header::{HeaderValue, IF_NONE_MATCH};
+use futures_util::StreamExt;
+use http::header::{CONTENT_LENGTH, CONTENT_RANGE, HeaderValue, IF_NONE_MATCH, LOCATION, RANGE};
+use http::{HeaderMap, Method, StatusCode, Uri};
 use object_store::ClientOptions;
-use object_store::client::{HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService};
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody,
+    HttpService,
+};
+use reqwest::Url;
+use tokio::time::timeout;
+use ztensor_core::error::{Result, short};
 
-use ztensor_core::error::Result;
-
+use crate::answer::{self, Pace, WHOLE};
 use crate::client::Pool;
 use crate::options::Options;
+use crate::retry;
+
+/// Bytes of the answer of an error that are read. The rest is dropped with its connection.
+const ERROR: usize = 64 << 10;
+/// Bytes of one page of a list. Pages of 5,000 blobs take some 4 MiB.
+const PAGE: usize = 16 << 20;
+/// Bytes of any other answer: credentials, or what becomes of a request that writes.
+const ANSWER: usize = 1 << 20;
+/// Bytes of the answer that begins an upload. The number in it goes into URLs, which have 64 KiB at most.
+const BEGUN: usize = 16 << 10;
+/// How much longer than for another answer a store may be silent while it takes a part, or puts parts together.
+const PATIENCE: u32 = 10;
+/// How long a machine's own service of credentials may take: it is near, or not there at all.
+const NEAR: Duration = Duration::from_secs(5);
+
+/// What a connection found wrong with an answer. The errors of a store's client hold it among their causes.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    pub message: String,
+    pub status: Option<u16>,
+    /// Whether another try may do better.
+    pub passes: bool,
+    /// When the store wants to be asked again.
+    pub after: Option<Duration>,
+    /// Whether no answer came from a service that is perhaps not there.
+    pub is_absent: bool,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Problem {}
+
+impl Problem {
+    fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), status: None, passes: false, after: None, is_absent: false }
+    }
+
+    /// As the client of a store takes it. `Decode`: the client does not try again by itself.
+    fn into_error(self) -> HttpError {
+        HttpError::new(HttpErrorKind::Decode, self)
+    }
+}
 
 /// Makes the client of a store.
 #[derive(Debug)]
@@ -31,18 +86,26 @@ impl Connector {
     pub fn writing(options: &Options, creates: bool) -> Result<Self> {
         Ok(Self { options: options.clone(), pool: Pool::of(options)?, writes: true, creates })
     }
+
+    /// Whether the requests are of an upload: these are tried again by the client of the store.
+    pub fn writes(&self) -> bool {
+        self.writes
+    }
 }
 
 impl HttpConnector for Connector {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
-        let client = if self.writes { self.pool.for_uploads() } else { self.pool.for_store() };
-        let client = HttpClient::new(client.map_err(|error| object_store::Error::Generic {
+        let client = self.pool.for_store().map_err(|error| object_store::Error::Generic {
             store: "HTTP",
             source: error.message().to_owned().into(),
-        })?);
+        })?;
+        let (timeout, writes) = (self.options.timeout, self.writes);
+        let client = HttpClient::new(Guarded { http: HttpClient::new(client), timeout, writes });
         Ok(if self.creates { HttpClient::new(Creating(client)) } else { client })
     }
 }
+
+type Calling<'c> = Pin<Box<dyn Future<Output = std::result::Result<HttpResponse, HttpError>> + Send + 'c>>;
 
 /// Has S3 complete an upload only where nothing has its name. The client has no option for that; it adds the same header, which need not
 /// be signed, to other requests.
@@ -50,10 +113,7 @@ impl HttpConnector for Connector {
 struct Creating(HttpClient);
 
 impl HttpService for Creating {
-    fn call<'life0, 'async_trait>(
-        &'life0 self,
-        mut request: HttpRequest,
-    ) -> Pin<Box<dyn Future<Output = std::result::Result<HttpResponse, HttpError>> + Send + 'async_trait>>
+    fn call<'life0, 'async_trait>(&'life0 self, mut request: HttpRequest) -> Calling<'async_trait>
     where
         'life0: 'async_trait,
         Self: 'async_trait,
@@ -63,5 +123,329 @@ impl HttpService for Creating {
             request.headers_mut().insert(IF_NONE_MATCH, HeaderValue::from_static("*"));
         }
         Box::pin(self.0.execute(request))
+    }
+}
+
+/// A client that follows no redirect, reads no more than an answer of its kind may hold, and waits no longer than it should. The one
+/// policy for all requests of stores, whether they read, write, list or ask for credentials.
+#[derive(Debug)]
+struct Guarded {
+    http: HttpClient,
+    timeout: Duration,
+    writes: bool,
+}
+
+impl HttpService for Guarded {
+    fn call<'life0, 'async_trait>(&'life0 self, request: HttpRequest) -> Calling<'async_trait>
+    where
+        'life0: 'async_trait,
+        Self: 'async_trait,
+    {
+        Box::pin(self.answer(request))
+    }
+}
+
+/// What a request is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A range of an object, which its reader takes as it comes.
+    Data,
+    /// Whether there is an object, and how long it is.
+    Head,
+    List,
+    /// Bytes of an upload, or its end.
+    Upload,
+    Begin,
+    /// The machine's own service of credentials.
+    Near,
+    Other,
+}
+
+impl Kind {
+    fn of(request: &HttpRequest) -> Self {
+        let uri = request.uri();
+        let has = |wanted: &str| {
+            uri.query().is_some_and(|query| {
+                query.split('&').any(|pair| pair == wanted || pair.split('=').next() == Some(wanted))
+            })
+        };
+        if uri.host().is_some_and(|host| host.starts_with("169.254.") || host.starts_with("metadata.google"))
+        {
+            return Self::Near;
+        }
+        match *request.method() {
+            Method::GET if request.headers().contains_key(RANGE) => Self::Data,
+            Method::GET if has("list-type") || has("comp=list") => Self::List,
+            Method::HEAD => Self::Head,
+            Method::POST if has("uploads") => Self::Begin,
+            Method::PUT => Self::Upload,
+            _ if has("uploadId") => Self::Upload,
+            _ => Self::Other,
+        }
+    }
+}
+
+impl Guarded {
+    async fn answer(&self, request: HttpRequest) -> std::result::Result<HttpResponse, HttpError> {
+        let (kind, uri) = (Kind::of(&request), request.uri().clone());
+        let limit = match kind {
+            Kind::Upload => self.timeout.saturating_mul(PATIENCE),
+            Kind::Near => self.timeout.min(NEAR),
+            _ => self.timeout,
+        };
+        let Ok(response) = timeout(limit, self.http.execute(request)).await else {
+            return Err(silent(kind, &uri, limit));
+        };
+        let (mut parts, body) = response?.into_parts();
+        let status = parts.status;
+        if status.is_redirection() && status != StatusCode::NOT_MODIFIED {
+            return Err(redirected(&uri, status, &parts.headers).into_error());
+        }
+        if !status.is_success() {
+            return self.refusal(kind, parts, body).await;
+        }
+        if kind == Kind::Data {
+            check_range(status, &mut parts.headers)?;
+            return Ok(HttpResponse::from_parts(parts, body));
+        }
+        let (most, whole) = match kind {
+            Kind::List => (PAGE, limit.saturating_mul(WHOLE)),
+            Kind::Begin => (BEGUN, limit),
+            _ => (ANSWER, limit),
+        };
+        let mut pace = Pace::new(limit);
+        let read = timeout(whole, collect(body, most, &mut pace)).await;
+        let bytes = match read {
+            Ok(Some(read)) => read?,
+            Ok(None) => return Err(silent(kind, &uri, limit)),
+            Err(_) => {
+                let message =
+                    format!("{} did not end its answer within {whole:?} (option timeout)", by(&uri));
+                return Err(HttpError::new(
+                    HttpErrorKind::Timeout,
+                    Problem { passes: true, ..Problem::new(message) },
+                ));
+            }
+        };
+        let Some(bytes) = bytes else {
+            let message = format!("{} sends an answer of more than {most} bytes", by(&uri));
+            return Err(Problem { status: Some(status.as_u16()), ..Problem::new(message) }.into_error());
+        };
+        Ok(HttpResponse::from_parts(parts, bytes.into()))
+    }
+
+    /// An answer of failure, with as much of its body as may be of use.
+    async fn refusal(
+        &self,
+        kind: Kind,
+        parts: http::response::Parts,
+        body: HttpResponseBody,
+    ) -> std::result::Result<HttpResponse, HttpError> {
+        let mut bytes = Vec::new();
+        // Its status is what counts, whatever becomes of the rest.
+        let _ = timeout(self.timeout, gather(body, &mut bytes)).await;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let status = parts.status.as_u16();
+        let is_ours = !self.writes && matches!(kind, Kind::Data | Kind::Head | Kind::List);
+        // These have kinds of errors of their own, by which a client of a store tells them apart.
+        if !is_ours || matches!(status, 304 | 401 | 403 | 404 | 412) {
+            return Ok(HttpResponse::from_parts(parts, said(&text).into()));
+        }
+        let reason = parts.status.canonical_reason().map(|reason| format!(" ({reason})")).unwrap_or_default();
+        let detail = detail(&text).map(|detail| format!(": {detail}")).unwrap_or_default();
+        let passes = matches!(status, 408 | 425 | 429 | 500..=599) && !matches!(status, 501 | 505);
+        Err(Problem {
+            status: Some(status),
+            passes,
+            after: retry::asked_for(&parts.headers, SystemTime::now()),
+            ..Problem::new(format!("the store answered {status}{reason}{detail}"))
+        }
+        .into_error())
+    }
+}
+
+/// Reads a body until its end: `None` where it stalls, and `Some(Ok(None))` where it is longer than it may be.
+async fn collect(
+    body: HttpResponseBody,
+    most: usize,
+    pace: &mut Pace,
+) -> Option<std::result::Result<Option<Vec<u8>>, HttpError>> {
+    let (mut body, mut bytes) = (body.bytes_stream(), Vec::new());
+    loop {
+        match pace.wait(body.next()).await.ok()? {
+            None => return Some(Ok(Some(bytes))),
+            Some(Err(error)) => return Some(Err(error)),
+            Some(Ok(piece)) if piece.len() > most - bytes.len() => return Some(Ok(None)),
+            Some(Ok(piece)) => {
+                pace.came(piece.len());
+                bytes.extend_from_slice(&piece);
+            }
+        }
+    }
+}
+
+/// Reads the first bytes of the body of an error.
+async fn gather(body: HttpResponseBody, bytes: &mut Vec<u8>) {
+    let mut body = body.bytes_stream();
+    while let Some(Ok(piece)) = body.next().await {
+        let room = (ERROR - bytes.len()).min(piece.len());
+        bytes.extend_from_slice(piece.get(..room).unwrap_or_default());
+        if bytes.len() >= ERROR {
+            return;
+        }
+    }
+}
+
+/// The client of a store adds one to the last byte of a range, which may be any number, and wants to be told the length of each answer.
+fn check_range(status: StatusCode, headers: &mut HeaderMap) -> std::result::Result<(), HttpError> {
+    if status != StatusCode::PARTIAL_CONTENT {
+        // Of an empty object there is no part.
+        if headers.get(CONTENT_LENGTH).is_some_and(|length| length.as_bytes() == b"0") {
+            return Ok(());
+        }
+        let status = status.as_u16();
+        let message = format!(
+            "the store sends the whole object ({status}) for a part of it, and so does not read in parts"
+        );
+        return Err(Problem { status: Some(status), ..Problem::new(message) }.into_error());
+    }
+    if let Some(held) = answer::held(headers) {
+        headers.entry(CONTENT_LENGTH).or_insert_with(|| (held.last - held.first + 1).into());
+        return Ok(());
+    }
+    let sent = headers.get(CONTENT_RANGE).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let message = match sent {
+        Some(sent) => format!("the store sends a range that is none ({:?})", short(&sent, 80)),
+        None => "the store sends a range that it does not name (Content-Range)".to_owned(),
+    };
+    Err(Problem::new(message).into_error())
+}
+
+/// Who answers, in a text.
+fn by(uri: &Uri) -> String {
+    format!("the server {}", short(uri.host().unwrap_or_default(), 160))
+}
+
+fn silent(kind: Kind, uri: &Uri, limit: Duration) -> HttpError {
+    let who = if kind == Kind::Near { by(uri) } else { "the store".to_owned() };
+    let message = format!("{who} sent nothing for {limit:?} (option timeout)");
+    let problem = Problem { passes: true, is_absent: kind == Kind::Near, ..Problem::new(message) };
+    HttpError::new(HttpErrorKind::Timeout, problem)
+}
+
+/// Names where a redirect leads by its origin alone: the rest may be a signature.
+fn redirected(uri: &Uri, status: StatusCode, headers: &HeaderMap) -> Problem {
+    let text = |name: &str| headers.get(name).and_then(|value| std::str::from_utf8(value.as_bytes()).ok());
+    let from = Url::parse(&uri.to_string()).ok();
+    let to = text(LOCATION.as_str()).and_then(|location| match &from {
+        Some(from) => from.join(location).ok(),
+        None => Url::parse(location).ok(),
+    });
+    let leads = match to.filter(Url::has_host) {
+        Some(to) => format!("to {}", short(&to.origin().ascii_serialization(), 160)),
+        None => "without saying where to".to_owned(),
+    };
+    let is_name = |region: &&str| {
+        (1..=40).contains(&region.len())
+            && region.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    let hint = match text("x-amz-bucket-region").filter(is_name) {
+        Some(region) => {
+            format!("the bucket is in the region {region}: set remote: {{ store: {{ region: '{region}' }} }} or AWS_REGION")
+        }
+        None => {
+            "name the server that has the bucket by remote: { store: { endpoint, region } } or the environment".to_owned()
+        }
+    };
+    let message = format!(
+        "{} redirects {leads} ({}), which is not followed, since requests carry credentials: {hint}",
+        by(uri),
+        status.as_u16()
+    );
+    Problem { status: Some(status.as_u16()), ..Problem::new(message) }
+}
+
+/// The code and the message of an error in XML. What else stands there may repeat what was sent, tokens included.
+pub fn detail(text: &str) -> Option<String> {
+    let code = element(text, "Code")?;
+    let message = element(text, "Message")
+        .map(|message| format!(": {}", short(message.lines().next().unwrap_or_default(), 200)));
+    Some(format!("{}{}", short(code, 80), message.unwrap_or_default()))
+}
+
+fn element<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let (_, rest) = text.split_once(&format!("<{name}>"))?;
+    let (value, _) = rest.split_once(&format!("</{name}>"))?;
+    Some(value.trim()).filter(|value| !value.is_empty())
+}
+
+/// What may be shown of the answer of an error: of markup the code and message alone, of what is no text nothing.
+fn said(text: &str) -> String {
+    if let Some(code) = element(text, "Code") {
+        let message = element(text, "Message").unwrap_or_default();
+        return format!("<Error><Code>{code}</Code><Message>{message}</Message></Error>");
+    }
+    let shows = !text.contains(['<', char::REPLACEMENT_CHARACTER]);
+    if shows { text.trim().to_owned() } else { String::new() }
+}
+
+/// What a connection found wrong, among the causes of an error.
+pub fn problem<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e Problem> {
+    causes(error).find_map(<dyn std::error::Error>::downcast_ref)
+}
+
+/// The failure of a connection, among the causes of an error.
+pub fn broken<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e HttpError> {
+    causes(error).find_map(<dyn std::error::Error>::downcast_ref)
+}
+
+fn causes<'e>(
+    error: &'e (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'e (dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error), |error| error.source())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_of_a_store_is_its_code_and_message() {
+        let xml = "<?xml?><Error><Code>ExpiredToken</Code><Message>The token has expired.\nMore</Message><Token-0>SECRET</Token-0></Error>";
+        assert_eq!(detail(xml).unwrap(), "ExpiredToken: The token has expired.");
+        for none in ["", "no", "<Code>", "<Code></Code>", "</Code><Code>"] {
+            assert_eq!(detail(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn a_redirect_names_an_origin_and_no_more() {
+        let of = |headers: &[(&'static str, &'static str)]| {
+            let headers = headers
+                .iter()
+                .map(|&(name, value)| (name.parse::<http::HeaderName>().unwrap(), value.parse().unwrap()));
+            redirected(
+                &"https://s3.example/b/x?sig=SECRET".parse().unwrap(),
+                StatusCode::MOVED_PERMANENTLY,
+                &headers.collect(),
+            )
+            .message
+        };
+        for (headers, says) in [
+            (
+                &[("location", "https://u:SECRET@other.example:8443/SECRET?SECRET")][..],
+                "to https://other.example:8443 (301)",
+            ),
+            (&[("location", "http://127.0.0.1/latest/SECRET")], "to http://127.0.0.1 (301)"),
+            (&[("location", "/SECRET")], "to https://s3.example (301)"),
+            (&[("location", "file:///SECRET")], "without saying where to"),
+            (&[], "without saying where to"),
+            (&[("x-amz-bucket-region", "eu-west-1")], "region: 'eu-west-1'"),
+            (&[("x-amz-bucket-region", "'; SECRET")], "store: { endpoint, region }"),
+        ] {
+            let message = of(headers);
+            assert!(message.contains(says) && !message.contains("SECRET"), "{message}");
+            assert!(message.starts_with("the server s3.example redirects"), "{message}");
+        }
     }
 }

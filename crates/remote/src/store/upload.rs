@@ -14,7 +14,7 @@ use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::sinks::upload::{Upload, Uploads};
 use ztensor_core::work::Stop;
 
-use super::{Bucket, failure, status};
+use super::{Bucket, denies, failure, status};
 use crate::{errors, runtime};
 
 /// The least that S3 takes as a part that is not the last.
@@ -346,7 +346,7 @@ fn failed(path: &str, error: &StoreError) -> Error {
         StoreError::NotFound { .. } => {
             errors::about(path, "there is no such bucket: check the name").answered(status(error))
         }
-        StoreError::PermissionDenied { .. } | StoreError::Unauthenticated { .. } => errors::about(
+        denied if denies(denied) => errors::about(
             path,
             "the store denies access: check the credentials, and that they may write the object",
         )
@@ -368,7 +368,9 @@ mod tests {
         let store: Arc<dyn ObjectStore> = Arc::<InMemory>::clone(&memory);
         let options = Options { piece_bytes: LEAST, ..Options::default() };
         let pool = Pool::of(&options).unwrap();
-        let bucket = Bucket { store, root: "s3://b/".to_owned(), options, blocks: Arc::default(), pool };
+        let (root, blocks) = ("s3://b/".to_owned(), Arc::default());
+        let (lists, unlisted, unopened) = (None, Mutex::default(), Mutex::default());
+        let bucket = Bucket { store, lists, root, options, blocks, unlisted, unopened, pool };
         (memory, Store::new(bucket, overwrite))
     }
 

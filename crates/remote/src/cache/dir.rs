@@ -1,0 +1,216 @@
+//! A folder that is open. On Unix it is opened once and looked at, and its files are opened within it: whoever renames a folder above does
+//! not get files of another one opened. On Windows the permissions of the folder's parent hold.
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::path::Path;
+use std::time::SystemTime;
+
+#[cfg(not(unix))]
+pub use others::Dir;
+#[cfg(unix)]
+pub use unix::Dir;
+
+#[cfg(unix)]
+mod unix {
+    use std::ffi::CString;
+    use std::fs::DirBuilder;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+    use std::time::Duration;
+
+    use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+
+    use super::{File, Path, SystemTime, io};
+
+    pub struct Dir(File);
+
+    fn flags() -> OFlags {
+        OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK
+    }
+
+    const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
+
+    impl Dir {
+        /// Opens a folder. `None` where there is none and none is to be made.
+        pub fn open(path: &Path, make: bool) -> io::Result<Option<Self>> {
+            if make {
+                DirBuilder::new().mode(0o700).recursive(true).create(path)?;
+            }
+            match rustix::fs::openat(
+                CWD,
+                path,
+                OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+                Mode::empty(),
+            ) {
+                Ok(folder) => Ok(Some(Self(folder.into()))),
+                Err(rustix::io::Errno::NOENT) if !make => Ok(None),
+                Err(error) => Err(error.into()),
+            }
+        }
+
+        /// Why other users could change what is in the folder, and what to do about it.
+        pub fn unsafe_for(&self, path: &Path) -> Option<String> {
+            let metadata = match self.0.metadata() {
+                Ok(metadata) => metadata,
+                Err(error) => return Some(format!("it cannot be looked at ({error})")),
+            };
+            let (user, path) = (rustix::process::geteuid().as_raw(), path.display());
+            if metadata.uid() != user {
+                let owner = metadata.uid();
+                return Some(format!(
+                    "it belongs to another user (uid {owner}), who could change what is in it: give it to yours (chown {user} '{path}')"
+                ));
+            }
+            let mode = metadata.mode() & 0o7777;
+            (mode & 0o022 != 0).then(|| {
+                format!(
+                    "other users can write to it (mode {mode:04o}): remove what is in it if you do not trust them, and take that right away (chmod go-w '{path}')"
+                )
+            })
+        }
+
+        /// Opens a file of the folder, and follows no link.
+        pub fn file(&self, name: &str, write: bool, create: bool) -> io::Result<File> {
+            let mut flags = flags() | if write { OFlags::RDWR } else { OFlags::RDONLY };
+            flags.set(OFlags::CREATE, create);
+            Ok(rustix::fs::openat(&self.0, name, flags, PRIVATE)?.into())
+        }
+
+        /// Makes a file that was not there.
+        pub fn new_file(&self, name: &str) -> io::Result<File> {
+            let flags = flags() | OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+            let file: OwnedFd = rustix::fs::openat(&self.0, name, flags, PRIVATE)?;
+            Ok(file.into())
+        }
+
+        pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+            Ok(rustix::fs::renameat(&self.0, from, &self.0, to)?)
+        }
+
+        /// Renames a file where nothing has the new name.
+        pub fn name(&self, from: &str, to: &str) -> io::Result<()> {
+            #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+            {
+                use rustix::fs::{RenameFlags, renameat_with};
+                match renameat_with(&self.0, from, &self.0, to, RenameFlags::NOREPLACE) {
+                    Ok(()) => return Ok(()),
+                    Err(rustix::io::Errno::EXIST) => return Err(io::ErrorKind::AlreadyExists.into()),
+                    // Older systems, and some file systems, have links alone.
+                    Err(_) => {}
+                }
+            }
+            rustix::fs::linkat(&self.0, from, &self.0, to, AtFlags::empty())?;
+            self.remove(from)
+        }
+
+        pub fn remove(&self, name: &str) -> io::Result<()> {
+            Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::empty())?)
+        }
+
+        pub fn is_link(&self, name: &str) -> bool {
+            rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)
+                .is_ok_and(|found| rustix::fs::FileType::from_raw_mode(found.st_mode).is_symlink())
+        }
+
+        /// The names of the folder, as many as are looked at. Those that are no text are not ours.
+        pub fn names(&self, most: usize) -> io::Result<Vec<String>> {
+            let entries = rustix::fs::Dir::read_from(&self.0)?;
+            let text = |name: CString| name.into_string().ok();
+            Ok(entries.take(most).flatten().filter_map(|entry| text(entry.file_name().to_owned())).collect())
+        }
+
+        /// When a file was written to, and the bytes that it takes of the disk.
+        pub fn facts(&self, name: &str) -> io::Result<(SystemTime, u64)> {
+            let found = rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            let seconds = Duration::from_secs(u64::try_from(found.st_mtime).unwrap_or_default());
+            let modified = SystemTime::UNIX_EPOCH.checked_add(seconds).unwrap_or(SystemTime::UNIX_EPOCH);
+            Ok((modified, u64::try_from(found.st_blocks).unwrap_or_default().saturating_mul(512)))
+        }
+    }
+}
+
+#[cfg(not(unix))]
+mod others {
+    use std::fs::{self, OpenOptions};
+    use std::path::PathBuf;
+
+    use super::{File, Path, SystemTime, io};
+
+    pub struct Dir(PathBuf);
+
+    impl Dir {
+        /// Opens a folder. `None` where there is none and none is to be made.
+        pub fn open(path: &Path, make: bool) -> io::Result<Option<Self>> {
+            if make {
+                fs::create_dir_all(path)?;
+            } else if !path.is_dir() {
+                return Ok(None);
+            }
+            Ok(Some(Self(path.to_owned())))
+        }
+
+        /// Why other users could change what is in the folder, and what to do about it.
+        #[allow(clippy::unused_self)]
+        pub fn unsafe_for(&self, _path: &Path) -> Option<String> {
+            None
+        }
+
+        /// Opens a file of the folder.
+        pub fn file(&self, name: &str, write: bool, create: bool) -> io::Result<File> {
+            OpenOptions::new().read(true).write(write).create(create).truncate(false).open(self.0.join(name))
+        }
+
+        /// Makes a file that was not there.
+        pub fn new_file(&self, name: &str) -> io::Result<File> {
+            OpenOptions::new().read(true).write(true).create_new(true).open(self.0.join(name))
+        }
+
+        pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+            fs::rename(self.0.join(from), self.0.join(to))
+        }
+
+        /// Renames a file where nothing has the new name.
+        pub fn name(&self, from: &str, to: &str) -> io::Result<()> {
+            fs::hard_link(self.0.join(from), self.0.join(to))?;
+            self.remove(from)
+        }
+
+        pub fn remove(&self, name: &str) -> io::Result<()> {
+            fs::remove_file(self.0.join(name))
+        }
+
+        pub fn is_link(&self, name: &str) -> bool {
+            fs::symlink_metadata(self.0.join(name)).is_ok_and(|metadata| metadata.is_symlink())
+        }
+
+        /// The names of the folder, as many as are looked at. Those that are no text are not ours.
+        pub fn names(&self, most: usize) -> io::Result<Vec<String>> {
+            let entries = fs::read_dir(&self.0)?;
+            Ok(entries
+                .take(most)
+                .flatten()
+                .filter_map(|entry| entry.file_name().into_string().ok())
+                .collect())
+        }
+
+        /// When a file was written to, and the bytes that it takes of the disk.
+        pub fn facts(&self, name: &str) -> io::Result<(SystemTime, u64)> {
+            let metadata = fs::symlink_metadata(self.0.join(name))?;
+            Ok((metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH), metadata.len()))
+        }
+    }
+}
+
+/// Whether a file is one that this user made, of a length and of one name: another name would let others read and write it as well.
+pub fn is_ours(metadata: &Metadata, length: u64) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let user = rustix::process::geteuid().as_raw();
+        if metadata.uid() != user || metadata.mode() & 0o022 != 0 || metadata.nlink() > 1 {
+            return false;
+        }
+    }
+    metadata.is_file() && metadata.len() == length
+}
