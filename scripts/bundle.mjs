@@ -113,8 +113,6 @@ export async function bundle(dist) {
     outdir: dist,
     plugins: [outside, processesLater],
     define: { PACKAGE_VERSION: JSON.stringify(manifest.version) },
-    // Cached code cannot call import() on Node 20: see cli/kept.ts.
-    supported: { 'dynamic-import': false },
   }
   await build({ ...command, entryPoints: [{ in: join(root, 'cli/start.ts'), out: 'cli' }] })
   await build({
