@@ -273,7 +273,9 @@ export async function verifiedAsLoaded(file) {
 /** Formats that divide the bytes of a tensor: of its places only the first is told. */
 const APART = ['arrow', 'flax', 'paddle', 'tensorflow']
 const mayBeApart = (file, tensor) =>
-  APART.includes(file.format) && (tensor.dtype === undefined || /reordered|encoded/.test(tensor.copyReason))
+  // SciPy has the coordinates in two members.
+  (file.format === 'npz' && tensor.layout === 'sparse_coo') ||
+  (APART.includes(file.format) && (tensor.dtype === undefined || /reordered|encoded/.test(tensor.copyReason)))
 
 /** The bytes that a plan of whole tensors has to name: those of the elements, and no more. */
 function planned(judge, file) {

@@ -40,7 +40,9 @@ const sampled = []
 
 /** What is opened of damaged bytes: themselves, or of an index, whose data is in files beside it, a file with those beside it. */
 function opening(path) {
-  if (!/\.(index|xml)$/.test(path)) return { source: (bytes) => bytes, isWhole: true }
+  // A part of a set is looked at alone.
+  const options = { verify: true, ...(path.endsWith('.gguf') ? { shards: 'none' } : {}) }
+  if (!/\.(index|xml)$/.test(path)) return { source: (bytes) => bytes, isWhole: true, options }
   const folder = scratchPath('folder')
   cpSync(dirname(path), folder, { recursive: true })
   const index = join(folder, basename(path))
@@ -48,7 +50,7 @@ function opening(path) {
     writeFileSync(index, bytes)
     return index
   }
-  return { source, isWhole: false }
+  return { source, isWhole: false, options }
 }
 
 /** Reads everything. Says what is wrong with what was accepted; `covered` is the range of a digest over the byte. */
@@ -77,7 +79,7 @@ function read(file, bytes, covered) {
   return undefined
 }
 
-async function attempt({ source, isWhole }, bytes, what, covered, again) {
+async function attempt({ source, isWhole, options }, bytes, what, covered, again) {
   told.tried += 1
   // What is looked at is what one file takes, not what the collector and the finalizers, which need a turn, have not come to.
   // A full collection costs more than the attempt, and most of this is young.
@@ -92,10 +94,11 @@ async function attempt({ source, isWhole }, bytes, what, covered, again) {
     told.slowest = Math.max(told.slowest, (user + system) / 1000)
   }
   try {
-    file = openSync(source(bytes), { verify: true })
+    file = openSync(source(bytes), options)
     const wrong = read(file, isWhole ? bytes : undefined, covered)
     measure()
-    if (wrong === undefined && told.accepted % EVERY === 0) sampled.push({ what, again: () => source(again()) })
+    if (wrong === undefined && told.accepted % EVERY === 0)
+      sampled.push({ what, options, again: () => source(again()) })
     if (wrong === undefined) told.accepted += 1
     else told.wrong.push(`${what}: ${wrong}`)
   } catch (error) {
@@ -126,10 +129,10 @@ function* places(bytes) {
 
 const files = paths.map((path) => ({ path, bytes: readFileSync(path), way: opening(path) }))
 // The caches of a first round are no leak of the second.
-for (const { bytes, way } of files) openSync(way.source(bytes), { verify: true }).close()
+for (const { bytes, way } of files) openSync(way.source(bytes), way.options).close()
 const before = process.resourceUsage().maxRSS
 for (const { path, bytes, way } of files) {
-  const whole = openSync(bytes)
+  const whole = openSync(bytes, way.options)
   const ranges = way.isWhole ? digested(whole) : []
   whole.close()
   for (const at of places(bytes)) {
@@ -150,8 +153,8 @@ for (const { path, bytes, way } of files) {
 }
 const largest = Math.max(...files.map(({ bytes }) => bytes.length))
 const grownKiB = process.resourceUsage().maxRSS - before
-for (const { what, again } of sampled) {
-  const file = openSync(again(), { verify: true })
+for (const { what, options, again } of sampled) {
+  const file = openSync(again(), options)
   const { wrong } = await readings(file, { cheap: true })
   if (wrong.length > 0) told.wrong.push(`${what}: ${wrong[0]}`)
   file.close()

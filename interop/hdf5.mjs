@@ -1,7 +1,8 @@
-// What h5py and Keras write, made anew by the packages themselves.
+// What h5py and Keras write, made anew by the packages themselves, and what h5py reads of damaged files.
 import { join } from 'node:path'
 import { differences, expectedIn } from '../__test__/expected-files.mjs'
 import { compareFiles } from './files.mjs'
+import { compareMutations } from './hdf5-mutations.mjs'
 import { COMMON, environment, succeed } from './peers.mjs'
 
 /** [{ what, error }] of every file, the error undefined where all of it is as h5py reads it, by every way of reading. */
@@ -14,5 +15,6 @@ export async function compareHdf5({ build, python, fixtures }) {
   ])
   const folder = join(build, 'hdf5')
   await succeed(own, [join(fixtures, 'hdf5-files.py'), folder, '--large'])
-  return compareFiles(folder, Object.entries(expectedIn(folder)), differences)
+  const whole = await compareFiles(folder, Object.entries(expectedIn(folder)), differences)
+  return [...whole, ...(await compareMutations(own, fixtures, build))]
 }

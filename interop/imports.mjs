@@ -6,6 +6,7 @@ import { compareFlax } from './flax.mjs'
 import { compareGguf } from './gguf.mjs'
 import { compareGuide, compareGuideOfTorch } from './guide.mjs'
 import { compareHdf5 } from './hdf5.mjs'
+import { compareMutated } from './mutated.mjs'
 import { compareNumpy, readOurs } from './numpy.mjs'
 import { compareOnnx } from './onnx.mjs'
 import { compareOpenVino } from './openvino.mjs'
@@ -22,6 +23,10 @@ export const imports = [
   { name: 'gguf 0.19.0', of: 'types and files of gguf', compare: compareGguf },
   { name: 'numpy 2.4.6', of: 'files of numpy and scipy', compare: compareNumpy },
   { name: 'numpy 2.4.6', of: 'files of ours that numpy reads', compare: readOurs },
+  { name: 'numpy 2.4.6', of: 'mutated files that both read', compare: compareMutated('numpy') },
+  { name: 'safetensors 0.8.0', of: 'mutated files that both read', compare: compareMutated('safetensors') },
+  { name: 'gguf 0.19.0', of: 'mutated files that both read', compare: compareMutated('gguf') },
+  { name: 'onnx 1.23.2', of: 'mutated files that both read', compare: compareMutated('onnx') },
   { name: 'torch 2.4.1', of: 'files of torch', heavy: true, compare: comparePytorch },
   { name: 'flax 0.12.8', of: 'files of flax', heavy: true, compare: compareFlax },
   { name: 'paddlepaddle 3.3.1', of: 'files of paddle', heavy: true, compare: comparePaddle },

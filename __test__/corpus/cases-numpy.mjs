@@ -1,6 +1,6 @@
 // NumPy's .npy (numpy.lib.format) and .npz, which are zip archives (APPNOTE 6.3.10).
 import { crc32, deflateRawSync } from 'node:zlib'
-import { descriptor, npy, npyOf, zip, zip64 } from './numpy.mjs'
+import { descriptor, npy, npyOf, unicodePath, zip, zip64 } from './numpy.mjs'
 import { f32s, SQUARE } from './zt.mjs'
 
 const VALUES = [1, 2, 3, 4]
@@ -39,6 +39,24 @@ const damaged = (name, bytes, code) => ({
     { call: 'openVerify', code },
   ],
 })
+const DAMAGED = { code: 'ZT_WARN_DAMAGED' }
+/** A damaged archive whose other arrays are read. */
+const spared = (name, bytes, code, more = {}) => ({
+  name,
+  bytes,
+  names: ['w'],
+  data: { w: VALUES },
+  warnings: [DAMAGED],
+  uses: [
+    { call: 'load', tensor: 'w', value: VALUES },
+    { call: 'verify', code },
+    { call: 'openVerify', code },
+  ],
+  ...more,
+})
+const twoWays = (name, members) => refused(`a name of two readings: ${name}`, zip(members), 'ZT_BAD_INDEX', { rule: true, offset: true })
+const E_ACUTE = Buffer.from([0xc3, 0xa9, 0x2e, 0x6e, 0x70, 0x79])
+const ENCRYPTED = member({ name: 'x.npy', flags: 1 })
 const DEFLATED = deflateRawSync(W)
 // 40 KiB of zeros behind a header: a member that claims much more than it stores.
 const ZEROS = npy("'|u1'", '(40960,)', Buffer.alloc(40960))
@@ -87,6 +105,18 @@ export const cases = [
   refused('a shape that is a list', npy(F4, '[2, 2]', SQUARE), 'ZT_BAD_SHAPE'),
   refused('a shape that is a number', npy(F4, '(4)', SQUARE), 'ZT_BAD_SHAPE'),
   refused('a dimension that is a text', npy(F4, "('2',)", SQUARE), 'ZT_BAD_SHAPE'),
+  refused('a nonsense type and 2^32 elements in 24 bytes', npy("'<V99'", '(4294967295,)', Buffer.alloc(24)), 'ZT_TRUNCATED', { tensor: 'arr_0' }),
+  refused('characters that lack bytes', npy("'<U2'", '(4,)', Buffer.alloc(24)), 'ZT_TRUNCATED'),
+  refused('dates that lack bytes', npy("'<M8[ns]'", '(4,)', Buffer.alloc(24)), 'ZT_TRUNCATED'),
+  refused('long doubles that lack bytes', npy("'<f16'", '(2,)', Buffer.alloc(24)), 'ZT_TRUNCATED'),
+  refused('a structure that lacks bytes', npy("[('a', '<i4'), ('b', [('c', '<f4', (2,))])]", '(3,)', Buffer.alloc(24)), 'ZT_TRUNCATED'),
+  refused('a type with a shape of its own that lacks bytes', npy("('<f4', (2, 2))", '(2,)', Buffer.alloc(24)), 'ZT_TRUNCATED'),
+  ...["'<f3'", "'<c7'", "'<M4[s]'", "'<M8[]'", "'|O3'", "'|S99999999999'", "'<U2147483647'", "'<V-1'", "'<f16[ns]'", "[('a',)]", "['a']", "[('a', '<q4')]", "('<f4',)", "[('a', '<f4', 'x')]", "[(1, '<f4')]"].map((descr) =>
+    refused(`no type of NumPy: ${descr}`, npy(descr, '(0,)', Buffer.alloc(24)), 'ZT_BAD_DTYPE'),
+  ),
+  untyped('a structure with padding and a title', "[('a', '<i4'), ('', '|V4'), (('t', 'b'), '<f8')]", '(1,)', Buffer.alloc(16, 7)),
+  untyped('a structure with objects', "[('a', '<i4'), ('o', '|O')]", '(1000,)', Buffer.from('pickled')),
+  untyped('a type with a shape of its own', "('<f4', (2,))", '(1,)', Buffer.alloc(8, 7)),
   refused('a type that is none', npy("'<q4'", '(4,)', SQUARE), 'ZT_BAD_DTYPE'),
   refused('integers of 3 bytes', npy("'<i3'", '(4,)', SQUARE), 'ZT_BAD_DTYPE'),
   refused('an empty type', npy("''", '(4,)', SQUARE), 'ZT_BAD_DTYPE'),
@@ -173,5 +203,50 @@ export const cases = [
     names: ['w'],
     uses: [{ call: 'load', tensor: 'w', code: 'ZT_LIMIT' }, { call: 'data', tensor: 'w', code: 'ZT_LIMIT' }],
   },
+
+  // Names that zip readers read in two ways
+  twoWays('a NUL, at which some end it', [member({ name: 'w.npy\0x.npy' })]),
+  twoWays('a NUL behind it', [member({ name: 'w.npy\0' }), member({ name: 'x.npy' })]),
+  twoWays('two members, one with a NUL', [member(), member({ name: 'w.npy\0' })]),
+  twoWays('a member and its array, both called w', [member(), member({ name: 'w' })]),
+  twoWays('the same in the other order', [member({ name: 'w', data: Buffer.from('text') }), member()]),
+  twoWays('a member that is the key of another', [member(), member({ name: 'w.npy.npy' })]),
+  twoWays('a backslash and a slash', [member({ name: 'a/w.npy' }), member({ name: 'a\\w.npy' })]),
+  twoWays('a folder that is none', [member(), member({ name: './w.npy' })]),
+  twoWays('an empty folder in a path', [member({ name: 'a/w.npy' }), member({ name: 'a//w.npy' })]),
+  twoWays('a slash in front', [member(), member({ name: '/w.npy' })]),
+  twoWays('another name in the extra field of Unicode names', [member({ extra: unicodePath('w.npy', 'x.npy') })]),
+  twoWays('another name in that field of the local header alone', [member({ local: { extra: unicodePath('w.npy', 'x.npy') } })]),
+  twoWays('the same bytes, one marked as UTF-8', [member({ name: E_ACUTE, flags: 0x800 }), member({ name: E_ACUTE })]),
+  twoWays('marked as UTF-8 in one header of two', [member({ name: E_ACUTE, flags: 0x800, local: { flags: 0 } })]),
+  holds('npz: the same name in the extra field of Unicode names', zip([member({ extra: unicodePath('w.npy', 'w.npy') })])),
+  holds('npz: a Unicode name of another name, which readers ignore', zip([member({ extra: unicodePath('y.npy', 'x.npy') })])),
+  { name: 'npz: names that differ in case', bytes: zip([member(), member({ name: 'W.npy' })]), names: ['w', 'W'], data: { w: VALUES, W: VALUES } },
+
+  // Members as NumPy has them
+  holds('npz: a member without .npy is an array', zip([member({ name: 'w' })])),
+  holds('npz: a deflated member without .npy is an array', zip([member({ name: 'w', deflate: true })])),
+  { name: 'npz: a member of another ending is an array', bytes: zip([member({ name: 'w.bin' }), member()]), names: ['w.bin', 'w'], data: { 'w.bin': VALUES, w: VALUES } },
+  { name: 'npz: an array called like a folder', bytes: zip([member({ name: 'w/' })]), names: ['w/'], data: { 'w/': VALUES } },
+  holds('npz: a text without .npy is a warning', zip([member(), { name: 'README', data: Buffer.from('a text') }]), { warnings: [{ code: 'ZT_WARN_SKIPPED' }] }),
+  holds('npz: an empty member without .npy is a warning', zip([member(), { name: 'README', data: Buffer.alloc(0) }]), { warnings: [{ code: 'ZT_WARN_SKIPPED' }] }),
+  refused('npz: all members are encrypted', zip([ENCRYPTED, member({ name: 'y.npy', flags: 1 })]), 'ZT_UNSUPPORTED_ENCODING', { offset: true }),
+  refused('npz: all members are bzip2', zip([member({ method: 12 })]), 'ZT_UNSUPPORTED_ENCODING', { offset: true }),
+  refused('npz: a text and encrypted members', zip([{ name: 'README', data: Buffer.from('a text') }, ENCRYPTED]), 'ZT_UNSUPPORTED_ENCODING'),
+
+  // One damaged member does not hide the others, and verify names it
+  spared('npz: a member that is no array beside another', zip([member(), member({ name: 'x.npy', data: Buffer.from('no array, and long enough to be one') })]), 'ZT_BAD_MAGIC', { warnings: [{ ...DAMAGED, tensor: 'x' }] }),
+  spared('npz: an array that is cut off beside another', zip([member(), member({ name: 'x.npy', data: W.subarray(0, -1) })]), 'ZT_TRUNCATED', { warnings: [{ code: 'ZT_WARN_TRUNCATED', tensor: 'x' }] }),
+  spared('npz: a damaged deflate stream beside another', zip([member(), member({ name: 'x.npy', stored: Buffer.alloc(100, 7), method: 8 })]), 'ZT_DECODE', { warnings: [{ ...DAMAGED, tensor: 'x' }] }),
+  spared('npz: a type that is none beside another', zip([member(), member({ name: 'x.npy', data: npy("'<q4'", '(4,)', SQUARE) })]), 'ZT_BAD_DTYPE', { warnings: [{ ...DAMAGED, tensor: 'x' }] }),
+  spared('npz: a dimension of more than 2^53 beside another', zip([member(), member({ name: 'x.npy', data: npy("'<f4'", '(9007199254740993,)', SQUARE) })]), 'ZT_LIMIT', { warnings: [{ ...DAMAGED, tensor: 'x' }] }),
+  spared('npz: a shape of more than 2^53 elements beside another', zip([member(), member({ name: 'x.npy', data: npy("'<f4'", '(1073741824, 1073741824)', SQUARE) })]), 'ZT_LIMIT', { warnings: [{ ...DAMAGED, tensor: 'x' }] }),
+  spared('npz: 65 dimensions beside another', zip([member(), member({ name: 'x.npy', data: npy("'<f4'", `(${'1, '.repeat(65)})`, SQUARE) })]), 'ZT_LIMIT', { warnings: [{ ...DAMAGED, tensor: 'x' }] }),
+
+  // What the end of an archive says of its directory
+  spared('npz: a directory that has less bytes than the end says', zip([member()], { size: 1000 }), 'ZT_BAD_INDEX'),
+  spared('npz: a directory that has more bytes than the end says', zip([member()], { size: 10 }), 'ZT_BAD_INDEX'),
+  spared('npz: a directory of no bytes, as the end says', zip([member()], { size: 0 }), 'ZT_BAD_INDEX'),
+  refused('npz: an end that leads to another directory', zip([member(), member({ name: 'x.npy' })], { size: 46 + 5 }), 'ZT_BAD_INDEX', { rule: true, offset: true }),
   refused('a zip archive without arrays', zip([{ name: 'x.txt', data: Buffer.from('x') }]), 'ZT_BAD_MAGIC'),
 ]

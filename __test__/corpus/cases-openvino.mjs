@@ -1,11 +1,16 @@
 // Models of OpenVINO (openvino-writer.mjs). Their data is in other files, which are not there.
+import { lost } from './lost.mjs'
 import { constant, element, holder, model } from '../openvino-writer.mjs'
 
 const options = { format: 'openvino' }
 const GONE = { code: 'ZT_WARN_INCOMPLETE_SET' }
 const refused = (name, bytes, code, error, more) => ({ name, bytes: Buffer.from(bytes), code, error, options: { ...options, ...more } })
 /** What is wrong with one constant. */
-const wrong = (name, of, code) => refused(name, model([constant(of)]), code, { tensor: 'w', rule: true, offset: true })
+const wrong = (name, of, code) => {
+  const bytes = Buffer.from(model([constant(of)]))
+  if (code === 'ZT_LIMIT') return refused(name, bytes, code, { tensor: 'w', rule: true, offset: true })
+  return lost(`one odd tensor refuses the file: ${name}`, bytes, code, { options })
+}
 const opens = (name, bytes, { names = ['w'], warnings = [GONE], code = 'ZT_IO' } = {}) => ({
   name,
   bytes,

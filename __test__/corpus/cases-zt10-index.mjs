@@ -52,7 +52,7 @@ export const cases = [
   { name: 'attributes an array', bytes: root({ attributes: [] }), code: 'ZT_BAD_INDEX' },
   { name: 'attributes a text', bytes: root({ attributes: 'x' }), code: 'ZT_BAD_INDEX' },
   { name: 'more attribute values than maxAttributeValues', bytes: root({ attributes: { a: [1, 2, 3, 4] } }), options: { maxAttributeValues: 3 }, code: 'ZT_LIMIT' },
-  { name: 'attribute values one past the default limit', bytes: () => root({ attributes: { a: raw([0x9a, 0x00, 0x10, 0x00, 0x01], Buffer.alloc(1_048_577)) } }), code: 'ZT_LIMIT' },
+  { name: 'attribute values one past the default limit', bytes: () => root({ attributes: { a: raw([0x9a, 0x01, 0x00, 0x00, 0x01], Buffer.alloc(16_777_217)) } }), code: 'ZT_LIMIT' },
   opens('valid: neither generator nor attributes', root({ generator: undefined, attributes: undefined })),
   opens('valid: attributes of every type', root({ attributes: { text: 'x', number: -5, float: 0.5, yes: true, nothing: null, bytes: Buffer.from('b'), list: [1, 'two'], map: { a: 1 } } })),
 

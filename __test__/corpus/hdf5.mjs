@@ -160,3 +160,33 @@ export function hdf5({
   for (const [start, part] of Object.entries(parts)) part.copy(file, Number(start))
   return file
 }
+
+/** The checksum of indexes: Bob Jenkins' lookup3. */
+export function lookup3(bytes) {
+  const rotate = (value, by) => (value << by) | (value >>> (32 - by))
+  const word = (at) => [0, 1, 2, 3].reduce((value, byte) => value | ((bytes[at + byte] ?? 0) << (8 * byte)), 0)
+  // Three numbers, of which each step takes the one in turn as `a`.
+  const state = new Uint32Array(3).fill(0xdeadbeef + bytes.length)
+  let at = 0
+  const take = () => {
+    for (let nth = 0; nth < 3; nth++) state[nth] += word(at + 4 * nth)
+    at += 12
+  }
+  for (; bytes.length - at > 12; ) {
+    take()
+    for (const [nth, by] of [4, 6, 8, 16, 19, 4].entries()) {
+      const [a, b, c] = [nth % 3, (nth + 1) % 3, (nth + 2) % 3]
+      state[a] -= state[c]
+      state[a] ^= rotate(state[c], by)
+      state[c] += state[b]
+    }
+  }
+  if (bytes.length === 0) return state[2]
+  take()
+  for (const [nth, by] of [14, 11, 25, 16, 4, 14, 24].entries()) {
+    const [a, b] = [(nth + 2) % 3, (nth + 1) % 3]
+    state[a] ^= state[b]
+    state[a] -= rotate(state[b], by)
+  }
+  return state[2]
+}

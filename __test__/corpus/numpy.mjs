@@ -90,3 +90,7 @@ export const descriptor = (crc, stored, size, { signature = true, wide = false }
 
 /** The extra field of 64-bit sizes. */
 export const zip64 = (...values) => Buffer.concat([u16(1), u16(8 * values.length), ...values.map(u64)])
+
+/** The extra field that has a name in UTF-8, of the name `of` in the header. */
+export const unicodePath = (of, name) =>
+  Buffer.concat([u16(0x7075), u16(5 + Buffer.byteLength(name)), Buffer.from([1]), u32(crc32(Buffer.from(of))), Buffer.from(name)])

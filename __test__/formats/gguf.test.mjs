@@ -167,20 +167,6 @@ test('a folder and a list of the files of a set are the set', async (t) => {
   }
 })
 
-test('a set with gaps says what is not there', async (t) => {
-  const first = setIn(scratchPath('set'), { [SPLIT[1]]: undefined })
-  const file = openSync(first)
-  t.is(file.size, 3)
-  t.is(file.warnings[0].code, 'ZT_WARN_INCOMPLETE_SET')
-  t.true(file.warnings[0].message.includes(SPLIT[1]))
-  file.close()
-  const renamed = join(dirname(first), 'renamed.gguf')
-  cpSync(first, renamed)
-  const alone = openSync(renamed)
-  t.is(alone.warnings[0].code, 'ZT_WARN_INCOMPLETE_SET')
-  alone.close()
-})
-
 const part = (no, count, total) => [
   ['split.no', 'u16', no],
   ['split.count', 'u16', count],

@@ -240,7 +240,7 @@ test('external data: what is not there, or leads out of the folder, refuses its 
   const paths = [
     'no.bin',
     '../outside.bin',
-    'sub/../w.bin',
+    'sub/../../outside.bin',
     '/etc/hostname',
     'out.bin',
     'up/outside.bin',
@@ -269,6 +269,23 @@ test('external data: what is not there, or leads out of the folder, refuses its 
   t.is((await rejectionOf(() => file.tensor('t1').load())).code, 'ZT_OUT_OF_BOUNDS')
   t.is((await rejectionOf(() => file.tensor('t4').load())).code, 'ZT_OUT_OF_BOUNDS')
   t.is((await rejectionOf(() => file.verify()))?.code, 'ZT_IO')
+  file.close()
+})
+
+test('external data: a path that goes up and stays in the folder, and a length of 0, are read', async (t) => {
+  const at = beside({
+    up: { location: 'sub/../w.bin' },
+    down: { location: './sub/../sub/w.bin' },
+    zero: { location: 'w.bin', offset: 0, length: 0 },
+    end: { location: 'sub/../w.bin', offset: 0, length: '0' },
+  })
+  const file = await open(at)
+  t.deepEqual(file.warnings, [])
+  for (const [name, value] of Object.entries({ up: [1, 2], down: [4, 5], zero: [1, 2], end: [1, 2] })) {
+    t.deepEqual([...file.tensor(name).data], value, name)
+    t.deepEqual([...(await file.tensor(name).load())], value, name)
+  }
+  t.true((await file.verify()).ok)
   file.close()
 })
 

@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import test from 'ava'
-import { convert, openSync } from 'ztensor'
+import { convert, finishConvert, openSync, planConvert, runTask } from 'ztensor'
 import { viewBytes } from '../bytes.mjs'
 import { archive, dict, pickle, tensor, text } from '../corpus/pytorch.mjs'
 import { f32s } from '../corpus/zt.mjs'
@@ -122,11 +122,52 @@ test('what is contiguous and aligned is aliased, the rest says why not', (t) => 
   file.close()
 })
 
+test('repeated elements: an option of open permits more than 16 times the file, in every way of loading', async (t) => {
+  const [rows, columns] = [1 << 14, 4]
+  const path = scratchPath('expanded.pt')
+  const main = pickle(dict([text('w'), tensor('0', [rows, columns], [0, 1])]))
+  await writeFile(path, archive(main, { 'data/0': f32s(1, 2, 3, 4) }))
+  const byteLength = rows * columns * 4
+  const isRight = (data) => {
+    t.is(data.length, rows * columns)
+    t.true(data.every((value, at) => value === 1 + (at % columns)))
+  }
+  for (const maxDecodedBytes of [undefined, byteLength - 1]) {
+    const file = openSync(path, { maxDecodedBytes })
+    for (const attempt of [() => file.tensor('w').load(), () => file.load(), async () => file.tensor('w').data]) {
+      const { code, message } = await t.throwsAsync(attempt)
+      t.is(code, 'ZT_LIMIT')
+      t.regex(message, /maxDecodedBytes/)
+    }
+    file.close()
+  }
+  for (const source of [path, new Uint8Array(readFileSync(path))]) {
+    const file = openSync(source, { maxDecodedBytes: byteLength })
+    isRight(file.tensor('w').data)
+    isRight(await file.tensor('w').load())
+    isRight((await file.load()).get('w').data ?? (await file.load()).get('w'))
+    isRight(await file.tensor('w').load({ as: 'float32' }))
+    t.true((await file.verify()).ok)
+    file.close()
+  }
+  const target = scratchPath('expanded.zt')
+  await t.throwsAsync(convert(path, target), { code: 'ZT_LIMIT' })
+  await convert(path, target, { source: { maxDecodedBytes: byteLength } })
+  const file = openSync(target)
+  isRight(file.tensor('w').data)
+  file.close()
+  const job = await planConvert(path, scratchPath('expanded-job.zt'), { source: { maxDecodedBytes: byteLength } })
+  t.is(job.source.maxDecodedBytes, byteLength)
+  const results = []
+  for (const task of job.tasks) results.push(await runTask(task))
+  await finishConvert(job, results)
+})
+
 test('the index of a sharded checkpoint, its folder, and its files as a list', async (t) => {
   const place = scratchPath('sharded')
   mkdirSync(place)
   const shard = (name, start) =>
-    archive(pickle(dict([text(name), tensor('0', [2], [1])])), { 'data/0': f32s(start, start + 1) })
+    archive(pickle(dict([text(name), tensor('0', [2], [1], { numel: 2 })])), { 'data/0': f32s(start, start + 1) })
   const names = ['pytorch_model-00001-of-00002.bin', 'pytorch_model-00002-of-00002.bin']
   await writeFile(join(place, names[0]), shard('a', 1))
   await writeFile(join(place, names[1]), shard('b', 3))

@@ -16,6 +16,7 @@ mod label;
 mod pieces;
 #[cfg(test)]
 pub(crate) mod sample;
+pub mod set;
 pub mod similar;
 mod view;
 
@@ -28,6 +29,7 @@ pub use encoding::{Encoding, Encodings, Filter};
 pub use join::{Joining, join};
 pub use label::{Label, Labels, Layout};
 pub use pieces::{Piece, Pieces};
+pub use set::SetPart;
 pub use view::{Counted, Place, Strided, View};
 
 use std::borrow::Cow;
@@ -36,6 +38,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use hashbrown::HashTable;
 
 use crate::codecs::digest::Digest;
+use crate::error::Code;
 use crate::inject;
 
 /// The format that a catalog was read from, by its name: the model knows none.
@@ -65,15 +68,6 @@ pub struct Shard {
     pub digest: Digest,
 }
 
-/// A file of a set of files that share one name space.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SetPart {
-    /// From 0 on. The first has the attributes of the set.
-    pub number: u64,
-    /// Files of the set.
-    pub count: u64,
-}
-
 /// What the catalog holds of a tensor; the rest is behind the ids.
 #[derive(Clone, Debug)]
 struct Entry {
@@ -95,6 +89,16 @@ pub struct Warning {
     pub component: Option<String>,
     /// The file, where there are several.
     pub path: Option<String>,
+    /// What verification has to report of it: only the index shows this damage, no tensor's data does.
+    pub damage: Option<Damage>,
+}
+
+/// Damage that reading the index revealed, while the rest of the file can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The code of the failure.
+    pub code: Code,
+    pub offset: Option<u64>,
 }
 
 /// A part of a file with a digest that is over several tensors and what lies between them, such as a member of an archive.

@@ -6,12 +6,13 @@ mod blobs;
 pub mod canonical;
 mod sections;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::OnceLock;
 
 use crate::codecs::digest::Digest;
-use crate::error::{Code, Error, Result};
-use crate::model::{Component, Data};
+use crate::error::{Code, Error, Result, short};
+use crate::limits::FILE_NAME_BYTES;
+use crate::model::{Catalog, Component, Damage, Data};
 use crate::read::Reading;
 use crate::sources::{DigestedFile, ReadAt, Stretches};
 use crate::work::{self, PIECE, Watch};
@@ -81,6 +82,35 @@ pub fn verify(reading: Reading<'_>, ordinals: &[u32]) -> Result<Outcome> {
     }
     blobs.wrong(&tensors, |error| all.fail(error));
     Ok(all)
+}
+
+/// What the index showed of damage that no tensor's data does: of the tensors of the given ordinals, and with `whole` of the file.
+/// [`verify`] reads data, and leaves this to its caller: it may be called for some of the tensors at a time.
+pub fn damage(catalog: &Catalog, ordinals: &[u32], whole: bool) -> Outcome {
+    let mut all = Outcome::default();
+    if catalog.warnings.iter().all(|warning| warning.damage.is_none()) {
+        return all;
+    }
+    let chosen: HashSet<u32> = ordinals.iter().copied().collect();
+    for warning in &catalog.warnings {
+        let Some(Damage { code, offset }) = warning.damage else { continue };
+        let of = warning.tensor.as_deref().and_then(|name| u32::try_from(catalog.find(name)?).ok());
+        if !of.map_or(whole, |ordinal| chosen.contains(&ordinal)) {
+            continue;
+        }
+        let mut error = Error::new(code, warning.message.clone());
+        if let Some(tensor) = &warning.tensor {
+            error = error.tensor(tensor);
+        }
+        if let Some(offset) = offset {
+            error = error.at(offset);
+        }
+        if let Some(name) = &warning.path {
+            error = error.context(format!("'{}'", short(name, FILE_NAME_BYTES)));
+        }
+        all.fail(error);
+    }
+    all
 }
 
 /// Hashes whole files whose digests an index gives, several at once.

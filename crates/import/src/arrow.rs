@@ -16,6 +16,7 @@ use ztensor_core::formats::{Format, Input, Sample, Told, bad_magic};
 use ztensor_core::model::{Builder, Catalog, Container};
 use ztensor_core::work::Stop;
 
+use crate::damage;
 use crate::flatbuffer::Flat;
 use crate::names::Names;
 use batch::Columns;
@@ -213,10 +214,13 @@ impl Reading<'_> {
                     if self.tensors == 0 { "tensor".to_owned() } else { format!("tensor.{}", self.tensors) };
                 self.tensors += 1;
                 let name = self.names.unique(&mut self.builder, &name);
-                if message.kind == Kind::Tensor {
-                    return tensor::add(message, &mut self.builder, &name);
-                }
-                return sparse::add(message, &mut self.builder, &name);
+                // What is wrong with one ends with its message.
+                let added = if message.kind == Kind::Tensor {
+                    tensor::add(message, &mut self.builder, &name)
+                } else {
+                    sparse::add(message, &mut self.builder, &name)
+                };
+                return damage::kept(&mut self.builder, &name, added).map(drop);
             }
             Kind::Schema if self.columns.is_none() => {
                 let mut schema = Schema::read(&mut message.flat, message.header, &mut self.builder)?;

@@ -11,6 +11,7 @@
 //! Rules for all of them:
 //! - Every number of a file goes through `ztensor_core::checked`. No allocation follows a claimed count. Depth and work are bounded.
 //! - What is no tensor is never an error of the file: what is plain becomes an attribute, the rest a warning `ZT_WARN_SKIPPED`.
+//! - One damaged item is no error of the file either, where the others are clear: `Builder::damaged` records it, and `verify` fails.
 //! - A tensor of a type that zTensor does not have is listed without a dtype, with a warning, and its bytes can be read.
 //! - Nothing in a file is executed, and nothing outside of its folder is opened.
 //! - An error carries a stable code, the place, and the section of the format's specification.
@@ -31,6 +32,7 @@
 
 #[cfg(feature = "arrow")]
 pub mod arrow;
+mod damage;
 #[cfg(feature = "flatbuffer")]
 pub mod flatbuffer;
 #[cfg(feature = "flax")]

@@ -49,8 +49,9 @@ pub const OPENVINO_PATH_BYTES: usize = 4 << 10;
 pub const HDF5_INDEX_BYTES: u64 = 1 << 30;
 /// How many times the bytes of a file are read for that, on average: parts of it may be parts of several objects.
 pub const HDF5_READS: u64 = 256;
-/// The same of the index of one dataset's chunks, all of which is read once, and the beginning of each part of it twice.
-pub const HDF5_INDEX_READS: u64 = 4;
+/// The same of the index of one dataset's chunks, all of which is read twice, since its checksums are compared first, and the beginning of
+/// each part of it once more.
+pub const HDF5_INDEX_READS: u64 = 6;
 /// Chunks of a dataset whose places are looked up when the file is opened. Those of a larger one are with its first data.
 pub const HDF5_CHUNKS_AT_OPEN: u64 = 1 << 16;
 /// Groups in groups.

@@ -25,6 +25,8 @@ const LACKS: &str = "no ONNX model";
 const TOLD_BY: u32 = 4096;
 /// Bytes of them.
 const TOLD_BYTES: u64 = 1 << 20;
+/// Bytes of the name of a graph, or of what is said of it.
+const TOLD_TEXT: u64 = 64 << 10;
 /// Fields of a graph that are.
 const OF_GRAPH: u32 = 16;
 /// The largest `ir_version` that a file is told by; 14 is the newest.
@@ -33,23 +35,28 @@ const VERSIONS: u64 = 255;
 pub const FORMAT: Format =
     Format { name: NAME, title: "ONNX", endings: &["onnx"], lacks: LACKS, tell, parse, writes: &[] };
 
-/// It has no magic: all fields from the first byte to the last must be those of a model with a version and a graph.
+/// It has no magic. All fields from the first byte to the last must be those of a model with a version and a graph. Where there is no
+/// version, or a field that is not known here, which a later version may have, the graph has to be sure: what is in it is looked at.
 fn tell(sample: &Sample<'_>) -> Result<Told> {
     let stop = Stop::default();
     let mut walker = Walker::new(sample, &stop, TOLD_BYTES);
-    let (mut message, mut version, mut graph) = (walker.whole(), false, None);
+    let (mut message, mut version, mut graph, mut is_plain) = (walker.whole(), false, None, true);
     for _ in 0..TOLD_BY {
         let start = message.at;
         match walker.next(&mut message) {
-            Ok(Some(field)) if !is_of_model(&field) => return Ok(Told::No),
-            Ok(Some(Field { number: 1, value: Value::Varint(number), .. })) => {
-                if !(1..=VERSIONS).contains(&number) {
-                    return Ok(Told::No);
+            Ok(Some(field)) => match (field.number, field.value) {
+                (1, Value::Varint(number)) => {
+                    if !(1..=VERSIONS).contains(&number) {
+                        return Ok(Told::No);
+                    }
+                    version = true;
                 }
-                version = true;
-            }
-            Ok(Some(Field { number: 7, value: Value::Bytes(run), .. })) => graph = Some(run),
-            Ok(Some(_)) => {}
+                (7, Value::Bytes(run)) => {
+                    graph = Some(graph.filter(|first: &Run| first.length() > 0).unwrap_or(run));
+                }
+                _ if is_of_model(&field) == Some(false) => return Ok(Told::No),
+                _ => is_plain &= is_of_model(&field) == Some(true),
+            },
             Ok(None) => break,
             Err(error) if matches!(error.code(), Code::Io | Code::Aborted) => return Err(error),
             // The graph is most of a file, so that one which is cut off ends there.
@@ -60,27 +67,103 @@ fn tell(sample: &Sample<'_>) -> Result<Told> {
             Err(_) => return Ok(Told::No),
         }
     }
-    let Some(mut graph) = graph.filter(|_| version) else { return Ok(Told::No) };
+    let Some(graph) = graph else { return Ok(Told::No) };
+    let told =
+        if version && is_plain { is_graph(&mut walker, graph) } else { is_surely_graph(&mut walker, graph) };
+    match told {
+        Ok(told) => Ok(if told { Told::Likely } else { Told::No }),
+        Err(error) if matches!(error.code(), Code::Io | Code::Aborted) => Err(error),
+        Err(_) => Ok(Told::No),
+    }
+}
+
+/// Whether a message begins with fields of a `GraphProto` alone.
+fn is_graph(walker: &mut Walker<'_>, mut graph: Run) -> Result<bool> {
     for _ in 0..OF_GRAPH {
-        match walker.next(&mut graph) {
-            Ok(Some(Field { number: 1 | 2 | 5 | 10..=16, value: Value::Bytes(_), .. })) => {}
-            Ok(None) => break,
-            Err(error) if matches!(error.code(), Code::Io | Code::Aborted) => return Err(error),
-            _ => return Ok(Told::No),
+        match walker.next(&mut graph)? {
+            Some(Field { number: 1 | 2 | 5 | 10..=16, value: Value::Bytes(_), .. }) => {}
+            Some(_) => return Ok(false),
+            None => break,
         }
     }
-    Ok(Told::Likely)
+    Ok(true)
+}
+
+/// Whether a message begins with nodes, tensors or values of a `GraphProto`, and what is in each of them is theirs.
+fn is_surely_graph(walker: &mut Walker<'_>, mut graph: Run) -> Result<bool> {
+    let mut sure = false;
+    for _ in 0..OF_GRAPH {
+        let Some(field) = walker.next(&mut graph)? else { break };
+        let Value::Bytes(run) = field.value else {
+            // Of a later version.
+            if matches!(field.number, 1 | 2 | 5 | 10..=16) {
+                return Ok(false);
+            }
+            continue;
+        };
+        let found = match field.number {
+            // A node with an operator.
+            1 => has(walker, run, Some(4), |field| match field.number {
+                1..=9 => matches!(field.value, Value::Bytes(_)),
+                _ => true,
+            })?,
+            // A tensor with a type.
+            5 => has(walker, run, Some(2), |field| match field.number {
+                1 => matches!(field.value, Value::Varint(_) | Value::Bytes(_)),
+                2 => matches!(field.value, Value::Varint(1..=VERSIONS)),
+                14 => matches!(field.value, Value::Varint(0..=1)),
+                3 | 8 | 9 | 12 | 13 | 16 => matches!(field.value, Value::Bytes(_)),
+                _ => true,
+            })?,
+            // A value with a name, whose type is a message.
+            11..=13 => has(walker, run, Some(1), |field| {
+                !matches!(field.number, 1..=4) || matches!(field.value, Value::Bytes(_))
+            })?,
+            2 | 10 => {
+                let length = run.length();
+                if length > TOLD_TEXT || std::str::from_utf8(walker.bytes(run)?).is_err() {
+                    return Ok(false);
+                }
+                continue;
+            }
+            14..=16 => has(walker, run, None, |_| true)?,
+            _ => continue,
+        };
+        if !found {
+            return Ok(false);
+        }
+        sure |= matches!(field.number, 1 | 5);
+    }
+    Ok(sure)
+}
+
+/// Whether all fields of a message are as `each` has them, and one of them has the number `wanted`.
+fn has(
+    walker: &mut Walker<'_>,
+    mut message: Run,
+    wanted: Option<u32>,
+    each: fn(&Field) -> bool,
+) -> Result<bool> {
+    let mut found = wanted.is_none();
+    while let Some(field) = walker.next(&mut message)? {
+        if !each(&field) {
+            return Ok(false);
+        }
+        found |= Some(field.number) == wanted;
+    }
+    Ok(found)
 }
 
 /// The tag of `ModelProto.graph`.
 const GRAPH: u8 = 7 << 3 | 2;
 
-/// Whether a `ModelProto` has such a field.
-fn is_of_model(field: &Field) -> bool {
-    match field.value {
-        Value::Varint(_) => matches!(field.number, 1 | 5),
-        Value::Bytes(_) => matches!(field.number, 2..=4 | 6..=8 | 14 | 20 | 25 | 26),
-        Value::Fixed(_) => false,
+/// Whether a field is one of `ModelProto`; `None` of a number that a later version may give a field.
+fn is_of_model(field: &Field) -> Option<bool> {
+    match field.number {
+        _ if field.value == Value::Group => None,
+        1 | 5 => Some(matches!(field.value, Value::Varint(_))),
+        2..=4 | 6..=8 | 14 | 20 | 25 | 26 => Some(matches!(field.value, Value::Bytes(_))),
+        _ => None,
     }
 }
 

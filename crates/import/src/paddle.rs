@@ -14,6 +14,7 @@ use ztensor_core::formats::{Format, Input, Sample, Told};
 use ztensor_core::model::{Builder, Catalog, Container};
 use ztensor_core::sources::ReadAt;
 
+use crate::damage::Damage;
 use crate::limits::PICKLE_BYTES;
 use crate::pickle::{Pickle, attributes, walk};
 use meanings::Paddle;
@@ -78,8 +79,9 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
     let pickle = Arc::new(Pickle::read(input, most)?);
     let mut builder = Builder::new(Container::named(NAME), input.limits);
     let found = walk::walk::<Paddle>(&pickle, "")?;
-    list::add(&mut builder, &pickle, found.tensors)?;
-    walk::warn(&mut builder, found.skipped);
+    let mut damage = Damage::default();
+    list::add(&mut builder, &mut damage, &pickle, found.tensors)?;
+    walk::warn(&mut builder, &mut damage, found.skipped, found.damaged);
     attributes::add::<Paddle>(&mut builder, Arc::clone(&pickle), found.seen)?;
-    Ok(builder.finish())
+    damage.finish(builder)
 }

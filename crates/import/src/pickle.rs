@@ -46,7 +46,7 @@ pub struct Span {
 pub enum Node {
     /// Valid UTF-8.
     Text(Span),
-    /// A text that was spelled with escapes, or is no valid UTF-8: lone surrogates are replaced.
+    /// A text that was spelled with escapes, or is no valid UTF-8: lone surrogates are escapes in it.
     Unescaped(Box<str>),
     Bytes(Span),
     /// A string of Python 2 that was spelled with escapes, or is no text.
@@ -111,7 +111,7 @@ impl Pickle {
     /// messages.
     ///
     /// Fails with `ZT_TRUNCATED` where the bytes end first, `ZT_BAD_INDEX` where they are no pickle, `ZT_LIMIT` where it has more than
-    /// 32 opcodes for each of `Limits::max_attribute_values`.
+    /// two opcodes for each of `Limits::max_attribute_values`.
     pub fn parse(bytes: &[u8], at: u64, limits: &Limits) -> Result<Self> {
         let (nodes, root, end) = machine::run(bytes, &[], at, limits)?;
         Ok(Self { bytes: bytes.get(..end).unwrap_or_default().into(), gaps: Box::default(), nodes, root })

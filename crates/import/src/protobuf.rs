@@ -19,7 +19,12 @@ pub enum Value {
     Fixed(Run),
     /// Text, bytes, a message or packed numbers.
     Bytes(Run),
+    /// What is between a start and an end of a group: fields, as nothing has been written for long.
+    Group,
 }
+
+/// Groups in groups, as many as the protobuf libraries read.
+const GROUPS: usize = 100;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Field {
@@ -57,21 +62,56 @@ impl<'s> Walker<'s> {
 
     fn field(&mut self, message: &mut Run) -> Result<Field> {
         let (start, mut rest) = (message.at, *message);
-        let tag = self.varint(&mut rest)?;
-        let number = u32::try_from(tag >> 3).ok().filter(|number| (1..1 << 29).contains(number));
-        let number = number.ok_or_else(|| bad(format!("{} is no number of a field", tag >> 3)))?;
-        let value = match tag & 7 {
-            0 => Value::Varint(self.varint(&mut rest)?),
-            1 => Value::Fixed(self.run(&mut rest, 8)?),
-            2 => {
-                let length = self.varint(&mut rest)?;
-                Value::Bytes(self.run(&mut rest, length)?)
-            }
-            5 => Value::Fixed(self.run(&mut rest, 4)?),
-            wire => return Err(bad(format!("field {number} has wire type {wire}, which nothing has"))),
+        let (number, wire) = self.tag(&mut rest)?;
+        let value = match wire {
+            3 => self.group(number, &mut rest)?,
+            wire => self.value(number, wire, &mut rest)?,
         };
         *message = rest;
         Ok(Field { number, value, whole: Run { at: start, end: rest.at } })
+    }
+
+    fn tag(&mut self, rest: &mut Run) -> Result<(u32, u64)> {
+        let tag = self.varint(rest)?;
+        let number = u32::try_from(tag >> 3).ok().filter(|number| (1..1 << 29).contains(number));
+        let number = number.ok_or_else(|| bad(format!("{} is no number of a field", tag >> 3)))?;
+        Ok((number, tag & 7))
+    }
+
+    /// Passes over a group: fields up to the end of the group that has its number.
+    fn group(&mut self, number: u32, rest: &mut Run) -> Result<Value> {
+        let mut open = vec![number];
+        while let Some(&innermost) = open.last() {
+            if rest.at >= rest.end {
+                return Err(self.window.early(*rest, format!("the group {innermost} does not end")));
+            }
+            match self.tag(rest)? {
+                (number, 3) if open.len() >= GROUPS => {
+                    return Err(Error::new(
+                        Code::Limit,
+                        format!("the group {number} is nested more than {GROUPS} deep"),
+                    ));
+                }
+                (number, 3) => open.push(number),
+                (number, 4) if number == innermost => drop(open.pop()),
+                (number, 4) => return Err(bad(format!("the group {innermost} ends as {number}"))),
+                (number, wire) => drop(self.value(number, wire, rest)?),
+            }
+        }
+        Ok(Value::Group)
+    }
+
+    fn value(&mut self, number: u32, wire: u64, rest: &mut Run) -> Result<Value> {
+        Ok(match wire {
+            0 => Value::Varint(self.varint(rest)?),
+            1 => Value::Fixed(self.run(rest, 8)?),
+            2 => {
+                let length = self.varint(rest)?;
+                Value::Bytes(self.run(rest, length)?)
+            }
+            5 => Value::Fixed(self.run(rest, 4)?),
+            wire => return Err(bad(format!("field {number} has wire type {wire}, which nothing has"))),
+        })
     }
 
     fn run(&self, rest: &mut Run, length: u64) -> Result<Run> {
@@ -165,6 +205,19 @@ mod tests {
         let mut walker = Walker::new(&bytes, &stop, 100);
         let mut inner = Run { at: 2, end: 4 };
         assert_eq!(walker.next(&mut inner).unwrap_err().code(), Code::BadIndex);
+    }
+
+    #[test]
+    fn groups_are_passed_over() {
+        // Group 1 with a number, a text and group 2 in it; then a number.
+        let bytes = [0x0b, 0x08, 1, 0x12, 1, b'a', 0x13, 0x14, 0x0c, 0x08, 7];
+        assert_eq!(fields(&bytes).unwrap(), [(1, Value::Group), (1, Value::Varint(7))]);
+        let refused: [&[u8]; 3] = [&[0x0b, 0x14], &[0x0c], &[0x0b, 0x13, 0x0c, 0x14]];
+        for bytes in refused {
+            assert_eq!(fields(bytes).unwrap_err().code(), Code::BadIndex, "{bytes:?}");
+        }
+        assert_eq!(fields(&bytes[..8]).unwrap_err().code(), Code::Truncated);
+        assert_eq!(fields(&[0x0b; 200]).unwrap_err().code(), Code::Limit);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use ztensor_core::model::{Builder, Catalog, Container};
 use ztensor_core::sources::ReadAt;
 use ztensor_core::work::Stop;
 
+use crate::damage;
 use crate::limits::TENSORFLOW_INDEX_BYTES;
 use bundle::{Header, Tensor};
 pub use companions::COMPANIONS;
@@ -67,12 +68,15 @@ fn header(source: &dyn ReadAt, stop: &Stop, most: u64) -> Result<Header> {
 fn parse(input: &Input<'_>) -> Result<Catalog> {
     let most = input.limits.max_index_bytes.unwrap_or(TENSORFLOW_INDEX_BYTES);
     let (mut header, mut listed) = (None, Vec::new());
+    let mut lost: Vec<(Box<[u8]>, Error)> = Vec::new();
     Table::new(input.source, input.stop, most).walk(|entry| {
         if header.is_none() {
             header = Some(Header::read(&entry, input.stop)?);
         } else {
-            let tensor = Tensor::read(&entry, input.limits, input.stop)?;
-            listed.push(Listed { key: entry.key.into(), tensor });
+            match Tensor::read(&entry, input.limits, input.stop) {
+                Err(error) if damage::is_of_item(&error) => lost.push((Box::from(entry.key), error)),
+                tensor => listed.push(Listed { key: entry.key.into(), tensor: tensor? }),
+            }
         }
         Ok(true)
     })?;
@@ -81,6 +85,9 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
     let mut builder = Builder::new(Container::named(NAME), input.limits);
     builder.version(header.producer.to_string());
     builder.reserve(listed.len());
+    for (key, error) in &lost {
+        damage::tell(&mut builder, &String::from_utf8_lossy(key), error);
+    }
     let mut builder = Tensors::new(input, &header, builder).add_all(&listed)?;
     overlap::warn(&mut builder);
     Ok(builder.finish())

@@ -1,10 +1,13 @@
 //! zip archives: which members there are, and where their bytes stand. `APPNOTE` is PKWARE's specification, 6.3.10.
 //!
 //! The central directory counts. Each local header has to agree with it, no two members may share a byte, and no name may stand
-//! twice, so that every other reader finds the same members. rawzip finds and walks the directory; the rest is checked here.
+//! twice or be read in two ways, so that every other reader finds the same members. rawzip finds and walks the directory; the rest
+//! is checked here.
 #![forbid(unsafe_code)]
 
-use std::collections::HashSet;
+mod end;
+mod names;
+
 use std::io;
 
 use rawzip::{
@@ -17,10 +20,12 @@ use ztensor_core::codecs::frames::Size;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::Input;
 use ztensor_core::formats::Sample;
-use ztensor_core::model::{Blob, Builder, Encoding, Filter};
+use ztensor_core::model::{Blob, Builder, Damage, Encoding, Filter, Warning};
+use ztensor_core::sources::owned::Owned;
 use ztensor_core::work::Stop;
 
 use crate::limits::ZIP_DIRECTORY_BYTES;
+use names::Names;
 
 const RULE: &str = "APPNOTE 4.3.12 Central directory structure";
 const LOCAL_RULE: &str = "APPNOTE 4.3.7 Local file header";
@@ -30,6 +35,8 @@ const LOCAL_SIGNATURE: &[u8] = b"PK\x03\x04";
 /// What an archive without members begins with.
 const EMPTY_SIGNATURE: &[u8] = b"PK\x05\x06";
 const DESCRIPTOR_SIGNATURE: &[u8] = b"PK\x07\x08";
+/// The flag of names in UTF-8.
+const UTF8: u16 = 1 << 11;
 /// Bytes of a local header without name and extra fields.
 const LOCAL_BYTES: u64 = 30;
 /// Bytes of a data descriptor with signature and sizes of 64 bits.
@@ -52,6 +59,8 @@ pub struct Member {
     pub name: String,
     pub method: Method,
     pub crc32: u32,
+    /// Whether `crc32` is a checksum of the bytes. Some writers of PyTorch's archives store 0 and compute none.
+    pub has_crc32: bool,
     /// Where its stored bytes begin.
     pub offset: u64,
     /// Bytes in the archive.
@@ -71,7 +80,7 @@ impl Member {
             }
             Method::Other => builder.unknown_encoding("zip"),
         };
-        let digest = Some(Digest::crc32(self.crc32));
+        let digest = self.digest();
         let Self { offset, stored, decoded, .. } = *self;
         Blob { file: 0, encoding, offset, stored, decoded: Some(decoded), digest }
     }
@@ -117,11 +126,53 @@ impl Member {
         } else {
             stored
         };
-        Digest::crc32(self.crc32).check_bytes(&bytes).map_err(|error| error.at(self.offset))?;
+        if let Some(digest) = self.digest() {
+            digest.check_bytes(&bytes).map_err(|error| error.at(self.offset))?;
+        }
         Ok(bytes)
     }
 
-    fn undecodable(&self) -> Error {
+    fn digest(&self) -> Option<Digest> {
+        self.has_crc32.then(|| Digest::crc32(self.crc32))
+    }
+
+    /// All decoded bytes, checked against the CRC-32, however many they are: as many as a component may decode to. Memory is claimed page by
+    /// page, as they come.
+    pub fn read_owned(&self, input: &Input<'_>) -> Result<Owned> {
+        let most = input.limits.max_decoded_bytes;
+        if self.method == Method::Other {
+            return Err(self.undecodable());
+        }
+        if self.decoded > most {
+            let message = format!(
+                "the member {:?} decodes to {} bytes, more than {most} (option maxDecodedBytes)",
+                self.name, self.decoded
+            );
+            return Err(Error::new(Code::Limit, message).at(self.offset));
+        }
+        let stored = input.read_owned(self.offset, self.stored)?;
+        let digest = self.digest();
+        if self.method == Method::Stored {
+            let checked = digest.map_or(Ok(()), |digest| digest.check_bytes(&stored));
+            return checked.map(|()| stored).map_err(|error| error.at(self.offset));
+        }
+        let mut bytes = Owned::to_fill(self.decoded)?;
+        let mut hasher = digest.as_ref().and_then(Digest::hasher);
+        deflate::decode_into(&stored, false, &mut bytes, input.stop, |piece| {
+            if let Some(hasher) = &mut hasher {
+                hasher.update(piece);
+            }
+        })
+        .and_then(|()| match (digest, hasher) {
+            (Some(digest), Some(hasher)) => digest.check(hasher),
+            _ => Ok(()),
+        })
+        .map_err(|error| error.at(self.offset))?;
+        Ok(bytes)
+    }
+
+    /// The refusal of a member whose bytes cannot be decoded.
+    pub fn undecodable(&self) -> Error {
         let message = format!(
             "the member {:?} is encrypted, or compressed by a method that is not known here",
             self.name
@@ -141,9 +192,29 @@ pub fn first_name<'s>(sample: &'s Sample<'_>) -> Result<Option<&'s [u8]>> {
     Ok(first.starts_with(LOCAL_SIGNATURE).then(|| name.unwrap_or_default()))
 }
 
-/// All members but folders, in the order of the central directory. Reads the directory and every local header. Refuses an
-/// archive whose parts disagree, overlap or share a name.
-pub fn members(input: &Input<'_>) -> Result<Vec<Member>> {
+/// An archive.
+pub struct Archive {
+    /// All members but empty folders, in the order of the central directory.
+    pub members: Vec<Member>,
+    /// What is wrong with the archive while its members are clear.
+    pub damage: Option<Error>,
+}
+
+/// The warning of what is wrong with an archive, for a catalog that was built without one.
+pub fn warning(error: &Error) -> Warning {
+    Warning {
+        code: "ZT_WARN_DAMAGED",
+        message: error.message().to_owned(),
+        tensor: None,
+        component: None,
+        path: None,
+        damage: Some(Damage { code: error.code(), offset: error.offset() }),
+    }
+}
+
+/// Reads the directory and every local header. Refuses an archive whose parts disagree, overlap or share a name, and one with a name
+/// that readers read in two ways.
+pub fn read(input: &Input<'_>) -> Result<Archive> {
     let total = input.length();
     let mut buffer = vec![0; MAX_CENTRAL_DIRECTORY_RECORD_SIZE];
     let locator = ZipLocator::new().max_search_space(END_BYTES);
@@ -170,13 +241,15 @@ pub fn members(input: &Input<'_>) -> Result<Vec<Member>> {
             _ => Method::Other,
         };
         let raw: &[u8] = entry.file_path().as_bytes();
-        let name = text(raw, entry.flags().is_utf8())
-            .ok_or_else(|| bad("a member's name is not valid UTF-8", at))?;
+        let is_utf8 = entry.flags().is_utf8();
+        let name = text(raw, is_utf8).ok_or_else(|| bad("a member's name is not valid UTF-8", at))?;
+        names::check(raw, &name, entry.extra_fields().remaining_bytes()).map_err(|why| bad(why, at))?;
         let [stored, decoded] = [entry.compressed_size_hint(), entry.uncompressed_size_hint()];
         let member = Member {
             name,
             method,
             crc32: entry.crc32(),
+            has_crc32: true,
             offset: 0,
             stored: exact(stored, "a member's size").map_err(|error| error.at(at).rule(RULE))?,
             decoded: exact(decoded, "a member's size").map_err(|error| error.at(at).rule(RULE))?,
@@ -194,6 +267,7 @@ pub fn members(input: &Input<'_>) -> Result<Vec<Member>> {
         found.push(Found {
             member,
             raw: raw.into(),
+            is_utf8,
             method: entry.compression_method().as_u16(),
             local,
             described,
@@ -206,20 +280,28 @@ pub fn members(input: &Input<'_>) -> Result<Vec<Member>> {
         return Err(bad(message, directory));
     }
     locate(input, &mut found, directory)?;
-    let mut names = HashSet::with_capacity(found.len());
-    for Found { member, at, .. } in &found {
-        if !names.insert(&*member.name) {
-            return Err(bad(format!("the name {:?} stands twice", member.name), *at));
+    let mut names = Names::default();
+    for (nth, Found { member, raw, at, .. }) in found.iter().enumerate() {
+        if !names.add(nth, raw, &member.name) {
+            return Err(bad(
+                format!("two members are called {:?}, as some readers see it", member.name),
+                *at,
+            ));
         }
     }
     drop(names);
-    Ok(found.into_iter().map(|found| found.member).filter(|member| !member.name.ends_with('/')).collect())
+    let damage = end::check(input, archive.eocd_offset(), directory)?;
+    let is_file = |member: &Member| !member.name.ends_with('/') || member.decoded > 0;
+    let members = found.into_iter().map(|found| found.member).filter(is_file).collect();
+    Ok(Archive { members, damage })
 }
 
 /// A record of the central directory.
 struct Found {
     member: Member,
     raw: Box<[u8]>,
+    /// Whether the name is in UTF-8 by its flag.
+    is_utf8: bool,
     method: u16,
     local: u64,
     /// Whether a data descriptor follows the data.
@@ -276,15 +358,21 @@ impl Window<'_> {
         if slice(rest, 0, names) != Some(&*found.raw) {
             return Err(disagrees("another name"));
         }
+        let flags = u16_le(&fixed, 6);
+        if !found.raw.is_ascii() && (flags & UTF8 != 0) != found.is_utf8 {
+            return Err(disagrees("another encoding of the name"));
+        }
+        let extra = slice(rest, names, extras).unwrap_or_default();
+        names::check(&found.raw, &member.name, extra).map_err(|why| Error::new(Code::BadIndex, why))?;
         if u16_le(&fixed, 8) != found.method {
             return Err(disagrees("another method"));
         }
         let [crc32, stored, decoded] = [14, 18, 22].map(|at| u32_le(&fixed, at));
-        let described = u16_le(&fixed, 6) & 8 != 0;
+        let described = flags & 8 != 0;
         if described != found.described {
             return Err(disagrees("a data descriptor"));
         }
-        let long = zip64(slice(rest, names, extras).unwrap_or_default());
+        let long = zip64(extra);
         let size = |short: u32, nth: u64| match long {
             Some(field) if short == u32::MAX => u64_le(field, 8 * nth).unwrap_or(u64::MAX),
             _ => u64::from(short),
@@ -400,6 +488,10 @@ impl rawzip::ReaderAt for Reader<'_> {
         let left = self.0.length().saturating_sub(offset);
         let count = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
         let filled = buffer.get_mut(..count).unwrap_or_default();
+        if filled.is_empty() {
+            // Sources differ in what they say of nothing beyond their end.
+            return Ok(0);
+        }
         self.0.read_at(offset, filled).map_err(io::Error::other)?;
         Ok(count)
     }

@@ -9,8 +9,8 @@ use hashbrown::hash_table::Entry as Slot;
 
 use super::apart::Apart;
 use super::{
-    Attributes, Blob, Catalog, Component, Container, DType, Data, Encoding, Encodings, Entry, Filter, Label,
-    Labels, Layout, Named, Section, SetPart, Shard, Span, Warning,
+    Attributes, Blob, Catalog, Component, Container, DType, Damage, Data, Encoding, Encodings, Entry, Filter,
+    Label, Labels, Layout, Named, Section, SetPart, Shard, Span, Warning,
 };
 use crate::checked::exact;
 use crate::error::{Code, Error, MESSAGE, Result, short};
@@ -33,6 +33,8 @@ pub struct Builder {
     last_shape: u32,
     limits: Limits,
     unlisted_warnings: u64,
+    /// The first damage among them.
+    unlisted_damage: Option<Damage>,
     warning_bytes: usize,
     /// The emptied list of the last tensor, for the next: an allocation a tensor is a tenth of an opening.
     spare: Vec<Component>,
@@ -66,6 +68,7 @@ impl Builder {
             last_shape: 0,
             limits: *limits,
             unlisted_warnings: 0,
+            unlisted_damage: None,
             warning_bytes: 0,
             spare: Vec::new(),
             expected: 0,
@@ -152,12 +155,31 @@ impl Builder {
         tensor: Option<&str>,
         role: Option<&str>,
     ) {
+        self.warn_damage(code, message, tensor, role, None);
+    }
+
+    /// Adds a warning of damage that only the index shows: verification reports it as a failure. What a tensor's data refuses is
+    /// found by reading it, and needs a warning alone.
+    pub fn damaged(&mut self, code: &'static str, error: &Error, message: String, tensor: Option<&str>) {
+        let damage = Damage { code: error.code(), offset: error.offset() };
+        self.warn_damage(code, message, tensor, None, Some(damage));
+    }
+
+    fn warn_damage(
+        &mut self,
+        code: &'static str,
+        message: impl Into<String>,
+        tensor: Option<&str>,
+        role: Option<&str>,
+        damage: Option<Damage>,
+    ) {
         let message = short(&message.into(), MESSAGE).into_owned();
         let bytes = message.len() + tensor.map_or(0, str::len) + role.map_or(0, str::len);
         if self.catalog.warnings.len() >= limits::WARNINGS
             || self.warning_bytes + bytes > limits::WARNING_BYTES
         {
             self.unlisted_warnings += 1;
+            self.unlisted_damage = self.unlisted_damage.or(damage);
             return;
         }
         self.warning_bytes += bytes;
@@ -167,14 +189,15 @@ impl Builder {
             tensor: tensor.map(str::to_owned),
             component: role.map(str::to_owned),
             path: None,
+            damage,
         });
     }
 
     /// Adds a warning of one of several files.
     pub(super) fn warn_of(&mut self, path: &str, warning: Warning) {
-        let Warning { code, message, tensor, component, .. } = warning;
+        let Warning { code, message, tensor, component, damage, .. } = warning;
         let listed = self.catalog.warnings.len();
-        self.warn(code, message, tensor.as_deref(), component.as_deref());
+        self.warn_damage(code, message, tensor.as_deref(), component.as_deref(), damage);
         if let Some(warning) = self.catalog.warnings.get_mut(listed) {
             warning.path = Some(path.to_owned());
         }
@@ -285,6 +308,7 @@ impl Builder {
                 tensor: None,
                 component: None,
                 path: None,
+                damage: self.unlisted_damage.map(|damage| Damage { offset: None, ..damage }),
             });
         }
         self.catalog
@@ -305,7 +329,7 @@ impl Builder {
                 dims.len(),
                 self.limits.max_rank
             );
-            return Err(Error::new(Code::Limit, message));
+            return Err(Error::new(Code::Limit, message).of_item());
         }
         for &dim in dims {
             exact(dim, "a dimension")?;

@@ -278,7 +278,14 @@ impl<'a> Blobs<'a> {
     fn settle(&self, at: usize, judged: Result<()>) -> Result<()> {
         let Some(blob) = self.all.get(at) else { return judged };
         if let Err(error) = judged {
-            if matches!(error.code(), Code::Io | Code::Aborted | Code::Truncated) {
+            let is_lost = match error.code() {
+                Code::Io | Code::Aborted => true,
+                // A file that was cut off since it was opened is none that can be judged. One that was shorter than it says before
+                // is.
+                Code::Truncated => blob.component.is_none_or(|part| self.was_cut(part)),
+                _ => false,
+            };
+            if is_lost {
                 return Err(self.named(at, error));
             }
             // Each is judged once.
@@ -288,6 +295,11 @@ impl<'a> Blobs<'a> {
             self.reading.watch.did_tensor();
         }
         Ok(())
+    }
+
+    /// Whether a component's file has fewer bytes than when it was opened, or cannot be read any more.
+    fn was_cut(&self, component: &Component) -> bool {
+        self.reading.source(component).and_then(ReadAt::check_length).is_err()
     }
 
     fn named(&self, at: usize, error: Error) -> Error {

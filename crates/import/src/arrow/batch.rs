@@ -13,6 +13,7 @@ use ztensor_core::model::{
 use super::message::{Buffer, Message};
 use super::schema::{Column, Schema};
 use super::types::{Buffers, Element};
+use crate::damage;
 use crate::flatbuffer::{Flat, Table, Vector};
 use crate::names::Names;
 
@@ -27,6 +28,8 @@ struct Found {
     nulls: u64,
     /// Where it says which of its own are, where no other batch has any.
     validity: Option<Blob>,
+    /// Why its values cannot be found in a batch.
+    lost: Option<Error>,
 }
 
 /// The columns of a table.
@@ -128,7 +131,7 @@ impl Columns {
             let around = parent.map_or(0, |((_, nulls), _)| *nulls);
             self.slots.push((length, own.saturating_add(around)));
             let Some(column) = slot.column else { continue };
-            let values = body.buffer(flat.array(buffers.at + (first + 1) * 16)?)?;
+            let values = body.buffer(flat.array(buffers.at + (first + 1) * 16)?);
             let (Some(found), Some(Column { element, name, .. })) =
                 (self.found.get_mut(column), self.schema.columns.get(column))
             else {
@@ -144,10 +147,13 @@ impl Columns {
                 found.validity =
                     Some(blob(validity, length.div_ceil(8), packing.as_ref().map(|packing| packing.values)));
             }
-            if let Some(piece) = piece(*element, values, length, packing.as_ref(), builder)
-                .map_err(|error| error.tensor(name))?
-            {
-                found.pieces.push(piece);
+            let piece = values.and_then(|values| piece(*element, values, length, packing.as_ref(), builder));
+            match piece {
+                Ok(piece) => found.pieces.extend(piece),
+                Err(error) if damage::is_of_item(&error) => {
+                    found.lost.get_or_insert(error);
+                }
+                Err(error) => return Err(error.tensor(name)),
             }
         }
         if next != buffers.count {
@@ -165,6 +171,10 @@ impl Columns {
         builder.reserve(schema.columns.len());
         for (column, found) in schema.columns.into_iter().zip(found) {
             let name = names.unique(builder, &column.name);
+            if let Some(error) = found.lost {
+                damage::tell(builder, &name, &error.rule(RULE));
+                continue;
+            }
             let order = schema.byte_order;
             let added = tensor(builder, &name, column, found, (rows, batches), |component| {
                 component.byte_order = order;
@@ -236,7 +246,7 @@ fn tensor(
 
 /// How the elements of a tensor stand whose dimensions are in another order; the first is the rows.
 fn permuted(dims: &[u64], order: &[usize], width: u64) -> Result<View> {
-    let too_large = || Error::new(Code::Limit, "the tensor has more than 2^64 bytes");
+    let too_large = || Error::new(Code::Limit, "the tensor has more than 2^64 bytes").of_item();
     let stride = |dim: usize| {
         product(dims.get(dim + 1..).unwrap_or_default())
             .and_then(|inner| inner.checked_mul(width))
@@ -264,7 +274,7 @@ fn piece(
         Element::Untyped(width, _) => (length.checked_mul(width), length.checked_mul(width)),
     };
     let (Some(bytes), Some(stored)) = (bytes, stored) else {
-        return Err(Error::new(Code::Limit, "a column has more than 2^64 bytes"));
+        return Err(Error::new(Code::Limit, "a column has more than 2^64 bytes").of_item());
     };
     exact(bytes, "the number of bytes")?;
     if bytes == 0 {

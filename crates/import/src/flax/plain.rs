@@ -15,7 +15,7 @@ pub struct Budget {
 
 impl Budget {
     pub fn new(limits: &Limits) -> Self {
-        Self { values: limits.max_attribute_values, most: limits.max_attribute_values, is_spent: false }
+        Self { values: limits.made_values(), most: limits.made_values(), is_spent: false }
     }
 
     /// Takes a value off, or says for the first time that there are too many.

@@ -13,6 +13,7 @@ use super::RULE;
 use super::array::{Array, COMPLEX};
 use super::chunked::{self, Chunked, MARKER};
 use super::plain::{Budget, Plain};
+use crate::damage;
 use crate::limits::{FLAX_DEPTH, FLAX_NAME_BYTES, FLAX_VALUE_BYTES};
 use crate::msgpack::{Reader, Run, Token};
 use crate::names::Names;
@@ -101,7 +102,10 @@ impl<'s> Tree<'s> {
             }
             Token::Text(body) => Value::Text(self.reader.text(body, FLAX_VALUE_BYTES, "a text")?.to_owned()),
             Token::Bytes(body) => Value::Bytes(self.reader.bytes(body)?.to_vec()),
-            Token::Extension(_, body) => self.complex(body)?,
+            Token::Extension(_, body) => {
+                let (read, name) = (self.complex(body), self.name().to_owned());
+                return damage::kept(&mut self.builder, &name, read);
+            }
             // Lists and maps, which hold others.
             _ => return Ok(None),
         }))
@@ -188,8 +192,12 @@ impl<'s> Tree<'s> {
             self.skip(&format!("Flax has no extension of type {kind}"));
             return Ok((None, false));
         }
+        // What is wrong with an array ends with its body.
         let array = Array::of(&mut self.reader, body)
-            .map_err(|error| error.tensor(self.name()).rule("flax.serialization: _ndarray_from_bytes"))?;
+            .map_err(|error| error.rule("flax.serialization: _ndarray_from_bytes"));
+        let name = self.name().to_owned();
+        let array = damage::kept(&mut self.builder, &name, array).map_err(|error| error.tensor(&name))?;
+        let Some(array) = array else { return Ok((None, true)) };
         let data = Data::Blob(Blob::raw(array.data.at, array.data.length()));
         self.tensor(&array.shape, &array.spelling, array.dtype, array.byte_order, data)?;
         Ok((None, true))

@@ -7,105 +7,196 @@ use std::sync::Arc;
 
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::Input;
-use ztensor_core::model::{Builder, SetPart};
+use ztensor_core::limits;
+use ztensor_core::model::{Builder, SetPart, set};
+use ztensor_core::sources::beside::Neighbor;
 
 use super::Header;
 use super::metadata::Metadata;
 
 const RULE: &str = "GGUF: split files";
+/// Names of missing files that an error lists.
+const SHOWN: usize = 20;
 
 /// What a file says of the set that it is of; `None` of a model that is in one file.
-fn part_of(metadata: &Metadata) -> Result<Option<SetPart>> {
-    let count = metadata.uint("split.count")?.filter(|&count| count > 1);
-    let Some(count) = count else { return Ok(None) };
+fn part_of(metadata: &Metadata, own: usize) -> Result<Option<SetPart>> {
+    let count = metadata.uint("split.count")?.unwrap_or(1).max(1);
     let number = metadata.uint("split.no")?.unwrap_or(0);
-    if number < count {
-        return Ok(Some(SetPart { number, count }));
+    let tensors = metadata.uint("split.tensors.count")?;
+    if number >= count {
+        let message = format!("split.no is {number}, and split.count {count}");
+        return Err(Error::new(Code::BadIndex, message).rule(RULE));
     }
-    let message = format!("split.no is {number}, and split.count {count}");
-    Err(Error::new(Code::BadIndex, message).rule(RULE))
+    if count > 1 {
+        return Ok(Some(SetPart { number, count, tensors }));
+    }
+    match tensors.filter(|&tensors| tensors != own as u64) {
+        Some(tensors) => {
+            let message = format!("split.tensors.count is {tensors}, and the only file has {own} tensors");
+            Err(Error::new(Code::BadIndex, message).rule(RULE))
+        }
+        None => Ok(None),
+    }
 }
 
-/// What the name of a file of a set ends in.
-fn suffix(part: SetPart) -> String {
-    format!("-{:05}-of-{:05}.gguf", part.number + 1, part.count)
+/// How the names of the files of a set are spelled: `stem-00001-of-00003.gguf`, where numbers may begin at 0 and have any width.
+struct Spelling<'n> {
+    /// Up to the number.
+    stem: &'n str,
+    /// What is added to a number.
+    first: u64,
+    width: usize,
+    /// Of the number of files.
+    count: &'n str,
 }
+
+impl<'n> Spelling<'n> {
+    /// By the name of a part; `None` where it is no name of a set.
+    fn of(name: &'n str) -> Option<(Self, u64)> {
+        let (before, count) = name.strip_suffix(".gguf")?.rsplit_once("-of-")?;
+        let digits = before.rsplit('-').next().unwrap_or(before);
+        let stem = before.strip_suffix(digits).unwrap_or_default();
+        let number =
+            |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?;
+        number(count)?;
+        Some((Self { stem, first: 1, width: digits.len(), count }, number(digits)?))
+    }
+
+    fn name(&self, number: u64) -> String {
+        format!("{}{:0width$}-of-{}.gguf", self.stem, number + self.first, self.count, width = self.width)
+    }
+}
+
+/// Another file of a set: its number, its name, and what is known of it.
+type Other = (u64, String, Neighbor);
 
 /// Adds the tensors of a file, and of all others of its set, in the order of the set. Gives the metadata of the first.
+///
+/// Fails with `ZT_INCOMPLETE` where files of the set are missing, unless the caller wants this one alone, and with `ZT_BAD_INDEX` where
+/// they contradict each other.
 pub fn add_all(input: &Input<'_>, own: &Header, builder: &mut Builder) -> Result<Arc<Metadata>> {
     let metadata = own.metadata.clone();
-    let Some(part) = part_of(&metadata)? else {
+    let Some(part) = part_of(&metadata, own.infos.len())? else {
         own.add(builder, 0)?;
         return Ok(metadata);
     };
-    let Some(name) = input.name() else {
-        // It is one of several that were named, or in memory.
+    if input.own_name().is_some() && input.name().is_none() {
+        // It is one of several that were named: whoever joins them looks whether they are a set.
         builder.part(part);
         own.add(builder, 0)?;
         return Ok(metadata);
-    };
-    let Some(prefix) = name.strip_suffix(&suffix(part)) else {
-        let message = format!(
-            "it is file {} of {}, and the others are not found, since its name does not end in {:?}",
-            part.number + 1,
-            part.count,
-            suffix(part)
-        );
+    }
+    let Some(others) = others(input, part)? else {
+        let message =
+            format!("it is file {} of {} of a set, and was opened alone", part.number + 1, part.count);
         builder.warn("ZT_WARN_INCOMPLETE_SET", message, None, None);
         own.add(builder, 0)?;
         return Ok(metadata);
     };
-    let (mut first, mut missing) = (None, Vec::new());
-    for number in 0..part.count {
-        if number == part.number {
-            own.add(builder, 0)?;
-            if number == 0 {
-                first = Some(metadata.clone());
-            }
-            continue;
-        }
-        let wanted = SetPart { number, ..part };
-        let name = format!("{prefix}{}", suffix(wanted));
-        let neighbor = input.beside(&name)?;
-        if neighbor.length.is_none() {
-            missing.push(name);
-            continue;
-        }
-        let found = other(input, neighbor.file, wanted, builder);
-        let found = found.map_err(|error| error.in_file(&name, Path::new(&name)))?;
-        if number == 0 {
-            first = Some(found);
-        }
+    let (before, behind): (Vec<_>, Vec<_>) =
+        others.into_iter().partition(|&(number, ..)| number < part.number);
+    let mut first = None;
+    let mut parts = Vec::new();
+    for other in before {
+        add_other(input, part, other, builder, &mut parts, &mut first)?;
     }
-    if !missing.is_empty() {
-        let message = format!("of {} files these are not there: {}", part.count, missing.join(", "));
-        builder.warn("ZT_WARN_INCOMPLETE_SET", message, None, None);
-        return Ok(first.unwrap_or(metadata));
+    own.add(builder, 0)?;
+    parts.push((input.name().unwrap_or("the file in memory").to_owned(), part));
+    first.get_or_insert_with(|| metadata.clone());
+    for other in behind {
+        add_other(input, part, other, builder, &mut parts, &mut first)?;
     }
-    let said = metadata.uint("split.tensors.count")?;
-    if said.is_some_and(|said| said != builder.len() as u64) {
-        let message = format!(
-            "split.tensors.count is {}, the files have {} tensors",
-            said.unwrap_or_default(),
-            builder.len()
-        );
-        return Err(Error::new(Code::BadIndex, message).rule(RULE));
-    }
+    let parts: Vec<(&str, _)> = parts.iter().map(|(name, part): &(String, _)| (&**name, *part)).collect();
+    set::check(&parts, builder.len() as u64).map_err(|error| error.rule(RULE))?;
     Ok(first.unwrap_or(metadata))
 }
 
-fn other(input: &Input<'_>, file: u32, part: SetPart, builder: &mut Builder) -> Result<Arc<Metadata>> {
-    let source = input.open(file)?;
-    let header = Header::read(&Input::alone(&*source, input.limits, input.stop))?;
-    let said = part_of(&header.metadata)?;
-    if said != Some(part) {
-        let message = format!("it should be file {} of {}", part.number + 1, part.count);
-        let told = said.map_or_else(
-            || "it is of no set".to_owned(),
-            |said| format!("it says that it is {} of {}", said.number + 1, said.count),
-        );
-        return Err(Error::new(Code::BadIndex, format!("{message}, {told}")).rule(RULE));
+/// The other files of a set, by their numbers; `None` where the caller wants the one file alone.
+fn others(input: &Input<'_>, part: SetPart) -> Result<Option<Vec<Other>>> {
+    let count = format!("{:05}", part.count);
+    // In memory a file has no name: the others are asked for by what theirs ends in.
+    let usual = Spelling { stem: "", first: 1, width: 5, count: &count };
+    let (spelling, doubt) = match (input.name(), input.name().and_then(Spelling::of)) {
+        (_, Some((spelling, said))) => match said.checked_sub(part.number) {
+            Some(first) if first <= 1 && spelling.count.parse() == Ok(part.count) => {
+                (Spelling { first, ..spelling }, None)
+            }
+            _ => (usual, Some(contradiction(part, said, spelling.count))),
+        },
+        (Some(_), None) => {
+            let why = format!("its name does not end in {:?}", usual.name(part.number));
+            (usual, Some(unnamed(part, &why)))
+        }
+        (None, _) => (usual, Some(unnamed(part, "it was opened from memory"))),
+    };
+    let (mut found, mut missing, mut problem) = (Vec::new(), Vec::new(), None);
+    for number in (0..part.count).filter(|&number| number != part.number) {
+        let name = spelling.name(number);
+        let neighbor = input.part(&name)?;
+        if neighbor.length.is_none() && neighbor.problem.is_none() {
+            // Nobody looks for them.
+            return Ok(None);
+        }
+        if part.count > limits::FILES as u64 {
+            let message = format!("the set has {} files, more than {}", part.count, limits::FILES);
+            return Err(Error::new(Code::Limit, message).rule(RULE));
+        }
+        if let Some(error) = &neighbor.problem {
+            missing.push(name.clone());
+            problem = problem.or_else(|| Some(error).filter(|error| !error.is_absent()).cloned());
+        }
+        found.push((number, name, neighbor));
     }
-    header.add(builder, file)?;
-    Ok(header.metadata)
+    if missing.is_empty() {
+        return Ok(Some(found));
+    }
+    let lacking = missing.len() as u64;
+    missing.truncate(SHOWN);
+    let error = doubt.or(problem).unwrap_or_else(|| set::incomplete(part.count, lacking, &missing));
+    Err(error.rule(RULE))
+}
+
+/// Adds the tensors of another file of the set, which has to say that it is that one.
+fn add_other(
+    input: &Input<'_>,
+    part: SetPart,
+    (number, name, neighbor): Other,
+    builder: &mut Builder,
+    parts: &mut Vec<(String, SetPart)>,
+    first: &mut Option<Arc<Metadata>>,
+) -> Result<()> {
+    let in_file = |error: Error| error.in_file(&name, Path::new(&name));
+    let source = input.open(neighbor.file).map_err(in_file)?;
+    let header = Header::read(&Input::alone(&*source, input.limits, input.stop)).map_err(in_file)?;
+    let said = part_of(&header.metadata, header.infos.len()).map_err(in_file)?;
+    let said = said.filter(|said| said.number == number && said.count == part.count);
+    let said = said.ok_or_else(|| in_file(another(number, part.count)))?;
+    header.add(builder, neighbor.file).map_err(in_file)?;
+    first.get_or_insert_with(|| header.metadata.clone());
+    parts.push((name, said));
+    Ok(())
+}
+
+fn unnamed(part: SetPart, why: &str) -> Error {
+    let message = format!(
+        "it is file {} of {} of a set, and the others cannot be found, since {why}. Open the files as a list, or this one alone with \
+         shards: 'none'",
+        part.number + 1,
+        part.count
+    );
+    Error::new(Code::Incomplete, message)
+}
+
+fn contradiction(part: SetPart, said: u64, count: &str) -> Error {
+    let message = format!(
+        "its name says that it is file {said} of {count} of a set, and its metadata {} of {}",
+        part.number + 1,
+        part.count
+    );
+    Error::new(Code::BadIndex, message)
+}
+
+fn another(number: u64, count: u64) -> Error {
+    let message = format!("it should be file {} of {count} of its set, and says something else", number + 1);
+    Error::new(Code::BadIndex, message).rule(RULE)
 }

@@ -6,11 +6,11 @@ use hdf5_reader::btree_v2::BTreeV2Record;
 use hdf5_reader::messages::attribute_info;
 use hdf5_reader::messages::dataspace::{self, DataspaceMessage, DataspaceType};
 use ztensor_core::checked::{product, slice};
-use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::error::{Code, Error, NAME, Result, short};
 use ztensor_core::model::{ByteOrder, DType};
 
 use super::heap::Heap;
-use super::reader::{Object, Reader, bad, message};
+use super::reader::{Object, Problems, Reader, bad, message};
 use super::types::{Kind, Type};
 
 /// An attribute; without a value where that is nothing plain.
@@ -26,16 +26,33 @@ const RANK: usize = 32;
 /// How many values may still be made.
 pub struct Left(pub u64);
 
-/// All attributes of an object.
-pub fn all(reader: &Reader<'_>, object: &Object, left: &mut Left) -> Result<Vec<Attribute>> {
+/// All attributes of an object that can be read.
+pub fn all(
+    reader: &Reader<'_>,
+    object: &Object,
+    left: &mut Left,
+    problems: &mut Problems,
+) -> Result<Vec<Attribute>> {
     let mut found = Vec::new();
     for bytes in object.all(message::ATTRIBUTE) {
-        found.push(one(reader, bytes, left)?);
+        found.extend(reader.kept(one(reader, bytes, left), problems)?);
     }
     let Some(info) = object.get(message::ATTRIBUTE_INFO) else { return Ok(found) };
+    let dense = dense(reader, info, left, problems);
+    found.extend(reader.kept(dense, problems)?.into_iter().flatten());
+    Ok(found)
+}
+
+/// Attributes in a heap, which a B-tree of version 2 names.
+fn dense(
+    reader: &Reader<'_>,
+    info: &[u8],
+    left: &mut Left,
+    problems: &mut Problems,
+) -> Result<Vec<Attribute>> {
     let info = reader.parse(info, "the attributes of an object", attribute_info::parse)?;
     if !reader.is_defined(info.fractal_heap_address) {
-        return Ok(found);
+        return Ok(Vec::new());
     }
     let mut heap = Heap::read(reader, info.fractal_heap_address)?;
     let mut records = Vec::new();
@@ -45,15 +62,17 @@ pub fn all(reader: &Reader<'_>, object: &Object, left: &mut Left) -> Result<Vec<
         };
         records.push((creation_order, flags, heap_id));
     }
-    let first = found.len();
     records.sort_by_key(|record| record.0);
+    let mut found = Vec::new();
     for (_, flags, id) in records {
-        let bytes = heap.get(reader, &id)?;
-        let shared = if flags & 2 == 0 { None } else { reader.shared(message::ATTRIBUTE, &bytes)? };
-        found.push(one(reader, &shared.unwrap_or(bytes), left)?);
+        let attribute = heap.get(reader, &id).and_then(|bytes| {
+            let shared = if flags & 2 == 0 { None } else { reader.shared(message::ATTRIBUTE, &bytes)? };
+            one(reader, &shared.unwrap_or(bytes), left)
+        });
+        found.extend(reader.kept(attribute, problems)?);
     }
     if !info.creation_order_tracked {
-        found.get_mut(first..).unwrap_or_default().sort_by(|one, other| one.name.cmp(&other.name));
+        found.sort_by(|one, other| one.name.cmp(&other.name));
     }
     Ok(found)
 }
@@ -86,20 +105,35 @@ fn one(reader: &Reader<'_>, bytes: &[u8], left: &mut Left) -> Result<Attribute> 
         *data = cursor.slice_from(cursor.position())?;
         Ok(parts.map(<[u8]>::to_vec))
     })?;
+    let name = String::from_utf8_lossy(name.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned();
+    let value = named(reader, flags, [kind, space, data], left).map_err(|error| {
+        let message = format!("the attribute {:?}: {}", short(&name, NAME), error.message());
+        let renamed = Error::new(error.code(), message);
+        error.offset().map_or(renamed.clone(), |offset| renamed.at(offset))
+    })?;
+    Ok(Attribute { name, value })
+}
+
+/// The value of an attribute by its type, its shape and its elements.
+fn named(
+    reader: &Reader<'_>,
+    flags: u8,
+    [kind, space, data]: [Vec<u8>; 3],
+    left: &mut Left,
+) -> Result<Option<Value>> {
+    let what = "its type and shape";
     let own = |kind: u16, bytes: Vec<u8>, bit: u8| {
         let shared = if flags & bit == 0 { Some(bytes) } else { reader.shared(kind, &bytes)? };
         shared.ok_or_else(|| bad("an attribute refers to nothing"))
     };
     let kind = own(message::DATATYPE, kind, 1)?;
     let space = own(message::DATASPACE, space, 2)?;
-    let name = String::from_utf8_lossy(name.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned();
     let kind = reader.parse(&kind, what, |_, _, _, _| Type::parse(&kind))?;
     let space = reader.parse(&space, what, dataspace::parse)?;
-    let value = match shape(&space) {
-        None => Some(Value::Null),
-        Some(dims) => value(reader, kind, dims, &data, left)?,
-    };
-    Ok(Attribute { name, value })
+    match shape(&space) {
+        None => Ok(Some(Value::Null)),
+        Some(dims) => value(reader, kind, dims, &data, left),
+    }
 }
 
 /// Elements as a value: alone, or in lists of lists. `None` where they are nothing plain, or too many.

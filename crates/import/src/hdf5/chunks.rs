@@ -3,7 +3,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use hdf5_reader::btree_v1::{BTreeV1Key, collect_btree_v1_leaves_storage};
+use hdf5_reader::btree_v1::BTreeV1Key;
+use hdf5_reader::btree_v2::BTreeV2Header;
 use hdf5_reader::chunk_index::{ChunkEntry, collect_v2_chunk_entries_storage};
 use hdf5_reader::error::Error as Refusal;
 use hdf5_reader::extensible_array::collect_extensible_array_chunk_entries_storage;
@@ -11,10 +12,12 @@ use hdf5_reader::fixed_array::collect_fixed_array_chunk_entries_storage;
 use ztensor_core::checked::end_within;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::model::{Chunk, Chunks};
+use ztensor_core::sources::owned::Owned;
 
 use super::layout::{Chunked, Index};
-use super::reader::{Parsed, Sizes};
-use super::storage::{Bytes, Place, Read};
+use super::reader::Sizes;
+use super::storage::{Bytes, Held, Place, Read};
+use super::{sums, tree};
 use crate::limits::{HDF5_CHUNKS_AT_OPEN, HDF5_INDEX_READS};
 
 /// The chunks of a dataset; its index is read once.
@@ -28,7 +31,19 @@ pub struct Table {
     /// Bytes of a chunk once it is decoded.
     pub bytes: u64,
     pub filters: usize,
-    known: Mutex<Option<Arc<Vec<Entry>>>>,
+    /// What chunks and index lie in, where that is not the file.
+    pub held: Option<Held>,
+    known: Mutex<Option<Arc<Found>>>,
+}
+
+/// What was found of an index: its chunks, or why it cannot be read.
+type Found = Result<Vec<Entry>>;
+
+/// The range of the file in which all chunks are, and what is wrong with the first that is not there.
+pub struct Extent {
+    pub offset: u64,
+    pub stored: u64,
+    pub problem: Option<Error>,
 }
 
 /// A chunk by its place in row-major order of all chunks.
@@ -45,10 +60,11 @@ impl Table {
         sizes: Sizes,
         layout: Chunked,
         (shape, most): (Vec<u64>, Option<Vec<u64>>),
-        bytes: u64,
-        filters: usize,
+        (bytes, filters): (u64, usize),
+        held: Option<Held>,
     ) -> Result<Self> {
-        let table = Self { place, sizes, layout, shape, most, bytes, filters, known: Mutex::default() };
+        let known = Mutex::default();
+        let table = Self { place, sizes, layout, shape, most, bytes, filters, held, known };
         table
             .count()
             .map(|_| table)
@@ -69,59 +85,87 @@ impl Table {
     }
 
     /// The range of the file in which all chunks are. Of an index of moderate size that is looked up now; of a larger one it is
-    /// the whole file, and the index is read with the first data.
-    pub fn span(&self, read: Read<'_>) -> Result<(u64, u64)> {
+    /// the whole file, and the index is read with the first data. Fails where the source does.
+    pub fn span(&self, read: Read<'_>) -> Result<Extent> {
         if self.layout.index == Index::Implicit {
-            let stored = self.count().and_then(|count| count.checked_mul(self.bytes));
-            let within =
-                stored.filter(|&bytes| end_within(self.layout.address, bytes, self.place.length).is_some());
-            let stored =
-                within.ok_or_else(|| Error::new(Code::Truncated, "the file ends before its chunks do"))?;
-            return Ok((self.place.base.saturating_add(self.layout.address), stored));
+            let stored = self.count().and_then(|count| count.checked_mul(self.bytes)).unwrap_or(u64::MAX);
+            let held = self.place.length.saturating_sub(self.layout.address);
+            let problem =
+                (stored > held).then(|| Error::new(Code::Truncated, "the file ends before its chunks do"));
+            let offset = self.place.base.saturating_add(self.layout.address);
+            return Ok(Extent { offset, stored: stored.min(held), problem });
         }
         if self.count().is_none_or(|count| count > HDF5_CHUNKS_AT_OPEN) {
-            return Ok((self.place.base, self.place.length));
+            return Ok(Extent { offset: self.place.base, stored: self.place.length, problem: None });
         }
         let entries = self.entries(read)?;
-        let start = entries.iter().map(|entry| entry.chunk.offset).min().unwrap_or(0);
-        let end = entries.iter().map(|entry| entry.chunk.offset.saturating_add(entry.chunk.stored)).max();
-        Ok((start, end.unwrap_or(0).saturating_sub(start)))
+        let entries = match &*entries {
+            Ok(entries) => entries,
+            Err(error) => return Ok(Extent { offset: 0, stored: 0, problem: Some(error.clone()) }),
+        };
+        let problem = entries.iter().find_map(|entry| self.check(entry).err());
+        let held = || entries.iter().filter(|entry| self.check(entry).is_ok()).map(|entry| entry.chunk);
+        let start = held().map(|chunk| chunk.offset).min().unwrap_or(0);
+        let end = held().map(|chunk| chunk.offset.saturating_add(chunk.stored)).max();
+        Ok(Extent { offset: start, stored: end.unwrap_or(0).saturating_sub(start), problem })
     }
 
-    fn entries(&self, read: Read<'_>) -> Result<Arc<Vec<Entry>>> {
+    /// Refuses a chunk that is not there.
+    fn check(&self, Entry { chunk, .. }: &Entry) -> Result<()> {
+        let address = chunk.offset.checked_sub(self.place.base);
+        if address.and_then(|at| end_within(at, chunk.stored, self.place.length)).is_some() {
+            return Ok(());
+        }
+        let message = format!("a chunk of {} bytes goes beyond the end of the file", chunk.stored);
+        Err(Error::new(Code::Truncated, message).at(chunk.offset))
+    }
+
+    /// What the index has. Fails where the source does.
+    fn entries(&self, read: Read<'_>) -> Result<Arc<Found>> {
         let broken = |_| Error::new(Code::Internal, "an index of chunks was left half read");
         let mut known = self.known.lock().map_err(broken)?;
         if let Some(entries) = &*known {
             return Ok(Arc::clone(entries));
         }
-        let entries = Arc::new(self.read(read)?);
+        let most = self.place.length.saturating_mul(HDF5_INDEX_READS).saturating_add(1 << 20);
+        let bytes = Bytes::new(read, self.place, most);
+        let found = match self.read(&bytes) {
+            // As much as may be read of an index is no matter of the file.
+            Err(error) if !bytes.is_of_item(&error) && error.code() != Code::Limit => return Err(error),
+            found => found,
+        };
+        let entries = Arc::new(found);
         *known = Some(Arc::clone(&entries));
         Ok(entries)
     }
 
     /// Reads the index.
-    fn read(&self, read: Read<'_>) -> Result<Vec<Entry>> {
+    fn read(&self, bytes: &Bytes<'_>) -> Result<Vec<Entry>> {
         if !self.has_index() || self.shape.contains(&0) {
             return Ok(Vec::new());
         }
-        let most = self.place.length.saturating_mul(HDF5_INDEX_READS).saturating_add(1 << 20);
-        let bytes = Bytes::new(read, self.place, most);
-        let found = self
-            .look_up(&bytes)
-            .map_err(|error| bytes.refusal(&error, "the index of a dataset's chunks", self.layout.address))?;
+        let found = self.look_up(bytes)?;
         let mut entries = Vec::with_capacity(found.len());
         for entry in found {
+            if entry
+                .offsets
+                .iter()
+                .zip(&self.layout.dims)
+                .any(|(at, &chunk)| at % u64::from(chunk).max(1) != 0)
+            {
+                return Err(Error::new(Code::BadIndex, "a chunk does not begin where one may"));
+            }
             let Some(nth) = self.nth(&entry.offsets) else { continue };
-            let stored = if self.filters == 0 { self.bytes } else { entry.size };
-            if end_within(entry.address, stored, self.place.length).is_none() {
-                let message = format!("a chunk of {stored} bytes goes beyond the end of the file");
-                return Err(
-                    Error::new(Code::Truncated, message).at(self.place.base.saturating_add(entry.address))
-                );
+            // Other indexes do not say of chunks without filters how long they are.
+            let says = self.filters > 0 || self.layout.index == Index::Tree1;
+            let stored = if says { entry.size } else { self.bytes };
+            if self.filters == 0 && stored != self.bytes {
+                let message = format!("a chunk has {stored} bytes, not {}", self.bytes);
+                return Err(Error::new(Code::BadIndex, message));
             }
             let skipped = if self.is_plain(&entry.offsets) { u32::MAX } else { entry.filter_mask };
             let offset = self.place.base.saturating_add(entry.address);
-            entries.push(Entry { nth, chunk: Chunk { offset, stored, skipped } });
+            entries.push(Entry { nth, chunk: Chunk { offset, stored, skipped: skipped | self.skipped() } });
         }
         entries.sort_unstable_by_key(|entry| entry.nth);
         if entries.windows(2).any(|pair| matches!(pair, [one, other] if one.nth == other.nth)) {
@@ -130,10 +174,17 @@ impl Table {
         Ok(entries)
     }
 
-    fn look_up(&self, bytes: &Bytes<'_>) -> Parsed<Vec<ChunkEntry>> {
+    /// The bit of the filter that the whole file went through, and no chunk.
+    fn skipped(&self) -> u32 {
+        let nth = u32::try_from(self.filters).unwrap_or(u32::MAX);
+        self.held.as_ref().and_then(|_| 1_u32.checked_shl(nth)).unwrap_or(0)
+    }
+
+    fn look_up(&self, bytes: &Bytes<'_>) -> Result<Vec<ChunkEntry>> {
         let (address, dims, shape) = (self.layout.address, &*self.layout.dims, &*self.shape);
         let (width, length) = (self.sizes.address, self.sizes.length);
         let rank = u32::try_from(dims.len()).unwrap_or(u32::MAX);
+        let refused = |error: Refusal| bytes.refusal(&error, "the index of a dataset's chunks", address);
         match self.layout.index {
             Index::Implicit => Ok(Vec::new()),
             Index::Single(filtered) => {
@@ -141,30 +192,83 @@ impl Table {
                 Ok(vec![ChunkEntry { address, size, filter_mask, offsets: vec![0; dims.len()] }])
             }
             Index::Tree1 => {
-                let leaves =
-                    collect_btree_v1_leaves_storage(bytes, address, width, length, Some(rank), dims, None)?;
-                let entry = |(key, address)| match key {
-                    BTreeV1Key::RawData { chunk_size, filter_mask, mut offsets } => {
-                        offsets.truncate(dims.len());
-                        Ok(ChunkEntry { address, size: chunk_size.into(), filter_mask, offsets })
+                let leaves = tree::leaves(bytes, self.sizes, address, Some(rank))?;
+                if let Some(error) = leaves.problem {
+                    return Err(error);
+                }
+                let bad = |message: &str| Error::new(Code::BadIndex, message).at(bytes.offset(address));
+                let mut entries: Vec<ChunkEntry> = Vec::with_capacity(leaves.entries.len());
+                for (key, address) in leaves.entries {
+                    let BTreeV1Key::RawData { chunk_size, filter_mask, mut offsets } = key else {
+                        return Err(bad("the index of chunks is that of a group"));
+                    };
+                    // The last is that of a byte in an element.
+                    if offsets.split_off(dims.len().min(offsets.len())).iter().any(|&at| at != 0) {
+                        return Err(bad("a chunk begins within an element"));
                     }
-                    BTreeV1Key::Group { .. } => {
-                        Err(Refusal::InvalidData("it is the index of a group".to_owned()))
+                    // Others find chunks by halving what is left: what is out of order is not there.
+                    if entries.last().is_some_and(|before| before.offsets >= offsets) {
+                        return Err(bad(
+                            "the chunks are not in the order of their places, or two have the same",
+                        ));
                     }
-                };
-                leaves.into_iter().map(entry).collect()
+                    entries.push(ChunkEntry { address, size: chunk_size.into(), filter_mask, offsets });
+                }
+                Ok(entries)
             }
             Index::FixedArray => {
+                self.sums(bytes).fixed(address)?;
                 collect_fixed_array_chunk_entries_storage(bytes, address, width, length, shape, dims, None)
+                    .map_err(refused)
             }
             Index::ExtensibleArray => {
+                self.sums(bytes).extensible(address)?;
                 let most = self.most.as_deref();
                 collect_extensible_array_chunk_entries_storage(
                     bytes, address, width, length, shape, most, dims, None,
                 )
+                .map_err(refused)
             }
-            Index::Tree2 => collect_v2_chunk_entries_storage(bytes, address, width, length, rank, dims, None),
+            Index::Tree2 => {
+                let header =
+                    BTreeV2Header::parse_at_storage(bytes, address, width, length).map_err(refused)?;
+                let record = u64::from(header.record_size);
+                let [narrow, wide] = self.element().map(|bytes| bytes + 8 * u64::from(rank));
+                if ![narrow, wide].contains(&record) || (header.btree_type == 11) != (self.filters > 0) {
+                    let message = format!(
+                        "the index of chunks has records of {record} bytes, the dataset's have {narrow}"
+                    );
+                    return Err(Error::new(Code::BadIndex, message).at(bytes.offset(address)));
+                }
+                let found = collect_v2_chunk_entries_storage(bytes, address, width, length, rank, dims, None)
+                    .map_err(refused)?;
+                if found.len() as u64 != header.total_records {
+                    let message = format!(
+                        "the index says that it has {} chunks, {} are there",
+                        header.total_records,
+                        found.len()
+                    );
+                    return Err(Error::new(Code::BadIndex, message).at(bytes.offset(address)));
+                }
+                Ok(found)
+            }
         }
+    }
+
+    fn sums<'b, 's>(&self, bytes: &'b Bytes<'s>) -> sums::Index<'b, 's> {
+        let Sizes { address, length } = self.sizes;
+        sums::Index { bytes, address, length, element: self.element(), filtered: self.filters > 0 }
+    }
+
+    /// Bytes of what an index has of a chunk, without its place: its address, and of a filtered one its size and its mask. Files of HDF5 2
+    /// may have sizes as wide as lengths.
+    fn element(&self) -> [u64; 2] {
+        let address = u64::from(self.sizes.address);
+        if self.filters == 0 {
+            return [address; 2];
+        }
+        let width = (1 + (u64::from(self.bytes.max(1).ilog2()) + 8) / 8).min(8);
+        [address + width + 4, address + u64::from(self.sizes.length) + 4]
     }
 
     /// The place of the chunk that begins at an element; `None` of one outside of the dataset, as is left where that shrank.
@@ -196,11 +300,18 @@ impl Chunks for Table {
             let address = nth.checked_mul(self.bytes).and_then(|at| at.checked_add(self.layout.address));
             let offset =
                 address.and_then(|address| address.checked_add(self.place.base)).ok_or_else(beyond)?;
-            return Ok(Some(Chunk { offset, stored: self.bytes, skipped: 0 }));
+            let chunk = Chunk { offset, stored: self.bytes, skipped: self.skipped() };
+            return self.check(&Entry { nth, chunk }).map(|()| Some(chunk));
         }
         let entries = self.entries(read)?;
+        let entries = entries.as_ref().as_ref().map_err(Clone::clone)?;
         let found = entries.binary_search_by_key(&nth, |entry| entry.nth).ok();
-        Ok(found.and_then(|at| entries.get(at)).map(|entry| entry.chunk))
+        let found = found.and_then(|at| entries.get(at));
+        found.map(|entry| self.check(entry).map(|()| entry.chunk)).transpose()
+    }
+
+    fn held(&self) -> Option<&[u8]> {
+        self.held.as_ref().map(|held| &**held.bytes)
     }
 
     fn written(&self, read: Read<'_>, first: &[u64], last: &[u64]) -> Result<Option<Vec<Vec<u64>>>> {
@@ -208,6 +319,7 @@ impl Chunks for Table {
             return Ok(None);
         }
         let entries = self.entries(read)?;
+        let entries = entries.as_ref().as_ref().map_err(Clone::clone)?;
         let between =
             first.iter().zip(last).map(|(first, last)| last.saturating_sub(*first).saturating_add(1));
         if between.fold(1, u64::saturating_mul) <= entries.len() as u64 {
@@ -226,6 +338,22 @@ impl Chunks for Table {
             is_between.then_some(place)
         };
         Ok(Some(entries.iter().filter_map(place).collect()))
+    }
+}
+
+/// Data that is one run of bytes in memory.
+pub struct Run {
+    pub bytes: Arc<Owned>,
+    pub chunk: Chunk,
+}
+
+impl Chunks for Run {
+    fn find(&self, _: Read<'_>, _: &[u64]) -> Result<Option<Chunk>> {
+        Ok(Some(self.chunk))
+    }
+
+    fn held(&self) -> Option<&[u8]> {
+        Some(&self.bytes)
     }
 }
 

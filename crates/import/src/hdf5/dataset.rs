@@ -8,16 +8,17 @@ use hdf5_reader::messages::{dataspace, external_files, fill_value};
 use ztensor_core::checked::{MAX_EXACT, end_within, index, product};
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::model::{
-    Attributes, Blob, Builder, ByteOrder, Chunks, Component, DType, Data, Grid, Label,
+    Attributes, Blob, Builder, ByteOrder, Chunk, Chunks, Component, DType, Data, Filter, Grid, Label,
 };
 
 use super::attribute::{self, Left};
-use super::chunks::{Table, Unwritten};
+use super::chunks::{Run, Table, Unwritten};
 use super::filters::{self, Filters};
 use super::layout::{Chunked, Layout};
-use super::reader::{Object, Reader, bad, message};
+use super::reader::{Object, Problems, Reader, bad, message};
 use super::storage::Read;
 use super::types::{Kind, Type};
+use crate::damage::warning_of;
 use crate::limits::HDF5_TEXT_BYTES;
 
 /// What a dataset is here.
@@ -37,7 +38,7 @@ pub struct Tensor {
 
 /// Whether an object is a dataset.
 pub fn is(object: &Object) -> bool {
-    object.get(message::LAYOUT).is_some() && object.get(message::DATASPACE).is_some()
+    object.get(message::LAYOUT).is_some() || object.get(message::DATASPACE).is_some()
 }
 
 /// What stands between reading a dataset's messages and knowing where its elements are.
@@ -57,13 +58,14 @@ struct Elements<'o> {
     bytes: u64,
 }
 
-/// Reads a dataset. `source` reads the file itself.
+/// Reads a dataset. `source` reads the file itself. Fails where it cannot be listed; what else cannot be read of it is among the problems.
 pub fn read(
     reader: &Reader<'_>,
     builder: &mut Builder,
     object: &Object,
     source: Read<'_>,
     left: &mut Left,
+    problems: &mut Problems,
 ) -> Result<Dataset> {
     let missing = |what: &str| bad(format!("a dataset has no {what}"));
     let space = object.get(message::DATASPACE).ok_or_else(|| missing("shape"))?;
@@ -78,7 +80,7 @@ pub fn read(
     own.iter().try_for_each(|&dim| builder.limits().push_dim(&mut shape, dim))?;
 
     let mut warnings = Vec::new();
-    let attributes = attributes(reader, object, left, &mut warnings)?;
+    let attributes = attributes(reader, object, left, &mut warnings, problems)?;
     // Keras says of the bytes that it stores in this way what they are.
     let named = attributes.iter().find(|(key, _)| *key == Value::from("dtype")).map(|(_, value)| value);
     if (&kind.kind, kind.size) == (&Kind::Opaque, 2) && named == Some(&Value::from("bfloat16")) {
@@ -86,7 +88,7 @@ pub fn read(
     }
     let bytes = product(&shape).and_then(|count| count.checked_mul(kind.size));
     let bytes = bytes.filter(|&bytes| bytes <= MAX_EXACT).ok_or_else(|| {
-        Error::new(Code::Limit, format!("the shape {shape:?} has more than 2^53 - 1 bytes"))
+        Error::new(Code::Limit, format!("the shape {shape:?} has more than 2^53 - 1 bytes")).of_item()
     })?;
     let elements = Elements {
         object,
@@ -99,13 +101,22 @@ pub fn read(
         shape,
     };
 
-    let layout = object.get(message::LAYOUT).ok_or_else(|| missing("layout"))?;
-    let layout =
-        reader.parse(layout, "a dataset's layout", |_, _, _, _| Layout::parse(layout, reader.sizes))?;
+    let layout = object.get(message::LAYOUT).ok_or_else(|| missing("layout")).and_then(|layout| {
+        reader.parse(layout, "a dataset's layout", |_, _, _, _| Layout::parse(layout, reader.sizes))
+    });
+    let layout = match layout {
+        Err(error) if error.code() != Code::UnsupportedVersion && reader.bytes.is_of_item(&error) => {
+            Err(error)
+        }
+        layout => Ok(layout?),
+    };
     if matches!(kind.kind, Kind::Text | Kind::Texts)
-        && let Some(texts) = elements.texts(reader, &layout, &kind, left)?
+        && let Ok(layout) = &layout
     {
-        return Ok(Dataset::Plain(texts));
+        let texts = elements.texts(reader, layout, &kind, left);
+        if let Some(texts) = reader.kept(texts, problems)?.flatten() {
+            return Ok(Dataset::Plain(texts));
+        }
     }
     let (dtype, order) = match kind.kind {
         Kind::Number(dtype, order) => (Some(dtype), order),
@@ -114,7 +125,9 @@ pub fn read(
             (None, ByteOrder::Little)
         }
     };
-    let data = elements.data(reader, builder, layout, order, source, &mut warnings)?;
+    let data = layout
+        .and_then(|layout| elements.data(reader, builder, layout, order, source, &mut warnings))
+        .or_else(|error| elements.refused(reader, builder, error, &mut warnings))?;
     let order = if matches!(data, Data::Inline(_)) { ByteOrder::Little } else { order };
     let component = Component { byte_order: order, ..Component::new(Label::DATA, dtype, data) };
     let attributes = (!attributes.is_empty()).then(|| Attributes::from(attributes));
@@ -127,9 +140,10 @@ pub fn attributes(
     object: &Object,
     left: &mut Left,
     warnings: &mut Vec<(&'static str, String)>,
+    problems: &mut Problems,
 ) -> Result<Vec<(Value, Value)>> {
     let mut found = Vec::new();
-    for attribute in attribute::all(reader, object, left)? {
+    for attribute in attribute::all(reader, object, left, problems)? {
         if let Some(value) = attribute.value {
             found.push((Value::Text(attribute.name), value));
         } else {
@@ -182,14 +196,52 @@ impl Elements<'_> {
                 self.grid(reader, Blob::raw(0, 0), self.shape.clone(), Box::new(Unwritten))
             }
             Layout::Contiguous { address, length } => {
-                let held = length.is_none_or(|length| length >= self.bytes);
-                if !held || end_within(address, self.bytes, reader.bytes.place().length).is_none() {
-                    return Err(self.too_short().at(reader.bytes.offset(address)));
+                let place = reader.bytes.place();
+                let offset = reader.bytes.offset(address);
+                let is_short = length.is_some_and(|length| length < self.bytes);
+                let is_there = !is_short && end_within(address, self.bytes, place.length).is_some();
+                match &reader.held {
+                    Some(held) if is_there => {
+                        let encoding = builder.intern(held.encoding);
+                        let encoding = builder.encoding(&[Filter::named(encoding)], true);
+                        let blob = Blob { encoding, ..Blob::raw(held.offset, 0) };
+                        let chunk = Chunk { offset, stored: self.bytes, skipped: 1 };
+                        let run = Run { bytes: Arc::clone(&held.bytes), chunk };
+                        self.grid(reader, blob, self.shape.clone(), Box::new(run))
+                    }
+                    None if is_there => Ok(Data::Blob(Blob::raw(offset, self.bytes))),
+                    Some(_) => Err(self.too_short().at(offset)),
+                    None => {
+                        let end = length.map_or(u64::MAX, |length| offset.saturating_add(length));
+                        let end = end.min(place.base.saturating_add(place.length));
+                        warnings.push((warning_of(Code::Truncated), self.too_short().message().to_owned()));
+                        Ok(Data::cut_short(0, &self.shape, self.width, offset, end))
+                    }
                 }
-                Ok(Data::Blob(Blob::raw(reader.bytes.offset(address), self.bytes)))
             }
             Layout::Chunked(chunked) => self.chunks(reader, builder, chunked, source, warnings),
         }
+    }
+
+    /// The data of a dataset that cannot be found. What is not known here is no damage.
+    fn refused(
+        &self,
+        reader: &Reader<'_>,
+        builder: &mut Builder,
+        error: Error,
+        warnings: &mut Vec<(&'static str, String)>,
+    ) -> Result<Data> {
+        if !reader.bytes.is_of_item(&error) {
+            return Err(error);
+        }
+        let message = format!("its data is refused: {}", error.message());
+        if matches!(error.code(), Code::UnsupportedVersion | Code::UnsupportedEncoding) {
+            warnings.push(("ZT_WARN_UNKNOWN_ENCODING", message));
+            let encoding = builder.unknown_encoding("hdf5.unknown");
+            return Ok(Data::Blob(Blob { encoding, decoded: Some(self.bytes), ..Blob::raw(0, 0) }));
+        }
+        warnings.push((warning_of(error.code()), message));
+        Ok(Data::refused(0, &self.shape, self.width, error))
     }
 
     fn is_complex(&self) -> bool {
@@ -231,8 +283,17 @@ impl Elements<'_> {
             return self.grid(reader, blob, chunk, Box::new(Unwritten));
         }
         let shapes = (self.dims.clone(), self.most.clone());
-        let table = Table::new(reader.bytes.place(), reader.sizes, layout, shapes, bytes, count)?;
-        let (offset, stored) = table.span(source)?;
+        let held = reader.held.clone();
+        let table = Table::new(reader.bytes.place(), reader.sizes, layout, shapes, (bytes, count), held)?;
+        let span = table.span(source)?;
+        if let Some(error) = span.problem {
+            let message = format!("some of its data is refused: {}", error.message());
+            warnings.push((warning_of(error.code()), message));
+        }
+        let (offset, stored) = match &reader.held {
+            Some(held) => (held.offset, 0),
+            None => (span.offset, span.stored),
+        };
         let blob = Blob { file: 0, encoding, offset, stored, decoded: None, digest: None };
         self.grid(reader, blob, chunk, Box::new(table))
     }

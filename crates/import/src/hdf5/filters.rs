@@ -3,10 +3,13 @@
 
 use hdf5_reader::messages::filter_pipeline;
 use ztensor_core::codecs;
-use ztensor_core::error::Result;
+use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::model::{Builder, Encoding, Filter};
 
 use super::reader::{Object, Reader, message};
+
+/// Filters that a mask has bits for.
+const MOST: usize = 32;
 
 /// The filters of a dataset, in the order in which they were applied.
 pub struct Filters {
@@ -29,8 +32,19 @@ pub fn read(reader: &Reader<'_>, builder: &mut Builder, object: &Object) -> Resu
             filters.push(Filter { name: builder.intern(&name), parameters });
         }
     }
+    let count = filters.len();
+    // What is decoded with the whole file is no filter of a chunk; it stands in the list for users to see.
+    if let Some(held) = &reader.held {
+        if count >= MOST {
+            return Err(Error::new(
+                Code::UnsupportedEncoding,
+                format!("its chunks went through {count} filters"),
+            ));
+        }
+        filters.push(Filter::named(builder.intern(held.encoding)));
+    }
     let encoding = builder.encoding(&filters, unknown.is_none());
-    Ok(Filters { encoding, count: filters.len(), unknown })
+    Ok(Filters { encoding, count, unknown })
 }
 
 fn name(id: u16) -> String {

@@ -5,17 +5,16 @@
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
-use hdf5_reader::btree_v1::collect_btree_v1_leaves_storage;
 use hdf5_reader::btree_v2::BTreeV2Record;
 use hdf5_reader::error::Error as Refusal;
 use hdf5_reader::local_heap::LocalHeap;
 use hdf5_reader::messages::link::{self, LinkTarget};
 use hdf5_reader::messages::{link_info, symbol_table_msg};
-use hdf5_reader::symbol_table::SymbolTableNode;
-use ztensor_core::error::Result;
+use ztensor_core::error::{NAME, Result, short};
 
 use super::heap::Heap;
-use super::reader::{Object, Reader, bad, message};
+use super::reader::{Object, Problems, Reader, bad, message};
+use super::tree;
 
 /// Where a link leads.
 #[derive(Clone, Debug)]
@@ -54,34 +53,40 @@ pub struct Link {
 #[derive(Debug, Default)]
 pub struct Group {
     pub links: Vec<Link>,
+    /// What of it cannot be read.
+    pub problems: Problems,
     names: OnceCell<HashMap<String, usize>>,
 }
 
 impl Group {
-    /// Whether an object is a group.
+    /// Whether an object is a group. What groups say of new ones counts only where nothing says that it is a dataset.
     pub fn is(object: &Object) -> bool {
-        [message::SYMBOL_TABLE, message::LINK_INFO, message::LINK, message::GROUP_INFO]
-            .iter()
-            .any(|&kind| object.get(kind).is_some())
+        let has = |kind| object.get(kind).is_some();
+        let links = [message::SYMBOL_TABLE, message::LINK_INFO, message::LINK];
+        let dataset = [message::DATASPACE, message::LAYOUT];
+        links.into_iter().any(has) || has(message::GROUP_INFO) && !dataset.into_iter().any(has)
     }
 
+    /// Reads the links that can be read.
     pub fn read(reader: &Reader<'_>, object: &Object) -> Result<Self> {
-        let mut links = Vec::new();
+        let (mut links, mut problems) = (Vec::new(), Problems::default());
         if let Some(table) = object.get(message::SYMBOL_TABLE) {
-            symbols(reader, table, &mut links)?;
+            let read = symbols(reader, table, &mut links, &mut problems);
+            reader.kept(read, &mut problems)?;
         }
         for bytes in object.all(message::LINK) {
-            links.push(one(reader, bytes)?);
+            links.extend(reader.kept(one(reader, bytes), &mut problems)?);
         }
         if let Some(info) = object.get(message::LINK_INFO) {
-            dense(reader, info, &mut links)?;
+            let read = dense(reader, info, &mut links, &mut problems);
+            reader.kept(read, &mut problems)?;
         }
         if links.iter().all(|link| link.order.is_some()) {
             links.sort_by_key(|link| link.order);
         } else {
             links.sort_by(|one, other| one.name.cmp(&other.name));
         }
-        Ok(Self { links, names: OnceCell::new() })
+        Ok(Self { links, problems, names: OnceCell::new() })
     }
 
     /// The link of a name.
@@ -116,7 +121,7 @@ fn one(reader: &Reader<'_>, bytes: &[u8]) -> Result<Link> {
 }
 
 /// Links in a heap, which a B-tree of version 2 names.
-fn dense(reader: &Reader<'_>, info: &[u8], links: &mut Vec<Link>) -> Result<()> {
+fn dense(reader: &Reader<'_>, info: &[u8], links: &mut Vec<Link>, problems: &mut Problems) -> Result<()> {
     let info = reader.parse(info, "the links of a group", link_info::parse)?;
     if !reader.is_defined(info.fractal_heap_address) {
         return Ok(());
@@ -126,49 +131,87 @@ fn dense(reader: &Reader<'_>, info: &[u8], links: &mut Vec<Link>) -> Result<()> 
         let BTreeV2Record::LinkNameHash { heap_id, .. } = record else {
             return Err(bad("the index of a group has records of another kind"));
         };
-        links.push(one(reader, &heap.get(reader, &heap_id)?)?);
+        let link = heap.get(reader, &heap_id).and_then(|bytes| one(reader, &bytes));
+        links.extend(reader.kept(link, problems)?);
     }
     Ok(())
 }
 
 /// Links of a group of the first version: names in a heap, addresses in the leaves of a B-tree.
-fn symbols(reader: &Reader<'_>, table: &[u8], links: &mut Vec<Link>) -> Result<()> {
+fn symbols(reader: &Reader<'_>, table: &[u8], links: &mut Vec<Link>, problems: &mut Problems) -> Result<()> {
     /// The entry is a soft link, whose path is in the heap.
     const SOFT: u32 = 2;
-    let what = "the symbol table of a group";
-    let table = reader.parse(table, what, symbol_table_msg::parse)?;
+    let table = reader.parse(table, "the symbol table of a group", symbol_table_msg::parse)?;
     let (width, length) = (reader.sizes.address, reader.sizes.length);
-    let refused = |error| reader.bytes.refusal(&error, what, table.btree_address);
-    let heap =
-        LocalHeap::parse_at_storage(&reader.bytes, table.heap_address, width, length).map_err(refused)?;
+    let heap = LocalHeap::parse_at_storage(&reader.bytes, table.heap_address, width, length)
+        .map_err(|error| reader.bytes.refusal(&error, "the names of a group", table.heap_address))?;
     let names = reader.bytes.at(heap.data_segment_address, heap.data_segment_size)?;
     let text = |offset: u64| -> Result<String> {
         let rest = usize::try_from(offset).ok().and_then(|at| names.get(at..));
         let text = rest.and_then(|rest| rest.split(|&byte| byte == 0).next());
-        let text = text.ok_or_else(|| bad("a name lies beyond the heap of its group"))?;
+        let text = text.filter(|text| !text.is_empty());
+        let text = text.ok_or_else(|| bad("a link of a group has no name in its heap"))?;
         reader.bytes.charge(text.len() as u64)?;
         Ok(String::from_utf8_lossy(text).into_owned())
     };
-    let leaves =
-        collect_btree_v1_leaves_storage(&reader.bytes, table.btree_address, width, length, None, &[], None)
-            .map_err(refused)?;
-    for (_, address) in leaves {
-        let [.., low, high] = *reader.bytes.at(address, 8)? else {
-            return Err(bad("a symbol table node ends"));
-        };
-        let entry = 24 + 2 * u64::from(width);
-        let node = reader.bytes.at(address, 8 + entry * u64::from(u16::from_le_bytes([low, high])))?;
-        let node = reader
-            .parse(&node, what, |cursor, width, length, _| SymbolTableNode::parse(cursor, width, length));
-        for entry in node.map_err(|error| error.at(reader.bytes.offset(address)))?.entries {
-            let target = if entry.cache_type == SOFT {
-                let [a, b, c, d, ..] = entry.scratch;
-                Target::Soft(text(u32::from_le_bytes([a, b, c, d]).into())?)
-            } else {
-                Target::Hard(entry.object_header_address)
-            };
-            links.push(Link { name: text(entry.link_name_offset)?, target, order: None });
+    let leaves = tree::leaves(&reader.bytes, reader.sizes, table.btree_address, None)?;
+    leaves.problem.into_iter().for_each(|problem| problems.push(problem));
+    for ((_, address), last) in leaves.entries.into_iter().zip(leaves.last) {
+        let Some(entries) = reader.kept(node(reader, address), problems)? else { continue };
+        // The tree has the last name of each node, without which nothing could be found there.
+        let behind = entries.last().map(|entry| text(entry.name));
+        if let (Ok(last), Some(Ok(name))) = (text(last), behind)
+            && name.as_bytes() < last.as_bytes()
+        {
+            let message = format!("a node of a group ends before its last name, {:?}", short(&last, NAME));
+            problems.push(bad(message).at(reader.bytes.offset(address)));
+        }
+        for entry in entries {
+            let link = text(entry.name).and_then(|name| {
+                let target = if entry.cache_type == SOFT {
+                    Target::Soft(text(entry.scratch.into())?)
+                } else {
+                    Target::Hard(entry.address)
+                };
+                Ok(Link { name, target, order: None })
+            });
+            let link = link.map_err(|error| error.at(reader.bytes.offset(address)));
+            links.extend(reader.kept(link, problems)?);
         }
     }
     Ok(())
+}
+
+/// An entry of a symbol table (III.C). The offset of its name has as many bytes as a length, as the library of the HDF Group writes it; the
+/// specification and `hdf5-reader` have it as an address.
+struct Entry {
+    name: u64,
+    address: u64,
+    cache_type: u32,
+    scratch: u32,
+}
+
+/// The entries of the node of a symbol table at an address.
+fn node(reader: &Reader<'_>, address: u64) -> Result<Vec<Entry>> {
+    let &[b'S', b'N', b'O', b'D', version, _, low, high] = &*reader.bytes.at(address, 8)? else {
+        return Err(bad("a node of a group has no signature").at(reader.bytes.offset(address)));
+    };
+    if version != 1 {
+        let message = format!("a node of a group is of version {version}");
+        return Err(bad(message).at(reader.bytes.offset(address)));
+    }
+    let count = u64::from(u16::from_le_bytes([low, high]));
+    let width = 24 + u64::from(reader.sizes.address) + u64::from(reader.sizes.length);
+    let bytes = reader.bytes.at(address.saturating_add(8), width * count)?;
+    reader.parse(&bytes, "the symbol table of a group", |cursor, address, length, _| {
+        let entry = |_| {
+            let (name, address) = (cursor.read_length(length)?, cursor.read_offset(address)?);
+            let cache_type = cursor.read_u32_le()?;
+            cursor.skip(4)?;
+            let scratch = cursor.read_u32_le()?;
+            cursor.skip(12)?;
+            Ok(Entry { name, address, cache_type, scratch })
+        };
+        (0..count).map(entry).collect()
+    })
 }

@@ -1,13 +1,15 @@
 //! Keras' archives: a zip with `model.weights.h5`, which is HDF5, beside two texts about the model.
 #![forbid(unsafe_code)]
 
+use std::sync::Arc;
+
 use ciborium::Value;
 use ztensor_core::codecs::digest::Digest;
-use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::error::Result;
 use ztensor_core::formats::{Format, Input, Sample, Told, bad_magic};
 use ztensor_core::model::{Blob, Catalog, Container, Section};
 
-use super::storage::Place;
+use super::storage::{Held, Place};
 use crate::limits::KERAS_TEXT_BYTES;
 use crate::zip::{self, Method};
 
@@ -20,38 +22,45 @@ const TEXTS: [&str; 2] = ["config.json", "metadata.json"];
 pub const FORMAT: Format =
     Format { name: NAME, title: "Keras", endings: &["keras"], lacks: LACKS, tell, parse, writes: &[] };
 
-/// The directory at the end names all members, the first of which is one of a few.
+/// The directory at the end names all members. Keras writes one of a few first; archives that were zipped again begin with any.
 fn tell(sample: &Sample<'_>) -> Result<Told> {
     let Some(first) = zip::first_name(sample)? else { return Ok(Told::No) };
     if first == WEIGHTS.as_bytes() {
         return Ok(Told::Likely);
     }
-    if !TEXTS.iter().any(|text| first == text.as_bytes()) {
-        return Ok(Told::No);
-    }
+    let is_usual = TEXTS.iter().any(|text| first == text.as_bytes());
     let last = sample.last(Sample::BYTES)?;
     let names = last.windows(WEIGHTS.len()).any(|window| window == WEIGHTS.as_bytes());
-    Ok(if names { Told::Likely } else { Told::No })
+    Ok(match (names, is_usual) {
+        (true, true) => Told::Likely,
+        (true, false) => Told::Perhaps,
+        (false, _) => Told::No,
+    })
 }
 
 fn parse(input: &Input<'_>) -> Result<Catalog> {
-    let members = zip::members(input)?;
+    let zip::Archive { members, damage } = zip::read(input)?;
     let weights = members.iter().find(|member| member.name == WEIGHTS).ok_or_else(|| bad_magic(LACKS))?;
-    if weights.method != Method::Stored {
-        let message = format!("{WEIGHTS} is compressed in its archive: unpack it, and open it by itself");
-        return Err(Error::new(Code::UnsupportedEncoding, message).at(weights.offset));
-    }
     let mut more = Vec::new();
     for member in members.iter().filter(|member| TEXTS.contains(&&*member.name)) {
         if let Ok(text) = String::from_utf8(member.read(input, KERAS_TEXT_BYTES)?) {
             more.push((Value::from(&*member.name), Value::Text(text)));
         }
     }
+    let container = Container::named(NAME);
+    if weights.method != Method::Stored {
+        // Its chunks and runs of bytes are nowhere in the file: all of it is decoded, and held as long as the file is open.
+        let bytes = Arc::new(weights.read_owned(input)?);
+        let place = Place { base: 0, length: weights.decoded };
+        let held = Held { bytes, offset: weights.offset, encoding: "deflate" };
+        return super::read(input, container, place, Some(&held), more);
+    }
     let place = Place { base: weights.offset, length: weights.stored };
-    let mut catalog = super::read(input, Container::named(NAME), place, more)?;
+    let mut catalog = super::read(input, container, place, None, more)?;
     // Its CRC-32 is over all datasets and the index between them: `load` of one would have to read the whole.
     let digest = Some(Digest::crc32(weights.crc32));
     let blob = Blob { digest, ..Blob::raw(weights.offset, weights.stored) };
+    catalog.warnings.extend(damage.as_ref().map(zip::warning));
     catalog.sections.push(Section { name: WEIGHTS.to_owned(), blob });
     Ok(catalog)
 }

@@ -12,15 +12,15 @@ use std::rc::Rc;
 use hdf5_reader::btree_v2::{BTreeV2Header, BTreeV2Record, collect_btree_v2_records_storage};
 use hdf5_reader::checksum::jenkins_lookup3;
 use hdf5_reader::error::Error as Refusal;
-use hdf5_reader::global_heap::GlobalHeapCollection;
 use hdf5_reader::io::Cursor;
 use hdf5_reader::messages::shared::{self, SharedMessage};
 use ztensor_core::checked::slice;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::work::Stop;
 
+use super::collection::{Collection, HEAP_RULE};
 use super::heap::Heap;
-use super::storage::{Bytes, refusal};
+use super::storage::{Bytes, Held, refusal};
 
 /// Numbers of messages (IV.A.2).
 pub mod message {
@@ -62,6 +62,41 @@ pub struct Message {
 #[derive(Debug, Default)]
 pub struct Object {
     pub messages: Vec<Message>,
+    /// What of it cannot be read.
+    pub problems: Problems,
+}
+
+/// What of an object cannot be read, while the rest of it can.
+#[derive(Debug, Default)]
+pub struct Problems(Vec<Error>);
+
+impl Problems {
+    /// As many are kept of an object.
+    const MOST: usize = 64;
+
+    pub fn push(&mut self, error: Error) {
+        if self.0.len() < Self::MOST {
+            self.0.push(error);
+        } else if self.0.len() == Self::MOST {
+            self.0.push(bad("more of it cannot be read"));
+        }
+    }
+
+    pub fn append(&mut self, others: Self) {
+        others.0.into_iter().for_each(|error| self.push(error));
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Error> {
+        self.0.iter()
+    }
+
+    pub fn first(&self) -> Option<&Error> {
+        self.0.first()
+    }
+
+    pub fn take_first(&mut self) -> Option<Error> {
+        (!self.0.is_empty()).then(|| self.0.remove(0))
+    }
 }
 
 impl Object {
@@ -86,6 +121,8 @@ struct Run {
     bytes: Vec<u8>,
     /// Bytes before a message's own.
     envelope: Envelope,
+    /// Messages of the whole header, as headers of version 1 say at their beginning.
+    said: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -99,23 +136,38 @@ enum Envelope {
 pub struct Reader<'s> {
     pub bytes: Bytes<'s>,
     pub sizes: Sizes,
+    /// The file is no file of its own.
+    pub held: Option<Held>,
+    /// What of the superblock's own messages cannot be read.
+    pub problems: Problems,
     stop: &'s Stop,
     shared: Vec<SharedIndex>,
     /// Collections of texts and sequences by their addresses.
-    collections: RefCell<HashMap<u64, Rc<GlobalHeapCollection>>>,
+    collections: RefCell<HashMap<u64, Rc<Collection>>>,
 }
 
 const RULE: &str = "HDF5 IV.A Data Object Headers";
 
 impl<'s> Reader<'s> {
     /// `extension`: the address of the superblock's own messages, where it has such.
-    pub fn new(bytes: Bytes<'s>, sizes: Sizes, extension: Option<u64>, stop: &'s Stop) -> Result<Self> {
-        let mut reader = Self { bytes, sizes, stop, shared: Vec::new(), collections: RefCell::default() };
+    pub fn new(
+        bytes: Bytes<'s>,
+        sizes: Sizes,
+        extension: Option<u64>,
+        held: Option<Held>,
+        stop: &'s Stop,
+    ) -> Result<Self> {
+        let (shared, collections, problems) = Default::default();
+        let mut reader = Self { bytes, sizes, held, problems, stop, shared, collections };
         if let Some(address) = extension.filter(|&address| reader.is_defined(address)) {
-            let object = reader.object(address)?;
+            let mut problems = Problems::default();
+            let object = reader.kept(reader.object(address), &mut problems)?.unwrap_or_default();
             if let Some(table) = object.get(message::SHARED_TABLE) {
-                reader.shared = reader.shared_indexes(table)?;
+                let shared = reader.kept(reader.shared_indexes(table), &mut problems)?;
+                reader.shared = shared.unwrap_or_default();
             }
+            problems.append(object.problems);
+            reader.problems = problems;
         }
         Ok(reader)
     }
@@ -147,35 +199,70 @@ impl<'s> Reader<'s> {
         let named = |error: Error| error.at(self.bytes.offset(address)).rule(RULE);
         let mut object = Object::default();
         let mut visited = HashSet::new();
-        let mut runs = vec![self.first_run(address).map_err(named)?];
+        let first = self.first_run(address).map_err(named)?;
+        let (mut found, said) = (0, first.said);
+        let mut runs = vec![first];
         while let Some(run) = runs.pop() {
             let mut at = 0;
-            while let Some((kind, flags, bytes, next)) = Self::next_message(&run, at).map_err(named)? {
-                at = next;
+            // A message that cannot be read hides those behind it, and no others.
+            while let Some((kind, flags, bytes, next)) =
+                self.kept(Self::next_message(&run, at).map_err(named), &mut object.problems)?.flatten()
+            {
+                (at, found) = (next, found + 1);
                 if kind == message::CONTINUATION {
-                    let (from, length) = self
-                        .parse(bytes, "a continuation", |cursor, address, length, _| {
-                            Ok((cursor.read_offset(address)?, cursor.read_length(length)?))
-                        })
-                        .map_err(named)?;
-                    if !visited.insert(from) {
-                        return Err(named(bad("an object header continues in a circle")));
-                    }
-                    runs.push(self.continued(from, length, run.envelope).map_err(named)?);
+                    let run = self.follow(bytes, run.envelope, &mut visited).map_err(named);
+                    runs.extend(self.kept(run, &mut object.problems)?);
                 } else if flags & 2 == 0 {
                     object.messages.push(Message { kind, bytes: bytes.to_vec() });
-                } else if resolve && let Some(bytes) = self.shared(kind, bytes).map_err(named)? {
-                    object.messages.push(Message { kind, bytes });
+                } else if resolve {
+                    let shared = self.shared(kind, bytes).map_err(named);
+                    match self.kept(shared, &mut object.problems)? {
+                        Some(Some(bytes)) => object.messages.push(Message { kind, bytes }),
+                        Some(None) => {
+                            let message =
+                                format!("a message of kind {kind} is shared with an object that has none");
+                            object.problems.push(named(bad(message)));
+                        }
+                        None => {}
+                    }
                 }
             }
         }
+        if found < said && object.problems.first().is_none() {
+            let message = format!("an object header says that it has {said} messages, {found} are there");
+            object.problems.push(named(bad(message)));
+        }
         Ok(object)
+    }
+
+    /// What was read, or nothing where that failed for reasons of its own, which are a problem of the object. Fails where they are of the
+    /// file.
+    pub fn kept<T>(&self, read: Result<T>, problems: &mut Problems) -> Result<Option<T>> {
+        match read {
+            Ok(read) => Ok(Some(read)),
+            Err(error) if self.bytes.is_of_item(&error) => {
+                problems.push(error);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The run of messages that a continuation leads to.
+    fn follow(&self, bytes: &[u8], envelope: Envelope, visited: &mut HashSet<u64>) -> Result<Run> {
+        let (from, length) = self.parse(bytes, "a continuation", |cursor, address, length, _| {
+            Ok((cursor.read_offset(address)?, cursor.read_length(length)?))
+        })?;
+        if !visited.insert(from) {
+            return Err(bad("an object header continues in a circle"));
+        }
+        self.continued(from, length, envelope)
     }
 
     fn first_run(&self, address: u64) -> Result<Run> {
         let head = self.bytes.at(address, 16)?;
         if !head.starts_with(b"OHDR") {
-            let [version, _, _, _, _, _, _, _, a, b, c, d, ..] = *head else {
+            let [version, _, low, high, _, _, _, _, a, b, c, d, ..] = *head else {
                 return Err(bad("no object header"));
             };
             if version != 1 {
@@ -184,7 +271,8 @@ impl<'s> Reader<'s> {
             }
             let length = u32::from_le_bytes([a, b, c, d]);
             let bytes = self.bytes.at(address.saturating_add(16), length.into())?;
-            return Ok(Run { bytes, envelope: Envelope::First });
+            let said = u16::from_le_bytes([low, high]).into();
+            return Ok(Run { bytes, envelope: Envelope::First, said });
         }
         let [_, _, _, _, version, flags, ..] = *head else { return Err(bad("no object header")) };
         if version != 2 {
@@ -200,13 +288,13 @@ impl<'s> Reader<'s> {
         let end = length.checked_add(before + width).ok_or_else(|| bad("an object header of 2^64 bytes"))?;
         let mut bytes = self.checked(address, end)?;
         bytes.drain(..usize::try_from(before + width).unwrap_or_default().min(bytes.len()));
-        Ok(Run { bytes, envelope: Envelope::Second { ordered: flags & 4 != 0 } })
+        Ok(Run { bytes, envelope: Envelope::Second { ordered: flags & 4 != 0 }, said: 0 })
     }
 
     /// A further run of messages of a header.
     fn continued(&self, address: u64, length: u64, envelope: Envelope) -> Result<Run> {
         let Envelope::Second { .. } = envelope else {
-            return Ok(Run { bytes: self.bytes.at(address, length)?, envelope });
+            return Ok(Run { bytes: self.bytes.at(address, length)?, envelope, said: 0 });
         };
         let held =
             length.checked_sub(4).ok_or_else(|| bad("a continuation of an object header is too short"))?;
@@ -215,7 +303,7 @@ impl<'s> Reader<'s> {
             return Err(bad("a continuation of an object header has no signature"));
         }
         bytes.drain(..4);
-        Ok(Run { bytes, envelope })
+        Ok(Run { bytes, envelope, said: 0 })
     }
 
     /// `length` bytes, after the checksum behind them was compared.
@@ -304,11 +392,18 @@ impl<'s> Reader<'s> {
     /// All records of the B-tree of version 2 at an address (III.A.2).
     pub fn records(&self, address: u64) -> Result<Vec<BTreeV2Record>> {
         let Sizes { address: width, length } = self.sizes;
-        BTreeV2Header::parse_at_storage(&self.bytes, address, width, length)
+        let (said, records) = BTreeV2Header::parse_at_storage(&self.bytes, address, width, length)
             .and_then(|header| {
-                collect_btree_v2_records_storage(&self.bytes, &header, width, length, None, &[], None)
+                let records =
+                    collect_btree_v2_records_storage(&self.bytes, &header, width, length, None, &[], None)?;
+                Ok((header.total_records, records))
             })
-            .map_err(|error| self.bytes.refusal(&error, "a B-tree", address))
+            .map_err(|error| self.bytes.refusal(&error, "a B-tree", address))?;
+        if said != records.len() as u64 {
+            let message = format!("a B-tree says that it has {said} records, {} are there", records.len());
+            return Err(bad(message).at(self.bytes.offset(address)));
+        }
+        Ok(records)
     }
 
     /// What a reference of variable length leads to (III.E): a text, or elements in a row. `None` where there is nothing.
@@ -325,15 +420,13 @@ impl<'s> Reader<'s> {
         let collection = if let Some(known) = known {
             known
         } else {
-            let Sizes { address: width, length } = self.sizes;
-            let read = GlobalHeapCollection::parse_at_storage(&self.bytes, address, width, length)
-                .map_err(|error| self.bytes.refusal(&error, "a global heap", address))?;
-            let read = Rc::new(read);
+            let read = Collection::read(&self.bytes, address, self.sizes.length);
+            let read = Rc::new(read.map_err(|error| error.at(self.bytes.offset(address)).rule(HEAP_RULE))?);
             self.collections.borrow_mut().insert(address, Rc::clone(&read));
             read
         };
-        let object = u16::try_from(index).ok().and_then(|index| collection.get_object(index));
-        let bytes = object.and_then(|object| slice(&object.data, 0, length.into()));
+        let object = u16::try_from(index).ok().and_then(|index| collection.object(index));
+        let bytes = object.and_then(|object| slice(object, 0, length.into()));
         let bytes = bytes.ok_or_else(|| {
             bad(format!("the global heap has no object {index} of {length} bytes"))
                 .at(self.bytes.offset(address))

@@ -2,13 +2,14 @@
 //! is counted, and what the source says when it fails is kept.
 #![forbid(unsafe_code)]
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use hdf5_reader::error::Error as Refusal;
 use hdf5_reader::storage::{Storage, StorageBuffer};
 use ztensor_core::checked::end_within;
 use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::sources::owned::Owned;
 
 /// Fills a buffer from an offset of the whole file on.
 pub type Read<'s> = &'s (dyn Fn(u64, &mut [u8]) -> Result<()> + Sync);
@@ -22,6 +23,8 @@ pub struct Bytes<'s> {
     place: Place,
     most: u64,
     left: AtomicU64,
+    /// More was asked for than may be read: from then on everything fails.
+    spent: AtomicBool,
     failed: Mutex<Option<Error>>,
 }
 
@@ -34,10 +37,27 @@ pub struct Place {
     pub length: u64,
 }
 
+/// All bytes of a file that is compressed in another one.
+#[derive(Clone)]
+pub struct Held {
+    pub bytes: Arc<Owned>,
+    /// Where the compressed bytes begin.
+    pub offset: u64,
+    /// The name of our codec.
+    pub encoding: &'static str,
+}
+
 impl<'s> Bytes<'s> {
     /// `most`: bytes that may be read in all, each read counted as some more.
     pub fn new(read: Read<'s>, place: Place, most: u64) -> Self {
-        Self { read, place, most, left: AtomicU64::new(most), failed: Mutex::new(None) }
+        Self {
+            read,
+            place,
+            most,
+            left: AtomicU64::new(most),
+            spent: AtomicBool::default(),
+            failed: Mutex::new(None),
+        }
     }
 
     pub fn place(&self) -> Place {
@@ -51,8 +71,19 @@ impl<'s> Bytes<'s> {
         if spent.is_ok() {
             return Ok(());
         }
+        self.spent.store(true, Ordering::Relaxed);
         let message = format!("the index takes more than {} bytes to read (option maxIndexBytes)", self.most);
         Err(Error::new(Code::Limit, message))
+    }
+
+    /// Whether an error is that of one object, so that the others can be read: not where the source failed, the work was stopped or no
+    /// more may be read.
+    pub fn is_of_item(&self, error: &Error) -> bool {
+        let is_of_file = matches!(
+            error.code(),
+            Code::Io | Code::Aborted | Code::Closed | Code::Internal | Code::MappingLost | Code::NotLocal
+        );
+        !is_of_file && !self.spent.load(Ordering::Relaxed)
     }
 
     /// `length` bytes at an address.

@@ -1,6 +1,7 @@
 //! From the root group along all links: datasets become tensors by their paths, attributes those of the file.
 #![forbid(unsafe_code)]
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -12,16 +13,26 @@ use ztensor_core::model::{Attributes, Builder, Layout, NewTensor};
 use super::attribute::Left;
 use super::dataset::{self, Dataset};
 use super::group::{Group, Link, Target};
-use super::reader::{Object, Reader};
+use super::reader::{Object, Problems, Reader, bad, message};
 use super::storage::Read;
+use crate::damage::warning_of;
 use crate::limits::{HDF5_DEPTH, HDF5_LINKS};
 
-/// What is at an address.
-enum Node {
+/// What is at an address, and what of it cannot be read.
+struct Node {
+    kind: Kind,
+    problems: Problems,
+    /// These were said: an object of many names says them once.
+    is_told: Cell<bool>,
+}
+
+enum Kind {
     Group(Group),
     Dataset(Dataset),
-    /// A type that has a name, or what cannot be read.
-    Nothing,
+    /// A type that has a name.
+    Type,
+    /// Why it cannot be read.
+    Lost(Error),
 }
 
 /// What an object that is listed again under another name costs, in bytes that are read: groups in groups could multiply
@@ -42,7 +53,7 @@ pub struct Walk<'r, 's> {
 
 impl<'r, 's> Walk<'r, 's> {
     pub fn new(reader: &'r Reader<'s>, builder: &'r mut Builder, source: Read<'s>, root: u64) -> Self {
-        let left = Left(builder.limits().max_attribute_values.into());
+        let left = Left(builder.limits().made_values().into());
         let (nodes, attributes, keys) = Default::default();
         Self { reader, builder, source, root, nodes, left, attributes, keys }
     }
@@ -59,41 +70,65 @@ impl<'r, 's> Walk<'r, 's> {
         Ok(())
     }
 
-    /// The object at an address, which is called `path` where it is met first.
+    /// The object at an address. `path` is that of its group's attributes.
     fn node(&mut self, address: u64, path: &str) -> Result<Rc<Node>> {
         if let Some(node) = self.nodes.get(&address) {
             return Ok(Rc::clone(node));
         }
-        let node = match self.read(address, path) {
-            Ok(node) => node,
-            Err(error) if matches!(error.code(), Code::UnsupportedVersion | Code::UnsupportedEncoding) => {
-                self.builder.warn("ZT_WARN_SKIPPED", format!("{path}: {}", error.message()), None, None);
-                Node::Nothing
-            }
-            Err(error) if path.is_empty() => return Err(error),
-            Err(error) => return Err(error.tensor(path)),
+        let mut problems = Problems::default();
+        let kind = match self.read(address, path, &mut problems) {
+            Err(error) if self.reader.bytes.is_of_item(&error) => Kind::Lost(error),
+            kind => kind?,
         };
-        let node = Rc::new(node);
+        let node = Rc::new(Node { kind, problems, is_told: Cell::default() });
         self.nodes.insert(address, Rc::clone(&node));
         Ok(node)
     }
 
-    fn read(&mut self, address: u64, path: &str) -> Result<Node> {
-        let object = self.reader.object(address)?;
+    fn read(&mut self, address: u64, path: &str, problems: &mut Problems) -> Result<Kind> {
+        let mut object = self.reader.object(address)?;
+        let own = std::mem::take(&mut object.problems);
+        if Group::is(&object) {
+            self.attributes_of(&object, path, problems)?;
+            let mut group = Group::read(self.reader, &object)?;
+            group.problems.append(own);
+            return Ok(Kind::Group(group));
+        }
+        problems.append(own);
         if dataset::is(&object) {
-            let read = dataset::read(self.reader, self.builder, &object, self.source, &mut self.left);
-            return read.map(Node::Dataset);
+            let (reader, builder, source) = (self.reader, &mut *self.builder, self.source);
+            let read = dataset::read(reader, builder, &object, source, &mut self.left, problems);
+            return read.map(Kind::Dataset);
         }
-        if !Group::is(&object) {
-            return Ok(Node::Nothing);
+        if object.get(message::DATATYPE).is_some() {
+            self.attributes_of(&object, path, problems)?;
+            return Ok(Kind::Type);
         }
-        self.group_attributes(&object, path)?;
-        Group::read(self.reader, &object).map(Node::Group)
+        Err(problems.take_first().unwrap_or_else(|| {
+            let message = "the object is neither a dataset nor a group: its header is empty or damaged";
+            bad(message).at(self.reader.bytes.offset(address))
+        }))
     }
 
-    fn group_attributes(&mut self, object: &Object, path: &str) -> Result<()> {
+    /// Says what cannot be read of the object at a path, which is a tensor or none.
+    fn tell(&mut self, path: &str, error: &Error, tensor: Option<&str>) {
+        let message = if path.is_empty() || tensor.is_some() {
+            error.message().to_owned()
+        } else {
+            format!("{path}: {}", error.message())
+        };
+        match error.code() {
+            Code::UnsupportedVersion | Code::UnsupportedEncoding | Code::Limit => {
+                self.builder.warn("ZT_WARN_SKIPPED", message, tensor, None);
+            }
+            code => self.builder.damaged(warning_of(code), error, message, tensor),
+        }
+    }
+
+    fn attributes_of(&mut self, object: &Object, path: &str, problems: &mut Problems) -> Result<()> {
         let mut warnings = Vec::new();
-        for (key, value) in dataset::attributes(self.reader, object, &mut self.left, &mut warnings)? {
+        let (left, found) = (&mut self.left, &mut warnings);
+        for (key, value) in dataset::attributes(self.reader, object, left, found, problems)? {
             if let Value::Text(key) = key {
                 self.attribute(&join(path, &key), value);
             }
@@ -122,14 +157,35 @@ impl<'r, 's> Walk<'r, 's> {
             self.reader.bytes.charge(AGAIN)?;
         }
         let node = self.node(address, path)?;
-        match &*node {
-            Node::Nothing => Ok(()),
-            Node::Dataset(dataset) => self.add(dataset, path),
-            Node::Group(_) if inside.contains(&address) => Ok(()),
-            Node::Group(_) if inside.len() >= HDF5_DEPTH => {
+        // Without its links there is nothing to be read.
+        if path.is_empty() && inside.is_empty() {
+            let broken = match &node.kind {
+                Kind::Lost(error) => Some(error),
+                Kind::Group(group) if group.links.is_empty() => group.problems.first(),
+                _ => None,
+            };
+            if let Some(error) = broken {
+                return Err(error.clone());
+            }
+        }
+        let tensor = matches!(&node.kind, Kind::Dataset(Dataset::Tensor(_))).then_some(path);
+        if !node.is_told.replace(true) {
+            let of_group = if let Kind::Group(group) = &node.kind { Some(&group.problems) } else { None };
+            let all = node.problems.iter().chain(of_group.into_iter().flat_map(Problems::iter));
+            all.for_each(|error| self.tell(path, error, tensor));
+        }
+        match &node.kind {
+            Kind::Type => Ok(()),
+            Kind::Lost(error) => {
+                self.tell(path, error, None);
+                Ok(())
+            }
+            Kind::Dataset(dataset) => self.add(dataset, path),
+            Kind::Group(_) if inside.contains(&address) => Ok(()),
+            Kind::Group(_) if inside.len() >= HDF5_DEPTH => {
                 Err(Error::new(Code::Limit, format!("groups are nested more than {HDF5_DEPTH} deep")))
             }
-            Node::Group(group) => {
+            Kind::Group(group) => {
                 inside.push(address);
                 for link in &group.links {
                     let path = join(path, &link.name);
@@ -170,7 +226,7 @@ impl<'r, 's> Walk<'r, 's> {
         for name in path.split('/').filter(|name| !matches!(*name, "" | ".")) {
             self.reader.bytes.charge(64)?;
             let node = self.node(at, path)?;
-            let Node::Group(group) = &*node else { return Ok(None) };
+            let Kind::Group(group) = &node.kind else { return Ok(None) };
             let Some(link) = group.find(name) else { return Ok(None) };
             let Some(next) = self.follow(at, link, links)? else { return Ok(None) };
             at = next;

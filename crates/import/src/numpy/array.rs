@@ -22,7 +22,12 @@ pub fn add(builder: &mut Builder, name: &str, header: &Header, blob: Blob, start
             }
             (component(Label::DATA, header, *dtype, *order, blob, start)?, Some(*dtype))
         }
-        Elements::Other(text) => {
+        Elements::Other(text, width) => {
+            let needed = width.map(|width| product(&header.shape).and_then(|all| all.checked_mul(width)));
+            // More than a u64 holds is more than any file has.
+            if let Some(needed) = needed.map(|needed| needed.unwrap_or(u64::MAX)) {
+                check_held(header, text, needed, held, blob.offset)?;
+            }
             builder.warn("ZT_WARN_UNKNOWN_TYPE", unknown(text), Some(name), None);
             let view = if start == 0 { View::Whole } else { View::range(start, held) };
             (Component { view, ..Component::new(Label::DATA, None, Data::Blob(blob)) }, None)
@@ -48,11 +53,7 @@ pub fn component(
     let (shape, width) = (&header.shape, u64::from(dtype.bits() / 8));
     let needed = byte_length(shape, dtype)?;
     let held = blob.decoded.unwrap_or_default().saturating_sub(start);
-    if held < needed {
-        let message =
-            format!("the shape {shape:?} of {} needs {needed} bytes, {held} follow the header", dtype.name());
-        return Err(Error::new(Code::Truncated, message).at(blob.offset));
-    }
+    check_held(header, dtype.name(), needed, held, blob.offset)?;
     let raw = start == 0 && blob.digest.is_none();
     if raw {
         (blob.stored, blob.decoded) = (needed, Some(needed));
@@ -74,11 +75,21 @@ pub fn component(
     Ok(Component { byte_order, view, ..Component::new(role, Some(dtype), Data::Blob(blob)) })
 }
 
+/// Refuses an array that has fewer bytes than its shape needs.
+fn check_held(header: &Header, kind: &str, needed: u64, held: u64, at: u64) -> Result<()> {
+    if held >= needed {
+        return Ok(());
+    }
+    let message =
+        format!("the shape {:?} of {kind} needs {needed} bytes, {held} follow the header", header.shape);
+    Err(Error::new(Code::Truncated, message).at(at))
+}
+
 fn byte_length(shape: &[u64], dtype: DType) -> Result<u64> {
     let bytes = product(shape).and_then(|elements| bytes_of(elements, dtype.bits()));
     bytes.filter(|&bytes| bytes <= MAX_EXACT).ok_or_else(|| {
         let message = format!("the shape {shape:?} of {} has more than 2^53 - 1 bytes", dtype.name());
-        Error::new(Code::Limit, message)
+        Error::new(Code::Limit, message).of_item()
     })
 }
 

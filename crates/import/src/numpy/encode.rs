@@ -289,7 +289,7 @@ mod tests {
     }
 
     fn members(source: &dyn ReadAt) -> Result<Vec<zip::Member>> {
-        zip::members(&Input::alone(source, &Limits::default(), &Stop::default()))
+        Ok(zip::read(&Input::alone(source, &Limits::default(), &Stop::default()))?.members)
     }
 
     #[test]

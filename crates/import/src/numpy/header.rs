@@ -29,8 +29,9 @@ pub struct Header {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Elements {
     Of(DType, ByteOrder),
-    /// What zTensor has no type for, as NumPy spells it.
-    Other(String),
+    /// What zTensor has no type for, as NumPy spells it, and the bytes of an element. `None` of pickled objects, which have no fixed
+    /// length.
+    Other(String, Option<u64>),
 }
 
 impl Header {
@@ -109,7 +110,7 @@ fn length_of(first: &[u8]) -> Result<u64> {
     };
     if length > NPY_HEADER_BYTES {
         let message = format!("the header has {length} bytes, more than {NPY_HEADER_BYTES}");
-        return Err(Error::new(Code::Limit, message).at(8).rule(RULE));
+        return Err(Error::new(Code::Limit, message).of_item().at(8).rule(RULE));
     }
     Ok(length)
 }
@@ -133,8 +134,72 @@ fn elements(descr: &Literal) -> Result<Elements> {
     match descr {
         Literal::Text(text) => typed(text),
         // The dtype of a structure, or of a type with a shape of its own.
-        Literal::List(_) | Literal::Tuple(_) => Ok(Elements::Other("a structured type".to_owned())),
+        Literal::List(_) | Literal::Tuple(_) => {
+            let bytes =
+                size_of(descr).ok_or_else(|| Error::new(Code::BadDtype, "descr is no type of NumPy's"))?;
+            let bytes = if has_objects(descr) { None } else { Some(bytes) };
+            Ok(Elements::Other("a structured type".to_owned(), bytes))
+        }
         _ => Err(Error::new(Code::BadDtype, "descr is neither a text nor a list")),
+    }
+}
+
+/// Bytes of an element of a type; `None` where NumPy has no such type.
+fn size_of(descr: &Literal) -> Option<u64> {
+    match descr {
+        Literal::Text(text) => match typed(text).ok()? {
+            Elements::Of(dtype, _) => Some(u64::from(dtype.bits() / 8)),
+            // A pointer, where it is a part of others.
+            Elements::Other(_, bytes) => Some(bytes.unwrap_or(8)),
+        },
+        Literal::List(fields) => {
+            let mut bytes = 0_u64;
+            for field in fields {
+                let Literal::Tuple(parts) = field else { return None };
+                let (name, kind, shape) = match &**parts {
+                    [name, kind] => (name, kind, None),
+                    [name, kind, shape] => (name, kind, Some(shape)),
+                    _ => return None,
+                };
+                // A name, or a title and a name.
+                if !matches!(name, Literal::Text(_) | Literal::Tuple(_)) {
+                    return None;
+                }
+                bytes =
+                    bytes.checked_add(size_of(kind)?.checked_mul(shape.map_or(Some(1), elements_of)?)?)?;
+            }
+            Some(bytes)
+        }
+        Literal::Tuple(parts) => match &**parts {
+            [kind, shape] => size_of(kind)?.checked_mul(elements_of(shape)?),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Elements of a type with a shape of its own.
+fn elements_of(shape: &Literal) -> Option<u64> {
+    match shape {
+        Literal::Int(dim) => *dim,
+        Literal::Tuple(dims) => dims.iter().try_fold(1_u64, |all, dim| match dim {
+            Literal::Int(dim) => all.checked_mul((*dim)?),
+            _ => None,
+        }),
+        _ => None,
+    }
+}
+
+/// Whether elements are objects, or have some, which are pickled.
+fn has_objects(descr: &Literal) -> bool {
+    match descr {
+        Literal::Text(text) => text.trim_start_matches(['<', '>', '|', '=']).starts_with('O'),
+        Literal::List(fields) => fields.iter().any(|field| match field {
+            Literal::Tuple(parts) => parts.get(1).is_some_and(has_objects),
+            _ => false,
+        }),
+        Literal::Tuple(parts) => parts.first().is_some_and(has_objects),
+        _ => false,
     }
 }
 
@@ -165,19 +230,33 @@ fn typed(text: &str) -> Result<Elements> {
         ('c', "16") => DType::Complex128,
         // What ml_dtypes registers as a float of one byte. Its other types are saved as V1 and V2.
         ('f', "1") => DType::Float8E5M2,
-        ('f' | 'c' | 'O' | 'S' | 'a' | 'U' | 'V' | 'M' | 'm', _) if is_size(size) => {
-            return Ok(Elements::Other(text.to_owned()));
-        }
+        ('O', "" | "4" | "8") => return Ok(Elements::Other(text.to_owned(), None)),
         _ => {
-            return Err(Error::new(Code::BadDtype, format!("{text:?} is no type of NumPy's")));
+            let bytes = other_bytes(kind, size);
+            let bytes =
+                bytes.ok_or_else(|| Error::new(Code::BadDtype, format!("{text:?} is no type of NumPy's")))?;
+            return Ok(Elements::Other(text.to_owned(), Some(bytes)));
         }
     };
     Ok(Elements::Of(dtype, order))
 }
 
-/// Digits, and of dates a unit in brackets.
-fn is_size(text: &str) -> bool {
-    let (digits, unit) = text.split_once('[').unwrap_or((text, "s]"));
-    digits.bytes().all(|digit| digit.is_ascii_digit())
-        && unit.strip_suffix(']').is_some_and(|unit| unit.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+/// Bytes of an element of a type that zTensor lacks; `None` where NumPy has no such type.
+fn other_bytes(kind: char, size: &str) -> Option<u64> {
+    let (digits, unit) = size.split_once('[').map_or((size, None), |(digits, unit)| (digits, Some(unit)));
+    let is_unit = |unit: &str| {
+        let unit = unit.strip_suffix(']');
+        unit.is_some_and(|unit| !unit.is_empty() && unit.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+    };
+    let plain = digits.is_empty() || digits.bytes().all(|digit| digit.is_ascii_digit());
+    // NumPy counts the bytes of an element in an int.
+    let number = if digits.is_empty() { Some(0) } else { digits.parse::<u64>().ok() };
+    let number = number.filter(|&number| plain && number <= i32::MAX.unsigned_abs().into())?;
+    match (kind, number, unit) {
+        // Long doubles, of 80 or 128 bits.
+        ('f', 10 | 12 | 16, None) | ('c', 20 | 24 | 32, None) | ('S' | 'a' | 'V', _, None) => Some(number),
+        ('U', _, None) => Some(4 * number).filter(|&bytes| bytes <= i32::MAX.unsigned_abs().into()),
+        ('M' | 'm', 8, unit) if unit.is_none_or(is_unit) => Some(8),
+        _ => None,
+    }
 }

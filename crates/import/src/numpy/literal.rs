@@ -63,7 +63,7 @@ impl Reader<'_> {
     fn value(&mut self, depth: u32) -> Result<Literal> {
         if depth > LITERAL_DEPTH {
             let message = format!("the header nests deeper than {LITERAL_DEPTH}");
-            return Err(Error::new(Code::Limit, message));
+            return Err(Error::new(Code::Limit, message).of_item());
         }
         match self.peek() {
             Some('{') => self.dict(depth),

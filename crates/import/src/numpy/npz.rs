@@ -1,15 +1,19 @@
-//! `.npz`: a zip archive of arrays. A member `folder/x.npy` is the tensor `folder/x`.
+//! `.npz`: a zip archive of arrays. A member `folder/x.npy` is the tensor `folder/x`; as in NumPy, a member of
+//! another name is an array if it begins as one does.
 #![forbid(unsafe_code)]
+
+use std::collections::HashSet;
 
 use ztensor_core::codecs::digest::Algorithm;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::{self, Format, Index, Input, Sample, Told, Writing, bad_magic};
 use ztensor_core::model::{Builder, Catalog, Container};
 
-use super::header::Header;
+use super::header::{Header, MAGIC};
 use super::{array, encode, scipy};
+use crate::damage::{self, Damage};
 use crate::limits::NPZ_HEADERS_BYTES;
-use crate::zip::{self, Member, Method};
+use crate::zip::{self, Archive, Member, Method};
 
 const NAME: &str = "npz";
 /// What the names of arrays end in.
@@ -38,13 +42,14 @@ pub static WRITING: Writing = Writing {
     ..Writing::DENSE
 };
 
-/// The first member tells. Where it is none of NumPy's, another may be, and an archive without any is one of no arrays.
+/// The first member tells, or another that the end of the directory names. Members of other names may be arrays, too, and an archive
+/// without any is one of no arrays.
 fn tell(sample: &Sample<'_>) -> Result<Told> {
-    Ok(match zip::first_name(sample)? {
-        Some(name) if name.ends_with(SUFFIX.as_bytes()) => Told::Likely,
-        Some(_) => Told::Perhaps,
-        None => Told::No,
-    })
+    let Some(first) = zip::first_name(sample)? else { return Ok(Told::No) };
+    let suffix = SUFFIX.as_bytes();
+    let last = sample.last(Sample::BYTES)?;
+    let named = first.ends_with(suffix) || last.windows(suffix.len()).any(|window| window == suffix);
+    Ok(if named { Told::Likely } else { Told::Perhaps })
 }
 
 /// An array in an archive.
@@ -56,30 +61,38 @@ pub struct Array {
 
 /// Reads the directory and the header of each array.
 pub fn parse(input: &Input<'_>) -> Result<Catalog> {
-    let members = zip::members(input)?;
-    if !members.is_empty() && !members.iter().any(|member| member.name.ends_with(SUFFIX)) {
-        return Err(bad_magic(LACKS));
-    }
+    let Archive { members, damage: wrong } = zip::read(input)?;
+    are_apart(&members)?;
     let mut builder = Builder::new(Container::named(NAME), input.limits);
+    let mut damage = Damage::default();
+    if let Some(error) = wrong {
+        damage.note(&mut builder, error);
+    }
     builder.reserve(members.len());
-    let mut arrays = Vec::new();
+    let (mut arrays, mut unread) = (Vec::new(), None);
     let (mut headers, most) = (0_u64, input.limits.max_index_bytes.unwrap_or(NPZ_HEADERS_BYTES));
+    let is_empty = members.is_empty();
     for member in members {
-        let skipped = match member.name.strip_suffix(SUFFIX) {
-            None => Some("no array: its name does not end in .npy"),
-            Some(_) if member.method == Method::Other => {
-                Some("encrypted, or compressed by a method that is not known here")
-            }
-            Some(_) => None,
-        };
-        if let Some(why) = skipped {
-            let message = format!("the member {:?} is {why}", member.name);
-            builder.warn("ZT_WARN_SKIPPED", message, None, None);
+        if member.method == Method::Other {
+            let error = member.undecodable();
+            builder.warn("ZT_WARN_SKIPPED", error.message(), None, None);
+            unread.get_or_insert(error);
             continue;
         }
-        let name = member.name.strip_suffix(SUFFIX).unwrap_or_default().to_owned();
-        let header = Header::read(|count| member.head(input, count), input.limits);
-        let header = header.map_err(|error| error.at(member.offset).tensor(&name))?;
+        let name = key(&member.name).to_owned();
+        let found = array(input, &member).map_err(|error| error.at(member.offset).tensor(&name));
+        let header = match found {
+            Ok(Some(header)) => header,
+            Ok(None) => {
+                let message = format!("the member {:?} is no array: numpy.load gives its bytes", member.name);
+                builder.warn("ZT_WARN_SKIPPED", message, None, None);
+                continue;
+            }
+            failed => {
+                damage.of_item(&mut builder, failed.map(drop))?;
+                continue;
+            }
+        };
         headers = headers.saturating_add(header.length);
         if headers > most {
             let message =
@@ -88,12 +101,50 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
         }
         arrays.push(Array { name, member, header });
     }
-    if !scipy::add(&mut builder, input, &arrays)? {
+    let is_matrix = match scipy::add(&mut builder, input, &arrays) {
+        Err(error) if damage::is_of_item(&error) => {
+            damage.note(&mut builder, error);
+            false
+        }
+        found => found?,
+    };
+    if !is_matrix {
         for Array { name, member, header } in &arrays {
             let blob = member.blob(&mut builder);
-            array::add(&mut builder, name, header, blob, header.length)
-                .map_err(|error| error.tensor(name))?;
+            let added = array::add(&mut builder, name, header, blob, header.length);
+            damage.of_item(&mut builder, added.map_err(|error| error.tensor(name)))?;
         }
     }
-    Ok(builder.finish())
+    if builder.is_empty() && !is_empty && damage.is_empty() {
+        return Err(unread.unwrap_or_else(|| bad_magic(LACKS)));
+    }
+    damage.finish(builder)
+}
+
+/// What NumPy calls the array of a member.
+fn key(name: &str) -> &str {
+    name.strip_suffix(SUFFIX).unwrap_or(name)
+}
+
+/// Refuses an archive in which the name of a member is the key of another: `numpy.load` gives one of them, and lists both.
+fn are_apart(members: &[Member]) -> Result<()> {
+    let names: HashSet<&str> = members.iter().map(|member| &*member.name).collect();
+    let is_both = |member: &&Member| key(&member.name) != member.name && names.contains(key(&member.name));
+    match members.iter().find(is_both) {
+        None => Ok(()),
+        Some(member) => {
+            let (name, key) = (&member.name, key(&member.name));
+            let message =
+                format!("the archive has both {name:?} and {key:?}: NumPy calls either of them {key:?}");
+            Err(Error::new(Code::BadIndex, message).at(member.offset).rule("numpy.lib.npyio: NpzFile"))
+        }
+    }
+}
+
+/// The header of the array that a member is. `None` of one that neither looks like an array nor is called like one.
+fn array(input: &Input<'_>, member: &Member) -> Result<Option<Header>> {
+    if !member.name.ends_with(SUFFIX) && !member.head(input, MAGIC.len() as u64)?.starts_with(MAGIC) {
+        return Ok(None);
+    }
+    Header::read(|count| member.head(input, count), input.limits).map(Some)
 }

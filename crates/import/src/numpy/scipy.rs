@@ -2,10 +2,13 @@
 #![forbid(unsafe_code)]
 
 use ciborium::Value;
+use ztensor_core::checked::{bytes_of, exact};
 use ztensor_core::error::Result;
 use ztensor_core::formats::Input;
 use ztensor_core::layouts;
-use ztensor_core::model::{Attributes, Builder, Component, DType, Label, Layout, NewTensor};
+use ztensor_core::model::{
+    Attributes, Builder, Component, DType, Label, Layout, NewTensor, Piece, Pieces, Strided, View,
+};
 
 use super::array;
 use super::header::Elements;
@@ -37,6 +40,7 @@ pub fn add(builder: &mut Builder, input: &Input<'_>, arrays: &[Array]) -> Result
         ("csr", &[_, _]) => matrix.rows(builder, false),
         ("csc", &[_, _]) => matrix.rows(builder, true),
         ("coo", _) if find(arrays, "coords").is_some() => matrix.coordinates(builder),
+        ("coo", &[_, _]) if matrix.pairs(builder)? => Ok(true),
         ("coo", &[_, _]) => matrix.parts(builder, &format, &["data", "row", "col"]),
         ("bsr", &[_, _]) => matrix.parts(builder, &format, &["data", "indices", "indptr"]),
         ("dia", &[_, _]) => matrix.parts(builder, &format, &["data", "offsets"]),
@@ -73,6 +77,56 @@ impl Matrix<'_> {
             coords.map(|coords| component(builder, coords, Label::COORDS)).transpose()?.flatten()
         else {
             return Ok(false);
+        };
+        components.push(coords);
+        tensor(builder, ARRAY, &self.shape, Layout::SparseCoo, components, None)
+    }
+
+    /// Coordinates in two arrays, of the rows and of the columns. Both together are one component: the decoded members follow each
+    /// other, each with its header, and the view takes the elements.
+    fn pairs(&self, builder: &mut Builder) -> Result<bool> {
+        let Some(mut components) = self.vectors(builder, &[("data", Label::VALUES)])? else {
+            return Ok(false);
+        };
+        let (Some(row), Some(col)) = (find(self.arrays, "row"), find(self.arrays, "col")) else {
+            return Ok(false);
+        };
+        let (Elements::Of(dtype, byte_order), [count]) = (&row.header.elements, &*row.header.shape) else {
+            return Ok(false);
+        };
+        if row.header.elements != col.header.elements || row.header.shape != col.header.shape {
+            return Ok(false);
+        }
+        let (dtype, byte_order) = (*dtype, *byte_order);
+        let bytes = bytes_of(*count, dtype.bits()).and_then(|bytes| exact(bytes, "the coordinates").ok());
+        let Some(bytes) = bytes else { return Ok(false) };
+        let mut pieces = Vec::new();
+        for array in [row, col] {
+            let blob = array.member.blob(builder);
+            // Refuses a member that lacks some of its elements.
+            array::component(
+                Label::COORDS,
+                &array.header,
+                dtype,
+                byte_order,
+                blob.clone(),
+                array.header.length,
+            )?;
+            pieces.push(Piece { run: array.member.decoded, blob });
+        }
+        // Of the end of the first elements to the beginning of the others, and these.
+        let apart = row
+            .member
+            .decoded
+            .checked_sub(row.header.length)
+            .and_then(|rest| rest.checked_add(col.header.length));
+        let Some(apart) = apart else { return Ok(false) };
+        let view = Strided { start: row.header.length, run: bytes, loops: Box::new([(2, apart)]) };
+        let data = Pieces::data(1, pieces)?;
+        let coords = Component {
+            byte_order,
+            view: View::Strided(Box::new(view)),
+            ..Component::new(Label::COORDS, Some(dtype), data)
         };
         components.push(coords);
         tensor(builder, ARRAY, &self.shape, Layout::SparseCoo, components, None)
@@ -158,7 +212,7 @@ fn small(array: &Array, input: &Input<'_>) -> Result<Option<Vec<u8>>> {
 /// A text of ASCII: bytes, or characters of four bytes, of which the order is taken from the zeros.
 fn word(array: &Array, input: &Input<'_>) -> Result<Option<String>> {
     let is_text = match &array.header.elements {
-        Elements::Other(text) => text.trim_start_matches(['<', '>', '|', '=']).starts_with(['S', 'U']),
+        Elements::Other(text, _) => text.trim_start_matches(['<', '>', '|', '=']).starts_with(['S', 'U']),
         Elements::Of(..) => false,
     };
     if !is_text {

@@ -15,6 +15,7 @@ use super::sparse::Sparse;
 use super::tensor::Proto;
 use super::tensors::Tensors;
 use super::types::{FLOAT, INT64, Kind, Listed, STRING};
+use crate::damage::Damage;
 use crate::limits::{ONNX_DEPTH, ONNX_NAME_BYTES, ONNX_PATH_BYTES, ONNX_TENSOR_BYTES};
 use crate::protobuf::{Run, Value, Walker};
 
@@ -22,11 +23,12 @@ use crate::protobuf::{Run, Value, Walker};
 pub fn read(input: &Input<'_>, walker: Walker<'_>) -> Result<Option<Catalog>> {
     let builder = Builder::new(Container::named(super::NAME), input.limits);
     let details = Details::new(input.limits);
-    let mut reader = Reader { input, walker, tensors: Tensors::new(builder, input), details };
+    let mut reader =
+        Reader { input, walker, tensors: Tensors::new(builder, input), details, damage: Damage::default() };
     if !reader.model()? {
         return Ok(None);
     }
-    let Reader { tensors: Tensors { mut builder, .. }, mut details, .. } = reader;
+    let Reader { tensors: Tensors { mut builder, .. }, mut details, damage, .. } = reader;
     if let Some(version) = details.ir_version {
         builder.version(version.to_string());
     }
@@ -41,7 +43,7 @@ pub fn read(input: &Input<'_>, walker: Walker<'_>) -> Result<Option<Catalog>> {
     }
     builder.attributes(Attributes::lazy(move |to| details.tell(to)));
     overlap::warn(&mut builder);
-    Ok(Some(builder.finish()))
+    damage.finish(builder).map(Some)
 }
 
 struct Reader<'i> {
@@ -49,6 +51,7 @@ struct Reader<'i> {
     walker: Walker<'i>,
     tensors: Tensors<'i>,
     details: Details,
+    damage: Damage,
 }
 
 /// What is known of a node, nothing of which is read before it is needed.
@@ -106,14 +109,20 @@ impl Reader<'_> {
             match (field.number, field.value) {
                 (1, Value::Bytes(node)) => self.node(node, path, depth)?,
                 (5, Value::Bytes(tensor)) => {
-                    let proto = Proto::read(&mut self.walker, tensor, self.input.limits)?;
-                    let name = initializer(&proto.name, &mut unnamed);
-                    self.add(&join(path, &name), &proto)?;
+                    let read = Proto::read(&mut self.walker, tensor, self.input.limits);
+                    let added = read.and_then(|proto| {
+                        let name = initializer(&proto.name, &mut unnamed);
+                        self.add(&join(path, &name), &proto)
+                    });
+                    self.item(path, added)?;
                 }
                 (15, Value::Bytes(tensor)) => {
-                    let sparse = Sparse::read(&mut self.walker, tensor, self.input.limits)?;
-                    let name = initializer(&sparse.values.name, &mut unnamed);
-                    self.add_sparse(&join(path, &name), &sparse)?;
+                    let read = Sparse::read(&mut self.walker, tensor, self.input.limits);
+                    let added = read.and_then(|sparse| {
+                        let name = initializer(&sparse.values.name, &mut unnamed);
+                        self.add_sparse(&join(path, &name), &sparse)
+                    });
+                    self.item(path, added)?;
                 }
                 _ if depth == 0 => self.details.of_graph(&mut self.walker, &field)?,
                 _ => {}
@@ -254,7 +263,8 @@ impl Reader<'_> {
             }
         }
         let shape = if is_list { vec![list.least] } else { Vec::new() };
-        self.add(own, &Proto::of(kind, shape, list))
+        let added = self.add(own, &Proto::of(kind, shape, list));
+        self.item(own, added)
     }
 
     fn is_constant(&mut self, node: Node) -> Result<bool> {
@@ -280,13 +290,20 @@ impl Reader<'_> {
     }
 
     fn tensor(&mut self, run: Run, name: &str) -> Result<()> {
-        let proto = Proto::read(&mut self.walker, run, self.input.limits)?;
-        self.add(name, &proto)
+        let read = Proto::read(&mut self.walker, run, self.input.limits);
+        let added = read.and_then(|proto| self.add(name, &proto));
+        self.item(name, added)
     }
 
     fn sparse(&mut self, run: Run, name: &str) -> Result<()> {
-        let sparse = Sparse::read(&mut self.walker, run, self.input.limits)?;
-        self.add_sparse(name, &sparse)
+        let read = Sparse::read(&mut self.walker, run, self.input.limits);
+        let added = read.and_then(|sparse| self.add_sparse(name, &sparse));
+        self.item(name, added)
+    }
+
+    /// Records a tensor that makes no sense as damage.
+    fn item(&mut self, path: &str, added: Result<()>) -> Result<()> {
+        self.damage.of_item(&mut self.tensors.builder, added.map_err(|error| error.tensor(path)))
     }
 
     fn add(&mut self, name: &str, proto: &Proto) -> Result<()> {

@@ -79,7 +79,7 @@ impl<'i> Tensors<'i> {
         let shape = &*proto.shape;
         let elements = product(shape).and_then(|elements| exact(elements, "elements").ok());
         let elements = elements.ok_or_else(|| {
-            Error::new(Code::Limit, format!("the shape {shape:?} has more than 2^53 - 1 elements"))
+            Error::new(Code::Limit, format!("the shape {shape:?} has more than 2^53 - 1 elements")).of_item()
         })?;
         let bits = kind.filter(|kind| kind.bits > 0).map(|kind| u64::from(kind.bits));
         let needed = bits.map(|bits| u128::from(elements) * u128::from(bits));
@@ -160,7 +160,8 @@ impl<'i> Tensors<'i> {
         }
         let offset = proto.offset.unwrap_or(0);
         let rest = neighbor.length.map(|total| total.saturating_sub(offset));
-        let length = proto.length.or(needed).or(rest).unwrap_or(0);
+        // Some exporters write a length of 0 where they know none.
+        let length = proto.length.filter(|&length| length > 0).or(needed).or(rest).unwrap_or(0);
         if let Some(needed) = needed.filter(|&needed| needed != length) {
             let shape = &proto.shape;
             let message = format!("the shape {shape:?} needs {needed} bytes, its external data has {length}");

@@ -36,7 +36,7 @@ pub fn read(input: &Input<'_>, bytes: &[u8], most: u64) -> Result<Catalog> {
     let mut builder = Builder::new(Container::named(NAME), input.limits);
     builder.version(version.to_string());
     let mut net = Net {
-        budget: Budget::new(input.limits.max_attribute_values.saturating_sub(OUTER_VALUES)),
+        budget: Budget::new(input.limits.made_values().saturating_sub(OUTER_VALUES)),
         inputs: Vec::new(),
         outputs: Vec::new(),
         tensors: Tensors::new(builder, input, most.saturating_sub(bytes.len() as u64)),

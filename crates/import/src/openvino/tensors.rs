@@ -11,6 +11,7 @@ use ztensor_core::sources::beside::Neighbor;
 
 use super::types::{self, Kind};
 use super::{DATA, details};
+use crate::damage;
 use crate::limits::{OPENVINO_NAME_BYTES, OPENVINO_TENSOR_BYTES};
 use crate::names::Names;
 
@@ -57,7 +58,8 @@ impl<'i> Tensors<'i> {
             let message = "the model has more constants than maxIndexBytes allows: each counts as 64 bytes and its path";
             Error::new(Code::Limit, message).at(at)
         })?;
-        self.constant(&name, constant).map_err(|error| error.tensor(&name).at(at).rule(RULE))
+        let added = self.constant(&name, constant).map_err(|error| error.at(at).rule(RULE));
+        damage::kept(&mut self.builder, &name, added).map_err(|error| error.tensor(&name)).map(drop)
     }
 
     fn constant(&mut self, name: &str, constant: &Constant) -> Result<()> {
@@ -80,8 +82,18 @@ impl<'i> Tensors<'i> {
             None => size,
         };
         let name = &*self.names.unique(&mut self.builder, name);
-        let data = self.data(offset, length)?;
         let dtype = known.and_then(|kind| kind.dtype);
+        let width = dtype.map(|dtype| u64::from(dtype.bits() / 8)).filter(|&width| width > 0);
+        let data = match (self.data(offset, length), width) {
+            // Of a file that is cut off as much as is there.
+            (Err(error), Some(width)) if error.code() == Code::Truncated => {
+                self.builder.warn(damage::warning_of(error.code()), error.message(), Some(name), None);
+                let neighbor = self.data.as_ref().map(|(_, neighbor)| neighbor);
+                let (file, total) = neighbor.map_or((0, None), |found| (found.file, found.length));
+                Data::cut_short(file, &shape, width, offset, total.unwrap_or_default())
+            }
+            (data, _) => data?,
+        };
         let mut attributes = None;
         if dtype.is_none() {
             let message = format!("{kind} has no dtype here; the bytes can be read");
@@ -144,7 +156,8 @@ impl<'i> Tensors<'i> {
 /// Bytes of a constant, of which `size` are there. OpenVINO takes more than the shape needs, and leaves the rest out.
 fn needed(kind: &Kind, shape: &[u64], size: u64) -> Result<u64> {
     let needed = product(shape).and_then(|elements| kind.bytes_of(elements));
-    let needed = needed.ok_or_else(|| Error::new(Code::Limit, "the constant has more than 2^64 bytes"))?;
+    let needed =
+        needed.ok_or_else(|| Error::new(Code::Limit, "the constant has more than 2^64 bytes").of_item())?;
     exact(needed, "the number of bytes")?;
     if size < needed {
         let message =

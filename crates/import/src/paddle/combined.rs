@@ -14,6 +14,7 @@ use ztensor_core::sources::ReadAt;
 use ztensor_core::work::Stop;
 
 use super::{LACKS, NAME, program};
+use crate::damage::Damage;
 use crate::limits::{PADDLE_DESC_BYTES, PADDLE_INDEX_BYTES, PADDLE_LOD_LEVELS};
 use crate::protobuf::{Run, Value, Walker};
 
@@ -68,12 +69,14 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
     let mut builder = Builder::new(Container::named(NAME), input.limits);
     builder.reserve(records.len());
     let names = program::names(input, &records, &mut builder)?;
+    let mut damage = Damage::default();
     for (nth, record) in records.iter().enumerate() {
         let number = nth.to_string();
         let name = names.get(nth).unwrap_or(&number);
-        add(&mut builder, name, record).map_err(|error| error.tensor(name).rule(RULE))?;
+        let added = add(&mut builder, name, record).map_err(|error| error.tensor(name).rule(RULE));
+        damage.of_item(&mut builder, added)?;
     }
-    Ok(builder.finish())
+    damage.finish(builder)
 }
 
 /// Takes a parameter off a run. Fails with `ZT_TRUNCATED` where the file ends first, `ZT_BAD_INDEX` where there is no parameter.

@@ -12,6 +12,7 @@ use ztensor_core::model::{
 };
 
 use super::meanings::Parameter;
+use crate::damage::Damage;
 use crate::names::Names;
 use crate::pickle::ndarray::{Array, Raw};
 use crate::pickle::{Node, Pickle, Value};
@@ -23,7 +24,12 @@ pub const SPLITS: &str = "UnpackBigParamInfor@@";
 pub const NAMES: &str = "StructuredToParameterName@@";
 
 /// Adds tensors under their paths, renamed where two have the same.
-pub fn add(builder: &mut Builder, pickle: &Pickle, tensors: Vec<(String, Parameter<'_>)>) -> Result<()> {
+pub fn add(
+    builder: &mut Builder,
+    damage: &mut Damage,
+    pickle: &Pickle,
+    tensors: Vec<(String, Parameter<'_>)>,
+) -> Result<()> {
     let splits = splits(pickle)?;
     let mut slices: HashMap<&str, (usize, usize)> = HashMap::new();
     for (nth, split) in splits.iter().enumerate() {
@@ -40,7 +46,8 @@ pub fn add(builder: &mut Builder, pickle: &Pickle, tensors: Vec<(String, Paramet
     let mut missing: Vec<usize> = splits.iter().map(|split| split.slices.len()).collect();
     for (path, parameter) in tensors {
         let Some(&(nth, part)) = slices.get(&*path) else {
-            list.add(builder, &path, &parameter)?;
+            let added = list.add(builder, &path, &parameter);
+            damage.of_item(builder, added)?;
             continue;
         };
         let (Some(split), Some(parts), Some(missing)) =
@@ -54,7 +61,8 @@ pub fn add(builder: &mut Builder, pickle: &Pickle, tensors: Vec<(String, Paramet
         }
         if *missing == 0 {
             let parts: Vec<_> = std::mem::take(parts).into_iter().flatten().collect();
-            list.joined(builder, split, &parts)?;
+            let joined = list.joined(builder, split, &parts);
+            damage.of_item(builder, joined)?;
         }
     }
     for (split, missing) in splits.iter().zip(missing) {

@@ -12,8 +12,8 @@ use super::{Node, Object, Span, Value, text};
 
 const RULE: &str = "pickletools: opcodes of protocols 0 to 5";
 const NEWEST: u8 = 5;
-/// Opcodes for each value that attributes may have: some 40 make up a tensor.
-const OPCODES_A_VALUE: u64 = 32;
+/// Opcodes for each value that attributes may have: 33 million. Some 40 make up a tensor.
+const OPCODES_A_VALUE: u64 = 2;
 
 /// Nodes, the value that was made, and the offset behind the STOP.
 pub fn run(input: &[u8], gaps: &[Gap], base: u64, limits: &Limits) -> Result<(Vec<Node>, Value, usize)> {
@@ -320,7 +320,7 @@ impl<'i> Machine<'i> {
     /// The text of bytes that were just taken from the input.
     fn text_node(&mut self, bytes: &'i [u8]) -> Result<Value> {
         if std::str::from_utf8(bytes).is_err() {
-            return self.node(Node::Unescaped(String::from_utf8_lossy(bytes).into()));
+            return self.node(Node::Unescaped(text::surrogates(bytes).into()));
         }
         let end = bytes.as_ptr_range().end as usize - self.input.as_ptr_range().start as usize;
         let length = bytes.len() as u64;

@@ -3,11 +3,13 @@
 
 use std::fmt::Write;
 
-use super::{Node, Pickle, Span, Value};
-use crate::repr::{float, quoted};
+use super::form::{Form, form};
+use super::ndarray;
+use super::{Node, Object, Pickle, Span, Value};
+use crate::repr::{decimal, float, quoted, quoted_bytes};
 
 /// Characters of one key, and nested tuples in it.
-const MOST: usize = 256;
+const MOST: usize = 4096;
 const DEPTH: u32 = 16;
 
 pub fn of(pickle: &Pickle, value: Value) -> String {
@@ -47,16 +49,44 @@ fn node(pickle: &Pickle, value: Value, depth: u32, to: &mut String) {
         let _ = write!(to, "{module}.{name}");
         return;
     }
-    let (open, items, close) = match pickle.node(value) {
-        Some(Node::Tuple(items)) => ("(", &**items, if items.len() == 1 { ",)" } else { ")" }),
-        Some(Node::List(items)) => ("[", &**items, "]"),
-        Some(Node::Set(items)) => ("{", &**items, "}"),
-        Some(Node::Bytes(span)) => {
-            to.push('b');
-            return quoted(pickle.span(*span).iter().take(MOST + 1).map(|&byte| char::from(byte)), to);
+    match pickle.node(value) {
+        Some(Node::Tuple(items)) => {
+            let close = if items.len() == 1 { ",)" } else { ")" };
+            list(pickle, ("(", items, close), depth, to);
         }
-        _ => return to.push('…'),
-    };
+        Some(Node::List(items)) => list(pickle, ("[", items, "]"), depth, to),
+        Some(Node::Set(items)) => list(pickle, ("{", items, "}"), depth, to),
+        Some(Node::Bytes(span)) => {
+            let first = Span { length: span.length.min(MOST as u64 + 1), ..*span };
+            quoted_bytes(pickle.span(if pickle.is_left_out(*span) { *span } else { first }), to);
+        }
+        Some(Node::Made(bytes)) => quoted_bytes(bytes.get(..=MOST).unwrap_or(bytes), to),
+        Some(Node::Long(span)) => to.push_str(&decimal(pickle.span(*span)).unwrap_or_else(|| "…".to_owned())),
+        Some(Node::Dict(entries)) => {
+            to.push('{');
+            for (nth, &[key, value]) in entries.as_chunks::<2>().0.iter().enumerate().take(MOST) {
+                if nth > 0 {
+                    to.push_str(", ");
+                }
+                show(pickle, key, depth + 1, to);
+                to.push_str(": ");
+                show(pickle, value, depth + 1, to);
+            }
+            to.push('}');
+        }
+        Some(Node::Extension(code)) => {
+            let _ = write!(to, "extension {code}");
+        }
+        Some(Node::Object(object)) => self::object(pickle, value, object, depth, to),
+        Some(Node::Persistent(id)) => {
+            to.push_str("persistent ");
+            show(pickle, *id, depth + 1, to);
+        }
+        _ => to.push('…'),
+    }
+}
+
+fn list(pickle: &Pickle, (open, items, close): (&str, &[Value], &str), depth: u32, to: &mut String) {
     to.push_str(open);
     for (nth, &item) in items.iter().enumerate().take(MOST) {
         if nth > 0 {
@@ -65,4 +95,92 @@ fn node(pickle: &Pickle, value: Value, depth: u32, to: &mut String) {
         show(pickle, item, depth + 1, to);
     }
     to.push_str(close);
+}
+
+/// What a call made: bytes, numbers and sets as Python shows them, else the call itself and its state.
+fn object(pickle: &Pickle, value: Value, object: &Object, depth: u32, to: &mut String) {
+    let global = pickle.global(object.callee);
+    let (builtin, numpy) = match global {
+        Some(("builtins" | "__builtin__", name)) => (name, false),
+        Some((module, _)) => ("", module.starts_with("numpy")),
+        None => ("", false),
+    };
+    let known = if is_short(pickle, object) { form(pickle, value) } else { Form::Absent };
+    match (known, builtin) {
+        (Form::Bytes(bytes), "bytearray") => {
+            to.push_str("bytearray(");
+            let bytes = bytes.bytes(pickle);
+            quoted_bytes(bytes.get(..=MOST).unwrap_or(bytes), to);
+            return to.push(')');
+        }
+        (Form::Bytes(bytes), _) => {
+            let bytes = bytes.bytes(pickle);
+            return quoted_bytes(bytes.get(..=MOST).unwrap_or(bytes), to);
+        }
+        (Form::Items(items), "set" | "frozenset") => {
+            if builtin == "set" && !items.is_empty() {
+                return list(pickle, ("{", &items, "}"), depth, to);
+            }
+            let ends = if items.is_empty() { ("(", ")") } else { ("({", "})") };
+            to.push_str(builtin);
+            return list(pickle, (ends.0, &items, ends.1), depth, to);
+        }
+        (Form::Items(items), "list") => return list(pickle, ("[", &items, "]"), depth, to),
+        (Form::Items(items), "tuple") => {
+            let close = if items.len() == 1 { ",)" } else { ")" };
+            return list(pickle, ("(", &items, close), depth, to);
+        }
+        (Form::Items(parts), "complex") => {
+            if let [Value::Float(real), Value::Float(imaginary)] = *parts {
+                return to.push_str(&complex(real, imaginary));
+            }
+        }
+        // Numbers of NumPy, which are shown without their type.
+        (Form::Bool(flag), _) if numpy => return show(pickle, Value::Bool(flag), depth, to),
+        (Form::Int(number), _) if numpy => return show(pickle, Value::Int(number), depth, to),
+        (Form::Float(number), _) if numpy => return show(pickle, Value::Float(number), depth, to),
+        _ => {}
+    }
+    show(pickle, object.callee, depth + 1, to);
+    let args = pickle.items(object.args).unwrap_or_default();
+    if global == Some(("torch", "Size"))
+        && let [items] = *args
+        && let Some(items) = pickle.items(items)
+    {
+        return list(pickle, ("([", items, "])"), depth, to);
+    }
+    list(pickle, ("(", args, ")"), depth, to);
+    // What tells objects apart that are made alike.
+    for &state in &object.states {
+        show(pickle, state, depth + 1, to);
+    }
+}
+
+/// Whether to find out what a call made costs no more than to show it. A key may be that of many values.
+fn is_short(pickle: &Pickle, object: &Object) -> bool {
+    let most = 4 * MOST;
+    let Some(("builtins" | "__builtin__" | "_codecs", _)) = pickle.global(object.callee) else {
+        return pickle.global(object.callee).is_some_and(|(module, name)| ndarray::is_scalar(module, name));
+    };
+    let args = pickle.items(object.args).unwrap_or_default();
+    let length = |&arg: &Value| match pickle.node(arg) {
+        Some(Node::Text(span) | Node::Bytes(span)) => usize::try_from(span.length).unwrap_or(usize::MAX),
+        Some(Node::Unescaped(text)) => text.len(),
+        Some(Node::Made(bytes)) => bytes.len(),
+        Some(node) => node.items().map_or(0, <[Value]>::len),
+        None => 0,
+    };
+    args.len() <= 2 && object.items.len() <= most && args.iter().all(|arg| length(arg) <= most)
+}
+
+fn complex(real: f64, imaginary: f64) -> String {
+    let part = |number: f64| {
+        let shown = float(number);
+        shown.strip_suffix(".0").map_or(shown.clone(), str::to_owned)
+    };
+    let sign = if imaginary.is_sign_negative() && !imaginary.is_nan() { "" } else { "+" };
+    if real == 0.0 && real.is_sign_positive() {
+        return format!("{}j", part(imaginary));
+    }
+    format!("({}{sign}{}j)", part(real), part(imaginary))
 }

@@ -44,7 +44,32 @@ fn hex(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
-/// Latin-1 with `\uXXXX` and `\UXXXXXXXX`. Lone surrogates are replaced. `None` where an escape is cut off.
+/// The text of bytes that are UTF-8 but for lone surrogates, which Python encodes so (`surrogatepass`). They become escapes, so that
+/// texts stay apart. What else is not UTF-8 is replaced.
+pub fn surrogates(mut bytes: &[u8]) -> String {
+    let mut made = String::with_capacity(bytes.len());
+    loop {
+        let Err(error) = std::str::from_utf8(bytes) else {
+            made.push_str(std::str::from_utf8(bytes).unwrap_or_default());
+            return made;
+        };
+        let (good, rest) = bytes.split_at_checked(error.valid_up_to()).unwrap_or_default();
+        made.push_str(std::str::from_utf8(good).unwrap_or_default());
+        bytes = if let [0xed, high @ 0xa0..=0xbf, low @ 0x80..=0xbf, rest @ ..] = rest {
+            made.push_str(&escape(0xd000 | u32::from(high & 0x3f) << 6 | u32::from(low & 0x3f)));
+            rest
+        } else {
+            made.push('\u{fffd}');
+            rest.get(error.error_len().unwrap_or(rest.len())..).unwrap_or_default()
+        };
+    }
+}
+
+fn escape(surrogate: u32) -> String {
+    format!("\\u{surrogate:04x}")
+}
+
+/// Latin-1 with `\uXXXX` and `\UXXXXXXXX`. Lone surrogates stay escapes. `None` where an escape is cut off.
 pub fn raw_unicode_escape(line: &[u8]) -> Option<String> {
     let mut made = String::with_capacity(line.len());
     let mut rest = line;
@@ -60,7 +85,12 @@ pub fn raw_unicode_escape(line: &[u8]) -> Option<String> {
         };
         let code = std::str::from_utf8(tail.get(1..=digits)?).ok()?;
         let code = code.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(code)?;
-        made.push(char::from_u32(u32::from_str_radix(code, 16).ok()?).unwrap_or('\u{fffd}'));
+        let code = u32::from_str_radix(code, 16).ok()?;
+        match char::from_u32(code) {
+            Some(char) => made.push(char),
+            None if (0xd800..0xe000).contains(&code) => made.push_str(&escape(code)),
+            None => made.push('\u{fffd}'),
+        }
         rest = tail.get(1 + digits..)?;
     }
     Some(made)
@@ -88,11 +118,26 @@ mod tests {
     }
 
     #[test]
+    fn lone_surrogates_stay_apart() {
+        let cases: [(&[u8], &str); 6] = [
+            (b"a\xed\xb2\x80b", "a\\udc80b"),
+            (b"\xed\xa0\xbd\xed\xb8\x80", "\\ud83d\\ude00"),
+            (b"\xff", "\u{fffd}"),
+            (b"a\xc3", "a\u{fffd}"),
+            (b"\xed\xb2", "\u{fffd}\u{fffd}"),
+            (b"", ""),
+        ];
+        for (bytes, expected) in cases {
+            assert_eq!(surrogates(bytes), expected, "{bytes:?}");
+        }
+    }
+
+    #[test]
     fn unicode_escapes() {
         let cases: [(&[u8], Option<&str>); 6] = [
             (b"a\xe9", Some("aé")),
             (br"\u20ac\U0001f600\n", Some("€😀\\n")),
-            (br"\ud800", Some("\u{fffd}")),
+            (br"\ud800", Some("\\ud800")),
             (br"\u20a", None),
             (br"\u+123", None),
             (b"", Some("")),

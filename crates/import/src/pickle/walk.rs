@@ -11,6 +11,7 @@ use super::form::Key;
 use super::item::{Item, Meanings, Plain};
 use super::ndarray::Raw;
 use super::{Node, Pickle, Value};
+use crate::damage::{self, Damage};
 use crate::limits::{PICKLE_DEPTH, PICKLE_TIMES};
 
 /// What a walk knows of a value.
@@ -42,6 +43,8 @@ pub struct Found<'p, M: Meanings> {
     pub seen: Vec<Seen>,
     /// Path and message of what was left out.
     pub skipped: Vec<(String, String)>,
+    /// Tensors that make no sense.
+    pub damaged: Vec<Error>,
 }
 
 /// Looks through all that the pickle's root holds.
@@ -53,6 +56,7 @@ pub fn walk<'p, M: Meanings>(pickle: &'p Pickle, prefix: &str) -> Result<Found<'
             tensors: Vec::new(),
             seen: vec![Seen::default(); pickle.nodes().len()],
             skipped: Vec::new(),
+            damaged: Vec::new(),
         },
         path: prefix.to_owned(),
         named: HashSet::new(),
@@ -108,7 +112,18 @@ impl<'p, M: Meanings> Walk<'p, M> {
     }
 
     fn item(&mut self, value: Value, depth: u32) -> Result<u8> {
-        match M::expand(self.pickle, value).map_err(|error| error.tensor(self.name()))? {
+        let item = match M::expand(self.pickle, value) {
+            Ok(item) => item,
+            Err(error) if damage::is_of_item(&error) => {
+                if self.found.damaged.len() <= WARNINGS {
+                    let name = self.name(depth).to_owned();
+                    self.found.damaged.push(error.tensor(&name));
+                }
+                return Ok(0);
+            }
+            Err(error) => return Err(error.tensor(self.name(depth))),
+        };
+        match item {
             Item::Plain(plain) => {
                 if let Plain::Bytes(Raw::Made(bytes)) = &plain {
                     self.spend(bytes.len() as u64 / 16);
@@ -117,7 +132,7 @@ impl<'p, M: Meanings> Walk<'p, M> {
             }
             Item::Tensor(tensor, rest) => {
                 self.spend(M::made(&tensor) / 16);
-                self.add(*tensor)?;
+                self.add(*tensor, depth)?;
                 Ok(Seen::HOLDS | self.children(rest, depth)?)
             }
             Item::List(children) | Item::Map(children) => {
@@ -160,19 +175,19 @@ impl<'p, M: Meanings> Walk<'p, M> {
         Ok(flags)
     }
 
-    fn add(&mut self, tensor: M::Tensor<'p>) -> Result<()> {
+    fn add(&mut self, tensor: M::Tensor<'p>, depth: u32) -> Result<()> {
         self.name_bytes += self.path.len();
         if self.name_bytes > NAMES_BYTES {
             let message = format!("the names of all tensors have more than {NAMES_BYTES} bytes");
             return Err(Error::new(Code::Limit, message));
         }
-        self.found.tensors.push((self.name().to_owned(), tensor));
+        self.found.tensors.push((self.name(depth).to_owned(), tensor));
         Ok(())
     }
 
-    /// A tensor that is all of the file is called so.
-    fn name(&self) -> &str {
-        if self.path.is_empty() { "tensor" } else { &self.path }
+    /// A tensor that is all of the file is called so. One under an empty key has an empty name.
+    fn name(&self, depth: u32) -> &str {
+        if depth == 0 && self.path.is_empty() { "tensor" } else { &self.path }
     }
 
     /// Takes steps off, and says whether there are any left.
@@ -220,8 +235,11 @@ impl<'p, M: Meanings> Walk<'p, M> {
     }
 }
 
-/// Warns of what is no tensor and no attribute, by its path.
-pub fn warn(builder: &mut Builder, skipped: Vec<(String, String)>) {
+/// Warns of what is no tensor and no attribute, by its path, and records the tensors that make no sense.
+pub fn warn(builder: &mut Builder, damage: &mut Damage, skipped: Vec<(String, String)>, damaged: Vec<Error>) {
+    for error in damaged {
+        damage.note(builder, error);
+    }
     for (path, message) in skipped {
         let place = if path.is_empty() { message } else { format!("{path}: {message}") };
         builder.warn("ZT_WARN_SKIPPED", place, None, None);

@@ -4,7 +4,7 @@
 //! are stored. TorchScript has constants beside, in `constants.pkl` and `constants/<key>`, and its code, which is not read.
 #![forbid(unsafe_code)]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use ztensor_core::error::{Code, Error, Result};
@@ -14,9 +14,10 @@ use ztensor_core::model::{Blob, Builder, ByteOrder, Catalog};
 use super::CONTAINER;
 use super::expand::Torch;
 use super::list::{self, Place};
+use crate::damage::Damage;
 use crate::limits::PICKLE_BYTES;
 use crate::pickle::{Pickle, attributes, walk};
-use crate::zip::{self, Member, Method};
+use crate::zip::{self, Archive, Member, Method};
 
 const RULE: &str = "torch.serialization: zip archive";
 const PICKLE: &str = "data.pkl";
@@ -40,21 +41,30 @@ pub fn tell(sample: &Sample<'_>) -> Result<Told> {
 }
 
 pub fn parse(input: &Input<'_>) -> Result<Catalog> {
-    let members = zip::members(input)?;
+    let Archive { mut members, damage: wrong } = zip::read(input)?;
+    for member in &mut members {
+        // A CRC-32 that was not computed (`torch.utils.serialization.config.save.compute_crc32`, `torch.serialization.skip_data`)
+        // is stored as 0, which is that of no bytes.
+        member.has_crc32 = member.crc32 != 0 || member.decoded == 0;
+    }
     let by_name: HashMap<&str, &Member> = members.iter().map(|member| (&*member.name, member)).collect();
-    // Of several the one of the outermost folder.
+    // PyTorch looks in the folder of the first member. Of archives that it does not read, the outermost folder counts.
+    let first = members.first().and_then(|member| Some(member.name.split_once('/')?.0));
+    let first = first.and_then(|folder| by_name.get(&*format!("{folder}/{PICKLE}")).copied());
     let pickles = members.iter().filter(|member| member.name == PICKLE || member.name.ends_with("/data.pkl"));
-    let main =
-        pickles.min_by_key(|member| (member.name.matches('/').count(), member.offset)).ok_or_else(|| {
-            Error::new(
-                Code::BadMagic,
-                format!("the zip archive has no {PICKLE}, so torch.save did not write it"),
-            )
+    let outermost = pickles.min_by_key(|member| (member.name.matches('/').count(), member.offset));
+    let main = first.or(outermost).ok_or_else(|| {
+        Error::new(Code::BadMagic, format!("the zip archive has no {PICKLE}, so torch.save did not write it"))
             .rule(RULE)
-        })?;
+    })?;
     let folder = main.name.strip_suffix(PICKLE).unwrap_or_default();
     let named = |name: &str| by_name.get(&*format!("{folder}{name}")).copied();
+    are_apart(&members, folder)?;
     let mut builder = Builder::new(CONTAINER, input.limits);
+    let mut damage = Damage::default();
+    if let Some(error) = wrong {
+        damage.note(&mut builder, error);
+    }
     builder.reserve(members.len());
     if let Some(version) = named("version").map(|member| word(input, member)).transpose()?.flatten() {
         builder.version(version);
@@ -85,13 +95,33 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
         let found = walk::walk::<Torch>(&pickle, prefix)?;
         let offset = (member.method == Method::Stored).then_some(member.offset);
         let place = Place { pickle: &pickle, offset, byte_order, storages: &blobs };
-        list::add(&mut builder, &place, &found.tensors)?;
-        walk::warn(&mut builder, found.skipped);
+        list::add(&mut builder, &mut damage, &place, &found.tensors)?;
+        walk::warn(&mut builder, &mut damage, found.skipped, found.damaged);
         if prefix.is_empty() {
             attributes::add::<Torch>(&mut builder, Arc::clone(&pickle), found.seen)?;
         }
     }
-    Ok(builder.finish())
+    damage.finish(builder)
+}
+
+/// Refuses an archive in which two of the records that are read have one name but for the case of letters: PyTorch finds either.
+fn are_apart(members: &[Member], folder: &str) -> Result<()> {
+    let mut seen = HashSet::new();
+    for member in members {
+        let Some(name) = member.name.get(..folder.len()).filter(|start| start.eq_ignore_ascii_case(folder))
+        else {
+            continue;
+        };
+        let record = member.name.get(name.len()..).unwrap_or_default().to_ascii_lowercase();
+        let is_read = [PICKLE, CONSTANTS, "byteorder", "version"].contains(&&*record)
+            || record.starts_with("data/")
+            || record.starts_with("constants/");
+        if is_read && !seen.insert(record) {
+            let message = format!("another record is called {:?} but for the case of letters", member.name);
+            return Err(Error::new(Code::BadIndex, message).at(member.offset).rule(RULE));
+        }
+    }
+    Ok(())
 }
 
 /// A short text; `None` where the member is none.

@@ -5,16 +5,39 @@ use ztensor_core::model::DType;
 
 /// An element type of PyTorch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Kind {
+pub struct Kind<'p> {
     /// As `torch` calls it.
-    pub name: &'static str,
+    pub name: &'p str,
     /// `None` where zTensor has no such type, or packs it otherwise.
     pub dtype: Option<DType>,
-    /// Bytes of an element.
-    pub width: u64,
+    /// Bits of an element; 0 of a type that is not known here.
+    pub bits: u64,
 }
 
-impl Kind {
+impl<'p> Kind<'p> {
+    /// A type that is not known here.
+    pub const fn unknown(name: &'p str) -> Self {
+        Self { name, dtype: None, bits: 0 }
+    }
+
+    /// Bytes of an element; `None` where it has less than one, or where that is not known.
+    pub fn width(self) -> Option<u64> {
+        (self.bits >= 8).then_some(self.bits / 8)
+    }
+
+    /// Bytes of what a storage of the type counts: its elements, or bytes where several elements share one. `None` where that is not
+    /// known.
+    pub fn unit(self) -> Option<u64> {
+        (self.bits > 0).then(|| self.bits.div_ceil(8))
+    }
+
+    /// Bytes of so many elements that follow each other, the last byte filled up. `None` where the type is not known, and where they
+    /// are more than a u64 holds.
+    pub fn bytes(self, elements: u64) -> Option<u64> {
+        let bits = u128::from(elements) * u128::from(self.bits);
+        u64::try_from(bits.div_ceil(8)).ok().filter(|_| self.bits > 0)
+    }
+
     /// Whether the top bit of an element, or of each part of a complex one, is its sign; not known of types that zTensor lacks.
     pub fn has_signs(self) -> bool {
         use DType::{BFloat16, Complex64, Complex128, Float16, Float32, Float64};
@@ -22,18 +45,18 @@ impl Kind {
     }
 }
 
-const fn kind(name: &'static str, dtype: DType) -> Kind {
-    Kind { name, dtype: Some(dtype), width: dtype.bits() as u64 / 8 }
+const fn kind(name: &'static str, dtype: DType) -> Kind<'static> {
+    Kind { name, dtype: Some(dtype), bits: dtype.bits() as u64 }
 }
 
-const fn other(name: &'static str, width: u64) -> Kind {
-    Kind { name, dtype: None, width }
+const fn other(name: &'static str, bits: u64) -> Kind<'static> {
+    Kind { name, dtype: None, bits }
 }
 
-pub const UINT8: Kind = kind("uint8", DType::Uint8);
+pub const UINT8: Kind<'static> = kind("uint8", DType::Uint8);
 
 /// Those that models are made of first.
-const KINDS: [Kind; 29] = [
+const KINDS: [Kind<'static>; 47] = [
     kind("float32", DType::Float32),
     kind("bfloat16", DType::BFloat16),
     kind("float16", DType::Float16),
@@ -54,16 +77,36 @@ const KINDS: [Kind; 29] = [
     kind("float8_e4m3fnuz", DType::Float8E4M3Fnuz),
     kind("float8_e5m2fnuz", DType::Float8E5M2Fnuz),
     kind("float8_e8m0fnu", DType::Float8E8M0Fnu),
-    other("complex32", 4),
-    other("qint8", 1),
-    other("quint8", 1),
-    other("qint32", 4),
-    other("quint4x2", 1),
-    other("quint2x4", 1),
-    // Two in a byte, which counts as one element there.
-    other("float4_e2m1fn_x2", 1),
-    other("bits8", 1),
-    other("bits16", 2),
+    other("complex32", 32),
+    other("bcomplex32", 32),
+    other("qint8", 8),
+    other("quint8", 8),
+    other("qint32", 32),
+    // Several elements share a byte.
+    other("quint4x2", 4),
+    other("quint2x4", 2),
+    // Several values share a byte, which counts as one element there.
+    other("float4_e2m1fn_x2", 8),
+    other("bits1x8", 8),
+    other("bits2x4", 8),
+    other("bits4x2", 8),
+    other("bits8", 8),
+    other("bits16", 16),
+    // Each element has a byte of its own.
+    other("uint1", 8),
+    other("uint2", 8),
+    other("uint3", 8),
+    other("uint4", 8),
+    other("uint5", 8),
+    other("uint6", 8),
+    other("uint7", 8),
+    other("int1", 8),
+    other("int2", 8),
+    other("int3", 8),
+    other("int4", 8),
+    other("int5", 8),
+    other("int6", 8),
+    other("int7", 8),
 ];
 
 /// Other names of the same types.
@@ -103,7 +146,7 @@ const STORAGES: [(&str, &str); 20] = [
 ];
 
 /// The type of a global `torch.<name>`.
-pub fn of_dtype(module: &str, name: &str) -> Option<Kind> {
+pub fn of_dtype(module: &str, name: &str) -> Option<Kind<'static>> {
     if module != "torch" {
         return None;
     }
@@ -112,7 +155,7 @@ pub fn of_dtype(module: &str, name: &str) -> Option<Kind> {
 }
 
 /// The type of the elements that a storage of a class is counted in.
-pub fn of_storage(module: &str, name: &str) -> Option<Kind> {
+pub fn of_storage(module: &str, name: &str) -> Option<Kind<'static>> {
     if !matches!(module, "torch" | "torch.storage" | "torch.cuda") {
         return None;
     }
@@ -121,7 +164,7 @@ pub fn of_storage(module: &str, name: &str) -> Option<Kind> {
 }
 
 /// The plain integers that the elements of a quantized type are stored as; `None` where several share a byte.
-pub fn stored_as(kind: Kind) -> Option<DType> {
+pub fn stored_as(kind: Kind<'_>) -> Option<DType> {
     match kind.name {
         "qint8" => Some(DType::Int8),
         "quint8" => Some(DType::Uint8),

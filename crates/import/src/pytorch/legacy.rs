@@ -13,8 +13,10 @@ use ztensor_core::formats::{Input, Sample, Told};
 use ztensor_core::model::{Blob, Builder, ByteOrder, Catalog};
 
 use super::expand::Torch;
+use super::kind::Kind;
 use super::list::{self, Place};
 use super::{CONTAINER, tensor};
+use crate::damage::Damage;
 use crate::limits::PICKLE_BYTES;
 use crate::pickle::{Node, Pickle, Value, attributes, walk};
 
@@ -27,6 +29,9 @@ const HEAD: u64 = 32;
 const PROTOCOL: i64 = 1001;
 /// Bytes that are read at first of the pickles, which tell no length.
 const FIRST: u64 = 256 << 10;
+
+/// How long the elements of a type may be that is not known here.
+const WIDTHS: [u64; 5] = [1, 2, 4, 8, 16];
 
 pub fn tell(sample: &Sample<'_>) -> Result<Told> {
     let first = sample.first(HEAD)?;
@@ -97,57 +102,97 @@ impl Pickles {
     fn catalog(self, input: &Input<'_>) -> Result<Catalog> {
         let Self { main, offset, keys, end } = self;
         let main = Arc::new(main);
-        let blobs = storages(&main, &keys, end, input)?;
         let mut builder = Builder::new(CONTAINER, input.limits);
         builder.version(PROTOCOL.to_string());
+        let mut damage = Damage::default();
+        let (blobs, wrong) = storages(&main, &keys, end, input)?;
+        damage.of_item(&mut builder, wrong.map_or(Ok(()), Err))?;
         builder.reserve(blobs.len());
         let found = walk::walk::<Torch>(&main, "")?;
         let place =
             Place { pickle: &main, offset: Some(offset), byte_order: ByteOrder::Little, storages: &blobs };
-        list::add(&mut builder, &place, &found.tensors)?;
-        walk::warn(&mut builder, found.skipped);
+        list::add(&mut builder, &mut damage, &place, &found.tensors)?;
+        walk::warn(&mut builder, &mut damage, found.skipped, found.damaged);
         attributes::add::<Torch>(&mut builder, Arc::clone(&main), found.seen)?;
-        Ok(builder.finish())
+        damage.finish(builder)
     }
 }
 
-/// Where the storages are, in the order of their keys.
-fn storages<'k>(
-    main: &Pickle,
+/// Where the storages are, in the order of their keys. Where nothing tells how long the elements of one are, those behind it have no
+/// place.
+fn storages<'k>(main: &Pickle, keys: &'k Pickle, start: u64, input: &Input<'_>) -> Result<Placed<'k>> {
+    let mut kinds: HashMap<&str, Kind<'_>> = HashMap::new();
+    for at in (0_u32..).take(main.nodes().len()) {
+        // One that makes no sense is refused with the tensor that it is of.
+        if let Ok(Some(storage)) = tensor::storage_of(main, Value::Node(at)) {
+            kinds.insert(storage.key, storage.kind);
+        }
+    }
+    let widths =
+        |unknown: u64| move |kind: Option<&Kind<'_>>| kind.map(|kind| kind.unit().unwrap_or(unknown));
+    let read = |unknown: u64| {
+        let width = widths(unknown);
+        placed(keys, start, input, |key| width(kinds.get(key)))
+    };
+    let mut unknown: Vec<_> =
+        kinds.values().filter(|kind| kind.unit().is_none()).map(|kind| kind.name).collect();
+    unknown.sort_unstable();
+    unknown.dedup();
+    let (mut blobs, mut error) = read(0)?;
+    if let [name] = *unknown {
+        // The length of its elements is the one with which all storages end with the file.
+        for width in WIDTHS {
+            let found = read(width)?;
+            let end = found.0.values().map(|blob| blob.offset + blob.stored).max();
+            if found.1.is_none() && end == Some(input.length()) {
+                (blobs, error) = found;
+                break;
+            }
+        }
+        error = error.map(|error| error.tensor(name));
+    }
+    Ok((blobs, error))
+}
+
+type Placed<'k> = (HashMap<&'k str, Blob>, Option<Error>);
+
+/// The storages up to the first that makes no sense, and what is wrong with it.
+fn placed<'k>(
     keys: &'k Pickle,
     start: u64,
     input: &Input<'_>,
-) -> Result<HashMap<&'k str, Blob>> {
-    let mut widths: HashMap<&str, u64> = HashMap::new();
-    for at in (0_u32..).take(main.nodes().len()) {
-        if let Some(storage) = tensor::storage_of(main, Value::Node(at))? {
-            widths.insert(storage.key, storage.kind.width);
-        }
-    }
+    width: impl Fn(&str) -> Option<u64>,
+) -> Result<Placed<'k>> {
     let mut blobs = HashMap::new();
     let mut at = start;
-    let refuse = |code, message: String, at| Err(Error::new(code, message).at(at).rule(RULE));
+    let refuse = |code, message: String, at| Some(Error::new(code, message).at(at).rule(RULE));
     for &key in keys.items(keys.root()).unwrap_or_default() {
         let Some(key) = keys.short(key) else {
-            return refuse(Code::BadIndex, "a storage's key is no text".to_owned(), start);
+            return Ok((blobs, refuse(Code::BadIndex, "a storage's key is no text".to_owned(), start)));
         };
-        let Some(width) = widths.get(key) else {
-            return refuse(Code::BadIndex, format!("nothing says what the storage {key:?} is of"), at);
+        let Some(width) = width(key).filter(|&width| width > 0) else {
+            let message = format!("nothing says what the storage {key:?} is of");
+            return Ok((blobs, refuse(Code::BadIndex, message, at)));
         };
+        if end_within(at, 8, input.length()).is_none() {
+            let message = format!("the file ends before the storage {key:?}");
+            return Ok((blobs, refuse(Code::Truncated, message, at)));
+        }
         let count = u64_le(&input.read_vec(at, 8)?, 0).unwrap_or_default();
         let data = at.saturating_add(8);
-        let length = count.checked_mul(*width);
+        let length = count.checked_mul(width);
         let Some((length, end)) =
             length.and_then(|length| Some((length, end_within(data, length, input.length())?)))
         else {
             let message =
                 format!("the storage {key:?} has {count} elements of {width} bytes, which go beyond the end");
-            return refuse(Code::Truncated, message, at);
+            return Ok((blobs, refuse(Code::Truncated, message, at)));
         };
         if blobs.insert(key, Blob::raw(data, length)).is_some() {
-            return refuse(Code::BadIndex, format!("the storage {key:?} stands twice"), at);
+            let message = format!("the storage {key:?} stands twice");
+            return Err(Error::new(Code::BadIndex, message).at(at).rule(RULE));
         }
         at = end;
     }
-    Ok(blobs)
+    Ok((blobs, None))
 }

@@ -1,7 +1,7 @@
 //! Adds what was found to a catalog: which bytes a tensor is made of, and how they are read.
 #![forbid(unsafe_code)]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use ciborium::Value as Plain;
 use ztensor_core::checked::{MAX_EXACT, end_within, product};
@@ -13,7 +13,8 @@ use ztensor_core::model::{
 };
 
 use super::kind::{Kind, stored_as};
-use super::tensor::{Quantized, Scales, Sparse, Strided, Tensor};
+use super::tensor::{Quantized, Scales, Sparse, Storage, Strided, Tensor};
+use crate::damage::Damage;
 use crate::names::Names;
 use crate::pickle::Pickle;
 use crate::pickle::ndarray::{Array, Raw};
@@ -34,18 +35,58 @@ pub struct Place<'a> {
 }
 
 /// Adds tensors under their paths, renamed where two have the same.
-pub fn add(builder: &mut Builder, place: &Place<'_>, tensors: &[(String, Tensor<'_>)]) -> Result<()> {
+pub fn add(
+    builder: &mut Builder,
+    damage: &mut Damage,
+    place: &Place<'_>,
+    tensors: &[(String, Tensor<'_>)],
+) -> Result<()> {
     let mut uses: HashMap<&str, u32> = HashMap::new();
     for part in tensors.iter().flat_map(|(_, tensor)| parts(tensor)) {
         *uses.entry(part.storage.key).or_default() += 1;
     }
+    short_storages(builder, damage, place, tensors);
     let mut list = List { place, uses, inline: place.pickle.byte_length().saturating_mul(2) };
     let mut names = Names::default();
     for (path, tensor) in tensors {
         let name = names.unique(builder, path);
-        list.add(builder, &name, tensor).map_err(|error| error.tensor(&name).rule(RULE))?;
+        let added = list.add(builder, &name, tensor).map_err(|error| error.tensor(&name).rule(RULE));
+        damage.of_item(builder, added)?;
     }
     Ok(())
+}
+
+/// Records the storages that have fewer bytes than the pickle says, each once.
+fn short_storages(
+    builder: &mut Builder,
+    damage: &mut Damage,
+    place: &Place<'_>,
+    tensors: &[(String, Tensor<'_>)],
+) {
+    let mut seen = HashSet::new();
+    for (path, tensor) in tensors {
+        for Strided { storage, .. } in parts(tensor) {
+            let Some(blob) = place.storages.get(storage.key) else { continue };
+            let held = blob.decoded.unwrap_or_default();
+            let message = match (storage.elements, storage.kind.unit()) {
+                (None, _) => {
+                    format!("the pickle does not say how many elements the storage {:?} has", storage.key)
+                }
+                (Some(elements), Some(unit)) if elements.checked_mul(unit).is_none_or(|said| said > held) => {
+                    format!(
+                        "the storage {:?} has {held} bytes, the pickle says {elements} elements of {unit}: it was cut off",
+                        storage.key
+                    )
+                }
+                _ => continue,
+            };
+            if !seen.insert(storage.key) {
+                continue;
+            }
+            let error = Error::new(Code::OutOfBounds, message).at(blob.offset).rule(RULE);
+            damage.note(builder, error.tensor(path));
+        }
+    }
 }
 
 /// The parts of storages that a tensor is made of.
@@ -81,11 +122,47 @@ impl List<'_> {
     }
 
     fn dense(&self, builder: &mut Builder, name: &str, strided: &Strided<'_>) -> Result<()> {
+        if strided.kind.bits == 0 && self.width(strided).is_none() {
+            return self.unplaced(builder, name, strided);
+        }
         let data = self.component(Label::DATA, strided)?;
         if data.dtype.is_none() {
             unknown(builder, name, strided.kind.name);
         }
         tensor(builder, name, &strided.shape, Layout::Dense, data.dtype, vec![data], Entries::new())
+    }
+
+    /// A tensor of a type that is not known here, of which nothing says where in its storage it is.
+    fn unplaced(&self, builder: &mut Builder, name: &str, strided: &Strided<'_>) -> Result<()> {
+        let Strided { storage, kind, shape, .. } = strided;
+        let blob = self.storage(storage)?;
+        let message = format!(
+            "{:?} is no type that is known here: the bytes of the whole storage can be read, the values cannot",
+            kind.name
+        );
+        builder.warn("ZT_WARN_UNKNOWN_TYPE", message, Some(name), None);
+        let components = vec![Component::new(builder.intern("storage"), None, Data::Blob(blob))];
+        let layout = Layout::Other(builder.intern("torch.unknown/1"));
+        tensor(builder, name, shape, layout, None, components, vec![text("dtype", kind.name)])
+    }
+
+    fn storage(&self, storage: &Storage<'_>) -> Result<Blob> {
+        let missing = || Error::new(Code::BadIndex, format!("the file has no storage {:?}", storage.key));
+        self.place.storages.get(storage.key).cloned().ok_or_else(missing)
+    }
+
+    /// Bytes of an element of a type that is not known here. The storage tells them where it counts such elements, or where the
+    /// tensor is all of it.
+    fn width(&self, part: &Strided<'_>) -> Option<u64> {
+        let Strided { storage, kind, shape, strides, .. } = part;
+        let held = self.place.storages.get(storage.key)?.decoded?;
+        let elements = if storage.kind == *kind {
+            storage.elements?
+        } else {
+            let is_alone = self.uses.get(storage.key) == Some(&1) && part.offset == 0 && storage.start == 0;
+            product(shape).filter(|_| is_alone && contiguous(shape, strides))?
+        };
+        (elements > 0 && held % elements == 0 && held > 0).then(|| held / elements)
     }
 
     /// Elements of a storage. Fails with `ZT_OUT_OF_BOUNDS` where the storage lacks some of them.
@@ -96,8 +173,7 @@ impl List<'_> {
             let message = format!("elements of {} cannot be negated or conjugated", kind.name);
             return Err(Error::new(Code::BadDtype, message));
         }
-        let missing = || Error::new(Code::BadIndex, format!("the file has no storage {:?}", storage.key));
-        let mut blob = self.place.storages.get(storage.key).cloned().ok_or_else(missing)?;
+        let mut blob = self.storage(storage)?;
         let held = blob.decoded.unwrap_or_default();
         let beyond = || {
             let message = format!(
@@ -106,29 +182,54 @@ impl List<'_> {
             );
             Error::new(Code::OutOfBounds, message).at(blob.offset)
         };
-        let start = storage.start.checked_mul(storage.kind.width);
-        let start = start
-            .and_then(|start| start.checked_add(part.offset.checked_mul(kind.width)?))
-            .ok_or_else(beyond)?;
         let elements = product(shape).filter(|&elements| elements <= MAX_EXACT).ok_or_else(|| {
-            Error::new(Code::Limit, format!("the shape {shape:?} has more than 2^53 - 1 elements"))
+            Error::new(Code::Limit, format!("the shape {shape:?} has more than 2^53 - 1 elements")).of_item()
         })?;
+        let in_order = contiguous(shape, strides);
         let view = if elements == 0 {
             // None of its bytes exist, so its beginning need not.
             blob = Blob { offset: blob.offset, ..Blob::raw(blob.offset, 0) };
             View::Whole
-        } else if let Some(length) =
-            (!changed && contiguous(shape, strides)).then(|| elements.checked_mul(kind.width)).flatten()
-        {
-            end_within(start, length, held).ok_or_else(beyond)?;
-            if start == 0 && length == held { View::Whole } else { View::range(start, length) }
+        } else if (1..8).contains(&kind.bits) {
+            // Elements that share bytes: only whole bytes have a place.
+            let start = part.offset.checked_mul(kind.bits).ok_or_else(beyond)?;
+            if !in_order || start % 8 > 0 || storage.start > 0 || changed {
+                let message =
+                    format!("elements of {} share bytes, which this view of them divides", kind.name);
+                return Err(Error::new(Code::UnsupportedEncoding, message));
+            }
+            let length = kind.bytes(elements).ok_or_else(beyond)?;
+            end_within(start / 8, length, held).ok_or_else(beyond)?;
+            whole_or_range(start / 8, length, held)
         } else {
-            let loops =
-                shape.iter().zip(strides).map(|(&dim, stride)| Some((dim, stride.checked_mul(kind.width)?)));
-            let loops = loops.collect::<Option<Box<[_]>>>().ok_or_else(beyond)?;
-            let strided = ztensor_core::model::Strided { start, run: kind.width, loops };
-            strided.end().filter(|&end| end <= held).ok_or_else(beyond)?;
-            View::Strided(Box::new(strided))
+            let unknown = || {
+                let message =
+                    format!("{:?} is no type that is known here, nor how long its elements are", kind.name);
+                Error::new(Code::BadDtype, message)
+            };
+            let width = kind.width().or_else(|| self.width(part)).ok_or_else(unknown)?;
+            // What a storage that is a part of another is counted in.
+            let unit = match storage.start {
+                0 => Some(0),
+                start => {
+                    let unit = storage.kind.unit().or((storage.kind == *kind).then_some(width));
+                    unit.and_then(|unit| start.checked_mul(unit))
+                }
+            };
+            let start = unit
+                .and_then(|start| start.checked_add(part.offset.checked_mul(width)?))
+                .ok_or_else(beyond)?;
+            if let Some(length) = (!changed && in_order).then(|| elements.checked_mul(width)).flatten() {
+                end_within(start, length, held).ok_or_else(beyond)?;
+                whole_or_range(start, length, held)
+            } else {
+                let loops =
+                    shape.iter().zip(strides).map(|(&dim, stride)| Some((dim, stride.checked_mul(width)?)));
+                let loops = loops.collect::<Option<Box<[_]>>>().ok_or_else(beyond)?;
+                let strided = ztensor_core::model::Strided { start, run: width, loops };
+                strided.end().filter(|&end| end <= held).ok_or_else(beyond)?;
+                View::Strided(Box::new(strided))
+            }
         };
         let shared = self.uses.get(storage.key).is_some_and(|&uses| uses > HASHED_PARTS);
         if shared && view != View::Whole {
@@ -235,6 +336,11 @@ impl List<'_> {
     }
 }
 
+/// A run of a storage.
+fn whole_or_range(start: u64, length: u64, held: u64) -> View {
+    if start == 0 && length == held { View::Whole } else { View::range(start, length) }
+}
+
 /// A tensor of a layout that only PyTorch has, by its components.
 fn composite(
     builder: &mut Builder,
@@ -252,7 +358,7 @@ fn composite(
 }
 
 /// A tensor whose data is not in the file.
-fn meta(builder: &mut Builder, name: &str, kind: Kind, shape: &[u64]) -> Result<()> {
+fn meta(builder: &mut Builder, name: &str, kind: Kind<'_>, shape: &[u64]) -> Result<()> {
     let message = "the tensor is on the device \"meta\": the file has no data of it";
     builder.warn("ZT_WARN_SKIPPED", message, Some(name), None);
     let layout = Layout::Other(builder.intern("torch.meta/1"));

@@ -21,7 +21,7 @@ pub enum Tensor<'p> {
     Quantized(Quantized<'p>),
     Sparse(Sparse<'p>),
     /// One that has no data.
-    Meta(Kind, Vec<u64>),
+    Meta(Kind<'p>, Vec<u64>),
     Array(Array<'p>),
 }
 
@@ -29,7 +29,7 @@ pub enum Tensor<'p> {
 #[derive(Debug)]
 pub struct Strided<'p> {
     pub storage: Storage<'p>,
-    pub kind: Kind,
+    pub kind: Kind<'p>,
     /// In elements of `kind`, as the strides.
     pub offset: u64,
     pub shape: Vec<u64>,
@@ -44,7 +44,9 @@ pub struct Strided<'p> {
 pub struct Storage<'p> {
     pub key: &'p str,
     /// What its elements are counted in.
-    pub kind: Kind,
+    pub kind: Kind<'p>,
+    /// How many there are; `None` where the id does not say.
+    pub elements: Option<u64>,
     /// Of a storage that is a part of another: its beginning, in elements.
     pub start: u64,
 }
@@ -80,7 +82,7 @@ pub struct Sparse<'p> {
     pub values: Strided<'p>,
 }
 
-/// The tensor that a call of `torch` makes; `None` where it makes none. Fails with `ZT_BAD_INDEX` where its arguments are not those of
+/// The tensor that a call of `torch` makes; `None` where it makes none, or one of a layout or scheme that is not known here. Fails with `ZT_BAD_INDEX` where its arguments are not those of
 /// a tensor.
 pub fn of_call<'p>(pickle: &'p Pickle, name: &str, args: &'p [Value]) -> Result<Option<Tensor<'p>>> {
     let malformed = || {
@@ -89,6 +91,11 @@ pub fn of_call<'p>(pickle: &'p Pickle, name: &str, args: &'p [Value]) -> Result<
     let tensor = match name {
         "_rebuild_tensor" | "_rebuild_tensor_v2" | "_rebuild_tensor_v3" => {
             strided(pickle, name, args).map(|found| found.map(Tensor::Strided))?
+        }
+        "_rebuild_qtensor" | "_rebuild_sparse_tensor" | "_rebuild_sparse_csr_tensor"
+            if is_newer(pickle, name, args) =>
+        {
+            return Ok(None);
         }
         "_rebuild_qtensor" => quantized(pickle, args)?.map(Tensor::Quantized),
         "_rebuild_sparse_tensor" | "_rebuild_sparse_csr_tensor" => sparse(pickle, args)?.map(Tensor::Sparse),
@@ -105,9 +112,24 @@ pub fn of_call<'p>(pickle: &'p Pickle, name: &str, args: &'p [Value]) -> Result<
     tensor.map(Some).ok_or_else(malformed)
 }
 
-pub fn dtype_of(pickle: &Pickle, value: Value) -> Option<Kind> {
+/// A type by its name. Any name may be that of a type which is newer than this.
+fn dtype_of(pickle: &Pickle, value: Value) -> Option<Kind<'_>> {
     let (module, name) = pickle.global(value)?;
-    kind::of_dtype(module, name)
+    Some(kind::of_dtype(module, name).unwrap_or(Kind::unknown(name)))
+}
+
+/// Whether a call names a layout or a scheme of quantization that is not known here.
+fn is_newer(pickle: &Pickle, name: &str, args: &[Value]) -> bool {
+    if name == "_rebuild_qtensor" {
+        let scheme = args.get(4).and_then(|&parameters| pickle.items(parameters)?.first().copied());
+        let scheme = scheme.and_then(|scheme| pickle.global(scheme));
+        return scheme
+            .is_some_and(|(_, name)| name != "per_tensor_affine" && !name.starts_with("per_channel_affine"));
+    }
+    let layout = args.first().and_then(|&layout| layout_of(pickle, layout));
+    layout.is_some_and(|name| {
+        !matches!(name, "sparse_coo" | "sparse_csr" | "sparse_csc" | "sparse_bsr" | "sparse_bsc")
+    })
 }
 
 /// The name of a function of `torch._utils`.
@@ -163,7 +185,7 @@ fn as_strided(pickle: &Pickle, value: Value) -> Result<Option<Strided<'_>>> {
 /// `(key, offset, numel)` behind that.
 pub fn storage_of(pickle: &Pickle, value: Value) -> Result<Option<Storage<'_>>> {
     let Some(Node::Persistent(id)) = pickle.node(value) else { return Ok(None) };
-    let Some((&[tag, class, key, _, _], view)) = pickle.items(*id).and_then(<[Value]>::split_first_chunk)
+    let Some((&[tag, class, key, _, count], view)) = pickle.items(*id).and_then(<[Value]>::split_first_chunk)
     else {
         return Ok(None);
     };
@@ -172,13 +194,16 @@ pub fn storage_of(pickle: &Pickle, value: Value) -> Result<Option<Storage<'_>>> 
     else {
         return Ok(None);
     };
-    let unknown = || Error::new(Code::BadDtype, format!("{module}.{name} is no storage that is known here"));
-    let kind = kind::of_storage(module, name).ok_or_else(unknown)?;
+    let kind = kind::of_storage(module, name).unwrap_or(Kind::unknown(name));
+    let elements = match count {
+        Value::Int(count) => u64::try_from(count).ok(),
+        _ => None,
+    };
     let start = match view.first().and_then(|&view| pickle.items(view)) {
         Some(&[_, start, _]) => number(start)?.unwrap_or_default(),
         _ => 0,
     };
-    Ok(Some(Storage { key, kind, start }))
+    Ok(Some(Storage { key, kind, elements, start }))
 }
 
 fn quantized<'p>(pickle: &'p Pickle, args: &'p [Value]) -> Result<Option<Quantized<'p>>> {

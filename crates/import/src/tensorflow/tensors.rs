@@ -17,6 +17,7 @@ use ztensor_core::sources::beside::Neighbor;
 use super::bundle::{Header, Slice, Tensor};
 use super::slices::{self, Cut, Unlike};
 use super::types::Kind;
+use crate::damage;
 
 const RULE: &str = "tensor_bundle.proto: BundleEntryProto";
 
@@ -52,18 +53,21 @@ impl<'i> Tensors<'i> {
 
     /// Adds the tensors in the order of the index, in which the parts of others are none of their own.
     pub fn add_all(mut self, all: &[Listed]) -> Result<Builder> {
-        let mut parts = HashSet::new();
-        for Listed { key, tensor } in all.iter().filter(|listed| !listed.tensor.slices.is_empty()) {
-            let name = name_of(key, tensor)?;
+        let (mut parts, mut broken) = (HashSet::new(), HashMap::new());
+        for (nth, Listed { key, tensor }) in all.iter().enumerate() {
             for slice in &tensor.slices {
-                let key = slices::key(name, slice);
-                let at = find(all, &key).ok_or_else(|| {
-                    let message = format!("the index has no entry of its part {}", spelled(slice));
-                    bad(message, name, tensor)
-                })?;
-                // Each has an entry of its own, so that there are no more of them than entries.
-                if !parts.insert(at) {
-                    return Err(bad(format!("its part {} stands twice", spelled(slice)), name, tensor));
+                let found = name_of(key, tensor).and_then(|name| {
+                    let key = slices::key(name, slice);
+                    let at = find(all, &key).ok_or_else(|| {
+                        let message = format!("the index has no entry of its part {}", spelled(slice));
+                        bad(message, name, tensor)
+                    })?;
+                    // Each has an entry of its own, so that there are no more of them than entries.
+                    let twice = || bad(format!("its part {} stands twice", spelled(slice)), name, tensor);
+                    parts.insert(at).then_some(()).ok_or_else(twice)
+                });
+                if let Err(error) = found {
+                    broken.entry(nth).or_insert(error);
                 }
             }
         }
@@ -77,8 +81,15 @@ impl<'i> Tensors<'i> {
                 self.builder.warn("ZT_WARN_SKIPPED", message, None, None);
                 continue;
             }
-            let name = name_of(key, tensor)?;
-            self.add(name, tensor, all).map_err(|error| error.tensor(name).rule(RULE).at(tensor.at))?;
+            let name = match broken.remove(&at).map_or_else(|| name_of(key, tensor), Err) {
+                Ok(name) => name,
+                Err(error) => {
+                    damage::tell(&mut self.builder, &String::from_utf8_lossy(key), &error);
+                    continue;
+                }
+            };
+            let added = self.add(name, tensor, all).map_err(|error| error.rule(RULE).at(tensor.at));
+            damage::kept(&mut self.builder, name, added).map_err(|error| error.tensor(name))?;
         }
         Ok(self.builder)
     }
@@ -91,7 +102,7 @@ impl<'i> Tensors<'i> {
             return Ok(());
         }
         let found = if tensor.slices.is_empty() {
-            Found::Data(Data::Blob(self.blob(tensor, kind)?))
+            Found::Data(self.run(name, tensor, kind)?)
         } else {
             self.assembled(name, tensor, kind, all)?
         };
@@ -173,12 +184,24 @@ impl<'i> Tensors<'i> {
         Pieces::data(rows, pieces).map(Found::Data)
     }
 
+    /// The bytes of a tensor that is not divided; of one whose file is cut off as many as are there.
+    fn run(&mut self, name: &str, tensor: &Tensor, kind: Option<&Kind>) -> Result<Data> {
+        let width = kind.and_then(|kind| kind.width);
+        let (error, width) = match (self.blob(tensor, kind), width) {
+            (Err(error), Some(width)) if error.code() == Code::Truncated => (error, width),
+            (blob, _) => return blob.map(Data::Blob),
+        };
+        let &(_, Neighbor { file, length, .. }) = self.shard(tensor.shard)?;
+        self.builder.warn(damage::warning_of(error.code()), error.message(), Some(name), None);
+        Ok(Data::cut_short(file, &tensor.shape, width, tensor.offset, length.unwrap_or_default()))
+    }
+
     /// The bytes of a tensor, or of a part of one.
     fn blob(&mut self, tensor: &Tensor, kind: Option<&Kind>) -> Result<Blob> {
         let &Tensor { shard, offset, size, sum, ref shape, .. } = tensor;
         let elements = product(shape).and_then(|elements| exact(elements, "elements").ok());
         let elements = elements.ok_or_else(|| {
-            Error::new(Code::Limit, format!("the shape {shape:?} has more than 2^53 - 1 elements"))
+            Error::new(Code::Limit, format!("the shape {shape:?} has more than 2^53 - 1 elements")).of_item()
         })?;
         let width = kind.and_then(|kind| kind.width);
         let needed = width.map(|width| elements.saturating_mul(width));

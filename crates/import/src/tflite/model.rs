@@ -9,6 +9,7 @@ use ztensor_core::model::{Builder, Catalog, Container};
 
 use super::tensors::Tensors;
 use super::{NAME, types};
+use crate::damage;
 use crate::flatbuffer::{Flat, Table, Vector};
 use crate::limits::{FLATBUFFER_NAME_BYTES, TFLITE_METADATA_BYTES};
 
@@ -67,14 +68,18 @@ pub fn read(input: &Input<'_>, mut flat: Flat<'_>) -> Result<Catalog> {
     builder.version(version.to_string());
     let buffers = Buffers { places: flat.vector(model, 4, 4)?, total: input.length() };
     let mut attributes = Vec::new();
-    if let Some(description) = flat.text(model, 3, FLATBUFFER_NAME_BYTES)?.filter(|text| !text.is_empty()) {
+    let description = flat.text(model, 3, FLATBUFFER_NAME_BYTES);
+    let description = damage::kept(&mut builder, "description", description)?.flatten();
+    if let Some(description) = description.filter(|text| !text.is_empty()) {
         attributes.push((Value::from("description"), Value::Text(description)));
     }
-    let metadata = metadata(&mut flat, model, buffers, &mut builder)?;
+    let metadata = metadata(&mut flat, model, buffers, &mut builder);
+    let metadata = damage::kept(&mut builder, "metadata", metadata)?.unwrap_or_default();
     if !metadata.is_empty() {
         attributes.push((Value::from("metadata"), Value::Map(metadata)));
     }
-    let signatures = signatures(&mut flat, model, &mut builder)?;
+    let signatures = signatures(&mut flat, model, &mut builder);
+    let signatures = damage::kept(&mut builder, "signatures", signatures)?.unwrap_or_default();
     if !signatures.is_empty() {
         attributes.push((Value::from("signatures"), Value::Map(signatures)));
     }

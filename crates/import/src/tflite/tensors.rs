@@ -13,6 +13,7 @@ use ztensor_core::model::{
 use super::model::{Buffers, Graph, Run, kind};
 use super::sparse;
 use super::types::Kind;
+use crate::damage;
 use crate::flatbuffer::{Flat, Table};
 use crate::names::Names;
 
@@ -53,7 +54,8 @@ impl Tensors {
     pub fn add(&mut self, flat: &mut Flat<'_>, tensor: Table, graph: &Graph, number: usize) -> Result<()> {
         let name = graph.name(flat, tensor, number)?;
         let added = self.constant(flat, tensor, graph, &name);
-        added.map_err(|error| error.tensor(&name).at(tensor.at).rule(RULE))
+        let added = added.map_err(|error| error.at(tensor.at).rule(RULE));
+        damage::kept(&mut self.builder, &name, added).map_err(|error| error.tensor(&name)).map(drop)
     }
 
     fn constant(&mut self, flat: &mut Flat<'_>, tensor: Table, graph: &Graph, name: &str) -> Result<()> {
@@ -180,7 +182,8 @@ fn check_length(kind: Option<&Kind>, shape: &[u64], run: Run) -> Result<()> {
     let Some(kind) = kind else { return Ok(()) };
     let bits = product(shape).map(|elements| u128::from(elements) * u128::from(kind.bits));
     let needed = bits.and_then(|bits| u64::try_from(bits.div_ceil(8)).ok());
-    let needed = needed.ok_or_else(|| Error::new(Code::Limit, "the tensor has more than 2^64 bytes"))?;
+    let needed =
+        needed.ok_or_else(|| Error::new(Code::Limit, "the tensor has more than 2^64 bytes").of_item())?;
     exact(needed, "the number of bytes")?;
     if needed == run.length {
         return Ok(());

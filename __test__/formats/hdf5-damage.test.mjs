@@ -1,0 +1,315 @@
+// What of a damaged or incomplete HDF5 file is read, and who is told of the rest.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import test from 'ava'
+import { finishVerify, open, openSync, planVerify, runTask } from 'ztensor'
+import { lookup3 } from '../corpus/hdf5.mjs'
+import { scratchFile } from '../scratch.mjs'
+import { fixturePath } from '../vectors.mjs'
+
+const fixture = (name) => readFileSync(join(fixturePath('hdf5'), name))
+const bytesOf = ({ buffer, byteOffset, byteLength }) => Buffer.from(buffer, byteOffset, byteLength)
+
+/** The file in each way of opening it. */
+async function inEachWay(t, bytes, check, name = 'file.h5') {
+  const path = scratchFile(bytes, name)
+  for (const file of [
+    openSync(path),
+    await open(path),
+    openSync(new Uint8Array(bytes)),
+    await open(new Uint8Array(bytes)),
+  ]) {
+    await check(file)
+    file.close()
+  }
+}
+
+/** The elements of all tensors of a whole file. */
+async function whole(name) {
+  const file = openSync(fixture(name))
+  const elements = new Map()
+  for (const tensor of file.values()) {
+    const { encoding } = tensor.components.get('data')
+    if (tensor.dtype !== undefined && !/szip|scaleoffset/.test(encoding))
+      elements.set(tensor.name, Buffer.from(bytesOf(await tensor.load())))
+  }
+  file.close()
+  return elements
+}
+
+for (const name of [
+  'small.h5',
+  'small-latest.h5',
+  'user-block.h5',
+  'filters.h5',
+  'lengths-4.h5',
+  'lengths-addresses-4.h5',
+]) {
+  test(`a truncated file passes: ${name}, shorter than its superblock says`, async (t) => {
+    const bytes = fixture(name)
+    const elements = await whole(name)
+    for (const cut of [1, 2, 7, 300]) {
+      await inEachWay(t, bytes.subarray(0, bytes.length - cut), async (file) => {
+        const [warning] = file.warnings.filter(
+          ({ code, tensor }) => code === 'ZT_WARN_TRUNCATED' && tensor === undefined,
+        )
+        t.regex(warning?.message ?? '', /the file is cut off: it says that it has \d+ bytes, \d+ are there/)
+        const { ok, failures } = await file.verify()
+        t.false(ok)
+        t.true(
+          failures.some(
+            ({ code, tensor, message }) =>
+              code === 'ZT_TRUNCATED' && tensor === undefined && message === warning.message,
+          ),
+        )
+        // What is there is what was there; what is not is refused.
+        for (const tensor of file.values()) {
+          if (!elements.has(tensor.name)) continue
+          try {
+            t.deepEqual(bytesOf(await tensor.load()), elements.get(tensor.name), tensor.name)
+          } catch (error) {
+            t.true(
+              failures.some((failure) => failure.tensor === tensor.name),
+              `${tensor.name}: ${error.message}`,
+            )
+          }
+        }
+      })
+      const error = t.throws(() => openSync(new Uint8Array(bytes.subarray(0, bytes.length - cut)), { verify: true }))
+      t.is(error.name, 'ZTensorError')
+    }
+    const longer = openSync(new Uint8Array(Buffer.concat([bytes, Buffer.alloc(100)])))
+    t.deepEqual(
+      [longer.warnings.filter(({ code }) => code === 'ZT_WARN_TRUNCATED'), (await longer.verify()).ok],
+      [[], true],
+    )
+    longer.close()
+  })
+}
+
+test('a truncated file passes: what was put before a file since it was written does not count', async (t) => {
+  for (const name of ['small.h5', 'small-latest.h5']) {
+    const file = openSync(new Uint8Array(Buffer.concat([Buffer.alloc(512), fixture(name)])))
+    t.deepEqual(file.warnings, [])
+    t.true((await file.verify()).ok)
+    file.close()
+  }
+})
+
+test('a truncated file passes: HDF5 in an archive of Keras', async (t) => {
+  const { keras } = await import('./keras-archives.mjs')
+  const weights = fixture('model.weights.h5')
+  for (const deflate of [false, true]) {
+    const file = openSync(new Uint8Array(keras(weights.subarray(0, weights.length - 1), { deflate })))
+    t.true(file.warnings.some(({ code }) => code === 'ZT_WARN_TRUNCATED'))
+    t.true((await file.verify()).failures.some(({ code }) => code === 'ZT_TRUNCATED'))
+    file.close()
+  }
+})
+
+test('a truncated file passes: of contiguous data the beginning is read, and the rest refused', async (t) => {
+  const { hdf5, DATA, contiguous } = await import('../corpus/hdf5.mjs')
+  const numbers = Float32Array.from({ length: 40 * 100 }, (_, at) => at)
+  const bytes = hdf5({
+    dims: [40, 100],
+    place: contiguous(DATA, numbers.byteLength),
+    data: Buffer.from(numbers.buffer),
+  })
+  // 25 rows and a half.
+  await inEachWay(t, bytes.subarray(0, DATA + 2550 * 4), async (file) => {
+    const tensor = file.tensor('w')
+    t.deepEqual([file.warnings.map(({ code, tensor }) => [code, tensor])], [[['ZT_WARN_TRUNCATED', 'w']]])
+    t.is(tensor.copyReason, 'encoded')
+    t.deepEqual(
+      tensor.slice([
+        [3, 5],
+        [7, 9],
+      ]).data,
+      Float32Array.of(307, 308, 407, 408),
+    )
+    t.deepEqual(
+      await tensor.load({
+        slice: [
+          [0, 20],
+          [99, 100],
+        ],
+      }),
+      numbers.filter((at) => at % 100 === 99 && at < 2000),
+    )
+    t.throws(() => tensor.slice([[30], null]).data, { code: 'ZT_TRUNCATED' })
+    await t.throwsAsync(() => tensor.load(), { code: 'ZT_TRUNCATED' })
+    const { ok, failures } = await file.verify()
+    t.deepEqual([ok, failures.map(({ code, tensor }) => [code, tensor])], [false, [['ZT_TRUNCATED', 'w']]])
+  })
+})
+
+test('a truncated file passes: a chunk beyond the end hides no other', async (t) => {
+  const { hdf5, chunked, tree, DATA, INDEX } = await import('../corpus/hdf5.mjs')
+  const [first, second] = [
+    [1, 2, 4, 5],
+    [3, 0, 6, 0],
+  ].map((numbers) => Buffer.from(Float32Array.from(numbers).buffer))
+  const index = tree(2, [
+    { offsets: [0, 0], address: DATA, size: 16 },
+    { offsets: [0, 2], address: DATA + 16, size: 16 },
+  ])
+  const bytes = hdf5({ place: chunked([2, 2]), data: Buffer.concat([first, second]), at: { [INDEX]: index } })
+  await inEachWay(t, bytes.subarray(0, bytes.length - 1), async (file) => {
+    const tensor = file.tensor('w')
+    t.deepEqual(
+      file.warnings.map(({ code, tensor }) => [code, tensor]),
+      [['ZT_WARN_TRUNCATED', 'w']],
+    )
+    t.deepEqual(tensor.slice([null, [0, 2]]).data, Float32Array.of(1, 2, 4, 5))
+    await t.throwsAsync(() => tensor.load(), { code: 'ZT_TRUNCATED' })
+    const { ok, failures } = await file.verify()
+    t.deepEqual([ok, failures.map(({ code, tensor }) => [code, tensor])], [false, [['ZT_TRUNCATED', 'w']]])
+  })
+})
+
+/** Offsets of a signature. */
+function* places(bytes, signature) {
+  for (let at = bytes.indexOf(signature); at >= 0; at = bytes.indexOf(signature, at + 1)) yield at
+}
+
+// The parts of indexes of chunks, of groups and of attributes that have checksums.
+for (const signature of [
+  'OHDR',
+  'OCHK',
+  'FRHP',
+  'FHDB',
+  'FHIB',
+  'BTHD',
+  'BTLF',
+  'BTIN',
+  'FAHD',
+  'FADB',
+  'EAHD',
+  'EAIB',
+  'EADB',
+]) {
+  test(`an item vanishes: ${signature} that is damaged is told, and verify() fails`, async (t) => {
+    let tried = 0
+    for (const name of [
+      'storage-latest.h5',
+      'storage-v110.h5',
+      'groups-latest.h5',
+      'attributes-latest.h5',
+      'shared.h5',
+      'small-latest.h5',
+    ]) {
+      const bytes = fixture(name)
+      const before = openSync(new Uint8Array(bytes))
+      const [names, warnings] = [[...before.keys()], before.warnings.length]
+      before.close()
+      for (const at of places(bytes, signature)) {
+        // Past the signature and the version. The first is the root group.
+        if (signature === 'OHDR' && at < 200) continue
+        for (const behind of [5, 6, 12]) {
+          if (tried >= 60) break
+          tried += 1
+          const damaged = new Uint8Array(bytes)
+          damaged[at + behind] ^= 0x10
+          let file
+          try {
+            file = openSync(damaged)
+          } catch (error) {
+            // The index of the root group.
+            t.is(error.name, 'ZTensorError')
+            continue
+          }
+          const { ok } = await file.verify()
+          const lost = names.filter((name) => !file.has(name))
+          // What nothing leads to any more is no loss.
+          if (ok) t.deepEqual([lost, file.warnings.length], [[], warnings], `${name}: ${at} + ${behind}`)
+          const told = file.warnings.some(({ code }) => /DAMAGED|TRUNCATED/.test(code))
+          if (lost.length > 0) t.true(told && !ok, `${name}: ${at} + ${behind}: ${lost}`)
+          file.close()
+        }
+      }
+    }
+    t.true(tried > 0)
+  })
+}
+
+for (const [signature, length, name] of [
+  ['FAHD', 24, 'storage-latest.h5'],
+  ['EAHD', 68, 'storage-latest.h5'],
+]) {
+  test(`an item vanishes: ${signature} whose elements have another size, checksum and all`, async (t) => {
+    const bytes = fixture(name)
+    let seen = 0
+    for (const at of places(bytes, signature)) {
+      const damaged = Buffer.from(bytes)
+      damaged[at + 6] += 1
+      damaged.writeUInt32LE(lookup3(damaged.subarray(at, at + length)), at + length)
+      const original = bytes.readUInt32LE(at + length)
+      // The checksum is where we think it is.
+      t.is(lookup3(bytes.subarray(at, at + length)), original)
+      const file = openSync(new Uint8Array(damaged))
+      const [{ tensor, code }] = file.warnings
+      t.is(code, 'ZT_WARN_DAMAGED')
+      await t.throwsAsync(() => file.tensor(tensor).load(), { code: 'ZT_BAD_INDEX', message: /elements of \d+ bytes/ })
+      const { failures } = await file.verify()
+      t.deepEqual(
+        failures.map(({ code, tensor }) => [code, tensor]),
+        [['ZT_BAD_INDEX', tensor]],
+      )
+      seen += 1
+      file.close()
+    }
+    t.true(seen > 0)
+  })
+}
+
+test('one odd attribute refuses the file: those in a heap, of which one is damaged', async (t) => {
+  const bytes = fixture('attributes.h5')
+  const before = openSync(new Uint8Array(bytes))
+  const attributes = { ...before.tensor('x').attributes }
+  before.close()
+  // The texts of any length are in a global heap.
+  const at = bytes.indexOf('GCOL')
+  t.true(at > 0)
+  const damaged = new Uint8Array(bytes)
+  damaged[at] ^= 1
+  const file = openSync(damaged)
+  const kept = { ...file.tensor('x').attributes }
+  t.true(Object.keys(kept).length < Object.keys(attributes).length && Object.keys(kept).length > 0)
+  for (const [key, value] of Object.entries(kept)) t.deepEqual(value, attributes[key], key)
+  for (const key of Object.keys(attributes).filter((key) => !(key in kept)))
+    t.true(
+      file.warnings.some(
+        ({ code, tensor, message }) => code === 'ZT_WARN_DAMAGED' && tensor === 'x' && message.includes(`"${key}"`),
+      ),
+      key,
+    )
+  t.false((await file.verify()).ok)
+  t.true((await file.tensor('x').load()).length > 0)
+  file.close()
+})
+
+test('a truncated file passes: a verification of many tasks reports it once, and that of a tensor does not', async (t) => {
+  const bytes = fixture('small.h5')
+  const path = scratchFile(bytes.subarray(0, bytes.length - 1), 'cut.h5')
+  const job = await planVerify(path, { maxTaskBytes: 1 })
+  t.true(job.tasks.length > 1)
+  const results = await Promise.all(job.tasks.map((task) => runTask(task)))
+  const { ok, failures } = await finishVerify(job, results)
+  t.false(ok)
+  t.is(failures.filter(({ code, tensor }) => code === 'ZT_TRUNCATED' && tensor === undefined).length, 1)
+  const file = openSync(path)
+  const whole = [...file.values()].filter(({ name }) => !failures.some(({ tensor }) => tensor === name))
+  for (const tensor of whole) t.true((await tensor.verify()).ok)
+  t.true(whole.length > 0)
+  file.close()
+})
+
+test('a truncated file passes: one of a list is named', async (t) => {
+  const bytes = fixture('small.h5')
+  const cut = scratchFile(bytes.subarray(0, bytes.length - 1), 'cut.h5')
+  const file = openSync([cut, scratchFile(fixture('nothing.h5'), 'other.h5')])
+  t.true(file.warnings.some(({ code, path }) => code === 'ZT_WARN_TRUNCATED' && /cut\.h5/.test(path)))
+  const { failures } = await file.verify()
+  t.true(failures.some(({ code, message }) => code === 'ZT_TRUNCATED' && /cut\.h5/.test(message)))
+  file.close()
+})

@@ -1,0 +1,157 @@
+// A .keras that somebody edited and zipped again: zip tools deflate, and write what Keras does not.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { deflateRawSync } from 'node:zlib'
+import test from 'ava'
+import { convert, open, openSync } from 'ztensor'
+import { descriptor, zip, zip64 } from '../corpus/numpy.mjs'
+import { crc32 } from '../corpus/pytorch.mjs'
+import { scratchFile, scratchPath } from '../scratch.mjs'
+import { fixturePath } from '../vectors.mjs'
+import { keras, members } from './keras-archives.mjs'
+
+const bytesOf = ({ buffer, byteOffset, byteLength }) => Buffer.from(buffer, byteOffset, byteLength)
+const fixture = (name) => readFileSync(join(fixturePath('hdf5'), name))
+const WEIGHTS = fixture('model.weights.h5')
+const last = (all, change) =>
+  all.map((member, nth) => (nth === all.length - 1 ? { ...member, ...change(member) } : member))
+const described = ({ data }) => ({ described: descriptor(crc32(data), deflateRawSync(data).length, data.length) })
+
+const VARIANTS = {
+  'all deflated': keras(WEIGHTS, { deflate: true }),
+  'all stored': keras(WEIGHTS),
+  'the weights alone deflated': zip(last(members(WEIGHTS), () => ({ deflate: true }))),
+  'the weights first': zip(members(WEIGHTS, { deflate: true }).reverse()),
+  'another member first': zip([{ name: 'assets/', data: Buffer.alloc(0) }, ...members(WEIGHTS, { deflate: true })]),
+  'a data descriptor': zip(last(members(WEIGHTS, { deflate: true }), described)),
+  'a data descriptor without a signature': zip(
+    last(members(WEIGHTS, { deflate: true }), ({ data }) => ({
+      described: descriptor(crc32(data), deflateRawSync(data).length, data.length, { signature: false }),
+    })),
+  ),
+  'zip64 sizes': zip(
+    last(members(WEIGHTS, { deflate: true }), ({ data }) => ({
+      storedSize: 0xffff_ffff,
+      size: 0xffff_ffff,
+      extra: zip64(data.length, deflateRawSync(data).length),
+    })),
+  ),
+  'a comment': zip(members(WEIGHTS, { deflate: true }), { comment: Buffer.from('edited') }),
+}
+
+for (const [how, archive] of Object.entries(VARIANTS)) {
+  test(`too strict: a .keras zipped again, ${how}`, async (t) => {
+    const expected = openSync(WEIGHTS)
+    t.teardown(() => expected.close())
+    const path = scratchFile(archive, 'model.keras')
+    for (const file of [
+      openSync(path),
+      await open(path),
+      openSync(new Uint8Array(archive)),
+      await open(new Uint8Array(archive)),
+    ]) {
+      t.is(file.format, 'keras')
+      t.deepEqual([...file.keys()], [...expected.keys()])
+      t.is(file.attributes['metadata.json'], '{"keras_version":"3.8.0"}')
+      for (const tensor of file.values()) {
+        const other = expected.tensor(tensor.name)
+        t.deepEqual(
+          [tensor.dtype, tensor.shape, { ...tensor.attributes }],
+          [other.dtype, other.shape, { ...other.attributes }],
+        )
+        t.deepEqual(bytesOf(await tensor.load()), bytesOf(await other.load()), tensor.name)
+        t.deepEqual(bytesOf(tensor.data), bytesOf(other.data), tensor.name)
+        const [rows = 0] = tensor.shape
+        if (rows > 1)
+          t.deepEqual(bytesOf(tensor.slice([[1, 2]]).data), bytesOf(other.slice([[1, 2]]).data), tensor.name)
+      }
+      const { ok, failures } = await file.verify()
+      t.deepEqual([ok, failures], [true, []])
+      file.close()
+    }
+  })
+}
+
+test('too strict: a .keras of chunks, texts and every type, zipped again', async (t) => {
+  for (const name of [
+    'storage-latest.h5',
+    'storage-earliest.h5',
+    'filters.h5',
+    'fill.h5',
+    'dtypes.h5',
+    'attributes.h5',
+    'groups-latest.h5',
+    'user-block.h5',
+  ]) {
+    const expected = openSync(fixture(name))
+    const file = await open(scratchFile(keras(fixture(name), { deflate: true }), 'model.keras'))
+    t.deepEqual([...file.keys()], [...expected.keys()], name)
+    for (const tensor of file.values()) {
+      const other = expected.tensor(tensor.name)
+      const refused = expected.warnings.some(({ code, tensor: of }) => /UNKNOWN/.test(code) && of === tensor.name)
+      if (refused) continue
+      t.deepEqual(bytesOf(await tensor.load()), bytesOf(await other.load()), `${name}: ${tensor.name}`)
+    }
+    file.close()
+    expected.close()
+  }
+})
+
+test('too strict: a .keras zipped again says that its data is copied, and where it comes from', (t) => {
+  const file = openSync(scratchFile(VARIANTS['all deflated'], 'model.keras'))
+  t.teardown(() => file.close())
+  const tensor = file.tensor('layers/dense/vars/0')
+  t.is(tensor.copyReason, 'encoded')
+  t.is(tensor.components.get('data').encoding, 'deflate')
+})
+
+test('too strict: a .keras zipped again is converted', async (t) => {
+  const target = scratchPath('out.zt')
+  await convert(scratchFile(VARIANTS['all deflated'], 'model.keras'), target)
+  const [from, to] = [openSync(WEIGHTS), openSync(target)]
+  for (const tensor of from.values())
+    t.deepEqual(bytesOf(await to.tensor(tensor.name).load()), bytesOf(await tensor.load()))
+  from.close()
+  to.close()
+})
+
+const REFUSED = {
+  'a CRC-32 that is wrong': [zip(last(members(WEIGHTS, { deflate: true }), () => ({ crc: 1 }))), 'ZT_DIGEST_MISMATCH'],
+  'a damaged stream': [
+    zip(
+      last(members(WEIGHTS, { deflate: true }), ({ data }) => {
+        const stored = deflateRawSync(data)
+        return { stored: stored.fill(0xff, 100, 120) }
+      }),
+    ),
+    ['ZT_DECODE', 'ZT_DIGEST_MISMATCH'],
+  ],
+  'fewer bytes than the directory says': [
+    zip(last(members(WEIGHTS, { deflate: true }), ({ data }) => ({ size: data.length + 1 }))),
+    'ZT_DECODE',
+  ],
+  'more bytes than deflate can make': [
+    zip(last(members(WEIGHTS, { deflate: true }), () => ({ size: 0xffff_fff0 }))),
+    'ZT_BAD_INDEX',
+  ],
+  'no HDF5': [keras(Buffer.from('no weights at all'), { deflate: true }), 'ZT_BAD_MAGIC'],
+  'another method': [zip(last(members(WEIGHTS), () => ({ method: 12 }))), 'ZT_UNSUPPORTED_ENCODING'],
+  'encrypted weights': [zip(last(members(WEIGHTS), () => ({ flags: 1 }))), 'ZT_UNSUPPORTED_ENCODING'],
+}
+for (const [how, [archive, code]] of Object.entries(REFUSED)) {
+  test(`too strict, and still bounded: a .keras with ${how} is refused`, (t) => {
+    for (const source of [scratchFile(archive, 'model.keras'), new Uint8Array(archive)]) {
+      const error = t.throws(() => openSync(source, { format: 'keras' }))
+      t.true([code].flat().includes(error.code), `${error.code}: ${error.message}`)
+    }
+  })
+}
+
+test('too strict, and still bounded: weights of zeros that are larger than maxDecodedBytes', (t) => {
+  const archive = keras(Buffer.concat([WEIGHTS, Buffer.alloc(8 << 20)]), { deflate: true })
+  t.throws(() => openSync(new Uint8Array(archive), { maxDecodedBytes: 1 << 20 }), {
+    code: 'ZT_LIMIT',
+    message: /maxDecodedBytes/,
+  })
+  openSync(new Uint8Array(archive)).close()
+})

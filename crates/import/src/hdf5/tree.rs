@@ -1,0 +1,85 @@
+//! B-trees of version 1 (`HDF5 File Format Specification` III.A.1), which have no checksums: of groups, and of chunks.
+//!
+//! The library parses nodes. The walk is here, since it passes over children without an address and over nodes of another level.
+#![forbid(unsafe_code)]
+
+use std::collections::HashSet;
+
+use hdf5_reader::btree_v1::{BTreeV1Key, BTreeV1Node};
+use hdf5_reader::io::Cursor;
+use ztensor_core::error::{Error, Result};
+
+use super::reader::{Sizes, bad};
+use super::storage::{Bytes, refusal};
+
+/// What the leaves of a tree have, in their order.
+pub struct Leaves {
+    /// The key before each child, and its address.
+    pub entries: Vec<(BTreeV1Key, u64)>,
+    /// Of a group the key behind each child: where its last name is.
+    pub last: Vec<u64>,
+    /// Why the first of the nodes that cannot be read cannot.
+    pub problem: Option<Error>,
+}
+
+/// Reads a tree. `rank`: dimensions of a dataset whose chunks these are; `None` of a group.
+pub fn leaves(bytes: &Bytes<'_>, sizes: Sizes, root: u64, rank: Option<u32>) -> Result<Leaves> {
+    let mut all = Leaves { entries: Vec::new(), last: Vec::new(), problem: None };
+    let mut visited = HashSet::new();
+    // Each with the level that its parent says.
+    let mut next = vec![(root, None)];
+    while let Some((address, level)) = next.pop() {
+        let node = if visited.insert(address) {
+            node(bytes, sizes, address, rank, level)
+        } else {
+            Err(bad("a B-tree has a node twice"))
+        };
+        let node = match node {
+            Ok(node) => node,
+            Err(error) if bytes.is_of_item(&error) => {
+                all.problem.get_or_insert(error.at(bytes.offset(address)));
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        if let Some(below) = node.level.checked_sub(1) {
+            next.extend(node.children.iter().rev().map(|&child| (child, Some(below))));
+        } else {
+            all.last.extend(node.keys.iter().skip(1).filter_map(|key| match key {
+                BTreeV1Key::Group { local_heap_offset } => Some(*local_heap_offset),
+                BTreeV1Key::RawData { .. } => None,
+            }));
+            all.entries.extend(node.keys.into_iter().zip(node.children));
+        }
+    }
+    Ok(all)
+}
+
+fn node(
+    bytes: &Bytes<'_>,
+    sizes: Sizes,
+    address: u64,
+    rank: Option<u32>,
+    level: Option<u8>,
+) -> Result<BTreeV1Node> {
+    if Cursor::is_undefined_offset(address, sizes.address) {
+        return Err(bad("a B-tree has a node without an address"));
+    }
+    let width = u64::from(sizes.address);
+    let head = bytes.at(address, 8 + 2 * width)?;
+    let &[b'T', b'R', b'E', b'E', kind, found, low, high, ..] = &*head else {
+        return Err(bad("a node of a B-tree has no signature"));
+    };
+    if kind != u8::from(rank.is_some()) {
+        return Err(bad(format!("a B-tree is of kind {kind}, which is another one's")));
+    }
+    if level.is_some_and(|level| level != found) {
+        return Err(bad(format!("a node of a B-tree is on level {found}, not where its parent is")));
+    }
+    // A key of chunks is a size, a mask of filters, and offsets of 8 bytes, with one of the element's bytes.
+    let key = rank.map_or(u64::from(sizes.length), |rank| 8 + 8 * (u64::from(rank) + 1));
+    let count = u64::from(u16::from_le_bytes([low, high]));
+    let all = bytes.at(address, 8 + 2 * width + (count + 1) * key + count * width)?;
+    BTreeV1Node::parse(&mut Cursor::new(&all), sizes.address, sizes.length, rank)
+        .map_err(|error| refusal(&error, "a B-tree"))
+}

@@ -1,0 +1,152 @@
+// Damaged files that h5py and we both read: the values have to be the same, and what h5py lists is listed here, or somebody is told.
+import { spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { openSync } from 'ztensor'
+
+const program = fileURLToPath(new URL('hdf5_peer.py', import.meta.url))
+const FILES = [
+  'small.h5',
+  'small-latest.h5',
+  'fill.h5',
+  'fill-latest.h5',
+  'groups.h5',
+  'attributes-latest.h5',
+  'storage-earliest.h5',
+  'storage-latest.h5',
+  'filters-latest.h5',
+  'small-addresses.h5',
+]
+/** Places that are damaged in each file, each in one of these ways. */
+const PLACES = 300
+const WAYS = [
+  (bytes, at) => bytes.writeUInt8(bytes[at] ^ 1, at),
+  (bytes, at) => bytes.writeUInt8(bytes[at] ^ 0x80, at),
+  (bytes, at) => bytes.writeUInt8(0, at),
+  (bytes, at) => bytes.writeUInt8(bytes[at] ^ 0xff, at),
+]
+
+/** The same numbers each time. */
+function* numbers(seed) {
+  for (let state = seed; ; ) {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0
+    // The low bits repeat soon.
+    yield state >>> 8
+  }
+}
+
+/** Copies of a file with one byte changed, most of them where its index is: no long run of data. */
+function* damaged(bytes, places) {
+  const next = numbers(bytes.length)
+  for (let nth = 0; nth < places; nth += 1) {
+    const at = next.next().value % bytes.length
+    const way = next.next().value % WAYS.length
+    const copy = Buffer.from(bytes)
+    WAYS[way](copy, at)
+    if (!copy.equals(bytes)) yield { what: `byte ${at}, way ${way}`, copy }
+  }
+  for (let nth = 1; nth <= places / 10; nth += 1)
+    yield { what: `${bytes.length - nth * 7} bytes`, copy: bytes.subarray(0, bytes.length - nth * 7) }
+}
+
+/** A process of h5py that answers one path after the other; another one takes over from one that crashed. */
+function peer(python) {
+  let child
+  let lines
+  const start = () => {
+    child = spawn(python, [program], { stdio: ['pipe', 'pipe', 'ignore'] })
+    child.stdin.on('error', () => {})
+    lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
+  }
+  return {
+    async read(path) {
+      if (child === undefined) start()
+      child.stdin.write(`${path}\n`)
+      const { value, done } = await lines.next()
+      if (!done) return JSON.parse(value)
+      child = undefined
+      return null
+    },
+    end: () => child?.stdin.end(),
+  }
+}
+
+const hashOf = ({ buffer, byteOffset, byteLength }) =>
+  createHash('sha256')
+    .update(Buffer.from(buffer, byteOffset, byteLength))
+    .digest('hex')
+
+/** What differs in one file: nothing where either refuses. */
+async function compare(path, theirs) {
+  let file
+  try {
+    file = openSync(path)
+  } catch {
+    return { wrong: [], both: 0 }
+  }
+  try {
+    const { ok } = await file.verify()
+    const isQuiet = ok && file.warnings.every(({ code }) => !/DAMAGED|TRUNCATED|SKIPPED/.test(code))
+    const unknown = new Set(
+      file.warnings.filter(({ code }) => code === 'ZT_WARN_UNKNOWN_ENCODING').map(({ tensor }) => tensor),
+    )
+    const wrong = []
+    let both = 0
+    for (const [name, read] of Object.entries(theirs)) {
+      if (!file.has(name)) {
+        if (isQuiet && read !== null) wrong.push(`${name} is not listed, and nobody is told`)
+        continue
+      }
+      if (read === null) continue
+      const tensor = file.tensor(name)
+      if (tensor.dtype === undefined || unknown.has(name)) continue
+      let data
+      try {
+        data = await tensor.load()
+      } catch {
+        if (ok) wrong.push(`${name} is refused, and verify() is ok`)
+        continue
+      }
+      both += 1
+      if (JSON.stringify(read[0]) !== JSON.stringify(tensor.shape)) wrong.push(`${name} has another shape`)
+      else if (read[1] !== hashOf(data)) wrong.push(`${name} has other values`)
+    }
+    return { wrong, both }
+  } finally {
+    file.close()
+  }
+}
+
+/** [{ what, error }] of every file, the error undefined where all that both read is the same. */
+export async function compareMutations(python, fixtures, build, places = PLACES) {
+  const folder = join(build, 'hdf5-mutations')
+  rmSync(folder, { recursive: true, force: true })
+  mkdirSync(folder, { recursive: true })
+  const h5py = peer(python)
+  const results = []
+  for (const name of FILES) {
+    const bytes = readFileSync(join(fixtures, 'hdf5', name))
+    const path = join(folder, name)
+    const wrong = []
+    let compared = 0
+    for (const { what, copy } of damaged(bytes, places)) {
+      writeFileSync(path, copy)
+      const theirs = await h5py.read(path)
+      if (theirs === null) continue
+      const found = await compare(path, theirs)
+      compared += found.both
+      wrong.push(...found.wrong.map((one) => `${what}: ${one}`))
+    }
+    if (compared === 0) wrong.push('no tensor was read by both')
+    results.push({
+      what: `${name}, damaged`,
+      compared,
+      error: wrong.length > 0 ? new Error(wrong.join('; ')) : undefined,
+    })
+  }
+  h5py.end()
+  return results
+}

@@ -1,0 +1,52 @@
+"""What h5py reads of files whose paths come by standard input, a line each: a line of JSON for each, an object of datasets by their
+paths or null where the file is refused. A dataset is [shape, the hash of its elements in little-endian order], or null where it cannot be
+read. h5py may crash on damaged files: the line that is missing then is that of the file it had."""
+
+import hashlib
+import json
+import sys
+
+import h5py
+import numpy as np
+
+KINDS = 'biufc'
+
+
+def read(path):
+    found = {}
+
+    def visit(group, path, depth):
+        for name in group:
+            where = f'{path}/{name}' if path else name
+            try:
+                if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                    continue
+                child = group[name]
+            except Exception:
+                found[where] = None
+                continue
+            if isinstance(child, h5py.Group):
+                if depth < 8:
+                    visit(child, where, depth + 1)
+            elif isinstance(child, h5py.Dataset):
+                try:
+                    if child.shape is None or child.dtype.kind not in KINDS or child.dtype.metadata is not None:
+                        continue
+                    if child.size * child.dtype.itemsize > 1 << 24:
+                        continue
+                    data = np.ascontiguousarray(child[()])
+                    data = data.astype(data.dtype.newbyteorder('<')).tobytes()
+                    found[where] = [list(child.shape), hashlib.sha256(data).hexdigest()]
+                except Exception:
+                    found[where] = None
+
+    try:
+        with h5py.File(path, 'r') as file:
+            visit(file, '', 0)
+    except Exception:
+        return None
+    return found
+
+
+for line in sys.stdin:
+    print(json.dumps(read(line.rstrip('\n'))), flush=True)
