@@ -6,6 +6,7 @@ import { isStored } from './stored.js'
 import {
   checkErrors,
   checkTask,
+  checkUnchanged,
   type Job,
   plainJson,
   type Task,
@@ -77,7 +78,7 @@ export function aConvertTask(name: string, value: unknown): ConvertTask {
       throw wrongType(`${name}.renamed[${at}]`, '[ordinal, name]', pair)
     aText(`${name}.renamed[${at}][1]`, pair[1])
   }
-  return task
+  return checkUnchanged(name, task)
 }
 
 /** Refuses what is not a result of a task of a conversion. */

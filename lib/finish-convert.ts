@@ -6,6 +6,7 @@ import { aBoolean, aSignal, optional, optionsOf } from './arguments.js'
 import { TURN } from './batches.js'
 import { builtins } from './builtins.js'
 import type { Catalog } from './catalog.js'
+import { castCodes, refusalsOf } from './convert.js'
 import {
   aConvertResult,
   aConvertTask,
@@ -20,6 +21,8 @@ import {
 import { calling, invalid, ZTensorError } from './errors.js'
 import { TensorFile } from './file.js'
 import { writingOf } from './formats.js'
+import { run } from './job.js'
+import { binding } from './native.js'
 import { type OpenOptions, open } from './open.js'
 import { readersOf } from './readers.js'
 import { messageOf } from './realm.js'
@@ -29,6 +32,7 @@ import { isStored, putStored } from './stored.js'
 import { checkJob, checkResults, type TaskError, type TaskResult } from './task-format.js'
 import { openSource } from './task-source.js'
 import { nextTurn } from './turn.js'
+import type { Warning } from './warning.js'
 import { writeRequest } from './write-options.js'
 import { TensorWriter } from './writer.js'
 
@@ -54,6 +58,8 @@ export interface FinishConvertResult {
   readonly byteLength: number
   /** What was left out, and why. */
   readonly skipped: readonly TaskError[]
+  /** What a user should know about the source, as `file.warnings` has it. */
+  readonly warnings: readonly Warning[]
   /** Which programs read the files. */
   readonly readers: readonly string[]
 }
@@ -144,23 +150,73 @@ async function checkFile(done: Done, verify: boolean, signal?: AbortSignal): Pro
   })
 }
 
-/** Refuses a file with other tensors than its task has. */
-async function checkNames({ task, result, path }: Done, file: TensorFile, source: Catalog): Promise<void> {
+/** What a job makes of its source, as planned. */
+interface Plan {
+  readonly catalog: Catalog
+  /** Codes of dtypes that become others. */
+  readonly casts: ReadonlyMap<number, number>
+  /** The tensors, by their names in the source, that the target cannot hold, so that a task may leave them out. */
+  readonly unfit: ReadonlySet<string>
+}
+
+/** Finds what the tasks of a job were to write. Refuses what `planConvert` refused. */
+async function planOf(source: TensorFile, tasks: readonly ConvertTask[], signal?: AbortSignal): Promise<Plan> {
+  const [{ options }] = tasks as [ConvertTask]
+  const codes = castCodes(options.cast)
+  const casts = new Map<number, number>()
+  for (let at = 0; at < codes.length; at += 2) casts.set(codes[at] as number, codes[at + 1] as number)
+  const catalog = await TensorFile.ready(source, signal)
+  const unfit = new Set<string>()
+  if (options.skip) {
+    const { dialect } = writeRequest({ ...options, attributes: undefined, canonical: false })
+    const store = TensorFile.storeOf(source)
+    const selection = calling(() => new binding.Selection(codes, false))
+    for (const task of tasks) {
+      const ordinals = checkOrdinals(task.ordinals, catalog.size)
+      calling(() => selection.take(ordinals, namesOf(task, ordinals, catalog)))
+    }
+    await run(store, { signal }, (control) => selection.look(store.native, dialect, false, control))
+    for (const { tensor } of await refusalsOf(selection, false)) if (tensor !== undefined) unfit.add(tensor)
+    // Of others only the data tells.
+    for (const ordinal of calling(() => selection.judgedOrdinals())) unfit.add(catalog.name(ordinal))
+  }
+  return { catalog, casts, unfit }
+}
+
+/** Refuses a file with other tensors than its task was to write: their names, shapes, layouts and dtypes. */
+async function checkTensors({ task, result, path }: Done, file: TensorFile, plan: Plan): Promise<void> {
+  const { catalog: source, casts, unfit } = plan
   const ordinals = checkOrdinals(task.ordinals, source.size)
   const names = namesOf(task, ordinals, source)
   const skipped = new Set(result.skipped.map(({ tensor }) => tensor))
+  const made = await TensorFile.ready(file)
+  const { native } = TensorFile.storeOf(file)
+  const wrong = (what: string, tensor?: string) =>
+    new ZTensorError('ZT_BAD_INDEX', `'${path}' ${what}: run task ${task.task} again`, { tensor })
   let held = 0
   for (const [at, ordinal] of ordinals.entries()) {
     if (at % TURN === TURN - 1) await nextTurn()
-    const name = names[at] ?? source.name(ordinal)
-    if (file.has(name)) held++
-    else if (!skipped.has(source.name(ordinal))) {
+    const own = source.name(ordinal)
+    const name = names[at] ?? own
+    const place = calling(() => native.find(name))
+    if (place < 0) {
+      if (skipped.has(own) && unfit.has(own)) continue
       const message = `'${path}' has no tensor ${JSON.stringify(name)}: run task ${task.task} again`
       throw new ZTensorError('ZT_NOT_FOUND', message, { tensor: name })
     }
+    held++
+    if (skipped.has(own))
+      throw wrong(`has the tensor ${JSON.stringify(name)}, which its result says was left out`, name)
+    const [layout, shape] = [source.layout(ordinal), source.shape(ordinal)]
+    const numbers = layout === 'dense' || layout === 'sparse_csr' || layout === 'sparse_coo'
+    const dtype = source.dtype(ordinal)?.code
+    const planned = [layout, shape, numbers ? (casts.get(dtype ?? -1) ?? dtype) : undefined]
+    const found = [made.layout(place), made.shape(place), numbers ? made.dtype(place)?.code : undefined]
+    if (JSON.stringify(found) !== JSON.stringify(planned))
+      throw wrong(`has the tensor ${JSON.stringify(name)} with another layout, shape or dtype than the job says`, name)
   }
-  if (held !== file.size)
-    throw new ZTensorError('ZT_BAD_INDEX', `'${path}' has tensors that task ${task.task} has not: run it again`)
+  if (held !== file.size) throw wrong(`has tensors that task ${task.task} has not`)
+  if (held !== result.tensors) throw wrong(`has ${held} tensors, not the ${result.tensors} of its result`)
 }
 
 /** JSON text as the index has it: nothing is escaped but what has to be. */
@@ -332,15 +388,18 @@ export async function finishConvert(
     path: filePathOf(task),
     remote,
   }))
+  const dishonest = common.skip ? undefined : dones.find(({ result }) => result.skipped.length > 0)
+  if (dishonest !== undefined)
+    throw invalid(TypeError, `the result of task ${dishonest.task.task} says that tensors were left out, and the job has no skip: run it again`) // biome-ignore format: one message
   const last = lastPathOf(target, common.format, count)
   const source = await openSource(from, opening, signal)
   try {
-    const catalog = await TensorFile.ready(source, signal)
+    const plan = await planOf(source, tasks, signal)
     const held: Held[] = []
     await inLanes(dones, signal, async (done, at) => {
       await checkFile(done, verify, signal)
       await withFile(done, signal, async (file) => {
-        await checkNames(done, file, catalog)
+        await checkTensors(done, file, plan)
         held[at] = await heldIn(file)
       })
     })
@@ -361,6 +420,7 @@ export async function finishConvert(
       tensors: held.reduce((sum, { names }) => sum + names.length, 0),
       byteLength: found.reduce((sum, { byteLength }) => sum + byteLength, 0),
       skipped: found.flatMap(({ skipped }) => skipped),
+      warnings: source.warnings,
       readers: writing === undefined ? [] : readersOf(writing, attributes),
     }
   } finally {

@@ -164,7 +164,7 @@ export async function planConvert(
     const kept = { format, ...versioned, ...(zt2 ? { canonical: false } : {}), digest, compression, alignment, cast }
     const taskOptions = plain({ ...kept, attributes, skip }) as ConvertTaskOptions
     const tasks = parts.map((part) => ({ target: path, options: taskOptions, ...part, renamed: taken.renamed(part) }))
-    const job = makeJob<ConvertTask>('convert', from, tasks)
+    const job = makeJob<ConvertTask>('convert', from, file.warnings, tasks)
     await checkFree(job, overwrite, read.remote, signal)
     return job
   } finally {

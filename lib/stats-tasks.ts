@@ -1,6 +1,6 @@
 // Statistics of all tensors by machines side by side.
 import { anObject, aString, optionsOf, refuseUnknown, wrongType } from './arguments.js'
-import { ZTensorError } from './errors.js'
+import { invalid, ZTensorError } from './errors.js'
 import { TensorFile } from './file.js'
 import type { JobOptions } from './job.js'
 import type { OpenOptions } from './open.js'
@@ -11,6 +11,7 @@ import {
   checkJob,
   checkResults,
   checkTask,
+  checkUnchanged,
   type Job,
   TASK_VERSION,
   type Task,
@@ -82,10 +83,12 @@ export function aStatsTask(name: string, value: unknown): StatsTask {
   const options = anObject(`${name}.options`, task.options)
   refuseUnknown(`${name}.options`, options, ['bins', 'range'])
   statsRequest(options)
-  return task
+  return checkUnchanged(name, task)
 }
 
 const FIELDS = ['count', 'nan', 'positiveInfinite', 'negativeInfinite', 'zeros', 'min', 'max', 'mean', 'std'] as const
+/** How many of these count elements. */
+const COUNTS = 5
 const NONE = new Set<string>(['ZT_BAD_LAYOUT', 'ZT_BAD_DTYPE', 'ZT_UNSUPPORTED_ENCODING'])
 
 function toJson(value: number): JsonNumber {
@@ -156,6 +159,8 @@ function statsOf(name: string, value: unknown): [string, TensorStats] {
   refuseUnknown(name, given, ['name', 'numbers', 'histogram'])
   const found = numbers(`${name}.numbers`, given.numbers)
   if (found.length !== FIELDS.length) throw wrongType(`${name}.numbers`, `${FIELDS.length} numbers`, given.numbers)
+  for (const count of found.slice(0, COUNTS))
+    if (!Number.isSafeInteger(count) || count < 0) throw wrongType(`${name}.numbers`, 'counts first', count)
   const fields = Object.fromEntries(FIELDS.map((field, at) => [field, found[at]])) as unknown as TensorStats
   return [
     aString(`${name}.name`, given.name),
@@ -196,11 +201,22 @@ export async function finishStats(
   await finishing(options)
   const planned = checkJob<StatsTask>(job, 'stats', aStatsTask)
   const found = checkResults(planned, results, aStatsResult, ({ given }) => [given.stats, given.skipped])
+  const bins = planned.tasks[0]?.options.bins
+  const names = new Set<string>()
   for (const [at, { stats, skipped }] of found.entries()) {
     const { ordinals } = planned.tasks[at] as StatsTask
     const wanted = ordinals.reduce((sum, [from, end]) => sum + end - from, 0)
     const given = stats.length + skipped.length
     if (given !== wanted) throw wrongType(`the result of task ${at}`, `of ${wanted} tensors`, given)
+    for (const [name, { histogram }] of stats) {
+      if (histogram?.counts.length === bins) continue
+      throw invalid(TypeError, `the result of task ${at} has another histogram of ${JSON.stringify(name)} than the job asks for: run it again`) // biome-ignore format: one message
+    }
+    for (const name of [...stats.map(([name]) => name), ...skipped.map(({ tensor }) => tensor ?? '')]) {
+      if (names.has(name))
+        throw invalid(TypeError, `two results are of the tensor ${JSON.stringify(name)}: run task ${at} again`)
+      names.add(name)
+    }
   }
   return {
     stats: new Map(found.flatMap(({ stats }) => stats)),

@@ -4,6 +4,7 @@ import { anObject, aString, aText, aWholeNumber, oneOf, optional, refuseUnknown,
 import { builtins } from './builtins.js'
 import { invalid, isOurs } from './errors.js'
 import type { Format } from './format-table.js'
+import type { Warning } from './warning.js'
 
 /** The version of this JSON. */
 export const TASK_VERSION = 1
@@ -43,6 +44,8 @@ export interface Task {
   readonly ordinals: readonly (readonly [from: number, end: number])[]
   /** About how many bytes it works on. */
   readonly byteLength: number
+  /** Over all else that the task says, its job's id included. A task that was changed is not run. */
+  readonly digest: string
 }
 
 /** Work that is divided into tasks: plain JSON, which can be stored, and sent anywhere. */
@@ -54,6 +57,8 @@ export interface Job<T extends Task = Task> {
   readonly id: string
   readonly source: TaskSource
   readonly tasks: readonly T[]
+  /** What a user should know about the source, as `file.warnings` had it when the job was planned. */
+  readonly warnings: readonly Warning[]
 }
 
 /** What a task did: plain JSON. */
@@ -115,22 +120,29 @@ export function digestOfJson(value: unknown): string {
     .digest('hex')}`
 }
 
-/** The id of a job: of its source and of its tasks, as they are without it. */
-function idOf(kind: TaskKind, source: TaskSource, tasks: readonly object[]): string {
-  return digestOfJson({ kind, source, tasks: tasks.map((task) => ({ ...task, job: undefined })) }).slice(0, 39)
+/** The id of a job: of its source, its warnings and its tasks, as they are without it. */
+function idOf(kind: TaskKind, source: TaskSource, warnings: readonly Warning[], tasks: readonly object[]): string {
+  const bare = tasks.map((task) => ({ ...task, job: undefined, digest: undefined }))
+  return digestOfJson({ kind, source, warnings, tasks: bare }).slice(0, 39)
+}
+
+function taskDigest(task: object): string {
+  return digestOfJson({ ...task, digest: undefined }).slice(0, 39)
 }
 
 /** Gives the tasks their job. */
 export function makeJob<T extends Task>(
   kind: T['kind'],
   source: TaskSource,
-  parts: readonly Omit<T, 'ztensor' | 'kind' | 'job' | 'task' | 'count' | 'source'>[],
+  warnings: readonly Warning[],
+  parts: readonly Omit<T, 'ztensor' | 'kind' | 'job' | 'task' | 'count' | 'source' | 'digest'>[],
 ): Job<T> {
   const common = { ztensor: TASK_VERSION, kind } as const
   const bare = parts.map((part, task) => ({ ...common, task, count: parts.length, source, ...part }))
-  const id = idOf(kind, source, bare)
-  const tasks = bare.map((task) => ({ ...task, job: id })) as unknown as T[]
-  return { ...common, id, source, tasks }
+  const id = idOf(kind, source, warnings, bare)
+  const own = bare.map((task) => ({ ...task, job: id }))
+  const tasks = own.map((task) => ({ ...task, digest: taskDigest(task) })) as unknown as T[]
+  return { ...common, id, source, tasks, warnings }
 }
 
 function header(name: string, value: unknown): Record<string, unknown> {
@@ -180,7 +192,7 @@ function checkRanges(name: string, value: unknown): void {
   }
 }
 
-const TASK_FIELDS = ['ztensor', 'kind', 'job', 'task', 'count', 'source', 'ordinals', 'byteLength'] as const
+const TASK_FIELDS = ['ztensor', 'kind', 'job', 'task', 'count', 'source', 'ordinals', 'byteLength', 'digest'] as const
 
 /** Checks what every task has; `extra` are the fields of its kind. */
 export function checkTask(name: string, value: unknown, kind: TaskKind, extra: readonly string[]): Task {
@@ -194,7 +206,26 @@ export function checkTask(name: string, value: unknown, kind: TaskKind, extra: r
   aSource(`${name}.source`, task.source)
   checkRanges(`${name}.ordinals`, task.ordinals)
   aWholeNumber(`${name}.byteLength`, task.byteLength)
+  anId(`${name}.digest`, task.digest)
   return task as unknown as Task
+}
+
+/** Refuses a task that is not as it was planned. Its fields were checked: what is wrong with one of them says more. */
+export function checkUnchanged<T extends Task>(name: string, task: T): T {
+  if (task.digest === taskDigest(task)) return task
+  throw invalid(TypeError, `${name}.digest is not that of the task: it was changed after it was planned; plan it again`)
+}
+
+function checkWarnings(name: string, value: unknown): readonly Warning[] {
+  if (!Array.isArray(value)) throw wrongType(name, 'an array of warnings', value)
+  for (const [at, one] of value.entries()) {
+    const warning = anObject(`${name}[${at}]`, one) as Record<string, unknown>
+    refuseUnknown(`${name}[${at}]`, warning, ['code', 'message', 'tensor', 'component', 'path'])
+    for (const field of ['code', 'message']) aString(`${name}[${at}].${field}`, warning[field])
+    for (const field of ['tensor', 'component', 'path'])
+      optional(warning[field], (text) => aString(`${name}[${at}].${field}`, text))
+  }
+  return value as readonly Warning[]
 }
 
 /** The kind of a task. */
@@ -210,9 +241,10 @@ export function checkJob<T extends Task>(
 ): Job<T> {
   const job = header('job', plainJson('job', value))
   if (job.kind !== kind) throw wrongType('job.kind', `'${kind}'`, job.kind)
-  refuseUnknown('job', job, ['ztensor', 'kind', 'id', 'source', 'tasks'])
+  refuseUnknown('job', job, ['ztensor', 'kind', 'id', 'source', 'tasks', 'warnings'])
   const id = anId('job.id', job.id)
   const source = aSource('job.source', job.source)
+  const warnings = checkWarnings('job.warnings', job.warnings)
   if (!Array.isArray(job.tasks) || job.tasks.length === 0) throw wrongType('job.tasks', 'an array of tasks', job.tasks)
   const tasks = Array.from(job.tasks, (task, at) => check(`job.tasks[${at}]`, task))
   for (const [at, task] of tasks.entries()) {
@@ -221,7 +253,7 @@ export function checkJob<T extends Task>(
     if (task.count !== tasks.length) throw wrongType(`${place}.count`, String(tasks.length), task.count)
     if (task.job !== id) throw wrongType(`${place}.job`, "the job's id", task.job)
   }
-  if (idOf(kind, source, tasks) !== id)
+  if (idOf(kind, source, warnings, tasks) !== id)
     throw invalid(TypeError, 'job.id is not the digest of the job: it was changed after it was planned; plan it again')
   return job as unknown as Job<T>
 }

@@ -3,7 +3,7 @@
 import { aSignal, aWholeNumber, optional, optionsOf, refuseUnknown } from './arguments.js'
 import { everything } from './batches.js'
 import { divide, plainMeasure } from './divide.js'
-import { type ErrorCode, ZTensorError } from './errors.js'
+import { type ErrorCode, invalid, ZTensorError } from './errors.js'
 import { TensorFile } from './file.js'
 import type { JobOptions } from './job.js'
 import type { OpenOptions } from './open.js'
@@ -13,6 +13,7 @@ import {
   checkJob,
   checkResults,
   checkTask,
+  checkUnchanged,
   type Job,
   makeJob,
   TASK_VERSION,
@@ -68,6 +69,7 @@ export async function planReading<T extends Task>(
     return makeJob<Task>(
       kind,
       from,
+      file.warnings,
       parts.map((part) => ({ ...part, ...extra })),
     ) as Job<T>
   } finally {
@@ -91,7 +93,7 @@ export async function planVerify(source: FarSource, options?: PlanReadingOptions
 
 /** Refuses what is not a task of a verification. */
 export function aVerifyTask(name: string, value: unknown): VerifyTask {
-  return checkTask(name, value, 'verify', []) as VerifyTask
+  return checkUnchanged(name, checkTask(name, value, 'verify', []) as VerifyTask)
 }
 
 /** Verifies the tensors of a task. */
@@ -104,7 +106,8 @@ export async function runVerify(
   try {
     const some = checkOrdinals(ordinals, file.size)
     const store = TensorFile.storeOf(file)
-    const { checked, undigested, failures } = await verifyTensors(store, some, { onProgress, signal })
+    // The first task reports the damage of the file itself.
+    const { checked, undigested, failures } = await verifyTensors(store, some, { onProgress, signal }, task === 0)
     await checkSource(file, from, signal)
     const found = { checked, undigested, failures: failures.map(errorJson) }
     return { ztensor: TASK_VERSION, kind: 'verify', job, task, ...found }
@@ -160,5 +163,8 @@ export async function finishVerify(
   const found = checkResults(planned, results, aVerifyResult, said)
   const failures = found.flatMap((result) => result.failures.map(errorOf))
   const sum = (field: 'checked' | 'undigested') => found.reduce((total, result) => total + result[field], 0)
-  return { ok: failures.length === 0, checked: sum('checked'), undigested: sum('undigested'), failures }
+  if (!Number.isSafeInteger(sum('checked') + sum('undigested')))
+    throw invalid(RangeError, 'results count more components than any file has')
+  const { warnings } = planned
+  return { ok: failures.length === 0, checked: sum('checked'), undigested: sum('undigested'), failures, warnings }
 }

@@ -144,6 +144,12 @@ impl Selection {
         spawn(env, lane, control, job, |_, ()| Ok(()))
     }
 
+    /// The ordinals of the tensors whose data decides.
+    #[napi(catch_unwind)]
+    pub fn judged_ordinals(&self) -> Uint32Array {
+        locked(&self.inner).judged.1.clone().into()
+    }
+
     /// What cannot be held, page by page: in the order of the tensors, last the file's own attributes if they are asked for.
     #[napi(catch_unwind)]
     pub fn refusals(&self, attributes: bool) -> Vec<NativeError> {

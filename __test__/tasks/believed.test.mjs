@@ -1,0 +1,181 @@
+// Results of tasks are compared with the plan before the root is written: what a worker says is not taken on trust.
+import { existsSync, readFileSync } from 'node:fs'
+import test from 'ava'
+import { create, finishConvert, finishStats, open, planConvert, planStats, runTask, verify } from 'ztensor'
+import { runAll, sent } from '../many.mjs'
+import { rejectionOf } from '../raised.mjs'
+import { scratchFolder } from '../writing.mjs'
+
+async function source(folder) {
+  const path = folder.path('source.zt')
+  const writer = await create(path, { version: '2' })
+  for (const name of ['a', 'b', 'c', 'd'])
+    await writer.add(
+      name,
+      Float32Array.from({ length: 200 }, (_, at) => at),
+    )
+  await writer.addCsr('sparse', {
+    shape: [2, 300],
+    values: Float32Array.of(1, 2),
+    indices: BigUint64Array.of(5n, 7n),
+    indptr: BigUint64Array.of(0n, 1n, 2n),
+  })
+  await writer.finish()
+  return path
+}
+
+async function planned(target, options = {}) {
+  const folder = scratchFolder()
+  const path = await source(folder)
+  const job = await planConvert(path, folder.path(target), {
+    maxShardSize: target.endsWith('.zt') ? 2000 : 900,
+    ...options,
+  })
+  const results = await runAll(job)
+  results.sort((a, b) => a.task - b.task)
+  return { folder, job, results, target: folder.path(target) }
+}
+
+/** Writes the file of a task anew, and gives the result that a worker would send for it. */
+async function forged({ folder, job, results }, task, add) {
+  const { file } = results[task]
+  const path = folder.path(file)
+  const { format } = job.tasks[task].options
+  const writer = await create(
+    path,
+    format === 'zt' ? { version: '2', canonical: false, overwrite: true } : { format, overwrite: true },
+  )
+  await add(writer)
+  await writer.finish()
+  return { ...results[task], byteLength: readFileSync(path).length }
+}
+
+const refused = async (t, made, results, pattern, what) => {
+  const error = await rejectionOf(() => finishConvert(made.job, results))
+  t.truthy(error, what)
+  t.regex(error.message, pattern, what)
+  const root =
+    made.job.tasks[0].options.format === 'zt'
+      ? made.target
+      : made.target.replace('.safetensors', '.safetensors.index.json')
+  t.false(existsSync(root), what)
+}
+
+test('results believed too much: one that claims skipped tensors, in a job without skip', async (t) => {
+  const made = await planned('out.zt')
+  const skipped = [{ code: 'ZT_BAD_DTYPE', message: 'no', tensor: 'a' }]
+  const results = made.results.map((result, at) => (at === 0 ? { ...result, skipped } : result))
+  await refused(t, made, results, /no skip/)
+  // The file without the tensor as well.
+  const empty = await forged(made, 0, async () => {})
+  await refused(t, made, [{ ...empty, tensors: 0, skipped }, ...made.results.slice(1)], /no skip/)
+  await refused(t, made, [{ ...empty, tensors: 0, skipped: [] }, ...made.results.slice(1)], /has no tensor/)
+})
+
+test('results believed too much: one that claims skipped tensors which the target can hold', async (t) => {
+  const made = await planned('out.safetensors', { skip: true })
+  const place = made.job.tasks.findIndex((_, at) => made.results[at].tensors === 1)
+  const file = await open(made.folder.path(made.results[place].file))
+  const [name] = file.keys()
+  file.close()
+  const gone = await forged(made, place, async () => {})
+  const skipped = [{ code: 'ZT_BAD_DTYPE', message: 'no', tensor: name }]
+  const results = made.results.map((result, at) => (at === place ? { ...gone, tensors: 0, skipped } : result))
+  await refused(t, made, results, /has no tensor/)
+})
+
+test('results of a job with skip: what the target cannot hold is left out, and listed', async (t) => {
+  const made = await planned('out.safetensors', { skip: true })
+  const done = await finishConvert(made.job, made.results)
+  t.is(done.tensors, 4)
+  t.deepEqual(
+    done.skipped.map(({ tensor }) => tensor),
+    ['sparse'],
+  )
+  const file = await open(done.path)
+  t.deepEqual([...file.keys()], ['a', 'b', 'c', 'd'])
+  file.close()
+})
+
+for (const target of ['out.zt', 'out.safetensors']) {
+  test(`results believed too much: a part of another dtype, shape, count or name, ${target}`, async (t) => {
+    const floats = Float32Array.from({ length: 200 }, (_, at) => at)
+    for (const [what, add, pattern] of [
+      ['dtype', (writer) => writer.add('a', Int32Array.from(floats)), /another layout, shape or dtype/],
+      [
+        'narrower dtype',
+        (writer) => writer.add('a', { dtype: 'float16', shape: [200], data: new Uint16Array(200) }),
+        /another layout, shape or dtype/,
+      ],
+      [
+        'shape',
+        (writer) => writer.add('a', { dtype: 'float32', shape: [10, 20], data: floats }),
+        /another layout, shape or dtype/,
+      ],
+      ['name', (writer) => writer.add('z', floats), /has no tensor "a"/],
+      [
+        'more',
+        async (writer) => {
+          await writer.add('a', floats)
+          await writer.add('z', floats)
+        },
+        /has tensors that task \d+ has not/,
+      ],
+    ]) {
+      const made = await planned(target, target === 'out.safetensors' ? { skip: true } : {})
+      const place = made.results.findIndex(({ tensors }) => tensors > 0)
+      const names = [...(await open(made.folder.path(made.results[place].file))).keys()]
+      // One tensor in each file.
+      t.deepEqual(names, ['a'], what)
+      const wrong = await forged(made, place, add)
+      const results = made.results.map((result, at) => (at === place ? wrong : result))
+      await refused(t, made, results, pattern, what)
+    }
+    const made = await planned(target, target === 'out.safetensors' ? { skip: true } : {})
+    const counted = made.results.map((result, at) => (at === 0 ? { ...result, tensors: 77 } : result))
+    await refused(t, made, counted, /not the 77 of its result/)
+  })
+}
+
+test('results are compared with the cast that the job asks for', async (t) => {
+  const made = await planned('out.zt', { cast: { float32: 'bfloat16' } })
+  const done = await finishConvert(made.job, made.results)
+  t.is(done.tensors, 5)
+  t.true((await verify(done.path)).ok)
+  const file = await open(done.path)
+  t.is(file.tensor('a').dtype, 'bfloat16')
+  file.close()
+})
+
+test('a task that was changed is not run: count 1 would write the root early', async (t) => {
+  const folder = scratchFolder()
+  const job = sent(await planConvert(await source(folder), folder.path('out.zt'), { maxShardSize: 2000 }))
+  const [task] = job.tasks
+  for (const change of [
+    { count: 1, task: 0 },
+    { count: 2 },
+    { target: folder.path('other.zt') },
+    { job: `sha256:${'0'.repeat(32)}` },
+    { ordinals: [[0, 1]] },
+    { renamed: [[0, 'q']] },
+  ]) {
+    if (JSON.stringify({ ...task, ...change }) === JSON.stringify(task)) continue
+    const error = await rejectionOf(() => runTask({ ...task, ...change }))
+    t.is(error?.code, 'ZT_INVALID_ARG', JSON.stringify(change))
+    t.regex(error.message, /digest/, JSON.stringify(change))
+  }
+  t.deepEqual(folder.names(), ['source.zt'])
+})
+
+test('results of statistics: two of one tensor are refused', async (t) => {
+  const folder = scratchFolder()
+  const job = sent(await planStats(await source(folder), { maxTaskBytes: 900 }))
+  const results = await runAll(job)
+  results.sort((a, b) => a.task - b.task)
+  t.is((await finishStats(job, results)).stats.size, 5)
+  const [first, second] = results
+  const twice = [first, { ...second, stats: first.stats }, ...results.slice(2)]
+  const error = await rejectionOf(() => finishStats(job, twice))
+  t.is(error?.code, 'ZT_INVALID_ARG')
+  t.regex(error.message, /two results are of the tensor/)
+})
