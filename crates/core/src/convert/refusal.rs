@@ -1,11 +1,14 @@
 //! What a target cannot hold of a file, told before anything is written.
 #![forbid(unsafe_code)]
 
+use ciborium::Value;
+
 use super::Casts;
 use super::cast::cast_length;
 use crate::checked::{bytes_of, product};
 use crate::error::{Code, Error, Result};
 use crate::formats::{Announced, FileAttributes, Names};
+use crate::limits::ATTRIBUTE_VALUES;
 use crate::model::{Attributes, Catalog, Component, DType, Label, Layout, NewTensor, Tensor};
 use crate::read::sparse_parts;
 use crate::write::sparse::IndexTypes;
@@ -31,6 +34,8 @@ pub fn refusal(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted
     } else if let Some(dtype) = dtypes(tensor, casts).find(|&dtype| !dialect.holds(dtype)) {
         Some(Error::new(Code::BadDtype, format!("{} cannot hold {}", dialect.name(), dtype.name())))
     } else if let Some(error) = other_components(catalog, tensor, dialect) {
+        Some(error)
+    } else if let Some(error) = lost_dtypes(catalog, tensor, dialect) {
         Some(error)
     } else if tensor.layout() == Layout::Dense && tensor.dtype().is_none() {
         Some(Error::new(Code::BadDtype, "the type of its elements is not known"))
@@ -68,6 +73,35 @@ fn other_components(catalog: &Catalog, tensor: Tensor<'_>, dialect: Dialect) -> 
         format!("{} cannot hold components beside those of the layout {layout:?}: {roles}", dialect.name())
     };
     (!roles.is_empty()).then(|| Error::new(Code::BadLayout, message()))
+}
+
+/// Dtypes without which the elements could not be decoded again, where the target does not keep those of components.
+fn lost_dtypes(catalog: &Catalog, tensor: Tensor<'_>, dialect: Dialect) -> Option<Error> {
+    let (name, layout) = (dialect.name(), tensor.layout_name());
+    let is_other = matches!(tensor.layout(), Layout::Other(_));
+    if dialect.writing().component_dtypes {
+        let dtype = tensor.dtype().filter(|_| is_other)?.name();
+        let message =
+            format!("{name} keeps no dtype of the layout {layout:?}, {dtype}; version 1.0 keeps it");
+        return Some(Error::new(Code::BadLayout, message));
+    }
+    // Bytes are bytes without a dtype, too.
+    let typed =
+        |part: &Component| part.dtype.filter(|&dtype| dtype != DType::Uint8).map(|dtype| (part.role, dtype));
+    if let Some((role, dtype)) =
+        tensor.components().iter().filter(|part| is_other || !tensor.is_own(part)).find_map(typed)
+    {
+        let (role, dtype) = (catalog.label(role), dtype.name());
+        let message =
+            format!("{name} keeps no dtype of the component {role:?}, {dtype}; version 1.2 keeps it");
+        return Some(Error::new(Code::BadDtype, message));
+    }
+    (is_other && tensor.dtype().is_none()).then(|| {
+        let message = format!(
+            "{name} cannot hold the layout {layout:?} without a dtype of its elements; version 1.2 can"
+        );
+        Error::new(Code::BadLayout, message)
+    })
 }
 
 /// Components that a refusal names.
@@ -142,5 +176,24 @@ pub fn attribute_refusal(attributes: &Attributes, dialect: Dialect, canonical: b
         };
     let message =
         || format!("{} cannot hold the file's attributes; attributes: {{}} leaves them out", dialect.name());
+    if held && count(&values) > u64::from(ATTRIBUTE_VALUES) {
+        let message = format!(
+            "the file's attributes have more than the {ATTRIBUTE_VALUES} values that readers take; attributes: {{}} leaves them out"
+        );
+        return Some(Error::new(Code::Limit, message));
+    }
     (!held).then(|| Error::new(Code::InvalidArg, message()))
+}
+
+/// Values of attributes, as [`Limits::max_attribute_values`](crate::limits::Limits) counts them.
+fn count(entries: &[(Value, Value)]) -> u64 {
+    fn of(value: &Value) -> u64 {
+        match value {
+            Value::Array(items) => 3 + items.iter().map(of).sum::<u64>(),
+            Value::Map(entries) => 3 + count(entries),
+            Value::Tag(_, value) => 3 + of(value),
+            _ => 1,
+        }
+    }
+    entries.iter().map(|(key, value)| of(key) + of(value)).sum()
 }

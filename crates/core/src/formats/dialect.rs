@@ -43,6 +43,8 @@ pub struct Writing {
     pub tensor_attributes: bool,
     /// Whether a dense or sparse tensor can have components beside those of its layout.
     pub other_components: bool,
+    /// Whether the index says the dtype of each component, not that of the elements alone.
+    pub component_dtypes: bool,
     /// Of components; the usual one first.
     pub digests: &'static [Algorithm],
     /// Of blobs; `None` where they stand without gaps.
@@ -87,6 +89,7 @@ impl Writing {
         attributes: FileAttributes::None,
         tensor_attributes: false,
         other_components: false,
+        component_dtypes: true,
         digests: &[],
         alignment: None,
         compression: None,

@@ -60,6 +60,7 @@ pub static ZT10: Writing = Writing {
     usual: true,
     title: "zTensor 1.0",
     readers: &["ztensor for Python 1.0.0 and 1.0.1", "this package"],
+    component_dtypes: false,
     generator: true,
     ..UP_TO_12
 };
