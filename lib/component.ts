@@ -1,9 +1,9 @@
 import { type InspectOptions, inspect } from 'node:util'
-import { aSignal, optional, optionsOf } from './arguments.js'
+import { aBoolean, aSignal, optional, optionsOf } from './arguments.js'
 import { type DType, type DTypeInfo, dtypes, type TypedArray, uint8 } from './dtype.js'
 import { calling } from './errors.js'
 import { run } from './job.js'
-import { toBuffer, toBufferSync } from './memory.js'
+import { allocate, copyInto, toBuffer, toBufferSync } from './memory.js'
 import type { ComponentInfo, NativeControl } from './native.js'
 import { IDENTITY, shown } from './shown.js'
 import { array, type CopyReason, type Place, type Store, type View } from './store.js'
@@ -142,9 +142,14 @@ export class Component {
    * @throws ZTensorError ZT_CLOSED, ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO,
    * ZT_TRUNCATED; the signal's reason
    */
-  async load(options?: { signal?: AbortSignal | undefined }): Promise<TypedArray> {
-    const { signal } = optionsOf(options, ['signal'])
+  async load(options?: {
+    /** Whether the array can be moved to another thread, as for `Tensor.load`. */
+    transferable?: boolean | undefined
+    signal?: AbortSignal | undefined
+  }): Promise<TypedArray> {
+    const { transferable, signal } = optionsOf(options, ['transferable', 'signal'])
     optional(signal, aSignal)
+    const movable = optional(transferable, (value) => aBoolean('transferable', value)) ?? false
     signal?.throwIfAborted()
     this.#store.throwIfClosed()
     const stage = await this.#store.stage(this.#tensor, this.#ordinal, signal)
@@ -155,7 +160,11 @@ export class Component {
       this.#info.plainOffset === undefined
         ? await this.#store.shared.join(`${this.#tensor}/${this.#ordinal}`, this.#store, signal, start)
         : { value: await run(this.#store, { signal }, start), sole: true }
-    return this.#array(await toBuffer(memory, () => this.#store.check(signal), sole))
+    const check = () => this.#store.check(signal)
+    if (!movable) return this.#array(await toBuffer(memory, check, sole))
+    const target = this.#array(allocate(memory.byteLength))
+    await copyInto(memory, target, check, sole)
+    return target
   }
 
   get [Symbol.toStringTag](): string {

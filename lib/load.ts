@@ -4,7 +4,7 @@ import type { Catalog } from './catalog.js'
 import type { DTypeInfo, TypedArray } from './dtype.js'
 import { type JobOptions, type Progress, run } from './job.js'
 import { type Loaded, type LoadedComponent, LoadedObject, LoadedTensor } from './loaded.js'
-import { toBuffer } from './memory.js'
+import { copied, PIECE, toBuffer } from './memory.js'
 import type { LoadedBatch, NativeMemory } from './native.js'
 import { Plan } from './plan.js'
 import { array, type Store } from './store.js'
@@ -25,6 +25,8 @@ export interface Wanted {
   /** Makes the tensor of an ordinal: most are never needed. */
   readonly tensor: (ordinal: number) => AnyTensor
   readonly plan: Plan | undefined
+  /** Whether each array has a buffer of the runtime's own, which can be moved. */
+  readonly transferable: boolean
 }
 
 /** What is loaded of each tensor, by its ordinal: all of it, or the part of a rank. */
@@ -69,19 +71,19 @@ class Tally {
 }
 
 async function loadOne(
-  { catalog, tensor: make }: Wanted,
+  { catalog, tensor: make, transferable }: Wanted,
   ordinal: number,
   signal: AbortSignal | undefined,
 ): Promise<Loaded> {
   const tensor = make(ordinal)
   const dtype = catalog.dtype(ordinal)
-  if (tensor.layout === 'sparse_csr') return tensor.loadCsr({ signal })
-  if (tensor.layout === 'sparse_coo') return tensor.loadCoo({ signal })
+  if (tensor.layout === 'sparse_csr') return tensor.loadCsr({ transferable, signal })
+  if (tensor.layout === 'sparse_coo') return tensor.loadCoo({ transferable, signal })
   if (tensor.layout === 'dense' && dtype !== undefined)
-    return LoadedTensor.make(dtype, tensor.shape, (await tensor.load({ signal })) as TypedArray)
+    return LoadedTensor.make(dtype, tensor.shape, (await tensor.load({ transferable, signal })) as TypedArray)
   const components: Record<string, LoadedComponent> = Object.create(null)
   for (const [role, component] of tensor.components)
-    components[role] = { dtype: component.dtype, data: await component.load({ signal }) }
+    components[role] = { dtype: component.dtype, data: await component.load({ transferable, signal }) }
   return new LoadedObject(tensor.layout, tensor.dtype, tensor.shape, components)
 }
 
@@ -176,15 +178,27 @@ class Batch {
     const { blocks, places } = await batch.finally(joined.end)
     // What was decoded has a block of its own, which those who joined have as well.
     const shared = new Set(joined.tensors.map((at) => places[at * 2]))
+    const check = () => this.#store.check(signal)
+    const { transferable } = this.#wanted
     const buffers: ArrayBuffer[] = []
-    for (const [at, block] of blocks.entries())
-      buffers.push(await toBuffer(block, () => this.#store.check(signal), !shared.has(at)))
+    if (!transferable)
+      for (const [at, block] of blocks.entries()) buffers.push(await toBuffer(block, check, !shared.has(at)))
+    let since = 0
     for (const [at, ordinal] of ordinals.entries()) {
-      const buffer = buffers[places[at * 2] as number] ?? new ArrayBuffer(0)
+      const [block, offset] = [places[at * 2] as number, places[at * 2 + 1] as number]
       const dtype = catalog.dtype(ordinal) as DTypeInfo
-      const data = array(dtype, buffer, places[at * 2 + 1] as number, this.#parts.byteLength(ordinal))
+      const byteLength = this.#parts.byteLength(ordinal)
+      since += transferable ? byteLength : 0
+      if (since >= PIECE) {
+        since = 0
+        await nextTurn()
+      }
+      const data = transferable
+        ? array(dtype, await copied(blocks[block], offset, byteLength, check), 0, byteLength)
+        : array(dtype, buffers[block] ?? new ArrayBuffer(0), offset, byteLength)
       this.#results[this.#places[at] as number] = LoadedTensor.make(dtype, this.#parts.shape(ordinal), data)
     }
+    if (transferable) for (const [at, block] of blocks.entries()) if (!shared.has(at)) block.free()
     tally.did(ordinals)
   }
 

@@ -5,7 +5,7 @@ import { MAX_BUFFER, made, type NativeMemory, type NativeStage, type NativeStage
 import { nextTurn, ownTurn } from './turn.js'
 
 /** Bytes copied on the JavaScript thread before the event loop gets a turn: some 3 ms. */
-const PIECE = 16 * 2 ** 20
+export const PIECE = 16 * 2 ** 20
 
 /** A buffer, or ZT_LIMIT where the runtime cannot make one of this size. */
 export function allocate(byteLength: number): ArrayBuffer {
@@ -72,6 +72,23 @@ export async function toBuffer(memory: NativeMemory, check: () => void, sole = t
   } finally {
     if (sole) memory.free()
   }
+}
+
+/** A buffer of the runtime's own with some bytes of the memory, if there are any: a piece a turn. */
+export async function copied(
+  memory: NativeMemory | undefined,
+  offset: number,
+  byteLength: number,
+  check: () => void,
+): Promise<ArrayBuffer> {
+  const buffer = allocate(byteLength)
+  if (memory === undefined) return buffer
+  for (const [at, piece] of pieces(buffer, 0, byteLength)) {
+    if (at > 0) await nextTurn()
+    check()
+    calling(() => memory.copyTo(offset + at, piece))
+  }
+  return buffer
 }
 
 /** Copies the memory, which goes then if it is the `sole` caller's, into `target`, which has exactly its length: a piece a turn. */

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
 import { inspect } from 'node:util'
-import { aSignal, aTarget, aWholeNumber, oneOf, optional, optionsOf } from './arguments.js'
+import { aBoolean, aSignal, aTarget, aWholeNumber, oneOf, optional, optionsOf } from './arguments.js'
 import { type Attributes, thaw } from './attributes.js'
 import type { Catalog } from './catalog.js'
 import { Component } from './component.js'
@@ -19,7 +19,7 @@ import {
 } from './dtype.js'
 import { calling, invalid, ZTensorError } from './errors.js'
 import { type JobOptions, run } from './job.js'
-import { copyInto, copyIntoSync, filled, sourceGone, toBuffer, toBufferSync } from './memory.js'
+import { allocate, copyInto, copyIntoSync, filled, sourceGone, toBuffer, toBufferSync } from './memory.js'
 import { binding, type LoadRequest, MAX_BUFFER, type NativeControl, type NativeMemory } from './native.js'
 import { boxes, type ReadStreamOptions, readStream } from './read-stream.js'
 import { IDENTITY, shown } from './shown.js'
@@ -43,7 +43,25 @@ export interface LoadOptions {
   shard?: Shard | undefined
   /** An array to fill, of exactly the length and of the type that would be made. */
   into?: ArrayBufferView | undefined
+  /**
+   * Whether the array can be moved to another thread: `postMessage(array, [array.buffer])`. The memory of other arrays belongs to native
+   * code, and runtimes copy it or throw. Costs one more copy.
+   */
+  transferable?: boolean | undefined
   signal?: AbortSignal | undefined
+}
+
+/** How to load the arrays of a sparse tensor. */
+export interface LoadSparseOptions {
+  /** Whether the arrays can be moved to another thread, as for `load`. */
+  transferable?: boolean | undefined
+  signal?: AbortSignal | undefined
+}
+
+/** An array in memory of the runtime's own. */
+function ownArray(dtype: DTypeInfo, length: number): TypedArray {
+  const byteLength = Math.ceil((length * dtype.bits) / 8)
+  return array(dtype, allocate(byteLength), 0, byteLength)
 }
 
 /** The Float16Array of runtimes and compilers that have one. */
@@ -289,10 +307,13 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   load(options?: LoadOptions & { as?: undefined }): Promise<OwnArrayOf<D>>
   load(options?: LoadOptions): Promise<OwnArrayOf<D> | OwnArrays['float32']>
   async load(options?: LoadOptions): Promise<ArrayBufferView> {
-    const { as, slice, shard, into, signal } = optionsOf(options, ['as', 'slice', 'shard', 'into', 'signal'])
+    const known = ['as', 'slice', 'shard', 'into', 'transferable', 'signal'] as const
+    const { as, slice, shard, into, transferable, signal } = optionsOf(options, known)
     optional(as, (value) => oneOf('as', ['float32'], value))
     optional(signal, aSignal)
     if (slice !== undefined && shard !== undefined) throw invalid(TypeError, 'give either slice or shard, not both')
+    const movable = optional(transferable, (value) => aBoolean('transferable', value)) ?? false
+    if (movable && into !== undefined) throw invalid(TypeError, 'give either into or transferable, not both')
     signal?.throwIfAborted()
     this.#store.throwIfClosed()
     const quantized = as !== undefined && this.#composite()
@@ -303,7 +324,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     const part = shard === undefined ? selected : shardRanges(this.shape, shard)
     if (part !== undefined) request.ranges = part.ranges
     const length = part === undefined ? this.size : part.shape.reduce((size, dim) => size * dim, 1)
-    const target = optional(into, (value) => aTarget(value, dtype, length))
+    const target = movable ? ownArray(dtype, length) : optional(into, (value) => aTarget(value, dtype, length))
     // Only this thread may write into memory of the caller's: what can be is read, and made into float32, as it is put there.
     const deferred = target !== undefined && part === undefined && (as !== undefined || this.#plainOffset !== undefined)
     const cached = deferred ? this.#cached(quantized, as !== undefined) : null
@@ -673,7 +694,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
    * ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError ZT_INVALID_ARG; the signal's
    * reason
    */
-  async loadCsr(options?: { signal?: AbortSignal | undefined }): Promise<CsrTensor<D & DType>> {
+  async loadCsr(options?: LoadSparseOptions): Promise<CsrTensor<D & DType>> {
     const [values, indices, indptr] = await this.#loadSparse('sparse_csr', ['values', 'indices', 'indptr'], options)
     return CsrTensor.make(
       this.shape,
@@ -691,18 +712,15 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
    * ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError ZT_INVALID_ARG; the signal's
    * reason
    */
-  async loadCoo(options?: { signal?: AbortSignal | undefined }): Promise<CooTensor<D & DType>> {
+  async loadCoo(options?: LoadSparseOptions): Promise<CooTensor<D & DType>> {
     const [values, coords] = await this.#loadSparse('sparse_coo', ['values', 'coords'], options)
     return CooTensor.make(this.shape, this.dtype as D & DType, values as DTypeArrays[D & DType], coords as IndexArray)
   }
 
-  async #loadSparse(
-    layout: Layout,
-    roles: string[],
-    options?: { signal?: AbortSignal | undefined },
-  ): Promise<TypedArray[]> {
-    const { signal } = optionsOf(options, ['signal'])
+  async #loadSparse(layout: Layout, roles: string[], options?: LoadSparseOptions): Promise<TypedArray[]> {
+    const { transferable, signal } = optionsOf(options, ['transferable', 'signal'])
     optional(signal, aSignal)
+    const movable = optional(transferable, (value) => aBoolean('transferable', value)) ?? false
     signal?.throwIfAborted()
     this.#store.throwIfClosed()
     this.#sparse(layout)
@@ -716,8 +734,11 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     )
     const dtypes = roles.map((role) => dtypeInfo(this.components.get(role)?.dtype as string) as DTypeInfo)
     const arrays: TypedArray[] = []
-    for (const [at, memory] of memories.entries())
-      arrays.push(await this.#deliver(memory, dtypes[at] as DTypeInfo, undefined, signal, sole))
+    for (const [at, memory] of memories.entries()) {
+      const dtype = dtypes[at] as DTypeInfo
+      const target = movable ? array(dtype, allocate(memory.byteLength), 0, memory.byteLength) : undefined
+      arrays.push(await this.#deliver(memory, dtype, target, signal, sole))
+    }
     return arrays
   }
 
@@ -729,7 +750,10 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
    * @throws ZTensorError ZT_CLOSED, ZT_IO, ZT_LIMIT; TypeError ZT_INVALID_ARG; the signal's reason
    */
   async verify(options?: JobOptions): Promise<VerifyResult> {
-    return verifyTensors(this.#store, Uint32Array.of(this.#ordinal), options)
+    this.#store.throwIfClosed()
+    const all = calling(() => this.#store.native.warnings())
+    const warnings = all.filter(({ tensor }) => tensor === this.name).map((warning) => Object.freeze(warning))
+    return { ...(await verifyTensors(this.#store, Uint32Array.of(this.#ordinal), options, false)), warnings }
   }
 
   /**

@@ -25,6 +25,8 @@ export type Tensors = Readonly<Record<string, AnyInput>> | Iterable<readonly [na
 export interface LoadWholeOptions extends OpenOptions, JobOptions {
   /** The tensors to load; all of them by default. */
   names?: Iterable<string> | undefined
+  /** Whether each array can be moved to another thread, as for `Tensor.load`: it then has a buffer of its own. */
+  transferable?: boolean | undefined
 }
 
 /** Adds what `input` is, in the layout that it has. */
@@ -98,10 +100,11 @@ export async function saveFile(path: string | URL, tensors: Tensors, options?: C
  * signal's reason
  */
 export async function loadFile(source: Source, options?: LoadWholeOptions): Promise<Map<string, Loaded>> {
-  const { names, onProgress, ...opening } = optionsOf(options, [...OPEN_OPTIONS, 'names', 'onProgress', 'signal'])
+  const known = [...OPEN_OPTIONS, 'names', 'transferable', 'onProgress', 'signal'] as const
+  const { names, transferable, onProgress, ...opening } = optionsOf(options, known)
   const file = await open(source, opening)
   try {
-    return await file.load({ names, onProgress, signal: opening.signal })
+    return await file.load({ names, transferable, onProgress, signal: opening.signal })
   } finally {
     file.close()
   }
