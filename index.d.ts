@@ -6,7 +6,7 @@ import { Readable, Writable } from 'node:stream';
 import { InspectOptions, inspect } from 'node:util';
 
 /** Why a file, or a call, was refused. The guide on errors (docs/guide/errors.md) says what to do about each. */
-export type ErrorCode = "ZT_TRUNCATED" | "ZT_BAD_MAGIC" | "ZT_BAD_INDEX" | "ZT_OUT_OF_BOUNDS" | "ZT_BAD_SHAPE" | "ZT_BAD_DTYPE" | "ZT_BAD_LAYOUT" | "ZT_BAD_SPARSE" | "ZT_BAD_DIGEST" | "ZT_DIGEST_MISMATCH" | "ZT_DECODE" | "ZT_UNSUPPORTED_VERSION" | "ZT_UNSUPPORTED_ENCODING" | "ZT_LIMIT" | "ZT_NOT_FOUND" | "ZT_EXISTS" | "ZT_CLOSED" | "ZT_MAPPING_LOST" | "ZT_NOT_LOCAL" | "ZT_IO" | "ZT_NOT_CANONICAL" | "ZT_INVALID_ARG" | "ZT_INTERNAL";
+export type ErrorCode = "ZT_TRUNCATED" | "ZT_BAD_MAGIC" | "ZT_BAD_INDEX" | "ZT_INCOMPLETE" | "ZT_OUT_OF_BOUNDS" | "ZT_BAD_SHAPE" | "ZT_BAD_DTYPE" | "ZT_BAD_LAYOUT" | "ZT_BAD_SPARSE" | "ZT_BAD_DIGEST" | "ZT_DIGEST_MISMATCH" | "ZT_DECODE" | "ZT_UNSUPPORTED_VERSION" | "ZT_UNSUPPORTED_ENCODING" | "ZT_LIMIT" | "ZT_NOT_FOUND" | "ZT_EXISTS" | "ZT_CLOSED" | "ZT_MAPPING_LOST" | "ZT_NOT_LOCAL" | "ZT_IO" | "ZT_NOT_CANONICAL" | "ZT_INVALID_ARG" | "ZT_INTERNAL";
 /** Where an error lies. */
 export interface ErrorDetails {
 	tensor?: string | undefined;
@@ -445,6 +445,8 @@ export declare class Component {
 	 * ZT_TRUNCATED; the signal's reason
 	 */
 	load(options?: {
+		/** Whether the array can be moved to another thread, as for `Tensor.load`. */
+		transferable?: boolean | undefined;
 		signal?: AbortSignal | undefined;
 	}): Promise<TypedArray>;
 	get [Symbol.toStringTag](): string;
@@ -548,6 +550,16 @@ export type ElementOf<D extends DType = DType> = D extends "int64" | "uint64" ? 
 ] : number;
 /** Elements in as many nested arrays as there are dimensions; the element itself where there are none. */
 export type Nested<E> = E | readonly Nested<E>[];
+/** Something about a file that a user should know, and that does not make it unreadable. */
+export interface Warning {
+	/** Stable: `ZT_WARN_UNALIGNED`, `ZT_WARN_NEWER_VERSION`, `ZT_WARN_UNKNOWN_LAYOUT`, … */
+	readonly code: string;
+	readonly message: string;
+	readonly tensor?: string;
+	readonly component?: string;
+	/** The file, where several were opened as one. */
+	readonly path?: string;
+}
 /** What a verification found. */
 export interface VerifyResult {
 	/** Whether nothing failed. */
@@ -558,6 +570,8 @@ export interface VerifyResult {
 	readonly undigested: number;
 	/** What failed; of very many the first thousand, and a last one that says how many more there are. */
 	readonly failures: readonly ZTensorError[];
+	/** What else a user should know, as `file.warnings` has it; of one tensor its own. None of them makes `ok` false. */
+	readonly warnings: readonly Warning[];
 }
 /** What to verify beyond digests and data rules. */
 export interface VerifyOptions extends JobOptions {
@@ -576,6 +590,17 @@ export interface LoadOptions {
 	shard?: Shard | undefined;
 	/** An array to fill, of exactly the length and of the type that would be made. */
 	into?: ArrayBufferView | undefined;
+	/**
+	 * Whether the array can be moved to another thread: `postMessage(array, [array.buffer])`. The memory of other arrays belongs to native
+	 * code, and runtimes copy it or throw. Costs one more copy.
+	 */
+	transferable?: boolean | undefined;
+	signal?: AbortSignal | undefined;
+}
+/** How to load the arrays of a sparse tensor. */
+export interface LoadSparseOptions {
+	/** Whether the arrays can be moved to another thread, as for `load`. */
+	transferable?: boolean | undefined;
 	signal?: AbortSignal | undefined;
 }
 /** The Float16Array of runtimes and compilers that have one. */
@@ -761,9 +786,7 @@ export declare class Tensor<D extends DType | undefined = DType | undefined> {
 	 * ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError ZT_INVALID_ARG; the signal's
 	 * reason
 	 */
-	loadCsr(options?: {
-		signal?: AbortSignal | undefined;
-	}): Promise<CsrTensor<D & DType>>;
+	loadCsr(options?: LoadSparseOptions): Promise<CsrTensor<D & DType>>;
 	/**
 	 * What `coo()` gives, in memory of your own, digests checked, off the event loop.
 	 *
@@ -771,9 +794,7 @@ export declare class Tensor<D extends DType | undefined = DType | undefined> {
 	 * ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError ZT_INVALID_ARG; the signal's
 	 * reason
 	 */
-	loadCoo(options?: {
-		signal?: AbortSignal | undefined;
-	}): Promise<CooTensor<D & DType>>;
+	loadCoo(options?: LoadSparseOptions): Promise<CooTensor<D & DType>>;
 	/**
 	 * Checks this tensor's digests, decoded lengths and data rules. Resolves with what failed.
 	 *
@@ -804,16 +825,6 @@ export declare class Tensor<D extends DType | undefined = DType | undefined> {
 export type AnyTensor = {
 	[D in DType]: Tensor<D>;
 }[DType] | Tensor<undefined>;
-/** Something about a file that does not make it unreadable. */
-export interface Warning {
-	/** Stable: `ZT_WARN_UNALIGNED`, `ZT_WARN_NEWER_VERSION`, `ZT_WARN_UNKNOWN_LAYOUT`, … */
-	readonly code: string;
-	readonly message: string;
-	readonly tensor?: string;
-	readonly component?: string;
-	/** The file, where several were opened as one. */
-	readonly path?: string;
-}
 /** What to load of a file. */
 export interface LoadFileOptions extends JobOptions {
 	/** The tensors to load; all of them by default. */
@@ -822,6 +833,8 @@ export interface LoadFileOptions extends JobOptions {
 	plan?: Plan | undefined;
 	/** Tensors under way at once; by default as many as suit the machine and where the file lies. */
 	concurrency?: number | undefined;
+	/** Whether each array can be moved to another thread, as for `Tensor.load`: it then has a buffer of its own. */
+	transferable?: boolean | undefined;
 }
 /** What to give back of a file. */
 export interface EvictOptions {
@@ -918,8 +931,9 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	 */
 	plan(options: PlanOptions): Plan;
 	/**
-	 * Checks every digest, decoded length and data rule. Resolves with what failed; rejects only where the file
-	 * cannot be read, would take far more work than its size tells (ZT_LIMIT, as `load`), or the signal says so.
+	 * Checks every digest, decoded length and data rule. Damage that opening the file warned of (`ZT_WARN_DAMAGED`,
+	 * `ZT_WARN_TRUNCATED`) fails too. Resolves with what failed; rejects only where the file cannot be read, would take far
+	 * more work than its size tells (ZT_LIMIT, as `load`), or the signal says so.
 	 *
 	 * @example
 	 * const { ok, failures } = await file.verify()
@@ -1019,17 +1033,23 @@ export interface RemoteOptions {
 	concurrency?: number | undefined;
 	/** Bytes that one request asks for at most: 8 MiB by default. */
 	pieceBytes?: number | undefined;
-	/** Milliseconds that a server may send nothing before the request is made again: 30,000 by default. */
+	/**
+	 * Milliseconds that a server may send nothing, or less than 1 KiB, before the request is made again: 30,000 by default. A store has ten
+	 * times as long to take a part of an upload.
+	 */
 	timeout?: number | undefined;
 	/** How often a request that failed for the moment is made again: 5 by default. */
 	retries?: number | undefined;
 	/** Bytes of a file that is read whole, from a server that sends no parts of files: 64 MiB by default. */
 	maxWholeBytes?: number | undefined;
-	/** Follow redirects of public servers to addresses of private networks and of this machine. */
+	/** Follow redirects of public web servers to addresses of private networks and of this machine. Those of stores are never followed. */
 	allowPrivate?: boolean | undefined;
 	/** How to reach a store of objects: of `s3:`, `gs:` and `az:` URLs. */
 	store?: StoreOptions | undefined;
-	/** The folder that `prefetch()` and `load()` keep a copy in. Several processes may have the same one. None by default. */
+	/**
+	 * The folder that `prefetch()` and `load()` keep a copy in. Several processes may have the same one. None by default. It must belong to this
+	 * user, and no other user may be able to write to it: otherwise `prefetch()` fails with `ZT_IO`, and `load()` goes on without it.
+	 */
 	cache?: string | URL | undefined;
 	/** Bytes of disk that all copies in the folder take together: 64 GiB by default. The ones used least recently go. */
 	maxCacheBytes?: number | undefined;
@@ -1262,7 +1282,7 @@ export interface IndexLimits {
 	maxIndexBytes?: number | undefined;
 	/** Dimensions of a tensor: 64 by default. */
 	maxRank?: number | undefined;
-	/** Attribute values in the index, nested ones included: 1,048,576 by default. */
+	/** Attribute values in the index, nested ones included: 16,777,216 by default. */
 	maxAttributeValues?: number | undefined;
 }
 /**
@@ -1438,10 +1458,17 @@ export interface OpenOptions {
 	format?: Format | undefined;
 	/**
 	 * Where the files are that an index names: beside it by default. A function gives the path of each by its name (a
-	 * promise of it only in `open`). `'none'` looks for none of them: of the index of a safetensors checkpoint only the
+	 * promise of it only in `open`). Nothing is beside a file in memory: the function gives all of its files, and the file itself is
+	 * copied. `'none'` looks for none of them: of the index of a safetensors checkpoint only the
 	 * names of its tensors are known then, all with the layout `unread` and without a dtype.
 	 */
 	shards?: "none" | ShardResolver | undefined;
+	/**
+	 * Whether raw data that an index names (of ONNX, OpenVINO, TensorFlow, Paddle) may be a link out of its folder: false by default, since
+	 * the bytes of any file would be taken for elements. Files that say themselves what they are (safetensors, GGUF, zTensor, PyTorch,
+	 * HDF5) may always be links, as DVC, git-annex and Bazel lay them out.
+	 */
+	followLinks?: boolean | undefined;
 	/**
 	 * How the bytes come into memory. `mmap`: the file is mapped. `read`: it never is, so that `data` is always a copy
 	 * and no page fault can hang on a lost connection. `direct`: it is mapped, and `load()` reads past the page cache
@@ -1455,11 +1482,14 @@ export interface OpenOptions {
 	verify?: boolean | undefined;
 	/** Bytes of the index: 1 GiB for zTensor, 100 MB for safetensors by default. */
 	maxIndexBytes?: number | undefined;
-	/** Bytes that one component may decode to: 16 GiB by default. */
+	/**
+	 * Bytes that one component may decode to: 16 GiB by default. Elements that a file repeats (stride 0, `expand()` in PyTorch) come to
+	 * at most 16 times the file unless this is set.
+	 */
 	maxDecodedBytes?: number | undefined;
 	/** Dimensions of a tensor: 64 by default. */
 	maxRank?: number | undefined;
-	/** Attribute values in the index, nested ones included: 1,048,576 by default. */
+	/** Attribute values in the index, nested ones included: 16,777,216 by default. */
 	maxAttributeValues?: number | undefined;
 	/**
 	 * Called once, on the event loop, where somebody cut the file short while it was mapped and a view was read there:
@@ -1531,6 +1561,8 @@ export interface ConvertResult {
 	readonly tensors: number;
 	/** What was left out, and why. Empty unless `skip` was given. */
 	readonly skipped: readonly ZTensorError[];
+	/** What a user should know about the source, as `file.warnings` has it. */
+	readonly warnings: readonly Warning[];
 	/** Which programs read this very file: zTensor 1.0 is read by Python as long as its attributes are text. */
 	readonly readers: readonly string[];
 }
@@ -1584,6 +1616,8 @@ export interface Task {
 	])[];
 	/** About how many bytes it works on. */
 	readonly byteLength: number;
+	/** Over all else that the task says, its job's id included. A task that was changed is not run. */
+	readonly digest: string;
 }
 /** Work that is divided into tasks: plain JSON, which can be stored, and sent anywhere. */
 export interface Job<T extends Task = Task> {
@@ -1594,6 +1628,8 @@ export interface Job<T extends Task = Task> {
 	readonly id: string;
 	readonly source: TaskSource;
 	readonly tasks: readonly T[];
+	/** What a user should know about the source, as `file.warnings` had it when the job was planned. */
+	readonly warnings: readonly Warning[];
 }
 /** What a task did: plain JSON. */
 export interface TaskResult {
@@ -1734,6 +1770,8 @@ export interface FinishConvertResult {
 	readonly byteLength: number;
 	/** What was left out, and why. */
 	readonly skipped: readonly TaskError[];
+	/** What a user should know about the source, as `file.warnings` has it. */
+	readonly warnings: readonly Warning[];
 	/** Which programs read the files. */
 	readonly readers: readonly string[];
 }
@@ -1980,6 +2018,8 @@ export type Tensors = Readonly<Record<string, AnyInput>> | Iterable<readonly [
 export interface LoadWholeOptions extends OpenOptions, JobOptions {
 	/** The tensors to load; all of them by default. */
 	names?: Iterable<string> | undefined;
+	/** Whether each array can be moved to another thread, as for `Tensor.load`: it then has a buffer of its own. */
+	transferable?: boolean | undefined;
 }
 /**
  * Writes tensors into a file in one call. It appears whole or not at all.

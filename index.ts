@@ -36,7 +36,6 @@ export {
   type LoadFileOptions,
   type PrefetchOptions,
   TensorFile,
-  type Warning,
 } from './lib/file.js'
 export { type FinishConvertOptions, type FinishConvertResult, finishConvert } from './lib/finish-convert.js'
 export type { Format } from './lib/format-table.js'
@@ -73,7 +72,14 @@ export {
 export type { CopyReason, FilePart } from './lib/store.js'
 export type { Job, Task, TaskError, TaskKind, TaskResult, TaskSource } from './lib/task-format.js'
 export type { FarSource, TaskSourceOptions } from './lib/task-source.js'
-export { type AnyTensor, type Float16Elements, type Layout, type LoadOptions, Tensor } from './lib/tensor.js'
+export {
+  type AnyTensor,
+  type Float16Elements,
+  type Layout,
+  type LoadOptions,
+  type LoadSparseOptions,
+  Tensor,
+} from './lib/tensor.js'
 export type { ElementOf, Nested } from './lib/values.js'
 export type { VerifyOptions, VerifyResult } from './lib/verify.js'
 export {
@@ -85,6 +91,7 @@ export {
   type VerifyTask,
   type VerifyTaskResult,
 } from './lib/verify-tasks.js'
+export type { Warning } from './lib/warning.js'
 export { type AnyInput, type LoadWholeOptions, loadFile, saveFile, type Tensors } from './lib/whole-file.js'
 export { toFloat32, type WidenOptions } from './lib/widen.js'
 export type { CreateOptions } from './lib/write-options.js'

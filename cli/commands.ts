@@ -3,7 +3,7 @@ import { Command, Option } from 'commander'
 import { FORMATS } from '../lib/format-table.js'
 import { DIGESTS, FORMAT_NAMES, WRITABLE_FORMATS, WRITABLE_VERSIONS, writingOf } from '../lib/formats.js'
 import { completion, INSTALL } from './completion.js'
-import { formatOption } from './format.js'
+import { decodedOption, formatOption, linksOption } from './format.js'
 import { version } from './version.js'
 
 /** Examples under a command's help, one a line: what to type, then what it is for. */
@@ -46,6 +46,8 @@ function reporting(command: Command): Command {
     .option('--no-stats', 'do not read the values')
     .option('--open', 'show it in the browser')
     .addOption(formatOption())
+    .addOption(decodedOption())
+    .addOption(linksOption())
 }
 
 type Describe = (command: Command) => Command
@@ -68,6 +70,8 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
       .option('--join', 'open several files as one')
       .option('--json', 'one JSON array, an object for each tensor; of several files an object for each file')
       .addOption(formatOption())
+      .addOption(decodedOption())
+      .addOption(linksOption())
       .addHelpText(
         'after',
         examples(
@@ -89,6 +93,8 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
       .option('--join', 'open several files as one')
       .option('--json', 'one JSON object; of several files an array of them')
       .addOption(formatOption())
+      .addOption(decodedOption())
+      .addOption(linksOption())
       .addHelpText(
         'after',
         examples(
@@ -110,6 +116,8 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
       )
       .option('--json', 'one JSON array, an object for each file')
       .addOption(formatOption())
+      .addOption(decodedOption())
+      .addOption(linksOption())
       .addHelpText(
         'after',
         examples(
@@ -128,6 +136,8 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
       .argument('<files...>', 'the tensor files')
       .addOption(new Option('--algorithm <name>', 'what to hash with (default: sha256)').choices(['sha256', 'xxh3']))
       .addOption(formatOption())
+      .addOption(decodedOption())
+      .addOption(linksOption())
       .addHelpText(
         'after',
         examples(['ztensor id model.zt', 'one file'], ['ztensor id a.zt b.zt', 'are they the same model?']),
@@ -143,6 +153,8 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
       .option('--all', 'leave nothing out')
       .option('--json', 'one JSON object with nested arrays; NaN, infinities and integers past 2^53 as text')
       .addOption(formatOption())
+      .addOption(decodedOption())
+      .addOption(linksOption())
       .addHelpText(
         'after',
         examples(
@@ -165,6 +177,8 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
       .option('--bins <count>', 'a histogram with this many bins, from the smallest element to the largest')
       .option('--json', 'one JSON array, an object for each tensor')
       .addOption(formatOption())
+      .addOption(decodedOption())
+      .addOption(linksOption())
       .addHelpText(
         'after',
         examples(
@@ -249,6 +263,8 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
         .addOption(targetVersion())
         .option('--no-canonical', 'version 2: keep the order of the tensors, and allow compression')
         .addOption(new Option('--from <name>', 'read the source as this format').choices(FORMAT_NAMES))
+        .addOption(decodedOption())
+        .addOption(linksOption())
         .addOption(targetDigest())
         .option('--compress [level]', 'compress where that saves space: with zstd in zTensor, deflate in npz')
         .option('--include <glob...>', 'only tensors whose names match one of these')

@@ -20,14 +20,17 @@ import type { SourceOptions } from './format.js'
 import { jsonLine } from './json.js'
 import { followProgress } from './progress.js'
 import { parseBytes, showCounted } from './quantity.js'
-import { isFar, STANDARD, sourceOf } from './source.js'
+import { isFar, openOptions, STANDARD, sourceOf } from './source.js'
 import { dataOutput, printLines } from './stdout.js'
 import { printable } from './text.js'
+import { printWarnings } from './warnings.js'
 
 export interface ConvertCommandOptions {
   format?: NonNullable<ConvertOptions['format']>
   version?: NonNullable<ConvertOptions['version']>
   from?: NonNullable<SourceOptions['format']>
+  maxDecodedBytes?: number
+  followLinks?: boolean
   /** False where `--no-canonical` was given. */
   canonical: boolean
   digest?: 'crc32c' | 'sha256' | 'xxh3' | 'none'
@@ -87,14 +90,19 @@ function casts(pairs: readonly string[] | undefined): NonNullable<ConvertOptions
   return Object.fromEntries(given.map(([from, to]) => [parseDType('--cast', from), parseDType('--cast', to)]))
 }
 
+/** How the source is opened. */
+function opening({ format: _target, from, ...options }: ConvertCommandOptions): SourceOptions {
+  return openOptions({ ...options, ...(from === undefined ? {} : { format: from }) })
+}
+
 export function convertOptions(options: ConvertCommandOptions): ConvertOptions {
-  const { format, version, canonical, from, digest, compress, maxShardSize, overwrite, skip } = options
+  const { format, version, canonical, digest, compress, maxShardSize, overwrite, skip } = options
   return {
     ...(format === undefined ? {} : { format }),
     ...(version === undefined ? {} : { version }),
     ...(canonical ? {} : { canonical }),
     ...(maxShardSize === undefined ? {} : { maxShardSize: shardSize(maxShardSize) }),
-    ...(from === undefined ? {} : { source: { format: from } }),
+    source: opening(options),
     ...(digest === undefined ? {} : { digest: digest === 'none' ? false : digest }),
     ...(compress === undefined ? {} : { compression: compression(compress) }),
     overwrite: overwrite ?? false,
@@ -109,8 +117,7 @@ export function convertOptions(options: ConvertCommandOptions): ConvertOptions {
 export async function checkNames(source: Source, options: ConvertCommandOptions, stop: AbortSignal): Promise<void> {
   const renamed = [...table('--rename', 'OLD=NEW', options.rename).keys()]
   if (options.include === undefined && renamed.length === 0) return
-  const opening = options.from === undefined ? {} : { format: options.from }
-  const file = await open(source, { ...opening, signal: stop })
+  const file = await open(source, { ...opening(options), signal: stop })
   try {
     const names = [...file.keys()]
     for (const pattern of options.include ?? []) {
@@ -185,14 +192,15 @@ export async function convert(
     await checkNames(from, options, stop.signal)
     const result = await convertFile(from, to, { ...given, ...listen, signal: stop.signal })
     progress.stop()
-    const { tensors, skipped, readers } = result
+    const { tensors, skipped, warnings, readers } = result
+    printWarnings(warnings)
     const left = skipped.map((error) => ({
       code: errorCode(error),
       tensor: error.tensor,
       message: errorMessage(error),
     }))
     if (to !== target) process.exitCode = 0
-    if (options.json) words.write(jsonLine({ event: 'done', target, tensors, skipped: left, readers }))
+    if (options.json) words.write(jsonLine({ event: 'done', target, tensors, skipped: left, warnings, readers }))
     else if (to !== target) words.write([...lines(name, result), ''].join('\n'))
     else await printLines(lines(await written(target, options.maxShardSize !== undefined), result))
   } catch (error) {

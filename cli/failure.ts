@@ -50,12 +50,17 @@ const FLAGS: Readonly<Record<string, string>> = {
   version: '--version',
   maxShardSize: '--max-shard-size',
   format: '--format',
+  maxDecodedBytes: '--max-decoded-bytes',
+  followLinks: '--follow-links',
 }
 
 /** Other words of the library, and how they are said in commands. */
 const WORDS: readonly (readonly [RegExp, string])[] = [
   [/name its format in the options/, 'name its format with --format'],
   [/\bcanonical: false\b/, '--no-canonical'],
+  [/, or open one file alone with shards: 'none'/, ''],
+  [/, or this one alone with shards: 'none'/, ''],
+  [/set the option followLinks, or let the option shards give its path/, 'use --follow-links'],
   [/; attributes: \{\} leaves them out/, ''],
   [/\bcompression\.level\b/, 'the level of --compress'],
   [/ \(os\.homedir\(\)\)/, ''],

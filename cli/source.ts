@@ -8,7 +8,12 @@ export const STANDARD = '-'
 
 /** What of a command's options goes to the library. */
 export function openOptions(options: SourceOptions): SourceOptions {
-  return options.format === undefined ? {} : { format: options.format }
+  const { format, maxDecodedBytes, followLinks } = options
+  return {
+    ...(format === undefined ? {} : { format }),
+    ...(maxDecodedBytes === undefined ? {} : { maxDecodedBytes }),
+    ...(followLinks === undefined ? {} : { followLinks }),
+  }
 }
 
 /** Whether a path is the URL of another machine's file. */

@@ -27,6 +27,7 @@ import { binCount, type Row, rowJson, rowLines, type StatsCommandOptions } from 
 import { printLines } from './stdout.js'
 import { printable } from './text.js'
 import { reportJson, reportLines } from './verify.js'
+import { printWarnings } from './warnings.js'
 
 /** What the commands take that read files, where they are planned. */
 export interface PlanningOptions extends SourceOptions {
@@ -125,6 +126,7 @@ export interface FinishCommandOptions {
 
 async function endConvert(job: ConvertJob, results: TaskResult[], { verify, json }: FinishCommandOptions) {
   const done = await finishConvert(job, results, { verify: verify ?? false })
+  printWarnings(done.warnings)
   if (json) return print({ event: 'done', ...done })
   const files = done.files.length === 0 ? '' : `, in ${showCounted(done.files.length, 'file')} beside it`
   await printLines([
@@ -136,6 +138,7 @@ async function endConvert(job: ConvertJob, results: TaskResult[], { verify, json
 
 async function endVerify(job: VerifyJob, results: TaskResult[], { json }: FinishCommandOptions) {
   const result = await finishVerify(job, results)
+  printWarnings(result.warnings)
   const path = [job.source.path].flat().join(', ')
   const report = { path, result, error: undefined }
   await printLines(json ? jsonLines([reportJson(report)]) : reportLines(report, painter()))

@@ -10,6 +10,7 @@ import { showCounted } from './quantity.js'
 import { openOptions, sourceOf } from './source.js'
 import { printLines } from './stdout.js'
 import { printable } from './text.js'
+import { printWarnings } from './warnings.js'
 
 export interface VerifyOptions extends SourceOptions {
   json?: boolean
@@ -54,6 +55,7 @@ export function reportJson(report: Report): object {
     ok: report.result?.ok ?? false,
     checked: report.result?.checked ?? 0,
     undigested: report.result?.undigested ?? 0,
+    warnings: report.result?.warnings ?? [],
     failures: failures(report).map(jsonFailure),
   }
 }
@@ -107,6 +109,7 @@ export async function verify(paths: readonly string[], options: VerifyOptions): 
       return
     }
     process.exitCode = Math.max(Number(process.exitCode ?? 0), exitCode(report))
+    printWarnings(report.result?.warnings ?? [], paths.length > 1 ? path : undefined)
     if (options.json) reports.push(report)
     else await printLines(reportLines(report, paint))
   }

@@ -17,7 +17,7 @@ export interface IndexLimits {
   maxIndexBytes?: number | undefined
   /** Dimensions of a tensor: 64 by default. */
   maxRank?: number | undefined
-  /** Attribute values in the index, nested ones included: 1,048,576 by default. */
+  /** Attribute values in the index, nested ones included: 16,777,216 by default. */
   maxAttributeValues?: number | undefined
 }
 

@@ -43,6 +43,16 @@ export declare class MemoryOpening {
   attempt(stage: Stage, control: Control): Promise<NativeFile | null>
 }
 
+/** A file in memory whose index names others, which the caller gives. */
+export declare class MemorySet {
+  /** Copies the bytes. */
+  constructor(bytes: Uint8Array, request: OpenRequest)
+  /** The names of the files that it wants resolved. */
+  names(request: OpenRequest): Array<string>
+  openSync(request: OpenRequest): NativeFile
+  open(request: OpenRequest, control: Control): Promise<NativeFile>
+}
+
 /** The open file. */
 export declare class NativeFile {
   get format(): 'zt' | 'safetensors' | 'btf' | 'mixed'
@@ -128,6 +138,8 @@ export declare class NativeFile {
   verify(ordinals: Uint32Array, control: Control, stage?: Stage | undefined | null): Promise<Verified>
   /** The same on this thread. */
   verifySync(ordinals: Uint32Array, stage?: Stage | undefined | null): Verified
+  /** The damage of these tensors, and with `whole` of the file, that the index showed. */
+  damage(ordinals: Uint32Array, whole: boolean): Verified
   /**
    * What a rank needs. Each name is held against the patterns in their order; `placements`: a dimension for each, or -1 for a
    * tensor that every rank has whole, -2 for columns, -3 for rows.
@@ -230,6 +242,8 @@ export declare class Selection {
   stageNext(file: NativeFile, judged: boolean, from: number): StageBatch
   /** Finds which of the tensors whose data decides cannot be held, from one place to another. */
   judge(file: NativeFile, writer: NativeWriter, from: number, end: number, control: Control, stage?: Stage | undefined | null): Promise<void>
+  /** The ordinals of the tensors whose data decides. */
+  judgedOrdinals(): Uint32Array
   /** What cannot be held, page by page: in the order of the tensors, last the file's own attributes if they are asked for. */
   refusals(attributes: boolean): Array<NativeError>
   /**
@@ -569,6 +583,8 @@ export interface OpenRequest {
   maxAttributeValues?: number
   /** Do not look for the files that an index names. */
   unread?: boolean
+  /** Raw data beside an index may be a link out of its folder. */
+  followLinks?: boolean
   /** Where the files are that an index names: the names, and a path for each. */
   shardNames?: Array<string>
   shardPaths?: Array<string>

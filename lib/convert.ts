@@ -17,6 +17,7 @@ import { aTarget, type Target } from './target.js'
 import type { AnyTensor } from './tensor.js'
 import { nextTurn } from './turn.js'
 import { jobOptions } from './verify.js'
+import type { Warning } from './warning.js'
 import { CREATE_OPTIONS, type CreateOptions, withFormat, writeRequest } from './write-options.js'
 import { TensorWriter } from './writer.js'
 
@@ -50,6 +51,8 @@ export interface ConvertResult {
   readonly tensors: number
   /** What was left out, and why. Empty unless `skip` was given. */
   readonly skipped: readonly ZTensorError[]
+  /** What a user should know about the source, as `file.warnings` has it. */
+  readonly warnings: readonly Warning[]
   /** Which programs read this very file: zTensor 1.0 is read by Python as long as its attributes are text. */
   readonly readers: readonly string[]
 }
@@ -282,7 +285,7 @@ export async function convertFile(
     signal?.throwIfAborted()
     await writer.finish()
     const attributes = own ? (told.attributes ? file.attributes : undefined) : given.attributes
-    return { tensors: left.tensors, skipped, readers: readersOf(writing, attributes) }
+    return { tensors: left.tensors, skipped, warnings: file.warnings, readers: readersOf(writing, attributes) }
   } catch (error) {
     await writer.abort()
     throw error

@@ -9,6 +9,7 @@ export type ErrorCode =
   | 'ZT_TRUNCATED'
   | 'ZT_BAD_MAGIC'
   | 'ZT_BAD_INDEX'
+  | 'ZT_INCOMPLETE'
   | 'ZT_OUT_OF_BOUNDS'
   | 'ZT_BAD_SHAPE'
   | 'ZT_BAD_DTYPE'
@@ -134,13 +135,13 @@ export function publicError(thrown: unknown, path?: string): unknown {
     return new ZTensorError('ZT_INTERNAL', `a bug in ztensor, please report it: ${said}`, { cause: thrown })
   }
   if (thrown.code === 'ZT_INVALID_ARG') return invalid(RangeError, thrown.message)
-  if (thrown.code === 'ZT_IO' && typeof thrown.errno === 'number') {
+  if ((thrown.code === 'ZT_IO' || thrown.code === 'ZT_INCOMPLETE') && typeof thrown.errno === 'number') {
     const place = thrown.path ?? path
     const cause = systemError(thrown, place)
     const context = typeof thrown.context === 'string' ? `${thrown.context}: ` : ''
     const isTarget = context.startsWith("the target's folder ")
     const hint = cause.code === 'ENOENT' && place !== undefined ? pathHint(place, isTarget) : ''
-    return new ZTensorError('ZT_IO', `${context}${cause.message}${hint}`, { ...details(thrown), cause })
+    return new ZTensorError(thrown.code, `${context}${cause.message}${hint}`, { ...details(thrown), cause })
   }
   if (typeof thrown.thrown === 'number') {
     const cause = kept.get(thrown.thrown)

@@ -35,17 +35,7 @@ import {
   verifyTensors,
   withCanonical,
 } from './verify.js'
-
-/** Something about a file that does not make it unreadable. */
-export interface Warning {
-  /** Stable: `ZT_WARN_UNALIGNED`, `ZT_WARN_NEWER_VERSION`, `ZT_WARN_UNKNOWN_LAYOUT`, … */
-  readonly code: string
-  readonly message: string
-  readonly tensor?: string
-  readonly component?: string
-  /** The file, where several were opened as one. */
-  readonly path?: string
-}
+import type { Warning } from './warning.js'
 
 /** What to load of a file. */
 export interface LoadFileOptions extends JobOptions {
@@ -55,6 +45,8 @@ export interface LoadFileOptions extends JobOptions {
   plan?: Plan | undefined
   /** Tensors under way at once; by default as many as suit the machine and where the file lies. */
   concurrency?: number | undefined
+  /** Whether each array can be moved to another thread, as for `Tensor.load`: it then has a buffer of its own. */
+  transferable?: boolean | undefined
 }
 
 /** What to give back of a file. */
@@ -359,8 +351,13 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   load(names: Iterable<string> | undefined, options?: Omit<LoadFileOptions, 'names'>): Promise<Map<string, Loaded>>
   load(options?: LoadFileOptions): Promise<Map<string, Loaded>>
   async load(first?: Names | LoadFileOptions, second?: LoadFileOptions): Promise<Map<string, Loaded>> {
-    const read = namesAnd<LoadFileOptions>(first, second, ['names', 'plan', 'concurrency', 'onProgress', 'signal'])
-    const { names, plan, concurrency, onProgress, signal } = read
+    const known = ['names', 'plan', 'concurrency', 'transferable', 'onProgress', 'signal'] as const
+    const { names, plan, concurrency, transferable, onProgress, signal } = namesAnd<LoadFileOptions>(
+      first,
+      second,
+      known,
+    )
+    const movable = optional(transferable, (value) => aBoolean('transferable', value)) ?? false
     if (plan !== undefined && !Plan.isOf(plan, this.#store)) throw wrongType('plan', 'a plan of this very file', plan)
     const most = optional(concurrency, (value) => aWholeNumber('concurrency', value, 1))
     const job = jobOptions({ onProgress, signal })
@@ -370,7 +367,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     const ordinals = found instanceof Promise ? await found : found
     const index = this.#ready(signal)
     const catalog = index instanceof Promise ? await index : index
-    const wanted = { catalog, ordinals, tensor: (ordinal: number) => this.#at(ordinal), plan }
+    const wanted = { catalog, ordinals, tensor: (ordinal: number) => this.#at(ordinal), plan, transferable: movable }
     return loadAll(wanted, most, job)
   }
 
@@ -391,8 +388,9 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   }
 
   /**
-   * Checks every digest, decoded length and data rule. Resolves with what failed; rejects only where the file
-   * cannot be read, would take far more work than its size tells (ZT_LIMIT, as `load`), or the signal says so.
+   * Checks every digest, decoded length and data rule. Damage that opening the file warned of (`ZT_WARN_DAMAGED`,
+   * `ZT_WARN_TRUNCATED`) fails too. Resolves with what failed; rejects only where the file cannot be read, would take far
+   * more work than its size tells (ZT_LIMIT, as `load`), or the signal says so.
    *
    * @example
    * const { ok, failures } = await file.verify()
@@ -402,8 +400,9 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   async verify(options?: VerifyOptions): Promise<VerifyResult> {
     const { canonical: wanted, ...job } = optionsOf(options, ['canonical', 'onProgress', 'signal'])
     const canonical = optional(wanted, (value) => aBoolean('canonical', value))
-    const found = await verifyTensors(this.#store, everything(this.size), job)
-    return canonical ? withCanonical(this.#store, found, job.signal) : found
+    const { warnings } = this
+    const found = await verifyTensors(this.#store, everything(this.size), job, true)
+    return { ...(canonical ? await withCanonical(this.#store, found, job.signal) : found), warnings }
   }
 
   /**
@@ -527,7 +526,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   }
 
   /** @internal Throws the first failure of a verification at open. */
-  static verified(file: TensorFile, { ok, failures }: VerifyResult): TensorFile {
+  static verified(file: TensorFile, { ok, failures }: Pick<VerifyResult, 'ok' | 'failures'>): TensorFile {
     if (ok) return file
     file.close()
     const [first] = failures as [ZTensorError]

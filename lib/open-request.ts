@@ -1,4 +1,4 @@
-import { aWholeNumber, oneOf, optional } from './arguments.js'
+import { aBoolean, aWholeNumber, oneOf, optional } from './arguments.js'
 import { FORMAT_NAMES } from './formats.js'
 import type { OpenRequest } from './native.js'
 
@@ -10,6 +10,8 @@ export function openRequest(read: { [Key in keyof OpenRequest]?: unknown }): Ope
   const request: OpenRequest = {}
   if (read.format !== undefined) request.format = oneOf('format', FORMAT_NAMES, read.format)
   if (read.io !== undefined) request.io = oneOf('io', ['auto', 'mmap', 'read', 'direct'], read.io)
+  const followLinks = optional(read.followLinks, (value) => aBoolean('followLinks', value))
+  if (followLinks !== undefined) request.followLinks = followLinks
   for (const limit of LIMITS) {
     const value = optional(read[limit], (value) => aWholeNumber(limit, value))
     if (value !== undefined) request[limit] = value

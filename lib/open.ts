@@ -32,10 +32,17 @@ export interface OpenOptions {
   format?: Format | undefined
   /**
    * Where the files are that an index names: beside it by default. A function gives the path of each by its name (a
-   * promise of it only in `open`). `'none'` looks for none of them: of the index of a safetensors checkpoint only the
+   * promise of it only in `open`). Nothing is beside a file in memory: the function gives all of its files, and the file itself is
+   * copied. `'none'` looks for none of them: of the index of a safetensors checkpoint only the
    * names of its tensors are known then, all with the layout `unread` and without a dtype.
    */
   shards?: 'none' | ShardResolver | undefined
+  /**
+   * Whether raw data that an index names (of ONNX, OpenVINO, TensorFlow, Paddle) may be a link out of its folder: false by default, since
+   * the bytes of any file would be taken for elements. Files that say themselves what they are (safetensors, GGUF, zTensor, PyTorch,
+   * HDF5) may always be links, as DVC, git-annex and Bazel lay them out.
+   */
+  followLinks?: boolean | undefined
   /**
    * How the bytes come into memory. `mmap`: the file is mapped. `read`: it never is, so that `data` is always a copy
    * and no page fault can hang on a lost connection. `direct`: it is mapped, and `load()` reads past the page cache
@@ -49,11 +56,14 @@ export interface OpenOptions {
   verify?: boolean | undefined
   /** Bytes of the index: 1 GiB for zTensor, 100 MB for safetensors by default. */
   maxIndexBytes?: number | undefined
-  /** Bytes that one component may decode to: 16 GiB by default. */
+  /**
+   * Bytes that one component may decode to: 16 GiB by default. Elements that a file repeats (stride 0, `expand()` in PyTorch) come to
+   * at most 16 times the file unless this is set.
+   */
   maxDecodedBytes?: number | undefined
   /** Dimensions of a tensor: 64 by default. */
   maxRank?: number | undefined
-  /** Attribute values in the index, nested ones included: 1,048,576 by default. */
+  /** Attribute values in the index, nested ones included: 16,777,216 by default. */
   maxAttributeValues?: number | undefined
   /**
    * Called once, on the event loop, where somebody cut the file short while it was mapped and a view was read there:
@@ -71,7 +81,7 @@ interface Read {
   onMappingLost: OpenOptions['onMappingLost']
 }
 
-const UNVERIFIED = ['format', 'shards', 'io', 'onMappingLost', 'remote', ...LIMITS] as const
+const UNVERIFIED = ['format', 'shards', 'followLinks', 'io', 'onMappingLost', 'remote', ...LIMITS] as const
 export const OPEN_OPTIONS = [...UNVERIFIED, 'verify'] as const
 
 function readOptions(read: OpenOptions): Read {
@@ -252,7 +262,15 @@ function resolved(request: OpenRequest, names: string[], places: unknown[]): voi
   request.shardPaths = known.map(([, path]) => path)
 }
 
-function openPathsSync({ paths, ...from }: Origin & { paths: string[] }, { request }: Read): TensorFile {
+/** Each name once, of the files that several want resolved. */
+const unique = (names: readonly string[][]): string[] => [...new Set(names.flat())]
+
+function openPathsSync({ paths, ...from }: Origin & { paths: string[] }, { request, resolver }: Read): TensorFile {
+  if (resolver !== undefined) {
+    const names = unique(paths.map((path) => naming(path, () => binding.shardNamesSync(path, request))))
+    const places = names.map((name) => resolver(name))
+    resolved(request, names, places)
+  }
   return TensorFile.make(
     calling(() => binding.openPathsSync(paths, request)),
     from,
@@ -261,9 +279,17 @@ function openPathsSync({ paths, ...from }: Origin & { paths: string[] }, { reque
 
 async function openPaths(
   { paths, ...from }: Origin & { paths: string[] },
-  { request }: Read,
+  { request, resolver }: Read,
   signal?: AbortSignal,
 ): Promise<TensorFile> {
+  if (resolver !== undefined) {
+    const wanted: string[][] = []
+    for (const path of paths) {
+      wanted.push(await namingLater(path, signal, (control) => binding.shardNames(path, request, control)))
+    }
+    const names = unique(wanted)
+    resolved(request, names, await unlessAborted(Promise.all(names.map((name) => resolver(name))), signal))
+  }
   const open = (control: NativeControl) => binding.openPaths(paths, request, control)
   return TensorFile.make(await run(unopened(), { signal }, open), from)
 }
@@ -277,7 +303,17 @@ async function openMemory(
   signal: AbortSignal | undefined,
 ): Promise<TensorFile> {
   const { memory } = from
-  if (memory.byteLength <= SMALL) return openMemorySync(from, read)
+  const { request, resolver } = read
+  if (resolver !== undefined) {
+    const set = calling(() => new binding.MemorySet(memory, request))
+    const names = calling(() => set.names(request))
+    if (names.length > 0) {
+      resolved(request, names, await unlessAborted(Promise.all(names.map((name) => resolver(name))), signal))
+      const native = await run(unopened(), { signal }, (control) => set.open(request, control))
+      return TensorFile.make(native, withoutMemory(from))
+    }
+  }
+  if (memory.byteLength <= SMALL) return openMemorySync(from, { ...read, resolver: undefined })
   const opening = new binding.MemoryOpening(memory.byteLength, read.request)
   for (;;) {
     const part = await stage(
@@ -291,7 +327,22 @@ async function openMemory(
   }
 }
 
-function openMemorySync(from: Origin & { memory: Uint8Array }, { request }: Read): TensorFile {
+/** Of a file in memory that names others: its bytes are copied, and read as theirs are. */
+const withoutMemory = ({ memory: _, ...from }: Origin & { memory: Uint8Array }): Origin => from
+
+function openMemorySync(from: Origin & { memory: Uint8Array }, { request, resolver }: Read): TensorFile {
+  if (resolver !== undefined) {
+    const set = calling(() => new binding.MemorySet(from.memory, request))
+    const names = calling(() => set.names(request))
+    if (names.length > 0) {
+      const places = names.map((name) => resolver(name))
+      resolved(request, names, places)
+      return TensorFile.make(
+        calling(() => set.openSync(request)),
+        withoutMemory(from),
+      )
+    }
+  }
   return TensorFile.make(
     calling(() => binding.openMemory(from.memory, request)),
     from,

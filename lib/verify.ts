@@ -4,6 +4,7 @@ import { calling, publicError, ZTensorError } from './errors.js'
 import { type JobOptions, run } from './job.js'
 import type { NativeOutcome } from './native.js'
 import type { Store } from './store.js'
+import type { Warning } from './warning.js'
 
 /** What a verification found. */
 export interface VerifyResult {
@@ -15,9 +16,14 @@ export interface VerifyResult {
   readonly undigested: number
   /** What failed; of very many the first thousand, and a last one that says how many more there are. */
   readonly failures: readonly ZTensorError[]
+  /** What else a user should know, as `file.warnings` has it; of one tensor its own. None of them makes `ok` false. */
+  readonly warnings: readonly Warning[]
 }
 
-function result(outcomes: NativeOutcome[]): VerifyResult {
+/** What was found in the data. */
+export type Found = Omit<VerifyResult, 'warnings'>
+
+function result(outcomes: NativeOutcome[]): Found {
   const failures = outcomes.flatMap((outcome) =>
     outcome.failures.map((failure) => publicError(failure) as ZTensorError),
   )
@@ -38,7 +44,7 @@ export interface VerifyOptions extends JobOptions {
 }
 
 /** The rules of the canonical form, beside what was found otherwise. */
-export async function withCanonical(store: Store, found: VerifyResult, signal?: AbortSignal): Promise<VerifyResult> {
+export async function withCanonical(store: Store, found: Found, signal?: AbortSignal): Promise<Found> {
   const stage = await store.stageAll(signal)
   const form = result([await run(store, { signal }, (control) => store.native.canonical(control, stage))])
   return { ...found, ok: found.ok && form.ok, failures: [...found.failures, ...form.failures] }
@@ -52,8 +58,13 @@ export function jobOptions(options: JobOptions | undefined): JobOptions {
   return { onProgress, signal }
 }
 
-/** Verifies tensors by their ordinals. */
-export async function verifyTensors(store: Store, ordinals: Uint32Array, options?: JobOptions): Promise<VerifyResult> {
+/** Verifies tensors by their ordinals. `whole`: reports the damage of the file itself, too. */
+export async function verifyTensors(
+  store: Store,
+  ordinals: Uint32Array,
+  options: JobOptions | undefined,
+  whole: boolean,
+): Promise<Found> {
   const { onProgress, signal } = jobOptions(options)
   store.check(signal)
   await checkTotal(store, ordinals, 'verify', signal)
@@ -65,11 +76,12 @@ export async function verifyTensors(store: Store, ordinals: Uint32Array, options
     const some = ordinals.subarray(from, end)
     return run(store, { onProgress, signal }, (control) => native.verify(some, control, stage))
   })
-  return result(outcomes)
+  // What the index showed is said once, however many batches there are.
+  return result([...outcomes, calling(() => native.damage(ordinals, whole))])
 }
 
 /** The same on this thread, for `openSync({ verify: true })`. */
-export function verifySync(store: Store): VerifyResult {
+export function verifySync(store: Store): Found {
   const { native, path } = store
   const all = everything(native.size)
   calling(() => native.checkTotal(all, 'verify'), path)
@@ -77,5 +89,5 @@ export function verifySync(store: Store): VerifyResult {
   const outcomes = inBatchesSync(store, all.length, next, ({ from, end, stage }) =>
     calling(() => native.verifySync(all.subarray(from, end), stage), path),
   )
-  return result(outcomes)
+  return result([...outcomes, calling(() => native.damage(all, true), path)])
 }

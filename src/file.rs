@@ -181,7 +181,7 @@ impl NativeFile {
         let shared = self.shared(env)?;
         let files = shared.files.as_ref().ok_or_else(|| misuse("an alias of memory"))?;
         let Some(kept) = throw(env, files.kept(Span { file, offset, length }))? else {
-            return "remote".into_unknown(env);
+            return if shared.far { "remote" } else { "io" }.into_unknown(env);
         };
         let Some(mapping) = throw(env, kept.mapping())? else {
             return if kept.maps() { "map-failed" } else { "io" }.into_unknown(env);
@@ -221,12 +221,15 @@ impl NativeFile {
     #[napi(catch_unwind)]
     pub fn files(&self, env: &Env) -> Result<Vec<FileInfo>> {
         let shared = self.shared(env)?;
-        let info = |part: &Member| FileInfo {
-            path: part.path().map(|path| path.to_string_lossy().into_owned()),
+        let info = |(at, part): (usize, &Member)| FileInfo {
+            path: part
+                .path()
+                .filter(|_| !shared.in_memory || at > 0)
+                .map(|path| path.to_string_lossy().into_owned()),
             name: part.name().map(str::to_owned),
             byte_length: number(part.length()),
         };
-        Ok(shared.files.iter().flat_map(Files::iter).map(info).collect())
+        Ok(shared.files.iter().flat_map(Files::iter).enumerate().map(info).collect())
     }
 
     /// Whether reading waits for another machine, or for code of the caller's.

@@ -11,11 +11,13 @@ use ztensor_core::formats::Formats;
 use ztensor_core::limits::Limits;
 use ztensor_core::model::{Catalog, Component, DType, Tensor};
 use ztensor_core::open::detect;
+use ztensor_core::open::memory::InMemory;
 use ztensor_core::open::{self, Lookup, Opened, Request};
 use ztensor_core::read::Reading;
 use ztensor_core::read::total::{self, Work};
 use ztensor_core::sources::files::Files;
 use ztensor_core::sources::io::Io;
+use ztensor_core::sources::memory::Memory;
 use ztensor_core::sources::places::Places;
 use ztensor_core::sources::staged::Staged;
 use ztensor_core::sources::{ReadAt, Sources};
@@ -39,6 +41,8 @@ pub struct OpenRequest {
     pub max_attribute_values: Option<f64>,
     /// Do not look for the files that an index names.
     pub unread: Option<bool>,
+    /// Raw data beside an index may be a link out of its folder.
+    pub follow_links: Option<bool>,
     /// Where the files are that an index names: the names, and a path for each.
     pub shard_names: Option<Vec<String>>,
     pub shard_paths: Option<Vec<String>>,
@@ -52,6 +56,11 @@ impl OpenRequest {
         };
         Limits {
             max_index_bytes: self.max_index_bytes.and_then(unsigned),
+            // A bound that the caller sets is permission to come to it.
+            max_repeated_bytes: self
+                .max_decoded_bytes
+                .and_then(unsigned)
+                .unwrap_or(default.max_repeated_bytes),
             max_decoded_bytes: self.max_decoded_bytes.and_then(unsigned).unwrap_or(default.max_decoded_bytes),
             max_rank: small(self.max_rank).unwrap_or(default.max_rank),
             max_attribute_values: small(self.max_attribute_values).unwrap_or(default.max_attribute_values),
@@ -83,7 +92,14 @@ impl OpenRequest {
             _ if self.unread == Some(true) => Lookup::Unread,
             _ => Lookup::Beside,
         };
-        Request { formats: self.formats(), limits: self.limits(), lookup, stop, ..Request::default() }
+        Request {
+            formats: self.formats(),
+            limits: self.limits(),
+            lookup,
+            stop,
+            follow_links: self.follow_links == Some(true),
+            ..Request::default()
+        }
     }
 }
 
@@ -93,6 +109,16 @@ const MANY: usize = 10_000;
 /// The names of the files that an index wants resolved.
 pub fn shard_names(path: &str, request: &OpenRequest) -> CoreResult<Vec<String>> {
     open::names(&request.path(path), &request.request(Stop::default()))
+}
+
+/// A copy of a file in memory, for the files that its index names.
+pub fn in_memory(bytes: &[u8], request: &OpenRequest) -> CoreResult<InMemory> {
+    InMemory::new(Arc::new(Memory::copy_of(bytes)?), &request.request(Stop::default()))
+}
+
+/// The names of the files that it wants resolved.
+pub fn names_in_memory(file: &InMemory, request: &OpenRequest) -> CoreResult<Vec<String>> {
+    file.names(&request.request(Stop::default()))
 }
 
 /// What a tensor costs beside its bytes, in bytes that take as long.
@@ -118,6 +144,8 @@ pub struct Shared {
     pub far: bool,
     /// What is elsewhere, as users see it.
     pub place: Option<String>,
+    /// Whether the first of the files is a copy of memory of the caller's.
+    pub in_memory: bool,
     limits: Limits,
     /// Set by a panic in work on the file.
     broken: AtomicBool,
@@ -149,6 +177,13 @@ impl Shared {
         Ok(Self::new(open::open_all(&paths, &request)?, request.limits, io))
     }
 
+    /// A file in memory, with the files that the request gives for the names in it.
+    pub fn open_in_memory(file: &InMemory, request: &OpenRequest, stop: Stop) -> CoreResult<Self> {
+        let (io, request) = (request.io(), request.request(stop));
+        let shared = Self::new(file.open(&request)?, request.limits, io);
+        Ok(Self { in_memory: true, ..shared })
+    }
+
     fn new(opened: Opened, limits: Limits, io: Io) -> Self {
         let Opened { catalog, files } = opened;
         files.set_io(io);
@@ -157,6 +192,7 @@ impl Shared {
             length: files.total_length(),
             far: files.are_far(),
             place: None,
+            in_memory: false,
             files: Some(files),
             handles: AtomicUsize::new(0),
             flat: Mutex::default(),
@@ -167,10 +203,10 @@ impl Shared {
 
     pub fn from_memory(bytes: &dyn ReadAt, request: &OpenRequest) -> CoreResult<Self> {
         let limits = request.limits();
-        let catalog = detect::parse(bytes, request.formats(), &limits)?;
+        let catalog = detect::parse_alone(bytes, &request.request(Stop::default()))?;
         if !catalog.shards.is_empty() && request.unread != Some(true) {
             let message = "the file has shards, which cannot be found from memory: open it by its path (or with shards: 'none')";
-            return Err(CoreError::new(Code::Io, message));
+            return Err(CoreError::new(Code::Incomplete, message));
         }
         Ok(Self {
             catalog,
@@ -178,6 +214,7 @@ impl Shared {
             files: None,
             far: false,
             place: None,
+            in_memory: false,
             handles: AtomicUsize::new(0),
             flat: Mutex::default(),
             limits,

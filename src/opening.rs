@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use napi::bindgen_prelude::{Object, Uint8ArraySlice};
 use napi::{Env, Result};
 use napi_derive::napi;
+use ztensor_core::open::memory::InMemory;
 use ztensor_core::sources::ReadAt;
 use ztensor_core::sources::partial::Partial;
 use ztensor_core::work::Stop;
@@ -73,6 +74,46 @@ pub fn shard_names<'env>(
 #[napi(catch_unwind)]
 pub fn open_memory(env: Env, bytes: Uint8ArraySlice<'_>, request: OpenRequest) -> Result<NativeFile> {
     throw(&env, contain(|| Shared::from_memory(&&*bytes, &request))).map(NativeFile::new)
+}
+
+/// A file in memory whose index names others, which the caller gives.
+#[napi]
+pub struct MemorySet {
+    file: Arc<InMemory>,
+}
+
+#[napi]
+impl MemorySet {
+    /// Copies the bytes.
+    #[napi(constructor, catch_unwind)]
+    pub fn new(env: Env, bytes: Uint8ArraySlice<'_>, request: OpenRequest) -> Result<Self> {
+        let file = throw(&env, contain(|| opened::in_memory(&bytes, &request)))?;
+        Ok(Self { file: Arc::new(file) })
+    }
+
+    /// The names of the files that it wants resolved.
+    #[napi(catch_unwind)]
+    pub fn names(&self, env: Env, request: OpenRequest) -> Result<Vec<String>> {
+        throw(&env, contain(|| opened::names_in_memory(&self.file, &request)))
+    }
+
+    #[napi(catch_unwind)]
+    pub fn open_sync(&self, env: Env, request: OpenRequest) -> Result<NativeFile> {
+        throw(&env, contain(|| Shared::open_in_memory(&self.file, &request, Stop::default())))
+            .map(NativeFile::new)
+    }
+
+    #[napi(ts_return_type = "Promise<NativeFile>", catch_unwind)]
+    pub fn open<'env>(
+        &self,
+        env: &'env Env,
+        request: OpenRequest,
+        control: &Control,
+    ) -> Result<Object<'env>> {
+        let (file, stop) = (Arc::clone(&self.file), control.watch.stop.clone());
+        let job = move || Shared::open_in_memory(&file, &request, stop).map(Shared::prepared);
+        spawn(env, Lane::Short, control, job, |_, shared| Ok(NativeFile::new(shared)))
+    }
 }
 
 /// A file in the caller's memory that is opened off the event loop, with copies of what its index takes.

@@ -339,6 +339,13 @@ impl NativeFile {
         throw(&env, verified).map(Verified::from)
     }
 
+    /// The damage of these tensors, and with `whole` of the file, that the index showed.
+    #[napi(catch_unwind)]
+    pub fn damage(&self, env: Env, ordinals: Uint32Array, whole: bool) -> Result<Verified> {
+        let shared = self.shared(&env)?;
+        throw(&env, contain(|| Ok(verify::damage(&shared.catalog, &ordinals, whole)))).map(Verified::from)
+    }
+
     /// What a rank needs. Each name is held against the patterns in their order; `placements`: a dimension for each, or -1 for a
     /// tensor that every rank has whole, -2 for columns, -3 for rows.
     #[napi(catch_unwind)]

@@ -185,7 +185,9 @@ struct Scripts {
 impl Scripts {
     fn beside(&self, path: &Path, stop: &Stop) -> CoreResult<(u32, u64)> {
         let folder = self.root.parent().unwrap_or(Path::new(""));
-        let name = path.strip_prefix(folder).unwrap_or(path).to_string_lossy().replace('\\', "/");
+        let name = path.strip_prefix(folder).unwrap_or(path).to_string_lossy();
+        // Only there a backslash separates folders.
+        let name = if cfg!(windows) { name.replace('\\', "/") } else { name.into_owned() };
         let question = Question {
             id: 0,
             source: 0,
@@ -201,7 +203,7 @@ impl Scripts {
                 let message = format!(
                     "{name:?} is needed, and the source has no sibling of that name: let its sibling(name) give one"
                 );
-                Err(CoreError::new(Code::Io, message))
+                Err(CoreError::new(Code::Io, message).absent())
             }
         }
     }

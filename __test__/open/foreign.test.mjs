@@ -152,7 +152,7 @@ test('a missing shard names the index that asked for it, however that was found'
   const { folder, index } = checkpoint({ a: 'm-1.safetensors' }, {})
   for (const path of [folder, index]) {
     const error = thrownBy(() => openSync(path))
-    t.is(error.code, 'ZT_IO')
+    t.is(error.code, 'ZT_INCOMPLETE')
     t.regex(error.message, /the index 'model\.safetensors\.index\.json' names a file that cannot be read: ENOENT/)
     t.is(error.cause.code, 'ENOENT')
     t.is(error.cause.path, join(folder, 'm-1.safetensors'))

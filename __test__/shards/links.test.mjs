@@ -1,56 +1,137 @@
-// An index names files of its own folder: what is linked to another one is refused, unless the caller or a digest says so.
-import { renameSync, symlinkSync } from 'node:fs'
+// Shards that are links into other folders, as DVC, git-annex and Bazel lay files out: files that say themselves what they are follow
+// them, alike in all ways of opening. Raw data does not, unless followLinks says so.
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import test from 'ava'
-import { open, openSync } from 'ztensor'
-import { rejectionOf, thrownBy } from '../raised.mjs'
-import { checkpoint, TWO } from '../sharded.mjs'
-import { sample, scratchFolder, written } from '../writing.mjs'
+import { convert, create, open, openSync, verify } from 'ztensor'
+import { run } from '../command.mjs'
+import { gguf } from '../gguf-writer.mjs'
+import { external, model as onnx, tensor as onnxTensor } from '../onnx-writer.mjs'
+import { rejectionOf } from '../raised.mjs'
+import { scratchPath } from '../scratch.mjs'
+import { indexText, shard } from '../sharded.mjs'
+import { scratchFolder } from '../writing.mjs'
 
-// Windows lets only some users make links.
 const linked = process.platform === 'win32' ? test.skip : test
-const [first] = Object.keys(TWO)
 
-linked(
-  'a file of an index that is linked from another folder is ZT_OUT_OF_BOUNDS, whichever way it is opened',
-  async (t) => {
-    const elsewhere = scratchFolder().path('secret')
-    const { folder, index, path } = checkpoint(TWO)
-    renameSync(path(first), elsewhere)
-    symlinkSync(elsewhere, path(first))
-    for (const source of [index, folder]) {
-      for (const error of [thrownBy(() => openSync(source)), await rejectionOf(() => open(source))]) {
-        t.is(error?.code, 'ZT_OUT_OF_BOUNDS', error?.message)
-        t.true(error.message.includes(first) && error.message.includes('shards'), error.message)
+/** A folder of links, each to a file in a folder of its own. */
+function links(files) {
+  const root = scratchPath('linked')
+  const repository = join(root, 'repository')
+  mkdirSync(repository, { recursive: true })
+  for (const [at, [name, bytes]] of Object.entries(files).entries()) {
+    const folder = join(root, 'store', `${at}`)
+    mkdirSync(folder, { recursive: true })
+    writeFileSync(join(folder, 'data'), bytes)
+    symlinkSync(join(folder, 'data'), join(repository, name))
+  }
+  return { folder: repository, path: (name) => join(repository, name) }
+}
+
+const FLOATS = Buffer.from(Float32Array.of(1, 2).buffer)
+const part = (no, name) =>
+  gguf({
+    metadata: [
+      ['split.no', 'u16', no],
+      ['split.count', 'u16', 2],
+    ],
+    tensors: [{ name, shape: [2], data: FLOATS }],
+  })
+
+async function zt2() {
+  const folder = scratchFolder()
+  const root = folder.path('m.zt')
+  const writer = await create(root, { version: '2', canonical: false, maxShardSize: 900 })
+  for (const name of ['a', 'b']) await writer.add(name, new Float32Array(200).fill(1))
+  await writer.finish()
+  const { readFileSync } = await import('node:fs')
+  return Object.fromEntries(folder.names().map((name) => [name, readFileSync(folder.path(name))]))
+}
+
+const SETS = {
+  'split GGUF': async () => [
+    { 'm-00001-of-00002.gguf': part(0, 'a'), 'm-00002-of-00002.gguf': part(1, 'b') },
+    'm-00001-of-00002.gguf',
+  ],
+  'a safetensors checkpoint': async () => [
+    {
+      'm-00001-of-00002.safetensors': shard({ a: [1] }),
+      'm-00002-of-00002.safetensors': shard({ b: [2] }),
+      'm.safetensors.index.json': indexText({ a: 'm-00001-of-00002.safetensors', b: 'm-00002-of-00002.safetensors' }),
+    },
+    'm.safetensors.index.json',
+  ],
+  'zTensor 2': async () => [await zt2(), 'm.zt'],
+}
+for (const [what, make] of Object.entries(SETS)) {
+  linked(`parts that are links into several folders, ${what}: the same by file, folder and list`, async (t) => {
+    const [files, first] = await make()
+    const { folder, path } = links(files)
+    const parts = Object.keys(files).filter((name) => /00[12]-of-|-\d{5}\.zt$/.test(name) && what !== 'zTensor 2')
+    for (const source of [path(first), folder, ...(parts.length > 0 ? [parts.map(path)] : [])]) {
+      for (const file of [await open(source), openSync(source)]) {
+        t.deepEqual([...file.keys()].sort(), ['a', 'b'], `${source}`)
+        for (const tensor of file.values()) t.true((await tensor.load()).every((value) => value > 0))
+        file.close()
       }
+      t.true((await verify(source)).ok)
+      const { tensors } = await convert(source, scratchPath('out.zt'))
+      t.is(tensors, 2)
     }
-    const file = openSync(index, { shards: (name) => (name === first ? elsewhere : undefined) })
-    t.deepEqual([...file.tensor('z.first').data], [1, 2])
-    file.close()
-  },
-)
+  })
+}
 
-linked('a file of an index may be linked inside of its folder', (t) => {
-  const { index, path } = checkpoint(TWO)
-  renameSync(path(first), path('blob'))
-  symlinkSync('blob', path(first))
-  const file = openSync(index)
-  t.deepEqual([...file.tensor('z.first').data], [1, 2])
+linked('raw data that is a link out of its folder: refused, and read with followLinks', async (t) => {
+  const raw = Buffer.from(Float32Array.of(1, 2).buffer)
+  const bytes = onnx({
+    tensors: [onnxTensor({ name: 'w', more: [...external({ location: 'w.data', offset: '0', length: '8' })] })],
+  })
+  const { path } = links({ 'm.onnx': bytes, 'w.data': raw })
+  const file = await open(path('m.onnx'))
+  t.is(file.warnings[0]?.code, 'ZT_WARN_INCOMPLETE_SET')
+  const error = await rejectionOf(() => file.tensor('w').load())
+  t.is(error.code, 'ZT_OUT_OF_BOUNDS')
+  t.regex(error.message, /followLinks/)
   file.close()
+  for (const followed of [
+    await open(path('m.onnx'), { followLinks: true }),
+    openSync(path('m.onnx'), { followLinks: true }),
+  ]) {
+    t.deepEqual(followed.warnings, [])
+    t.deepEqual([...(await followed.tensor('w').load())], [1, 2])
+    followed.close()
+  }
+  const { tensors } = await convert(path('m.onnx'), scratchPath('out.zt'), { source: { followLinks: true } })
+  t.is(tensors, 1)
+  t.true((await verify(path('m.onnx'), { followLinks: true })).ok)
+  const wrong = await rejectionOf(() => open(path('m.onnx'), { followLinks: 1 }))
+  t.is(wrong.code, 'ZT_INVALID_ARG')
+
+  const { code, stderr, stdout } = await run(['cat', path('m.onnx'), 'w', '--json'])
+  t.not(code, 0)
+  t.regex(stderr, /--follow-links/)
+  t.is(stdout, '')
+  const told = await run(['cat', path('m.onnx'), 'w', '--json', '--follow-links'])
+  t.is(told.code, 0, told.stderr)
+  t.deepEqual(JSON.parse(told.stdout).data, [1, 2])
 })
 
-linked('a shard of zTensor 2 that is linked from another folder is found by its digest', async (t) => {
-  const { path, names } = scratchFolder()
-  const tensors = ['a', 'b'].map((name, at) => [name, sample('int32', [50_000], at)])
-  const add = async (w) => {
-    for (const [name, data] of tensors) await w.add(name, data)
+linked('raw data in a store of blobs that the model is linked into as well: read', async (t) => {
+  const root = scratchPath('cache')
+  const [snapshot, blobs] = [join(root, 'snapshots/1'), join(root, 'blobs')]
+  for (const folder of [snapshot, blobs]) mkdirSync(folder, { recursive: true })
+  const bytes = onnx({
+    tensors: [onnxTensor({ name: 'w', more: [...external({ location: 'w.data', offset: '0', length: '8' })] })],
+  })
+  for (const [name, blob, data] of [
+    ['m.onnx', 'aa', bytes],
+    ['w.data', 'bb', Buffer.from(Float32Array.of(1, 2).buffer)],
+  ]) {
+    writeFileSync(join(blobs, blob), data)
+    symlinkSync(join('../../blobs', blob), join(snapshot, name))
   }
-  await written({ version: '2', maxShardSize: 4096, digest: 'sha256' }, add, path('m.zt'))
-  const [shard] = names()
-  const elsewhere = scratchFolder().path('blob')
-  renameSync(path(shard), elsewhere)
-  symlinkSync(elsewhere, path(shard))
-  const file = openSync(path('m.zt'))
-  t.is(file.files.length, 3)
-  for (const [name, data] of tensors) t.deepEqual(file.tensor(name).data, data)
+  const file = await open(join(snapshot, 'm.onnx'))
+  t.deepEqual([...file.tensor('w').data], [1, 2])
+  t.is(dirname(file.path), snapshot)
   file.close()
 })

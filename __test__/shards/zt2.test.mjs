@@ -109,7 +109,7 @@ test('shards are found where the caller says, and nowhere else', async (t) => {
   t.deepEqual(asked, ['00001', '00002'])
   t.deepEqual(values(file), EXPECTED)
   file.close()
-  const error = await refused(t, made.root, 'ZT_IO', { shards: () => other.path('absent') })
+  const error = await refused(t, made.root, 'ZT_INCOMPLETE', { shards: () => other.path('absent') })
   t.is(error.cause.length, 2)
 })
 
@@ -189,7 +189,7 @@ test("shards: 'none' opens a root alone", async (t) => {
 })
 
 test('a root in memory cannot find its shards', async (t) => {
-  const error = await refused(t, readFileSync(model().root), 'ZT_IO')
+  const error = await refused(t, readFileSync(model().root), 'ZT_INCOMPLETE')
   t.true(error.message.includes('by its path'))
 })
 

@@ -11,7 +11,8 @@ pub fn exact(value: u64, what: &str) -> Result<u64> {
     if value <= MAX_EXACT {
         return Ok(value);
     }
-    Err(Error::new(Code::Limit, format!("{what} is {value}, more than 2^53 - 1, the largest size handled")))
+    let message = format!("{what} is {value}, more than 2^53 - 1, the largest size handled");
+    Err(Error::new(Code::Limit, message).of_item())
 }
 
 /// The product of the dimensions, or `None` beyond u64. An empty shape is a scalar: 1.

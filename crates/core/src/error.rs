@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Characters shown of a name, and of a whole message.
-const NAME: usize = 160;
+pub const NAME: usize = 160;
 pub const MESSAGE: usize = 600;
 /// Characters of a message that lists several failures, and failures kept apart.
 const LISTING: usize = 2 << 10;
@@ -18,6 +18,8 @@ pub enum Code {
     Truncated,
     BadMagic,
     BadIndex,
+    /// Files of a set are missing.
+    Incomplete,
     OutOfBounds,
     BadShape,
     BadDtype,
@@ -51,6 +53,7 @@ impl Code {
             Self::Truncated => "ZT_TRUNCATED",
             Self::BadMagic => "ZT_BAD_MAGIC",
             Self::BadIndex => "ZT_BAD_INDEX",
+            Self::Incomplete => "ZT_INCOMPLETE",
             Self::OutOfBounds => "ZT_OUT_OF_BOUNDS",
             Self::BadShape => "ZT_BAD_SHAPE",
             Self::BadDtype => "ZT_BAD_DTYPE",
@@ -101,6 +104,10 @@ struct Inner {
     thrown: Option<u32>,
     /// The status of HTTP that a server answered with.
     status: Option<u16>,
+    /// There is no such file.
+    absent: bool,
+    /// It is one item that asks for too much.
+    of_item: bool,
 }
 
 /// A failure. Boxed, so that a `Result` stays one word wide on the fast path.
@@ -126,6 +133,8 @@ impl Error {
             causes: Vec::new(),
             thrown: None,
             status: None,
+            absent: false,
+            of_item: false,
         }))
     }
 
@@ -149,7 +158,42 @@ impl Error {
         let said = said.rsplit_once(" (os error ").map_or(&*said, |(words, _)| words);
         let mut made = Self::new(Code::Io, format!("{syscall}: {said}"));
         made.0.os = Some(Os { errno: error.raw_os_error(), syscall });
+        made.0.absent = error.kind() == std::io::ErrorKind::NotFound;
         made
+    }
+
+    /// Says that it is one item, such as the shape of a tensor, that asks for too much: others may be read.
+    #[must_use]
+    pub fn of_item(mut self) -> Self {
+        self.0.of_item = true;
+        self
+    }
+
+    /// Whether it is about one item of a file, and not about the file: that cannot be read, or asks for too much.
+    pub fn is_of_item(&self) -> bool {
+        self.0.of_item || !matches!(self.0.code, Code::Io | Code::Aborted | Code::Limit | Code::Internal)
+    }
+
+    /// Says that there is no such file.
+    #[must_use]
+    pub fn absent(mut self) -> Self {
+        self.0.absent = true;
+        self
+    }
+
+    /// Whether there is no such file, as the system, a server or code of the host said.
+    pub fn is_absent(&self) -> bool {
+        self.0.absent || matches!(self.0.status, Some(404 | 410))
+    }
+
+    /// The failure of a set whose files are missing: `ZT_INCOMPLETE` where that is all that is wrong, else the error itself.
+    #[must_use]
+    pub fn of_set(mut self) -> Self {
+        let alone = self.0.causes.is_empty() && self.is_absent();
+        if alone || (!self.0.causes.is_empty() && self.0.causes.iter().all(Self::is_absent)) {
+            self.0.code = Code::Incomplete;
+        }
+        self
     }
 
     /// Several failures as one, of the first one's code: a text that lists them, and each of them apart. One alone

@@ -12,21 +12,33 @@ pub struct Limits {
     pub max_index_bytes: Option<u64>,
     /// Bytes that one component may decode to: 16 GiB.
     pub max_decoded_bytes: u64,
+    /// Bytes of elements that are repeated (stride 0) that one component may come to. Fewer than [`TIMES_THE_FILES`] times the
+    /// files are always permitted; more only if the caller says so.
+    pub max_repeated_bytes: u64,
     /// Dimensions of a tensor: 64, as many as NumPy 2 allows.
     pub max_rank: u32,
-    /// Attribute values in one index, nested ones included. A value of one byte costs about 40 in memory, an array
-    /// or map some 100 more and so counts as three; a million keeps the worst case near 100 MiB.
+    /// Attribute values in one index, nested ones included: [`ATTRIBUTE_VALUES`]. Each takes a byte of the file or more. Most formats
+    /// keep the bytes and make values when somebody asks; then a value costs about 40 bytes in memory, an array or map some 100 more,
+    /// so that it counts as three.
     pub max_attribute_values: u32,
 }
 
 impl Limits {
+    /// Values of attributes that are made when the file is opened, in formats that do not keep their bytes: [`MADE_VALUES`], unless the
+    /// caller allows more than [`ATTRIBUTE_VALUES`].
+    pub fn made_values(&self) -> u32 {
+        let most = self.max_attribute_values;
+        if most > ATTRIBUTE_VALUES { most } else { most.min(MADE_VALUES) }
+    }
+
     /// Adds a dimension that an index names to a shape.
     pub fn push_dim(&self, shape: &mut Vec<u64>, dim: u64) -> Result<()> {
         if shape.len() == self.max_rank as usize {
             return Err(Error::new(
                 Code::Limit,
                 format!("more than {} dimensions (option maxRank)", self.max_rank),
-            ));
+            )
+            .of_item());
         }
         shape.push(exact(dim, "a dimension")?);
         Ok(())
@@ -38,12 +50,17 @@ impl Default for Limits {
         Self {
             max_index_bytes: None,
             max_decoded_bytes: 16 << 30,
+            max_repeated_bytes: 0,
             max_rank: 64,
-            max_attribute_values: 1 << 20,
+            max_attribute_values: ATTRIBUTE_VALUES,
         }
     }
 }
 
+/// Attribute values of an index that any reader takes: a vocabulary of a million tokens with scores, types and merges has four million.
+pub const ATTRIBUTE_VALUES: u32 = 1 << 24;
+/// Values of attributes that are made when the file is opened. A value takes some 60 bytes of memory and may take one of the file.
+pub const MADE_VALUES: u32 = 1 << 20;
 /// zTensor's own bound on a manifest (1.1 §IV.1 and 1.2 §5): 1 GiB.
 pub const ZT_INDEX_BYTES: u64 = 1 << 30;
 /// The reference implementation's bound on a safetensors header: 100 MB.

@@ -5,6 +5,7 @@
 pub mod detect;
 mod folder;
 mod foreign;
+pub mod memory;
 mod neighbors;
 mod table;
 pub mod weight_map;
@@ -20,7 +21,7 @@ use crate::formats::{Formats, safetensors};
 use crate::limits::{self, Limits};
 use crate::model::{
     Attributes, Builder, Catalog, Component, Container, Data, Entries, Joining, Label, Layout, NewTensor,
-    Tensor, Warning, join,
+    SetPart, Tensor, Warning, join, set,
 };
 use crate::sources::Costs;
 use crate::sources::beside::Folder;
@@ -52,6 +53,8 @@ pub struct Request {
     pub formats: Formats,
     pub limits: Limits,
     pub lookup: Lookup,
+    /// Whether raw data beside an index may be a link out of its folder. Files that say themselves what they are may always be.
+    pub follow_links: bool,
     /// Ends the opening between two files, and while one is hashed.
     pub stop: Stop,
 }
@@ -63,6 +66,7 @@ impl Default for Request {
             formats: Formats::default(),
             limits: Limits::default(),
             lookup: Lookup::default(),
+            follow_links: false,
             stop: Stop::default(),
         }
     }
@@ -87,7 +91,17 @@ pub fn open(path: &Path, request: &Request) -> Result<Opened> {
         Err(error) => return Err(error),
     };
     let parsed = detect::parse_beside(&*source, Some(path), request);
-    let (catalog, beside) = parsed.map_err(|error| folder::without_index(error, path, request))?;
+    let (mut catalog, beside) = parsed.map_err(|error| folder::without_index(error, path, request))?;
+    // Formats whose files say themselves that they are parts of a set have found the others.
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    if beside.is_empty()
+        && catalog.part.is_none()
+        && let Some(others) = folder::gaps(std::iter::once(&*name), request.formats)
+    {
+        let message =
+            format!("{}. Open the folder, the index or a list to read all of them", others.message());
+        warn(&mut catalog, "ZT_WARN_INCOMPLETE_SET", message);
+    }
     let mut parts = vec![Member::open(path, source)];
     parts.extend(beside);
     parts.extend(table::resolve(path, &catalog.shards, request)?);
@@ -103,8 +117,22 @@ pub fn open_all(paths: &[PathBuf], request: &Request) -> Result<Opened> {
     let place = |(path, name): (&PathBuf, &String)| Place { name: name.clone(), path: Ok(path.clone()) };
     let places: Vec<_> = paths.iter().zip(&names).map(place).collect();
     let (parts, mut problems) = read_all(&places, request)?;
-    let (catalog, doubles) = join(parts.catalogs, &request.limits)?;
+    let set = Set::of(&parts.catalogs);
+    let (mut catalog, doubles) = join(parts.catalogs, &request.limits, |_, _| false)?;
     problems.extend(doubles);
+    if problems.is_empty() {
+        problems.extend(set.check(&mut catalog, request).err());
+    }
+    let file_name = |path: &PathBuf| Some(path.file_name()?.to_string_lossy().into_owned());
+    let file_names: Vec<_> = paths.iter().filter_map(file_name).collect();
+    let gaps = folder::gaps(file_names.iter().map(|name| &**name), request.formats);
+    match gaps.filter(|_| problems.is_empty() && !set.is_told()) {
+        Some(gaps) if matches!(request.lookup, Lookup::Unread) => {
+            warn(&mut catalog, "ZT_WARN_INCOMPLETE_SET", gaps.message().to_owned());
+        }
+        Some(gaps) => problems.push(gaps),
+        None => {}
+    }
     match Error::all(&format!("{} files as one", paths.len()), problems) {
         Some(error) => Err(error),
         None => Ok(Opened { catalog, files: Files::new(parts.files) }),
@@ -130,6 +158,8 @@ pub fn names(path: &Path, request: &Request) -> Result<Vec<String>> {
             Found::Set(_) => Ok(Vec::new()),
         };
     }
+    // What is asked for is all that is wanted of the files.
+    let request = &Request { lookup: Lookup::Unread, ..request.clone() };
     let named = detect::names(&*request.places.open(path, &request.stop)?, path, request);
     named.map_err(|error| folder::without_index(error, path, request))
 }
@@ -167,11 +197,13 @@ fn open_index(path: &Path, request: &Request) -> Result<Opened> {
     let has_unread = !problems.is_empty();
     let index = path.file_name().unwrap_or_default().to_string_lossy();
     let unlisted = compare(&map, &parts.catalogs, &mut problems);
-    let (mut catalog, doubles) = join(parts.catalogs, &request.limits)?;
+    let stale = stale(&map, &parts.catalogs);
+    let is_stale = |file: &str, tensor: &str| stale.get(tensor).is_some_and(|meant| *meant != file);
+    let (mut catalog, doubles) = join(parts.catalogs, &request.limits, is_stale)?;
     problems.extend(doubles);
     if let Some(error) = Error::all(&format!("the shards do not make up the index '{index}'"), problems) {
         let alone = has_unread && error.causes().is_empty();
-        return Err(if alone { wanted_by(error, "index", &index) } else { error });
+        return Err(if alone { wanted_by(error, "index", &index) } else { error }.of_set());
     }
     catalog.attributes = ahead(map.attributes, catalog.attributes);
     if let Some(gaps) = folder::gaps(map.files.iter().map(|name| &**name), request.formats) {
@@ -213,7 +245,70 @@ fn wanted_by(error: Error, what: &str, name: &str) -> Error {
 }
 
 fn warn(catalog: &mut Catalog, code: &'static str, message: String) {
-    catalog.warnings.push(Warning { code, message, tensor: None, component: None, path: None });
+    catalog.warnings.push(Warning { code, message, tensor: None, component: None, path: None, damage: None });
+}
+
+/// Tensors that an index has in one file, and that others have as well: the file that is meant. What another has was left there when
+/// the checkpoint was written anew.
+fn stale<'m>(map: &'m WeightMap, catalogs: &[Joining]) -> HashMap<&'m str, &'m str> {
+    let mut holders: HashMap<&str, u32> = HashMap::new();
+    for tensor in catalogs.iter().flat_map(|part| part.catalog.iter()) {
+        *holders.entry(tensor.name()).or_default() += 1;
+    }
+    let by_name: HashMap<&str, &Catalog> = catalogs.iter().map(|part| (&*part.name, &part.catalog)).collect();
+    let meant = |(tensor, file): &'m (String, u32)| {
+        let file = &**map.files.get(*file as usize)?;
+        let is_there = by_name.get(file).is_some_and(|catalog| catalog.find(tensor).is_some());
+        (is_there && holders.get(&**tensor).is_some_and(|&count| count > 1)).then_some((&**tensor, file))
+    };
+    map.tensors.iter().filter_map(meant).collect()
+}
+
+/// What files say of the set that they are of.
+struct Set {
+    parts: Vec<(String, SetPart)>,
+    /// Tensors of these files.
+    tensors: u64,
+    /// A file that says nothing of a set.
+    other: Option<String>,
+}
+
+impl Set {
+    fn of(catalogs: &[Joining]) -> Self {
+        let mut set = Self { parts: Vec::new(), tensors: 0, other: None };
+        for Joining { name, catalog, .. } in catalogs {
+            if let Some(part) = catalog.part {
+                set.parts.push((name.clone(), part));
+                set.tensors += catalog.len() as u64;
+            } else {
+                set.other.get_or_insert_with(|| name.clone());
+            }
+        }
+        set
+    }
+
+    /// Whether any says that it is one of a set.
+    fn is_told(&self) -> bool {
+        !self.parts.is_empty()
+    }
+
+    /// Refuses files that contradict each other, and a set of which some are missing, which is a warning where the caller wants no more
+    /// than these.
+    fn check(&self, catalog: &mut Catalog, request: &Request) -> Result<()> {
+        let parts: Vec<_> = self.parts.iter().map(|(name, part)| (&**name, *part)).collect();
+        let Err(error) = set::check(&parts, self.tensors) else { return Ok(()) };
+        match &self.other {
+            Some(other) if error.code() == Code::Incomplete => {
+                let message = format!("{other:?} does not say that it is of the set of the other files");
+                Err(Error::new(Code::BadIndex, message))
+            }
+            None if error.code() == Code::Incomplete && matches!(request.lookup, Lookup::Unread) => {
+                warn(catalog, "ZT_WARN_INCOMPLETE_SET", error.message().to_owned());
+                Ok(())
+            }
+            _ => Err(error),
+        }
+    }
 }
 
 /// Where a file of several is.

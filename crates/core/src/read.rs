@@ -141,12 +141,12 @@ impl<'a> Reading<'a> {
         let held = files.into_iter().try_fold(0_u64, |held, file| {
             self.sources.source(file).map(|source| held.saturating_add(source.length()))
         })?;
-        if bytes <= held.saturating_mul(TIMES_THE_FILES) {
+        if bytes <= held.saturating_mul(TIMES_THE_FILES).max(self.limits.max_repeated_bytes) {
             return Ok(());
         }
         let message = format!(
             "its elements are repeated (stride 0) and come to {bytes} bytes, more than {TIMES_THE_FILES} times the file; \
-             take slices of it"
+             take slices of it, or set the option maxDecodedBytes"
         );
         Err(Error::new(Code::Limit, message))
     }

@@ -14,6 +14,7 @@ pub mod file;
 pub mod files;
 pub mod io;
 pub mod mapping;
+pub mod memory;
 pub mod owned;
 pub mod partial;
 pub mod places;
@@ -82,6 +83,11 @@ pub trait ReadAt: Send + Sync {
     /// kernel to copy from.
     fn local(&self) -> Option<&FileSource> {
         None
+    }
+
+    /// Whether reads of it wait for somebody else.
+    fn is_far(&self) -> bool {
+        self.local().is_none()
     }
 
     /// The local file that holds bytes of it at the same offsets: itself, or a copy of what was kept.
@@ -292,6 +298,10 @@ impl ReadAt for &[u8] {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8], _stop: &Stop) -> Result<()> {
         let length = buffer.len() as u64;
+        if length == 0 {
+            // As of a file: nothing is there wherever it is looked for.
+            return Ok(());
+        }
         let bytes = checked::slice(self, offset, length);
         buffer.copy_from_slice(bytes.ok_or_else(|| ends_early(offset, length, self.len() as u64))?);
         Ok(())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::error::{Code, Error, Result};
 use crate::limits::Limits;
 use crate::sources::ReadAt;
-use crate::sources::beside::{Beside, Neighbor};
+use crate::sources::beside::{Beside, Links, Neighbor};
 use crate::sources::owned::Owned;
 use crate::work::Stop;
 
@@ -62,10 +62,15 @@ impl<'i> Input<'i> {
         self.beside.own_name()
     }
 
-    /// Asks for a file beside this one by a relative path, as [`Beside::find`] does. A catalog has such files or a table of
-    /// shards ([`Catalog::shards`](crate::model::Catalog)), never both.
+    /// Asks for a file of raw data beside this one by a relative path, as [`Beside::find`] does: no link leads out of the folder. A
+    /// catalog has such files or a table of shards ([`Catalog::shards`](crate::model::Catalog)), never both.
     pub fn beside(&self, path: &str) -> Result<Neighbor> {
-        self.beside.find(path)
+        self.beside.find(path, Links::Inside)
+    }
+
+    /// Asks for a file of the same format beside this one, which says itself what it is: a link may lead anywhere.
+    pub fn part(&self, path: &str) -> Result<Neighbor> {
+        self.beside.find(path, Links::Anywhere)
     }
 
     /// The bytes of a file that was asked for.
@@ -77,7 +82,7 @@ impl<'i> Input<'i> {
 struct Alone;
 
 impl Beside for Alone {
-    fn find(&self, path: &str) -> Result<Neighbor> {
+    fn find(&self, path: &str, _: Links) -> Result<Neighbor> {
         Err(Error::new(Code::Io, format!("{path:?} was not looked for")))
     }
 

@@ -1,6 +1,8 @@
 //! A named array of a tensor: its type, where its bytes are and how its elements stand in them.
 #![forbid(unsafe_code)]
 
+use std::sync::Arc;
+
 use super::{Blob, DType, Data, Encoding, Label, Pieces, Span, View};
 use crate::codecs::digest::{Digest, Expected, Over};
 
@@ -51,8 +53,9 @@ pub enum CopyReason {
     Misaligned,
 }
 
-/// Where stored bytes are, how they are read, what they must hash to and which rule they keep.
-pub type Key<'a> = (Span, Encoding, Option<u64>, Option<&'a Digest>, Option<&'a Pieces>, Option<DataRule>);
+/// Where stored bytes are, how they are read (of a grid by which index), what they must hash to and which rule they keep.
+pub type Key<'a> =
+    (Span, Encoding, Option<u64>, Option<usize>, Option<&'a Digest>, Option<&'a Pieces>, Option<DataRule>);
 
 /// A named array of a tensor.
 #[derive(Clone, Debug)]
@@ -193,7 +196,11 @@ impl Component {
     /// What is the same of components whose stored bytes have to be looked at once.
     pub fn key(&self) -> Key<'_> {
         let decoded = self.blob().map_or_else(|| self.byte_length(), |blob| blob.decoded);
-        (self.span(), self.encoding(), decoded, self.digest(), self.pieces(), self.rule)
+        let grid = match &self.data {
+            Data::Grid(_, grid) => Some(Arc::as_ptr(grid).addr()),
+            _ => None,
+        };
+        (self.span(), self.encoding(), decoded, grid, self.digest(), self.pieces(), self.rule)
     }
 
     /// Whether it is all of one blob, as it decodes.

@@ -142,7 +142,7 @@ impl Cut {
     /// All runs of nested loops. Fails with `ZT_LIMIT` where they or the offsets in them do not fit in 64 bits.
     pub fn strided(strided: &Strided) -> Result<Self> {
         let ranges = Vec::new();
-        let beyond = || Error::new(Code::Limit, "the strides of the data lead beyond 2^64 bytes");
+        let beyond = || Error::new(Code::Limit, "the strides of the data lead beyond 2^64 bytes").of_item();
         let byte_length = strided.byte_length().ok_or_else(beyond)?;
         strided.end().ok_or_else(beyond)?;
         if byte_length == 0 {

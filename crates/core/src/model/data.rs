@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Encoding, Pieces};
 use crate::codecs::digest::Digest;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 
 /// Where a component's bytes are.
 #[derive(Clone, Debug)]
@@ -112,6 +112,103 @@ pub trait Chunks: Send + Sync {
     /// good. Of an array of which most was never written they are few.
     fn written(&self, _read: ReadIndex<'_>, _first: &[u64], _last: &[u64]) -> Result<Option<Vec<Vec<u64>>>> {
         Ok(None)
+    }
+
+    /// The bytes that chunks and index lie in, where these are in memory and not in the grid's file.
+    fn held(&self) -> Option<&[u8]> {
+        None
+    }
+}
+
+/// The chunks of an array whose index cannot be read: each of them is refused.
+struct Refused(Error);
+
+impl Chunks for Refused {
+    fn find(&self, _: ReadIndex<'_>, _: &[u64]) -> Result<Option<Chunk>> {
+        Err(self.0.clone())
+    }
+}
+
+/// An array stored in one run, of which the file holds only the beginning, in parts small enough that most of that can be read.
+struct CutShort {
+    /// Of the array and of a part, in elements.
+    shape: Box<[u64]>,
+    part: Box<[u64]>,
+    /// Bytes of an element, and of a part.
+    width: u64,
+    bytes: u64,
+    offset: u64,
+    /// Bytes of the array that are there.
+    held: u64,
+}
+
+impl CutShort {
+    /// Bytes of a part: what is lost at most of what is there.
+    const PART: u64 = 4 << 10;
+
+    /// The shape of the parts: whole in the last dimensions, 1 in the first.
+    fn parts(shape: &[u64], width: u64) -> Box<[u64]> {
+        let mut left = (Self::PART / width.max(1)).max(1);
+        let mut part: Vec<u64> = shape
+            .iter()
+            .rev()
+            .map(|&dim| {
+                let here = dim.clamp(1, left);
+                left = if here == dim { left / here } else { 1 };
+                left = left.max(1);
+                here
+            })
+            .collect();
+        part.reverse();
+        part.into()
+    }
+}
+
+impl Chunks for CutShort {
+    fn find(&self, _: ReadIndex<'_>, place: &[u64]) -> Result<Option<Chunk>> {
+        // Row-major, as the array itself. A part at the far edge of a dimension goes on into what follows it.
+        let at =
+            place.iter().zip(&self.part).zip(&self.shape).try_fold(0_u64, |at, ((&place, &part), &dim)| {
+                at.checked_mul(dim)?.checked_add(place.checked_mul(part)?)
+            });
+        let at = at.and_then(|at| at.checked_mul(self.width));
+        let at = at.filter(|&at| at.checked_add(self.bytes).is_some_and(|end| end <= self.held));
+        let Some(at) = at else {
+            let message = format!("the file ends before the data does: {} bytes of it are there", self.held);
+            return Err(Error::new(Code::Truncated, message).at(self.offset));
+        };
+        Ok(Some(Chunk { offset: self.offset.saturating_add(at), stored: self.bytes, skipped: 0 }))
+    }
+}
+
+impl Data {
+    /// Data of an array that cannot be found: reading any of it fails with `error`, and so does verification.
+    pub fn refused(file: u32, shape: &[u64], width: u64, error: Error) -> Self {
+        let grid = Grid {
+            shape: shape.into(),
+            chunk: shape.iter().map(|&dim| dim.max(1)).collect(),
+            width,
+            fill: vec![0; usize::try_from(width).unwrap_or_default()].into(),
+            chunks: Box::new(Refused(error)),
+        };
+        Self::Grid(Blob { file, decoded: None, ..Blob::raw(0, 0) }, Arc::new(grid))
+    }
+
+    /// Raw data at `offset` of a file of `total` bytes, which ends before the data does. What is there can be read in slices; the rest is
+    /// `ZT_TRUNCATED`, and so is verification.
+    pub fn cut_short(file: u32, shape: &[u64], width: u64, offset: u64, total: u64) -> Self {
+        let part = CutShort::parts(shape, width);
+        let bytes = part.iter().fold(width, |bytes, &dim| bytes.saturating_mul(dim));
+        let held = total.saturating_sub(offset);
+        let grid = Grid {
+            shape: shape.into(),
+            chunk: part.clone(),
+            width,
+            fill: vec![0; usize::try_from(width).unwrap_or_default()].into(),
+            chunks: Box::new(CutShort { shape: shape.into(), part, width, bytes, offset, held }),
+        };
+        let stored = held.min(total);
+        Self::Grid(Blob { file, decoded: None, ..Blob::raw(offset.min(total), stored) }, Arc::new(grid))
     }
 }
 

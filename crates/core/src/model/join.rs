@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use ciborium::Value;
 
-use super::{Attributes, Builder, Catalog, Container, Filter, Label, Layout, NewTensor, SetPart};
+use super::{Attributes, Builder, Catalog, Container, Filter, Label, Layout, NewTensor};
 use crate::error::{Code, Error, Result};
 use crate::limits::Limits;
 use crate::syntax::values::{Event, tell};
@@ -22,7 +22,14 @@ pub struct Joining {
 
 /// One catalog of all, its tensors in the order of the catalogs, and a problem for each name that stands twice.
 /// Its attributes are those of the first file of a set, else those, of text keys, that all of the catalogs agree on.
-pub fn join(parts: Vec<Joining>, limits: &Limits) -> Result<(Catalog, Vec<Error>)> {
+///
+/// `is_stale` says of a file and a tensor in it that another file has the tensor that is meant: such a tensor is left out, with a
+/// warning.
+pub fn join(
+    parts: Vec<Joining>,
+    limits: &Limits,
+    is_stale: impl Fn(&str, &str) -> bool,
+) -> Result<(Catalog, Vec<Error>)> {
     let mut builder =
         Builder::new(common(&parts, |catalog| catalog.container).unwrap_or(Container::MIXED), limits);
     if let Some(Some(version)) = common(&parts, |catalog| catalog.version.clone()) {
@@ -32,10 +39,6 @@ pub fn join(parts: Vec<Joining>, limits: &Limits) -> Result<(Catalog, Vec<Error>
         builder.generator(generator);
     }
     builder.attributes(first_of_set(&parts).unwrap_or_else(|| shared_attributes(&parts)));
-    if let Some((set, found)) = set(&parts).filter(|(set, found)| *found < set.count) {
-        let message = format!("{found} of the {} files of a set", set.count);
-        builder.warn("ZT_WARN_INCOMPLETE_SET", message, None, None);
-    }
     let mut problems = Vec::new();
     // Where each catalog's tensors begin, and its name.
     let mut starts: Vec<(usize, Rc<str>)> = Vec::new();
@@ -70,6 +73,11 @@ pub fn join(parts: Vec<Joining>, limits: &Limits) -> Result<(Catalog, Vec<Error>
                     builder.encoding(&filters, encoding.is_known())
                 });
             }
+            if is_stale(&name, tensor) {
+                let message = format!("the index has it in another file: the one in {name:?} is left out");
+                builder.warn("ZT_WARN_STALE", message, Some(tensor), None);
+                continue;
+            }
             if let Some(ordinal) = builder.find(tensor) {
                 let first = starts.partition_point(|(start, _)| *start <= ordinal).checked_sub(1);
                 let first = first.and_then(|at| starts.get(at)).map_or("", |(_, name)| name);
@@ -88,13 +96,6 @@ pub fn join(parts: Vec<Joining>, limits: &Limits) -> Result<(Catalog, Vec<Error>
         }
     }
     Ok((builder.finish(), problems))
-}
-
-/// The set that files are of, and how many of its files are there.
-fn set(parts: &[Joining]) -> Option<(SetPart, u64)> {
-    let mut found = parts.iter().filter_map(|part| part.catalog.part);
-    let first = found.next()?;
-    Some((first, 1 + found.count() as u64))
 }
 
 fn first_of_set(parts: &[Joining]) -> Option<Attributes> {

@@ -34,7 +34,8 @@ impl Pieces {
     /// [`Code::BadIndex`] where a blob has another length than its rows come to, or where two overlap in their file: what a
     /// file claims to hold, it holds. [`Code::Limit`] for more than 2^64 bytes.
     pub fn data(rows: u64, mut pieces: Vec<Piece>) -> Result<Data> {
-        let too_many = || Error::new(Code::Limit, "the pieces of the data come to more than 2^64 bytes");
+        let too_many =
+            || Error::new(Code::Limit, "the pieces of the data come to more than 2^64 bytes").of_item();
         let mut row = 0_u64;
         for Piece { blob, run } in &mut pieces {
             row = row.checked_add(*run).ok_or_else(too_many)?;

@@ -16,8 +16,12 @@ use crate::sources::files::Member;
 
 /// Reads the index of a file in memory, or of one of which only the catalog is of interest: files beside it are not looked at.
 pub fn parse(source: &dyn ReadAt, formats: Formats, limits: &Limits) -> Result<Catalog> {
-    let request = Request { formats, limits: *limits, ..Request::default() };
-    parse_beside(source, None, &request).map(|(catalog, _)| catalog)
+    parse_alone(source, &Request { formats, limits: *limits, ..Request::default() })
+}
+
+/// Like [`parse`], as a request asks for it.
+pub fn parse_alone(source: &dyn ReadAt, request: &Request) -> Result<Catalog> {
+    parse_beside(source, None, request).map(|(catalog, _)| catalog)
 }
 
 /// Reads the index of the file at a path that is one of several which the caller named.

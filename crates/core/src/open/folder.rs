@@ -6,7 +6,7 @@ mod marked;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::Request;
+use super::{Lookup, Request};
 use crate::error::{Code, Error, Result};
 use crate::formats::Formats;
 use crate::limits;
@@ -79,7 +79,12 @@ pub fn look(folder: &Path, request: &Request) -> Result<Found> {
     let mut sets = sets.into_iter();
     match (sets.next(), sets.next(), &roots[..]) {
         (Some(((stem, total, extension), members)), None, _) => {
-            complete(&format!("{stem}-…-of-….{extension}"), total, &members)?;
+            let whole = complete(&format!("{stem}-…-of-….{extension}"), total, &members);
+            // The files that are there are all that is wanted.
+            whole.or_else(|error| match (error.code(), &request.lookup) {
+                (Code::Incomplete, Lookup::Unread) => Ok(()),
+                _ => Err(error),
+            })?;
             let mut members = members;
             members.sort_unstable();
             Ok(Found::Set(members.into_iter().map(|(_, name)| folder.join(name)).collect()))
@@ -200,14 +205,17 @@ fn complete(what: &str, total: u64, members: &[(u64, &str)]) -> Result<()> {
     let mut numbers: Vec<u64> = members.iter().map(|&(number, _)| number).collect();
     numbers.sort_unstable();
     let first = u64::from(numbers.first() != Some(&0));
-    let problem = |message: String| {
-        Error::new(Code::BadIndex, format!("the set {what} {message}")).rule("complete set of shards")
+    let problem = |code: Code, message: String| {
+        Error::new(code, format!("the set {what} {message}")).rule("complete set of shards")
     };
     if let Some(pair) = numbers.windows(2).find(|pair| pair.first() == pair.get(1)) {
-        return Err(problem(format!("has two files of the number {}", pair.first().unwrap_or(&0))));
+        return Err(problem(
+            Code::BadIndex,
+            format!("has two files of the number {}", pair.first().unwrap_or(&0)),
+        ));
     }
     if let Some(beyond) = numbers.iter().find(|&&number| number >= total.saturating_add(first)) {
-        return Err(problem(format!("has a file of the number {beyond}, and {total} files")));
+        return Err(problem(Code::BadIndex, format!("has a file of the number {beyond}, and {total} files")));
     }
     // Now there are at most as many as the total says, so that the total is bounded by what is missing.
     let missing = total - numbers.len() as u64;
@@ -216,9 +224,21 @@ fn complete(what: &str, total: u64, members: &[(u64, &str)]) -> Result<()> {
     }
     let lacking =
         (first..total.saturating_add(first)).filter(|number| numbers.binary_search(number).is_err());
-    let shown: Vec<String> = lacking.take(SHOWN).map(|number| number.to_string()).collect();
+    // Numbers may have no leading zeros.
+    let like = members.iter().map(|&(_, name)| name).min_by_key(|name| name.len()).unwrap_or_default();
+    let shown: Vec<String> = lacking.take(SHOWN).map(|number| renumbered(like, number)).collect();
     let more = if missing > shown.len() as u64 { ", …" } else { "" };
-    Err(problem(format!("has {total} files, {missing} of which are missing: {}{more}", shown.join(", "))))
+    let message = format!("has {total} files, {missing} of which are missing: {}{more}", shown.join(", "));
+    Err(problem(Code::Incomplete, message))
+}
+
+/// The name of another file of a numbered set.
+fn renumbered(name: &str, number: u64) -> String {
+    let parts = name.rsplit_once("-of-").and_then(|(before, after)| Some((before.rsplit_once('-')?, after)));
+    match parts {
+        Some(((stem, digits), after)) => format!("{stem}-{number:0width$}-of-{after}", width = digits.len()),
+        None => number.to_string(),
+    }
 }
 
 fn list<'n>(names: impl Iterator<Item = &'n str>) -> String {
@@ -282,11 +302,15 @@ mod tests {
         assert_eq!(paths.last().unwrap(), Path::new("m-10-of-10.zt"));
         assert!(matches!(found("zero", &["m-0-of-2.zt", "m-1-of-2.zt"]).unwrap(), Found::Set(_)));
         let error = found("gap", &files).unwrap_err();
-        assert!(error.message().contains("8 of which are missing: 1, 3, 4"), "{error}");
+        assert!(
+            error.message().contains("8 of which are missing: m-1-of-10.zt, m-3-of-10.zt, m-4"),
+            "{error}"
+        );
+        assert_eq!(error.code(), Code::Incomplete);
         assert_eq!(found("beyond", &["m-3-of-2.zt"]).unwrap_err().code(), Code::BadIndex);
         assert_eq!(found("twice", &["m-1-of-2.zt", "m-01-of-2.zt"]).unwrap_err().code(), Code::BadIndex);
         let huge = found("huge", &["m-1-of-18446744073709551615.zt"]).unwrap_err();
-        assert_eq!(huge.code(), Code::BadIndex);
+        assert_eq!(huge.code(), Code::Incomplete);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::{Lookup, Request};
 use crate::error::{Code, Error, Result};
 use crate::limits;
 use crate::sources::ReadAt;
-use crate::sources::beside::{Beside, Folder, Neighbor};
+use crate::sources::beside::{Beside, Folder, Links, Neighbor};
 use crate::sources::files::Member;
 
 /// Those of one index, in the order in which they were asked for.
@@ -59,19 +59,24 @@ impl<'r> Neighbors<'r> {
         self.asked.into_inner().members
     }
 
-    fn open_at(&self, path: &Path) -> Result<Member> {
-        Member::one_of_many(path, self.request.places.open(path, &self.request.stop)?)
-    }
-
-    fn look(&self, name: &str) -> Member {
+    fn look(&self, name: &str, links: Links) -> Member {
         let (given, unread) = match &self.request.lookup {
             Lookup::At(paths) => (paths.get(name), false),
             Lookup::Unread => (None, true),
             Lookup::Beside => (None, false),
         };
-        let found = match (given, &self.folder) {
-            (Some(path), _) => Ok(path.clone()),
-            (None, Some(folder)) => folder.find(name),
+        let (places, stop) = (&*self.request.places, &self.request.stop);
+        let links = if self.request.follow_links { Links::Anywhere } else { links };
+        let opened = match (given, &self.folder) {
+            (Some(path), _) => places.open(path, stop).map(|source| (path.clone(), source)),
+            (None, None) if unread => return Member::unread(None, 0),
+            (None, Some(folder)) if unread => {
+                return match folder.find(name) {
+                    Ok(path) => Member::unread(Some(path), 0),
+                    Err(error) => Member::refused(None, error),
+                };
+            }
+            (None, Some(folder)) => folder.open(name, links, places, stop),
             (None, None) => {
                 let message = format!(
                     "the data is in {name:?}, which cannot be found from memory: open the index by its path"
@@ -79,17 +84,15 @@ impl<'r> Neighbors<'r> {
                 Err(Error::new(Code::Io, message))
             }
         };
-        match found {
-            Ok(path) if unread => Member::unread(Some(path), 0),
-            Ok(path) => match self.open_at(&path) {
-                Ok(member) => member,
-                Err(error) => {
-                    let error = error.in_file(name, &path);
-                    Member::refused(Some(path), error)
-                }
-            },
-            Err(error) => Member::refused(None, error),
-        }
+        let member = opened.and_then(|(path, source)| Member::one_of_many(&path, source));
+        member.unwrap_or_else(|error| {
+            let path = given.cloned().or_else(|| self.folder.as_ref()?.find(name).ok());
+            let error = match (&path, error.code()) {
+                (Some(path), Code::Io) => error.in_file(name, path),
+                _ => error,
+            };
+            Member::refused(path, error)
+        })
     }
 }
 
@@ -102,7 +105,7 @@ impl Beside for Neighbors<'_> {
         self.folder.as_ref()?.index_name()
     }
 
-    fn find(&self, path: &str) -> Result<Neighbor> {
+    fn find(&self, path: &str, links: Links) -> Result<Neighbor> {
         self.request.stop.check()?;
         let mut asked = self.asked.borrow_mut();
         let at = if let Some(&at) = asked.known.get(path) {
@@ -112,7 +115,7 @@ impl Beside for Neighbors<'_> {
             if at + 1 >= limits::FILES {
                 return Err(Error::new(Code::Limit, format!("more than {} files", limits::FILES)));
             }
-            asked.members.push(self.look(path));
+            asked.members.push(self.look(path, links));
             asked.known.insert(path.into(), at);
             at
         };

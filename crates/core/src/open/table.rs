@@ -36,8 +36,8 @@ pub fn resolve(root: &Path, shards: &[Shard], request: &Request) -> Result<Vec<M
     request.stop.check()?;
     let name = root.file_name().unwrap_or_default().to_string_lossy();
     match Error::all(&format!("the shards of the root '{name}'"), problems) {
-        Some(error) if error.causes().is_empty() => Err(super::wanted_by(error, "root", &name)),
-        Some(error) => Err(error),
+        Some(error) if error.causes().is_empty() => Err(super::wanted_by(error, "root", &name).of_set()),
+        Some(error) => Err(error.of_set()),
         None => Ok(members),
     }
 }

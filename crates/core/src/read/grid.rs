@@ -32,7 +32,11 @@ impl Reading<'_> {
         if grid.chunk.contains(&0) || grid.width == 0 || grid.fill.len() as u64 != grid.width {
             return Err(contradiction("have no elements"));
         }
-        let source = self.sources.source(blob.file)?;
+        let held = grid.chunks.held();
+        let source: &dyn ReadAt = match &held {
+            Some(bytes) => bytes,
+            None => self.sources.source(blob.file)?,
+        };
         if length > GRID_BYTES.max(source.length().saturating_mul(TIMES_A_GRID)) {
             let message = format!(
                 "{length} bytes are more than {TIMES_A_GRID} times the file: most were never written; take slices of it"

@@ -5,8 +5,20 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use super::ReadAt;
+use super::file::FileSource;
 use super::places::Places;
 use crate::error::{Code, Error, Result};
+use crate::work::Stop;
+
+/// Where a link may lead to which stands in place of a file that an index names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Links {
+    /// Not out of the folder: the bytes would be taken for elements, whatever they are.
+    Inside,
+    /// Anywhere, such as into a store with a folder for each file: what is there says itself what it is, and is refused if it is
+    /// something else.
+    Anywhere,
+}
 
 /// The files that an index may name. Whoever opens the index says where they are.
 pub trait Beside {
@@ -24,7 +36,7 @@ pub trait Beside {
     /// file need not be there: its data is refused when it is read. `path` separates folders with '/'.
     ///
     /// Fails with `ZT_LIMIT` for more files than a name space may have, and with `ZT_ABORTED`.
-    fn find(&self, path: &str) -> Result<Neighbor>;
+    fn find(&self, path: &str, links: Links) -> Result<Neighbor>;
 
     /// The bytes of a file that was found, for a parser that has to read it. Fails as [`Neighbor::problem`] says, and with
     /// `ZT_IO` where the file was changed meanwhile.
@@ -69,29 +81,42 @@ impl Folder {
     }
 
     /// The path of the file that the index calls `name`: a relative path that stays in the folder. Fails with
-    /// `ZT_OUT_OF_BOUNDS` for any other, and where a link on the way leads out of the folder. A file that is not there is no
-    /// failure yet.
-    ///
-    /// A cache of downloads links the index and the files that it names to one store of blobs, so a link may lead to the
-    /// folder that the index is linked to, too. Links are looked at before the file is opened: somebody who may exchange them in
-    /// between can write to the folder, and needs no index for that.
+    /// `ZT_OUT_OF_BOUNDS` for any other. Links are not looked at, and the file need not be there.
     pub fn find(&self, name: &str) -> Result<PathBuf> {
         let relative = relative(name)?;
-        let mut path = self.path.clone();
-        let mut linked = false;
-        for part in relative.components() {
-            path.push(part);
-            linked |= self.has_links && path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
+        // Parsers of URLs drop control characters, and code of callers may take a backslash for a separator.
+        let is_odd = |byte: u8| byte == b'\\' || byte.is_ascii_control();
+        if !self.has_links && name.bytes().any(is_odd) {
+            return Err(leads_elsewhere(name));
         }
-        if linked {
-            self.check(name, &path)?;
-        }
-        Ok(path)
+        Ok(self.path.join(relative))
     }
 
-    /// Refuses a link that leads out of the folder. One that leads nowhere is left to whoever opens it.
-    fn check(&self, name: &str, path: &Path) -> Result<()> {
-        let Ok(target) = path.canonicalize() else { return Ok(()) };
+    /// Opens a file that was [found](Self::find). Fails with `ZT_OUT_OF_BOUNDS` where a link on the way leads out of the folder and may
+    /// not, and with `ZT_IO` where the file is not there.
+    ///
+    /// A cache of downloads links the index and the files that it names to one store of blobs, so that a link may always lead to the
+    /// folder that the index is linked to. What is opened is the very path that was looked at, without following any link: one that is
+    /// put there in between leads nowhere.
+    pub fn open(
+        &self,
+        name: &str,
+        links: Links,
+        places: &dyn Places,
+        stop: &Stop,
+    ) -> Result<(PathBuf, Arc<dyn ReadAt>)> {
+        let path = self.find(name)?;
+        if !self.has_links || links == Links::Anywhere {
+            return places.open(&path, stop).map(|source| (path, source));
+        }
+        let target = path.canonicalize().map_err(|error| Error::io("open", &error).file(&path))?;
+        self.check(name, &path, &target)?;
+        let source = FileSource::open_without_links(&target).map_err(|error| error.file(&path))?;
+        Ok((path, Arc::new(source)))
+    }
+
+    /// Refuses a link that leads out of the folder.
+    fn check(&self, name: &str, path: &Path, target: &Path) -> Result<()> {
         let real = self.real.get_or_init(|| {
             let index = self.index.canonicalize().ok();
             let index = index.as_deref().and_then(Path::parent).map(Path::to_owned);
@@ -102,14 +127,16 @@ impl Folder {
             return Ok(());
         }
         let message = format!(
-            "the file names {name:?}, which is linked to '{}', outside of its own folder; to read that, let the option shards give its path",
+            "the file names {name:?}, which is linked to '{}', outside of its own folder; to read that, set the option followLinks, or let the \
+             option shards give its path",
             target.display()
         );
         Err(Error::new(Code::OutOfBounds, message).file(path))
     }
 }
 
-/// A path that a file names, if it leads down from the file's own folder.
+/// A path that a file names, if it stays in the file's own folder. `..` takes back the folder before it and never more, so that no
+/// link is followed up.
 fn relative(name: &str) -> Result<PathBuf> {
     let path = Path::new(name);
     let mut found = PathBuf::new();
@@ -119,16 +146,18 @@ fn relative(name: &str) -> Result<PathBuf> {
         match component {
             Component::Normal(part) => found.push(part),
             Component::CurDir => {}
-            Component::ParentDir | Component::RootDir | Component::Prefix(_) => good = false,
+            Component::ParentDir => good &= found.pop(),
+            Component::RootDir | Component::Prefix(_) => good = false,
         }
     }
-    if !good || found.as_os_str().is_empty() {
-        let message = format!(
-            "the file names {name:?}, which is no relative path inside of its own folder: nothing else is opened"
-        );
-        return Err(Error::new(Code::OutOfBounds, message));
-    }
-    Ok(found)
+    if good && !found.as_os_str().is_empty() { Ok(found) } else { Err(leads_elsewhere(name)) }
+}
+
+fn leads_elsewhere(name: &str) -> Error {
+    let message = format!(
+        "the file names {name:?}, which is no relative path inside of its own folder: nothing else is opened"
+    );
+    Error::new(Code::OutOfBounds, message)
 }
 
 #[cfg(test)]
@@ -149,9 +178,15 @@ mod tests {
     fn paths_lead_down() {
         let root = folder("down");
         let here = Folder::of(&root.join("inside/index"), &Local);
-        for (name, expected) in
-            [("w", "w"), ("./w", "w"), ("sub/w", "sub/w"), ("sub//./w", "sub/w"), ("no", "no")]
-        {
+        for (name, expected) in [
+            ("w", "w"),
+            ("./w", "w"),
+            ("sub/w", "sub/w"),
+            ("sub//./w", "sub/w"),
+            ("no", "no"),
+            ("sub/../w", "w"),
+            ("a/b/../../sub/w", "sub/w"),
+        ] {
             assert_eq!(here.find(name).unwrap(), root.join("inside").join(expected), "{name}");
         }
         let absolute = root.join("inside/w");
@@ -160,7 +195,9 @@ mod tests {
             ".",
             "..",
             "../outside",
-            "sub/../w",
+            "sub/../../w",
+            "../inside/w",
+            "sub/../../inside/w",
             "sub/..",
             "/",
             "/w",
@@ -173,6 +210,41 @@ mod tests {
             assert!(error.message().contains(&format!("{name:?}")), "{error}");
         }
         std::fs::remove_dir_all(root).unwrap();
+    }
+
+    /// Files of another machine, or of code of the caller's.
+    struct Elsewhere;
+
+    impl Places for Elsewhere {
+        fn open(&self, path: &Path, _: &Stop) -> Result<Arc<dyn ReadAt>> {
+            panic!("{} was asked for", path.display())
+        }
+
+        fn is_folder(&self, _: &Path, _: &Stop) -> bool {
+            false
+        }
+
+        fn list(&self, _: &Path, _: usize, _: &Stop) -> Result<Vec<std::ffi::OsString>> {
+            Ok(Vec::new())
+        }
+
+        fn is_file(&self, _: &Path) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn a_name_that_others_may_read_in_two_ways_is_asked_of_nobody() {
+        let here = Folder::of(Path::new("https://host/models/m.onnx"), &Elsewhere);
+        assert!(here.find("sub/w").is_ok());
+        for name in
+            ["..\\..\\w", "sub\\w", "\\\\evil\\x", ".\n./w", ".\t./w", ".\r./w", "w\n", "a\tb", "w\x7f"]
+        {
+            for links in [Links::Inside, Links::Anywhere] {
+                let error = here.open(name, links, &Elsewhere, Stop::never()).err().unwrap();
+                assert_eq!(error.code(), Code::OutOfBounds, "{name:?}");
+            }
+        }
     }
 
     #[cfg(windows)]
@@ -203,13 +275,43 @@ mod tests {
             symlink(target, inside.join(link)).unwrap();
         }
         let here = Folder::of(&inside.join("index"), &Local);
-        for name in ["to-w", "to-sub/w", "round", "dangling"] {
-            assert_eq!(here.find(name).unwrap(), inside.join(name));
+        let open = |name, links| here.open(name, links, &Local, Stop::never()).map(|(path, _)| path);
+        for name in ["to-w", "to-sub/w", "round"] {
+            for links in [Links::Inside, Links::Anywhere] {
+                assert_eq!(open(name, links).unwrap(), inside.join(name));
+            }
+        }
+        for links in [Links::Inside, Links::Anywhere] {
+            let error = open("dangling", links).unwrap_err();
+            assert_eq!((error.code(), error.is_absent()), (Code::Io, true), "{error}");
         }
         for name in ["out", "sub/up/outside", "sub/up", "twice", "absolute/passwd"] {
-            let error = here.find(name).unwrap_err();
+            let error = open(name, Links::Inside).unwrap_err();
             assert_eq!((error.code(), error.path()), (Code::OutOfBounds, Some(&*inside.join(name))));
             assert!(error.message().contains(name), "{error}");
+        }
+        let (_, source) = here.open("twice", Links::Anywhere, &Local, Stop::never()).unwrap();
+        assert_eq!(source.read_vec(0, 6, Stop::never()).unwrap(), b"secret");
+        std::fs::remove_dir_all(root).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_that_is_put_there_after_the_look_leads_nowhere() {
+        use std::os::unix::fs::symlink;
+        let root = folder("swapped").canonicalize().unwrap();
+        let inside = root.join("inside");
+        assert!(FileSource::open_without_links(&inside.join("sub/w")).is_ok());
+        std::fs::remove_file(inside.join("w")).unwrap();
+        symlink("../outside", inside.join("w")).unwrap();
+        std::fs::rename(inside.join("sub"), root.join("moved")).unwrap();
+        symlink("../moved", inside.join("sub")).unwrap();
+        for name in ["w", "sub/w"] {
+            let error = FileSource::open_without_links(&inside.join(name)).err().unwrap();
+            assert_eq!(error.code(), Code::Io, "{name}");
+        }
+        for path in [Path::new("/"), &inside, Path::new("inside/w"), Path::new("/etc/../etc/passwd")] {
+            assert!(FileSource::open_without_links(path).is_err(), "{}", path.display());
         }
         std::fs::remove_dir_all(root).unwrap();
     }
@@ -229,8 +331,9 @@ mod tests {
         symlink("../../blobs/5678", snapshot.join("w")).unwrap();
         symlink("../../outside", snapshot.join("out")).unwrap();
         let here = Folder::of(&snapshot.join("index"), &Local);
-        assert_eq!(here.find("w").unwrap(), snapshot.join("w"));
-        assert_eq!(here.find("out").unwrap_err().code(), Code::OutOfBounds);
+        let open = |name| here.open(name, Links::Inside, &Local, Stop::never()).map(|(path, _)| path);
+        assert_eq!(open("w").unwrap(), snapshot.join("w"));
+        assert_eq!(open("out").unwrap_err().code(), Code::OutOfBounds);
         std::fs::remove_dir_all(root).unwrap();
     }
 }

@@ -33,6 +33,43 @@ pub struct FileSource {
     direct: OnceLock<Option<Direct>>,
 }
 
+#[cfg(unix)]
+mod unlinked {
+    use std::fs::File;
+    use std::io::{Error, ErrorKind, Result};
+    use std::os::fd::OwnedFd;
+    use std::path::{Component, Path};
+
+    use rustix::fs::{CWD, Mode, OFlags, openat};
+
+    /// Opens a file folder by folder, from the root on, and follows no link.
+    pub fn open(path: &Path) -> Result<File> {
+        let folder_flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // A folder that may be passed and not listed can be opened so there.
+        #[cfg(target_os = "linux")]
+        let folder_flags = folder_flags | OFlags::PATH;
+        let mut folder: OwnedFd = openat(CWD, "/", folder_flags, Mode::empty())?;
+        let mut parts = path.components().peekable();
+        while let Some(part) = parts.next() {
+            let name = match part {
+                Component::RootDir => continue,
+                Component::Normal(name) => name,
+                Component::Prefix(_) | Component::CurDir | Component::ParentDir => {
+                    return Err(Error::new(ErrorKind::InvalidInput, "the path is not that of a file itself"));
+                }
+            };
+            if parts.peek().is_some() {
+                folder = openat(&folder, name, folder_flags, Mode::empty())?;
+                continue;
+            }
+            // A named pipe must not block the opener before it is known to be none.
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            return Ok(openat(&folder, name, flags, Mode::empty())?.into());
+        }
+        Err(Error::from(ErrorKind::IsADirectory))
+    }
+}
+
 /// Reads from here on may go past the page cache: shorter ones would wait for each block.
 #[cfg(target_os = "linux")]
 const LONG: usize = 1 << 20;
@@ -48,6 +85,23 @@ enum Map {
 impl FileSource {
     pub fn open(path: &Path) -> Result<Self> {
         Self::open_with(path, OpenOptions::new().read(true))
+    }
+
+    /// Opens a file at an absolute path none of whose parts is a link: where one is, or has become one since somebody looked, it fails
+    /// with `ZT_IO`.
+    pub fn open_without_links(path: &Path) -> Result<Self> {
+        #[cfg(unix)]
+        return Self::of(unlinked::open(path).map_err(|error| Error::io("open", &error))?);
+        // Links need a privilege there. What was opened is compared with what stands at the path.
+        #[cfg(not(unix))]
+        {
+            let metadata = path.symlink_metadata().map_err(|error| Error::io("open", &error))?;
+            let opened = Self::open(path)?;
+            if metadata.is_symlink() || Identity::of(&metadata) != opened.identity()? {
+                return Err(Error::new(Code::Io, "the file was replaced while it was opened"));
+            }
+            Ok(opened)
+        }
     }
 
     /// The same, of a file that will be written to as well.

@@ -238,7 +238,7 @@ impl Files {
 
     /// Whether some of the bytes are in no file of this machine, so that reading waits for somebody else.
     pub fn are_far(&self) -> bool {
-        let is_far = |member: &Member| member.source.get().is_some_and(|source| source.local().is_none());
+        let is_far = |member: &Member| member.source.get().is_some_and(|source| source.is_far());
         self.members.iter().any(is_far)
     }
 

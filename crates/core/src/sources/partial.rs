@@ -3,8 +3,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::ReadAt;
 use super::staged::Staged;
+use super::{ReadAt, ends_early};
+use crate::checked::end_within;
 use crate::error::{Code, Error, Result};
 use crate::work::Stop;
 
@@ -74,6 +75,13 @@ impl ReadAt for Partial {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()> {
         let length = buffer.len() as u64;
+        if length == 0 {
+            return Ok(());
+        }
+        // What is not in the file can never be staged.
+        if end_within(offset, length, self.total).is_none() {
+            return Err(ends_early(offset, length, self.total));
+        }
         if let Some(part) = self.parts.iter().find(|part| part.holds(offset, length)) {
             return part.read_at(offset, buffer, stop);
         }
@@ -144,6 +152,21 @@ mod tests {
         let all = read(&bytes, &ranges);
         assert_eq!(all.len(), MOST as usize + 2);
         assert_eq!(all.last().unwrap(), &[(0, 4 << 20)]);
+    }
+
+    #[test]
+    fn nothing_beyond_the_end_is_asked_for() {
+        let mut partial = Partial::new(1 << 20);
+        for (offset, length, code) in [
+            (u64::MAX, 0, None),
+            (u64::MAX, 8, Some(Code::Truncated)),
+            ((1 << 20) - 4, 8, Some(Code::Truncated)),
+        ] {
+            let outcome =
+                partial.attempt(|source| source.read_at(offset, &mut vec![0; length], Stop::never()));
+            assert_eq!(outcome.err().map(|error| error.code()), code);
+            assert_eq!(partial.wanted(), [(0, END), ((1 << 20) - END, END)]);
+        }
     }
 
     #[test]

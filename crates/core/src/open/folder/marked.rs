@@ -9,7 +9,7 @@ use crate::error::{Code, Error, Result};
 use crate::formats::{Companions, Format, Formats, Sample, Told, bad_magic};
 use crate::limits::MARKER_BYTES;
 use crate::open::Request;
-use crate::sources::beside::Folder;
+use crate::sources::beside::{Folder, Links};
 
 /// The file that a marker in a folder leads to, all of whose names are given, and those among them that end as tensor files do. One
 /// that is not there is an error, unless the folder has tensor files of other formats.
@@ -75,8 +75,9 @@ fn first_bytes(path: &Path, request: &Request) -> Option<Vec<u8>> {
 
 /// The path of a file that a marker names, which is there.
 fn found(marker: &Path, name: &str, request: &Request) -> Result<PathBuf> {
-    let path = Folder::of(marker, &*request.places).find(name)?;
-    request.places.open(&path, &request.stop).map(|_| path)
+    let links = if request.follow_links { Links::Anywhere } else { Links::Inside };
+    let folder = Folder::of(marker, &*request.places);
+    folder.open(name, links, &*request.places, &request.stop).map(|(path, _)| path)
 }
 
 /// Says which file to open instead of one that has bytes of tensors alone.

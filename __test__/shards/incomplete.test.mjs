@@ -1,0 +1,257 @@
+// An incomplete set never passes as whole: split GGUF, numbered files and checkpoints, by every way of opening them.
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import test from 'ava'
+import { convert, open, openSync, verify } from 'ztensor'
+import { run } from '../command.mjs'
+import { gguf } from '../gguf-writer.mjs'
+import { rejectionOf, thrownBy } from '../raised.mjs'
+import { serveFiles } from '../remote/web.mjs'
+import { scratchPath } from '../scratch.mjs'
+import { checkpoint, shard, TWO } from '../sharded.mjs'
+
+const part = (no, count, total) => [
+  ['split.no', 'u16', no],
+  ['split.count', 'u16', count],
+  ['split.tensors.count', 'i32', total],
+]
+const FLOATS = Buffer.from(Float32Array.of(1, 2).buffer)
+const file = (no, count, total, name) =>
+  gguf({ metadata: part(no, count, total), tensors: [{ name, shape: [2], data: FLOATS }] })
+const nameOf = (number, count) => `m-0000${number}-of-0000${count}.gguf`
+
+/** A folder of files by their names. */
+function folderOf(files) {
+  const folder = scratchPath('set')
+  mkdirSync(folder)
+  for (const [name, bytes] of Object.entries(files)) writeFileSync(join(folder, name), bytes)
+  return folder
+}
+
+/** Every way of opening files, by what it is called; each gives the source and its options. */
+async function ways(t, files) {
+  const folder = folderOf(files)
+  const names = Object.keys(files)
+  const { url } = await serveFiles(t, files)
+  const source = (name) => ({
+    byteLength: files[name].length,
+    name,
+    read: async (offset, length) => files[name].subarray(offset, offset + length),
+    sibling: (other) => (other in files ? source(other) : undefined),
+  })
+  return [
+    ...names.map((name) => [`by the file ${name}`, join(folder, name)]),
+    ...names.map((name) => [`by the URL of ${name}`, url(`/${name}`)]),
+    ...names.map((name) => [`by the ByteSource ${name}`, source(name)]),
+    ['by the folder', folder],
+    ['by a list', names.map((name) => join(folder, name))],
+    ['by a list of URLs', names.map((name) => url(`/${name}`))],
+  ]
+}
+
+const INCOMPLETE = {
+  'the second of two': { [nameOf(1, 2)]: file(0, 2, 2, 'a') },
+  'the first of two': { [nameOf(2, 2)]: file(1, 2, 2, 'b') },
+  'one in the middle': { [nameOf(1, 3)]: file(0, 3, 3, 'a'), [nameOf(3, 3)]: file(2, 3, 3, 'c') },
+  'most of many': { [nameOf(7, 9)]: file(6, 9, 9, 'a') },
+}
+for (const [missing, files] of Object.entries(INCOMPLETE)) {
+  test(`an incomplete set of split GGUF, ${missing} missing: an error by every way of opening, which names the files`, async (t) => {
+    const names = Object.keys(files)
+    const count = Number(/-of-0*(\d+)/.exec(names[0])[1])
+    const absent = Array.from({ length: count }, (_, at) => nameOf(at + 1, count)).filter((name) => !(name in files))
+    for (const [way, source] of await ways(t, files)) {
+      const error = await rejectionOf(async () => (await open(source)).close())
+      t.is(error?.code, 'ZT_INCOMPLETE', `${way}: ${error?.stack}`)
+      t.true(error.message.includes(absent[0]), `${way}: ${error.message}`)
+      for (const call of [() => verify(source), () => convert(source, scratchPath('out.zt'))])
+        t.is((await rejectionOf(call))?.code, 'ZT_INCOMPLETE', way)
+      if (typeof source === 'string' && !source.startsWith('http'))
+        t.is(thrownBy(() => openSync(source))?.code, 'ZT_INCOMPLETE', way)
+    }
+  })
+
+  test(`an incomplete set of split GGUF, ${missing} missing: opened alone with shards: 'none', with a warning`, async (t) => {
+    for (const [way, source] of await ways(t, files)) {
+      const opened = await open(source, { shards: 'none' })
+      t.is(opened.warnings[0]?.code, 'ZT_WARN_INCOMPLETE_SET', way)
+      for (const tensor of opened.values()) t.deepEqual([...(await tensor.load())], [1, 2], way)
+      const verified = await opened.verify()
+      t.is(verified.ok, true, way)
+      t.deepEqual(verified.warnings, opened.warnings, way)
+      opened.close()
+      const result = await convert(source, scratchPath('out.zt'), { source: { shards: 'none' } })
+      t.is(result.warnings[0]?.code, 'ZT_WARN_INCOMPLETE_SET', way)
+    }
+  })
+}
+
+test('an incomplete set of split GGUF in memory: an error, and opened alone with shards: none', async (t) => {
+  const bytes = file(0, 2, 2, 'a')
+  for (const error of [await rejectionOf(() => open(bytes)), thrownBy(() => openSync(bytes))]) {
+    t.is(error?.code, 'ZT_INCOMPLETE')
+    t.regex(error.message, /file 1 of 2.*shards: 'none'/)
+  }
+  for (const opened of [await open(bytes, { shards: 'none' }), openSync(bytes, { shards: 'none' })]) {
+    t.deepEqual([...opened.tensor('a').data], [1, 2])
+    t.is(opened.warnings[0]?.code, 'ZT_WARN_INCOMPLETE_SET')
+    opened.close()
+  }
+})
+
+test('an incomplete set of split GGUF under other names: an error that says why', async (t) => {
+  const folder = folderOf({ 'renamed.gguf': file(0, 2, 2, 'a') })
+  const error = await rejectionOf(() => open(join(folder, 'renamed.gguf')))
+  t.is(error?.code, 'ZT_INCOMPLETE')
+  t.regex(error.message, /does not end in/)
+  const both = folderOf({ 'x.gguf': file(0, 2, 2, 'a'), 'y.gguf': file(1, 2, 2, 'b') })
+  const list = await open([join(both, 'x.gguf'), join(both, 'y.gguf')])
+  t.deepEqual([...list.keys()], ['a', 'b'])
+  t.deepEqual(list.warnings, [])
+  list.close()
+})
+
+test('split GGUF with numbers of another width, and from 0 on: the same by every way of opening', async (t) => {
+  for (const names of [
+    ['m-1-of-2.gguf', 'm-2-of-2.gguf'],
+    ['m-00000-of-00002.gguf', 'm-00001-of-00002.gguf'],
+    ['00001-of-00002.gguf', '00002-of-00002.gguf'],
+  ]) {
+    const files = { [names[0]]: file(0, 2, 2, 'a'), [names[1]]: file(1, 2, 2, 'b') }
+    for (const [way, source] of await ways(t, files)) {
+      if (way === 'by the folder' && names[0].startsWith('0')) continue
+      const opened = await open(source)
+      t.deepEqual([...opened.keys()], ['a', 'b'], `${way}: ${names}`)
+      opened.close()
+    }
+  }
+})
+
+test('one file that says that it is a whole set, and is not: ZT_BAD_INDEX', async (t) => {
+  for (const metadata of [
+    part(0, 1, 5),
+    part(1, 1, 1),
+    [['split.tensors.count', 'i32', 7]],
+    [['split.no', 'u16', 1]],
+  ]) {
+    const bytes = gguf({ metadata, tensors: [{ name: 'a', shape: [2], data: FLOATS }] })
+    t.is((await rejectionOf(() => open(bytes)))?.code, 'ZT_BAD_INDEX', JSON.stringify(metadata))
+  }
+  const whole = await open(gguf({ metadata: part(0, 1, 1), tensors: [{ name: 'a', shape: [2], data: FLOATS }] }))
+  t.deepEqual(whole.warnings, [])
+  whole.close()
+})
+
+test('a file of a set of very many is opened alone with shards: none', async (t) => {
+  const name = 'm-00001-of-65535.gguf'
+  const folder = folderOf({ [name]: file(0, 65535, 65535, 'a') })
+  t.is((await rejectionOf(() => open(join(folder, name))))?.code, 'ZT_LIMIT')
+  const opened = await open(join(folder, name), { shards: 'none' })
+  t.is(opened.size, 1)
+  opened.close()
+})
+
+const CONTRADICTING = {
+  'another number of tensors': [file(0, 2, 3, 'a'), file(1, 2, 3, 'b')],
+  'another number of tensors in one file': [file(0, 2, 2, 'a'), file(1, 2, 3, 'b')],
+  'another number of files': [file(0, 2, 2, 'a'), file(1, 3, 5, 'b')],
+  'the same place twice': [file(0, 2, 2, 'a'), file(0, 2, 2, 'b')],
+  'a file of no set': [file(0, 2, 2, 'a'), gguf({ tensors: [{ name: 'b', shape: [2], data: FLOATS }] })],
+}
+for (const [what, [first, second]] of Object.entries(CONTRADICTING)) {
+  test(`split GGUF whose keys contradict each other, ${what}: ZT_BAD_INDEX by every way of opening`, async (t) => {
+    const files = { [nameOf(1, 2)]: first, [nameOf(2, 2)]: second }
+    for (const [way, source] of await ways(t, files)) {
+      const error = await rejectionOf(async () => (await open(source)).close())
+      // A file that says nothing of a set is whole.
+      if (what === 'a file of no set' && /by the (file|URL|ByteSource).*00002-of/.test(way)) t.is(error, undefined, way)
+      else t.is(error?.code, 'ZT_BAD_INDEX', `${way}: ${error?.stack}`)
+    }
+  })
+}
+
+test('a numbered file that is opened alone: a warning, by path, URL and ByteSource, of any format', async (t) => {
+  const safetensors = shard({ a: [1] })
+  const files = { 'model-00001-of-00002.safetensors': safetensors, 'model.safetensors': safetensors }
+  for (const [way, source] of await ways(t, files)) {
+    if (!way.includes('by the ') || way === 'by the folder') continue
+    const opened = await open(source)
+    const warned = opened.warnings.filter(({ code }) => code === 'ZT_WARN_INCOMPLETE_SET')
+    t.is(warned.length, way.includes('-of-') ? 1 : 0, way)
+    if (warned.length > 0) t.regex(warned[0].message, /model-00002-of-00002\.safetensors/)
+    t.deepEqual([...(await opened.tensor('a').load())], [1])
+    opened.close()
+  }
+  const one = folderOf({ 'm-00001-of-00001.safetensors': safetensors })
+  const whole = await open(join(one, 'm-00001-of-00001.safetensors'))
+  t.deepEqual(whole.warnings, [])
+  whole.close()
+  const some = folderOf({
+    'm-00001-of-00003.safetensors': shard({ a: [1] }),
+    'm-00002-of-00003.safetensors': shard({ b: [1] }),
+  })
+  const two = [1, 2].map((number) => join(some, `m-0000${number}-of-00003.safetensors`))
+  for (const source of [two, some]) {
+    const error = await rejectionOf(() => open(source))
+    t.is(error?.code, 'ZT_INCOMPLETE')
+    t.regex(error.message, /m-00003-of-00003\.safetensors/)
+  }
+  const list = await open(two, { shards: 'none' })
+  t.deepEqual(
+    list.warnings.map(({ code }) => code),
+    ['ZT_WARN_INCOMPLETE_SET'],
+  )
+  t.regex(list.warnings[0].message, /m-00003-of-00003\.safetensors/)
+  list.close()
+})
+
+test('a checkpoint whose index names files that are not there: ZT_INCOMPLETE', async (t) => {
+  const made = checkpoint(TWO)
+  const [first, second] = Object.keys(TWO)
+  rmSync(made.path(second))
+  for (const source of [made.index, made.folder]) {
+    const error = await rejectionOf(() => open(source))
+    t.is(error?.code, 'ZT_INCOMPLETE')
+    t.true(error.message.includes(second))
+    t.is(error.cause.code, 'ENOENT')
+  }
+  rmSync(made.path(first))
+  const both = await rejectionOf(() => open(made.index))
+  t.is(both.code, 'ZT_INCOMPLETE')
+  t.deepEqual(
+    both.cause.map(({ code }) => code),
+    ['ZT_IO', 'ZT_IO'],
+  )
+  // Anything else that is wrong with a file is no missing file.
+  writeFileSync(made.path(first), 'no tensor file at all, but text')
+  t.not((await rejectionOf(() => open(made.index))).code, 'ZT_INCOMPLETE')
+})
+
+test('the command names missing files, and prints warnings on standard error', async (t) => {
+  const folder = folderOf(INCOMPLETE['the second of two'])
+  const path = join(folder, nameOf(1, 2))
+  for (const args of [
+    ['verify', path],
+    ['convert', path, scratchPath('out.zt')],
+  ]) {
+    const { code, stdout, stderr } = await run(args)
+    t.true(code === 1 || code === 2, `${args}: ${code}`)
+    t.true(`${stdout}${stderr}`.includes(nameOf(2, 2)), `${stdout}${stderr}`)
+  }
+  const alone = folderOf({ 'm-00001-of-00002.safetensors': shard({ a: [1] }) })
+  for (const args of [['verify'], ['convert']]) {
+    const target = args[0] === 'convert' ? [scratchPath('out.zt')] : []
+    const { code, stdout, stderr } = await run([...args, join(alone, 'm-00001-of-00002.safetensors'), ...target])
+    t.is(code, 0, stderr)
+    t.regex(stderr, /^warning {2}ZT_WARN_INCOMPLETE_SET {2}.*m-00002-of-00002/m)
+    t.notRegex(stdout, /warning/)
+    const again = await run([
+      ...args,
+      join(alone, 'm-00001-of-00002.safetensors'),
+      ...target,
+      '--json',
+      ...(target.length ? ['--overwrite'] : []),
+    ])
+    t.regex(again.stdout, /"warnings":\[\{"code":"ZT_WARN_INCOMPLETE_SET"/)
+  }
+})

@@ -1,0 +1,141 @@
+// A model in memory, or a list of models, whose index names other files: the option shards gives them.
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import test from 'ava'
+import { convert, create, open, openSync } from 'ztensor'
+import { scratchPath } from '../scratch.mjs'
+import { fixturePath } from '../vectors.mjs'
+
+/** A folder with a set of several files, and its root. */
+async function written(root, options) {
+  const folder = scratchPath('set')
+  mkdirSync(folder)
+  const source = join(folder, 'source.zt')
+  const writer = await create(source)
+  for (const name of ['a', 'b', 'c'])
+    await writer.add(
+      name,
+      Float32Array.from({ length: 64 }, (_, at) => at + name.charCodeAt(0)),
+    )
+  await writer.finish()
+  const target = join(folder, 'out', root)
+  mkdirSync(dirname(target))
+  await convert(source, target, options)
+  return dirname(target)
+}
+
+const rootOf = (folder, ending) =>
+  join(
+    folder,
+    readdirSync(folder).find((name) => name.endsWith(ending)),
+  )
+
+/** Each index, and the folder that its files are in. */
+const sets = {
+  'ONNX, external data': async () => fixturePath('onnx/external.onnx'),
+  'OpenVINO, .bin': async () => rootOf(fixturePath('openvino'), '.xml'),
+  'zTensor 2, shards of a table': async () =>
+    join(await written('model.zt', { version: '2', maxShardSize: 400 }), 'model.zt'),
+  'safetensors, the index of a sharded checkpoint': async () =>
+    rootOf(await written('model.safetensors', { maxShardSize: 400 }), '.index.json'),
+}
+
+/** What stands in all tensors. */
+async function contents(file) {
+  const found = {}
+  for (const tensor of file.values()) {
+    found[tensor.name] = [tensor.dtype, [...tensor.shape]]
+    if (tensor.dtype === undefined || tensor.layout !== 'dense') continue
+    const { data } = tensor
+    found[tensor.name].push(Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('hex'))
+    const loaded = await tensor.load()
+    found[tensor.name].push(Buffer.from(loaded.buffer, loaded.byteOffset, loaded.byteLength).toString('hex'))
+  }
+  return found
+}
+
+for (const [title, root] of Object.entries(sets)) {
+  test(`shards of a model in memory are asked for: ${title}`, async (t) => {
+    const path = await root()
+    const whole = openSync(path)
+    const expected = await contents(whole)
+    const format = whole.format
+    whole.close()
+    const bytes = readFileSync(path)
+    // Its files are elsewhere, under other names.
+    const elsewhere = scratchPath('elsewhere')
+    mkdirSync(elsewhere)
+    const others = readdirSync(dirname(path), { recursive: true }).filter(
+      (name) => name !== basename(path) && statSync(join(dirname(path), name)).isFile(),
+    )
+    for (const [at, name] of others.entries()) copyFileSync(join(dirname(path), name), join(elsewhere, `${at}.moved`))
+    const known = new Map(others.map((name, at) => [name, join(elsewhere, `${at}.moved`)]))
+    const asked = []
+    const find = (name) => {
+      asked.push(name)
+      if (title.startsWith('OpenVINO')) return known.get(basename(path).replace(/\.xml$/, '.bin'))
+      return known.get(name) ?? known.get(`model-${name}.zt`)
+    }
+    for (const [way, opening] of Object.entries({
+      openSync: async (source) => openSync(source, { shards: find }),
+      open: (source) => open(source, { shards: async (name) => find(name) }),
+      'open, ArrayBuffer': (source) => open(new Uint8Array(source).buffer, { shards: find }),
+    })) {
+      asked.length = 0
+      const file = await opening(bytes)
+      t.true(asked.length > 0, way)
+      t.is(file.format, format)
+      t.is(file.path, undefined)
+      t.is(file.files?.[0].path, undefined)
+      t.deepEqual(await contents(file), expected, way)
+      t.true((await file.verify()).ok)
+      const all = await file.load(Object.keys(expected).filter((name) => expected[name].length > 2))
+      t.true(all.size > 0)
+      file.close()
+    }
+  })
+
+  test(`shards of a model in memory that the caller does not have: ${title}`, async (t) => {
+    const path = await root()
+    // A file of that name in the working folder is not taken.
+    const opened = await Promise.resolve()
+      .then(() => open(readFileSync(path), { shards: () => undefined }))
+      .catch((error) => error)
+    if (opened instanceof Error) {
+      t.regex(opened.code, /^ZT_(IO|INCOMPLETE)$/)
+      return
+    }
+    t.true(opened.warnings.some(({ code }) => code === 'ZT_WARN_INCOMPLETE_SET'))
+    opened.close()
+  })
+
+  test(`shards of a list of models are asked for: ${title}`, async (t) => {
+    const path = await root()
+    if (path.endsWith('.json')) return t.pass('a list is of tensor files')
+    const other = scratchPath('other.zt')
+    const writer = await create(other)
+    await writer.add('of the other', new Float32Array(2))
+    await writer.finish()
+    for (const opening of [openSync, open]) {
+      const asked = []
+      const file = await opening([path, other], {
+        shards: (name) => {
+          asked.push(name)
+          return undefined
+        },
+      })
+      t.true(asked.length > 0)
+      t.true(file.has('of the other'))
+      file.close()
+    }
+  })
+}
+
+test('a model in memory without other files is read where it is, also with the option shards', (t) => {
+  const bytes = readFileSync(fixturePath('onnx/graph.onnx'))
+  const asked = []
+  const file = openSync(bytes, { shards: (name) => asked.push(name) })
+  t.deepEqual(asked, [])
+  t.is(file.format, 'onnx')
+  file.close()
+})

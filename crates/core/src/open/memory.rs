@@ -1,0 +1,97 @@
+//! An index in memory whose other files the caller gives: external data, shards, the files of a sharded checkpoint.
+#![forbid(unsafe_code)]
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{Lookup, Opened, Request, names, open, weight_map};
+use crate::error::{Code, Error, Result};
+use crate::limits;
+use crate::sources::ReadAt;
+use crate::sources::places::{Local, Places};
+use crate::work::Stop;
+
+/// What the file in memory is called, and what an index of a sharded checkpoint is.
+const NAME: &str = "memory";
+const INDEX: &str = "memory.json";
+
+/// A file in memory.
+pub struct InMemory {
+    source: Arc<dyn ReadAt>,
+    path: &'static Path,
+}
+
+impl InMemory {
+    /// Fails where the bytes cannot be read.
+    pub fn new(source: Arc<dyn ReadAt>, request: &Request) -> Result<Self> {
+        let is_index = is_index(&*source, request)?;
+        Ok(Self { source, path: Path::new(if is_index { INDEX } else { NAME }) })
+    }
+
+    /// The names of the files that it wants resolved.
+    pub fn names(&self, request: &Request) -> Result<Vec<String>> {
+        names(self.path, &self.request(request))
+    }
+
+    /// Opens it with the files that the request gives. No other file is opened.
+    pub fn open(&self, request: &Request) -> Result<Opened> {
+        open(self.path, &self.request(request))
+    }
+
+    fn request(&self, request: &Request) -> Request {
+        let files = match &request.lookup {
+            Lookup::At(paths) => paths.values().cloned().collect(),
+            Lookup::Beside | Lookup::Unread => HashSet::new(),
+        };
+        let places = Given { root: self.path, source: Arc::clone(&self.source), files };
+        Request { places: Arc::new(places), ..request.clone() }
+    }
+}
+
+/// Whether the bytes are the index of a sharded checkpoint.
+fn is_index(source: &dyn ReadAt, request: &Request) -> Result<bool> {
+    let most = request.limits.max_index_bytes.unwrap_or(limits::SAFETENSORS_INDEX_BYTES);
+    let first = source.read_vec(0, source.length().min(64), &request.stop)?;
+    if first.trim_ascii_start().first() != Some(&b'{') || source.length() > most {
+        return Ok(false);
+    }
+    let bytes = source.read_vec(0, source.length(), &request.stop)?;
+    Ok(weight_map::parse(&bytes, &request.limits).is_ok())
+}
+
+/// The file in memory, and the files that the caller gives. Nothing is beside it.
+struct Given {
+    root: &'static Path,
+    source: Arc<dyn ReadAt>,
+    files: HashSet<PathBuf>,
+}
+
+impl Places for Given {
+    fn open(&self, path: &Path, stop: &Stop) -> Result<Arc<dyn ReadAt>> {
+        if self.files.contains(path) {
+            return Local.open(path, stop);
+        }
+        if path == self.root {
+            return Ok(Arc::clone(&self.source));
+        }
+        let message = format!(
+            "the data is in {:?}, which cannot be found from memory: let the option shards give its path",
+            path.display().to_string()
+        );
+        Err(Error::new(Code::Io, message))
+    }
+
+    fn is_folder(&self, _: &Path, _: &Stop) -> bool {
+        false
+    }
+
+    fn list(&self, _: &Path, _: usize, _: &Stop) -> Result<Vec<OsString>> {
+        Ok(Vec::new())
+    }
+
+    fn is_file(&self, path: &Path) -> bool {
+        self.files.contains(path)
+    }
+}
