@@ -7,7 +7,7 @@ import { fixturePath } from '../__test__/vectors.mjs'
 import { capture } from '../scripts/command.mjs'
 import { COMMON, environment } from './peers.mjs'
 
-const FILES = 3000
+const FILES = 2000
 const LARGEST = 300_000
 
 /** For each library: its package, files of its fixtures, the bytes that its indexes are made of, and where these end about. */

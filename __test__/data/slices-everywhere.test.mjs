@@ -100,7 +100,7 @@ async function agrees(t, tensor, whole, entries, what) {
   }
 }
 
-async function property(t, source, what, { numRuns = 60, elements, options } = {}) {
+async function property(t, source, what, { numRuns = 40, elements, options } = {}) {
   const file = await open(source, options)
   const dense = [...file.values()].filter(
     ({ layout, dtype, size }) => layout === 'dense' && dtype !== undefined && size <= 4096,
@@ -210,7 +210,7 @@ for (const [kind, [name, make]] of Object.entries(STORAGES)) {
   test(`a slice with steps and single indices, ${kind}: equal to indexing the whole`, async (t) => {
     const bytes = await make()
     const path = scratchFile(bytes, name)
-    t.is(await property(t, path, kind, { elements: ELEMENTS, numRuns: 200 }), 1)
+    t.is(await property(t, path, kind, { elements: ELEMENTS, numRuns: 80 }), 1)
     t.is(await property(t, path, `${kind}, read`, { elements: ELEMENTS, options: { io: 'read' } }), 1)
     t.is(await property(t, bytes, `${kind}, in memory`, { elements: ELEMENTS }), 1)
     const read = async (offset, length) => bytes.subarray(offset, offset + length)
