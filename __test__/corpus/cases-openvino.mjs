@@ -8,7 +8,6 @@ const refused = (name, bytes, code, error, more) => ({ name, bytes: Buffer.from(
 /** What is wrong with one constant. */
 const wrong = (name, of, code) => {
   const bytes = Buffer.from(model([constant(of)]))
-  if (code === 'ZT_LIMIT') return refused(name, bytes, code, { tensor: 'w', rule: true, offset: true })
   return lost(`one odd tensor refuses the file: ${name}`, bytes, code, { options })
 }
 const opens = (name, bytes, { names = ['w'], warnings = [GONE], code = 'ZT_IO' } = {}) => ({
