@@ -56,8 +56,7 @@ const changed = (at, byte) => {
 /** Parts are looked for before their tensor is found to be wrong. */
 const READ = { warnings: [GONE, { code: 'ZT_WARN_DAMAGED' }] }
 const odd = (name, of, code, more) => lost(`one odd tensor refuses the file: ${name}`, of, code, more)
-const one = (name, of, code, error) =>
-  code === 'ZT_LIMIT' ? refused(name, checkpoint({ w: of }), code, error) : odd(name, checkpoint({ w: of }), code)
+const one = (name, of, code) => odd(name, checkpoint({ w: of }), code)
 
 export const cases = [
   // What opens, though its data is not there
@@ -134,15 +133,15 @@ export const cases = [
   one('a shape beyond its message', Buffer.concat([int(1, 1), bytes(2, Buffer.from([0x12, 9]))]), 'ZT_BAD_INDEX', { rule: true, offset: true }),
   one('a negative dimension', tensor({ shape: [-1] }), 'ZT_BAD_SHAPE', { offset: true }),
   one('a huge dimension', tensor({ shape: [2 ** 60] }), 'ZT_LIMIT'),
-  one('a shape beyond 64 bits', tensor({ shape: [2 ** 40, 2 ** 40] }), 'ZT_LIMIT', { tensor: 'w' }),
+  one('a shape beyond 64 bits', tensor({ shape: [2 ** 40, 2 ** 40] }), 'ZT_LIMIT'),
   one('too many dimensions', tensor({ shape: Array(65).fill(1) }), 'ZT_LIMIT'),
   one('no rank', Buffer.concat([int(1, 1), bytes(2, [int(3, 1)])]), 'ZT_BAD_SHAPE', { offset: true }),
   one('too few bytes', tensor({ size: 7 }), 'ZT_BAD_SHAPE', { tensor: 'w', rule: true, offset: true }),
   one('too many bytes', tensor({ size: 9 }), 'ZT_BAD_SHAPE', { tensor: 'w' }),
   one('no bytes', Buffer.concat([int(1, 1), dims([2])]), 'ZT_BAD_SHAPE', { tensor: 'w' }),
   one('too many bytes of four bits each', tensor({ type: TYPES.int4, shape: [2], data: Buffer.alloc(1) }), 'ZT_BAD_SHAPE', { tensor: 'w' }),
-  one('an end beyond 2^53', tensor({ offset: 2n ** 63n - 1n }), 'ZT_LIMIT', { tensor: 'w' }),
-  one('a negative offset', tensor({ offset: -1 }), 'ZT_LIMIT', { tensor: 'w' }),
+  one('an end beyond 2^53', tensor({ offset: 2n ** 63n - 1n }), 'ZT_LIMIT'),
+  one('a negative offset', tensor({ offset: -1 }), 'ZT_LIMIT'),
   one('a file that there is not', tensor({ shard: 1 }), 'ZT_BAD_INDEX', { tensor: 'w', rule: true, offset: true }),
   one('a negative file', tensor({ shard: -1 }), 'ZT_BAD_INDEX', { tensor: 'w' }),
 
