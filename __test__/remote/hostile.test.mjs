@@ -4,24 +4,11 @@ import test from 'ava'
 import { open } from 'ztensor'
 import { rejectionOf } from '../raised.mjs'
 import { shard } from '../sharded.mjs'
-import { part, serve } from './web.mjs'
+import { CHUNK, part, pour, serve } from './web.mjs'
 
 const MIB = 2 ** 20
 const BYTES = shard({ a: Array.from({ length: MIB }, (_, at) => at) })
 const HTML = '<!doctype html><title>Sign in</title>'
-const CHUNK = Buffer.alloc(64 * 1024, 7)
-
-/** Writes until the other side has gone, or so many bytes are sent. Counts them. */
-function pour(response, most, sent) {
-  const more = () => {
-    while (sent.bytes < most && !response.destroyed) {
-      sent.bytes += CHUNK.length
-      if (!response.write(CHUNK)) return response.once('drain', more)
-    }
-    return response.destroy()
-  }
-  more()
-}
 
 const range = (request) => /bytes=(\d+)-(\d+)/.exec(request.headers.range).slice(1).map(Number)
 const partial = (first, last, total = BYTES.length) => ({
@@ -55,7 +42,7 @@ const READING = {
   'more than was asked for': [
     (request, response, sent) => {
       response.writeHead(206, partial(...range(request)))
-      pour(response, 64 * MIB, sent)
+      pour(response, sent, 64 * MIB)
     },
     /more bytes than were asked for/,
     1,
@@ -165,7 +152,7 @@ test('bodies without an end, and lengths that are claimed, take no memory', asyn
   const ways = {
     '/endless': (_, response) => {
       response.writeHead(200)
-      pour(response, 1024 * MIB, sent)
+      pour(response, sent)
     },
     '/claimed': (_, response) => response.writeHead(200, { 'content-length': '999999999999999' }).write(CHUNK),
     '/many': (_, response) =>

@@ -8,26 +8,13 @@ import { rejectionOf } from '../raised.mjs'
 import { shard } from '../sharded.mjs'
 import { scratchFolder } from '../writing.mjs'
 import { bucket } from './bucket.mjs'
-import { part, serve } from './web.mjs'
+import { CHUNK, part, pour, serve } from './web.mjs'
 
 const MIB = 2 ** 20
 const BYTES = shard({ a: Array.from({ length: MIB }, (_, at) => at) })
 const TAG = `"${createHash('md5').update(BYTES).digest('hex')}"`
-const CHUNK = Buffer.alloc(64 * 1024, 0x20)
 const COMMIT = '0123456789abcdef0123456789abcdef01234567'
 const SECRETS = { accessKeyId: 'SECRET-ID', secretAccessKey: 'SECRET-KEY', sessionToken: 'SECRET-TOKEN' }
-
-/** Writes spaces until the other side has gone, or so many bytes are sent. Counts them. */
-function pour(response, sent, most = 1024 * MIB) {
-  const more = () => {
-    while (sent.bytes < most && !response.destroyed) {
-      sent.bytes += CHUNK.length
-      if (!response.write(CHUNK)) return response.once('drain', more)
-    }
-    return response.destroy()
-  }
-  more()
-}
 
 /** Writes a byte now and then, for ever. */
 function drip(stream, byte = ' ') {

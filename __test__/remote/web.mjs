@@ -1,6 +1,21 @@
 // A web server of this machine that sends parts of files, and takes down what it was asked for.
 import { createServer } from 'node:http'
 
+/** 64 KiB of spaces. */
+export const CHUNK = Buffer.alloc(64 * 1024, 0x20)
+
+/** Writes spaces until the other side has gone, or `most` bytes are sent; adds to `sent.bytes`. */
+export function pour(response, sent, most = 2 ** 30) {
+  const more = () => {
+    while (sent.bytes < most && !response.destroyed) {
+      sent.bytes += CHUNK.length
+      if (!response.write(CHUNK)) return response.once('drain', more)
+    }
+    return response.destroy()
+  }
+  more()
+}
+
 /** The part of `bytes` that a request asks for, as a server sends it. */
 export function part(request, response, bytes, headers = {}) {
   const asked = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? '')

@@ -10,7 +10,7 @@ mod neighbors;
 mod table;
 pub mod weight_map;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -196,8 +196,7 @@ fn open_index(path: &Path, request: &Request) -> Result<Opened> {
     let (parts, mut problems) = read_all(&places, request)?;
     let has_unread = !problems.is_empty();
     let index = path.file_name().unwrap_or_default().to_string_lossy();
-    let unlisted = compare(&map, &parts.catalogs, &mut problems);
-    let stale = stale(&map, &parts.catalogs);
+    let Compared { unlisted, stale } = compare(&map, &parts.catalogs, &mut problems);
     let is_stale = |file: &str, tensor: &str| stale.get(tensor).is_some_and(|meant| *meant != file);
     let (mut catalog, doubles) = join(parts.catalogs, &request.limits, is_stale)?;
     problems.extend(doubles);
@@ -246,22 +245,6 @@ fn wanted_by(error: Error, what: &str, name: &str) -> Error {
 
 fn warn(catalog: &mut Catalog, code: &'static str, message: String) {
     catalog.warnings.push(Warning { code, message, tensor: None, component: None, path: None, damage: None });
-}
-
-/// Tensors that an index has in one file, and that others have as well: the file that is meant. What another has was left there when
-/// the checkpoint was written anew.
-fn stale<'m>(map: &'m WeightMap, catalogs: &[Joining]) -> HashMap<&'m str, &'m str> {
-    let mut holders: HashMap<&str, u32> = HashMap::new();
-    for tensor in catalogs.iter().flat_map(|part| part.catalog.iter()) {
-        *holders.entry(tensor.name()).or_default() += 1;
-    }
-    let by_name: HashMap<&str, &Catalog> = catalogs.iter().map(|part| (&*part.name, &part.catalog)).collect();
-    let meant = |(tensor, file): &'m (String, u32)| {
-        let file = &**map.files.get(*file as usize)?;
-        let is_there = by_name.get(file).is_some_and(|catalog| catalog.find(tensor).is_some());
-        (is_there && holders.get(&**tensor).is_some_and(|&count| count > 1)).then_some((&**tensor, file))
-    };
-    map.tensors.iter().filter_map(meant).collect()
 }
 
 /// What files say of the set that they are of.
@@ -373,14 +356,23 @@ fn read_one(path: &Path, request: &Request) -> Result<One> {
     Ok((catalog, parts))
 }
 
-/// Compares an index with what its files hold. Gives the number of tensors that it does not list.
-fn compare(map: &WeightMap, catalogs: &[Joining], problems: &mut Vec<Error>) -> u64 {
+/// How the files of an index differ from it, where that is no error.
+struct Compared<'m> {
+    /// Tensors that the index does not list.
+    unlisted: u64,
+    /// Tensors that another file has as well, left there when the checkpoint was written anew: the file that the index names.
+    stale: HashMap<&'m str, &'m str>,
+}
+
+/// Compares an index with what its files hold.
+fn compare<'m>(map: &'m WeightMap, catalogs: &[Joining], problems: &mut Vec<Error>) -> Compared<'m> {
     let by_name: HashMap<&str, &Catalog> = catalogs.iter().map(|part| (&*part.name, &part.catalog)).collect();
     let held = |&(tensor, file): &(&str, &str)| {
         by_name.get(file).is_none_or(|catalog| catalog.find(tensor).is_some())
     };
-    let named =
-        map.tensors.iter().filter_map(|(tensor, file)| Some((&**tensor, &**map.files.get(*file as usize)?)));
+    let named = map.tensors.iter();
+    let named = named.filter_map(|(tensor, file)| Some((&**tensor, &**map.files.get(*file as usize)?)));
+    let listed: HashMap<&str, &str> = named.clone().collect();
     // A file that could not be read is a problem already.
     let missing: Vec<_> = named.filter(|pair| !held(pair)).collect();
     let mut holders = HashMap::new();
@@ -396,15 +388,20 @@ fn compare(map: &WeightMap, catalogs: &[Joining], problems: &mut Vec<Error>) -> 
         };
         problems.push(Error::new(Code::BadIndex, message).tensor(tensor).rule("index.json: weight_map"));
     }
-    let listed: HashSet<&str> = map.tensors.iter().map(|(tensor, _)| &**tensor).collect();
     let mut groups: HashMap<&str, bool> = map.groups.iter().map(|group| (&**group, false)).collect();
-    let mut unlisted = 0;
-    for tensor in catalogs.iter().flat_map(|part| part.catalog.iter()) {
-        let group = tensor.name().rsplit_once('/').and_then(|(group, _)| groups.get_mut(group));
-        if let Some(has_tensors) = group {
-            *has_tensors = true;
-        } else if !listed.contains(tensor.name()) {
-            unlisted += 1;
+    let mut compared = Compared { unlisted: 0, stale: HashMap::new() };
+    for part in catalogs {
+        for tensor in part.catalog.iter() {
+            let meant = listed.get_key_value(tensor.name());
+            if let Some((&tensor, &file)) = meant.filter(|(_, file)| **file != part.name) {
+                compared.stale.insert(tensor, file);
+            }
+            let group = tensor.name().rsplit_once('/').and_then(|(group, _)| groups.get_mut(group));
+            if let Some(has_tensors) = group {
+                *has_tensors = true;
+            } else if meant.is_none() {
+                compared.unlisted += 1;
+            }
         }
     }
     if problems.is_empty() {
@@ -413,7 +410,7 @@ fn compare(map: &WeightMap, catalogs: &[Joining], problems: &mut Vec<Error>) -> 
             problems.push(Error::new(Code::BadIndex, message).rule("index.json: weight_map"));
         }
     }
-    unlisted
+    compared
 }
 
 /// The names of an index, and nothing else: neither dtype nor shape nor place is known before the files are read.
