@@ -1,4 +1,4 @@
-//! Formats that ztensor reads and did not invent. A format is one module, one row of [`IMPORT`] and one cargo feature.
+//! Formats that ztensor reads and did not invent. A format is one module and one row of [`IMPORT`].
 //!
 //! A module holds:
 //! - `FORMAT`, its row: the name that [`Container`] carries, endings, `tell`, `parse`, and what it can hold when it is written
@@ -18,7 +18,7 @@
 //!
 //! A format whose files stand in folders of its own, or beside files that hold nothing but bytes, has a row in [`COMPANIONS`], too.
 //!
-//! To add one: write the module, add its row below and its feature in `Cargo.toml`, build, run `npm run formats` and `npm run types`,
+//! To add one: write the module, add its row below, build, run `npm run formats` and `npm run types`,
 //! add a reject table, a fuzz target, mutation tests and a section of docs/formats.md.
 //!
 //! [`Container`]: ztensor_core::model::Container
@@ -30,92 +30,49 @@
 //! [`ByteOrder`]: ztensor_core::model::ByteOrder
 #![forbid(unsafe_code)]
 
-#[cfg(feature = "arrow")]
 pub mod arrow;
 mod damage;
-#[cfg(feature = "flatbuffer")]
 pub mod flatbuffer;
-#[cfg(feature = "flax")]
 pub mod flax;
-#[cfg(feature = "gguf")]
 pub mod gguf;
-#[cfg(feature = "hdf5")]
 pub mod hdf5;
 pub mod limits;
-#[cfg(feature = "msgpack")]
 pub mod msgpack;
-#[cfg(any(
-    feature = "flatbuffer",
-    feature = "flax",
-    feature = "onnx",
-    feature = "openvino",
-    feature = "pickle"
-))]
 mod names;
-#[cfg(feature = "numpy")]
 pub mod numpy;
-#[cfg(feature = "onnx")]
 pub mod onnx;
-#[cfg(feature = "openvino")]
 pub mod openvino;
-#[cfg(feature = "paddle")]
 pub mod paddle;
-#[cfg(feature = "pickle")]
 pub mod pickle;
-#[cfg(feature = "protobuf")]
 pub mod protobuf;
-#[cfg(feature = "pytorch")]
 pub mod pytorch;
-#[cfg(any(feature = "flax", feature = "pickle"))]
 mod repr;
-#[cfg(feature = "tensorflow")]
 pub mod tensorflow;
-#[cfg(feature = "tflite")]
 pub mod tflite;
-#[cfg(any(feature = "msgpack", feature = "pickle", feature = "protobuf"))]
 pub mod window;
-#[cfg(feature = "zip")]
 pub mod zip;
 
 use ztensor_core::formats::{Companions, Format};
 
 /// The formats of this crate, in the order in which lists name them. `src/formats.rs` joins them to `ztensor_core::formats::CORE`.
 pub const IMPORT: &[Format] = &[
-    #[cfg(feature = "numpy")]
     numpy::npy::FORMAT,
-    #[cfg(feature = "numpy")]
     numpy::npz::FORMAT,
-    #[cfg(feature = "gguf")]
     gguf::FORMAT,
-    #[cfg(feature = "onnx")]
     onnx::FORMAT,
-    #[cfg(feature = "pytorch")]
     pytorch::FORMAT,
-    #[cfg(feature = "hdf5")]
     hdf5::FORMAT,
-    #[cfg(feature = "hdf5")]
     hdf5::keras::FORMAT,
-    #[cfg(feature = "tensorflow")]
     tensorflow::FORMAT,
-    #[cfg(feature = "flax")]
     flax::FORMAT,
-    #[cfg(feature = "paddle")]
     paddle::FORMAT,
-    #[cfg(feature = "arrow")]
     arrow::FORMAT,
-    #[cfg(feature = "tflite")]
     tflite::FORMAT,
-    #[cfg(feature = "openvino")]
     openvino::FORMAT,
 ];
 
 /// What stands beside the files of these formats: by what a folder says which file is meant, and files of bytes that have an index.
-pub const COMPANIONS: &[Companions] = &[
-    #[cfg(feature = "tensorflow")]
-    tensorflow::COMPANIONS,
-    #[cfg(feature = "openvino")]
-    openvino::COMPANIONS,
-];
+pub const COMPANIONS: &[Companions] = &[tensorflow::COMPANIONS, openvino::COMPANIONS];
 
 #[cfg(test)]
 mod tests {

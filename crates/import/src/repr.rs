@@ -46,7 +46,6 @@ pub fn quoted_bytes(bytes: &[u8], to: &mut String) {
 
 /// The digits of an integer in two's complement, little-endian. `None` of one with more than 128 bytes: a key may be that of many
 /// values, and the work grows with the square of the length.
-#[cfg(feature = "pickle")]
 pub fn decimal(bytes: &[u8]) -> Option<String> {
     if bytes.len() > 128 {
         return None;
@@ -117,7 +116,6 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "pickle")]
     #[test]
     fn long_integers_as_python_shows_them() {
         for number in [0, 1, -1, 999_999_999, 1_000_000_000, -1_000_000_000, i128::MAX, i128::MIN, 1 << 70] {
