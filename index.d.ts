@@ -34,24 +34,6 @@ export declare class ZTensorError extends Error {
 	readonly rule?: string;
 	constructor(code: ErrorCode, message: string, details?: ErrorDetails);
 }
-/** A value of a file's or a tensor's attributes. Integers beyond 2^53 - 1 are bigints. */
-export type AttributeValue = string | number | bigint | boolean | null | Uint8Array | readonly AttributeValue[] | AttributeObject | Map<AttributeValue, AttributeValue>;
-/** A map whose keys are all text: an object without a prototype, so that every key is just a key. */
-export interface AttributeObject {
-	readonly [key: string]: AttributeValue;
-}
-/** Attributes: an object without a prototype, or a Map where keys are not text; `instanceof Map` tells them apart. */
-export type Attributes = AttributeObject | Map<AttributeValue, AttributeValue>;
-/** A value to write as an attribute. */
-export type AttributeValueInput = string | number | bigint | boolean | null | Uint8Array | readonly AttributeValueInput[] | AttributeInput;
-/** Attributes to write: an object, or a Map where keys are not text. */
-export type AttributeInput = {
-	readonly [key: string]: AttributeValueInput;
-} | ReadonlyMap<AttributeValueInput, AttributeValueInput>;
-/** Attributes to change: what has a value is set, what is undefined is taken out, all else stays. */
-export type AttributeChanges = {
-	readonly [key: string]: AttributeValueInput | undefined;
-} | ReadonlyMap<AttributeValueInput, AttributeValueInput | undefined>;
 /** How far long work has come. */
 export interface Progress {
 	readonly bytes: number;
@@ -66,10 +48,6 @@ export interface JobOptions {
 	/** Ends the work; the call rejects with `signal.reason`. */
 	signal?: AbortSignal | undefined;
 }
-/** The containers that files come in. */
-export type Format = "zt" | "safetensors" | "btf" | "npy" | "npz" | "gguf" | "onnx" | "pytorch" | "hdf5" | "keras" | "tensorflow" | "flax" | "paddle" | "arrow" | "tflite" | "openvino";
-type WritableFormat = "zt" | "safetensors" | "btf" | "npy" | "npz";
-type WritableVersion = "0.1" | "1.0" | "1.2" | "2";
 /** The typed array that holds a tensor's elements, for each dtype. */
 export interface DTypeArrays {
 	float64: Float64Array;
@@ -170,7 +148,147 @@ export interface FilePart {
 	readonly name?: string;
 	readonly byteLength: number;
 }
-type Entries<T> = ReturnType<ReadonlyMap<T, unknown>["keys"]>;
+/** One stored part of a tensor, such as the `data` of a dense one or the `indices` of a sparse one. */
+export declare class Component {
+	#private;
+	readonly role: string;
+	/** Undefined where only the layout knows what the bytes are, or the type is not known here. */
+	readonly dtype: DType | undefined;
+	/** Bytes after decoding; undefined where only decoding can tell. */
+	readonly byteLength: number | undefined;
+	/** Bytes in the file. */
+	readonly storedLength: number;
+	/** The file that holds it; undefined for a file in memory. */
+	readonly path: string | undefined;
+	/** Where they stand in the file; undefined for elements that stand in the index. */
+	readonly offset: number | undefined;
+	/** `raw`, `zstd`, `inline`, or the file's own label. */
+	readonly encoding: string;
+	/**
+	 * As it stands in the file: `crc32c:…` or `sha256:…` over the stored bytes, in zTensor 2 `xxh3:…` or `sha256:…` over the decoded ones.
+	 * In a zip archive `crc32:…`, over all of the member decoded: of an npz, the array's header too.
+	 */
+	readonly digest: string | undefined;
+	private constructor();
+	/**
+	 * The elements, over the mapping where they are stored as they are in memory, otherwise decoded on this
+	 * thread. The same array at each access. Bytes where the dtype is undefined.
+	 *
+	 * @throws ZTensorError ZT_CLOSED, ZT_DECODE, ZT_DIGEST_MISMATCH (of data that has to be decoded),
+	 * ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED
+	 */
+	get data(): TypedArray;
+	/** Whether `data` aliases the file. */
+	get mapped(): boolean;
+	/** Why `data` is a copy; undefined where it aliases the file. */
+	get copyReason(): CopyReason | undefined;
+	/**
+	 * The elements in memory of your own, decoded, after the digest was checked, off the event loop.
+	 *
+	 * @throws ZTensorError ZT_CLOSED, ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO,
+	 * ZT_TRUNCATED; the signal's reason
+	 */
+	load(options?: {
+		/** Whether the array can be moved to another thread, as for `Tensor.load`. */
+		transferable?: boolean | undefined;
+		signal?: AbortSignal | undefined;
+	}): Promise<TypedArray>;
+	get [Symbol.toStringTag](): string;
+	/** Never touches data. */
+	toJSON(): object;
+	/** Never touches data. */
+	[inspect.custom](_depth: number, options: InspectOptions): string;
+}
+/** A value of a file's or a tensor's attributes. Integers beyond 2^53 - 1 are bigints. */
+export type AttributeValue = string | number | bigint | boolean | null | Uint8Array | readonly AttributeValue[] | AttributeObject | Map<AttributeValue, AttributeValue>;
+/** A map whose keys are all text: an object without a prototype, so that every key is just a key. */
+export interface AttributeObject {
+	readonly [key: string]: AttributeValue;
+}
+/** Attributes: an object without a prototype, or a Map where keys are not text; `instanceof Map` tells them apart. */
+export type Attributes = AttributeObject | Map<AttributeValue, AttributeValue>;
+/** A value to write as an attribute. */
+export type AttributeValueInput = string | number | bigint | boolean | null | Uint8Array | readonly AttributeValueInput[] | AttributeInput;
+/** Attributes to write: an object, or a Map where keys are not text. */
+export type AttributeInput = {
+	readonly [key: string]: AttributeValueInput;
+} | ReadonlyMap<AttributeValueInput, AttributeValueInput>;
+/** Attributes to change: what has a value is set, what is undefined is taken out, all else stays. */
+export type AttributeChanges = {
+	readonly [key: string]: AttributeValueInput | undefined;
+} | ReadonlyMap<AttributeValueInput, AttributeValueInput | undefined>;
+/** What one element is: int64 and uint64 are bigints, bool a boolean, complex numbers `[real, imaginary]`, all others numbers. */
+export type ElementOf<D extends DType = DType> = D extends "int64" | "uint64" ? bigint : D extends "bool" ? boolean : D extends "complex64" | "complex128" ? readonly [
+	real: number,
+	imaginary: number
+] : number;
+/** Elements in as many nested arrays as there are dimensions; the element itself where there are none. */
+export type Nested<E> = E | readonly Nested<E>[];
+/** How to read a tensor as a stream. */
+export interface ReadStreamOptions {
+	/** Bytes of a piece, and of what is read ahead of the consumer: 1 MiB by default. */
+	highWaterMark?: number | undefined;
+	/** Destroys the stream, with `signal.reason`. */
+	signal?: AbortSignal | undefined;
+}
+/** Where widened elements go. */
+export interface WidenOptions {
+	/** An array to fill, with one float for each element. */
+	into?: Float32Array | undefined;
+}
+/**
+ * Elements widened to float32: exactly for the 8- and 16-bit types and bool, to the nearest (ties to even) for
+ * wider integers and float64. For the data of a cut, of a sparse tensor or of a component; a dense tensor has
+ * `toFloat32()` of its own.
+ *
+ * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_LIMIT; TypeError and RangeError ZT_INVALID_ARG
+ */
+export declare function toFloat32<D extends DType>(values: DTypeArrays[D], dtype: D, options?: WidenOptions): Float32Array;
+/**
+ * Which indices of a dimension, as NumPy slices: `[start, stop]`, `[start, stop, step]`, one of them as `[index]`, or null for all.
+ * Negative numbers count from the end, and null stands for an end. A single index takes the dimension out of the shape.
+ * Unlike NumPy's, bounds beyond the dimension are refused, and a step is 1 or more.
+ */
+export type Range = readonly [
+	index: number
+] | readonly [
+	start: number | null,
+	stop: number | null
+] | readonly [
+	start: number | null,
+	stop: number | null,
+	step: number
+] | null;
+/** One rank's even share of a dimension. */
+export interface Shard {
+	/** The dimension that is divided. */
+	readonly dim: number;
+	/** From 0 to `worldSize - 1`. */
+	readonly rank: number;
+	readonly worldSize: number;
+}
+/** A rectangular part of a dense tensor. */
+export declare class Cut<D extends DType = DType> {
+	readonly dtype: D;
+	readonly shape: readonly number[];
+	readonly data: DTypeArrays[D];
+	/** Why `data` is a copy; undefined where it aliases the file. */
+	readonly copyReason: CopyReason | undefined;
+	private constructor();
+	/** Whether `data` aliases the file. */
+	get mapped(): boolean;
+	/**
+	 * The elements widened to float32, as `Tensor.toFloat32()` does.
+	 *
+	 * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_LIMIT; TypeError and RangeError ZT_INVALID_ARG
+	 */
+	toFloat32(options?: WidenOptions): Float32Array;
+	get [Symbol.toStringTag](): string;
+	/** Says what it is, and has no data. */
+	toJSON(): object;
+	/** Says what it is, and shows no data. */
+	[inspect.custom](_depth: number, options: InspectOptions): string;
+}
 /** How large a converted tensor may become. */
 export interface ToDenseOptions {
 	/** Bytes that the dense elements, or the row pointers, may take up; 1 GiB by default. */
@@ -254,259 +372,6 @@ export declare class CooTensor<D extends DType = DType> {
 	toFloat32(): CooTensor<"float32">;
 	toCoo(): this;
 }
-/** Where widened elements go. */
-export interface WidenOptions {
-	/** An array to fill, with one float for each element. */
-	into?: Float32Array | undefined;
-}
-/**
- * Elements widened to float32: exactly for the 8- and 16-bit types and bool, to the nearest (ties to even) for
- * wider integers and float64. For the data of a cut, of a sparse tensor or of a component; a dense tensor has
- * `toFloat32()` of its own.
- *
- * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_LIMIT; TypeError and RangeError ZT_INVALID_ARG
- */
-export declare function toFloat32<D extends DType>(values: DTypeArrays[D], dtype: D, options?: WidenOptions): Float32Array;
-/** The elements of a dense tensor, its digest checked. */
-export declare class LoadedTensor<D extends DType = DType> {
-	readonly dtype: D;
-	/** Of what was loaded: with a plan the rank's part. */
-	readonly shape: readonly number[];
-	readonly data: OwnArrays[D];
-	private constructor();
-	get layout(): "dense";
-	/**
-	 * The elements widened to float32, as `Tensor.toFloat32()` does.
-	 *
-	 * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_LIMIT; TypeError and RangeError ZT_INVALID_ARG
-	 */
-	toFloat32(options?: WidenOptions): Float32Array;
-	get [Symbol.toStringTag](): string;
-	/** Says what it is, and has no data. */
-	toJSON(): object;
-	/** Says what it is, and shows no data. */
-	[inspect.custom](_depth: number, options: InspectOptions): string;
-}
-/** A loaded dense tensor of any dtype: checking `dtype` narrows `data`. */
-export type AnyLoadedTensor = {
-	[D in DType]: LoadedTensor<D>;
-}[DType];
-/** One part of a tensor of another layout: its elements, or its bytes where the dtype is not known. */
-export interface LoadedComponent {
-	readonly dtype: DType | undefined;
-	readonly data: TypedArray;
-}
-/** The components of a tensor that is neither dense nor sparse, or whose dtype is not known. */
-export declare class LoadedObject {
-	/** The file's own label. */
-	readonly layout: string & {};
-	readonly dtype: DType | undefined;
-	readonly shape: readonly number[];
-	/** By their roles; an object without a prototype. */
-	readonly components: Readonly<Record<string, LoadedComponent>>;
-	get [Symbol.toStringTag](): string;
-	/** Says what it is, and has no data. */
-	toJSON(): object;
-	/** Says what it is, and shows no data. */
-	[inspect.custom](_depth: number, options: InspectOptions): string;
-}
-/** A loaded tensor, by its layout: its elements, its sparse form, or the components of any other layout. */
-export type Loaded = AnyLoadedTensor | CsrTensor | CooTensor | LoadedObject;
-/**
- * How a tensor is divided among the ranks. `'column'`: its second-to-last dimension, the outputs of a weight of shape
- * `[out, in]`; the only dimension of a vector, such as its bias. `'row'`: its last dimension, the inputs; a vector
- * is replicated, as frameworks have it. `{ dim }`: that dimension. `'replicate'`: not at all, every rank has it whole.
- */
-export type Placement = "column" | "row" | "replicate" | {
-	readonly dim: number;
-};
-/** Who asks, and how tensors are divided. */
-export interface PlanOptions {
-	/** From 0 to `worldSize - 1`. */
-	readonly rank: number;
-	readonly worldSize: number;
-	/**
-	 * The placement of the tensors whose names match a pattern, where `*` is any run of characters and `?` any single one.
-	 * The first pattern that matches counts, and each tensor must be matched by one: end with `'*'` to say what happens to
-	 * the rest.
-	 */
-	readonly rules: Readonly<Record<string, Placement>> | readonly (readonly [
-		pattern: string,
-		placement: Placement
-	])[];
-}
-/** A tensor as one rank has it. */
-export interface PlannedTensor {
-	readonly name: string;
-	/** The dimension that is divided; undefined for a tensor that every rank has whole. */
-	readonly dim: number | undefined;
-	/** `[start, stop]` of each dimension. */
-	readonly ranges: readonly (readonly [
-		start: number,
-		stop: number
-	])[];
-	/** Of the rank's part. */
-	readonly shape: readonly number[];
-	/** Bytes of the rank's part, decoded. */
-	readonly byteLength: number;
-}
-/** A run of bytes of a file. */
-export interface ByteRange {
-	/** The number of the file in `file.files`. */
-	readonly file: number;
-	/** Undefined for a file in memory. */
-	readonly path: string | undefined;
-	readonly offset: number;
-	readonly length: number;
-}
-/** What one rank of a tensor-parallel group needs of a file. */
-export declare class Plan {
-	#private;
-	readonly rank: number;
-	readonly worldSize: number;
-	/** The rank's part of every tensor, in the order of the file. */
-	readonly tensors: ReadonlyMap<string, PlannedTensor>;
-	/** Bytes of all ranges: what is read. */
-	readonly byteLength: number;
-	/** How many ranges there are. */
-	readonly rangeCount: number;
-	private constructor();
-	/**
-	 * The bytes that the rank needs, in the order of the files and of their bytes, joined where they touch. Of a tensor that
-	 * is stored encoded that is all of it, whatever part the rank has.
-	 */
-	ranges(): Generator<ByteRange>;
-	get [Symbol.toStringTag](): string;
-	toJSON(): object;
-	[inspect.custom](_depth: number, options: InspectOptions): string;
-}
-/**
- * An open file on its way to another thread: it can be cloned and posted, and `open` and `openSync` take it. In a
- * thread of the same process they give the very file that was shared, its index and its mapping, without reading anything
- * again; elsewhere, or once it is closed everywhere, they open the path and see to it that it is still the same file.
- */
-export interface SharedFile {
-	readonly kind: "ztensor.SharedFile";
-	/** The path, or the paths of a list. */
-	readonly path: string | readonly string[];
-	readonly ticket: {
-		readonly process: string;
-		readonly number: number;
-		readonly identity: string;
-	};
-	/** The options that it was opened with. */
-	readonly request: object;
-	/** The bytes of each file of `file.files`, where they were asked for and the runtime can show them. */
-	readonly memory?: readonly SharedArrayBuffer[];
-}
-/** How to share a file. */
-export interface ShareOptions {
-	/** Give `memory` as well: SharedArrayBuffers over the mapping, which threads can use without this package. */
-	readonly memory?: boolean | undefined;
-}
-/** One stored part of a tensor, such as the `data` of a dense one or the `indices` of a sparse one. */
-export declare class Component {
-	#private;
-	readonly role: string;
-	/** Undefined where only the layout knows what the bytes are, or the type is not known here. */
-	readonly dtype: DType | undefined;
-	/** Bytes after decoding; undefined where only decoding can tell. */
-	readonly byteLength: number | undefined;
-	/** Bytes in the file. */
-	readonly storedLength: number;
-	/** The file that holds it; undefined for a file in memory. */
-	readonly path: string | undefined;
-	/** Where they stand in the file; undefined for elements that stand in the index. */
-	readonly offset: number | undefined;
-	/** `raw`, `zstd`, `inline`, or the file's own label. */
-	readonly encoding: string;
-	/**
-	 * As it stands in the file: `crc32c:…` or `sha256:…` over the stored bytes, in zTensor 2 `xxh3:…` or `sha256:…` over the decoded ones.
-	 * In a zip archive `crc32:…`, over all of the member decoded: of an npz, the array's header too.
-	 */
-	readonly digest: string | undefined;
-	private constructor();
-	/**
-	 * The elements, over the mapping where they are stored as they are in memory, otherwise decoded on this
-	 * thread. The same array at each access. Bytes where the dtype is undefined.
-	 *
-	 * @throws ZTensorError ZT_CLOSED, ZT_DECODE, ZT_DIGEST_MISMATCH (of data that has to be decoded),
-	 * ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED
-	 */
-	get data(): TypedArray;
-	/** Whether `data` aliases the file. */
-	get mapped(): boolean;
-	/** Why `data` is a copy; undefined where it aliases the file. */
-	get copyReason(): CopyReason | undefined;
-	/**
-	 * The elements in memory of your own, decoded, after the digest was checked, off the event loop.
-	 *
-	 * @throws ZTensorError ZT_CLOSED, ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO,
-	 * ZT_TRUNCATED; the signal's reason
-	 */
-	load(options?: {
-		/** Whether the array can be moved to another thread, as for `Tensor.load`. */
-		transferable?: boolean | undefined;
-		signal?: AbortSignal | undefined;
-	}): Promise<TypedArray>;
-	get [Symbol.toStringTag](): string;
-	/** Never touches data. */
-	toJSON(): object;
-	/** Never touches data. */
-	[inspect.custom](_depth: number, options: InspectOptions): string;
-}
-/**
- * Which indices of a dimension, as NumPy slices: `[start, stop]`, `[start, stop, step]`, one of them as `[index]`, or null for all.
- * Negative numbers count from the end, and null stands for an end. A single index takes the dimension out of the shape.
- * Unlike NumPy's, bounds beyond the dimension are refused, and a step is 1 or more.
- */
-export type Range = readonly [
-	index: number
-] | readonly [
-	start: number | null,
-	stop: number | null
-] | readonly [
-	start: number | null,
-	stop: number | null,
-	step: number
-] | null;
-/** One rank's even share of a dimension. */
-export interface Shard {
-	/** The dimension that is divided. */
-	readonly dim: number;
-	/** From 0 to `worldSize - 1`. */
-	readonly rank: number;
-	readonly worldSize: number;
-}
-/** A rectangular part of a dense tensor. */
-export declare class Cut<D extends DType = DType> {
-	readonly dtype: D;
-	readonly shape: readonly number[];
-	readonly data: DTypeArrays[D];
-	/** Why `data` is a copy; undefined where it aliases the file. */
-	readonly copyReason: CopyReason | undefined;
-	private constructor();
-	/** Whether `data` aliases the file. */
-	get mapped(): boolean;
-	/**
-	 * The elements widened to float32, as `Tensor.toFloat32()` does.
-	 *
-	 * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_LIMIT; TypeError and RangeError ZT_INVALID_ARG
-	 */
-	toFloat32(options?: WidenOptions): Float32Array;
-	get [Symbol.toStringTag](): string;
-	/** Says what it is, and has no data. */
-	toJSON(): object;
-	/** Says what it is, and shows no data. */
-	[inspect.custom](_depth: number, options: InspectOptions): string;
-}
-/** How to read a tensor as a stream. */
-export interface ReadStreamOptions {
-	/** Bytes of a piece, and of what is read ahead of the consumer: 1 MiB by default. */
-	highWaterMark?: number | undefined;
-	/** Destroys the stream, with `signal.reason`. */
-	signal?: AbortSignal | undefined;
-}
 /** What to find out of a tensor's elements. */
 export interface StatsOptions {
 	/** Bins of a histogram, up to 4096; none unless asked for. */
@@ -543,13 +408,6 @@ export interface TensorStats {
 	readonly std: number;
 	readonly histogram: Histogram | undefined;
 }
-/** What one element is: int64 and uint64 are bigints, bool a boolean, complex numbers `[real, imaginary]`, all others numbers. */
-export type ElementOf<D extends DType = DType> = D extends "int64" | "uint64" ? bigint : D extends "bool" ? boolean : D extends "complex64" | "complex128" ? readonly [
-	real: number,
-	imaginary: number
-] : number;
-/** Elements in as many nested arrays as there are dimensions; the element itself where there are none. */
-export type Nested<E> = E | readonly Nested<E>[];
 /** Something about a file that a user should know, and that does not make it unreadable. */
 export interface Warning {
 	/** Stable: `ZT_WARN_UNALIGNED`, `ZT_WARN_NEWER_VERSION`, `ZT_WARN_UNKNOWN_LAYOUT`, … */
@@ -825,6 +683,190 @@ export declare class Tensor<D extends DType | undefined = DType | undefined> {
 export type AnyTensor = {
 	[D in DType]: Tensor<D>;
 }[DType] | Tensor<undefined>;
+/** How far apart elements may be and still count as equal: `|a - b| <= atol + rtol * max(|a|, |b|)`. */
+export interface CompareOptions extends JobOptions {
+	/** Absolute; 0 unless given. */
+	atol?: number | undefined;
+	/** Relative to the larger magnitude of the two; 0 unless given. */
+	rtol?: number | undefined;
+}
+/** How far two tensors are apart. */
+export interface Comparison {
+	/** The same dtype and, bit for bit, the same elements. */
+	readonly identical: boolean;
+	/** No element differs by more than the tolerance. NaN equals NaN, and 0 equals -0. */
+	readonly equal: boolean;
+	/** How many were compared: of two sparse tensors with the same pattern, the stored values. */
+	readonly elements: number;
+	/** How many differ by more than the tolerance. */
+	readonly differing: number;
+	/** The flat, row-major index of the first that does. */
+	readonly firstDifference: number | undefined;
+	/** How many are NaN on one side alone. */
+	readonly unmatchedNaN: number;
+	/** The largest `|a - b|`. */
+	readonly maxAbsolute: number;
+	/** The largest `|a - b| / max(|a|, |b|)`. */
+	readonly maxRelative: number;
+}
+type Side = AnyTensor | Component;
+/**
+ * Compares the elements of two tensors of the same shape, of one file or of two, in pieces, off the event loop. Tensors of
+ * different dtypes, encodings and layouts are compared by value: as float64, or exactly where both are integers; a
+ * quantized tensor by its float32 values; sparse ones by their values where the pattern is the same, otherwise with all
+ * their elements, up to 1 GiB. Components are compared by their elements, by their bytes where the dtype is unknown.
+ * Digests of data that need not be decoded are not checked.
+ *
+ * @example
+ * const { equal, maxAbsolute } = await compare(before.tensor('wte'), after.tensor('wte'), { rtol: 0.01 })
+ *
+ * @throws ZTensorError ZT_BAD_SHAPE where the shapes differ, ZT_BAD_DTYPE and ZT_BAD_LAYOUT where the numbers cannot be compared,
+ * ZT_CLOSED, ZT_BAD_SPARSE, ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError and
+ * RangeError ZT_INVALID_ARG; the signal's reason
+ */
+export declare function compare(a: Side, b: Side, options?: CompareOptions): Promise<Comparison>;
+/** The containers that files come in. */
+export type Format = "zt" | "safetensors" | "btf" | "npy" | "npz" | "gguf" | "onnx" | "pytorch" | "hdf5" | "keras" | "tensorflow" | "flax" | "paddle" | "arrow" | "tflite" | "openvino";
+type WritableFormat = "zt" | "safetensors" | "btf" | "npy" | "npz";
+type WritableVersion = "0.1" | "1.0" | "1.2" | "2";
+type Entries<T> = ReturnType<ReadonlyMap<T, unknown>["keys"]>;
+/** The elements of a dense tensor, its digest checked. */
+export declare class LoadedTensor<D extends DType = DType> {
+	readonly dtype: D;
+	/** Of what was loaded: with a plan the rank's part. */
+	readonly shape: readonly number[];
+	readonly data: OwnArrays[D];
+	private constructor();
+	get layout(): "dense";
+	/**
+	 * The elements widened to float32, as `Tensor.toFloat32()` does.
+	 *
+	 * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_LIMIT; TypeError and RangeError ZT_INVALID_ARG
+	 */
+	toFloat32(options?: WidenOptions): Float32Array;
+	get [Symbol.toStringTag](): string;
+	/** Says what it is, and has no data. */
+	toJSON(): object;
+	/** Says what it is, and shows no data. */
+	[inspect.custom](_depth: number, options: InspectOptions): string;
+}
+/** A loaded dense tensor of any dtype: checking `dtype` narrows `data`. */
+export type AnyLoadedTensor = {
+	[D in DType]: LoadedTensor<D>;
+}[DType];
+/** One part of a tensor of another layout: its elements, or its bytes where the dtype is not known. */
+export interface LoadedComponent {
+	readonly dtype: DType | undefined;
+	readonly data: TypedArray;
+}
+/** The components of a tensor that is neither dense nor sparse, or whose dtype is not known. */
+export declare class LoadedObject {
+	/** The file's own label. */
+	readonly layout: string & {};
+	readonly dtype: DType | undefined;
+	readonly shape: readonly number[];
+	/** By their roles; an object without a prototype. */
+	readonly components: Readonly<Record<string, LoadedComponent>>;
+	get [Symbol.toStringTag](): string;
+	/** Says what it is, and has no data. */
+	toJSON(): object;
+	/** Says what it is, and shows no data. */
+	[inspect.custom](_depth: number, options: InspectOptions): string;
+}
+/** A loaded tensor, by its layout: its elements, its sparse form, or the components of any other layout. */
+export type Loaded = AnyLoadedTensor | CsrTensor | CooTensor | LoadedObject;
+/**
+ * How a tensor is divided among the ranks. `'column'`: its second-to-last dimension, the outputs of a weight of shape
+ * `[out, in]`; the only dimension of a vector, such as its bias. `'row'`: its last dimension, the inputs; a vector
+ * is replicated, as frameworks have it. `{ dim }`: that dimension. `'replicate'`: not at all, every rank has it whole.
+ */
+export type Placement = "column" | "row" | "replicate" | {
+	readonly dim: number;
+};
+/** Who asks, and how tensors are divided. */
+export interface PlanOptions {
+	/** From 0 to `worldSize - 1`. */
+	readonly rank: number;
+	readonly worldSize: number;
+	/**
+	 * The placement of the tensors whose names match a pattern, where `*` is any run of characters and `?` any single one.
+	 * The first pattern that matches counts, and each tensor must be matched by one: end with `'*'` to say what happens to
+	 * the rest.
+	 */
+	readonly rules: Readonly<Record<string, Placement>> | readonly (readonly [
+		pattern: string,
+		placement: Placement
+	])[];
+}
+/** A tensor as one rank has it. */
+export interface PlannedTensor {
+	readonly name: string;
+	/** The dimension that is divided; undefined for a tensor that every rank has whole. */
+	readonly dim: number | undefined;
+	/** `[start, stop]` of each dimension. */
+	readonly ranges: readonly (readonly [
+		start: number,
+		stop: number
+	])[];
+	/** Of the rank's part. */
+	readonly shape: readonly number[];
+	/** Bytes of the rank's part, decoded. */
+	readonly byteLength: number;
+}
+/** A run of bytes of a file. */
+export interface ByteRange {
+	/** The number of the file in `file.files`. */
+	readonly file: number;
+	/** Undefined for a file in memory. */
+	readonly path: string | undefined;
+	readonly offset: number;
+	readonly length: number;
+}
+/** What one rank of a tensor-parallel group needs of a file. */
+export declare class Plan {
+	#private;
+	readonly rank: number;
+	readonly worldSize: number;
+	/** The rank's part of every tensor, in the order of the file. */
+	readonly tensors: ReadonlyMap<string, PlannedTensor>;
+	/** Bytes of all ranges: what is read. */
+	readonly byteLength: number;
+	/** How many ranges there are. */
+	readonly rangeCount: number;
+	private constructor();
+	/**
+	 * The bytes that the rank needs, in the order of the files and of their bytes, joined where they touch. Of a tensor that
+	 * is stored encoded that is all of it, whatever part the rank has.
+	 */
+	ranges(): Generator<ByteRange>;
+	get [Symbol.toStringTag](): string;
+	toJSON(): object;
+	[inspect.custom](_depth: number, options: InspectOptions): string;
+}
+/**
+ * An open file on its way to another thread: it can be cloned and posted, and `open` and `openSync` take it. In a
+ * thread of the same process they give the very file that was shared, its index and its mapping, without reading anything
+ * again; elsewhere, or once it is closed everywhere, they open the path and see to it that it is still the same file.
+ */
+export interface SharedFile {
+	readonly kind: "ztensor.SharedFile";
+	/** The path, or the paths of a list. */
+	readonly path: string | readonly string[];
+	readonly ticket: {
+		readonly process: string;
+		readonly number: number;
+		readonly identity: string;
+	};
+	/** The options that it was opened with. */
+	readonly request: object;
+	/** The bytes of each file of `file.files`, where they were asked for and the runtime can show them. */
+	readonly memory?: readonly SharedArrayBuffer[];
+}
+/** How to share a file. */
+export interface ShareOptions {
+	/** Give `memory` as well: SharedArrayBuffers over the mapping, which threads can use without this package. */
+	readonly memory?: boolean | undefined;
+}
 /** What to load of a file. */
 export interface LoadFileOptions extends JobOptions {
 	/** The tensors to load; all of them by default. */
@@ -1005,6 +1047,36 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	/** Never touches data. */
 	[inspect.custom](_depth: number, options: import("node:util").InspectOptions): string;
 }
+/**
+ * A file whose bytes your own code reads: from a bucket, a `Blob`, an encrypted file. Its index is read when it is opened, tensors
+ * when they are loaded, several ranges at once and neighbors together. There is nothing to alias: `data` throws ZT_NOT_LOCAL,
+ * `load()` works.
+ *
+ * @example
+ * const blob = await openAsBlob('model.safetensors')
+ * const file = await open({
+ *   byteLength: blob.size,
+ *   read: async (offset, length) => new Uint8Array(await blob.slice(offset, offset + length).arrayBuffer()),
+ * })
+ */
+export interface ByteSource {
+	/** Bytes of the whole file. */
+	readonly byteLength: number;
+	/** The name of the file, such as `model.safetensors.index.json` of an index: messages have it. */
+	readonly name?: string | undefined;
+	/**
+	 * Gives exactly `length` bytes from `offset` on, which lie inside of the file. Up to 16 calls of up to 8 MiB are under way at once.
+	 * `signal` is aborted where nobody wants the bytes any more. What it throws is the `cause` of ZT_IO.
+	 */
+	read(offset: number, length: number, options: {
+		readonly signal: AbortSignal;
+	}): Uint8Array | PromiseLike<Uint8Array>;
+	/**
+	 * Gives the file of a name that the index wants: a shard, external data. The name is a relative path with `/` that never leads out
+	 * of the folder. Undefined where there is none.
+	 */
+	sibling?(name: string): ByteSource | undefined | PromiseLike<ByteSource | undefined>;
+}
 /** How to reach a store of objects, where the environment does not say. */
 export interface StoreOptions {
 	/** Of S3: the region of the bucket. */
@@ -1054,6 +1126,237 @@ export interface RemoteOptions {
 	/** Bytes of disk that all copies in the folder take together: 64 GiB by default. The ones used least recently go. */
 	maxCacheBytes?: number | undefined;
 }
+/**
+ * A path or file: URL of a tensor file, of the index of a sharded checkpoint (`model.safetensors.index.json`) or of a
+ * folder with one; a list of paths of tensor files, opened as one; a file that is in memory already; or, in calls that give a
+ * promise, a file that code of yours reads.
+ */
+export type Source = string | URL | readonly (string | URL)[] | Uint8Array | ArrayBuffer | SharedFile | ByteSource;
+/** Where the file of a shard is; undefined for the place where it is by convention. */
+export type ShardResolver = (name: string) => string | URL | undefined | Promise<string | URL | undefined>;
+/** How to open a file. The limits bound what a hostile one may make us do. */
+export interface OpenOptions {
+	/** The container, where its bytes are not to tell. */
+	format?: Format | undefined;
+	/**
+	 * Where the files are that an index names: beside it by default. A function gives the path of each by its name (a
+	 * promise of it only in `open`). Nothing is beside a file in memory: the function gives all of its files, and the file itself is
+	 * copied. `'none'` looks for none of them: of the index of a safetensors checkpoint only the
+	 * names of its tensors are known then, all with the layout `unread` and without a dtype.
+	 */
+	shards?: "none" | ShardResolver | undefined;
+	/**
+	 * Whether raw data that an index names (of ONNX, OpenVINO, TensorFlow, Paddle) may be a link out of its folder: false by default, since
+	 * the bytes of any file would be taken for elements. Files that say themselves what they are (safetensors, GGUF, zTensor, PyTorch,
+	 * HDF5) may always be links, as DVC, git-annex and Bazel lay them out.
+	 */
+	followLinks?: boolean | undefined;
+	/**
+	 * How the bytes come into memory. `mmap`: the file is mapped. `read`: it never is, so that `data` is always a copy
+	 * and no page fault can hang on a lost connection. `direct`: it is mapped, and `load()` reads past the page cache
+	 * where the system can do that. `auto`, the default: `read` on NFS, SMB, FUSE, 9p and the like, `mmap` elsewhere, and
+	 * `direct` for what is loaded of a file that is larger than the memory and not in the page cache.
+	 */
+	io?: "auto" | "mmap" | "read" | "direct" | undefined;
+	/** How files of other machines are read: of `https:`, `http:`, `hf:`, `s3:`, `gs:` and `az:` URLs. */
+	remote?: RemoteOptions | undefined;
+	/** Check every digest and data rule before the file is handed out. */
+	verify?: boolean | undefined;
+	/** Bytes of the index: 1 GiB for zTensor, 100 MB for safetensors by default. */
+	maxIndexBytes?: number | undefined;
+	/**
+	 * Bytes that one component may decode to: 16 GiB by default. Elements that a file repeats (stride 0, `expand()` in PyTorch) come to
+	 * at most 16 times the file unless this is set.
+	 */
+	maxDecodedBytes?: number | undefined;
+	/** Dimensions of a tensor: 64 by default. */
+	maxRank?: number | undefined;
+	/** Attribute values in the index, nested ones included: 16,777,216 by default. */
+	maxAttributeValues?: number | undefined;
+	/**
+	 * Called once, on the event loop, where somebody cut the file short while it was mapped and a view was read there:
+	 * what was lost reads as zeros, and every further call throws the same ZT_MAPPING_LOST. Without it that error is
+	 * thrown on the event loop, as an uncaught one, unless a call has thrown it before.
+	 */
+	onMappingLost?: ((error: ZTensorError) => void) | undefined;
+}
+/**
+ * Opens a file on this thread: reads and checks its index. No data is read, whatever the file's size.
+ *
+ * @example
+ * const file = openSync('model.safetensors')
+ * const { data } = file.tensor('wte')
+ * file.close()
+ *
+ * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG
+ */
+export declare function openSync(source: Source, options?: OpenOptions): TensorFile;
+/**
+ * Opens a file off the event loop: reads and checks its index. No data is read, whatever the file's size,
+ * unless `verify` asks for it. Of a large file in memory the index is copied, in pieces between which the event loop gets its turn.
+ *
+ * @example
+ * const file = await open('model.safetensors')
+ * for (const [name, { dtype, shape }] of file) console.log(name, dtype, shape)
+ * file.close()
+ *
+ * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG; the
+ * signal's reason
+ */
+export declare function open(source: Source, options?: OpenOptions & JobOptions): Promise<TensorFile>;
+/**
+ * Opens a file, checks every digest and data rule, and closes it. Resolves with what failed.
+ *
+ * @example
+ * const { ok, failures } = await verify('model.zt')
+ *
+ * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED, of a file that cannot be opened or read; TypeError and RangeError
+ * ZT_INVALID_ARG; the signal's reason
+ */
+export declare function verify(source: Source, options?: Omit<OpenOptions, "verify"> & VerifyOptions): Promise<VerifyResult>;
+/** What of two files to compare. */
+export interface DiffOptions extends CompareOptions {
+	/** The tensors whose names match a pattern (`*` and `?`); all by default. */
+	filter?: string | undefined;
+	/** Whether values alone count, and neither dtypes nor layouts. */
+	values?: boolean | undefined;
+	/** Whether attributes count, those of the file and of tensors. */
+	attributes?: boolean | undefined;
+}
+/** One thing on both sides. */
+export type Pair<T> = readonly [
+	a: T,
+	b: T
+];
+/** What is known of a tensor that one file alone has. */
+export interface DiffTensor {
+	readonly name: string;
+	readonly dtype: DType | undefined;
+	readonly shape: readonly number[];
+	readonly layout: Layout;
+}
+/** An attribute with another value; undefined on the side that does not have it. */
+export interface ChangedAttribute {
+	readonly key: unknown;
+	readonly values: Pair<unknown>;
+}
+/** How two tensors of one name differ. */
+export interface TensorChange {
+	readonly name: string;
+	/** Where they differ. */
+	readonly dtype: Pair<DType | undefined> | undefined;
+	readonly shape: Pair<readonly number[]> | undefined;
+	readonly layout: Pair<Layout> | undefined;
+	/**
+	 * How the values differ: by number, or where there are no numbers to compare, which components are not the same bytes. Undefined
+	 * where the values are the same, or the shapes differ.
+	 */
+	readonly values: {
+		readonly comparison: Comparison;
+	} | {
+		readonly components: readonly string[];
+	} | undefined;
+	/** The components beside the values that are not the same bytes, or not on both sides. */
+	readonly components: readonly string[];
+	readonly attributes: readonly ChangedAttribute[];
+}
+/** What differs between two files. */
+export interface FileDiff {
+	/** Whether nothing does. */
+	readonly same: boolean;
+	/** The tensors of the second file alone. */
+	readonly added: readonly DiffTensor[];
+	/** The tensors of the first file alone. */
+	readonly removed: readonly DiffTensor[];
+	/** Those that both have, and that differ, in the order of the first file. */
+	readonly changed: readonly TensorChange[];
+	/** How many both have and that are the same. */
+	readonly unchanged: number;
+	/** Attributes of the files that differ, if they count. */
+	readonly attributes: readonly ChangedAttribute[];
+}
+/**
+ * What differs between two files, tensor by tensor, whatever their formats: names, dtypes, shapes, layouts and, as `compare` tells,
+ * values. Files that are given open stay open.
+ *
+ * @example
+ * const { same, added, removed, changed } = await diff('before.safetensors', 'after.zt', { rtol: 0.01 })
+ *
+ * @throws ZTensorError what `open` throws of either file; ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_BAD_SPARSE, ZT_UNSUPPORTED_ENCODING,
+ * ZT_LIMIT, ZT_TRUNCATED, ZT_MAPPING_LOST and ZT_IO of data that cannot be read; ZT_CLOSED of a file that was given closed. TypeError
+ * and RangeError ZT_INVALID_ARG; the signal's reason
+ */
+export declare function diff(a: Source | TensorFile, b: Source | TensorFile, options?: DiffOptions): Promise<FileDiff>;
+/** How to open a file, and which tensors of it to load. */
+export interface LoadWholeOptions extends OpenOptions, JobOptions {
+	/** The tensors to load; all of them by default. */
+	names?: Iterable<string> | undefined;
+	/** Whether each array can be moved to another thread, as for `Tensor.load`: it then has a buffer of its own. */
+	transferable?: boolean | undefined;
+}
+/**
+ * Loads the tensors of a file into memory of your own, digests checked, and closes it. `saveFile` takes what it gives.
+ *
+ * @example
+ * const tensors = await loadFile('model.safetensors')
+ * const bias = tensors.get('bias')
+ * if (bias?.layout === 'dense') console.log(bias.dtype, bias.shape, bias.data)
+ *
+ * @throws ZTensorError what `open` throws; ZT_NOT_FOUND where a name is of no tensor; ZT_DIGEST_MISMATCH, ZT_DECODE,
+ * ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_TRUNCATED and ZT_IO of data that cannot be read. TypeError and RangeError ZT_INVALID_ARG; the
+ * signal's reason
+ */
+export declare function loadFile(source: Source, options?: LoadWholeOptions): Promise<Map<string, Loaded>>;
+/** What to show of a file. */
+export interface ReportOptions extends JobOptions {
+	/** The file to compare with, such as the base of a fine-tune. */
+	against?: Source | TensorFile | undefined;
+	/**
+	 * Whether to read the values of all tensors for their statistics. By default of files on this machine: of others that would
+	 * be a download of all.
+	 */
+	statistics?: boolean | undefined;
+}
+/** How to serve a report. Statistics are made as they are looked at; `statistics: true` makes all of them first. */
+export interface ServeReportOptions extends ReportOptions {
+	/** 0, any that is free, by default. */
+	port?: number | undefined;
+	/** 127.0.0.1 by default. On any other address, whoever has the URL can read the file. */
+	host?: string | undefined;
+}
+/** A report that is being served. */
+export interface ReportServer {
+	/** Where it is, with the token without which nothing is answered. */
+	readonly url: string;
+	readonly port: number;
+	/** Ends it, and closes the files that were opened for it. */
+	close(): Promise<void>;
+	[Symbol.asyncDispose](): Promise<void>;
+}
+/**
+ * A page that shows a tensor file, of any format: what it is, where its bytes are, what its values are like, and how it differs
+ * from another. It is one HTML file that opens from a disk and asks no server for anything. Files that are given open stay open.
+ *
+ * Resolves with the HTML. Histograms are in it up to 4,096 tensors; `serveReport` makes them for more, as they are looked at.
+ *
+ * @example await writeFile('report.html', await report('model.safetensors', { against: 'base.safetensors' }))
+ *
+ * @throws ZTensorError what `open` throws of either file; ZT_IO, ZT_MAPPING_LOST and ZT_CLOSED of values that cannot be read, and with
+ * `against` what `diff` throws. A tensor whose values are damaged is shown with its error. TypeError ZT_INVALID_ARG; the signal's reason
+ */
+export declare function report(source: Source | TensorFile, options?: ReportOptions): Promise<string>;
+/**
+ * Serves the report of a tensor file on this machine: the page of `report`, with statistics and heat maps of slices made as they are
+ * looked at. The URL bears a random token, and requests of other sites are refused; nothing can be changed. Files that are given open
+ * stay open, and have to until `close()`.
+ *
+ * @example
+ * await using server = await serveReport('model.safetensors')
+ * console.log(server.url)
+ *
+ * @throws what `report` throws; RangeError ZT_INVALID_ARG of a port that is none; ZTensorError ZT_IO where nothing can listen there
+ */
+export declare function serveReport(source: Source | TensorFile, options?: ServeReportOptions): Promise<ReportServer>;
 /** How to write a file. */
 export interface CreateOptions {
 	/** The container: by default the one that the path ends in (`.zt`, `.safetensors`, …), zTensor without such an ending. */
@@ -1112,18 +1415,355 @@ export interface CreateOptions {
 	/** Gives the file up, as `abort()` does; what is called after it rejects with `signal.reason`. */
 	signal?: AbortSignal | undefined;
 }
-/** A tensor of another file. */
-export interface LinkInput {
-	/** An open zTensor 2 file, which must stay open until the link is made. */
-	readonly file: TensorFile;
-	/** The tensor's name there; the new name by default. */
-	readonly tensor?: string | undefined;
+/** What to convert, and into what. The file's own attributes and generator go along unless others are given. */
+export interface ConvertOptions extends CreateOptions, JobOptions {
+	/** How to open the source. */
+	source?: OpenOptions | undefined;
+	/** Which tensors to take; all by default. */
+	filter?: ((tensor: AnyTensor) => boolean) | undefined;
+	/** New names. BTF has none: there tensors are numbered. */
+	rename?: ((name: string) => string) | undefined;
 	/**
-	 * What the new file calls the other one: by default `x` where that is `model-x.zt` beside a new `model.zt`, so that it is
-	 * found by its name, and else its name without the ending; readers then look for it by size and digest.
+	 * Which dtypes become which, in dense tensors and in the values of sparse ones: `{ float32: 'bfloat16' }`. Floats (float64,
+	 * float32, float16, bfloat16, float8_e4m3fn, float8_e5m2) among each other, whatever widens to float32 into them, integers
+	 * into wider ones. Rounds to the nearest, ties to even; what is too large becomes infinite, in float8_e4m3fn NaN. Other
+	 * dtypes, and the components of any other layout, stay as they are.
 	 */
-	readonly shard?: string | undefined;
+	cast?: {
+		readonly [From in DType]?: DType | undefined;
+	} | undefined;
+	/**
+	 * Leave out what the target cannot hold, rather than refuse the whole: tensors, for their type, layout, name or data, and the
+	 * attributes of the file.
+	 */
+	skip?: boolean | undefined;
 }
+/** What was converted. */
+export interface ConvertResult {
+	/** Tensors written. */
+	readonly tensors: number;
+	/** What was left out, and why. Empty unless `skip` was given. */
+	readonly skipped: readonly ZTensorError[];
+	/** What a user should know about the source, as `file.warnings` has it. */
+	readonly warnings: readonly Warning[];
+	/** Which programs read this very file: zTensor 1.0 is read by Python as long as its attributes are text. */
+	readonly readers: readonly string[];
+}
+/**
+ * Writes the tensors of a file into a new file of any format that can be written. Raw data passes in pieces, whatever
+ * its size; digests of the source are checked on the way. Into a Node Writable, formats whose index comes first
+ * (safetensors, BTF) and canonical zTensor 2 cannot be written; it is ended, or destroyed where the work fails halfway. An `s3:`, `gs:`
+ * or `az:` URL is an object of a store, which appears whole at the end; `remote` says how to reach it, `source.remote` is the source's.
+ *
+ * @example await convert('model.safetensors', 'model.zt', { cast: { float32: 'bfloat16' } })
+ *
+ * @throws ZTensorError what `open` throws of the source; ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_BAD_SPARSE, ZT_UNSUPPORTED_ENCODING,
+ * ZT_LIMIT, ZT_TRUNCATED and ZT_MAPPING_LOST of data that cannot be read; where the target cannot hold something, ZT_BAD_DTYPE,
+ * ZT_BAD_LAYOUT or ZT_BAD_SHAPE with all of it in `cause`, before anything is written; ZT_EXISTS unless `overwrite`; ZT_IO. TypeError
+ * and RangeError ZT_INVALID_ARG; the signal's reason. The target is then as it was.
+ */
+export declare function convert(source: Source, target: string | URL | Writable, options?: ConvertOptions): Promise<ConvertResult>;
+declare const TASK_VERSION = 1;
+/** What a job does. */
+export type TaskKind = "convert" | "verify" | "stats";
+/** The source of a job, as each task opens it. */
+export interface TaskSource {
+	/** The absolute path or the URL of the file, index or folder, or a list of them. */
+	readonly path: string | readonly string[];
+	/** What the source was when the job was planned: its lengths, its index and, if `checkModified`, its times. */
+	readonly identity: string;
+	/** Whether another modification time makes it another source. */
+	readonly checkModified: boolean;
+	readonly format?: Format;
+	readonly maxIndexBytes?: number;
+	readonly maxDecodedBytes?: number;
+	readonly maxRank?: number;
+	readonly maxAttributeValues?: number;
+}
+/** One part of a job. It is complete in itself: send it to any machine that reaches the source and the target. */
+export interface Task {
+	/** The version of this JSON. */
+	readonly ztensor: typeof TASK_VERSION;
+	readonly kind: TaskKind;
+	/** The job's id. */
+	readonly job: string;
+	/** Its place in `job.tasks`, from 0 on. */
+	readonly task: number;
+	/** How many tasks the job has. */
+	readonly count: number;
+	readonly source: TaskSource;
+	/** Its tensors: ranges `[from, end)` of their places in the source, in rising order. */
+	readonly ordinals: readonly (readonly [
+		from: number,
+		end: number
+	])[];
+	/** About how many bytes it works on. */
+	readonly byteLength: number;
+	/** Over all else that the task says, its job's id included. A task that was changed is not run. */
+	readonly digest: string;
+}
+/** Work that is divided into tasks: plain JSON, which can be stored, and sent anywhere. */
+export interface Job<T extends Task = Task> {
+	/** The version of this JSON. */
+	readonly ztensor: typeof TASK_VERSION;
+	readonly kind: T["kind"];
+	/** A digest of all that the job says. */
+	readonly id: string;
+	readonly source: TaskSource;
+	readonly tasks: readonly T[];
+	/** What a user should know about the source, as `file.warnings` had it when the job was planned. */
+	readonly warnings: readonly Warning[];
+}
+/** What a task did: plain JSON. */
+export interface TaskResult {
+	/** The version of this JSON. */
+	readonly ztensor: typeof TASK_VERSION;
+	readonly kind: TaskKind;
+	readonly job: string;
+	readonly task: number;
+}
+/** An error as JSON. */
+export interface TaskError {
+	readonly code: string;
+	readonly message: string;
+	readonly tensor?: string;
+	readonly component?: string;
+	readonly offset?: number;
+	readonly rule?: string;
+}
+/** The options of `convert` that a task needs, as JSON. */
+export type ConvertTaskOptions = Pick<ConvertOptions, "format" | "version" | "canonical" | "digest" | "compression" | "alignment" | "attributes" | "cast" | "skip">;
+/** One output file of a conversion. */
+export interface ConvertTask extends Task {
+	readonly kind: "convert";
+	/** The absolute path of the whole, or its URL in a store, after which its files are named. */
+	readonly target: string;
+	readonly options: ConvertTaskOptions;
+	/** New names of tensors, by their places in the source. */
+	readonly renamed: readonly (readonly [
+		ordinal: number,
+		name: string
+	])[];
+}
+/** A conversion, divided. */
+export type ConvertJob = Job<ConvertTask>;
+/** What became of one output file. */
+export interface ConvertTaskResult extends TaskResult {
+	readonly kind: "convert";
+	/** The name of the file, in the folder of the target. */
+	readonly file: string;
+	readonly byteLength: number;
+	/** Of the whole file. */
+	readonly digest: string;
+	readonly tensors: number;
+	/** What was left out, and why. */
+	readonly skipped: readonly TaskError[];
+}
+/** How to finish a conversion. */
+export interface FinishConvertOptions {
+	/** Read every file again and compare its digest. */
+	verify?: boolean | undefined;
+	/** How to open the source, as for `runTask`. */
+	source?: OpenOptions | undefined;
+	/** How to reach the store that the target is in. */
+	remote?: RemoteOptions | undefined;
+	signal?: AbortSignal | undefined;
+}
+/** What was converted. */
+export interface FinishConvertResult {
+	/** The path to open: the root, the index, or the only file. */
+	readonly path: string;
+	/** The other files, in order; none where there is only one. */
+	readonly files: readonly string[];
+	readonly tensors: number;
+	/** Bytes of all files, without the root or index. */
+	readonly byteLength: number;
+	/** What was left out, and why. */
+	readonly skipped: readonly TaskError[];
+	/** What a user should know about the source, as `file.warnings` has it. */
+	readonly warnings: readonly Warning[];
+	/** Which programs read the files. */
+	readonly readers: readonly string[];
+}
+/**
+ * Ends a divided conversion: checks that there is a result and a file of each task, and writes the root (zTensor 2) or the index
+ * (safetensors) last. Before it is there nobody sees a model, only its shards. Finishing again gives the same. No data is read, unless
+ * `verify` asks for it.
+ *
+ * @example
+ * const { path, tensors } = await finishConvert(job, results)
+ *
+ * @throws TypeError and RangeError ZT_INVALID_ARG of a job that was changed, of results that are missing (all are named), of another job, or
+ * contradict each other; ZTensorError ZT_IO of a source that changed, or a file that is not there or has another length,
+ * ZT_DIGEST_MISMATCH with `verify`, ZT_NOT_FOUND and ZT_BAD_INDEX of a file with other tensors, ZT_EXISTS where the target is another
+ * file; the signal's reason
+ */
+export declare function finishConvert(job: ConvertJob, results: readonly TaskResult[], options?: FinishConvertOptions): Promise<FinishConvertResult>;
+/** A source that other machines can open too. */
+export type FarSource = string | URL | readonly (string | URL)[];
+/** How a job's source is opened and recognized. */
+export interface TaskSourceOptions {
+	/**
+	 * How to open the source. A job keeps the format and the limits; what it cannot or should not hold (`shards`, `remote`, whose headers
+	 * may be secret) is given to `runTask` and `finish…` again.
+	 */
+	source?: OpenOptions | undefined;
+	/**
+	 * Whether a source with another modification time is another source: true by default. With false each machine may have a copy of
+	 * its own, and a change that keeps every length and the whole index goes unnoticed.
+	 */
+	checkModified?: boolean | undefined;
+}
+/** What to convert, and into what, as `convert` takes it. The functions are called while the job is planned. */
+export interface PlanConvertOptions extends Omit<ConvertOptions, "source" | "onProgress">, TaskSourceOptions {
+	/** Bytes of an output file, and so of a task: 5 GB by default. One tensor is never divided. */
+	maxShardSize?: number | undefined;
+	/** Replace the shards of an earlier job that was given up. A target that is there is ZT_EXISTS all the same. */
+	overwrite?: boolean | undefined;
+}
+/**
+ * Divides a conversion into tasks, one for each output file: plain JSON, for any engine to run anywhere. Nothing is written yet. The
+ * target is zTensor 2 or safetensors, in a folder that all machines share or in a store of objects.
+ *
+ * @example
+ * const job = await planConvert('model.safetensors', '/shared/model.zt', { cast: { float32: 'bfloat16' }, maxShardSize: 2e9 })
+ * const results = await Promise.all(job.tasks.map((task) => runTask(task))) // or anywhere else
+ * await finishConvert(job, results)
+ *
+ * @throws ZTensorError what `open` throws of the source; what `convert` throws of what the target cannot hold, as far as the index tells;
+ * ZT_EXISTS where the target is there, or one of its files unless `overwrite`. TypeError and RangeError ZT_INVALID_ARG; the signal's
+ * reason
+ */
+export declare function planConvert(source: FarSource, target: string | URL, options?: PlanConvertOptions): Promise<ConvertJob>;
+/** How work that reads a file is divided. */
+export interface PlanReadingOptions extends TaskSourceOptions {
+	/** Bytes of the tensors of a task: 5 GB by default. One tensor is never divided. */
+	maxTaskBytes?: number | undefined;
+	signal?: AbortSignal | undefined;
+}
+/** Some tensors to verify. */
+export interface VerifyTask extends Task {
+	readonly kind: "verify";
+}
+/** A verification, divided. */
+export type VerifyJob = Job<VerifyTask>;
+/** What one task of a verification found. */
+export interface VerifyTaskResult extends TaskResult {
+	readonly kind: "verify";
+	readonly checked: number;
+	readonly undigested: number;
+	readonly failures: readonly TaskError[];
+}
+/**
+ * Divides a verification into tasks for `runTask`: plain JSON, for any engine to run anywhere.
+ *
+ * @example
+ * const job = await planVerify('model.zt', { maxTaskBytes: 2e9 })
+ * const { ok } = await finishVerify(job, await Promise.all(job.tasks.map((task) => runTask(task))))
+ *
+ * @throws ZTensorError what `open` throws of the source; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
+ */
+export declare function planVerify(source: FarSource, options?: PlanReadingOptions): Promise<VerifyJob>;
+/** How to end a job that has read. */
+export interface FinishOptions {
+	signal?: AbortSignal | undefined;
+}
+/**
+ * What a divided verification found, as `verify` gives it.
+ *
+ * @example
+ * const { ok, failures } = await finishVerify(job, results)
+ *
+ * @throws TypeError and RangeError ZT_INVALID_ARG of a job that was changed, and of results that are missing (all are named), of another
+ * job, or contradict each other; the signal's reason
+ */
+export declare function finishVerify(job: VerifyJob, results: readonly TaskResult[], options?: FinishOptions): Promise<VerifyResult>;
+/** What to find out, and how it is divided. */
+export interface PlanStatsOptions extends PlanReadingOptions, Pick<StatsOptions, "bins" | "range"> {
+}
+/** Some tensors whose statistics are wanted. */
+export interface StatsTask extends Task {
+	readonly kind: "stats";
+	readonly options: {
+		readonly bins?: number;
+		readonly range?: readonly [
+			first: number,
+			last: number
+		];
+	};
+}
+/** Statistics, divided. */
+export type StatsJob = Job<StatsTask>;
+type JsonNumber = number | "NaN" | "Infinity" | "-Infinity" | "-0";
+/** Statistics of a tensor as JSON. */
+export interface JsonStats {
+	readonly name: string;
+	/** In the order of `TensorStats`, from `count` to `std`. */
+	readonly numbers: readonly JsonNumber[];
+	readonly histogram?: {
+		readonly edges: readonly JsonNumber[];
+		readonly counts: readonly JsonNumber[];
+	};
+}
+/** What one task found. */
+export interface StatsTaskResult extends TaskResult {
+	readonly kind: "stats";
+	readonly stats: readonly JsonStats[];
+	/** Tensors that have no statistics, and why. */
+	readonly skipped: readonly TaskError[];
+}
+/** What was found of all tensors. */
+export interface FinishStatsResult {
+	/** Statistics by the names of the tensors, in the order of the source. */
+	readonly stats: ReadonlyMap<string, TensorStats>;
+	/** Tensors that have none: of complex numbers, or of an unknown layout. */
+	readonly skipped: readonly ZTensorError[];
+}
+/**
+ * Divides the statistics of all tensors into tasks for `runTask`: plain JSON, for any engine to run anywhere.
+ *
+ * @example
+ * const job = await planStats('model.zt', { bins: 16 })
+ * const { stats } = await finishStats(job, await Promise.all(job.tasks.map((task) => runTask(task))))
+ *
+ * @throws ZTensorError what `open` throws of the source; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
+ */
+export declare function planStats(source: FarSource, options?: PlanStatsOptions): Promise<StatsJob>;
+/**
+ * The statistics that the tasks found, by the names of the tensors.
+ *
+ * @example
+ * const { stats } = await finishStats(job, results)
+ * console.log(stats.get('wte')?.nan)
+ *
+ * @throws TypeError and RangeError ZT_INVALID_ARG of a job that was changed, and of results that are missing (all are named), of another
+ * job, or contradict each other; the signal's reason
+ */
+export declare function finishStats(job: StatsJob, results: readonly TaskResult[], options?: FinishOptions): Promise<FinishStatsResult>;
+/** How to do a task. */
+export interface RunTaskOptions extends JobOptions {
+	/** How to open the source, beyond what the task says: `remote` with its headers, `io`, `shards`. */
+	source?: OpenOptions | undefined;
+	/** Of a conversion: how to reach the store that its target is in. */
+	remote?: RemoteOptions | undefined;
+}
+/**
+ * Does one task of a job, on any machine that reaches the source and the target's folder. It can be done any number of times, even at
+ * once: each time it writes the same bytes, atomically. When the job was finished it writes nothing. The task is checked field by field:
+ * it writes only the file that its place in the job names, beside its target.
+ *
+ * @example
+ * const result = await runTask(JSON.parse(message)) // plain JSON, for finishConvert, finishVerify or finishStats
+ *
+ * @throws ZTensorError ZT_IO of a source that is not the one that was planned, and what `convert`, `verify` and `stats` throw; TypeError
+ * and RangeError ZT_INVALID_ARG, naming the field; the signal's reason
+ */
+export declare function runTask(task: ConvertTask, options?: RunTaskOptions): Promise<ConvertTaskResult>;
+export declare function runTask(task: VerifyTask, options?: RunTaskOptions): Promise<VerifyTaskResult>;
+export declare function runTask(task: StatsTask, options?: RunTaskOptions): Promise<StatsTaskResult>;
+export declare function runTask(task: Task, options?: RunTaskOptions): Promise<TaskResult>;
+/** What tells whether a whole name matches `pattern`. Goes back to the last `*` alone, so time is at most |name| × |pattern|. */
+export declare function globMatcher(pattern: string): (name: string) => boolean;
 /** Elements with their type and shape. A dense `Tensor`, a `Cut` and what `file.load()` gives are such, too. */
 export interface TensorInput {
 	/** That of the array by default; bytes need it. */
@@ -1175,6 +1815,18 @@ export interface AddOptions {
 export interface AddDenseOptions extends AddOptions {
 	/** For an array that is given alone. */
 	readonly shape?: readonly number[] | undefined;
+}
+/** A tensor of another file. */
+export interface LinkInput {
+	/** An open zTensor 2 file, which must stay open until the link is made. */
+	readonly file: TensorFile;
+	/** The tensor's name there; the new name by default. */
+	readonly tensor?: string | undefined;
+	/**
+	 * What the new file calls the other one: by default `x` where that is `model-x.zt` beside a new `model.zt`, so that it is
+	 * found by its name, and else its name without the ending; readers then look for it by size and digest.
+	 */
+	readonly shard?: string | undefined;
 }
 /** A file being written. Nothing is at its path before `finish()`; calls may overlap and are done in their order. */
 export declare class TensorWriter {
@@ -1373,638 +2025,6 @@ export interface CompactResult {
  */
 export declare function compact(path: string | URL, options?: JobOptions & IndexLimits): Promise<CompactResult>;
 /**
- * A file whose bytes your own code reads: from a bucket, a `Blob`, an encrypted file. Its index is read when it is opened, tensors
- * when they are loaded, several ranges at once and neighbors together. There is nothing to alias: `data` throws ZT_NOT_LOCAL,
- * `load()` works.
- *
- * @example
- * const blob = await openAsBlob('model.safetensors')
- * const file = await open({
- *   byteLength: blob.size,
- *   read: async (offset, length) => new Uint8Array(await blob.slice(offset, offset + length).arrayBuffer()),
- * })
- */
-export interface ByteSource {
-	/** Bytes of the whole file. */
-	readonly byteLength: number;
-	/** The name of the file, such as `model.safetensors.index.json` of an index: messages have it. */
-	readonly name?: string | undefined;
-	/**
-	 * Gives exactly `length` bytes from `offset` on, which lie inside of the file. Up to 16 calls of up to 8 MiB are under way at once.
-	 * `signal` is aborted where nobody wants the bytes any more. What it throws is the `cause` of ZT_IO.
-	 */
-	read(offset: number, length: number, options: {
-		readonly signal: AbortSignal;
-	}): Uint8Array | PromiseLike<Uint8Array>;
-	/**
-	 * Gives the file of a name that the index wants: a shard, external data. The name is a relative path with `/` that never leads out
-	 * of the folder. Undefined where there is none.
-	 */
-	sibling?(name: string): ByteSource | undefined | PromiseLike<ByteSource | undefined>;
-}
-/** How far apart elements may be and still count as equal: `|a - b| <= atol + rtol * max(|a|, |b|)`. */
-export interface CompareOptions extends JobOptions {
-	/** Absolute; 0 unless given. */
-	atol?: number | undefined;
-	/** Relative to the larger magnitude of the two; 0 unless given. */
-	rtol?: number | undefined;
-}
-/** How far two tensors are apart. */
-export interface Comparison {
-	/** The same dtype and, bit for bit, the same elements. */
-	readonly identical: boolean;
-	/** No element differs by more than the tolerance. NaN equals NaN, and 0 equals -0. */
-	readonly equal: boolean;
-	/** How many were compared: of two sparse tensors with the same pattern, the stored values. */
-	readonly elements: number;
-	/** How many differ by more than the tolerance. */
-	readonly differing: number;
-	/** The flat, row-major index of the first that does. */
-	readonly firstDifference: number | undefined;
-	/** How many are NaN on one side alone. */
-	readonly unmatchedNaN: number;
-	/** The largest `|a - b|`. */
-	readonly maxAbsolute: number;
-	/** The largest `|a - b| / max(|a|, |b|)`. */
-	readonly maxRelative: number;
-}
-type Side = AnyTensor | Component;
-/**
- * Compares the elements of two tensors of the same shape, of one file or of two, in pieces, off the event loop. Tensors of
- * different dtypes, encodings and layouts are compared by value: as float64, or exactly where both are integers; a
- * quantized tensor by its float32 values; sparse ones by their values where the pattern is the same, otherwise with all
- * their elements, up to 1 GiB. Components are compared by their elements, by their bytes where the dtype is unknown.
- * Digests of data that need not be decoded are not checked.
- *
- * @example
- * const { equal, maxAbsolute } = await compare(before.tensor('wte'), after.tensor('wte'), { rtol: 0.01 })
- *
- * @throws ZTensorError ZT_BAD_SHAPE where the shapes differ, ZT_BAD_DTYPE and ZT_BAD_LAYOUT where the numbers cannot be compared,
- * ZT_CLOSED, ZT_BAD_SPARSE, ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError and
- * RangeError ZT_INVALID_ARG; the signal's reason
- */
-export declare function compare(a: Side, b: Side, options?: CompareOptions): Promise<Comparison>;
-/**
- * A path or file: URL of a tensor file, of the index of a sharded checkpoint (`model.safetensors.index.json`) or of a
- * folder with one; a list of paths of tensor files, opened as one; a file that is in memory already; or, in calls that give a
- * promise, a file that code of yours reads.
- */
-export type Source = string | URL | readonly (string | URL)[] | Uint8Array | ArrayBuffer | SharedFile | ByteSource;
-/** Where the file of a shard is; undefined for the place where it is by convention. */
-export type ShardResolver = (name: string) => string | URL | undefined | Promise<string | URL | undefined>;
-/** How to open a file. The limits bound what a hostile one may make us do. */
-export interface OpenOptions {
-	/** The container, where its bytes are not to tell. */
-	format?: Format | undefined;
-	/**
-	 * Where the files are that an index names: beside it by default. A function gives the path of each by its name (a
-	 * promise of it only in `open`). Nothing is beside a file in memory: the function gives all of its files, and the file itself is
-	 * copied. `'none'` looks for none of them: of the index of a safetensors checkpoint only the
-	 * names of its tensors are known then, all with the layout `unread` and without a dtype.
-	 */
-	shards?: "none" | ShardResolver | undefined;
-	/**
-	 * Whether raw data that an index names (of ONNX, OpenVINO, TensorFlow, Paddle) may be a link out of its folder: false by default, since
-	 * the bytes of any file would be taken for elements. Files that say themselves what they are (safetensors, GGUF, zTensor, PyTorch,
-	 * HDF5) may always be links, as DVC, git-annex and Bazel lay them out.
-	 */
-	followLinks?: boolean | undefined;
-	/**
-	 * How the bytes come into memory. `mmap`: the file is mapped. `read`: it never is, so that `data` is always a copy
-	 * and no page fault can hang on a lost connection. `direct`: it is mapped, and `load()` reads past the page cache
-	 * where the system can do that. `auto`, the default: `read` on NFS, SMB, FUSE, 9p and the like, `mmap` elsewhere, and
-	 * `direct` for what is loaded of a file that is larger than the memory and not in the page cache.
-	 */
-	io?: "auto" | "mmap" | "read" | "direct" | undefined;
-	/** How files of other machines are read: of `https:`, `http:`, `hf:`, `s3:`, `gs:` and `az:` URLs. */
-	remote?: RemoteOptions | undefined;
-	/** Check every digest and data rule before the file is handed out. */
-	verify?: boolean | undefined;
-	/** Bytes of the index: 1 GiB for zTensor, 100 MB for safetensors by default. */
-	maxIndexBytes?: number | undefined;
-	/**
-	 * Bytes that one component may decode to: 16 GiB by default. Elements that a file repeats (stride 0, `expand()` in PyTorch) come to
-	 * at most 16 times the file unless this is set.
-	 */
-	maxDecodedBytes?: number | undefined;
-	/** Dimensions of a tensor: 64 by default. */
-	maxRank?: number | undefined;
-	/** Attribute values in the index, nested ones included: 16,777,216 by default. */
-	maxAttributeValues?: number | undefined;
-	/**
-	 * Called once, on the event loop, where somebody cut the file short while it was mapped and a view was read there:
-	 * what was lost reads as zeros, and every further call throws the same ZT_MAPPING_LOST. Without it that error is
-	 * thrown on the event loop, as an uncaught one, unless a call has thrown it before.
-	 */
-	onMappingLost?: ((error: ZTensorError) => void) | undefined;
-}
-/**
- * Opens a file on this thread: reads and checks its index. No data is read, whatever the file's size.
- *
- * @example
- * const file = openSync('model.safetensors')
- * const { data } = file.tensor('wte')
- * file.close()
- *
- * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG
- */
-export declare function openSync(source: Source, options?: OpenOptions): TensorFile;
-/**
- * Opens a file off the event loop: reads and checks its index. No data is read, whatever the file's size,
- * unless `verify` asks for it. Of a large file in memory the index is copied, in pieces between which the event loop gets its turn.
- *
- * @example
- * const file = await open('model.safetensors')
- * for (const [name, { dtype, shape }] of file) console.log(name, dtype, shape)
- * file.close()
- *
- * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG; the
- * signal's reason
- */
-export declare function open(source: Source, options?: OpenOptions & JobOptions): Promise<TensorFile>;
-/**
- * Opens a file, checks every digest and data rule, and closes it. Resolves with what failed.
- *
- * @example
- * const { ok, failures } = await verify('model.zt')
- *
- * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED, of a file that cannot be opened or read; TypeError and RangeError
- * ZT_INVALID_ARG; the signal's reason
- */
-export declare function verify(source: Source, options?: Omit<OpenOptions, "verify"> & VerifyOptions): Promise<VerifyResult>;
-/** What to convert, and into what. The file's own attributes and generator go along unless others are given. */
-export interface ConvertOptions extends CreateOptions, JobOptions {
-	/** How to open the source. */
-	source?: OpenOptions | undefined;
-	/** Which tensors to take; all by default. */
-	filter?: ((tensor: AnyTensor) => boolean) | undefined;
-	/** New names. BTF has none: there tensors are numbered. */
-	rename?: ((name: string) => string) | undefined;
-	/**
-	 * Which dtypes become which, in dense tensors and in the values of sparse ones: `{ float32: 'bfloat16' }`. Floats (float64,
-	 * float32, float16, bfloat16, float8_e4m3fn, float8_e5m2) among each other, whatever widens to float32 into them, integers
-	 * into wider ones. Rounds to the nearest, ties to even; what is too large becomes infinite, in float8_e4m3fn NaN. Other
-	 * dtypes, and the components of any other layout, stay as they are.
-	 */
-	cast?: {
-		readonly [From in DType]?: DType | undefined;
-	} | undefined;
-	/**
-	 * Leave out what the target cannot hold, rather than refuse the whole: tensors, for their type, layout, name or data, and the
-	 * attributes of the file.
-	 */
-	skip?: boolean | undefined;
-}
-/** What was converted. */
-export interface ConvertResult {
-	/** Tensors written. */
-	readonly tensors: number;
-	/** What was left out, and why. Empty unless `skip` was given. */
-	readonly skipped: readonly ZTensorError[];
-	/** What a user should know about the source, as `file.warnings` has it. */
-	readonly warnings: readonly Warning[];
-	/** Which programs read this very file: zTensor 1.0 is read by Python as long as its attributes are text. */
-	readonly readers: readonly string[];
-}
-/**
- * Writes the tensors of a file into a new file of any format that can be written. Raw data passes in pieces, whatever
- * its size; digests of the source are checked on the way. Into a Node Writable, formats whose index comes first
- * (safetensors, BTF) and canonical zTensor 2 cannot be written; it is ended, or destroyed where the work fails halfway. An `s3:`, `gs:`
- * or `az:` URL is an object of a store, which appears whole at the end; `remote` says how to reach it, `source.remote` is the source's.
- *
- * @example await convert('model.safetensors', 'model.zt', { cast: { float32: 'bfloat16' } })
- *
- * @throws ZTensorError what `open` throws of the source; ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_BAD_SPARSE, ZT_UNSUPPORTED_ENCODING,
- * ZT_LIMIT, ZT_TRUNCATED and ZT_MAPPING_LOST of data that cannot be read; where the target cannot hold something, ZT_BAD_DTYPE,
- * ZT_BAD_LAYOUT or ZT_BAD_SHAPE with all of it in `cause`, before anything is written; ZT_EXISTS unless `overwrite`; ZT_IO. TypeError
- * and RangeError ZT_INVALID_ARG; the signal's reason. The target is then as it was.
- */
-export declare function convert(source: Source, target: string | URL | Writable, options?: ConvertOptions): Promise<ConvertResult>;
-declare const TASK_VERSION = 1;
-/** What a job does. */
-export type TaskKind = "convert" | "verify" | "stats";
-/** The source of a job, as each task opens it. */
-export interface TaskSource {
-	/** The absolute path or the URL of the file, index or folder, or a list of them. */
-	readonly path: string | readonly string[];
-	/** What the source was when the job was planned: its lengths, its index and, if `checkModified`, its times. */
-	readonly identity: string;
-	/** Whether another modification time makes it another source. */
-	readonly checkModified: boolean;
-	readonly format?: Format;
-	readonly maxIndexBytes?: number;
-	readonly maxDecodedBytes?: number;
-	readonly maxRank?: number;
-	readonly maxAttributeValues?: number;
-}
-/** One part of a job. It is complete in itself: send it to any machine that reaches the source and the target. */
-export interface Task {
-	/** The version of this JSON. */
-	readonly ztensor: typeof TASK_VERSION;
-	readonly kind: TaskKind;
-	/** The job's id. */
-	readonly job: string;
-	/** Its place in `job.tasks`, from 0 on. */
-	readonly task: number;
-	/** How many tasks the job has. */
-	readonly count: number;
-	readonly source: TaskSource;
-	/** Its tensors: ranges `[from, end)` of their places in the source, in rising order. */
-	readonly ordinals: readonly (readonly [
-		from: number,
-		end: number
-	])[];
-	/** About how many bytes it works on. */
-	readonly byteLength: number;
-	/** Over all else that the task says, its job's id included. A task that was changed is not run. */
-	readonly digest: string;
-}
-/** Work that is divided into tasks: plain JSON, which can be stored, and sent anywhere. */
-export interface Job<T extends Task = Task> {
-	/** The version of this JSON. */
-	readonly ztensor: typeof TASK_VERSION;
-	readonly kind: T["kind"];
-	/** A digest of all that the job says. */
-	readonly id: string;
-	readonly source: TaskSource;
-	readonly tasks: readonly T[];
-	/** What a user should know about the source, as `file.warnings` had it when the job was planned. */
-	readonly warnings: readonly Warning[];
-}
-/** What a task did: plain JSON. */
-export interface TaskResult {
-	/** The version of this JSON. */
-	readonly ztensor: typeof TASK_VERSION;
-	readonly kind: TaskKind;
-	readonly job: string;
-	readonly task: number;
-}
-/** An error as JSON. */
-export interface TaskError {
-	readonly code: string;
-	readonly message: string;
-	readonly tensor?: string;
-	readonly component?: string;
-	readonly offset?: number;
-	readonly rule?: string;
-}
-/** The options of `convert` that a task needs, as JSON. */
-export type ConvertTaskOptions = Pick<ConvertOptions, "format" | "version" | "canonical" | "digest" | "compression" | "alignment" | "attributes" | "cast" | "skip">;
-/** One output file of a conversion. */
-export interface ConvertTask extends Task {
-	readonly kind: "convert";
-	/** The absolute path of the whole, or its URL in a store, after which its files are named. */
-	readonly target: string;
-	readonly options: ConvertTaskOptions;
-	/** New names of tensors, by their places in the source. */
-	readonly renamed: readonly (readonly [
-		ordinal: number,
-		name: string
-	])[];
-}
-/** A conversion, divided. */
-export type ConvertJob = Job<ConvertTask>;
-/** What became of one output file. */
-export interface ConvertTaskResult extends TaskResult {
-	readonly kind: "convert";
-	/** The name of the file, in the folder of the target. */
-	readonly file: string;
-	readonly byteLength: number;
-	/** Of the whole file. */
-	readonly digest: string;
-	readonly tensors: number;
-	/** What was left out, and why. */
-	readonly skipped: readonly TaskError[];
-}
-/** What of two files to compare. */
-export interface DiffOptions extends CompareOptions {
-	/** The tensors whose names match a pattern (`*` and `?`); all by default. */
-	filter?: string | undefined;
-	/** Whether values alone count, and neither dtypes nor layouts. */
-	values?: boolean | undefined;
-	/** Whether attributes count, those of the file and of tensors. */
-	attributes?: boolean | undefined;
-}
-/** One thing on both sides. */
-export type Pair<T> = readonly [
-	a: T,
-	b: T
-];
-/** What is known of a tensor that one file alone has. */
-export interface DiffTensor {
-	readonly name: string;
-	readonly dtype: DType | undefined;
-	readonly shape: readonly number[];
-	readonly layout: Layout;
-}
-/** An attribute with another value; undefined on the side that does not have it. */
-export interface ChangedAttribute {
-	readonly key: unknown;
-	readonly values: Pair<unknown>;
-}
-/** How two tensors of one name differ. */
-export interface TensorChange {
-	readonly name: string;
-	/** Where they differ. */
-	readonly dtype: Pair<DType | undefined> | undefined;
-	readonly shape: Pair<readonly number[]> | undefined;
-	readonly layout: Pair<Layout> | undefined;
-	/**
-	 * How the values differ: by number, or where there are no numbers to compare, which components are not the same bytes. Undefined
-	 * where the values are the same, or the shapes differ.
-	 */
-	readonly values: {
-		readonly comparison: Comparison;
-	} | {
-		readonly components: readonly string[];
-	} | undefined;
-	/** The components beside the values that are not the same bytes, or not on both sides. */
-	readonly components: readonly string[];
-	readonly attributes: readonly ChangedAttribute[];
-}
-/** What differs between two files. */
-export interface FileDiff {
-	/** Whether nothing does. */
-	readonly same: boolean;
-	/** The tensors of the second file alone. */
-	readonly added: readonly DiffTensor[];
-	/** The tensors of the first file alone. */
-	readonly removed: readonly DiffTensor[];
-	/** Those that both have, and that differ, in the order of the first file. */
-	readonly changed: readonly TensorChange[];
-	/** How many both have and that are the same. */
-	readonly unchanged: number;
-	/** Attributes of the files that differ, if they count. */
-	readonly attributes: readonly ChangedAttribute[];
-}
-/**
- * What differs between two files, tensor by tensor, whatever their formats: names, dtypes, shapes, layouts and, as `compare` tells,
- * values. Files that are given open stay open.
- *
- * @example
- * const { same, added, removed, changed } = await diff('before.safetensors', 'after.zt', { rtol: 0.01 })
- *
- * @throws ZTensorError what `open` throws of either file; ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_BAD_SPARSE, ZT_UNSUPPORTED_ENCODING,
- * ZT_LIMIT, ZT_TRUNCATED, ZT_MAPPING_LOST and ZT_IO of data that cannot be read; ZT_CLOSED of a file that was given closed. TypeError
- * and RangeError ZT_INVALID_ARG; the signal's reason
- */
-export declare function diff(a: Source | TensorFile, b: Source | TensorFile, options?: DiffOptions): Promise<FileDiff>;
-/** How to finish a conversion. */
-export interface FinishConvertOptions {
-	/** Read every file again and compare its digest. */
-	verify?: boolean | undefined;
-	/** How to open the source, as for `runTask`. */
-	source?: OpenOptions | undefined;
-	/** How to reach the store that the target is in. */
-	remote?: RemoteOptions | undefined;
-	signal?: AbortSignal | undefined;
-}
-/** What was converted. */
-export interface FinishConvertResult {
-	/** The path to open: the root, the index, or the only file. */
-	readonly path: string;
-	/** The other files, in order; none where there is only one. */
-	readonly files: readonly string[];
-	readonly tensors: number;
-	/** Bytes of all files, without the root or index. */
-	readonly byteLength: number;
-	/** What was left out, and why. */
-	readonly skipped: readonly TaskError[];
-	/** What a user should know about the source, as `file.warnings` has it. */
-	readonly warnings: readonly Warning[];
-	/** Which programs read the files. */
-	readonly readers: readonly string[];
-}
-/**
- * Ends a divided conversion: checks that there is a result and a file of each task, and writes the root (zTensor 2) or the index
- * (safetensors) last. Before it is there nobody sees a model, only its shards. Finishing again gives the same. No data is read, unless
- * `verify` asks for it.
- *
- * @example
- * const { path, tensors } = await finishConvert(job, results)
- *
- * @throws TypeError and RangeError ZT_INVALID_ARG of a job that was changed, of results that are missing (all are named), of another job, or
- * contradict each other; ZTensorError ZT_IO of a source that changed, or a file that is not there or has another length,
- * ZT_DIGEST_MISMATCH with `verify`, ZT_NOT_FOUND and ZT_BAD_INDEX of a file with other tensors, ZT_EXISTS where the target is another
- * file; the signal's reason
- */
-export declare function finishConvert(job: ConvertJob, results: readonly TaskResult[], options?: FinishConvertOptions): Promise<FinishConvertResult>;
-/** What tells whether a whole name matches `pattern`. Goes back to the last `*` alone, so time is at most |name| × |pattern|. */
-export declare function globMatcher(pattern: string): (name: string) => boolean;
-/** A source that other machines can open too. */
-export type FarSource = string | URL | readonly (string | URL)[];
-/** How a job's source is opened and recognized. */
-export interface TaskSourceOptions {
-	/**
-	 * How to open the source. A job keeps the format and the limits; what it cannot or should not hold (`shards`, `remote`, whose headers
-	 * may be secret) is given to `runTask` and `finish…` again.
-	 */
-	source?: OpenOptions | undefined;
-	/**
-	 * Whether a source with another modification time is another source: true by default. With false each machine may have a copy of
-	 * its own, and a change that keeps every length and the whole index goes unnoticed.
-	 */
-	checkModified?: boolean | undefined;
-}
-/** What to convert, and into what, as `convert` takes it. The functions are called while the job is planned. */
-export interface PlanConvertOptions extends Omit<ConvertOptions, "source" | "onProgress">, TaskSourceOptions {
-	/** Bytes of an output file, and so of a task: 5 GB by default. One tensor is never divided. */
-	maxShardSize?: number | undefined;
-	/** Replace the shards of an earlier job that was given up. A target that is there is ZT_EXISTS all the same. */
-	overwrite?: boolean | undefined;
-}
-/**
- * Divides a conversion into tasks, one for each output file: plain JSON, for any engine to run anywhere. Nothing is written yet. The
- * target is zTensor 2 or safetensors, in a folder that all machines share or in a store of objects.
- *
- * @example
- * const job = await planConvert('model.safetensors', '/shared/model.zt', { cast: { float32: 'bfloat16' }, maxShardSize: 2e9 })
- * const results = await Promise.all(job.tasks.map((task) => runTask(task))) // or anywhere else
- * await finishConvert(job, results)
- *
- * @throws ZTensorError what `open` throws of the source; what `convert` throws of what the target cannot hold, as far as the index tells;
- * ZT_EXISTS where the target is there, or one of its files unless `overwrite`. TypeError and RangeError ZT_INVALID_ARG; the signal's
- * reason
- */
-export declare function planConvert(source: FarSource, target: string | URL, options?: PlanConvertOptions): Promise<ConvertJob>;
-/** What to show of a file. */
-export interface ReportOptions extends JobOptions {
-	/** The file to compare with, such as the base of a fine-tune. */
-	against?: Source | TensorFile | undefined;
-	/**
-	 * Whether to read the values of all tensors for their statistics. By default of files on this machine: of others that would
-	 * be a download of all.
-	 */
-	statistics?: boolean | undefined;
-}
-/** How to serve a report. Statistics are made as they are looked at; `statistics: true` makes all of them first. */
-export interface ServeReportOptions extends ReportOptions {
-	/** 0, any that is free, by default. */
-	port?: number | undefined;
-	/** 127.0.0.1 by default. On any other address, whoever has the URL can read the file. */
-	host?: string | undefined;
-}
-/** A report that is being served. */
-export interface ReportServer {
-	/** Where it is, with the token without which nothing is answered. */
-	readonly url: string;
-	readonly port: number;
-	/** Ends it, and closes the files that were opened for it. */
-	close(): Promise<void>;
-	[Symbol.asyncDispose](): Promise<void>;
-}
-/**
- * A page that shows a tensor file, of any format: what it is, where its bytes are, what its values are like, and how it differs
- * from another. It is one HTML file that opens from a disk and asks no server for anything. Files that are given open stay open.
- *
- * Resolves with the HTML. Histograms are in it up to 4,096 tensors; `serveReport` makes them for more, as they are looked at.
- *
- * @example await writeFile('report.html', await report('model.safetensors', { against: 'base.safetensors' }))
- *
- * @throws ZTensorError what `open` throws of either file; ZT_IO, ZT_MAPPING_LOST and ZT_CLOSED of values that cannot be read, and with
- * `against` what `diff` throws. A tensor whose values are damaged is shown with its error. TypeError ZT_INVALID_ARG; the signal's reason
- */
-export declare function report(source: Source | TensorFile, options?: ReportOptions): Promise<string>;
-/**
- * Serves the report of a tensor file on this machine: the page of `report`, with statistics and heat maps of slices made as they are
- * looked at. The URL bears a random token, and requests of other sites are refused; nothing can be changed. Files that are given open
- * stay open, and have to until `close()`.
- *
- * @example
- * await using server = await serveReport('model.safetensors')
- * console.log(server.url)
- *
- * @throws what `report` throws; RangeError ZT_INVALID_ARG of a port that is none; ZTensorError ZT_IO where nothing can listen there
- */
-export declare function serveReport(source: Source | TensorFile, options?: ServeReportOptions): Promise<ReportServer>;
-/** How work that reads a file is divided. */
-export interface PlanReadingOptions extends TaskSourceOptions {
-	/** Bytes of the tensors of a task: 5 GB by default. One tensor is never divided. */
-	maxTaskBytes?: number | undefined;
-	signal?: AbortSignal | undefined;
-}
-/** Some tensors to verify. */
-export interface VerifyTask extends Task {
-	readonly kind: "verify";
-}
-/** A verification, divided. */
-export type VerifyJob = Job<VerifyTask>;
-/** What one task of a verification found. */
-export interface VerifyTaskResult extends TaskResult {
-	readonly kind: "verify";
-	readonly checked: number;
-	readonly undigested: number;
-	readonly failures: readonly TaskError[];
-}
-/**
- * Divides a verification into tasks for `runTask`: plain JSON, for any engine to run anywhere.
- *
- * @example
- * const job = await planVerify('model.zt', { maxTaskBytes: 2e9 })
- * const { ok } = await finishVerify(job, await Promise.all(job.tasks.map((task) => runTask(task))))
- *
- * @throws ZTensorError what `open` throws of the source; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
- */
-export declare function planVerify(source: FarSource, options?: PlanReadingOptions): Promise<VerifyJob>;
-/** How to end a job that has read. */
-export interface FinishOptions {
-	signal?: AbortSignal | undefined;
-}
-/**
- * What a divided verification found, as `verify` gives it.
- *
- * @example
- * const { ok, failures } = await finishVerify(job, results)
- *
- * @throws TypeError and RangeError ZT_INVALID_ARG of a job that was changed, and of results that are missing (all are named), of another
- * job, or contradict each other; the signal's reason
- */
-export declare function finishVerify(job: VerifyJob, results: readonly TaskResult[], options?: FinishOptions): Promise<VerifyResult>;
-/** What to find out, and how it is divided. */
-export interface PlanStatsOptions extends PlanReadingOptions, Pick<StatsOptions, "bins" | "range"> {
-}
-/** Some tensors whose statistics are wanted. */
-export interface StatsTask extends Task {
-	readonly kind: "stats";
-	readonly options: {
-		readonly bins?: number;
-		readonly range?: readonly [
-			first: number,
-			last: number
-		];
-	};
-}
-/** Statistics, divided. */
-export type StatsJob = Job<StatsTask>;
-type JsonNumber = number | "NaN" | "Infinity" | "-Infinity" | "-0";
-/** Statistics of a tensor as JSON. */
-export interface JsonStats {
-	readonly name: string;
-	/** In the order of `TensorStats`, from `count` to `std`. */
-	readonly numbers: readonly JsonNumber[];
-	readonly histogram?: {
-		readonly edges: readonly JsonNumber[];
-		readonly counts: readonly JsonNumber[];
-	};
-}
-/** What one task found. */
-export interface StatsTaskResult extends TaskResult {
-	readonly kind: "stats";
-	readonly stats: readonly JsonStats[];
-	/** Tensors that have no statistics, and why. */
-	readonly skipped: readonly TaskError[];
-}
-/** What was found of all tensors. */
-export interface FinishStatsResult {
-	/** Statistics by the names of the tensors, in the order of the source. */
-	readonly stats: ReadonlyMap<string, TensorStats>;
-	/** Tensors that have none: of complex numbers, or of an unknown layout. */
-	readonly skipped: readonly ZTensorError[];
-}
-/**
- * Divides the statistics of all tensors into tasks for `runTask`: plain JSON, for any engine to run anywhere.
- *
- * @example
- * const job = await planStats('model.zt', { bins: 16 })
- * const { stats } = await finishStats(job, await Promise.all(job.tasks.map((task) => runTask(task))))
- *
- * @throws ZTensorError what `open` throws of the source; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
- */
-export declare function planStats(source: FarSource, options?: PlanStatsOptions): Promise<StatsJob>;
-/**
- * The statistics that the tasks found, by the names of the tensors.
- *
- * @example
- * const { stats } = await finishStats(job, results)
- * console.log(stats.get('wte')?.nan)
- *
- * @throws TypeError and RangeError ZT_INVALID_ARG of a job that was changed, and of results that are missing (all are named), of another
- * job, or contradict each other; the signal's reason
- */
-export declare function finishStats(job: StatsJob, results: readonly TaskResult[], options?: FinishOptions): Promise<FinishStatsResult>;
-/** How to do a task. */
-export interface RunTaskOptions extends JobOptions {
-	/** How to open the source, beyond what the task says: `remote` with its headers, `io`, `shards`. */
-	source?: OpenOptions | undefined;
-	/** Of a conversion: how to reach the store that its target is in. */
-	remote?: RemoteOptions | undefined;
-}
-/**
- * Does one task of a job, on any machine that reaches the source and the target's folder. It can be done any number of times, even at
- * once: each time it writes the same bytes, atomically. When the job was finished it writes nothing. The task is checked field by field:
- * it writes only the file that its place in the job names, beside its target.
- *
- * @example
- * const result = await runTask(JSON.parse(message)) // plain JSON, for finishConvert, finishVerify or finishStats
- *
- * @throws ZTensorError ZT_IO of a source that is not the one that was planned, and what `convert`, `verify` and `stats` throw; TypeError
- * and RangeError ZT_INVALID_ARG, naming the field; the signal's reason
- */
-export declare function runTask(task: ConvertTask, options?: RunTaskOptions): Promise<ConvertTaskResult>;
-export declare function runTask(task: VerifyTask, options?: RunTaskOptions): Promise<VerifyTaskResult>;
-export declare function runTask(task: StatsTask, options?: RunTaskOptions): Promise<StatsTaskResult>;
-export declare function runTask(task: Task, options?: RunTaskOptions): Promise<TaskResult>;
-/**
  * What is written under a name: an array, elements with their dtype and shape (a `Cut` is such), a sparse tensor, components of
  * any layout, a tensor of an open file, or what `file.load()` and `loadFile()` give.
  */
@@ -2014,13 +2034,6 @@ export type Tensors = Readonly<Record<string, AnyInput>> | Iterable<readonly [
 	name: string,
 	tensor: AnyInput
 ]>;
-/** How to open a file, and which tensors of it to load. */
-export interface LoadWholeOptions extends OpenOptions, JobOptions {
-	/** The tensors to load; all of them by default. */
-	names?: Iterable<string> | undefined;
-	/** Whether each array can be moved to another thread, as for `Tensor.load`: it then has a buffer of its own. */
-	transferable?: boolean | undefined;
-}
 /**
  * Writes tensors into a file in one call. It appears whole or not at all.
  *
@@ -2032,18 +2045,5 @@ export interface LoadWholeOptions extends OpenOptions, JobOptions {
  * ZT_INVALID_ARG; the signal's reason
  */
 export declare function saveFile(path: string | URL, tensors: Tensors, options?: CreateOptions): Promise<void>;
-/**
- * Loads the tensors of a file into memory of your own, digests checked, and closes it. `saveFile` takes what it gives.
- *
- * @example
- * const tensors = await loadFile('model.safetensors')
- * const bias = tensors.get('bias')
- * if (bias?.layout === 'dense') console.log(bias.dtype, bias.shape, bias.data)
- *
- * @throws ZTensorError what `open` throws; ZT_NOT_FOUND where a name is of no tensor; ZT_DIGEST_MISMATCH, ZT_DECODE,
- * ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_TRUNCATED and ZT_IO of data that cannot be read. TypeError and RangeError ZT_INVALID_ARG; the
- * signal's reason
- */
-export declare function loadFile(source: Source, options?: LoadWholeOptions): Promise<Map<string, Loaded>>;
 
 export {};

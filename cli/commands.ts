@@ -1,7 +1,7 @@
 // What each command is called and takes. Its work is loaded when it is called: `ztensor --help` needs no native binding.
 import { Command, Option } from 'commander'
-import { FORMATS } from '../lib/format-table.js'
-import { DIGESTS, FORMAT_NAMES, WRITABLE_FORMATS, WRITABLE_VERSIONS, writingOf } from '../lib/formats.js'
+import { FORMATS } from '../lib/values/format-table.js'
+import { DIGESTS, FORMAT_NAMES, WRITABLE_FORMATS, WRITABLE_VERSIONS, writingOf } from '../lib/values/formats.js'
 import { completion, INSTALL } from './completion.js'
 import { decodedOption, formatOption, linksOption } from './format.js'
 import { version } from './version.js'

@@ -11,8 +11,8 @@ import {
   type Progress,
   type Source,
 } from '../index.js'
-import { FORMATS, type WritableVersion } from '../lib/format-table.js'
-import { list } from '../lib/formats.js'
+import { FORMATS, type WritableVersion } from '../lib/values/format-table.js'
+import { list } from '../lib/values/formats.js'
 import { painter } from './color.js'
 import { parseDType } from './dtype.js'
 import { errorCode, errorMessage, exitCodes, UsageError } from './failure.js'

@@ -1,7 +1,7 @@
 // Dtypes as they are typed: by our names, or by those of safetensors, torch and zTensor.
 import type { DType } from '../index.js'
-import { DTYPE_NAMES, dtypeCalled } from '../lib/dtype-names.js'
-import { list } from '../lib/formats.js'
+import { DTYPE_NAMES, dtypeCalled } from '../lib/values/dtype-names.js'
+import { list } from '../lib/values/formats.js'
 import { UsageError } from './failure.js'
 
 /** Our name of the dtype that was typed for `flag`. */

@@ -1,6 +1,6 @@
 // How a command fails: one line `ztensor: <message> (CODE)`, hints under it where they help, never a stack.
-import { FORMATS } from '../lib/format-table.js'
-import { list } from '../lib/formats.js'
+import { FORMATS } from '../lib/values/format-table.js'
+import { list } from '../lib/values/formats.js'
 import { painter } from './color.js'
 import { printable } from './text.js'
 

@@ -1,7 +1,7 @@
 // The options that every command takes about its file.
 import { Option } from 'commander'
-import type { Format } from '../lib/format-table.js'
-import { FORMAT_NAMES } from '../lib/formats.js'
+import type { Format } from '../lib/values/format-table.js'
+import { FORMAT_NAMES } from '../lib/values/formats.js'
 import { UsageError } from './failure.js'
 import { parseBytes } from './quantity.js'
 

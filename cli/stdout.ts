@@ -1,7 +1,7 @@
 // Standard output in blocks: 100,000 rows are some thirty writes, and a reader that stops (`| head`) stops the work too.
 import { once } from 'node:events'
 import type { Writable } from 'node:stream'
-import { builtins } from '../lib/builtins.js'
+import { builtins } from '../lib/native/builtins.js'
 import { exitCodes, fail } from './failure.js'
 
 const blockLength = 1 << 18

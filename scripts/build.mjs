@@ -17,7 +17,7 @@ const given = new Set(process.argv.slice(2).filter((argument) => flags.has(argum
 const forNapi = process.argv.slice(2).filter((argument) => !flags.has(argument))
 
 // The addon's types, generated from src/. They are committed, so that the wrapper compiles where there is no Rust.
-const types = 'lib/binding.d.ts'
+const types = 'lib/native/binding.d.ts'
 const readTypes = () => readFileSync(join(root, types), 'utf8').replaceAll('\r\n', '\n')
 
 function installedAddon() {
@@ -30,7 +30,7 @@ function installedAddon() {
 
 function buildAddon() {
   if (isInstalled('cargo')) {
-    // No loader is generated: lib/native.ts is the only one.
+    // No loader is generated: lib/native/native.ts is the only one.
     const cli = join(root, 'node_modules/@napi-rs/cli/dist/cli.js')
     const committed = readTypes()
     const profile = given.has('--debug') ? [] : ['--release']

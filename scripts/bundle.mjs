@@ -3,7 +3,7 @@
 // what it takes to read. The compiler has checked the sources before.
 import assert from 'node:assert/strict'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { build, transform } from 'esbuild'
 import { root } from './command.mjs'
 import { manifest } from './platform.mjs'
@@ -34,7 +34,7 @@ const LATER = [
   'serveReport',
 ]
 /** Modules that the sources load by `require`, at their first use, and that later.js holds. */
-const REQUIRED = ['report-make', 'report-server', 'tensor-stream']
+const REQUIRED = ['report/make', 'report/server', 'write/tensor-stream']
 /** What stands in a file of its own in dist/. */
 const FILES = ['./later.js', './report-page.js']
 
@@ -98,7 +98,7 @@ async function bundlePackage(dist) {
 
 /** Which file of dist/ holds a module that is required. */
 function placeOf(name) {
-  if (REQUIRED.some((one) => name === `./${one}.js`)) return './later.js'
+  if (REQUIRED.some((one) => name === `./${basename(one)}.js`)) return './later.js'
   assert(!name.startsWith('.') || FILES.includes(name), `${name} is required, and no file of dist/: add it to REQUIRED`)
   return name
 }

@@ -1,4 +1,4 @@
-// `npm run formats`: writes the addon's table of formats into lib/format-table.ts, which is committed: types are made of it, and
+// `npm run formats`: writes the addon's table of formats into lib/values/format-table.ts, which is committed: types are made of it, and
 // `ztensor --help` needs no addon. Build the addon first.
 import { spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
@@ -27,7 +27,7 @@ export type WritableVersion = ${union(versions)}
 export const FORMATS: readonly FormatInfo[] = ${JSON.stringify(formats)}
 `
 
-const name = 'lib/format-table.ts'
+const name = 'lib/values/format-table.ts'
 const biome = createRequire(import.meta.url).resolve('@biomejs/biome/bin/biome')
 writeFileSync(join(root, name), text)
 const { status } = spawnSync(process.execPath, [biome, 'check', '--write', name], { cwd: root, stdio: 'inherit' })

@@ -19,7 +19,7 @@ const BIGNUM_BYTES: usize = 1 << 16;
 /// UTF-16 units of texts in one string. A text that is cut out of it keeps all of it in memory.
 const UNITS: usize = 1 << 20;
 
-/// What stands on a tape before each value. `lib/attributes.ts` has the same table.
+/// What stands on a tape before each value. `lib/values/attributes.ts` has the same table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mark {
     Null,

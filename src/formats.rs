@@ -10,7 +10,7 @@ use crate::index::number;
 /// All that are opened.
 pub const FORMATS: Formats = Formats::of(&[CORE, IMPORT]).beside(COMPANIONS);
 
-/// A format, as the wrapper's own table has it (`lib/formats.ts`, which is made of this).
+/// A format, as the wrapper's own table has it (`lib/values/formats.ts`, which is made of this).
 #[napi(object, object_from_js = false)]
 pub struct FormatInfo {
     pub name: String,

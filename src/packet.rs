@@ -23,7 +23,7 @@ thread_local! {
     static READER: RefCell<(u32, Weak<Mutex<Option<Writer>>>)> = const { RefCell::new((0, Weak::new())) };
 }
 
-/// The block, as lib/packet.ts has it: the name's bytes, the rank, the dtype, the bytes of the elements and the number of the
+/// The block, as lib/write/packet.ts has it: the name's bytes, the rank, the dtype, the bytes of the elements and the number of the
 /// writer; the shape; the name; the elements.
 const SHAPE: usize = 24;
 const NAME: usize = 128;

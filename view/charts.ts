@@ -1,5 +1,5 @@
 // Charts in SVG: bars of a histogram, and lines over layers.
-import type { TensorNumbers } from '../lib/report-data.js'
+import type { TensorNumbers } from '../lib/report/data.js'
 import { html, type VNode } from './html.js'
 import { showCount, showNumber } from './words.js'
 

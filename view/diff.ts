@@ -1,6 +1,6 @@
 // What differs from the other file: which tensors, how far, and which layers moved most.
 import { useMemo, useState } from 'preact/hooks'
-import type { ChangedTensor } from '../lib/report-data.js'
+import type { ChangedTensor } from '../lib/report/data.js'
 import { Grid, type GridColumn } from './grid.js'
 import { HeatMap } from './heat.js'
 import { html, type VNode } from './html.js'

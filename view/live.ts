@@ -1,5 +1,5 @@
 // What a page that a server gives asks for later. A page from a disk asks nobody.
-import type { SliceFound, TensorFound } from '../lib/report-data.js'
+import type { SliceFound, TensorFound } from '../lib/report/data.js'
 
 async function ask<T>(path: string, signal: AbortSignal): Promise<T> {
   const response = await fetch(path, { signal, credentials: 'omit', referrerPolicy: 'no-referrer' })

@@ -8,7 +8,7 @@ import type {
   ReportData,
   TensorFound,
   TensorNumbers,
-} from '../lib/report-data.js'
+} from '../lib/report/data.js'
 import { makeTree, type Node, nodeAt } from './tree.js'
 
 const CONSTANT_SCORE = 0

@@ -1,6 +1,6 @@
 // One tensor in full: what it is, where it lies, what its values are like, and how they have changed.
 import { useEffect, useState } from 'preact/hooks'
-import type { SliceFound } from '../lib/report-data.js'
+import type { SliceFound } from '../lib/report/data.js'
 import { Bars, Histogram } from './charts.js'
 import { html, type VNode } from './html.js'
 import { askSlice, askStats } from './live.js'

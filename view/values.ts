@@ -1,6 +1,6 @@
 // What the values of all tensors are like: a table, the suspects, and plots over layers.
 import { useMemo, useState } from 'preact/hooks'
-import type { TensorNumbers } from '../lib/report-data.js'
+import type { TensorNumbers } from '../lib/report/data.js'
 import { Grid, type GridColumn } from './grid.js'
 import { HeatMap } from './heat.js'
 import { html, type VNode } from './html.js'

@@ -5,7 +5,7 @@ import { source } from '../../scripts/bundle.mjs'
 import { run } from '../command.mjs'
 import { binding } from '../inside.mjs'
 
-const { FORMATS } = await source('lib/format-table.ts')
+const { FORMATS } = await source('lib/values/format-table.ts')
 
 const formats = binding.formats()
 const writable = formats.filter(({ writes }) => writes.length > 0)

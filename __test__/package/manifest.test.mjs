@@ -7,7 +7,7 @@ const read = (path) => readFileSync(new URL(`../../${path}`, import.meta.url), '
 const manifest = JSON.parse(read('package.json'))
 
 test('each platform package stands in the loader as a literal, and no other', (t) => {
-  const loader = read('lib/addon.ts')
+  const loader = read('lib/native/addon.ts')
   const named = [...loader.matchAll(/require\('(@ztensor\/[\w-]+)'\)/g)].map(([, name]) => name)
   const targets = manifest.napi.targets.map((target) => `@ztensor/${parseTriple(target).platformArchABI}`)
   t.deepEqual(named.sort(), targets.sort())

@@ -6,7 +6,7 @@ pub mod ways;
 
 use ztensor_core::formats::{CORE, Formats};
 use ztensor_core::model::Catalog;
-use ztensor_core::open::detect;
+use ztensor_core::open::{Lookup, Request, detect};
 use ztensor_core::error::{Code, Result};
 use ztensor_core::limits::Limits;
 use ztensor_core::read::Reading;
@@ -44,7 +44,9 @@ pub fn list(parsed: Result<Catalog>, total: u64) {
 /// Opens a whole file and reads it in every way.
 pub fn read(bytes: &[u8], formats: Formats) {
     let limits = limits();
-    let catalog = match detect::parse(&bytes, formats, &limits) {
+    // A file of a set is read alone.
+    let request = Request { formats, limits, lookup: Lookup::Unread, ..Request::default() };
+    let catalog = match detect::parse_alone(&bytes, &request) {
         Ok(catalog) => catalog,
         Err(error) => {
             assert_ne!(error.code(), Code::Internal, "{error}");

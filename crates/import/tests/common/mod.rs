@@ -7,7 +7,7 @@ pub mod ways;
 use ztensor_core::error::Code;
 use ztensor_core::formats::{CORE, Formats};
 use ztensor_core::limits::Limits;
-use ztensor_core::open::detect;
+use ztensor_core::open::{Lookup, Request, detect};
 use ztensor_core::read::Reading;
 use ztensor_core::work::Watch;
 use ztensor_import::IMPORT;
@@ -20,7 +20,9 @@ pub fn any_format() -> Formats {
 /// What is done with a file that is read; `None` where it is refused, by an error that is ours to give.
 pub fn reading<T>(bytes: &[u8], formats: Formats, with: impl FnOnce(Reading<'_>) -> T) -> Option<T> {
     let limits = Limits { max_decoded_bytes: 1 << 20, ..Limits::default() };
-    let catalog = match detect::parse(&bytes, formats, &limits) {
+    // A file of a set is read alone.
+    let request = Request { formats, limits, lookup: Lookup::Unread, ..Request::default() };
+    let catalog = match detect::parse_alone(&bytes, &request) {
         Ok(catalog) => catalog,
         Err(error) => {
             assert_ne!(error.code(), Code::Internal, "{error}");

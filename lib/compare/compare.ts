@@ -1,0 +1,233 @@
+import { calling, invalid, publicError, ZTensorError } from '../native/errors.js'
+import { type JobOptions, run } from '../native/job.js'
+import { binding, type NativeComparison } from '../native/native.js'
+import { Component } from '../read/component.js'
+import type { Place, Store } from '../read/store.js'
+import { type AnyTensor, Tensor } from '../read/tensor.js'
+import { jobOptions } from '../read/verify.js'
+import { optional, optionsOf, wrongType } from '../values/arguments.js'
+
+/** How far apart elements may be and still count as equal: `|a - b| <= atol + rtol * max(|a|, |b|)`. */
+export interface CompareOptions extends JobOptions {
+  /** Absolute; 0 unless given. */
+  atol?: number | undefined
+  /** Relative to the larger magnitude of the two; 0 unless given. */
+  rtol?: number | undefined
+}
+
+/** How far two tensors are apart. */
+export interface Comparison {
+  /** The same dtype and, bit for bit, the same elements. */
+  readonly identical: boolean
+  /** No element differs by more than the tolerance. NaN equals NaN, and 0 equals -0. */
+  readonly equal: boolean
+  /** How many were compared: of two sparse tensors with the same pattern, the stored values. */
+  readonly elements: number
+  /** How many differ by more than the tolerance. */
+  readonly differing: number
+  /** The flat, row-major index of the first that does. */
+  readonly firstDifference: number | undefined
+  /** How many are NaN on one side alone. */
+  readonly unmatchedNaN: number
+  /** The largest `|a - b|`. */
+  readonly maxAbsolute: number
+  /** The largest `|a - b| / max(|a|, |b|)`. */
+  readonly maxRelative: number
+}
+
+type Side = AnyTensor | Component
+
+function placeOf(name: string, side: unknown): Place {
+  if (Tensor.is(side)) return Tensor.place(side)
+  if (Component.is(side)) return Component.place(side)
+  throw wrongType(name, 'a Tensor or a Component', side)
+}
+
+function aTolerance(name: string, value: unknown): number {
+  if (typeof value !== 'number') throw wrongType(name, 'a number', value)
+  if (!(value >= 0)) throw invalid(RangeError, `${name} must be a number from 0 on, got ${value}`)
+  return value
+}
+
+function result({ elements, identical, differing, first, ...found }: NativeComparison): Comparison {
+  return {
+    identical,
+    equal: differing === 0,
+    elements,
+    differing,
+    firstDifference: first,
+    unmatchedNaN: found.unmatchedNan,
+    maxAbsolute: found.maxAbsolute,
+    maxRelative: found.maxRelative,
+  }
+}
+
+/** Pairs of two files that are compared in one crossing: four numbers each, of both sides the tensor and the component or -1. */
+interface Pairs {
+  readonly a: Store
+  readonly b: Store
+  readonly tolerance: readonly [atol: number, rtol: number]
+  readonly places: number[]
+}
+
+/** What is found of each pair, or why nothing is. */
+async function compareAll(pairs: Pairs, job: JobOptions, stages: Stages = []): Promise<NativeComparison[]> {
+  const { a, b, tolerance } = pairs
+  const places = Int32Array.from(pairs.places)
+  return await run([a, b], job, (control) =>
+    binding.compare(a.native, b.native, places, [...tolerance], control, ...stages),
+  )
+}
+
+type Stages = Awaited<ReturnType<Store['stage']>>[]
+
+/** The same where either side is in memory: as many pairs of tensors at once as are staged together. */
+async function compareStaged(pairs: Pairs, signal: AbortSignal | undefined): Promise<NativeComparison[]> {
+  const { a, b, places } = pairs
+  const count = places.length / 4
+  const sides = ([a, b] as const).map((store, side) => {
+    const ordinals = Uint32Array.from({ length: count }, (_, at) => places[at * 4 + side * 2] as number)
+    return { store, next: (from: number) => calling(() => store.native.stageNext(ordinals, from)) }
+  })
+  const all: NativeComparison[] = []
+  for (let from = 0; from < count; ) {
+    a.check(signal)
+    b.check(signal)
+    const batches = sides.map(({ store, next }) => (store.memory === undefined ? undefined : next(from)))
+    const end = Math.min(...batches.map((batch) => batch?.end ?? count))
+    const stages: Stages = []
+    try {
+      for (const [at, { store }] of sides.entries()) {
+        const batch = batches[at]
+        stages.push(batch && (await store.fill(() => batch.builder, signal)))
+      }
+      const some = { ...pairs, places: places.slice(from * 4, end * 4) }
+      for (const found of await compareAll(some, { signal }, stages)) all.push(found)
+    } finally {
+      for (const stage of stages) stage?.release()
+    }
+    from = end
+  }
+  return all
+}
+
+/** Pairs that wait for the end of the turn in which they were asked for. */
+interface Waiting extends Pairs {
+  readonly signal: AbortSignal | undefined
+  readonly settle: { resolve: (found: NativeComparison) => void; reject: (error: unknown) => void }[]
+}
+
+// A crossing costs ten times what comparing two small tensors does.
+const TOGETHER = 4096
+let waiting: Waiting[] = []
+
+function compareWaiting(): void {
+  const batches = waiting
+  waiting = []
+  for (const batch of batches) {
+    const staged = batch.a.memory !== undefined || batch.b.memory !== undefined
+    const comparing = staged ? compareStaged(batch, batch.signal) : compareAll(batch, { signal: batch.signal })
+    comparing.then(
+      (all) => {
+        for (const [at, found] of all.entries()) batch.settle[at]?.resolve(found)
+      },
+      (error) => {
+        for (const { reject } of batch.settle) reject(error)
+      },
+    )
+  }
+}
+
+/** Has a pair compared together with others of the same files that are asked for in this turn. */
+function compareTogether(pairs: Pairs, signal: AbortSignal | undefined): Promise<NativeComparison> {
+  const { a, b, tolerance, places } = pairs
+  let batch = waiting.at(-1)
+  const joins =
+    batch !== undefined &&
+    [a, b, signal].every((one, at) => one === [batch?.a, batch?.b, batch?.signal][at]) &&
+    tolerance.every((distance, at) => distance === batch?.tolerance[at]) &&
+    batch.settle.length < TOGETHER
+  if (batch === undefined || !joins) {
+    if (batch === undefined) queueMicrotask(compareWaiting)
+    batch = { a, b, tolerance, signal, places: [], settle: [] }
+    waiting.push(batch)
+  }
+  const { settle } = batch
+  batch.places.push(...places)
+  return new Promise((resolve, reject) => settle.push({ resolve, reject }))
+}
+
+async function compareAt(a: Place, b: Place, tolerance: Pairs['tolerance'], job: JobOptions): Promise<Comparison> {
+  const { onProgress, signal } = job
+  const places = [a, b].flatMap(({ ordinal, component }) => [ordinal, component ?? -1])
+  const pairs = { a: a.store, b: b.store, tolerance, places }
+  let found: NativeComparison | undefined
+  const inMemory = a.store.memory !== undefined || b.store.memory !== undefined
+  const components = a.component !== undefined || b.component !== undefined
+  // Of memory a component alone is staged.
+  if (onProgress === undefined && !(inMemory && components)) {
+    found = await compareTogether(pairs, signal)
+  } else {
+    const stages = [
+      await a.store.stage(a.ordinal, a.component, signal),
+      await b.store.stage(b.ordinal, b.component, signal),
+    ]
+    found = (await compareAll(pairs, job, stages))[0] as NativeComparison
+  }
+  if (found.error) throw publicError(found.error, a.store.path)
+  return result(found)
+}
+
+/** Whether the places of the stored values are the same, array for array. */
+async function samePattern(a: AnyTensor, b: AnyTensor, job: JobOptions): Promise<boolean> {
+  if (a.layout !== b.layout) return false
+  for (const [role, component] of a.components) {
+    if (role === 'values' || !Component.isOwn(component)) continue
+    const other = b.components.get(role)
+    if (other === undefined || component.byteLength !== other.byteLength || component.dtype !== other.dtype)
+      return false
+    const { identical } = await compareAt(Component.place(component), Component.place(other), [0, 0], job)
+    if (!identical) return false
+  }
+  return true
+}
+
+const isSparse = (side: Side): side is AnyTensor =>
+  Tensor.is(side) && (side.layout === 'sparse_csr' || side.layout === 'sparse_coo')
+
+/**
+ * Compares the elements of two tensors of the same shape, of one file or of two, in pieces, off the event loop. Tensors of
+ * different dtypes, encodings and layouts are compared by value: as float64, or exactly where both are integers; a
+ * quantized tensor by its float32 values; sparse ones by their values where the pattern is the same, otherwise with all
+ * their elements, up to 1 GiB. Components are compared by their elements, by their bytes where the dtype is unknown.
+ * Digests of data that need not be decoded are not checked.
+ *
+ * @example
+ * const { equal, maxAbsolute } = await compare(before.tensor('wte'), after.tensor('wte'), { rtol: 0.01 })
+ *
+ * @throws ZTensorError ZT_BAD_SHAPE where the shapes differ, ZT_BAD_DTYPE and ZT_BAD_LAYOUT where the numbers cannot be compared,
+ * ZT_CLOSED, ZT_BAD_SPARSE, ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError and
+ * RangeError ZT_INVALID_ARG; the signal's reason
+ */
+export async function compare(a: Side, b: Side, options?: CompareOptions): Promise<Comparison> {
+  const places = [placeOf('a', a), placeOf('b', b)] as const
+  const { atol, rtol, onProgress, signal } = optionsOf(options, ['atol', 'rtol', 'onProgress', 'signal'])
+  const tolerance: Pairs['tolerance'] = [
+    optional(atol, (value) => aTolerance('atol', value)) ?? 0,
+    optional(rtol, (value) => aTolerance('rtol', value)) ?? 0,
+  ]
+  const job = jobOptions({ onProgress, signal })
+  signal?.throwIfAborted()
+  for (const { store } of places) store.throwIfClosed()
+  if (Tensor.is(a) && Tensor.is(b)) {
+    if (a.shape.length !== b.shape.length || a.shape.some((size, dim) => size !== b.shape[dim])) {
+      const message = `the shapes [${a.shape.join(', ')}] and [${b.shape.join(', ')}] differ`
+      throw new ZTensorError('ZT_BAD_SHAPE', `tensor ${JSON.stringify(a.name)}: ${message}`, { tensor: a.name })
+    }
+    if (isSparse(a) && isSparse(b) && (await samePattern(a, b, { signal }))) {
+      const values = [a, b].map((tensor) => Component.place(tensor.components.get('values') as Component))
+      return compareAt(values[0] as Place, values[1] as Place, tolerance, job)
+    }
+  }
+  return compareAt(places[0], places[1], tolerance, job)
+}

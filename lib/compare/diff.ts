@@ -1,0 +1,270 @@
+// What differs between the tensors of two files, whatever their formats.
+import { isDeepStrictEqual } from 'node:util'
+import { ZTensorError } from '../native/errors.js'
+import type { Progress } from '../native/job.js'
+import { isMap } from '../native/realm.js'
+import { TensorFile } from '../read/file.js'
+import { open, type Source } from '../read/open.js'
+import type { AnyTensor, Layout } from '../read/tensor.js'
+import { aBoolean, optional, optionsOf } from '../values/arguments.js'
+import type { Attributes } from '../values/attributes.js'
+import type { DType } from '../values/dtype.js'
+import { globMatcher } from '../values/glob.js'
+import { type CompareOptions, type Comparison, compare } from './compare.js'
+
+/** What of two files to compare. */
+export interface DiffOptions extends CompareOptions {
+  /** The tensors whose names match a pattern (`*` and `?`); all by default. */
+  filter?: string | undefined
+  /** Whether values alone count, and neither dtypes nor layouts. */
+  values?: boolean | undefined
+  /** Whether attributes count, those of the file and of tensors. */
+  attributes?: boolean | undefined
+}
+
+/** One thing on both sides. */
+export type Pair<T> = readonly [a: T, b: T]
+
+/** What is known of a tensor that one file alone has. */
+export interface DiffTensor {
+  readonly name: string
+  readonly dtype: DType | undefined
+  readonly shape: readonly number[]
+  readonly layout: Layout
+}
+
+/** An attribute with another value; undefined on the side that does not have it. */
+export interface ChangedAttribute {
+  readonly key: unknown
+  readonly values: Pair<unknown>
+}
+
+/** How two tensors of one name differ. */
+export interface TensorChange {
+  readonly name: string
+  /** Where they differ. */
+  readonly dtype: Pair<DType | undefined> | undefined
+  readonly shape: Pair<readonly number[]> | undefined
+  readonly layout: Pair<Layout> | undefined
+  /**
+   * How the values differ: by number, or where there are no numbers to compare, which components are not the same bytes. Undefined
+   * where the values are the same, or the shapes differ.
+   */
+  readonly values: { readonly comparison: Comparison } | { readonly components: readonly string[] } | undefined
+  /** The components beside the values that are not the same bytes, or not on both sides. */
+  readonly components: readonly string[]
+  readonly attributes: readonly ChangedAttribute[]
+}
+
+/** What differs between two files. */
+export interface FileDiff {
+  /** Whether nothing does. */
+  readonly same: boolean
+  /** The tensors of the second file alone. */
+  readonly added: readonly DiffTensor[]
+  /** The tensors of the first file alone. */
+  readonly removed: readonly DiffTensor[]
+  /** Those that both have, and that differ, in the order of the first file. */
+  readonly changed: readonly TensorChange[]
+  /** How many both have and that are the same. */
+  readonly unchanged: number
+  /** Attributes of the files that differ, if they count. */
+  readonly attributes: readonly ChangedAttribute[]
+}
+
+/** What cannot be compared by number is compared by its bytes. */
+const BY_BYTES = new Set(['ZT_BAD_LAYOUT', 'ZT_BAD_DTYPE', 'ZT_BAD_SHAPE', 'ZT_LIMIT', 'ZT_UNSUPPORTED_ENCODING'])
+
+function rethrowUnlessByBytes(error: unknown): void {
+  if (!(error instanceof ZTensorError && BY_BYTES.has(error.code))) throw error
+}
+
+function pairOf<T>(a: T, b: T): Pair<T> | undefined {
+  return isDeepStrictEqual(a, b) ? undefined : [a, b]
+}
+
+function changedAttributes(a: Attributes, b: Attributes): ChangedAttribute[] {
+  const [left, right] = [a, b].map((one) => (isMap(one) ? one : new Map<unknown, unknown>(Object.entries(one))))
+  const keys = new Set([...(left?.keys() ?? []), ...(right?.keys() ?? [])])
+  return Array.from(keys).flatMap((key) => {
+    const values = pairOf(left?.get(key), right?.get(key))
+    return values === undefined ? [] : [{ key, values }]
+  })
+}
+
+/** The components that hold the values of a tensor, by its layout. */
+const VALUE_ROLES: ReadonlyMap<string, readonly string[]> = new Map([
+  ['dense', ['data']],
+  ['sparse_csr', ['values', 'indices', 'indptr']],
+  ['sparse_coo', ['values', 'coords']],
+])
+
+/** The components of a tensor beside those that hold its values. */
+function beside({ layout, components }: AnyTensor): string[] {
+  const own = VALUE_ROLES.get(layout)
+  return own === undefined ? [] : Array.from(components.keys()).filter((role) => !own.includes(role))
+}
+
+type Compare = (...sides: [...Parameters<typeof compare>]) => Promise<Comparison>
+
+/** The roles of the components, all or some, that are not the same bytes, or not on both sides. */
+async function differingComponents(
+  a: AnyTensor,
+  b: AnyTensor,
+  compared: Compare,
+  roles: Iterable<string> = new Set([...a.components.keys(), ...b.components.keys()]),
+): Promise<string[]> {
+  const differing: string[] = []
+  for (const role of roles) {
+    const [left, right] = [a.components.get(role), b.components.get(role)]
+    let same = false
+    if (left !== undefined && right !== undefined) {
+      try {
+        same = (await compared(left, right)).identical
+      } catch (error) {
+        rethrowUnlessByBytes(error)
+      }
+    }
+    if (!same) differing.push(role)
+  }
+  return differing
+}
+
+/** How the values differ; undefined where they do not. */
+async function changedValues(a: AnyTensor, b: AnyTensor, compared: Compare): Promise<TensorChange['values']> {
+  try {
+    const comparison = await compared(a, b)
+    return comparison.equal ? undefined : { comparison }
+  } catch (error) {
+    rethrowUnlessByBytes(error)
+    const components = await differingComponents(a, b, compared)
+    return components.length === 0 ? undefined : { components }
+  }
+}
+
+async function change(a: AnyTensor, b: AnyTensor, options: DiffOptions, compared: Compare): Promise<TensorChange> {
+  const shape = pairOf(a.shape, b.shape)
+  return {
+    name: a.name,
+    dtype: options.values ? undefined : pairOf<DType | undefined>(a.dtype, b.dtype),
+    shape,
+    layout: options.values ? undefined : pairOf<Layout>(a.layout, b.layout),
+    values: shape === undefined ? await changedValues(a, b, compared) : undefined,
+    components: options.values ? [] : await differingComponents(a, b, compared, new Set([...beside(a), ...beside(b)])),
+    attributes: options.attributes ? changedAttributes(a.attributes, b.attributes) : [],
+  }
+}
+
+function isChange({ dtype, shape, layout, values, components, attributes }: TensorChange): boolean {
+  return [dtype, shape, layout, values].some((part) => part !== undefined) || components.length + attributes.length > 0
+}
+
+const bytesOf = ([a, b]: Pair<AnyTensor>): number => a.byteLength + b.byteLength
+
+/** Progress of pairs, of some after the others, as that of them all. */
+class Total {
+  readonly #report: ((progress: Progress) => void) | undefined
+  readonly #all: { totalBytes: number; totalTensors: number }
+  #bytes = 0
+  #tensors = 0
+
+  constructor(report: ((progress: Progress) => void) | undefined, pairs: readonly Pair<AnyTensor>[]) {
+    this.#report = report
+    this.#all = { totalBytes: pairs.reduce((total, pair) => total + bytesOf(pair), 0), totalTensors: pairs.length }
+  }
+
+  /** Listens to the comparison of one pair. */
+  listen(): { onProgress?: (progress: Progress) => void } {
+    const report = this.#report
+    if (report === undefined) return {}
+    return { onProgress: ({ bytes }) => report({ ...this.#all, bytes: this.#bytes + bytes, tensors: this.#tensors }) }
+  }
+
+  did(pairs: readonly Pair<AnyTensor>[]): void {
+    this.#bytes += pairs.reduce((total, pair) => total + bytesOf(pair), 0)
+    this.#tensors += pairs.length
+    this.#report?.({ ...this.#all, bytes: this.#bytes, tensors: this.#tensors })
+  }
+}
+
+// What is asked for at the same time crosses into native code together, where all cores work on it; the bounds give the event loop
+// its turns, and let only what is small enough be decoded at the same time.
+const TOGETHER_PAIRS = 2048
+const TOGETHER_BYTES = 64 * 2 ** 20
+
+function* batches(pairs: readonly Pair<AnyTensor>[]): Generator<Pair<AnyTensor>[]> {
+  let batch: Pair<AnyTensor>[] = []
+  let bytes = 0
+  for (const pair of pairs) {
+    const more = bytesOf(pair)
+    if (batch.length > 0 && (batch.length === TOGETHER_PAIRS || bytes + more > TOGETHER_BYTES)) {
+      yield batch
+      batch = []
+      bytes = 0
+    }
+    batch.push(pair)
+    bytes += more
+  }
+  if (batch.length > 0) yield batch
+}
+
+const described = ({ name, dtype, shape, layout }: AnyTensor): DiffTensor => ({ name, dtype, shape, layout })
+
+async function diffFiles(a: TensorFile, b: TensorFile, options: DiffOptions): Promise<FileDiff> {
+  const { atol, rtol, onProgress, signal } = options
+  const keep = options.filter === undefined ? () => true : globMatcher(options.filter)
+  const pairs: Pair<AnyTensor>[] = []
+  const removed: DiffTensor[] = []
+  for (const [name, tensor] of a) {
+    if (!keep(name)) continue
+    const other = b.get(name)
+    if (other === undefined) removed.push(described(tensor))
+    else pairs.push([tensor, other])
+  }
+  const added: DiffTensor[] = []
+  for (const [name, tensor] of b) if (keep(name) && !a.has(name)) added.push(described(tensor))
+  const changed: TensorChange[] = []
+  const total = new Total(onProgress, pairs)
+  for (const batch of batches(pairs)) {
+    const how = { atol, rtol, signal, ...(batch.length === 1 ? total.listen() : {}) }
+    const compared: Compare = (left, right) => compare(left, right, how)
+    const found = await Promise.allSettled(batch.map((pair) => change(...pair, options, compared)))
+    for (const one of found) {
+      if (one.status === 'rejected') throw one.reason
+      if (isChange(one.value)) changed.push(one.value)
+    }
+    total.did(batch)
+  }
+  const attributes = options.attributes ? changedAttributes(a.attributes, b.attributes) : []
+  const same = added.length + removed.length + changed.length + attributes.length === 0
+  return { same, added, removed, changed, unchanged: pairs.length - changed.length, attributes }
+}
+
+/**
+ * What differs between two files, tensor by tensor, whatever their formats: names, dtypes, shapes, layouts and, as `compare` tells,
+ * values. Files that are given open stay open.
+ *
+ * @example
+ * const { same, added, removed, changed } = await diff('before.safetensors', 'after.zt', { rtol: 0.01 })
+ *
+ * @throws ZTensorError what `open` throws of either file; ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_BAD_SPARSE, ZT_UNSUPPORTED_ENCODING,
+ * ZT_LIMIT, ZT_TRUNCATED, ZT_MAPPING_LOST and ZT_IO of data that cannot be read; ZT_CLOSED of a file that was given closed. TypeError
+ * and RangeError ZT_INVALID_ARG; the signal's reason
+ */
+export async function diff(a: Source | TensorFile, b: Source | TensorFile, options?: DiffOptions): Promise<FileDiff> {
+  const known = ['atol', 'rtol', 'filter', 'values', 'attributes', 'onProgress', 'signal'] as const
+  const read = optionsOf(options, known)
+  for (const key of ['values', 'attributes'] as const) optional(read[key], (value) => aBoolean(key, value))
+  const opened: TensorFile[] = []
+  const file = async (side: Source | TensorFile): Promise<TensorFile> => {
+    if (side instanceof TensorFile) return side
+    const one = await open(side, { signal: read.signal })
+    opened.push(one)
+    return one
+  }
+  try {
+    return await diffFiles(await file(a), await file(b), read)
+  } finally {
+    for (const one of opened) one.close()
+  }
+}

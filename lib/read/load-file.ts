@@ -1,0 +1,36 @@
+// Loads a whole file in one call, as safetensors' `load_file` does.
+import type { JobOptions } from '../native/job.js'
+import { optionsOf } from '../values/arguments.js'
+import type { Loaded } from './loaded.js'
+import { OPEN_OPTIONS, type OpenOptions, open, type Source } from './open.js'
+
+/** How to open a file, and which tensors of it to load. */
+export interface LoadWholeOptions extends OpenOptions, JobOptions {
+  /** The tensors to load; all of them by default. */
+  names?: Iterable<string> | undefined
+  /** Whether each array can be moved to another thread, as for `Tensor.load`: it then has a buffer of its own. */
+  transferable?: boolean | undefined
+}
+
+/**
+ * Loads the tensors of a file into memory of your own, digests checked, and closes it. `saveFile` takes what it gives.
+ *
+ * @example
+ * const tensors = await loadFile('model.safetensors')
+ * const bias = tensors.get('bias')
+ * if (bias?.layout === 'dense') console.log(bias.dtype, bias.shape, bias.data)
+ *
+ * @throws ZTensorError what `open` throws; ZT_NOT_FOUND where a name is of no tensor; ZT_DIGEST_MISMATCH, ZT_DECODE,
+ * ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_TRUNCATED and ZT_IO of data that cannot be read. TypeError and RangeError ZT_INVALID_ARG; the
+ * signal's reason
+ */
+export async function loadFile(source: Source, options?: LoadWholeOptions): Promise<Map<string, Loaded>> {
+  const known = [...OPEN_OPTIONS, 'names', 'transferable', 'onProgress', 'signal'] as const
+  const { names, transferable, onProgress, ...opening } = optionsOf(options, known)
+  const file = await open(source, opening)
+  try {
+    return await file.load({ names, transferable, onProgress, signal: opening.signal })
+  } finally {
+    file.close()
+  }
+}

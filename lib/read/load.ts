@@ -1,0 +1,298 @@
+import { setMaxListeners } from 'node:events'
+import { nextTurn } from '../native/event-loop.js'
+import { type JobOptions, type Progress, run } from '../native/job.js'
+import { copied, PIECE, toBuffer } from '../native/memory.js'
+import type { LoadedBatch, NativeMemory } from '../native/native.js'
+import type { DTypeInfo, TypedArray } from '../values/dtype.js'
+import { checkTotal, inBatches, inTurns, TURN } from './batches.js'
+import type { Catalog } from './catalog.js'
+import { type Loaded, type LoadedComponent, LoadedObject, LoadedTensor } from './loaded.js'
+import { Plan } from './plan.js'
+import { array, type Store } from './store.js'
+import type { AnyTensor } from './tensor.js'
+
+/** What crosses the binding at once: so many bytes in one wait, at most {@link TURN} tensors. */
+const BATCH_BYTES = 256 * 2 ** 20
+/** The same of a file in memory, of which the bytes are staged first. */
+const STAGED_BYTES = 16 * 2 ** 20
+/** Tensors under way at once, of those that are loaded one by one. */
+const ONE_BY_ONE = 4
+
+/** What is to be loaded of a file. */
+export interface Wanted {
+  readonly catalog: Catalog
+  readonly ordinals: Uint32Array
+  /** Makes the tensor of an ordinal: most are never needed. */
+  readonly tensor: (ordinal: number) => AnyTensor
+  readonly plan: Plan | undefined
+  /** Whether each array has a buffer of the runtime's own, which can be moved. */
+  readonly transferable: boolean
+}
+
+/** What is loaded of each tensor, by its ordinal: all of it, or the part of a rank. */
+interface Parts {
+  /** Decoded. */
+  byteLength(ordinal: number): number
+  shape(ordinal: number): readonly number[]
+}
+
+/** Counts what was loaded and reports it. */
+class Tally {
+  #bytes = 0
+  #tensors = 0
+  #told = 0
+  readonly #totals: { totalBytes: number; totalTensors: number }
+  readonly #bytesOf: (ordinal: number) => number
+  readonly onProgress: JobOptions['onProgress']
+
+  constructor({ catalog, ordinals, plan }: Wanted, onProgress: JobOptions['onProgress']) {
+    const parts = plan === undefined ? catalog : Plan.parts(plan)
+    this.#bytesOf = (ordinal) => parts.byteLength(ordinal)
+    let totalBytes = 0
+    if (onProgress !== undefined) for (const ordinal of ordinals) totalBytes += this.#bytesOf(ordinal)
+    this.#totals = { totalBytes, totalTensors: ordinals.length }
+    this.onProgress = onProgress
+  }
+
+  /** Reports what a batch under way has done so far. */
+  partly(bytes: number, tensors: number): void {
+    const { totalBytes, totalTensors } = this.#totals
+    // Bytes under way are counted as they are stored, the total as they are decoded: what was told never falls.
+    this.#told = Math.max(this.#told, Math.min(this.#bytes + bytes, totalBytes))
+    this.onProgress?.({ bytes: this.#told, totalBytes, tensors: this.#tensors + tensors, totalTensors })
+  }
+
+  did(ordinals: Uint32Array): void {
+    if (this.onProgress === undefined) return
+    for (const ordinal of ordinals) this.#bytes += this.#bytesOf(ordinal)
+    this.#tensors += ordinals.length
+    this.partly(0, 0)
+  }
+}
+
+async function loadOne(
+  { catalog, tensor: make, transferable }: Wanted,
+  ordinal: number,
+  signal: AbortSignal | undefined,
+): Promise<Loaded> {
+  const tensor = make(ordinal)
+  const dtype = catalog.dtype(ordinal)
+  if (tensor.layout === 'sparse_csr') return tensor.loadCsr({ transferable, signal })
+  if (tensor.layout === 'sparse_coo') return tensor.loadCoo({ transferable, signal })
+  if (tensor.layout === 'dense' && dtype !== undefined)
+    return LoadedTensor.make(dtype, tensor.shape, (await tensor.load({ transferable, signal })) as TypedArray)
+  const components: Record<string, LoadedComponent> = Object.create(null)
+  for (const [role, component] of tensor.components)
+    components[role] = { dtype: component.dtype, data: await component.load({ transferable, signal }) }
+  return new LoadedObject(tensor.layout, tensor.dtype, tensor.shape, components)
+}
+
+/** Loads tensors, at most `atOnce` at a time. The first failure, or the caller's signal, ends the others. */
+export async function loadAll(
+  wanted: Wanted,
+  atOnce: number | undefined,
+  { onProgress, signal }: JobOptions,
+): Promise<Map<string, Loaded>> {
+  const { catalog, ordinals, plan } = wanted
+  const { store } = catalog
+  const parts = plan && Plan.parts(plan)
+  store.check(signal)
+  const checking = checkTotal(store, ordinals, 'load', signal)
+  if (checking !== undefined) await checking
+  /** What was loaded, by the places in `ordinals`. */
+  const results: Loaded[] = new Array(ordinals.length)
+  const tally = new Tally(wanted, onProgress)
+  /** The places of what is loaded one by one. */
+  const others: number[] = []
+  const begun = new Map<number, Promise<Loaded>>()
+  let batch = new Batch(wanted, results)
+  const sort = (place: number): void => {
+    const ordinal = ordinals[place] as number
+    if (catalog.layout(ordinal) !== 'dense' || catalog.dtype(ordinal) === undefined) {
+      others.push(place)
+      return
+    }
+    const decoding = parts?.divides(ordinal) ? undefined : catalog.decoding(ordinal)
+    if (decoding === undefined || !store.shared.has(decoding)) {
+      batch.add(place)
+      return
+    }
+    // Joined now, since later it may be over.
+    const load = loadOne(wanted, ordinal, signal)
+    load.catch(() => {}) // what comes before it may fail first
+    begun.set(place, load)
+    others.push(place)
+  }
+  for (let place = 0, turn = 0; place < ordinals.length; place++) {
+    sort(place)
+    if (batch.full) {
+      await batch.load(atOnce, tally, signal)
+      batch = new Batch(wanted, results)
+    } else if (place - turn < TURN) continue
+    turn = place
+    await nextTurn()
+  }
+  await batch.load(atOnce, tally, signal)
+  await loadEach(wanted, others, begun, results, atOnce ?? ONE_BY_ONE, tally, signal)
+  const loaded = new Map<string, Loaded>()
+  // A map of a million grows for some 50 ms: what comes before and behind that in its turn is to be little.
+  await inTurns(ordinals.length, 1000, (place) => {
+    loaded.set(catalog.name(ordinals[place] as number), results[place] as Loaded)
+  })
+  return loaded
+}
+
+/** Dense tensors of a file, loaded by one call. */
+class Batch {
+  readonly #wanted: Wanted
+  readonly #results: Loaded[]
+  readonly #store: Store
+  /** What is loaded of each tensor. */
+  readonly #parts: Parts
+  readonly #places: number[] = []
+  #bytes = 0
+
+  constructor(wanted: Wanted, results: Loaded[]) {
+    this.#wanted = wanted
+    this.#results = results
+    this.#store = wanted.catalog.store
+    this.#parts = wanted.plan === undefined ? wanted.catalog : Plan.parts(wanted.plan)
+  }
+
+  add(place: number): void {
+    this.#places.push(place)
+    this.#bytes += this.#parts.byteLength(this.#wanted.ordinals[place] as number)
+  }
+
+  get full(): boolean {
+    const most = this.#store.memory === undefined ? BATCH_BYTES : STAGED_BYTES
+    return this.#places.length >= TURN || this.#bytes >= most
+  }
+
+  async load(atOnce: number | undefined, tally: Tally, signal: AbortSignal | undefined): Promise<void> {
+    if (this.#places.length === 0) return
+    const { catalog, ordinals: all } = this.#wanted
+    const ordinals = Uint32Array.from(this.#places, (place) => all[place] as number)
+    const batch = this.#read(ordinals, Math.min(atOnce ?? 2 ** 32 - 1, 2 ** 32 - 1), tally, signal)
+    const joined = this.#lend(ordinals, batch)
+    const { blocks, places } = await batch.finally(joined.end)
+    // What was decoded has a block of its own, which those who joined have as well.
+    const shared = new Set(joined.tensors.map((at) => places[at * 2]))
+    const check = () => this.#store.check(signal)
+    const { transferable } = this.#wanted
+    const buffers: ArrayBuffer[] = []
+    if (!transferable)
+      for (const [at, block] of blocks.entries()) buffers.push(await toBuffer(block, check, !shared.has(at)))
+    let since = 0
+    for (const [at, ordinal] of ordinals.entries()) {
+      const [block, offset] = [places[at * 2] as number, places[at * 2 + 1] as number]
+      const dtype = catalog.dtype(ordinal) as DTypeInfo
+      const byteLength = this.#parts.byteLength(ordinal)
+      since += transferable ? byteLength : 0
+      if (since >= PIECE) {
+        since = 0
+        await nextTurn()
+      }
+      const data = transferable
+        ? array(dtype, await copied(blocks[block], offset, byteLength, check), 0, byteLength)
+        : array(dtype, buffers[block] ?? new ArrayBuffer(0), offset, byteLength)
+      this.#results[this.#places[at] as number] = LoadedTensor.make(dtype, this.#parts.shape(ordinal), data)
+    }
+    if (transferable) for (const [at, block] of blocks.entries()) if (!shared.has(at)) block.free()
+    tally.did(ordinals)
+  }
+
+  /** Has the binding load the tensors. */
+  async #read(
+    ordinals: Uint32Array,
+    atOnce: number,
+    tally: Tally,
+    signal: AbortSignal | undefined,
+  ): Promise<LoadedBatch> {
+    const { native } = this.#store
+    const { plan } = this.#wanted
+    const division = plan && Plan.divisionOf(plan, ordinals)
+    const onProgress = tally.onProgress && (({ bytes, tensors }: Progress) => tally.partly(bytes, tensors))
+    const next = (from: number) => native.stageNext(ordinals, from)
+    const many = { count: ordinals.length, bytes: 0, next, onProgress, signal }
+    const parts = await inBatches(this.#store, many, async ({ from, end, stage, onProgress }) => {
+      const some = ordinals.subarray(from, end)
+      const own = division && { ...division, dims: division.dims.subarray(from, end) }
+      return run(this.#store, { onProgress, signal }, (control) => native.loadBatch(some, atOnce, control, stage, own))
+    })
+    return parts.length === 1 ? (parts[0] as LoadedBatch) : joinedParts(parts)
+  }
+
+  /** Lets others that load the same compressed tensors meanwhile have what the batch decodes, until `end`: then `tensors` were joined. */
+  #lend(ordinals: Uint32Array, batch: Promise<LoadedBatch>): { end: () => void; tensors: number[] } {
+    const { catalog, plan } = this.#wanted
+    const tensors: number[] = []
+    const lent: { at: number; end: () => boolean }[] = []
+    for (const [at, ordinal] of ordinals.entries()) {
+      const key = plan && Plan.parts(plan).divides(ordinal) ? undefined : catalog.decoding(ordinal)
+      if (key === undefined || catalog.byteLength(ordinal) === 0) continue
+      const share = async () => {
+        const { blocks, places } = await batch
+        return blocks[places[at * 2] as number] as NativeMemory
+      }
+      lent.push({ at, end: this.#store.shared.lend(key, share) })
+    }
+    const end = () => {
+      for (const { at, end } of lent) if (end()) tensors.push(at)
+    }
+    return { end, tensors }
+  }
+}
+
+/** Parts of a batch as one. */
+function joinedParts(parts: readonly LoadedBatch[]): LoadedBatch {
+  const blocks: NativeMemory[] = []
+  const places: number[] = []
+  for (const part of parts) {
+    for (let at = 0; at < part.places.length; at += 2) {
+      const block = part.places[at] as number
+      places.push(block < 0 ? block : block + blocks.length, part.places[at + 1] as number)
+    }
+    for (const block of part.blocks) blocks.push(block)
+  }
+  return { blocks, places: Float64Array.from(places) }
+}
+
+/** Loads tensors one by one, several side by side, but for those that were `begun`. */
+async function loadEach(
+  wanted: Wanted,
+  places: readonly number[],
+  begun: ReadonlyMap<number, Promise<Loaded>>,
+  results: Loaded[],
+  atOnce: number,
+  tally: Tally,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  signal?.throwIfAborted() // it may have been while the batches were loaded
+  const stop = new AbortController()
+  setMaxListeners(0, stop.signal) // each load listens
+  const abort = () => stop.abort(signal?.reason)
+  signal?.addEventListener('abort', abort, { once: true })
+  const queue = places.values()
+  const worker = async () => {
+    for (const place of queue) {
+      const ordinals = wanted.ordinals.subarray(place, place + 1)
+      results[place] = await (begun.get(place) ?? loadOne(wanted, ordinals[0] as number, stop.signal))
+      tally.did(ordinals)
+    }
+  }
+  try {
+    const workers = Array.from({ length: Math.min(atOnce, places.length) }, async () => {
+      try {
+        await worker()
+      } catch (error) {
+        stop.abort(error)
+        throw error
+      }
+    })
+    await Promise.allSettled(workers)
+    await Promise.all(workers)
+  } finally {
+    signal?.removeEventListener('abort', abort)
+  }
+}

@@ -1,0 +1,102 @@
+// What file.load() gives of each tensor: its elements in memory of the caller's own, with their dtype and shape.
+import { type InspectOptions, inspect } from 'node:util'
+import type { DType, DTypeInfo, OwnArrayOf, OwnArrays, TypedArray } from '../values/dtype.js'
+import { shown } from '../values/inspect.js'
+import type { CooTensor, CsrTensor } from './sparse.js'
+import { type WidenOptions, widenCut } from './widen.js'
+
+/** The elements of a dense tensor, its digest checked. */
+export class LoadedTensor<D extends DType = DType> {
+  readonly dtype: D
+  /** Of what was loaded: with a plan the rank's part. */
+  readonly shape: readonly number[]
+  readonly data: OwnArrays[D]
+
+  private constructor(dtype: D, shape: readonly number[], data: OwnArrays[D]) {
+    this.dtype = dtype
+    this.shape = shape
+    this.data = data
+  }
+
+  /** @internal */
+  static make({ name }: DTypeInfo, shape: readonly number[], data: TypedArray): AnyLoadedTensor {
+    return new LoadedTensor(name, shape, data as OwnArrayOf<DType>) as AnyLoadedTensor
+  }
+
+  get layout(): 'dense' {
+    return 'dense'
+  }
+
+  /**
+   * The elements widened to float32, as `Tensor.toFloat32()` does.
+   *
+   * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_LIMIT; TypeError and RangeError ZT_INVALID_ARG
+   */
+  toFloat32(options?: WidenOptions): Float32Array {
+    return widenCut(this, options)
+  }
+
+  get [Symbol.toStringTag](): string {
+    return 'LoadedTensor'
+  }
+
+  /** Says what it is, and has no data. */
+  toJSON(): object {
+    return { layout: this.layout, dtype: this.dtype, shape: this.shape, byteLength: this.data.byteLength }
+  }
+
+  /** Says what it is, and shows no data. */
+  [inspect.custom](_depth: number, options: InspectOptions): string {
+    return shown('LoadedTensor', this.toJSON(), options)
+  }
+}
+
+/** A loaded dense tensor of any dtype: checking `dtype` narrows `data`. */
+export type AnyLoadedTensor = { [D in DType]: LoadedTensor<D> }[DType]
+
+/** One part of a tensor of another layout: its elements, or its bytes where the dtype is not known. */
+export interface LoadedComponent {
+  readonly dtype: DType | undefined
+  readonly data: TypedArray
+}
+
+/** The components of a tensor that is neither dense nor sparse, or whose dtype is not known. */
+export class LoadedObject {
+  /** The file's own label. */
+  readonly layout: string & {}
+  readonly dtype: DType | undefined
+  readonly shape: readonly number[]
+  /** By their roles; an object without a prototype. */
+  readonly components: Readonly<Record<string, LoadedComponent>>
+
+  /** @internal */
+  constructor(
+    layout: string,
+    dtype: DType | undefined,
+    shape: readonly number[],
+    components: LoadedObject['components'],
+  ) {
+    this.layout = layout
+    this.dtype = dtype
+    this.shape = shape
+    this.components = components
+  }
+
+  get [Symbol.toStringTag](): string {
+    return 'LoadedObject'
+  }
+
+  /** Says what it is, and has no data. */
+  toJSON(): object {
+    const { layout, dtype, shape } = this
+    return { layout, dtype, shape, components: Object.keys(this.components) }
+  }
+
+  /** Says what it is, and shows no data. */
+  [inspect.custom](_depth: number, options: InspectOptions): string {
+    return shown('LoadedObject', this.toJSON(), options)
+  }
+}
+
+/** A loaded tensor, by its layout: its elements, its sparse form, or the components of any other layout. */
+export type Loaded = AnyLoadedTensor | CsrTensor | CooTensor | LoadedObject

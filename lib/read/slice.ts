@@ -1,0 +1,158 @@
+import { type InspectOptions, inspect } from 'node:util'
+import { calling, invalid } from '../native/errors.js'
+import { binding } from '../native/native.js'
+import { aWholeNumber, optionsOf, wrongType } from '../values/arguments.js'
+import type { DType, DTypeArrays } from '../values/dtype.js'
+import { shown } from '../values/inspect.js'
+import type { CopyReason, View } from './store.js'
+import { type WidenOptions, widenCut } from './widen.js'
+
+/**
+ * Which indices of a dimension, as NumPy slices: `[start, stop]`, `[start, stop, step]`, one of them as `[index]`, or null for all.
+ * Negative numbers count from the end, and null stands for an end. A single index takes the dimension out of the shape.
+ * Unlike NumPy's, bounds beyond the dimension are refused, and a step is 1 or more.
+ */
+export type Range =
+  | readonly [index: number]
+  | readonly [start: number | null, stop: number | null]
+  | readonly [start: number | null, stop: number | null, step: number]
+  | null
+
+/** One rank's even share of a dimension. */
+export interface Shard {
+  /** The dimension that is divided. */
+  readonly dim: number
+  /** From 0 to `worldSize - 1`. */
+  readonly rank: number
+  readonly worldSize: number
+}
+
+/** A rectangular part of a dense tensor. */
+export class Cut<D extends DType = DType> {
+  readonly dtype: D
+  readonly shape: readonly number[]
+  readonly data: DTypeArrays[D]
+  /** Why `data` is a copy; undefined where it aliases the file. */
+  readonly copyReason: CopyReason | undefined
+
+  private constructor(dtype: D, shape: readonly number[], data: DTypeArrays[D], copyReason: CopyReason | undefined) {
+    this.dtype = dtype
+    this.shape = shape
+    this.data = data
+    this.copyReason = copyReason
+  }
+
+  /** @internal */
+  static make<D extends DType>(dtype: D, shape: readonly number[], view: View): Cut<D> {
+    return new Cut(dtype, shape, view.data as DTypeArrays[D], view.copyReason)
+  }
+
+  /** Whether `data` aliases the file. */
+  get mapped(): boolean {
+    return this.copyReason === undefined
+  }
+
+  /**
+   * The elements widened to float32, as `Tensor.toFloat32()` does.
+   *
+   * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_LIMIT; TypeError and RangeError ZT_INVALID_ARG
+   */
+  toFloat32(options?: WidenOptions): Float32Array {
+    return widenCut(this, options)
+  }
+
+  get [Symbol.toStringTag](): string {
+    return 'Cut'
+  }
+
+  /** Says what it is, and has no data. */
+  toJSON(): object {
+    const { dtype, shape, mapped, copyReason } = this
+    return { dtype, shape, byteLength: this.data.byteLength, mapped, copyReason }
+  }
+
+  /** Says what it is, and shows no data. */
+  [inspect.custom](_depth: number, options: InspectOptions): string {
+    return shown('Cut', this.toJSON(), options)
+  }
+}
+
+/** Which elements of a tensor are wanted. */
+export interface Selected {
+  /** `start, stop, step` of each dimension, flat. */
+  readonly ranges: number[]
+  /** Without the dimensions of which one index was named. */
+  readonly shape: number[]
+}
+
+/** Checks the ranges of a slice and completes them. */
+export function sliceRanges(shape: readonly number[], ranges: unknown, name = 'ranges'): Selected {
+  const expected = 'an array of [index], [start, stop], [start, stop, step] or null'
+  if (!Array.isArray(ranges)) throw wrongType(name, expected, ranges)
+  if (ranges.length > shape.length) {
+    throw invalid(RangeError, `${name} has ${ranges.length} entries, but the tensor has ${shape.length} dimensions`)
+  }
+  const selected: Selected = { ranges: [], shape: [] }
+  for (const [dim, size] of shape.entries()) {
+    const range: unknown = ranges[dim] ?? [0, size]
+    const which = `${name}[${dim}]`
+    if (!Array.isArray(range) || range.length < 1 || range.length > 3) {
+      throw wrongType(which, '[index], [start, stop], [start, stop, step] or null', range)
+    }
+    if (range.length === 1) {
+      const start = anIndex(`${which}[0]`, range[0], size)
+      selected.ranges.push(start, start + 1, 1)
+      continue
+    }
+    const start = aBound(`${which}[0]`, range[0] ?? 0, size)
+    const stop = aBound(`${which}[1]`, range[1] ?? size, size)
+    const step = range.length === 3 ? aStep(`${which}[2]`, range[2]) : 1
+    if (start > stop) throw invalid(RangeError, `${which} must not end before it starts, got [${range.join(', ')}]`)
+    selected.ranges.push(start, stop, step)
+    selected.shape.push(Math.ceil((stop - start) / step))
+  }
+  return selected
+}
+
+function aNumber(name: string, value: unknown): number {
+  if (typeof value !== 'number') throw wrongType(name, 'a whole number', value)
+  if (!Number.isSafeInteger(value)) throw invalid(RangeError, `${name} must be a whole number, got ${value}`)
+  return value
+}
+
+/** An index of a dimension; a negative one counts from its end. */
+export function anIndex(name: string, value: unknown, size: number): number {
+  const index = aNumber(name, value)
+  if (index < -size || index >= size) {
+    const among = size === 0 ? 'cannot be chosen: the dimension is empty' : `must be from ${-size} to ${size - 1}`
+    throw invalid(RangeError, `${name} ${among}, got ${index}`)
+  }
+  return index < 0 ? index + size : index
+}
+
+function aBound(name: string, value: unknown, size: number): number {
+  const bound = aNumber(name, value)
+  if (bound < -size || bound > size) {
+    throw invalid(RangeError, `${name} must lie within the dimension, from ${-size} to ${size}, got ${bound}`)
+  }
+  return bound < 0 ? bound + size : bound
+}
+
+function aStep(name: string, value: unknown): number {
+  const step = aNumber(name, value)
+  if (step < 1) throw invalid(RangeError, `${name}, the step, must be 1 or more, got ${step}`)
+  return step
+}
+
+/** The ranges of a rank's share. */
+export function shardRanges(shape: readonly number[], spec: unknown): Selected {
+  if (typeof spec !== 'object' || spec === null) throw wrongType('shard', 'an object { dim, rank, worldSize }', spec)
+  const { dim, rank, worldSize } = optionsOf(spec as Shard, ['dim', 'rank', 'worldSize'], 'shard')
+  const numbers = [
+    aWholeNumber('dim', dim),
+    aWholeNumber('rank', rank),
+    aWholeNumber('worldSize', worldSize, 1),
+  ] as const
+  const ranges = calling(() => binding.shardRanges([...shape], ...numbers))
+  return { ranges, shape: shape.map((_, at) => (ranges[at * 3 + 1] as number) - (ranges[at * 3] as number)) }
+}

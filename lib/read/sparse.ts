@@ -1,0 +1,315 @@
+import { type InspectOptions, inspect, types } from 'node:util'
+import { calling, ZTensorError } from '../native/errors.js'
+import { allocate } from '../native/memory.js'
+import { binding } from '../native/native.js'
+import { aWholeNumber, optional, optionsOf, wrongType } from '../values/arguments.js'
+import {
+  bytesOf,
+  type DType,
+  type DTypeArrays,
+  type DTypeInfo,
+  dtypeInfo,
+  dtypeOfArray,
+  dtypes,
+  type IndexArray,
+  type TypedArray,
+} from '../values/dtype.js'
+import { shown } from '../values/inspect.js'
+import { array } from './store.js'
+import { widen } from './widen.js'
+
+/** What `toDense()` may fill unless it is told otherwise: 1 GiB. */
+const DENSE_BYTES = 2 ** 30
+
+/** How large a converted tensor may become. */
+export interface ToDenseOptions {
+  /** Bytes that the dense elements, or the row pointers, may take up; 1 GiB by default. */
+  maxBytes?: number | undefined
+}
+
+/** Room for the dense elements of a sparse tensor, within the limit. */
+function dense(shape: readonly number[], dtype: DTypeInfo, options: ToDenseOptions | undefined) {
+  const { maxBytes } = optionsOf(options, ['maxBytes'])
+  const most = optional(maxBytes, (value) => aWholeNumber('maxBytes', value)) ?? DENSE_BYTES
+  const byteLength = Math.ceil(
+    (shape.reduce((product, size) => (product === 0 || size === 0 ? 0 : product * size), 1) * dtype.bits) / 8,
+  )
+  if (byteLength > most) {
+    const message = `the dense tensor of shape [${shape.join(', ')}] takes ${byteLength} bytes, more than the ${most} allowed (option maxBytes)`
+    throw new ZTensorError('ZT_LIMIT', message)
+  }
+  return array(dtype, allocate(byteLength), 0, byteLength)
+}
+
+function indexArray(code: number, length: number): IndexArray {
+  const dtype = dtypes[code] as DTypeInfo
+  const byteLength = (length * dtype.bits) / 8
+  return array(dtype, allocate(byteLength), 0, byteLength) as IndexArray
+}
+
+/** The code of an index array's dtype. */
+export function indexCode(role: string, indices: IndexArray): number {
+  const name = types.isTypedArray(indices) ? dtypeOfArray(indices) : undefined
+  const info = name === undefined ? undefined : dtypeInfo(name)
+  if (info === undefined || !/^u?int/.test(info.name)) throw wrongType(role, 'a typed array of integers', indices)
+  return info.code
+}
+
+/** Throws ZT_BAD_SPARSE where arrays are no CSR matrix; `strict`: where columns do not rise within their row. */
+export function checkCsr(
+  shape: readonly number[],
+  dtype: DTypeInfo,
+  values: TypedArray,
+  indices: IndexArray,
+  indptr: IndexArray,
+  strict = false,
+): void {
+  const codes = [dtype.code, indexCode('indices', indices), indexCode('indptr', indptr)]
+  calling(() => binding.checkCsr(shape, codes, bytesOf(values), bytesOf(indices), bytesOf(indptr), strict))
+}
+
+/** Throws ZT_BAD_SPARSE where arrays are no COO tensor; `strictly`, also where one names a cell twice. */
+export function checkCoo(
+  shape: readonly number[],
+  dtype: DTypeInfo,
+  values: TypedArray,
+  coords: IndexArray,
+  strictly = false,
+): void {
+  const codes = [dtype.code, indexCode('coords', coords)]
+  calling(() => binding.checkCoo(shape, codes, bytesOf(values), bytesOf(coords), strictly))
+}
+
+/** The values as float32, without the padding behind the last one. */
+function widenedValues(values: TypedArray, dtype: DType, nnz: number): Float32Array {
+  return widen(values, dtypeInfo(dtype) as DTypeInfo, nnz, undefined)
+}
+
+/** What a sparse tensor is, for console.log and JSON. */
+function facts({ shape, dtype, nnz }: { shape: readonly number[]; dtype: DType; nnz: number }): object {
+  return { shape, dtype, nnz }
+}
+
+/**
+ * A matrix by its rows: the values of row `r` are `values[indptr[r]]` up to `values[indptr[r + 1]]`, their
+ * columns the `indices` at the same places.
+ */
+export class CsrTensor<D extends DType = DType> {
+  readonly shape: readonly [rows: number, columns: number]
+  readonly dtype: D
+  readonly values: DTypeArrays[D]
+  readonly indices: IndexArray
+  readonly indptr: IndexArray
+  /** Stored values. */
+  readonly nnz: number
+
+  private constructor(
+    shape: readonly number[],
+    dtype: D,
+    values: DTypeArrays[D],
+    indices: IndexArray,
+    indptr: IndexArray,
+  ) {
+    this.shape = shape as readonly [number, number]
+    this.dtype = dtype
+    this.values = values
+    this.indices = indices
+    this.indptr = indptr
+    this.nnz = indices.length
+  }
+
+  get layout(): 'sparse_csr' {
+    return 'sparse_csr'
+  }
+
+  get [Symbol.toStringTag](): string {
+    return 'CsrTensor'
+  }
+
+  /** Says what it is, and has no data. */
+  toJSON(): object {
+    return facts(this)
+  }
+
+  /** Says what it is, and shows no data. */
+  [inspect.custom](_depth: number, options: InspectOptions): string {
+    return shown('CsrTensor', facts(this), options)
+  }
+
+  /** @internal */
+  static make<D extends DType>(
+    shape: readonly number[],
+    dtype: D,
+    values: DTypeArrays[D],
+    indices: IndexArray,
+    indptr: IndexArray,
+  ): CsrTensor<D> {
+    return new CsrTensor(shape, dtype, values, indices, indptr)
+  }
+
+  #parts() {
+    const dtype = dtypeInfo(this.dtype) as DTypeInfo
+    const codes = [dtype.code, indexCode('indices', this.indices), indexCode('indptr', this.indptr)]
+    return [this.shape, codes, bytesOf(this.values), bytesOf(this.indices), bytesOf(this.indptr)] as const
+  }
+
+  /** @internal Throws ZT_BAD_SPARSE where the arrays are no CSR matrix. */
+  check(strict: boolean): this {
+    checkCsr(this.shape, dtypeInfo(this.dtype) as DTypeInfo, this.values, this.indices, this.indptr, strict)
+    return this
+  }
+
+  /**
+   * All elements in row-major order; values at the same place are added.
+   *
+   * @throws ZTensorError ZT_LIMIT beyond `maxBytes`, ZT_BAD_SPARSE where the arrays were changed to nonsense
+   */
+  toDense(options?: ToDenseOptions): DTypeArrays[D] {
+    const output = dense(this.shape, dtypeInfo(this.dtype) as DTypeInfo, options)
+    calling(() => binding.csrToDense(...this.#parts(), bytesOf(output)))
+    return output as DTypeArrays[D]
+  }
+
+  /**
+   * The same matrix with its values widened to float32; the index arrays are shared.
+   *
+   * @throws ZTensorError ZT_BAD_DTYPE for complex types
+   */
+  toFloat32(): CsrTensor<'float32'> {
+    const values = widenedValues(this.values, this.dtype, this.nnz)
+    return new CsrTensor(this.shape, 'float32', values, this.indices, this.indptr)
+  }
+
+  toCsr(): this {
+    return this
+  }
+
+  /** The same values by their coordinates. The values are shared. */
+  toCoo(): CooTensor<D> {
+    const parts = this.#parts()
+    const coords = indexArray(
+      calling(() => binding.csrCoordsDtype(...parts)),
+      2 * this.nnz,
+    )
+    calling(() => binding.csrToCoords(...parts, bytesOf(coords)))
+    return CooTensor.make(this.shape, this.dtype, this.values, coords)
+  }
+}
+
+/**
+ * A tensor by the coordinates of its values. `coords` is dimension-major: `nnz` indices into dimension 0, then
+ * `nnz` into dimension 1, and so on.
+ */
+export class CooTensor<D extends DType = DType> {
+  readonly shape: readonly number[]
+  readonly dtype: D
+  readonly values: DTypeArrays[D]
+  readonly coords: IndexArray
+  /** Stored values. */
+  readonly nnz: number
+
+  private constructor(shape: readonly number[], dtype: D, values: DTypeArrays[D], coords: IndexArray) {
+    this.shape = shape
+    this.dtype = dtype
+    this.values = values
+    this.coords = coords
+    // By the coordinates: the last byte of packed values may be padded. A scalar has none.
+    const bits = (dtypeInfo(dtype) as DTypeInfo).bits
+    this.nnz = shape.length > 0 ? coords.length / shape.length : Math.floor((values.byteLength * 8) / bits)
+  }
+
+  get layout(): 'sparse_coo' {
+    return 'sparse_coo'
+  }
+
+  get [Symbol.toStringTag](): string {
+    return 'CooTensor'
+  }
+
+  /** Says what it is, and has no data. */
+  toJSON(): object {
+    return facts(this)
+  }
+
+  /** Says what it is, and shows no data. */
+  [inspect.custom](_depth: number, options: InspectOptions): string {
+    return shown('CooTensor', facts(this), options)
+  }
+
+  /** @internal */
+  static make<D extends DType>(
+    shape: readonly number[],
+    dtype: D,
+    values: DTypeArrays[D],
+    coords: IndexArray,
+  ): CooTensor<D> {
+    return new CooTensor(shape, dtype, values, coords)
+  }
+
+  #parts() {
+    const codes = [(dtypeInfo(this.dtype) as DTypeInfo).code, indexCode('coords', this.coords)]
+    return [this.shape, codes, bytesOf(this.values), bytesOf(this.coords)] as const
+  }
+
+  /** @internal Throws ZT_BAD_SPARSE where the arrays are no COO tensor. */
+  check(strict: boolean): this {
+    checkCoo(this.shape, dtypeInfo(this.dtype) as DTypeInfo, this.values, this.coords, strict)
+    return this
+  }
+
+  /**
+   * All elements in row-major order; values at the same place are added.
+   *
+   * @throws ZTensorError ZT_LIMIT beyond `maxBytes`, ZT_BAD_SPARSE where the arrays were changed to nonsense
+   */
+  toDense(options?: ToDenseOptions): DTypeArrays[D] {
+    const output = dense(this.shape, dtypeInfo(this.dtype) as DTypeInfo, options)
+    calling(() => binding.cooToDense(...this.#parts(), bytesOf(output)))
+    return output as DTypeArrays[D]
+  }
+
+  /**
+   * The same values by rows, sorted by row and column; values at the same place stay apart.
+   *
+   * @throws ZTensorError ZT_BAD_LAYOUT unless the tensor has 2 dimensions, ZT_LIMIT
+   */
+  toCsr(options?: ToDenseOptions): CsrTensor<D> {
+    const parts = this.#parts()
+    const { shape, nnz } = this
+    if (shape.length !== 2) {
+      throw new ZTensorError(
+        'ZT_BAD_LAYOUT',
+        `CSR has 2 dimensions, the shape [${shape.join(', ')}] has ${shape.length}`,
+      )
+    }
+    const pointers = 8 * ((shape[0] as number) + 1)
+    const { maxBytes } = optionsOf(options, ['maxBytes'])
+    const most = optional(maxBytes, (value) => aWholeNumber('maxBytes', value)) ?? DENSE_BYTES
+    if (pointers > most) {
+      const message = `the pointers of ${shape[0]} rows take up to ${pointers} bytes, more than the ${most} allowed (option maxBytes)`
+      throw new ZTensorError('ZT_LIMIT', message)
+    }
+    const dtype = dtypeInfo(this.dtype) as DTypeInfo
+    const values = array(dtype, allocate(this.values.byteLength), 0, this.values.byteLength) as DTypeArrays[D]
+    const indices = indexArray(indexCode('coords', this.coords), nnz)
+    const indptr = indexArray(
+      calling(() => binding.cooIndptrDtype(...parts)),
+      (shape[0] as number) + 1,
+    )
+    calling(() => binding.cooToCsr(...parts, [bytesOf(values), bytesOf(indices), bytesOf(indptr)]))
+    return CsrTensor.make(shape, this.dtype, values, indices, indptr)
+  }
+
+  /**
+   * The same tensor with its values widened to float32; the coordinates are shared.
+   *
+   * @throws ZTensorError ZT_BAD_DTYPE for complex types
+   */
+  toFloat32(): CooTensor<'float32'> {
+    return new CooTensor(this.shape, 'float32', widenedValues(this.values, this.dtype, this.nnz), this.coords)
+  }
+
+  toCoo(): this {
+    return this
+  }
+}

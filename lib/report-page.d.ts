@@ -1,6 +1,0 @@
-// What `npm run build` bundles `view/` into: dist/lib/report-page.js.
-
-/** The script of the page. */
-export declare const SCRIPT: string
-/** Its style sheet. */
-export declare const STYLE: string

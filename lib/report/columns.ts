@@ -1,0 +1,179 @@
+// What the index tells of the tensors, as the columns of a report. Nothing here reads data.
+import { basename } from 'node:path'
+import { inspect } from 'node:util'
+import { isMap, isUint8Array } from '../native/realm.js'
+import { inTurns } from '../read/batches.js'
+import { TensorFile } from '../read/file.js'
+import type { Attributes } from '../values/attributes.js'
+import type { AttributeRow, Column, FileFacts, PartColumns, ReportData, TensorColumns } from './data.js'
+
+/** An attribute may be a vocabulary of megabytes, and a file may have a thousand warnings: a page shows their beginning. */
+const MOST_ATTRIBUTES = 2000
+const MOST_TEXT = 4000
+const MOST_ITEMS = 64
+const MOST_WARNINGS = 1000
+/** Tensors between two turns of the event loop: each makes its components. */
+const TURN = 1000
+
+/** The shortest way to say these numbers. */
+export function column(values: readonly number[], sorted = false): Column {
+  const [first = 0] = values
+  if (values.every((value) => value === first)) return { all: first }
+  if (!sorted) return { list: values }
+  return { delta: values.map((value, at) => value - (values[at - 1] ?? 0)) }
+}
+
+/** Numbers for the values of a column that has few of them. */
+class Table<T> {
+  readonly values: T[] = []
+  readonly #numbers = new Map<unknown, number>()
+
+  number(value: T, key: unknown = value): number {
+    let number = this.#numbers.get(key)
+    if (number === undefined) {
+      number = this.values.push(value) - 1
+      this.#numbers.set(key, number)
+    }
+    return number
+  }
+}
+
+/** A value of attributes as one text, what is long cut. */
+export function attributeText(value: unknown): string {
+  if (typeof value === 'string') return value.length > MOST_TEXT ? `${value.slice(0, MOST_TEXT)}…` : value
+  if (isUint8Array(value)) return `${value.byteLength} bytes`
+  if (typeof value !== 'object' || value === null) return String(value)
+  const text = inspect(value, {
+    breakLength: Number.POSITIVE_INFINITY,
+    compact: true,
+    depth: 6,
+    maxArrayLength: MOST_ITEMS,
+    maxStringLength: MOST_TEXT,
+  }).replace(/^\[Object: null prototype\] /, '')
+  return text.length > MOST_TEXT ? `${text.slice(0, MOST_TEXT)}…` : text
+}
+
+function attributeRows(attributes: Attributes): AttributeRow[] {
+  const pairs = isMap(attributes) ? Array.from(attributes) : Object.entries(attributes)
+  return pairs.slice(0, MOST_ATTRIBUTES).map(([key, value]) => ({
+    key: attributeText(key),
+    value: attributeText(value),
+  }))
+}
+
+/** What a file of this machine is called. A report is passed on, and the folders above may tell of more than the file. */
+const shortName = (path: string): string => basename(path) || path
+
+/** The name of a file for people: of a far one its URL, without the query, which may bear a key. */
+export function nameOf(file: TensorFile): string {
+  const { files } = file
+  const place = TensorFile.storeOf(file).native.place ?? undefined
+  if (place !== undefined) return place
+  if (file.path !== undefined) return shortName(file.path)
+  if (files.length > 1) return `${files.length} files`
+  const [only] = files
+  return only?.path === undefined ? (only?.name ?? 'a file in memory') : shortName(only.path)
+}
+
+function parameters(file: TensorFile): number | string {
+  let total = 0n
+  for (const { size } of file.values()) total += BigInt(size)
+  return total <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(total) : total.toString()
+}
+
+function facts(file: TensorFile): FileFacts {
+  const { attributes, warnings } = file
+  const keys = isMap(attributes) ? attributes.size : Object.keys(attributes).length
+  return {
+    name: nameOf(file),
+    format: file.format,
+    version: file.version ?? null,
+    generator: file.generator ?? null,
+    byteLength: file.byteLength,
+    parameters: parameters(file),
+    files: file.files.map(({ path, name, byteLength }) => ({ name: name ?? shortName(path ?? ''), byteLength })),
+    attributes: attributeRows(attributes),
+    moreAttributes: Math.max(0, keys - MOST_ATTRIBUTES),
+    warnings: warnings.slice(0, MOST_WARNINGS).map(({ code, message, tensor }) => ({
+      code,
+      message,
+      ...(tensor === undefined ? {} : { tensor }),
+    })),
+    moreWarnings: Math.max(0, warnings.length - MOST_WARNINGS),
+  }
+}
+
+/**
+ * Asks the smallest tensor first whether it is an alias: where the runtime refuses foreign memory, the first that is asked is copied,
+ * and all others are then known to be copies.
+ */
+function probe(file: TensorFile): void {
+  let [least, bytes] = [-1, Number.POSITIVE_INFINITY]
+  for (let at = 0; at < file.size; at++) {
+    const { layout, byteLength } = TensorFile.at(file, at)
+    if (layout === 'dense' && byteLength > 0 && byteLength < bytes) [least, bytes] = [at, byteLength]
+  }
+  if (least < 0) return
+  for (const component of TensorFile.at(file, least).components.values()) void component.copyReason
+}
+
+/** Everything of a report that the index tells. */
+export async function columns(file: TensorFile, live: boolean, signal: AbortSignal | undefined): Promise<ReportData> {
+  await TensorFile.ready(file, signal)
+  const [dtypes, layouts, roles] = [new Table<string>(), new Table<string>(), new Table<string>()]
+  const [encodings, digests, reasons] = [new Table<string>(), new Table<string>(), new Table<string>()]
+  const shapes = new Table<readonly number[]>()
+  const paths = new Map(file.files.map(({ path }, at) => [path, at]))
+  const tensors = { names: [] as string[], dtype: [] as number[], shape: [] as number[], layout: [] as number[] }
+  const bytes: number[] = []
+  const parts: Record<keyof PartColumns, number[]> = {
+    ...{ tensor: [], role: [], file: [], offset: [], stored: [] },
+    ...{ encoding: [], digest: [], reason: [] },
+  }
+  reasons.number('')
+  digests.number('')
+  probe(file)
+  await inTurns(file.size, TURN, (ordinal) => {
+    signal?.throwIfAborted()
+    const tensor = TensorFile.at(file, ordinal)
+    tensors.names.push(tensor.name)
+    tensors.dtype.push(dtypes.number(tensor.dtype ?? 'unknown'))
+    // The catalog makes one array for each shape that there is.
+    tensors.shape.push(shapes.number(tensor.shape))
+    tensors.layout.push(layouts.number(tensor.layout))
+    bytes.push(tensor.byteLength)
+    for (const component of tensor.components.values()) {
+      parts.tensor.push(ordinal)
+      parts.role.push(roles.number(component.role))
+      parts.file.push(paths.get(component.path) ?? 0)
+      parts.offset.push(component.offset ?? -1)
+      parts.stored.push(component.storedLength)
+      parts.encoding.push(encodings.number(component.encoding))
+      parts.digest.push(digests.number(component.digest?.split(':', 1)[0] ?? ''))
+      parts.reason.push(reasons.number(component.copyReason ?? ''))
+    }
+  })
+  const listed: TensorColumns = {
+    names: tensors.names,
+    dtype: column(tensors.dtype),
+    shape: column(tensors.shape),
+    layout: column(tensors.layout),
+    bytes: column(bytes),
+  }
+  const rising = new Set(['tensor', 'offset'])
+  const laid = Object.entries(parts).map(([key, values]) => [key, column(values, rising.has(key))])
+  return {
+    ztensor: 1,
+    live,
+    file: facts(file),
+    dtypes: dtypes.values,
+    shapes: shapes.values,
+    layouts: layouts.values,
+    roles: roles.values,
+    encodings: encodings.values,
+    digests: digests.values,
+    reasons: reasons.values,
+    tensors: listed,
+    parts: Object.fromEntries(laid) as unknown as PartColumns,
+  }
+}

@@ -1,0 +1,150 @@
+// How far the tensors of two files are apart: the direction and the size of what changed, which `compare` does not tell.
+
+import { diff, type TensorChange } from '../compare/diff.js'
+import { ZTensorError } from '../native/errors.js'
+import { nextTurn } from '../native/event-loop.js'
+import type { Progress } from '../native/job.js'
+import { TensorFile } from '../read/file.js'
+import { boxes } from '../read/read-stream.js'
+import type { AnyTensor } from '../read/tensor.js'
+import { nameOf } from './columns.js'
+import type { ChangedTensor, DiffFacts } from './data.js'
+import { measured } from './numbers.js'
+
+type Sums = NonNullable<ChangedTensor['sums']>
+
+/** Elements of a piece: 4 MiB on each side, some milliseconds of work on this thread. */
+const PIECE = 2 ** 20
+const EXPONENT_BITS = 23
+const EXPONENT_BIAS = 127
+const EXPONENTS = 256
+
+/** What is summed over all pieces of a pair of tensors. */
+class Running {
+  #product = 0
+  #aSquared = 0
+  #bSquared = 0
+  #difference = 0
+  readonly #exponents = new Float64Array(EXPONENTS)
+  /** The same word as a number and as bits. */
+  readonly #float = new Float32Array(1)
+  readonly #bits = new Uint32Array(this.#float.buffer)
+
+  add(a: Float32Array, b: Float32Array): void {
+    const [float, bits, exponents] = [this.#float, this.#bits, this.#exponents]
+    let [product, aSquared, bSquared, difference] = [0, 0, 0, 0]
+    for (let at = 0; at < a.length; at++) {
+      const [left, right] = [a[at] as number, b[at] as number]
+      const apart = left - right
+      // NaN and infinities would make NaN of all sums; `compare` counts them.
+      if (!Number.isFinite(apart)) continue
+      product += left * right
+      aSquared += left * left
+      bSquared += right * right
+      if (apart === 0) continue
+      difference += apart * apart
+      float[0] = apart
+      const exponent = ((bits[0] as number) >>> EXPONENT_BITS) & 0xff
+      exponents[exponent] = (exponents[exponent] as number) + 1
+    }
+    this.#product += product
+    this.#aSquared += aSquared
+    this.#bSquared += bSquared
+    this.#difference += difference
+  }
+
+  sums(): Sums {
+    const length = Math.sqrt(this.#aSquared) * Math.sqrt(this.#bSquared)
+    const used = Array.from(this.#exponents.keys()).filter((at) => this.#exponents[at] !== 0)
+    const first = used[0] ?? 0
+    return {
+      cosine: length === 0 ? null : measured(Math.max(-1, Math.min(1, this.#product / length))),
+      differenceSquared: this.#difference,
+      otherSquared: this.#bSquared,
+      exponents: {
+        first: first - EXPONENT_BIAS,
+        counts: used.length === 0 ? [] : Array.from(this.#exponents.slice(first, (used.at(-1) as number) + 1)),
+      },
+    }
+  }
+}
+
+const UNSUMMED = new Set<string>(['ZT_BAD_LAYOUT', 'ZT_BAD_DTYPE', 'ZT_LIMIT', 'ZT_UNSUPPORTED_ENCODING'])
+
+/** Whether float32 says all that there is of a tensor in pieces: sparse ones have no slices. */
+const isSparse = ({ layout }: AnyTensor): boolean => layout === 'sparse_csr' || layout === 'sparse_coo'
+
+async function sumsOf(a: AnyTensor, b: AnyTensor, signal: AbortSignal | undefined): Promise<Sums | undefined> {
+  if (isSparse(a) || isSparse(b)) return undefined
+  const running = new Running()
+  try {
+    for (const slice of boxes(a.shape, PIECE)) {
+      const how = { as: 'float32', slice, signal } as const
+      const [left, right] = await Promise.all([a.load(how), b.load(how)])
+      running.add(left as Float32Array, right as Float32Array)
+      await nextTurn()
+    }
+  } catch (error) {
+    if (error instanceof ZTensorError && UNSUMMED.has(error.code)) return undefined
+    throw error
+  }
+  return running.sums()
+}
+
+function valuesOf({ values }: TensorChange): Pick<ChangedTensor, 'values'> {
+  if (values === undefined || !('comparison' in values)) return {}
+  const { elements, differing, maxAbsolute, maxRelative, unmatchedNaN } = values.comparison
+  return {
+    values: {
+      elements,
+      differing,
+      maxAbsolute: measured(maxAbsolute),
+      maxRelative: measured(maxRelative),
+      unmatchedNaN,
+    },
+  }
+}
+
+async function changedTensor(
+  change: TensorChange,
+  [tensor, a, b]: readonly [number, AnyTensor, AnyTensor],
+  signal: AbortSignal | undefined,
+): Promise<ChangedTensor> {
+  const sums = change.values === undefined ? undefined : await sumsOf(a, b, signal)
+  return {
+    tensor,
+    ...(change.dtype === undefined ? {} : { dtype: change.dtype[0] ?? 'unknown' }),
+    ...(change.shape === undefined ? {} : { shape: change.shape[0] }),
+    ...(change.layout === undefined ? {} : { layout: change.layout[0] }),
+    ...valuesOf(change),
+    ...(sums === undefined ? {} : { sums }),
+  }
+}
+
+/** What differs in `file` from `against`. `progress` is told the bytes of both sides that are read, some of them twice. */
+export async function diffFacts(
+  file: TensorFile,
+  against: TensorFile,
+  progress: ((done: Pick<Progress, 'bytes' | 'tensors'>) => void) | undefined,
+  signal: AbortSignal | undefined,
+): Promise<DiffFacts> {
+  const found = await diff(against, file, { onProgress: progress, signal })
+  const ordinals = new Map<string, number>()
+  for (let at = 0; at < file.size; at++) ordinals.set(TensorFile.at(file, at).name, at)
+  const numberOf = (name: string): number => ordinals.get(name) as number
+  const changed: ChangedTensor[] = []
+  for (const change of found.changed) {
+    signal?.throwIfAborted()
+    const { name } = change
+    changed.push(await changedTensor(change, [numberOf(name), file.tensor(name), against.tensor(name)], signal))
+  }
+  return {
+    against: nameOf(against),
+    format: against.format,
+    tensors: against.size,
+    added: found.added.map(({ name }) => numberOf(name)),
+    removed: found.removed.map(({ name, dtype, shape }) => ({ name, dtype: dtype ?? null, shape })),
+    changed,
+    unchanged: found.unchanged,
+  }
+}

@@ -1,0 +1,65 @@
+// One HTML file of a report: script, style and data inside, and a policy that lets it ask nobody for anything.
+import { createHash } from 'node:crypto'
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
+import type { ReportData } from './data.js'
+
+const hashed = (text: string): string => `'sha256-${createHash('sha256').update(text).digest('base64')}'`
+
+/** Text between tags, or in an attribute. A lone surrogate is no text, and a control would hide what follows. */
+function escaped(text: string): string {
+  return text
+    .replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, '\ufffd')
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replaceAll('"', '&quot;')
+}
+
+/** The page, in pieces that are put together once, and the policy that it asks for. */
+export interface Page {
+  readonly html: string
+  readonly policy: string
+}
+
+/** The page of a report. `connect`: what it may ask for more, such as `'self'` of a server. */
+export async function pageOf(data: ReportData, connect: "'none'" | "'self'"): Promise<Page> {
+  // Loaded here: other programs do not need it.
+  const { SCRIPT, STYLE } = require('./report-page.js') as typeof import('./report-page.js')
+  const packed = await promisify(gzip)(JSON.stringify(data), { level: 9 })
+  const policy = [
+    "default-src 'none'",
+    `script-src ${hashed(SCRIPT)}`,
+    `style-src ${hashed(STYLE)}`,
+    'img-src data:',
+    `connect-src ${connect}`,
+    "base-uri 'none'",
+    "form-action 'none'",
+    "require-trusted-types-for 'script'",
+    "trusted-types 'none'",
+  ].join('; ')
+  const title = data.file.name.split(/[/\\]/).at(-1) || data.file.name
+  const html = [
+    '<!doctype html>',
+    '<html lang="en">',
+    '<head>',
+    '<meta charset="utf-8">',
+    `<meta http-equiv="Content-Security-Policy" content="${policy}">`,
+    '<meta name="viewport" content="width=device-width, initial-scale=1">',
+    '<meta name="referrer" content="no-referrer">',
+    '<meta name="color-scheme" content="light dark">',
+    '<link rel="icon" href="data:,">',
+    `<title>${escaped(title)} · ztensor</title>`,
+    `<style>${STYLE}</style>`,
+    '</head>',
+    '<body>',
+    `<div id="app"><p class="boot">Reading the summary of ${escaped(title)} …</p></div>`,
+    '<noscript><p class="boot">This report needs JavaScript. It asks no server for anything.</p></noscript>',
+    `<script type="application/gzip" id="data">${packed.toString('base64')}</script>`,
+    `<script>${SCRIPT}</script>`,
+    '</body>',
+    '</html>',
+    '',
+  ].join('\n')
+  return { html, policy }
+}

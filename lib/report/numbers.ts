@@ -1,0 +1,127 @@
+// Statistics of tensors as a report has them.
+import { ZTensorError } from '../native/errors.js'
+import type { Progress } from '../native/job.js'
+import { TensorFile } from '../read/file.js'
+import type { Histogram, TensorStats } from '../read/stats.js'
+import type { AnyTensor } from '../read/tensor.js'
+import { column } from './columns.js'
+import type { FoundColumns, Measured, TensorFound, TensorNumbers } from './data.js'
+
+/** Bins of a histogram on the page: a multiple of three, so that base64 needs no padding. */
+export const BINS = 48
+/** Tensors that have histograms in a page: 48 numbers of each of 100,000 would be megabytes that nobody looks at. */
+export const MOST_HISTOGRAMS = 4096
+/** Tensors under way at once: small ones wait for the crossing, large ones for the disk. */
+const AT_ONCE = 8
+
+/** To five digits, more than a page shows and as many as 65504, the end of float16, has; more would only be longer. */
+export function measured(value: number): Measured {
+  return Number.isFinite(value) ? Number(value.toPrecision(5)) : null
+}
+
+/** Each count as a byte: 0 for none, else its logarithm, so that a bin of one element is seen beside one of a billion. */
+function packed({ counts }: Histogram): { bins: string; most: number } {
+  const most = counts.reduce((one, other) => Math.max(one, other), 0)
+  const scale = Math.log1p(most)
+  const bytes = Uint8Array.from(counts, (count) =>
+    count === 0 ? 0 : Math.max(1, Math.round((255 * Math.log1p(count)) / scale)),
+  )
+  return { bins: Buffer.from(bytes).toString('base64'), most }
+}
+
+function numbersOf({ histogram, min, max, mean, std, ...counts }: TensorStats): TensorFound {
+  const extremes = { min: measured(min), max: measured(max), mean: measured(mean), std: measured(std) }
+  if (histogram === undefined || counts.count === 0) return { ...counts, ...extremes }
+  return { ...counts, ...extremes, histogram: packed(histogram) }
+}
+
+/** What the page says in place of statistics; anything else, such as a disk that fails, ends the report. */
+const WITHOUT = new Set<string>([
+  'ZT_BAD_LAYOUT',
+  'ZT_BAD_DTYPE',
+  'ZT_BAD_SPARSE',
+  'ZT_BAD_SHAPE',
+  'ZT_DECODE',
+  'ZT_DIGEST_MISMATCH',
+  'ZT_LIMIT',
+  'ZT_OUT_OF_BOUNDS',
+  'ZT_TRUNCATED',
+  'ZT_UNSUPPORTED_ENCODING',
+])
+
+/** The statistics of a tensor, or why it has none. */
+export async function tensorFound(
+  tensor: AnyTensor,
+  bins: number | undefined,
+  signal: AbortSignal | undefined,
+): Promise<TensorFound> {
+  try {
+    return numbersOf(await tensor.stats({ bins, signal }))
+  } catch (error) {
+    if (!(error instanceof ZTensorError) || !WITHOUT.has(error.code)) throw error
+    return { code: error.code, message: error.message }
+  }
+}
+
+/** The statistics of all tensors, some at once. */
+export async function allFound(
+  file: TensorFile,
+  progress: ((done: Pick<Progress, 'bytes' | 'tensors'>) => void) | undefined,
+  signal: AbortSignal | undefined,
+): Promise<TensorFound[]> {
+  const bins = file.size <= MOST_HISTOGRAMS ? BINS : undefined
+  const found: TensorFound[] = new Array(file.size)
+  // One that fails ends the others.
+  const failed = new AbortController()
+  const signals = signal === undefined ? failed.signal : AbortSignal.any([signal, failed.signal])
+  let [next, bytes, tensors] = [0, 0, 0]
+  const work = async () => {
+    while (next < file.size) {
+      const ordinal = next++
+      const tensor = TensorFile.at(file, ordinal)
+      found[ordinal] = await tensorFound(tensor, bins, signals)
+      bytes += tensor.byteLength
+      tensors += 1
+      progress?.({ bytes, tensors })
+    }
+  }
+  try {
+    await Promise.all(Array.from({ length: Math.min(AT_ONCE, file.size) }, work))
+  } catch (error) {
+    failed.abort()
+    throw signal?.aborted ? signal.reason : error
+  }
+  return found
+}
+
+const NOTHING: TensorNumbers = {
+  ...{ count: 0, nan: 0, positiveInfinite: 0, negativeInfinite: 0, zeros: 0 },
+  ...{ min: null, max: null, mean: null, std: null },
+}
+
+/** Statistics as columns. */
+export function foundColumns(found: readonly TensorFound[]): FoundColumns {
+  const rows = found.map((one) => ('count' in one ? one : NOTHING))
+  const counts = (key: 'count' | 'nan' | 'positiveInfinite' | 'negativeInfinite' | 'zeros') =>
+    column(rows.map((row) => row[key]))
+  const numbers = (key: 'min' | 'max' | 'mean' | 'std') => rows.map((row) => row[key])
+  const histograms = rows.some(({ histogram }) => histogram !== undefined)
+    ? {
+        bins: rows.map(({ histogram }) => histogram?.bins ?? null),
+        most: column(rows.map(({ histogram }) => histogram?.most ?? 0)),
+      }
+    : undefined
+  return {
+    count: counts('count'),
+    nan: counts('nan'),
+    positiveInfinite: counts('positiveInfinite'),
+    negativeInfinite: counts('negativeInfinite'),
+    zeros: counts('zeros'),
+    min: numbers('min'),
+    max: numbers('max'),
+    mean: numbers('mean'),
+    std: numbers('std'),
+    ...(histograms === undefined ? {} : { histograms }),
+    failed: found.flatMap((one, at) => ('code' in one ? [[at, one.code, one.message] as const] : [])),
+  }
+}

@@ -1,0 +1,153 @@
+// A conversion by machines side by side: what one task is, and which files it is about.
+import { basename, dirname, isAbsolute, join, parse } from 'node:path'
+import { anObject, aString, aText, refuseUnknown, wrongType } from '../values/arguments.js'
+import type { ConvertOptions } from '../write/convert.js'
+import { storeTarget, targetPath } from '../write/options.js'
+import {
+  checkErrors,
+  checkTask,
+  checkUnchanged,
+  type Job,
+  plainJson,
+  type Task,
+  type TaskError,
+  type TaskResult,
+} from './format.js'
+import { isStored } from './stored.js'
+
+/** The options of `convert` that a task needs, as JSON. */
+export type ConvertTaskOptions = Pick<
+  ConvertOptions,
+  'format' | 'version' | 'canonical' | 'digest' | 'compression' | 'alignment' | 'attributes' | 'cast' | 'skip'
+>
+
+/** One output file of a conversion. */
+export interface ConvertTask extends Task {
+  readonly kind: 'convert'
+  /** The absolute path of the whole, or its URL in a store, after which its files are named. */
+  readonly target: string
+  readonly options: ConvertTaskOptions
+  /** New names of tensors, by their places in the source. */
+  readonly renamed: readonly (readonly [ordinal: number, name: string])[]
+}
+
+/** A conversion, divided. */
+export type ConvertJob = Job<ConvertTask>
+
+/** What became of one output file. */
+export interface ConvertTaskResult extends TaskResult {
+  readonly kind: 'convert'
+  /** The name of the file, in the folder of the target. */
+  readonly file: string
+  readonly byteLength: number
+  /** Of the whole file. */
+  readonly digest: string
+  readonly tensors: number
+  /** What was left out, and why. */
+  readonly skipped: readonly TaskError[]
+}
+
+/** The formats that a conversion can be divided into. */
+export const SHARDED = ['zt', 'safetensors'] as const
+
+const OPTIONS = [
+  'format',
+  'version',
+  'canonical',
+  'digest',
+  'compression',
+  'alignment',
+  'attributes',
+  'cast',
+  'skip',
+] as const
+
+/** Refuses what is not a task of a conversion. The values of its options are checked where they are used. */
+export function aConvertTask(name: string, value: unknown): ConvertTask {
+  const task = checkTask(name, value, 'convert', ['target', 'options', 'renamed']) as ConvertTask
+  const target = jobTarget(aText(`${name}.target`, task.target))
+  if ((!isStored(target) && !isAbsolute(target)) || basename(target) === '..')
+    throw wrongType(`${name}.target`, 'an absolute path, or the URL of a store', task.target)
+  const options = anObject(`${name}.options`, task.options)
+  refuseUnknown(`${name}.options`, options, OPTIONS)
+  if (!SHARDED.includes(options.format as never))
+    throw wrongType(`${name}.options.format`, `one of ${SHARDED.join(', ')}`, options.format)
+  if (!Array.isArray(task.renamed)) throw wrongType(`${name}.renamed`, 'an array', task.renamed)
+  for (const [at, pair] of task.renamed.entries()) {
+    if (!Array.isArray(pair) || pair.length !== 2 || typeof pair[0] !== 'number')
+      throw wrongType(`${name}.renamed[${at}]`, '[ordinal, name]', pair)
+    aText(`${name}.renamed[${at}][1]`, pair[1])
+  }
+  return checkUnchanged(name, task)
+}
+
+/** Refuses what is not a result of a task of a conversion. */
+export function aConvertResult(name: string, value: Record<string, unknown>): ConvertTaskResult {
+  refuseUnknown(name, value, ['ztensor', 'kind', 'job', 'task', 'file', 'byteLength', 'digest', 'tensors', 'skipped'])
+  aString(`${name}.file`, value.file)
+  for (const field of ['byteLength', 'tensors']) {
+    const count = value[field]
+    if (!Number.isSafeInteger(count) || (count as number) < 0)
+      throw wrongType(`${name}.${field}`, 'a whole number', count)
+  }
+  if (!/^(xxh3|sha256):[0-9a-f]+$/.test(aString(`${name}.digest`, value.digest)))
+    throw wrongType(`${name}.digest`, 'a digest', value.digest)
+  checkErrors(`${name}.skipped`, value.skipped)
+  return value as unknown as ConvertTaskResult
+}
+
+/** The path of a target, or its URL in a store. */
+export function jobTarget(target: unknown, format?: ConvertOptions['format']): string {
+  return storeTarget(target, format) ?? targetPath(target as string | URL)
+}
+
+/** The path or URL of a file that stands beside a target, named after it. */
+function beside(target: string, behind: string): string {
+  const name = `${parse(target).name}${behind}`
+  return isStored(target) ? target.slice(0, target.lastIndexOf('/') + 1) + name : join(dirname(target), name)
+}
+
+const five = (number: number): string => String(number).padStart(5, '0')
+
+/** What zTensor 2 calls the shard of a task: `00001-of-00003`. */
+export function shardName({ task, count }: Pick<Task, 'task' | 'count'>): string {
+  return `${five(task + 1)}-of-${five(count)}`
+}
+
+/** The path of a task's file. It is made here, of numbers, so that no task can name another file. */
+export function filePathOf({ target, options, task, count }: ConvertTask): string {
+  if (count === 1) return target
+  const ending = options.format === 'safetensors' ? 'safetensors' : 'zt'
+  return beside(target, `-${shardName({ task, count })}.${ending}`)
+}
+
+/** The path of what is written last: the one file itself where there is only one. */
+export function lastPathOf(target: string, format: ConvertTaskOptions['format'], count: number): string {
+  if (count === 1 || format !== 'safetensors') return target
+  return beside(target, '.safetensors.index.json')
+}
+
+/** What the digests of files are made with: what zTensor 2 has in its table of shards. */
+export function algorithmOf({ digest }: ConvertTaskOptions): 'sha256' | 'xxh3' {
+  return digest === 'sha256' ? 'sha256' : 'xxh3'
+}
+
+/** Attributes that a job can hold. */
+export function jsonAttributes(attributes: ConvertOptions['attributes']): ConvertOptions['attributes'] {
+  if (attributes === undefined) return undefined
+  return plainJson('attributes', attributes, (_key, item) => {
+    const other = ['bigint', 'function', 'symbol', 'undefined'].includes(typeof item)
+    if (
+      other ||
+      ArrayBuffer.isView(item) ||
+      item instanceof Map ||
+      (typeof item === 'number' && !Number.isFinite(item))
+    )
+      throw wrongType(
+        'attributes',
+        'plain JSON in a job: text, finite numbers, booleans, null, lists and objects',
+        item,
+      )
+    return item
+  })
+}

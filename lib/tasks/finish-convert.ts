@@ -1,0 +1,429 @@
+// The end of a divided conversion: the file that names all the others.
+
+import { existsSync, promises } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { builtins } from '../native/builtins.js'
+import { calling, invalid, ZTensorError } from '../native/errors.js'
+import { nextTurn } from '../native/event-loop.js'
+import { run } from '../native/job.js'
+import { binding } from '../native/native.js'
+import { messageOf } from '../native/realm.js'
+import { TURN } from '../read/batches.js'
+import type { Catalog } from '../read/catalog.js'
+import { TensorFile } from '../read/file.js'
+import { type OpenOptions, open } from '../read/open.js'
+import type { RemoteOptions } from '../read/remote.js'
+import { aBoolean, aSignal, optional, optionsOf } from '../values/arguments.js'
+import { writingOf } from '../values/formats.js'
+import type { Warning } from '../values/warning.js'
+import { castCodes, refusalsOf } from '../write/convert.js'
+import { writeRequest } from '../write/options.js'
+import { readersOf } from '../write/readers.js'
+import { TensorWriter } from '../write/writer.js'
+import {
+  aConvertResult,
+  aConvertTask,
+  algorithmOf,
+  type ConvertJob,
+  type ConvertTask,
+  type ConvertTaskResult,
+  filePathOf,
+  lastPathOf,
+  shardName,
+} from './convert-tasks.js'
+import { checkJob, checkResults, type TaskError, type TaskResult } from './format.js'
+import { checkOrdinals, identified, namesOf } from './run-convert.js'
+import { openSource } from './source.js'
+import { isStored, putStored } from './stored.js'
+
+/** How to finish a conversion. */
+export interface FinishConvertOptions {
+  /** Read every file again and compare its digest. */
+  verify?: boolean | undefined
+  /** How to open the source, as for `runTask`. */
+  source?: OpenOptions | undefined
+  /** How to reach the store that the target is in. */
+  remote?: RemoteOptions | undefined
+  signal?: AbortSignal | undefined
+}
+
+/** What was converted. */
+export interface FinishConvertResult {
+  /** The path to open: the root, the index, or the only file. */
+  readonly path: string
+  /** The other files, in order; none where there is only one. */
+  readonly files: readonly string[]
+  readonly tensors: number
+  /** Bytes of all files, without the root or index. */
+  readonly byteLength: number
+  /** What was left out, and why. */
+  readonly skipped: readonly TaskError[]
+  /** What a user should know about the source, as `file.warnings` has it. */
+  readonly warnings: readonly Warning[]
+  /** Which programs read the files. */
+  readonly readers: readonly string[]
+}
+
+/** A task with its result. */
+interface Done {
+  readonly task: ConvertTask
+  readonly result: ConvertTaskResult
+  readonly path: string
+  /** How to reach it. */
+  readonly remote: RemoteOptions | undefined
+}
+
+function again({ task }: Done, what: string): ZTensorError {
+  return new ZTensorError('ZT_IO', `${what}: run task ${task.task} again`)
+}
+
+/** Files that are looked at together: each waits for a disk that may be far. */
+const LANES = 16
+
+/** Does the work on each, several at once. All that fails is one error. */
+async function inLanes<T>(
+  all: readonly T[],
+  signal: AbortSignal | undefined,
+  work: (one: T, at: number) => Promise<void>,
+): Promise<void> {
+  const failed = new Map<number, unknown>()
+  let next = 0
+  const lane = async (): Promise<void> => {
+    while (next < all.length) {
+      const at = next++
+      await work(all[at] as T, at).catch((error) => failed.set(at, error))
+      signal?.throwIfAborted()
+    }
+  }
+  await Promise.all(Array.from({ length: LANES }, lane))
+  const errors = [...failed.keys()].sort((a, b) => a - b).map((at) => failed.get(at))
+  const [first] = errors
+  if (errors.length < 2 || !(first instanceof ZTensorError)) {
+    if (errors.length > 0) throw first
+    return
+  }
+  const shown = errors.slice(0, 20).map(messageOf).join('; ')
+  const more = errors.length > 20 ? `; and ${errors.length - 20} more` : ''
+  throw new ZTensorError(first.code, `${errors.length} files are wrong: ${shown}${more}`, { cause: errors })
+}
+
+async function withFile(
+  { path, remote, task }: Done,
+  signal: AbortSignal | undefined,
+  work: (file: TensorFile) => Promise<void>,
+): Promise<void> {
+  const file = await open(path, { format: task.options.format, remote, signal })
+  try {
+    await work(file)
+  } finally {
+    file.close()
+  }
+}
+
+/** Bytes of a file. */
+async function sizeOf(done: Done, signal?: AbortSignal): Promise<number> {
+  if (!isStored(done.path)) return (await promises.stat(done.path)).size
+  let size = 0
+  await withFile(done, signal, async ({ byteLength }) => {
+    size = byteLength
+  })
+  return size
+}
+
+/** Refuses a file that is not the one that the result tells of. */
+async function checkFile(done: Done, verify: boolean, signal?: AbortSignal): Promise<void> {
+  const { task, result, path } = done
+  if (result.file !== basename(path))
+    throw invalid(TypeError, `the result of task ${task.task} is of ${JSON.stringify(result.file)}, not ${basename(path)}`) // biome-ignore format: one message
+  const size = await sizeOf(done, signal).catch((cause: Error) => {
+    signal?.throwIfAborted()
+    throw new ZTensorError('ZT_IO', `${cause.message}: run task ${task.task} again`, { cause })
+  })
+  if (size !== result.byteLength)
+    throw again(done, `'${path}' has ${size} bytes, not the ${result.byteLength} of its result`)
+  if (!verify) return
+  await withFile(done, signal, async (file) => {
+    const { digest } = await identified(file, algorithmOf(task.options), signal)
+    if (digest === result.digest) return
+    const message = `'${path}' has the digest ${digest}, not the ${result.digest} of its result: run task ${task.task} again`
+    throw new ZTensorError('ZT_DIGEST_MISMATCH', message)
+  })
+}
+
+/** What a job makes of its source, as planned. */
+interface Plan {
+  readonly catalog: Catalog
+  /** Codes of dtypes that become others. */
+  readonly casts: ReadonlyMap<number, number>
+  /** The tensors, by their names in the source, that the target cannot hold, so that a task may leave them out. */
+  readonly unfit: ReadonlySet<string>
+}
+
+/** Finds what the tasks of a job were to write. Refuses what `planConvert` refused. */
+async function planOf(source: TensorFile, tasks: readonly ConvertTask[], signal?: AbortSignal): Promise<Plan> {
+  const [{ options }] = tasks as [ConvertTask]
+  const codes = castCodes(options.cast)
+  const casts = new Map<number, number>()
+  for (let at = 0; at < codes.length; at += 2) casts.set(codes[at] as number, codes[at + 1] as number)
+  const catalog = await TensorFile.ready(source, signal)
+  const unfit = new Set<string>()
+  if (options.skip) {
+    const { dialect } = writeRequest({ ...options, attributes: undefined, canonical: false })
+    const store = TensorFile.storeOf(source)
+    const selection = calling(() => new binding.Selection(codes, false))
+    for (const task of tasks) {
+      const ordinals = checkOrdinals(task.ordinals, catalog.size)
+      calling(() => selection.take(ordinals, namesOf(task, ordinals, catalog)))
+    }
+    await run(store, { signal }, (control) => selection.look(store.native, dialect, false, control))
+    for (const { tensor } of await refusalsOf(selection, false)) if (tensor !== undefined) unfit.add(tensor)
+    // Of others only the data tells.
+    for (const ordinal of calling(() => selection.judgedOrdinals())) unfit.add(catalog.name(ordinal))
+  }
+  return { catalog, casts, unfit }
+}
+
+/** Refuses a file with other tensors than its task was to write: their names, shapes, layouts and dtypes. */
+async function checkTensors({ task, result, path }: Done, file: TensorFile, plan: Plan): Promise<void> {
+  const { catalog: source, casts, unfit } = plan
+  const ordinals = checkOrdinals(task.ordinals, source.size)
+  const names = namesOf(task, ordinals, source)
+  const skipped = new Set(result.skipped.map(({ tensor }) => tensor))
+  const made = await TensorFile.ready(file)
+  const { native } = TensorFile.storeOf(file)
+  const wrong = (what: string, tensor?: string) =>
+    new ZTensorError('ZT_BAD_INDEX', `'${path}' ${what}: run task ${task.task} again`, { tensor })
+  let held = 0
+  for (const [at, ordinal] of ordinals.entries()) {
+    if (at % TURN === TURN - 1) await nextTurn()
+    const own = source.name(ordinal)
+    const name = names[at] ?? own
+    const place = calling(() => native.find(name))
+    if (place < 0) {
+      if (skipped.has(own) && unfit.has(own)) continue
+      const message = `'${path}' has no tensor ${JSON.stringify(name)}: run task ${task.task} again`
+      throw new ZTensorError('ZT_NOT_FOUND', message, { tensor: name })
+    }
+    held++
+    if (skipped.has(own))
+      throw wrong(`has the tensor ${JSON.stringify(name)}, which its result says was left out`, name)
+    const [layout, shape] = [source.layout(ordinal), source.shape(ordinal)]
+    const numbers = layout === 'dense' || layout === 'sparse_csr' || layout === 'sparse_coo'
+    const dtype = source.dtype(ordinal)?.code
+    const planned = [layout, shape, numbers ? (casts.get(dtype ?? -1) ?? dtype) : undefined]
+    const found = [made.layout(place), made.shape(place), numbers ? made.dtype(place)?.code : undefined]
+    if (JSON.stringify(found) !== JSON.stringify(planned))
+      throw wrong(`has the tensor ${JSON.stringify(name)} with another layout, shape or dtype than the job says`, name)
+  }
+  if (held !== file.size) throw wrong(`has tensors that task ${task.task} has not`)
+  if (held !== result.tensors) throw wrong(`has ${held} tensors, not the ${result.tensors} of its result`)
+}
+
+/** JSON text as the index has it: nothing is escaped but what has to be. */
+function quoted(text: string): string {
+  const escaped = (one: string) => (one < ' ' ? `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}` : one)
+  return `"${text.replace(/["\\]/g, '\\$&').replace(/\p{Cc}/gu, escaped)}"`
+}
+
+/** The names in a file, and the bytes of its tensors. */
+interface Held {
+  readonly names: readonly string[]
+  readonly byteLength: number
+}
+
+async function heldIn(file: TensorFile): Promise<Held> {
+  const catalog = await TensorFile.ready(file)
+  const names: string[] = []
+  let byteLength = 0
+  for (let ordinal = 0; ordinal < catalog.size; ordinal++) {
+    if (ordinal % TURN === TURN - 1) await nextTurn()
+    names.push(catalog.name(ordinal))
+    byteLength += catalog.byteLength(ordinal)
+  }
+  return { names, byteLength }
+}
+
+/** The index of a safetensors checkpoint, byte for byte as `convert` writes it. */
+function indexOf(dones: readonly Done[], held: readonly Held[]): string {
+  const entries = held.flatMap(({ names }, at) => {
+    const file = basename((dones[at] as Done).path)
+    return names.map((name) => ({ key: Buffer.from(name), name, file }))
+  })
+  entries.sort((a, b) => Buffer.compare(a.key, b.key))
+  const total = held.reduce((sum, { byteLength }) => sum + byteLength, 0)
+  const lines = entries.map(({ name, file }) => `\n    ${quoted(name)}: ${quoted(file)}`)
+  return `{\n  "metadata": {\n    "total_size": ${total}\n  },\n  "weight_map": {${lines.join(',')}\n  }\n}\n`
+}
+
+/** Writes the root of a zTensor 2 model, which refers to the shards by their sizes and digests. */
+async function writeRoot(
+  path: string,
+  dones: readonly Done[],
+  source: TensorFile,
+  signal?: AbortSignal,
+): Promise<void> {
+  const [{ task }] = dones as [Done]
+  const { attributes, skip: _skip, cast: _cast, ...options } = task.options
+  const request = writeRequest({ ...options, attributes, overwrite: true })
+  const writer = await TensorWriter.make(path, request, signal)
+  try {
+    const { native } = TensorWriter.partsOf(writer)
+    if (attributes === undefined) calling(() => native.takeAttributes(TensorFile.storeOf(source).native))
+    for (const done of dones) {
+      const { task, result } = done
+      const linked = { name: shardName(task), size: result.byteLength, digest: result.digest }
+      // One after the other: thousands of open files are more than a process may have.
+      await withFile(done, signal, async (file) => {
+        const store = TensorFile.storeOf(file)
+        const catalog = await TensorFile.ready(file, signal)
+        for (let ordinal = 0; ordinal < catalog.size; ordinal++) {
+          if (ordinal % TURN === TURN - 1) await nextTurn()
+          signal?.throwIfAborted()
+          calling(() => native.link(store.native, ordinal, catalog.name(ordinal), linked))
+        }
+      })
+    }
+    await writer.finish()
+  } catch (error) {
+    await writer.abort()
+    throw error
+  }
+}
+
+/** Flushes a file or folder; folders cannot be everywhere. */
+async function flush(path: string): Promise<void> {
+  const handle = await promises.open(path, 'r')
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}
+
+function taken(path: string): ZTensorError {
+  return new ZTensorError('ZT_EXISTS', `'${path}' exists, and is not of this job: remove it first, or plan the job for another target`) // biome-ignore format: one message
+}
+
+/** The same in a store. */
+async function placeStored(
+  path: string,
+  remote: RemoteOptions | undefined,
+  signal: AbortSignal | undefined,
+  write: (temporary: string) => Promise<void>,
+): Promise<void> {
+  const folder = await promises.mkdtemp(join(builtins.os.tmpdir(), 'ztensor-'))
+  try {
+    const temporary = join(folder, 'last')
+    await write(temporary)
+    if (!(await putStored(temporary, path, remote, signal))) throw taken(path)
+  } finally {
+    await promises.rm(folder, { force: true, recursive: true })
+  }
+}
+
+/** Puts what `write` writes under its name, unless the same is there. */
+async function place(path: string, write: (temporary: string) => Promise<void>): Promise<void> {
+  const temporary = join(dirname(path), `.${basename(path)}.${builtins.crypto.randomBytes(8).toString('hex')}.tmp`)
+  try {
+    await write(temporary)
+    if (existsSync(path)) {
+      if (!(await promises.readFile(temporary)).equals(await promises.readFile(path))) throw taken(path)
+      return
+    }
+    await promises.rename(temporary, path)
+    await flush(dirname(path)).catch(() => {})
+  } finally {
+    await promises.rm(temporary, { force: true })
+  }
+}
+
+async function writeText(path: string, text: string): Promise<void> {
+  const handle = await promises.open(path, 'wx')
+  try {
+    await handle.writeFile(text)
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}
+
+/**
+ * Ends a divided conversion: checks that there is a result and a file of each task, and writes the root (zTensor 2) or the index
+ * (safetensors) last. Before it is there nobody sees a model, only its shards. Finishing again gives the same. No data is read, unless
+ * `verify` asks for it.
+ *
+ * @example
+ * const { path, tensors } = await finishConvert(job, results)
+ *
+ * @throws TypeError and RangeError ZT_INVALID_ARG of a job that was changed, of results that are missing (all are named), of another job, or
+ * contradict each other; ZTensorError ZT_IO of a source that changed, or a file that is not there or has another length,
+ * ZT_DIGEST_MISMATCH with `verify`, ZT_NOT_FOUND and ZT_BAD_INDEX of a file with other tensors, ZT_EXISTS where the target is another
+ * file; the signal's reason
+ */
+export async function finishConvert(
+  job: ConvertJob,
+  results: readonly TaskResult[],
+  options?: FinishConvertOptions,
+): Promise<FinishConvertResult> {
+  const {
+    verify: given,
+    source: opening,
+    remote,
+    signal,
+  } = optionsOf(options, ['verify', 'source', 'remote', 'signal'])
+  const verify = optional(given, (value) => aBoolean('verify', value)) ?? false
+  optional(signal, aSignal)
+  const checked = checkJob<ConvertTask>(job, 'convert', aConvertTask)
+  const { tasks, source: from } = checked
+  const [{ target, options: common, count }] = tasks as [ConvertTask]
+  for (const { target: other, options } of tasks) {
+    if (other !== target || JSON.stringify(options) !== JSON.stringify(common))
+      throw invalid(TypeError, 'job.tasks must have one target and the same options')
+  }
+  const said = ({ file, byteLength, digest, tensors }: ConvertTaskResult) => ({ file, byteLength, digest, tensors })
+  const found = checkResults(checked, results, aConvertResult, said)
+  const dones = tasks.map((task, at) => ({
+    task,
+    result: found[at] as ConvertTaskResult,
+    path: filePathOf(task),
+    remote,
+  }))
+  const dishonest = common.skip ? undefined : dones.find(({ result }) => result.skipped.length > 0)
+  if (dishonest !== undefined)
+    throw invalid(TypeError, `the result of task ${dishonest.task.task} says that tensors were left out, and the job has no skip: run it again`) // biome-ignore format: one message
+  const last = lastPathOf(target, common.format, count)
+  const source = await openSource(from, opening, signal)
+  try {
+    const plan = await planOf(source, tasks, signal)
+    const held: Held[] = []
+    await inLanes(dones, signal, async (done, at) => {
+      await checkFile(done, verify, signal)
+      await withFile(done, signal, async (file) => {
+        await checkTensors(done, file, plan)
+        held[at] = await heldIn(file)
+      })
+    })
+    signal?.throwIfAborted()
+    if (count > 1) {
+      const isIndex = common.format === 'safetensors'
+      const put = isStored(last) ? placeStored.bind(undefined, last, remote, signal) : place.bind(undefined, last)
+      await put(async (temporary) => {
+        if (isIndex) await writeText(temporary, indexOf(dones, held))
+        else await writeRoot(temporary, dones, source, signal)
+      })
+    }
+    const writing = writingOf(common.format ?? 'zt', common.version)
+    const attributes = common.attributes ?? source.attributes
+    return {
+      path: last,
+      files: count > 1 ? dones.map(({ path }) => path) : [],
+      tensors: held.reduce((sum, { names }) => sum + names.length, 0),
+      byteLength: found.reduce((sum, { byteLength }) => sum + byteLength, 0),
+      skipped: found.flatMap(({ skipped }) => skipped),
+      warnings: source.warnings,
+      readers: writing === undefined ? [] : readersOf(writing, attributes),
+    }
+  } finally {
+    source.close()
+  }
+}

@@ -1,0 +1,115 @@
+// One task of a conversion.
+import { basename } from 'node:path'
+import { invalid, ZTensorError } from '../native/errors.js'
+import { type JobOptions, run } from '../native/job.js'
+import { binding } from '../native/native.js'
+import type { Catalog } from '../read/catalog.js'
+import { TensorFile } from '../read/file.js'
+import { type OpenOptions, open } from '../read/open.js'
+import { type RemoteOptions, remoteRequest } from '../read/remote.js'
+import { convertFile } from '../write/convert.js'
+import { algorithmOf, type ConvertTask, type ConvertTaskResult, filePathOf, lastPathOf } from './convert-tasks.js'
+import { ordinalsOf } from './divide.js'
+import { TASK_VERSION, type TaskError } from './format.js'
+import { checkSource, openSource } from './source.js'
+import { isStored, isThere } from './stored.js'
+
+/** An error as JSON. */
+export function errorJson(error: ZTensorError): TaskError {
+  const { code, message, tensor, component, offset, rule } = error
+  return JSON.parse(JSON.stringify({ code, message, tensor, component, offset, rule })) as TaskError
+}
+
+/** Size and digest of a whole file. */
+export async function identified(file: TensorFile, algorithm: 'sha256' | 'xxh3', signal?: AbortSignal) {
+  const store = TensorFile.storeOf(file)
+  const label = 'shard'
+  return run(store, { signal }, (control) => binding.identify(store.native, label, algorithm, control))
+}
+
+async function describe(
+  task: ConvertTask,
+  path: string,
+  skipped: readonly ZTensorError[],
+  remote: RemoteOptions | undefined,
+  signal?: AbortSignal,
+): Promise<ConvertTaskResult> {
+  const { job, task: place, options } = task
+  const { format } = options
+  const file = await open(path, { format, remote, signal })
+  try {
+    const { size, digest } = await identified(file, algorithmOf(options), signal)
+    const what = { file: basename(path), byteLength: size, digest, tensors: file.size }
+    return { ztensor: TASK_VERSION, kind: 'convert', job, task: place, ...what, skipped: skipped.map(errorJson) }
+  } finally {
+    file.close()
+  }
+}
+
+/** The names of the task's tensors, in the order of their ordinals; none where all have their own. */
+export function namesOf({ renamed }: ConvertTask, ordinals: Uint32Array, catalog: Catalog): string[] {
+  if (renamed.length === 0) return []
+  const names = new Map(renamed)
+  return Array.from(ordinals, (ordinal) => names.get(ordinal) ?? catalog.name(ordinal))
+}
+
+/** Refuses ordinals that the file has not. */
+export function checkOrdinals(ordinals: ConvertTask['ordinals'], size: number): Uint32Array {
+  const last = ordinals[ordinals.length - 1]
+  if (last !== undefined && last[1] > size)
+    throw invalid(RangeError, `task.ordinals must end at ${size} at most, the tensors of the source, got ${last[1]}`)
+  return ordinalsOf(ordinals)
+}
+
+/** Writes the file of a task, unless the job was finished: then what is there stays. */
+export async function runConvert(
+  task: ConvertTask,
+  opening: OpenOptions | undefined,
+  given: RemoteOptions | undefined,
+  { onProgress, signal }: JobOptions,
+): Promise<ConvertTaskResult> {
+  const { target, options, count } = task
+  const path = filePathOf(task)
+  const remote = isStored(path) ? remoteRequest(given) : undefined
+  const source = await openSource(task.source, opening, signal)
+  try {
+    if (await isThere(lastPathOf(target, options.format, count), given, signal))
+      return await late(task, path, given, signal)
+    const ordinals = checkOrdinals(task.ordinals, source.size)
+    const names = namesOf(task, ordinals, await TensorFile.ready(source, signal))
+    // Of several files of zTensor 2 the root has the attributes.
+    const shard = count > 1 && options.format === 'zt' ? { ...options, attributes: {} } : options
+    const skip = options.skip ?? false
+    // The only file is the whole: nothing may be there. A shard that is there is of this job, and has the same bytes.
+    const writing = { ...shard, overwrite: count > 1 }
+    const { skipped } = await convertFile(
+      source,
+      { begin: async () => path, remote },
+      writing,
+      { onProgress, signal },
+      skip,
+      (take) => take(ordinals, names),
+    )
+    await checkSource(source, task.source, signal)
+    return await describe(task, path, skipped, given, signal)
+  } catch (error) {
+    // Somebody else did the same task at the same time.
+    if (count === 1 && error instanceof ZTensorError && error.code === 'ZT_EXISTS')
+      return await late(task, path, given, signal)
+    throw error
+  } finally {
+    source.close()
+  }
+}
+
+/** A task that comes when all is done writes nothing: it tells what is there. */
+async function late(
+  task: ConvertTask,
+  path: string,
+  remote: RemoteOptions | undefined,
+  signal?: AbortSignal,
+): Promise<ConvertTaskResult> {
+  if (await isThere(path, remote, signal)) return describe(task, path, [], remote, signal)
+  const message = `'${task.target}' exists, and the file of this task does not: it is no work of this job`
+  throw new ZTensorError('ZT_EXISTS', message)
+}

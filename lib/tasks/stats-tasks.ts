@@ -1,0 +1,226 @@
+// Statistics of all tensors by machines side by side.
+
+import { invalid, ZTensorError } from '../native/errors.js'
+import type { JobOptions } from '../native/job.js'
+import { TensorFile } from '../read/file.js'
+import type { OpenOptions } from '../read/open.js'
+import { type Histogram, type StatsOptions, statsRequest, type TensorStats } from '../read/stats.js'
+import { anObject, aString, optionsOf, refuseUnknown, wrongType } from '../values/arguments.js'
+import {
+  checkErrors,
+  checkJob,
+  checkResults,
+  checkTask,
+  checkUnchanged,
+  type Job,
+  TASK_VERSION,
+  type Task,
+  type TaskError,
+  type TaskResult,
+} from './format.js'
+import { checkOrdinals, errorJson } from './run-convert.js'
+import { checkSource, type FarSource, openSource } from './source.js'
+import { errorOf, type FinishOptions, finishing, type PlanReadingOptions, planReading } from './verify-tasks.js'
+
+/** What to find out, and how it is divided. */
+export interface PlanStatsOptions extends PlanReadingOptions, Pick<StatsOptions, 'bins' | 'range'> {}
+
+/** Some tensors whose statistics are wanted. */
+export interface StatsTask extends Task {
+  readonly kind: 'stats'
+  readonly options: { readonly bins?: number; readonly range?: readonly [first: number, last: number] }
+}
+
+/** Statistics, divided. */
+export type StatsJob = Job<StatsTask>
+
+/** A number as JSON: what JSON has no number for is text. */
+type JsonNumber = number | 'NaN' | 'Infinity' | '-Infinity' | '-0'
+
+/** Statistics of a tensor as JSON. */
+export interface JsonStats {
+  readonly name: string
+  /** In the order of `TensorStats`, from `count` to `std`. */
+  readonly numbers: readonly JsonNumber[]
+  readonly histogram?: { readonly edges: readonly JsonNumber[]; readonly counts: readonly JsonNumber[] }
+}
+
+/** What one task found. */
+export interface StatsTaskResult extends TaskResult {
+  readonly kind: 'stats'
+  readonly stats: readonly JsonStats[]
+  /** Tensors that have no statistics, and why. */
+  readonly skipped: readonly TaskError[]
+}
+
+/** What was found of all tensors. */
+export interface FinishStatsResult {
+  /** Statistics by the names of the tensors, in the order of the source. */
+  readonly stats: ReadonlyMap<string, TensorStats>
+  /** Tensors that have none: of complex numbers, or of an unknown layout. */
+  readonly skipped: readonly ZTensorError[]
+}
+
+/**
+ * Divides the statistics of all tensors into tasks for `runTask`: plain JSON, for any engine to run anywhere.
+ *
+ * @example
+ * const job = await planStats('model.zt', { bins: 16 })
+ * const { stats } = await finishStats(job, await Promise.all(job.tasks.map((task) => runTask(task))))
+ *
+ * @throws ZTensorError what `open` throws of the source; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
+ */
+export async function planStats(source: FarSource, options?: PlanStatsOptions): Promise<StatsJob> {
+  const known = ['maxTaskBytes', 'signal', 'source', 'checkModified', 'bins', 'range'] as const
+  const { bins, range, ...read } = optionsOf<PlanStatsOptions>(options, known)
+  statsRequest({ bins, range })
+  const kept = JSON.parse(JSON.stringify({ bins, range })) as StatsTask['options']
+  return planReading<StatsTask>('stats', source, read, { options: kept })
+}
+
+/** Refuses what is not a task of statistics. */
+export function aStatsTask(name: string, value: unknown): StatsTask {
+  const task = checkTask(name, value, 'stats', ['options']) as StatsTask
+  const options = anObject(`${name}.options`, task.options)
+  refuseUnknown(`${name}.options`, options, ['bins', 'range'])
+  statsRequest(options)
+  return checkUnchanged(name, task)
+}
+
+const FIELDS = ['count', 'nan', 'positiveInfinite', 'negativeInfinite', 'zeros', 'min', 'max', 'mean', 'std'] as const
+/** How many of these count elements. */
+const COUNTS = 5
+const NONE = new Set<string>(['ZT_BAD_LAYOUT', 'ZT_BAD_DTYPE', 'ZT_UNSUPPORTED_ENCODING'])
+
+function toJson(value: number): JsonNumber {
+  if (Object.is(value, -0)) return '-0'
+  return Number.isFinite(value) ? value : (String(value) as JsonNumber)
+}
+
+function jsonOf(name: string, stats: TensorStats): JsonStats {
+  const { histogram } = stats
+  const numbers = FIELDS.map((field) => toJson(stats[field]))
+  if (histogram === undefined) return { name, numbers }
+  return { name, numbers, histogram: { edges: histogram.edges.map(toJson), counts: histogram.counts.map(toJson) } }
+}
+
+/** Finds the statistics of a task's tensors. */
+export async function runStats(
+  { source: from, ordinals, options, job, task }: StatsTask,
+  opening: OpenOptions | undefined,
+  { onProgress, signal }: JobOptions,
+): Promise<StatsTaskResult> {
+  const file = await openSource(from, opening, signal)
+  try {
+    const some = checkOrdinals(ordinals, file.size)
+    const [stats, skipped]: [JsonStats[], TaskError[]] = [[], []]
+    const [totalTensors, totalBytes] = [
+      some.length,
+      some.reduce((sum, at) => sum + TensorFile.at(file, at).byteLength, 0),
+    ]
+    let bytes = 0
+    for (const [at, ordinal] of some.entries()) {
+      const tensor = TensorFile.at(file, ordinal)
+      try {
+        stats.push(jsonOf(tensor.name, await tensor.stats({ ...options, signal })))
+      } catch (error) {
+        if (!(error instanceof ZTensorError) || !NONE.has(error.code)) throw error
+        skipped.push({ ...errorJson(error), tensor: tensor.name })
+      }
+      bytes += tensor.byteLength
+      onProgress?.({ bytes, totalBytes, tensors: at + 1, totalTensors })
+    }
+    await checkSource(file, from, signal)
+    return { ztensor: TASK_VERSION, kind: 'stats', job, task, stats, skipped }
+  } finally {
+    file.close()
+  }
+}
+
+function aNumber(name: string, value: unknown): number {
+  if (typeof value === 'number') return value
+  if (!['NaN', 'Infinity', '-Infinity', '-0'].includes(value as string)) throw wrongType(name, 'a number', value)
+  return Number(value)
+}
+
+function numbers(name: string, value: unknown): number[] {
+  if (!Array.isArray(value)) throw wrongType(name, 'an array of numbers', value)
+  return Array.from(value, (one, at) => aNumber(`${name}[${at}]`, one))
+}
+
+function histogramOf(name: string, value: unknown): Histogram | undefined {
+  if (value === undefined) return undefined
+  const { edges, counts } = anObject(name, value) as Record<string, unknown>
+  return { edges: numbers(`${name}.edges`, edges), counts: numbers(`${name}.counts`, counts) }
+}
+
+/** Reads the statistics of a tensor. */
+function statsOf(name: string, value: unknown): [string, TensorStats] {
+  const given = anObject(name, value) as Record<string, unknown>
+  refuseUnknown(name, given, ['name', 'numbers', 'histogram'])
+  const found = numbers(`${name}.numbers`, given.numbers)
+  if (found.length !== FIELDS.length) throw wrongType(`${name}.numbers`, `${FIELDS.length} numbers`, given.numbers)
+  for (const count of found.slice(0, COUNTS))
+    if (!Number.isSafeInteger(count) || count < 0) throw wrongType(`${name}.numbers`, 'counts first', count)
+  const fields = Object.fromEntries(FIELDS.map((field, at) => [field, found[at]])) as unknown as TensorStats
+  return [
+    aString(`${name}.name`, given.name),
+    { ...fields, histogram: histogramOf(`${name}.histogram`, given.histogram) },
+  ]
+}
+
+interface Read extends TaskResult {
+  readonly given: Record<string, unknown>
+  readonly stats: readonly [string, TensorStats][]
+  readonly skipped: readonly TaskError[]
+}
+
+function aStatsResult(name: string, value: Record<string, unknown>): Read {
+  refuseUnknown(name, value, ['ztensor', 'kind', 'job', 'task', 'stats', 'skipped'])
+  if (!Array.isArray(value.stats)) throw wrongType(`${name}.stats`, 'an array', value.stats)
+  const stats = Array.from(value.stats, (one, at) => statsOf(`${name}.stats[${at}]`, one))
+  const skipped = checkErrors(`${name}.skipped`, value.skipped)
+  const { job, task } = value as unknown as TaskResult
+  return { ztensor: TASK_VERSION, kind: 'stats', job, task, given: value, stats, skipped }
+}
+
+/**
+ * The statistics that the tasks found, by the names of the tensors.
+ *
+ * @example
+ * const { stats } = await finishStats(job, results)
+ * console.log(stats.get('wte')?.nan)
+ *
+ * @throws TypeError and RangeError ZT_INVALID_ARG of a job that was changed, and of results that are missing (all are named), of another
+ * job, or contradict each other; the signal's reason
+ */
+export async function finishStats(
+  job: StatsJob,
+  results: readonly TaskResult[],
+  options?: FinishOptions,
+): Promise<FinishStatsResult> {
+  await finishing(options)
+  const planned = checkJob<StatsTask>(job, 'stats', aStatsTask)
+  const found = checkResults(planned, results, aStatsResult, ({ given }) => [given.stats, given.skipped])
+  const bins = planned.tasks[0]?.options.bins
+  const names = new Set<string>()
+  for (const [at, { stats, skipped }] of found.entries()) {
+    const { ordinals } = planned.tasks[at] as StatsTask
+    const wanted = ordinals.reduce((sum, [from, end]) => sum + end - from, 0)
+    const given = stats.length + skipped.length
+    if (given !== wanted) throw wrongType(`the result of task ${at}`, `of ${wanted} tensors`, given)
+    for (const [name, { histogram }] of stats) {
+      if (histogram?.counts.length === bins) continue
+      throw invalid(TypeError, `the result of task ${at} has another histogram of ${JSON.stringify(name)} than the job asks for: run it again`) // biome-ignore format: one message
+    }
+    for (const name of [...stats.map(([name]) => name), ...skipped.map(({ tensor }) => tensor ?? '')]) {
+      if (names.has(name))
+        throw invalid(TypeError, `two results are of the tensor ${JSON.stringify(name)}: run task ${at} again`)
+      names.add(name)
+    }
+  }
+  return {
+    stats: new Map(found.flatMap(({ stats }) => stats)),
+    skipped: found.flatMap(({ skipped }) => skipped.map(errorOf)),
+  }
+}

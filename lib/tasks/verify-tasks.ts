@@ -1,0 +1,170 @@
+// A verification by machines side by side.
+
+import { type ErrorCode, invalid, ZTensorError } from '../native/errors.js'
+import { nextTurn } from '../native/event-loop.js'
+import type { JobOptions } from '../native/job.js'
+import { everything } from '../read/batches.js'
+import { TensorFile } from '../read/file.js'
+import type { OpenOptions } from '../read/open.js'
+import { type VerifyResult, verifyTensors } from '../read/verify.js'
+import { aSignal, aWholeNumber, optional, optionsOf, refuseUnknown } from '../values/arguments.js'
+import { divide, plainMeasure } from './divide.js'
+import {
+  checkErrors,
+  checkJob,
+  checkResults,
+  checkTask,
+  checkUnchanged,
+  type Job,
+  makeJob,
+  TASK_VERSION,
+  type Task,
+  type TaskError,
+  type TaskResult,
+} from './format.js'
+import { checkOrdinals, errorJson } from './run-convert.js'
+import { checkSource, type FarSource, openPlanned, openSource, type TaskSourceOptions } from './source.js'
+
+/** How work that reads a file is divided. */
+export interface PlanReadingOptions extends TaskSourceOptions {
+  /** Bytes of the tensors of a task: 5 GB by default. One tensor is never divided. */
+  maxTaskBytes?: number | undefined
+  signal?: AbortSignal | undefined
+}
+
+/** Some tensors to verify. */
+export interface VerifyTask extends Task {
+  readonly kind: 'verify'
+}
+
+/** A verification, divided. */
+export type VerifyJob = Job<VerifyTask>
+
+/** What one task of a verification found. */
+export interface VerifyTaskResult extends TaskResult {
+  readonly kind: 'verify'
+  readonly checked: number
+  readonly undigested: number
+  readonly failures: readonly TaskError[]
+}
+
+/** The most bytes of a task, unless it is said. */
+const TASK = 5e9
+
+/** Divides the tensors of a source by their bytes. */
+export async function planReading<T extends Task>(
+  kind: T['kind'],
+  source: FarSource,
+  options: PlanReadingOptions,
+  extra: object,
+): Promise<Job<T>> {
+  const { maxTaskBytes, signal } = options
+  const most = optional(maxTaskBytes, (value) => aWholeNumber('maxTaskBytes', value, 1)) ?? TASK
+  optional(signal, aSignal)
+  const { file, source: from } = await openPlanned(source, options, signal)
+  try {
+    const catalog = await TensorFile.ready(file, signal)
+    const sizeOf = (ordinal: number) => catalog.byteLength(ordinal)
+    const parts = await divide(everything(catalog.size), plainMeasure(most), sizeOf, (ordinal) => catalog.name(ordinal))
+    return makeJob<Task>(
+      kind,
+      from,
+      file.warnings,
+      parts.map((part) => ({ ...part, ...extra })),
+    ) as Job<T>
+  } finally {
+    file.close()
+  }
+}
+
+/**
+ * Divides a verification into tasks for `runTask`: plain JSON, for any engine to run anywhere.
+ *
+ * @example
+ * const job = await planVerify('model.zt', { maxTaskBytes: 2e9 })
+ * const { ok } = await finishVerify(job, await Promise.all(job.tasks.map((task) => runTask(task))))
+ *
+ * @throws ZTensorError what `open` throws of the source; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
+ */
+export async function planVerify(source: FarSource, options?: PlanReadingOptions): Promise<VerifyJob> {
+  const read = optionsOf<PlanReadingOptions>(options, ['maxTaskBytes', 'signal', 'source', 'checkModified'])
+  return planReading<VerifyTask>('verify', source, read, {})
+}
+
+/** Refuses what is not a task of a verification. */
+export function aVerifyTask(name: string, value: unknown): VerifyTask {
+  return checkUnchanged(name, checkTask(name, value, 'verify', []) as VerifyTask)
+}
+
+/** Verifies the tensors of a task. */
+export async function runVerify(
+  { source: from, ordinals, job, task }: VerifyTask,
+  opening: OpenOptions | undefined,
+  { onProgress, signal }: JobOptions,
+): Promise<VerifyTaskResult> {
+  const file = await openSource(from, opening, signal)
+  try {
+    const some = checkOrdinals(ordinals, file.size)
+    const store = TensorFile.storeOf(file)
+    // The first task reports the damage of the file itself.
+    const { checked, undigested, failures } = await verifyTensors(store, some, { onProgress, signal }, task === 0)
+    await checkSource(file, from, signal)
+    const found = { checked, undigested, failures: failures.map(errorJson) }
+    return { ztensor: TASK_VERSION, kind: 'verify', job, task, ...found }
+  } finally {
+    file.close()
+  }
+}
+
+function aVerifyResult(name: string, value: Record<string, unknown>): VerifyTaskResult {
+  refuseUnknown(name, value, ['ztensor', 'kind', 'job', 'task', 'checked', 'undigested', 'failures'])
+  aWholeNumber(`${name}.checked`, value.checked)
+  aWholeNumber(`${name}.undigested`, value.undigested)
+  checkErrors(`${name}.failures`, value.failures)
+  return value as unknown as VerifyTaskResult
+}
+
+/** The error that a task had. */
+export function errorOf({ code, message, ...where }: TaskError): ZTensorError {
+  return new ZTensorError(code as ErrorCode, message, where)
+}
+
+/** How to end a job that has read. */
+export interface FinishOptions {
+  signal?: AbortSignal | undefined
+}
+
+/** Checks how to end a job, after a turn of the event loop, in which the signal may speak. */
+export async function finishing(options: FinishOptions | undefined): Promise<void> {
+  const { signal } = optionsOf(options, ['signal'])
+  optional(signal, aSignal)
+  signal?.throwIfAborted()
+  await nextTurn()
+  signal?.throwIfAborted()
+}
+
+/**
+ * What a divided verification found, as `verify` gives it.
+ *
+ * @example
+ * const { ok, failures } = await finishVerify(job, results)
+ *
+ * @throws TypeError and RangeError ZT_INVALID_ARG of a job that was changed, and of results that are missing (all are named), of another
+ * job, or contradict each other; the signal's reason
+ */
+export async function finishVerify(
+  job: VerifyJob,
+  results: readonly TaskResult[],
+  options?: FinishOptions,
+): Promise<VerifyResult> {
+  await finishing(options)
+  const planned = checkJob<VerifyTask>(job, 'verify', aVerifyTask)
+  const said = ({ checked, undigested, failures }: VerifyTaskResult) => ({ checked, undigested, failures })
+  const found = checkResults(planned, results, aVerifyResult, said)
+  const failures = found.flatMap((result) => result.failures.map(errorOf))
+  const sum = (field: 'checked' | 'undigested') => found.reduce((total, result) => total + result[field], 0)
+  if (!Number.isSafeInteger(sum('checked') + sum('undigested')))
+    throw invalid(RangeError, 'results count more components than any file has')
+  const { warnings } = planned
+  return { ok: failures.length === 0, checked: sum('checked'), undigested: sum('undigested'), failures, warnings }
+}

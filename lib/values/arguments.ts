@@ -1,0 +1,177 @@
+// Arguments are checked here, before they reach native code: expected what, got what.
+import { fileURLToPath } from 'node:url'
+import { inspect, types } from 'node:util'
+import { invalid } from '../native/errors.js'
+import { arrayKind } from '../native/realm.js'
+import type { DTypeInfo, TypedArray } from './dtype.js'
+
+function got(value: unknown): string {
+  if (typeof value === 'object' && value !== null) {
+    const name: unknown = Object.getPrototypeOf(value)?.constructor?.name
+    return typeof name === 'string' && name !== '' ? `an instance of ${name}` : 'an object'
+  }
+  return inspect(value, { maxStringLength: 40, breakLength: Number.POSITIVE_INFINITY })
+}
+
+/** The error of an argument of the wrong type. */
+export function wrongType(name: string, expected: string, value: unknown): Error {
+  return invalid(TypeError, `${name} must be ${expected}, got ${got(value)}`)
+}
+
+export function aString(name: string, value: unknown): string {
+  if (typeof value !== 'string') throw wrongType(name, 'a string', value)
+  return value
+}
+
+/** A string that a file can hold: one with half a surrogate pair has no UTF-8. */
+export function aText(name: string, value: unknown): string {
+  const text = aString(name, value)
+  if (!text.isWellFormed()) throw invalid(RangeError, `${name} must be well-formed text, got ${inspect(text)}`)
+  return text
+}
+
+/** A whole number from `least` on. */
+export function aWholeNumber(name: string, value: unknown, least = 0): number {
+  if (typeof value !== 'number') throw wrongType(name, 'a whole number', value)
+  if (!Number.isSafeInteger(value) || value < least) {
+    throw invalid(RangeError, `${name} must be a whole number from ${least} to 2^53 - 1, got ${value}`)
+  }
+  return value
+}
+
+export function optional<T>(value: unknown, check: (value: unknown) => T): T | undefined {
+  return value === undefined ? undefined : check(value)
+}
+
+/** Something with properties. */
+export function anObject<T>(name: string, value: T): T & object {
+  if (typeof value !== 'object' || value === null) throw wrongType(name, 'an object', value)
+  return value
+}
+
+export function aFunction(name: string, value: unknown): void {
+  if (typeof value !== 'function') throw wrongType(name, 'a function', value)
+}
+
+/**
+ * An options object, read once so that getters cannot give two answers. What is not `known` is refused: it would be ignored,
+ * and whoever misspelled it believes otherwise.
+ */
+export function optionsOf<T extends object>(
+  value: T | undefined,
+  known: readonly (keyof T & string)[],
+  name = 'options',
+): Partial<T> {
+  if (value === undefined) return {}
+  if (typeof value !== 'object' || value === null || isIterable(value)) {
+    throw wrongType(name, `an object with any of ${known.join(', ')}`, value)
+  }
+  refuseUnknown(name, value, known)
+  const read: Partial<T> = {}
+  for (const key of known) {
+    const option = value[key]
+    if (option !== undefined) read[key] = option
+  }
+  return read
+}
+
+export function isIterable(value: unknown): value is Iterable<unknown> {
+  return typeof (value as Iterable<unknown> | null | undefined)?.[Symbol.iterator] === 'function'
+}
+
+/**
+ * Refuses an object that has keys of its own beside the known ones. The error names those that are close, or the call that takes an
+ * object with a key of `takenBy`.
+ */
+export function refuseUnknown(
+  name: string,
+  value: object,
+  known: readonly string[],
+  takenBy: Readonly<Record<string, string>> = {},
+): void {
+  const keys = Object.keys(value)
+  for (const key of keys) {
+    if (known.includes(key)) continue
+    const other = keys.find((key) => Object.hasOwn(takenBy, key))
+    if (other !== undefined) throw invalid(TypeError, `${name} has ${other}: ${takenBy[other]} takes it`)
+    const close = closeTo(key, known)
+    const hint = close.length > 0 ? `did you mean ${close.join(' or ')}?` : `there are ${known.join(', ')}`
+    throw invalid(TypeError, `${name} has no ${inspect(key, { maxStringLength: 40 })}: ${hint}`)
+  }
+}
+
+/** The names that a misspelled one may stand for: a part of it, or it with a few letters wrong. */
+function closeTo(given: string, known: readonly string[]): string[] {
+  const wanted = given.slice(0, 64).toLowerCase()
+  return known.filter((name) => {
+    const other = name.toLowerCase()
+    const part = wanted.length > 2 && (other.includes(wanted) || wanted.includes(other))
+    return part || distance(wanted, other) <= Math.max(1, Math.floor(other.length / 3))
+  })
+}
+
+/** Letters to insert, take out or replace to make one word of the other (Levenshtein). */
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, at) => at)
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i]
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = (row[j - 1] as number) + (a[i - 1] === b[j - 1] ? 0 : 1)
+      next.push(Math.min(replaced, (row[j] as number) + 1, (next[j - 1] as number) + 1))
+    }
+    row = next
+  }
+  return row[b.length] as number
+}
+
+export function oneOf<T extends string>(name: string, allowed: readonly T[], value: unknown): T {
+  if (!allowed.includes(value as T)) throw wrongType(name, `one of ${allowed.map((a) => `'${a}'`).join(', ')}`, value)
+  return value as T
+}
+
+export function aBoolean(name: string, value: unknown): boolean {
+  if (typeof value !== 'boolean') throw wrongType(name, 'a boolean', value)
+  return value
+}
+
+export function aSignal(value: unknown): AbortSignal {
+  const signal = value as Partial<AbortSignal> | null
+  const does = (['throwIfAborted', 'addEventListener', 'removeEventListener'] as const).every(
+    (method) => typeof signal?.[method] === 'function',
+  )
+  if (!does) throw wrongType('signal', 'an AbortSignal', value)
+  return value as AbortSignal
+}
+
+/** `an Int8Array`, `a Float32Array`. */
+export function withArticle(name: string): string {
+  return `${name.startsWith('Int') ? 'an' : 'a'} ${name}`
+}
+
+/** An array to fill: of the dtype's own type, or bytes. */
+export function aTarget(value: unknown, dtype: DTypeInfo, length: number): ArrayBufferView {
+  // Version 2 pads the last byte of a packed type.
+  const byteLength = Math.ceil((length * dtype.bits) / 8)
+  if (!types.isTypedArray(value) || ![dtype.array.name, 'Uint8Array'].includes(arrayKind(value) as string)) {
+    throw wrongType('into', `${withArticle(dtype.array.name)} or Uint8Array`, value)
+  }
+  if (value.byteLength !== byteLength) {
+    throw invalid(RangeError, `into must have ${byteLength} bytes, got ${value.byteLength}`)
+  }
+  return value
+}
+
+export function aTypedArray(name: string, value: unknown): TypedArray {
+  if (!types.isTypedArray(value)) throw wrongType(name, 'a typed array', value)
+  return value as TypedArray
+}
+
+/** The path of a file: URL, as it is spelled. */
+export function filePath(name: string, url: string): string {
+  try {
+    return fileURLToPath(url)
+  } catch (cause) {
+    const message = `${name} must be a file: URL of this machine, got ${url} (read it into memory first)`
+    throw Object.assign(invalid(TypeError, message), { cause })
+  }
+}

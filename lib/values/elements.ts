@@ -1,0 +1,106 @@
+// The elements of a tensor that is to be written: what an array is as a dtype, and how it is checked.
+import { inspect } from 'node:util'
+import { calling, ZTensorError } from '../native/errors.js'
+import { allocate } from '../native/memory.js'
+import { binding } from '../native/native.js'
+import { arrayKind } from '../native/realm.js'
+import { aWholeNumber, withArticle, wrongType } from './arguments.js'
+import { bytesOf, type DType, type DTypeInfo, dtypeInfo, dtypeOfArray, type TypedArray } from './dtype.js'
+import { DTYPE_NAMES, dtypeCalled } from './dtype-names.js'
+
+/** The elements of a dense tensor on their way into a file. */
+export interface Elements {
+  readonly dtype: DTypeInfo
+  readonly shape: number[]
+  /** The elements by their bits. */
+  readonly data: ArrayBufferView
+}
+
+export function aDType(name: string, value: unknown): DTypeInfo {
+  const info = typeof value === 'string' ? dtypeInfo(value) : undefined
+  if (info === undefined) throw noDType(name, value)
+  return info
+}
+
+/** The error of what is no dtype's name. */
+export function noDType(name: string, value: unknown): Error {
+  const meant = typeof value === 'string' ? dtypeCalled(value) : undefined
+  const known = meant === undefined ? `one of ${Object.keys(DTYPE_NAMES).join(', ')}` : `'${meant}'`
+  return wrongType(name, `the name of a dtype (${known})`, value)
+}
+
+export function aShape(value: unknown): number[] {
+  if (!Array.isArray(value)) throw wrongType('shape', 'an array of sizes', value)
+  const shape: number[] = []
+  // Holes too, which map() passes over; and no name is made for what is right.
+  for (let dim = 0; dim < value.length; dim++) {
+    const size: unknown = value[dim]
+    shape.push(
+      typeof size === 'number' && Number.isSafeInteger(size) && size >= 0 ? size : aWholeNumber(`shape[${dim}]`, size),
+    )
+  }
+  return shape
+}
+
+export function aView(name: string, value: unknown): ArrayBufferView {
+  if (!ArrayBuffer.isView(value)) throw wrongType(name, 'a typed array or DataView', value)
+  return value
+}
+
+/** What holds bits of any dtype. */
+const BYTES = new Set([undefined, 'Uint8Array', 'Uint8ClampedArray'])
+/** The numbers that are rounded to a narrower float, and what they are rounded to. */
+const NUMBERS = new Set<unknown>(['Float32Array', 'Float64Array', 'Float16Array'])
+const ROUNDED = new Set<DType>(['float16', 'bfloat16', 'float8_e4m3fn', 'float8_e5m2'])
+
+/**
+ * An array as elements of a dtype, by their bits: the dtype's own array or bytes as they are, floats rounded to float16,
+ * bfloat16 and float8, as `cast` of `convert` does. Any other array is refused: its bits would mean other numbers.
+ */
+export function elementsOf(name: string, array: ArrayBufferView, dtype: DTypeInfo): ArrayBufferView {
+  const kind = arrayKind(array)
+  if (kind === dtype.array.name || BYTES.has(kind) || (kind === 'Float16Array' && dtype.name === 'float16'))
+    return array
+  if (NUMBERS.has(kind) && ROUNDED.has(dtype.name)) return rounded(array as TypedArray, dtype)
+  const numbers = ROUNDED.has(dtype.name) ? ', numbers to be rounded (a Float32Array or Float64Array)' : ''
+  const bytes = dtype.array === Uint8Array ? '' : ' or bytes (a Uint8Array)'
+  const expected = `${withArticle(dtype.array.name)}${numbers}${bytes} for ${dtype.name}`
+  throw wrongType(name, expected, array)
+}
+
+function rounded(array: TypedArray, dtype: DTypeInfo): Uint8Array {
+  const from = dtypeInfo(dtypeOfArray(array) as DType) as DTypeInfo
+  const output = new Uint8Array(allocate((array.length * dtype.bits) / 8))
+  calling(() => binding.castElements(from.code, dtype.code, bytesOf(array), output))
+  return output
+}
+
+/** A dense tensor to write, of an array alone or with its dtype and shape; without a shape it has one dimension. */
+export function denseElements(given: { dtype?: unknown; shape?: unknown; data: unknown }, shapeToo: unknown): Elements {
+  const array = aView('data', given.data)
+  const named = given.dtype ?? dtypeOfArray(array)
+  if (named === undefined) throw wrongType('tensor', 'an array whose type is a dtype, or { dtype, shape, data }', array)
+  const dtype = aDType('dtype', named)
+  const data = elementsOf('data', array, dtype)
+  const size = (data.byteLength * 8) / dtype.bits
+  const shape = given.shape === undefined ? undefined : aShape(given.shape)
+  const other = shapeToo === undefined ? shape : aShape(shapeToo)
+  if (shape !== undefined && other !== undefined && inspect(shape) !== inspect(other)) {
+    throw wrongType('shape', `[${shape.join(', ')}], the shape of the tensor itself`, shapeToo)
+  }
+  return { dtype, shape: other ?? [size], data }
+}
+
+/** Refuses a shape that the array does not fill. `padded`: the last byte may be filled up, where elements are smaller. */
+export function checkLength(name: string, { dtype, shape, data }: Elements, padded: boolean): void {
+  let elements = 1
+  for (const size of shape) elements = size === 0 || elements === 0 ? 0 : elements * size
+  const bytes = (elements * dtype.bits) / 8
+  // Half a byte is the core's to refuse: some formats can hold it.
+  if (!padded && !Number.isInteger(bytes)) return
+  if (data.byteLength === (padded ? Math.ceil(bytes) : bytes) || !Number.isSafeInteger(elements * dtype.bits)) return
+  const given = (data.byteLength * 8) / dtype.bits
+  const holds = Number.isInteger(given) ? `${given} elements` : 'not a whole number of elements'
+  const message = `the shape [${shape.join(', ')}] needs ${bytes} bytes (${elements} elements of ${dtype.name}), but the array has ${data.byteLength} (${holds})`
+  throw new ZTensorError('ZT_BAD_SHAPE', `tensor ${JSON.stringify(name)}: ${message}`, { tensor: name })
+}

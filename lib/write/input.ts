@@ -1,0 +1,200 @@
+// What a writer takes: tensors as their arrays, checked before anything is written.
+
+import { invalid, ZTensorError } from '../native/errors.js'
+import type { SparseSpec } from '../native/native.js'
+import { isPlainObject } from '../native/realm.js'
+import { indexCode } from '../read/sparse.js'
+import { anObject, aText, aTypedArray, optional, optionsOf, refuseUnknown, wrongType } from '../values/arguments.js'
+import { type AttributeInput, freezeMap } from '../values/attributes.js'
+import { bytesOf, type DType, type DTypeInfo, dtypeOfArray, type IndexArray, type TypedArray } from '../values/dtype.js'
+import { aDType, aShape, aView, denseElements, type Elements, elementsOf } from '../values/elements.js'
+
+/** Elements with their type and shape. A dense `Tensor`, a `Cut` and what `file.load()` gives are such, too. */
+export interface TensorInput {
+  /** That of the array by default; bytes need it. */
+  readonly dtype?: DType | undefined
+  /** One dimension by default. */
+  readonly shape?: readonly number[] | undefined
+  /**
+   * The elements: the array of the dtype (float16 and bfloat16 by their bits), or its bytes as a Uint8Array. For float16,
+   * bfloat16, float8_e4m3fn and float8_e5m2 also numbers, in a Float32Array, Float64Array or Float16Array: they are rounded to
+   * the nearest, ties to even.
+   */
+  readonly data: ArrayBufferView
+}
+
+/** A matrix by rows, as `CsrTensor` has it. */
+export interface CsrInput {
+  readonly shape: readonly [rows: number, columns: number]
+  readonly dtype?: DType | undefined
+  readonly values: TypedArray
+  readonly indices: IndexArray
+  readonly indptr: IndexArray
+}
+
+/** A tensor by coordinates, as `CooTensor` has it: `coords` is dimension-major. */
+export interface CooInput {
+  readonly shape: readonly number[]
+  readonly dtype?: DType | undefined
+  readonly values: TypedArray
+  readonly coords: IndexArray
+}
+
+/** A tensor of any layout, by its components. */
+export interface ObjectInput {
+  readonly layout: string
+  readonly shape: readonly number[]
+  /** 1.0 asks for one; uint8 where there is none. */
+  readonly dtype?: DType | undefined
+  readonly attributes?: AttributeInput | undefined
+  readonly components: Readonly<Record<string, { readonly dtype?: DType | undefined; readonly data: ArrayBufferView }>>
+}
+
+/** A dense tensor whose bytes come as a stream. */
+export interface StreamInput {
+  readonly dtype: DType
+  readonly shape: readonly number[]
+}
+
+/** What goes with a tensor. */
+export interface AddOptions {
+  readonly attributes?: AttributeInput | undefined
+}
+
+/** The same for a dense tensor. */
+export interface AddDenseOptions extends AddOptions {
+  /** For an array that is given alone. */
+  readonly shape?: readonly number[] | undefined
+}
+
+/** A component and its bytes. */
+export interface Part {
+  role: string
+  dtype: DTypeInfo | undefined
+  bytes: Uint8Array
+}
+
+/** Refuses keys that are not known in an object that the caller made; one of a class has what its class gives it. */
+function refuseOthers(
+  name: string,
+  value: object,
+  known: readonly string[],
+  takenBy?: Readonly<Record<string, string>>,
+): void {
+  if (isPlainObject(value)) refuseUnknown(name, value, known, takenBy)
+}
+
+/** Which call takes a tensor that has a key of another kind of tensor. */
+const TAKEN_BY = { indptr: 'addCsr()', coords: 'addCoo()', components: 'addObject()' }
+
+/** A tensor's attributes as they are now: the caller may change them before their turn. */
+function ownAttributes({ attributes }: AddOptions): unknown {
+  return attributes === undefined ? undefined : freezeMap('attributes', attributes)
+}
+
+/** A sparse tensor's values and their dtype. */
+function valuesOf(tensor: { readonly dtype?: DType | undefined; readonly values: TypedArray }) {
+  const values = aTypedArray('values', tensor.values)
+  const dtype = aDType('dtype', tensor.dtype ?? dtypeOfArray(values))
+  if (dtype.bits < 8)
+    throw new ZTensorError(
+      'ZT_BAD_DTYPE',
+      `the values of a sparse tensor cannot be ${dtype.name}, whose elements are smaller than a byte`,
+    )
+  return { values, dtype }
+}
+
+/** A dense tensor and its attributes. */
+export interface Dense {
+  readonly name: string
+  readonly attributes: unknown
+  readonly elements: Elements
+}
+
+/** What `add` is given. */
+export function denseInput(name: string, tensor: unknown, options: AddDenseOptions | undefined): Dense {
+  const checked = aText('name', name)
+  const given = optionsOf(options, ['attributes', 'shape'])
+  const attributes = ownAttributes(given)
+  if (typeof tensor !== 'object' || tensor === null || Array.isArray(tensor))
+    throw wrongType('tensor', 'a typed array or { dtype, shape, data }', tensor)
+  if (!ArrayBuffer.isView(tensor)) refuseOthers('tensor', tensor, ['dtype', 'shape', 'data'], TAKEN_BY)
+  const elements = denseElements(ArrayBuffer.isView(tensor) ? { data: tensor } : (tensor as TensorInput), given.shape)
+  return { name: checked, attributes, elements }
+}
+
+/** A sparse tensor as the binding takes it: its arrays are values, indices and indptr, or values and coords. */
+export interface Sparse {
+  readonly spec: SparseSpec
+  readonly arrays: TypedArray[]
+}
+
+/** What `addCsr` is given. */
+export function csrInput(name: string, matrix: CsrInput, options: AddOptions | undefined): Sparse {
+  const checked = aText('name', name)
+  const attributes = ownAttributes(optionsOf(options, ['attributes']))
+  const shape = aShape(anObject('matrix', matrix).shape)
+  refuseOthers('matrix', matrix, ['shape', 'dtype', 'values', 'indices', 'indptr', 'nnz', 'layout'])
+  const { values, dtype } = valuesOf(matrix)
+  const { indices, indptr } = matrix
+  const dtypes = [dtype.code, indexCode('indices', indices), indexCode('indptr', indptr)]
+  return { spec: sparseSpec(checked, shape, attributes, dtypes), arrays: [values, indices, indptr] }
+}
+
+/** What `addCoo` is given. */
+export function cooInput(name: string, tensor: CooInput, options: AddOptions | undefined): Sparse {
+  const checked = aText('name', name)
+  const attributes = ownAttributes(optionsOf(options, ['attributes']))
+  const shape = aShape(anObject('tensor', tensor).shape)
+  refuseOthers('tensor', tensor, ['shape', 'dtype', 'values', 'coords', 'nnz', 'layout'])
+  const { values, dtype } = valuesOf(tensor)
+  const { coords } = tensor
+  const dtypes = [dtype.code, indexCode('coords', coords)]
+  return { spec: sparseSpec(checked, shape, attributes, dtypes), arrays: [values, coords] }
+}
+
+function sparseSpec(name: string, shape: number[], attributes: unknown, dtypes: number[]): SparseSpec {
+  return { name, shape, dtypes, ...(attributes === undefined ? {} : { attributes }) }
+}
+
+/** A tensor of any layout by its components. */
+export interface Composed {
+  readonly name: string
+  readonly shape: number[]
+  readonly layout: string
+  readonly dtype: DTypeInfo | undefined
+  readonly attributes: unknown
+  readonly parts: Part[]
+}
+
+/** What `addObject` is given. */
+export function objectInput(name: string, object: ObjectInput): Composed {
+  const checked = aText('name', name)
+  const components = anObject('components', anObject('object', object).components)
+  refuseOthers('object', object, ['layout', 'shape', 'dtype', 'attributes', 'components'])
+  const parts = Object.entries(components).map(([role, component]) => {
+    const given = anObject(`components.${role}`, component)
+    refuseOthers(`components.${role}`, given, ['dtype', 'data'])
+    const dtype = optional(given.dtype, (value) => aDType(`components.${role}.dtype`, value))
+    const data = aView(`components.${role}.data`, component.data)
+    const elements = dtype === undefined ? data : elementsOf(`components.${role}.data`, data, dtype)
+    return { role: aText('a role of components', role), dtype, bytes: bytesOf(elements) }
+  })
+  const dtype = optional(object.dtype, (value) => aDType('dtype', value))
+  const layout = aText('layout', object.layout)
+  const sparse = /^(?:zt\.)?sparse_(csr|coo)(?:\/1)?$/.exec(layout)?.[1]
+  if (sparse !== undefined) {
+    throw invalid(TypeError, `layout ${layout} is written by ${sparse === 'csr' ? 'addCsr()' : 'addCoo()'}`)
+  }
+  const shape = aShape(object.shape)
+  return { name: checked, shape, layout, dtype, attributes: ownAttributes(object), parts }
+}
+
+/** What `stream` is given: a dense tensor without its data. */
+export function streamInput(name: string, tensor: StreamInput, options: AddOptions | undefined) {
+  const checked = aText('name', name)
+  const attributes = ownAttributes(optionsOf(options, ['attributes']))
+  const dtype = aDType('dtype', anObject('tensor', tensor).dtype)
+  refuseOthers('tensor', tensor, ['dtype', 'shape'])
+  return { name: checked, attributes, dtype, shape: aShape(tensor.shape) }
+}

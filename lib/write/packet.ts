@@ -1,0 +1,135 @@
+// Small tensors on their way across the binding, packed into one block of bytes that is filled again and again: to pass a
+// name, a shape and an array of their own costs more than all that the binding does with them. Where the runtime lets us,
+// the block is the binding's own memory, and the call has no argument at all.
+
+import { binding, type NativeWriter } from '../native/native.js'
+import { arrayKind, ofTypedArrays } from '../native/realm.js'
+import { bytesOf, type DTypeInfo } from '../values/dtype.js'
+
+// The block, as src/packet.rs has it: numbers, the shape as float64s, the name in UTF-8, the elements.
+const NUMBERS = 6
+const SHAPE = 24
+const MOST_DIMENSIONS = 13
+const NAME = 128
+const LONGEST_NAME = 896
+const ELEMENTS = 1024
+const LARGEST = 4096
+/** The place of the writer's number. */
+const WRITER = 4
+
+const kinds = [
+  Float64Array,
+  Float32Array,
+  BigInt64Array,
+  BigUint64Array,
+  Int32Array,
+  Uint32Array,
+  Int16Array,
+  Uint16Array,
+  Int8Array,
+  Uint8Array,
+  Uint8ClampedArray,
+]
+
+// Of the array itself, whatever properties it was given: copied into an area of another kind, elements would be converted.
+const lengthOf = ofTypedArrays('byteLength')
+const encoder = new TextEncoder()
+
+class Block {
+  /** Whether it is the binding's memory. */
+  readonly shared: boolean
+  readonly bytes: Uint8Array
+  readonly numbers: Uint32Array
+  readonly #shape: Float64Array
+  readonly #name: Uint8Array
+  /** The area of the elements, as each kind of array sees it. */
+  readonly #areas: Map<unknown, { set(array: ArrayLike<unknown>): void }>
+
+  constructor() {
+    const memory = binding.packetBlock()
+    this.shared = memory !== null
+    const buffer = memory ?? new ArrayBuffer(ELEMENTS + LARGEST)
+    this.bytes = new Uint8Array(buffer)
+    this.numbers = new Uint32Array(buffer, 0, NUMBERS)
+    this.#shape = new Float64Array(buffer, SHAPE, MOST_DIMENSIONS)
+    this.#name = new Uint8Array(buffer, NAME, LONGEST_NAME)
+    this.#areas = new Map(
+      kinds.map((Kind) => [Kind.name, new Kind(buffer, ELEMENTS, LARGEST / Kind.BYTES_PER_ELEMENT)]),
+    )
+  }
+
+  /** Puts a tensor in: false where its name or shape is too long, an array where there are too many elements. */
+  put(name: string, shape: readonly number[], dtype: DTypeInfo, data: ArrayBufferView): boolean | Uint8Array {
+    const named = this.#putName(name)
+    if (named < 0 || shape.length > MOST_DIMENSIONS) return false
+    for (let dim = 0; dim < shape.length; dim++) this.#shape[dim] = shape[dim] as number
+    const bytes = this.#putElements(data)
+    const { numbers } = this
+    numbers[0] = named
+    numbers[1] = shape.length
+    numbers[2] = dtype.code
+    numbers[3] = Math.max(bytes, 0)
+    return bytes < 0 ? bytesOf(data) : true
+  }
+
+  #putName(name: string): number {
+    const { length } = name
+    if (length > LONGEST_NAME) return -1
+    for (let at = 0; at < length; at++) {
+      const code = name.charCodeAt(at)
+      if (code > 0x7f) {
+        const { read, written } = encoder.encodeInto(name, this.#name)
+        return read === length ? written : -1
+      }
+      this.#name[at] = code
+    }
+    return length
+  }
+
+  /** Does not ask for the buffer of an array: V8 makes one for each small array that has none yet. */
+  #putElements(data: ArrayBufferView): number {
+    const area = this.#areas.get(arrayKind(data))
+    if (area !== undefined) {
+      const byteLength = lengthOf.call(data) as number
+      if (byteLength > LARGEST) return -1
+      // Of a detached array nothing can be copied, not even nothing.
+      if (byteLength > 0) area.set(data as ArrayBufferView & ArrayLike<unknown>)
+      return byteLength
+    }
+    const bytes = bytesOf(data)
+    if (bytes.byteLength > LARGEST) return -1
+    this.bytes.set(bytes, ELEMENTS)
+    return bytes.byteLength
+  }
+}
+
+let block: Block | undefined
+
+/** Hands the small tensors of one writer over. */
+export class Packets {
+  readonly #native: NativeWriter
+  /** By which the binding knows for whom a packet is. */
+  #number = 0
+
+  constructor(native: NativeWriter) {
+    this.#native = native
+  }
+
+  /**
+   * Adds a dense tensor and gives the bytes that wait to be written; undefined where its name or shape is too long for a
+   * packet.
+   */
+  add(name: string, shape: readonly number[], dtype: DTypeInfo, data: ArrayBufferView): number | undefined {
+    block ??= new Block()
+    const packed = block.put(name, shape, dtype, data)
+    if (packed === false) return undefined
+    if (packed !== true) return this.#native.addSmall(block.bytes, packed)
+    if (!block.shared) return this.#native.addSmall(block.bytes, undefined)
+    block.numbers[WRITER] = this.#number
+    const pending = binding.addPacket()
+    if (pending >= 0) return pending
+    this.#number = this.#native.receive()
+    block.numbers[WRITER] = this.#number
+    return binding.addPacket()
+  }
+}

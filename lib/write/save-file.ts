@@ -1,0 +1,78 @@
+// Writes a whole file in one call, as safetensors' `save_file` does.
+import { inspect } from 'node:util'
+import { isPlainObject } from '../native/realm.js'
+import { type Loaded, LoadedObject } from '../read/loaded.js'
+import { CooTensor, CsrTensor } from '../read/sparse.js'
+import { type AnyTensor, Tensor } from '../read/tensor.js'
+import { isIterable, wrongType } from '../values/arguments.js'
+import type { TypedArray } from '../values/dtype.js'
+import type { CooInput, CsrInput, ObjectInput, TensorInput } from './input.js'
+import type { CreateOptions } from './options.js'
+import { create, type TensorWriter } from './writer.js'
+
+/**
+ * What is written under a name: an array, elements with their dtype and shape (a `Cut` is such), a sparse tensor, components of
+ * any layout, a tensor of an open file, or what `file.load()` and `loadFile()` give.
+ */
+export type AnyInput = TypedArray | TensorInput | CsrInput | CooInput | ObjectInput | AnyTensor | Loaded
+
+/** Tensors by their names: an object, a Map, or whatever gives such pairs. */
+export type Tensors = Readonly<Record<string, AnyInput>> | Iterable<readonly [name: string, tensor: AnyInput]>
+
+/** Adds what `input` is, in the layout that it has. */
+async function add(writer: TensorWriter, name: string, input: AnyInput): Promise<void> {
+  if (ArrayBuffer.isView(input)) return writer.add(name, input)
+  if (typeof input !== 'object' || input === null) throw wrongType('the tensor', 'a typed array or an object', input)
+  const given: object = input
+  if (Tensor.is(given)) return addTensor(writer, name, given)
+  if (given instanceof LoadedObject || 'components' in given) return writer.addObject(name, given as ObjectInput)
+  if (given instanceof CsrTensor || 'indptr' in given) return writer.addCsr(name, given as CsrInput)
+  if (given instanceof CooTensor || 'coords' in given) return writer.addCoo(name, given as CooInput)
+  return writer.add(name, given as TensorInput)
+}
+
+/** Adds a tensor of an open file: without its attributes, which not every format can hold, unless its layout needs them. */
+async function addTensor(writer: TensorWriter, name: string, tensor: AnyTensor): Promise<void> {
+  if (tensor.layout === 'sparse_csr') return writer.addCsr(name, await tensor.loadCsr())
+  if (tensor.layout === 'sparse_coo') return writer.addCoo(name, await tensor.loadCoo())
+  if (tensor.layout === 'dense') {
+    const { dtype, shape } = tensor
+    return writer.add(name, { dtype, shape, data: (await tensor.load()) as TypedArray })
+  }
+  const components: Record<string, { dtype: TensorInput['dtype']; data: TypedArray }> = {}
+  for (const [role, component] of tensor.components)
+    components[role] = { dtype: component.dtype, data: await component.load() }
+  const { layout, dtype, shape, attributes } = tensor
+  await writer.addObject(name, { layout, dtype, shape, attributes, components })
+}
+
+/**
+ * Writes tensors into a file in one call. It appears whole or not at all.
+ *
+ * @example
+ * await saveFile('model.safetensors', { bias: new Float32Array(64), weight: { shape: [64, 2], data } })
+ *
+ * @throws ZTensorError ZT_EXISTS unless `overwrite`, ZT_BAD_SHAPE, ZT_BAD_DTYPE, ZT_BAD_LAYOUT, ZT_BAD_SPARSE, ZT_BAD_INDEX for what the
+ * format cannot hold, ZT_LIMIT, ZT_IO, and where a tensor comes from a file, what its `load` rejects with; TypeError and RangeError
+ * ZT_INVALID_ARG; the signal's reason
+ */
+export async function saveFile(path: string | URL, tensors: Tensors, options?: CreateOptions): Promise<void> {
+  if (ArrayBuffer.isView(tensors) || !(isIterable(tensors) || isPlainObject(tensors))) {
+    throw wrongType('tensors', 'an object of tensors by their names, or a Map', tensors)
+  }
+  const entries = isIterable(tensors) ? tensors : Object.entries(tensors)
+  const writer = await create(path, options)
+  try {
+    for (const entry of entries) {
+      if (!Array.isArray(entry)) throw wrongType('an entry of tensors', '[name, tensor]', entry)
+      await add(writer, entry[0], entry[1]).catch((error) => {
+        if (error?.code === 'ZT_INVALID_ARG') error.message = `tensors[${inspect(entry[0])}]: ${error.message}`
+        throw error
+      })
+    }
+    await writer.finish()
+  } catch (error) {
+    await writer.abort()
+    throw error
+  }
+}
