@@ -7,8 +7,7 @@ import { InspectOptions, inspect } from 'node:util';
 
 /** Why a file, or a call, was refused. The guide on errors (docs/guide/errors.md) says what to do about each. */
 export type ErrorCode = "ZT_TRUNCATED" | "ZT_BAD_MAGIC" | "ZT_BAD_INDEX" | "ZT_INCOMPLETE" | "ZT_OUT_OF_BOUNDS" | "ZT_BAD_SHAPE" | "ZT_BAD_DTYPE" | "ZT_BAD_LAYOUT" | "ZT_BAD_SPARSE" | "ZT_BAD_DIGEST" | "ZT_DIGEST_MISMATCH" | "ZT_DECODE" | "ZT_UNSUPPORTED_VERSION" | "ZT_UNSUPPORTED_ENCODING" | "ZT_LIMIT" | "ZT_NOT_FOUND" | "ZT_EXISTS" | "ZT_CLOSED" | "ZT_MAPPING_LOST" | "ZT_NOT_LOCAL" | "ZT_IO" | "ZT_NOT_CANONICAL" | "ZT_INVALID_ARG" | "ZT_INTERNAL";
-/** Where an error lies. */
-export interface ErrorDetails {
+interface ErrorDetails {
 	tensor?: string | undefined;
 	component?: string | undefined;
 	offset?: number | undefined;
@@ -48,8 +47,7 @@ export interface JobOptions {
 	/** Ends the work; the call rejects with `signal.reason`. */
 	signal?: AbortSignal | undefined;
 }
-/** The typed array that holds a tensor's elements, for each dtype. */
-export interface DTypeArrays {
+interface DTypeArrays {
 	float64: Float64Array;
 	float32: Float32Array;
 	/** The raw bits; `toFloat32()` and `float16()` give numbers. */
@@ -84,8 +82,7 @@ export interface DTypeArrays {
 }
 /** The array of a dtype; nothing where the dtype is undefined. */
 export type ArrayOf<D extends DType | undefined> = D extends DType ? DTypeArrays[D] : never;
-/** The same arrays over an ArrayBuffer of their own, where TypeScript tells that from a shared one (5.7 and later). */
-export interface OwnArrays {
+interface OwnArrays {
 	float64: ReturnType<Float64ArrayConstructor["of"]>;
 	float32: ReturnType<Float32ArrayConstructor["of"]>;
 	float16: ReturnType<Uint16ArrayConstructor["of"]>;
@@ -116,8 +113,7 @@ export type OwnArrayOf<D extends DType | undefined> = D extends DType ? OwnArray
 export type DType = keyof DTypeArrays;
 /** Any of the arrays that hold elements. */
 export type TypedArray = DTypeArrays[DType];
-/** Arrays of indices into rows, columns or other dimensions, in the type in which they are stored. */
-export type IndexArray = BigInt64Array | BigUint64Array | Int32Array | Uint32Array | Int16Array | Uint16Array | Int8Array | Uint8Array;
+type IndexArray = BigInt64Array | BigUint64Array | Int32Array | Uint32Array | Int16Array | Uint16Array | Int8Array | Uint8Array;
 /** Why data is a copy instead of an alias of the file. */
 export type CopyReason = 
 /** It is stored compressed. */
@@ -201,14 +197,12 @@ export declare class Component {
 }
 /** A value of a file's or a tensor's attributes. Integers beyond 2^53 - 1 are bigints. */
 export type AttributeValue = string | number | bigint | boolean | null | Uint8Array | readonly AttributeValue[] | AttributeObject | Map<AttributeValue, AttributeValue>;
-/** A map whose keys are all text: an object without a prototype, so that every key is just a key. */
-export interface AttributeObject {
+interface AttributeObject {
 	readonly [key: string]: AttributeValue;
 }
 /** Attributes: an object without a prototype, or a Map where keys are not text; `instanceof Map` tells them apart. */
 export type Attributes = AttributeObject | Map<AttributeValue, AttributeValue>;
-/** A value to write as an attribute. */
-export type AttributeValueInput = string | number | bigint | boolean | null | Uint8Array | readonly AttributeValueInput[] | AttributeInput;
+type AttributeValueInput = string | number | bigint | boolean | null | Uint8Array | readonly AttributeValueInput[] | AttributeInput;
 /** Attributes to write: an object, or a Map where keys are not text. */
 export type AttributeInput = {
 	readonly [key: string]: AttributeValueInput;
@@ -461,8 +455,7 @@ export interface LoadSparseOptions {
 	transferable?: boolean | undefined;
 	signal?: AbortSignal | undefined;
 }
-/** The Float16Array of runtimes and compilers that have one. */
-export type Float16Elements = typeof globalThis extends {
+type Float16Elements = typeof globalThis extends {
 	Float16Array: {
 		prototype: infer A;
 	};
@@ -709,22 +702,6 @@ export interface Comparison {
 	/** The largest `|a - b| / max(|a|, |b|)`. */
 	readonly maxRelative: number;
 }
-type Side = AnyTensor | Component;
-/**
- * Compares the elements of two tensors of the same shape, of one file or of two, in pieces, off the event loop. Tensors of
- * different dtypes, encodings and layouts are compared by value: as float64, or exactly where both are integers; a
- * quantized tensor by its float32 values; sparse ones by their values where the pattern is the same, otherwise with all
- * their elements, up to 1 GiB. Components are compared by their elements, by their bytes where the dtype is unknown.
- * Digests of data that need not be decoded are not checked.
- *
- * @example
- * const { equal, maxAbsolute } = await compare(before.tensor('wte'), after.tensor('wte'), { rtol: 0.01 })
- *
- * @throws ZTensorError ZT_BAD_SHAPE where the shapes differ, ZT_BAD_DTYPE and ZT_BAD_LAYOUT where the numbers cannot be compared,
- * ZT_CLOSED, ZT_BAD_SPARSE, ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError and
- * RangeError ZT_INVALID_ARG; the signal's reason
- */
-export declare function compare(a: Side, b: Side, options?: CompareOptions): Promise<Comparison>;
 /** The containers that files come in. */
 export type Format = "zt" | "safetensors" | "btf" | "npy" | "npz" | "gguf" | "onnx" | "pytorch" | "hdf5" | "keras" | "tensorflow" | "flax" | "paddle" | "arrow" | "tflite" | "openvino";
 type WritableFormat = "zt" | "safetensors" | "btf" | "npy" | "npz";
@@ -754,8 +731,7 @@ export declare class LoadedTensor<D extends DType = DType> {
 export type AnyLoadedTensor = {
 	[D in DType]: LoadedTensor<D>;
 }[DType];
-/** One part of a tensor of another layout: its elements, or its bytes where the dtype is not known. */
-export interface LoadedComponent {
+interface LoadedComponent {
 	readonly dtype: DType | undefined;
 	readonly data: TypedArray;
 }
@@ -798,8 +774,7 @@ export interface PlanOptions {
 		placement: Placement
 	])[];
 }
-/** A tensor as one rank has it. */
-export interface PlannedTensor {
+interface PlannedTensor {
 	readonly name: string;
 	/** The dimension that is divided; undefined for a tensor that every rank has whole. */
 	readonly dim: number | undefined;
@@ -813,8 +788,7 @@ export interface PlannedTensor {
 	/** Bytes of the rank's part, decoded. */
 	readonly byteLength: number;
 }
-/** A run of bytes of a file. */
-export interface ByteRange {
+interface ByteRange {
 	/** The number of the file in `file.files`. */
 	readonly file: number;
 	/** Undefined for a file in memory. */
@@ -862,8 +836,7 @@ export interface SharedFile {
 	/** The bytes of each file of `file.files`, where they were asked for and the runtime can show them. */
 	readonly memory?: readonly SharedArrayBuffer[];
 }
-/** How to share a file. */
-export interface ShareOptions {
+interface ShareOptions {
 	/** Give `memory` as well: SharedArrayBuffers over the mapping, which threads can use without this package. */
 	readonly memory?: boolean | undefined;
 }
@@ -878,8 +851,7 @@ export interface LoadFileOptions extends JobOptions {
 	/** Whether each array can be moved to another thread, as for `Tensor.load`: it then has a buffer of its own. */
 	transferable?: boolean | undefined;
 }
-/** What to give back of a file. */
-export interface EvictOptions {
+interface EvictOptions {
 	/** The tensors; all of them by default. */
 	names?: Iterable<string> | undefined;
 }
@@ -1223,20 +1195,17 @@ export interface DiffOptions extends CompareOptions {
 	/** Whether attributes count, those of the file and of tensors. */
 	attributes?: boolean | undefined;
 }
-/** One thing on both sides. */
-export type Pair<T> = readonly [
+type Pair<T> = readonly [
 	a: T,
 	b: T
 ];
-/** What is known of a tensor that one file alone has. */
-export interface DiffTensor {
+interface DiffTensor {
 	readonly name: string;
 	readonly dtype: DType | undefined;
 	readonly shape: readonly number[];
 	readonly layout: Layout;
 }
-/** An attribute with another value; undefined on the side that does not have it. */
-export interface ChangedAttribute {
+interface ChangedAttribute {
 	readonly key: unknown;
 	readonly values: Pair<unknown>;
 }
@@ -1275,38 +1244,6 @@ export interface FileDiff {
 	/** Attributes of the files that differ, if they count. */
 	readonly attributes: readonly ChangedAttribute[];
 }
-/**
- * What differs between two files, tensor by tensor, whatever their formats: names, dtypes, shapes, layouts and, as `compare` tells,
- * values. Files that are given open stay open.
- *
- * @example
- * const { same, added, removed, changed } = await diff('before.safetensors', 'after.zt', { rtol: 0.01 })
- *
- * @throws ZTensorError what `open` throws of either file; ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_BAD_SPARSE, ZT_UNSUPPORTED_ENCODING,
- * ZT_LIMIT, ZT_TRUNCATED, ZT_MAPPING_LOST and ZT_IO of data that cannot be read; ZT_CLOSED of a file that was given closed. TypeError
- * and RangeError ZT_INVALID_ARG; the signal's reason
- */
-export declare function diff(a: Source | TensorFile, b: Source | TensorFile, options?: DiffOptions): Promise<FileDiff>;
-/** How to open a file, and which tensors of it to load. */
-export interface LoadWholeOptions extends OpenOptions, JobOptions {
-	/** The tensors to load; all of them by default. */
-	names?: Iterable<string> | undefined;
-	/** Whether each array can be moved to another thread, as for `Tensor.load`: it then has a buffer of its own. */
-	transferable?: boolean | undefined;
-}
-/**
- * Loads the tensors of a file into memory of your own, digests checked, and closes it. `saveFile` takes what it gives.
- *
- * @example
- * const tensors = await loadFile('model.safetensors')
- * const bias = tensors.get('bias')
- * if (bias?.layout === 'dense') console.log(bias.dtype, bias.shape, bias.data)
- *
- * @throws ZTensorError what `open` throws; ZT_NOT_FOUND where a name is of no tensor; ZT_DIGEST_MISMATCH, ZT_DECODE,
- * ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_TRUNCATED and ZT_IO of data that cannot be read. TypeError and RangeError ZT_INVALID_ARG; the
- * signal's reason
- */
-export declare function loadFile(source: Source, options?: LoadWholeOptions): Promise<Map<string, Loaded>>;
 /** What to show of a file. */
 export interface ReportOptions extends JobOptions {
 	/** The file to compare with, such as the base of a fine-tune. */
@@ -1333,30 +1270,6 @@ export interface ReportServer {
 	close(): Promise<void>;
 	[Symbol.asyncDispose](): Promise<void>;
 }
-/**
- * A page that shows a tensor file, of any format: what it is, where its bytes are, what its values are like, and how it differs
- * from another. It is one HTML file that opens from a disk and asks no server for anything. Files that are given open stay open.
- *
- * Resolves with the HTML. Histograms are in it up to 4,096 tensors; `serveReport` makes them for more, as they are looked at.
- *
- * @example await writeFile('report.html', await report('model.safetensors', { against: 'base.safetensors' }))
- *
- * @throws ZTensorError what `open` throws of either file; ZT_IO, ZT_MAPPING_LOST and ZT_CLOSED of values that cannot be read, and with
- * `against` what `diff` throws. A tensor whose values are damaged is shown with its error. TypeError ZT_INVALID_ARG; the signal's reason
- */
-export declare function report(source: Source | TensorFile, options?: ReportOptions): Promise<string>;
-/**
- * Serves the report of a tensor file on this machine: the page of `report`, with statistics and heat maps of slices made as they are
- * looked at. The URL bears a random token, and requests of other sites are refused; nothing can be changed. Files that are given open
- * stay open, and have to until `close()`.
- *
- * @example
- * await using server = await serveReport('model.safetensors')
- * console.log(server.url)
- *
- * @throws what `report` throws; RangeError ZT_INVALID_ARG of a port that is none; ZTensorError ZT_IO where nothing can listen there
- */
-export declare function serveReport(source: Source | TensorFile, options?: ServeReportOptions): Promise<ReportServer>;
 /** How to write a file. */
 export interface CreateOptions {
 	/** The container: by default the one that the path ends in (`.zt`, `.safetensors`, …), zTensor without such an ending. */
@@ -1449,23 +1362,8 @@ export interface ConvertResult {
 	/** Which programs read this very file: zTensor 1.0 is read by Python as long as its attributes are text. */
 	readonly readers: readonly string[];
 }
-/**
- * Writes the tensors of a file into a new file of any format that can be written. Raw data passes in pieces, whatever
- * its size; digests of the source are checked on the way. Into a Node Writable, formats whose index comes first
- * (safetensors, BTF) and canonical zTensor 2 cannot be written; it is ended, or destroyed where the work fails halfway. An `s3:`, `gs:`
- * or `az:` URL is an object of a store, which appears whole at the end; `remote` says how to reach it, `source.remote` is the source's.
- *
- * @example await convert('model.safetensors', 'model.zt', { cast: { float32: 'bfloat16' } })
- *
- * @throws ZTensorError what `open` throws of the source; ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_BAD_SPARSE, ZT_UNSUPPORTED_ENCODING,
- * ZT_LIMIT, ZT_TRUNCATED and ZT_MAPPING_LOST of data that cannot be read; where the target cannot hold something, ZT_BAD_DTYPE,
- * ZT_BAD_LAYOUT or ZT_BAD_SHAPE with all of it in `cause`, before anything is written; ZT_EXISTS unless `overwrite`; ZT_IO. TypeError
- * and RangeError ZT_INVALID_ARG; the signal's reason. The target is then as it was.
- */
-export declare function convert(source: Source, target: string | URL | Writable, options?: ConvertOptions): Promise<ConvertResult>;
 declare const TASK_VERSION = 1;
-/** What a job does. */
-export type TaskKind = "convert" | "verify" | "stats";
+type TaskKind = "convert" | "verify" | "stats";
 /** The source of a job, as each task opens it. */
 export interface TaskSource {
 	/** The absolute path or the URL of the file, index or folder, or a list of them. */
@@ -1531,8 +1429,7 @@ export interface TaskError {
 	readonly offset?: number;
 	readonly rule?: string;
 }
-/** The options of `convert` that a task needs, as JSON. */
-export type ConvertTaskOptions = Pick<ConvertOptions, "format" | "version" | "canonical" | "digest" | "compression" | "alignment" | "attributes" | "cast" | "skip">;
+type ConvertTaskOptions = Pick<ConvertOptions, "format" | "version" | "canonical" | "digest" | "compression" | "alignment" | "attributes" | "cast" | "skip">;
 /** One output file of a conversion. */
 export interface ConvertTask extends Task {
 	readonly kind: "convert";
@@ -1545,8 +1442,7 @@ export interface ConvertTask extends Task {
 		name: string
 	])[];
 }
-/** A conversion, divided. */
-export type ConvertJob = Job<ConvertTask>;
+type ConvertJob = Job<ConvertTask>;
 /** What became of one output file. */
 export interface ConvertTaskResult extends TaskResult {
 	readonly kind: "convert";
@@ -1585,24 +1481,9 @@ export interface FinishConvertResult {
 	/** Which programs read the files. */
 	readonly readers: readonly string[];
 }
-/**
- * Ends a divided conversion: checks that there is a result and a file of each task, and writes the root (zTensor 2) or the index
- * (safetensors) last. Before it is there nobody sees a model, only its shards. Finishing again gives the same. No data is read, unless
- * `verify` asks for it.
- *
- * @example
- * const { path, tensors } = await finishConvert(job, results)
- *
- * @throws TypeError and RangeError ZT_INVALID_ARG of a job that was changed, of results that are missing (all are named), of another job, or
- * contradict each other; ZTensorError ZT_IO of a source that changed, or a file that is not there or has another length,
- * ZT_DIGEST_MISMATCH with `verify`, ZT_NOT_FOUND and ZT_BAD_INDEX of a file with other tensors, ZT_EXISTS where the target is another
- * file; the signal's reason
- */
-export declare function finishConvert(job: ConvertJob, results: readonly TaskResult[], options?: FinishConvertOptions): Promise<FinishConvertResult>;
 /** A source that other machines can open too. */
-export type FarSource = string | URL | readonly (string | URL)[];
-/** How a job's source is opened and recognized. */
-export interface TaskSourceOptions {
+export type RemoteSource = string | URL | readonly (string | URL)[];
+interface TaskSourceOptions {
 	/**
 	 * How to open the source. A job keeps the format and the limits; what it cannot or should not hold (`shards`, `remote`, whose headers
 	 * may be secret) is given to `runTask` and `finish…` again.
@@ -1621,20 +1502,13 @@ export interface PlanConvertOptions extends Omit<ConvertOptions, "source" | "onP
 	/** Replace the shards of an earlier job that was given up. A target that is there is ZT_EXISTS all the same. */
 	overwrite?: boolean | undefined;
 }
-/**
- * Divides a conversion into tasks, one for each output file: plain JSON, for any engine to run anywhere. Nothing is written yet. The
- * target is zTensor 2 or safetensors, in a folder that all machines share or in a store of objects.
- *
- * @example
- * const job = await planConvert('model.safetensors', '/shared/model.zt', { cast: { float32: 'bfloat16' }, maxShardSize: 2e9 })
- * const results = await Promise.all(job.tasks.map((task) => runTask(task))) // or anywhere else
- * await finishConvert(job, results)
- *
- * @throws ZTensorError what `open` throws of the source; what `convert` throws of what the target cannot hold, as far as the index tells;
- * ZT_EXISTS where the target is there, or one of its files unless `overwrite`. TypeError and RangeError ZT_INVALID_ARG; the signal's
- * reason
- */
-export declare function planConvert(source: FarSource, target: string | URL, options?: PlanConvertOptions): Promise<ConvertJob>;
+/** How to do a task. */
+export interface RunTaskOptions extends JobOptions {
+	/** How to open the source, beyond what the task says: `remote` with its headers, `io`, `shards`. */
+	source?: OpenOptions | undefined;
+	/** Of a conversion: how to reach the store that its target is in. */
+	remote?: RemoteOptions | undefined;
+}
 /** How work that reads a file is divided. */
 export interface PlanReadingOptions extends TaskSourceOptions {
 	/** Bytes of the tensors of a task: 5 GB by default. One tensor is never divided. */
@@ -1645,8 +1519,7 @@ export interface PlanReadingOptions extends TaskSourceOptions {
 export interface VerifyTask extends Task {
 	readonly kind: "verify";
 }
-/** A verification, divided. */
-export type VerifyJob = Job<VerifyTask>;
+type VerifyJob = Job<VerifyTask>;
 /** What one task of a verification found. */
 export interface VerifyTaskResult extends TaskResult {
 	readonly kind: "verify";
@@ -1654,30 +1527,9 @@ export interface VerifyTaskResult extends TaskResult {
 	readonly undigested: number;
 	readonly failures: readonly TaskError[];
 }
-/**
- * Divides a verification into tasks for `runTask`: plain JSON, for any engine to run anywhere.
- *
- * @example
- * const job = await planVerify('model.zt', { maxTaskBytes: 2e9 })
- * const { ok } = await finishVerify(job, await Promise.all(job.tasks.map((task) => runTask(task))))
- *
- * @throws ZTensorError what `open` throws of the source; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
- */
-export declare function planVerify(source: FarSource, options?: PlanReadingOptions): Promise<VerifyJob>;
-/** How to end a job that has read. */
-export interface FinishOptions {
+interface FinishOptions {
 	signal?: AbortSignal | undefined;
 }
-/**
- * What a divided verification found, as `verify` gives it.
- *
- * @example
- * const { ok, failures } = await finishVerify(job, results)
- *
- * @throws TypeError and RangeError ZT_INVALID_ARG of a job that was changed, and of results that are missing (all are named), of another
- * job, or contradict each other; the signal's reason
- */
-export declare function finishVerify(job: VerifyJob, results: readonly TaskResult[], options?: FinishOptions): Promise<VerifyResult>;
 /** What to find out, and how it is divided. */
 export interface PlanStatsOptions extends PlanReadingOptions, Pick<StatsOptions, "bins" | "range"> {
 }
@@ -1692,11 +1544,9 @@ export interface StatsTask extends Task {
 		];
 	};
 }
-/** Statistics, divided. */
-export type StatsJob = Job<StatsTask>;
+type StatsJob = Job<StatsTask>;
 type JsonNumber = number | "NaN" | "Infinity" | "-Infinity" | "-0";
-/** Statistics of a tensor as JSON. */
-export interface JsonStats {
+interface JsonStats {
 	readonly name: string;
 	/** In the order of `TensorStats`, from `count` to `std`. */
 	readonly numbers: readonly JsonNumber[];
@@ -1720,40 +1570,96 @@ export interface FinishStatsResult {
 	readonly skipped: readonly ZTensorError[];
 }
 /**
- * Divides the statistics of all tensors into tasks for `runTask`: plain JSON, for any engine to run anywhere.
+ * Compares the elements of two tensors of the same shape, of one file or of two, in pieces, off the event loop. Tensors of
+ * different dtypes, encodings and layouts are compared by value: as float64, or exactly where both are integers; a
+ * quantized tensor by its float32 values; sparse ones by their values where the pattern is the same, otherwise with all
+ * their elements, up to 1 GiB. Components are compared by their elements, by their bytes where the dtype is unknown.
+ * Digests of data that need not be decoded are not checked.
  *
  * @example
- * const job = await planStats('model.zt', { bins: 16 })
- * const { stats } = await finishStats(job, await Promise.all(job.tasks.map((task) => runTask(task))))
+ * const { equal, maxAbsolute } = await compare(before.tensor('wte'), after.tensor('wte'), { rtol: 0.01 })
  *
- * @throws ZTensorError what `open` throws of the source; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
+ * @throws ZTensorError ZT_BAD_SHAPE where the shapes differ, ZT_BAD_DTYPE and ZT_BAD_LAYOUT where the numbers cannot be compared,
+ * ZT_CLOSED, ZT_BAD_SPARSE, ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError and
+ * RangeError ZT_INVALID_ARG; the signal's reason
  */
-export declare function planStats(source: FarSource, options?: PlanStatsOptions): Promise<StatsJob>;
+export declare function compare(a: AnyTensor | Component, b: AnyTensor | Component, options?: CompareOptions): Promise<Comparison>;
 /**
- * The statistics that the tasks found, by the names of the tensors.
+ * What differs between two files, tensor by tensor, whatever their formats: names, dtypes, shapes, layouts and, as `compare` tells,
+ * values. Files that are given open stay open.
  *
  * @example
- * const { stats } = await finishStats(job, results)
- * console.log(stats.get('wte')?.nan)
+ * const { same, added, removed, changed } = await diff('before.safetensors', 'after.zt', { rtol: 0.01 })
  *
- * @throws TypeError and RangeError ZT_INVALID_ARG of a job that was changed, and of results that are missing (all are named), of another
- * job, or contradict each other; the signal's reason
+ * @throws ZTensorError what `open` throws of either file; ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_BAD_SPARSE, ZT_UNSUPPORTED_ENCODING,
+ * ZT_LIMIT, ZT_TRUNCATED, ZT_MAPPING_LOST and ZT_IO of data that cannot be read; ZT_CLOSED of a file that was given closed. TypeError
+ * and RangeError ZT_INVALID_ARG; the signal's reason
  */
-export declare function finishStats(job: StatsJob, results: readonly TaskResult[], options?: FinishOptions): Promise<FinishStatsResult>;
-/** How to do a task. */
-export interface RunTaskOptions extends JobOptions {
-	/** How to open the source, beyond what the task says: `remote` with its headers, `io`, `shards`. */
-	source?: OpenOptions | undefined;
-	/** Of a conversion: how to reach the store that its target is in. */
-	remote?: RemoteOptions | undefined;
-}
+export declare function diff(a: Source | TensorFile, b: Source | TensorFile, options?: DiffOptions): Promise<FileDiff>;
 /**
- * Does one task of a job, on any machine that reaches the source and the target's folder. It can be done any number of times, even at
- * once: each time it writes the same bytes, atomically. When the job was finished it writes nothing. The task is checked field by field:
+ * Writes the tensors of a file into a new file of any format that can be written. Raw data passes in pieces, whatever
+ * its size; digests of the source are checked on the way. Into a Node Writable, formats whose index comes first
+ * (safetensors, BTF) and canonical zTensor 2 cannot be written; it is ended, or destroyed where the work fails halfway. An `s3:`, `gs:`
+ * or `az:` URL is an object of a store, which appears whole at the end; `remote` says how to reach it, `source.remote` is the source's.
+ *
+ * @example await convert('model.safetensors', 'model.zt', { cast: { float32: 'bfloat16' } })
+ *
+ * @throws ZTensorError what `open` throws of the source; ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_BAD_SPARSE, ZT_UNSUPPORTED_ENCODING,
+ * ZT_LIMIT, ZT_TRUNCATED and ZT_MAPPING_LOST of data that cannot be read; where the target cannot hold something, ZT_BAD_DTYPE,
+ * ZT_BAD_LAYOUT or ZT_BAD_SHAPE with all of it in `cause`, before anything is written; ZT_EXISTS unless `overwrite`; ZT_IO. TypeError
+ * and RangeError ZT_INVALID_ARG; the signal's reason. The target is then as it was.
+ */
+export declare function convert(source: Source, target: string | URL | Writable, options?: ConvertOptions): Promise<ConvertResult>;
+/**
+ * A page that shows a tensor file, of any format: what it is, where its bytes are, what its values are like, and how it differs
+ * from another. It is one HTML file that opens from a disk and asks no server for anything. Files that are given open stay open.
+ *
+ * Resolves with the HTML. Histograms are in it up to 4,096 tensors; `serveReport` makes them for more, as they are looked at.
+ *
+ * @example await writeFile('report.html', await report('model.safetensors', { against: 'base.safetensors' }))
+ *
+ * @throws ZTensorError what `open` throws of either file; ZT_IO, ZT_MAPPING_LOST and ZT_CLOSED of values that cannot be read, and with
+ * `against` what `diff` throws. A tensor whose values are damaged is shown with its error. TypeError ZT_INVALID_ARG; the signal's reason
+ */
+export declare function report(source: Source | TensorFile, options?: ReportOptions): Promise<string>;
+/**
+ * Serves the report of a tensor file on this machine: the page of `report`, with statistics and heat maps of slices made as they are
+ * looked at. The URL bears a random token, and requests of other sites are refused; nothing can be changed. Files that are given open
+ * stay open, and have to until `close()`.
+ *
+ * @example
+ * await using server = await serveReport('model.safetensors')
+ * console.log(server.url)
+ *
+ * @throws what `report` throws; RangeError ZT_INVALID_ARG of a port that is none; ZTensorError ZT_IO where nothing can listen there
+ */
+export declare function serveReport(source: Source | TensorFile, options?: ServeReportOptions): Promise<ReportServer>;
+/**
+ * Divides work on a large model into tasks: plain JSON, which any queue or scheduler can send to any machine. Nothing is written yet.
+ *
+ * - `'convert'`: one task for each output file. The target is zTensor 2 or safetensors, in a folder that all machines share or in a
+ *   store of objects.
+ * - `'verify'` and `'stats'`: tasks of about `maxTaskBytes` each.
+ *
+ * @example
+ * const job = await planJob('convert', 'model.safetensors', '/shared/model.zt', { cast: { float32: 'bfloat16' }, maxShardSize: 2e9 })
+ * const results = await Promise.all(job.tasks.map((task) => runTask(task))) // or on other machines
+ * await finishJob(job, results)
+ *
+ * @throws ZTensorError what `open` throws of the source; of a conversion, what `convert` throws of what the target cannot hold, as far as
+ * the index tells, and ZT_EXISTS where the target is there, or one of its files unless `overwrite`. TypeError and RangeError
+ * ZT_INVALID_ARG; the signal's reason
+ */
+export declare function planJob(kind: "convert", source: RemoteSource, target: string | URL, options?: PlanConvertOptions): Promise<ConvertJob>;
+export declare function planJob(kind: "verify", source: RemoteSource, options?: PlanReadingOptions): Promise<VerifyJob>;
+export declare function planJob(kind: "stats", source: RemoteSource, options?: PlanStatsOptions): Promise<StatsJob>;
+/**
+ * Runs one task of a job, on any machine that reaches the source and the target's folder. It can run any number of times, even at
+ * once: each time it writes the same bytes, atomically. Once the job is finished it writes nothing. The task is checked field by field:
  * it writes only the file that its place in the job names, beside its target.
  *
  * @example
- * const result = await runTask(JSON.parse(message)) // plain JSON, for finishConvert, finishVerify or finishStats
+ * const result = await runTask(JSON.parse(message)) // plain JSON, for finishJob
  *
  * @throws ZTensorError ZT_IO of a source that is not the one that was planned, and what `convert`, `verify` and `stats` throw; TypeError
  * and RangeError ZT_INVALID_ARG, naming the field; the signal's reason
@@ -1762,6 +1668,45 @@ export declare function runTask(task: ConvertTask, options?: RunTaskOptions): Pr
 export declare function runTask(task: VerifyTask, options?: RunTaskOptions): Promise<VerifyTaskResult>;
 export declare function runTask(task: StatsTask, options?: RunTaskOptions): Promise<StatsTaskResult>;
 export declare function runTask(task: Task, options?: RunTaskOptions): Promise<TaskResult>;
+/**
+ * Finishes a job: checks that every task has a result, and puts the results together.
+ *
+ * - Of a conversion, checks that the file of each task is there, and writes the root (zTensor 2) or the index (safetensors) last. Before
+ *   that nobody sees a model, only its shards. Finishing again gives the same. No data is read, unless `verify` asks for it.
+ * - Of a verification, gives what `verify` gives.
+ * - Of statistics, gives them by the names of the tensors.
+ *
+ * @example
+ * const { path, tensors } = await finishJob(job, results)
+ *
+ * @throws TypeError and RangeError ZT_INVALID_ARG of a job that was changed, of results that are missing (all are named), of another job, or
+ * contradict each other. Of a conversion also ZTensorError ZT_IO of a source that changed, or a file that is not there or has another
+ * length, ZT_DIGEST_MISMATCH with `verify`, ZT_NOT_FOUND and ZT_BAD_INDEX of a file with other tensors, ZT_EXISTS where the target is
+ * another file. The signal's reason
+ */
+export declare function finishJob(job: ConvertJob, results: readonly TaskResult[], options?: FinishConvertOptions): Promise<FinishConvertResult>;
+export declare function finishJob(job: VerifyJob, results: readonly TaskResult[], options?: FinishOptions): Promise<VerifyResult>;
+export declare function finishJob(job: StatsJob, results: readonly TaskResult[], options?: FinishOptions): Promise<FinishStatsResult>;
+/** How to open a file, and which tensors of it to load. */
+export interface LoadWholeOptions extends OpenOptions, JobOptions {
+	/** The tensors to load; all of them by default. */
+	names?: Iterable<string> | undefined;
+	/** Whether each array can be moved to another thread, as for `Tensor.load`: it then has a buffer of its own. */
+	transferable?: boolean | undefined;
+}
+/**
+ * Loads the tensors of a file into memory of your own, digests checked, and closes it. `saveFile` takes what it gives.
+ *
+ * @example
+ * const tensors = await loadFile('model.safetensors')
+ * const bias = tensors.get('bias')
+ * if (bias?.layout === 'dense') console.log(bias.dtype, bias.shape, bias.data)
+ *
+ * @throws ZTensorError what `open` throws; ZT_NOT_FOUND where a name is of no tensor; ZT_DIGEST_MISMATCH, ZT_DECODE,
+ * ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_TRUNCATED and ZT_IO of data that cannot be read. TypeError and RangeError ZT_INVALID_ARG; the
+ * signal's reason
+ */
+export declare function loadFile(source: Source, options?: LoadWholeOptions): Promise<Map<string, Loaded>>;
 /** What tells whether a whole name matches `pattern`. Goes back to the last `*` alone, so time is at most |name| × |pattern|. */
 export declare function globMatcher(pattern: string): (name: string) => boolean;
 /** Elements with their type and shape. A dense `Tensor`, a `Cut` and what `file.load()` gives are such, too. */
@@ -1811,13 +1756,11 @@ export interface ObjectInput {
 export interface AddOptions {
 	readonly attributes?: AttributeInput | undefined;
 }
-/** The same for a dense tensor. */
-export interface AddDenseOptions extends AddOptions {
+interface AddDenseOptions extends AddOptions {
 	/** For an array that is given alone. */
 	readonly shape?: readonly number[] | undefined;
 }
-/** A tensor of another file. */
-export interface LinkInput {
+interface LinkInput {
 	/** An open zTensor 2 file, which must stay open until the link is made. */
 	readonly file: TensorFile;
 	/** The tensor's name there; the new name by default. */
@@ -1928,8 +1871,7 @@ export declare class TensorWriter {
  * @throws ZTensorError ZT_EXISTS unless `overwrite`, ZT_IO; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
  */
 export declare function create(target: string | URL | Writable, options?: CreateOptions): Promise<TensorWriter>;
-/** Bounds on what the index of a hostile file may make us do; as for `open`. */
-export interface IndexLimits {
+interface IndexLimits {
 	/** Bytes of the index: 1 GiB by default. */
 	maxIndexBytes?: number | undefined;
 	/** Dimensions of a tensor: 64 by default. */

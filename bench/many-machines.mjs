@@ -8,7 +8,7 @@ import { cpus } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-const { convert, create, finishConvert, open, planConvert, runTask } = createRequire(import.meta.url)('ztensor')
+const { convert, create, finishJob, open, planJob, runTask } = createRequire(import.meta.url)('ztensor')
 
 /** Medians of so many. */
 const ROUNDS = 5
@@ -89,9 +89,9 @@ async function main() {
       times.convert.push((await timed(() => convert(path, whole, { ...given, ...version }))).seconds)
       for (const workers of [1, 2]) {
         const target = out(`by${workers}`)
-        const planning = await timed(() => planConvert(path, target, given))
+        const planning = await timed(() => planJob('convert', path, target, given))
         const { results, seconds } = await byWorkers(planning.value.tasks, workers)
-        const finishing = await timed(() => finishConvert(planning.value, results))
+        const finishing = await timed(() => finishJob(planning.value, results))
         times[workers].push(seconds)
         times.plan.push(planning.seconds)
         times.finish.push(finishing.seconds)

@@ -1,13 +1,5 @@
 // `ztensor diff`: what differs between the tensors of two files, whatever their formats.
-import {
-  type ChangedAttribute,
-  type DiffTensor,
-  diff as diffOf,
-  type FileDiff,
-  open,
-  type TensorChange,
-  type TensorFile,
-} from '../index.js'
+import { diff as diffOf, type FileDiff, open, type TensorChange, type TensorFile } from '../index.js'
 import { type Paint, painter } from './color.js'
 import { exitCodes, UsageError } from './failure.js'
 import { jsonAttribute, jsonFloat, jsonText } from './json.js'
@@ -74,7 +66,7 @@ function showAttribute(value: unknown): string {
 
 const attributeKey = (key: unknown): string => (typeof key === 'string' ? key : jsonText(jsonAttribute(key)))
 
-const showAttributeChange = ({ key, values }: ChangedAttribute): string =>
+const showAttributeChange = ({ key, values }: FileDiff['attributes'][number]): string =>
   `attribute ${shorten(showName(attributeKey(key)), attributeColumns)}: ${values.map(showAttribute).join(' → ')}`
 
 function* changeLines(changed: TensorChange, shape: readonly number[]): Generator<string> {
@@ -88,7 +80,8 @@ function* changeLines(changed: TensorChange, shape: readonly number[]): Generato
 }
 
 function* lines(a: TensorFile, diff: FileDiff, paint: Paint): Generator<string> {
-  const described = ({ name, dtype, shape }: DiffTensor) => `${showName(name)}  ${showDtype(dtype)} ${showShape(shape)}`
+  const described = ({ name, dtype, shape }: FileDiff['added'][number]) =>
+    `${showName(name)}  ${showDtype(dtype)} ${showShape(shape)}`
   for (const tensor of diff.removed) yield `${paint('red', 'removed')}  ${described(tensor)}`
   for (const tensor of diff.added) yield `${paint('green', 'added')}    ${described(tensor)}`
   for (const changed of diff.changed) {
@@ -101,9 +94,14 @@ function* lines(a: TensorFile, diff: FileDiff, paint: Paint): Generator<string> 
   yield [...different, `${showCounted(diff.unchanged, 'tensor')} the same`].join(', ')
 }
 
-const jsonTensor = ({ name, dtype, shape, layout }: DiffTensor) => ({ name, dtype: dtype ?? null, shape, layout })
+const jsonTensor = ({ name, dtype, shape, layout }: FileDiff['added'][number]) => ({
+  name,
+  dtype: dtype ?? null,
+  shape,
+  layout,
+})
 
-function jsonAttributes(changed: readonly ChangedAttribute[]): object {
+function jsonAttributes(changed: FileDiff['attributes']): object {
   return changed.map(({ key, values: [a, b] }) => ({
     key: attributeKey(key),
     ...(a === undefined ? {} : { a: jsonAttribute(a) }),

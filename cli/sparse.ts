@@ -1,5 +1,5 @@
 // The entries of a sparse tensor: coordinates and values, in the order of the file.
-import { type AnyTensor, type DType, type IndexArray, type Tensor, type TypedArray, toFloat32 } from '../index.js'
+import { type AnyTensor, type CsrTensor, type DType, type Tensor, type TypedArray, toFloat32 } from '../index.js'
 import { cellJson, cellText, isNarrowFloat } from './cells.js'
 import { showCount } from './quantity.js'
 import { print, printLines } from './stdout.js'
@@ -20,7 +20,7 @@ export function isSparse(tensor: AnyTensor): boolean {
 }
 
 /** The row of entry `at`: the last one that starts at or before it. */
-function rowOf(indptr: IndexArray, at: number): number {
+function rowOf(indptr: CsrTensor['indptr'], at: number): number {
   let low = 0
   let high = indptr.length - 1
   while (high - low > 1) {

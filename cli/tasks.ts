@@ -1,19 +1,15 @@
 // `--plan`, `ztensor task` and `ztensor finish`: work that other machines do.
 import { readFileSync } from 'node:fs'
 import {
-  type ConvertJob,
-  finishConvert,
-  finishStats,
-  finishVerify,
+  type ConvertTask,
+  finishJob,
   type Job,
-  planConvert,
-  planStats,
-  planVerify,
+  planJob,
   runTask,
-  type StatsJob,
+  type StatsTask,
   type Task,
   type TaskResult,
-  type VerifyJob,
+  type VerifyTask,
 } from '../index.js'
 import { painter } from './color.js'
 import { type ConvertCommandOptions, checkNames, convertOptions } from './convert.js'
@@ -59,7 +55,7 @@ export async function planConversion(source: string, target: string, options: Co
   const from = await shared(source, target)
   const { canonical: _canonical, ...given } = convertOptions(options)
   await checkNames(from, options, new AbortController().signal)
-  print(await planConvert(from, target, given))
+  print(await planJob('convert', from, target, given))
 }
 
 async function only(files: readonly string[]): Promise<string | URL> {
@@ -70,13 +66,13 @@ async function only(files: readonly string[]): Promise<string | URL> {
 
 /** Prints the job of a verification. */
 export async function planVerification(files: readonly string[], options: PlanningOptions): Promise<void> {
-  print(await planVerify(await only(files), reading(options)))
+  print(await planJob('verify', await only(files), reading(options)))
 }
 
 /** Prints the job of statistics. */
 export async function planStatistics(file: string, options: PlanningOptions & StatsCommandOptions): Promise<void> {
   const bins = binCount(options.bins)
-  print(await planStats(await only([file]), { ...reading(options), ...(bins === undefined ? {} : { bins }) }))
+  print(await planJob('stats', await only([file]), { ...reading(options), ...(bins === undefined ? {} : { bins }) }))
 }
 
 /** The JSON of a file; `-` is standard input. */
@@ -124,8 +120,8 @@ export interface FinishCommandOptions {
   json?: boolean
 }
 
-async function endConvert(job: ConvertJob, results: TaskResult[], { verify, json }: FinishCommandOptions) {
-  const done = await finishConvert(job, results, { verify: verify ?? false })
+async function endConvert(job: Job<ConvertTask>, results: TaskResult[], { verify, json }: FinishCommandOptions) {
+  const done = await finishJob(job, results, { verify: verify ?? false })
   printWarnings(done.warnings)
   if (json) return print({ event: 'done', ...done })
   const files = done.files.length === 0 ? '' : `, in ${showCounted(done.files.length, 'file')} beside it`
@@ -136,8 +132,8 @@ async function endConvert(job: ConvertJob, results: TaskResult[], { verify, json
   ])
 }
 
-async function endVerify(job: VerifyJob, results: TaskResult[], { json }: FinishCommandOptions) {
-  const result = await finishVerify(job, results)
+async function endVerify(job: Job<VerifyTask>, results: TaskResult[], { json }: FinishCommandOptions) {
+  const result = await finishJob(job, results)
   printWarnings(result.warnings)
   const path = [job.source.path].flat().join(', ')
   const report = { path, result, error: undefined }
@@ -145,8 +141,8 @@ async function endVerify(job: VerifyJob, results: TaskResult[], { json }: Finish
   if (!result.ok) process.exitCode = exitCodes.unsound
 }
 
-async function endStats(job: StatsJob, results: TaskResult[], { json }: FinishCommandOptions) {
-  const { stats, skipped } = await finishStats(job, results)
+async function endStats(job: Job<StatsTask>, results: TaskResult[], { json }: FinishCommandOptions) {
+  const { stats, skipped } = await finishJob(job, results)
   const rows: Row[] = Array.from(stats, ([name, found]) => ({
     tensor: { name, dtype: undefined },
     stats: found,
@@ -163,7 +159,7 @@ export async function finish(path: string, paths: readonly string[], options: Fi
   if (!isJob(job)) throw new UsageError(`${printable(path)} is not a job: --plan prints one`)
   const results = paths.map(readJson).filter((value) => !isJob(value)) as TaskResult[]
   if (options.verify && job.kind !== 'convert') throw new UsageError('--verify is of conversions')
-  if (job.kind === 'verify') await endVerify(job as VerifyJob, results, options)
-  else if (job.kind === 'stats') await endStats(job as StatsJob, results, options)
-  else await endConvert(job as ConvertJob, results, options)
+  if (job.kind === 'verify') await endVerify(job as Job<VerifyTask>, results, options)
+  else if (job.kind === 'stats') await endStats(job as Job<StatsTask>, results, options)
+  else await endConvert(job as Job<ConvertTask>, results, options)
 }

@@ -1,8 +1,6 @@
-// Bundles what is published into dist/: the package as a file that every program loads and one for what most never need, and the
-// command beside them, since a file that is loaded costs a program more than what stands in it, and what stands in it costs
-// what it takes to read. The compiler has checked the sources before.
-import assert from 'node:assert/strict'
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+// Bundles the package and its command into dist/, since a file that is loaded costs a program more than what is in it. The compiler
+// has checked the sources before.
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { build, transform } from 'esbuild'
 import { root } from './command.mjs'
@@ -18,70 +16,20 @@ const shared = {
   logLevel: 'warning',
 }
 
-/** Functions that most programs never call: they and what they need are read at the first call. */
-const LATER = [
-  'compare',
-  'convert',
-  'diff',
-  'finishConvert',
-  'finishStats',
-  'finishVerify',
-  'planConvert',
-  'planStats',
-  'planVerify',
-  'report',
-  'runTask',
-  'serveReport',
-]
-/** Modules that the sources load by `require`, at their first use, and that later.js holds. */
-const REQUIRED = ['report/make', 'report/server', 'write/tensor-stream']
-/** What stands in a file of its own in dist/. */
-const FILES = ['./later.js', './report-page.js']
-
 /** What a module of the sources exports, for scripts and tests; its path is that from the root. */
 export async function source(path) {
   const { outputFiles } = await build({ ...shared, entryPoints: [join(root, path)], write: false })
   return import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString('base64')}`)
 }
 
-/** The functions and classes that index.ts exports, with the module of each. */
-function surface() {
-  const statements = readFileSync(join(root, 'index.ts'), 'utf8').matchAll(/^export \{([^}]*)\} from '(.*?)\.js'$/gm)
-  return [...statements].flatMap(([, names, module]) =>
-    names
-      .split(',')
-      .map((name) => name.trim())
-      .filter((name) => name !== '' && !name.startsWith('type '))
-      .map((name) => ({ name, module: `${module}.ts` })),
-  )
-}
-
-/** Entry points that stand in no file, by their texts. */
-const entries = (texts) => ({
-  name: 'entries',
-  setup({ onResolve, onLoad }) {
-    onResolve({ filter: /^entry:/ }, ({ path }) => ({ path: path.slice('entry:'.length), namespace: 'entry' }))
-    onLoad({ filter: /./, namespace: 'entry' }, ({ path }) => ({ contents: texts[path], resolveDir: root }))
-  },
-})
-
 /**
- * The package: index.js has what `open` needs and hands the rest on, later.js has the rest, and what both need is between them. esbuild
- * divides only modules, so modules they are until the end: what is required stands there by another name.
+ * index.js is what every program loads, deferred.js what it loads at the first call that needs it, shared.js what both need. esbuild
+ * splits only ES modules, so the split comes first, and `require` has another name until it is done.
  */
 async function bundlePackage(dist) {
-  const from = ({ name, module }) => `export { ${name} } from '${module}'`
-  const [rest, first] = [true, false].map((later) => surface().filter(({ name }) => LATER.includes(name) === later))
-  assert.equal(rest.length, LATER.length)
-  const hand = ({ name }) => `export function ${name}(...args) { return requireLater("./later.js").${name}(...args) }`
-  const texts = {
-    index: [...first.map(from), ...rest.map(hand)].join('\n'),
-    later: [...rest.map(from), ...REQUIRED.map((name) => `export * from './lib/${name}.ts'`)].join('\n'),
-  }
   const { outputFiles } = await build({
     ...shared,
-    entryPoints: Object.keys(texts).map((name) => ({ in: `entry:${name}`, out: name })),
-    plugins: [entries(texts)],
+    entryPoints: [join(root, 'index.ts'), { in: join(root, 'lib/deferred.ts'), out: 'deferred' }],
     define: { require: 'requireLater' },
     splitting: true,
     chunkNames: 'shared',
@@ -89,69 +37,58 @@ async function bundlePackage(dist) {
     write: false,
   })
   for (const { path, text } of outputFiles) {
-    const { code } = await transform(text, { format: 'cjs', target: shared.target, charset: 'utf8', platform: 'node' })
-    const required = code.replaceAll(/\brequireLater\("(.*?)"\)/g, (_, name) => `require("${placeOf(name)}")`)
-    assert.doesNotMatch(required, /requireLater/)
-    writeFileSync(path, required)
+    const { code } = await transform(text, { format: 'cjs', platform: 'node', target: 'node20', charset: 'utf8' })
+    // Files of the sources that are required are in dist/ itself.
+    writeFileSync(
+      path,
+      code.replaceAll(/\brequireLater\("(?:\.{1,2}\/)*/g, (call) => `require("${call.includes('./') ? './' : ''}`),
+    )
   }
-}
-
-/** Which file of dist/ holds a module that is required. */
-function placeOf(name) {
-  if (REQUIRED.some((one) => name === `./${basename(one)}.js`)) return './later.js'
-  assert(!name.startsWith('.') || FILES.includes(name), `${name} is required, and no file of dist/: add it to REQUIRED`)
-  return name
 }
 
 /** Writes the package and its command into `dist`. */
 export async function bundle(dist) {
   mkdirSync(dist, { recursive: true })
   await bundlePackage(dist)
-  const command = {
+  const { outputFiles, metafile } = await build({
     ...shared,
     format: 'cjs',
+    entryPoints: [
+      { in: join(root, 'cli/start.ts'), out: 'cli' },
+      { in: join(root, 'cli/main.ts'), out: 'command' },
+    ],
     outdir: dist,
-    plugins: [outside, processesLater],
+    plugins: [outside],
     define: { PACKAGE_VERSION: JSON.stringify(manifest.version) },
-  }
-  await build({ ...command, entryPoints: [{ in: join(root, 'cli/start.ts'), out: 'cli' }] })
-  await build({
-    ...command,
-    entryPoints: [{ in: join(root, 'cli/main.ts'), out: 'command' }],
-    external: ['cli-progress'],
-    // Without the comments of commander V8 has read it 1.5 ms sooner.
+    // V8 reads it sooner without the comments of the packages inside.
     minifyWhitespace: true,
     lineLimit: 140,
-    banner: { js: licenseOf('commander') },
+    legalComments: 'none',
+    metafile: true,
+    write: false,
   })
+  for (const { path, text } of outputFiles) {
+    const { inputs } = Object.entries(metafile.outputs).find(([name]) => basename(name) === basename(path))[1]
+    const packages = new Set(Object.keys(inputs).flatMap((name) => /^.*node_modules\/[^/]+/.exec(name) ?? []))
+    writeFileSync(path, [text, ...Array.from(packages, licenseOf)].join(''))
+  }
 }
 
 /** The license of a package of which dist/ has a copy, as a comment. */
-function licenseOf(name) {
-  const text = (file) => readFileSync(join(root, 'node_modules', name, file), 'utf8').trim()
-  return `/*! ${name} ${JSON.parse(text('package.json')).version}\n\n${text('LICENSE')} */`
+function licenseOf(folder) {
+  const read = (name) => readFileSync(join(root, folder, name), 'utf8').trim()
+  const { name, version } = JSON.parse(read('package.json'))
+  const file = readdirSync(join(root, folder)).find((one) => /^licen[cs]e/i.test(one))
+  return `/*! ${name} ${version}\n\n${read(file)} */\n`
 }
 
 /** `command.js` requires `index.js` and holds no copy of it; `cli.js` requires `command.js`. Packages have files of these names, too. */
 const outside = {
   name: 'outside',
   setup({ onResolve }) {
-    const beside = { '../index.js': './index.js', './command.js': './command.js' }
+    const siblings = { '../index.js': './index.js', './command.js': './command.js' }
     onResolve({ filter: /^\.{1,2}\/(index|command)\.js$/ }, ({ path, importer }) =>
-      /[\\/]node_modules[\\/]/.test(importer) ? undefined : { path: beside[path], external: true },
+      /[\\/]node_modules[\\/]/.test(importer) ? undefined : { path: siblings[path], external: true },
     )
-  },
-}
-
-/** commander can run other programs, which no command asks of it: Node's module for that takes half as long to load as commander does. */
-const processesLater = {
-  name: 'processes-later',
-  setup({ onResolve, onLoad }) {
-    onResolve({ filter: /^node:child_process$/ }, ({ importer }) =>
-      /[\\/]node_modules[\\/]commander[\\/]/.test(importer) ? { path: 'processes', namespace: 'later' } : undefined,
-    )
-    onLoad({ filter: /./, namespace: 'later' }, () => ({
-      contents: "exports.spawn = (...args) => require('node:child_process').spawn(...args)",
-    }))
   },
 }

@@ -129,7 +129,7 @@ await check('the main package holds the compiled wrapper, its types and its docu
     'missing',
   )
   assert.deepEqual(
-    rest.filter((path) => !/^dist\/(index|shared|later|cli|command|report-page)\.m?js$/.test(path)),
+    rest.filter((path) => !/^dist\/(index|shared|deferred|cli|command|report-page)\.m?js$/.test(path)),
     [],
     'unexpected',
   )

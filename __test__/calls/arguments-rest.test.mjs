@@ -2,21 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { buffer } from 'node:stream/consumers'
 import test from 'ava'
-import {
-  diff,
-  finishConvert,
-  finishStats,
-  finishVerify,
-  globMatcher,
-  loadFile,
-  planConvert,
-  planStats,
-  planVerify,
-  report,
-  runTask,
-  saveFile,
-  serveReport,
-} from 'ztensor'
+import { diff, finishJob, globMatcher, loadFile, planJob, report, runTask, saveFile, serveReport } from 'ztensor'
 import { square10, zt10 } from '../corpus/zt.mjs'
 import { opened, tryHostile } from '../hostile.mjs'
 import { scratchFile, scratchPath } from '../scratch.mjs'
@@ -25,9 +11,9 @@ const path = scratchFile(zt10({ w: square10() }))
 const withFile = opened(path)
 const target = scratchPath('planned.zt')
 const [converting, verifying, counting] = await Promise.all([
-  planConvert(path, target),
-  planVerify(path),
-  planStats(path),
+  planJob('convert', path, target),
+  planJob('verify', path),
+  planJob('stats', path),
 ])
 const TASK = ['task', 'plain JSON']
 const JOB = ['job', 'plain JSON', 'results']
@@ -50,25 +36,26 @@ const CALLS = [
   ['saveFile options', ['options'], (value) => saveFile(scratchPath(), {}, value)],
   ['loadFile source', ['source'], (value) => loadFile(value), 'path'],
   ['loadFile options', ['options'], (value) => loadFile(path, value)],
-  ['planConvert source', ['source'], (value) => planConvert(value, target), 'path'],
-  ['planConvert target', ['path', 'target'], (value) => planConvert(path, value), 'path'],
-  ['planConvert options', ['options', 'option'], (value) => planConvert(path, target, value)],
-  ['planConvert attributes', ['attributes'], (value) => planConvert(path, target, { attributes: value })],
-  ['planVerify source', ['source'], (value) => planVerify(value), 'path'],
-  ['planVerify options', ['options'], (value) => planVerify(path, value)],
-  ['planStats source', ['source'], (value) => planStats(value), 'path'],
-  ['planStats options', ['options', 'bins', 'range'], (value) => planStats(path, value)],
+  ['planJob kind', ['kind'], (value) => planJob(value, path)],
+  ['planJob convert source', ['source'], (value) => planJob('convert', value, target), 'path'],
+  ['planJob convert target', ['path', 'target'], (value) => planJob('convert', path, value), 'path'],
+  ['planJob convert options', ['options', 'option'], (value) => planJob('convert', path, target, value)],
+  ['planJob convert attributes', ['attributes'], (value) => planJob('convert', path, target, { attributes: value })],
+  ['planJob verify source', ['source'], (value) => planJob('verify', value), 'path'],
+  ['planJob verify options', ['options'], (value) => planJob('verify', path, value)],
+  ['planJob stats source', ['source'], (value) => planJob('stats', value), 'path'],
+  ['planJob stats options', ['options', 'bins', 'range'], (value) => planJob('stats', path, value)],
   ['runTask task', TASK, (value) => runTask(value)],
   ['runTask options', ['options'], (value) => runTask(verifying.tasks[0], value)],
-  ['finishConvert job', JOB, (value) => finishConvert(value, [])],
-  ['finishConvert results', JOB, (value) => finishConvert(converting, value)],
-  ['finishConvert options', ['options', 'results'], (value) => finishConvert(converting, [], value)],
-  ['finishVerify job', JOB, (value) => finishVerify(value, [])],
-  ['finishVerify results', JOB, (value) => finishVerify(verifying, value)],
-  ['finishVerify options', ['options', 'results'], (value) => finishVerify(verifying, [], value)],
-  ['finishStats job', JOB, (value) => finishStats(value, [])],
-  ['finishStats results', JOB, (value) => finishStats(counting, value)],
-  ['finishStats options', ['options', 'results'], (value) => finishStats(counting, [], value)],
+  ['finishJob convert job', JOB, (value) => finishJob(value, [])],
+  ['finishJob convert results', JOB, (value) => finishJob(converting, value)],
+  ['finishJob convert options', ['options', 'results'], (value) => finishJob(converting, [], value)],
+  ['finishJob verify job', JOB, (value) => finishJob(value, [])],
+  ['finishJob verify results', JOB, (value) => finishJob(verifying, value)],
+  ['finishJob verify options', ['options', 'results'], (value) => finishJob(verifying, [], value)],
+  ['finishJob stats job', JOB, (value) => finishJob(value, [])],
+  ['finishJob stats results', JOB, (value) => finishJob(counting, value)],
+  ['finishJob stats options', ['options', 'results'], (value) => finishJob(counting, [], value)],
   ['report source', ['source'], (value) => report(value), 'path'],
   ['report against', ['source'], (value) => report(path, { against: value }), 'path'],
   ['report options', ['options'], (value) => report(path, value)],

@@ -9,15 +9,11 @@ import {
   convert,
   create,
   diff,
-  finishConvert,
-  finishStats,
-  finishVerify,
+  finishJob,
   loadFile,
   open,
   openSync,
-  planConvert,
-  planStats,
-  planVerify,
+  planJob,
   report,
   runTask,
   saveFile,
@@ -74,24 +70,24 @@ const CALLS = {
   'open of memory': async (_path, signal) => (await open(BYTES, { verify: true, signal })).close(),
   verify: (path, signal) => verify(path, { signal }),
   convert: (path, signal) => convert(path, `${path}.new`, { overwrite: true, signal }),
-  planConvert: (path, signal) => planConvert(path, `${path}.new`, { signal }),
-  planVerify: (path, signal) => planVerify(path, { signal }),
-  planStats: (path, signal) => planStats(path, { signal }),
-  'runTask of a verification': async (path, signal) => runTask((await planVerify(path)).tasks[0], { signal }),
-  'runTask of statistics': async (path, signal) => runTask((await planStats(path)).tasks[0], { signal }),
+  'planJob of a conversion': (path, signal) => planJob('convert', path, `${path}.new`, { signal }),
+  'planJob of a verification': (path, signal) => planJob('verify', path, { signal }),
+  'planJob of statistics': (path, signal) => planJob('stats', path, { signal }),
+  'runTask of a verification': async (path, signal) => runTask((await planJob('verify', path)).tasks[0], { signal }),
+  'runTask of statistics': async (path, signal) => runTask((await planJob('stats', path)).tasks[0], { signal }),
   'runTask of a conversion': async (path, signal) =>
-    runTask((await planConvert(path, `${path}.new`)).tasks[0], { signal }),
-  finishVerify: async (path, signal) => {
-    const job = await planVerify(path)
-    return finishVerify(job, [await runTask(job.tasks[0])], { signal })
+    runTask((await planJob('convert', path, `${path}.new`)).tasks[0], { signal }),
+  'finishJob of a verification': async (path, signal) => {
+    const job = await planJob('verify', path)
+    return finishJob(job, [await runTask(job.tasks[0])], { signal })
   },
-  finishStats: async (path, signal) => {
-    const job = await planStats(path)
-    return finishStats(job, [await runTask(job.tasks[0])], { signal })
+  'finishJob of statistics': async (path, signal) => {
+    const job = await planJob('stats', path)
+    return finishJob(job, [await runTask(job.tasks[0])], { signal })
   },
-  finishConvert: async (path, signal) => {
-    const job = await planConvert(path, scratchFolder().path('x.zt'))
-    return finishConvert(job, [await runTask(job.tasks[0])], { signal })
+  'finishJob of a conversion': async (path, signal) => {
+    const job = await planJob('convert', path, scratchFolder().path('x.zt'))
+    return finishJob(job, [await runTask(job.tasks[0])], { signal })
   },
   report: (path, signal) => report(path, { signal }),
   serveReport: async (path, signal) => (await serveReport(path, { signal })).close(),

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
-import { finishVerify, open, openSync, planVerify, runTask } from 'ztensor'
+import { finishJob, open, openSync, planJob, runTask } from 'ztensor'
 import { lookup3 } from '../corpus/hdf5.mjs'
 import { scratchFile } from '../scratch.mjs'
 import { fixturePath } from '../vectors.mjs'
@@ -291,10 +291,10 @@ test('one odd attribute refuses the file: those in a heap, of which one is damag
 test('a truncated file passes: a verification of many tasks reports it once, and that of a tensor does not', async (t) => {
   const bytes = fixture('small.h5')
   const path = scratchFile(bytes.subarray(0, bytes.length - 1), 'cut.h5')
-  const job = await planVerify(path, { maxTaskBytes: 1 })
+  const job = await planJob('verify', path, { maxTaskBytes: 1 })
   t.true(job.tasks.length > 1)
   const results = await Promise.all(job.tasks.map((task) => runTask(task)))
-  const { ok, failures } = await finishVerify(job, results)
+  const { ok, failures } = await finishJob(job, results)
   t.false(ok)
   t.is(failures.filter(({ code, tensor }) => code === 'ZT_TRUNCATED' && tensor === undefined).length, 1)
   const file = openSync(path)

@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import test from 'ava'
-import { convert, finishConvert, openSync, planConvert, runTask } from 'ztensor'
+import { convert, finishJob, openSync, planJob, runTask } from 'ztensor'
 import { viewBytes } from '../bytes.mjs'
 import { archive, dict, pickle, tensor, text } from '../corpus/pytorch.mjs'
 import { f32s } from '../corpus/zt.mjs'
@@ -156,11 +156,13 @@ test('repeated elements: an option of open permits more than 16 times the file, 
   const file = openSync(target)
   isRight(file.tensor('w').data)
   file.close()
-  const job = await planConvert(path, scratchPath('expanded-job.zt'), { source: { maxDecodedBytes: byteLength } })
+  const job = await planJob('convert', path, scratchPath('expanded-job.zt'), {
+    source: { maxDecodedBytes: byteLength },
+  })
   t.is(job.source.maxDecodedBytes, byteLength)
   const results = []
   for (const task of job.tasks) results.push(await runTask(task))
-  await finishConvert(job, results)
+  await finishJob(job, results)
 })
 
 test('the index of a sharded checkpoint, its folder, and its files as a list', async (t) => {

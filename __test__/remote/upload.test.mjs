@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
-import { append, compact, convert, create, finishConvert, open, planConvert, runTask } from 'ztensor'
+import { append, compact, convert, create, finishJob, open, planJob, runTask } from 'ztensor'
 import { ended, start } from '../command.mjs'
 import { filesOf, model, runAll, sent } from '../many.mjs'
 import { isArgumentError, rejectionOf } from '../raised.mjs'
@@ -280,14 +280,14 @@ for (const [ending, maxShardSize] of [
     const { remote } = store
     const [folder, local] = [scratchFolder(), scratchFolder()]
     const source = await model(folder.path('s.safetensors'), { format: 'safetensors' })
-    const job = sent(await planConvert(source, store.url(`to/m.${ending}`), { maxShardSize, remote }))
+    const job = sent(await planJob('convert', source, store.url(`to/m.${ending}`), { maxShardSize, remote }))
     t.false(JSON.stringify(job).includes('us-east-1'), 'a job has no options of a store')
     const results = await Promise.all(job.tasks.map((task) => runTask(task, { remote })))
     t.deepEqual(await runTask(job.tasks[1], { remote }), results[1])
-    const done = await finishConvert(job, results, { remote, verify: true })
-    t.deepEqual(await finishConvert(job, results, { remote }), done)
-    const near = sent(await planConvert(source, local.path(`m.${ending}`), { maxShardSize }))
-    await finishConvert(near, await runAll(near))
+    const done = await finishJob(job, results, { remote, verify: true })
+    t.deepEqual(await finishJob(job, results, { remote }), done)
+    const near = sent(await planJob('convert', source, local.path(`m.${ending}`), { maxShardSize }))
+    await finishJob(near, await runAll(near))
     const names = Object.keys(filesOf(local)).sort()
     t.deepEqual(
       Object.keys(store.files).sort(),
@@ -298,13 +298,13 @@ for (const [ending, maxShardSize] of [
     // Late tasks change nothing; another job for the same target is refused.
     t.deepEqual(await runTask(job.tasks[0], { remote }), results[0])
     t.is(
-      (await rejectionOf(() => planConvert(source, store.url(`to/m.${ending}`), { maxShardSize, remote }))).code,
+      (await rejectionOf(() => planJob('convert', source, store.url(`to/m.${ending}`), { maxShardSize, remote }))).code,
       'ZT_EXISTS',
     )
     store.files[`to/${names.at(-1)}`] = Buffer.from('other')
     delete store.files[done.path.slice('s3://models/'.length)]
     store.files[done.path.slice('s3://models/'.length)] = Buffer.from('other')
-    const taken = await rejectionOf(() => finishConvert(job, results, { remote }))
+    const taken = await rejectionOf(() => finishJob(job, results, { remote }))
     t.true(['ZT_EXISTS', 'ZT_IO'].includes(taken.code))
     t.deepEqual(store.uploads, {})
   })

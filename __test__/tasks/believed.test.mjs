@@ -1,7 +1,7 @@
 // Results of tasks are compared with the plan before the root is written: what a worker says is not taken on trust.
 import { existsSync, readFileSync } from 'node:fs'
 import test from 'ava'
-import { create, finishConvert, finishStats, open, planConvert, planStats, runTask, verify } from 'ztensor'
+import { create, finishJob, open, planJob, runTask, verify } from 'ztensor'
 import { runAll, sent } from '../many.mjs'
 import { rejectionOf } from '../raised.mjs'
 import { scratchFolder } from '../writing.mjs'
@@ -27,7 +27,7 @@ async function source(folder) {
 async function planned(target, options = {}) {
   const folder = scratchFolder()
   const path = await source(folder)
-  const job = await planConvert(path, folder.path(target), {
+  const job = await planJob('convert', path, folder.path(target), {
     maxShardSize: target.endsWith('.zt') ? 2000 : 900,
     ...options,
   })
@@ -51,7 +51,7 @@ async function forged({ folder, job, results }, task, add) {
 }
 
 const refused = async (t, made, results, pattern, what) => {
-  const error = await rejectionOf(() => finishConvert(made.job, results))
+  const error = await rejectionOf(() => finishJob(made.job, results))
   t.truthy(error, what)
   t.regex(error.message, pattern, what)
   const root =
@@ -86,7 +86,7 @@ test('results believed too much: one that claims skipped tensors which the targe
 
 test('results of a job with skip: what the target cannot hold is left out, and listed', async (t) => {
   const made = await planned('out.safetensors', { skip: true })
-  const done = await finishConvert(made.job, made.results)
+  const done = await finishJob(made.job, made.results)
   t.is(done.tensors, 4)
   t.deepEqual(
     done.skipped.map(({ tensor }) => tensor),
@@ -139,7 +139,7 @@ for (const target of ['out.zt', 'out.safetensors']) {
 
 test('results are compared with the cast that the job asks for', async (t) => {
   const made = await planned('out.zt', { cast: { float32: 'bfloat16' } })
-  const done = await finishConvert(made.job, made.results)
+  const done = await finishJob(made.job, made.results)
   t.is(done.tensors, 5)
   t.true((await verify(done.path)).ok)
   const file = await open(done.path)
@@ -149,7 +149,7 @@ test('results are compared with the cast that the job asks for', async (t) => {
 
 test('a task that was changed is not run: count 1 would write the root early', async (t) => {
   const folder = scratchFolder()
-  const job = sent(await planConvert(await source(folder), folder.path('out.zt'), { maxShardSize: 2000 }))
+  const job = sent(await planJob('convert', await source(folder), folder.path('out.zt'), { maxShardSize: 2000 }))
   const [task] = job.tasks
   for (const change of [
     { count: 1, task: 0 },
@@ -169,13 +169,13 @@ test('a task that was changed is not run: count 1 would write the root early', a
 
 test('results of statistics: two of one tensor are refused', async (t) => {
   const folder = scratchFolder()
-  const job = sent(await planStats(await source(folder), { maxTaskBytes: 900 }))
+  const job = sent(await planJob('stats', await source(folder), { maxTaskBytes: 900 }))
   const results = await runAll(job)
   results.sort((a, b) => a.task - b.task)
-  t.is((await finishStats(job, results)).stats.size, 5)
+  t.is((await finishJob(job, results)).stats.size, 5)
   const [first, second] = results
   const twice = [first, { ...second, stats: first.stats }, ...results.slice(2)]
-  const error = await rejectionOf(() => finishStats(job, twice))
+  const error = await rejectionOf(() => finishJob(job, twice))
   t.is(error?.code, 'ZT_INVALID_ARG')
   t.regex(error.message, /two results are of the tensor/)
 })

@@ -1,4 +1,4 @@
-// A conversion in tasks: planConvert, runTask, finishConvert.
+// A conversion in tasks: planJob, runTask, finishJob.
 import { execFile } from 'node:child_process'
 import {
   appendFileSync,
@@ -14,7 +14,7 @@ import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import test from 'ava'
-import { convert, create, finishConvert, open, openSync, planConvert, runTask, verify } from 'ztensor'
+import { convert, create, finishJob, open, openSync, planJob, runTask, verify } from 'ztensor'
 import { filesOf, model, runAll, sent } from '../many.mjs'
 import { rejectionOf } from '../raised.mjs'
 import { part, serve } from '../remote/web.mjs'
@@ -31,7 +31,7 @@ async function planned(options = {}, ending = 'zt') {
   utimesSync(source, 1e9, 1e9)
   const target = to.path(`m.${ending}`)
   const maxShardSize = ending === 'zt' ? 300_000 : 2500
-  const job = sent(await planConvert(source, target, { maxShardSize, ...options }))
+  const job = sent(await planJob('convert', source, target, { maxShardSize, ...options }))
   return { source, target, to, job, maxShardSize }
 }
 
@@ -45,7 +45,7 @@ for (const [title, options] of [
     t.true(job.tasks.length > 3)
     const whole = scratchFolder()
     await convert(source, whole.path('m.safetensors'), { maxShardSize, ...options })
-    const { path, files, tensors } = await finishConvert(job, await runAll(job), { verify: true })
+    const { path, files, tensors } = await finishJob(job, await runAll(job), { verify: true })
     t.deepEqual(filesOf(to), filesOf(whole))
     t.is(path, to.path('m.safetensors.index.json'))
     t.is(files.length, job.tasks.length)
@@ -59,7 +59,7 @@ for (const [title, options] of [
     t.true(job.tasks.length > 3)
     const whole = scratchFolder()
     await convert(source, whole.path('m.zt'), { version: '2', maxShardSize, ...options })
-    const { path } = await finishConvert(job, await runAll(job), { verify: true })
+    const { path } = await finishJob(job, await runAll(job), { verify: true })
     t.is(path, target)
     t.is(to.names().length, job.tasks.length + 1)
     const [one, other] = [openSync(whole.path('m.zt')), openSync(path)]
@@ -87,7 +87,7 @@ test('what fits into one file is one file, and one task', async (t) => {
     const results = await runAll(job)
     const again = await runAll(job)
     t.deepEqual(again, results)
-    t.like(await finishConvert(job, [...results, ...again]), { path: target, files: [] })
+    t.like(await finishJob(job, [...results, ...again]), { path: target, files: [] })
     t.deepEqual(filesOf(to), filesOf(whole))
   }
 })
@@ -96,14 +96,14 @@ test('tasks twice, late and in any order, and a second end change nothing', asyn
   for (const ending of ['zt', 'safetensors']) {
     const { job, to } = await planned({ cast }, ending)
     const both = await Promise.all([...job.tasks, ...job.tasks].map((task) => runTask(task)))
-    const first = await finishConvert(job, both)
+    const first = await finishJob(job, both)
     const files = filesOf(to)
     const [, late] = await runAll(job)
     t.deepEqual(
       late,
       both.find(({ task }) => task === late.task),
     )
-    t.deepEqual(await finishConvert(job, sent([...both].reverse())), first)
+    t.deepEqual(await finishJob(job, sent([...both].reverse())), first)
     t.deepEqual(filesOf(to), files)
   }
 })
@@ -114,7 +114,7 @@ test('without the root there are only shards: the end comes last', async (t) => 
     const results = await runAll(job)
     t.false(existsSync(target) || existsSync(`${target}.index.json`))
     t.is(to.names().length, job.tasks.length)
-    await finishConvert(job, results)
+    await finishJob(job, results)
     t.is(to.names().length, job.tasks.length + 1)
   }
 })
@@ -125,7 +125,7 @@ test('results that are lost, foreign or contradictory are refused by name', asyn
   const results = await runAll(job)
   const before = filesOf(to)
   const bad = { code: 'ZT_INVALID_ARG' }
-  const finish = (given) => rejectionOf(() => finishConvert(job, given))
+  const finish = (given) => rejectionOf(() => finishJob(job, given))
   const lost = results.filter(({ task }) => task !== 1 && task !== 2)
   t.like(await finish(lost), bad)
   t.regex((await finish(lost)).message, /tasks 1, 2: run these/)
@@ -139,7 +139,7 @@ test('results that are lost, foreign or contradictory are refused by name', asyn
   const moved = results.map((result) => ({ ...result, file: '../x' }))
   t.regex((await finish(moved)).message, /is of "\.\.\/x"/)
   t.deepEqual(filesOf(to), before, 'nothing was written')
-  await finishConvert(job, results)
+  await finishJob(job, results)
 })
 
 test('a file that is gone, cut or damaged is run again', async (t) => {
@@ -148,23 +148,23 @@ test('a file that is gone, cut or damaged is run again', async (t) => {
   const path = to.path(results.find(({ task }) => task === 2).file)
   const bytes = readFileSync(path)
   rmSync(path)
-  const gone = await rejectionOf(() => finishConvert(job, results))
+  const gone = await rejectionOf(() => finishJob(job, results))
   t.like(gone, { code: 'ZT_IO' })
   t.regex(gone.message, /run task 2 again/)
   const first = to.path(results.find(({ task }) => task === 0).file)
   renameSync(first, to.path('aside'))
-  const both = await rejectionOf(() => finishConvert(job, results))
+  const both = await rejectionOf(() => finishJob(job, results))
   t.regex(both.message, /^2 files are wrong: .*run task 0 again; .*run task 2 again$/)
   t.is(both.cause.length, 2)
   renameSync(to.path('aside'), first)
   writeFileSync(path, bytes.subarray(0, -4))
-  t.regex((await rejectionOf(() => finishConvert(job, results))).message, /run task 2 again/)
+  t.regex((await rejectionOf(() => finishJob(job, results))).message, /run task 2 again/)
   const flipped = Buffer.from(bytes)
   flipped[flipped.length - 1] ^= 1
   writeFileSync(path, flipped)
-  t.like(await rejectionOf(() => finishConvert(job, results, { verify: true })), { code: 'ZT_DIGEST_MISMATCH' })
+  t.like(await rejectionOf(() => finishJob(job, results, { verify: true })), { code: 'ZT_DIGEST_MISMATCH' })
   await runTask(job.tasks[2])
-  await finishConvert(job, results, { verify: true })
+  await finishJob(job, results, { verify: true })
   t.true((await verify(to.path('.'))).ok)
 })
 
@@ -190,37 +190,37 @@ test('a source that changed is refused, by tasks and at the end', async (t) => {
     change()
     const code = title === 'another length' ? /^ZT_/ : /^ZT_IO$/
     t.regex((await rejectionOf(() => runTask(job.tasks[0]))).code, code, title)
-    t.regex((await rejectionOf(() => finishConvert(job, results))).code, code, title)
+    t.regex((await rejectionOf(() => finishJob(job, results))).code, code, title)
     writeFileSync(source, whole)
     utimesSync(source, atime, mtime)
   }
   t.deepEqual(filesOf(to), before)
-  await finishConvert(job, results)
+  await finishJob(job, results)
 })
 
 test('with checkModified: false a copy is the same source', async (t) => {
   const { job, source } = await planned({ checkModified: false })
   const { atime, mtime } = statSync(source)
   utimesSync(source, atime, new Date(mtime.getTime() + 5000))
-  await finishConvert(job, await runAll(job))
+  await finishJob(job, await runAll(job))
   t.pass()
 })
 
 test('nothing is planned over what is there', async (t) => {
   const { job, source, target, to } = await planned()
   await runTask(job.tasks[1])
-  t.like(await rejectionOf(() => planConvert(source, target, { maxShardSize: 300_000 })), { code: 'ZT_EXISTS' })
-  const over = await planConvert(source, target, { maxShardSize: 300_000, overwrite: true })
+  t.like(await rejectionOf(() => planJob('convert', source, target, { maxShardSize: 300_000 })), { code: 'ZT_EXISTS' })
+  const over = await planJob('convert', source, target, { maxShardSize: 300_000, overwrite: true })
   t.is(over.id, job.id)
-  await finishConvert(over, await runAll(over))
+  await finishJob(over, await runAll(over))
   const both = [{ maxShardSize: 300_000 }, { maxShardSize: 300_000, overwrite: true }]
   for (const options of both) {
-    t.like(await rejectionOf(() => planConvert(source, target, options)), { code: 'ZT_EXISTS' })
+    t.like(await rejectionOf(() => planJob('convert', source, target, options)), { code: 'ZT_EXISTS' })
   }
   const results = await runAll(job)
   renameSync(target, to.path('elsewhere.zt'))
   await convert(source, target, { version: '2' })
-  t.like(await rejectionOf(() => finishConvert(job, results)), { code: 'ZT_EXISTS' })
+  t.like(await rejectionOf(() => finishJob(job, results)), { code: 'ZT_EXISTS' })
   t.false(to.names().some((name) => name.endsWith('.tmp')))
 })
 
@@ -232,9 +232,9 @@ test('what the target cannot hold is told by the plan', async (t) => {
   await writer.add('d', new Float32Array(3))
   await writer.finish()
   const target = to.path('out.safetensors')
-  t.like(await rejectionOf(() => planConvert(complex, target)), { code: 'ZT_BAD_DTYPE' })
-  const job = sent(await planConvert(complex, target, { skip: true }))
-  const { tensors, skipped } = await finishConvert(job, await runAll(job))
+  t.like(await rejectionOf(() => planJob('convert', complex, target)), { code: 'ZT_BAD_DTYPE' })
+  const job = sent(await planJob('convert', complex, target, { skip: true }))
+  const { tensors, skipped } = await finishJob(job, await runAll(job))
   t.is(tensors, 1)
   t.like(skipped[0], { code: 'ZT_BAD_DTYPE', tensor: 'c' })
   for (const [given, pattern] of [
@@ -245,11 +245,11 @@ test('what the target cannot hold is told by the plan', async (t) => {
     [{ filter: 3 }, /filter/],
     [{ onProgress: () => {} }, /onProgress/],
   ]) {
-    const error = await rejectionOf(() => planConvert(source, to.path('n.zt'), given))
+    const error = await rejectionOf(() => planJob('convert', source, to.path('n.zt'), given))
     t.like(error, { code: 'ZT_INVALID_ARG' })
     t.regex(error.message, pattern)
   }
-  t.like(await rejectionOf(() => planConvert(new Uint8Array(8), target)), { code: 'ZT_INVALID_ARG' })
+  t.like(await rejectionOf(() => planJob('convert', new Uint8Array(8), target)), { code: 'ZT_INVALID_ARG' })
 })
 
 test('attributes are given, the own ones, or none', async (t) => {
@@ -260,7 +260,7 @@ test('attributes are given, the own ones, or none', async (t) => {
       [{ a: 'b' }, { a: 'b' }],
     ]) {
       const { job } = await planned({ attributes }, ending)
-      const { path, files } = await finishConvert(job, await runAll(job))
+      const { path, files } = await finishJob(job, await runAll(job))
       const file = openSync(ending === 'zt' ? path : files[0])
       t.deepEqual({ ...file.attributes }, found)
       file.close()
@@ -272,7 +272,7 @@ test('compressed shards', async (t) => {
   const { job, source } = await planned({ compression: true, digest: 'sha256' })
   const results = await runAll(job)
   t.true(results.every(({ digest }) => digest.startsWith('sha256:')))
-  const { path } = await finishConvert(job, results, { verify: true })
+  const { path } = await finishJob(job, results, { verify: true })
   const [one, other] = [openSync(source), openSync(path)]
   for (const [name, tensor] of one)
     t.deepEqual((await other.tensor(name).load()).data, (await tensor.load()).data, name)
@@ -286,7 +286,7 @@ test('a signal ends a task, and nothing is left', async (t) => {
   stop.abort(new Error('enough'))
   for (const call of [
     () => runTask(job.tasks[0], { signal: stop.signal }),
-    () => finishConvert(job, [], { signal: stop.signal }),
+    () => finishJob(job, [], { signal: stop.signal }),
   ])
     t.truthy(await rejectionOf(call))
   const later = new AbortController()
@@ -307,7 +307,7 @@ test('a job of 100,000 tensors is small', async (t) => {
     ['zt', {}, 2e6],
   ]) {
     const maxShardSize = ending === 'zt' ? 1e9 : 10_000
-    const job = await planConvert(from.path('many.safetensors'), join(from.folder, `o.${ending}`), {
+    const job = await planJob('convert', from.path('many.safetensors'), join(from.folder, `o.${ending}`), {
       maxShardSize,
       ...options,
     })
@@ -329,12 +329,12 @@ test('a source of another machine: its headers go with each call, and not into t
   })
   const options = { source: { remote: { headers: { authorization: 'Bearer secret' } } } }
   const url = web.url('/m.safetensors?key=1')
-  const job = sent(await planConvert(url, to.path('far.safetensors'), { maxShardSize: 2500, ...options }))
+  const job = sent(await planJob('convert', url, to.path('far.safetensors'), { maxShardSize: 2500, ...options }))
   t.false(JSON.stringify(job).includes('secret'))
   t.is(job.source.path, url)
   t.truthy(await rejectionOf(() => runTask(job.tasks[0])), 'without the header')
   const results = await runAll(job, options)
-  const { tensors } = await finishConvert(job, results, options)
+  const { tensors } = await finishJob(job, results, options)
   t.true(tensors > 30)
   files['m.safetensors'] = Buffer.from(bytes.toString('latin1').replace('layers.7.', 'layers.X.'), 'latin1')
   t.like(await rejectionOf(() => runTask(job.tasks[0], options)), { code: 'ZT_IO' })
@@ -351,16 +351,16 @@ test('sources that are sharded, lists, URLs of files, and files without tensors'
     list.map(parts.path),
     pathToFileURL(source),
   ].entries()) {
-    const job = sent(await planConvert(from, to.path(`s${at}.zt`), { maxShardSize: 300_000 }))
-    const { path, tensors } = await finishConvert(job, await runAll(job))
+    const job = sent(await planJob('convert', from, to.path(`s${at}.zt`), { maxShardSize: 300_000 }))
+    const { path, tensors } = await finishJob(job, await runAll(job))
     t.is(tensors, 34)
     t.true((await verify(path)).ok)
   }
   const empty = parts.path('empty.zt')
   await (await create(empty, { version: '2' })).finish()
   for (const ending of ['zt', 'safetensors']) {
-    const job = sent(await planConvert(empty, to.path(`e.${ending}`)))
-    t.like(await finishConvert(job, await runAll(job)), { tensors: 0, files: [] })
+    const job = sent(await planJob('convert', empty, to.path(`e.${ending}`)))
+    t.like(await finishJob(job, await runAll(job)), { tensors: 0, files: [] })
   }
 })
 
@@ -371,13 +371,13 @@ test('three hundred shards are ended by a process that may have few files open',
   await writer.finish()
   for (const ending of ['zt', 'safetensors']) {
     const maxShardSize = ending === 'zt' ? 8192 : 1
-    const job = await planConvert(path('many.safetensors'), path(`m.${ending}`), {
+    const job = await planJob('convert', path('many.safetensors'), path(`m.${ending}`), {
       maxShardSize,
       ...(ending === 'zt' ? { alignment: 4096 } : {}),
     })
     t.is(job.tasks.length, 300)
     writeFileSync(path('input.json'), JSON.stringify([job, await runAll(job)]))
-    const script = `const { finishConvert } = require('ztensor'); finishConvert(...JSON.parse(require('node:fs').readFileSync(process.argv[1]))).then(({ tensors }) => console.log(tensors))`
+    const script = `const { finishJob } = require('ztensor'); finishJob(...JSON.parse(require('node:fs').readFileSync(process.argv[1]))).then(({ tensors }) => console.log(tensors))`
     const [program, ...args] =
       process.platform === 'linux'
         ? ['bash', '-c', 'ulimit -n 100; exec "$@"', '-', process.execPath]

@@ -2,7 +2,7 @@
 import { readdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import test from 'ava'
-import { finishConvert, finishStats, finishVerify, planConvert, planStats, planVerify, runTask } from 'ztensor'
+import { finishJob, planJob, runTask } from 'ztensor'
 import { filesOf, model, runAll, sent } from '../many.mjs'
 import { rejectionOf } from '../raised.mjs'
 import { scratchFolder } from '../writing.mjs'
@@ -10,12 +10,12 @@ import { scratchFolder } from '../writing.mjs'
 async function jobs() {
   const [from, to] = [scratchFolder(), scratchFolder()]
   const source = await model(from.path('m.zt'), { version: '2' })
-  const convert = await planConvert(source, to.path('out.safetensors'), {
+  const convert = await planJob('convert', source, to.path('out.safetensors'), {
     maxShardSize: 3000,
     rename: (name) => `a.${name}`,
   })
-  const verify = await planVerify(source, { maxTaskBytes: 3000 })
-  const stats = await planStats(source, { maxTaskBytes: 3000, bins: 3 })
+  const verify = await planJob('verify', source, { maxTaskBytes: 3000 })
+  const stats = await planJob('stats', source, { maxTaskBytes: 3000, bins: 3 })
   return { convert: sent(convert), verify: sent(verify), stats: sent(stats), to, from }
 }
 
@@ -107,7 +107,7 @@ test('a field that is not known, a wrong kind and a newer version are named', as
 
 test('a job that was changed is refused', async (t) => {
   const { to, from: _from, ...all } = await jobs()
-  for (const [kind, finish] of Object.entries({ convert: finishConvert, verify: finishVerify, stats: finishStats })) {
+  for (const kind of ['convert', 'verify', 'stats']) {
     const job = all[kind]
     const results = await runAll(job)
     const before = filesOf(to)
@@ -117,13 +117,13 @@ test('a job that was changed is refused', async (t) => {
       for (const wrong of [undefined, null, 77, 'x', [], {}]) {
         // There are none.
         if (way[0] === 'warnings' && Array.isArray(wrong)) continue
-        const error = await rejectionOf(() => finish(changed(job, way, wrong), results))
+        const error = await rejectionOf(() => finishJob(changed(job, way, wrong), results))
         t.is(error?.code, 'ZT_INVALID_ARG', `${way.join('.')} = ${JSON.stringify(wrong)}: ${error?.stack}`)
       }
     }
     for (const way of fields(results[0])) {
       for (const wrong of [null, -1, [null], { a: 1 }, 'x']) {
-        const error = await rejectionOf(() => finish(job, changed(results, ['0', ...way], wrong)))
+        const error = await rejectionOf(() => finishJob(job, changed(results, ['0', ...way], wrong)))
         if (error === undefined) continue
         t.regex(
           String(error.code),
@@ -136,7 +136,7 @@ test('a job that was changed is refused', async (t) => {
       Object.keys(filesOf(to)).filter((name) => !name.endsWith('.json')),
       Object.keys(before).filter((name) => !name.endsWith('.json')),
     )
-    await finish(job, results)
+    await finishJob(job, results)
   }
 })
 
@@ -151,6 +151,6 @@ test('another order of the keys changes no id', async (t) => {
         .map(([key, item]) => [key, turned(item)]),
     )
   }
-  const { path } = await finishConvert(turned(convert), (await runAll(turned(convert))).map(turned))
+  const { path } = await finishJob(turned(convert), (await runAll(turned(convert))).map(turned))
   t.is(dirname(path), dirname(convert.tasks[0].target))
 })

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { basename } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
-import { finishConvert, planConvert, verify } from 'ztensor'
+import { finishJob, planJob, verify } from 'ztensor'
 import { filesOf, model } from '../many.mjs'
 import { scratchFolder } from '../writing.mjs'
 
@@ -43,13 +43,13 @@ for (const ending of ['zt', 'safetensors']) {
     const [from, to, alone] = [scratchFolder(), scratchFolder(), scratchFolder()]
     const source = await model(from.path('m.zt'))
     const options = { maxShardSize: ending === 'zt' ? 300_000 : 3000 }
-    const one = await planConvert(source, alone.path(`m.${ending}`), options)
+    const one = await planJob('convert', source, alone.path(`m.${ending}`), options)
     const { results } = await worker(one.tasks)
-    await finishConvert(one, results)
-    const job = await planConvert(source, to.path(`m.${ending}`), options)
+    await finishJob(one, results)
+    const job = await planJob('convert', source, to.path(`m.${ending}`), options)
     const both = await Promise.all([worker(job.tasks), worker([...job.tasks].reverse())])
     t.true(both.every(({ code }) => code === 0))
-    await finishConvert(
+    await finishJob(
       job,
       both.flatMap(({ results }) => results),
       { verify: true },
@@ -63,13 +63,13 @@ test('a worker that is killed in the middle leaves no shard, and its task is don
     const [from, to] = [scratchFolder(), scratchFolder()]
     const source = await model(from.path('m.zt'))
     const maxShardSize = ending === 'zt' ? 300_000 : 3000
-    const job = await planConvert(source, to.path(`m.${ending}`), { maxShardSize })
+    const job = await planJob('convert', source, to.path(`m.${ending}`), { maxShardSize })
     const killed = await worker(job.tasks.slice(0, 1), true)
     if (process.platform !== 'win32') t.is(killed.signal, 'SIGKILL')
     t.deepEqual(killed.results, [])
     t.false(to.names().some((name) => name.endsWith(`.${ending}`)))
     const { results } = await worker(job.tasks)
-    const { path, files } = await finishConvert(job, results)
+    const { path, files } = await finishJob(job, results)
     t.true((await verify(path)).ok)
     const all = [...files, path].map((name) => basename(name)).sort()
     // Elsewhere a hidden file of the killed worker is left until the next one writes there.

@@ -1,7 +1,7 @@
 // Verification and statistics in tasks.
 import { readFileSync, writeFileSync } from 'node:fs'
 import test from 'ava'
-import { convert, create, finishStats, finishVerify, openSync, planStats, planVerify, runTask, verify } from 'ztensor'
+import { convert, create, finishJob, openSync, planJob, runTask, verify } from 'ztensor'
 import { model, runAll, sent } from '../many.mjs'
 import { rejectionOf } from '../raised.mjs'
 import { scratchFolder } from '../writing.mjs'
@@ -9,11 +9,11 @@ import { scratchFolder } from '../writing.mjs'
 test('verify: what the tasks find is what the whole call finds', async (t) => {
   const { path } = scratchFolder()
   const source = await model(path('m.zt'), { version: '1.0' })
-  const job = sent(await planVerify(source, { maxTaskBytes: 2000 }))
+  const job = sent(await planJob('verify', source, { maxTaskBytes: 2000 }))
   t.true(job.tasks.length > 5)
   const results = await runAll(job)
   const whole = await verify(source)
-  t.deepEqual(await finishVerify(job, [...results, ...results]), whole)
+  t.deepEqual(await finishJob(job, [...results, ...results]), whole)
   t.true(whole.ok && whole.checked > 30)
 })
 
@@ -26,8 +26,8 @@ test('verify: failures come with their places', async (t) => {
   const bytes = readFileSync(source)
   for (const offset of offsets) bytes[offset] ^= 1
   writeFileSync(source, bytes)
-  const job = sent(await planVerify(source, { maxTaskBytes: 2000 }))
-  const found = await finishVerify(job, await runAll(job))
+  const job = sent(await planJob('verify', source, { maxTaskBytes: 2000 }))
+  const found = await finishJob(job, await runAll(job))
   const whole = await verify(source)
   t.is(whole.failures.length, 2)
   const facts = ({ code, message, tensor, component, offset }) => ({ code, message, tensor, component, offset })
@@ -48,10 +48,10 @@ test('stats: what the tasks find is what each tensor says', async (t) => {
   await writer.add('long', BigInt64Array.of(2n ** 60n, -5n))
   await writer.finish()
   for (const options of [{}, { bins: 4 }, { bins: 2, range: [-0, 2] }]) {
-    const job = sent(await planStats(source, { maxTaskBytes: 20, ...options }))
+    const job = sent(await planJob('stats', source, { maxTaskBytes: 20, ...options }))
     t.true(job.tasks.length > 2)
     const results = await runAll(job)
-    const { stats, skipped } = await finishStats(job, [...results, ...results])
+    const { stats, skipped } = await finishJob(job, [...results, ...results])
     t.deepEqual(
       skipped.map(({ code, tensor }) => [code, tensor]),
       [['ZT_BAD_DTYPE', 'complex']],
@@ -70,13 +70,13 @@ test('options are checked by the plan', async (t) => {
   const { path } = scratchFolder()
   const source = await model(path('m.zt'))
   for (const [call, pattern] of [
-    [() => planVerify(source, { maxTaskBytes: 0 }), /maxTaskBytes/],
-    [() => planVerify(source, { bins: 3 }), /bins/],
-    [() => planStats(source, { bins: 5000 }), /bins/],
-    [() => planStats(source, { range: [0, 1] }), /bins too/],
-    [() => planVerify(source, { checkModified: 1 }), /checkModified/],
-    [() => planVerify(source, { signal: 3 }), /signal/],
-    [() => planVerify(42), /source/],
+    [() => planJob('verify', source, { maxTaskBytes: 0 }), /maxTaskBytes/],
+    [() => planJob('verify', source, { bins: 3 }), /bins/],
+    [() => planJob('stats', source, { bins: 5000 }), /bins/],
+    [() => planJob('stats', source, { range: [0, 1] }), /bins too/],
+    [() => planJob('verify', source, { checkModified: 1 }), /checkModified/],
+    [() => planJob('verify', source, { signal: 3 }), /signal/],
+    [() => planJob('verify', 42), /source/],
   ]) {
     const error = await rejectionOf(call)
     t.is(error?.code, 'ZT_INVALID_ARG')
@@ -87,27 +87,24 @@ test('options are checked by the plan', async (t) => {
 test('a source that changed is refused, and lost results are named', async (t) => {
   const { path } = scratchFolder()
   const source = await model(path('m.zt'))
-  for (const [plan, finish] of [
-    [planVerify, finishVerify],
-    [planStats, finishStats],
-  ]) {
-    const job = sent(await plan(source, { maxTaskBytes: 3000 }))
+  for (const kind of ['verify', 'stats']) {
+    const job = sent(await planJob(kind, source, { maxTaskBytes: 3000 }))
     const results = await runAll(job)
-    t.regex((await rejectionOf(() => finish(job, results.slice(1)))).message, /lack those of the tasks/)
-    const other = sent(await plan(source, { maxTaskBytes: 1000 }))
-    t.regex((await rejectionOf(() => finish(other, results))).message, /of another job/)
+    t.regex((await rejectionOf(() => finishJob(job, results.slice(1)))).message, /lack those of the tasks/)
+    const other = sent(await planJob(kind, source, { maxTaskBytes: 1000 }))
+    t.regex((await rejectionOf(() => finishJob(other, results))).message, /of another job/)
     await convert(source, path('again.zt'), { overwrite: true })
     writeFileSync(source, readFileSync(path('again.zt')))
     t.like(await rejectionOf(() => runTask(job.tasks[0])), { code: 'ZT_IO' })
-    await finish(job, results)
+    await finishJob(job, results)
   }
 })
 
 test('progress of tasks reaches their totals, and a signal ends them', async (t) => {
   const { path } = scratchFolder()
   const source = await model(path('m.zt'))
-  for (const plan of [planVerify, planStats]) {
-    const { tasks } = await plan(source)
+  for (const kind of ['verify', 'stats']) {
+    const { tasks } = await planJob(kind, source)
     let last
     const onProgress = (progress) => {
       last = progress

@@ -1,11 +1,11 @@
 // Plans a conversion and hands it to BullMQ: node start.mjs SOURCE TARGET MAX_SHARD_SIZE
 // A flow: its children are the tasks, and its parent, which ends the job, runs when all of them are done.
 import { FlowProducer } from 'bullmq'
-import { planConvert } from 'ztensor'
+import { planJob } from 'ztensor'
 import { connect, QUEUES } from './connection.mjs'
 
 const [source, target, size] = process.argv.slice(2)
-const job = await planConvert(source, target, { maxShardSize: Number(size), cast: { float32: 'bfloat16' } })
+const job = await planJob('convert', source, target, { maxShardSize: Number(size), cast: { float32: 'bfloat16' } })
 const connection = connect()
 const flow = new FlowProducer({ connection })
 // A task may be done any number of times, so that whatever fails for the moment is tried again.

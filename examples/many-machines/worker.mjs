@@ -1,6 +1,6 @@
 // Does tasks, and ends jobs, as they come: node worker.mjs, on each machine, as often as it has work for
 import { Worker } from 'bullmq'
-import { finishConvert, runTask } from 'ztensor'
+import { finishJob, runTask } from 'ztensor'
 import { connect, QUEUES } from './connection.mjs'
 
 // A worker that dies is noticed when the lock of its task is not renewed: after 30 s, unless LOCK_MS says otherwise.
@@ -23,7 +23,7 @@ const ends = new Worker(
   QUEUES.ends,
   async (queued) => {
     const results = Object.values(await queued.getChildrenValues())
-    const { path, tensors } = await finishConvert(queued.data, results)
+    const { path, tensors } = await finishJob(queued.data, results)
     console.log(`done: ${path}, ${tensors} tensors`)
     return path
   },

@@ -195,20 +195,7 @@ async function samePattern(a: AnyTensor, b: AnyTensor, job: JobOptions): Promise
 const isSparse = (side: Side): side is AnyTensor =>
   Tensor.is(side) && (side.layout === 'sparse_csr' || side.layout === 'sparse_coo')
 
-/**
- * Compares the elements of two tensors of the same shape, of one file or of two, in pieces, off the event loop. Tensors of
- * different dtypes, encodings and layouts are compared by value: as float64, or exactly where both are integers; a
- * quantized tensor by its float32 values; sparse ones by their values where the pattern is the same, otherwise with all
- * their elements, up to 1 GiB. Components are compared by their elements, by their bytes where the dtype is unknown.
- * Digests of data that need not be decoded are not checked.
- *
- * @example
- * const { equal, maxAbsolute } = await compare(before.tensor('wte'), after.tensor('wte'), { rtol: 0.01 })
- *
- * @throws ZTensorError ZT_BAD_SHAPE where the shapes differ, ZT_BAD_DTYPE and ZT_BAD_LAYOUT where the numbers cannot be compared,
- * ZT_CLOSED, ZT_BAD_SPARSE, ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError and
- * RangeError ZT_INVALID_ARG; the signal's reason
- */
+/** `compare` of lib/lazy.ts. */
 export async function compare(a: Side, b: Side, options?: CompareOptions): Promise<Comparison> {
   const places = [placeOf('a', a), placeOf('b', b)] as const
   const { atol, rtol, onProgress, signal } = optionsOf(options, ['atol', 'rtol', 'onProgress', 'signal'])

@@ -240,17 +240,7 @@ async function diffFiles(a: TensorFile, b: TensorFile, options: DiffOptions): Pr
   return { same, added, removed, changed, unchanged: pairs.length - changed.length, attributes }
 }
 
-/**
- * What differs between two files, tensor by tensor, whatever their formats: names, dtypes, shapes, layouts and, as `compare` tells,
- * values. Files that are given open stay open.
- *
- * @example
- * const { same, added, removed, changed } = await diff('before.safetensors', 'after.zt', { rtol: 0.01 })
- *
- * @throws ZTensorError what `open` throws of either file; ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_BAD_SPARSE, ZT_UNSUPPORTED_ENCODING,
- * ZT_LIMIT, ZT_TRUNCATED, ZT_MAPPING_LOST and ZT_IO of data that cannot be read; ZT_CLOSED of a file that was given closed. TypeError
- * and RangeError ZT_INVALID_ARG; the signal's reason
- */
+/** `diff` of lib/lazy.ts. */
 export async function diff(a: Source | TensorFile, b: Source | TensorFile, options?: DiffOptions): Promise<FileDiff> {
   const known = ['atol', 'rtol', 'filter', 'values', 'attributes', 'onProgress', 'signal'] as const
   const read = optionsOf(options, known)

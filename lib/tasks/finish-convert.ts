@@ -347,19 +347,7 @@ async function writeText(path: string, text: string): Promise<void> {
   }
 }
 
-/**
- * Ends a divided conversion: checks that there is a result and a file of each task, and writes the root (zTensor 2) or the index
- * (safetensors) last. Before it is there nobody sees a model, only its shards. Finishing again gives the same. No data is read, unless
- * `verify` asks for it.
- *
- * @example
- * const { path, tensors } = await finishConvert(job, results)
- *
- * @throws TypeError and RangeError ZT_INVALID_ARG of a job that was changed, of results that are missing (all are named), of another job, or
- * contradict each other; ZTensorError ZT_IO of a source that changed, or a file that is not there or has another length,
- * ZT_DIGEST_MISMATCH with `verify`, ZT_NOT_FOUND and ZT_BAD_INDEX of a file with other tensors, ZT_EXISTS where the target is another
- * file; the signal's reason
- */
+/** `finishJob` of a conversion. */
 export async function finishConvert(
   job: ConvertJob,
   results: readonly TaskResult[],

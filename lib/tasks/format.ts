@@ -20,7 +20,7 @@ export const TASK_VERSION = 1
 
 /** What a job does. */
 export type TaskKind = 'convert' | 'verify' | 'stats'
-const KINDS: readonly TaskKind[] = ['convert', 'verify', 'stats']
+export const KINDS: readonly TaskKind[] = ['convert', 'verify', 'stats']
 
 /** The source of a job, as each task opens it. */
 export interface TaskSource {

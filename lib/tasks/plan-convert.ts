@@ -21,7 +21,7 @@ import {
 } from './convert-tasks.js'
 import { divide, type Measure, type Part, plainMeasure } from './divide.js'
 import { makeJob } from './format.js'
-import { type FarSource, openPlanned, type TaskSourceOptions } from './source.js'
+import { openPlanned, type RemoteSource, type TaskSourceOptions } from './source.js'
 import { isStored, isThere } from './stored.js'
 
 /** What to convert, and into what, as `convert` takes it. The functions are called while the job is planned. */
@@ -113,21 +113,9 @@ class Taken {
   }
 }
 
-/**
- * Divides a conversion into tasks, one for each output file: plain JSON, for any engine to run anywhere. Nothing is written yet. The
- * target is zTensor 2 or safetensors, in a folder that all machines share or in a store of objects.
- *
- * @example
- * const job = await planConvert('model.safetensors', '/shared/model.zt', { cast: { float32: 'bfloat16' }, maxShardSize: 2e9 })
- * const results = await Promise.all(job.tasks.map((task) => runTask(task))) // or anywhere else
- * await finishConvert(job, results)
- *
- * @throws ZTensorError what `open` throws of the source; what `convert` throws of what the target cannot hold, as far as the index tells;
- * ZT_EXISTS where the target is there, or one of its files unless `overwrite`. TypeError and RangeError ZT_INVALID_ARG; the signal's
- * reason
- */
+/** `planJob` of a conversion. */
 export async function planConvert(
-  source: FarSource,
+  source: RemoteSource,
   target: string | URL,
   options?: PlanConvertOptions,
 ): Promise<ConvertJob> {

@@ -15,7 +15,7 @@ import { aBoolean, aText, filePath, optional, optionsOf, wrongType } from '../va
 import type { TaskSource } from './format.js'
 
 /** A source that other machines can open too. */
-export type FarSource = string | URL | readonly (string | URL)[]
+export type RemoteSource = string | URL | readonly (string | URL)[]
 
 /** How a job's source is opened and recognized. */
 export interface TaskSourceOptions {

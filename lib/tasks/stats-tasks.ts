@@ -19,7 +19,7 @@ import {
   type TaskResult,
 } from './format.js'
 import { checkOrdinals, errorJson } from './run-convert.js'
-import { checkSource, type FarSource, openSource } from './source.js'
+import { checkSource, openSource, type RemoteSource } from './source.js'
 import { errorOf, type FinishOptions, finishing, type PlanReadingOptions, planReading } from './verify-tasks.js'
 
 /** What to find out, and how it is divided. */
@@ -61,16 +61,8 @@ export interface FinishStatsResult {
   readonly skipped: readonly ZTensorError[]
 }
 
-/**
- * Divides the statistics of all tensors into tasks for `runTask`: plain JSON, for any engine to run anywhere.
- *
- * @example
- * const job = await planStats('model.zt', { bins: 16 })
- * const { stats } = await finishStats(job, await Promise.all(job.tasks.map((task) => runTask(task))))
- *
- * @throws ZTensorError what `open` throws of the source; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
- */
-export async function planStats(source: FarSource, options?: PlanStatsOptions): Promise<StatsJob> {
+/** `planJob` of statistics. */
+export async function planStats(source: RemoteSource, options?: PlanStatsOptions): Promise<StatsJob> {
   const known = ['maxTaskBytes', 'signal', 'source', 'checkModified', 'bins', 'range'] as const
   const { bins, range, ...read } = optionsOf<PlanStatsOptions>(options, known)
   statsRequest({ bins, range })
@@ -184,16 +176,7 @@ function aStatsResult(name: string, value: Record<string, unknown>): Read {
   return { ztensor: TASK_VERSION, kind: 'stats', job, task, given: value, stats, skipped }
 }
 
-/**
- * The statistics that the tasks found, by the names of the tensors.
- *
- * @example
- * const { stats } = await finishStats(job, results)
- * console.log(stats.get('wte')?.nan)
- *
- * @throws TypeError and RangeError ZT_INVALID_ARG of a job that was changed, and of results that are missing (all are named), of another
- * job, or contradict each other; the signal's reason
- */
+/** `finishJob` of statistics. */
 export async function finishStats(
   job: StatsJob,
   results: readonly TaskResult[],

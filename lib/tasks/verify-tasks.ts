@@ -23,7 +23,7 @@ import {
   type TaskResult,
 } from './format.js'
 import { checkOrdinals, errorJson } from './run-convert.js'
-import { checkSource, type FarSource, openPlanned, openSource, type TaskSourceOptions } from './source.js'
+import { checkSource, openPlanned, openSource, type RemoteSource, type TaskSourceOptions } from './source.js'
 
 /** How work that reads a file is divided. */
 export interface PlanReadingOptions extends TaskSourceOptions {
@@ -54,7 +54,7 @@ const TASK = 5e9
 /** Divides the tensors of a source by their bytes. */
 export async function planReading<T extends Task>(
   kind: T['kind'],
-  source: FarSource,
+  source: RemoteSource,
   options: PlanReadingOptions,
   extra: object,
 ): Promise<Job<T>> {
@@ -77,16 +77,8 @@ export async function planReading<T extends Task>(
   }
 }
 
-/**
- * Divides a verification into tasks for `runTask`: plain JSON, for any engine to run anywhere.
- *
- * @example
- * const job = await planVerify('model.zt', { maxTaskBytes: 2e9 })
- * const { ok } = await finishVerify(job, await Promise.all(job.tasks.map((task) => runTask(task))))
- *
- * @throws ZTensorError what `open` throws of the source; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
- */
-export async function planVerify(source: FarSource, options?: PlanReadingOptions): Promise<VerifyJob> {
+/** `planJob` of a verification. */
+export async function planVerify(source: RemoteSource, options?: PlanReadingOptions): Promise<VerifyJob> {
   const read = optionsOf<PlanReadingOptions>(options, ['maxTaskBytes', 'signal', 'source', 'checkModified'])
   return planReading<VerifyTask>('verify', source, read, {})
 }
@@ -143,15 +135,7 @@ export async function finishing(options: FinishOptions | undefined): Promise<voi
   signal?.throwIfAborted()
 }
 
-/**
- * What a divided verification found, as `verify` gives it.
- *
- * @example
- * const { ok, failures } = await finishVerify(job, results)
- *
- * @throws TypeError and RangeError ZT_INVALID_ARG of a job that was changed, and of results that are missing (all are named), of another
- * job, or contradict each other; the signal's reason
- */
+/** `finishJob` of a verification. */
 export async function finishVerify(
   job: VerifyJob,
   results: readonly TaskResult[],

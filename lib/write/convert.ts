@@ -90,19 +90,7 @@ export function refusal(refusals: readonly ZTensorError[], target: string): ZTen
   return new ZTensorError(code, message, { tensor, component, rule, cause: refusals })
 }
 
-/**
- * Writes the tensors of a file into a new file of any format that can be written. Raw data passes in pieces, whatever
- * its size; digests of the source are checked on the way. Into a Node Writable, formats whose index comes first
- * (safetensors, BTF) and canonical zTensor 2 cannot be written; it is ended, or destroyed where the work fails halfway. An `s3:`, `gs:`
- * or `az:` URL is an object of a store, which appears whole at the end; `remote` says how to reach it, `source.remote` is the source's.
- *
- * @example await convert('model.safetensors', 'model.zt', { cast: { float32: 'bfloat16' } })
- *
- * @throws ZTensorError what `open` throws of the source; ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_BAD_SPARSE, ZT_UNSUPPORTED_ENCODING,
- * ZT_LIMIT, ZT_TRUNCATED and ZT_MAPPING_LOST of data that cannot be read; where the target cannot hold something, ZT_BAD_DTYPE,
- * ZT_BAD_LAYOUT or ZT_BAD_SHAPE with all of it in `cause`, before anything is written; ZT_EXISTS unless `overwrite`; ZT_IO. TypeError
- * and RangeError ZT_INVALID_ARG; the signal's reason. The target is then as it was.
- */
+/** `convert` of lib/lazy.ts. */
 export async function convert(
   source: Source,
   target: string | URL | Writable,

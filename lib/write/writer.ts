@@ -418,7 +418,7 @@ export class TensorWriter {
     // The last byte of a packed type is padded in version 2.
     const byteLength = this.#dialect === '2' ? Math.ceil(bytes) : bytes
     // Here, since it loads Node's streams.
-    const { TensorStream } = require('./tensor-stream.js') as typeof import('./tensor-stream.js')
+    const { TensorStream } = require('../deferred.js') as typeof import('../deferred.js')
     const stream: Writable = new TensorStream({
       begin: (ended) =>
         new Promise((resolve, reject) => {
