@@ -41,6 +41,36 @@ const untyped = (name, kind, dims) => ({
   ],
 })
 const rooted = (name, links, names, more) => ({ name, bytes: hdf5({ root: header(links) }), names, ...more })
+/** Two links that lead to one path: none is lost, and verify() fails. */
+const twice = (name, links, names, at = {}) => ({
+  name,
+  bytes: hdf5({ root: header(links), at }),
+  names,
+  data: Object.fromEntries(names.map((one) => [one, VALUES])),
+  warnings: [...warned('ZT_WARN_RENAMED', names[1]), ...warned('ZT_WARN_DAMAGED', names[1])],
+  uses: failing('ZT_BAD_INDEX', names[1]),
+})
+/** Objects whose headers go on in the same 64 attributes, none of which can be read. */
+const sharedProblems = (count) => {
+  const broken = h.message(12, Buffer.from([3, 0, 255, 0, 1, 0, 1, 0]))
+  const own = header([h.space(2, 3), h.type(), h.contiguous(), h.continuation(1 << 20, 64 * broken.length)])
+  const places = Array.from({ length: count }, (_, at) => 8192 + at * own.length)
+  return hdf5({
+    block: h.superblock({ root: 1 << 19 }),
+    at: {
+      ...Object.fromEntries(places.map((place) => [place, own])),
+      [1 << 19]: header(places.map((place) => link(`w${place}`, place))),
+      [1 << 20]: Buffer.concat(Array(64).fill(broken)),
+    },
+  })
+}
+/** A dataset of [3, 2] that may grow to [3, 4], in chunks of [2, 2]: its second chunk is the third of the index. */
+const grown = (index, address, at = {}) =>
+  hdf5({
+    header: header([h.growing([3, 2], [3, 4]), h.type(), h.chunked4([2, 2], index, address)]),
+    data: Buffer.concat([f32s(1, 2, 3, 4), Buffer.alloc(16), f32s(5, 6, 0, 0), Buffer.alloc(16)]),
+    at,
+  })
 const of = (name, change, code) => refused(name, hdf5(change), code)
 const place = (name, layout, code, more) => unread(`layout: ${name}`, hdf5({ place: layout, ...more }), code)
 /** Chunks of [2, 2] in [2, 3]: the first two columns, and the last one with something behind it. */
@@ -150,7 +180,13 @@ export const cases = [
   }),
   rooted('a link into another file', [h.externalLink('a', '/etc/passwd', '/x')], [], { warnings: warned('ZT_WARN_SKIPPED') }),
   rooted('a link of an unknown kind', [h.userLink('a')], [], { warnings: warned('ZT_WARN_SKIPPED') }),
-  rooted('a link name that stands twice', [link('w', DATASET), link('w', DATASET)], [], { code: 'ZT_BAD_INDEX' }),
+  twice('a link name that stands twice', [link('w', DATASET), link('w', DATASET)], ['w', 'w~2']),
+  twice(
+    'a link name with a slash, and a link of a group',
+    [link('g', 4096), link('g/w', DATASET)],
+    ['g/w', 'g/w~2'],
+    { 4096: header([link('w', DATASET)]) },
+  ),
   ...[
     ['a link to no object', DATA, 'ZT_BAD_INDEX'],
     ['a link beyond the end', 1 << 30, 'ZT_TRUNCATED'],
@@ -223,6 +259,31 @@ export const cases = [
   place('a fixed array that is none', h.chunked4([2, 2], [[3, 10]], DATA), 'ZT_BAD_INDEX', { data: Buffer.alloc(512) }),
   place('an extensible array that is none', h.chunked4([2, 2], [[4, 32, 4, 4, 16, 10]], DATA), 'ZT_BAD_INDEX', { data: Buffer.alloc(512) }),
   place('a tree of version 2 that is none', h.chunked4([2, 2], [[5, 0, 0, 0, 0, 0, 0]], DATA), 'ZT_BAD_INDEX', { data: Buffer.alloc(512) }),
+  opens(
+    'valid: a fixed array of a dataset that may grow',
+    grown([[3, 10]], INDEX, {
+      [INDEX]: h.fixedHeader(4, INDEX + 64),
+      [INDEX + 64]: h.fixedBlock(INDEX, h.u64(DATA), h.u64(NONE), h.u64(DATA + 32), h.u64(NONE)),
+    }),
+  ),
+  opens('valid: implicit chunks of a dataset that may grow', grown([[2]], DATA)),
+  unread(
+    'chunks: a fixed array of more elements than chunks',
+    grown([[3, 10]], INDEX, { [INDEX]: h.fixedHeader(1n << 27n, INDEX + 64) }),
+    'ZT_BAD_INDEX',
+  ),
+  {
+    name: 'chunks: a fixed array whose pages go beyond the file',
+    bytes: hdf5({
+      header: header([h.growing([1], [1 << 20]), h.type(), h.chunked4([1], [[3, 1]])]),
+      at: {
+        [INDEX]: h.fixedHeader(1 << 20, 4096, 1),
+        4096: h.fixedBlock(INDEX, Buffer.alloc(1 << 16)),
+      },
+    }),
+    names: ['w'],
+    uses: [{ call: 'load', tensor: 'w', code: 'ZT_TRUNCATED' }, ...failing('ZT_TRUNCATED', 'w')],
+  },
   unread('chunks: two in one place', chunks({}, two({}, { offsets: [0, 0] })), 'ZT_BAD_INDEX'),
   unread('chunks: beyond the end', chunks({}, two({}, { address: DATA + CHUNK + 4 })), 'ZT_TRUNCATED'),
   unread('chunks: at the end of all addresses', chunks({}, two({}, { address: -2n })), 'ZT_TRUNCATED'),
@@ -232,6 +293,17 @@ export const cases = [
   unread('chunks: the tree beyond the end', hdf5({ place: h.chunked([2, 2], 1 << 30) }), 'ZT_TRUNCATED'),
   unread('a fill value of another size', hdf5({ place: h.contiguous(NONE, 0), more: [h.fill(Buffer.alloc(3))] }), 'ZT_BAD_INDEX'),
   damaged('filters: an unknown one', filtered(DEFLATED, [32_001]), 'ZT_UNSUPPORTED_ENCODING', warned('ZT_WARN_UNKNOWN_ENCODING', 'w')),
+  {
+    name: 'filters: an unknown one, and a damaged index of chunks',
+    bytes: hdf5({
+      place: h.chunked([2, 3]),
+      more: [h.filters([32_001])],
+      at: { [INDEX]: tree(2, [{ address: DATA, size: 24 }], { signature: 'TRUE' }) },
+    }),
+    names: ['w'],
+    warnings: [...warned('ZT_WARN_UNKNOWN_ENCODING', 'w'), ...warned('ZT_WARN_DAMAGED', 'w')],
+    uses: failing('ZT_BAD_INDEX', 'w'),
+  },
   damaged('filters: szip', filtered(DEFLATED, [4, 141, 8]), 'ZT_UNSUPPORTED_ENCODING', warned('ZT_WARN_UNKNOWN_ENCODING', 'w')),
   damaged('filters: deflate that is damaged', filtered(Buffer.from(DEFLATED).fill(255, 4), [1, 6]), 'ZT_DECODE'),
   damaged('filters: deflate of other data', filtered(deflateSync(h.ELEMENTS.subarray(4)), [1, 6]), 'ZT_DECODE'),
@@ -253,6 +325,34 @@ export const cases = [
     names: ['w'],
     uses: [{ call: 'load', tensor: 'w', code: 'ZT_LIMIT' }],
   },
+  {
+    name: 'problems of shared attributes count',
+    bytes: sharedProblems(200),
+    options: { maxIndexBytes: 1 << 20 },
+    code: 'ZT_LIMIT',
+  },
+  {
+    name: 'attribute: cut off, of a dataset of two names',
+    bytes: hdf5({
+      root: header([link('a', DATASET), link('b', DATASET)]),
+      more: [h.message(12, Buffer.from([3, 0, 255, 0, 1, 0, 1, 0]))],
+    }),
+    names: ['a', 'b'],
+    data: { a: VALUES, b: VALUES },
+    warnings: warned('ZT_WARN_TRUNCATED', 'a'),
+    uses: failing('ZT_TRUNCATED', 'a'),
+  },
+  ...[
+    ['a link', h.message(6, Buffer.from([7, 0, 1, 97, ...h.u64(DATASET)])), ['w']],
+    ['a shape', h.link('x', 4096), ['w']],
+  ].map(([what, link, names]) =>
+    lost(
+      `an item vanishes: ${what} of an unknown version`,
+      hdf5({ root: header([h.link('w', DATASET), link]), at: { 4096: header([h.message(1, Buffer.from([9, 1, 0, 0])), h.type(), h.contiguous()]) } }),
+      'ZT_UNSUPPORTED_VERSION',
+      { names },
+    ),
+  ),
   opens('attribute: version 9', hdf5({ more: [h.attribute('a', { data: f32s(1), version: 9 })] }), { warnings: warned('ZT_WARN_SKIPPED', 'w') }),
   opens('attribute: 7905 dimensions', deepAttribute(h.manyDimensions(31)), { warnings: warned('ZT_WARN_SKIPPED', 'w') }),
   opens('attribute: 33 dimensions', deepAttribute(h.arrayOf(4, ...Array(33).fill(1))), { warnings: warned('ZT_WARN_SKIPPED', 'w') }),

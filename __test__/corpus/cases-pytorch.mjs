@@ -233,6 +233,7 @@ export const cases = [
     'beyond the storage': [tensor('0', [5], [1]), 'ZT_OUT_OF_BOUNDS'],
     'a negative stride': [tensor('0', [2], [-1]), 'ZT_BAD_SHAPE'],
     'more strides than dimensions': [tensor('0', [2], [1, 1]), 'ZT_BAD_SHAPE'],
+    'more bytes than can be counted': [tensor('0', [2n ** 52n], [0]), 'ZT_LIMIT'],
     'no arguments': [rebuilt(), 'ZT_BAD_INDEX'],
     'sparse indices of floats': [call('torch._utils', '_rebuild_sparse_tensor', global('torch', 'sparse_coo'), tuple(tensor('0', [1, 4], [4, 1]), tensor('0', [4], [1]), tuple(int(4)))), 'ZT_BAD_DTYPE'],
   }).map(([name, [x, code]]) => ({

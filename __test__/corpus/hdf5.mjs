@@ -46,6 +46,8 @@ export const userLink = (name) => message(6, bytes(1, 8, 200, name.length, name,
 export const continuation = (address, length) => message(16, bytes(u64(address), u64(length)))
 
 export const space = (...dims) => message(1, bytes(1, dims.length, 0, 0, u32(0), ...dims.map(u64)))
+/** A shape, and the shape that it may grow to. */
+export const growing = (dims, most) => message(1, bytes(1, dims.length, 1, 0, u32(0), ...dims.map(u64), ...most.map(u64)))
 const float = (size, sign, exponent, mantissa, bias, order = 0) =>
   bytes(0x11, 0x20 | order, sign, 0, u32(size), u16(0), u16(size * 8), ...exponent, ...mantissa, u32(bias))
 export const TYPES = {
@@ -63,6 +65,8 @@ export const TYPES = {
   class15: bytes(0x1f, 0, 0, 0, u32(4)),
   complex: bytes(0x5b, 0, 0, 0, u32(8), float(4, 31, [23, 8], [0, 23], 127)),
 }
+/** Bytes without a meaning. */
+export const opaque = (size) => bytes(0x15, 0, 0, 0, u32(size))
 /** Arrays in arrays of one element. */
 export const nested = (depth) => {
   let type = TYPES.float32
@@ -160,6 +164,12 @@ export function hdf5({
   for (const [start, part] of Object.entries(parts)) part.copy(file, Number(start))
   return file
 }
+
+const summed = (part) => bytes(part, u32(lookup3(part)))
+/** The header of a fixed array of the addresses of chunks, whose data block is at `block`. */
+export const fixedHeader = (count, block, pageBits = 10) => summed(bytes('FAHD', 0, 0, 8, pageBits, u64(count), u64(block)))
+/** Its data block: addresses, or the bits that say which pages were written. */
+export const fixedBlock = (header, ...rest) => summed(bytes('FADB', 0, 0, u64(header), ...rest))
 
 /** The checksum of indexes: Bob Jenkins' lookup3. */
 export function lookup3(bytes) {

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
 import { finishJob, open, openSync, planJob, runTask } from 'ztensor'
-import { lookup3 } from '../corpus/hdf5.mjs'
+import { contiguous, DATA, dataset, hdf5, header, link, lookup3, NONE, opaque, superblock } from '../corpus/hdf5.mjs'
 import { scratchFile } from '../scratch.mjs'
 import { fixturePath } from '../vectors.mjs'
 
@@ -108,7 +108,6 @@ test('a truncated file passes: HDF5 in an archive of Keras', async (t) => {
 })
 
 test('a truncated file passes: of contiguous data the beginning is read, and the rest refused', async (t) => {
-  const { hdf5, DATA, contiguous } = await import('../corpus/hdf5.mjs')
   const numbers = Float32Array.from({ length: 40 * 100 }, (_, at) => at)
   const bytes = hdf5({
     dims: [40, 100],
@@ -144,7 +143,7 @@ test('a truncated file passes: of contiguous data the beginning is read, and the
 })
 
 test('a truncated file passes: a chunk beyond the end hides no other', async (t) => {
-  const { hdf5, chunked, tree, DATA, INDEX } = await import('../corpus/hdf5.mjs')
+  const { chunked, tree, INDEX } = await import('../corpus/hdf5.mjs')
   const [first, second] = [
     [1, 2, 4, 5],
     [3, 0, 6, 0],
@@ -165,6 +164,24 @@ test('a truncated file passes: a chunk beyond the end hides no other', async (t)
     const { ok, failures } = await file.verify()
     t.deepEqual([ok, failures.map(({ code, tensor }) => [code, tensor])], [false, [['ZT_TRUNCATED', 'w']]])
   })
+})
+
+test('elements of 4 GiB that are not there take no memory', (t) => {
+  const own = (nth) =>
+    dataset({ kind: opaque(0xffff_ffff), dims: [1], place: contiguous(...(nth % 2 ? [DATA, 0xffff_ffff] : [NONE, 0])) })
+  const places = Array.from({ length: 50 }, (_, nth) => 8192 + 256 * nth)
+  const bytes = hdf5({
+    block: superblock({ root: 4096 }),
+    at: {
+      4096: header(places.map((place) => link(`w${place}`, place))),
+      ...Object.fromEntries(places.map((place, nth) => [place, own(nth)])),
+    },
+  })
+  const file = openSync(new Uint8Array(bytes))
+  t.is(file.size, 50)
+  t.is(file.warnings.filter(({ code }) => code === 'ZT_WARN_TRUNCATED').length, 25)
+  t.throws(() => file.tensor('w8192').components.get('data').data, { code: 'ZT_LIMIT' })
+  file.close()
 })
 
 /** Offsets of a signature. */
@@ -203,10 +220,11 @@ for (const signature of [
       const [names, warnings] = [[...before.keys()], before.warnings.length]
       before.close()
       for (const at of places(bytes, signature)) {
-        // Past the signature and the version. The first is the root group.
+        // The first is the root group.
         if (signature === 'OHDR' && at < 200) continue
-        for (const behind of [5, 6, 12]) {
-          if (tried >= 60) break
+        // The version, and what follows it.
+        for (const behind of [4, 5, 6, 12]) {
+          if (tried >= 80) break
           tried += 1
           const damaged = new Uint8Array(bytes)
           damaged[at + behind] ^= 0x10
@@ -286,6 +304,21 @@ test('one odd attribute refuses the file: those in a heap, of which one is damag
   t.false((await file.verify()).ok)
   t.true((await file.tensor('x').load()).length > 0)
   file.close()
+})
+
+test('a source that throws while the texts of attributes are read is no damage', async (t) => {
+  const bytes = fixture('attributes.h5')
+  const heap = bytes.indexOf('GCOL')
+  const thrown = new Error('out of reach')
+  const source = {
+    byteLength: bytes.length,
+    read(offset, length) {
+      if (offset <= heap && heap < offset + length) throw thrown
+      return bytes.subarray(offset, offset + length)
+    },
+  }
+  const error = await t.throwsAsync(() => open(source), { code: 'ZT_IO' })
+  t.is(error.cause, thrown)
 })
 
 test('a truncated file passes: a verification of many tasks reports it once, and that of a tensor does not', async (t) => {

@@ -115,6 +115,52 @@ test('too strict: a .keras zipped again is converted', async (t) => {
   to.close()
 })
 
+for (const [how, end] of Object.entries({
+  'the directory is larger': { size: 1 << 20 },
+  'the directory is smaller': { size: 100 },
+})) {
+  for (const deflate of [false, true]) {
+    test(`damage: a .keras, ${deflate ? 'deflated' : 'stored'}, whose end says that ${how}`, async (t) => {
+      const file = openSync(scratchFile(zip(members(WEIGHTS, { deflate }), end), 'model.keras'))
+      t.teardown(() => file.close())
+      t.deepEqual(
+        file.warnings.map(({ code }) => code),
+        ['ZT_WARN_DAMAGED'],
+      )
+      const { ok, failures } = await file.verify()
+      t.deepEqual([ok, failures.map(({ code }) => code)], [false, ['ZT_BAD_INDEX']])
+      t.true((await file.tensor('layers/dense/vars/0').load()).length > 0)
+    })
+  }
+}
+
+const LOST_TEXTS = {
+  'a CRC-32 that is wrong': [{ crc: 1 }, 'ZT_DIGEST_MISMATCH'],
+  'another method': [{ method: 12 }, 'ZT_UNSUPPORTED_ENCODING'],
+  'bytes that are no text': [{ data: Buffer.from([0xff, 0xfe]) }, 'ZT_BAD_INDEX'],
+  'more than 64 MiB': [{ data: Buffer.alloc((64 << 20) + 1, 32), deflate: true }, 'ZT_LIMIT'],
+}
+for (const [how, [change, wanted]] of Object.entries(LOST_TEXTS)) {
+  test(`damage: a text of a .keras with ${how} hides nothing else`, async (t) => {
+    const changed = members(WEIGHTS).map((one) => (one.name === 'config.json' ? { ...one, ...change } : one))
+    const file = openSync(scratchFile(zip(changed), 'model.keras'))
+    t.teardown(() => file.close())
+    t.deepEqual(
+      [file.attributes['config.json'], file.attributes['metadata.json']],
+      [undefined, '{"keras_version":"3.8.0"}'],
+    )
+    const [{ code, message }, ...others] = file.warnings
+    t.deepEqual([code, others], ['ZT_WARN_DAMAGED', []])
+    t.regex(message, /^config\.json: /)
+    const { failures } = await file.verify()
+    t.deepEqual(
+      failures.map(({ code }) => code),
+      [wanted],
+    )
+    t.true((await file.tensor('layers/dense/vars/0').load()).length > 0)
+  })
+}
+
 const REFUSED = {
   'a CRC-32 that is wrong': [zip(last(members(WEIGHTS, { deflate: true }), () => ({ crc: 1 }))), 'ZT_DIGEST_MISMATCH'],
   'a damaged stream': [

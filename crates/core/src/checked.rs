@@ -35,7 +35,7 @@ pub fn bytes_of(elements: u64, bits: u32) -> Option<u64> {
 /// An index into memory. Fails on 32-bit hosts for what they cannot address.
 pub fn index(value: u64, what: &str) -> Result<usize> {
     usize::try_from(value).map_err(|_| {
-        Error::new(Code::Limit, format!("{what} is {value}, more than this platform can address"))
+        Error::new(Code::Limit, format!("{what} is {value}, more than this platform can address")).of_item()
     })
 }
 

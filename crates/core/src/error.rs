@@ -169,9 +169,20 @@ impl Error {
         self
     }
 
-    /// Whether it is about one item of a file, and not about the file: that cannot be read, or asks for too much.
+    /// Whether it is about one item of a file, so that the others can be read. The other errors are about the whole file: it cannot be
+    /// read, or it asks for too much, as the next item would.
     pub fn is_of_item(&self) -> bool {
-        self.0.of_item || !matches!(self.0.code, Code::Io | Code::Aborted | Code::Limit | Code::Internal)
+        let is_of_file = matches!(
+            self.0.code,
+            Code::Io
+                | Code::Aborted
+                | Code::Closed
+                | Code::Internal
+                | Code::Limit
+                | Code::MappingLost
+                | Code::NotLocal
+        );
+        self.0.of_item || !is_of_file
     }
 
     /// Says that there is no such file.
@@ -341,5 +352,28 @@ pub fn short(text: &str, most: usize) -> Cow<'_, str> {
     match text.char_indices().nth(most) {
         None => text.into(),
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_file_is_not_one_of_an_item() {
+        let of_file = [
+            Code::Io,
+            Code::Aborted,
+            Code::Closed,
+            Code::Internal,
+            Code::Limit,
+            Code::MappingLost,
+            Code::NotLocal,
+        ];
+        for code in of_file {
+            assert!(!Error::new(code, "").is_of_item(), "{code:?}");
+            assert!(Error::new(code, "").of_item().is_of_item(), "{code:?}");
+        }
+        assert!(Error::new(Code::Truncated, "").is_of_item());
     }
 }

@@ -58,7 +58,7 @@ fn dense(tensor: &mut NewTensor<'_>) -> Result<()> {
     let too_large = || {
         let message =
             format!("the shape {shape:?} of {} has more than 2^53 - 1 elements or bytes", dtype.name());
-        Error::new(Code::Limit, message)
+        Error::new(Code::Limit, message).of_item()
     };
     let elements = product(shape).filter(|&elements| elements <= MAX_EXACT).ok_or_else(too_large)?;
     let Some(bytes) = bytes_of(elements, dtype.bits()) else {
@@ -124,6 +124,7 @@ fn has_elements(component: &mut Component, role: &str, count: u64, why: &str) ->
         let bytes = component.dtype.and_then(|dtype| bytes_of(count, dtype.bits()));
         let bytes = bytes.filter(|&bytes| bytes <= MAX_EXACT).ok_or_else(|| {
             Error::new(Code::Limit, format!("{role} would have {count} elements, more than 2^53 - 1 bytes"))
+                .of_item()
                 .component(role)
         })?;
         component.decodes_to(bytes);
@@ -171,6 +172,7 @@ fn coo_entry(tensor: &mut NewTensor<'_>) -> Result<()> {
                 Code::Limit,
                 format!("{nnz} values of rank {rank} have more than 2^53 - 1 coordinates"),
             )
+            .of_item()
         })?;
         has_elements(coords, "coords", count, "one coordinate a value and dimension")?;
     } else if let Some(count) = coords_count.filter(|_| rank > 0) {

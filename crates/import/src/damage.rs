@@ -10,17 +10,11 @@ pub fn warning_of(code: Code) -> &'static str {
     if code == Code::Truncated { "ZT_WARN_TRUNCATED" } else { "ZT_WARN_DAMAGED" }
 }
 
-/// Whether an error is about what one item says. Others are about the whole: it cannot be read, or asks for too much, as the next item
-/// would.
-pub fn is_of_item(error: &Error) -> bool {
-    error.is_of_item()
-}
-
 /// Passes on what was read of an item called `name`, or says that it is damaged and not listed. Fails where the file cannot be read.
 pub fn kept<T>(builder: &mut Builder, name: &str, read: Result<T>) -> Result<Option<T>> {
     match read {
         Ok(read) => Ok(Some(read)),
-        Err(error) if is_of_item(&error) => {
+        Err(error) if error.is_of_item() => {
             tell(builder, name, &error);
             Ok(None)
         }
@@ -50,7 +44,7 @@ impl Damage {
     /// Records a failure of one item, and passes on any other.
     pub fn of_item(&mut self, builder: &mut Builder, read: Result<()>) -> Result<()> {
         match read {
-            Err(error) if is_of_item(&error) => {
+            Err(error) if error.is_of_item() => {
                 self.note(builder, error);
                 Ok(())
             }

@@ -58,13 +58,14 @@ fn tell(sample: &Sample<'_>) -> Result<Told> {
 }
 
 fn parse(input: &Input<'_>) -> Result<Catalog> {
-    read(input, Container::named(NAME), Place { base: 0, length: input.length() }, None, Vec::new())
+    let builder = Builder::new(Container::named(NAME), input.limits);
+    read(input, builder, Place { base: 0, length: input.length() }, None, Vec::new())
 }
 
-/// Reads the HDF5 file that is a part of a file, or that is held in memory. `more`: attributes beside its own.
+/// Adds the HDF5 file that is a part of a file, or that is held in memory. `more`: attributes beside its own.
 fn read(
     input: &Input<'_>,
-    container: Container,
+    mut builder: Builder,
     place: Place,
     held: Option<&Held>,
     more: Vec<(Value, Value)>,
@@ -92,7 +93,6 @@ fn read(
     let bytes = Bytes::new(&source, inner, most);
     let Ends { end, root } = ends(&bytes, &superblock)?;
     let reader = Reader::new(bytes, sizes, superblock.extension_address, held.cloned(), input.stop)?;
-    let mut builder = Builder::new(container, input.limits);
     builder.version(superblock.version.to_string());
     if inner.length < end {
         let message = format!(

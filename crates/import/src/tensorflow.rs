@@ -74,7 +74,7 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
             header = Some(Header::read(&entry, input.stop)?);
         } else {
             match Tensor::read(&entry, input.limits, input.stop) {
-                Err(error) if damage::is_of_item(&error) => lost.push((Box::from(entry.key), error)),
+                Err(error) if error.is_of_item() => lost.push((Box::from(entry.key), error)),
                 tensor => listed.push(Listed { key: entry.key.into(), tensor: tensor? }),
             }
         }

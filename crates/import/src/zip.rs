@@ -20,7 +20,7 @@ use ztensor_core::codecs::frames::Size;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::Input;
 use ztensor_core::formats::Sample;
-use ztensor_core::model::{Blob, Builder, Damage, Encoding, Filter, Warning};
+use ztensor_core::model::{Blob, Builder, Encoding, Filter};
 use ztensor_core::sources::owned::Owned;
 use ztensor_core::work::Stop;
 
@@ -115,7 +115,7 @@ impl Member {
     pub fn read(&self, input: &Input<'_>, most: u64) -> Result<Vec<u8>> {
         if self.decoded > most {
             let message = format!("the member {:?} has {} bytes, more than {most}", self.name, self.decoded);
-            return Err(Error::new(Code::Limit, message).at(self.offset));
+            return Err(Error::new(Code::Limit, message).of_item().at(self.offset));
         }
         let stored = match self.method {
             Method::Other => return Err(self.undecodable()),
@@ -198,18 +198,6 @@ pub struct Archive {
     pub members: Vec<Member>,
     /// What is wrong with the archive while its members are clear.
     pub damage: Option<Error>,
-}
-
-/// The warning of what is wrong with an archive, for a catalog that was built without one.
-pub fn warning(error: &Error) -> Warning {
-    Warning {
-        code: "ZT_WARN_DAMAGED",
-        message: error.message().to_owned(),
-        tensor: None,
-        component: None,
-        path: None,
-        damage: Some(Damage { code: error.code(), offset: error.offset() }),
-    }
 }
 
 /// Reads the directory and every local header. Refuses an archive whose parts disagree, overlap or share a name, and one with a name

@@ -263,7 +263,7 @@ impl Builder {
         }
         if new.components.len() > limits::COMPONENTS {
             let message = format!("the tensor has more than {} components", limits::COMPONENTS);
-            return Err(Error::new(Code::Limit, message).tensor(name));
+            return Err(Error::new(Code::Limit, message).of_item().tensor(name));
         }
         catalog.names.push_str(name);
         let entry = Entry {

@@ -79,7 +79,7 @@ pub struct Grid {
     pub chunk: Box<[u64]>,
     /// Bytes of an element.
     pub width: u64,
-    /// The element of chunks that were never written.
+    /// The element of chunks that were never written. Empty: zeros.
     pub fill: Box<[u8]>,
     /// Where the chunks are. Asked when data is first read.
     pub chunks: Box<dyn Chunks>,
@@ -188,7 +188,7 @@ impl Data {
             shape: shape.into(),
             chunk: shape.iter().map(|&dim| dim.max(1)).collect(),
             width,
-            fill: vec![0; usize::try_from(width).unwrap_or_default()].into(),
+            fill: Box::default(),
             chunks: Box::new(Refused(error)),
         };
         Self::Grid(Blob { file, decoded: None, ..Blob::raw(0, 0) }, Arc::new(grid))
@@ -204,7 +204,7 @@ impl Data {
             shape: shape.into(),
             chunk: part.clone(),
             width,
-            fill: vec![0; usize::try_from(width).unwrap_or_default()].into(),
+            fill: Box::default(),
             chunks: Box::new(CutShort { shape: shape.into(), part, width, bytes, offset, held }),
         };
         let stored = held.min(total);
@@ -237,5 +237,18 @@ impl Span {
             touches
         });
         spans
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_that_is_not_there_takes_no_memory_for_an_element() {
+        let error = Error::new(Code::Truncated, "it is not there");
+        for data in [Data::refused(0, &[1], u64::MAX, error), Data::cut_short(0, &[1], u64::MAX, 8, 100)] {
+            assert!(matches!(data, Data::Grid(_, grid) if grid.fill.is_empty() && grid.width == u64::MAX));
+        }
     }
 }

@@ -29,8 +29,11 @@ impl Reading<'_> {
         if grid.chunk.len() != grid.shape.len() || ranges.len() != grid.shape.len() {
             return Err(contradiction("have another number of dimensions"));
         }
-        if grid.chunk.contains(&0) || grid.width == 0 || grid.fill.len() as u64 != grid.width {
+        if grid.chunk.contains(&0) || grid.width == 0 {
             return Err(contradiction("have no elements"));
+        }
+        if !grid.fill.is_empty() && grid.fill.len() as u64 != grid.width {
+            return Err(contradiction("have a fill value of another size"));
         }
         let held = grid.chunks.held();
         let source: &dyn ReadAt = match &held {
@@ -341,6 +344,7 @@ mod tests {
             lists: bool,
             deflated: bool,
             fill in any::<[u8; 4]>(),
+            zeros: bool,
         ) {
             let shape: Vec<_> = dims.iter().map(|dim| dim.0).collect();
             let chunk: Vec<_> = dims.iter().map(|dim| dim.1).collect();
@@ -367,12 +371,13 @@ mod tests {
             let catalog = builder.finish();
             let reading = Reading { sources: &&*bytes, catalog: &catalog, limits: &limits, watch: &watch };
             let blob = Blob { encoding, decoded: None, ..Blob::raw(0, bytes.len() as u64) };
+            let fill = if zeros { [0; 4] } else { fill };
             let fill = &fill[..usize::try_from(width).unwrap()];
             let grid = Grid {
                 shape: shape.into(),
                 chunk: chunk.clone().into(),
                 width,
-                fill: fill.into(),
+                fill: if zeros { Box::default() } else { fill.into() },
                 chunks: Box::new(Held { counts: counts.clone(), chunks, lists }),
             };
             let cut = reading.grid(&blob, &grid, &ranges).unwrap();

@@ -150,7 +150,7 @@ impl Columns {
             let piece = values.and_then(|values| piece(*element, values, length, packing.as_ref(), builder));
             match piece {
                 Ok(piece) => found.pieces.extend(piece),
-                Err(error) if damage::is_of_item(&error) => {
+                Err(error) if error.is_of_item() => {
                     found.lost.get_or_insert(error);
                 }
                 Err(error) => return Err(error.tensor(name)),

@@ -40,7 +40,7 @@ impl Array {
     pub fn read(reader: &mut Reader<'_>, body: Run) -> Result<Option<Self>> {
         match Self::of(reader, body) {
             Ok(array) => Ok(Some(array)),
-            Err(error) if matches!(error.code(), Code::Io | Code::Aborted | Code::Limit) => Err(error),
+            Err(error) if !error.is_of_item() => Err(error),
             Err(_) => Ok(None),
         }
     }

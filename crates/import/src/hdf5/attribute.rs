@@ -106,12 +106,21 @@ fn one(reader: &Reader<'_>, bytes: &[u8], left: &mut Left) -> Result<Attribute> 
         Ok(parts.map(<[u8]>::to_vec))
     })?;
     let name = String::from_utf8_lossy(name.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned();
-    let value = named(reader, flags, [kind, space, data], left).map_err(|error| {
-        let message = format!("the attribute {:?}: {}", short(&name, NAME), error.message());
-        let renamed = Error::new(error.code(), message);
-        error.offset().map_or(renamed.clone(), |offset| renamed.at(offset))
-    })?;
-    Ok(Attribute { name, value })
+    match named(reader, flags, [kind, space, data], left) {
+        Ok(value) => Ok(Attribute { name, value }),
+        Err(error) if reader.bytes.is_of_item(&error) => Err(of_attribute(&name, &error)),
+        Err(error) => Err(error),
+    }
+}
+
+/// The error of an attribute, with its name in the message.
+fn of_attribute(name: &str, error: &Error) -> Error {
+    let message = format!("the attribute {:?}: {}", short(name, NAME), error.message());
+    let mut made = Error::new(error.code(), message).of_item();
+    if let Some(offset) = error.offset() {
+        made = made.at(offset);
+    }
+    error.broken_rule().into_iter().fold(made, Error::rule)
 }
 
 /// The value of an attribute by its type, its shape and its elements.

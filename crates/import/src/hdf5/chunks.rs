@@ -66,17 +66,27 @@ impl Table {
         let known = Mutex::default();
         let table = Self { place, sizes, layout, shape, most, bytes, filters, held, known };
         table
-            .count()
+            .count(&table.shape)
             .map(|_| table)
-            .ok_or_else(|| Error::new(Code::Limit, "a dataset has more than 2^64 chunks"))
+            .ok_or_else(|| Error::new(Code::Limit, "a dataset has more than 2^64 chunks").of_item())
     }
 
-    fn counts(&self) -> impl Iterator<Item = u64> {
-        self.shape.iter().zip(&self.layout.dims).map(|(&dim, &chunk)| dim.div_ceil(u64::from(chunk).max(1)))
+    /// The shape by which the index numbers the chunks. An index of a fixed number of chunks has room for all that the dataset may grow to
+    /// (`max_nchunks` of the HDF Group's library).
+    fn numbered(&self) -> &[u64] {
+        match self.layout.index {
+            Index::FixedArray | Index::Implicit => self.most.as_deref().unwrap_or(&self.shape),
+            _ => &self.shape,
+        }
     }
 
-    fn count(&self) -> Option<u64> {
-        self.counts().try_fold(1_u64, u64::checked_mul)
+    /// Chunks in each dimension of an array.
+    fn counts(&self, shape: &[u64]) -> impl Iterator<Item = u64> {
+        shape.iter().zip(&self.layout.dims).map(|(&dim, &chunk)| dim.div_ceil(u64::from(chunk).max(1)))
+    }
+
+    fn count(&self, shape: &[u64]) -> Option<u64> {
+        self.counts(shape).try_fold(1_u64, u64::checked_mul)
     }
 
     fn has_index(&self) -> bool {
@@ -88,14 +98,17 @@ impl Table {
     /// the whole file, and the index is read with the first data. Fails where the source does.
     pub fn span(&self, read: Read<'_>) -> Result<Extent> {
         if self.layout.index == Index::Implicit {
-            let stored = self.count().and_then(|count| count.checked_mul(self.bytes)).unwrap_or(u64::MAX);
+            let stored = self
+                .count(self.numbered())
+                .and_then(|count| count.checked_mul(self.bytes))
+                .unwrap_or(u64::MAX);
             let held = self.place.length.saturating_sub(self.layout.address);
             let problem =
                 (stored > held).then(|| Error::new(Code::Truncated, "the file ends before its chunks do"));
             let offset = self.place.base.saturating_add(self.layout.address);
             return Ok(Extent { offset, stored: stored.min(held), problem });
         }
-        if self.count().is_none_or(|count| count > HDF5_CHUNKS_AT_OPEN) {
+        if self.count(self.numbered()).is_none_or(|count| count > HDF5_CHUNKS_AT_OPEN) {
             return Ok(Extent { offset: self.place.base, stored: self.place.length, problem: None });
         }
         let entries = self.entries(read)?;
@@ -217,7 +230,8 @@ impl Table {
                 Ok(entries)
             }
             Index::FixedArray => {
-                self.sums(bytes).fixed(address)?;
+                let shape = self.numbered();
+                self.sums(bytes).fixed(address, self.count(shape))?;
                 collect_fixed_array_chunk_entries_storage(bytes, address, width, length, shape, dims, None)
                     .map_err(refused)
             }
@@ -274,11 +288,12 @@ impl Table {
     /// The place of the chunk that begins at an element; `None` of one outside of the dataset, as is left where that shrank.
     fn nth(&self, offsets: &[u64]) -> Option<u64> {
         let place = offsets.iter().zip(&self.layout.dims).map(|(&at, &chunk)| at / u64::from(chunk).max(1));
-        self.linear(place)
+        self.linear(&self.shape, place)
     }
 
-    fn linear(&self, place: impl Iterator<Item = u64>) -> Option<u64> {
-        self.counts().zip(place).try_fold(0_u64, |nth, (count, at)| {
+    /// The number of the chunk at a place among those of an array.
+    fn linear(&self, shape: &[u64], place: impl Iterator<Item = u64>) -> Option<u64> {
+        self.counts(shape).zip(place).try_fold(0_u64, |nth, (count, at)| {
             (at < count).then(|| nth.checked_mul(count)?.checked_add(at))?
         })
     }
@@ -292,8 +307,9 @@ impl Table {
 
 impl Chunks for Table {
     fn find(&self, read: Read<'_>, place: &[u64]) -> Result<Option<Chunk>> {
+        let shape = if self.layout.index == Index::Implicit { self.numbered() } else { &self.shape };
         let nth = self
-            .linear(place.iter().copied())
+            .linear(shape, place.iter().copied())
             .ok_or_else(|| Error::new(Code::OutOfBounds, "a chunk outside of its dataset is asked for"))?;
         if self.layout.index == Index::Implicit {
             let beyond = || Error::new(Code::OutOfBounds, "a chunk lies beyond 2^64");
@@ -325,7 +341,7 @@ impl Chunks for Table {
         if between.fold(1, u64::saturating_mul) <= entries.len() as u64 {
             return Ok(None);
         }
-        let counts: Vec<u64> = self.counts().collect();
+        let counts: Vec<u64> = self.counts(&self.shape).collect();
         let place = |entry: &Entry| {
             let mut nth = entry.nth;
             // Arrays in elements are a dimension of one chunk.

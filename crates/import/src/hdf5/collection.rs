@@ -27,6 +27,7 @@ pub struct Collection {
 impl Collection {
     /// Reads the collection at an address of a file whose lengths have `width` bytes.
     pub fn read(bytes: &Bytes<'_>, address: u64, width: u8) -> Result<Self> {
+        // Of the collection, and of each object in it.
         let head = (8 + usize::from(width)).next_multiple_of(ALIGNMENT);
         let first = bytes.at(address, head as u64)?;
         if first.get(4) != Some(&1) || !first.starts_with(SIGNATURE) {
@@ -34,16 +35,15 @@ impl Collection {
         }
         let length = length_at(&first, 8, width)?;
         let all = bytes.at(address, length)?;
-        let before = (8 + usize::from(width)).next_multiple_of(ALIGNMENT);
         let (mut at, mut objects) = (head, HashMap::new());
         // Number 0 is the free space, which is the rest.
-        while let Some(&[low, high, ..]) = all.get(at..).filter(|rest| rest.len() >= before) {
+        while let Some(&[low, high, ..]) = all.get(at..).filter(|rest| rest.len() >= head) {
             let number = u16::from_le_bytes([low, high]);
             if number == 0 {
                 break;
             }
             let size = length_at(&all, at + 8, width)?;
-            let start = at + before;
+            let start = at + head;
             let end = usize::try_from(size).ok().and_then(|size| start.checked_add(size));
             let end = end.filter(|&end| end <= all.len());
             let end = end.ok_or_else(|| bad(format!("object {number} goes beyond its global heap")))?;

@@ -42,7 +42,8 @@ pub fn is(object: &Object) -> bool {
 }
 
 /// What stands between reading a dataset's messages and knowing where its elements are.
-struct Elements<'o> {
+struct Elements<'o, 's> {
+    reader: &'o Reader<'s>,
     object: &'o Object,
     /// As elements are stored, arrays in them included.
     stored: Type,
@@ -91,6 +92,7 @@ pub fn read(
         Error::new(Code::Limit, format!("the shape {shape:?} has more than 2^53 - 1 bytes")).of_item()
     })?;
     let elements = Elements {
+        reader,
         object,
         dims: dims.to_vec(),
         most: space.max_dims.clone(),
@@ -105,7 +107,7 @@ pub fn read(
         reader.parse(layout, "a dataset's layout", |_, _, _, _| Layout::parse(layout, reader.sizes))
     });
     let layout = match layout {
-        Err(error) if error.code() != Code::UnsupportedVersion && reader.bytes.is_of_item(&error) => {
+        Err(error) if error.code() != Code::UnsupportedEncoding && reader.bytes.is_of_item(&error) => {
             Err(error)
         }
         layout => Ok(layout?),
@@ -113,7 +115,7 @@ pub fn read(
     if matches!(kind.kind, Kind::Text | Kind::Texts)
         && let Ok(layout) = &layout
     {
-        let texts = elements.texts(reader, layout, &kind, left);
+        let texts = elements.texts(layout, &kind, left);
         if let Some(texts) = reader.kept(texts, problems)?.flatten() {
             return Ok(Dataset::Plain(texts));
         }
@@ -126,8 +128,8 @@ pub fn read(
         }
     };
     let data = layout
-        .and_then(|layout| elements.data(reader, builder, layout, order, source, &mut warnings))
-        .or_else(|error| elements.refused(reader, builder, error, &mut warnings))?;
+        .and_then(|layout| elements.data(builder, layout, order, source, &mut warnings, problems))
+        .or_else(|error| elements.refused(builder, error, &mut warnings))?;
     let order = if matches!(data, Data::Inline(_)) { ByteOrder::Little } else { order };
     let component = Component { byte_order: order, ..Component::new(Label::DATA, dtype, data) };
     let attributes = (!attributes.is_empty()).then(|| Attributes::from(attributes));
@@ -164,19 +166,19 @@ fn unknown(kind: &Kind) -> String {
     format!("an element is {what}, which has no dtype here; the bytes can be read")
 }
 
-impl Elements<'_> {
+impl Elements<'_, '_> {
     /// Where the elements are.
     fn data(
         &self,
-        reader: &Reader<'_>,
         builder: &mut Builder,
         layout: Layout,
         order: ByteOrder,
         source: Read<'_>,
         warnings: &mut Vec<(&'static str, String)>,
+        problems: &mut Problems,
     ) -> Result<Data> {
         if let Some(files) = self.object.get(message::EXTERNAL_FILES) {
-            reader.parse(files, "a dataset's files", external_files::parse)?;
+            self.reader.parse(files, "a dataset's files", external_files::parse)?;
             return Ok(self.elsewhere(builder, "external", "in other files", warnings));
         }
         match layout {
@@ -192,22 +194,22 @@ impl Elements<'_> {
                 }
                 Ok(Data::Inline(bytes.into()))
             }
-            Layout::Contiguous { address, .. } if !reader.is_defined(address) => {
-                self.grid(reader, Blob::raw(0, 0), self.shape.clone(), Box::new(Unwritten))
+            Layout::Contiguous { address, .. } if !self.reader.is_defined(address) => {
+                self.grid(Blob::raw(0, 0), self.shape.clone(), Box::new(Unwritten))
             }
             Layout::Contiguous { address, length } => {
-                let place = reader.bytes.place();
-                let offset = reader.bytes.offset(address);
+                let place = self.reader.bytes.place();
+                let offset = self.reader.bytes.offset(address);
                 let is_short = length.is_some_and(|length| length < self.bytes);
                 let is_there = !is_short && end_within(address, self.bytes, place.length).is_some();
-                match &reader.held {
+                match &self.reader.held {
                     Some(held) if is_there => {
                         let encoding = builder.intern(held.encoding);
                         let encoding = builder.encoding(&[Filter::named(encoding)], true);
                         let blob = Blob { encoding, ..Blob::raw(held.offset, 0) };
                         let chunk = Chunk { offset, stored: self.bytes, skipped: 1 };
                         let run = Run { bytes: Arc::clone(&held.bytes), chunk };
-                        self.grid(reader, blob, self.shape.clone(), Box::new(run))
+                        self.grid(blob, self.shape.clone(), Box::new(run))
                     }
                     None if is_there => Ok(Data::Blob(Blob::raw(offset, self.bytes))),
                     Some(_) => Err(self.too_short().at(offset)),
@@ -219,19 +221,18 @@ impl Elements<'_> {
                     }
                 }
             }
-            Layout::Chunked(chunked) => self.chunks(reader, builder, chunked, source, warnings),
+            Layout::Chunked(chunked) => self.chunks(builder, chunked, source, warnings, problems),
         }
     }
 
     /// The data of a dataset that cannot be found. What is not known here is no damage.
     fn refused(
         &self,
-        reader: &Reader<'_>,
         builder: &mut Builder,
         error: Error,
         warnings: &mut Vec<(&'static str, String)>,
     ) -> Result<Data> {
-        if !reader.bytes.is_of_item(&error) {
+        if !self.reader.bytes.is_of_item(&error) {
             return Err(error);
         }
         let message = format!("its data is refused: {}", error.message());
@@ -256,18 +257,18 @@ impl Elements<'_> {
 
     fn chunks(
         &self,
-        reader: &Reader<'_>,
         builder: &mut Builder,
         layout: Chunked,
         source: Read<'_>,
         warnings: &mut Vec<(&'static str, String)>,
+        problems: &mut Problems,
     ) -> Result<Data> {
-        let Filters { encoding, count, unknown } = filters::read(reader, builder, self.object)?;
+        let Filters { encoding, count, unknown } = filters::read(self.reader, builder, self.object)?;
         if layout.dims.len() != self.dims.len() || layout.dims.contains(&0) {
             let message = format!("chunks of {:?} in a dataset of {:?}", layout.dims, self.dims);
             return Err(bad(message));
         }
-        if let Some(name) = unknown {
+        if let Some(name) = &unknown {
             let message =
                 format!("its chunks went through the filter {name:?}, which cannot be taken back here");
             warnings.push(("ZT_WARN_UNKNOWN_ENCODING", message));
@@ -278,50 +279,49 @@ impl Elements<'_> {
         // A chunk has less than 4 GiB.
         let bytes = bytes.filter(|&bytes| u32::try_from(bytes).is_ok());
         let bytes = bytes.ok_or_else(|| bad("a chunk has 4 GiB or more"))?;
-        if !reader.is_defined(layout.address) {
+        if !self.reader.is_defined(layout.address) {
             let blob = Blob { encoding, ..Blob::raw(0, 0) };
-            return self.grid(reader, blob, chunk, Box::new(Unwritten));
+            return self.grid(blob, chunk, Box::new(Unwritten));
         }
         let shapes = (self.dims.clone(), self.most.clone());
-        let held = reader.held.clone();
-        let table = Table::new(reader.bytes.place(), reader.sizes, layout, shapes, (bytes, count), held)?;
+        let held = self.reader.held.clone();
+        let table =
+            Table::new(self.reader.bytes.place(), self.reader.sizes, layout, shapes, (bytes, count), held)?;
         let span = table.span(source)?;
-        if let Some(error) = span.problem {
-            let message = format!("some of its data is refused: {}", error.message());
-            warnings.push((warning_of(error.code()), message));
+        match span.problem {
+            // Nobody decodes it, so that verification would not find the damage by reading.
+            Some(error) if unknown.is_some() => problems.push(error),
+            Some(error) => {
+                let message = format!("some of its data is refused: {}", error.message());
+                warnings.push((warning_of(error.code()), message));
+            }
+            None => {}
         }
-        let (offset, stored) = match &reader.held {
+        let (offset, stored) = match &self.reader.held {
             Some(held) => (held.offset, 0),
             None => (span.offset, span.stored),
         };
         let blob = Blob { file: 0, encoding, offset, stored, decoded: None, digest: None };
-        self.grid(reader, blob, chunk, Box::new(table))
+        self.grid(blob, chunk, Box::new(table))
     }
 
-    fn grid(
-        &self,
-        reader: &Reader<'_>,
-        blob: Blob,
-        chunk: Vec<u64>,
-        chunks: Box<dyn Chunks>,
-    ) -> Result<Data> {
+    fn grid(&self, blob: Blob, chunk: Vec<u64>, chunks: Box<dyn Chunks>) -> Result<Data> {
         let chunk = chunk.into_iter().map(|dim| dim.max(1)).collect();
-        let fill = self.fill(reader)?;
+        let fill = self.fill()?;
         let blob = Blob { decoded: None, ..blob };
         let shape = self.shape.clone().into();
         Ok(Data::Grid(blob, Arc::new(Grid { shape, chunk, width: self.width, fill, chunks })))
     }
 
-    /// The element of what was never written, as elements are stored.
-    fn fill(&self, reader: &Reader<'_>) -> Result<Box<[u8]>> {
-        let width = index(self.width, "an element")?;
+    /// The element of what was never written, as elements are stored. Empty: zeros, since the file may claim elements of 4 GiB.
+    fn fill(&self) -> Result<Box<[u8]>> {
         let what = "a fill value";
         let value = match (self.object.get(message::FILL_VALUE), self.object.get(message::FILL_VALUE_OLD)) {
-            (Some(bytes), _) => reader.parse(bytes, what, fill_value::parse_new)?.value,
-            (None, Some(bytes)) => reader.parse(bytes, what, fill_value::parse_old)?.value,
+            (Some(bytes), _) => self.reader.parse(bytes, what, fill_value::parse_new)?.value,
+            (None, Some(bytes)) => self.reader.parse(bytes, what, fill_value::parse_old)?.value,
             (None, None) => None,
         };
-        let Some(value) = value.filter(|value| !value.is_empty()) else { return Ok(vec![0; width].into()) };
+        let Some(value) = value.filter(|value| !value.is_empty()) else { return Ok(Box::default()) };
         if value.len() as u64 != self.stored.size {
             return Err(bad(format!(
                 "a fill value has {} bytes, an element {}",
@@ -329,6 +329,7 @@ impl Elements<'_> {
                 self.stored.size
             )));
         }
+        let width = index(self.width, "an element")?;
         let (first, rest) = value.split_at(width.min(value.len()));
         if rest.chunks(width).any(|other| other != first) {
             let message = "a fill value is an array of different numbers, which is not read here";
@@ -352,23 +353,17 @@ impl Elements<'_> {
     }
 
     /// Texts that stand in a row, if they are few.
-    fn texts(
-        &self,
-        reader: &Reader<'_>,
-        layout: &Layout,
-        kind: &Type,
-        left: &mut Left,
-    ) -> Result<Option<Value>> {
+    fn texts(&self, layout: &Layout, kind: &Type, left: &mut Left) -> Result<Option<Value>> {
         if self.bytes > HDF5_TEXT_BYTES || self.object.get(message::EXTERNAL_FILES).is_some() {
             return Ok(None);
         }
         let bytes = match layout {
             Layout::Compact(bytes) => bytes.clone(),
-            Layout::Contiguous { address, .. } if self.bytes > 0 && reader.is_defined(*address) => {
-                reader.bytes.at(*address, self.bytes)?
+            Layout::Contiguous { address, .. } if self.bytes > 0 && self.reader.is_defined(*address) => {
+                self.reader.bytes.at(*address, self.bytes)?
             }
             _ => return Ok(None),
         };
-        attribute::value(reader, kind.clone(), &self.shape, &bytes, left)
+        attribute::value(self.reader, kind.clone(), &self.shape, &bytes, left)
     }
 }

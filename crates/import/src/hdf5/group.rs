@@ -53,8 +53,6 @@ pub struct Link {
 #[derive(Debug, Default)]
 pub struct Group {
     pub links: Vec<Link>,
-    /// What of it cannot be read.
-    pub problems: Problems,
     names: OnceCell<HashMap<String, usize>>,
 }
 
@@ -67,26 +65,26 @@ impl Group {
         links.into_iter().any(has) || has(message::GROUP_INFO) && !dataset.into_iter().any(has)
     }
 
-    /// Reads the links that can be read.
-    pub fn read(reader: &Reader<'_>, object: &Object) -> Result<Self> {
-        let (mut links, mut problems) = (Vec::new(), Problems::default());
+    /// Reads the links that can be read; what cannot is among the problems.
+    pub fn read(reader: &Reader<'_>, object: &Object, problems: &mut Problems) -> Result<Self> {
+        let mut links = Vec::new();
         if let Some(table) = object.get(message::SYMBOL_TABLE) {
-            let read = symbols(reader, table, &mut links, &mut problems);
-            reader.kept(read, &mut problems)?;
+            let read = symbols(reader, table, &mut links, problems);
+            reader.kept(read, problems)?;
         }
         for bytes in object.all(message::LINK) {
-            links.extend(reader.kept(one(reader, bytes), &mut problems)?);
+            links.extend(reader.kept(one(reader, bytes), problems)?);
         }
         if let Some(info) = object.get(message::LINK_INFO) {
-            let read = dense(reader, info, &mut links, &mut problems);
-            reader.kept(read, &mut problems)?;
+            let read = dense(reader, info, &mut links, problems);
+            reader.kept(read, problems)?;
         }
         if links.iter().all(|link| link.order.is_some()) {
             links.sort_by_key(|link| link.order);
         } else {
             links.sort_by(|one, other| one.name.cmp(&other.name));
         }
-        Ok(Self { links, problems, names: OnceCell::new() })
+        Ok(Self { links, names: OnceCell::new() })
     }
 
     /// The link of a name.

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use ciborium::Value;
 use ztensor_core::codecs::digest::Digest;
-use ztensor_core::error::Result;
+use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::{Format, Input, Sample, Told, bad_magic};
-use ztensor_core::model::{Blob, Catalog, Container, Section};
+use ztensor_core::model::{Blob, Builder, Catalog, Container, Section};
 
 use super::storage::{Held, Place};
+use crate::damage::{self, warning_of};
 use crate::limits::KERAS_TEXT_BYTES;
-use crate::zip::{self, Method};
+use crate::zip::{self, Member, Method};
 
 const NAME: &str = "keras";
 const WEIGHTS: &str = "model.weights.h5";
@@ -41,26 +42,35 @@ fn tell(sample: &Sample<'_>) -> Result<Told> {
 fn parse(input: &Input<'_>) -> Result<Catalog> {
     let zip::Archive { members, damage } = zip::read(input)?;
     let weights = members.iter().find(|member| member.name == WEIGHTS).ok_or_else(|| bad_magic(LACKS))?;
+    let mut builder = Builder::new(Container::named(NAME), input.limits);
+    if let Some(error) = &damage {
+        builder.damaged(warning_of(error.code()), error, error.message().to_owned(), None);
+    }
     let mut more = Vec::new();
     for member in members.iter().filter(|member| TEXTS.contains(&&*member.name)) {
-        if let Ok(text) = String::from_utf8(member.read(input, KERAS_TEXT_BYTES)?) {
+        let read = text(input, member);
+        if let Some(text) = damage::kept(&mut builder, &member.name, read)? {
             more.push((Value::from(&*member.name), Value::Text(text)));
         }
     }
-    let container = Container::named(NAME);
     if weights.method != Method::Stored {
         // Its chunks and runs of bytes are nowhere in the file: all of it is decoded, and held as long as the file is open.
         let bytes = Arc::new(weights.read_owned(input)?);
         let place = Place { base: 0, length: weights.decoded };
         let held = Held { bytes, offset: weights.offset, encoding: "deflate" };
-        return super::read(input, container, place, Some(&held), more);
+        return super::read(input, builder, place, Some(&held), more);
     }
     let place = Place { base: weights.offset, length: weights.stored };
-    let mut catalog = super::read(input, container, place, None, more)?;
     // Its CRC-32 is over all datasets and the index between them: `load` of one would have to read the whole.
     let digest = Some(Digest::crc32(weights.crc32));
     let blob = Blob { digest, ..Blob::raw(weights.offset, weights.stored) };
-    catalog.warnings.extend(damage.as_ref().map(zip::warning));
-    catalog.sections.push(Section { name: WEIGHTS.to_owned(), blob });
-    Ok(catalog)
+    builder.section(Section { name: WEIGHTS.to_owned(), blob });
+    super::read(input, builder, place, None, more)
+}
+
+/// A text about the model.
+fn text(input: &Input<'_>, member: &Member) -> Result<String> {
+    let bytes = member.read(input, KERAS_TEXT_BYTES)?;
+    String::from_utf8(bytes)
+        .map_err(|_| Error::new(Code::BadIndex, "the text is not UTF-8").at(member.offset))
 }

@@ -79,11 +79,7 @@ impl<'s> Bytes<'s> {
     /// Whether an error is that of one object, so that the others can be read: not where the source failed, the work was stopped or no
     /// more may be read.
     pub fn is_of_item(&self, error: &Error) -> bool {
-        let is_of_file = matches!(
-            error.code(),
-            Code::Io | Code::Aborted | Code::Closed | Code::Internal | Code::MappingLost | Code::NotLocal
-        );
-        !is_of_file && !self.spent.load(Ordering::Relaxed)
+        error.is_of_item() && !self.spent.load(Ordering::Relaxed)
     }
 
     /// `length` bytes at an address.
@@ -136,7 +132,13 @@ pub fn refusal(error: &Refusal, what: &str) -> Error {
         Refusal::OffsetOutOfBounds(_) | Refusal::UndefinedAddress => Code::OutOfBounds,
         Refusal::ResourceLimit(_) => Code::Limit,
         Refusal::ChecksumMismatch { .. } => Code::DigestMismatch,
-        Refusal::UnsupportedFilter(_) | Refusal::UnsupportedEncoding(_) => Code::UnsupportedEncoding,
+        // What a newer library may write of a dataset's elements.
+        Refusal::UnsupportedFilter(_)
+        | Refusal::UnsupportedEncoding(_)
+        | Refusal::UnsupportedLayoutVersion(_)
+        | Refusal::UnsupportedLayoutClass(_)
+        | Refusal::UnsupportedFilterPipelineVersion(_)
+        | Refusal::UnsupportedChunkIndexType(_) => Code::UnsupportedEncoding,
         Refusal::UnsupportedSuperblockVersion(_)
         | Refusal::UnsupportedObjectHeaderVersion(_)
         | Refusal::UnsupportedBTreeVersion(_)
@@ -145,14 +147,11 @@ pub fn refusal(error: &Refusal, what: &str) -> Error {
         | Refusal::UnsupportedGlobalHeapVersion(_)
         | Refusal::UnsupportedFractalHeapVersion(_)
         | Refusal::UnsupportedDataspaceVersion(_)
-        | Refusal::UnsupportedLayoutVersion(_)
-        | Refusal::UnsupportedLayoutClass(_)
-        | Refusal::UnsupportedFilterPipelineVersion(_)
         | Refusal::UnsupportedFillValueVersion(_)
         | Refusal::UnsupportedLinkVersion(_)
-        | Refusal::UnsupportedLinkType(_)
-        | Refusal::UnsupportedChunkIndexType(_) => Code::UnsupportedVersion,
+        | Refusal::UnsupportedLinkType(_) => Code::UnsupportedVersion,
         _ => Code::BadIndex,
     };
-    Error::new(code, format!("{what}: {error}"))
+    let made = Error::new(code, format!("{what}: {error}"));
+    if code == Code::Limit { made.of_item() } else { made }
 }

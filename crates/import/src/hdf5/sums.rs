@@ -4,10 +4,14 @@
 
 use hdf5_reader::checksum::jenkins_lookup3;
 use hdf5_reader::io::Cursor;
+use ztensor_core::checked::end_within;
 use ztensor_core::error::{Code, Error, Result};
 
 use super::reader::bad;
 use super::storage::{Bytes, refusal};
+
+/// What a page that was never written counts as: to pass over it takes some 2 ns.
+const PAGE: u64 = 8;
 
 /// What the dataset says of the index of its chunks.
 #[derive(Clone, Copy)]
@@ -77,10 +81,14 @@ impl Index<'_, '_> {
         !Cursor::is_undefined_offset(address, self.address)
     }
 
-    /// Compares the checksums of a fixed array.
-    pub fn fixed(&self, at: u64) -> Result<()> {
+    /// Compares the checksums of a fixed array, which has an element for each of the `chunks`.
+    pub fn fixed(&self, at: u64, chunks: Option<u64>) -> Result<()> {
         let Header { element, fields: [page_bits], last: count, block, .. } =
             self.header::<1>(at, *b"FAHD", 1)?;
+        if Some(count) != chunks {
+            let message = format!("the index of chunks has {count} elements, the dataset has other chunks");
+            return Err(bad(message).at(self.bytes.offset(at)));
+        }
         if !self.is_defined(block) {
             return Ok(());
         }
@@ -111,6 +119,11 @@ impl Index<'_, '_> {
     ) -> Result<()> {
         let mut at = at;
         for nth in 0..count {
+            // What lies beyond the file is refused where it is read.
+            if end_within(at, 0, self.bytes.place().length).is_none() {
+                return Ok(());
+            }
+            self.bytes.charge(PAGE)?;
             let length = size(nth).ok_or_else(too_long)?;
             let bit = first_bit.saturating_add(nth);
             let byte =

@@ -6,24 +6,33 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use ciborium::Value;
-use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::error::{Code, Error, NAME, Result, short};
 use ztensor_core::layouts;
 use ztensor_core::model::{Attributes, Builder, Layout, NewTensor};
 
 use super::attribute::Left;
-use super::dataset::{self, Dataset};
+use super::dataset::{self, Dataset, Tensor};
 use super::group::{Group, Link, Target};
 use super::reader::{Object, Problems, Reader, bad, message};
 use super::storage::Read;
-use crate::damage::warning_of;
+use crate::damage::{self, warning_of};
 use crate::limits::{HDF5_DEPTH, HDF5_LINKS};
+use crate::names::Names;
 
 /// What is at an address, and what of it cannot be read.
 struct Node {
     kind: Kind,
-    problems: Problems,
-    /// These were said: an object of many names says them once.
-    is_told: Cell<bool>,
+    /// Taken when they are said: an object of many names says them once, and many objects may have many.
+    problems: Cell<Wrong>,
+}
+
+/// What of an object cannot be read.
+#[derive(Default)]
+struct Wrong {
+    /// Of its header and its links, if it is a group.
+    links: Problems,
+    /// Of everything else.
+    others: Problems,
 }
 
 enum Kind {
@@ -46,6 +55,7 @@ pub struct Walk<'r, 's> {
     root: u64,
     nodes: HashMap<u64, Rc<Node>>,
     left: Left,
+    names: Names,
     /// The attributes of the file so far, and their keys.
     attributes: Vec<(Value, Value)>,
     keys: HashMap<String, u64>,
@@ -54,8 +64,8 @@ pub struct Walk<'r, 's> {
 impl<'r, 's> Walk<'r, 's> {
     pub fn new(reader: &'r Reader<'s>, builder: &'r mut Builder, source: Read<'s>, root: u64) -> Self {
         let left = Left(builder.limits().made_values().into());
-        let (nodes, attributes, keys) = Default::default();
-        Self { reader, builder, source, root, nodes, left, attributes, keys }
+        let (nodes, names, attributes, keys) = Default::default();
+        Self { reader, builder, source, root, nodes, left, names, attributes, keys }
     }
 
     /// Lists all that the root leads to; `more` are further attributes of the file.
@@ -75,23 +85,24 @@ impl<'r, 's> Walk<'r, 's> {
         if let Some(node) = self.nodes.get(&address) {
             return Ok(Rc::clone(node));
         }
-        let mut problems = Problems::default();
+        let mut problems = Wrong::default();
         let kind = match self.read(address, path, &mut problems) {
             Err(error) if self.reader.bytes.is_of_item(&error) => Kind::Lost(error),
             kind => kind?,
         };
-        let node = Rc::new(Node { kind, problems, is_told: Cell::default() });
+        let node = Rc::new(Node { kind, problems: Cell::new(problems) });
         self.nodes.insert(address, Rc::clone(&node));
         Ok(node)
     }
 
-    fn read(&mut self, address: u64, path: &str, problems: &mut Problems) -> Result<Kind> {
+    fn read(&mut self, address: u64, path: &str, wrong: &mut Wrong) -> Result<Kind> {
         let mut object = self.reader.object(address)?;
         let own = std::mem::take(&mut object.problems);
+        let Wrong { links, others: problems } = wrong;
         if Group::is(&object) {
             self.attributes_of(&object, path, problems)?;
-            let mut group = Group::read(self.reader, &object)?;
-            group.problems.append(own);
+            let group = Group::read(self.reader, &object, links)?;
+            links.append(own);
             return Ok(Kind::Group(group));
         }
         problems.append(own);
@@ -110,18 +121,23 @@ impl<'r, 's> Walk<'r, 's> {
         }))
     }
 
-    /// Says what cannot be read of the object at a path, which is a tensor or none.
+    /// Says what cannot be read of the object at a path, or of the tensor of a name. An index or an object of an unknown version is damage:
+    /// there is one version of most of them.
     fn tell(&mut self, path: &str, error: &Error, tensor: Option<&str>) {
-        let message = if path.is_empty() || tensor.is_some() {
-            error.message().to_owned()
+        let message = if tensor.is_some() { error.message().to_owned() } else { at(path, error.message()) };
+        if error.code() == Code::UnsupportedEncoding {
+            self.builder.warn("ZT_WARN_SKIPPED", message, tensor, None);
         } else {
-            format!("{path}: {}", error.message())
-        };
-        match error.code() {
-            Code::UnsupportedVersion | Code::UnsupportedEncoding | Code::Limit => {
-                self.builder.warn("ZT_WARN_SKIPPED", message, tensor, None);
-            }
-            code => self.builder.damaged(warning_of(code), error, message, tensor),
+            self.builder.damaged(warning_of(error.code()), error, message, tensor);
+        }
+    }
+
+    /// Says why the object at a path is not listed: it may be none that is read here, or larger than anything may be.
+    fn tell_lost(&mut self, path: &str, error: &Error) {
+        if error.code() == Code::Limit {
+            self.builder.warn("ZT_WARN_SKIPPED", at(path, error.message()), None, None);
+        } else {
+            self.tell(path, error, None);
         }
     }
 
@@ -134,8 +150,7 @@ impl<'r, 's> Walk<'r, 's> {
             }
         }
         for (code, message) in warnings {
-            let message = if path.is_empty() { message } else { format!("{path}: {message}") };
-            self.builder.warn(code, message, None, None);
+            self.builder.warn(code, at(path, &message), None, None);
         }
         Ok(())
     }
@@ -157,30 +172,32 @@ impl<'r, 's> Walk<'r, 's> {
             self.reader.bytes.charge(AGAIN)?;
         }
         let node = self.node(address, path)?;
+        let wrong = node.problems.take();
         // Without its links there is nothing to be read.
         if path.is_empty() && inside.is_empty() {
             let broken = match &node.kind {
                 Kind::Lost(error) => Some(error),
-                Kind::Group(group) if group.links.is_empty() => group.problems.first(),
+                Kind::Group(group) if group.links.is_empty() => wrong.links.first(),
                 _ => None,
             };
             if let Some(error) = broken {
                 return Err(error.clone());
             }
         }
-        let tensor = matches!(&node.kind, Kind::Dataset(Dataset::Tensor(_))).then_some(path);
-        if !node.is_told.replace(true) {
-            let of_group = if let Kind::Group(group) = &node.kind { Some(&group.problems) } else { None };
-            let all = node.problems.iter().chain(of_group.into_iter().flat_map(Problems::iter));
-            all.for_each(|error| self.tell(path, error, tensor));
-        }
+        let tensor = matches!(&node.kind, Kind::Dataset(Dataset::Tensor(_))).then(|| self.unique(path));
+        let all = wrong.others.iter().chain(wrong.links.iter());
+        all.for_each(|error| self.tell(path, error, tensor.as_deref()));
         match &node.kind {
             Kind::Type => Ok(()),
             Kind::Lost(error) => {
-                self.tell(path, error, None);
+                self.tell_lost(path, error);
                 Ok(())
             }
-            Kind::Dataset(dataset) => self.add(dataset, path),
+            Kind::Dataset(Dataset::Plain(value)) => {
+                self.attribute(path, value.clone());
+                Ok(())
+            }
+            Kind::Dataset(Dataset::Tensor(found)) => self.add(found, tensor.as_deref().unwrap_or(path)),
             Kind::Group(_) if inside.contains(&address) => Ok(()),
             Kind::Group(_) if inside.len() >= HDF5_DEPTH => {
                 Err(Error::new(Code::Limit, format!("groups are nested more than {HDF5_DEPTH} deep")))
@@ -234,30 +251,40 @@ impl<'r, 's> Walk<'r, 's> {
         Ok(Some(at))
     }
 
-    fn add(&mut self, dataset: &Dataset, path: &str) -> Result<()> {
-        let tensor = match dataset {
-            Dataset::Plain(value) => {
-                self.attribute(path, value.clone());
-                return Ok(());
-            }
-            Dataset::Tensor(tensor) => tensor,
-        };
+    /// The name of the tensor at a path. Links of a group have names of their own, and no slashes in them: where two lead to one path, one
+    /// of them is damaged.
+    fn unique(&mut self, path: &str) -> String {
+        let name = self.names.unique(self.builder, path);
+        if name != path {
+            let message = format!("two links lead to the path {:?}", short(path, NAME));
+            let error = bad(message.clone()).rule("unique names");
+            self.builder.damaged(warning_of(error.code()), &error, message, Some(&name));
+        }
+        name
+    }
+
+    fn add(&mut self, tensor: &Tensor, name: &str) -> Result<()> {
         for (code, message) in &tensor.warnings {
-            self.builder.warn(code, message.clone(), Some(path), None);
+            self.builder.warn(code, message.clone(), Some(name), None);
         }
         let mut components = self.builder.no_components();
         components.push(tensor.component.clone());
         let mut new = NewTensor {
-            name: path,
+            name,
             shape: &tensor.shape,
             layout: Layout::Dense,
             dtype: tensor.component.dtype,
             components,
             attributes: tensor.attributes.clone(),
         };
-        layouts::check(&mut new)?;
-        self.builder.tensor(new)
+        let added = layouts::check(&mut new).and_then(|()| self.builder.tensor(new));
+        damage::kept(self.builder, name, added).map(drop)
     }
+}
+
+/// A message about the object at a path.
+fn at(path: &str, message: &str) -> String {
+    if path.is_empty() { message.to_owned() } else { format!("{path}: {message}") }
 }
 
 fn join(path: &str, name: &str) -> String {

@@ -11,7 +11,7 @@ use ztensor_core::model::{Builder, Catalog, Container};
 
 use super::header::{Header, MAGIC};
 use super::{array, encode, scipy};
-use crate::damage::{self, Damage};
+use crate::damage::Damage;
 use crate::limits::NPZ_HEADERS_BYTES;
 use crate::zip::{self, Archive, Member, Method};
 
@@ -102,7 +102,7 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
         arrays.push(Array { name, member, header });
     }
     let is_matrix = match scipy::add(&mut builder, input, &arrays) {
-        Err(error) if damage::is_of_item(&error) => {
+        Err(error) if error.is_of_item() => {
             damage.note(&mut builder, error);
             false
         }

@@ -11,7 +11,7 @@ use super::form::Key;
 use super::item::{Item, Meanings, Plain};
 use super::ndarray::Raw;
 use super::{Node, Pickle, Value};
-use crate::damage::{self, Damage};
+use crate::damage::Damage;
 use crate::limits::{PICKLE_DEPTH, PICKLE_TIMES};
 
 /// What a walk knows of a value.
@@ -114,7 +114,7 @@ impl<'p, M: Meanings> Walk<'p, M> {
     fn item(&mut self, value: Value, depth: u32) -> Result<u8> {
         let item = match M::expand(self.pickle, value) {
             Ok(item) => item,
-            Err(error) if damage::is_of_item(&error) => {
+            Err(error) if error.is_of_item() => {
                 if self.found.damaged.len() <= WARNINGS {
                     let name = self.name(depth).to_owned();
                     self.found.damaged.push(error.tensor(&name));

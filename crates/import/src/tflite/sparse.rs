@@ -29,11 +29,9 @@ pub fn read(
     for (level, place) in flat.places(table, 2, 4)?.enumerate() {
         let metadata = flat.table_at(place)?;
         if level >= LEVELS {
-            return Err(flat.error(
-                Code::Limit,
-                metadata.at,
-                format!("more than {LEVELS} levels of sparsity"),
-            ));
+            return Err(flat
+                .error(Code::Limit, metadata.at, format!("more than {LEVELS} levels of sparsity"))
+                .of_item());
         }
         let is_dense = flat.u8(metadata, 0)? == 0;
         formats.push(Value::from(if is_dense { "DENSE" } else { "SPARSE_CSR" }));
