@@ -1,4 +1,7 @@
-import { type AttributeObject, type Attributes, type AttributeValue, openSync } from 'ztensor'
+import { type Attributes, type AttributeValue, openSync } from 'ztensor'
+
+type AttributeObject = Exclude<Attributes, ReadonlyMap<unknown, unknown>>
+
 import { type Equal, holds } from './equal.js'
 
 const { attributes } = openSync('model.zt')

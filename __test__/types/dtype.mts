@@ -1,31 +1,30 @@
-import type { AnyTensor, DType, DTypeArrays, Tensor, TypedArray } from 'ztensor'
+import type { AnyTensor, ArrayOf, DType, Tensor, TypedArray } from 'ztensor'
 import { type Equal, holds } from './equal.js'
 
 // The typed array of each dtype.
-holds<Equal<DTypeArrays['float64'], Float64Array>>()
-holds<Equal<DTypeArrays['float32'], Float32Array>>()
-holds<Equal<DTypeArrays['float16'], Uint16Array>>()
-holds<Equal<DTypeArrays['bfloat16'], Uint16Array>>()
-holds<Equal<DTypeArrays['int64'], BigInt64Array>>()
-holds<Equal<DTypeArrays['int32'], Int32Array>>()
-holds<Equal<DTypeArrays['int16'], Int16Array>>()
-holds<Equal<DTypeArrays['int8'], Int8Array>>()
-holds<Equal<DTypeArrays['uint64'], BigUint64Array>>()
-holds<Equal<DTypeArrays['uint32'], Uint32Array>>()
-holds<Equal<DTypeArrays['uint16'], Uint16Array>>()
-holds<Equal<DTypeArrays['uint8'], Uint8Array>>()
-holds<Equal<DTypeArrays['bool'], Uint8Array>>()
-holds<Equal<DTypeArrays['complex64'], Float32Array>>()
-holds<Equal<DTypeArrays['complex128'], Float64Array>>()
+holds<Equal<ArrayOf<'float64'>, Float64Array>>()
+holds<Equal<ArrayOf<'float32'>, Float32Array>>()
+holds<Equal<ArrayOf<'float16'>, Uint16Array>>()
+holds<Equal<ArrayOf<'bfloat16'>, Uint16Array>>()
+holds<Equal<ArrayOf<'int64'>, BigInt64Array>>()
+holds<Equal<ArrayOf<'int32'>, Int32Array>>()
+holds<Equal<ArrayOf<'int16'>, Int16Array>>()
+holds<Equal<ArrayOf<'int8'>, Int8Array>>()
+holds<Equal<ArrayOf<'uint64'>, BigUint64Array>>()
+holds<Equal<ArrayOf<'uint32'>, Uint32Array>>()
+holds<Equal<ArrayOf<'uint16'>, Uint16Array>>()
+holds<Equal<ArrayOf<'uint8'>, Uint8Array>>()
+holds<Equal<ArrayOf<'bool'>, Uint8Array>>()
+holds<Equal<ArrayOf<'complex64'>, Float32Array>>()
+holds<Equal<ArrayOf<'complex128'>, Float64Array>>()
 type Float8 = Extract<DType, `float8_${string}`>
-holds<Equal<DTypeArrays[Float8], Uint8Array>>()
+holds<Equal<ArrayOf<Float8>, Uint8Array>>()
 holds<Equal<Float8, 'float8_e4m3fn' | 'float8_e5m2' | 'float8_e4m3fnuz' | 'float8_e5m2fnuz' | 'float8_e8m0fnu'>>()
 type Packed = Extract<DType, `float6_${string}` | `float4_${string}`>
-holds<Equal<DTypeArrays[Packed], Uint8Array>>()
+holds<Equal<ArrayOf<Packed>, Uint8Array>>()
 
-// Every dtype has an array, and nothing else has one.
-holds<Equal<keyof DTypeArrays, DType>>()
-holds<Equal<DTypeArrays[DType], TypedArray>>()
+// Every dtype has an array.
+holds<Equal<ArrayOf<DType>, TypedArray>>()
 
 // Looking at the dtype narrows the data.
 declare const tensor: AnyTensor

@@ -1,5 +1,15 @@
-import type { CooTensor, CsrTensor, IndexArray, Tensor } from 'ztensor'
+import type { CooTensor, CsrTensor, Tensor } from 'ztensor'
 import { type Equal, holds } from './equal.js'
+
+type IndexArray =
+  | BigInt64Array
+  | BigUint64Array
+  | Int32Array
+  | Uint32Array
+  | Int16Array
+  | Uint16Array
+  | Int8Array
+  | Uint8Array
 
 declare const tensor: Tensor<'float64'>
 

@@ -6,7 +6,6 @@ import {
   type CopyReason,
   type Cut,
   compare,
-  type Float16Elements,
   type Nested,
   type Tensor,
   type TensorStats,
@@ -64,6 +63,7 @@ half.slice([['0', 1]])
 half.slice([0])
 // @ts-expect-error: a shard is of a number of shards
 half.shard({ dim: 0, rank: 1 })
+type Float16Elements = typeof globalThis extends { Float16Array: { prototype: infer A } } ? A : unknown
 holds<Equal<ReturnType<typeof half.float16>, Float16Elements>>()
 
 cut.toFloat32() satisfies Float32Array
