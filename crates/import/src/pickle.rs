@@ -204,6 +204,6 @@ impl Pickle {
 
     /// What Python's `repr` would show, of the first characters.
     pub fn repr(&self, value: Value) -> String {
-        repr::of(self, value)
+        repr::of(self, value).0
     }
 }

@@ -108,11 +108,11 @@ impl Pickles {
         let (blobs, wrong) = storages(&main, &keys, end, input)?;
         damage.of_item(&mut builder, wrong.map_or(Ok(()), Err))?;
         builder.reserve(blobs.len());
-        let found = walk::walk::<Torch>(&main, "")?;
+        let found = walk::walk::<Torch>(&main, "", &mut builder, &mut damage)?;
         let place =
             Place { pickle: &main, offset: Some(offset), byte_order: ByteOrder::Little, storages: &blobs };
         list::add(&mut builder, &mut damage, &place, &found.tensors)?;
-        walk::warn(&mut builder, &mut damage, found.skipped, found.damaged);
+        walk::warn(&mut builder, found.skipped);
         attributes::add::<Torch>(&mut builder, Arc::clone(&main), found.seen)?;
         damage.finish(builder)
     }
