@@ -111,7 +111,12 @@ const SERVICES = {
     () => JSON.stringify({ access_token: 'x', expires_in: '3600', expires_on: '9999999999', token_type: 'Bearer' }),
   ],
 }
-const KEYS = JSON.stringify({ AccessKeyId: 'AK', SecretAccessKey: 'SK', Token: 'T', Expiration: '2099-01-01T00:00:00Z' })
+const KEYS = JSON.stringify({
+  AccessKeyId: 'AK',
+  SecretAccessKey: 'SK',
+  Token: 'T',
+  Expiration: '2099-01-01T00:00:00Z',
+})
 
 for (const [name, [scheme, variables, answer]] of Object.entries(SERVICES))
   test.serial(`credentials of ${name} are asked for again where it is busy`, async (t) => {

@@ -136,7 +136,10 @@ test('one file whose keys are of a set that it is no part of any more: read, wit
     [[['split.no', 'u16', 1]], 'split.no is 1, and split.count says that it is the only file'],
   ]) {
     const opened = await open(gguf({ metadata, tensors: [{ name: 'a', shape: [2], data: FLOATS }] }))
-    t.deepEqual(opened.warnings.map(({ code, message }) => [code, message]), [['ZT_WARN_STALE', says]])
+    t.deepEqual(
+      opened.warnings.map(({ code, message }) => [code, message]),
+      [['ZT_WARN_STALE', says]],
+    )
     t.deepEqual([...opened.tensor('a').data], [1, 2])
     t.true((await opened.verify()).ok)
     opened.close()
