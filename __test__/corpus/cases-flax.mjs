@@ -23,7 +23,12 @@ const ofComplex = (name, body) =>
     options: FLAX,
   })
 const half = [ndarray([2], 'float32', SQUARE.subarray(0, 8)), ndarray([2], 'float32', SQUARE.subarray(8))]
-const ofChunks = (name, value, code = 'ZT_BAD_INDEX') => bad(`chunks: ${name}`, map(['w', value]), code, { tensor: 'w', offset: true, rule: true })
+const ofChunks = (name, value, code = 'ZT_BAD_INDEX', names = ['w']) =>
+  lost(`one odd tensor refuses the file: chunks: ${name}`, map(['x', value], ['w', W]), code, {
+    names,
+    data: { w: VALUES },
+    options: FLAX,
+  })
 const nested = (depth, inner) => Buffer.concat([...Array.from({ length: depth }, () => Buffer.from([0x91])), inner])
 const byte = (...bytes) => Buffer.from(bytes)
 
@@ -35,8 +40,8 @@ export const cases = [
   opens('a type of the other byte order', map(['w', ndarray([2, 2], '>f4', Buffer.from(SQUARE).swap32())])),
   opens('an array of no elements', map(['w', ndarray([0, 3], 'float32', Buffer.alloc(0))]), { data: { w: [] } }),
   opens('in maps and lists', map(['a', array(byte(0xc0), map(['b', W]))]), { names: ['a.1.b'], data: { 'a.1.b': VALUES } }),
-  opens('keys of every kind', map([byte(0xff), W], [byte(0xc3), W], [byte(0xc0), W], [Buffer.from('cb444b1ae4d6e2ef50', 'hex'), W], [bin(Buffer.from("it's")), W]), {
-    names: ['-1', 'True', 'None', '1e+21', `b"it's"`],
+  opens('keys of every kind', map([byte(0xff), W], [byte(0xc3), W], [byte(0xc0), W], [Buffer.from('cb444b1ae4d6e2ef50', 'hex'), W], [bin(Buffer.from("it's")), W], [bin(byte(0xff)), W]), {
+    names: ['-1', 'True', 'None', '1e+21', `b"it's"`, String.raw`b'\xff'`],
     data: {},
   }),
   opens('a key twice: the later array has another name', map(['w', W], ['w', W]), { names: ['w', 'w~2'], warnings: [{ code: 'ZT_WARN_RENAMED', tensor: 'w~2' }] }),
@@ -77,6 +82,7 @@ export const cases = [
   ofArray('bytes beyond the extension', Buffer.concat([byte(0x93, 0x91, 4), str('float32'), byte(0xc4, 99), SQUARE])),
   ofArray('too few bytes for its shape', parts([5], 'float32', SQUARE), 'ZT_BAD_SHAPE'),
   ofArray('too many bytes for its shape', parts([3], 'float32', SQUARE), 'ZT_BAD_SHAPE'),
+  ofArray('more dimensions than an option allows', Buffer.concat([byte(0x93, 0xdc, 0, 65), Buffer.alloc(65, 1), str('float32'), bin(SQUARE.subarray(0, 4))]), 'ZT_LIMIT'),
   ofArray('a shape beyond 2^64', parts([2 ** 31, 2 ** 31, 2 ** 31], 'float32', SQUARE), 'ZT_BAD_SHAPE'),
 
   ofChunks('none', chunked([2, 2], [])),
@@ -90,5 +96,8 @@ export const cases = [
   ofChunks('one that is missing', map(['__msgpack_chunked_array__', byte(0xc3)], ['shape', map(['0', uint(4)])], ['chunks', map(['0', half[0]], ['2', half[1]])])),
   ofChunks('without a shape', map(['__msgpack_chunked_array__', byte(0xc3)], ['chunks', map(['0', W])])),
   ofChunks('with another key', chunked([2, 2], half, { more: [['x', byte(1)]] })),
-  ofChunks('the marker behind other keys', map(['x', W], ['__msgpack_chunked_array__', byte(0xc3)])),
+  ofChunks('with a value of values', chunked([2, 2], half, { more: [['x', array(map(['y', array(byte(1))]))]] })),
+  ofChunks('more dimensions than an option allows', chunked(Array(65).fill(1), [ndarray([1], 'float32', SQUARE.subarray(0, 4))]), 'ZT_LIMIT'),
+  ofChunks('the marker behind other keys', map(['x', W], ['__msgpack_chunked_array__', byte(0xc3)]), 'ZT_BAD_INDEX', ['x.x', 'w']),
+  bad('chunks: cut off', map(['w', chunked([2, 2], half)]).subarray(0, -4), 'ZT_TRUNCATED', { tensor: undefined, offset: true }),
 ]

@@ -61,6 +61,32 @@ const DEFLATED = deflateRawSync(W)
 // 40 KiB of zeros behind a header: a member that claims much more than it stores.
 const ZEROS = npy("'|u1'", '(40960,)', Buffer.alloc(40960))
 
+/** The locator of a 64-bit end at `at`. */
+function locator(at) {
+  const bytes = Buffer.alloc(20)
+  bytes.write('PK\x06\x07', 'latin1')
+  bytes.writeUInt32LE(at, 8)
+  bytes.writeUInt32LE(1, 16)
+  return bytes
+}
+/** An archive with a 64-bit end, which says the same as its end. */
+function withLongEnd(archive) {
+  const [before, end] = [archive.subarray(0, -22), archive.subarray(-22)]
+  const record = Buffer.alloc(56)
+  record.write('PK\x06\x06', 'latin1')
+  record.writeUInt32LE(44, 4)
+  for (const at of [24, 32]) record.writeUInt32LE(end.readUInt16LE(8), at)
+  record.writeUInt32LE(end.readUInt32LE(12), 40)
+  record.writeUInt32LE(end.readUInt32LE(16), 48)
+  return Buffer.concat([before, record, locator(before.length), end])
+}
+/** An archive whose directory ends as the locator of `record` does, which no reader takes for a 64-bit end. */
+function withFalseLocator(record, more) {
+  const name = 'w.npy'
+  const extra = Buffer.concat([Buffer.from([0x99, 0x99, 20, 0]), locator(30 + name.length + 24 + W.length)])
+  return zip([member({ name, extra })], { between: record, ...more })
+}
+
 export const cases = [
   opens('valid: C order', W),
   opens('valid: Fortran order', npy(F4, '(2, 2)', f32s(1, 3, 2, 4), { fortran: 'True' })),
@@ -244,6 +270,9 @@ export const cases = [
   spared('npz: 65 dimensions beside another', zip([member(), member({ name: 'x.npy', data: npy("'<f4'", `(${'1, '.repeat(65)})`, SQUARE) })]), 'ZT_LIMIT', { warnings: [{ ...DAMAGED, tensor: 'x' }] }),
 
   // What the end of an archive says of its directory
+  holds('npz: a 64-bit end', withLongEnd(zip([member()]))),
+  holds('npz: an extra field that ends as the locator of a 64-bit end', withFalseLocator(Buffer.alloc(56, 7))),
+  spared('npz: an end that is wrong, and what is no 64-bit end and would be right', withFalseLocator(Buffer.alloc(56), { size: 10 }), 'ZT_BAD_INDEX'),
   spared('npz: a directory that has less bytes than the end says', zip([member()], { size: 1000 }), 'ZT_BAD_INDEX'),
   spared('npz: a directory that has more bytes than the end says', zip([member()], { size: 10 }), 'ZT_BAD_INDEX'),
   spared('npz: a directory of no bytes, as the end says', zip([member()], { size: 0 }), 'ZT_BAD_INDEX'),

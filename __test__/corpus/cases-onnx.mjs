@@ -83,6 +83,17 @@ const byParts = (name, of) => ({
   ],
 })
 const LONG = 'n'.repeat(3000)
+/** What is known of a file of which a tensor `lost` is damaged, and `w` is not. */
+const spared = (code, lost, w = 'w') => ({
+  names: [w],
+  data: { [w]: [1, 2] },
+  warnings: [{ code: 'ZT_WARN_DAMAGED', tensor: lost }],
+  uses: [
+    { call: 'load', tensor: w, value: [1, 2] },
+    { call: 'verify', code, error: { tensor: lost } },
+    { call: 'openVerify', code },
+  ],
+})
 
 export const cases = [
   opens('valid: raw data', one(W)),
@@ -223,11 +234,31 @@ export const cases = [
   }).map(([name, [of, code]]) => ({
     name: `damaged: ${name}, beside another tensor`,
     bytes: model({ tensors: [tensor({ name: 'x', ...of }), tensor(W)] }),
-    names: ['w'],
-    data: { w: [1, 2] },
-    warnings: [{ code: 'ZT_WARN_DAMAGED' }],
-    uses: [{ call: 'load', tensor: 'w', value: [1, 2] }, { call: 'verify', code }, { call: 'openVerify', code }],
+    ...spared(code, Buffer.isBuffer(of.name) ? 'initializer.0' : 'x'),
   })),
+  ...Object.entries({
+    'packed floats that are no whole number': ['value_floats', bytes(7, Buffer.alloc(5)), 'ZT_BAD_INDEX'],
+    'packed numbers that do not end': ['value_ints', bytes(8, Buffer.from([1, 0x80])), 'ZT_BAD_INDEX'],
+  }).map(([name, [attributeName, field, code]]) => ({
+    name: `damaged: a constant of ${name}, beside another tensor`,
+    bytes: model({ tensors: [tensor(W)], nodes: [node({ type: 'Constant', outputs: ['x'], attributes: [attribute(attributeName, field)] })] }),
+    ...spared(code, 'x'),
+  })),
+  {
+    name: 'damaged: tensors without a name keep their numbers',
+    bytes: model({ tensors: [tensor({ name: null, dims: [-1] }), tensor({ ...W, name: null })] }),
+    ...spared('ZT_BAD_SHAPE', 'initializer.0', 'initializer.1'),
+  },
+  {
+    name: 'damaged: a sparse tensor, beside another tensor',
+    bytes: model({ tensors: [tensor(W)], sparse: [sparse({ ...W, name: 'x' }, COORDS, [-2, 3])] }),
+    ...spared('ZT_BAD_SHAPE', 'x'),
+  },
+  {
+    name: 'damaged: a tensor of a subgraph, beside another tensor',
+    bytes: model({ tensors: [tensor(W)], nodes: [node({ name: 'n', attributes: [attribute('g', bytes(6, graph({ tensors: [tensor({ name: 'x', dims: [-1] })] })))] })] }),
+    ...spared('ZT_BAD_SHAPE', 'n.g.x'),
+  },
   refused('a wire type that is none', Buffer.concat([Buffer.from([0x0f]), one(W)]), 'ZT_BAD_INDEX'),
   refused('a length beyond the file', Buffer.concat([int(1, 8), bytes(7, [bytes(5, tensor(W))], 2n ** 63n)]), 'ZT_TRUNCATED'),
   refused('a length of 64 bits', Buffer.concat([int(1, 8), bytes(7, [bytes(5, tensor(W))], 2n ** 64n - 1n)]), 'ZT_TRUNCATED'),
@@ -242,7 +273,7 @@ export const cases = [
   refused('more to look at than is allowed', model({ tensors: Array(100).fill(tensor(W)) }), 'ZT_LIMIT', { options: { format: 'onnx', maxIndexBytes: 1000 } }),
 
   // TensorProto
-  refused('a negative dimension', one({ ...W, dims: [-1] }), 'ZT_BAD_SHAPE'),
+  refused('a negative dimension', one({ ...W, dims: [-1] }), 'ZT_BAD_SHAPE', { error: { tensor: 'w' } }),
   refused('a huge dimension', one({ ...W, dims: [2 ** 60] }), 'ZT_LIMIT'),
   refused('a shape beyond 64 bits', one({ ...W, dims: [2 ** 40, 2 ** 40] }), 'ZT_LIMIT', { error: { tensor: 'w' } }),
   refused('too many dimensions', one({ ...W, dims: Array(65).fill(1) }), 'ZT_LIMIT'),

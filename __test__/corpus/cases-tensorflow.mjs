@@ -1,7 +1,6 @@
 // The index of a TensorFlow checkpoint: a table (tsl/lib/io/format.cc), and the messages in it (tensor_bundle.proto). Its data is in
 // other files, which are not there.
 import { bytes, f32s, int } from '../onnx-writer.mjs'
-import { lost } from './lost.mjs'
 import { block, checkpoint, dims, entry, header, MAGIC, masked, part, snappy, TYPES, table, tensor } from '../tensorflow-writer.mjs'
 
 const W = tensor()
@@ -53,10 +52,16 @@ const changed = (at, byte) => {
   of[at < 0 ? of.length + at : at] = byte
   return of
 }
-/** Parts are looked for before their tensor is found to be wrong. */
-const READ = { warnings: [GONE, { code: 'ZT_WARN_DAMAGED' }] }
-const odd = (name, of, code, more) => lost(`one odd tensor refuses the file: ${name}`, of, code, more)
-const one = (name, of, code) => odd(name, checkpoint({ w: of }), code)
+/** An index without any entry that makes sense. */
+const odd = (name, of, code, error) => refused(`nothing but a damaged entry: ${name}`, of, code, error)
+const one = (name, of, code, error) => odd(name, checkpoint({ w: of }), code, { tensor: 'w', ...error })
+const beside = (name, of) => ({
+  name: `a damaged entry beside another: ${name}`,
+  bytes: checkpoint({ v: W, w: of }),
+  names: ['v'],
+  warnings: [GONE, { code: 'ZT_WARN_DAMAGED', tensor: 'w' }],
+  uses: [{ call: 'load', tensor: 'v', code: 'ZT_IO' }],
+})
 
 export const cases = [
   // What opens, though its data is not there
@@ -128,7 +133,7 @@ export const cases = [
   refused('more than is allowed', plain, 'ZT_LIMIT', {}, { maxIndexBytes: 100 }),
 
   // tensor_bundle.proto: BundleEntryProto
-  odd('a name that is not UTF-8', checkpoint([[Buffer.from([0xff]), W]]), 'ZT_BAD_INDEX'),
+  odd('a name that is not UTF-8', checkpoint([[Buffer.from([0xff]), W]]), 'ZT_BAD_INDEX', { tensor: '\ufffd' }),
   one('a message that is none', Buffer.from([0x0f]), 'ZT_BAD_INDEX', { rule: true, offset: true }),
   one('a shape beyond its message', Buffer.concat([int(1, 1), bytes(2, Buffer.from([0x12, 9]))]), 'ZT_BAD_INDEX', { rule: true, offset: true }),
   one('a negative dimension', tensor({ shape: [-1] }), 'ZT_BAD_SHAPE', { offset: true }),
@@ -145,13 +150,18 @@ export const cases = [
   one('a file that there is not', tensor({ shard: 1 }), 'ZT_BAD_INDEX', { tensor: 'w', rule: true, offset: true }),
   one('a negative file', tensor({ shard: -1 }), 'ZT_BAD_INDEX', { tensor: 'w' }),
 
+  beside('a message that is none', Buffer.from([0x0f])),
+  beside('a shape beyond 64 bits', tensor({ shape: [2 ** 40, 2 ** 40] })),
+  beside('a file that there is not', tensor({ shard: 1 })),
+  beside('a part that there is not', tensor({ shape: [2], slices: [[[0, 1]], [[1, 1]]] })),
+
   // tensor_slice.proto
   odd('parts: an entry that there is not', parts([2], [[[0, 1]], [[1, 1]]], [half(0)]), 'ZT_BAD_INDEX'),
   odd('parts: one that stands twice', parts([2], [[[0, 1]], [[0, 1]]], [half(0)]), 'ZT_BAD_INDEX'),
-  odd('parts: of another shape', parts([2], [[[0, 1]], [[1, 1]]], [half(0), half(1, { shape: [2], data: f32s(1, 2) })]), 'ZT_BAD_INDEX', READ),
-  odd('parts: of another type', parts([2], [[[0, 1]], [[1, 1]]], [half(0), half(1, { type: TYPES.int32 })]), 'ZT_BAD_INDEX', READ),
+  odd('parts: of another shape', parts([2], [[[0, 1]], [[1, 1]]], [half(0), half(1, { shape: [2], data: f32s(1, 2) })]), 'ZT_BAD_INDEX'),
+  odd('parts: of another type', parts([2], [[[0, 1]], [[1, 1]]], [half(0), half(1, { type: TYPES.int32 })]), 'ZT_BAD_INDEX'),
   odd('parts: of another rank', parts([2, 1], [[[0, 1]], [[1, 1]]], [half(0), half(1)]), 'ZT_BAD_INDEX'),
-  odd('parts: in the same bytes', parts([2], [[[0, 1]], [[1, 1]]], [half(0), half(1, { offset: 0 })]), 'ZT_BAD_INDEX', READ),
-  odd('parts: of parts', parts([2], [[[0, 1]], [[1, 1]]], [half(0), half(1, { slices: [[[0, 1]]] })]), 'ZT_BAD_INDEX', READ),
+  odd('parts: in the same bytes', parts([2], [[[0, 1]], [[1, 1]]], [half(0), half(1, { offset: 0 })]), 'ZT_BAD_INDEX'),
+  odd('parts: of parts', parts([2], [[[0, 1]], [[1, 1]]], [half(0), half(1, { slices: [[[0, 1]]] })]), 'ZT_BAD_INDEX'),
   odd('parts: a checksum of none', checkpoint({ w: tensor({ slices: [[[0, 2]]], crc: masked(f32s(1)) }) }), 'ZT_BAD_INDEX'),
 ]

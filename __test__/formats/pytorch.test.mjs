@@ -5,9 +5,10 @@ import { join } from 'node:path'
 import test from 'ava'
 import { convert, finishJob, openSync, planJob, runTask } from 'ztensor'
 import { viewBytes } from '../bytes.mjs'
-import { archive, dict, pickle, tensor, text } from '../corpus/pytorch.mjs'
+import { archive, call, cat, dict, legacy, list, NONE, pickle, tensor, text } from '../corpus/pytorch.mjs'
 import { f32s } from '../corpus/zt.mjs'
 import { testExpected } from '../imported.mjs'
+import { thrownBy } from '../raised.mjs'
 import { scratchPath } from '../scratch.mjs'
 import { fixturePath } from '../vectors.mjs'
 
@@ -188,4 +189,60 @@ test('the index of a sharded checkpoint, its folder, and its files as a list', a
   t.is(unread.format, 'pytorch')
   t.deepEqual([...unread.keys()], ['a', 'b'])
   unread.close()
+})
+
+test('damaged tensors beyond those that are listed are counted, and a long key is shortened', async (t) => {
+  const bad = call('torch._utils', '_rebuild_tensor_v2')
+  const key = 'k'.repeat(1 << 20)
+  const main = pickle(dict([text(key), list(...Array(1500).fill(bad))], [text('w'), tensor('0', [4], [1])]))
+  const before = process.memoryUsage().rss
+  const file = openSync(archive(main, { 'data/0': f32s(1, 2, 3, 4) }))
+  t.true(process.memoryUsage().rss - before < 256 << 20)
+  t.deepEqual([...file.keys()], ['w'])
+  t.is(file.warnings.length, 1001)
+  t.true(file.warnings.slice(0, 1000).every(({ code, tensor: of }) => code === 'ZT_WARN_DAMAGED' && of.length < 200))
+  t.like(file.warnings[1000], { code: 'ZT_WARN_TRUNCATED_LIST', message: '500 more warnings are not listed' })
+  t.false((await file.verify()).ok)
+  file.close()
+})
+
+const LONG_KEYS = {
+  'one text of many dicts': cat(text('k'.repeat(1 << 20)), 'q\x000](', '}h\x00Ns'.repeat(200_000), 'e'),
+  'one text many times': cat(text('k'.repeat(1 << 20)), 'q\x000}(', 'h\x00N'.repeat(200_000), 'u'),
+}
+for (const [name, values] of Object.entries(LONG_KEYS))
+  test(`long keys cost no more than the pickle is long: ${name}`, (t) => {
+    const main = pickle(dict([text('w'), tensor('0', [4], [1])], [text('x'), values]))
+    const before = process.cpuUsage()
+    const file = openSync(archive(main, { 'data/0': f32s(1, 2, 3, 4) }))
+    t.deepEqual([...file.keys()], ['w'])
+    file.close()
+    const { user, system } = process.cpuUsage(before)
+    // Of the processor, as the machine may be busy. Minutes without a bound.
+    t.true((user + system) / 1e6 < 30, `${(user + system) / 1e6} s`)
+  })
+
+test('what takes too many values is looked for in a few attributes alone', (t) => {
+  const bomb = cat(
+    '](',
+    NONE,
+    'eq\x00',
+    ...Array.from({ length: 40 }, (_, at) =>
+      cat('0](', `h${String.fromCharCode(at)}`.repeat(2), `eq${String.fromCharCode(at + 1)}`),
+    ),
+  )
+  const entries = Array.from({ length: 2000 }, (_, at) => [text(`bomb${at}`), 'h\x28'])
+  const main = pickle(bomb, '0', dict([text('w'), tensor('0', [4], [1])], ...entries))
+  const file = openSync(archive(main, { 'data/0': f32s(1, 2, 3, 4) }), { maxAttributeValues: 100_000 })
+  t.is(file.warnings.length, 17)
+  t.regex(file.warnings[16].message, /^the values that follow: .*maxAttributeValues/)
+  file.close()
+})
+
+test('a legacy file names the type of a storage whose length nothing tells', (t) => {
+  const main = pickle(dict([text('x'), tensor('a', [3], [1], { type: 'NewStorage', numel: 3 })]))
+  const error = thrownBy(() => openSync(legacy(main, [['a', 3, Buffer.alloc(7)]])))
+  t.is(error?.code, 'ZT_BAD_INDEX')
+  t.is(error.tensor, undefined)
+  t.regex(error.message, /elements of the storage "a" are: "NewStorage" is no type that is known here/)
 })

@@ -17,7 +17,8 @@ const etag = (bytes) => `"${createHash('md5').update(bytes).digest('hex')}"`
 /**
  * Serves a bucket until the test ends: `files` are its objects (name -> bytes), `uploads` those that are not complete (id -> { name,
  * parts }), `asked` its requests, in order. `answer(what, request, response)` may take a request over before it is done; `what` is
- * `begin`, `part`, `complete`, `abort`, `head`, `get`, `list` or `delete`. One that gives 'after' has it done, and is not answered.
+ * `begin`, `part`, `complete`, `abort`, `head`, `get`, `list` or `delete`. One that gives 'after' has it done, and is not answered; one
+ * that gives a function has it done, and is answered by that.
  */
 export async function bucket(t, { scheme = 's3', files = {}, answer = () => false } = {}) {
   const uploads = {}
@@ -102,6 +103,7 @@ export async function bucket(t, { scheme = 's3', files = {}, answer = () => fals
     }
     const [status, text, headers = {}] = routes[what](name, url, body, request)
     if (taken === 'after') return response.destroy()
+    if (typeof taken === 'function') return taken(response, text)
     return response.writeHead(status, { 'content-type': 'application/xml', ...headers }).end(text)
   })
   const endpoint = scheme === 'az' ? server.url('/account') : server.url('').replace(/\/$/, '')

@@ -98,6 +98,53 @@ test('a busy store is asked again, one that denies is not', async (t) => {
   t.like(error.cause, { status: 403, url: denied.url('x.zt') })
 })
 
+/** Services that give credentials, by the variables that name them: what they answer. */
+const SERVICES = {
+  "a machine's own service": [
+    's3',
+    (url) => ({ AWS_METADATA_ENDPOINT: url }),
+    ({ method, url }) => (method === 'PUT' ? 'token' : url.endsWith('/') ? 'role' : KEYS),
+  ],
+  'a managed identity': [
+    'az',
+    (url) => ({ MSI_ENDPOINT: `${url}/token` }),
+    () => JSON.stringify({ access_token: 'x', expires_in: '3600', expires_on: '9999999999', token_type: 'Bearer' }),
+  ],
+}
+const KEYS = JSON.stringify({
+  AccessKeyId: 'AK',
+  SecretAccessKey: 'SK',
+  Token: 'T',
+  Expiration: '2099-01-01T00:00:00Z',
+})
+
+for (const [name, [scheme, variables, answer]] of Object.entries(SERVICES))
+  test.serial(`credentials of ${name} are asked for again where it is busy`, async (t) => {
+    const store = await stored(t, scheme, { 'x.zt': FILES['zt2-dtypes.zt'] })
+    const { anonymous: _, ...options } = store.remote.store
+    const opened = async (times, retries) => {
+      let busy = times
+      const service = await serve(t, (request, response) => {
+        if (busy-- > 0) return response.writeHead(busy % 2 === 0 ? 503 : 429).end('busy')
+        return response.writeHead(200, { 'content-type': 'application/json' }).end(answer(request))
+      })
+      const wanted = variables(service.url('').replace(/\/$/, ''))
+      const before = Object.keys(wanted).map((key) => [key, process.env[key]])
+      Object.assign(process.env, wanted)
+      const opening = open(store.url('x.zt'), { remote: { retries, store: options } })
+      for (const [key, value] of before) {
+        if (value === undefined) delete process.env[key]
+        else process.env[key] = value
+      }
+      return opening
+    }
+    t.is((await opened(2, 2)).size, 12)
+    const error = await rejectionOf(() => opened(9, 1))
+    t.is(error?.code, 'ZT_IO')
+    t.regex(error.message, /the server 127\.0\.0\.1 answered (429|503).*tried 2 times/)
+    t.false(error.message.includes('busy'))
+  })
+
 test('keys sign requests and are never shown', async (t) => {
   const store = await stored(t, 's3', { 'x.zt': FILES['zt2-dtypes.zt'] })
   const keys = { anonymous: false, accessKeyId: 'ID', secretAccessKey: 'SECRET', sessionToken: 'TOKEN' }

@@ -220,6 +220,20 @@ test('an end whose answer is lost is no failure', async (t) => {
   }
 })
 
+test('spaces that S3 sends until the parts are together are no answer', async (t) => {
+  const slow = async (response, text) => {
+    response.writeHead(200, { 'content-type': 'application/xml' })
+    for (let spaces = 0; spaces < 4; spaces++) await new Promise((done) => response.write(' ', done))
+    response.end(text)
+  }
+  const store = await bucket(t, { answer: (what) => (what === 'complete' ? slow : false) })
+  await write(store.url('m.zt'), { remote: store.remote })
+  t.is(store.kinds().filter((what) => what === 'complete').length, 1)
+  const file = await open(store.url('m.zt'), { remote: store.remote })
+  t.is(file.size, 2)
+  file.close()
+})
+
 test('the shards of a set are there before what names them', async (t) => {
   const folder = scratchFolder()
   const source = await model(folder.path('s.safetensors'), { format: 'safetensors' })

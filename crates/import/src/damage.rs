@@ -22,6 +22,18 @@ pub fn kept<T>(builder: &mut Builder, name: &str, read: Result<T>) -> Result<Opt
     }
 }
 
+/// Passes on what was read of an item, or keeps why that makes no sense, the first time. Fails where the file cannot be read.
+pub fn noted<T>(read: Result<T>, wrong: &mut Option<Error>) -> Result<Option<T>> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(error) if error.is_of_item() => {
+            wrong.get_or_insert(error);
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// Says that an item called `name` is damaged and not listed.
 pub fn tell(builder: &mut Builder, name: &str, error: &Error) {
     let message = format!("{}: {}", short(name, NAME), error.message());

@@ -55,6 +55,20 @@ impl<'s> Reader<'s> {
         self.token(rest).map_err(|error| error.at(start).rule(RULE))
     }
 
+    /// Passes over so many values, and what they hold.
+    pub fn skip(&mut self, values: u64, rest: &mut Run) -> Result<()> {
+        let mut left = values;
+        while left > 0 {
+            let held = match self.next(rest)? {
+                Token::Array(items) => items,
+                Token::Map(entries) => entries.saturating_mul(2),
+                _ => 0,
+            };
+            left = (left - 1).saturating_add(held);
+        }
+        Ok(())
+    }
+
     fn token(&mut self, rest: &mut Run) -> Result<Token> {
         let room = rest.length().min(LONGEST);
         let bytes = self.window.held(rest.at, room)?;

@@ -78,10 +78,10 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
     let most = input.limits.max_index_bytes.unwrap_or(PICKLE_BYTES);
     let pickle = Arc::new(Pickle::read(input, most)?);
     let mut builder = Builder::new(Container::named(NAME), input.limits);
-    let found = walk::walk::<Paddle>(&pickle, "")?;
     let mut damage = Damage::default();
+    let found = walk::walk::<Paddle>(&pickle, "", &mut builder, &mut damage)?;
     list::add(&mut builder, &mut damage, &pickle, found.tensors)?;
-    walk::warn(&mut builder, &mut damage, found.skipped, found.damaged);
+    walk::warn(&mut builder, found.skipped);
     attributes::add::<Paddle>(&mut builder, Arc::clone(&pickle), found.seen)?;
     damage.finish(builder)
 }

@@ -111,7 +111,7 @@ impl Pickle {
     /// messages.
     ///
     /// Fails with `ZT_TRUNCATED` where the bytes end first, `ZT_BAD_INDEX` where they are no pickle, `ZT_LIMIT` where it has more than
-    /// two opcodes for each of `Limits::max_attribute_values`.
+    /// 33 million opcodes, or two for each of `Limits::max_attribute_values` where those are more.
     pub fn parse(bytes: &[u8], at: u64, limits: &Limits) -> Result<Self> {
         let (nodes, root, end) = machine::run(bytes, &[], at, limits)?;
         Ok(Self { bytes: bytes.get(..end).unwrap_or_default().into(), gaps: Box::default(), nodes, root })
@@ -204,6 +204,6 @@ impl Pickle {
 
     /// What Python's `repr` would show, of the first characters.
     pub fn repr(&self, value: Value) -> String {
-        repr::of(self, value)
+        repr::of(self, value).0
     }
 }

@@ -15,7 +15,7 @@ use ztensor_core::model::{Builder, Catalog, Container};
 use ztensor_core::sources::ReadAt;
 use ztensor_core::work::Stop;
 
-use crate::damage;
+use crate::damage::Damage;
 use crate::limits::TENSORFLOW_INDEX_BYTES;
 use bundle::{Header, Tensor};
 pub use companions::COMPANIONS;
@@ -85,10 +85,11 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
     let mut builder = Builder::new(Container::named(NAME), input.limits);
     builder.version(header.producer.to_string());
     builder.reserve(listed.len());
-    for (key, error) in &lost {
-        damage::tell(&mut builder, &String::from_utf8_lossy(key), error);
+    let mut damage = Damage::default();
+    for (key, error) in lost {
+        damage.note(&mut builder, error.tensor(&String::from_utf8_lossy(&key)));
     }
-    let mut builder = Tensors::new(input, &header, builder).add_all(&listed)?;
+    let mut builder = Tensors::new(input, &header, builder).add_all(&listed, &mut damage)?;
     overlap::warn(&mut builder);
-    Ok(builder.finish())
+    damage.finish(builder)
 }

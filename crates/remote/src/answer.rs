@@ -23,6 +23,8 @@ const NEVER: Duration = Duration::from_secs(86_400 * 365);
 /// How a body comes along.
 pub struct Pace {
     limit: Duration,
+    /// Bytes that have to come in that time.
+    step: usize,
     /// When the next step has to have come.
     until: Instant,
     came: usize,
@@ -32,8 +34,17 @@ pub struct Pace {
 
 impl Pace {
     pub fn new(limit: Duration) -> Self {
+        Self::by(STEP, limit)
+    }
+
+    /// Of a server that has nothing to send yet, and a byte now and then to say so.
+    pub fn patient(limit: Duration) -> Self {
+        Self::by(1, limit)
+    }
+
+    fn by(step: usize, limit: Duration) -> Self {
         let now = Instant::now();
-        Self { limit, until: after(now, limit), came: 0, last: now }
+        Self { limit, step, until: after(now, limit), came: 0, last: now }
     }
 
     /// Waits for the next piece, until the server has been too slow.
@@ -45,7 +56,7 @@ impl Pace {
     pub fn came(&mut self, bytes: usize) {
         self.last = Instant::now();
         self.came = self.came.saturating_add(bytes);
-        if self.came >= STEP {
+        if self.came >= self.step {
             (self.came, self.until) = (0, after(self.last, self.limit));
         }
     }
@@ -183,6 +194,26 @@ mod tests {
         twice.append(CONTENT_RANGE, "bytes 0-9/100".parse().unwrap());
         twice.append(CONTENT_RANGE, "bytes 0-9/200".parse().unwrap());
         assert_eq!(held(&twice), None);
+    }
+
+    #[test]
+    fn a_patient_reader_waits_while_any_byte_comes() {
+        let clock = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        clock.unwrap().block_on(async {
+            let byte = |seconds| tokio::time::sleep(Duration::from_secs(seconds));
+            let mut patient = Pace::patient(Duration::from_secs(10));
+            for _ in 0..5 {
+                patient.wait(byte(9)).await.unwrap();
+                patient.came(1);
+            }
+            patient.wait(byte(11)).await.unwrap_err();
+            assert!(patient.slow().contains("sent nothing for 10s"));
+            let mut usual = Pace::new(Duration::from_secs(10));
+            usual.wait(byte(9)).await.unwrap();
+            usual.came(1);
+            usual.wait(byte(9)).await.unwrap_err();
+            assert!(usual.slow().contains("sent 1 bytes in 10s"));
+        });
     }
 
     #[test]

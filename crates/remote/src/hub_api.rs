@@ -1,13 +1,12 @@
 //! What the API of the hub says of a repository: the commit of a revision, and its files.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use http::header::LINK;
 use reqwest::Url;
 use reqwest::header::HeaderMap;
 use tokio::time::timeout;
-use ztensor_core::codecs::digest::xxh3;
 use ztensor_core::error::{Code, Error, Result, short};
 use ztensor_core::limits;
 use ztensor_core::syntax::json::{Reader, Unique};
@@ -17,6 +16,7 @@ use crate::answer::{self, media_type};
 use crate::errors::{self, Failure};
 use crate::hub::{Address, Hub};
 use crate::origin::Target;
+use crate::pages::Pages;
 use crate::retry::retrying;
 use crate::runtime;
 
@@ -131,11 +131,9 @@ fn field(reader: &mut Reader<'_>, wanted: &str) -> Result<Option<String>> {
 /// Asks for the names in a folder, up to `most` of them and one more.
 pub fn list(hub: &Hub, folder: &Address, most: usize, stop: &Stop) -> Result<Vec<String>> {
     let mut target = hub.tree(folder)?;
-    let (mut names, mut seen, mut empty) = (Vec::new(), HashSet::new(), 0);
-    for _ in 0..PAGES {
-        if !seen.insert(xxh3(target.url.as_str().as_bytes())) {
-            return Err(errors::about(&target.path, "the hub lists the same page again and again"));
-        }
+    let (mut names, path) = (Vec::new(), target.path.clone());
+    let mut pages = Pages::new("the hub", &path, &hub.client.options, (PAGES, EMPTY_PAGES));
+    loop {
         let before = names.len();
         let (body, headers) = runtime::wait(stop, ask(hub, &target))?;
         let mut reader = Reader::new(&body, 0);
@@ -149,15 +147,11 @@ pub fn list(hub: &Hub, folder: &Address, most: usize, stop: &Stop) -> Result<Vec
             names.truncate(most.saturating_add(1));
             return Ok(names);
         }
-        empty = if names.len() > before { 0 } else { empty + 1 };
         match next(&target.url, &headers) {
-            Next::Page(_) if empty >= EMPTY_PAGES => {
-                let message = format!(
-                    "the hub sends a list of pages without end, {EMPTY_PAGES} of them without a name"
-                );
-                return Err(errors::about(&target.path, message));
+            Next::Page(url) => {
+                pages.next(url.as_str(), names.len() > before)?;
+                target.url = url;
             }
-            Next::Page(url) => target.url = url,
             Next::Elsewhere => {
                 let message = "the hub says that its list goes on at another server, which is not asked";
                 return Err(errors::about(&target.path, message));
@@ -165,10 +159,6 @@ pub fn list(hub: &Hub, folder: &Address, most: usize, stop: &Stop) -> Result<Vec
             Next::None => return Ok(names),
         }
     }
-    let message = format!(
-        "the list of the folder has more than {PAGES} pages, as many as are looked at: name a file of it"
-    );
-    Err(Error::new(Code::Limit, message).file(std::path::Path::new(&target.path)))
 }
 
 /// Where a list goes on.

@@ -32,6 +32,7 @@ mod hub_api;
 mod opening;
 mod options;
 mod origin;
+mod pages;
 mod proxies;
 mod range;
 mod retry;

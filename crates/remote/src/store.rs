@@ -5,14 +5,14 @@ mod connector;
 mod profile;
 mod upload;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use object_store::aws::AmazonS3Builder;
@@ -25,7 +25,6 @@ use object_store::{
     BackoffConfig, ClientOptions, GetOptions, GetRange, GetResult, ObjectStore, ObjectStoreExt, RetryConfig,
 };
 use ztensor_core::checked;
-use ztensor_core::codecs::digest::xxh3;
 use ztensor_core::error::{Code, Error, Result, short};
 use ztensor_core::sinks::upload::Uploads;
 use ztensor_core::sources::ReadAt;
@@ -38,6 +37,7 @@ use crate::cache;
 use crate::client::Pool;
 use crate::errors::{self, Failure, Passing};
 use crate::options::Options;
+use crate::pages::Pages;
 use crate::retry::retrying;
 use crate::runtime;
 use crate::source::{Ranges, Remote};
@@ -351,12 +351,9 @@ impl Bucket {
         let Some(lists) = &self.lists else {
             return Err(Error::new(Code::Internal, "a store that is not listed"));
         };
-        let (mut names, mut tokens) = (BTreeSet::new(), HashSet::new());
-        let (mut token, mut looked, mut empty) = (None::<String>, 0, 0);
-        // Pages without anything new are worth no more time than requests that fail.
-        let patience = self.options.timeout.saturating_mul(self.options.retries.saturating_add(1));
-        let mut since = Instant::now();
-        for _ in 0..PAGES {
+        let (mut names, mut token, mut looked) = (BTreeSet::new(), None::<String>, 0);
+        let mut pages = Pages::new("the store", path, &self.options, (PAGES, EMPTY_PAGES));
+        loop {
             let page = retrying(&self.options, async || {
                 let options = PaginatedListOptions {
                     delimiter: Some("/".into()),
@@ -384,34 +381,16 @@ impl Bucket {
                 let message = format!("the store names the next page of its list by {} bytes", next.len());
                 return Err(errors::about(path, message));
             }
-            // A hash takes little memory, and a store chooses its tokens by itself.
-            if !tokens.insert(xxh3(next.as_bytes())) {
-                return Err(errors::about(path, "the store lists the same page again and again"));
-            }
             looked += count;
-            if names.len() > before {
-                (empty, since) = (0, Instant::now());
-            } else {
-                empty += 1;
-            }
             if looked >= LOOKED_AT {
                 let message = format!(
                     "the folder has more than {LOOKED_AT} objects and folders, as many as are looked at: name a file of it"
                 );
                 return Err(Error::new(Code::Limit, message).file(Path::new(path)));
             }
-            if empty >= EMPTY_PAGES || (empty > 0 && since.elapsed() > patience) {
-                let message = format!(
-                    "the store sends a list of pages without end, the last {empty} of them without anything new"
-                );
-                return Err(errors::about(path, message));
-            }
+            pages.next(&next, names.len() > before)?;
             token = Some(next);
         }
-        let message = format!(
-            "the list of the folder has more than {PAGES} pages, as many as are looked at: name a file of it"
-        );
-        Err(Error::new(Code::Limit, message).file(Path::new(path)))
     }
 }
 

@@ -25,7 +25,7 @@ pub struct Chunked {
     pub data: Data,
 }
 
-/// Reads the entries of a map that has the key [`MARKER`], and takes them off `rest`. Fails with `ZT_BAD_INDEX` where chunks are missing
+/// Reads the entries of a map that has the key [`MARKER`]. Fails with `ZT_BAD_INDEX` where chunks are missing
 /// or of several types, `ZT_BAD_SHAPE` where they do not come to the shape.
 pub fn read(reader: &mut Reader<'_>, entries: u64, rest: &mut Run) -> Result<Chunked> {
     let start = rest.at;

@@ -3,7 +3,7 @@
 
 use ciborium::Value;
 use ciborium::value::Integer;
-use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::error::{Code, Error, NAME, Result, short};
 use ztensor_core::layouts;
 use ztensor_core::model::{
     Attributes, Blob, Builder, ByteOrder, Catalog, Component, DType, Data, Label, Layout, NewTensor,
@@ -103,8 +103,8 @@ impl<'s> Tree<'s> {
             Token::Text(body) => Value::Text(self.reader.text(body, FLAX_VALUE_BYTES, "a text")?.to_owned()),
             Token::Bytes(body) => Value::Bytes(self.reader.bytes(body)?.to_vec()),
             Token::Extension(_, body) => {
-                let (read, name) = (self.complex(body), self.name().to_owned());
-                return damage::kept(&mut self.builder, &name, read);
+                let read = self.complex(body);
+                return self.kept(read);
             }
             // Lists and maps, which hold others.
             _ => return Ok(None),
@@ -113,22 +113,19 @@ impl<'s> Tree<'s> {
 
     fn map(&mut self, entries: u64, rest: &mut Run, depth: u32) -> Result<Read> {
         let start = *rest;
-        let tensors = self.builder.len();
         let mut plain = Plain::of(true);
         for nth in 0..entries {
             let (key, part) = self.key(rest)?;
             if part == MARKER {
-                if self.builder.len() > tensors || nth > 0 {
+                let read = if nth == 0 {
+                    self.chunked(entries, start)
+                } else {
                     let message = format!("{MARKER:?} is not the first key of its map");
-                    return Err(Error::new(Code::BadIndex, message)
-                        .at(rest.at)
-                        .rule(RULE)
-                        .tensor(self.name()));
-                }
+                    Err(Error::new(Code::BadIndex, message).at(rest.at).rule(RULE))
+                };
                 *rest = start;
-                let chunked = chunked::read(&mut self.reader, entries, rest)
-                    .map_err(|error| error.tensor(self.name()))?;
-                self.chunked(chunked)?;
+                self.reader.skip(entries.saturating_mul(2), rest)?;
+                self.kept(read)?;
                 return Ok((None, true));
             }
             self.entry(&mut plain, key, &part, rest, depth)?;
@@ -176,8 +173,8 @@ impl<'s> Tree<'s> {
             Token::Bool(flag) => text(if flag { "True" } else { "False" }.to_owned()),
             Token::Float(number) => text(repr::float(number)),
             Token::Bytes(body) if body.length() <= FLAX_NAME_BYTES => {
-                let mut shown = "b".to_owned();
-                repr::quoted(self.reader.bytes(body)?.iter().map(|&byte| char::from(byte)), &mut shown);
+                let mut shown = String::new();
+                repr::quoted_bytes(self.reader.bytes(body)?, &mut shown);
                 text(shown)
             }
             _ => {
@@ -193,19 +190,30 @@ impl<'s> Tree<'s> {
             return Ok((None, false));
         }
         // What is wrong with an array ends with its body.
-        let array = Array::of(&mut self.reader, body)
-            .map_err(|error| error.rule("flax.serialization: _ndarray_from_bytes"));
-        let name = self.name().to_owned();
-        let array = damage::kept(&mut self.builder, &name, array).map_err(|error| error.tensor(&name))?;
-        let Some(array) = array else { return Ok((None, true)) };
-        let data = Data::Blob(Blob::raw(array.data.at, array.data.length()));
-        self.tensor(&array.shape, &array.spelling, array.dtype, array.byte_order, data)?;
+        let added = self.array(body);
+        self.kept(added)?;
         Ok((None, true))
     }
 
-    fn chunked(&mut self, chunked: Chunked) -> Result<()> {
-        let Chunked { shape, spelling, dtype, byte_order, data } = chunked;
+    fn array(&mut self, body: Run) -> Result<()> {
+        let array = Array::of(&mut self.reader, body)
+            .map_err(|error| error.rule("flax.serialization: _ndarray_from_bytes"))?;
+        let data = Data::Blob(Blob::raw(array.data.at, array.data.length()));
+        self.tensor(&array.shape, &array.spelling, array.dtype, array.byte_order, data)
+    }
+
+    /// An array in chunks: the entries of a map, which begin at `entries`.
+    fn chunked(&mut self, count: u64, mut entries: Run) -> Result<()> {
+        let Chunked { shape, spelling, dtype, byte_order, data } =
+            chunked::read(&mut self.reader, count, &mut entries)?;
         self.tensor(&shape, &spelling, dtype, byte_order, data)
+    }
+
+    /// Passes on what was read here, or records it as damage.
+    fn kept<T>(&mut self, read: Result<T>) -> Result<Option<T>> {
+        // A path may be long, and that of many values.
+        let name = if read.is_err() { short(self.name(), NAME).into_owned() } else { String::new() };
+        damage::kept(&mut self.builder, &name, read).map_err(|error| error.tensor(&name))
     }
 
     /// A complex number of Python: its parts, as two floats.

@@ -19,24 +19,33 @@ const RULE: &str = "GGUF: split files";
 const SHOWN: usize = 20;
 
 /// What a file says of the set that it is of; `None` of a model that is in one file.
-fn part_of(metadata: &Metadata, own: usize) -> Result<Option<SetPart>> {
-    let count = metadata.uint("split.count")?.unwrap_or(1).max(1);
+fn part_of(metadata: &Metadata) -> Result<Option<SetPart>> {
+    let count = metadata.uint("split.count")?.unwrap_or(1);
+    if count <= 1 {
+        return Ok(None);
+    }
     let number = metadata.uint("split.no")?.unwrap_or(0);
     let tensors = metadata.uint("split.tensors.count")?;
     if number >= count {
         let message = format!("split.no is {number}, and split.count {count}");
         return Err(Error::new(Code::BadIndex, message).rule(RULE));
     }
-    if count > 1 {
-        return Ok(Some(SetPart { number, count, tensors }));
-    }
-    match tensors.filter(|&tensors| tensors != own as u64) {
-        Some(tensors) => {
-            let message = format!("split.tensors.count is {tensors}, and the only file has {own} tensors");
-            Err(Error::new(Code::BadIndex, message).rule(RULE))
+    Ok(Some(SetPart { number, count, tensors }))
+}
+
+/// Warns of what a model in one file says of a set: tools that merge a set, or add tensors, leave it as it was.
+fn warn_of_stale(metadata: &Metadata, own: usize, builder: &mut Builder) -> Result<()> {
+    let number = metadata.uint("split.no")?.filter(|&number| number > 0);
+    let tensors = metadata.uint("split.tensors.count")?.filter(|&tensors| tensors != own as u64);
+    let message = match (number, tensors) {
+        (Some(number), _) => format!("split.no is {number}, and split.count says that it is the only file"),
+        (None, Some(tensors)) => {
+            format!("split.tensors.count is {tensors}, and the only file has {own} tensors")
         }
-        None => Ok(None),
-    }
+        (None, None) => return Ok(()),
+    };
+    builder.warn("ZT_WARN_STALE", message, None, None);
+    Ok(())
 }
 
 /// How the names of the files of a set are spelled: `stem-00001-of-00003.gguf`, where numbers may begin at 0 and have any width.
@@ -76,7 +85,8 @@ type Other = (u64, String, Neighbor);
 /// they contradict each other.
 pub fn add_all(input: &Input<'_>, own: &Header, builder: &mut Builder) -> Result<Arc<Metadata>> {
     let metadata = own.metadata.clone();
-    let Some(part) = part_of(&metadata, own.infos.len())? else {
+    let Some(part) = part_of(&metadata)? else {
+        warn_of_stale(&metadata, own.infos.len(), builder)?;
         own.add(builder, 0)?;
         return Ok(metadata);
     };
@@ -168,7 +178,7 @@ fn add_other(
     let in_file = |error: Error| error.in_file(&name, Path::new(&name));
     let source = input.open(neighbor.file).map_err(in_file)?;
     let header = Header::read(&Input::alone(&*source, input.limits, input.stop)).map_err(in_file)?;
-    let said = part_of(&header.metadata, header.infos.len()).map_err(in_file)?;
+    let said = part_of(&header.metadata).map_err(in_file)?;
     let said = said.filter(|said| said.number == number && said.count == part.count);
     let said = said.ok_or_else(|| in_file(another(number, part.count)))?;
     header.add(builder, neighbor.file).map_err(in_file)?;

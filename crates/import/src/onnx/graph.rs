@@ -15,7 +15,7 @@ use super::sparse::Sparse;
 use super::tensor::Proto;
 use super::tensors::Tensors;
 use super::types::{FLOAT, INT64, Kind, Listed, STRING};
-use crate::damage::Damage;
+use crate::damage::{self, Damage};
 use crate::limits::{ONNX_DEPTH, ONNX_NAME_BYTES, ONNX_PATH_BYTES, ONNX_TENSOR_BYTES};
 use crate::protobuf::{Run, Value, Walker};
 
@@ -109,20 +109,14 @@ impl Reader<'_> {
             match (field.number, field.value) {
                 (1, Value::Bytes(node)) => self.node(node, path, depth)?,
                 (5, Value::Bytes(tensor)) => {
-                    let read = Proto::read(&mut self.walker, tensor, self.input.limits);
-                    let added = read.and_then(|proto| {
-                        let name = initializer(&proto.name, &mut unnamed);
-                        self.add(&join(path, &name), &proto)
-                    });
-                    self.item(path, added)?;
+                    let proto = Proto::read(&mut self.walker, tensor, self.input.limits)?;
+                    let name = join(path, &initializer(&proto.name, &mut unnamed));
+                    self.add(&name, proto)?;
                 }
                 (15, Value::Bytes(tensor)) => {
-                    let read = Sparse::read(&mut self.walker, tensor, self.input.limits);
-                    let added = read.and_then(|sparse| {
-                        let name = initializer(&sparse.values.name, &mut unnamed);
-                        self.add_sparse(&join(path, &name), &sparse)
-                    });
-                    self.item(path, added)?;
+                    let sparse = Sparse::read(&mut self.walker, tensor, self.input.limits)?;
+                    let name = join(path, &initializer(&sparse.values.name, &mut unnamed));
+                    self.add_sparse(&name, sparse)?;
                 }
                 _ if depth == 0 => self.details.of_graph(&mut self.walker, &field)?,
                 _ => {}
@@ -247,9 +241,19 @@ impl Reader<'_> {
     /// The value of a `Constant` node that is a number, a text, or a list of them.
     fn constant(&mut self, run: Run, own: &str, kind: u64, is_list: bool, field: u32) -> Result<()> {
         let Some(listed) = Kind::of(kind).map(|kind| Listed { field, ..kind.list }) else { return Ok(()) };
-        let (mut message, mut list) = (run, List::new(listed));
+        let (mut list, mut wrong) = (List::new(listed), None);
+        damage::noted(self.list(run, kind, &mut list), &mut wrong)?;
+        let shape = if is_list { vec![list.least] } else { Vec::new() };
+        let mut proto = Proto::of(kind, shape, list);
+        proto.wrong = wrong;
+        self.add(own, proto)
+    }
+
+    /// Adds the entries of an attribute to a list.
+    fn list(&mut self, run: Run, kind: u64, list: &mut List) -> Result<()> {
+        let mut message = run;
         while let Some(found) = self.walker.next(&mut message)? {
-            if found.number != field {
+            if found.number != list.listed.field {
                 continue;
             }
             list.add(&found)?;
@@ -262,9 +266,7 @@ impl Reader<'_> {
                 list.counted(packed.length(), count);
             }
         }
-        let shape = if is_list { vec![list.least] } else { Vec::new() };
-        let added = self.add(own, &Proto::of(kind, shape, list));
-        self.item(own, added)
+        Ok(())
     }
 
     fn is_constant(&mut self, node: Node) -> Result<bool> {
@@ -290,30 +292,30 @@ impl Reader<'_> {
     }
 
     fn tensor(&mut self, run: Run, name: &str) -> Result<()> {
-        let read = Proto::read(&mut self.walker, run, self.input.limits);
-        let added = read.and_then(|proto| self.add(name, &proto));
-        self.item(name, added)
+        let proto = Proto::read(&mut self.walker, run, self.input.limits)?;
+        self.add(name, proto)
     }
 
     fn sparse(&mut self, run: Run, name: &str) -> Result<()> {
-        let read = Sparse::read(&mut self.walker, run, self.input.limits);
-        let added = read.and_then(|sparse| self.add_sparse(name, &sparse));
+        let sparse = Sparse::read(&mut self.walker, run, self.input.limits)?;
+        self.add_sparse(name, sparse)
+    }
+
+    /// Adds a tensor, or records one that makes no sense as damage.
+    fn add(&mut self, name: &str, mut proto: Proto) -> Result<()> {
+        self.walker.charge(ONNX_TENSOR_BYTES + name.len() as u64)?;
+        let added = proto.wrong.take().map_or_else(|| self.tensors.add(name, &proto), Err);
         self.item(name, added)
     }
 
-    /// Records a tensor that makes no sense as damage.
-    fn item(&mut self, path: &str, added: Result<()>) -> Result<()> {
-        self.damage.of_item(&mut self.tensors.builder, added.map_err(|error| error.tensor(path)))
-    }
-
-    fn add(&mut self, name: &str, proto: &Proto) -> Result<()> {
-        self.walker.charge(ONNX_TENSOR_BYTES + name.len() as u64)?;
-        self.tensors.add(name, proto)
-    }
-
-    fn add_sparse(&mut self, name: &str, sparse: &Sparse) -> Result<()> {
+    fn add_sparse(&mut self, name: &str, mut sparse: Sparse) -> Result<()> {
         self.walker.charge(2 * ONNX_TENSOR_BYTES + name.len() as u64)?;
-        sparse.add(&mut self.tensors, name)
+        let added = sparse.take_wrong().map_or_else(|| sparse.add(&mut self.tensors, name), Err);
+        self.item(name, added)
+    }
+
+    fn item(&mut self, name: &str, added: Result<()>) -> Result<()> {
+        self.damage.of_item(&mut self.tensors.builder, added.map_err(|error| error.tensor(name)))
     }
 }
 

@@ -1,14 +1,15 @@
 //! `SparseTensorProto`: values, and where they stand.
 #![forbid(unsafe_code)]
 
-use ztensor_core::error::Result;
+use ztensor_core::error::{Error, Result};
 use ztensor_core::layouts;
 use ztensor_core::limits::Limits;
 use ztensor_core::model::{Component, DType, Label, Layout, NewTensor, View};
 
 use super::tensor::{Proto, push_dim};
 use super::tensors::Tensors;
-use crate::protobuf::{Run, Value, Walker};
+use crate::damage;
+use crate::protobuf::{Field, Run, Value, Walker};
 
 #[derive(Default)]
 pub struct Sparse {
@@ -16,26 +17,43 @@ pub struct Sparse {
     pub values: Proto,
     indices: Proto,
     shape: Vec<u64>,
+    /// The first thing in it that makes no sense, but for what is in its parts.
+    wrong: Option<Error>,
 }
 
 impl Sparse {
     pub fn read(walker: &mut Walker<'_>, run: Run, limits: &Limits) -> Result<Self> {
         let (mut message, mut sparse) = (run, Self::default());
-        while let Some(field) = walker.next(&mut message)? {
-            match (field.number, field.value) {
-                (1, Value::Bytes(run)) => sparse.values = Proto::read(walker, run, limits)?,
-                (2, Value::Bytes(run)) => sparse.indices = Proto::read(walker, run, limits)?,
-                (3, Value::Varint(dim)) => push_dim(&mut sparse.shape, dim, limits)?,
-                (3, Value::Bytes(mut dims)) => {
-                    while dims.at < dims.end {
-                        let dim = walker.varint(&mut dims)?;
-                        push_dim(&mut sparse.shape, dim, limits)?;
-                    }
-                }
-                _ => {}
+        while let Some(field) = damage::noted(walker.next(&mut message), &mut sparse.wrong)?.flatten() {
+            // Of one that makes no sense only the name is of use, which is that of its values.
+            if sparse.wrong.is_none() || field.number == 1 {
+                let read = sparse.field(walker, &field, limits);
+                damage::noted(read, &mut sparse.wrong)?;
             }
         }
         Ok(sparse)
+    }
+
+    fn field(&mut self, walker: &mut Walker<'_>, field: &Field, limits: &Limits) -> Result<()> {
+        match (field.number, field.value) {
+            (1, Value::Bytes(run)) => self.values = Proto::read(walker, run, limits)?,
+            (2, Value::Bytes(run)) => self.indices = Proto::read(walker, run, limits)?,
+            (3, Value::Varint(dim)) => push_dim(&mut self.shape, dim, limits)?,
+            (3, Value::Bytes(mut dims)) => {
+                while dims.at < dims.end {
+                    let dim = walker.varint(&mut dims)?;
+                    push_dim(&mut self.shape, dim, limits)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What makes no sense in it or in its parts.
+    pub fn take_wrong(&mut self) -> Option<Error> {
+        let Self { values, indices, wrong, .. } = self;
+        wrong.take().or_else(|| values.wrong.take()).or_else(|| indices.wrong.take())
     }
 
     /// Adds it as `sparse_coo`, or by its components where its positions are no coordinates.

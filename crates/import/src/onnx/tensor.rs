@@ -6,8 +6,12 @@ use ztensor_core::limits::Limits;
 
 use super::list::List;
 use super::types::{Kind, Listed};
+use crate::damage;
 use crate::limits::ONNX_NAME_BYTES;
 use crate::protobuf::{Field, Run, Value, Walker};
+
+/// The field of its name.
+const NAME: u32 = 8;
 
 #[derive(Default)]
 pub struct Proto {
@@ -29,33 +33,45 @@ pub struct Proto {
     pub location: Option<Box<str>>,
     pub offset: Option<u64>,
     pub length: Option<u64>,
+    /// The first thing in it that makes no sense: its name is known all the same.
+    pub wrong: Option<Error>,
 }
 
 impl Proto {
+    /// Fails where the file cannot be read, or asks for too much. What else is wrong is [`Proto::wrong`].
     pub fn read(walker: &mut Walker<'_>, run: Run, limits: &Limits) -> Result<Self> {
         let mut proto = Self { at: run.at, ..Self::default() };
         let mut message = run;
-        while let Some(field) = walker.next(&mut message)? {
-            match (field.number, field.value) {
-                (1, Value::Varint(dim)) => proto.push(dim, limits)?,
-                (1, Value::Bytes(mut dims)) => {
-                    while dims.at < dims.end {
-                        let dim = walker.varint(&mut dims)?;
-                        proto.push(dim, limits)?;
-                    }
-                }
-                (2, Value::Varint(kind)) => proto.kind = kind,
-                (3, Value::Bytes(_)) => proto.segment = true,
-                (8, Value::Bytes(name)) => {
-                    proto.name = walker.text(name, ONNX_NAME_BYTES, "the name of a tensor")?.into();
-                }
-                (9, Value::Bytes(raw)) => proto.raw = Some(raw),
-                (13, Value::Bytes(entry)) => proto.entry(walker, entry)?,
-                (14, Value::Varint(location)) => proto.external = location == 1,
-                _ => proto.list(&field)?,
+        while let Some(field) = damage::noted(walker.next(&mut message), &mut proto.wrong)?.flatten() {
+            // Of one that makes no sense only the name is of use.
+            if proto.wrong.is_none() || field.number == NAME {
+                let read = proto.field(walker, &field, limits);
+                damage::noted(read, &mut proto.wrong)?;
             }
         }
         Ok(proto)
+    }
+
+    fn field(&mut self, walker: &mut Walker<'_>, field: &Field, limits: &Limits) -> Result<()> {
+        match (field.number, field.value) {
+            (1, Value::Varint(dim)) => self.push(dim, limits)?,
+            (1, Value::Bytes(mut dims)) => {
+                while dims.at < dims.end {
+                    let dim = walker.varint(&mut dims)?;
+                    self.push(dim, limits)?;
+                }
+            }
+            (2, Value::Varint(kind)) => self.kind = kind,
+            (3, Value::Bytes(_)) => self.segment = true,
+            (NAME, Value::Bytes(name)) => {
+                self.name = walker.text(name, ONNX_NAME_BYTES, "the name of a tensor")?.into();
+            }
+            (9, Value::Bytes(raw)) => self.raw = Some(raw),
+            (13, Value::Bytes(entry)) => self.entry(walker, entry)?,
+            (14, Value::Varint(location)) => self.external = location == 1,
+            _ => self.list(field)?,
+        }
+        Ok(())
     }
 
     /// A tensor that is a list of an attribute.

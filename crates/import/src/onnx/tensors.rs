@@ -12,6 +12,7 @@ use ztensor_core::model::{Attributes, Blob, Builder, Component, Data, Label, Lay
 
 use super::tensor::Proto;
 use super::types::Kind;
+use crate::damage;
 use crate::names::Names;
 
 const RULE: &str = "ONNX: TensorProto";
@@ -70,12 +71,12 @@ impl<'i> Tensors<'i> {
     /// The elements of a tensor, all of whose bytes are there.
     pub fn component(&mut self, role: Label, name: &str, proto: &Proto) -> Result<Component> {
         let kind = Kind::of(proto.kind);
-        let data =
-            self.data(name, proto, kind).map_err(|error| error.tensor(name).rule(RULE).at(proto.at))?;
+        let data = self.data(role, name, proto, kind);
+        let data = data.map_err(|error| error.tensor(name).rule(RULE).at(proto.at))?;
         Ok(Component::new(role, kind.and_then(|kind| kind.dtype), data))
     }
 
-    fn data(&mut self, name: &str, proto: &Proto, kind: Option<&Kind>) -> Result<Data> {
+    fn data(&mut self, role: Label, name: &str, proto: &Proto, kind: Option<&Kind>) -> Result<Data> {
         let shape = &*proto.shape;
         let elements = product(shape).and_then(|elements| exact(elements, "elements").ok());
         let elements = elements.ok_or_else(|| {
@@ -97,7 +98,10 @@ impl<'i> Tensors<'i> {
             return Ok(self.segment(name, proto));
         }
         if proto.external {
-            return self.external(proto, needed).map_err(|error| error.rule(EXTERNAL));
+            // Of a dense tensor whose file is cut off slices can be read.
+            let width =
+                bits.filter(|bits| role == Label::DATA && bits.is_multiple_of(8)).map(|bits| bits / 8);
+            return self.external(name, proto, needed, width).map_err(|error| error.rule(EXTERNAL));
         }
         let list = kind.and_then(|kind| proto.list_of(kind));
         if let Some(raw) = proto.raw.filter(|raw| raw.length() > 0 || list.is_none()) {
@@ -147,8 +151,15 @@ impl<'i> Tensors<'i> {
         Data::Blob(Blob { encoding, decoded: None, ..Blob::raw(raw.at, raw.length()) })
     }
 
-    /// Data in a file beside the model. One that cannot be read is said once, and refuses its data alone.
-    fn external(&mut self, proto: &Proto, needed: Option<u64>) -> Result<Data> {
+    /// Data in a file beside the model. One that cannot be read is said once, and refuses its data alone. Of one that is cut off as much
+    /// as is there, of elements of `width` bytes.
+    fn external(
+        &mut self,
+        name: &str,
+        proto: &Proto,
+        needed: Option<u64>,
+        width: Option<u64>,
+    ) -> Result<Data> {
         let bad = |message: String| Error::new(Code::BadIndex, message);
         let location = proto.location.as_deref();
         let location = location.ok_or_else(|| bad("its external data has no location".to_owned()))?;
@@ -172,7 +183,9 @@ impl<'i> Tensors<'i> {
             && end_within(offset, length, total).is_none()
         {
             let message = format!("{length} bytes at offset {offset} of {location:?} go beyond its {total}");
-            return Err(Error::new(Code::Truncated, message));
+            let Some(width) = width else { return Err(Error::new(Code::Truncated, message)) };
+            self.builder.warn(damage::warning_of(Code::Truncated), message, Some(name), None);
+            return Ok(Data::cut_short(neighbor.file, &proto.shape, width, offset, total));
         }
         Ok(Data::Blob(Blob { file: neighbor.file, ..Blob::raw(offset, length) }))
     }

@@ -17,6 +17,8 @@ use crate::limits::PICKLE_TIMES;
 
 /// The key of a value that is all of the file.
 const ALONE: &str = "value";
+/// Values of the root with too many values in them. To find that out of one takes as long as to tell all attributes.
+const DROPPED: usize = 16;
 
 /// Gives a file the attributes of its checkpoint.
 pub fn add<M: Meanings>(builder: &mut Builder, pickle: Arc<Pickle>, seen: Vec<Seen>) -> Result<()> {
@@ -46,7 +48,11 @@ fn of<M: Meanings>(pickle: Arc<Pickle>, seen: Vec<Seen>, most: u32) -> Result<(A
         teller.entry(key, value, &mut budget)?;
         if std::mem::take(&mut budget.spent) {
             (budget.values, budget.bytes) = left;
-            dropped.push(key.show(&pickle).chars().take(256).collect());
+            if dropped.len() == DROPPED {
+                dropped.push("the values that follow".to_owned());
+                break;
+            }
+            dropped.push(key.show(&pickle).0.chars().take(256).collect());
         } else {
             kept.push(nth);
         }
@@ -130,7 +136,7 @@ impl<M: Meanings> Teller<'_, M> {
     fn entry(&mut self, key: Key<'_>, value: Value, to: &mut (impl Teach + ?Sized)) -> Result<()> {
         match key {
             Key::Value(Value::Int(number)) => to.visit(Event::Integer(number.into()))?,
-            _ => to.visit(Event::Text(&key.show(self.pickle)))?,
+            _ => to.visit(Event::Text(&key.show(self.pickle).0))?,
         }
         self.value(value, to)
     }
@@ -166,6 +172,9 @@ impl<M: Meanings> Teller<'_, M> {
             Item::Tensor(_, parts) | Item::List(parts) | Item::Map(parts) | Item::Unknown(_, parts) => {
                 to.visit(Event::Map)?;
                 for (key, value) in parts {
+                    if to.is_full() {
+                        break;
+                    }
                     if seen(self.seen, value).is_shown() {
                         self.entry(key, value, to)?;
                     }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::ndarray::{self, Array, Raw};
-use super::{Node, Object, Pickle, Value};
+use super::{Node, Object, Pickle, Value, repr};
 
 /// How a value is made up.
 #[derive(Debug)]
@@ -41,12 +41,19 @@ pub enum Key<'p> {
 }
 
 impl<'p> Key<'p> {
-    /// As a part of a name.
-    pub fn show(self, pickle: &Pickle) -> Cow<'p, str> {
+    /// As a part of a name, and the bytes that were made for it, of which only the first characters are shown.
+    pub fn show(self, pickle: &Pickle) -> (Cow<'p, str>, u64) {
         match self {
-            Self::Index(index) => Cow::Owned(index.to_string()),
-            Self::Text(text) => Cow::Borrowed(text),
-            Self::Value(value) => Cow::Owned(pickle.repr(value)),
+            Self::Index(index) => {
+                let shown = index.to_string();
+                let made = shown.len() as u64;
+                (Cow::Owned(shown), made)
+            }
+            Self::Text(text) => (Cow::Borrowed(text), text.len() as u64),
+            Self::Value(value) => {
+                let (shown, made) = repr::of(pickle, value);
+                (Cow::Owned(shown), made)
+            }
         }
     }
 }
@@ -141,26 +148,34 @@ fn dict<'p>(pickle: &'p Pickle, object: &'p Object, args: &'p [Value]) -> Form<'
 
 /// The entries of a dict: of a key that is set twice the last value counts, in the place of the first.
 pub fn entries_of<'p>(pickle: &'p Pickle, flat: &[Value]) -> Vec<(Key<'p>, Value)> {
-    let key = |key: Value| pickle.text(key).map_or(Key::Value(key), Key::Text);
-    let pairs = flat.as_chunks::<2>().0.iter().map(|&[name, value]| (key(name), value));
     let mut entries: Vec<(Key<'p>, Value)> = Vec::with_capacity(flat.len() / 2);
     let mut places = HashMap::with_capacity(flat.len() / 2);
-    for (key, value) in pairs {
-        let same = match key {
-            Key::Text(text) => Same::Text(text),
-            Key::Value(Value::Bool(truth)) => Same::Int(truth.into()),
-            Key::Value(Value::Int(number)) => Same::Int(number),
-            Key::Value(Value::Float(number)) => Same::Float(number.to_bits()),
-            Key::Value(Value::Node(id)) => Same::Node(id),
-            Key::Value(Value::None) | Key::Index(_) => Same::None,
+    // A long text that is a key again is not looked at again.
+    let mut long = HashMap::new();
+    for &[name, value] in flat.as_chunks::<2>().0 {
+        let place = match name {
+            Value::Node(id) if pickle.short(name).is_none() => {
+                let next = entries.len();
+                *long.entry(id).or_insert_with(|| *places.entry(same(pickle, name)).or_insert(next))
+            }
+            _ => *places.entry(same(pickle, name)).or_insert(entries.len()),
         };
-        let place = *places.entry(same).or_insert(entries.len());
         match entries.get_mut(place) {
             Some(entry) => entry.1 = value,
-            None => entries.push((key, value)),
+            None => entries.push((pickle.text(name).map_or(Key::Value(name), Key::Text), value)),
         }
     }
     entries
+}
+
+fn same(pickle: &Pickle, key: Value) -> Same<'_> {
+    match key {
+        Value::None => Same::None,
+        Value::Bool(truth) => Same::Int(truth.into()),
+        Value::Int(number) => Same::Int(number),
+        Value::Float(number) => Same::Float(number.to_bits()),
+        Value::Node(id) => pickle.text(key).map_or(Same::Node(id), Same::Text),
+    }
 }
 
 /// Keys that are one in Python.

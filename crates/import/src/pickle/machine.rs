@@ -5,15 +5,20 @@ use std::collections::HashMap;
 
 use ztensor_core::checked::{end_within, slice};
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::limits::Limits;
+use ztensor_core::limits::{ATTRIBUTE_VALUES, Limits};
 
 use super::condense::Gap;
 use super::{Node, Object, Span, Value, text};
 
 const RULE: &str = "pickletools: opcodes of protocols 0 to 5";
 const NEWEST: u8 = 5;
-/// Opcodes for each value that attributes may have: 33 million. Some 40 make up a tensor.
+/// Opcodes for each value that attributes may have. Some 40 make up a tensor.
 const OPCODES_A_VALUE: u64 = 2;
+
+/// Opcodes that a pickle may have: 33 million, or more where the caller allows more values. Fewer values are no fewer tensors.
+fn most_opcodes(limits: &Limits) -> u64 {
+    u64::from(limits.max_attribute_values.max(ATTRIBUTE_VALUES)) * OPCODES_A_VALUE
+}
 
 /// Nodes, the value that was made, and the offset behind the STOP.
 pub fn run(input: &[u8], gaps: &[Gap], base: u64, limits: &Limits) -> Result<(Vec<Node>, Value, usize)> {
@@ -29,7 +34,7 @@ pub fn run(input: &[u8], gaps: &[Gap], base: u64, limits: &Limits) -> Result<(Ve
         memo: Vec::new(),
         far: HashMap::new(),
     };
-    let most = u64::from(limits.max_attribute_values) * OPCODES_A_VALUE;
+    let most = most_opcodes(limits);
     for _ in 0..most {
         let start = machine.place();
         match machine.step() {
@@ -530,4 +535,18 @@ impl<'i> Machine<'i> {
 fn is_decimal(text: &str) -> bool {
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_values_of_attributes_are_no_few_opcodes() {
+        let most = |max_attribute_values| most_opcodes(&Limits { max_attribute_values, ..Limits::default() });
+        assert_eq!(most(ATTRIBUTE_VALUES), 33_554_432);
+        assert_eq!(most(10_000), most(ATTRIBUTE_VALUES));
+        assert_eq!(most(ATTRIBUTE_VALUES + 1), 33_554_434);
+        assert_eq!(most(u32::MAX), 2 * u64::from(u32::MAX));
+    }
 }

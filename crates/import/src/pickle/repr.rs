@@ -12,18 +12,25 @@ use crate::repr::{decimal, float, quoted, quoted_bytes};
 const MOST: usize = 4096;
 const DEPTH: u32 = 16;
 
-pub fn of(pickle: &Pickle, value: Value) -> String {
+/// The first characters of a value, and how many bytes were made for them.
+pub fn of(pickle: &Pickle, value: Value) -> (String, u64) {
     let mut shown = String::new();
     show(pickle, value, 0, &mut shown);
+    let made = shown.len() as u64;
     if let Some((end, _)) = shown.char_indices().nth(MOST) {
         shown.truncate(end);
         shown.push('…');
     }
-    shown
+    (shown, made)
+}
+
+/// Whether a text has more characters than are shown, so that no more items need to be added.
+fn is_full(text: &str) -> bool {
+    text.len() > MOST * 4
 }
 
 fn show(pickle: &Pickle, value: Value, depth: u32, to: &mut String) {
-    if depth > DEPTH || to.len() > MOST * 4 {
+    if depth > DEPTH || is_full(to) {
         to.push('…');
         return;
     }
@@ -41,6 +48,9 @@ fn node(pickle: &Pickle, value: Value, depth: u32, to: &mut String) {
         // However long it is, what is shown costs the same.
         let first = Span { length: span.length.min(4 * MOST as u64), ..*span };
         return quoted(String::from_utf8_lossy(pickle.span(first)).chars().take(MOST + 1), to);
+    }
+    if let Some(Node::Made(bytes)) = pickle.node(value) {
+        return made(bytes, to);
     }
     if let Some(text) = pickle.text(value) {
         return quoted(text.chars().take(MOST + 1), to);
@@ -60,11 +70,13 @@ fn node(pickle: &Pickle, value: Value, depth: u32, to: &mut String) {
             let first = Span { length: span.length.min(MOST as u64 + 1), ..*span };
             quoted_bytes(pickle.span(if pickle.is_left_out(*span) { *span } else { first }), to);
         }
-        Some(Node::Made(bytes)) => quoted_bytes(bytes.get(..=MOST).unwrap_or(bytes), to),
         Some(Node::Long(span)) => to.push_str(&decimal(pickle.span(*span)).unwrap_or_else(|| "…".to_owned())),
         Some(Node::Dict(entries)) => {
             to.push('{');
-            for (nth, &[key, value]) in entries.as_chunks::<2>().0.iter().enumerate().take(MOST) {
+            for (nth, &[key, value]) in entries.as_chunks::<2>().0.iter().enumerate() {
+                if is_full(to) {
+                    break;
+                }
                 if nth > 0 {
                     to.push_str(", ");
                 }
@@ -86,9 +98,29 @@ fn node(pickle: &Pickle, value: Value, depth: u32, to: &mut String) {
     }
 }
 
+/// A string of Python 2, as a text where its first characters are one: to look at all of a long one costs more than to show it.
+fn made(bytes: &[u8], to: &mut String) {
+    let first = bytes.get(..4 * MOST).unwrap_or(bytes);
+    let text = match std::str::from_utf8(first) {
+        Ok(text) => Some(text),
+        // A character that is cut off at the end.
+        Err(error) if first.len() < bytes.len() && error.error_len().is_none() => {
+            first.get(..error.valid_up_to()).and_then(|first| std::str::from_utf8(first).ok())
+        }
+        Err(_) => None,
+    };
+    match text {
+        Some(text) => quoted(text.chars().take(MOST + 1), to),
+        None => quoted_bytes(bytes.get(..=MOST).unwrap_or(bytes), to),
+    }
+}
+
 fn list(pickle: &Pickle, (open, items, close): (&str, &[Value], &str), depth: u32, to: &mut String) {
     to.push_str(open);
-    for (nth, &item) in items.iter().enumerate().take(MOST) {
+    for (nth, &item) in items.iter().enumerate() {
+        if is_full(to) {
+            break;
+        }
         if nth > 0 {
             to.push_str(", ");
         }
@@ -152,6 +184,9 @@ fn object(pickle: &Pickle, value: Value, object: &Object, depth: u32, to: &mut S
     list(pickle, ("(", args, ")"), depth, to);
     // What tells objects apart that are made alike.
     for &state in &object.states {
+        if is_full(to) {
+            break;
+        }
         show(pickle, state, depth + 1, to);
     }
 }
@@ -183,4 +218,54 @@ fn complex(real: f64, imaginary: f64) -> String {
         return format!("{}j", part(imaginary));
     }
     format!("({}{sign}{}j)", part(real), part(imaginary))
+}
+
+#[cfg(test)]
+mod tests {
+    use ztensor_core::limits::Limits;
+
+    use super::*;
+
+    fn parsed(bytes: &[u8]) -> Pickle {
+        Pickle::parse(bytes, 0, &Limits::default()).unwrap()
+    }
+
+    /// A list of `wide` items of the memo, that list so often again, and so on.
+    fn nested(first: &[u8], wide: usize, levels: u8) -> Vec<u8> {
+        let mut bytes = [first, b"q\0"].concat();
+        for level in 1..=levels {
+            bytes.push(b'(');
+            bytes.extend([b'h', level - 1].repeat(wide));
+            bytes.extend([b't', b'q', level]);
+        }
+        [&*bytes, b"."].concat()
+    }
+
+    #[test]
+    fn what_is_made_for_a_key_ends_with_what_is_shown() {
+        let states = [&b"c__main__\nA\n)R"[..], &b"Nb".repeat(100_000), b"."].concat();
+        let dict = [&b"}("[..], &b"NN".repeat(100_000), b"u."].concat();
+        for bytes in [nested(b"N", 4000, 15), nested(b"]", 1, 15), states, dict] {
+            let pickle = parsed(&bytes);
+            let (shown, made) = of(&pickle, pickle.root());
+            assert!(shown.chars().count() <= MOST + 1, "{} characters", shown.chars().count());
+            assert!(made < 6 * MOST as u64, "{made} bytes");
+        }
+    }
+
+    #[test]
+    fn a_string_of_python_2_is_told_by_what_is_shown() {
+        let long = "\u{e9}".repeat(3 * MOST);
+        let raw = |bytes: &[u8]| {
+            let mut shown = String::new();
+            made(bytes, &mut shown);
+            shown
+        };
+        assert_eq!(raw(b"a"), "'a'");
+        assert_eq!(raw(b"\xff"), r"b'\xff'");
+        assert_eq!(raw(b"\xc3"), r"b'\xc3'");
+        assert!(raw(long.as_bytes()).starts_with("'\u{e9}"));
+        assert!(raw(format!("a{long}").as_bytes()).starts_with("'a\u{e9}"));
+        assert!(raw(&[long.as_bytes(), b"\xff"].concat()).starts_with("'\u{e9}"));
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::error::{Code, Error, NAME, Result, short};
 use ztensor_core::limits::{NAMES_BYTES, WARNINGS};
 use ztensor_core::model::Builder;
 
@@ -43,12 +43,15 @@ pub struct Found<'p, M: Meanings> {
     pub seen: Vec<Seen>,
     /// Path and message of what was left out.
     pub skipped: Vec<(String, String)>,
-    /// Tensors that make no sense.
-    pub damaged: Vec<Error>,
 }
 
-/// Looks through all that the pickle's root holds.
-pub fn walk<'p, M: Meanings>(pickle: &'p Pickle, prefix: &str) -> Result<Found<'p, M>> {
+/// Looks through all that the pickle's root holds, and records the tensors that make no sense as damage.
+pub fn walk<'p, M: Meanings>(
+    pickle: &'p Pickle,
+    prefix: &str,
+    builder: &mut Builder,
+    damage: &mut Damage,
+) -> Result<Found<'p, M>> {
     let nodes = pickle.nodes().len() as u64;
     let mut walk = Walk {
         pickle,
@@ -56,8 +59,9 @@ pub fn walk<'p, M: Meanings>(pickle: &'p Pickle, prefix: &str) -> Result<Found<'
             tensors: Vec::new(),
             seen: vec![Seen::default(); pickle.nodes().len()],
             skipped: Vec::new(),
-            damaged: Vec::new(),
         },
+        builder,
+        damage,
         path: prefix.to_owned(),
         named: HashSet::new(),
         left: (nodes + pickle.byte_length() / 16).saturating_mul(PICKLE_TIMES).saturating_add(4096),
@@ -76,9 +80,11 @@ pub fn seen(seen: &[Seen], value: Value) -> Seen {
     }
 }
 
-struct Walk<'p, M: Meanings> {
+struct Walk<'p, 'b, M: Meanings> {
     pickle: &'p Pickle,
     found: Found<'p, M>,
+    builder: &'b mut Builder,
+    damage: &'b mut Damage,
     path: String,
     /// What was warned of, each name once.
     named: HashSet<String>,
@@ -87,7 +93,7 @@ struct Walk<'p, M: Meanings> {
     name_bytes: usize,
 }
 
-impl<'p, M: Meanings> Walk<'p, M> {
+impl<'p, M: Meanings> Walk<'p, '_, M> {
     fn visit(&mut self, value: Value, depth: u32) -> Result<Seen> {
         let Value::Node(id) = value else { return Ok(Seen(Seen::SHOWN)) };
         let known = seen(&self.found.seen, value);
@@ -115,10 +121,10 @@ impl<'p, M: Meanings> Walk<'p, M> {
         let item = match M::expand(self.pickle, value) {
             Ok(item) => item,
             Err(error) if error.is_of_item() => {
-                if self.found.damaged.len() <= WARNINGS {
-                    let name = self.name(depth).to_owned();
-                    self.found.damaged.push(error.tensor(&name));
-                }
+                // A key may have any length, and any number of tensors.
+                let name = short(self.name(depth), NAME);
+                let error = error.tensor(&name);
+                self.damage.note(self.builder, error);
                 return Ok(0);
             }
             Err(error) => return Err(error.tensor(self.name(depth))),
@@ -155,14 +161,18 @@ impl<'p, M: Meanings> Walk<'p, M> {
 
     fn children(&mut self, children: Vec<(Key<'p>, Value)>, depth: u32) -> Result<u8> {
         let mut flags = 0;
-        if !self.spend(children.len() as u64) {
+        // A long key may be that of many dicts, each of which looks at all of it.
+        let looked_at = children
+            .iter()
+            .map(|(key, _)| if let Key::Text(text) = key { text.len() as u64 / 64 } else { 0 });
+        if !self.spend(children.len() as u64 + looked_at.sum::<u64>()) {
             return Ok(flags);
         }
         for (key, value) in children {
             let length = self.path.len();
             if matches!(value, Value::Node(_)) {
-                let part = key.show(self.pickle);
-                self.spend(part.len() as u64 / 64);
+                let (part, made) = key.show(self.pickle);
+                self.spend(made / 64);
                 if depth > 0 || !self.path.is_empty() {
                     self.path.push('.');
                 }
@@ -235,11 +245,8 @@ impl<'p, M: Meanings> Walk<'p, M> {
     }
 }
 
-/// Warns of what is no tensor and no attribute, by its path, and records the tensors that make no sense.
-pub fn warn(builder: &mut Builder, damage: &mut Damage, skipped: Vec<(String, String)>, damaged: Vec<Error>) {
-    for error in damaged {
-        damage.note(builder, error);
-    }
+/// Warns of what is no tensor and no attribute, by its path.
+pub fn warn(builder: &mut Builder, skipped: Vec<(String, String)>) {
     for (path, message) in skipped {
         let place = if path.is_empty() { message } else { format!("{path}: {message}") };
         builder.warn("ZT_WARN_SKIPPED", place, None, None);

@@ -92,11 +92,11 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
                 blobs.insert(key, member.blob(&mut builder));
             }
         }
-        let found = walk::walk::<Torch>(&pickle, prefix)?;
+        let found = walk::walk::<Torch>(&pickle, prefix, &mut builder, &mut damage)?;
         let offset = (member.method == Method::Stored).then_some(member.offset);
         let place = Place { pickle: &pickle, offset, byte_order, storages: &blobs };
         list::add(&mut builder, &mut damage, &place, &found.tensors)?;
-        walk::warn(&mut builder, &mut damage, found.skipped, found.damaged);
+        walk::warn(&mut builder, found.skipped);
         if prefix.is_empty() {
             attributes::add::<Torch>(&mut builder, Arc::clone(&pickle), found.seen)?;
         }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use ztensor_core::checked::{end_within, u64_le};
-use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::error::{Code, Error, NAME, Result, short};
 use ztensor_core::formats::{Input, Sample, Told};
 use ztensor_core::model::{Blob, Builder, ByteOrder, Catalog};
 
@@ -108,11 +108,11 @@ impl Pickles {
         let (blobs, wrong) = storages(&main, &keys, end, input)?;
         damage.of_item(&mut builder, wrong.map_or(Ok(()), Err))?;
         builder.reserve(blobs.len());
-        let found = walk::walk::<Torch>(&main, "")?;
+        let found = walk::walk::<Torch>(&main, "", &mut builder, &mut damage)?;
         let place =
             Place { pickle: &main, offset: Some(offset), byte_order: ByteOrder::Little, storages: &blobs };
         list::add(&mut builder, &mut damage, &place, &found.tensors)?;
-        walk::warn(&mut builder, &mut damage, found.skipped, found.damaged);
+        walk::warn(&mut builder, found.skipped);
         attributes::add::<Torch>(&mut builder, Arc::clone(&main), found.seen)?;
         damage.finish(builder)
     }
@@ -128,40 +128,33 @@ fn storages<'k>(main: &Pickle, keys: &'k Pickle, start: u64, input: &Input<'_>) 
             kinds.insert(storage.key, storage.kind);
         }
     }
-    let widths =
-        |unknown: u64| move |kind: Option<&Kind<'_>>| kind.map(|kind| kind.unit().unwrap_or(unknown));
-    let read = |unknown: u64| {
-        let width = widths(unknown);
-        placed(keys, start, input, |key| width(kinds.get(key)))
-    };
     let mut unknown: Vec<_> =
         kinds.values().filter(|kind| kind.unit().is_none()).map(|kind| kind.name).collect();
     unknown.sort_unstable();
     unknown.dedup();
-    let (mut blobs, mut error) = read(0)?;
-    if let [name] = *unknown {
+    if let [_] = *unknown {
         // The length of its elements is the one with which all storages end with the file.
         for width in WIDTHS {
-            let found = read(width)?;
+            let found = placed(keys, start, input, &kinds, Some(width))?;
             let end = found.0.values().map(|blob| blob.offset + blob.stored).max();
             if found.1.is_none() && end == Some(input.length()) {
-                (blobs, error) = found;
-                break;
+                return Ok(found);
             }
         }
-        error = error.map(|error| error.tensor(name));
     }
-    Ok((blobs, error))
+    placed(keys, start, input, &kinds, None)
 }
 
 type Placed<'k> = (HashMap<&'k str, Blob>, Option<Error>);
 
-/// The storages up to the first that makes no sense, and what is wrong with it.
+/// The storages up to the first that makes no sense, and what is wrong with it. Elements of types that are not known here have
+/// `unknown` bytes.
 fn placed<'k>(
     keys: &'k Pickle,
     start: u64,
     input: &Input<'_>,
-    width: impl Fn(&str) -> Option<u64>,
+    kinds: &HashMap<&str, Kind<'_>>,
+    unknown: Option<u64>,
 ) -> Result<Placed<'k>> {
     let mut blobs = HashMap::new();
     let mut at = start;
@@ -170,8 +163,12 @@ fn placed<'k>(
         let Some(key) = keys.short(key) else {
             return Ok((blobs, refuse(Code::BadIndex, "a storage's key is no text".to_owned(), start)));
         };
-        let Some(width) = width(key).filter(|&width| width > 0) else {
-            let message = format!("nothing says what the storage {key:?} is of");
+        let kind = kinds.get(key);
+        let Some(width) = kind.and_then(|kind| kind.unit().or(unknown)) else {
+            let of = kind.map_or_else(String::new, |kind| {
+                format!(": {:?} is no type that is known here", short(kind.name, NAME))
+            });
+            let message = format!("nothing says how long the elements of the storage {key:?} are{of}");
             return Ok((blobs, refuse(Code::BadIndex, message, at)));
         };
         if end_within(at, 8, input.length()).is_none() {

@@ -17,7 +17,7 @@ use ztensor_core::sources::beside::Neighbor;
 use super::bundle::{Header, Slice, Tensor};
 use super::slices::{self, Cut, Unlike};
 use super::types::Kind;
-use crate::damage;
+use crate::damage::{self, Damage};
 
 const RULE: &str = "tensor_bundle.proto: BundleEntryProto";
 
@@ -52,7 +52,7 @@ impl<'i> Tensors<'i> {
     }
 
     /// Adds the tensors in the order of the index, in which the parts of others are none of their own.
-    pub fn add_all(mut self, all: &[Listed]) -> Result<Builder> {
+    pub fn add_all(mut self, all: &[Listed], damage: &mut Damage) -> Result<Builder> {
         let (mut parts, mut broken) = (HashSet::new(), HashMap::new());
         for (nth, Listed { key, tensor }) in all.iter().enumerate() {
             for slice in &tensor.slices {
@@ -84,12 +84,13 @@ impl<'i> Tensors<'i> {
             let name = match broken.remove(&at).map_or_else(|| name_of(key, tensor), Err) {
                 Ok(name) => name,
                 Err(error) => {
-                    damage::tell(&mut self.builder, &String::from_utf8_lossy(key), &error);
+                    damage.note(&mut self.builder, error.tensor(&String::from_utf8_lossy(key)));
                     continue;
                 }
             };
-            let added = self.add(name, tensor, all).map_err(|error| error.rule(RULE).at(tensor.at));
-            damage::kept(&mut self.builder, name, added).map_err(|error| error.tensor(name))?;
+            let added = self.add(name, tensor, all);
+            let added = added.map_err(|error| error.tensor(name).rule(RULE).at(tensor.at));
+            damage.of_item(&mut self.builder, added)?;
         }
         Ok(self.builder)
     }

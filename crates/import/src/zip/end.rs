@@ -9,10 +9,13 @@ use super::{bad, u16_le, u32_le, u64_le};
 
 const ENTRY_SIGNATURE: &[u8] = b"PK\x01\x02";
 const LOCATOR_SIGNATURE: &[u8] = b"PK\x06\x07";
+const END64_SIGNATURE: &[u8] = b"PK\x06\x06";
 /// Bytes of the end, of the locator of a 64-bit end, and of a 64-bit end.
 const END: u64 = 22;
 const LOCATOR: u64 = 20;
 const END64: u64 = 56;
+/// Bytes of a 64-bit end before what its length counts.
+const END64_PREFIX: u64 = 12;
 
 /// Compares the end at `at` with the directory that begins at `start`. Returns what is wrong with the end while the directory is
 /// clear. Fails with `ZT_BAD_INDEX` if a reader that believes the end finds another directory.
@@ -24,16 +27,8 @@ pub fn check(input: &Input<'_>, at: u64, start: u64) -> Result<Option<Error>> {
         offset: u32_le(&record, 16).into(),
         apart: u16_le(&record, 8) != u16_le(&record, 10),
     };
-    if let Some(locator) = at.checked_sub(LOCATOR) {
-        let locator = input.read_vec(locator, LOCATOR)?;
-        let long = u64_le(&locator, 8).filter(|_| locator.starts_with(LOCATOR_SIGNATURE));
-        let long = long.filter(|&head| end_within(head, END64, at).is_some());
-        if let Some(head) = long {
-            let record = input.read_vec(head, END64)?;
-            let number = |at| u64_le(&record, at).unwrap_or(u64::MAX);
-            let apart = number(24) != number(32);
-            said = Said { head, size: number(40), offset: number(48), apart };
-        }
+    if let Some(long) = long_end(input, at)? {
+        said = long;
     }
     let Said { head, size, offset, apart } = said;
     let bytes = head.saturating_sub(start);
@@ -56,6 +51,21 @@ pub fn check(input: &Input<'_>, at: u64, start: u64) -> Result<Option<Error>> {
         return Ok(None);
     };
     Ok(Some(bad(message, at)))
+}
+
+/// What the 64-bit end says, before the end at `at`; `None` where there is none (APPNOTE 4.3.14 and 4.3.15).
+fn long_end(input: &Input<'_>, at: u64) -> Result<Option<Said>> {
+    let Some(place) = at.checked_sub(LOCATOR) else { return Ok(None) };
+    let locator = input.read_vec(place, LOCATOR)?;
+    let head = u64_le(&locator, 8).filter(|_| locator.starts_with(LOCATOR_SIGNATURE));
+    let Some(head) = head.filter(|&head| end_within(head, END64, place).is_some()) else { return Ok(None) };
+    let record = input.read_vec(head, END64)?;
+    let number = |at| u64_le(&record, at).unwrap_or(u64::MAX);
+    let end = head.saturating_add(END64_PREFIX).saturating_add(number(4));
+    if !record.starts_with(END64_SIGNATURE) || end != place {
+        return Ok(None);
+    }
+    Ok(Some(Said { head, size: number(40), offset: number(48), apart: number(24) != number(32) }))
 }
 
 /// What the end says.

@@ -123,8 +123,10 @@ mod unix {
         /// When a file was written to, and the bytes that it takes of the disk.
         pub fn facts(&self, name: &str) -> io::Result<(SystemTime, u64)> {
             let found = rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
-            let seconds = Duration::from_secs(u64::try_from(found.st_mtime).unwrap_or_default());
-            let modified = SystemTime::UNIX_EPOCH.checked_add(seconds).unwrap_or(SystemTime::UNIX_EPOCH);
+            let seconds = u64::try_from(found.st_mtime).unwrap_or_default();
+            let nanoseconds = u32::try_from(found.st_mtime_nsec).unwrap_or_default();
+            let since = Duration::from_secs(seconds).saturating_add(Duration::from_nanos(nanoseconds.into()));
+            let modified = SystemTime::UNIX_EPOCH.checked_add(since).unwrap_or(SystemTime::UNIX_EPOCH);
             Ok((modified, u64::try_from(found.st_blocks).unwrap_or_default().saturating_mul(512)))
         }
     }
@@ -213,4 +215,21 @@ pub fn is_ours(metadata: &Metadata, length: u64) -> bool {
         }
     }
     metadata.is_file() && metadata.len() == length
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_those_of_the_file_system_to_the_nanosecond() {
+        let folder = std::env::temp_dir().join(format!("ztensor-dir-{}", std::process::id()));
+        let dir = Dir::open(&folder, true).unwrap().unwrap();
+        let file = dir.file("f", true, true).unwrap();
+        let time = SystemTime::UNIX_EPOCH + std::time::Duration::new(1_700_000_000, 123_456_700);
+        file.set_modified(time).unwrap();
+        assert_eq!(dir.facts("f").unwrap().0, time);
+        drop((file, dir));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 }

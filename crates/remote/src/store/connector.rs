@@ -33,6 +33,9 @@ const ANSWER: usize = 1 << 20;
 const BEGUN: usize = 16 << 10;
 /// How much longer than for another answer a store may be silent while it takes a part, or puts parts together.
 const PATIENCE: u32 = 10;
+/// How much longer the whole answer may take then: S3 begins it at once, and sends a space now and then until the parts are together,
+/// which takes minutes.
+const TOGETHER: u32 = 30;
 /// How long a machine's own service of credentials may take: it is near, or not there at all.
 const NEAR: Duration = Duration::from_secs(5);
 
@@ -187,7 +190,12 @@ impl Kind {
 
 impl Guarded {
     async fn answer(&self, request: HttpRequest) -> std::result::Result<HttpResponse, HttpError> {
-        let (kind, uri) = (Kind::of(&request), request.uri().clone());
+        let uri = request.uri().clone();
+        let kind = match Kind::of(&request) {
+            // A reader uploads nothing: services of credentials are asked so as well.
+            Kind::Upload | Kind::Begin if !self.writes => Kind::Other,
+            kind => kind,
+        };
         let limit = match kind {
             Kind::Upload => self.timeout.saturating_mul(PATIENCE),
             Kind::Near => self.timeout.min(NEAR),
@@ -202,7 +210,7 @@ impl Guarded {
             return Err(redirected(&uri, status, &parts.headers).into_error());
         }
         if !status.is_success() {
-            return self.refusal(kind, parts, body).await;
+            return self.refusal(kind, &uri, parts, body).await;
         }
         if kind == Kind::Data {
             check_range(status, &mut parts.headers)?;
@@ -211,9 +219,10 @@ impl Guarded {
         let (most, whole) = match kind {
             Kind::List => (PAGE, limit.saturating_mul(WHOLE)),
             Kind::Begin => (BEGUN, limit),
+            Kind::Upload => (ANSWER, self.timeout.saturating_mul(TOGETHER)),
             _ => (ANSWER, limit),
         };
-        let mut pace = Pace::new(limit);
+        let mut pace = if kind == Kind::Upload { Pace::patient(limit) } else { Pace::new(limit) };
         let read = timeout(whole, collect(body, most, &mut pace)).await;
         let bytes = match read {
             Ok(Some(read)) => read?,
@@ -238,6 +247,7 @@ impl Guarded {
     async fn refusal(
         &self,
         kind: Kind,
+        uri: &Uri,
         parts: http::response::Parts,
         body: HttpResponseBody,
     ) -> std::result::Result<HttpResponse, HttpError> {
@@ -246,19 +256,23 @@ impl Guarded {
         let _ = timeout(self.timeout, gather(body, &mut bytes)).await;
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let status = parts.status.as_u16();
-        let is_ours = !self.writes && matches!(kind, Kind::Data | Kind::Head | Kind::List);
+        let passes = matches!(status, 408 | 425 | 429 | 500..=599) && !matches!(status, 501 | 505);
+        let is_of_store = matches!(kind, Kind::Data | Kind::Head | Kind::List);
+        // Who reads tries again by himself, also where credentials are asked for. Other answers of services of credentials are their
+        // clients' to understand.
+        let is_ours = !self.writes && (is_of_store || passes);
         // These have kinds of errors of their own, by which a client of a store tells them apart.
         if !is_ours || matches!(status, 304 | 401 | 403 | 404 | 412) {
             return Ok(HttpResponse::from_parts(parts, said(&text).into()));
         }
         let reason = parts.status.canonical_reason().map(|reason| format!(" ({reason})")).unwrap_or_default();
         let detail = detail(&text).map(|detail| format!(": {detail}")).unwrap_or_default();
-        let passes = matches!(status, 408 | 425 | 429 | 500..=599) && !matches!(status, 501 | 505);
+        let who = if is_of_store { "the store".to_owned() } else { by(uri) };
         Err(Problem {
             status: Some(status),
             passes,
             after: retry::asked_for(&parts.headers, SystemTime::now()),
-            ..Problem::new(format!("the store answered {status}{reason}{detail}"))
+            ..Problem::new(format!("{who} answered {status}{reason}{detail}"))
         }
         .into_error())
     }

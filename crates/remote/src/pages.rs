@@ -1,0 +1,98 @@
+//! The pages of a list, which a server may send without an end.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ztensor_core::codecs::digest::xxh3;
+use ztensor_core::error::{Code, Error, Result};
+
+use crate::errors;
+use crate::options::Options;
+
+/// The pages of one list.
+pub struct Pages<'p> {
+    /// Who sends them, in a text.
+    who: &'static str,
+    path: &'p str,
+    /// Pages that are asked for, and those of them in a row that may hold nothing new.
+    most: usize,
+    most_empty: usize,
+    /// How long pages in a row may hold nothing new: they are worth no more time than requests that fail.
+    patience: Duration,
+    seen: HashSet<u64>,
+    empty: usize,
+    /// When the last page came that held something new.
+    since: Instant,
+}
+
+impl<'p> Pages<'p> {
+    pub fn new(
+        who: &'static str,
+        path: &'p str,
+        options: &Options,
+        (most, most_empty): (usize, usize),
+    ) -> Self {
+        let patience = options.timeout.saturating_mul(options.retries.saturating_add(1));
+        Self { who, path, most, most_empty, patience, seen: HashSet::new(), empty: 0, since: Instant::now() }
+    }
+
+    /// Goes on to the page that `token` names, after one that held something new or did not.
+    pub fn next(&mut self, token: &str, grew: bool) -> Result<()> {
+        let Self { who, path, most, .. } = *self;
+        // A hash takes little memory, and a server chooses its tokens by itself.
+        if !self.seen.insert(xxh3(token.as_bytes())) {
+            return Err(errors::about(path, format!("{who} lists the same page again and again")));
+        }
+        if grew {
+            (self.empty, self.since) = (0, Instant::now());
+        } else {
+            self.empty += 1;
+        }
+        let empty = self.empty;
+        if empty >= self.most_empty || (empty > 0 && self.since.elapsed() > self.patience) {
+            let message = format!(
+                "{who} sends a list of pages without end, the last {empty} of them without anything new"
+            );
+            return Err(errors::about(path, message));
+        }
+        if self.seen.len() >= most {
+            let message = format!(
+                "the list of the folder has more than {most} pages, as many as are looked at: name a file of it"
+            );
+            return Err(Error::new(Code::Limit, message).file(Path::new(path)));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pages(options: &Options) -> Pages<'static> {
+        Pages::new("the store", "s3://b/f", options, (6, 3))
+    }
+
+    #[test]
+    fn a_list_ends_at_the_last_page_that_is_looked_at() {
+        let options = Options::default();
+        let mut list = pages(&options);
+        for page in 1..6 {
+            list.next(&page.to_string(), true).unwrap();
+        }
+        assert_eq!(list.next("6", true).unwrap_err().code(), Code::Limit);
+    }
+
+    #[test]
+    fn pages_without_anything_new_are_few_and_none_comes_again() {
+        let options = Options::default();
+        let mut list = pages(&options);
+        for (token, grew) in [("a", false), ("b", false), ("c", true), ("d", false), ("e", false)] {
+            list.next(token, grew).unwrap();
+        }
+        let says = |result: Result<()>| result.unwrap_err().message().to_owned();
+        assert!(says(list.next("d", true)).ends_with("the store lists the same page again and again"));
+        assert!(says(list.next("f", false)).contains("without end, the last 3 of them"));
+    }
+}
