@@ -12,7 +12,7 @@ import { VERSION } from '../interop/servers/versitygw.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const programs = join(root, 'build/interop')
-const EXAMPLE = ['--quiet', '--profile', 'limits', '-p', 'ztensor-remote', '--example']
+const EXAMPLE = ['--quiet', '--profile', 'quick', '-p', 'ztensor-remote', '--example']
 
 /** What an example of crates/remote prints; undefined where there is no Rust to build it with. */
 export function byExample(name, args, env = {}) {

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const CARGO = ['run', '--quiet', '--profile', 'limits', '-p', 'ztensor-core', '--example']
+const CARGO = ['run', '--quiet', '--profile', 'quick', '-p', 'ztensor-core', '--example']
 
 /** What a program of crates/core/examples prints; undefined where there is no Rust to build it with. */
 function printed(program, ...args) {

@@ -1,5 +1,6 @@
 // `npm run build`: the addon (Rust), then the wrapper (TypeScript) and the page of reports into dist/.
-//   --debug     an unoptimised addon
+//   --debug     an unoptimized addon
+//   --release   the addon as it is published, which takes minutes longer to link
 //   --addon     the addon only; what else is on the command line goes to `napi build` (--target, -x, --use-napi-cross)
 //   --wrapper   the wrapper only, around the addon that is already there
 import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -12,7 +13,7 @@ import { hostPlatform, manifest, packageOf } from './platform.mjs'
 import { buildView } from './view.mjs'
 
 const require = createRequire(import.meta.url)
-const flags = new Set(['--debug', '--addon', '--wrapper'])
+const flags = new Set(['--debug', '--release', '--addon', '--wrapper'])
 const given = new Set(process.argv.slice(2).filter((argument) => flags.has(argument)))
 const forNapi = process.argv.slice(2).filter((argument) => !flags.has(argument))
 
@@ -33,7 +34,7 @@ function buildAddon() {
     // No loader is generated: lib/native/native.ts is the only one.
     const cli = join(root, 'node_modules/@napi-rs/cli/dist/cli.js')
     const committed = readTypes()
-    const profile = given.has('--debug') ? [] : ['--release']
+    const profile = given.has('--debug') ? [] : given.has('--release') ? ['--release'] : ['--profile', 'quick']
     runOrExit(process.execPath, [cli, 'build', '--platform', ...profile, '--no-js', '--dts', types, ...forNapi])
     if (process.env.CI && readTypes() !== committed) {
       console.error(`${types} is not what src/ generates: run \`npm run build\` and commit it`)

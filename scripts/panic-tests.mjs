@@ -11,10 +11,10 @@ const library = { win32: 'ztensor_node.dll', darwin: 'libztensor_node.dylib' }[p
 const folder = mkdtempSync(join(tmpdir(), 'ztensor-panics-'))
 process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
 
-runOrExit('cargo', ['build', '--quiet', '--features', 'fault-injection', '--target-dir', 'target/fault-injection'])
+runOrExit('cargo', ['build', '--quiet', '--features', 'fault-injection'])
 for (const part of ['package.json', 'dist']) cpSync(join(root, part), join(folder, part), { recursive: true })
 symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'), 'junction')
-cpSync(join(root, 'target/fault-injection/debug', library), join(folder, `ztensor.${hostPlatform}.node`))
+cpSync(join(root, 'target/debug', library), join(folder, `ztensor.${hostPlatform}.node`))
 const { append, compact, compare, convert, create, openSync, open, toFloat32, ZTensorError } = createRequire(
   join(folder, 'package.json'),
 )(folder)

@@ -36,7 +36,7 @@ export async function fakeGcs({ build, models }) {
     secrets: [],
     refusals: {
       'no such object': [url('absent.zt'), remote, 'ZT_IO', /no such object/],
-      'no such bucket': ['gs://absent/model.zt', remote, 'ZT_IO', /no such bucket/],
+      'no such bucket': ['gs://absent/model.zt', remote, 'ZT_IO', /no bucket named absent/],
     },
     more: (place) => ({
       'a folder': () => folderIsIndex(place),

@@ -22,7 +22,10 @@ const DROPPED: usize = 16;
 
 /// Gives a file the attributes of its checkpoint.
 pub fn add<M: Meanings>(builder: &mut Builder, pickle: Arc<Pickle>, seen: Vec<Seen>) -> Result<()> {
-    let most = builder.limits().max_attribute_values;
+    let limits = builder.limits();
+    // A value takes a byte or more, unless lists share it: those come to no more than what is made at open in other formats.
+    let bytes = u32::try_from(pickle.byte_length()).unwrap_or(u32::MAX);
+    let most = limits.made_values().max(limits.max_attribute_values.min(bytes));
     let (attributes, dropped) = of::<M>(pickle, seen, most)?;
     builder.attributes(attributes);
     for key in dropped {
