@@ -132,7 +132,7 @@ export type CopyReason =
  | "reordered"
 /** It stands in the file's index. */
  | "inline"
-/** It is a cut that is not one run of memory. */
+/** It is a slice that is not one run of memory. */
  | "packed"
 /** The data is not on this machine: `load()` fetches it, and `prefetch()` keeps it where the file was opened with a cache. */
  | "remote";
@@ -232,7 +232,7 @@ export interface WidenOptions {
 }
 /**
  * Elements widened to float32: exactly for the 8- and 16-bit types and bool, to the nearest (ties to even) for
- * wider integers and float64. For the data of a cut, of a sparse tensor or of a component; a dense tensor has
+ * wider integers and float64. For the data of a slice, of a sparse tensor or of a component; a dense tensor has
  * `toFloat32()` of its own.
  *
  * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_LIMIT; TypeError and RangeError ZT_INVALID_ARG
@@ -262,7 +262,7 @@ export interface Shard {
 	readonly worldSize: number;
 }
 /** A rectangular part of a dense tensor. */
-export declare class Cut<D extends DType = DType> {
+export declare class TensorSlice<D extends DType = DType> {
 	readonly dtype: D;
 	readonly shape: readonly number[];
 	readonly data: DTypeArrays[D];
@@ -510,7 +510,7 @@ export declare class Tensor<D extends DType | undefined = DType | undefined> {
 	get copyReason(): CopyReason | undefined;
 	/**
 	 * The elements of a dense tensor, or with `as: 'float32'` of a quantized one, in memory of your own: read off the event loop, decoded, their digest
-	 * checked. Never touches the mapping, so a file cut short meanwhile is an error and no signal.
+	 * checked. Never touches the mapping, so a file truncated meanwhile is an error and no signal.
 	 *
 	 * @example
 	 * const weights = await tensor.load()
@@ -551,9 +551,9 @@ export declare class Tensor<D extends DType | undefined = DType | undefined> {
 	 */
 	float16(): Float16Elements;
 	/**
-	 * A part: `[start, stop]`, `[start, stop, step]`, `[index]` or null for each dimension, the missing ones whole. A cut that
+	 * A part: `[start, stop]`, `[start, stop, step]`, `[index]` or null for each dimension, the missing ones whole. A slice that
 	 * is one run of memory (whole rows) shares the tensor's; others are packed into memory of their own. Where `data` would be a copy
-	 * that is not made yet, only the bytes, frames or chunks that the cut touches are read and decoded.
+	 * that is not made yet, only the bytes, frames or chunks that the slice touches are read and decoded.
 	 *
 	 * @example
 	 * tensor.slice([[0, 128], null]) // the first 128 rows: no copy
@@ -563,7 +563,7 @@ export declare class Tensor<D extends DType | undefined = DType | undefined> {
 	 * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless dense, ZT_BAD_DTYPE of an unknown type, ZT_DECODE,
 	 * ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError and RangeError ZT_INVALID_ARG
 	 */
-	slice(ranges: readonly Range[]): Cut<D & DType>;
+	slice(ranges: readonly Range[]): TensorSlice<D & DType>;
 	/**
 	 * One element of a dense tensor, by an index for each dimension; negative ones count from the end. Where `data` would be a
 	 * copy that is not made yet, only this element is read, or the frame or chunk that it is in. Many elements are faster in `data`,
@@ -607,7 +607,7 @@ export declare class Tensor<D extends DType | undefined = DType | undefined> {
 	 * @throws RangeError ZT_INVALID_ARG where the dimension does not divide, TypeError ZT_INVALID_ARG; ZTensorError ZT_CLOSED,
 	 * ZT_BAD_LAYOUT unless dense, ZT_BAD_DTYPE of an unknown type, ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED
 	 */
-	shard(spec: Shard): Cut<D & DType>;
+	shard(spec: Shard): TensorSlice<D & DType>;
 	/**
 	 * A sparse matrix stored by rows, over the mapping where it can be, after its arrays were checked.
 	 *
@@ -1146,7 +1146,7 @@ export interface OpenOptions {
 	/** Attribute values in the index, nested ones included: 16,777,216 by default. */
 	maxAttributeValues?: number | undefined;
 	/**
-	 * Called once, on the event loop, where somebody cut the file short while it was mapped and a view was read there:
+	 * Called once, on the event loop, where somebody truncated the file while it was mapped and a view was read there:
 	 * what was lost reads as zeros, and every further call throws the same ZT_MAPPING_LOST. Without it that error is
 	 * thrown on the event loop, as an uncaught one, unless a call has thrown it before.
 	 */
@@ -1709,7 +1709,7 @@ export interface LoadWholeOptions extends OpenOptions, JobOptions {
 export declare function loadFile(source: Source, options?: LoadWholeOptions): Promise<Map<string, Loaded>>;
 /** What tells whether a whole name matches `pattern`. Goes back to the last `*` alone, so time is at most |name| × |pattern|. */
 export declare function globMatcher(pattern: string): (name: string) => boolean;
-/** Elements with their type and shape. A dense `Tensor`, a `Cut` and what `file.load()` gives are such, too. */
+/** Elements with their type and shape. A dense `Tensor`, a `TensorSlice` and what `file.load()` gives are such, too. */
 export interface TensorInput {
 	/** That of the array by default; bytes need it. */
 	readonly dtype?: DType | undefined;
@@ -1967,7 +1967,7 @@ export interface CompactResult {
  */
 export declare function compact(path: string | URL, options?: JobOptions & IndexLimits): Promise<CompactResult>;
 /**
- * What is written under a name: an array, elements with their dtype and shape (a `Cut` is such), a sparse tensor, components of
+ * What is written under a name: an array, elements with their dtype and shape (a `TensorSlice` is such), a sparse tensor, components of
  * any layout, a tensor of an open file, or what `file.load()` and `loadFile()` give.
  */
 export type AnyInput = TypedArray | TensorInput | CsrInput | CooInput | ObjectInput | AnyTensor | Loaded;

@@ -20,7 +20,7 @@ import type { SourceOptions } from './format.js'
 import { jsonLine } from './json.js'
 import { followProgress } from './progress.js'
 import { parseBytes, showCounted } from './quantity.js'
-import { isFar, openOptions, STANDARD, sourceOf } from './source.js'
+import { isRemote, openOptions, STANDARD, sourceOf } from './source.js'
 import { dataOutput, printLines } from './stdout.js'
 import { printable } from './text.js'
 import { printWarnings } from './warnings.js'
@@ -147,7 +147,7 @@ function outputs(target: string) {
 /** What one opens: of safetensors in several files the index. */
 async function written(target: string, sharded: boolean): Promise<string> {
   const index = `${target}.index.json`
-  const there = sharded && (isFar(target) ? await opens(index) : existsSync(index))
+  const there = sharded && (isRemote(target) ? await opens(index) : existsSync(index))
   return there ? `${index} and the files that it names` : target
 }
 
@@ -236,7 +236,7 @@ export async function split(source: string, target: string, options: SplitComman
   const how = version === undefined ? {} : { version }
   const folder = dirname(target)
   // A store has no folders of its own.
-  const made = isFar(target) ? undefined : mkdirSync(folder, { recursive: true })
+  const made = isRemote(target) ? undefined : mkdirSync(folder, { recursive: true })
   try {
     await convert(source, target, { ...rest, ...how, canonical: !writing.canonical, maxShardSize: maxSize })
   } finally {

@@ -17,7 +17,7 @@ export function openOptions(options: SourceOptions): SourceOptions {
 }
 
 /** Whether a path is the URL of another machine's file. */
-export const isFar = (path: string): boolean => /^[a-z][a-z0-9+.-]*:\/\//i.test(path) && !/^file:/i.test(path)
+export const isRemote = (path: string): boolean => /^[a-z][a-z0-9+.-]*:\/\//i.test(path) && !/^file:/i.test(path)
 
 /** What was typed as the library takes it. Standard input is read to its end, into memory. */
 export async function sourceOf(path: string): Promise<string | URL | Uint8Array> {

@@ -44,7 +44,7 @@ test('what they show is short, and has no data', async (t) => {
   const all = {
     Tensor: file.tensor('a'),
     Component: file.tensor('a').components.get('data'),
-    Cut: file.tensor('a').slice([[0, 2]]),
+    TensorSlice: file.tensor('a').slice([[0, 2]]),
     CsrTensor: file.tensor('m').csr(),
     CooTensor: file.tensor('k').coo(),
     LoadedTensor: loaded.get('a'),

@@ -4,10 +4,10 @@ import {
   type Comparison,
   type Component,
   type CopyReason,
-  type Cut,
   compare,
   type Nested,
   type Tensor,
+  type TensorSlice,
   type TensorStats,
   toFloat32,
 } from 'ztensor'
@@ -52,10 +52,10 @@ await half.load({ as: 'float64' })
 half.toFloat32({ into: new Float64Array(4) })
 
 const cut = half.slice([[0, 128], null])
-holds<Equal<typeof cut, Cut<'float16'>>>()
+holds<Equal<typeof cut, TensorSlice<'float16'>>>()
 holds<Equal<typeof cut.data, Uint16Array>>()
 const shard = half.shard({ dim: 0, rank: 1, worldSize: 2 })
-holds<Equal<typeof shard, Cut<'float16'>>>()
+holds<Equal<typeof shard, TensorSlice<'float16'>>>()
 half.slice([[0], [-3, null], [0, 100, 2]])
 // @ts-expect-error: a range is of numbers
 half.slice([['0', 1]])

@@ -1,11 +1,11 @@
-import { calling, invalid, publicError, ZTensorError } from '../native/errors.js'
+import { invalid, publicError, rethrowNative, ZTensorError } from '../native/errors.js'
 import { type JobOptions, run } from '../native/job.js'
 import { binding, type NativeComparison } from '../native/native.js'
 import { Component } from '../read/component.js'
 import type { Place, Store } from '../read/store.js'
 import { type AnyTensor, Tensor } from '../read/tensor.js'
 import { jobOptions } from '../read/verify.js'
-import { optional, optionsOf, wrongType } from '../values/arguments.js'
+import { optional, readOptions, wrongType } from '../values/arguments.js'
 
 /** How far apart elements may be and still count as equal: `|a - b| <= atol + rtol * max(|a|, |b|)`. */
 export interface CompareOptions extends JobOptions {
@@ -43,7 +43,7 @@ function placeOf(name: string, side: unknown): Place {
   throw wrongType(name, 'a Tensor or a Component', side)
 }
 
-function aTolerance(name: string, value: unknown): number {
+function validateTolerance(name: string, value: unknown): number {
   if (typeof value !== 'number') throw wrongType(name, 'a number', value)
   if (!(value >= 0)) throw invalid(RangeError, `${name} must be a number from 0 on, got ${value}`)
   return value
@@ -87,7 +87,7 @@ async function compareStaged(pairs: Pairs, signal: AbortSignal | undefined): Pro
   const count = places.length / 4
   const sides = ([a, b] as const).map((store, side) => {
     const ordinals = Uint32Array.from({ length: count }, (_, at) => places[at * 4 + side * 2] as number)
-    return { store, next: (from: number) => calling(() => store.native.stageNext(ordinals, from)) }
+    return { store, next: (from: number) => rethrowNative(() => store.native.stageNext(ordinals, from)) }
   })
   const all: NativeComparison[] = []
   for (let from = 0; from < count; ) {
@@ -198,10 +198,10 @@ const isSparse = (side: Side): side is AnyTensor =>
 /** `compare` of lib/lazy.ts. */
 export async function compare(a: Side, b: Side, options?: CompareOptions): Promise<Comparison> {
   const places = [placeOf('a', a), placeOf('b', b)] as const
-  const { atol, rtol, onProgress, signal } = optionsOf(options, ['atol', 'rtol', 'onProgress', 'signal'])
+  const { atol, rtol, onProgress, signal } = readOptions(options, ['atol', 'rtol', 'onProgress', 'signal'])
   const tolerance: Pairs['tolerance'] = [
-    optional(atol, (value) => aTolerance('atol', value)) ?? 0,
-    optional(rtol, (value) => aTolerance('rtol', value)) ?? 0,
+    optional(atol, (value) => validateTolerance('atol', value)) ?? 0,
+    optional(rtol, (value) => validateTolerance('rtol', value)) ?? 0,
   ]
   const job = jobOptions({ onProgress, signal })
   signal?.throwIfAborted()

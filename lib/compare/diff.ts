@@ -6,7 +6,7 @@ import { isMap } from '../native/realm.js'
 import { TensorFile } from '../read/file.js'
 import { open, type Source } from '../read/open.js'
 import type { AnyTensor, Layout } from '../read/tensor.js'
-import { aBoolean, optional, optionsOf } from '../values/arguments.js'
+import { optional, readOptions, validateBoolean } from '../values/arguments.js'
 import type { Attributes } from '../values/attributes.js'
 import type { DType } from '../values/dtype.js'
 import { globMatcher } from '../values/glob.js'
@@ -243,8 +243,8 @@ async function diffFiles(a: TensorFile, b: TensorFile, options: DiffOptions): Pr
 /** `diff` of lib/lazy.ts. */
 export async function diff(a: Source | TensorFile, b: Source | TensorFile, options?: DiffOptions): Promise<FileDiff> {
   const known = ['atol', 'rtol', 'filter', 'values', 'attributes', 'onProgress', 'signal'] as const
-  const read = optionsOf(options, known)
-  for (const key of ['values', 'attributes'] as const) optional(read[key], (value) => aBoolean(key, value))
+  const read = readOptions(options, known)
+  for (const key of ['values', 'attributes'] as const) optional(read[key], (value) => validateBoolean(key, value))
   const opened: TensorFile[] = []
   const file = async (side: Source | TensorFile): Promise<TensorFile> => {
     if (side instanceof TensorFile) return side

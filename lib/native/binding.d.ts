@@ -449,7 +449,7 @@ export interface FlatIndex {
   labels: Array<string>
 }
 
-/** A format, as the wrapper's own table has it (`lib/formats.ts`, which is made of this). */
+/** A format, as the wrapper's own table has it (`lib/values/formats.ts`, which is made of this). */
 export interface FormatInfo {
   name: string
   /** As messages name it. */

@@ -159,7 +159,7 @@ export function publicError(thrown: unknown, path?: string): unknown {
 }
 
 /** Runs a call into the binding. */
-export function calling<T>(call: () => T, path?: string): T {
+export function rethrowNative<T>(call: () => T, path?: string): T {
   try {
     return call()
   } catch (thrown) {

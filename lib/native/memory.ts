@@ -1,6 +1,6 @@
 // Memory on its way from native code to JavaScript, and the other way for sources in memory.
 
-import { calling, tooLarge, ZTensorError } from './errors.js'
+import { rethrowNative, tooLarge, ZTensorError } from './errors.js'
 import { nextTurn, ownTurn } from './event-loop.js'
 import { MAX_BUFFER, made, type NativeMemory, type NativeStage, type NativeStageBuilder } from './native.js'
 
@@ -24,9 +24,9 @@ export function filled(
   byteLength: number,
   fill: { into: (output: Uint8Array) => void; block: () => NativeMemory },
 ): ArrayBuffer {
-  if (byteLength >= BLOCK) return toBufferSync(calling(fill.block))
+  if (byteLength >= BLOCK) return toBufferSync(rethrowNative(fill.block))
   const buffer = allocate(byteLength)
-  calling(() => fill.into(new Uint8Array(buffer)))
+  rethrowNative(() => fill.into(new Uint8Array(buffer)))
   return buffer
 }
 
@@ -50,7 +50,7 @@ export function toBufferSync(memory: NativeMemory): ArrayBuffer {
   const taken = take(memory)
   if (taken !== null) return taken
   const buffer = allocate(memory.byteLength)
-  for (const [at, piece] of pieces(buffer, 0, memory.byteLength)) calling(() => memory.copyTo(at, piece))
+  for (const [at, piece] of pieces(buffer, 0, memory.byteLength)) rethrowNative(() => memory.copyTo(at, piece))
   return buffer
 }
 
@@ -66,7 +66,7 @@ export async function toBuffer(memory: NativeMemory, check: () => void, sole = t
     for (const [at, piece] of pieces(buffer, 0, memory.byteLength)) {
       if (at > 0) await nextTurn()
       check()
-      calling(() => memory.copyTo(at, piece))
+      rethrowNative(() => memory.copyTo(at, piece))
     }
     return buffer
   } finally {
@@ -86,7 +86,7 @@ export async function copied(
   for (const [at, piece] of pieces(buffer, 0, byteLength)) {
     if (at > 0) await nextTurn()
     check()
-    calling(() => memory.copyTo(offset + at, piece))
+    rethrowNative(() => memory.copyTo(offset + at, piece))
   }
   return buffer
 }
@@ -108,7 +108,7 @@ export async function copyInto(
         throw new ZTensorError('ZT_CLOSED', 'the array to load into was detached or resized while it was filled')
       }
       const piece = new Uint8Array(target.buffer, target.byteOffset + at, Math.min(step, byteLength - at))
-      calling(() => memory.copyTo(at, piece))
+      rethrowNative(() => memory.copyTo(at, piece))
     }
   } finally {
     if (sole) memory.free()
@@ -118,7 +118,7 @@ export async function copyInto(
 /** The same, on this thread at once. */
 export function copyIntoSync(memory: NativeMemory, target: ArrayBufferView): void {
   for (const [at, piece] of pieces(target.buffer, target.byteOffset, target.byteLength)) {
-    calling(() => memory.copyTo(at, piece))
+    rethrowNative(() => memory.copyTo(at, piece))
   }
 }
 
@@ -129,7 +129,7 @@ export function sourceGone(): ZTensorError {
 
 /** Copies the next piece of the caller's memory; whether more are to come. */
 function fill(bytes: Uint8Array, builder: NativeStageBuilder): boolean {
-  const more = calling(() => builder.fill(bytes))
+  const more = rethrowNative(() => builder.fill(bytes))
   if (more === null) throw sourceGone()
   return more
 }
@@ -137,7 +137,7 @@ function fill(bytes: Uint8Array, builder: NativeStageBuilder): boolean {
 /** Copies ranges of the caller's memory to where other threads may read them. */
 export function stageSync(bytes: Uint8Array, builder: NativeStageBuilder): NativeStage {
   while (fill(bytes, builder)) {}
-  return calling(() => builder.finish())
+  return rethrowNative(() => builder.finish())
 }
 
 /** The same, without holding the event loop up; `check` is asked between two pieces. */
@@ -147,5 +147,5 @@ export async function stage(bytes: Uint8Array, builder: NativeStageBuilder, chec
     await nextTurn()
     check()
   }
-  return calling(() => builder.finish())
+  return rethrowNative(() => builder.finish())
 }

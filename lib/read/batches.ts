@@ -1,6 +1,6 @@
 // Work on very many tensors: without holding the event loop up, and of a file in memory some of them staged at a time.
 
-import { calling } from '../native/errors.js'
+import { rethrowNative } from '../native/errors.js'
 import { nextTurn } from '../native/event-loop.js'
 import { type JobOptions, type Progress, run } from '../native/job.js'
 import type { NativeStage, NativeStageBatch, TotalWork } from '../native/native.js'
@@ -57,7 +57,7 @@ export async function inBatches<T>(
   const totals = { totalBytes, totalTensors: count }
   for (let from = 0; from < count; ) {
     store.check(signal)
-    const { builder, end, bytes } = calling(() => next(from))
+    const { builder, end, bytes } = rethrowNative(() => next(from))
     const stage = await store.fill(() => builder, signal)
     const before = { ...done }
     const tell = (progress: Progress): void =>
@@ -90,7 +90,7 @@ export function inBatchesSync<T>(
   if (store.memory === undefined) return [work({ from: 0, end: count, stage: undefined })]
   const results: T[] = []
   for (let from = 0; from < count; ) {
-    const { builder, end } = calling(() => next(from))
+    const { builder, end } = rethrowNative(() => next(from))
     const stage = store.fillSync(() => builder)
     results.push(work({ from, end, stage }))
     stage?.release()
@@ -107,7 +107,7 @@ export function checkTotal(
   signal?: AbortSignal,
 ): Promise<void> | undefined {
   if (ordinals.length < TURN) {
-    calling(() => store.native.checkTotal(ordinals, work), store.path)
+    rethrowNative(() => store.native.checkTotal(ordinals, work), store.path)
     return undefined
   }
   return run(store, { signal }, (control) => store.native.checkTotalAsync(ordinals, work, control))

@@ -1,10 +1,17 @@
 // Files whose bytes code of the caller's reads.
 import { types } from 'node:util'
-import { calling, keepThrown } from '../native/errors.js'
+import { keepThrown, rethrowNative } from '../native/errors.js'
 import { run, unopened } from '../native/job.js'
 import { binding, type NativeQuestion, type NativeScript, type OpenRequest } from '../native/native.js'
 import { messageOf } from '../native/realm.js'
-import { aFunction, anObject, aText, aWholeNumber, optional, wrongType } from '../values/arguments.js'
+import {
+  optional,
+  validateFunction,
+  validateInteger,
+  validateObject,
+  validateText,
+  wrongType,
+} from '../values/arguments.js'
 import { TensorFile } from './file.js'
 import type { Origin } from './store.js'
 
@@ -50,13 +57,13 @@ interface Known {
 }
 
 function known(name: string, source: ByteSource): Known {
-  const { byteLength, name: own, read, sibling } = anObject(name, source)
-  aFunction(`${name}.read`, read)
-  optional(sibling, (value) => aFunction(`${name}.sibling`, value))
+  const { byteLength, name: own, read, sibling } = validateObject(name, source)
+  validateFunction(`${name}.read`, read)
+  optional(sibling, (value) => validateFunction(`${name}.sibling`, value))
   return {
     source,
-    byteLength: aWholeNumber(`${name}.byteLength`, byteLength),
-    name: optional(own, (value) => aText(`${name}.name`, value)),
+    byteLength: validateInteger(`${name}.byteLength`, byteLength),
+    name: optional(own, (value) => validateText(`${name}.name`, value)),
   }
 }
 
@@ -127,7 +134,9 @@ export async function openBytes(
   const root = known('source', source)
   const reader = new Reader(root)
   const name = root.name ?? 'source'
-  const native = calling(() => new binding.ScriptSource(name, root.byteLength, (question) => reader.ask(question)))
+  const native = rethrowNative(
+    () => new binding.ScriptSource(name, root.byteLength, (question) => reader.ask(question)),
+  )
   reader.native = native
   const file = await run(unopened(), { signal }, (control) => native.open(request, control))
   return TensorFile.make(file, origin)

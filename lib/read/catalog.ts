@@ -1,4 +1,4 @@
-import { calling } from '../native/errors.js'
+import { rethrowNative } from '../native/errors.js'
 import { type DTypeInfo, dtypes } from '../values/dtype.js'
 import type { Store } from './store.js'
 
@@ -26,7 +26,7 @@ export class Catalog {
   readonly #elements: number[] = []
 
   constructor(store: Store) {
-    const flat = calling(() => store.native.index())
+    const flat = rethrowNative(() => store.native.index())
     this.store = store
     this.#names = flat.names
     this.#records = flat.records

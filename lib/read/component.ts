@@ -1,9 +1,9 @@
 import { type InspectOptions, inspect } from 'node:util'
-import { calling } from '../native/errors.js'
+import { rethrowNative } from '../native/errors.js'
 import { run } from '../native/job.js'
 import { allocate, copyInto, toBuffer, toBufferSync } from '../native/memory.js'
 import type { ComponentInfo, NativeControl } from '../native/native.js'
-import { aBoolean, aSignal, optional, optionsOf } from '../values/arguments.js'
+import { optional, readOptions, validateAbortSignal, validateBoolean } from '../values/arguments.js'
 import { type DType, type DTypeInfo, dtypes, type TypedArray, uint8 } from '../values/dtype.js'
 import { IDENTITY, shown } from '../values/inspect.js'
 import { array, type CopyReason, type Place, type Store, type View } from './store.js'
@@ -112,7 +112,7 @@ export class Component {
     const { file, plainOffset, byteLength } = this.#info
     if (plainOffset === undefined) {
       const { native, far } = this.#store
-      const isElsewhere = far && byteLength !== 0 && !calling(() => native.isNear(this.#tensor, this.#ordinal))
+      const isElsewhere = far && byteLength !== 0 && !rethrowNative(() => native.isNear(this.#tensor, this.#ordinal))
       return isElsewhere ? 'remote' : this.#info.copyReason
     }
     return this.#store.copyReason(this.#dtype, file, plainOffset, byteLength ?? 0) ?? this.#viewed().copyReason
@@ -128,7 +128,7 @@ export class Component {
     const { file, plainOffset, byteLength, copyReason } = this.#info
     if (plainOffset !== undefined) return this.#store.view(this.#dtype, file, plainOffset, byteLength ?? 0)
     const stage = this.#info.offset === undefined ? undefined : this.#store.stageSync(this.#tensor, this.#ordinal)
-    const memory = calling(() => this.#store.native.decode(this.#tensor, this.#ordinal, stage), this.#store.path)
+    const memory = rethrowNative(() => this.#store.native.decode(this.#tensor, this.#ordinal, stage), this.#store.path)
     return { data: this.#array(toBufferSync(memory)), copyReason }
   }
 
@@ -147,9 +147,9 @@ export class Component {
     transferable?: boolean | undefined
     signal?: AbortSignal | undefined
   }): Promise<TypedArray> {
-    const { transferable, signal } = optionsOf(options, ['transferable', 'signal'])
-    optional(signal, aSignal)
-    const movable = optional(transferable, (value) => aBoolean('transferable', value)) ?? false
+    const { transferable, signal } = readOptions(options, ['transferable', 'signal'])
+    optional(signal, validateAbortSignal)
+    const movable = optional(transferable, (value) => validateBoolean('transferable', value)) ?? false
     signal?.throwIfAborted()
     this.#store.throwIfClosed()
     const stage = await this.#store.stage(this.#tensor, this.#ordinal, signal)

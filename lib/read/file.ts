@@ -1,17 +1,17 @@
 import { inspect } from 'node:util'
-import { calling, invalid, ZTensorError } from '../native/errors.js'
+import { invalid, rethrowNative, ZTensorError } from '../native/errors.js'
 import { nextTurn } from '../native/event-loop.js'
 import { type JobOptions, run } from '../native/job.js'
 import type { NativeFile } from '../native/native.js'
 import {
-  aBoolean,
-  aSignal,
-  aString,
-  aWholeNumber,
   isIterable,
-  oneOf,
   optional,
-  optionsOf,
+  readOptions,
+  validateAbortSignal,
+  validateBoolean,
+  validateInteger,
+  validateOneOf,
+  validateString,
   wrongType,
 } from '../values/arguments.js'
 import { type Attributes, textsOf, thaw } from '../values/attributes.js'
@@ -128,7 +128,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   /** The file's metadata. */
   get attributes(): Attributes {
     this.#store.throwIfClosed()
-    this.#attributes ??= thaw(calling(() => this.#store.native.attributes()))
+    this.#attributes ??= thaw(rethrowNative(() => this.#store.native.attributes()))
     return this.#attributes
   }
 
@@ -148,7 +148,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   get warnings(): readonly Warning[] {
     this.#store.throwIfClosed()
     this.#warnings ??= Object.freeze(
-      calling(() => this.#store.native.warnings()).map((warning) => Object.freeze(warning)),
+      rethrowNative(() => this.#store.native.warnings()).map((warning) => Object.freeze(warning)),
     )
     return this.#warnings
   }
@@ -186,7 +186,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     this.#store.throwIfClosed()
     // On its way across the binding half a surrogate pair would become U+FFFD, and find what is called so.
     if (!name.isWellFormed()) return -1
-    return calling(() => this.#store.native.find(name))
+    return rethrowNative(() => this.#store.native.find(name))
   }
 
   /**
@@ -198,8 +198,8 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   tensor<D extends DType>(name: string, options: { readonly dtype: D }): Tensor<D>
   tensor(name: string, options?: { readonly dtype?: undefined }): AnyTensor
   tensor(name: string, options?: { readonly dtype?: DType | undefined }): AnyTensor {
-    const { dtype } = optionsOf(options, ['dtype'])
-    const ordinal = this.#find(aString('name', name))
+    const { dtype } = readOptions(options, ['dtype'])
+    const ordinal = this.#find(validateString('name', name))
     if (dtype !== undefined && dtypeInfo(dtype) === undefined) throw wrongType('dtype', 'the name of a dtype', dtype)
     if (ordinal < 0) throw this.#notFound(name)
     const tensor = this.#at(ordinal)
@@ -212,7 +212,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   }
 
   #notFound(name: string): ZTensorError {
-    const close = calling(() => this.#store.native.similar(name)).map((other) => JSON.stringify(other))
+    const close = rethrowNative(() => this.#store.native.similar(name)).map((other) => JSON.stringify(other))
     const hint = close.length === 0 ? `the file has ${this.size} tensors` : `did you mean ${close.join(' or ')}?`
     return new ZTensorError('ZT_NOT_FOUND', `there is no tensor ${JSON.stringify(name)}: ${hint}`, { tensor: name })
   }
@@ -264,7 +264,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
 
   /** The ordinal of one of the `names` that a call was given. */
   #named(name: unknown): number {
-    const ordinal = this.#find(aString('an entry of names', name))
+    const ordinal = this.#find(validateString('an entry of names', name))
     if (ordinal < 0) throw this.#notFound(name as string)
     return ordinal
   }
@@ -311,7 +311,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     if (names.some((name) => typeof name !== 'string')) return undefined
     const joined = names.join('\0')
     if (!joined.isWellFormed()) return undefined
-    const found = calling(() => this.#store.native.findAll(joined))
+    const found = rethrowNative(() => this.#store.native.findAll(joined))
     return found?.length === names.length ? found : undefined
   }
 
@@ -357,9 +357,9 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
       second,
       known,
     )
-    const movable = optional(transferable, (value) => aBoolean('transferable', value)) ?? false
+    const movable = optional(transferable, (value) => validateBoolean('transferable', value)) ?? false
     if (plan !== undefined && !Plan.isOf(plan, this.#store)) throw wrongType('plan', 'a plan of this very file', plan)
-    const most = optional(concurrency, (value) => aWholeNumber('concurrency', value, 1))
+    const most = optional(concurrency, (value) => validateInteger('concurrency', value, 1))
     const job = jobOptions({ onProgress, signal })
     signal?.throwIfAborted()
     // What is there already is not waited for: others may ask for the same in this turn.
@@ -398,8 +398,8 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
    * @throws ZTensorError ZT_CLOSED, ZT_IO, ZT_LIMIT; TypeError ZT_INVALID_ARG; the signal's reason
    */
   async verify(options?: VerifyOptions): Promise<VerifyResult> {
-    const { canonical: wanted, ...job } = optionsOf(options, ['canonical', 'onProgress', 'signal'])
-    const canonical = optional(wanted, (value) => aBoolean('canonical', value))
+    const { canonical: wanted, ...job } = readOptions(options, ['canonical', 'onProgress', 'signal'])
+    const canonical = optional(wanted, (value) => validateBoolean('canonical', value))
     const { warnings } = this
     const found = await verifyTensors(this.#store, everything(this.size), job, true)
     return { ...(canonical ? await withCanonical(this.#store, found, job.signal) : found), warnings }
@@ -416,9 +416,9 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     algorithm: 'sha256' | 'xxh3' = 'sha256',
     options?: { signal?: AbortSignal | undefined },
   ): Promise<string> {
-    oneOf('algorithm', ['sha256', 'xxh3'], algorithm)
-    const { signal } = optionsOf(options, ['signal'])
-    optional(signal, aSignal)
+    validateOneOf('algorithm', ['sha256', 'xxh3'], algorithm)
+    const { signal } = readOptions(options, ['signal'])
+    optional(signal, validateAbortSignal)
     signal?.throwIfAborted()
     this.#store.throwIfClosed()
     const stage = await this.#store.stageAll(signal)
@@ -442,7 +442,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   async prefetch(first?: Names | PrefetchOptions, second?: PrefetchOptions): Promise<void> {
     const read = namesAnd<PrefetchOptions>(first, second, ['names', 'maxBytes', 'onProgress', 'signal'])
     const { names, maxBytes, onProgress, signal } = read
-    const inFlight = optional(maxBytes, (value) => aWholeNumber('maxBytes', value, 1))
+    const inFlight = optional(maxBytes, (value) => validateInteger('maxBytes', value, 1))
     const job = jobOptions({ onProgress, signal })
     const found = this.#ordinalsInTurns(this.#matching(names))
     const ordinals = found instanceof Promise ? await found : found
@@ -460,7 +460,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   evict(first?: Names | EvictOptions): void {
     const { names } = namesAnd<EvictOptions>(first, undefined, ['names'])
     const ordinals = this.#ordinals(names)
-    calling(() => this.#store.native.evict(ordinals))
+    rethrowNative(() => this.#store.native.evict(ordinals))
   }
 
   /**
@@ -550,10 +550,10 @@ function namesAnd<T extends { names?: Names }>(
 ): Partial<T> {
   if (first !== undefined && !isIterable(first)) {
     if (second !== undefined) throw wrongType('names', 'an iterable of names', first)
-    return optionsOf(first as T, known)
+    return readOptions(first as T, known)
   }
   const others = known.filter((key) => key !== 'names')
-  const read = optionsOf(second, others.length > 0 ? others : known)
+  const read = readOptions(second, others.length > 0 ? others : known)
   return first === undefined ? read : { ...read, names: first }
 }
 

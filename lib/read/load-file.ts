@@ -1,6 +1,6 @@
 // Loads a whole file in one call, as safetensors' `load_file` does.
 import type { JobOptions } from '../native/job.js'
-import { optionsOf } from '../values/arguments.js'
+import { readOptions } from '../values/arguments.js'
 import type { Loaded } from './loaded.js'
 import { OPEN_OPTIONS, type OpenOptions, open, type Source } from './open.js'
 
@@ -26,7 +26,7 @@ export interface LoadWholeOptions extends OpenOptions, JobOptions {
  */
 export async function loadFile(source: Source, options?: LoadWholeOptions): Promise<Map<string, Loaded>> {
   const known = [...OPEN_OPTIONS, 'names', 'transferable', 'onProgress', 'signal'] as const
-  const { names, transferable, onProgress, ...opening } = optionsOf(options, known)
+  const { names, transferable, onProgress, ...opening } = readOptions(options, known)
   const file = await open(source, opening)
   try {
     return await file.load({ names, transferable, onProgress, signal: opening.signal })

@@ -3,7 +3,7 @@ import { type InspectOptions, inspect } from 'node:util'
 import type { DType, DTypeInfo, OwnArrayOf, OwnArrays, TypedArray } from '../values/dtype.js'
 import { shown } from '../values/inspect.js'
 import type { CooTensor, CsrTensor } from './sparse.js'
-import { type WidenOptions, widenCut } from './widen.js'
+import { type WidenOptions, widenSlice } from './widen.js'
 
 /** The elements of a dense tensor, its digest checked. */
 export class LoadedTensor<D extends DType = DType> {
@@ -33,7 +33,7 @@ export class LoadedTensor<D extends DType = DType> {
    * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_LIMIT; TypeError and RangeError ZT_INVALID_ARG
    */
   toFloat32(options?: WidenOptions): Float32Array {
-    return widenCut(this, options)
+    return widenSlice(this, options)
   }
 
   get [Symbol.toStringTag](): string {

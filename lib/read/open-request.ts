@@ -1,5 +1,5 @@
 import type { OpenRequest } from '../native/native.js'
-import { aBoolean, aWholeNumber, oneOf, optional } from '../values/arguments.js'
+import { optional, validateBoolean, validateInteger, validateOneOf } from '../values/arguments.js'
 import { FORMAT_NAMES } from '../values/formats.js'
 
 /** The bounds that options raise. */
@@ -8,12 +8,12 @@ export const LIMITS = ['maxIndexBytes', 'maxDecodedBytes', 'maxRank', 'maxAttrib
 /** What the binding is told of how to open a file: the container, how its bytes come into memory, the bounds. */
 export function openRequest(read: { [Key in keyof OpenRequest]?: unknown }): OpenRequest {
   const request: OpenRequest = {}
-  if (read.format !== undefined) request.format = oneOf('format', FORMAT_NAMES, read.format)
-  if (read.io !== undefined) request.io = oneOf('io', ['auto', 'mmap', 'read', 'direct'], read.io)
-  const followLinks = optional(read.followLinks, (value) => aBoolean('followLinks', value))
+  if (read.format !== undefined) request.format = validateOneOf('format', FORMAT_NAMES, read.format)
+  if (read.io !== undefined) request.io = validateOneOf('io', ['auto', 'mmap', 'read', 'direct'], read.io)
+  const followLinks = optional(read.followLinks, (value) => validateBoolean('followLinks', value))
   if (followLinks !== undefined) request.followLinks = followLinks
   for (const limit of LIMITS) {
-    const value = optional(read[limit], (value) => aWholeNumber(limit, value))
+    const value = optional(read[limit], (value) => validateInteger(limit, value))
     if (value !== undefined) request[limit] = value
   }
   return request

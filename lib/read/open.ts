@@ -1,11 +1,19 @@
 import { existsSync } from 'node:fs'
 import { types } from 'node:util'
-import { calling, invalid, publicError, ZTensorError } from '../native/errors.js'
+import { invalid, publicError, rethrowNative, ZTensorError } from '../native/errors.js'
 import { type JobOptions, run, unlessAborted, unopened } from '../native/job.js'
 import { stage } from '../native/memory.js'
 import { binding, type NativeControl, type OpenRequest, type RemoteRequest } from '../native/native.js'
 import { isPlainObject, urlText } from '../native/realm.js'
-import { aBoolean, aFunction, aText, filePath, optional, optionsOf, wrongType } from '../values/arguments.js'
+import {
+  filePath,
+  optional,
+  readOptions,
+  validateBoolean,
+  validateFunction,
+  validateText,
+  wrongType,
+} from '../values/arguments.js'
 import { pathOfUrl } from '../values/file-url.js'
 import type { Format } from '../values/format-table.js'
 import { type ByteSource, isByteSource, openBytes } from './byte-source.js'
@@ -66,7 +74,7 @@ export interface OpenOptions {
   /** Attribute values in the index, nested ones included: 16,777,216 by default. */
   maxAttributeValues?: number | undefined
   /**
-   * Called once, on the event loop, where somebody cut the file short while it was mapped and a view was read there:
+   * Called once, on the event loop, where somebody truncated the file while it was mapped and a view was read there:
    * what was lost reads as zeros, and every further call throws the same ZT_MAPPING_LOST. Without it that error is
    * thrown on the event loop, as an uncaught one, unless a call has thrown it before.
    */
@@ -84,14 +92,14 @@ interface Read {
 const UNVERIFIED = ['format', 'shards', 'followLinks', 'io', 'onMappingLost', 'remote', ...LIMITS] as const
 export const OPEN_OPTIONS = [...UNVERIFIED, 'verify'] as const
 
-function readOptions(read: OpenOptions): Read {
+function readOpenOptions(read: OpenOptions): Read {
   const { shards } = read
   if (shards !== undefined && shards !== 'none' && typeof shards !== 'function')
     throw wrongType('shards', "'none' or a function", shards)
   const request = { ...openRequest(read), unread: shards === 'none' }
   const { onMappingLost } = read
-  optional(onMappingLost, (value) => aFunction('onMappingLost', value))
-  const verify = optional(read.verify, (value) => aBoolean('verify', value)) ?? false
+  optional(onMappingLost, (value) => validateFunction('onMappingLost', value))
+  const verify = optional(read.verify, (value) => validateBoolean('verify', value)) ?? false
   const remote = remoteRequest(read.remote)
   return { request, remote, verify, resolver: typeof shards === 'function' ? shards : undefined, onMappingLost }
 }
@@ -107,9 +115,9 @@ type Place =
 function place(source: unknown): Place {
   const remote = Array.isArray(source) ? remoteList(source) : remoteUrl(source)
   if (remote !== undefined) return { urls: [remote].flat() }
-  if (typeof source === 'string') return { path: aPath('source', source) }
+  if (typeof source === 'string') return { path: validatePath('source', source) }
   if (Array.isArray(source)) {
-    const paths = aList('source', source)
+    const paths = validateList('source', source)
     return paths.length === 1 ? { path: paths[0] as string } : { paths }
   }
   if (types.isUint8Array(source)) return { memory: source }
@@ -117,7 +125,7 @@ function place(source: unknown): Place {
   const url = urlText(source)
   if (url !== undefined) {
     const path = pathOfUrl('source', url)
-    return typeof path === 'string' ? { path: aPath('source', path) } : { path: url, encoded: path }
+    return typeof path === 'string' ? { path: validatePath('source', path) } : { path: url, encoded: path }
   }
   const shared = typeof source === 'object' && source !== null ? sharedFrom(source) : undefined
   if (shared !== undefined) return { shared: withPlaces(shared) }
@@ -147,27 +155,30 @@ function placeOf(source: unknown, { request }: Read): Place {
 /** The same, its paths such as a file can have. */
 function withPlaces(shared: SharedFile): SharedFile {
   const { path } = shared
-  return { ...shared, path: typeof path === 'string' ? aPath('source.path', path) : aList('source.path', path) }
+  return {
+    ...shared,
+    path: typeof path === 'string' ? validatePath('source.path', path) : validateList('source.path', path),
+  }
 }
 
 /** The error of a call that would have this thread wait for somebody else. */
-function far(what: string): ZTensorError {
+function notLocal(what: string): ZTensorError {
   return new ZTensorError(
     'ZT_NOT_LOCAL',
     `${what} cannot be opened on this thread, which would wait for it: await open()`,
   )
 }
 
-function aPlace(name: string, place: unknown): string {
+function validatePlace(name: string, place: unknown): string {
   const url = urlText(place)
-  if (url !== undefined) return aPath(name, filePath(name, url))
+  if (url !== undefined) return validatePath(name, filePath(name, url))
   if (typeof place !== 'string') throw wrongType(name, 'a path or a file: URL', place)
-  return aPath(name, place)
+  return validatePath(name, place)
 }
 
-function aList(name: string, source: readonly unknown[]): string[] {
+function validateList(name: string, source: readonly unknown[]): string[] {
   if (source.length === 0) throw invalid(RangeError, `${name} must name one file or more, got an empty list`)
-  return Array.from(source, (one, at) => aPlace(`${name}[${at}]`, one))
+  return Array.from(source, (one, at) => validatePlace(`${name}[${at}]`, one))
 }
 
 /** The bytes of a buffer; of a detached one there are none. */
@@ -182,10 +193,10 @@ function wholeBuffer(buffer: ArrayBufferLike): Uint8Array {
 const ASAR = /\.asar(?=[\\/])/
 
 /** Electron packs an app into an archive, of which only the unpacked twin can be mapped. */
-function aPath(name: string, path: string): string {
+function validatePath(name: string, path: string): string {
   if (path === '' || path.includes('\0'))
     throw invalid(TypeError, path === '' ? `${name} must not be empty` : `${name} must not hold null bytes`)
-  aText(name, path)
+  validateText(name, path)
   if (!ASAR.test(path) || existsSync(path.replace(ASAR, '.asar.unpacked')) === false) return path
   return path.replace(ASAR, '.asar.unpacked')
 }
@@ -256,7 +267,9 @@ async function namingLater<T>(
 function resolved(request: OpenRequest, names: string[], places: unknown[]): void {
   const known = names.flatMap((name, at) => {
     const place = places[at]
-    return place === undefined ? [] : [[name, aPlace(`what shards gives for ${JSON.stringify(name)}`, place)] as const]
+    return place === undefined
+      ? []
+      : [[name, validatePlace(`what shards gives for ${JSON.stringify(name)}`, place)] as const]
   })
   request.shardNames = known.map(([name]) => name)
   request.shardPaths = known.map(([, path]) => path)
@@ -272,7 +285,7 @@ function openPathsSync({ paths, ...from }: Origin & { paths: string[] }, { reque
     resolved(request, names, places)
   }
   return TensorFile.make(
-    calling(() => binding.openPathsSync(paths, request)),
+    rethrowNative(() => binding.openPathsSync(paths, request)),
     from,
   )
 }
@@ -305,8 +318,8 @@ async function openMemory(
   const { memory } = from
   const { request, resolver } = read
   if (resolver !== undefined) {
-    const set = calling(() => new binding.MemorySet(memory, request))
-    const names = calling(() => set.names(request))
+    const set = rethrowNative(() => new binding.MemorySet(memory, request))
+    const names = rethrowNative(() => set.names(request))
     if (names.length > 0) {
       resolved(request, names, await unlessAborted(Promise.all(names.map((name) => resolver(name))), signal))
       const native = await run(unopened(), { signal }, (control) => set.open(request, control))
@@ -318,7 +331,7 @@ async function openMemory(
   for (;;) {
     const part = await stage(
       memory,
-      calling(() => opening.stage()),
+      rethrowNative(() => opening.stage()),
       () => signal?.throwIfAborted(),
     )
     const native = await run(unopened(), { signal }, (control) => opening.attempt(part, control))
@@ -332,26 +345,26 @@ const withoutMemory = ({ memory: _, ...from }: Origin & { memory: Uint8Array }):
 
 function openMemorySync(from: Origin & { memory: Uint8Array }, { request, resolver }: Read): TensorFile {
   if (resolver !== undefined) {
-    const set = calling(() => new binding.MemorySet(from.memory, request))
-    const names = calling(() => set.names(request))
+    const set = rethrowNative(() => new binding.MemorySet(from.memory, request))
+    const names = rethrowNative(() => set.names(request))
     if (names.length > 0) {
       const places = names.map((name) => resolver(name))
       resolved(request, names, places)
       return TensorFile.make(
-        calling(() => set.openSync(request)),
+        rethrowNative(() => set.openSync(request)),
         withoutMemory(from),
       )
     }
   }
   return TensorFile.make(
-    calling(() => binding.openMemory(from.memory, request)),
+    rethrowNative(() => binding.openMemory(from.memory, request)),
     from,
   )
 }
 
 /** A file that was shared, if it is still open in this process. */
 function openTicket({ path, ticket, request, memory }: SharedFile, read: Read): TensorFile | undefined {
-  const native = calling(() => binding.openShared(ticket.process, ticket.number))
+  const native = rethrowNative(() => binding.openShared(ticket.process, ticket.number))
   if (native === null) return undefined
   const origin = { request, onMappingLost: read.onMappingLost, common: memory }
   const file = TensorFile.make(native, typeof path === 'string' ? { ...origin, path } : origin)
@@ -411,10 +424,10 @@ function orClose(file: TensorFile, check: () => void): void {
  * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG
  */
 export function openSync(source: Source, options?: OpenOptions): TensorFile {
-  const read = readOptions(optionsOf(options, OPEN_OPTIONS))
+  const read = readOpenOptions(readOptions(options, OPEN_OPTIONS))
   const from = { ...placeOf(source, read), onMappingLost: read.onMappingLost, request: read.request }
-  if ('bytes' in from) throw far('a source whose bytes your code reads')
-  if ('urls' in from) throw far('a file of another machine')
+  if ('bytes' in from) throw notLocal('a source whose bytes your code reads')
+  if ('urls' in from) throw notLocal('a file of another machine')
   const file =
     'path' in from
       ? openPathSync(from, read)
@@ -439,8 +452,8 @@ export function openSync(source: Source, options?: OpenOptions): TensorFile {
  * signal's reason
  */
 export async function open(source: Source, options?: OpenOptions & JobOptions): Promise<TensorFile> {
-  const { onProgress, signal, ...opening } = optionsOf(options, [...OPEN_OPTIONS, 'onProgress', 'signal'])
-  const read = readOptions(opening)
+  const { onProgress, signal, ...opening } = readOptions(options, [...OPEN_OPTIONS, 'onProgress', 'signal'])
+  const read = readOpenOptions(opening)
   const job = jobOptions({ onProgress, signal })
   const from = { ...placeOf(source, read), onMappingLost: read.onMappingLost, request: read.request }
   job.signal?.throwIfAborted()
@@ -481,7 +494,7 @@ export async function verify(
   options?: Omit<OpenOptions, 'verify'> & VerifyOptions,
 ): Promise<VerifyResult> {
   const known = [...UNVERIFIED, 'canonical', 'onProgress', 'signal'] as const
-  const { canonical, onProgress, ...opening } = optionsOf(options, known)
+  const { canonical, onProgress, ...opening } = readOptions(options, known)
   const file = await open(source, opening)
   try {
     return await file.verify({ canonical, onProgress, signal: opening.signal })

@@ -1,8 +1,8 @@
 // Tensor parallelism: which tensors one rank of a group holds, and which bytes of the files they need.
 import { type InspectOptions, inspect } from 'node:util'
-import { calling, invalid } from '../native/errors.js'
+import { invalid, rethrowNative } from '../native/errors.js'
 import type { DivisionRequest, NativePlan } from '../native/native.js'
-import { anObject, aWholeNumber, optionsOf, wrongType } from '../values/arguments.js'
+import { readOptions, validateInteger, validateObject, wrongType } from '../values/arguments.js'
 import { IDENTITY, shown } from '../values/inspect.js'
 import { type Catalog, type Entries, walk } from './catalog.js'
 import type { Store } from './store.js'
@@ -107,9 +107,9 @@ export class Plan {
 
   /** @internal */
   static make(catalog: Catalog, options: PlanOptions): Plan {
-    const { rank, worldSize, rules } = optionsOf(options, ['rank', 'worldSize', 'rules'])
-    const size = aWholeNumber('worldSize', worldSize, 1)
-    const own = aWholeNumber('rank', rank)
+    const { rank, worldSize, rules } = readOptions(options, ['rank', 'worldSize', 'rules'])
+    const size = validateInteger('worldSize', worldSize, 1)
+    const own = validateInteger('rank', rank)
     if (own >= size) throw invalid(RangeError, `rank must be below worldSize ${size}, got ${own}`)
     const { patterns, placements } = readRules(rules)
     const { native, path } = catalog.store
@@ -117,7 +117,7 @@ export class Plan {
       catalog,
       own,
       size,
-      calling(() => native.plan(patterns, placements, own, size), path),
+      rethrowNative(() => native.plan(patterns, placements, own, size), path),
     )
   }
 
@@ -142,13 +142,13 @@ const CODES = { replicate: -1, column: -2, row: -3 } as const
 
 /** The rules as the binding takes them. */
 function readRules(rules: unknown): { patterns: string[]; placements: number[] } {
-  const given = anObject('rules', rules)
+  const given = validateObject('rules', rules)
   const pairs: unknown[] = Array.isArray(given) ? given : Object.entries(given)
   const [patterns, placements]: [string[], number[]] = [[], []]
   for (const [at, pair] of Array.from(pairs).entries()) {
     if (!Array.isArray(pair) || typeof pair[0] !== 'string')
       throw wrongType(`rules[${at}]`, '[pattern, placement]', pair)
-    const placement = aPlacement(`rules for ${JSON.stringify(pair[0])}`, pair[1])
+    const placement = validatePlacement(`rules for ${JSON.stringify(pair[0])}`, pair[1])
     // No name has half a character.
     if (/\p{Surrogate}/u.test(pair[0])) continue
     patterns.push(pair[0])
@@ -157,11 +157,11 @@ function readRules(rules: unknown): { patterns: string[]; placements: number[] }
   return { patterns, placements }
 }
 
-function aPlacement(name: string, value: unknown): Placement {
+function validatePlacement(name: string, value: unknown): Placement {
   if (value === 'column' || value === 'row' || value === 'replicate') return value
   if (typeof value !== 'object' || value === null)
     throw wrongType(name, "'column', 'row', 'replicate' or { dim }", value)
-  return { dim: aWholeNumber(`${name}: dim`, (value as { dim: unknown }).dim) }
+  return { dim: validateInteger(`${name}: dim`, (value as { dim: unknown }).dim) }
 }
 
 /** One rank's part of each tensor, made when it is asked for: a file may have a million of them. */
@@ -231,7 +231,7 @@ class Parts implements ReadonlyMap<string, PlannedTensor> {
   #find(name: string): number {
     if (typeof name !== 'string') return -1
     const { store, size } = this.#catalog
-    if (!store.closed) return calling(() => store.native.find(name))
+    if (!store.closed) return rethrowNative(() => store.native.find(name))
     if (this.#names === undefined) {
       this.#names = new Map()
       for (let ordinal = 0; ordinal < size; ordinal++) this.#names.set(this.#catalog.name(ordinal), ordinal)

@@ -5,13 +5,13 @@ import { run, unopened } from '../native/job.js'
 import { binding, type OpenRequest, type RemoteRequest, type StoreRequest } from '../native/native.js'
 import { urlText } from '../native/realm.js'
 import {
-  aBoolean,
-  anObject,
-  aText,
-  aWholeNumber,
   filePath,
   optional,
-  optionsOf,
+  readOptions,
+  validateBoolean,
+  validateInteger,
+  validateObject,
+  validateText,
   wrongType,
 } from '../values/arguments.js'
 import { TensorFile } from './file.js'
@@ -88,17 +88,17 @@ export function remoteUrl(source: unknown): string | undefined {
 }
 
 function headersOf(value: RemoteOptions['headers']): string[] {
-  return Object.entries(anObject('remote.headers', value)).flatMap(([name, text]) => {
+  return Object.entries(validateObject('remote.headers', value)).flatMap(([name, text]) => {
     if (typeof text !== 'string') throw wrongType(`remote.headers[${JSON.stringify(name)}]`, 'a string', undefined)
     return [name, text]
   })
 }
 
 function storeOf(value: StoreOptions): StoreRequest {
-  const read = optionsOf(value, [...FLAGS, ...TEXTS], 'remote.store')
+  const read = readOptions(value, [...FLAGS, ...TEXTS], 'remote.store')
   const request: StoreRequest = {}
   for (const name of FLAGS) {
-    const flag = optional(read[name], (one) => aBoolean(`remote.store.${name}`, one))
+    const flag = optional(read[name], (one) => validateBoolean(`remote.store.${name}`, one))
     if (flag !== undefined) request[name] = flag
   }
   for (const name of TEXTS) {
@@ -111,9 +111,9 @@ function storeOf(value: StoreOptions): StoreRequest {
 }
 
 /** The absolute path of a folder. */
-function aFolder(name: string, value: unknown): string {
+function validateFolder(name: string, value: unknown): string {
   const url = urlText(value)
-  const path = aText(name, url === undefined ? value : filePath(name, url))
+  const path = validateText(name, url === undefined ? value : filePath(name, url))
   if (path === '' || path.includes('\0'))
     throw invalid(TypeError, path === '' ? `${name} must not be empty` : `${name} must not hold null bytes`)
   return resolve(path)
@@ -136,17 +136,17 @@ function environment(): string[] {
 
 /** What the binding is told of how files of other machines are read. */
 export function remoteRequest(value: RemoteOptions | undefined): RemoteRequest {
-  const read = optionsOf(value, KNOWN, 'remote')
+  const read = readOptions(value, KNOWN, 'remote')
   const headers = read.headers === undefined ? [] : headersOf(read.headers)
   const request: RemoteRequest = { headers, environment: environment() }
   for (const [name, least] of Object.entries(NUMBERS) as [keyof typeof NUMBERS, number][]) {
-    const number = optional(read[name], (one) => aWholeNumber(`remote.${name}`, one, least))
+    const number = optional(read[name], (one) => validateInteger(`remote.${name}`, one, least))
     if (number !== undefined) request[name] = number
   }
-  const allow = optional(read.allowPrivate, (one) => aBoolean('remote.allowPrivate', one))
+  const allow = optional(read.allowPrivate, (one) => validateBoolean('remote.allowPrivate', one))
   if (allow !== undefined) request.allowPrivate = allow
   if (read.store !== undefined) request.store = storeOf(read.store)
-  const cache = optional(read.cache, (folder) => aFolder('remote.cache', folder))
+  const cache = optional(read.cache, (folder) => validateFolder('remote.cache', folder))
   if (cache !== undefined) request.cache = cache
   return request
 }
@@ -159,7 +159,7 @@ export async function openUrls(
   origin: Origin,
   signal: AbortSignal | undefined,
 ): Promise<TensorFile> {
-  for (const [at, url] of urls.entries()) aText(urls.length === 1 ? 'source' : `source[${at}]`, url)
+  for (const [at, url] of urls.entries()) validateText(urls.length === 1 ? 'source' : `source[${at}]`, url)
   const open = (control: InstanceType<typeof binding.Control>) => binding.openUrls([...urls], request, remote, control)
   const native = await run(unopened(), { signal }, open)
   const path = native.place

@@ -1,14 +1,14 @@
 import { types } from 'node:util'
-import { calling, ZTensorError } from '../native/errors.js'
+import { rethrowNative, ZTensorError } from '../native/errors.js'
 import type { NativeFile, OpenRequest } from '../native/native.js'
 import {
-  aBoolean,
-  anObject,
-  aString,
-  aText,
-  aWholeNumber,
   optional,
-  optionsOf,
+  readOptions,
+  validateBoolean,
+  validateInteger,
+  validateObject,
+  validateString,
+  validateText,
   wrongType,
 } from '../values/arguments.js'
 import { LIMITS, openRequest } from './open-request.js'
@@ -44,9 +44,9 @@ export function ticketOf(
   request: OpenRequest,
   options: ShareOptions | undefined,
 ): SharedFile {
-  const { memory: wanted } = optionsOf(options, ['memory'])
-  const asked = optional(wanted, (value) => aBoolean('memory', value))
-  return calling(() => {
+  const { memory: wanted } = readOptions(options, ['memory'])
+  const asked = optional(wanted, (value) => validateBoolean('memory', value))
+  return rethrowNative(() => {
     const memory = asked ? native.shareMemory() : null
     return { kind: KIND, path, ticket: native.share(), request, ...(memory === null ? {} : { memory }) }
   })
@@ -56,16 +56,16 @@ export function ticketOf(
 export function sharedFrom(source: object): SharedFile | undefined {
   if ((source as SharedFile).kind !== KIND) return undefined
   const { path, ticket, request, memory } = source as SharedFile
-  const { process, number, identity } = anObject('source.ticket', ticket) as SharedFile['ticket']
+  const { process, number, identity } = validateObject('source.ticket', ticket) as SharedFile['ticket']
   return {
     kind: KIND,
-    path: Array.isArray(path) ? texts('source.path', path) : aString('source.path', path),
+    path: Array.isArray(path) ? texts('source.path', path) : validateString('source.path', path),
     ticket: {
-      process: aString('source.ticket.process', process),
-      number: aWholeNumber('source.ticket.number', number),
-      identity: aString('source.ticket.identity', identity),
+      process: validateString('source.ticket.process', process),
+      number: validateInteger('source.ticket.number', number),
+      identity: validateString('source.ticket.identity', identity),
     },
-    request: requestFrom(anObject('source.request', request) as OpenRequest),
+    request: requestFrom(validateObject('source.request', request) as OpenRequest),
     ...(memory === undefined ? {} : { memory: buffers(memory) }),
   }
 }
@@ -86,17 +86,17 @@ export function checkMemory(memory: readonly SharedArrayBuffer[], files: readonl
 
 function texts(name: string, value: unknown): string[] {
   if (!Array.isArray(value)) throw wrongType(name, 'a list of texts', value)
-  return Array.from(value, (one, at) => aText(`${name}[${at}]`, one))
+  return Array.from(value, (one, at) => validateText(`${name}[${at}]`, one))
 }
 
 function requestFrom(given: OpenRequest): OpenRequest {
-  const read = optionsOf(
+  const read = readOptions(
     given,
     ['format', 'io', 'unread', 'pathBytes', 'shardNames', 'shardPaths', ...LIMITS],
     'source.request',
   )
   const request = openRequest(read)
-  if (read.unread !== undefined) request.unread = aBoolean('source.request.unread', read.unread)
+  if (read.unread !== undefined) request.unread = validateBoolean('source.request.unread', read.unread)
   const bytes = optional(read.pathBytes, (value) => Uint8Array.from(value as number[]))
   if (bytes !== undefined) request.pathBytes = [...bytes]
   for (const key of ['shardNames', 'shardPaths'] as const) {

@@ -1,11 +1,11 @@
 import { type InspectOptions, inspect } from 'node:util'
-import { calling, invalid } from '../native/errors.js'
+import { invalid, rethrowNative } from '../native/errors.js'
 import { binding } from '../native/native.js'
-import { aWholeNumber, optionsOf, wrongType } from '../values/arguments.js'
+import { readOptions, validateInteger, wrongType } from '../values/arguments.js'
 import type { DType, DTypeArrays } from '../values/dtype.js'
 import { shown } from '../values/inspect.js'
 import type { CopyReason, View } from './store.js'
-import { type WidenOptions, widenCut } from './widen.js'
+import { type WidenOptions, widenSlice } from './widen.js'
 
 /**
  * Which indices of a dimension, as NumPy slices: `[start, stop]`, `[start, stop, step]`, one of them as `[index]`, or null for all.
@@ -28,7 +28,7 @@ export interface Shard {
 }
 
 /** A rectangular part of a dense tensor. */
-export class Cut<D extends DType = DType> {
+export class TensorSlice<D extends DType = DType> {
   readonly dtype: D
   readonly shape: readonly number[]
   readonly data: DTypeArrays[D]
@@ -43,8 +43,8 @@ export class Cut<D extends DType = DType> {
   }
 
   /** @internal */
-  static make<D extends DType>(dtype: D, shape: readonly number[], view: View): Cut<D> {
-    return new Cut(dtype, shape, view.data as DTypeArrays[D], view.copyReason)
+  static make<D extends DType>(dtype: D, shape: readonly number[], view: View): TensorSlice<D> {
+    return new TensorSlice(dtype, shape, view.data as DTypeArrays[D], view.copyReason)
   }
 
   /** Whether `data` aliases the file. */
@@ -58,11 +58,11 @@ export class Cut<D extends DType = DType> {
    * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_LIMIT; TypeError and RangeError ZT_INVALID_ARG
    */
   toFloat32(options?: WidenOptions): Float32Array {
-    return widenCut(this, options)
+    return widenSlice(this, options)
   }
 
   get [Symbol.toStringTag](): string {
-    return 'Cut'
+    return 'TensorSlice'
   }
 
   /** Says what it is, and has no data. */
@@ -73,7 +73,7 @@ export class Cut<D extends DType = DType> {
 
   /** Says what it is, and shows no data. */
   [inspect.custom](_depth: number, options: InspectOptions): string {
-    return shown('Cut', this.toJSON(), options)
+    return shown('TensorSlice', this.toJSON(), options)
   }
 }
 
@@ -100,13 +100,13 @@ export function sliceRanges(shape: readonly number[], ranges: unknown, name = 'r
       throw wrongType(which, '[index], [start, stop], [start, stop, step] or null', range)
     }
     if (range.length === 1) {
-      const start = anIndex(`${which}[0]`, range[0], size)
+      const start = validateIndex(`${which}[0]`, range[0], size)
       selected.ranges.push(start, start + 1, 1)
       continue
     }
-    const start = aBound(`${which}[0]`, range[0] ?? 0, size)
-    const stop = aBound(`${which}[1]`, range[1] ?? size, size)
-    const step = range.length === 3 ? aStep(`${which}[2]`, range[2]) : 1
+    const start = validateBound(`${which}[0]`, range[0] ?? 0, size)
+    const stop = validateBound(`${which}[1]`, range[1] ?? size, size)
+    const step = range.length === 3 ? validateStep(`${which}[2]`, range[2]) : 1
     if (start > stop) throw invalid(RangeError, `${which} must not end before it starts, got [${range.join(', ')}]`)
     selected.ranges.push(start, stop, step)
     selected.shape.push(Math.ceil((stop - start) / step))
@@ -114,15 +114,15 @@ export function sliceRanges(shape: readonly number[], ranges: unknown, name = 'r
   return selected
 }
 
-function aNumber(name: string, value: unknown): number {
+function validateNumber(name: string, value: unknown): number {
   if (typeof value !== 'number') throw wrongType(name, 'a whole number', value)
   if (!Number.isSafeInteger(value)) throw invalid(RangeError, `${name} must be a whole number, got ${value}`)
   return value
 }
 
 /** An index of a dimension; a negative one counts from its end. */
-export function anIndex(name: string, value: unknown, size: number): number {
-  const index = aNumber(name, value)
+export function validateIndex(name: string, value: unknown, size: number): number {
+  const index = validateNumber(name, value)
   if (index < -size || index >= size) {
     const among = size === 0 ? 'cannot be chosen: the dimension is empty' : `must be from ${-size} to ${size - 1}`
     throw invalid(RangeError, `${name} ${among}, got ${index}`)
@@ -130,16 +130,16 @@ export function anIndex(name: string, value: unknown, size: number): number {
   return index < 0 ? index + size : index
 }
 
-function aBound(name: string, value: unknown, size: number): number {
-  const bound = aNumber(name, value)
+function validateBound(name: string, value: unknown, size: number): number {
+  const bound = validateNumber(name, value)
   if (bound < -size || bound > size) {
     throw invalid(RangeError, `${name} must lie within the dimension, from ${-size} to ${size}, got ${bound}`)
   }
   return bound < 0 ? bound + size : bound
 }
 
-function aStep(name: string, value: unknown): number {
-  const step = aNumber(name, value)
+function validateStep(name: string, value: unknown): number {
+  const step = validateNumber(name, value)
   if (step < 1) throw invalid(RangeError, `${name}, the step, must be 1 or more, got ${step}`)
   return step
 }
@@ -147,12 +147,12 @@ function aStep(name: string, value: unknown): number {
 /** The ranges of a rank's share. */
 export function shardRanges(shape: readonly number[], spec: unknown): Selected {
   if (typeof spec !== 'object' || spec === null) throw wrongType('shard', 'an object { dim, rank, worldSize }', spec)
-  const { dim, rank, worldSize } = optionsOf(spec as Shard, ['dim', 'rank', 'worldSize'], 'shard')
+  const { dim, rank, worldSize } = readOptions(spec as Shard, ['dim', 'rank', 'worldSize'], 'shard')
   const numbers = [
-    aWholeNumber('dim', dim),
-    aWholeNumber('rank', rank),
-    aWholeNumber('worldSize', worldSize, 1),
+    validateInteger('dim', dim),
+    validateInteger('rank', rank),
+    validateInteger('worldSize', worldSize, 1),
   ] as const
-  const ranges = calling(() => binding.shardRanges([...shape], ...numbers))
+  const ranges = rethrowNative(() => binding.shardRanges([...shape], ...numbers))
   return { ranges, shape: shape.map((_, at) => (ranges[at * 3 + 1] as number) - (ranges[at * 3] as number)) }
 }

@@ -1,8 +1,8 @@
 import { type InspectOptions, inspect, types } from 'node:util'
-import { calling, ZTensorError } from '../native/errors.js'
+import { rethrowNative, ZTensorError } from '../native/errors.js'
 import { allocate } from '../native/memory.js'
 import { binding } from '../native/native.js'
-import { aWholeNumber, optional, optionsOf, wrongType } from '../values/arguments.js'
+import { optional, readOptions, validateInteger, wrongType } from '../values/arguments.js'
 import {
   bytesOf,
   type DType,
@@ -29,8 +29,8 @@ export interface ToDenseOptions {
 
 /** Room for the dense elements of a sparse tensor, within the limit. */
 function dense(shape: readonly number[], dtype: DTypeInfo, options: ToDenseOptions | undefined) {
-  const { maxBytes } = optionsOf(options, ['maxBytes'])
-  const most = optional(maxBytes, (value) => aWholeNumber('maxBytes', value)) ?? DENSE_BYTES
+  const { maxBytes } = readOptions(options, ['maxBytes'])
+  const most = optional(maxBytes, (value) => validateInteger('maxBytes', value)) ?? DENSE_BYTES
   const byteLength = Math.ceil(
     (shape.reduce((product, size) => (product === 0 || size === 0 ? 0 : product * size), 1) * dtype.bits) / 8,
   )
@@ -65,7 +65,7 @@ export function checkCsr(
   strict = false,
 ): void {
   const codes = [dtype.code, indexCode('indices', indices), indexCode('indptr', indptr)]
-  calling(() => binding.checkCsr(shape, codes, bytesOf(values), bytesOf(indices), bytesOf(indptr), strict))
+  rethrowNative(() => binding.checkCsr(shape, codes, bytesOf(values), bytesOf(indices), bytesOf(indptr), strict))
 }
 
 /** Throws ZT_BAD_SPARSE where arrays are no COO tensor; `strictly`, also where one names a cell twice. */
@@ -77,7 +77,7 @@ export function checkCoo(
   strictly = false,
 ): void {
   const codes = [dtype.code, indexCode('coords', coords)]
-  calling(() => binding.checkCoo(shape, codes, bytesOf(values), bytesOf(coords), strictly))
+  rethrowNative(() => binding.checkCoo(shape, codes, bytesOf(values), bytesOf(coords), strictly))
 }
 
 /** The values as float32, without the padding behind the last one. */
@@ -166,7 +166,7 @@ export class CsrTensor<D extends DType = DType> {
    */
   toDense(options?: ToDenseOptions): DTypeArrays[D] {
     const output = dense(this.shape, dtypeInfo(this.dtype) as DTypeInfo, options)
-    calling(() => binding.csrToDense(...this.#parts(), bytesOf(output)))
+    rethrowNative(() => binding.csrToDense(...this.#parts(), bytesOf(output)))
     return output as DTypeArrays[D]
   }
 
@@ -188,10 +188,10 @@ export class CsrTensor<D extends DType = DType> {
   toCoo(): CooTensor<D> {
     const parts = this.#parts()
     const coords = indexArray(
-      calling(() => binding.csrCoordsDtype(...parts)),
+      rethrowNative(() => binding.csrCoordsDtype(...parts)),
       2 * this.nnz,
     )
-    calling(() => binding.csrToCoords(...parts, bytesOf(coords)))
+    rethrowNative(() => binding.csrToCoords(...parts, bytesOf(coords)))
     return CooTensor.make(this.shape, this.dtype, this.values, coords)
   }
 }
@@ -264,7 +264,7 @@ export class CooTensor<D extends DType = DType> {
    */
   toDense(options?: ToDenseOptions): DTypeArrays[D] {
     const output = dense(this.shape, dtypeInfo(this.dtype) as DTypeInfo, options)
-    calling(() => binding.cooToDense(...this.#parts(), bytesOf(output)))
+    rethrowNative(() => binding.cooToDense(...this.#parts(), bytesOf(output)))
     return output as DTypeArrays[D]
   }
 
@@ -283,8 +283,8 @@ export class CooTensor<D extends DType = DType> {
       )
     }
     const pointers = 8 * ((shape[0] as number) + 1)
-    const { maxBytes } = optionsOf(options, ['maxBytes'])
-    const most = optional(maxBytes, (value) => aWholeNumber('maxBytes', value)) ?? DENSE_BYTES
+    const { maxBytes } = readOptions(options, ['maxBytes'])
+    const most = optional(maxBytes, (value) => validateInteger('maxBytes', value)) ?? DENSE_BYTES
     if (pointers > most) {
       const message = `the pointers of ${shape[0]} rows take up to ${pointers} bytes, more than the ${most} allowed (option maxBytes)`
       throw new ZTensorError('ZT_LIMIT', message)
@@ -293,10 +293,10 @@ export class CooTensor<D extends DType = DType> {
     const values = array(dtype, allocate(this.values.byteLength), 0, this.values.byteLength) as DTypeArrays[D]
     const indices = indexArray(indexCode('coords', this.coords), nnz)
     const indptr = indexArray(
-      calling(() => binding.cooIndptrDtype(...parts)),
+      rethrowNative(() => binding.cooIndptrDtype(...parts)),
       (shape[0] as number) + 1,
     )
-    calling(() => binding.cooToCsr(...parts, [bytesOf(values), bytesOf(indices), bytesOf(indptr)]))
+    rethrowNative(() => binding.cooToCsr(...parts, [bytesOf(values), bytesOf(indices), bytesOf(indptr)]))
     return CsrTensor.make(shape, this.dtype, values, indices, indptr)
   }
 

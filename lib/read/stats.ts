@@ -1,6 +1,6 @@
 import { invalid } from '../native/errors.js'
 import { run } from '../native/job.js'
-import { aSignal, aWholeNumber, optional, optionsOf, wrongType } from '../values/arguments.js'
+import { optional, readOptions, validateAbortSignal, validateInteger, wrongType } from '../values/arguments.js'
 import type { Place } from './store.js'
 
 /** What to find out of a tensor's elements. */
@@ -42,7 +42,7 @@ export interface TensorStats {
 /** Bins that a histogram may have. */
 const MOST_BINS = 4096
 
-function aRange(value: unknown): [number, number] {
+function validateRange(value: unknown): [number, number] {
   if (!Array.isArray(value) || value.length !== 2) throw wrongType('range', '[first, last]', value)
   const [first, last] = value as unknown[]
   if (typeof first !== 'number' || typeof last !== 'number') throw wrongType('range', '[first, last], numbers', value)
@@ -52,8 +52,8 @@ function aRange(value: unknown): [number, number] {
   return [first, last]
 }
 
-function aBinCount(value: unknown): number {
-  const bins = aWholeNumber('bins', value)
+function validateBinCount(value: unknown): number {
+  const bins = validateInteger('bins', value)
   if (bins < 1 || bins > MOST_BINS)
     throw invalid(RangeError, `bins must be a whole number from 1 to ${MOST_BINS}, got ${bins}`)
   return bins
@@ -61,7 +61,7 @@ function aBinCount(value: unknown): number {
 
 /** Checks what is asked for. */
 export function statsRequest({ bins, range }: Pick<StatsOptions, 'bins' | 'range'>) {
-  const request = { bins: optional(bins, aBinCount) ?? 0, range: optional(range, aRange) }
+  const request = { bins: optional(bins, validateBinCount) ?? 0, range: optional(range, validateRange) }
   if (request.range !== undefined && request.bins === 0)
     throw invalid(TypeError, 'range is the range of the histogram: give bins too')
   return request
@@ -69,9 +69,9 @@ export function statsRequest({ bins, range }: Pick<StatsOptions, 'bins' | 'range
 
 /** Statistics of the tensor at a place. */
 export async function stats({ store, ordinal }: Place, options?: StatsOptions): Promise<TensorStats> {
-  const { bins, range, signal } = optionsOf(options, ['bins', 'range', 'signal'])
+  const { bins, range, signal } = readOptions(options, ['bins', 'range', 'signal'])
   const request = statsRequest({ bins, range })
-  optional(signal, aSignal)
+  optional(signal, validateAbortSignal)
   signal?.throwIfAborted()
   store.throwIfClosed()
   const stage = await store.stage(ordinal, undefined, signal)

@@ -1,4 +1,4 @@
-import { calling, tooLarge, ZTensorError } from '../native/errors.js'
+import { rethrowNative, tooLarge, ZTensorError } from '../native/errors.js'
 import { type Losable, losses, mappingLost, unwatch, watch } from '../native/lost-mapping.js'
 import { allocate, pieces, sourceGone, stage, stageSync } from '../native/memory.js'
 import {
@@ -30,7 +30,7 @@ export type CopyReason =
   | 'reordered'
   /** It stands in the file's index. */
   | 'inline'
-  /** It is a cut that is not one run of memory. */
+  /** It is a slice that is not one run of memory. */
   | 'packed'
   /** The data is not on this machine: `load()` fetches it, and `prefetch()` keeps it where the file was opened with a cache. */
   | 'remote'
@@ -136,7 +136,7 @@ export class Store implements Losable {
     return this.#closed
   }
 
-  /** ZT_CLOSED of a closed file, ZT_MAPPING_LOST of one that was cut short while it was mapped. */
+  /** ZT_CLOSED of a closed file, ZT_MAPPING_LOST of one that was truncated while it was mapped. */
   throwIfClosed(): void {
     if (this.#closed) {
       throw new ZTensorError('ZT_CLOSED', `${this.#name} is closed, and its tensors and views with it; open it again`)
@@ -173,7 +173,7 @@ export class Store implements Losable {
     this.#windows.length = 0
     this.#last = undefined
     if (this.#watched !== undefined) unwatch(this.#watched)
-    calling(() => this.native.close(aliases), this.path)
+    rethrowNative(() => this.native.close(aliases), this.path)
   }
 
   /** An array over `byteLength` bytes at `offset` of a file: an alias where that is possible, else a copy. */
@@ -244,7 +244,7 @@ export class Store implements Losable {
 
   #listFiles(): FilePart[] {
     if (this.memory !== undefined) return [{ path: undefined, byteLength: this.#length }]
-    return calling(() => this.native.files()).map(({ path, name, byteLength }) => ({
+    return rethrowNative(() => this.native.files()).map(({ path, name, byteLength }) => ({
       path,
       ...(name === undefined ? {} : { name }),
       byteLength,
@@ -254,7 +254,7 @@ export class Store implements Losable {
   #alias(file: number, offset: number, byteLength: number): ArrayBuffer | CopyReason {
     const refusal = this.#refusal(file, byteLength)
     if (refusal !== undefined) return refusal
-    const alias = made(calling(() => this.native.alias(file, offset, byteLength), this.path))
+    const alias = made(rethrowNative(() => this.native.alias(file, offset, byteLength), this.path))
     if (alias === 'remote') throw notLocal()
     if (typeof alias !== 'string') {
       this.#listen(alias)
@@ -285,7 +285,7 @@ export class Store implements Losable {
       return { data, copyReason }
     }
     for (const [at, piece] of pieces(data.buffer, 0, byteLength)) {
-      calling(() => this.native.readInto(file, offset + at, piece), this.path)
+      rethrowNative(() => this.native.readInto(file, offset + at, piece), this.path)
     }
     return { data, copyReason }
   }
@@ -307,12 +307,12 @@ export class Store implements Losable {
 
   /** Fills a stage with the caller's memory, where the file is that. */
   async fill(builder: () => NativeStageBuilder, signal?: AbortSignal): Promise<NativeStage | undefined> {
-    return this.memory && stage(this.memory, calling(builder), () => this.check(signal))
+    return this.memory && stage(this.memory, rethrowNative(builder), () => this.check(signal))
   }
 
   /** The same, on this thread at once. */
   fillSync(builder: () => NativeStageBuilder): NativeStage | undefined {
-    return this.memory && stageSync(this.memory, calling(builder))
+    return this.memory && stageSync(this.memory, rethrowNative(builder))
   }
 
   /** Throws where work should not go on: the signal's reason, or ZT_CLOSED. */
@@ -324,7 +324,7 @@ export class Store implements Losable {
   /** Why a view of a range would be a copy, as far as that is known without making one. */
   copyReason(dtype: DTypeInfo, file: number, offset: number, byteLength: number): CopyReason | undefined {
     if (byteLength === 0) return undefined
-    if (this.far && !calling(() => this.native.isKept(file, offset, byteLength))) return 'remote'
+    if (this.far && !rethrowNative(() => this.native.isKept(file, offset, byteLength))) return 'remote'
     if ((offset + (this.memory?.byteOffset ?? 0)) % dtype.array.BYTES_PER_ELEMENT !== 0) return 'misaligned'
     if (this.memory !== undefined || this.#common !== undefined) return undefined
     return this.#refusal(file, byteLength)

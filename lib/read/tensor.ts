@@ -1,10 +1,18 @@
 import type { Readable } from 'node:stream'
 import { inspect } from 'node:util'
-import { calling, invalid, ZTensorError } from '../native/errors.js'
+import { invalid, rethrowNative, ZTensorError } from '../native/errors.js'
 import { type JobOptions, run } from '../native/job.js'
 import { allocate, copyInto, copyIntoSync, filled, sourceGone, toBuffer, toBufferSync } from '../native/memory.js'
 import { binding, type LoadRequest, MAX_BUFFER, type NativeControl, type NativeMemory } from '../native/native.js'
-import { aBoolean, aSignal, aTarget, aWholeNumber, oneOf, optional, optionsOf } from '../values/arguments.js'
+import {
+  optional,
+  readOptions,
+  validateAbortSignal,
+  validateBoolean,
+  validateInteger,
+  validateInto,
+  validateOneOf,
+} from '../values/arguments.js'
 import { type Attributes, thaw } from '../values/attributes.js'
 import {
   type ArrayOf,
@@ -23,7 +31,7 @@ import type { Catalog } from './catalog.js'
 import { Component } from './component.js'
 import { checkCount, type ElementOf, type Nested, nested, valueAt } from './nested.js'
 import { boxes, type ReadStreamOptions, readStream } from './read-stream.js'
-import { anIndex, Cut, type Range, type Selected, type Shard, shardRanges, sliceRanges } from './slice.js'
+import { type Range, type Selected, type Shard, shardRanges, sliceRanges, TensorSlice, validateIndex } from './slice.js'
 import { CooTensor, CsrTensor } from './sparse.js'
 import { type StatsOptions, stats, type TensorStats } from './stats.js'
 import { array, type CopyReason, type Place, type Store, type View } from './store.js'
@@ -163,7 +171,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   get attributes(): Attributes {
     this.#store.throwIfClosed()
     this.#lazy ??= {}
-    this.#lazy.attributes ??= thaw(calling(() => this.#store.native.tensorAttributes(this.#ordinal)))
+    this.#lazy.attributes ??= thaw(rethrowNative(() => this.#store.native.tensorAttributes(this.#ordinal)))
     return this.#lazy.attributes
   }
 
@@ -172,7 +180,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     this.#store.throwIfClosed()
     this.#lazy ??= {}
     if (this.#lazy.components === undefined) {
-      const infos = calling(() => this.#store.native.components(this.#ordinal))
+      const infos = rethrowNative(() => this.#store.native.components(this.#ordinal))
       const make = (info: (typeof infos)[number], at: number) => Component.make(this.#store, this.#ordinal, at, info)
       this.#lazy.components = new Map(infos.map((info, at) => [info.role, make(info, at)]))
     }
@@ -292,7 +300,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
 
   /**
    * The elements of a dense tensor, or with `as: 'float32'` of a quantized one, in memory of your own: read off the event loop, decoded, their digest
-   * checked. Never touches the mapping, so a file cut short meanwhile is an error and no signal.
+   * checked. Never touches the mapping, so a file truncated meanwhile is an error and no signal.
    *
    * @example
    * const weights = await tensor.load()
@@ -308,11 +316,11 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   load(options?: LoadOptions): Promise<OwnArrayOf<D> | OwnArrays['float32']>
   async load(options?: LoadOptions): Promise<ArrayBufferView> {
     const known = ['as', 'slice', 'shard', 'into', 'transferable', 'signal'] as const
-    const { as, slice, shard, into, transferable, signal } = optionsOf(options, known)
-    optional(as, (value) => oneOf('as', ['float32'], value))
-    optional(signal, aSignal)
+    const { as, slice, shard, into, transferable, signal } = readOptions(options, known)
+    optional(as, (value) => validateOneOf('as', ['float32'], value))
+    optional(signal, validateAbortSignal)
     if (slice !== undefined && shard !== undefined) throw invalid(TypeError, 'give either slice or shard, not both')
-    const movable = optional(transferable, (value) => aBoolean('transferable', value)) ?? false
+    const movable = optional(transferable, (value) => validateBoolean('transferable', value)) ?? false
     if (movable && into !== undefined) throw invalid(TypeError, 'give either into or transferable, not both')
     signal?.throwIfAborted()
     this.#store.throwIfClosed()
@@ -324,7 +332,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     const part = shard === undefined ? selected : shardRanges(this.shape, shard)
     if (part !== undefined) request.ranges = part.ranges
     const length = part === undefined ? this.size : part.shape.reduce((size, dim) => size * dim, 1)
-    const target = movable ? ownArray(dtype, length) : optional(into, (value) => aTarget(value, dtype, length))
+    const target = movable ? ownArray(dtype, length) : optional(into, (value) => validateInto(value, dtype, length))
     // Only this thread may write into memory of the caller's: what can be is read, and made into float32, as it is put there.
     const deferred = target !== undefined && part === undefined && (as !== undefined || this.#plainOffset !== undefined)
     const cached = deferred ? this.#cached(quantized, as !== undefined) : null
@@ -352,7 +360,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   /** The elements where they are in the page cache, to be read as they are put into their place: no other thread is needed then. */
   #cached(quantized: boolean, widened: boolean): NativeMemory | null {
     const { native, path } = this.#store
-    return calling(() => native.atHand(this.#ordinal, quantized ? undefined : this.#dataOrdinal(), widened), path)
+    return rethrowNative(() => native.atHand(this.#ordinal, quantized ? undefined : this.#dataOrdinal(), widened), path)
   }
 
   async #deliver(
@@ -384,7 +392,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
    * `into`
    */
   toFloat32(options?: WidenOptions): Float32Array {
-    const { into } = optionsOf(options, ['into'])
+    const { into } = readOptions(options, ['into'])
     if (this.#composite()) return this.#dequantized(into)
     const dtype = this.#dense()
     return this.#named(() => widen(this.data, dtype, this.size, into))
@@ -392,9 +400,9 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
 
   #dequantized(into: unknown): Float32Array {
     this.#store.throwIfClosed()
-    const target = optional(into, (value) => aTarget(value, FLOAT32, this.size) as Float32Array)
+    const target = optional(into, (value) => validateInto(value, FLOAT32, this.size) as Float32Array)
     const stage = this.#store.stageSync(this.#ordinal)
-    const memory = calling(
+    const memory = rethrowNative(
       () => this.#store.native.dequantizeSync(this.#ordinal, target !== undefined, stage),
       this.#store.path,
     )
@@ -420,9 +428,9 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   }
 
   /**
-   * A part: `[start, stop]`, `[start, stop, step]`, `[index]` or null for each dimension, the missing ones whole. A cut that
+   * A part: `[start, stop]`, `[start, stop, step]`, `[index]` or null for each dimension, the missing ones whole. A slice that
    * is one run of memory (whole rows) shares the tensor's; others are packed into memory of their own. Where `data` would be a copy
-   * that is not made yet, only the bytes, frames or chunks that the cut touches are read and decoded.
+   * that is not made yet, only the bytes, frames or chunks that the slice touches are read and decoded.
    *
    * @example
    * tensor.slice([[0, 128], null]) // the first 128 rows: no copy
@@ -432,9 +440,9 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
    * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless dense, ZT_BAD_DTYPE of an unknown type, ZT_DECODE,
    * ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError and RangeError ZT_INVALID_ARG
    */
-  slice(ranges: readonly Range[]): Cut<D & DType> {
+  slice(ranges: readonly Range[]): TensorSlice<D & DType> {
     this.#dense()
-    return this.#cut(sliceRanges(this.shape, ranges))
+    return this.#slice(sliceRanges(this.shape, ranges))
   }
 
   /**
@@ -456,7 +464,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
       const wanted = rank === 0 ? 'none for a tensor without dimensions' : several
       throw invalid(RangeError, `indices: expected ${wanted}, got ${indices.length}`)
     }
-    const place = this.shape.map((size, dim) => anIndex(`indices[${dim}]`, indices[dim], size))
+    const place = this.shape.map((size, dim) => validateIndex(`indices[${dim}]`, indices[dim], size))
     this.#store.throwIfClosed()
     return this.#named(() => this.#elementAt(dtype, place)) as ElementOf<D & DType>
   }
@@ -467,9 +475,9 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     if (whole !== undefined) return valueAt(dtype, whole.data, flat)
     if (dtype.bits >= 8) {
       const ranges = place.flatMap((index) => [index, index + 1, 1])
-      return valueAt(dtype, this.#cut({ ranges, shape: [] }).data, 0)
+      return valueAt(dtype, this.#slice({ ranges, shape: [] }).data, 0)
     }
-    // No cut starts inside a byte. Two elements of 4 bits share one; those of 6 bits have no value here.
+    // No slice starts inside a byte. Two elements of 4 bits share one; those of 6 bits have no value here.
     const offset = this.#plainOffset
     if (offset === undefined || dtype.bits !== 4) return valueAt(dtype, this.data, flat)
     return valueAt(dtype, this.#store.view(dtype, this.#file, offset + Math.floor(flat / 2), 1).data, flat % 2)
@@ -487,8 +495,8 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
    */
   toArray(options?: { readonly maxElements?: number | undefined }): Nested<ElementOf<D & DType>> {
     this.#store.throwIfClosed()
-    const { maxElements } = optionsOf(options, ['maxElements'])
-    const most = optional(maxElements, (value) => aWholeNumber('maxElements', value)) ?? MOST_ELEMENTS
+    const { maxElements } = readOptions(options, ['maxElements'])
+    const most = optional(maxElements, (value) => validateInteger('maxElements', value)) ?? MOST_ELEMENTS
     const dtype = this.#dense()
     checkCount(this.name, this.size, this.shape, most)
     return this.#named(() => nested(dtype, this.shape, this.data)) as Nested<ElementOf<D & DType>>
@@ -505,9 +513,9 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
    * ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED
    */
   createReadStream(options?: ReadStreamOptions): Readable {
-    const { highWaterMark, signal } = optionsOf(options, ['highWaterMark', 'signal'])
-    const piece = optional(highWaterMark, (value) => aWholeNumber('highWaterMark', value, 1)) ?? PIECE
-    optional(signal, aSignal)
+    const { highWaterMark, signal } = readOptions(options, ['highWaterMark', 'signal'])
+    const piece = optional(highWaterMark, (value) => validateInteger('highWaterMark', value, 1)) ?? PIECE
+    optional(signal, validateAbortSignal)
     this.#store.throwIfClosed()
     const dtype = this.#dense()
     const divides = dtype.bits >= 8 && (this.#plainOffset !== undefined || this.#decodesByRange())
@@ -524,9 +532,9 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
    * @throws RangeError ZT_INVALID_ARG where the dimension does not divide, TypeError ZT_INVALID_ARG; ZTensorError ZT_CLOSED,
    * ZT_BAD_LAYOUT unless dense, ZT_BAD_DTYPE of an unknown type, ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED
    */
-  shard(spec: Shard): Cut<D & DType> {
+  shard(spec: Shard): TensorSlice<D & DType> {
     this.#dense()
-    return this.#cut(shardRanges(this.shape, spec))
+    return this.#slice(shardRanges(this.shape, spec))
   }
 
   /** Whether a part of the data is decoded alone. */
@@ -535,11 +543,11 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     return data?.encoding === 'zt.zstd-seekable/1' && !Component.isDecoded(data)
   }
 
-  #cut({ ranges, shape }: Selected): Cut<D & DType> {
+  #slice({ ranges, shape }: Selected): TensorSlice<D & DType> {
     this.#store.throwIfClosed()
     const dtype = this.#dense()
-    const plan = calling(() => binding.planCut([...this.shape], ranges, dtype.bits))
-    return Cut.make(this.dtype as D & DType, shape, this.#cutView(dtype, plan, ranges))
+    const plan = rethrowNative(() => binding.planCut([...this.shape], ranges, dtype.bits))
+    return TensorSlice.make(this.dtype as D & DType, shape, this.#cutView(dtype, plan, ranges))
   }
 
   #cutView(dtype: DTypeInfo, plan: { start: number; byteLength: number }, ranges: number[]): View {
@@ -560,7 +568,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   }
 
   /**
-   * All elements, where they are in memory or aliased, or no part of them can be had alone. Undefined where a cut is to read
+   * All elements, where they are in memory or aliased, or no part of them can be had alone. Undefined where a slice is to read
    * only what it touches.
    */
   #held(dtype: DTypeInfo): View | undefined {
@@ -594,7 +602,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     return offset === undefined ? undefined : this.#store.bytesInMemory(this.#file, offset, this.byteLength)
   }
 
-  /** A cut of the bytes of all elements. */
+  /** A slice of the bytes of all elements. */
   #packed(dtype: DTypeInfo, byteLength: number, ranges: number[], bytes: Uint8Array): ArrayBuffer {
     const shape = [...this.shape]
     return filled(byteLength, {
@@ -603,11 +611,11 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     })
   }
 
-  /** A cut that reads and decodes only what it touches. */
+  /** A slice that reads and decodes only what it touches. */
   #readCut(ranges: number[]): ArrayBuffer {
     const stage = this.#store.stageSync(this.#ordinal)
-    const cut = () => this.#store.native.cut(this.#ordinal, this.#dataOrdinal(), ranges, stage)
-    return toBufferSync(calling(cut, this.#store.path))
+    const slice = () => this.#store.native.cut(this.#ordinal, this.#dataOrdinal(), ranges, stage)
+    return toBufferSync(rethrowNative(slice, this.#store.path))
   }
 
   /**
@@ -718,9 +726,9 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   }
 
   async #loadSparse(layout: Layout, roles: string[], options?: LoadSparseOptions): Promise<TypedArray[]> {
-    const { transferable, signal } = optionsOf(options, ['transferable', 'signal'])
-    optional(signal, aSignal)
-    const movable = optional(transferable, (value) => aBoolean('transferable', value)) ?? false
+    const { transferable, signal } = readOptions(options, ['transferable', 'signal'])
+    optional(signal, validateAbortSignal)
+    const movable = optional(transferable, (value) => validateBoolean('transferable', value)) ?? false
     signal?.throwIfAborted()
     this.#store.throwIfClosed()
     this.#sparse(layout)
@@ -751,7 +759,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
    */
   async verify(options?: JobOptions): Promise<VerifyResult> {
     this.#store.throwIfClosed()
-    const all = calling(() => this.#store.native.warnings())
+    const all = rethrowNative(() => this.#store.native.warnings())
     const warnings = all.filter(({ tensor }) => tensor === this.name).map((warning) => Object.freeze(warning))
     return { ...(await verifyTensors(this.#store, Uint32Array.of(this.#ordinal), options, false)), warnings }
   }

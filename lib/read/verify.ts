@@ -1,7 +1,7 @@
-import { calling, publicError, ZTensorError } from '../native/errors.js'
+import { publicError, rethrowNative, ZTensorError } from '../native/errors.js'
 import { type JobOptions, run } from '../native/job.js'
 import type { NativeOutcome } from '../native/native.js'
-import { aFunction, aSignal, optional, optionsOf } from '../values/arguments.js'
+import { optional, readOptions, validateAbortSignal, validateFunction } from '../values/arguments.js'
 import type { Warning } from '../values/warning.js'
 import { checkTotal, everything, inBatches, inBatchesSync } from './batches.js'
 import type { Store } from './store.js'
@@ -52,9 +52,9 @@ export async function withCanonical(store: Store, found: Found, signal?: AbortSi
 
 /** Checks the options that every long call takes. */
 export function jobOptions(options: JobOptions | undefined): JobOptions {
-  const { onProgress, signal } = optionsOf(options, ['onProgress', 'signal'])
-  optional(onProgress, (value) => aFunction('onProgress', value))
-  optional(signal, aSignal)
+  const { onProgress, signal } = readOptions(options, ['onProgress', 'signal'])
+  optional(onProgress, (value) => validateFunction('onProgress', value))
+  optional(signal, validateAbortSignal)
   return { onProgress, signal }
 }
 
@@ -69,7 +69,7 @@ export async function verifyTensors(
   store.check(signal)
   await checkTotal(store, ordinals, 'verify', signal)
   const { native } = store
-  const bytes = onProgress === undefined ? 0 : calling(() => native.storedBytes(ordinals))
+  const bytes = onProgress === undefined ? 0 : rethrowNative(() => native.storedBytes(ordinals))
   const next = (from: number) => native.stageNext(ordinals, from)
   const many = { count: ordinals.length, bytes, next, onProgress, signal }
   const outcomes = await inBatches(store, many, ({ from, end, stage, onProgress }) => {
@@ -77,17 +77,17 @@ export async function verifyTensors(
     return run(store, { onProgress, signal }, (control) => native.verify(some, control, stage))
   })
   // What the index showed is said once, however many batches there are.
-  return result([...outcomes, calling(() => native.damage(ordinals, whole))])
+  return result([...outcomes, rethrowNative(() => native.damage(ordinals, whole))])
 }
 
 /** The same on this thread, for `openSync({ verify: true })`. */
 export function verifySync(store: Store): Found {
   const { native, path } = store
   const all = everything(native.size)
-  calling(() => native.checkTotal(all, 'verify'), path)
+  rethrowNative(() => native.checkTotal(all, 'verify'), path)
   const next = (from: number) => native.stageNext(all, from)
   const outcomes = inBatchesSync(store, all.length, next, ({ from, end, stage }) =>
-    calling(() => native.verifySync(all.subarray(from, end), stage), path),
+    rethrowNative(() => native.verifySync(all.subarray(from, end), stage), path),
   )
-  return result([...outcomes, calling(() => native.damage(all, true), path)])
+  return result([...outcomes, rethrowNative(() => native.damage(all, true), path)])
 }

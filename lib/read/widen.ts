@@ -1,10 +1,10 @@
-import { calling, invalid } from '../native/errors.js'
+import { invalid, rethrowNative } from '../native/errors.js'
 import { allocate, filled } from '../native/memory.js'
 import { binding } from '../native/native.js'
 import { arrayKind } from '../native/realm.js'
-import { aTarget, aTypedArray, optional, optionsOf, withArticle, wrongType } from '../values/arguments.js'
+import { optional, readOptions, validateInto, validateTypedArray, withArticle, wrongType } from '../values/arguments.js'
 import { bytesOf, type DType, type DTypeArrays, type DTypeInfo, dtypeInfo, type TypedArray } from '../values/dtype.js'
-import { aDType } from '../values/elements.js'
+import { validateDType } from '../values/elements.js'
 import { array } from './store.js'
 
 export const FLOAT32 = dtypeInfo('float32') as DTypeInfo
@@ -17,29 +17,29 @@ export interface WidenOptions {
 
 /**
  * Elements widened to float32: exactly for the 8- and 16-bit types and bool, to the nearest (ties to even) for
- * wider integers and float64. For the data of a cut, of a sparse tensor or of a component; a dense tensor has
+ * wider integers and float64. For the data of a slice, of a sparse tensor or of a component; a dense tensor has
  * `toFloat32()` of its own.
  *
  * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_LIMIT; TypeError and RangeError ZT_INVALID_ARG
  */
 export function toFloat32<D extends DType>(values: DTypeArrays[D], dtype: D, options?: WidenOptions): Float32Array {
-  const info = aDType('dtype', dtype)
-  const input = aTypedArray('values', values)
+  const info = validateDType('dtype', dtype)
+  const input = validateTypedArray('values', values)
   if (![info.array.name, 'Uint8Array', 'Uint8ClampedArray'].includes(arrayKind(input) as string))
     throw wrongType('values', `${withArticle(info.array.name)} or Uint8Array for ${info.name}`, values)
   if (info.bits >= 8 && (input.byteLength * 8) % info.bits !== 0)
     throw invalid(RangeError, `values has ${input.byteLength} bytes, which are not whole elements of ${info.name}`)
-  const { into } = optionsOf(options, ['into'])
+  const { into } = readOptions(options, ['into'])
   const size = Math.floor((input.byteLength * 8) / info.bits)
   return widen(input, info, size, into)
 }
 
 /** The same of elements that come with their dtype and shape. */
-export function widenCut(
+export function widenSlice(
   { dtype, shape, data }: { dtype: DType; shape: readonly number[]; data: TypedArray },
   options: WidenOptions | undefined,
 ): Float32Array {
-  const { into } = optionsOf(options, ['into'])
+  const { into } = readOptions(options, ['into'])
   const size = shape.reduce((product, dim) => product * dim, 1)
   return widen(data, dtypeInfo(dtype) as DTypeInfo, size, into)
 }
@@ -49,7 +49,7 @@ const STEP = 2 ** 27
 
 /** Widens `size` elements. */
 export function widen(input: TypedArray, dtype: DTypeInfo, size: number, into: Float32Array | undefined): Float32Array {
-  const target = optional(into, (value) => aTarget(value, FLOAT32, size) as Float32Array)
+  const target = optional(into, (value) => validateInto(value, FLOAT32, size) as Float32Array)
   if (target === undefined && size <= STEP) {
     const bytes = bytesOf(input).subarray(0, Math.ceil((size * dtype.bits) / 8))
     const buffer = filled(size * 4, {
@@ -69,7 +69,7 @@ export function widen(input: TypedArray, dtype: DTypeInfo, size: number, into: F
       Math.ceil((count * dtype.bits) / 8),
     )
     const to = new Uint8Array(output.buffer, output.byteOffset + at * 4, count * 4)
-    calling(() => binding.toFloat32(dtype.code, from, to))
+    rethrowNative(() => binding.toFloat32(dtype.code, from, to))
   }
   return output
 }

@@ -38,7 +38,7 @@ class Table<T> {
   }
 }
 
-/** A value of attributes as one text, what is long cut. */
+/** A value of attributes as one text; long ones are truncated. */
 export function attributeText(value: unknown): string {
   if (typeof value === 'string') return value.length > MOST_TEXT ? `${value.slice(0, MOST_TEXT)}…` : value
   if (isUint8Array(value)) return `${value.byteLength} bytes`

@@ -10,7 +10,7 @@ export type Column =
 /** A measured number; null where there is none, as of NaN, which JSON lacks, and what no column of numbers can say. */
 export type Measured = number | null
 
-/** An attribute: its key and its value as text, cut where it is long; a list of them where the value is a record. */
+/** An attribute: its key and its value as text, truncated where it is long; a list of them where the value is a record. */
 export interface AttributeRow {
   readonly key: string
   readonly value: string

@@ -4,7 +4,7 @@ import type { Progress } from '../native/job.js'
 import { TensorFile } from '../read/file.js'
 import { open, type Source } from '../read/open.js'
 import { jobOptions } from '../read/verify.js'
-import { aBoolean, optional, optionsOf } from '../values/arguments.js'
+import { optional, readOptions, validateBoolean } from '../values/arguments.js'
 import { columns } from './columns.js'
 import type { ReportData } from './data.js'
 import { diffFacts } from './diff.js'
@@ -90,8 +90,8 @@ export async function openSides(
 
 /** `report`, its arguments unchecked. */
 export async function makeReport(source: Source | TensorFile, options?: ReportOptions): Promise<string> {
-  const read = optionsOf(options, ['against', 'statistics', 'onProgress', 'signal'])
-  const statistics = optional(read.statistics, (value) => aBoolean('statistics', value))
+  const read = readOptions(options, ['against', 'statistics', 'onProgress', 'signal'])
+  const statistics = optional(read.statistics, (value) => validateBoolean('statistics', value))
   const job = jobOptions({ onProgress: read.onProgress, signal: read.signal })
   read.signal?.throwIfAborted()
   const { sides, close } = await openSides([source, read.against], read.signal)

@@ -7,7 +7,7 @@ import { invalid, ZTensorError } from '../native/errors.js'
 import { TensorFile } from '../read/file.js'
 import type { Source } from '../read/open.js'
 import { jobOptions } from '../read/verify.js'
-import { aBoolean, aString, aWholeNumber, optional, optionsOf } from '../values/arguments.js'
+import { optional, readOptions, validateBoolean, validateInteger, validateString } from '../values/arguments.js'
 import { type Page, pageOf } from './html.js'
 import { openSides, reportData } from './make.js'
 import { BINS, tensorFound } from './numbers.js'
@@ -153,8 +153,8 @@ function listening(server: Server, port: number, host: string): Promise<number> 
   })
 }
 
-function aPort(value: unknown): number {
-  const port = aWholeNumber('port', value)
+function validatePort(value: unknown): number {
+  const port = validateInteger('port', value)
   if (port > MOST_PORT) throw invalid(RangeError, `port must be from 0 to ${MOST_PORT}, got ${port}`)
   return port
 }
@@ -162,10 +162,10 @@ function aPort(value: unknown): number {
 /** `serveReport`, its arguments unchecked. */
 export async function startServer(source: Source | TensorFile, options?: ServeReportOptions): Promise<ReportServer> {
   const known = ['against', 'statistics', 'onProgress', 'signal', 'port', 'host'] as const
-  const read = optionsOf<ServeReportOptions>(options, known)
-  const statistics = optional(read.statistics, (value) => aBoolean('statistics', value)) ?? false
-  const host = optional(read.host, (value) => aString('host', value)) ?? LOCAL
-  const wanted = optional(read.port, aPort) ?? 0
+  const read = readOptions<ServeReportOptions>(options, known)
+  const statistics = optional(read.statistics, (value) => validateBoolean('statistics', value)) ?? false
+  const host = optional(read.host, (value) => validateString('host', value)) ?? LOCAL
+  const wanted = optional(read.port, validatePort) ?? 0
   const job = jobOptions({ onProgress: read.onProgress, signal: read.signal })
   read.signal?.throwIfAborted()
   const { sides, close: closeFiles } = await openSides([source, read.against], read.signal)

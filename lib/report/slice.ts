@@ -3,7 +3,7 @@
 import { invalid } from '../native/errors.js'
 import type { Range } from '../read/slice.js'
 import type { AnyTensor } from '../read/tensor.js'
-import { aWholeNumber } from '../values/arguments.js'
+import { validateInteger } from '../values/arguments.js'
 import type { SliceFound } from './data.js'
 
 /** Cells along a side: more than a screen shows well would only be more to send. */
@@ -37,7 +37,7 @@ export async function sliceOf(
   const outer = Math.max(0, tensor.shape.length - 2)
   if (place.length !== outer) throw invalid(RangeError, `at must have ${outer} indices, got ${place.length}`)
   for (const [dim, index] of place.entries()) {
-    if (aWholeNumber('at', index) >= (tensor.shape[dim] as number)) {
+    if (validateInteger('at', index) >= (tensor.shape[dim] as number)) {
       throw invalid(RangeError, `index ${index} is outside of dimension ${dim}`)
     }
   }

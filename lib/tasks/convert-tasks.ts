@@ -1,6 +1,6 @@
 // A conversion by machines side by side: what one task is, and which files it is about.
 import { basename, dirname, isAbsolute, join, parse } from 'node:path'
-import { anObject, aString, aText, refuseUnknown, wrongType } from '../values/arguments.js'
+import { validateKeys, validateObject, validateString, validateText, wrongType } from '../values/arguments.js'
 import type { ConvertOptions } from '../write/convert.js'
 import { storeTarget, targetPath } from '../write/options.js'
 import {
@@ -63,34 +63,34 @@ const OPTIONS = [
 ] as const
 
 /** Refuses what is not a task of a conversion. The values of its options are checked where they are used. */
-export function aConvertTask(name: string, value: unknown): ConvertTask {
+export function validateConvertTask(name: string, value: unknown): ConvertTask {
   const task = checkTask(name, value, 'convert', ['target', 'options', 'renamed']) as ConvertTask
-  const target = jobTarget(aText(`${name}.target`, task.target))
+  const target = jobTarget(validateText(`${name}.target`, task.target))
   if ((!isStored(target) && !isAbsolute(target)) || basename(target) === '..')
     throw wrongType(`${name}.target`, 'an absolute path, or the URL of a store', task.target)
-  const options = anObject(`${name}.options`, task.options)
-  refuseUnknown(`${name}.options`, options, OPTIONS)
+  const options = validateObject(`${name}.options`, task.options)
+  validateKeys(`${name}.options`, options, OPTIONS)
   if (!SHARDED.includes(options.format as never))
     throw wrongType(`${name}.options.format`, `one of ${SHARDED.join(', ')}`, options.format)
   if (!Array.isArray(task.renamed)) throw wrongType(`${name}.renamed`, 'an array', task.renamed)
   for (const [at, pair] of task.renamed.entries()) {
     if (!Array.isArray(pair) || pair.length !== 2 || typeof pair[0] !== 'number')
       throw wrongType(`${name}.renamed[${at}]`, '[ordinal, name]', pair)
-    aText(`${name}.renamed[${at}][1]`, pair[1])
+    validateText(`${name}.renamed[${at}][1]`, pair[1])
   }
   return checkUnchanged(name, task)
 }
 
 /** Refuses what is not a result of a task of a conversion. */
-export function aConvertResult(name: string, value: Record<string, unknown>): ConvertTaskResult {
-  refuseUnknown(name, value, ['ztensor', 'kind', 'job', 'task', 'file', 'byteLength', 'digest', 'tensors', 'skipped'])
-  aString(`${name}.file`, value.file)
+export function validateConvertResult(name: string, value: Record<string, unknown>): ConvertTaskResult {
+  validateKeys(name, value, ['ztensor', 'kind', 'job', 'task', 'file', 'byteLength', 'digest', 'tensors', 'skipped'])
+  validateString(`${name}.file`, value.file)
   for (const field of ['byteLength', 'tensors']) {
     const count = value[field]
     if (!Number.isSafeInteger(count) || (count as number) < 0)
       throw wrongType(`${name}.${field}`, 'a whole number', count)
   }
-  if (!/^(xxh3|sha256):[0-9a-f]+$/.test(aString(`${name}.digest`, value.digest)))
+  if (!/^(xxh3|sha256):[0-9a-f]+$/.test(validateString(`${name}.digest`, value.digest)))
     throw wrongType(`${name}.digest`, 'a digest', value.digest)
   checkErrors(`${name}.skipped`, value.skipped)
   return value as unknown as ConvertTaskResult

@@ -3,7 +3,7 @@
 import { existsSync, promises } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { builtins } from '../native/builtins.js'
-import { calling, invalid, ZTensorError } from '../native/errors.js'
+import { invalid, rethrowNative, ZTensorError } from '../native/errors.js'
 import { nextTurn } from '../native/event-loop.js'
 import { run } from '../native/job.js'
 import { binding } from '../native/native.js'
@@ -13,7 +13,7 @@ import type { Catalog } from '../read/catalog.js'
 import { TensorFile } from '../read/file.js'
 import { type OpenOptions, open } from '../read/open.js'
 import type { RemoteOptions } from '../read/remote.js'
-import { aBoolean, aSignal, optional, optionsOf } from '../values/arguments.js'
+import { optional, readOptions, validateAbortSignal, validateBoolean } from '../values/arguments.js'
 import { writingOf } from '../values/formats.js'
 import type { Warning } from '../values/warning.js'
 import { castCodes, refusalsOf } from '../write/convert.js'
@@ -21,8 +21,6 @@ import { writeRequest } from '../write/options.js'
 import { readersOf } from '../write/readers.js'
 import { TensorWriter } from '../write/writer.js'
 import {
-  aConvertResult,
-  aConvertTask,
   algorithmOf,
   type ConvertJob,
   type ConvertTask,
@@ -30,6 +28,8 @@ import {
   filePathOf,
   lastPathOf,
   shardName,
+  validateConvertResult,
+  validateConvertTask,
 } from './convert-tasks.js'
 import { checkJob, checkResults, type TaskError, type TaskResult } from './format.js'
 import { checkOrdinals, identified, namesOf } from './run-convert.js'
@@ -170,15 +170,15 @@ async function planOf(source: TensorFile, tasks: readonly ConvertTask[], signal?
   if (options.skip) {
     const { dialect } = writeRequest({ ...options, attributes: undefined, canonical: false })
     const store = TensorFile.storeOf(source)
-    const selection = calling(() => new binding.Selection(codes, false))
+    const selection = rethrowNative(() => new binding.Selection(codes, false))
     for (const task of tasks) {
       const ordinals = checkOrdinals(task.ordinals, catalog.size)
-      calling(() => selection.take(ordinals, namesOf(task, ordinals, catalog)))
+      rethrowNative(() => selection.take(ordinals, namesOf(task, ordinals, catalog)))
     }
     await run(store, { signal }, (control) => selection.look(store.native, dialect, false, control))
     for (const { tensor } of await refusalsOf(selection, false)) if (tensor !== undefined) unfit.add(tensor)
     // Of others only the data tells.
-    for (const ordinal of calling(() => selection.judgedOrdinals())) unfit.add(catalog.name(ordinal))
+    for (const ordinal of rethrowNative(() => selection.judgedOrdinals())) unfit.add(catalog.name(ordinal))
   }
   return { catalog, casts, unfit }
 }
@@ -198,7 +198,7 @@ async function checkTensors({ task, result, path }: Done, file: TensorFile, plan
     if (at % TURN === TURN - 1) await nextTurn()
     const own = source.name(ordinal)
     const name = names[at] ?? own
-    const place = calling(() => native.find(name))
+    const place = rethrowNative(() => native.find(name))
     if (place < 0) {
       if (skipped.has(own) && unfit.has(own)) continue
       const message = `'${path}' has no tensor ${JSON.stringify(name)}: run task ${task.task} again`
@@ -268,7 +268,7 @@ async function writeRoot(
   const writer = await TensorWriter.make(path, request, signal)
   try {
     const { native } = TensorWriter.partsOf(writer)
-    if (attributes === undefined) calling(() => native.takeAttributes(TensorFile.storeOf(source).native))
+    if (attributes === undefined) rethrowNative(() => native.takeAttributes(TensorFile.storeOf(source).native))
     for (const done of dones) {
       const { task, result } = done
       const linked = { name: shardName(task), size: result.byteLength, digest: result.digest }
@@ -279,7 +279,7 @@ async function writeRoot(
         for (let ordinal = 0; ordinal < catalog.size; ordinal++) {
           if (ordinal % TURN === TURN - 1) await nextTurn()
           signal?.throwIfAborted()
-          calling(() => native.link(store.native, ordinal, catalog.name(ordinal), linked))
+          rethrowNative(() => native.link(store.native, ordinal, catalog.name(ordinal), linked))
         }
       })
     }
@@ -358,10 +358,10 @@ export async function finishConvert(
     source: opening,
     remote,
     signal,
-  } = optionsOf(options, ['verify', 'source', 'remote', 'signal'])
-  const verify = optional(given, (value) => aBoolean('verify', value)) ?? false
-  optional(signal, aSignal)
-  const checked = checkJob<ConvertTask>(job, 'convert', aConvertTask)
+  } = readOptions(options, ['verify', 'source', 'remote', 'signal'])
+  const verify = optional(given, (value) => validateBoolean('verify', value)) ?? false
+  optional(signal, validateAbortSignal)
+  const checked = checkJob<ConvertTask>(job, 'convert', validateConvertTask)
   const { tasks, source: from } = checked
   const [{ target, options: common, count }] = tasks as [ConvertTask]
   for (const { target: other, options } of tasks) {
@@ -369,7 +369,7 @@ export async function finishConvert(
       throw invalid(TypeError, 'job.tasks must have one target and the same options')
   }
   const said = ({ file, byteLength, digest, tensors }: ConvertTaskResult) => ({ file, byteLength, digest, tensors })
-  const found = checkResults(checked, results, aConvertResult, said)
+  const found = checkResults(checked, results, validateConvertResult, said)
   const dones = tasks.map((task, at) => ({
     task,
     result: found[at] as ConvertTaskResult,

@@ -3,13 +3,13 @@
 import { builtins } from '../native/builtins.js'
 import { invalid, isOurs } from '../native/errors.js'
 import {
-  anObject,
-  aString,
-  aText,
-  aWholeNumber,
-  oneOf,
   optional,
-  refuseUnknown,
+  validateInteger,
+  validateKeys,
+  validateObject,
+  validateOneOf,
+  validateString,
+  validateText,
   wrongType,
 } from '../values/arguments.js'
 import type { Format } from '../values/format-table.js'
@@ -155,18 +155,18 @@ export function makeJob<T extends Task>(
 }
 
 function header(name: string, value: unknown): Record<string, unknown> {
-  const given = anObject(name, value) as Record<string, unknown>
+  const given = validateObject(name, value) as Record<string, unknown>
   if (given.ztensor !== TASK_VERSION) {
     const newer = typeof given.ztensor === 'number' && given.ztensor > TASK_VERSION
     const hint = newer ? '; a newer version of ztensor made it: use the same version everywhere' : ''
     throw invalid(TypeError, `${name}.ztensor must be ${TASK_VERSION}, got ${JSON.stringify(given.ztensor)}${hint}`)
   }
-  oneOf(`${name}.kind`, KINDS, given.kind)
+  validateOneOf(`${name}.kind`, KINDS, given.kind)
   return given
 }
 
-function anId(name: string, value: unknown): string {
-  const id = aString(name, value)
+function validateId(name: string, value: unknown): string {
+  const id = validateString(name, value)
   if (!/^sha256:[0-9a-f]{32}$/.test(id)) throw wrongType(name, "a job's id", value)
   return id
 }
@@ -174,19 +174,19 @@ function anId(name: string, value: unknown): string {
 const SOURCE_LIMITS = ['maxIndexBytes', 'maxDecodedBytes', 'maxRank', 'maxAttributeValues'] as const
 const SOURCE_FIELDS = ['path', 'identity', 'checkModified', 'format', ...SOURCE_LIMITS]
 
-function aSource(name: string, value: unknown): TaskSource {
-  const source = anObject(name, value) as Record<string, unknown>
-  refuseUnknown(name, source, SOURCE_FIELDS)
+function validateSource(name: string, value: unknown): TaskSource {
+  const source = validateObject(name, value) as Record<string, unknown>
+  validateKeys(name, source, SOURCE_FIELDS)
   const { path } = source
-  if (Array.isArray(path)) for (const [at, one] of path.entries()) aText(`${name}.path[${at}]`, one)
-  else aText(`${name}.path`, path)
-  if (!/^sha256:[0-9a-f]{64}$/.test(aString(`${name}.identity`, source.identity)))
+  if (Array.isArray(path)) for (const [at, one] of path.entries()) validateText(`${name}.path[${at}]`, one)
+  else validateText(`${name}.path`, path)
+  if (!/^sha256:[0-9a-f]{64}$/.test(validateString(`${name}.identity`, source.identity)))
     throw wrongType(`${name}.identity`, 'a digest', source.identity)
   if (typeof source.checkModified !== 'boolean')
     throw wrongType(`${name}.checkModified`, 'a boolean', source.checkModified)
   // Whether it is a format is `open`'s to say.
-  optional(source.format, (format) => aText(`${name}.format`, format))
-  for (const limit of SOURCE_LIMITS) optional(source[limit], (most) => aWholeNumber(`${name}.${limit}`, most))
+  optional(source.format, (format) => validateText(`${name}.format`, format))
+  for (const limit of SOURCE_LIMITS) optional(source[limit], (most) => validateInteger(`${name}.${limit}`, most))
   return source as unknown as TaskSource
 }
 
@@ -196,8 +196,8 @@ function checkRanges(name: string, value: unknown): void {
   let last = 0
   for (const [at, range] of value.entries()) {
     if (!Array.isArray(range) || range.length !== 2) throw wrongType(`${name}[${at}]`, '[from, end]', range)
-    const from = aWholeNumber(`${name}[${at}][0]`, range[0], last)
-    last = aWholeNumber(`${name}[${at}][1]`, range[1], from + 1)
+    const from = validateInteger(`${name}[${at}][0]`, range[0], last)
+    last = validateInteger(`${name}[${at}][1]`, range[1], from + 1)
   }
 }
 
@@ -207,15 +207,15 @@ const TASK_FIELDS = ['ztensor', 'kind', 'job', 'task', 'count', 'source', 'ordin
 export function checkTask(name: string, value: unknown, kind: TaskKind, extra: readonly string[]): Task {
   const task = header(name, value)
   if (task.kind !== kind) throw wrongType(`${name}.kind`, `'${kind}'`, task.kind)
-  refuseUnknown(name, task, [...TASK_FIELDS, ...extra])
-  anId(`${name}.job`, task.job)
-  const count = aWholeNumber(`${name}.count`, task.count, 1)
-  const place = aWholeNumber(`${name}.task`, task.task)
+  validateKeys(name, task, [...TASK_FIELDS, ...extra])
+  validateId(`${name}.job`, task.job)
+  const count = validateInteger(`${name}.count`, task.count, 1)
+  const place = validateInteger(`${name}.task`, task.task)
   if (place >= count) throw invalid(RangeError, `${name}.task must be below ${name}.count, ${count}, got ${place}`)
-  aSource(`${name}.source`, task.source)
+  validateSource(`${name}.source`, task.source)
   checkRanges(`${name}.ordinals`, task.ordinals)
-  aWholeNumber(`${name}.byteLength`, task.byteLength)
-  anId(`${name}.digest`, task.digest)
+  validateInteger(`${name}.byteLength`, task.byteLength)
+  validateId(`${name}.digest`, task.digest)
   return task as unknown as Task
 }
 
@@ -228,11 +228,11 @@ export function checkUnchanged<T extends Task>(name: string, task: T): T {
 function checkWarnings(name: string, value: unknown): readonly Warning[] {
   if (!Array.isArray(value)) throw wrongType(name, 'an array of warnings', value)
   for (const [at, one] of value.entries()) {
-    const warning = anObject(`${name}[${at}]`, one) as Record<string, unknown>
-    refuseUnknown(`${name}[${at}]`, warning, ['code', 'message', 'tensor', 'component', 'path'])
-    for (const field of ['code', 'message']) aString(`${name}[${at}].${field}`, warning[field])
+    const warning = validateObject(`${name}[${at}]`, one) as Record<string, unknown>
+    validateKeys(`${name}[${at}]`, warning, ['code', 'message', 'tensor', 'component', 'path'])
+    for (const field of ['code', 'message']) validateString(`${name}[${at}].${field}`, warning[field])
     for (const field of ['tensor', 'component', 'path'])
-      optional(warning[field], (text) => aString(`${name}[${at}].${field}`, text))
+      optional(warning[field], (text) => validateString(`${name}[${at}].${field}`, text))
   }
   return value as readonly Warning[]
 }
@@ -250,9 +250,9 @@ export function checkJob<T extends Task>(
 ): Job<T> {
   const job = header('job', plainJson('job', value))
   if (job.kind !== kind) throw wrongType('job.kind', `'${kind}'`, job.kind)
-  refuseUnknown('job', job, ['ztensor', 'kind', 'id', 'source', 'tasks', 'warnings'])
-  const id = anId('job.id', job.id)
-  const source = aSource('job.source', job.source)
+  validateKeys('job', job, ['ztensor', 'kind', 'id', 'source', 'tasks', 'warnings'])
+  const id = validateId('job.id', job.id)
+  const source = validateSource('job.source', job.source)
   const warnings = checkWarnings('job.warnings', job.warnings)
   if (!Array.isArray(job.tasks) || job.tasks.length === 0) throw wrongType('job.tasks', 'an array of tasks', job.tasks)
   const tasks = Array.from(job.tasks, (task, at) => check(`job.tasks[${at}]`, task))
@@ -288,9 +288,9 @@ export function checkResults<R extends TaskResult>(
     const name = `results[${at}]`
     const given = header(name, value)
     if (given.kind !== kind) throw wrongType(`${name}.kind`, `'${kind}'`, given.kind)
-    if (anId(`${name}.job`, given.job) !== id)
+    if (validateId(`${name}.job`, given.job) !== id)
       throw invalid(TypeError, `${name} is of another job: ${given.job}, not ${id}`)
-    const place = aWholeNumber(`${name}.task`, given.task)
+    const place = validateInteger(`${name}.task`, given.task)
     if (place >= tasks.length)
       throw invalid(RangeError, `${name}.task must be below ${tasks.length}, the tasks of the job, got ${place}`)
     const result = check(name, given)
@@ -312,14 +312,14 @@ export function checkResults<R extends TaskResult>(
 export function checkErrors(name: string, value: unknown): readonly TaskError[] {
   if (!Array.isArray(value)) throw wrongType(name, 'an array of errors', value)
   for (const [at, one] of value.entries()) {
-    const error = anObject(`${name}[${at}]`, one) as Record<string, unknown>
-    refuseUnknown(`${name}[${at}]`, error, ['code', 'message', 'tensor', 'component', 'offset', 'rule'])
-    if (!/^ZT_[A-Z_]+$/.test(aString(`${name}[${at}].code`, error.code)))
+    const error = validateObject(`${name}[${at}]`, one) as Record<string, unknown>
+    validateKeys(`${name}[${at}]`, error, ['code', 'message', 'tensor', 'component', 'offset', 'rule'])
+    if (!/^ZT_[A-Z_]+$/.test(validateString(`${name}[${at}].code`, error.code)))
       throw wrongType(`${name}[${at}].code`, 'a code', error.code)
-    aString(`${name}[${at}].message`, error.message)
+    validateString(`${name}[${at}].message`, error.message)
     for (const field of ['tensor', 'component', 'rule'])
-      optional(error[field], (text) => aString(`${name}[${at}].${field}`, text))
-    optional(error.offset, (offset) => aWholeNumber(`${name}[${at}].offset`, offset))
+      optional(error[field], (text) => validateString(`${name}[${at}].${field}`, text))
+    optional(error.offset, (offset) => validateInteger(`${name}[${at}].offset`, offset))
   }
   return value as TaskError[]
 }

@@ -1,6 +1,6 @@
 // `planJob` and `finishJob` of lib/lazy.ts: each kind of job has its own.
 import type { VerifyResult } from '../read/verify.js'
-import { oneOf } from '../values/arguments.js'
+import { validateOneOf } from '../values/arguments.js'
 import type { ConvertJob } from './convert-tasks.js'
 import { type FinishConvertOptions, type FinishConvertResult, finishConvert } from './finish-convert.js'
 import { type Job, KINDS, kindOf, plainJson, type TaskResult } from './format.js'
@@ -16,7 +16,7 @@ export type Plan =
   | [kind: 'stats', source: RemoteSource, options?: PlanStatsOptions]
 
 export async function planJob(...given: Plan): Promise<ConvertJob | VerifyJob | StatsJob> {
-  oneOf('kind', KINDS, given[0])
+  validateOneOf('kind', KINDS, given[0])
   if (given[0] === 'convert') return planConvert(given[1], given[2], given[3])
   return given[0] === 'verify' ? planVerify(given[1], given[2]) : planStats(given[1], given[2])
 }

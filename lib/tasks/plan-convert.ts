@@ -1,12 +1,19 @@
 // Divides a conversion into tasks.
 import { resolve } from 'node:path'
-import { calling, invalid, ZTensorError } from '../native/errors.js'
+import { invalid, rethrowNative, ZTensorError } from '../native/errors.js'
 import { run } from '../native/job.js'
 import { binding } from '../native/native.js'
 import type { Catalog } from '../read/catalog.js'
 import { TensorFile } from '../read/file.js'
 import type { RemoteOptions } from '../read/remote.js'
-import { aBoolean, aFunction, aSignal, aWholeNumber, optional, optionsOf } from '../values/arguments.js'
+import {
+  optional,
+  readOptions,
+  validateAbortSignal,
+  validateBoolean,
+  validateFunction,
+  validateInteger,
+} from '../values/arguments.js'
 import { dtypes } from '../values/dtype.js'
 import { CONVERT_OPTIONS, type ConvertOptions, castCodes, choose, refusal, refusalsOf } from '../write/convert.js'
 import { withFormat, writeRequest } from '../write/options.js'
@@ -119,15 +126,15 @@ export async function planConvert(
   target: string | URL,
   options?: PlanConvertOptions,
 ): Promise<ConvertJob> {
-  const read = optionsOf<PlanConvertOptions>(options, PLAN_OPTIONS)
+  const read = readOptions<PlanConvertOptions>(options, PLAN_OPTIONS)
   const named = jobTarget(target, read.format)
   const path = isStored(named) ? named : resolve(named)
-  optional(read.filter, (value) => aFunction('filter', value))
-  optional(read.rename, (value) => aFunction('rename', value))
-  optional(read.signal, aSignal)
-  const skip = optional(read.skip, (value) => aBoolean('skip', value)) ?? false
-  const overwrite = optional(read.overwrite, (value) => aBoolean('overwrite', value)) ?? false
-  const most = optional(read.maxShardSize, (value) => aWholeNumber('maxShardSize', value, 1)) ?? SHARD
+  optional(read.filter, (value) => validateFunction('filter', value))
+  optional(read.rename, (value) => validateFunction('rename', value))
+  optional(read.signal, validateAbortSignal)
+  const skip = optional(read.skip, (value) => validateBoolean('skip', value)) ?? false
+  const overwrite = optional(read.overwrite, (value) => validateBoolean('overwrite', value)) ?? false
+  const most = optional(read.maxShardSize, (value) => validateInteger('maxShardSize', value, 1)) ?? SHARD
   const formatted = withFormat(read, path)
   const format = formatted.format ?? 'zt'
   // The zTensor version that has shards.
@@ -178,9 +185,9 @@ async function check(
 ): Promise<ConvertOptions['attributes']> {
   const { dialect, canonical } = writeRequest({ ...given, attributes: undefined, canonical: false })
   const store = TensorFile.storeOf(file)
-  const selection = calling(() => new binding.Selection(casts, false))
+  const selection = rethrowNative(() => new binding.Selection(casts, false))
   const names = taken.ordinals.map((ordinal) => taken.name(ordinal))
-  calling(() => selection.take(Uint32Array.from(taken.ordinals), names))
+  rethrowNative(() => selection.take(Uint32Array.from(taken.ordinals), names))
   const { signal } = given
   const told = await run(store, { signal }, (control) => selection.look(store.native, dialect, canonical, control))
   const own = given.attributes === undefined

@@ -3,12 +3,12 @@ import type { JobOptions } from '../native/job.js'
 import type { OpenOptions } from '../read/open.js'
 import type { RemoteOptions } from '../read/remote.js'
 import { jobOptions } from '../read/verify.js'
-import { optionsOf } from '../values/arguments.js'
-import { aConvertTask } from './convert-tasks.js'
+import { readOptions } from '../values/arguments.js'
+import { validateConvertTask } from './convert-tasks.js'
 import { kindOf, plainJson, type Task, type TaskResult } from './format.js'
 import { runConvert } from './run-convert.js'
-import { aStatsTask, runStats } from './stats-tasks.js'
-import { aVerifyTask, runVerify } from './verify-tasks.js'
+import { runStats, validateStatsTask } from './stats-tasks.js'
+import { runVerify, validateVerifyTask } from './verify-tasks.js'
 
 /** How to do a task. */
 export interface RunTaskOptions extends JobOptions {
@@ -20,12 +20,12 @@ export interface RunTaskOptions extends JobOptions {
 
 /** `runTask` of lib/lazy.ts. */
 export async function runTask(task: Task, options?: RunTaskOptions): Promise<TaskResult> {
-  const { source, remote, ...long } = optionsOf(options, ['source', 'remote', 'onProgress', 'signal'])
+  const { source, remote, ...long } = readOptions(options, ['source', 'remote', 'onProgress', 'signal'])
   const job = jobOptions(long)
   job.signal?.throwIfAborted()
   const given = plainJson('task', task)
   const kind = kindOf('task', given)
-  if (kind === 'convert') return runConvert(aConvertTask('task', given), source, remote, job)
-  if (kind === 'verify') return runVerify(aVerifyTask('task', given), source, job)
-  return runStats(aStatsTask('task', given), source, job)
+  if (kind === 'convert') return runConvert(validateConvertTask('task', given), source, remote, job)
+  if (kind === 'verify') return runVerify(validateVerifyTask('task', given), source, job)
+  return runStats(validateStatsTask('task', given), source, job)
 }

@@ -11,7 +11,7 @@ import type { Catalog } from '../read/catalog.js'
 import { TensorFile } from '../read/file.js'
 import { OPEN_OPTIONS, type OpenOptions, open } from '../read/open.js'
 import { remoteUrl } from '../read/remote.js'
-import { aBoolean, aText, filePath, optional, optionsOf, wrongType } from '../values/arguments.js'
+import { filePath, optional, readOptions, validateBoolean, validateText, wrongType } from '../values/arguments.js'
 import type { TaskSource } from './format.js'
 
 /** A source that other machines can open too. */
@@ -37,7 +37,7 @@ function placeOf(name: string, source: unknown): string {
   const url = urlText(source)
   if (url === undefined && typeof source !== 'string')
     throw wrongType(name, 'a path or a URL, or a list of them: other machines open it too', source)
-  const path = url === undefined ? aText(name, source) : filePath(name, url)
+  const path = url === undefined ? validateText(name, source) : filePath(name, url)
   return resolve(path)
 }
 
@@ -94,8 +94,8 @@ export async function openPlanned(
   signal: AbortSignal | undefined,
 ): Promise<{ file: TensorFile; source: TaskSource }> {
   const path = placesOf(given)
-  const checkModified = optional(options.checkModified, (value) => aBoolean('checkModified', value)) ?? true
-  const { format, maxIndexBytes, maxDecodedBytes, maxRank, maxAttributeValues } = optionsOf(
+  const checkModified = optional(options.checkModified, (value) => validateBoolean('checkModified', value)) ?? true
+  const { format, maxIndexBytes, maxDecodedBytes, maxRank, maxAttributeValues } = readOptions(
     options.source,
     OPEN_OPTIONS,
     'source',

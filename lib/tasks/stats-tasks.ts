@@ -5,7 +5,7 @@ import type { JobOptions } from '../native/job.js'
 import { TensorFile } from '../read/file.js'
 import type { OpenOptions } from '../read/open.js'
 import { type Histogram, type StatsOptions, statsRequest, type TensorStats } from '../read/stats.js'
-import { anObject, aString, optionsOf, refuseUnknown, wrongType } from '../values/arguments.js'
+import { readOptions, validateKeys, validateObject, validateString, wrongType } from '../values/arguments.js'
 import {
   checkErrors,
   checkJob,
@@ -64,17 +64,17 @@ export interface FinishStatsResult {
 /** `planJob` of statistics. */
 export async function planStats(source: RemoteSource, options?: PlanStatsOptions): Promise<StatsJob> {
   const known = ['maxTaskBytes', 'signal', 'source', 'checkModified', 'bins', 'range'] as const
-  const { bins, range, ...read } = optionsOf<PlanStatsOptions>(options, known)
+  const { bins, range, ...read } = readOptions<PlanStatsOptions>(options, known)
   statsRequest({ bins, range })
   const kept = JSON.parse(JSON.stringify({ bins, range })) as StatsTask['options']
   return planReading<StatsTask>('stats', source, read, { options: kept })
 }
 
 /** Refuses what is not a task of statistics. */
-export function aStatsTask(name: string, value: unknown): StatsTask {
+export function validateStatsTask(name: string, value: unknown): StatsTask {
   const task = checkTask(name, value, 'stats', ['options']) as StatsTask
-  const options = anObject(`${name}.options`, task.options)
-  refuseUnknown(`${name}.options`, options, ['bins', 'range'])
+  const options = validateObject(`${name}.options`, task.options)
+  validateKeys(`${name}.options`, options, ['bins', 'range'])
   statsRequest(options)
   return checkUnchanged(name, task)
 }
@@ -129,7 +129,7 @@ export async function runStats(
   }
 }
 
-function aNumber(name: string, value: unknown): number {
+function validateNumber(name: string, value: unknown): number {
   if (typeof value === 'number') return value
   if (!['NaN', 'Infinity', '-Infinity', '-0'].includes(value as string)) throw wrongType(name, 'a number', value)
   return Number(value)
@@ -137,26 +137,26 @@ function aNumber(name: string, value: unknown): number {
 
 function numbers(name: string, value: unknown): number[] {
   if (!Array.isArray(value)) throw wrongType(name, 'an array of numbers', value)
-  return Array.from(value, (one, at) => aNumber(`${name}[${at}]`, one))
+  return Array.from(value, (one, at) => validateNumber(`${name}[${at}]`, one))
 }
 
 function histogramOf(name: string, value: unknown): Histogram | undefined {
   if (value === undefined) return undefined
-  const { edges, counts } = anObject(name, value) as Record<string, unknown>
+  const { edges, counts } = validateObject(name, value) as Record<string, unknown>
   return { edges: numbers(`${name}.edges`, edges), counts: numbers(`${name}.counts`, counts) }
 }
 
 /** Reads the statistics of a tensor. */
 function statsOf(name: string, value: unknown): [string, TensorStats] {
-  const given = anObject(name, value) as Record<string, unknown>
-  refuseUnknown(name, given, ['name', 'numbers', 'histogram'])
+  const given = validateObject(name, value) as Record<string, unknown>
+  validateKeys(name, given, ['name', 'numbers', 'histogram'])
   const found = numbers(`${name}.numbers`, given.numbers)
   if (found.length !== FIELDS.length) throw wrongType(`${name}.numbers`, `${FIELDS.length} numbers`, given.numbers)
   for (const count of found.slice(0, COUNTS))
     if (!Number.isSafeInteger(count) || count < 0) throw wrongType(`${name}.numbers`, 'counts first', count)
   const fields = Object.fromEntries(FIELDS.map((field, at) => [field, found[at]])) as unknown as TensorStats
   return [
-    aString(`${name}.name`, given.name),
+    validateString(`${name}.name`, given.name),
     { ...fields, histogram: histogramOf(`${name}.histogram`, given.histogram) },
   ]
 }
@@ -167,8 +167,8 @@ interface Read extends TaskResult {
   readonly skipped: readonly TaskError[]
 }
 
-function aStatsResult(name: string, value: Record<string, unknown>): Read {
-  refuseUnknown(name, value, ['ztensor', 'kind', 'job', 'task', 'stats', 'skipped'])
+function validateStatsResult(name: string, value: Record<string, unknown>): Read {
+  validateKeys(name, value, ['ztensor', 'kind', 'job', 'task', 'stats', 'skipped'])
   if (!Array.isArray(value.stats)) throw wrongType(`${name}.stats`, 'an array', value.stats)
   const stats = Array.from(value.stats, (one, at) => statsOf(`${name}.stats[${at}]`, one))
   const skipped = checkErrors(`${name}.skipped`, value.skipped)
@@ -183,8 +183,8 @@ export async function finishStats(
   options?: FinishOptions,
 ): Promise<FinishStatsResult> {
   await finishing(options)
-  const planned = checkJob<StatsTask>(job, 'stats', aStatsTask)
-  const found = checkResults(planned, results, aStatsResult, ({ given }) => [given.stats, given.skipped])
+  const planned = checkJob<StatsTask>(job, 'stats', validateStatsTask)
+  const found = checkResults(planned, results, validateStatsResult, ({ given }) => [given.stats, given.skipped])
   const bins = planned.tasks[0]?.options.bins
   const names = new Set<string>()
   for (const [at, { stats, skipped }] of found.entries()) {

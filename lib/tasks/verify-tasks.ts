@@ -7,7 +7,7 @@ import { everything } from '../read/batches.js'
 import { TensorFile } from '../read/file.js'
 import type { OpenOptions } from '../read/open.js'
 import { type VerifyResult, verifyTensors } from '../read/verify.js'
-import { aSignal, aWholeNumber, optional, optionsOf, refuseUnknown } from '../values/arguments.js'
+import { optional, readOptions, validateAbortSignal, validateInteger, validateKeys } from '../values/arguments.js'
 import { divide, plainMeasure } from './divide.js'
 import {
   checkErrors,
@@ -59,8 +59,8 @@ export async function planReading<T extends Task>(
   extra: object,
 ): Promise<Job<T>> {
   const { maxTaskBytes, signal } = options
-  const most = optional(maxTaskBytes, (value) => aWholeNumber('maxTaskBytes', value, 1)) ?? TASK
-  optional(signal, aSignal)
+  const most = optional(maxTaskBytes, (value) => validateInteger('maxTaskBytes', value, 1)) ?? TASK
+  optional(signal, validateAbortSignal)
   const { file, source: from } = await openPlanned(source, options, signal)
   try {
     const catalog = await TensorFile.ready(file, signal)
@@ -79,12 +79,12 @@ export async function planReading<T extends Task>(
 
 /** `planJob` of a verification. */
 export async function planVerify(source: RemoteSource, options?: PlanReadingOptions): Promise<VerifyJob> {
-  const read = optionsOf<PlanReadingOptions>(options, ['maxTaskBytes', 'signal', 'source', 'checkModified'])
+  const read = readOptions<PlanReadingOptions>(options, ['maxTaskBytes', 'signal', 'source', 'checkModified'])
   return planReading<VerifyTask>('verify', source, read, {})
 }
 
 /** Refuses what is not a task of a verification. */
-export function aVerifyTask(name: string, value: unknown): VerifyTask {
+export function validateVerifyTask(name: string, value: unknown): VerifyTask {
   return checkUnchanged(name, checkTask(name, value, 'verify', []) as VerifyTask)
 }
 
@@ -108,10 +108,10 @@ export async function runVerify(
   }
 }
 
-function aVerifyResult(name: string, value: Record<string, unknown>): VerifyTaskResult {
-  refuseUnknown(name, value, ['ztensor', 'kind', 'job', 'task', 'checked', 'undigested', 'failures'])
-  aWholeNumber(`${name}.checked`, value.checked)
-  aWholeNumber(`${name}.undigested`, value.undigested)
+function validateVerifyResult(name: string, value: Record<string, unknown>): VerifyTaskResult {
+  validateKeys(name, value, ['ztensor', 'kind', 'job', 'task', 'checked', 'undigested', 'failures'])
+  validateInteger(`${name}.checked`, value.checked)
+  validateInteger(`${name}.undigested`, value.undigested)
   checkErrors(`${name}.failures`, value.failures)
   return value as unknown as VerifyTaskResult
 }
@@ -128,8 +128,8 @@ export interface FinishOptions {
 
 /** Checks how to end a job, after a turn of the event loop, in which the signal may speak. */
 export async function finishing(options: FinishOptions | undefined): Promise<void> {
-  const { signal } = optionsOf(options, ['signal'])
-  optional(signal, aSignal)
+  const { signal } = readOptions(options, ['signal'])
+  optional(signal, validateAbortSignal)
   signal?.throwIfAborted()
   await nextTurn()
   signal?.throwIfAborted()
@@ -142,9 +142,9 @@ export async function finishVerify(
   options?: FinishOptions,
 ): Promise<VerifyResult> {
   await finishing(options)
-  const planned = checkJob<VerifyTask>(job, 'verify', aVerifyTask)
+  const planned = checkJob<VerifyTask>(job, 'verify', validateVerifyTask)
   const said = ({ checked, undigested, failures }: VerifyTaskResult) => ({ checked, undigested, failures })
-  const found = checkResults(planned, results, aVerifyResult, said)
+  const found = checkResults(planned, results, validateVerifyResult, said)
   const failures = found.flatMap((result) => result.failures.map(errorOf))
   const sum = (field: 'checked' | 'undigested') => found.reduce((total, result) => total + result[field], 0)
   if (!Number.isSafeInteger(sum('checked') + sum('undigested')))

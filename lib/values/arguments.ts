@@ -18,20 +18,20 @@ export function wrongType(name: string, expected: string, value: unknown): Error
   return invalid(TypeError, `${name} must be ${expected}, got ${got(value)}`)
 }
 
-export function aString(name: string, value: unknown): string {
+export function validateString(name: string, value: unknown): string {
   if (typeof value !== 'string') throw wrongType(name, 'a string', value)
   return value
 }
 
 /** A string that a file can hold: one with half a surrogate pair has no UTF-8. */
-export function aText(name: string, value: unknown): string {
-  const text = aString(name, value)
+export function validateText(name: string, value: unknown): string {
+  const text = validateString(name, value)
   if (!text.isWellFormed()) throw invalid(RangeError, `${name} must be well-formed text, got ${inspect(text)}`)
   return text
 }
 
 /** A whole number from `least` on. */
-export function aWholeNumber(name: string, value: unknown, least = 0): number {
+export function validateInteger(name: string, value: unknown, least = 0): number {
   if (typeof value !== 'number') throw wrongType(name, 'a whole number', value)
   if (!Number.isSafeInteger(value) || value < least) {
     throw invalid(RangeError, `${name} must be a whole number from ${least} to 2^53 - 1, got ${value}`)
@@ -44,12 +44,12 @@ export function optional<T>(value: unknown, check: (value: unknown) => T): T | u
 }
 
 /** Something with properties. */
-export function anObject<T>(name: string, value: T): T & object {
+export function validateObject<T>(name: string, value: T): T & object {
   if (typeof value !== 'object' || value === null) throw wrongType(name, 'an object', value)
   return value
 }
 
-export function aFunction(name: string, value: unknown): void {
+export function validateFunction(name: string, value: unknown): void {
   if (typeof value !== 'function') throw wrongType(name, 'a function', value)
 }
 
@@ -57,7 +57,7 @@ export function aFunction(name: string, value: unknown): void {
  * An options object, read once so that getters cannot give two answers. What is not `known` is refused: it would be ignored,
  * and whoever misspelled it believes otherwise.
  */
-export function optionsOf<T extends object>(
+export function readOptions<T extends object>(
   value: T | undefined,
   known: readonly (keyof T & string)[],
   name = 'options',
@@ -66,7 +66,7 @@ export function optionsOf<T extends object>(
   if (typeof value !== 'object' || value === null || isIterable(value)) {
     throw wrongType(name, `an object with any of ${known.join(', ')}`, value)
   }
-  refuseUnknown(name, value, known)
+  validateKeys(name, value, known)
   const read: Partial<T> = {}
   for (const key of known) {
     const option = value[key]
@@ -83,7 +83,7 @@ export function isIterable(value: unknown): value is Iterable<unknown> {
  * Refuses an object that has keys of its own beside the known ones. The error names those that are close, or the call that takes an
  * object with a key of `takenBy`.
  */
-export function refuseUnknown(
+export function validateKeys(
   name: string,
   value: object,
   known: readonly string[],
@@ -124,17 +124,17 @@ function distance(a: string, b: string): number {
   return row[b.length] as number
 }
 
-export function oneOf<T extends string>(name: string, allowed: readonly T[], value: unknown): T {
+export function validateOneOf<T extends string>(name: string, allowed: readonly T[], value: unknown): T {
   if (!allowed.includes(value as T)) throw wrongType(name, `one of ${allowed.map((a) => `'${a}'`).join(', ')}`, value)
   return value as T
 }
 
-export function aBoolean(name: string, value: unknown): boolean {
+export function validateBoolean(name: string, value: unknown): boolean {
   if (typeof value !== 'boolean') throw wrongType(name, 'a boolean', value)
   return value
 }
 
-export function aSignal(value: unknown): AbortSignal {
+export function validateAbortSignal(value: unknown): AbortSignal {
   const signal = value as Partial<AbortSignal> | null
   const does = (['throwIfAborted', 'addEventListener', 'removeEventListener'] as const).every(
     (method) => typeof signal?.[method] === 'function',
@@ -149,7 +149,7 @@ export function withArticle(name: string): string {
 }
 
 /** An array to fill: of the dtype's own type, or bytes. */
-export function aTarget(value: unknown, dtype: DTypeInfo, length: number): ArrayBufferView {
+export function validateInto(value: unknown, dtype: DTypeInfo, length: number): ArrayBufferView {
   // Version 2 pads the last byte of a packed type.
   const byteLength = Math.ceil((length * dtype.bits) / 8)
   if (!types.isTypedArray(value) || ![dtype.array.name, 'Uint8Array'].includes(arrayKind(value) as string)) {
@@ -161,7 +161,7 @@ export function aTarget(value: unknown, dtype: DTypeInfo, length: number): Array
   return value
 }
 
-export function aTypedArray(name: string, value: unknown): TypedArray {
+export function validateTypedArray(name: string, value: unknown): TypedArray {
   if (!types.isTypedArray(value)) throw wrongType(name, 'a typed array', value)
   return value as TypedArray
 }

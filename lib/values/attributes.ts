@@ -1,7 +1,7 @@
 import type { FlatAttributes } from '../native/binding.js'
 import { invalid } from '../native/errors.js'
 import { isMap, isPlainObject, isUint8Array } from '../native/realm.js'
-import { aText, wrongType } from './arguments.js'
+import { validateText, wrongType } from './arguments.js'
 
 /** A value of a file's or a tensor's attributes. Integers beyond 2^53 - 1 are bigints. */
 export type AttributeValue =
@@ -206,7 +206,7 @@ function entriesOf(name: string, value: unknown): Iterable<[unknown, unknown]> {
 function freeze(name: string, value: unknown, depth: number): unknown {
   switch (typeof value) {
     case 'string':
-      return aText(name, value)
+      return validateText(name, value)
     case 'number':
     case 'bigint':
     case 'boolean':

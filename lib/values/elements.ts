@@ -1,10 +1,10 @@
 // The elements of a tensor that is to be written: what an array is as a dtype, and how it is checked.
 import { inspect } from 'node:util'
-import { calling, ZTensorError } from '../native/errors.js'
+import { rethrowNative, ZTensorError } from '../native/errors.js'
 import { allocate } from '../native/memory.js'
 import { binding } from '../native/native.js'
 import { arrayKind } from '../native/realm.js'
-import { aWholeNumber, withArticle, wrongType } from './arguments.js'
+import { validateInteger, withArticle, wrongType } from './arguments.js'
 import { bytesOf, type DType, type DTypeInfo, dtypeInfo, dtypeOfArray, type TypedArray } from './dtype.js'
 import { DTYPE_NAMES, dtypeCalled } from './dtype-names.js'
 
@@ -16,7 +16,7 @@ export interface Elements {
   readonly data: ArrayBufferView
 }
 
-export function aDType(name: string, value: unknown): DTypeInfo {
+export function validateDType(name: string, value: unknown): DTypeInfo {
   const info = typeof value === 'string' ? dtypeInfo(value) : undefined
   if (info === undefined) throw noDType(name, value)
   return info
@@ -29,20 +29,22 @@ export function noDType(name: string, value: unknown): Error {
   return wrongType(name, `the name of a dtype (${known})`, value)
 }
 
-export function aShape(value: unknown): number[] {
+export function validateShape(value: unknown): number[] {
   if (!Array.isArray(value)) throw wrongType('shape', 'an array of sizes', value)
   const shape: number[] = []
   // Holes too, which map() passes over; and no name is made for what is right.
   for (let dim = 0; dim < value.length; dim++) {
     const size: unknown = value[dim]
     shape.push(
-      typeof size === 'number' && Number.isSafeInteger(size) && size >= 0 ? size : aWholeNumber(`shape[${dim}]`, size),
+      typeof size === 'number' && Number.isSafeInteger(size) && size >= 0
+        ? size
+        : validateInteger(`shape[${dim}]`, size),
     )
   }
   return shape
 }
 
-export function aView(name: string, value: unknown): ArrayBufferView {
+export function validateView(name: string, value: unknown): ArrayBufferView {
   if (!ArrayBuffer.isView(value)) throw wrongType(name, 'a typed array or DataView', value)
   return value
 }
@@ -71,20 +73,20 @@ export function elementsOf(name: string, array: ArrayBufferView, dtype: DTypeInf
 function rounded(array: TypedArray, dtype: DTypeInfo): Uint8Array {
   const from = dtypeInfo(dtypeOfArray(array) as DType) as DTypeInfo
   const output = new Uint8Array(allocate((array.length * dtype.bits) / 8))
-  calling(() => binding.castElements(from.code, dtype.code, bytesOf(array), output))
+  rethrowNative(() => binding.castElements(from.code, dtype.code, bytesOf(array), output))
   return output
 }
 
 /** A dense tensor to write, of an array alone or with its dtype and shape; without a shape it has one dimension. */
 export function denseElements(given: { dtype?: unknown; shape?: unknown; data: unknown }, shapeToo: unknown): Elements {
-  const array = aView('data', given.data)
+  const array = validateView('data', given.data)
   const named = given.dtype ?? dtypeOfArray(array)
   if (named === undefined) throw wrongType('tensor', 'an array whose type is a dtype, or { dtype, shape, data }', array)
-  const dtype = aDType('dtype', named)
+  const dtype = validateDType('dtype', named)
   const data = elementsOf('data', array, dtype)
   const size = (data.byteLength * 8) / dtype.bits
-  const shape = given.shape === undefined ? undefined : aShape(given.shape)
-  const other = shapeToo === undefined ? shape : aShape(shapeToo)
+  const shape = given.shape === undefined ? undefined : validateShape(given.shape)
+  const other = shapeToo === undefined ? shape : validateShape(shapeToo)
   if (shape !== undefined && other !== undefined && inspect(shape) !== inspect(other)) {
     throw wrongType('shape', `[${shape.join(', ')}], the shape of the tensor itself`, shapeToo)
   }

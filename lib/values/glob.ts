@@ -1,11 +1,11 @@
 // Names by a pattern: `*` is any run of characters, `?` any single one, everything else itself.
-import { aString } from './arguments.js'
+import { validateString } from './arguments.js'
 
 /** What tells whether a whole name matches `pattern`. Goes back to the last `*` alone, so time is at most |name| × |pattern|. */
 export function globMatcher(pattern: string): (name: string) => boolean {
-  const wanted = Array.from(aString('pattern', pattern))
+  const wanted = Array.from(validateString('pattern', pattern))
   return (name) => {
-    const given = aString('name', name)
+    const given = validateString('name', name)
     /** The character at a position, which may take two places. A name can be long, and is not taken apart. */
     const character = (position: number) => String.fromCodePoint(given.codePointAt(position) as number)
     let at = 0

@@ -6,7 +6,7 @@ import { type AppendRequest, binding, type NativeControl } from '../native/nativ
 import { openError } from '../read/open.js'
 import { openRequest } from '../read/open-request.js'
 import { jobOptions } from '../read/verify.js'
-import { aBoolean, aSignal, aText, optional, optionsOf } from '../values/arguments.js'
+import { optional, readOptions, validateAbortSignal, validateBoolean, validateText } from '../values/arguments.js'
 import { type AttributeChanges, freezeChanges } from '../values/attributes.js'
 import { type CreateOptions, storage, targetPath } from './options.js'
 import { emitWarnings } from './warnings.js'
@@ -72,7 +72,7 @@ export class TensorEditor extends TensorWriter {
    * ZT_INVALID_ARG, also for tensors that this edit added
    */
   async rename(name: string, to: string): Promise<void> {
-    const [from, into] = [aText('name', name), aText('to', to)]
+    const [from, into] = [validateText('name', name), validateText('to', to)]
     await TensorWriter.inTurn(this, (native) => native.rename(from, into))
   }
 
@@ -82,7 +82,7 @@ export class TensorEditor extends TensorWriter {
    * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED; RangeError ZT_INVALID_ARG for tensors that this edit added
    */
   async remove(name: string): Promise<void> {
-    const checked = aText('name', name)
+    const checked = validateText('name', name)
     await TensorWriter.inTurn(this, (native) => native.remove(checked))
   }
 
@@ -104,7 +104,7 @@ export class TensorEditor extends TensorWriter {
    * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED; RangeError ZT_INVALID_ARG for tensors that this edit added
    */
   async setTensorAttributes(name: string, attributes: AttributeChanges): Promise<void> {
-    const checked = aText('name', name)
+    const checked = validateText('name', name)
     const { set, unset } = freezeChanges('attributes', attributes)
     await TensorWriter.inTurn(this, (native) => native.changeAttributes(checked, set, unset))
   }
@@ -128,17 +128,17 @@ export class TensorEditor extends TensorWriter {
  * ZT_INVALID_ARG
  */
 export async function append(path: string | URL, options?: AppendOptions): Promise<TensorEditor> {
-  const read = optionsOf(options, ['inPlace', 'signal', 'digest', 'compression', 'alignment', ...INDEX_LIMITS])
+  const read = readOptions(options, ['inPlace', 'signal', 'digest', 'compression', 'alignment', ...INDEX_LIMITS])
   const request: AppendRequest = {
     ...storage(read),
-    inPlace: optional(read.inPlace, (value) => aBoolean('inPlace', value)) ?? false,
+    inPlace: optional(read.inPlace, (value) => validateBoolean('inPlace', value)) ?? false,
     limits: openRequest({
       maxIndexBytes: read.maxIndexBytes,
       maxRank: read.maxRank,
       maxAttributeValues: read.maxAttributeValues,
     }),
   }
-  return TensorEditor.of(targetPath(path), request, optional(read.signal, aSignal))
+  return TensorEditor.of(targetPath(path), request, optional(read.signal, validateAbortSignal))
 }
 
 /** What compacting a file came to. */
@@ -161,7 +161,7 @@ export interface CompactResult {
  * might name places in the file; the signal's reason
  */
 export async function compact(path: string | URL, options?: JobOptions & IndexLimits): Promise<CompactResult> {
-  const { onProgress, signal, ...limits } = optionsOf(options, ['onProgress', 'signal', ...INDEX_LIMITS])
+  const { onProgress, signal, ...limits } = readOptions(options, ['onProgress', 'signal', ...INDEX_LIMITS])
   const request = openRequest(limits)
   const target = targetPath(path)
   const job = jobOptions({ onProgress, signal })

@@ -1,5 +1,5 @@
 import type { Writable } from 'node:stream'
-import { calling, type ErrorCode, ZTensorError } from '../native/errors.js'
+import { type ErrorCode, rethrowNative, ZTensorError } from '../native/errors.js'
 import { nextTurn } from '../native/event-loop.js'
 import { type JobOptions, type Progress, run } from '../native/job.js'
 import {
@@ -16,15 +16,22 @@ import { type OpenOptions, open, type Source } from '../read/open.js'
 import type { Store } from '../read/store.js'
 import type { AnyTensor } from '../read/tensor.js'
 import { jobOptions } from '../read/verify.js'
-import { aBoolean, aFunction, aText, optional, optionsOf, wrongType } from '../values/arguments.js'
+import {
+  optional,
+  readOptions,
+  validateBoolean,
+  validateFunction,
+  validateText,
+  wrongType,
+} from '../values/arguments.js'
 import type { DType } from '../values/dtype.js'
-import { aDType } from '../values/elements.js'
+import { validateDType } from '../values/elements.js'
 import { type Writing, writingOfId } from '../values/formats.js'
 import type { Warning } from '../values/warning.js'
 import { CREATE_OPTIONS, type CreateOptions, withFormat, writeRequest } from './options.js'
 import type { Outlet } from './outlet.js'
 import { readersOf } from './readers.js'
-import { aTarget, type Target } from './target.js'
+import { type Target, validateTarget } from './target.js'
 import { TensorWriter } from './writer.js'
 
 /** What to convert, and into what. The file's own attributes and generator go along unless others are given. */
@@ -63,7 +70,7 @@ export interface ConvertResult {
   readonly readers: readonly string[]
 }
 
-function aTable(cast: object): object {
+function validateTable(cast: object): object {
   const what = 'a table of dtypes, such as { float32: "bfloat16" }'
   if (!isPlainObject(cast)) throw wrongType('cast', what, cast)
   return cast
@@ -73,9 +80,9 @@ function aTable(cast: object): object {
 export function castCodes(cast: ConvertOptions['cast']): number[] {
   if (cast === undefined) return []
   const code = (value: unknown) => {
-    return aDType('a dtype of cast', value).code
+    return validateDType('a dtype of cast', value).code
   }
-  const given = Object.entries(aTable(cast)).filter(([, to]) => to !== undefined)
+  const given = Object.entries(validateTable(cast)).filter(([, to]) => to !== undefined)
   return given.flatMap(([from, to]) => [code(from), code(to)])
 }
 
@@ -96,13 +103,13 @@ export async function convert(
   target: string | URL | Writable,
   options?: ConvertOptions,
 ): Promise<ConvertResult> {
-  const read = optionsOf(options, CONVERT_OPTIONS)
-  const to = aTarget('target', target, read)
+  const read = readOptions(options, CONVERT_OPTIONS)
+  const to = validateTarget('target', target, read)
   const creating = withFormat(read, to.path)
   const job = jobOptions({ onProgress: read.onProgress, signal: read.signal })
-  optional(read.filter, (value) => aFunction('filter', value))
-  optional(read.rename, (value) => aFunction('rename', value))
-  const skip = optional(read.skip, (value) => aBoolean('skip', value)) ?? false
+  optional(read.filter, (value) => validateFunction('filter', value))
+  optional(read.rename, (value) => validateFunction('rename', value))
+  const skip = optional(read.skip, (value) => validateBoolean('skip', value)) ?? false
   const file = await open(source, { ...read.source, signal: job.signal })
   try {
     return await convertFile(file, to, creating, job, skip)
@@ -135,9 +142,9 @@ export async function choose(
       // No objects are made of tensors that nobody looks at.
       if (filter !== undefined && !filter(TensorFile.at(file, ordinal))) continue
       ordinals.push(ordinal)
-      if (rename !== undefined) names.push(aText('what rename gives', rename(catalog.name(ordinal))))
+      if (rename !== undefined) names.push(validateText('what rename gives', rename(catalog.name(ordinal))))
     }
-    calling(() => take(Uint32Array.from(ordinals), names))
+    rethrowNative(() => take(Uint32Array.from(ordinals), names))
   }
 }
 
@@ -237,10 +244,10 @@ export async function convertFile(
   const { dialect, canonical } = writeRequest({ ...given, attributes: undefined })
   const writing = writingOfId(dialect) as Writing
   const { numbered, generator: named } = writing
-  const selection = calling(() => new binding.Selection(casts, numbered))
+  const selection = rethrowNative(() => new binding.Selection(casts, numbered))
   const take: Take = (ordinals, names) => selection.take(ordinals, names)
   if (choosing === undefined) await choose(file, take, numbered ? { ...given, rename: undefined } : given)
-  else calling(() => choosing(take))
+  else rethrowNative(() => choosing(take))
   const told = await run(store, { signal }, (control) => selection.look(store.native, dialect, canonical, control))
   /** Whether the file's own attributes are to go along. */
   const own = given.attributes === undefined
@@ -273,7 +280,7 @@ export async function convertFile(
     }
     // From now on: what is given up before it has left a stream as it was.
     await TensorWriter.heed(writer)
-    if (own && told.attributes) calling(() => native.takeAttributes(store.native))
+    if (own && told.attributes) rethrowNative(() => native.takeAttributes(store.native))
     const left = await run(store, { signal }, (control) => selection.settle(store.native, native, control))
     await copy(work, left, before)
     signal?.throwIfAborted()

@@ -4,12 +4,27 @@ import { invalid, ZTensorError } from '../native/errors.js'
 import type { SparseSpec } from '../native/native.js'
 import { isPlainObject } from '../native/realm.js'
 import { indexCode } from '../read/sparse.js'
-import { anObject, aText, aTypedArray, optional, optionsOf, refuseUnknown, wrongType } from '../values/arguments.js'
+import {
+  optional,
+  readOptions,
+  validateKeys,
+  validateObject,
+  validateText,
+  validateTypedArray,
+  wrongType,
+} from '../values/arguments.js'
 import { type AttributeInput, freezeMap } from '../values/attributes.js'
 import { bytesOf, type DType, type DTypeInfo, dtypeOfArray, type IndexArray, type TypedArray } from '../values/dtype.js'
-import { aDType, aShape, aView, denseElements, type Elements, elementsOf } from '../values/elements.js'
+import {
+  denseElements,
+  type Elements,
+  elementsOf,
+  validateDType,
+  validateShape,
+  validateView,
+} from '../values/elements.js'
 
-/** Elements with their type and shape. A dense `Tensor`, a `Cut` and what `file.load()` gives are such, too. */
+/** Elements with their type and shape. A dense `Tensor`, a `TensorSlice` and what `file.load()` gives are such, too. */
 export interface TensorInput {
   /** That of the array by default; bytes need it. */
   readonly dtype?: DType | undefined
@@ -81,7 +96,7 @@ function refuseOthers(
   known: readonly string[],
   takenBy?: Readonly<Record<string, string>>,
 ): void {
-  if (isPlainObject(value)) refuseUnknown(name, value, known, takenBy)
+  if (isPlainObject(value)) validateKeys(name, value, known, takenBy)
 }
 
 /** Which call takes a tensor that has a key of another kind of tensor. */
@@ -94,8 +109,8 @@ function ownAttributes({ attributes }: AddOptions): unknown {
 
 /** A sparse tensor's values and their dtype. */
 function valuesOf(tensor: { readonly dtype?: DType | undefined; readonly values: TypedArray }) {
-  const values = aTypedArray('values', tensor.values)
-  const dtype = aDType('dtype', tensor.dtype ?? dtypeOfArray(values))
+  const values = validateTypedArray('values', tensor.values)
+  const dtype = validateDType('dtype', tensor.dtype ?? dtypeOfArray(values))
   if (dtype.bits < 8)
     throw new ZTensorError(
       'ZT_BAD_DTYPE',
@@ -113,8 +128,8 @@ export interface Dense {
 
 /** What `add` is given. */
 export function denseInput(name: string, tensor: unknown, options: AddDenseOptions | undefined): Dense {
-  const checked = aText('name', name)
-  const given = optionsOf(options, ['attributes', 'shape'])
+  const checked = validateText('name', name)
+  const given = readOptions(options, ['attributes', 'shape'])
   const attributes = ownAttributes(given)
   if (typeof tensor !== 'object' || tensor === null || Array.isArray(tensor))
     throw wrongType('tensor', 'a typed array or { dtype, shape, data }', tensor)
@@ -131,9 +146,9 @@ export interface Sparse {
 
 /** What `addCsr` is given. */
 export function csrInput(name: string, matrix: CsrInput, options: AddOptions | undefined): Sparse {
-  const checked = aText('name', name)
-  const attributes = ownAttributes(optionsOf(options, ['attributes']))
-  const shape = aShape(anObject('matrix', matrix).shape)
+  const checked = validateText('name', name)
+  const attributes = ownAttributes(readOptions(options, ['attributes']))
+  const shape = validateShape(validateObject('matrix', matrix).shape)
   refuseOthers('matrix', matrix, ['shape', 'dtype', 'values', 'indices', 'indptr', 'nnz', 'layout'])
   const { values, dtype } = valuesOf(matrix)
   const { indices, indptr } = matrix
@@ -143,9 +158,9 @@ export function csrInput(name: string, matrix: CsrInput, options: AddOptions | u
 
 /** What `addCoo` is given. */
 export function cooInput(name: string, tensor: CooInput, options: AddOptions | undefined): Sparse {
-  const checked = aText('name', name)
-  const attributes = ownAttributes(optionsOf(options, ['attributes']))
-  const shape = aShape(anObject('tensor', tensor).shape)
+  const checked = validateText('name', name)
+  const attributes = ownAttributes(readOptions(options, ['attributes']))
+  const shape = validateShape(validateObject('tensor', tensor).shape)
   refuseOthers('tensor', tensor, ['shape', 'dtype', 'values', 'coords', 'nnz', 'layout'])
   const { values, dtype } = valuesOf(tensor)
   const { coords } = tensor
@@ -169,32 +184,32 @@ export interface Composed {
 
 /** What `addObject` is given. */
 export function objectInput(name: string, object: ObjectInput): Composed {
-  const checked = aText('name', name)
-  const components = anObject('components', anObject('object', object).components)
+  const checked = validateText('name', name)
+  const components = validateObject('components', validateObject('object', object).components)
   refuseOthers('object', object, ['layout', 'shape', 'dtype', 'attributes', 'components'])
   const parts = Object.entries(components).map(([role, component]) => {
-    const given = anObject(`components.${role}`, component)
+    const given = validateObject(`components.${role}`, component)
     refuseOthers(`components.${role}`, given, ['dtype', 'data'])
-    const dtype = optional(given.dtype, (value) => aDType(`components.${role}.dtype`, value))
-    const data = aView(`components.${role}.data`, component.data)
+    const dtype = optional(given.dtype, (value) => validateDType(`components.${role}.dtype`, value))
+    const data = validateView(`components.${role}.data`, component.data)
     const elements = dtype === undefined ? data : elementsOf(`components.${role}.data`, data, dtype)
-    return { role: aText('a role of components', role), dtype, bytes: bytesOf(elements) }
+    return { role: validateText('a role of components', role), dtype, bytes: bytesOf(elements) }
   })
-  const dtype = optional(object.dtype, (value) => aDType('dtype', value))
-  const layout = aText('layout', object.layout)
+  const dtype = optional(object.dtype, (value) => validateDType('dtype', value))
+  const layout = validateText('layout', object.layout)
   const sparse = /^(?:zt\.)?sparse_(csr|coo)(?:\/1)?$/.exec(layout)?.[1]
   if (sparse !== undefined) {
     throw invalid(TypeError, `layout ${layout} is written by ${sparse === 'csr' ? 'addCsr()' : 'addCoo()'}`)
   }
-  const shape = aShape(object.shape)
+  const shape = validateShape(object.shape)
   return { name: checked, shape, layout, dtype, attributes: ownAttributes(object), parts }
 }
 
 /** What `stream` is given: a dense tensor without its data. */
 export function streamInput(name: string, tensor: StreamInput, options: AddOptions | undefined) {
-  const checked = aText('name', name)
-  const attributes = ownAttributes(optionsOf(options, ['attributes']))
-  const dtype = aDType('dtype', anObject('tensor', tensor).dtype)
+  const checked = validateText('name', name)
+  const attributes = ownAttributes(readOptions(options, ['attributes']))
+  const dtype = validateDType('dtype', validateObject('tensor', tensor).dtype)
   refuseOthers('tensor', tensor, ['dtype', 'shape'])
-  return { name: checked, attributes, dtype, shape: aShape(tensor.shape) }
+  return { name: checked, attributes, dtype, shape: validateShape(tensor.shape) }
 }

@@ -3,7 +3,7 @@ import { invalid } from '../native/errors.js'
 import { run } from '../native/job.js'
 import { binding, type LinkedFile } from '../native/native.js'
 import { TensorFile } from '../read/file.js'
-import { anObject, aText, optional } from '../values/arguments.js'
+import { optional, validateObject, validateText } from '../values/arguments.js'
 
 /** A tensor of another file. */
 export interface LinkInput {
@@ -25,12 +25,12 @@ interface Wanted {
 }
 
 /** Reads what to link to as `name`. */
-export function aLink(name: string, given: LinkInput): Wanted {
-  const { file, tensor, shard } = anObject('tensor', given)
+export function validateLink(name: string, given: LinkInput): Wanted {
+  const { file, tensor, shard } = validateObject('tensor', given)
   return {
     file: TensorFile.checked('file', file),
-    tensor: optional(tensor, (value) => aText('tensor', value)) ?? name,
-    shard: optional(shard, (value) => aText('shard', value)),
+    tensor: optional(tensor, (value) => validateText('tensor', value)) ?? name,
+    shard: optional(shard, (value) => validateText('shard', value)),
   }
 }
 

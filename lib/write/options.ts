@@ -3,7 +3,16 @@ import { invalid } from '../native/errors.js'
 import type { AppendRequest, WriteRequest } from '../native/native.js'
 import { urlText } from '../native/realm.js'
 import { type RemoteOptions, remoteUrl } from '../read/remote.js'
-import { aBoolean, aText, aWholeNumber, filePath, oneOf, optional, optionsOf, wrongType } from '../values/arguments.js'
+import {
+  filePath,
+  optional,
+  readOptions,
+  validateBoolean,
+  validateInteger,
+  validateOneOf,
+  validateText,
+  wrongType,
+} from '../values/arguments.js'
 import { type AttributeInput, freezeMap } from '../values/attributes.js'
 import { FORMATS, type WritableFormat, type WritableVersion } from '../values/format-table.js'
 import {
@@ -114,11 +123,12 @@ const ANY_ALIGNMENT = 64
 /** What the binding needs to know to write a file. */
 export function writeRequest(read: CreateOptions): WriteRequest {
   const writing = writingFor(read)
-  const maxShard = optional(read.maxShardSize, (value) => aWholeNumber('maxShardSize', value, 1))
+  const maxShard = optional(read.maxShardSize, (value) => validateInteger('maxShardSize', value, 1))
   if (maxShard !== undefined && !writing.shards)
     throw invalid(TypeError, `only ${list(titlesWith(({ shards }) => shards))} are written in shards`)
   const canonical =
-    optional(read.canonical, (value) => aBoolean('canonical', value)) ?? (writing.canonical && maxShard === undefined)
+    optional(read.canonical, (value) => validateBoolean('canonical', value)) ??
+    (writing.canonical && maxShard === undefined)
   if (canonical && !writing.canonical)
     throw invalid(TypeError, `only ${list(titlesWith(({ canonical }) => canonical))} has canonical files`)
   const digest = digestOf(writing, read.digest)
@@ -127,22 +137,22 @@ export function writeRequest(read: CreateOptions): WriteRequest {
     alignment: alignmentOf(writing, read.alignment),
     ...compressionOf(writing, read.compression),
     canonical,
-    overwrite: optional(read.overwrite, (value) => aBoolean('overwrite', value)) ?? false,
+    overwrite: optional(read.overwrite, (value) => validateBoolean('overwrite', value)) ?? false,
     attributes: fileAttributes(writing, read.attributes),
   }
   if (digest !== undefined) request.digest = digest
   if (maxShard !== undefined) request.maxShard = maxShard
   if (!writing.generator && read.generator !== undefined)
     throw invalid(TypeError, `only ${list(titlesWith(({ generator }) => generator))} names a generator`)
-  const generator = optional(read.generator, (value) => aText('generator', value))
+  const generator = optional(read.generator, (value) => validateText('generator', value))
   if (generator !== undefined) request.generator = generator
   return request
 }
 
 /** What the options ask to be written: zTensor by default, and of a format with versions the usual one. */
 function writingFor(read: Pick<CreateOptions, 'format' | 'version'>): Writing {
-  const format = optional(read.format, (value) => oneOf('format', WRITABLE_FORMATS, value)) ?? 'zt'
-  const version = optional(read.version, (value) => oneOf('version', WRITABLE_VERSIONS, value))
+  const format = optional(read.format, (value) => validateOneOf('format', WRITABLE_FORMATS, value)) ?? 'zt'
+  const version = optional(read.version, (value) => validateOneOf('version', WRITABLE_VERSIONS, value))
   const writing = writingOf(format, version)
   if (writing === undefined) {
     const versioned = list(formatsWith(({ version }) => version !== undefined))
@@ -156,8 +166,8 @@ export function storage(
   read: Pick<CreateOptions, 'digest' | 'compression' | 'alignment'>,
 ): Pick<AppendRequest, 'digest' | 'level' | 'minSavings' | 'frame' | 'alignment'> {
   const digest =
-    read.digest === undefined ? 'usual' : optional(read.digest === false ? undefined : read.digest, aDigest)
-  const alignment = optional(read.alignment, anAlignment)
+    read.digest === undefined ? 'usual' : optional(read.digest === false ? undefined : read.digest, validateDigest)
+  const alignment = optional(read.alignment, validateAlignment)
   return {
     ...compressionOf({ title: 'zTensor', compression: 'zstd-seekable' }, read.compression, USUAL_FRAME),
     ...(digest === undefined ? {} : { digest }),
@@ -179,7 +189,7 @@ function compressionOf(
   const asked = given === true ? {} : given
   if (typeof asked !== 'object' || asked === null)
     throw wrongType('compression', 'true, false or an object such as { level: 3 }', asked)
-  const { level, minSavings, frameSize } = optionsOf(asked, ['level', 'minSavings', 'frameSize'], 'compression')
+  const { level, minSavings, frameSize } = readOptions(asked, ['level', 'minSavings', 'frameSize'], 'compression')
   if (frameSize !== undefined && method !== FRAMED)
     throw invalid(
       TypeError,
@@ -187,14 +197,14 @@ function compressionOf(
     )
   const [usualLevel, highest] = LEVELS[method] ?? [1, 1]
   return {
-    level: optional(level, (value) => aLevel(value, highest, title)) ?? usualLevel,
-    minSavings: optional(minSavings, aPart) ?? MIN_SAVINGS,
-    frame: optional(frameSize, aFrameSize) ?? usual,
+    level: optional(level, (value) => validateLevel(value, highest, title)) ?? usualLevel,
+    minSavings: optional(minSavings, validatePart) ?? MIN_SAVINGS,
+    frame: optional(frameSize, validateFrameSize) ?? usual,
   }
 }
 
-function anAlignment(value: unknown): number {
-  const alignment = aWholeNumber('alignment', value, 64)
+function validateAlignment(value: unknown): number {
+  const alignment = validateInteger('alignment', value, 64)
   if (alignment > 2 ** 24 || !Number.isInteger(Math.log2(alignment))) {
     throw invalid(RangeError, `alignment must be a power of two from 64 to 2^24, got ${alignment}`)
   }
@@ -207,25 +217,25 @@ function alignmentOf({ id, title, alignment }: Writing, given: unknown): number 
     return ANY_ALIGNMENT
   }
   const { least, usual, powersOfTwo } = alignment
-  const check = powersOfTwo ? anAlignment : (value: unknown) => aMultiple(value, least, title)
+  const check = powersOfTwo ? validateAlignment : (value: unknown) => validateMultiple(value, least, title)
   return optional(given, check) ?? usual
 }
 
-function aMultiple(value: unknown, least: number, title: string): number {
-  const alignment = aWholeNumber('alignment', value, 1)
+function validateMultiple(value: unknown, least: number, title: string): number {
+  const alignment = validateInteger('alignment', value, 1)
   if (alignment > 2 ** 24 || alignment % least !== 0) {
     throw invalid(RangeError, `alignment must be a multiple of ${least} up to 2^24 in ${title}, got ${alignment}`)
   }
   return alignment
 }
 
-function aFrameSize(value: unknown): number {
-  const size = aWholeNumber('compression.frameSize', value, 4096)
+function validateFrameSize(value: unknown): number {
+  const size = validateInteger('compression.frameSize', value, 4096)
   if (size > 2 ** 24) throw invalid(RangeError, `compression.frameSize must be from 4096 to 2^24, got ${size}`)
   return size
 }
 
-function aDigest(value: unknown): (typeof DIGESTS)[number] {
+function validateDigest(value: unknown): (typeof DIGESTS)[number] {
   if (!DIGESTS.includes(value as never))
     throw wrongType('digest', `false or one of ${DIGESTS.map((name) => `'${name}'`).join(', ')}`, value)
   return value as (typeof DIGESTS)[number]
@@ -234,7 +244,7 @@ function aDigest(value: unknown): (typeof DIGESTS)[number] {
 function digestOf({ id, title, digests }: Writing, given: unknown): string | undefined {
   if (given === false) return undefined
   if (given === undefined) return digests[0]
-  const digest = aDigest(given)
+  const digest = validateDigest(given)
   if (digests.length === 0) throw invalid(TypeError, `${id} has no digests`)
   if (digests.includes(digest)) return digest
   const others = titlesWith((writing) => writing.digests.includes(digest))
@@ -242,14 +252,14 @@ function digestOf({ id, title, digests }: Writing, given: unknown): string | und
   throw invalid(TypeError, `${digest} is ${wrong}`)
 }
 
-function aLevel(value: unknown, highest: number, title: string): number {
-  const level = aWholeNumber('compression.level', value, 1)
+function validateLevel(value: unknown, highest: number, title: string): number {
+  const level = validateInteger('compression.level', value, 1)
   if (level > highest)
     throw invalid(RangeError, `compression.level must be from 1 to ${highest} in ${title}, got ${level}`)
   return level
 }
 
-function aPart(value: unknown): number {
+function validatePart(value: unknown): number {
   if (typeof value !== 'number' || !(value >= 0 && value < 1))
     throw wrongType('compression.minSavings', 'a number from 0 to below 1', value)
   return value
@@ -276,7 +286,7 @@ export function targetPath(path: string | URL): string {
   const far = remoteUrl(path)
   if (far !== undefined) throw invalid(TypeError, `path must be of this machine, got ${scheme(far)}: ${EDIT_HINT}`)
   const url = urlText(path)
-  const target = url === undefined ? aText('path', path) : filePath('path', url)
+  const target = url === undefined ? validateText('path', path) : filePath('path', url)
   if (target === '') throw invalid(TypeError, 'path must not be empty')
   if (target.includes('\0')) throw invalid(TypeError, 'path must not hold null bytes')
   if (/[\\/]$/.test(process.platform === 'win32' ? target : target.replaceAll('\\', '.')))
@@ -292,7 +302,7 @@ const scheme = (url: string): string => url.slice(0, url.indexOf(':') + 1).toLow
 export function storeTarget(path: unknown, format: CreateOptions['format'] = 'zt'): string | undefined {
   const url = remoteUrl(path)
   if (url === undefined) return undefined
-  aText('path', url)
+  validateText('path', url)
   if (!STORES.includes(scheme(url)))
     throw invalid(
       TypeError,

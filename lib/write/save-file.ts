@@ -11,7 +11,7 @@ import type { CreateOptions } from './options.js'
 import { create, type TensorWriter } from './writer.js'
 
 /**
- * What is written under a name: an array, elements with their dtype and shape (a `Cut` is such), a sparse tensor, components of
+ * What is written under a name: an array, elements with their dtype and shape (a `TensorSlice` is such), a sparse tensor, components of
  * any layout, a tensor of an open file, or what `file.load()` and `loadFile()` give.
  */
 export type AnyInput = TypedArray | TensorInput | CsrInput | CooInput | ObjectInput | AnyTensor | Loaded

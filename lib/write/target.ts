@@ -18,7 +18,11 @@ export interface Target {
 }
 
 /** Checks where to write to. */
-export function aTarget(name: string, target: unknown, { format, overwrite, remote: given }: CreateOptions): Target {
+export function validateTarget(
+  name: string,
+  target: unknown,
+  { format, overwrite, remote: given }: CreateOptions,
+): Target {
   const remote = given === undefined ? undefined : remoteRequest(given)
   const url = storeTarget(target, format)
   if (url !== undefined) return { path: url, remote: remote ?? remoteRequest(undefined), begin: async () => url }

@@ -1,6 +1,6 @@
 import type { Writable } from 'node:stream'
 import { type InspectOptions, inspect } from 'node:util'
-import { calling, publicError, ZTensorError } from '../native/errors.js'
+import { publicError, rethrowNative, ZTensorError } from '../native/errors.js'
 import { run, unopened } from '../native/job.js'
 import { toBufferSync } from '../native/memory.js'
 import {
@@ -11,7 +11,7 @@ import {
   type WriteRequest,
 } from '../native/native.js'
 import { messageOf } from '../native/realm.js'
-import { aSignal, aText, optional, optionsOf } from '../values/arguments.js'
+import { optional, readOptions, validateAbortSignal, validateText } from '../values/arguments.js'
 import { bytesOf, type DType, type DTypeInfo, type TypedArray } from '../values/dtype.js'
 import { checkLength } from '../values/elements.js'
 import { shown } from '../values/inspect.js'
@@ -32,11 +32,11 @@ import {
   streamInput,
   type TensorInput,
 } from './input.js'
-import { aLink, type LinkInput, Links } from './link.js'
+import { type LinkInput, Links, validateLink } from './link.js'
 import { CREATE_OPTIONS, type CreateOptions, withFormat, writeRequest } from './options.js'
 import { Outlet } from './outlet.js'
 import { Packets } from './packet.js'
-import { aTarget } from './target.js'
+import { validateTarget } from './target.js'
 import { forgetUnfinished, watchUnfinished } from './unfinished.js'
 import { emitWarnings } from './warnings.js'
 
@@ -388,8 +388,8 @@ export class TensorWriter {
   }
 
   async #link(name: string, tensor: LinkInput): Promise<void> {
-    const checked = aText('name', name)
-    const wanted = aLink(checked, tensor)
+    const checked = validateText('name', name)
+    const wanted = validateLink(checked, tensor)
     await this.#next(async () => {
       this.#check()
       const { ordinal, native, linked } = await this.#links.resolve(wanted, this.#signal)
@@ -435,7 +435,7 @@ export class TensorWriter {
           }).catch(reject)
         }),
       push: (bytes) => this.#push(bytes),
-      end: () => calling(() => this.#native.end()),
+      end: () => rethrowNative(() => this.#native.end()),
       closed: (error, isHeard) => {
         this.#open.delete(stream)
         if (error !== undefined) this.#calls.failed(error, () => isHeard)
@@ -538,9 +538,9 @@ function detached(): ZTensorError {
  * @throws ZTensorError ZT_EXISTS unless `overwrite`, ZT_IO; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
  */
 export async function create(target: string | URL | Writable, options?: CreateOptions): Promise<TensorWriter> {
-  const read = optionsOf(options, CREATE_OPTIONS)
-  const signal = optional(read.signal, aSignal)
-  const { path, remote, begin } = aTarget('path', target, read)
+  const read = readOptions(options, CREATE_OPTIONS)
+  const signal = optional(read.signal, validateAbortSignal)
+  const { path, remote, begin } = validateTarget('path', target, read)
   const request = writeRequest(withFormat(read, path))
   signal?.throwIfAborted()
   return TensorWriter.heed(await TensorWriter.make(await begin(signal), request, signal, remote))
