@@ -48,6 +48,8 @@ async function show() {
   const { showBytes, showCount, showCounted } = quantity
   const { printable, showName } = text
 
+  // The first call of a process also compiles code.
+  ;(await open(path)).close()
   const opened = await timed(() => open(path))
   const file = opened.result
   const name = printable(relative(process.cwd(), path) || path)
