@@ -1049,143 +1049,12 @@ export interface ByteSource {
 	 */
 	sibling?(name: string): ByteSource | undefined | PromiseLike<ByteSource | undefined>;
 }
-/** How to reach a store of objects, where the environment does not say. */
-export interface StoreOptions {
-	/** Of S3: the region of the bucket. */
-	region?: string | undefined;
-	/** The URL of a store that speaks as S3, Google Cloud Storage or Azure do: MinIO, Ceph, R2, an emulator. */
-	endpoint?: string | undefined;
-	/** Allow an endpoint with `http:`. */
-	allowHttp?: boolean | undefined;
-	/** Of S3: the bucket is a part of the host's name, not of the path. */
-	virtualHostedStyle?: boolean | undefined;
-	/** Sign nothing, for objects that everybody may read. */
-	anonymous?: boolean | undefined;
-	/** Of S3. */
-	accessKeyId?: string | undefined;
-	secretAccessKey?: string | undefined;
-	sessionToken?: string | undefined;
-	/** Of Azure. */
-	account?: string | undefined;
-	accountKey?: string | undefined;
-}
-/** How files of other machines are read. */
-export interface RemoteOptions {
-	/** Headers of each request to the server of the URL, such as `authorization`. No other server gets them. */
-	headers?: Readonly<Record<string, string>> | undefined;
-	/** Requests under way at once: 16 by default. */
-	concurrency?: number | undefined;
-	/** Bytes that one request asks for at most: 8 MiB by default. */
-	pieceBytes?: number | undefined;
-	/**
-	 * Milliseconds that a server may send nothing, or less than 1 KiB, before the request is made again: 30,000 by default. A store has ten
-	 * times as long to take a part of an upload.
-	 */
-	timeout?: number | undefined;
-	/** How often a request that failed for the moment is made again: 5 by default. */
-	retries?: number | undefined;
-	/** Bytes of a file that is read whole, from a server that sends no parts of files: 64 MiB by default. */
-	maxWholeBytes?: number | undefined;
-	/** Follow redirects of public web servers to addresses of private networks and of this machine. Those of stores are never followed. */
-	allowPrivate?: boolean | undefined;
-	/** How to reach a store of objects: of `s3:`, `gs:` and `az:` URLs. */
-	store?: StoreOptions | undefined;
-	/**
-	 * The folder that `prefetch()` and `load()` keep a copy in. Several processes may have the same one. None by default. It must belong to this
-	 * user, and no other user may be able to write to it: otherwise `prefetch()` fails with `ZT_IO`, and `load()` goes on without it.
-	 */
-	cache?: string | URL | undefined;
-	/** Bytes of disk that all copies in the folder take together: 64 GiB by default. The ones used least recently go. */
-	maxCacheBytes?: number | undefined;
-}
 /**
  * A path or file: URL of a tensor file, of the index of a sharded checkpoint (`model.safetensors.index.json`) or of a
  * folder with one; a list of paths of tensor files, opened as one; a file that is in memory already; or, in calls that give a
  * promise, a file that code of yours reads.
  */
 export type Source = string | URL | readonly (string | URL)[] | Uint8Array | ArrayBuffer | SharedFile | ByteSource;
-/** Where the file of a shard is; undefined for the place where it is by convention. */
-export type ShardResolver = (name: string) => string | URL | undefined | Promise<string | URL | undefined>;
-/** How to open a file. The limits bound what a hostile one may make us do. */
-export interface OpenOptions {
-	/** The container, where its bytes are not to tell. */
-	format?: Format | undefined;
-	/**
-	 * Where the files are that an index names: beside it by default. A function gives the path of each by its name (a
-	 * promise of it only in `open`). Nothing is beside a file in memory: the function gives all of its files, and the file itself is
-	 * copied. `'none'` looks for none of them: of the index of a safetensors checkpoint only the
-	 * names of its tensors are known then, all with the layout `unread` and without a dtype.
-	 */
-	shards?: "none" | ShardResolver | undefined;
-	/**
-	 * Whether raw data that an index names (of ONNX, OpenVINO, TensorFlow, Paddle) may be a link out of its folder: false by default, since
-	 * the bytes of any file would be taken for elements. Files that say themselves what they are (safetensors, GGUF, zTensor, PyTorch,
-	 * HDF5) may always be links, as DVC, git-annex and Bazel lay them out.
-	 */
-	followLinks?: boolean | undefined;
-	/**
-	 * How the bytes come into memory. `mmap`: the file is mapped. `read`: it never is, so that `data` is always a copy
-	 * and no page fault can hang on a lost connection. `direct`: it is mapped, and `load()` reads past the page cache
-	 * where the system can do that. `auto`, the default: `read` on NFS, SMB, FUSE, 9p and the like, `mmap` elsewhere, and
-	 * `direct` for what is loaded of a file that is larger than the memory and not in the page cache.
-	 */
-	io?: "auto" | "mmap" | "read" | "direct" | undefined;
-	/** How files of other machines are read: of `https:`, `http:`, `hf:`, `s3:`, `gs:` and `az:` URLs. */
-	remote?: RemoteOptions | undefined;
-	/** Check every digest and data rule before the file is handed out. */
-	verify?: boolean | undefined;
-	/** Bytes of the index: 1 GiB for zTensor, 100 MB for safetensors by default. */
-	maxIndexBytes?: number | undefined;
-	/**
-	 * Bytes that one component may decode to: 16 GiB by default. Elements that a file repeats (stride 0, `expand()` in PyTorch) come to
-	 * at most 16 times the file unless this is set.
-	 */
-	maxDecodedBytes?: number | undefined;
-	/** Dimensions of a tensor: 64 by default. */
-	maxRank?: number | undefined;
-	/** Attribute values in the index, nested ones included: 16,777,216 by default. */
-	maxAttributeValues?: number | undefined;
-	/**
-	 * Called once, on the event loop, where somebody truncated the file while it was mapped and a view was read there:
-	 * what was lost reads as zeros, and every further call throws the same ZT_MAPPING_LOST. Without it that error is
-	 * thrown on the event loop, as an uncaught one, unless a call has thrown it before.
-	 */
-	onMappingLost?: ((error: ZTensorError) => void) | undefined;
-}
-/**
- * Opens a file on this thread: reads and checks its index. No data is read, whatever the file's size.
- *
- * @example
- * const file = openSync('model.safetensors')
- * const { data } = file.tensor('wte')
- * file.close()
- *
- * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG
- */
-export declare function openSync(source: Source, options?: OpenOptions): TensorFile;
-/**
- * Opens a file off the event loop: reads and checks its index. No data is read, whatever the file's size,
- * unless `verify` asks for it. Of a large file in memory the index is copied, in pieces between which the event loop gets its turn.
- *
- * @example
- * const file = await open('model.safetensors')
- * for (const [name, { dtype, shape }] of file) console.log(name, dtype, shape)
- * file.close()
- *
- * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG; the
- * signal's reason
- */
-export declare function open(source: Source, options?: OpenOptions & JobOptions): Promise<TensorFile>;
-/**
- * Opens a file, checks every digest and data rule, and closes it. Resolves with what failed.
- *
- * @example
- * const { ok, failures } = await verify('model.zt')
- *
- * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED, of a file that cannot be opened or read; TypeError and RangeError
- * ZT_INVALID_ARG; the signal's reason
- */
-export declare function verify(source: Source, options?: Omit<OpenOptions, "verify"> & VerifyOptions): Promise<VerifyResult>;
 /** What of two files to compare. */
 export interface DiffOptions extends CompareOptions {
 	/** The tensors whose names match a pattern (`*` and `?`); all by default. */
@@ -1270,6 +1139,137 @@ export interface ReportServer {
 	close(): Promise<void>;
 	[Symbol.asyncDispose](): Promise<void>;
 }
+/** How to reach a store of objects, where the environment does not say. */
+export interface StoreOptions {
+	/** Of S3: the region of the bucket. */
+	region?: string | undefined;
+	/** The URL of a store that speaks as S3, Google Cloud Storage or Azure do: MinIO, Ceph, R2, an emulator. */
+	endpoint?: string | undefined;
+	/** Allow an endpoint with `http:`. */
+	allowHttp?: boolean | undefined;
+	/** Of S3: the bucket is a part of the host's name, not of the path. */
+	virtualHostedStyle?: boolean | undefined;
+	/** Sign nothing, for objects that everybody may read. */
+	anonymous?: boolean | undefined;
+	/** Of S3. */
+	accessKeyId?: string | undefined;
+	secretAccessKey?: string | undefined;
+	sessionToken?: string | undefined;
+	/** Of Azure. */
+	account?: string | undefined;
+	accountKey?: string | undefined;
+}
+/** How files of other machines are read. */
+export interface RemoteOptions {
+	/** Headers of each request to the server of the URL, such as `authorization`. No other server gets them. */
+	headers?: Readonly<Record<string, string>> | undefined;
+	/** Requests under way at once: 16 by default. */
+	concurrency?: number | undefined;
+	/** Bytes that one request asks for at most: 8 MiB by default. */
+	pieceBytes?: number | undefined;
+	/**
+	 * Milliseconds that a server may send nothing, or less than 1 KiB, before the request is made again: 30,000 by default. A store has ten
+	 * times as long to take a part of an upload.
+	 */
+	timeout?: number | undefined;
+	/** How often a request that failed for the moment is made again: 5 by default. */
+	retries?: number | undefined;
+	/** Bytes of a file that is read whole, from a server that sends no parts of files: 64 MiB by default. */
+	maxWholeBytes?: number | undefined;
+	/** Follow redirects of public web servers to addresses of private networks and of this machine. Those of stores are never followed. */
+	allowPrivate?: boolean | undefined;
+	/** How to reach a store of objects: of `s3:`, `gs:` and `az:` URLs. */
+	store?: StoreOptions | undefined;
+	/**
+	 * The folder that `prefetch()` and `load()` keep a copy in. Several processes may have the same one. None by default. It must belong to this
+	 * user, and no other user may be able to write to it: otherwise `prefetch()` fails with `ZT_IO`, and `load()` goes on without it.
+	 */
+	cache?: string | URL | undefined;
+	/** Bytes of disk that all copies in the folder take together: 64 GiB by default. The ones used least recently go. */
+	maxCacheBytes?: number | undefined;
+}
+/** Where the file of a shard is; undefined for the place where it is by convention. */
+export type ShardResolver = (name: string) => string | URL | undefined | Promise<string | URL | undefined>;
+/** How to open a file. The limits bound what a hostile one may make us do. */
+export interface OpenOptions {
+	/** The container, where its bytes are not to tell. */
+	format?: Format | undefined;
+	/**
+	 * Where the files are that an index names: beside it by default. A function gives the path of each by its name (a
+	 * promise of it only in `open`). Nothing is beside a file in memory: the function gives all of its files, and the file itself is
+	 * copied. `'none'` looks for none of them: of the index of a safetensors checkpoint only the
+	 * names of its tensors are known then, all with the layout `unread` and without a dtype.
+	 */
+	shards?: "none" | ShardResolver | undefined;
+	/**
+	 * Whether raw data that an index names (of ONNX, OpenVINO, TensorFlow, Paddle) may be a link out of its folder: false by default, since
+	 * the bytes of any file would be taken for elements. Files that say themselves what they are (safetensors, GGUF, zTensor, PyTorch,
+	 * HDF5) may always be links, as DVC, git-annex and Bazel lay them out.
+	 */
+	followLinks?: boolean | undefined;
+	/**
+	 * How the bytes come into memory. `mmap`: the file is mapped. `read`: it never is, so that `data` is always a copy
+	 * and no page fault can hang on a lost connection. `direct`: it is mapped, and `load()` reads past the page cache
+	 * where the system can do that. `auto`, the default: `read` on NFS, SMB, FUSE, 9p and the like, `mmap` elsewhere, and
+	 * `direct` for what is loaded of a file that is larger than the memory and not in the page cache.
+	 */
+	io?: "auto" | "mmap" | "read" | "direct" | undefined;
+	/** How files of other machines are read: of `https:`, `http:`, `hf:`, `s3:`, `gs:` and `az:` URLs. */
+	remote?: RemoteOptions | undefined;
+	/** Check every digest and data rule before the file is handed out. */
+	verify?: boolean | undefined;
+	/** Bytes of the index: 1 GiB for zTensor, 100 MB for safetensors by default. */
+	maxIndexBytes?: number | undefined;
+	/**
+	 * Bytes that one component may decode to: 16 GiB by default. Elements that a file repeats (stride 0, `expand()` in PyTorch) come to
+	 * at most 16 times the file unless this is set.
+	 */
+	maxDecodedBytes?: number | undefined;
+	/** Dimensions of a tensor: 64 by default. */
+	maxRank?: number | undefined;
+	/** Attribute values in the index, nested ones included: 16,777,216 by default. */
+	maxAttributeValues?: number | undefined;
+	/**
+	 * Called once, on the event loop, where somebody truncated the file while it was mapped and a view was read there:
+	 * what was lost reads as zeros, and every further call throws the same ZT_MAPPING_LOST. Without it that error is
+	 * thrown on the event loop, as an uncaught one, unless a call has thrown it before.
+	 */
+	onMappingLost?: ((error: ZTensorError) => void) | undefined;
+}
+/**
+ * Opens a file on this thread: reads and checks its index. No data is read, whatever the file's size.
+ *
+ * @example
+ * const file = openSync('model.safetensors')
+ * const { data } = file.tensor('wte')
+ * file.close()
+ *
+ * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG
+ */
+export declare function openSync(source: Source, options?: OpenOptions): TensorFile;
+/**
+ * Opens a file off the event loop: reads and checks its index. No data is read, whatever the file's size,
+ * unless `verify` asks for it. Of a large file in memory the index is copied, in pieces between which the event loop gets its turn.
+ *
+ * @example
+ * const file = await open('model.safetensors')
+ * for (const [name, { dtype, shape }] of file) console.log(name, dtype, shape)
+ * file.close()
+ *
+ * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG; the
+ * signal's reason
+ */
+export declare function open(source: Source, options?: OpenOptions & JobOptions): Promise<TensorFile>;
+/**
+ * Opens a file, checks every digest and data rule, and closes it. Resolves with what failed.
+ *
+ * @example
+ * const { ok, failures } = await verify('model.zt')
+ *
+ * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED, of a file that cannot be opened or read; TypeError and RangeError
+ * ZT_INVALID_ARG; the signal's reason
+ */
+export declare function verify(source: Source, options?: Omit<OpenOptions, "verify"> & VerifyOptions): Promise<VerifyResult>;
 /** How to write a file. */
 export interface CreateOptions {
 	/** The container: by default the one that the path ends in (`.zt`, `.safetensors`, …), zTensor without such an ending. */
@@ -1502,13 +1502,6 @@ export interface PlanConvertOptions extends Omit<ConvertOptions, "source" | "onP
 	/** Replace the shards of an earlier job that was given up. A target that is there is ZT_EXISTS all the same. */
 	overwrite?: boolean | undefined;
 }
-/** How to do a task. */
-export interface RunTaskOptions extends JobOptions {
-	/** How to open the source, beyond what the task says: `remote` with its headers, `io`, `shards`. */
-	source?: OpenOptions | undefined;
-	/** Of a conversion: how to reach the store that its target is in. */
-	remote?: RemoteOptions | undefined;
-}
 /** How work that reads a file is divided. */
 export interface PlanReadingOptions extends TaskSourceOptions {
 	/** Bytes of the tensors of a task: 5 GB by default. One tensor is never divided. */
@@ -1568,6 +1561,13 @@ export interface FinishStatsResult {
 	readonly stats: ReadonlyMap<string, TensorStats>;
 	/** Tensors that have none: of complex numbers, or of an unknown layout. */
 	readonly skipped: readonly ZTensorError[];
+}
+/** How to run a task. */
+export interface RunTaskOptions extends JobOptions {
+	/** How to open the source, beyond what the task says: `remote` with its headers, `io`, `shards`. */
+	source?: OpenOptions | undefined;
+	/** Of a conversion: how to reach the store that its target is in. */
+	remote?: RemoteOptions | undefined;
 }
 /**
  * Compares the elements of two tensors of the same shape, of one file or of two, in pieces, off the event loop. Tensors of

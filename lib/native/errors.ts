@@ -1,8 +1,8 @@
+import { existsSync } from 'node:fs'
+import { basename } from 'node:path'
 import { getSystemErrorMap } from 'node:util'
 import { binding, type NativeError } from './native.js'
-import { pathHint } from './path-hint.js'
 import { isError, messageOf } from './realm.js'
-import { win32ErrorName } from './win32.js'
 
 /** Why a file, or a call, was refused. The guide on errors (docs/guide/errors.md) says what to do about each. */
 export type ErrorCode =
@@ -86,6 +86,35 @@ export function isOurs(thrown: unknown): thrown is Error {
   return isError(thrown) && 'code' in thrown && String(thrown.code).startsWith('ZT_')
 }
 
+/** Numbers of Windows' system errors, by the names that libuv gives them in `node:fs`. */
+const WIN32_ERRORS: Record<string, readonly number[]> = {
+  EACCES: [998, 1224],
+  EBADF: [6],
+  EBUSY: [32, 33, 170],
+  EEXIST: [80, 183],
+  EINVAL: [13, 87],
+  EIO: [23, 27, 1117],
+  EISDIR: [1],
+  EMFILE: [4],
+  ENAMETOOLONG: [206],
+  ENOENT: [2, 3, 15, 53, 67, 123, 161, 267],
+  ENOMEM: [8, 14, 1455],
+  ENOSPC: [39, 112],
+  ENOTEMPTY: [145],
+  EPERM: [5, 1314],
+  EROFS: [19],
+  EXDEV: [17],
+}
+
+const WIN32_NAMES = new Map(
+  Object.entries(WIN32_ERRORS).flatMap(([name, numbers]) => numbers.map((number) => [number, name])),
+)
+
+/** The name of a Windows error number (`GetLastError`), where `node:fs` has one for it. */
+function win32ErrorName(number: number): string | undefined {
+  return WIN32_NAMES.get(number)
+}
+
 /** Number, name and text that Node has for a failed system call. */
 function systemReason({ errno: given, message }: Thrown): { errno: number; code: string; text: string } {
   const errno = given ?? 0
@@ -112,6 +141,27 @@ function details({ tensor, component, offset, rule }: Thrown): ErrorDetails {
     offset: offset ?? undefined,
     rule: rule ?? undefined,
   }
+}
+
+const URL_TEXT = /^([a-z][a-z0-9+.-]+):\/\//i
+const HOME = /^~[\\/]/
+
+/** A word on a path where nothing is: one that is spelled as a URL, begins with ~, is a pattern or lacks its ending. Empty for any other. */
+function pathHint(path: string, isTarget: boolean): string {
+  const scheme = URL_TEXT.exec(path)?.[1]?.toLowerCase()
+  if (scheme === 'file') return '. A string is a path: pass new URL(…) for a file: URL'
+  if (scheme !== undefined && isTarget)
+    return `. A string is a path, and ${scheme}: URLs cannot be written to: write a file, then upload it`
+  if (scheme !== undefined)
+    return `. A string is a path, and ${scheme}: URLs are not fetched (https:, http:, hf:, s3:, gs: and az: are): download the file first`
+  if (HOME.test(path)) return '. ~ is not expanded here: use the path of the home folder (os.homedir())'
+  if (/[*?]/.test(path)) return '. Patterns are not expanded here: give the names of the files'
+  // The names of models often leave it out, and TensorFlow's calls take the prefix of a checkpoint.
+  const ending = binding
+    .formats()
+    .flatMap(({ endings }) => endings)
+    .find((one) => existsSync(`${path}.${one}`))
+  return isTarget || ending === undefined ? '' : `. There is '${basename(path)}.${ending}': name that`
 }
 
 /** What code of callers threw, until the error that it caused is shown: some never are, since others of the same call come first. */

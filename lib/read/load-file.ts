@@ -2,7 +2,8 @@
 import type { JobOptions } from '../native/job.js'
 import { readOptions } from '../values/arguments.js'
 import type { Loaded } from './loaded.js'
-import { OPEN_OPTIONS, type OpenOptions, open, type Source } from './open.js'
+import { OPEN_OPTIONS, type OpenOptions, open } from './open.js'
+import type { Source } from './source.js'
 
 /** How to open a file, and which tensors of it to load. */
 export interface LoadWholeOptions extends OpenOptions, JobOptions {

@@ -1,35 +1,17 @@
-import { existsSync } from 'node:fs'
-import { types } from 'node:util'
-import { invalid, publicError, rethrowNative, ZTensorError } from '../native/errors.js'
+import { invalid, rethrowNative, ZTensorError } from '../native/errors.js'
 import { type JobOptions, run, unlessAborted, unopened } from '../native/job.js'
 import { stage } from '../native/memory.js'
 import { binding, type NativeControl, type OpenRequest, type RemoteRequest } from '../native/native.js'
-import { isPlainObject, urlText } from '../native/realm.js'
-import {
-  filePath,
-  optional,
-  readOptions,
-  validateBoolean,
-  validateFunction,
-  validateText,
-  wrongType,
-} from '../values/arguments.js'
-import { pathOfUrl } from '../values/file-url.js'
+import { optional, readOptions, validateBoolean, validateFunction, wrongType } from '../values/arguments.js'
 import type { Format } from '../values/format-table.js'
-import { type ByteSource, isByteSource, openBytes } from './byte-source.js'
+import { openBytes } from './byte-source.js'
 import { TensorFile } from './file.js'
 import { LIMITS, openRequest } from './open-request.js'
 import { openUrls, type RemoteOptions, remoteRequest, remoteUrl } from './remote.js'
-import { checkMemory, checkSame, type SharedFile, sharedFrom } from './share.js'
+import { checkMemory, checkSame, type SharedFile } from './share.js'
+import { openError, type ParsedSource, parseSource, type Source, validateShardPath } from './source.js'
 import type { Origin } from './store.js'
 import { jobOptions, type VerifyOptions, type VerifyResult } from './verify.js'
-
-/**
- * A path or file: URL of a tensor file, of the index of a sharded checkpoint (`model.safetensors.index.json`) or of a
- * folder with one; a list of paths of tensor files, opened as one; a file that is in memory already; or, in calls that give a
- * promise, a file that code of yours reads.
- */
-export type Source = string | URL | readonly (string | URL)[] | Uint8Array | ArrayBuffer | SharedFile | ByteSource
 
 /** Where the file of a shard is; undefined for the place where it is by convention. */
 export type ShardResolver = (name: string) => string | URL | undefined | Promise<string | URL | undefined>
@@ -104,113 +86,12 @@ function readOpenOptions(read: OpenOptions): Read {
   return { request, remote, verify, resolver: typeof shards === 'function' ? shards : undefined, onMappingLost }
 }
 
-type Place =
-  | { urls: readonly string[] }
-  | { path: string; encoded?: Buffer }
-  | { paths: string[] }
-  | { memory: Uint8Array }
-  | { shared: SharedFile }
-  | { bytes: ByteSource }
-
-function place(source: unknown): Place {
-  const remote = Array.isArray(source) ? remoteList(source) : remoteUrl(source)
-  if (remote !== undefined) return { urls: [remote].flat() }
-  if (typeof source === 'string') return { path: validatePath('source', source) }
-  if (Array.isArray(source)) {
-    const paths = validateList('source', source)
-    return paths.length === 1 ? { path: paths[0] as string } : { paths }
-  }
-  if (types.isUint8Array(source)) return { memory: source }
-  if (types.isAnyArrayBuffer(source)) return { memory: wholeBuffer(source) }
-  const url = urlText(source)
-  if (url !== undefined) {
-    const path = pathOfUrl('source', url)
-    return typeof path === 'string' ? { path: validatePath('source', path) } : { path: url, encoded: path }
-  }
-  const shared = typeof source === 'object' && source !== null ? sharedFrom(source) : undefined
-  if (shared !== undefined) return { shared: withPlaces(shared) }
-  if (isByteSource(source)) return { bytes: source }
-  const error = wrongType('source', 'a path, a file: URL, a list of them, a Uint8Array or an ArrayBuffer', source)
-  if (isPlainObject(source)) error.message += '; from another thread, post what share() of the file gives'
-  else if (Object.prototype.toString.call(source) === '[object TensorFile]')
-    error.message += '; a file that is open has these calls itself, and its path is file.path'
-  throw error
-}
-
-/** The URLs of a list of them; undefined for a list without. */
-function remoteList(source: readonly unknown[]): string[] | undefined {
-  const urls = source.map(remoteUrl)
-  if (!urls.some((url) => url !== undefined)) return undefined
-  if (urls.every((url) => url !== undefined)) return urls
-  throw invalid(TypeError, 'source must be a list of paths, or a list of URLs of other machines, not of both')
-}
-
-/** The same, and tells the binding of a path that no text can be: the file then goes by its URL. */
-function placeOf(source: unknown, { request }: Read): Place {
-  const from = place(source)
-  if ('encoded' in from && from.encoded !== undefined) request.pathBytes = [...from.encoded]
-  return from
-}
-
-/** The same, its paths such as a file can have. */
-function withPlaces(shared: SharedFile): SharedFile {
-  const { path } = shared
-  return {
-    ...shared,
-    path: typeof path === 'string' ? validatePath('source.path', path) : validateList('source.path', path),
-  }
-}
-
 /** The error of a call that would have this thread wait for somebody else. */
 function notLocal(what: string): ZTensorError {
   return new ZTensorError(
     'ZT_NOT_LOCAL',
     `${what} cannot be opened on this thread, which would wait for it: await open()`,
   )
-}
-
-function validatePlace(name: string, place: unknown): string {
-  const url = urlText(place)
-  if (url !== undefined) return validatePath(name, filePath(name, url))
-  if (typeof place !== 'string') throw wrongType(name, 'a path or a file: URL', place)
-  return validatePath(name, place)
-}
-
-function validateList(name: string, source: readonly unknown[]): string[] {
-  if (source.length === 0) throw invalid(RangeError, `${name} must name one file or more, got an empty list`)
-  return Array.from(source, (one, at) => validatePlace(`${name}[${at}]`, one))
-}
-
-/** The bytes of a buffer; of a detached one there are none. */
-function wholeBuffer(buffer: ArrayBufferLike): Uint8Array {
-  try {
-    return new Uint8Array(buffer)
-  } catch (cause) {
-    throw Object.assign(invalid(TypeError, 'source is a detached buffer'), { cause })
-  }
-}
-
-const ASAR = /\.asar(?=[\\/])/
-
-/** Electron packs an app into an archive, of which only the unpacked twin can be mapped. */
-function validatePath(name: string, path: string): string {
-  if (path === '' || path.includes('\0'))
-    throw invalid(TypeError, path === '' ? `${name} must not be empty` : `${name} must not hold null bytes`)
-  validateText(name, path)
-  if (!ASAR.test(path) || existsSync(path.replace(ASAR, '.asar.unpacked')) === false) return path
-  return path.replace(ASAR, '.asar.unpacked')
-}
-
-/** Names the file, and what helps where it is packed away. */
-export function openError(thrown: unknown, path: string): unknown {
-  const error = publicError(thrown, path)
-  if (!(error instanceof ZTensorError)) return error
-  const named = error.message.includes(path) ? error.message : `'${path}': ${error.message}`
-  const packed = error.code === 'ZT_IO' && ASAR.test(path)
-  const hint =
-    ': a file inside an .asar archive cannot be mapped; add it to "asarUnpack" in the packager\'s configuration'
-  const { code, tensor, component, offset, rule, cause } = error
-  return new ZTensorError(code, packed ? `${named}${hint}` : named, { tensor, component, offset, rule, cause })
 }
 
 function openPathSync(from: Origin & { path: string }, { request, resolver }: Read): TensorFile {
@@ -269,7 +150,7 @@ function resolved(request: OpenRequest, names: string[], places: unknown[]): voi
     const place = places[at]
     return place === undefined
       ? []
-      : [[name, validatePlace(`what shards gives for ${JSON.stringify(name)}`, place)] as const]
+      : [[name, validateShardPath(`what shards gives for ${JSON.stringify(name)}`, place)] as const]
   })
   request.shardNames = known.map(([name]) => name)
   request.shardPaths = known.map(([, path]) => path)
@@ -278,20 +159,23 @@ function resolved(request: OpenRequest, names: string[], places: unknown[]): voi
 /** Each name once, of the files that several want resolved. */
 const unique = (names: readonly string[][]): string[] => [...new Set(names.flat())]
 
-function openPathsSync({ paths, ...from }: Origin & { paths: string[] }, { request, resolver }: Read): TensorFile {
+function openPathsSync(
+  { paths, ...from }: Origin & { paths: readonly string[] },
+  { request, resolver }: Read,
+): TensorFile {
   if (resolver !== undefined) {
     const names = unique(paths.map((path) => naming(path, () => binding.shardNamesSync(path, request))))
     const places = names.map((name) => resolver(name))
     resolved(request, names, places)
   }
   return TensorFile.make(
-    rethrowNative(() => binding.openPathsSync(paths, request)),
+    rethrowNative(() => binding.openPathsSync([...paths], request)),
     from,
   )
 }
 
 async function openPaths(
-  { paths, ...from }: Origin & { paths: string[] },
+  { paths, ...from }: Origin & { paths: readonly string[] },
   { request, resolver }: Read,
   signal?: AbortSignal,
 ): Promise<TensorFile> {
@@ -303,7 +187,7 @@ async function openPaths(
     const names = unique(wanted)
     resolved(request, names, await unlessAborted(Promise.all(names.map((name) => resolver(name))), signal))
   }
-  const open = (control: NativeControl) => binding.openPaths(paths, request, control)
+  const open = (control: NativeControl) => binding.openPaths([...paths], request, control)
   return TensorFile.make(await run(unopened(), { signal }, open), from)
 }
 
@@ -413,6 +297,52 @@ function orClose(file: TensorFile, check: () => void): void {
   }
 }
 
+/** A source with what a file remembers of how it was opened. */
+type From = ParsedSource & Origin
+
+/** Parses a source. Passes a path that is not UTF-8 to the binding as bytes. */
+function parse(source: unknown, { request, onMappingLost }: Read): From {
+  const parsed = parseSource(source)
+  if (parsed.kind === 'path' && parsed.encoded !== undefined) request.pathBytes = [...parsed.encoded]
+  return { ...parsed, onMappingLost, request }
+}
+
+function openSourceSync(from: From, read: Read): TensorFile {
+  switch (from.kind) {
+    case 'path':
+      return openPathSync(from, read)
+    case 'paths':
+      return openPathsSync(from, read)
+    case 'memory':
+      return openMemorySync(from, read)
+    case 'shared':
+      return openSharedSync(from.shared, read)
+    case 'bytes':
+      throw notLocal('a source whose bytes your code reads')
+    case 'urls':
+      throw notLocal('a remote file')
+  }
+}
+
+function openSource(from: From, read: Read, signal: AbortSignal | undefined): Promise<TensorFile> {
+  if (read.resolver !== undefined && (from.kind === 'urls' || from.kind === 'bytes'))
+    throw invalid(TypeError, 'shards cannot be a function here: the files that an index names are its siblings')
+  switch (from.kind) {
+    case 'path':
+      return openPath(from, read, signal)
+    case 'paths':
+      return openPaths(from, read, signal)
+    case 'memory':
+      return openMemory(from, read, signal)
+    case 'shared':
+      return openShared(from.shared, read, signal)
+    case 'bytes':
+      return openBytes(from.bytes, read.request, from, signal)
+    case 'urls':
+      return openUrls(from.urls, read.request, read.remote, from, signal)
+  }
+}
+
 /**
  * Opens a file on this thread: reads and checks its index. No data is read, whatever the file's size.
  *
@@ -425,17 +355,8 @@ function orClose(file: TensorFile, check: () => void): void {
  */
 export function openSync(source: Source, options?: OpenOptions): TensorFile {
   const read = readOpenOptions(readOptions(options, OPEN_OPTIONS))
-  const from = { ...placeOf(source, read), onMappingLost: read.onMappingLost, request: read.request }
-  if ('bytes' in from) throw notLocal('a source whose bytes your code reads')
-  if ('urls' in from) throw notLocal('a file of another machine')
-  const file =
-    'path' in from
-      ? openPathSync(from, read)
-      : 'paths' in from
-        ? openPathsSync(from, read)
-        : 'shared' in from
-          ? openSharedSync(from.shared, read)
-          : openMemorySync(from, read)
+  const from = parse(source, read)
+  const file = openSourceSync(from, read)
   return read.verify ? TensorFile.verifiedSync(file) : file
 }
 
@@ -455,22 +376,9 @@ export async function open(source: Source, options?: OpenOptions & JobOptions): 
   const { onProgress, signal, ...opening } = readOptions(options, [...OPEN_OPTIONS, 'onProgress', 'signal'])
   const read = readOpenOptions(opening)
   const job = jobOptions({ onProgress, signal })
-  const from = { ...placeOf(source, read), onMappingLost: read.onMappingLost, request: read.request }
+  const from = parse(source, read)
   job.signal?.throwIfAborted()
-  if (read.resolver !== undefined && ('urls' in from || 'bytes' in from))
-    throw invalid(TypeError, 'shards cannot be a function here: the files that an index names are those beside it')
-  const file =
-    'path' in from
-      ? await openPath(from, read, job.signal)
-      : 'paths' in from
-        ? await openPaths(from, read, job.signal)
-        : 'shared' in from
-          ? await openShared(from.shared, read, job.signal)
-          : 'memory' in from
-            ? await openMemory(from, read, job.signal)
-            : 'bytes' in from
-              ? await openBytes(from.bytes, read.request, from, job.signal)
-              : await openUrls(from.urls, read.request, read.remote, from, job.signal)
+  const file = await openSource(from, read, job.signal)
   try {
     job.signal?.throwIfAborted()
     return read.verify ? TensorFile.verified(file, await file.verify(job)) : file

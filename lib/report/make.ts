@@ -2,7 +2,8 @@
 
 import type { Progress } from '../native/job.js'
 import { TensorFile } from '../read/file.js'
-import { open, type Source } from '../read/open.js'
+import { open } from '../read/open.js'
+import type { Source } from '../read/source.js'
 import { jobOptions } from '../read/verify.js'
 import { optional, readOptions, validateBoolean } from '../values/arguments.js'
 import { columns } from './columns.js'

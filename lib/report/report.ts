@@ -2,7 +2,7 @@
 
 import type { JobOptions } from '../native/job.js'
 import type { TensorFile } from '../read/file.js'
-import type { Source } from '../read/open.js'
+import type { Source } from '../read/source.js'
 
 /** What to show of a file. */
 export interface ReportOptions extends JobOptions {

@@ -1,13 +1,32 @@
-// `planJob` and `finishJob` of lib/lazy.ts: each kind of job has its own.
-import type { VerifyResult } from '../read/verify.js'
-import { validateOneOf } from '../values/arguments.js'
-import type { ConvertJob } from './convert-tasks.js'
+// `planJob`, `runTask` and `finishJob` of lib/lazy.ts: each kind of job has its own.
+import type { JobOptions } from '../native/job.js'
+import type { OpenOptions } from '../read/open.js'
+import type { RemoteOptions } from '../read/remote.js'
+import { jobOptions, type VerifyResult } from '../read/verify.js'
+import { readOptions, validateOneOf } from '../values/arguments.js'
+import { type ConvertJob, validateConvertTask } from './convert-tasks.js'
 import { type FinishConvertOptions, type FinishConvertResult, finishConvert } from './finish-convert.js'
-import { type Job, KINDS, kindOf, plainJson, type TaskResult } from './format.js'
+import { type Job, KINDS, kindOf, plainJson, type Task, type TaskResult } from './format.js'
 import { type PlanConvertOptions, planConvert } from './plan-convert.js'
+import { runConvert } from './run-convert.js'
 import type { RemoteSource } from './source.js'
-import { type FinishStatsResult, finishStats, type PlanStatsOptions, planStats, type StatsJob } from './stats-tasks.js'
-import { finishVerify, type PlanReadingOptions, planVerify, type VerifyJob } from './verify-tasks.js'
+import {
+  type FinishStatsResult,
+  finishStats,
+  type PlanStatsOptions,
+  planStats,
+  runStats,
+  type StatsJob,
+  validateStatsTask,
+} from './stats-tasks.js'
+import {
+  finishVerify,
+  type PlanReadingOptions,
+  planVerify,
+  runVerify,
+  type VerifyJob,
+  validateVerifyTask,
+} from './verify-tasks.js'
 
 /** What `planJob` is given. */
 export type Plan =
@@ -19,6 +38,26 @@ export async function planJob(...given: Plan): Promise<ConvertJob | VerifyJob | 
   validateOneOf('kind', KINDS, given[0])
   if (given[0] === 'convert') return planConvert(given[1], given[2], given[3])
   return given[0] === 'verify' ? planVerify(given[1], given[2]) : planStats(given[1], given[2])
+}
+
+/** How to run a task. */
+export interface RunTaskOptions extends JobOptions {
+  /** How to open the source, beyond what the task says: `remote` with its headers, `io`, `shards`. */
+  source?: OpenOptions | undefined
+  /** Of a conversion: how to reach the store that its target is in. */
+  remote?: RemoteOptions | undefined
+}
+
+/** `runTask` of lib/lazy.ts. */
+export async function runTask(task: Task, options?: RunTaskOptions): Promise<TaskResult> {
+  const { source, remote, ...long } = readOptions(options, ['source', 'remote', 'onProgress', 'signal'])
+  const job = jobOptions(long)
+  job.signal?.throwIfAborted()
+  const given = plainJson('task', task)
+  const kind = kindOf('task', given)
+  if (kind === 'convert') return runConvert(validateConvertTask('task', given), source, remote, job)
+  if (kind === 'verify') return runVerify(validateVerifyTask('task', given), source, job)
+  return runStats(validateStatsTask('task', given), source, job)
 }
 
 export async function finishJob(

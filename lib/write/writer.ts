@@ -15,7 +15,7 @@ import { optional, readOptions, validateAbortSignal, validateText } from '../val
 import { bytesOf, type DType, type DTypeInfo, type TypedArray } from '../values/dtype.js'
 import { checkLength } from '../values/elements.js'
 import { shown } from '../values/inspect.js'
-import { Calls } from './calls.js'
+import { Calls, forgetUnfinished, watchUnfinished } from './calls.js'
 import {
   type AddDenseOptions,
   type AddOptions,
@@ -37,7 +37,6 @@ import { CREATE_OPTIONS, type CreateOptions, withFormat, writeRequest } from './
 import { Outlet } from './outlet.js'
 import { Packets } from './packet.js'
 import { validateTarget } from './target.js'
-import { forgetUnfinished, watchUnfinished } from './unfinished.js'
 import { emitWarnings } from './warnings.js'
 
 // Below this a piece is taken on the JavaScript thread: a crossing costs more than its hash.
