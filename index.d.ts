@@ -1442,7 +1442,6 @@ export interface ConvertTask extends Task {
 		name: string
 	])[];
 }
-type ConvertJob = Job<ConvertTask>;
 /** What became of one output file. */
 export interface ConvertTaskResult extends TaskResult {
 	readonly kind: "convert";
@@ -1512,7 +1511,6 @@ export interface PlanReadingOptions extends TaskSourceOptions {
 export interface VerifyTask extends Task {
 	readonly kind: "verify";
 }
-type VerifyJob = Job<VerifyTask>;
 /** What one task of a verification found. */
 export interface VerifyTaskResult extends TaskResult {
 	readonly kind: "verify";
@@ -1537,7 +1535,6 @@ export interface StatsTask extends Task {
 		];
 	};
 }
-type StatsJob = Job<StatsTask>;
 type JsonNumber = number | "NaN" | "Infinity" | "-Infinity" | "-0";
 interface JsonStats {
 	readonly name: string;
@@ -1650,9 +1647,9 @@ export declare function serveReport(source: Source | TensorFile, options?: Serve
  * the index tells, and ZT_EXISTS where the target is there, or one of its files unless `overwrite`. TypeError and RangeError
  * ZT_INVALID_ARG; the signal's reason
  */
-export declare function planJob(kind: "convert", source: RemoteSource, target: string | URL, options?: PlanConvertOptions): Promise<ConvertJob>;
-export declare function planJob(kind: "verify", source: RemoteSource, options?: PlanReadingOptions): Promise<VerifyJob>;
-export declare function planJob(kind: "stats", source: RemoteSource, options?: PlanStatsOptions): Promise<StatsJob>;
+export declare function planJob(kind: "convert", source: RemoteSource, target: string | URL, options?: PlanConvertOptions): Promise<Job<ConvertTask>>;
+export declare function planJob(kind: "verify", source: RemoteSource, options?: PlanReadingOptions): Promise<Job<VerifyTask>>;
+export declare function planJob(kind: "stats", source: RemoteSource, options?: PlanStatsOptions): Promise<Job<StatsTask>>;
 /**
  * Runs one task of a job, on any machine that reaches the source and the target's folder. It can run any number of times, even at
  * once: each time it writes the same bytes, atomically. Once the job is finished it writes nothing. The task is checked field by field:
@@ -1684,9 +1681,9 @@ export declare function runTask(task: Task, options?: RunTaskOptions): Promise<T
  * length, ZT_DIGEST_MISMATCH with `verify`, ZT_NOT_FOUND and ZT_BAD_INDEX of a file with other tensors, ZT_EXISTS where the target is
  * another file. The signal's reason
  */
-export declare function finishJob(job: ConvertJob, results: readonly TaskResult[], options?: FinishConvertOptions): Promise<FinishConvertResult>;
-export declare function finishJob(job: VerifyJob, results: readonly TaskResult[], options?: FinishOptions): Promise<VerifyResult>;
-export declare function finishJob(job: StatsJob, results: readonly TaskResult[], options?: FinishOptions): Promise<FinishStatsResult>;
+export declare function finishJob(job: Job<ConvertTask>, results: readonly TaskResult[], options?: FinishConvertOptions): Promise<FinishConvertResult>;
+export declare function finishJob(job: Job<VerifyTask>, results: readonly TaskResult[], options?: FinishOptions): Promise<VerifyResult>;
+export declare function finishJob(job: Job<StatsTask>, results: readonly TaskResult[], options?: FinishOptions): Promise<FinishStatsResult>;
 /** How to open a file, and which tensors of it to load. */
 export interface LoadWholeOptions extends OpenOptions, JobOptions {
 	/** The tensors to load; all of them by default. */

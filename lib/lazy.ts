@@ -8,20 +8,14 @@ import type { Source } from './read/source.js'
 import type { AnyTensor } from './read/tensor.js'
 import type { VerifyResult } from './read/verify.js'
 import type { ReportOptions, ReportServer, ServeReportOptions } from './report/report.js'
-import type { ConvertJob, ConvertTask, ConvertTaskResult } from './tasks/convert-tasks.js'
+import type { ConvertTask, ConvertTaskResult } from './tasks/convert-tasks.js'
 import type { FinishConvertOptions, FinishConvertResult } from './tasks/finish-convert.js'
 import type { Job, Task, TaskResult } from './tasks/format.js'
 import type { Plan, RunTaskOptions } from './tasks/jobs.js'
 import type { PlanConvertOptions } from './tasks/plan-convert.js'
 import type { RemoteSource } from './tasks/source.js'
-import type { FinishStatsResult, PlanStatsOptions, StatsJob, StatsTask, StatsTaskResult } from './tasks/stats-tasks.js'
-import type {
-  FinishOptions,
-  PlanReadingOptions,
-  VerifyJob,
-  VerifyTask,
-  VerifyTaskResult,
-} from './tasks/verify-tasks.js'
+import type { FinishStatsResult, PlanStatsOptions, StatsTask, StatsTaskResult } from './tasks/stats-tasks.js'
+import type { FinishOptions, PlanReadingOptions, VerifyTask, VerifyTaskResult } from './tasks/verify-tasks.js'
 import type { ConvertOptions, ConvertResult } from './write/convert.js'
 
 // Not import(), which would give the caller's other code a turn before the arguments are read.
@@ -136,10 +130,10 @@ export function planJob(
   source: RemoteSource,
   target: string | URL,
   options?: PlanConvertOptions,
-): Promise<ConvertJob>
-export function planJob(kind: 'verify', source: RemoteSource, options?: PlanReadingOptions): Promise<VerifyJob>
-export function planJob(kind: 'stats', source: RemoteSource, options?: PlanStatsOptions): Promise<StatsJob>
-export async function planJob(...given: unknown[]): Promise<ConvertJob | VerifyJob | StatsJob> {
+): Promise<Job<ConvertTask>>
+export function planJob(kind: 'verify', source: RemoteSource, options?: PlanReadingOptions): Promise<Job<VerifyTask>>
+export function planJob(kind: 'stats', source: RemoteSource, options?: PlanStatsOptions): Promise<Job<StatsTask>>
+export async function planJob(...given: unknown[]): Promise<Job<ConvertTask> | Job<VerifyTask> | Job<StatsTask>> {
   return deferred().planJob(...(given as Plan))
 }
 
@@ -179,17 +173,17 @@ export async function runTask(task: Task, options?: RunTaskOptions): Promise<Tas
  * another file. The signal's reason
  */
 export function finishJob(
-  job: ConvertJob,
+  job: Job<ConvertTask>,
   results: readonly TaskResult[],
   options?: FinishConvertOptions,
 ): Promise<FinishConvertResult>
 export function finishJob(
-  job: VerifyJob,
+  job: Job<VerifyTask>,
   results: readonly TaskResult[],
   options?: FinishOptions,
 ): Promise<VerifyResult>
 export function finishJob(
-  job: StatsJob,
+  job: Job<StatsTask>,
   results: readonly TaskResult[],
   options?: FinishOptions,
 ): Promise<FinishStatsResult>
