@@ -10,10 +10,18 @@ import { COMMON, environment } from './peers.mjs'
 const FILES = 2000
 const LARGEST = 300_000
 
-/** For each library: its package, files of its fixtures, the bytes that its indexes are made of, and where these end about. */
+/** For each library: the environment and package, which other checks use too, files of its fixtures, the bytes that its indexes are made of, and where these end about. */
 const LIBRARIES = {
-  numpy: { requirements: [], folder: 'numpy', files: /\.np[yz]$/, letters: "0123456789<>|fiucSUV'( ,)", index: 160 },
+  numpy: {
+    venv: 'venv-numpy',
+    requirements: [],
+    folder: 'numpy',
+    files: /\.np[yz]$/,
+    letters: "0123456789<>|fiucSUV'( ,)",
+    index: 160,
+  },
   safetensors: {
+    venv: 'venv-safetensors-0.8.0',
     requirements: ['safetensors==0.8.0'],
     folder: '.',
     files: /\.safetensors$/,
@@ -21,6 +29,7 @@ const LIBRARIES = {
     index: 600,
   },
   gguf: {
+    venv: 'venv-gguf',
     requirements: ['gguf==0.19.0'],
     folder: 'gguf',
     files: /^(plain|aligned-4096|types)\.gguf$/,
@@ -28,6 +37,7 @@ const LIBRARIES = {
     index: 900,
   },
   onnx: {
+    venv: 'venv-onnx',
     requirements: ['onnx==1.23.2'],
     folder: 'onnx',
     files: /^(types-raw|types-typed|graph)\.onnx$/,
@@ -84,8 +94,8 @@ async function read(path) {
 export const compareMutated =
   (library) =>
   async ({ build, python, interop }) => {
-    const { requirements, folder: fixtures, files, ...how } = LIBRARIES[library]
-    const own = await environment(join(build, `venv-mutated-${library}`), python, [...COMMON, ...requirements])
+    const { venv, requirements, folder: fixtures, files, ...how } = LIBRARIES[library]
+    const own = await environment(join(build, venv), python, [...COMMON, ...requirements])
     const folder = join(build, `mutated-${library}`)
     mkdirSync(folder, { recursive: true })
     const sources = readdirSync(fixturePath(fixtures))

@@ -67,7 +67,15 @@ export async function environment(directory, python, requirements) {
   rmSync(directory, { recursive: true, force: true })
   mkdirSync(directory, { recursive: true })
   await succeed(python, ['-m', 'venv', directory])
-  await succeed(own, ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', ...requirements])
+  await succeed(own, [
+    '-m',
+    'pip',
+    'install',
+    '--quiet',
+    '--no-compile',
+    '--disable-pip-version-check',
+    ...requirements,
+  ])
   // written last, so that an installation that broke off is made again
   writeFileSync(stamp, wanted)
   return own

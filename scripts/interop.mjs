@@ -4,6 +4,7 @@
 // `-- --heavy` those too whose packages are large. Needs `npm run build` first, Python 3 (or PYTHON naming one), and a package index
 // for pip. The environments and servers stay in build/interop for the next run.
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { convert, openSync } from 'ztensor'
 import { cases } from '../__test__/corpus/cases-safetensors.mjs'
@@ -146,18 +147,25 @@ async function runImport({ name, of, compare }) {
   }
 }
 
+/** Runs works on all processors; those of one name, which share an environment, one after the other. */
+async function inParallel(works) {
+  const waiting = [...new Set(works.map(({ name }) => name))]
+  const next = async () => {
+    for (let name = waiting.shift(); name !== undefined; name = waiting.shift())
+      for (const { work } of works.filter((one) => one.name === name)) await work()
+  }
+  await Promise.all(Array.from({ length: availableParallelism() }, next))
+}
+
 if (isInstalled(python)) {
   writeCorpus()
   await writeOurs(fresh(ours), fixtures)
-  for (const peer of peers.filter(({ name }) => chosen.includes(name))) {
-    try {
-      await runPeer(peer)
-    } catch (error) {
-      count(peer.name, error)
-    }
-  }
+  const works = [
+    ...peers.map((peer) => ({ name: peer.name, work: () => runPeer(peer).catch((error) => count(peer.name, error)) })),
+    ...imports.map((one) => ({ name: one.name, work: () => runImport(one) })),
+  ]
+  await inParallel(works.filter(({ name }) => chosen.includes(name)))
   if (chosen.includes(REFERENCE)) compareVerdicts()
-  for (const one of imports.filter(({ name }) => chosen.includes(name))) await runImport(one)
   console.log()
   console.log(`interop: ${passed} passed, ${failed} failed`)
   process.exitCode = failed > 0 ? 1 : 0
