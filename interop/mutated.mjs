@@ -10,7 +10,10 @@ import { COMMON, environment } from './peers.mjs'
 const FILES = 2000
 const LARGEST = 300_000
 
-/** For each library: the environment and package, which other checks use too, files of its fixtures, the bytes that its indexes are made of, and where these end about. */
+/**
+ * For each library: the environment and package, which other checks use too, files of its fixtures, the bytes that its indexes are made
+ * of, and about where these end.
+ */
 const LIBRARIES = {
   numpy: {
     venv: 'venv-numpy',
