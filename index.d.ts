@@ -1316,7 +1316,7 @@ export interface CreateOptions {
 	 * data; such a model is not canonical. safetensors: `model-00001-of-00003.safetensors` and so on, of so many bytes of
 	 * tensors, and `model.safetensors.index.json`, which is put there last. A tensor that is larger has a file of its own.
 	 */
-	maxShardSize?: number | undefined;
+	maxShardBytes?: number | undefined;
 	/**
 	 * Replace a file that is there; otherwise that is ZT_EXISTS. Owner, group, permissions and, on Linux, access lists of the old
 	 * file are kept as far as the writer may give them; other hard links to it stay what they were. Of a set of files the old one
@@ -1497,7 +1497,7 @@ interface TaskSourceOptions {
 /** What to convert, and into what, as `convert` takes it. The functions are called while the job is planned. */
 export interface PlanConvertOptions extends Omit<ConvertOptions, "source" | "onProgress">, TaskSourceOptions {
 	/** Bytes of an output file, and so of a task: 5 GB by default. One tensor is never divided. */
-	maxShardSize?: number | undefined;
+	maxShardBytes?: number | undefined;
 	/** Replace the shards of an earlier job that was given up. A target that is there is ZT_EXISTS all the same. */
 	overwrite?: boolean | undefined;
 }
@@ -1639,7 +1639,7 @@ export declare function serveReport(source: Source | TensorFile, options?: Serve
  * - `'verify'` and `'stats'`: tasks of about `maxTaskBytes` each.
  *
  * @example
- * const job = await planJob('convert', 'model.safetensors', '/shared/model.zt', { cast: { float32: 'bfloat16' }, maxShardSize: 2e9 })
+ * const job = await planJob('convert', 'model.safetensors', '/shared/model.zt', { cast: { float32: 'bfloat16' }, maxShardBytes: 2e9 })
  * const results = await Promise.all(job.tasks.map((task) => runTask(task))) // or on other machines
  * await finishJob(job, results)
  *

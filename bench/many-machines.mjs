@@ -81,7 +81,7 @@ async function main() {
       mkdirSync(join(folder, 'out'))
       return join(folder, 'out', `${name}.${ending}`)
     }
-    const given = { ...options, maxShardSize: 2e8 }
+    const given = { ...options, maxShardBytes: 2e8 }
     const version = ending === 'zt' ? { version: '2' } : {}
     const times = { convert: [], plan: [], 1: [], 2: [], finish: [] }
     for (let round = 0; round < ROUNDS; round++) {

@@ -3,10 +3,10 @@
 import { basename, dirname } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { open } from 'ztensor'
-import { byAwsSdk, byFetch, listByHand, listByHub, loadByHand } from './remote-peers.mjs'
-import { byExample, storeServer, webServer } from './remote-servers.mjs'
 import { warm } from './inputs.mjs'
 import { byPeer } from './peers.mjs'
+import { byAwsSdk, byFetch, listByHand, listByHub, loadByHand } from './remote-peers.mjs'
+import { byExample, storeServer, webServer } from './remote-servers.mjs'
 import { measure, median } from './timing.mjs'
 
 const HUB = '@huggingface/hub'

@@ -350,13 +350,16 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
         )
         .argument('<source>', 'the tensor file')
         .argument('<target>', 'what to name the files after: out/model.safetensors, out/model.zt')
-        .requiredOption('--max-size <size>', 'the most that one file may hold, such as 2GB or 512MiB'),
+        .requiredOption('--max-shard-size <size>', 'the most that one file may hold, such as 2GB or 512MiB'),
     )
       .addHelpText(
         'after',
         examples(
-          ['ztensor split big.safetensors out/model.safetensors --max-size 2GB', 'as the Hugging Face hub has it'],
-          ['ztensor split big.zt out/model.zt --max-size 2GB', 'zTensor 2: a root and its shards'],
+          [
+            'ztensor split big.safetensors out/model.safetensors --max-shard-size 2GB',
+            'as the Hugging Face hub has it',
+          ],
+          ['ztensor split big.zt out/model.zt --max-shard-size 2GB', 'zTensor 2: a root and its shards'],
         ),
       )
       .action(async (source, target, options) => (await import('./convert.js')).split(source, target, options)),

@@ -101,7 +101,7 @@ export function convertOptions(options: ConvertCommandOptions): ConvertOptions {
     ...(format === undefined ? {} : { format }),
     ...(version === undefined ? {} : { version }),
     ...(canonical ? {} : { canonical }),
-    ...(maxShardSize === undefined ? {} : { maxShardSize: shardSize(maxShardSize) }),
+    ...(maxShardSize === undefined ? {} : { maxShardBytes: shardSize(maxShardSize) }),
     source: opening(options),
     ...(digest === undefined ? {} : { digest: digest === 'none' ? false : digest }),
     ...(compress === undefined ? {} : { compression: compression(compress) }),
@@ -211,7 +211,7 @@ export async function convert(
 }
 
 export interface SplitCommandOptions {
-  maxSize: string
+  maxShardSize: string
   overwrite?: boolean
   skip?: boolean
   json?: boolean
@@ -219,7 +219,6 @@ export interface SplitCommandOptions {
 
 /** Converts `source` into files of a limited size: zTensor 2 where the target's name ends in `.zt`. */
 export async function split(source: string, target: string, options: SplitCommandOptions): Promise<void> {
-  const { maxSize, ...rest } = options
   const sharded = FORMATS.flatMap(({ endings, writes }) => {
     const writing = writes.find(({ shards }) => shards)
     return writing === undefined ? [] : endings.map((ending) => ({ ending: `.${ending}`, writing }))
@@ -238,7 +237,7 @@ export async function split(source: string, target: string, options: SplitComman
   // A store has no folders of its own.
   const made = isRemote(target) ? undefined : mkdirSync(folder, { recursive: true })
   try {
-    await convert(source, target, { ...rest, ...how, canonical: !writing.canonical, maxShardSize: maxSize })
+    await convert(source, target, { ...options, ...how, canonical: !writing.canonical })
   } finally {
     // Where nothing came of it, or somebody stopped it, the folder goes again, unless there is something in it.
     if (made !== undefined && readdirSync(folder).length === 0) rmdirSync(folder)

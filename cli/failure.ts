@@ -48,7 +48,7 @@ const FLAGS: Readonly<Record<string, string>> = {
   rename: '--rename',
   digest: '--digest',
   version: '--version',
-  maxShardSize: '--max-shard-size',
+  maxShardBytes: '--max-shard-size',
   format: '--format',
   maxDecodedBytes: '--max-decoded-bytes',
   followLinks: '--follow-links',

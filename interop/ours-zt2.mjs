@@ -8,7 +8,7 @@ const FORMS = {
   canonical: {},
   loose: { canonical: false, alignment: 4096, digest: 'sha256' },
   zstd: { canonical: false, compression: { frameSize: 4096, minSavings: 0 } },
-  shards: { maxShardSize: 2 ** 20 },
+  shards: { maxShardBytes: 2 ** 20 },
 }
 /** Half of the tensors are added to a file of the other half. */
 const GENERATIONS = {

@@ -13,8 +13,8 @@ const TARGETS = [
   ['m.zt', { version: '2', canonical: false, compression: true }],
   ['m.safetensors', {}],
   ['m.npz', {}],
-  ['m.zt', { version: '2', maxShardSize: 6 * 2 ** 20 }, 'm.zt'],
-  ['m.safetensors', { maxShardSize: 6 * 2 ** 20 }, 'm.safetensors.index.json'],
+  ['m.zt', { version: '2', maxShardBytes: 6 * 2 ** 20 }, 'm.zt'],
+  ['m.safetensors', { maxShardBytes: 6 * 2 ** 20 }, 'm.safetensors.index.json'],
 ]
 
 async function model(path) {

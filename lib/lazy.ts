@@ -117,7 +117,7 @@ export async function serveReport(source: Source | TensorFile, options?: ServeRe
  * - `'verify'` and `'stats'`: tasks of about `maxTaskBytes` each.
  *
  * @example
- * const job = await planJob('convert', 'model.safetensors', '/shared/model.zt', { cast: { float32: 'bfloat16' }, maxShardSize: 2e9 })
+ * const job = await planJob('convert', 'model.safetensors', '/shared/model.zt', { cast: { float32: 'bfloat16' }, maxShardBytes: 2e9 })
  * const results = await Promise.all(job.tasks.map((task) => runTask(task))) // or on other machines
  * await finishJob(job, results)
  *

@@ -138,7 +138,7 @@ async function byBullMq(files, source) {
     await Promise.all(workers.map((worker) => once(worker, 'close')))
     check(`${ending}: ${tasks} of ${2 * count} tasks were done by the others`, tasks === 2 * count)
     const alone = join(files, 'one', `model.${ending}`)
-    await convert(source, alone, { maxShardSize: 3e6, cast: { float32: 'bfloat16' }, ...(ending === 'zt' ? { version: '2' } : {}) }) // biome-ignore format: one call
+    await convert(source, alone, { maxShardBytes: 3e6, cast: { float32: 'bfloat16' }, ...(ending === 'zt' ? { version: '2' } : {}) }) // biome-ignore format: one call
     check(
       `${ending}: the model is the one that convert writes`,
       ending === 'zt' ? await sameModel(target, alone) : sameFiles(),

@@ -160,9 +160,9 @@ tryHostile(test, [
     withLink((writer, file, value) => writer.link('x', { file, tensor: 'w', [key]: value })),
   ]),
   [
-    'create maxShardSize',
-    ['maxShardSize'],
-    (value) => create(scratchPath('sharded.zt'), { version: '2', maxShardSize: value }),
+    'create maxShardBytes',
+    ['maxShardBytes'],
+    (value) => create(scratchPath('sharded.zt'), { version: '2', maxShardBytes: value }),
   ],
   ...['level', 'minSavings', 'frameSize'].map((key) => [
     `create compression.${key}`,
@@ -170,7 +170,7 @@ tryHostile(test, [
     (value) => create(scratchPath('packed.zt'), { version: '2', canonical: false, compression: { [key]: value } }),
   ]),
   ['create generator', ['generator'], (value) => create(scratchPath('named.zt'), { generator: value })],
-  ...['cast', 'skip', 'source', 'maxShardSize'].map((key) => [
+  ...['cast', 'skip', 'source', 'maxShardBytes'].map((key) => [
     `convert ${key}`,
     [key, 'options', ...KEYS],
     (value) => convert(one, scratchPath('out.zt'), { version: '2', [key]: value }),

@@ -111,10 +111,10 @@ test('errors name flags, and say which dtypes there are', async (t) => {
 
 test('split makes the folder of its target, and takes it away where nothing comes of it', async (t) => {
   const { path, names } = scratchFolder()
-  const { code, stderr } = await run(['split', one, path('new/out/model.safetensors'), '--max-size', '1GB'])
+  const { code, stderr } = await run(['split', one, path('new/out/model.safetensors'), '--max-shard-size', '1GB'])
   t.is(code, 0, stderr)
   t.true(readdirSync(path('new/out')).length > 0)
-  t.is((await run(['split', missing(), path('gone/model.safetensors'), '--max-size', '1GB'])).code, 2)
+  t.is((await run(['split', missing(), path('gone/model.safetensors'), '--max-shard-size', '1GB'])).code, 2)
   t.deepEqual(names(), ['new'])
 })
 
@@ -236,7 +236,7 @@ test('several files: the index that one opens is what was written', async (t) =>
     'split',
     fixture('st-dtypes.safetensors'),
     path('model.safetensors'),
-    '--max-size',
+    '--max-shard-size',
     '100',
   ])
   t.regex(stdout, /^wrote {2}.*model\.safetensors\.index\.json and the files that it names: \d+ tensors\n/)

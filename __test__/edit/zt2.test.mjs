@@ -213,7 +213,7 @@ test('shards stay where they are; what is added goes into the root', async (t) =
   const add = async (writer) => {
     for (let i = 0; i < 4; i++) await writer.add(`t${i}`, noise(50_000, i))
   }
-  await written({ version: '2', maxShardSize: 140_000 }, add, path('m.zt'))
+  await written({ version: '2', maxShardBytes: 140_000 }, add, path('m.zt'))
   const there = files()
   t.true(there.length > 2)
   const shards = there.filter((name) => name !== 'm.zt').map((name) => readFileSync(path(name)))

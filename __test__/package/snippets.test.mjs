@@ -29,7 +29,7 @@ test.before(async () => {
   cpSync(model, join(prepared, 'examples/model.safetensors'))
   cpSync(model, join(prepared, 'model.safetensors'))
   await convert(model, join(prepared, 'model.zt'))
-  await convert(model, join(prepared, 'llama/model.safetensors'), { maxShardSize: 200_000 })
+  await convert(model, join(prepared, 'llama/model.safetensors'), { maxShardBytes: 200_000 })
   const sparse = await create(join(prepared, 'sparse.zt'))
   const [values, indices, indptr] = [Float32Array.of(1, 2, 3), [0n, 2n, 1n], [0n, 2n, 2n, 3n]]
   await sparse.addCsr('graph', {

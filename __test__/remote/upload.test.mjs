@@ -63,7 +63,7 @@ test('what is larger than a part goes in parts of one size', async (t) => {
   await write(source.path('s.zt'), {}, tensors)
   for (const ending of ['zt', 'safetensors']) {
     const remote = parted(store.remote)
-    await convert(source.path('s.zt'), store.url(`m.${ending}`), { remote, maxShardSize: undefined })
+    await convert(source.path('s.zt'), store.url(`m.${ending}`), { remote, maxShardBytes: undefined })
     await convert(source.path('s.zt'), source.path(`m.${ending}`))
     t.true(store.files[`m.${ending}`].equals(readFileSync(source.path(`m.${ending}`))))
   }
@@ -238,8 +238,8 @@ test('the shards of a set are there before what names them', async (t) => {
   const folder = scratchFolder()
   const source = await model(folder.path('s.safetensors'), { format: 'safetensors' })
   for (const [ending, last, options] of [
-    ['safetensors', 'm.safetensors.index.json', { maxShardSize: 2500 }],
-    ['zt', 'm.zt', { version: '2', maxShardSize: 300_000 }],
+    ['safetensors', 'm.safetensors.index.json', { maxShardBytes: 2500 }],
+    ['zt', 'm.zt', { version: '2', maxShardBytes: 300_000 }],
   ]) {
     const store = await bucket(t)
     const { remote } = store
@@ -285,7 +285,7 @@ test('a folder stands for model.zt in it, or the like', async (t) => {
   t.deepEqual(Object.keys(store.files), ['one/model.zt', 'two/model.safetensors'])
 })
 
-for (const [ending, maxShardSize] of [
+for (const [ending, maxShardBytes] of [
   ['safetensors', 2500],
   ['zt', 300_000],
 ]) {
@@ -294,13 +294,13 @@ for (const [ending, maxShardSize] of [
     const { remote } = store
     const [folder, local] = [scratchFolder(), scratchFolder()]
     const source = await model(folder.path('s.safetensors'), { format: 'safetensors' })
-    const job = sent(await planJob('convert', source, store.url(`to/m.${ending}`), { maxShardSize, remote }))
+    const job = sent(await planJob('convert', source, store.url(`to/m.${ending}`), { maxShardBytes, remote }))
     t.false(JSON.stringify(job).includes('us-east-1'), 'a job has no options of a store')
     const results = await Promise.all(job.tasks.map((task) => runTask(task, { remote })))
     t.deepEqual(await runTask(job.tasks[1], { remote }), results[1])
     const done = await finishJob(job, results, { remote, verify: true })
     t.deepEqual(await finishJob(job, results, { remote }), done)
-    const near = sent(await planJob('convert', source, local.path(`m.${ending}`), { maxShardSize }))
+    const near = sent(await planJob('convert', source, local.path(`m.${ending}`), { maxShardBytes }))
     await finishJob(near, await runAll(near))
     const names = Object.keys(filesOf(local)).sort()
     t.deepEqual(
@@ -312,7 +312,8 @@ for (const [ending, maxShardSize] of [
     // Late tasks change nothing; another job for the same target is refused.
     t.deepEqual(await runTask(job.tasks[0], { remote }), results[0])
     t.is(
-      (await rejectionOf(() => planJob('convert', source, store.url(`to/m.${ending}`), { maxShardSize, remote }))).code,
+      (await rejectionOf(() => planJob('convert', source, store.url(`to/m.${ending}`), { maxShardBytes, remote })))
+        .code,
       'ZT_EXISTS',
     )
     store.files[`to/${names.at(-1)}`] = Buffer.from('other')
@@ -338,7 +339,7 @@ test('the command converts and splits into a store', async (t) => {
   const done = await ended(start(['convert', source, store.url('m.zt')], { env }))
   t.is(done.code, 0, done.stderr)
   t.regex(done.stdout, /wrote {2}s3:\/\/models\/m\.zt/)
-  const split = await ended(start(['split', source, store.url('x/m.safetensors'), '--max-size', '2500'], { env }))
+  const split = await ended(start(['split', source, store.url('x/m.safetensors'), '--max-shard-size', '2500'], { env }))
   t.is(split.code, 0, split.stderr)
   t.regex(split.stdout, /m\.safetensors\.index\.json and the files that it names/)
   t.true('x/m.safetensors.index.json' in store.files)

@@ -41,7 +41,7 @@ const part = (no, name) =>
 async function zt2() {
   const folder = scratchFolder()
   const root = folder.path('m.zt')
-  const writer = await create(root, { version: '2', canonical: false, maxShardSize: 900 })
+  const writer = await create(root, { version: '2', canonical: false, maxShardBytes: 900 })
   for (const name of ['a', 'b']) await writer.add(name, new Float32Array(200).fill(1))
   await writer.finish()
   const { readFileSync } = await import('node:fs')

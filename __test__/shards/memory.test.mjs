@@ -35,9 +35,9 @@ const sets = {
   'ONNX, external data': async () => fixturePath('onnx/external.onnx'),
   'OpenVINO, .bin': async () => rootOf(fixturePath('openvino'), '.xml'),
   'zTensor 2, shards of a table': async () =>
-    join(await written('model.zt', { version: '2', maxShardSize: 400 }), 'model.zt'),
+    join(await written('model.zt', { version: '2', maxShardBytes: 400 }), 'model.zt'),
   'safetensors, the index of a sharded checkpoint': async () =>
-    rootOf(await written('model.safetensors', { maxShardSize: 400 }), '.index.json'),
+    rootOf(await written('model.safetensors', { maxShardBytes: 400 }), '.index.json'),
 }
 
 /** What stands in all tensors. */

@@ -11,9 +11,9 @@ const KINDS = {
   safetensors: {
     target: 'm.safetensors',
     index: 'm.safetensors.index.json',
-    options: { format: 'safetensors', maxShardSize: 2 * 4 * LENGTH },
+    options: { format: 'safetensors', maxShardBytes: 2 * 4 * LENGTH },
   },
-  'zTensor 2': { target: 'm.zt', index: 'm.zt', options: { version: '2', maxShardSize: 2 * 2 ** 17 + 65536 } },
+  'zTensor 2': { target: 'm.zt', index: 'm.zt', options: { version: '2', maxShardBytes: 2 * 2 ** 17 + 65536 } },
 }
 
 async function write(path, options, value) {

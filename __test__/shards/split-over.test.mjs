@@ -6,8 +6,8 @@ import { scratchFolder, written } from '../writing.mjs'
 
 const NAMES = ['a', 'b', 'c', 'd', 'e']
 const KIB64 = 2 ** 16
-const TWO = { version: '2', maxShardSize: 5 * KIB64, overwrite: true }
-const SAFETENSORS = { format: 'safetensors', maxShardSize: 2500, overwrite: true }
+const TWO = { version: '2', maxShardBytes: 5 * KIB64, overwrite: true }
+const SAFETENSORS = { format: 'safetensors', maxShardBytes: 2500, overwrite: true }
 const INDEX = 'm.safetensors.index.json'
 
 const add = (value, elements) => async (writer) => {
@@ -39,9 +39,9 @@ test('shards have names that the old root does not use, and the old ones go', as
   old.close()
   await split2(path('m.zt'), 3)
   t.deepEqual(names(), [...parts(3), 'm.zt'])
-  await split2(path('m.zt'), 4, { maxShardSize: 3 * KIB64 })
+  await split2(path('m.zt'), 4, { maxShardBytes: 3 * KIB64 })
   t.deepEqual(names(), [...parts(5, '2-'), 'm.zt'])
-  await split2(path('m.zt'), 5, { maxShardSize: 2 ** 30 })
+  await split2(path('m.zt'), 5, { maxShardBytes: 2 ** 30 })
   t.deepEqual(names(), ['m.zt'])
   await holds(t, path('m.zt'), 5)
 })
@@ -91,11 +91,11 @@ test('of safetensors the parts of the old index go, and nothing else', async (t)
   t.deepEqual(names(), [...numbered(3), INDEX].sort())
   const others = ['n-00001-of-00003.safetensors', 'm-00004-of-00003.safetensors', 'm-base.safetensors', 'config.json']
   for (const name of others) writeFileSync(path(name), 'mine')
-  await split(path('m.safetensors'), 2, { maxShardSize: 1 })
+  await split(path('m.safetensors'), 2, { maxShardBytes: 1 })
   t.deepEqual(names(), [...numbered(5), INDEX, ...others].sort())
   await holds(t, path(INDEX), 2)
   for (const name of others) t.is(readFileSync(path(name), 'utf8'), 'mine')
-  await split(path('m.safetensors'), 3, { maxShardSize: 2 ** 20 })
+  await split(path('m.safetensors'), 3, { maxShardBytes: 2 ** 20 })
   t.deepEqual(names(), ['m.safetensors', ...others].sort())
   await holds(t, path('m.safetensors'), 3)
 })
@@ -109,7 +109,7 @@ test('an old index names no files but numbered ones of its own stem, in its own 
   await split(path('m.safetensors'), 1)
   t.deepEqual(names(), [...numbered(3), INDEX, ...mine].sort())
   writeFileSync(path(INDEX), JSON.stringify({ weight_map: { x: '../m-00001-of-00003.safetensors' } }))
-  await split(path('m.safetensors'), 2, { maxShardSize: 2 ** 20 })
+  await split(path('m.safetensors'), 2, { maxShardBytes: 2 ** 20 })
   t.true(existsSync(path('m-00001-of-00003.safetensors')))
 })
 

@@ -1,4 +1,4 @@
-// safetensors checkpoints in several files: `maxShardSize` of create and convert, `ztensor split`, `--max-shard-size`.
+// safetensors checkpoints in several files: `maxShardBytes` of create and convert, `ztensor split`, `--max-shard-size`.
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import test from 'ava'
 import { convert, create, openSync } from 'ztensor'
@@ -10,7 +10,7 @@ const NAMES = ['b', 'a', 'd', 'c', 'e']
 const kilo = (fill) => new Float32Array(250).fill(fill)
 
 async function checkpoint(target, options = {}) {
-  const writer = await create(target, { format: 'safetensors', maxShardSize: 2500, ...options })
+  const writer = await create(target, { format: 'safetensors', maxShardBytes: 2500, ...options })
   for (const [at, name] of NAMES.entries()) await writer.add(name, kilo(at))
   return writer
 }
@@ -51,14 +51,14 @@ test('tensors go into the next file when one is full, and the index says where t
 
 test('what fits into one file is one file', async (t) => {
   const { path, names } = scratchFolder()
-  await (await checkpoint(path('m.safetensors'), { maxShardSize: 5000 })).finish()
+  await (await checkpoint(path('m.safetensors'), { maxShardBytes: 5000 })).finish()
   t.deepEqual(names(), ['m.safetensors'])
   holdsAll(t, path('m.safetensors'))
 })
 
 test('a tensor that is larger than any file may be has its own', async (t) => {
   const { path, names } = scratchFolder()
-  await (await checkpoint(path('m.safetensors'), { maxShardSize: 1 })).finish()
+  await (await checkpoint(path('m.safetensors'), { maxShardBytes: 1 })).finish()
   t.deepEqual(names(), [...parts(5), INDEX].sort())
   holdsAll(t, path(INDEX))
 })
@@ -98,15 +98,15 @@ for (const taken of [parts(3)[2], INDEX]) {
 
 test('BTF is not written in shards', async (t) => {
   const { path } = scratchFolder()
-  const error = await rejectionOf(() => create(path('m.btf'), { format: 'btf', maxShardSize: 1 }))
+  const error = await rejectionOf(() => create(path('m.btf'), { format: 'btf', maxShardBytes: 1 }))
   t.is(error.code, 'ZT_INVALID_ARG')
   t.regex(error.message, /zTensor 2 and safetensors/)
 })
 
 test('a file is converted into shards and back', async (t) => {
   const { path, names } = scratchFolder()
-  await (await checkpoint(path('one.safetensors'), { maxShardSize: undefined })).finish()
-  const { tensors } = await convert(path('one.safetensors'), path('m.safetensors'), { maxShardSize: 2500 })
+  await (await checkpoint(path('one.safetensors'), { maxShardBytes: undefined })).finish()
+  const { tensors } = await convert(path('one.safetensors'), path('m.safetensors'), { maxShardBytes: 2500 })
   t.is(tensors, 5)
   t.true(names().includes(parts(3)[2]))
   await convert(path(INDEX), path('again.safetensors'))
@@ -115,12 +115,12 @@ test('a file is converted into shards and back', async (t) => {
 
 test('ztensor split writes safetensors and zTensor 2 by the name of the target', async (t) => {
   const { path, names } = scratchFolder()
-  await (await checkpoint(path('one.safetensors'), { maxShardSize: undefined })).finish()
-  const safetensors = await run(['split', path('one.safetensors'), path('m.safetensors'), '--max-size', '2.5kB'])
+  await (await checkpoint(path('one.safetensors'), { maxShardBytes: undefined })).finish()
+  const safetensors = await run(['split', path('one.safetensors'), path('m.safetensors'), '--max-shard-size', '2.5kB'])
   t.is(safetensors.code, 0, safetensors.stderr)
   holdsAll(t, path(INDEX))
   for (const name of [...parts(3), INDEX]) rmSync(path(name))
-  const two = await run(['split', path('one.safetensors'), path('m.zt'), '--max-size', '150kB'])
+  const two = await run(['split', path('one.safetensors'), path('m.zt'), '--max-shard-size', '150kB'])
   t.is(two.code, 0, two.stderr)
   t.deepEqual(names(), ['m-00001-of-00003.zt', 'm-00002-of-00003.zt', 'm-00003-of-00003.zt', 'm.zt', 'one.safetensors'])
   holdsAll(t, path('m.zt'))
@@ -129,7 +129,7 @@ test('ztensor split writes safetensors and zTensor 2 by the name of the target',
 for (const size of ['0', 'many', '-1', '1e3', '5XB']) {
   test(`ztensor refuses the size ${size}`, async (t) => {
     const { path, names } = scratchFolder()
-    await (await checkpoint(path('one.safetensors'), { maxShardSize: undefined })).finish()
+    await (await checkpoint(path('one.safetensors'), { maxShardBytes: undefined })).finish()
     const target = path('m.safetensors')
     const said = await run(['convert', path('one.safetensors'), target, `--max-shard-size=${size}`])
     t.is(said.code, 2)

@@ -12,7 +12,7 @@ const tensors = Array.from({ length: 5 }, (_, at) => [`t${at}`, sample('int32', 
 
 async function sharded(path, options) {
   return written(
-    { version: '2', maxShardSize: 5 * KIB64, digest: 'sha256', ...options },
+    { version: '2', maxShardBytes: 5 * KIB64, digest: 'sha256', ...options },
     async (w) => {
       for (const [name, data] of tensors) await w.add(name, data)
     },
@@ -43,7 +43,7 @@ test('tensors go into the next shard when one is full', async (t) => {
 
 test('what fits into one file is one file', async (t) => {
   const { path, names } = scratchFolder()
-  await sharded(path('m.zt'), { maxShardSize: 2 ** 30 })
+  await sharded(path('m.zt'), { maxShardBytes: 2 ** 30 })
   t.deepEqual(names(), ['m.zt'])
   const file = openSync(path('m.zt'))
   for (const [name, data] of tensors) t.deepEqual(file.tensor(name).data, data)
@@ -53,7 +53,7 @@ test('what fits into one file is one file', async (t) => {
 
 test('a tensor that is larger than a shard has one of its own', async (t) => {
   const { path, names } = scratchFolder()
-  await sharded(path('m.zt'), { maxShardSize: 1 })
+  await sharded(path('m.zt'), { maxShardBytes: 1 })
   t.is(names().length, tensors.length + 1)
 })
 
@@ -70,7 +70,7 @@ test('a shard that is there is not overwritten, and nothing is left of the other
 
 test('aborting leaves nothing', async (t) => {
   const { path, names } = scratchFolder()
-  const writer = await create(path('m.zt'), { version: '2', maxShardSize: KIB64 })
+  const writer = await create(path('m.zt'), { version: '2', maxShardBytes: KIB64 })
   for (const [name, data] of tensors) await writer.add(name, data)
   await writer.abort()
   t.deepEqual(names(), [])

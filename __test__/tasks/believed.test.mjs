@@ -28,7 +28,7 @@ async function planned(target, options = {}) {
   const folder = scratchFolder()
   const path = await source(folder)
   const job = await planJob('convert', path, folder.path(target), {
-    maxShardSize: target.endsWith('.zt') ? 2000 : 900,
+    maxShardBytes: target.endsWith('.zt') ? 2000 : 900,
     ...options,
   })
   const results = await runAll(job)
@@ -149,7 +149,7 @@ test('results are compared with the cast that the job asks for', async (t) => {
 
 test('a task that was changed is not run: count 1 would write the root early', async (t) => {
   const folder = scratchFolder()
-  const job = sent(await planJob('convert', await source(folder), folder.path('out.zt'), { maxShardSize: 2000 }))
+  const job = sent(await planJob('convert', await source(folder), folder.path('out.zt'), { maxShardBytes: 2000 }))
   const [task] = job.tasks
   for (const change of [
     { count: 1, task: 0 },

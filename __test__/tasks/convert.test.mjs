@@ -30,9 +30,9 @@ async function planned(options = {}, ending = 'zt') {
   // A whole second, which every call can set again.
   utimesSync(source, 1e9, 1e9)
   const target = to.path(`m.${ending}`)
-  const maxShardSize = ending === 'zt' ? 300_000 : 2500
-  const job = sent(await planJob('convert', source, target, { maxShardSize, ...options }))
-  return { source, target, to, job, maxShardSize }
+  const maxShardBytes = ending === 'zt' ? 300_000 : 2500
+  const job = sent(await planJob('convert', source, target, { maxShardBytes, ...options }))
+  return { source, target, to, job, maxShardBytes }
 }
 
 for (const [title, options] of [
@@ -41,10 +41,10 @@ for (const [title, options] of [
   ['some of them', { filter: ({ name }) => !name.includes('2'), rename: (name) => `x.${name}` }],
 ]) {
   test(`safetensors: byte for byte what convert writes, ${title}`, async (t) => {
-    const { source, job, to, maxShardSize } = await planned(options, 'safetensors')
+    const { source, job, to, maxShardBytes } = await planned(options, 'safetensors')
     t.true(job.tasks.length > 3)
     const whole = scratchFolder()
-    await convert(source, whole.path('m.safetensors'), { maxShardSize, ...options })
+    await convert(source, whole.path('m.safetensors'), { maxShardBytes, ...options })
     const { path, files, tensors } = await finishJob(job, await runAll(job), { verify: true })
     t.deepEqual(filesOf(to), filesOf(whole))
     t.is(path, to.path('m.safetensors.index.json'))
@@ -55,10 +55,10 @@ for (const [title, options] of [
   })
 
   test(`zTensor 2: the same tensors as convert writes, ${title}`, async (t) => {
-    const { source, job, to, target, maxShardSize } = await planned(options)
+    const { source, job, to, target, maxShardBytes } = await planned(options)
     t.true(job.tasks.length > 3)
     const whole = scratchFolder()
-    await convert(source, whole.path('m.zt'), { version: '2', maxShardSize, ...options })
+    await convert(source, whole.path('m.zt'), { version: '2', maxShardBytes, ...options })
     const { path } = await finishJob(job, await runAll(job), { verify: true })
     t.is(path, target)
     t.is(to.names().length, job.tasks.length + 1)
@@ -69,7 +69,7 @@ for (const [title, options] of [
     t.true((await verify(path)).ok)
     for (const { file, byteLength } of (await runAll(job)).values()) {
       const shard = openSync(to.path(file))
-      t.true(byteLength <= maxShardSize || shard.size === 1)
+      t.true(byteLength <= maxShardBytes || shard.size === 1)
       shard.close()
     }
   })
@@ -77,11 +77,11 @@ for (const [title, options] of [
 
 test('what fits into one file is one file, and one task', async (t) => {
   for (const ending of ['zt', 'safetensors']) {
-    const { source, job, to, target } = await planned({ maxShardSize: 1e9 }, ending)
+    const { source, job, to, target } = await planned({ maxShardBytes: 1e9 }, ending)
     t.is(job.tasks.length, 1)
     const whole = scratchFolder()
     await convert(source, whole.path(`m.${ending}`), {
-      maxShardSize: 1e9,
+      maxShardBytes: 1e9,
       ...(ending === 'zt' ? { version: '2' } : {}),
     })
     const results = await runAll(job)
@@ -209,11 +209,11 @@ test('with checkModified: false a copy is the same source', async (t) => {
 test('nothing is planned over what is there', async (t) => {
   const { job, source, target, to } = await planned()
   await runTask(job.tasks[1])
-  t.like(await rejectionOf(() => planJob('convert', source, target, { maxShardSize: 300_000 })), { code: 'ZT_EXISTS' })
-  const over = await planJob('convert', source, target, { maxShardSize: 300_000, overwrite: true })
+  t.like(await rejectionOf(() => planJob('convert', source, target, { maxShardBytes: 300_000 })), { code: 'ZT_EXISTS' })
+  const over = await planJob('convert', source, target, { maxShardBytes: 300_000, overwrite: true })
   t.is(over.id, job.id)
   await finishJob(over, await runAll(over))
-  const both = [{ maxShardSize: 300_000 }, { maxShardSize: 300_000, overwrite: true }]
+  const both = [{ maxShardBytes: 300_000 }, { maxShardBytes: 300_000, overwrite: true }]
   for (const options of both) {
     t.like(await rejectionOf(() => planJob('convert', source, target, options)), { code: 'ZT_EXISTS' })
   }
@@ -241,7 +241,7 @@ test('what the target cannot hold is told by the plan', async (t) => {
     [{ version: '1.2' }, /in shards/],
     [{ canonical: true }, /canonical/],
     [{ attributes: { a: 1n } }, /plain JSON/],
-    [{ maxShardSize: 0 }, /maxShardSize/],
+    [{ maxShardBytes: 0 }, /maxShardBytes/],
     [{ filter: 3 }, /filter/],
     [{ onProgress: () => {} }, /onProgress/],
   ]) {
@@ -306,9 +306,9 @@ test('a job of 100,000 tensors is small', async (t) => {
     ['safetensors', {}, 20_000],
     ['zt', {}, 2e6],
   ]) {
-    const maxShardSize = ending === 'zt' ? 1e9 : 10_000
+    const maxShardBytes = ending === 'zt' ? 1e9 : 10_000
     const job = await planJob('convert', from.path('many.safetensors'), join(from.folder, `o.${ending}`), {
-      maxShardSize,
+      maxShardBytes,
       ...options,
     })
     t.true(job.tasks.length > 5)
@@ -329,7 +329,7 @@ test('a source of another machine: its headers go with each call, and not into t
   })
   const options = { source: { remote: { headers: { authorization: 'Bearer secret' } } } }
   const url = web.url('/m.safetensors?key=1')
-  const job = sent(await planJob('convert', url, to.path('far.safetensors'), { maxShardSize: 2500, ...options }))
+  const job = sent(await planJob('convert', url, to.path('far.safetensors'), { maxShardBytes: 2500, ...options }))
   t.false(JSON.stringify(job).includes('secret'))
   t.is(job.source.path, url)
   t.truthy(await rejectionOf(() => runTask(job.tasks[0])), 'without the header')
@@ -343,7 +343,7 @@ test('a source of another machine: its headers go with each call, and not into t
 test('sources that are sharded, lists, URLs of files, and files without tensors', async (t) => {
   const { source, to } = await planned()
   const parts = scratchFolder()
-  await convert(source, parts.path('m.safetensors'), { maxShardSize: 2500 })
+  await convert(source, parts.path('m.safetensors'), { maxShardBytes: 2500 })
   const list = parts.names().filter((name) => name.endsWith('.safetensors'))
   for (const [at, from] of [
     parts.folder,
@@ -351,7 +351,7 @@ test('sources that are sharded, lists, URLs of files, and files without tensors'
     list.map(parts.path),
     pathToFileURL(source),
   ].entries()) {
-    const job = sent(await planJob('convert', from, to.path(`s${at}.zt`), { maxShardSize: 300_000 }))
+    const job = sent(await planJob('convert', from, to.path(`s${at}.zt`), { maxShardBytes: 300_000 }))
     const { path, tensors } = await finishJob(job, await runAll(job))
     t.is(tensors, 34)
     t.true((await verify(path)).ok)
@@ -370,9 +370,9 @@ test('three hundred shards are ended by a process that may have few files open',
   for (let at = 0; at < 300; at++) await writer.add(`t${at}`, Uint8Array.of(at))
   await writer.finish()
   for (const ending of ['zt', 'safetensors']) {
-    const maxShardSize = ending === 'zt' ? 8192 : 1
+    const maxShardBytes = ending === 'zt' ? 8192 : 1
     const job = await planJob('convert', path('many.safetensors'), path(`m.${ending}`), {
-      maxShardSize,
+      maxShardBytes,
       ...(ending === 'zt' ? { alignment: 4096 } : {}),
     })
     t.is(job.tasks.length, 300)

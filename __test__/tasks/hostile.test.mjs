@@ -11,7 +11,7 @@ async function jobs() {
   const [from, to] = [scratchFolder(), scratchFolder()]
   const source = await model(from.path('m.zt'), { version: '2' })
   const convert = await planJob('convert', source, to.path('out.safetensors'), {
-    maxShardSize: 3000,
+    maxShardBytes: 3000,
     rename: (name) => `a.${name}`,
   })
   const verify = await planJob('verify', source, { maxTaskBytes: 3000 })

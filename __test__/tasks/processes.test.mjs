@@ -42,7 +42,7 @@ for (const ending of ['zt', 'safetensors']) {
   test(`${ending}: two processes that do all tasks at once`, async (t) => {
     const [from, to, alone] = [scratchFolder(), scratchFolder(), scratchFolder()]
     const source = await model(from.path('m.zt'))
-    const options = { maxShardSize: ending === 'zt' ? 300_000 : 3000 }
+    const options = { maxShardBytes: ending === 'zt' ? 300_000 : 3000 }
     const one = await planJob('convert', source, alone.path(`m.${ending}`), options)
     const { results } = await worker(one.tasks)
     await finishJob(one, results)
@@ -62,8 +62,8 @@ test('a worker that is killed in the middle leaves no shard, and its task is don
   for (const ending of ['zt', 'safetensors']) {
     const [from, to] = [scratchFolder(), scratchFolder()]
     const source = await model(from.path('m.zt'))
-    const maxShardSize = ending === 'zt' ? 300_000 : 3000
-    const job = await planJob('convert', source, to.path(`m.${ending}`), { maxShardSize })
+    const maxShardBytes = ending === 'zt' ? 300_000 : 3000
+    const job = await planJob('convert', source, to.path(`m.${ending}`), { maxShardBytes })
     const killed = await worker(job.tasks.slice(0, 1), true)
     if (process.platform !== 'win32') t.is(killed.signal, 'SIGKILL')
     t.deepEqual(killed.results, [])

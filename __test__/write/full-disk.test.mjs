@@ -45,7 +45,7 @@ traceTest('split: the error names the file of the set', async (t) => {
   await written({}, add, path('source.zt'))
   const source = `import { convert } from 'ztensor'
     const [source, target] = process.argv.slice(1)
-    try { await convert(source, target, { format: 'safetensors', maxShardSize: 2 ** 30 }) } catch (error) { process.stdout.write(error.message) }`
+    try { await convert(source, target, { format: 'safetensors', maxShardBytes: 2 ** 30 }) } catch (error) { process.stdout.write(error.message) }`
   const options = ['-e', 'trace=fsync', '-e', 'inject=fsync:error=ENOSPC']
   const { stdout } = await traced(options, source, [path('source.zt'), path('m.safetensors')])
   t.regex(stdout, /^ENOSPC: .*, fsync '.*m[^/]*\.safetensors'$/)

@@ -58,7 +58,7 @@ test('what is refused between leaves zeros behind', async (t) => {
 
 test('shards and compacted files hold what they say', async (t) => {
   const { path } = scratchFolder()
-  await written({ ...BARE, maxShardSize: 8 << 20 }, add, path('model.zt'))
+  await written({ ...BARE, maxShardBytes: 8 << 20 }, add, path('model.zt'))
   const sharded = openSync(path('model.zt'))
   t.true((await sharded.verify()).ok)
   for (const i of names.keys()) t.deepEqual(sharded.tensor(names[i]).data, values(i))

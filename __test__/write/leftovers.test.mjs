@@ -33,7 +33,7 @@ const WRITERS = {
   },
   convert: (path) => convert(path('old'), path('new')),
   'convert in parts': (path) =>
-    convert(path('old'), path('new.safetensors'), { format: 'safetensors', maxShardSize: 100 }),
+    convert(path('old'), path('new.safetensors'), { format: 'safetensors', maxShardBytes: 100 }),
 }
 
 for (const [name, write] of Object.entries(WRITERS)) {
@@ -78,8 +78,8 @@ if (process.platform === 'linux') {
   for (const options of [
     {},
     { format: 'safetensors' },
-    { format: 'safetensors', maxShardSize: 2 ** 22 },
-    { version: '2', maxShardSize: 2 ** 22 },
+    { format: 'safetensors', maxShardBytes: 2 ** 22 },
+    { version: '2', maxShardBytes: 2 ** 22 },
   ]) {
     test(`while ${JSON.stringify(options)} is written nothing has a name, so that a kill leaves nothing`, async (t) => {
       const { names, path } = scratchFolder()

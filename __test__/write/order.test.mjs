@@ -37,8 +37,8 @@ async function editable(path) {
 }
 
 const PARTS = (names) => names.filter((name) => name.includes('-of-'))
-const SPLIT = { format: 'safetensors', maxShardSize: 100_000 }
-const SPLIT2 = { version: '2', maxShardSize: 200_000 }
+const SPLIT = { format: 'safetensors', maxShardBytes: 100_000 }
+const SPLIT2 = { version: '2', maxShardBytes: 200_000 }
 
 /** Title -> the file at the path, if any, before; the program; the names that it puts there, first those that come first. */
 const WRITERS = {

@@ -83,7 +83,7 @@ unixTest('a new file has the permissions of every new file, whether it might rep
 
 rootTest('each file of a set keeps its own', async (t) => {
   const { path, names } = scratchFolder()
-  const options = { format: 'safetensors', maxShardSize: 4000, overwrite: true }
+  const options = { format: 'safetensors', maxShardBytes: 4000, overwrite: true }
   const write = async () => {
     const writer = await create(path('m.safetensors'), options)
     for (const name of ['a', 'b', 'c']) await writer.add(name, new Float32Array(1000))

@@ -57,7 +57,7 @@ test('behind a file that is there, and in files of a limited size', async (t) =>
   await add(writer)
   await writer.finish()
   const shards = scratchPath('model.zt')
-  const options = { version: '2', canonical: false, compression, maxShardSize: 2 << 20 }
+  const options = { version: '2', canonical: false, compression, maxShardBytes: 2 << 20 }
   await written(options, add, shards)
   for (const [target, size] of [
     [path, COUNT + 1],

@@ -60,8 +60,8 @@ for (const options of [
   { format: 'safetensors' },
   { format: 'btf' },
   { version: '2' },
-  { version: '2', maxShardSize: 100 },
-  { format: 'safetensors', maxShardSize: 100 },
+  { version: '2', maxShardBytes: 100 },
+  { format: 'safetensors', maxShardBytes: 100 },
 ]) {
   unixTest(`${JSON.stringify(options)} needs a file, and says so`, async (t) => {
     const { target, names } = pipe()
@@ -73,7 +73,7 @@ for (const options of [
     t.is(error.code, 'ZT_INVALID_ARG')
     t.regex(error.message, /stream/)
     // Whoever reads sees the end: of nothing, or of a first shard that nothing can come behind.
-    t.is((await read).length > 0, options.version === '2' && options.maxShardSize !== undefined)
+    t.is((await read).length > 0, options.version === '2' && options.maxShardBytes !== undefined)
     t.deepEqual(names(), ['pipe'])
     t.true(lstatSync(target).isFIFO())
   })
@@ -154,9 +154,9 @@ unixTest('a socket is refused, and stays', async (t) => {
 
 unixTest('a part of a set does not replace a pipe', async (t) => {
   for (const [options, target, part] of [
-    [{ format: 'safetensors', maxShardSize: 2 ** 22 }, 'm.safetensors', 'm-00002-of-00002.safetensors'],
-    [{ format: 'safetensors', maxShardSize: 2 ** 22 }, 'm.safetensors', 'm.safetensors.index.json'],
-    [{ version: '2', maxShardSize: 2 ** 22 + 2 ** 17 }, 'm.zt', 'm-00001-of-00002.zt'],
+    [{ format: 'safetensors', maxShardBytes: 2 ** 22 }, 'm.safetensors', 'm-00002-of-00002.safetensors'],
+    [{ format: 'safetensors', maxShardBytes: 2 ** 22 }, 'm.safetensors', 'm.safetensors.index.json'],
+    [{ version: '2', maxShardBytes: 2 ** 22 + 2 ** 17 }, 'm.zt', 'm-00001-of-00002.zt'],
   ]) {
     const { names, path } = scratchFolder()
     spawnSync('mkfifo', [path(part)])

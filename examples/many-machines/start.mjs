@@ -5,7 +5,7 @@ import { planJob } from 'ztensor'
 import { connect, QUEUES } from './connection.mjs'
 
 const [source, target, size] = process.argv.slice(2)
-const job = await planJob('convert', source, target, { maxShardSize: Number(size), cast: { float32: 'bfloat16' } })
+const job = await planJob('convert', source, target, { maxShardBytes: Number(size), cast: { float32: 'bfloat16' } })
 const connection = connect()
 const flow = new FlowProducer({ connection })
 // A task may be done any number of times, so that whatever fails for the moment is tried again.

@@ -31,7 +31,7 @@ export async function models(build) {
   await write(join(folder, 'model.safetensors'), 1)
   await write(join(folder, 'model.zt'), 1, { version: '2', canonical: false, digest: 'sha256', compression: true })
   await write(join(folder, 'other/model.safetensors'), 1000)
-  await convert(join(folder, 'model.safetensors'), join(folder, 'sharded/model.safetensors'), { maxShardSize: 5e6 })
+  await convert(join(folder, 'model.safetensors'), join(folder, 'sharded/model.safetensors'), { maxShardBytes: 5e6 })
   const keys = readdirSync(folder, { recursive: true }).filter((name) => /\.(safetensors|zt|json)$/.test(name))
   return {
     path: (key) => join(folder, key),

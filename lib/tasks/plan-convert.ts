@@ -34,7 +34,7 @@ import { isStored, isThere } from './stored.js'
 /** What to convert, and into what, as `convert` takes it. The functions are called while the job is planned. */
 export interface PlanConvertOptions extends Omit<ConvertOptions, 'source' | 'onProgress'>, TaskSourceOptions {
   /** Bytes of an output file, and so of a task: 5 GB by default. One tensor is never divided. */
-  maxShardSize?: number | undefined
+  maxShardBytes?: number | undefined
   /** Replace the shards of an earlier job that was given up. A target that is there is ZT_EXISTS all the same. */
   overwrite?: boolean | undefined
 }
@@ -134,12 +134,12 @@ export async function planConvert(
   optional(read.signal, validateAbortSignal)
   const skip = optional(read.skip, (value) => validateBoolean('skip', value)) ?? false
   const overwrite = optional(read.overwrite, (value) => validateBoolean('overwrite', value)) ?? false
-  const most = optional(read.maxShardSize, (value) => validateInteger('maxShardSize', value, 1)) ?? SHARD
+  const most = optional(read.maxShardBytes, (value) => validateInteger('maxShardBytes', value, 1)) ?? SHARD
   const formatted = withFormat(read, path)
   const format = formatted.format ?? 'zt'
   // The zTensor version that has shards.
   const versioned = format === 'zt' ? { version: formatted.version ?? '2' } : { version: formatted.version }
-  const given = { ...formatted, format, ...versioned, maxShardSize: most, attributes: jsonAttributes(read.attributes) }
+  const given = { ...formatted, format, ...versioned, maxShardBytes: most, attributes: jsonAttributes(read.attributes) }
   const request = writeRequest(given)
   if (request.canonical)
     throw invalid(TypeError, 'a canonical file is one file: its shards are written with canonical: false')

@@ -77,7 +77,7 @@ export interface CreateOptions {
    * data; such a model is not canonical. safetensors: `model-00001-of-00003.safetensors` and so on, of so many bytes of
    * tensors, and `model.safetensors.index.json`, which is put there last. A tensor that is larger has a file of its own.
    */
-  maxShardSize?: number | undefined
+  maxShardBytes?: number | undefined
   /**
    * Replace a file that is there; otherwise that is ZT_EXISTS. Owner, group, permissions and, on Linux, access lists of the old
    * file are kept as far as the writer may give them; other hard links to it stay what they were. Of a set of files the old one
@@ -94,7 +94,7 @@ export const CREATE_OPTIONS = [
   'format',
   'version',
   'canonical',
-  'maxShardSize',
+  'maxShardBytes',
   'digest',
   'compression',
   'attributes',
@@ -123,7 +123,7 @@ const ANY_ALIGNMENT = 64
 /** What the binding needs to know to write a file. */
 export function writeRequest(read: CreateOptions): WriteRequest {
   const writing = writingFor(read)
-  const maxShard = optional(read.maxShardSize, (value) => validateInteger('maxShardSize', value, 1))
+  const maxShard = optional(read.maxShardBytes, (value) => validateInteger('maxShardBytes', value, 1))
   if (maxShard !== undefined && !writing.shards)
     throw invalid(TypeError, `only ${list(titlesWith(({ shards }) => shards))} are written in shards`)
   const canonical =
