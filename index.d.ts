@@ -323,8 +323,7 @@ export declare class CsrTensor<D extends DType = DType> {
 	 * @throws ZTensorError ZT_BAD_DTYPE for complex types
 	 */
 	toFloat32(): CsrTensor<"float32">;
-	toCsr(): this;
-	/** The same values by their coordinates. The values are shared. */
+	/** Converts to COO. Both share the values. */
 	toCoo(): CooTensor<D>;
 }
 /**
@@ -364,7 +363,6 @@ export declare class CooTensor<D extends DType = DType> {
 	 * @throws ZTensorError ZT_BAD_DTYPE for complex types
 	 */
 	toFloat32(): CooTensor<"float32">;
-	toCoo(): this;
 }
 /** What to find out of a tensor's elements. */
 export interface StatsOptions {

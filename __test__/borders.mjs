@@ -195,7 +195,8 @@ async function touchTensor(told, tensor) {
   await ask('loadCsr', () => tensor.loadCsr())
   await ask('loadCoo', () => tensor.loadCoo())
   if (sparse !== undefined) {
-    for (const to of ['toDense', 'toCsr', 'toCoo', 'toFloat32']) await ask(to, () => sparse[to]())
+    const other = tensor.layout === 'sparse_csr' ? 'toCoo' : 'toCsr'
+    for (const to of ['toDense', other, 'toFloat32']) await ask(to, () => sparse[to]())
     // Gigabytes that this machine may have, and newer runtimes make, are nothing to try.
     if (tensor.size < 2 ** 28 || tensor.size > 2 ** 50)
       await ask('toDense of as much as may be', () => sparse.toDense({ maxBytes: Number.MAX_SAFE_INTEGER }))

@@ -180,11 +180,7 @@ export class CsrTensor<D extends DType = DType> {
     return new CsrTensor(this.shape, 'float32', values, this.indices, this.indptr)
   }
 
-  toCsr(): this {
-    return this
-  }
-
-  /** The same values by their coordinates. The values are shared. */
+  /** Converts to COO. Both share the values. */
   toCoo(): CooTensor<D> {
     const parts = this.#parts()
     const coords = indexArray(
@@ -307,9 +303,5 @@ export class CooTensor<D extends DType = DType> {
    */
   toFloat32(): CooTensor<'float32'> {
     return new CooTensor(this.shape, 'float32', widenedValues(this.values, this.dtype, this.nnz), this.coords)
-  }
-
-  toCoo(): this {
-    return this
   }
 }
