@@ -179,7 +179,7 @@ export declare class Component {
 	/** Why `data` is a copy; undefined where it aliases the file. */
 	get copyReason(): CopyReason | undefined;
 	/**
-	 * The elements in memory of your own, decoded, after the digest was checked, off the event loop.
+	 * The elements as a copy that you own, decoded, after the digest was checked, off the event loop.
 	 *
 	 * @throws ZTensorError ZT_CLOSED, ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO,
 	 * ZT_TRUNCATED; the signal's reason
@@ -507,7 +507,7 @@ export declare class Tensor<D extends DType | undefined = DType | undefined> {
 	/** Why the data is a copy; undefined where it aliases the file. */
 	get copyReason(): CopyReason | undefined;
 	/**
-	 * The elements of a dense tensor, or with `as: 'float32'` of a quantized one, in memory of your own: read off the event loop, decoded, their digest
+	 * The elements of a dense tensor, or with `as: 'float32'` of a quantized one, as a copy that you own: read off the event loop, decoded, their digest
 	 * checked. Never touches the mapping, so a file truncated meanwhile is an error and no signal.
 	 *
 	 * @example
@@ -629,7 +629,7 @@ export declare class Tensor<D extends DType | undefined = DType | undefined> {
 	 */
 	coo(): CooTensor<D & DType>;
 	/**
-	 * What `csr()` gives, in memory of your own, digests checked, off the event loop.
+	 * What `csr()` gives, as a copy that you own, digests checked, off the event loop.
 	 *
 	 * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless it is one, ZT_BAD_DTYPE for values of an unknown type, ZT_BAD_SPARSE,
 	 * ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError ZT_INVALID_ARG; the signal's
@@ -637,7 +637,7 @@ export declare class Tensor<D extends DType | undefined = DType | undefined> {
 	 */
 	loadCsr(options?: LoadSparseOptions): Promise<CsrTensor<D & DType>>;
 	/**
-	 * What `coo()` gives, in memory of your own, digests checked, off the event loop.
+	 * What `coo()` gives, as a copy that you own, digests checked, off the event loop.
 	 *
 	 * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless it is one, ZT_BAD_DTYPE for values of an unknown type, ZT_BAD_SPARSE,
 	 * ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError ZT_INVALID_ARG; the signal's
@@ -916,7 +916,7 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	]>;
 	forEach(callback: (tensor: AnyTensor, name: string, file: ReadonlyMap<string, AnyTensor>) => void, self?: unknown): void;
 	/**
-	 * Loads tensors into memory of your own, several at once, off the event loop, their digests checked.
+	 * Loads tensors as copies that you own, several at once, off the event loop, their digests checked.
 	 * Gives them by name, in the order asked for, with their dtypes and shapes. Dense ones of up to 64 KiB that are neighbours share an ArrayBuffer.
 	 *
 	 * @example
@@ -1607,7 +1607,7 @@ export declare function diff(a: Source | TensorFile, b: Source | TensorFile, opt
 export declare function convert(source: Source, target: string | URL | Writable, options?: ConvertOptions): Promise<ConvertResult>;
 /**
  * A page that shows a tensor file, of any format: what it is, where its bytes are, what its values are like, and how it differs
- * from another. It is one HTML file that opens from a disk and asks no server for anything. Files that are given open stay open.
+ * from another. It is one HTML file that opens from a disk and makes no network requests. Files that are given open stay open.
  *
  * Resolves with the HTML. Histograms are in it up to 4,096 tensors; `serveReport` makes them for more, as they are looked at.
  *
@@ -1690,7 +1690,7 @@ export interface LoadWholeOptions extends OpenOptions, JobOptions {
 	transferable?: boolean | undefined;
 }
 /**
- * Loads the tensors of a file into memory of your own, digests checked, and closes it. `saveFile` takes what it gives.
+ * Loads the tensors of a file as copies that you own, digests checked, and closes it. `saveFile` takes what it gives.
  *
  * @example
  * const tensors = await loadFile('model.safetensors')

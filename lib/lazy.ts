@@ -81,7 +81,7 @@ export async function convert(
 
 /**
  * A page that shows a tensor file, of any format: what it is, where its bytes are, what its values are like, and how it differs
- * from another. It is one HTML file that opens from a disk and asks no server for anything. Files that are given open stay open.
+ * from another. It is one HTML file that opens from a disk and makes no network requests. Files that are given open stay open.
  *
  * Resolves with the HTML. Histograms are in it up to 4,096 tensors; `serveReport` makes them for more, as they are looked at.
  *

@@ -137,7 +137,7 @@ export class Component {
   }
 
   /**
-   * The elements in memory of your own, decoded, after the digest was checked, off the event loop.
+   * The elements as a copy that you own, decoded, after the digest was checked, off the event loop.
    *
    * @throws ZTensorError ZT_CLOSED, ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO,
    * ZT_TRUNCATED; the signal's reason

@@ -336,7 +336,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   }
 
   /**
-   * Loads tensors into memory of your own, several at once, off the event loop, their digests checked.
+   * Loads tensors as copies that you own, several at once, off the event loop, their digests checked.
    * Gives them by name, in the order asked for, with their dtypes and shapes. Dense ones of up to 64 KiB that are neighbours share an ArrayBuffer.
    *
    * @example

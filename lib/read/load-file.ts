@@ -14,7 +14,7 @@ export interface LoadWholeOptions extends OpenOptions, JobOptions {
 }
 
 /**
- * Loads the tensors of a file into memory of your own, digests checked, and closes it. `saveFile` takes what it gives.
+ * Loads the tensors of a file as copies that you own, digests checked, and closes it. `saveFile` takes what it gives.
  *
  * @example
  * const tensors = await loadFile('model.safetensors')

@@ -1,4 +1,4 @@
-// What file.load() gives of each tensor: its elements in memory of the caller's own, with their dtype and shape.
+// What file.load() gives of each tensor: its elements in a copy that the caller owns, with their dtype and shape.
 import { type InspectOptions, inspect } from 'node:util'
 import type { DType, DTypeInfo, OwnArrayOf, OwnArrays, TypedArray } from '../values/dtype.js'
 import { shown } from '../values/inspect.js'

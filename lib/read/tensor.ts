@@ -299,7 +299,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   }
 
   /**
-   * The elements of a dense tensor, or with `as: 'float32'` of a quantized one, in memory of your own: read off the event loop, decoded, their digest
+   * The elements of a dense tensor, or with `as: 'float32'` of a quantized one, as a copy that you own: read off the event loop, decoded, their digest
    * checked. Never touches the mapping, so a file truncated meanwhile is an error and no signal.
    *
    * @example
@@ -333,7 +333,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     if (part !== undefined) request.ranges = part.ranges
     const length = part === undefined ? this.size : part.shape.reduce((size, dim) => size * dim, 1)
     const target = movable ? ownArray(dtype, length) : optional(into, (value) => validateInto(value, dtype, length))
-    // Only this thread may write into memory of the caller's: what can be is read, and made into float32, as it is put there.
+    // Only this thread may write into a buffer that the caller provides: what can be is read, and made into float32, as it is put there.
     const deferred = target !== undefined && part === undefined && (as !== undefined || this.#plainOffset !== undefined)
     const cached = deferred ? this.#cached(quantized, as !== undefined) : null
     if (cached !== null) return this.#deliver(cached, dtype, target, signal)
@@ -696,7 +696,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   }
 
   /**
-   * What `csr()` gives, in memory of your own, digests checked, off the event loop.
+   * What `csr()` gives, as a copy that you own, digests checked, off the event loop.
    *
    * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless it is one, ZT_BAD_DTYPE for values of an unknown type, ZT_BAD_SPARSE,
    * ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError ZT_INVALID_ARG; the signal's
@@ -714,7 +714,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   }
 
   /**
-   * What `coo()` gives, in memory of your own, digests checked, off the event loop.
+   * What `coo()` gives, as a copy that you own, digests checked, off the event loop.
    *
    * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless it is one, ZT_BAD_DTYPE for values of an unknown type, ZT_BAD_SPARSE,
    * ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError ZT_INVALID_ARG; the signal's

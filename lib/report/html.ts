@@ -54,7 +54,7 @@ export async function pageOf(data: ReportData, connect: "'none'" | "'self'"): Pr
     '</head>',
     '<body>',
     `<div id="app"><p class="boot">Reading the summary of ${escaped(title)} …</p></div>`,
-    '<noscript><p class="boot">This report needs JavaScript. It asks no server for anything.</p></noscript>',
+    '<noscript><p class="boot">This report needs JavaScript. It makes no network requests.</p></noscript>',
     `<script type="application/gzip" id="data">${packed.toString('base64')}</script>`,
     `<script>${SCRIPT}</script>`,
     '</body>',

@@ -360,7 +360,7 @@ fn read_one(path: &Path, request: &Request) -> Result<One> {
 struct Compared<'m> {
     /// Tensors that the index does not list.
     unlisted: u64,
-    /// Tensors that another file has as well, left there when the checkpoint was written anew: the file that the index names.
+    /// Tensors that another file has as well, left over from an earlier save: the file that the index names.
     stale: HashMap<&'m str, &'m str>,
 }
 

@@ -1,4 +1,4 @@
-//! Long work: it runs on our own threads, counts what it has done and can be told to stop. Uses no other module.
+//! Long work: it runs on our own threads, counts what it has done and can be stopped. It uses no other module.
 #![forbid(unsafe_code)]
 
 pub mod lanes;

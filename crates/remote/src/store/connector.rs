@@ -192,7 +192,7 @@ impl Guarded {
     async fn answer(&self, request: HttpRequest) -> std::result::Result<HttpResponse, HttpError> {
         let uri = request.uri().clone();
         let kind = match Kind::of(&request) {
-            // A reader uploads nothing: services of credentials are asked so as well.
+            // A reader uploads nothing: such a request goes to a credential service.
             Kind::Upload | Kind::Begin if !self.writes => Kind::Other,
             kind => kind,
         };
@@ -258,8 +258,7 @@ impl Guarded {
         let status = parts.status.as_u16();
         let passes = matches!(status, 408 | 425 | 429 | 500..=599) && !matches!(status, 501 | 505);
         let is_of_store = matches!(kind, Kind::Data | Kind::Head | Kind::List);
-        // Who reads tries again by himself, also where credentials are asked for. Other answers of services of credentials are their
-        // clients' to understand.
+        // Readers retry by themselves, also requests for credentials. The client interprets all other answers of a credential service.
         let is_ours = !self.writes && (is_of_store || passes);
         // These have kinds of errors of their own, by which a client of a store tells them apart.
         if !is_ours || matches!(status, 304 | 401 | 403 | 404 | 412) {
