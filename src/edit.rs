@@ -85,7 +85,7 @@ impl NativeWriter {
     /// The version that the file is written in.
     #[napi(getter, catch_unwind)]
     pub fn version(&self, env: &Env) -> Result<&'static str> {
-        self.harmlessly(env, |writer| Ok(writer.dialect().writing().id()))
+        self.harmlessly(env, |writer| Ok(writer.format().id()))
     }
 
     #[napi(catch_unwind)]

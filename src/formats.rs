@@ -2,7 +2,7 @@
 
 use napi_derive::napi;
 use ztensor_core::codecs::digest::Algorithm;
-use ztensor_core::formats::{CORE, Format, Formats, Method, Names, Sharding, Writing};
+use ztensor_core::formats::{CORE, Format, Formats, Method, Names, Sharding, WriteFormat};
 use ztensor_import::{COMPANIONS, IMPORT};
 
 use crate::index::number;
@@ -19,14 +19,14 @@ pub struct FormatInfo {
     /// What file names end in, without the dot.
     pub endings: Vec<String>,
     /// The versions that are written, or the format as such; empty for one that is only read.
-    pub writes: Vec<WritingInfo>,
+    pub writes: Vec<WriteFormatInfo>,
 }
 
 /// What a format, in one of its versions, can hold when it is written.
 #[napi(object, object_from_js = false)]
 #[allow(clippy::struct_excessive_bools)] // a row of a table, each column of its own meaning
-pub struct WritingInfo {
-    /// The version, or the name of a format without versions: what a request calls `dialect`.
+pub struct WriteFormatInfo {
+    /// The version, or the name of a format without versions: what a request calls `write_format`.
     pub id: String,
     pub version: Option<String>,
     /// Whether it is written where no version is named.
@@ -63,13 +63,13 @@ impl From<&Format> for FormatInfo {
             name: format.name.to_owned(),
             title: format.title.to_owned(),
             endings: owned(format.endings),
-            writes: format.writes.iter().map(|writing| WritingInfo::from(*writing)).collect(),
+            writes: format.writes.iter().map(|writing| WriteFormatInfo::from(*writing)).collect(),
         }
     }
 }
 
-impl From<&Writing> for WritingInfo {
-    fn from(writing: &Writing) -> Self {
+impl From<&WriteFormat> for WriteFormatInfo {
+    fn from(writing: &WriteFormat) -> Self {
         let alignment = writing.alignment.map(|alignment| AlignmentInfo {
             least: number(alignment.least),
             usual: number(alignment.usual),

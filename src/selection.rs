@@ -22,7 +22,7 @@ use crate::index::number;
 use crate::outflow::Outflow;
 use crate::stage::{self, Stage, StageBatch};
 use crate::task::{spawn, spawn_aside};
-use crate::writer::{NativeWriter, dialect, dtype, with_writer};
+use crate::writer::{NativeWriter, dtype, format, with_writer};
 
 /// Refusals that cross at once: each is an object of its own.
 const PAGE: usize = 1000;
@@ -84,7 +84,7 @@ impl Selection {
         Arc::make_mut(&mut locked(&self.inner).chosen).take(&ordinals, names);
     }
 
-    /// Finds what the index tells of what a dialect cannot hold. Refuses tensors that come to far more than their file, and a name
+    /// Finds what the index tells of what a format cannot hold. Refuses tensors that come to far more than their file, and a name
     /// that is given twice.
     #[napi(ts_return_type = "Promise<Selected>", catch_unwind)]
     pub fn look<'env>(
@@ -95,13 +95,13 @@ impl Selection {
         canonical: bool,
         control: &Control,
     ) -> Result<Object<'env>> {
-        let (source, dialect) = (file.reader(env, control, None)?, dialect(&name)?);
+        let (source, format) = (file.reader(env, control, None)?, format(&name)?);
         let lane = source.shared.or_far(Lane::Long);
         let (inner, casts) = (Arc::clone(&self.inner), Arc::clone(&self.casts));
         let job = move || {
             let mut inner = locked(&inner);
             source.shared.check_total(inner.chosen.ordinals(), Work::Copy)?;
-            source.read(|reading| inner.look(reading, Wanted { dialect, canonical, casts: &casts }))
+            source.read(|reading| inner.look(reading, Wanted { format, canonical, casts: &casts }))
         };
         spawn(env, lane, control, job, |_, selected| Ok(selected))
     }
@@ -186,7 +186,7 @@ impl Selection {
             kept.leave_out(&places);
             source.read(|reading| {
                 with_writer(&slot, |writer| {
-                    if writer.dialect().writing().canonical {
+                    if writer.format().canonical {
                         kept.sort(catalog);
                     }
                     convert::lay_out(reading, kept, &casts, writer)
@@ -274,7 +274,7 @@ impl Inner {
                 judged_bytes = judged_bytes.saturating_add(stored);
             }
         }
-        self.attributes = convert::attribute_refusal(&catalog.attributes, wanted.dialect, wanted.canonical);
+        self.attributes = convert::attribute_refusal(&catalog.attributes, wanted.format, wanted.canonical);
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let selected = Selected {
             tensors: count(chosen.len()),

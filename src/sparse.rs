@@ -76,11 +76,10 @@ impl Tensor {
         let given = arrays.into_iter().zip(&self.dtypes);
         let arrays = given.map(|(bytes, &dtype)| Box::new(Held::new(dtype, bytes)) as Box<dyn Array>);
         let (layout, name) = self.layout();
-        let dialect = harmlessly(slot, |writer| Ok(writer.dialect()))?;
-        let sparse =
-            Sparse::checked(layout, &self.shape, arrays.collect(), dialect.writing().profiles, stop)?;
+        let format = harmlessly(slot, |writer| Ok(writer.format()))?;
+        let sparse = Sparse::checked(layout, &self.shape, arrays.collect(), format.profiles, stop)?;
         let room = || harmlessly(slot, |writer| writer.spool());
-        let arranged = sparse.strict(dialect, None, &room, stop)?.arranged(dialect, IndexTypes::Usual);
+        let arranged = sparse.strict(format, None, &room, stop)?.arranged(format, IndexTypes::Usual);
         let spec = Spec {
             name: &self.name,
             shape: &self.shape,

@@ -14,7 +14,7 @@ use ztensor_core::sinks::upload::Uploads;
 use ztensor_core::sources::owned::Owned;
 use ztensor_core::work::Stop;
 use ztensor_core::work::lanes::{Lane, SHORT};
-use ztensor_core::write::{Compression, Dialect, Finished, Settings, Spec, Writer, shards};
+use ztensor_core::write::{Compression, Finished, Settings, Spec, WriteFormat, Writer, shards};
 
 use crate::control::Control;
 use crate::error::{misuse, throw};
@@ -32,7 +32,7 @@ use crate::value;
 #[napi(object, object_to_js = false)]
 pub struct WriteRequest<'env> {
     /// The id of a format and version, as `formats()` has it.
-    pub dialect: String,
+    pub write_format: String,
     pub alignment: f64,
     pub digest: Option<String>,
     pub level: Option<i32>,
@@ -50,7 +50,7 @@ pub struct WriteRequest<'env> {
 impl WriteRequest<'_> {
     fn settings(&self, stop: Stop) -> Result<Settings> {
         Ok(Settings {
-            dialect: dialect(&self.dialect)?,
+            format: format(&self.write_format)?,
             alignment: alignment(self.alignment)?,
             digest: digest(self.digest.as_deref())?,
             compression: compression(self.level, self.min_savings, self.frame),
@@ -78,8 +78,8 @@ pub fn compression(level: Option<i32>, min_savings: f64, frame: u32) -> Option<C
     level.map(|level| Compression { level, min_savings, threads, frame })
 }
 
-pub fn dialect(name: &str) -> Result<Dialect> {
-    FORMATS.dialect(name).ok_or_else(|| misuse("no such dialect"))
+pub fn format(name: &str) -> Result<&'static WriteFormat> {
+    FORMATS.write_format(name).ok_or_else(|| misuse("no such write format"))
 }
 
 /// A component as the wrapper announces it.

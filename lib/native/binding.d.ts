@@ -234,7 +234,7 @@ export declare class Selection {
   /** Takes further tensors; `names`: what they are to be called, none of them for their own names. */
   take(ordinals: Uint32Array, names: Array<string>): void
   /**
-   * Finds what the index tells of what a dialect cannot hold. Refuses tensors that come to far more than their file, and a name
+   * Finds what the index tells of what a format cannot hold. Refuses tensors that come to far more than their file, and a name
    * that is given twice.
    */
   look(file: NativeFile, name: string, canonical: boolean, control: Control): Promise<Selected>
@@ -457,7 +457,7 @@ export interface FormatInfo {
   /** What file names end in, without the dot. */
   endings: Array<string>
   /** The versions that are written, or the format as such; empty for one that is only read. */
-  writes: Array<WritingInfo>
+  writes: Array<WriteFormatInfo>
 }
 
 /** The table of formats, in the order in which lists name them. */
@@ -777,7 +777,7 @@ export interface Verified {
 /** What the wrapper asks of a new file. */
 export interface WriteRequest {
   /** The id of a format and version, as `formats()` has it. */
-  dialect: string
+  writeFormat: string
   alignment: number
   digest?: string
   level?: number
@@ -799,8 +799,8 @@ export interface WriteWarning {
 }
 
 /** What a format, in one of its versions, can hold when it is written. */
-export interface WritingInfo {
-  /** The version, or the name of a format without versions: what a request calls `dialect`. */
+export interface WriteFormatInfo {
+  /** The version, or the name of a format without versions: what a request calls `write_format`. */
   id: string
   version?: string
   /** Whether it is written where no version is named. */

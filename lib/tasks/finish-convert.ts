@@ -168,14 +168,14 @@ async function planOf(source: TensorFile, tasks: readonly ConvertTask[], signal?
   const catalog = await TensorFile.ready(source, signal)
   const unfit = new Set<string>()
   if (options.skip) {
-    const { dialect } = writeRequest({ ...options, attributes: undefined, canonical: false })
+    const { writeFormat } = writeRequest({ ...options, attributes: undefined, canonical: false })
     const store = TensorFile.storeOf(source)
     const selection = rethrowNative(() => new binding.Selection(codes, false))
     for (const task of tasks) {
       const ordinals = checkOrdinals(task.ordinals, catalog.size)
       rethrowNative(() => selection.take(ordinals, namesOf(task, ordinals, catalog)))
     }
-    await run(store, { signal }, (control) => selection.look(store.native, dialect, false, control))
+    await run(store, { signal }, (control) => selection.look(store.native, writeFormat, false, control))
     for (const { tensor } of await refusalsOf(selection, false)) if (tensor !== undefined) unfit.add(tensor)
     // Of others only the data tells.
     for (const ordinal of rethrowNative(() => selection.judgedOrdinals())) unfit.add(catalog.name(ordinal))

@@ -183,16 +183,16 @@ async function check(
   given: ConvertOptions,
   skip: boolean,
 ): Promise<ConvertOptions['attributes']> {
-  const { dialect, canonical } = writeRequest({ ...given, attributes: undefined, canonical: false })
+  const { writeFormat, canonical } = writeRequest({ ...given, attributes: undefined, canonical: false })
   const store = TensorFile.storeOf(file)
   const selection = rethrowNative(() => new binding.Selection(casts, false))
   const names = taken.ordinals.map((ordinal) => taken.name(ordinal))
   rethrowNative(() => selection.take(Uint32Array.from(taken.ordinals), names))
   const { signal } = given
-  const told = await run(store, { signal }, (control) => selection.look(store.native, dialect, canonical, control))
+  const told = await run(store, { signal }, (control) => selection.look(store.native, writeFormat, canonical, control))
   const own = given.attributes === undefined
   const refused = await refusalsOf(selection, own)
-  if (refused.length > 0 && !skip) throw refusal(refused, dialect)
+  if (refused.length > 0 && !skip) throw refusal(refused, writeFormat)
   return own && !told.attributes ? {} : given.attributes
 }
 

@@ -16,7 +16,7 @@ export interface FormatInfo {
 
 /** What a format, in one of its versions, can hold when it is written. */
 export interface Writing {
-  /** The version, or the name of a format without versions: what the binding calls a dialect. */
+  /** The version, or the name of a format without versions: what the binding calls a write format. */
   readonly id: string
   readonly version?: string
   /** Whether it is written where no version is named. */
@@ -56,8 +56,8 @@ export function writingOf(format: WritableFormat, version?: string): Writing | u
 }
 
 /** The writing that the binding calls `dialect`. */
-export function writingOfId(dialect: string): Writing | undefined {
-  return writings.find(({ id }) => id === dialect)
+export function writingOfId(writeFormat: string): Writing | undefined {
+  return writings.find(({ id }) => id === writeFormat)
 }
 
 /** Endings of files that other programs write, and that no format of the table has. */

@@ -53,7 +53,7 @@ export class TensorEditor extends TensorWriter {
       const begun = await TensorWriter.begin(path, signal, begin)
       const { version } = begun.native
       return await TensorWriter.heed(
-        new TensorEditor({ target: path, ...begun, dialect: version, level: request.level, signal }),
+        new TensorEditor({ target: path, ...begun, writeFormat: version, level: request.level, signal }),
       )
     } catch (thrown) {
       signal?.throwIfAborted()

@@ -242,19 +242,19 @@ export async function convertFile(
   const store = TensorFile.storeOf(file)
   const casts = castCodes(given.cast)
   // The target's own options are checked without the source's attributes, which may have to be left out.
-  const { dialect, canonical } = writeRequest({ ...given, attributes: undefined })
-  const writing = writingOfId(dialect) as Writing
+  const { writeFormat, canonical } = writeRequest({ ...given, attributes: undefined })
+  const writing = writingOfId(writeFormat) as Writing
   const { numbered, generator: named } = writing
   const selection = rethrowNative(() => new binding.Selection(casts, numbered))
   const take: Take = (ordinals, names) => selection.take(ordinals, names)
   if (choosing === undefined) await choose(file, take, numbered ? { ...given, rename: undefined } : given)
   else rethrowNative(() => choosing(take))
-  const told = await run(store, { signal }, (control) => selection.look(store.native, dialect, canonical, control))
+  const told = await run(store, { signal }, (control) => selection.look(store.native, writeFormat, canonical, control))
   /** Whether the file's own attributes are to go along. */
   const own = given.attributes === undefined
   const refuse = async (): Promise<readonly ZTensorError[]> => {
     const refused = await refusalsOf(selection, own)
-    if (refused.length > 0 && !skip) throw refusal(refused, dialect)
+    if (refused.length > 0 && !skip) throw refusal(refused, writeFormat)
     return refused
   }
   let skipped = told.judged === 0 ? await refuse() : []

@@ -133,7 +133,7 @@ export function writeRequest(read: CreateOptions): WriteRequest {
     throw invalid(TypeError, `only ${list(titlesWith(({ canonical }) => canonical))} has canonical files`)
   const digest = digestOf(writing, read.digest)
   const request: WriteRequest = {
-    dialect: writing.id,
+    writeFormat: writing.id,
     alignment: alignmentOf(writing, read.alignment),
     ...compressionOf(writing, read.compression),
     canonical,

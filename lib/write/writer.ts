@@ -53,7 +53,7 @@ interface Internals {
   /** Stops what is under way on the binding's side. */
   readonly control: NativeControl
   /** What the binding calls the format and version. */
-  readonly dialect: string
+  readonly writeFormat: string
   /** Of the compression. */
   readonly level?: number | undefined
   readonly maxShard?: number | undefined
@@ -68,7 +68,7 @@ export class TensorWriter {
   readonly #native: NativeWriter
   readonly #control: NativeControl
   readonly #outlet: Outlet | undefined
-  readonly #dialect: string
+  readonly #writeFormat: string
   readonly #compresses: boolean
   /** Whether small tensors may be added at once: where none has to be compressed on this thread to know if its file is full. */
   readonly #atOnce: boolean
@@ -91,7 +91,7 @@ export class TensorWriter {
     this.#outlet = typeof target === 'string' ? undefined : target
     this.#native = native
     this.#control = control
-    this.#dialect = how.dialect
+    this.#writeFormat = how.writeFormat
     this.#compresses = how.level !== undefined
     this.#atOnce = this.#outlet === undefined && (how.level === undefined || how.maxShard === undefined)
     this.#signal = how.signal
@@ -128,11 +128,11 @@ export class TensorWriter {
     remote?: RemoteRequest,
   ): Promise<TensorWriter> {
     const path = typeof target === 'string' ? target : undefined
-    const { dialect, level, digest, maxShard } = request
+    const { writeFormat, level, digest, maxShard } = request
     try {
       const begin = (control: NativeControl) => binding.createWriter(path, request, control, remote)
       const begun = await TensorWriter.begin(path, signal, begin)
-      return new TensorWriter({ target, ...begun, dialect, level, digest, maxShard, signal })
+      return new TensorWriter({ target, ...begun, writeFormat, level, digest, maxShard, signal })
     } catch (thrown) {
       if (target instanceof Outlet) target.release()
       throw thrown
@@ -268,7 +268,7 @@ export class TensorWriter {
   async #write({ parts: given, ...tensor }: Composed): Promise<void> {
     // In the order of their names, which is that of canonical files: else the blobs would have to be moved at the end.
     const parts =
-      this.#dialect === '2' ? given.sort((a, b) => Buffer.compare(Buffer.from(a.role), Buffer.from(b.role))) : given
+      this.#writeFormat === '2' ? given.sort((a, b) => Buffer.compare(Buffer.from(a.role), Buffer.from(b.role))) : given
     const lengths = parts.map((part) => part.bytes.byteLength)
     await this.#next(async () => {
       this.#begin(tensor, parts, lengths)
@@ -302,7 +302,7 @@ export class TensorWriter {
 
   #add(name: string, tensor: TypedArray | TensorInput, options?: AddDenseOptions): Promise<void> | undefined {
     const { name: checked, attributes, elements } = denseInput(name, tensor, options)
-    checkLength(checked, elements, this.#dialect === '2')
+    checkLength(checked, elements, this.#writeFormat === '2')
     const { dtype, shape, data } = elements
     const pending = attributes === undefined ? this.#addAtOnce(checked, shape, dtype, data) : undefined
     if (pending === undefined) {
@@ -415,7 +415,7 @@ export class TensorWriter {
     const { dtype, shape } = given
     const bytes = (shape.reduce((product, size) => product * size, 1) * dtype.bits) / 8
     // The last byte of a packed type is padded in version 2.
-    const byteLength = this.#dialect === '2' ? Math.ceil(bytes) : bytes
+    const byteLength = this.#writeFormat === '2' ? Math.ceil(bytes) : bytes
     // Here, since it loads Node's streams.
     const { TensorStream } = require('../deferred.js') as typeof import('../deferred.js')
     const stream: Writable = new TensorStream({
@@ -507,7 +507,7 @@ export class TensorWriter {
   }
 
   toJSON(): object {
-    return { path: this.path, writing: this.#dialect, ended: this.#ended }
+    return { path: this.path, writing: this.#writeFormat, ended: this.#ended }
   }
 
   [inspect.custom](_depth: number, options: InspectOptions): string {

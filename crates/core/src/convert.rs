@@ -45,7 +45,7 @@ pub fn copy(
         }
         _ => {
             let mut parts: Vec<&Component> = tensor.components().iter().collect();
-            if writer.dialect().writing().canonical {
+            if writer.format().canonical {
                 parts.sort_by_key(|part| reading.catalog.label(part.role));
             }
             let components = announced(reading, tensor, &parts, casts)?;

@@ -13,7 +13,7 @@ use crate::formats::zt1_edit::{self, Manifest};
 use crate::formats::zt1_encode::{self, Spelling};
 use crate::formats::zt2::encode::{CANONICAL_ALIGNMENT, FILE_ATTRIBUTES, LEAST_ALIGNMENT, TENSOR_ATTRIBUTES};
 use crate::formats::zt2::{edit as zt2_edit, encode as zt2_encode};
-use crate::formats::{Dialect, Formats, zt};
+use crate::formats::{Formats, WriteFormat, zt};
 use crate::inject;
 use crate::limits::Limits;
 use crate::model::similar;
@@ -122,12 +122,12 @@ impl Edit {
         }
     }
 
-    pub fn dialect(&self) -> Dialect {
+    pub fn format(&self) -> &'static WriteFormat {
         match self.version {
-            Version::One(Spelling::V10) => Dialect::ZT10,
-            Version::One(Spelling::V11) => Dialect::ZT11,
-            Version::One(Spelling::V12) => Dialect::ZT12,
-            Version::Two => Dialect::ZT2,
+            Version::One(Spelling::V10) => WriteFormat::ZT10,
+            Version::One(Spelling::V11) => WriteFormat::ZT11,
+            Version::One(Spelling::V12) => WriteFormat::ZT12,
+            Version::Two => WriteFormat::ZT2,
         }
     }
 

@@ -7,13 +7,13 @@
 mod attributes;
 pub mod btf;
 mod btf_encode;
-pub mod dialect;
 mod input;
 pub mod overlap;
 pub mod safetensors;
 pub(crate) mod safetensors_encode;
 mod sample;
 mod single_blob;
+pub mod write_format;
 pub mod zt;
 pub mod zt01;
 pub(crate) mod zt01_encode;
@@ -25,12 +25,12 @@ pub(crate) mod zt1_encode;
 pub mod zt2;
 pub(crate) mod zt_trailer;
 
-pub use dialect::{
-    Alignment, Announced, Assemble, Dialect, FileAttributes, Index, Method, Names, Pass, Put, Sharding,
-    SparseForm, Spell, Writing,
-};
 pub use input::Input;
 pub use sample::Sample;
+pub use write_format::{
+    Alignment, Announced, Assemble, FileAttributes, Index, Method, Names, Pass, Put, Sharding, SparseForm,
+    Spell, WriteFormat,
+};
 
 use crate::error::{Code, Error, Result};
 use crate::model::Catalog;
@@ -54,7 +54,19 @@ pub struct Format {
     /// Reads the index. Refuses a file of another format, too: a caller may name any.
     pub parse: fn(&Input<'_>) -> Result<Catalog>,
     /// What it can hold when it is written, a row for each version from the oldest on; empty for a format that is only read.
-    pub writes: &'static [&'static Writing],
+    pub writes: &'static [&'static WriteFormat],
+}
+
+/// The rows of this crate.
+impl WriteFormat {
+    pub const ZT01: &'static Self = &zt::ZT01;
+    pub const ZT10: &'static Self = &zt::ZT10;
+    /// Only where tensors are appended to a file of 1.1. A new file is of 1.2.
+    pub const ZT11: &'static Self = &zt::ZT11;
+    pub const ZT12: &'static Self = &zt::ZT12;
+    pub const ZT2: &'static Self = &zt::ZT2;
+    pub const SAFETENSORS: &'static Self = &safetensors::WRITE_FORMAT;
+    pub const BTF: &'static Self = &btf::WRITE_FORMAT;
 }
 
 /// What stands beside the files of a format and is none of them.
@@ -146,10 +158,10 @@ impl Formats {
         self.tables.iter().copied().flatten()
     }
 
-    /// The dialect of a new file by its [`Writing::id`].
-    pub fn dialect(self, id: &str) -> Option<Dialect> {
+    /// The format of a new file by its [`WriteFormat::id`].
+    pub fn write_format(self, id: &str) -> Option<&'static WriteFormat> {
         let mut writings = self.iter().flat_map(|format| format.writes.iter().copied());
-        writings.find(|writing| writing.id() == id).map(Dialect::of)
+        writings.find(|writing| writing.id() == id)
     }
 
     /// Whether an ending is that of a format of the first table: of two files of a folder such a one is meant.
@@ -188,7 +200,7 @@ mod tests {
         let mut seen = HashSet::new();
         for writing in CORE.iter().flat_map(|format| format.writes) {
             assert!(seen.insert(writing.id()), "{}", writing.id());
-            assert_eq!(Formats::default().dialect(writing.id()), Some(Dialect::of(writing)));
+            assert_eq!(Formats::default().write_format(writing.id()), Some(*writing));
         }
     }
 

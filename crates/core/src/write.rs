@@ -32,8 +32,8 @@ use std::sync::Arc;
 use crate::codecs::digest::Algorithm;
 use crate::edit::Edit;
 use crate::error::{Code, Error, Result};
-pub use crate::formats::Dialect;
 use crate::formats::Sharding;
+pub use crate::formats::WriteFormat;
 use crate::limits::Limits;
 use crate::model::{Attributes, Builder, DType, DataRule, Label};
 use crate::sinks::behind::Behind;
@@ -57,7 +57,7 @@ use tensor::Open;
 
 /// How a file is written.
 pub struct Settings {
-    pub dialect: Dialect,
+    pub format: &'static WriteFormat,
     /// Blobs begin at multiples of this; 64 at least, where the format aligns them.
     pub alignment: u64,
     pub digest: Option<Algorithm>,
@@ -123,7 +123,7 @@ impl Writer {
     pub fn create(target: &Path, settings: Settings) -> Result<Self> {
         zt2::check_settings(&settings)?;
         let file = AtomicFile::create(target, settings.overwrite)?;
-        let out = if settings.dialect.index_first() {
+        let out = if settings.format.index_first() {
             Out::Spool(Spool::beside(target)?, file)
         } else {
             Out::File(file)
@@ -151,7 +151,7 @@ impl Writer {
         } else {
             far::check_free(&**uploads, target, stop)?;
         }
-        let out = match (settings.dialect.index_first(), is_set) {
+        let out = match (settings.format.index_first(), is_set) {
             (true, true) => Out::Spool(Spool::apart()?, AtomicFile::for_upload(uploads, target, stop)?),
             (true, false) => Out::SpoolUpload(Spool::apart()?, uploads.begin(target, stop)?),
             (false, false) if !settings.canonical => Out::Upload(uploads.begin(target, stop)?),
@@ -163,10 +163,10 @@ impl Writer {
     /// Begins a file whose bytes the caller takes, in order, with [`Writer::take`] and [`Writer::finish`]. Formats
     /// whose index comes first cannot be written so: `ZT_INVALID_ARG`.
     pub fn taken(settings: Settings) -> Result<Self> {
-        if settings.dialect.index_first() {
+        if settings.format.index_first() {
             let message = format!(
                 "{} has its index before the data, so it cannot be written to a stream, a pipe or a device; write it to a file",
-                settings.dialect.name()
+                settings.format.title
             );
             return Err(Error::new(Code::InvalidArg, message));
         }
@@ -180,7 +180,7 @@ impl Writer {
     }
 
     fn new(out: Out, settings: Settings) -> Result<Self> {
-        let magic = settings.dialect.writing().magic;
+        let magic = settings.format.magic;
         let mut writer = Self::at(0, out, settings);
         writer.buffer.extend(magic)?;
         writer.position = magic.len() as u64;
@@ -189,10 +189,10 @@ impl Writer {
 
     /// A writer whose first byte is the file's at `position`.
     fn at(position: u64, out: Out, mut settings: Settings) -> Self {
-        settings.digest = settings.dialect.writing().checksum.or(settings.digest);
-        let builder = Builder::new(settings.dialect.container(), &Limits::default());
+        settings.digest = settings.format.checksum.or(settings.digest);
+        let builder = Builder::new(settings.format.container(), &Limits::default());
         let buffer = Block::default();
-        let largest = |sharding| settings.max_shard.filter(|_| settings.dialect.writing().shards == sharding);
+        let largest = |sharding| settings.max_shard.filter(|_| settings.format.shards == sharding);
         let shards = Shards::new(largest(Sharding::Data));
         let parts = largest(Sharding::Checkpoint).map(Parts::new);
         let gathering = Gathering::new(&settings);
@@ -218,7 +218,7 @@ impl Writer {
     /// Gives the file attributes, in place of those of its settings.
     pub fn set_attributes(&mut self, attributes: &Attributes) -> Result<()> {
         let values = attributes.values()?;
-        (self.settings.dialect.writing().check_attributes)(&values, self.settings.canonical)?;
+        (self.settings.format.check_attributes)(&values, self.settings.canonical)?;
         // Made now: what is empty shall be known to be.
         self.settings.attributes = values.into_owned().into();
         Ok(())
@@ -247,7 +247,7 @@ impl Writer {
         self.position + self.unplaced
     }
 
-    pub fn dialect(&self) -> Dialect {
-        self.settings.dialect
+    pub fn format(&self) -> &'static WriteFormat {
+        self.settings.format
     }
 }

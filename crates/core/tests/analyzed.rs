@@ -14,12 +14,12 @@ use ztensor_core::open::detect;
 use ztensor_core::read::Reading;
 use ztensor_core::sources::file::FileSource;
 use ztensor_core::work::Watch;
-use ztensor_core::write::{Dialect, Spec, Writer};
+use ztensor_core::write::{Spec, WriteFormat, Writer};
 
 /// Writes float32 tensors of one dimension and reads them.
 fn with(name: &str, tensors: &[(&str, &[f32])], work: impl FnOnce(Reading<'_>)) {
     let path = std::env::temp_dir().join(format!("ztensor-{name}-{}", std::process::id()));
-    let mut writer = Writer::create(&path, settings(Dialect::ZT2)).unwrap();
+    let mut writer = Writer::create(&path, settings(WriteFormat::ZT2)).unwrap();
     for (name, numbers) in tensors {
         let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
         let (shape, dtype) = ([numbers.len() as u64], Some(DType::Float32));

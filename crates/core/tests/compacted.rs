@@ -19,20 +19,20 @@ use ztensor_core::syntax::cbor_encode::Encoder;
 use ztensor_core::verify;
 use ztensor_core::work::{Stop, Watch};
 use ztensor_core::write::compact::{Compacted, compact};
-use ztensor_core::write::{Appending, Dialect, Hashing, Settings, Spec, Writer};
+use ztensor_core::write::{Appending, Hashing, Settings, Spec, WriteFormat, Writer};
 
 fn path(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("ztensor-compacted-{name}-{}", std::process::id()))
 }
 
-fn settings(dialect: Dialect, canonical: bool) -> Settings {
+fn settings(format: &'static WriteFormat, canonical: bool) -> Settings {
     let alignment = match canonical {
         true => 1 << 16,
-        false if dialect == Dialect::ZT2 => 4096,
+        false if format == WriteFormat::ZT2 => 4096,
         false => 256,
     };
-    let digest = Some(if dialect == Dialect::ZT2 { Algorithm::Xxh3 } else { Algorithm::Crc32c });
-    Settings { alignment, digest, canonical, ..common::settings(dialect) }
+    let digest = Some(if format == WriteFormat::ZT2 { Algorithm::Xxh3 } else { Algorithm::Crc32c });
+    Settings { alignment, digest, canonical, ..common::settings(format) }
 }
 
 type Tensors = BTreeMap<String, Vec<u8>>;
@@ -108,14 +108,14 @@ fn length(path: &Path) -> u64 {
 
 #[test]
 fn what_was_removed_goes_and_all_else_stays() {
-    for (name, dialect, canonical) in [
-        ("10", Dialect::ZT10, false),
-        ("12", Dialect::ZT12, false),
-        ("2", Dialect::ZT2, false),
-        ("2c", Dialect::ZT2, true),
+    for (name, format, canonical) in [
+        ("10", WriteFormat::ZT10, false),
+        ("12", WriteFormat::ZT12, false),
+        ("2", WriteFormat::ZT2, false),
+        ("2c", WriteFormat::ZT2, true),
     ] {
         let (path, fresh) = (path(name), path(&format!("{name}-fresh")));
-        write(&path, settings(dialect, canonical), &tensors());
+        write(&path, settings(format, canonical), &tensors());
         for removed in [&["c"][..], &["a", "e"], &["i", "h"]] {
             edit(&path, |writer| removed.iter().for_each(|name| writer.remove(name).unwrap()));
             let ((expected, old), before) = (read(&path), length(&path));
@@ -127,11 +127,11 @@ fn what_was_removed_goes_and_all_else_stays() {
             // As tight as one that never had more.
             let left: Vec<_> =
                 tensors().into_iter().filter(|(name, _)| expected.contains_key(*name)).collect();
-            write(&fresh, settings(dialect, canonical), &left);
+            write(&fresh, settings(format, canonical), &left);
             assert_eq!(length(&path), length(&fresh), "{name} {removed:?}");
             for tensor in new.iter() {
                 let offset = tensor.data().unwrap().offset();
-                assert!(offset.is_multiple_of(settings(dialect, canonical).alignment), "{name} {offset}");
+                assert!(offset.is_multiple_of(settings(format, canonical).alignment), "{name} {offset}");
             }
             let progress = watch.progress();
             let bytes: usize = expected.values().map(Vec::len).sum();
@@ -153,7 +153,7 @@ fn blobs_that_share_bytes_share_them_still() {
     let path = path("shared");
     let [one, other] = [vec![7; 100_000], vec![9; 200_000]];
     let tensors = [("a", one.clone()), ("b", other), ("c", one.clone()), ("d", one)];
-    write(&path, settings(Dialect::ZT2, true), &tensors);
+    write(&path, settings(WriteFormat::ZT2, true), &tensors);
     edit(&path, |writer| writer.remove("b").unwrap());
     let expected = read(&path).0;
     compacted(&path, &Watch::default());
@@ -175,7 +175,7 @@ fn blobs_that_share_bytes_share_them_still() {
 #[test]
 fn a_compaction_that_is_stopped_changes_nothing() {
     let path = path("stopped");
-    write(&path, settings(Dialect::ZT12, false), &tensors());
+    write(&path, settings(WriteFormat::ZT12, false), &tensors());
     edit(&path, |writer| writer.remove("c").unwrap());
     let before = fs::read(&path).unwrap();
     let watch = Watch::default();

@@ -18,7 +18,7 @@ use ztensor_core::read::Reading;
 use ztensor_core::sources::file::FileSource;
 use ztensor_core::verify;
 use ztensor_core::work::Watch;
-use ztensor_core::write::{Compression, Dialect, Settings, Spec, Writer};
+use ztensor_core::write::{Compression, Settings, Spec, WriteFormat, Writer};
 
 struct Folder(PathBuf);
 
@@ -196,17 +196,17 @@ fn tensors_of_any_size_take_any_way_and_stay_what_they_are() {
         dense("usual", DType::Uint8, pattern(600_000)),
         large,
     ];
-    write(&source, settings(Dialect::ZT12), &given);
+    write(&source, settings(WriteFormat::ZT12), &given);
     let expected = read(&source);
-    for dialect in [Dialect::ZT10, Dialect::ZT12, Dialect::ZT2] {
-        let own = if dialect == Dialect::ZT2 { Algorithm::Xxh3 } else { Algorithm::Crc32c };
+    for format in [WriteFormat::ZT10, WriteFormat::ZT12, WriteFormat::ZT2] {
+        let own = if format == WriteFormat::ZT2 { Algorithm::Xxh3 } else { Algorithm::Crc32c };
         for (digest, compressed) in [(None, false), (Some(own), false), (None, true), (Some(own), true)] {
             let compression =
                 compressed.then_some(Compression { level: 1, min_savings: 0.1, threads: 2, frame: 1 << 20 });
-            let asked = Settings { digest, compression, ..settings(dialect) };
+            let asked = Settings { digest, compression, ..settings(format) };
             converted(&source, &target, asked, &Casts::default()).unwrap();
             let found = read(&target);
-            let case = format!("{dialect:?} {digest:?} {compressed}");
+            let case = format!("{format:?} {digest:?} {compressed}");
             assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>(), "{case}");
             for ((tensor, role), part) in &found {
                 let before = &expected[&(tensor.clone(), role.clone())];
@@ -217,8 +217,9 @@ fn tensors_of_any_size_take_any_way_and_stay_what_they_are() {
                     ("spooled", "indices") => Some(&large_rising[0]),
                     _ => None,
                 };
-                let bytes = rising.filter(|_| dialect == Dialect::ZT2).unwrap_or(&before.bytes);
-                let wide = dialect == Dialect::ZT10 && ["indices", "indptr", "coords"].contains(&&role[..]);
+                let bytes = rising.filter(|_| format == WriteFormat::ZT2).unwrap_or(&before.bytes);
+                let wide =
+                    format == WriteFormat::ZT10 && ["indices", "indptr", "coords"].contains(&&role[..]);
                 if wide {
                     let widened = |index: &[u8; 4]| [&index[..], &[0; 4]].concat();
                     let widened: Vec<u8> = bytes.as_chunks::<4>().0.iter().flat_map(widened).collect();
@@ -250,27 +251,27 @@ fn a_file_whose_index_is_written_first_is_the_one_that_is_spooled() {
         dense("a", DType::Float32, noise((1 << 20) + 4)),
     ];
     for (at, source_settings) in [
-        settings(Dialect::ZT12),
+        settings(WriteFormat::ZT12),
         Settings {
             compression: Some(Compression { level: 1, min_savings: 0.0, threads: 2, frame: 1 << 20 }),
-            ..settings(Dialect::ZT12)
+            ..settings(WriteFormat::ZT12)
         },
     ]
     .into_iter()
     .enumerate()
     {
         write(&source, source_settings, &given);
-        for dialect in [Dialect::SAFETENSORS, Dialect::BTF] {
+        for format in [WriteFormat::SAFETENSORS, WriteFormat::BTF] {
             for (casts, cast) in [
                 (Casts::default(), false),
                 (Casts::new(vec![(DType::Float32, DType::Float64)]).unwrap(), true),
             ] {
                 let [laid, spooled] = [true, false].map(|lays_out| {
                     with(&source, |reading| {
-                        let numbered = dialect == Dialect::BTF;
+                        let numbered = format == WriteFormat::BTF;
                         let mut chosen = if numbered { Chosen::numbered() } else { Chosen::default() };
                         chosen.take(&[3, 0, 2, 1, 4], Vec::new());
-                        let mut writer = Writer::create(&target, settings(dialect)).unwrap();
+                        let mut writer = Writer::create(&target, settings(format)).unwrap();
                         if lays_out {
                             convert::lay_out(reading, &mut chosen, &casts, &mut writer).unwrap();
                             assert!(writer.plan().is_none(), "it is laid out");
@@ -283,7 +284,7 @@ fn a_file_whose_index_is_written_first_is_the_one_that_is_spooled() {
                         std::fs::read(&target).unwrap()
                     })
                 });
-                assert!(laid == spooled, "{dialect:?} {at} {cast}");
+                assert!(laid == spooled, "{format:?} {at} {cast}");
                 assert!(laid.len() > 4 << 20);
             }
         }
@@ -307,7 +308,7 @@ fn what_was_announced_has_to_come() {
         },
     };
     let begun = || {
-        let mut writer = Writer::create(&target, settings(Dialect::SAFETENSORS)).unwrap();
+        let mut writer = Writer::create(&target, settings(WriteFormat::SAFETENSORS)).unwrap();
         let mut plan = writer.plan().unwrap();
         plan.add(spec("b", 4)).unwrap();
         plan.add(spec("a", 4)).unwrap();
@@ -326,7 +327,7 @@ fn what_was_announced_has_to_come() {
     assert_eq!(writer.begin(spec("c", 4)).unwrap_err().code(), Code::Internal);
     // What is compressed or hashed is not known before it is there.
     let digest = Some(Algorithm::Crc32c);
-    for asked in [settings(Dialect::ZT12), Settings { digest, ..settings(Dialect::SAFETENSORS) }] {
+    for asked in [settings(WriteFormat::ZT12), Settings { digest, ..settings(WriteFormat::SAFETENSORS) }] {
         assert!(Writer::create(&target, asked).unwrap().plan().is_none());
     }
 }
@@ -338,19 +339,20 @@ fn flags_that_are_none_are_refused_where_the_target_forbids_them() {
     for length in [100, 2 << 20, 9 << 20] {
         let mut flags = vec![1; length];
         flags[length - 1] = 2;
-        write(&source, settings(Dialect::ZT10), &[dense("flags", DType::Bool, flags)]);
+        write(&source, settings(WriteFormat::ZT10), &[dense("flags", DType::Bool, flags)]);
         for (digest, compressed) in
             [(None, false), (Some(Algorithm::Xxh3), false), (None, true), (Some(Algorithm::Xxh3), true)]
         {
             let compression =
                 compressed.then_some(Compression { level: 1, min_savings: 0.1, threads: 2, frame: 1 << 20 });
-            let asked = |dialect| Settings {
-                digest: digest.filter(|_| dialect == Dialect::ZT2),
+            let asked = |format| Settings {
+                digest: digest.filter(|_| format == WriteFormat::ZT2),
                 compression,
-                ..settings(dialect)
+                ..settings(format)
             };
-            assert!(converted(&source, &target, asked(Dialect::ZT10), &Casts::default()).is_ok());
-            let refused = converted(&source, &target, asked(Dialect::ZT2), &Casts::default()).unwrap_err();
+            assert!(converted(&source, &target, asked(WriteFormat::ZT10), &Casts::default()).is_ok());
+            let refused =
+                converted(&source, &target, asked(WriteFormat::ZT2), &Casts::default()).unwrap_err();
             assert!(refused.message().contains('2'), "{refused}");
         }
     }
@@ -371,9 +373,9 @@ fn casts_go_to_the_elements_alone() {
         sparse,
         dense("other", DType::Uint16, u16s(0..9)),
     ];
-    write(&source, settings(Dialect::ZT12), &given);
+    write(&source, settings(WriteFormat::ZT12), &given);
     let casts = Casts::new(vec![(DType::Float32, DType::Float64)]).unwrap();
-    converted(&source, &target, settings(Dialect::ZT12), &casts).unwrap();
+    converted(&source, &target, settings(WriteFormat::ZT12), &casts).unwrap();
     let (before, after) = (read(&source), read(&target));
     for (name, part) in &before {
         let found = &after[name];
@@ -397,9 +399,9 @@ fn a_large_blob_is_judged_by_its_beginning_however_it_comes() {
     let promising = [noise(20_000), vec![0; 9 << 20]].concat();
     let hopeless = [noise(300_000), vec![0; 9 << 20]].concat();
     for pieces in [1000, 100_000, 10 << 20] {
-        for dialect in [Dialect::ZT12, Dialect::ZT2] {
+        for format in [WriteFormat::ZT12, WriteFormat::ZT2] {
             let compression = Some(Compression { level: 1, min_savings: 0.1, threads: 2, frame: 1 << 20 });
-            let mut writer = Writer::create(&path, Settings { compression, ..settings(dialect) }).unwrap();
+            let mut writer = Writer::create(&path, Settings { compression, ..settings(format) }).unwrap();
             for (name, bytes) in [("promising", &promising), ("hopeless", &hopeless)] {
                 add(&mut writer, &dense(name, DType::Uint8, bytes.clone()), pieces);
             }
@@ -419,7 +421,8 @@ fn what_waits_to_be_compressed_is_bounded() {
     let path = folder.path("a");
     for threads in [1, 2] {
         let compression = Some(Compression { level: 1, min_savings: 0.1, threads, frame: 1 << 20 });
-        let mut writer = Writer::create(&path, Settings { compression, ..settings(Dialect::ZT12) }).unwrap();
+        let mut writer =
+            Writer::create(&path, Settings { compression, ..settings(WriteFormat::ZT12) }).unwrap();
         let names: Vec<String> = (0..90).map(|at| format!("{at:02}")).collect();
         for name in &names {
             let bytes = pattern(1 << 20);

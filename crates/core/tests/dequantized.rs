@@ -20,7 +20,7 @@ use ztensor_core::sources::file::FileSource;
 use ztensor_core::syntax::json;
 use ztensor_core::verify;
 use ztensor_core::work::Watch;
-use ztensor_core::write::{Dialect, Settings, Spec, Writer};
+use ztensor_core::write::{Settings, Spec, WriteFormat, Writer};
 
 /// A tensor, and what its elements are.
 struct Case {
@@ -82,8 +82,8 @@ fn bits(bytes: &[u8]) -> Vec<u32> {
 fn written(path: &Path, case: &Case) {
     // Version 2 registers no name for these, and 1.2 no word for some types.
     let unregistered = ["gguf.tq1_0/1", "gguf.tq2_0/1", "gguf.nvfp4/1"].contains(&&case.layout[..]);
-    let dialect = if unregistered { Dialect::ZT12 } else { Dialect::ZT2 };
-    let settings = Settings { alignment: 4096, ..settings(dialect) };
+    let format = if unregistered { WriteFormat::ZT12 } else { WriteFormat::ZT2 };
+    let settings = Settings { alignment: 4096, ..settings(format) };
     let mut writer = Writer::create(path, settings).unwrap();
     let parts = case.components.iter();
     let components: Vec<_> =

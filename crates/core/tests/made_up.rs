@@ -14,7 +14,7 @@ use common::settings;
 use ztensor_core::codecs::digest::Digest;
 use ztensor_core::convert::{Casts, copy};
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::formats::{CORE, Dialect, Format, Formats, Input, Sample, Told};
+use ztensor_core::formats::{CORE, Format, Formats, Input, Sample, Told, WriteFormat};
 use ztensor_core::limits::Limits;
 use ztensor_core::model::cut::Cut;
 use ztensor_core::model::{
@@ -383,7 +383,7 @@ fn a_slice_of_what_is_not_decoded_reads_what_it_touches() {
 fn every_form_is_converted() {
     let path = std::env::temp_dir().join(format!("ztensor-made-up-{}.zt", std::process::id()));
     opened(&file(), |reading, catalog| {
-        let mut writer = Writer::create(&path, settings(Dialect::ZT12)).unwrap();
+        let mut writer = Writer::create(&path, settings(WriteFormat::ZT12)).unwrap();
         let casts = Casts::default();
         for tensor in catalog.iter() {
             copy(reading, tensor, tensor.name(), &casts, &mut writer).unwrap();

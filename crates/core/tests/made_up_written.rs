@@ -11,8 +11,8 @@ use ztensor_core::codecs::digest::{Algorithm, Checksum, Expected};
 use ztensor_core::convert::{self, Casts, Wanted, copy};
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::{
-    Alignment, Announced, Assemble, CORE, Dialect, FileAttributes, Format, Formats, Index, Input, Pass, Told,
-    Writing,
+    Alignment, Announced, Assemble, CORE, FileAttributes, Format, Formats, Index, Input, Pass, Told,
+    WriteFormat,
 };
 use ztensor_core::limits::Limits;
 use ztensor_core::model::{
@@ -51,7 +51,7 @@ const BEHIND_MAGIC: &[u8] = b"BEHIND!\n";
 const FORMATS: Formats = Formats::of(&[CORE, TABLE]);
 
 /// The CRC-32 of each tensor's bytes stands in the index, before the data.
-static BEFORE: Writing = Writing {
+static BEFORE: WriteFormat = WriteFormat {
     format: "before",
     title: "Before",
     index: Index::First(put),
@@ -61,10 +61,10 @@ static BEFORE: Writing = Writing {
         let short = announced.name.len() <= 8;
         if short { Ok(()) } else { Err(Error::new(Code::InvalidArg, "Before has names of 8 bytes at most")) }
     },
-    ..Writing::DENSE
+    ..WriteFormat::DENSE
 };
 
-static BEHIND: Writing = Writing {
+static BEHIND: WriteFormat = WriteFormat {
     format: "behind",
     title: "Behind",
     magic: BEHIND_MAGIC,
@@ -75,7 +75,7 @@ static BEHIND: Writing = Writing {
         0..=1 => Ok(()),
         _ => Err(Error::new(Code::InvalidArg, "Behind has one attribute at most")),
     },
-    ..Writing::DENSE
+    ..WriteFormat::DENSE
 };
 
 /// An entry: the name in 8 bytes, the dtype's code, the one dimension, the offset and the sum.
@@ -139,12 +139,12 @@ fn parse(name: &'static str, input: &Input<'_>, at: u64) -> Result<Catalog> {
     Ok(builder.finish())
 }
 
-fn dialect(id: &str) -> Dialect {
-    FORMATS.dialect(id).unwrap()
+fn format(id: &str) -> &'static WriteFormat {
+    FORMATS.write_format(id).unwrap()
 }
 
 fn settings(id: &str) -> Settings {
-    common::settings(dialect(id))
+    common::settings(format(id))
 }
 
 /// A new path for each call: tests run side by side.
@@ -232,7 +232,7 @@ fn files_are_converted_from_one_to_the_other() {
         with(&written(from), |reading| {
             let mut writer = Writer::create(&target, settings(to)).unwrap();
             for tensor in reading.catalog.iter() {
-                let wanted = Wanted { dialect: dialect(to), canonical: false, casts: &Casts::default() };
+                let wanted = Wanted { format: format(to), canonical: false, casts: &Casts::default() };
                 assert!(convert::refusal(reading.catalog, tensor, tensor.name(), wanted).is_none());
                 copy(reading, tensor, tensor.name(), &Casts::default(), &mut writer).unwrap();
             }
@@ -253,13 +253,13 @@ fn what_a_format_cannot_hold_is_refused() {
     assert_eq!(code(add(&mut writer, "fits", DType::Uint8, &[1])), Ok(()));
     with(&written("behind"), |reading| {
         let tensor = reading.catalog.tensor(0).unwrap();
-        let wanted = Wanted { dialect: dialect("before"), canonical: false, casts: &Casts::default() };
+        let wanted = Wanted { format: format("before"), canonical: false, casts: &Casts::default() };
         let refused = |name| convert::refusal(reading.catalog, tensor, name, wanted);
         assert!(refused("b").is_none() && refused("far too long").is_some());
     });
     let attributes =
         |count: u64| Attributes::from((0..count).map(|at| (at.into(), at.into())).collect::<Vec<_>>());
-    let refused = |id, count| convert::attribute_refusal(&attributes(count), dialect(id), false).is_some();
+    let refused = |id, count| convert::attribute_refusal(&attributes(count), format(id), false).is_some();
     assert!(!refused("before", 0) && refused("before", 1));
     assert!(!refused("behind", 1) && refused("behind", 2));
     let mut writer = Writer::create(&path, settings("behind")).unwrap();

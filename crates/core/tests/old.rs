@@ -11,7 +11,7 @@ use ztensor_core::limits::Limits;
 use ztensor_core::model::{Catalog, DType, Label, Layout};
 use ztensor_core::open::detect;
 use ztensor_core::sources::file::FileSource;
-use ztensor_core::write::{Dialect, Spec, Writer};
+use ztensor_core::write::{Spec, WriteFormat, Writer};
 
 fn map<const N: usize>(entries: [(&str, Value); N]) -> Vec<(Value, Value)> {
     entries.into_iter().map(|(key, value)| (key.into(), value)).collect()
@@ -110,7 +110,7 @@ fn every_type_that_12_has_comes_back() {
     ];
     for dtype in DType::ALL[..13].iter().copied().chain(further) {
         let bytes = vec![0; usize::try_from(dtype.bits()).unwrap() / 8 * 3];
-        let mut writer = Writer::create(&path, settings(Dialect::ZT12)).unwrap();
+        let mut writer = Writer::create(&path, settings(WriteFormat::ZT12)).unwrap();
         let components = [("data", Some(dtype), bytes.len() as u64)];
         let spec = Spec {
             name: "t",
@@ -143,7 +143,7 @@ fn the_version_outranks_what_else_is_wrong_with_an_index() {
 fn components_of_any_role_are_of_types_that_the_version_has() {
     let path = std::env::temp_dir().join(format!("ztensor-old-role-{}", std::process::id()));
     for role in ["coords", "data", "other"] {
-        let mut writer = Writer::create(&path, settings(Dialect::ZT10)).unwrap();
+        let mut writer = Writer::create(&path, settings(WriteFormat::ZT10)).unwrap();
         let components = [(role, Some(DType::Float8E4M3Fn), 3)];
         let (shape, components) = (&[3][..], &components[..]);
         let spec = Spec { name: "t", shape, layout: "own", dtype: None, attributes: None, components };

@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex};
 use ztensor_core::codecs::digest::Algorithm;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::model::DType;
-use ztensor_core::write::{Compression, Dialect, Finished, Passing, Settings, Spec, Writer};
+use ztensor_core::write::{Compression, Finished, Passing, Settings, Spec, WriteFormat, Writer};
 
-fn settings(dialect: Dialect, compressed: bool) -> Settings {
+fn settings(format: &'static WriteFormat, compressed: bool) -> Settings {
     let compression =
         compressed.then_some(Compression { level: 1, min_savings: 0.1, threads: 2, frame: 1 << 20 });
-    let digest = Some(if dialect == Dialect::ZT2 { Algorithm::Xxh3 } else { Algorithm::Crc32c });
-    Settings { digest, compression, ..common::settings(dialect) }
+    let digest = Some(if format == WriteFormat::ZT2 { Algorithm::Xxh3 } else { Algorithm::Crc32c });
+    Settings { digest, compression, ..common::settings(format) }
 }
 
 /// Small tensors between large ones, compressible and not.
@@ -67,9 +67,9 @@ impl Passing for Taken {
 #[test]
 fn blocks_go_to_whoever_takes_them_and_make_the_file() {
     let path = std::env::temp_dir().join(format!("ztensor-passed-{}", std::process::id()));
-    for dialect in [Dialect::ZT10, Dialect::ZT12, Dialect::ZT2] {
+    for format in [WriteFormat::ZT10, WriteFormat::ZT12, WriteFormat::ZT2] {
         for compressed in [false, true] {
-            let mut writer = Writer::create(&path, settings(dialect, compressed)).unwrap();
+            let mut writer = Writer::create(&path, settings(format, compressed)).unwrap();
             let refused = writer.passing(Box::new(Taken(Arc::default(), 0)), |_| Ok(()));
             assert_eq!(refused.unwrap_err().code(), Code::Internal, "only what is taken is passed on");
             for (name, bytes) in tensors() {
@@ -78,7 +78,7 @@ fn blocks_go_to_whoever_takes_them_and_make_the_file() {
             writer.finish().unwrap();
             let expected = std::fs::read(&path).unwrap();
             // What is taken: whenever that must be.
-            let mut writer = Writer::taken(settings(dialect, compressed)).unwrap();
+            let mut writer = Writer::taken(settings(format, compressed)).unwrap();
             let mut file = Vec::new();
             for (name, bytes) in tensors() {
                 add(&mut writer, &name, &bytes, |writer| {
@@ -92,9 +92,9 @@ fn blocks_go_to_whoever_takes_them_and_make_the_file() {
             }
             let Finished { rest, warnings } = writer.finish().unwrap();
             file.extend(rest);
-            assert!(file == expected && warnings.is_empty(), "{dialect:?} {compressed}");
+            assert!(file == expected && warnings.is_empty(), "{format:?} {compressed}");
             // What is passed on, in no block too small for that.
-            let mut writer = Writer::taken(settings(dialect, compressed)).unwrap();
+            let mut writer = Writer::taken(settings(format, compressed)).unwrap();
             let blocks = Arc::new(Mutex::new(Vec::new()));
             let passing = Box::new(Taken(Arc::clone(&blocks), usize::MAX));
             writer
@@ -111,7 +111,7 @@ fn blocks_go_to_whoever_takes_them_and_make_the_file() {
             assert!(blocks.lock().unwrap().iter().all(|block| block.len() >= 1 << 20));
             file.extend(writer.take());
             file.extend(writer.finish().unwrap().rest);
-            assert!(file == expected, "{dialect:?} {compressed}");
+            assert!(file == expected, "{format:?} {compressed}");
         }
     }
     std::fs::remove_file(path).unwrap();
@@ -120,7 +120,7 @@ fn blocks_go_to_whoever_takes_them_and_make_the_file() {
 #[test]
 fn a_taker_that_ends_ends_the_work() {
     for compressed in [false, true] {
-        let mut writer = Writer::taken(settings(Dialect::ZT12, compressed)).unwrap();
+        let mut writer = Writer::taken(settings(WriteFormat::ZT12, compressed)).unwrap();
         let passing = Box::new(Taken(Arc::default(), 2));
         let outcome = writer.passing(passing, |writer| {
             for (name, bytes) in tensors() {

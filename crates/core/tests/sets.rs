@@ -21,7 +21,7 @@ use ztensor_core::sources::file::FileSource;
 use ztensor_core::verify;
 use ztensor_core::work::{Stop, Watch};
 use ztensor_core::write::shards::whole_digest;
-use ztensor_core::write::{Appending, Compression, Dialect, Hashing, Settings, Spec, Writer};
+use ztensor_core::write::{Appending, Compression, Hashing, Settings, Spec, WriteFormat, Writer};
 
 struct Folder(PathBuf);
 
@@ -51,12 +51,17 @@ impl Drop for Folder {
     }
 }
 
-fn sharded(dialect: Dialect, largest: u64) -> Settings {
-    Settings { max_shard: Some(largest), digest: Some(Algorithm::Xxh3), ..settings(dialect) }
+fn sharded(format: &'static WriteFormat, largest: u64) -> Settings {
+    Settings { max_shard: Some(largest), digest: Some(Algorithm::Xxh3), ..settings(format) }
 }
 
 fn canonical() -> Settings {
-    Settings { canonical: true, alignment: 1 << 16, digest: Some(Algorithm::Xxh3), ..settings(Dialect::ZT2) }
+    Settings {
+        canonical: true,
+        alignment: 1 << 16,
+        digest: Some(Algorithm::Xxh3),
+        ..settings(WriteFormat::ZT2)
+    }
 }
 
 /// Bytes that no other count or start gives.
@@ -118,25 +123,25 @@ fn shards_get_names_that_the_root_before_does_not_use() {
     let folder = Folder::new("rounds");
     let root = folder.path("m.zt");
     let largest = 4096 + 2 * 8192;
-    write(&root, sharded(Dialect::ZT2, largest), &five());
+    write(&root, sharded(WriteFormat::ZT2, largest), &five());
     let first = ["m-00001-of-00003.zt", "m-00002-of-00003.zt", "m-00003-of-00003.zt", "m.zt"];
     assert_eq!(folder.names(), first);
     assert_eq!(read(&root), map(&five()));
     assert!(folder.names()[..3].iter().all(|name| folder.path(name).metadata().unwrap().len() <= largest));
     // The old ones go when the new root is there.
-    write(&root, sharded(Dialect::ZT2, largest), &five()[1..4]);
+    write(&root, sharded(WriteFormat::ZT2, largest), &five()[1..4]);
     assert_eq!(folder.names(), ["m-2-00001-of-00002.zt", "m-2-00002-of-00002.zt", "m.zt"]);
     assert_eq!(read(&root), map(&five()[1..4]));
     // One that is named by another root stays, and so does what is no data shard.
     fs::copy(&root, folder.path("n.zt")).unwrap();
-    write(&root, sharded(Dialect::ZT2, largest), &five());
+    write(&root, sharded(WriteFormat::ZT2, largest), &five());
     assert_eq!(folder.names().len(), 1 + 3 + 2 + 1);
     assert_eq!(read(&root), map(&five()));
     let at = |name: &str| (name.to_owned(), folder.path(&format!("m-{name}.zt")));
     let old = Lookup::At([at("2-00001-of-00002"), at("2-00002-of-00002")].into());
     assert_eq!(opened(&folder.path("n.zt"), old).0, map(&five()[1..4]));
     fs::write(folder.path("m-00001-of-00003.zt"), b"somebody else's").unwrap();
-    write(&root, sharded(Dialect::ZT2, 1 << 20), &five()[..1]);
+    write(&root, sharded(WriteFormat::ZT2, 1 << 20), &five()[..1]);
     let left = ["m-00001-of-00003.zt", "m-2-00001-of-00002.zt", "m-2-00002-of-00002.zt", "m.zt", "n.zt"];
     assert_eq!(folder.names(), left);
 }
@@ -145,10 +150,10 @@ fn shards_get_names_that_the_root_before_does_not_use() {
 fn what_fits_into_one_shard_is_one_file() {
     let folder = Folder::new("one");
     let root = folder.path("m.zt");
-    write(&root, sharded(Dialect::ZT2, 1 << 20), &five());
+    write(&root, sharded(WriteFormat::ZT2, 1 << 20), &five());
     assert_eq!(folder.names(), ["m.zt"]);
     assert_eq!(read(&root), map(&five()));
-    write(&root, sharded(Dialect::ZT2, 1 << 20), &[]);
+    write(&root, sharded(WriteFormat::ZT2, 1 << 20), &[]);
     assert_eq!((folder.names().len(), read(&root).len()), (1, 0));
 }
 
@@ -164,14 +169,14 @@ fn base(path: &Path, name: &str) -> (Catalog, Shard) {
 fn tensors_of_other_files_are_linked() {
     let folder = Folder::new("links");
     let [one, two] = ["one.zt", "two.zt"].map(|name| folder.path(name));
-    write(&one, Settings { digest: Some(Algorithm::Xxh3), ..settings(Dialect::ZT2) }, &five());
-    write(&two, settings(Dialect::ZT2), &[("z", numbers(9, 5 << 20))]);
+    write(&one, Settings { digest: Some(Algorithm::Xxh3), ..settings(WriteFormat::ZT2) }, &five());
+    write(&two, settings(WriteFormat::ZT2), &[("z", numbers(9, 5 << 20))]);
     let ((a, shard_a), (z, shard_z)) = (base(&one, "one"), base(&two, "two"));
     let own = numbers(77, 6000);
     for (largest, files) in [(None, 2), (Some(1 << 20), 2), (Some(4096 + 8192), 4)] {
         let root = folder.path("root.zt");
         let settings =
-            Settings { max_shard: largest, digest: Some(Algorithm::Xxh3), ..settings(Dialect::ZT2) };
+            Settings { max_shard: largest, digest: Some(Algorithm::Xxh3), ..settings(WriteFormat::ZT2) };
         let mut writer = Writer::create(&root, settings).unwrap();
         writer.link("b", a.tensor(1).unwrap(), &a, shard_a.clone()).unwrap();
         add(&mut writer, "own", &own).unwrap();
@@ -192,12 +197,12 @@ fn tensors_of_other_files_are_linked() {
 fn what_cannot_be_linked_is_refused() {
     let folder = Folder::new("unlinked");
     let [one, old] = ["one.zt", "old.zt"].map(|name| folder.path(name));
-    write(&one, settings(Dialect::ZT2), &five());
-    write(&old, settings(Dialect::ZT10), &five());
+    write(&one, settings(WriteFormat::ZT2), &five());
+    write(&old, settings(WriteFormat::ZT10), &five());
     let ((a, shard), (o, _)) = (base(&one, "one"), base(&old, "old"));
     let tensor = a.tensor(0).unwrap();
     let part = &tensor.components()[0];
-    let mut writer = Writer::create(&folder.path("root.zt"), settings(Dialect::ZT2)).unwrap();
+    let mut writer = Writer::create(&folder.path("root.zt"), settings(WriteFormat::ZT2)).unwrap();
     add(&mut writer, "own", &[1]).unwrap();
     let sized = |size| Shard { size, ..shard.clone() };
     let end = part.offset() + part.stored_length() + 40;
@@ -228,12 +233,12 @@ fn what_cannot_be_linked_is_refused() {
         assert_eq!(refused, Some(Code::UnsupportedEncoding), "{dtype:?} {byte_order:?}");
     }
     drop(writer);
-    for settings in [canonical(), settings(Dialect::ZT10)] {
+    for settings in [canonical(), settings(WriteFormat::ZT10)] {
         let mut writer = Writer::create(&folder.path("root.zt"), settings).unwrap();
         assert_eq!(code(writer.link("x", tensor, &a, shard.clone())), Some(Code::InvalidArg));
     }
     // A linked file that is called as a shard of the root's own.
-    let mut writer = Writer::create(&folder.path("root.zt"), sharded(Dialect::ZT2, 8192)).unwrap();
+    let mut writer = Writer::create(&folder.path("root.zt"), sharded(WriteFormat::ZT2, 8192)).unwrap();
     let own = Shard { name: "00001-of-00002".into(), ..shard.clone() };
     writer.link("x", tensor, &a, own).unwrap();
     add(&mut writer, "p", &numbers(1, 6000)).unwrap();
@@ -288,7 +293,7 @@ fn a_canonical_file_does_not_depend_on_the_order_of_its_tensors() {
         assert_eq!(code(Writer::create(&path, settings)), refused.then_some(Code::InvalidArg));
     }
     for alignment in [0, 64, 4095, 4097] {
-        let settings = Settings { alignment, ..settings(Dialect::ZT2) };
+        let settings = Settings { alignment, ..settings(WriteFormat::ZT2) };
         assert_eq!(code(Writer::create(&path, settings)), Some(Code::InvalidArg), "{alignment}");
     }
 }
@@ -322,7 +327,7 @@ fn a_large_blob_that_saves_too_little_is_stored_raw_after_all() {
             ("whole", [vec![0; 3 << 20], noise(3 << 20)].concat()),
             ("last", vec![9; 300_000]),
         ];
-        write(&path, Settings { compression, digest, ..settings(Dialect::ZT10) }, &tensors);
+        write(&path, Settings { compression, digest, ..settings(WriteFormat::ZT10) }, &tensors);
         let (found, catalog) = opened(&path, Lookup::Beside);
         assert!(found == map(&tensors));
         let encoding = |name: &str| {
@@ -341,7 +346,7 @@ fn a_checkpoint_in_several_files_replaces_the_one_before() {
     let folder = Folder::new("parts");
     let target = folder.path("m.safetensors");
     let tensors = [("a", numbers(1, 60)), ("c", numbers(2, 40)), ("b\"", numbers(3, 60)), ("d", Vec::new())];
-    write(&target, Settings { digest: None, ..sharded(Dialect::SAFETENSORS, 100) }, &tensors);
+    write(&target, Settings { digest: None, ..sharded(WriteFormat::SAFETENSORS, 100) }, &tensors);
     let first = ["m-00001-of-00002.safetensors", "m-00002-of-00002.safetensors"];
     let index = "m.safetensors.index.json";
     assert_eq!(folder.names(), [&first[..], &[index]].concat());
@@ -350,7 +355,7 @@ fn a_checkpoint_in_several_files_replaces_the_one_before() {
                 \n    \"d\": \"m-00002-of-00002.safetensors\"\n  }\n}\n";
     assert_eq!(fs::read_to_string(folder.path(index)).unwrap(), text);
     assert_eq!(read(&folder.path(index)), map(&tensors));
-    let kept = Settings { overwrite: false, ..sharded(Dialect::SAFETENSORS, 100) };
+    let kept = Settings { overwrite: false, ..sharded(WriteFormat::SAFETENSORS, 100) };
     let mut writer = Writer::create(&target, kept).unwrap();
     add(&mut writer, "a", &[1; 90]).unwrap();
     assert_eq!(code(add(&mut writer, "a", &[1; 90])), Some(Code::BadIndex), "it is in a file before");
@@ -358,11 +363,11 @@ fn a_checkpoint_in_several_files_replaces_the_one_before() {
     assert_eq!(code(writer.finish()), Some(Code::Exists));
     assert_eq!(read(&folder.path(index)), map(&tensors));
     fs::write(folder.path("m-base.safetensors"), b"somebody else's").unwrap();
-    write(&target, sharded(Dialect::SAFETENSORS, 50), &tensors[..3]);
+    write(&target, sharded(WriteFormat::SAFETENSORS, 50), &tensors[..3]);
     assert_eq!(folder.names().len(), 1 + 3 + 1);
     assert_eq!(read(&folder.path(index)), map(&tensors[..3]));
     // All in one: the set goes.
-    write(&target, sharded(Dialect::SAFETENSORS, 1000), &tensors);
+    write(&target, sharded(WriteFormat::SAFETENSORS, 1000), &tensors);
     assert_eq!(folder.names(), ["m-base.safetensors", "m.safetensors"]);
     assert_eq!(read(&target), map(&tensors));
 }
@@ -384,9 +389,9 @@ fn appending(in_place: bool, digest: Hashing) -> Appending {
 fn files_are_edited_in_place_and_on_a_clone() {
     let folder = Folder::new("edited");
     let path = folder.path("a.zt");
-    for dialect in [Dialect::ZT10, Dialect::ZT12, Dialect::ZT2] {
+    for format in [WriteFormat::ZT10, WriteFormat::ZT12, WriteFormat::ZT2] {
         for in_place in [false, true] {
-            write(&path, settings(dialect), &five());
+            write(&path, settings(format), &five());
             let before = fs::read(&path).unwrap();
             // Nothing is asked: nothing changes.
             Writer::append(&path, appending(in_place, Hashing::Usual)).unwrap().finish().unwrap();
@@ -420,11 +425,11 @@ fn files_are_edited_in_place_and_on_a_clone() {
             let tensor = |name: &str| catalog.tensor(catalog.find(name).unwrap()).unwrap();
             let digest = tensor("large").data().unwrap().digest().unwrap().text().into_owned();
             assert!(
-                digest.starts_with(if dialect == Dialect::ZT2 { "xxh3:" } else { "crc32c:" }),
+                digest.starts_with(if format == WriteFormat::ZT2 { "xxh3:" } else { "crc32c:" }),
                 "{digest}"
             );
             assert_eq!(*tensor("d").attributes().unwrap().values().unwrap(), [("k".into(), 5.into())]);
-            let strange = if dialect == Dialect::ZT2 { Algorithm::Crc32c } else { Algorithm::Xxh3 };
+            let strange = if format == WriteFormat::ZT2 { Algorithm::Crc32c } else { Algorithm::Xxh3 };
             let refused = Writer::append(&path, appending(in_place, Hashing::With(strange)));
             assert_eq!(code(refused), Some(Code::InvalidArg));
             for (digest, prefix) in
@@ -441,17 +446,19 @@ fn files_are_edited_in_place_and_on_a_clone() {
             }
         }
     }
-    let mut writer = Writer::create(&path, settings(Dialect::ZT2)).unwrap();
+    let mut writer = Writer::create(&path, settings(WriteFormat::ZT2)).unwrap();
     assert_eq!(code(writer.rename("a", "b")), Some(Code::InvalidArg), "no file is edited");
 }
 
 #[test]
 fn safetensors_keeps_one_name_for_itself() {
     let folder = Folder::new("names");
-    for (dialect, refused) in
-        [(Dialect::SAFETENSORS, Some(Code::InvalidArg)), (Dialect::ZT10, None), (Dialect::ZT2, None)]
-    {
-        let mut writer = Writer::create(&folder.path("a"), settings(dialect)).unwrap();
+    for (format, refused) in [
+        (WriteFormat::SAFETENSORS, Some(Code::InvalidArg)),
+        (WriteFormat::ZT10, None),
+        (WriteFormat::ZT2, None),
+    ] {
+        let mut writer = Writer::create(&folder.path("a"), settings(format)).unwrap();
         assert_eq!(code(add(&mut writer, "__metadata__", &[1])), refused);
     }
 }
@@ -460,11 +467,11 @@ fn safetensors_keeps_one_name_for_itself() {
 fn what_a_stream_takes_is_what_a_file_gets() {
     let folder = Folder::new("taken");
     let tensors = [("a", numbers(1, 3 << 20)), ("b", numbers(2, 1000)), ("c", vec![5; 400_000])];
-    for dialect in [Dialect::ZT10, Dialect::ZT12, Dialect::ZT2] {
+    for format in [WriteFormat::ZT10, WriteFormat::ZT12, WriteFormat::ZT2] {
         for compressed in [false, true] {
             let compression =
                 compressed.then_some(Compression { level: 3, min_savings: 0.1, threads: 2, frame: 1 << 20 });
-            let settings = || Settings { compression, ..settings(dialect) };
+            let settings = || Settings { compression, ..settings(format) };
             let path = folder.path("a.zt");
             write(&path, settings(), &tensors);
             let mut writer = Writer::taken(settings()).unwrap();
@@ -480,8 +487,8 @@ fn what_a_stream_takes_is_what_a_file_gets() {
             assert!(taken == fs::read(&path).unwrap(), "{compressed}");
         }
     }
-    for dialect in [Dialect::SAFETENSORS, Dialect::BTF] {
-        assert_eq!(code(Writer::taken(settings(dialect))), Some(Code::InvalidArg));
+    for format in [WriteFormat::SAFETENSORS, WriteFormat::BTF] {
+        assert_eq!(code(Writer::taken(settings(format))), Some(Code::InvalidArg));
     }
     assert_eq!(code(Writer::taken(canonical())), Some(Code::InvalidArg));
 }
@@ -491,14 +498,14 @@ fn attributes_are_for_the_formats_that_have_them() {
     let folder = Folder::new("attributes");
     let attributes = Attributes::from(vec![("k".into(), 5.into())]);
     let none = Attributes::default();
-    for (dialect, refused) in [
-        (Dialect::SAFETENSORS, Some(Code::InvalidArg)),
-        (Dialect::BTF, Some(Code::InvalidArg)),
-        (Dialect::ZT10, None),
-        (Dialect::ZT2, None),
+    for (format, refused) in [
+        (WriteFormat::SAFETENSORS, Some(Code::InvalidArg)),
+        (WriteFormat::BTF, Some(Code::InvalidArg)),
+        (WriteFormat::ZT10, None),
+        (WriteFormat::ZT2, None),
     ] {
         for (given, refused) in [(&attributes, refused), (&none, None)] {
-            let mut writer = Writer::create(&folder.path("a"), settings(dialect)).unwrap();
+            let mut writer = Writer::create(&folder.path("a"), settings(format)).unwrap();
             let components = [("data", Some(DType::Float32), 4)];
             let (layout, dtype, attributes) = ("dense", Some(DType::Float32), Some(given));
             let spec = Spec { name: "0", shape: &[1], layout, dtype, attributes, components: &components };
@@ -511,9 +518,9 @@ fn attributes_are_for_the_formats_that_have_them() {
 fn a_file_of_its_own_in_place_of_a_root_leaves_the_shards_to_others() {
     let folder = Folder::new("left");
     let root = folder.path("m.zt");
-    write(&root, sharded(Dialect::ZT2, 4096 + 2 * 8192), &five());
+    write(&root, sharded(WriteFormat::ZT2, 4096 + 2 * 8192), &five());
     let shards = folder.names();
-    write(&root, settings(Dialect::ZT2), &five()[..2]);
+    write(&root, settings(WriteFormat::ZT2), &five()[..2]);
     assert_eq!(folder.names(), shards);
     assert_eq!(read(&root), map(&five()[..2]));
 }
@@ -522,18 +529,18 @@ fn a_file_of_its_own_in_place_of_a_root_leaves_the_shards_to_others() {
 fn only_version_2_is_asked_for_frames() {
     let folder = Folder::new("framed");
     let path = folder.path("a.zt");
-    for (dialect, frame, refused) in [
-        (Dialect::ZT12, 0, None),
-        (Dialect::ZT12, 4096, Some(Code::InvalidArg)),
-        (Dialect::ZT10, 1 << 20, Some(Code::InvalidArg)),
-        (Dialect::ZT2, 0, None),
-        (Dialect::ZT2, 4096, None),
+    for (format, frame, refused) in [
+        (WriteFormat::ZT12, 0, None),
+        (WriteFormat::ZT12, 4096, Some(Code::InvalidArg)),
+        (WriteFormat::ZT10, 1 << 20, Some(Code::InvalidArg)),
+        (WriteFormat::ZT2, 0, None),
+        (WriteFormat::ZT2, 4096, None),
     ] {
-        write(&path, settings(dialect), &five());
+        write(&path, settings(format), &five());
         let compression = Some(Compression { level: 3, min_savings: 0.1, threads: 1, frame });
         let asked = Appending { compression, ..appending(false, Hashing::Usual) };
         let writer = Writer::append(&path, asked);
-        assert_eq!(writer.as_ref().err().map(Error::code), refused, "{dialect:?} {frame}");
+        assert_eq!(writer.as_ref().err().map(Error::code), refused, "{format:?} {frame}");
         if let Ok(mut writer) = writer {
             // Larger than a frame of any size, so that the table tells.
             let bytes = noise(3 << 20).iter().map(|byte| byte & 15).collect::<Vec<_>>();
@@ -551,7 +558,7 @@ fn only_version_2_is_asked_for_frames() {
 fn nothing_is_written_once_an_edit_was_given_up() {
     let folder = Folder::new("given-up");
     let path = folder.path("a.zt");
-    write(&path, settings(Dialect::ZT12), &five());
+    write(&path, settings(WriteFormat::ZT12), &five());
     let before = fs::read(&path).unwrap();
     let large = numbers(8, 24 << 20);
     for _ in 0..6 {
@@ -567,7 +574,7 @@ fn nothing_is_written_once_an_edit_was_given_up() {
 #[test]
 fn what_is_wrong_with_a_component_names_it() {
     let folder = Folder::new("named");
-    let mut writer = Writer::create(&folder.path("a"), settings(Dialect::ZT12)).unwrap();
+    let mut writer = Writer::create(&folder.path("a"), settings(WriteFormat::ZT12)).unwrap();
     let (shape, layout, dtype, attributes) = ([2], "dense", Some(DType::Uint8), None);
     let part = |role| (role, Some(DType::Uint8), 2);
     let mut refused = |components: &[(&str, Option<DType>, u64)]| {
@@ -583,16 +590,16 @@ fn what_is_wrong_with_a_component_names_it() {
 fn attributes_of_a_file_are_there_and_none_where_none_were_given() {
     let folder = Folder::new("file-attributes");
     let path = folder.path("a.zt");
-    for dialect in [Dialect::ZT10, Dialect::ZT12, Dialect::ZT2] {
+    for format in [WriteFormat::ZT10, WriteFormat::ZT12, WriteFormat::ZT2] {
         for given in [vec![("k".into(), 5.into())], Vec::new()] {
             let attributes = Attributes::from(given.clone());
-            write(&path, Settings { attributes, ..settings(dialect) }, &five()[..1]);
+            write(&path, Settings { attributes, ..settings(format) }, &five()[..1]);
             let catalog = opened(&path, Lookup::Beside).1;
-            assert_eq!(*catalog.attributes.values().unwrap(), given, "{dialect:?}");
+            assert_eq!(*catalog.attributes.values().unwrap(), given, "{format:?}");
             let bytes = fs::read(&path).unwrap();
             let said = bytes.windows(10).any(|word| word == b"attributes");
             // Version 1 always says so.
-            assert_eq!(said, !given.is_empty() || dialect != Dialect::ZT2, "{dialect:?}");
+            assert_eq!(said, !given.is_empty() || format != WriteFormat::ZT2, "{format:?}");
         }
     }
 }
@@ -600,17 +607,17 @@ fn attributes_of_a_file_are_there_and_none_where_none_were_given() {
 #[test]
 fn only_some_formats_have_more_than_the_data_of_a_dense_tensor() {
     let folder = Folder::new("others");
-    for (dialect, refused) in [
-        (Dialect::ZT01, Some(Code::BadLayout)),
-        (Dialect::ZT10, None),
-        (Dialect::ZT12, None),
-        (Dialect::ZT2, Some(Code::BadLayout)),
+    for (format, refused) in [
+        (WriteFormat::ZT01, Some(Code::BadLayout)),
+        (WriteFormat::ZT10, None),
+        (WriteFormat::ZT12, None),
+        (WriteFormat::ZT2, Some(Code::BadLayout)),
     ] {
-        let mut writer = Writer::create(&folder.path("a"), settings(dialect)).unwrap();
+        let mut writer = Writer::create(&folder.path("a"), settings(format)).unwrap();
         let components = [("data", Some(DType::Float32), 8), ("more", Some(DType::Uint8), 3)];
         let (layout, dtype, attributes) = ("dense", Some(DType::Float32), None);
         let spec = Spec { name: "t", shape: &[2], layout, dtype, attributes, components: &components };
-        assert_eq!(code(writer.begin(spec)), refused, "{dialect:?}");
+        assert_eq!(code(writer.begin(spec)), refused, "{format:?}");
         let spec = Spec { components: &components[..1], ..spec };
         assert_eq!(
             code(writer.begin(spec)),
@@ -628,7 +635,7 @@ fn metadata_of_safetensors_is_what_was_given() {
     };
     for given in [texts(&[]), texts(&[("k", "v")]), texts(&[("k", "v"), ("l", "\"w\"\n"), ("m", "")])] {
         let attributes = Attributes::from(given.clone());
-        write(&path, Settings { attributes, ..settings(Dialect::SAFETENSORS) }, &five());
+        write(&path, Settings { attributes, ..settings(WriteFormat::SAFETENSORS) }, &five());
         let (found, catalog) = opened(&path, Lookup::Beside);
         assert!(found == map(&five()));
         assert_eq!(*catalog.attributes.values().unwrap(), given);

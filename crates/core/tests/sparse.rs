@@ -17,7 +17,7 @@ use ztensor_core::sources::owned::Owned;
 use ztensor_core::verify;
 use ztensor_core::work::{Stop, Watch};
 use ztensor_core::write::sparse::{Array, Held, IndexTypes, Sparse};
-use ztensor_core::write::{Dialect, Settings, Spec, Writer};
+use ztensor_core::write::{Settings, Spec, WriteFormat, Writer};
 
 /// Elements that the writer handles at a time: of a row that is sorted, and of all else.
 const STRETCH: u64 = 1 << 20;
@@ -73,20 +73,20 @@ type Arrays = Vec<(String, DType, Vec<u8>)>;
 /// Writes the tensor, and gives its arrays as they are in the file.
 fn written(
     name: &str,
-    dialect: Dialect,
+    format: &'static WriteFormat,
     shape: &[u64],
     arrays: Vec<Box<dyn Array>>,
     (promised, widths): (Option<DataRule>, IndexTypes),
 ) -> Result<Arrays> {
     let path: PathBuf = std::env::temp_dir().join(format!("ztensor-sparse-{name}-{}", std::process::id()));
     let stop = Stop::default();
-    let settings = Settings { stop: stop.clone(), ..common::settings(dialect) };
+    let settings = Settings { stop: stop.clone(), ..common::settings(format) };
     let mut writer = Writer::create(&path, settings)?;
     let (layout, layout_name) =
         if arrays.len() == 3 { (Layout::SparseCsr, "sparse_csr") } else { (Layout::SparseCoo, "sparse_coo") };
     let dtype = Some(arrays[0].dtype());
     let tensor = Sparse::checked(layout, shape, arrays, false, &stop)?;
-    let arranged = tensor.strict(dialect, promised, &|| writer.spool(), &stop)?.arranged(dialect, widths);
+    let arranged = tensor.strict(format, promised, &|| writer.spool(), &stop)?.arranged(format, widths);
     let components = arranged.components();
     let spec =
         Spec { name: "0", shape, layout: layout_name, dtype, attributes: None, components: &components };
@@ -166,7 +166,7 @@ fn rows_of_any_length_are_sorted_wherever_they_lie() {
             put(DType::Uint32, u32s(columns.iter().copied())),
             put(DType::Uint64, u64s(ends.iter().copied())),
         ];
-        let found = written("rows", Dialect::ZT2, &shape, given, USUAL).unwrap();
+        let found = written("rows", WriteFormat::ZT2, &shape, given, USUAL).unwrap();
         assert!(array(&found, "values").1 == u16s(moved.iter().copied()));
         assert!(array(&found, "indices") == (DType::Uint64, &u64s(rising.iter().copied())[..]));
         assert!(array(&found, "indptr") == (DType::Uint64, &u64s(ends.iter().copied())[..]));
@@ -175,26 +175,26 @@ fn rows_of_any_length_are_sorted_wherever_they_lie() {
     let lengths = &lengths[..lengths.len() - 7];
     let [columns, values, rising, _] = rows(lengths);
     let (ends, shape) = (pointers(lengths), [lengths.len() as u64, COLUMNS]);
-    for (dialect, columns, promised) in [
-        (Dialect::ZT2, &rising, Some(DataRule::RisingColumns)),
-        (Dialect::ZT12, &rising, Some(DataRule::RisingColumns)),
-        (Dialect::ZT12, &columns, None),
-        (Dialect::ZT10, &columns, None),
-        (Dialect::ZT01, &columns, None),
+    for (format, columns, promised) in [
+        (WriteFormat::ZT2, &rising, Some(DataRule::RisingColumns)),
+        (WriteFormat::ZT12, &rising, Some(DataRule::RisingColumns)),
+        (WriteFormat::ZT12, &columns, None),
+        (WriteFormat::ZT10, &columns, None),
+        (WriteFormat::ZT01, &columns, None),
     ] {
         let given = vec![
             far(DType::Uint16, u16s(values.iter().copied())),
             far(DType::Uint32, u32s(columns.iter().copied())),
             far(DType::Uint32, u32s(ends.iter().copied())),
         ];
-        let found = written("as-they-are", dialect, &shape, given, (promised, IndexTypes::Kept)).unwrap();
-        let wide = [Dialect::ZT10, Dialect::ZT01].contains(&dialect);
+        let found = written("as-they-are", format, &shape, given, (promised, IndexTypes::Kept)).unwrap();
+        let wide = [WriteFormat::ZT10, WriteFormat::ZT01].contains(&format);
         let bytes = |numbers: &[u64]| {
             if wide { u64s(numbers.iter().copied()) } else { u32s(numbers.iter().copied()) }
         };
-        assert!(array(&found, "values").1 == u16s(values.iter().copied()), "{dialect:?}");
-        assert!(array(&found, "indices").1 == bytes(columns), "{dialect:?}");
-        assert!(array(&found, "indptr").1 == bytes(&ends), "{dialect:?}");
+        assert!(array(&found, "values").1 == u16s(values.iter().copied()), "{format:?}");
+        assert!(array(&found, "indices").1 == bytes(columns), "{format:?}");
+        assert!(array(&found, "indptr").1 == bytes(&ends), "{format:?}");
     }
 }
 
@@ -224,7 +224,7 @@ fn a_column_that_stands_twice_is_told_with_its_row() {
                 put(DType::Uint64, u64s(ends.iter().copied())),
             ];
             let (code, message) =
-                refused(written("twice", Dialect::ZT2, &[lengths.len() as u64, COLUMNS], given, USUAL));
+                refused(written("twice", WriteFormat::ZT2, &[lengths.len() as u64, COLUMNS], given, USUAL));
             let expected = format!("column {column} stands twice in row {row};");
             assert!(
                 code == Code::BadSparse && message.starts_with(&expected),
@@ -248,14 +248,14 @@ fn the_first_column_that_does_not_rise_is_told_where_that_was_promised() {
             columns[fall] = columns[fall - 1];
         }
         let before = columns[usize::try_from(at).unwrap()];
-        for dialect in [Dialect::ZT2, Dialect::ZT12] {
+        for format in [WriteFormat::ZT2, WriteFormat::ZT12] {
             let given = vec![
                 far(DType::Uint16, u16s(0..nnz)),
                 far(DType::Uint32, u32s(columns.iter().copied())),
                 far(DType::Uint32, u32s(ends.iter().copied())),
             ];
             let promised = (Some(DataRule::RisingColumns), IndexTypes::Kept);
-            let told = refused(written("fall", dialect, &[count / 10, 20], given, promised));
+            let told = refused(written("fall", format, &[count / 10, 20], given, promised));
             let expected = format!("column {before} at position {at} follows {before} in row {}", at / 10);
             assert_eq!(told, (Code::BadSparse, expected));
         }
@@ -272,30 +272,30 @@ fn coordinates_are_stored_as_each_format_has_them() {
         .collect();
     let values = u16s((0..nnz).map(|at| at * 31));
     for put in [far, held] {
-        for (dialect, widths, dtype) in [
-            (Dialect::ZT01, IndexTypes::Usual, DType::Uint64),
-            (Dialect::ZT10, IndexTypes::Usual, DType::Uint64),
-            (Dialect::ZT12, IndexTypes::Usual, DType::Uint64),
-            (Dialect::ZT12, IndexTypes::Kept, DType::Uint32),
-            (Dialect::ZT2, IndexTypes::Usual, DType::Uint32),
-            (Dialect::BTF, IndexTypes::Usual, DType::Uint64),
+        for (format, widths, dtype) in [
+            (WriteFormat::ZT01, IndexTypes::Usual, DType::Uint64),
+            (WriteFormat::ZT10, IndexTypes::Usual, DType::Uint64),
+            (WriteFormat::ZT12, IndexTypes::Usual, DType::Uint64),
+            (WriteFormat::ZT12, IndexTypes::Kept, DType::Uint32),
+            (WriteFormat::ZT2, IndexTypes::Usual, DType::Uint32),
+            (WriteFormat::BTF, IndexTypes::Usual, DType::Uint64),
         ] {
             let given =
                 vec![put(DType::Uint16, values.clone()), put(DType::Uint32, u32s(coords.iter().copied()))];
-            let dtypes = dialect != Dialect::BTF;
+            let dtypes = format != WriteFormat::BTF;
             let given = if dtypes {
                 given
             } else {
                 vec![put(DType::Int16, values.clone()), put(DType::Uint32, u32s(coords.iter().copied()))]
             };
-            let found = written("coords", dialect, &shape, given, (None, widths)).unwrap();
-            assert!(array(&found, "values").1 == values, "{dialect:?}");
+            let found = written("coords", format, &shape, given, (None, widths)).unwrap();
+            assert!(array(&found, "values").1 == values, "{format:?}");
             let expected = if dtype == DType::Uint32 {
                 u32s(coords.iter().copied())
             } else {
                 u64s(coords.iter().copied())
             };
-            assert!(array(&found, "coords") == (dtype, &expected[..]), "{dialect:?}");
+            assert!(array(&found, "coords") == (dtype, &expected[..]), "{format:?}");
         }
     }
     // An index outside, wherever it stands, and one that no integer of the file can be.
@@ -303,7 +303,7 @@ fn coordinates_are_stored_as_each_format_has_them() {
         let mut coords = coords.clone();
         coords[usize::try_from(axis * nnz + at).unwrap()] = 70_000;
         let given = vec![far(DType::Uint16, values.clone()), far(DType::Uint32, u32s(coords))];
-        let (code, message) = refused(written("outside", Dialect::ZT10, &shape, given, USUAL));
+        let (code, message) = refused(written("outside", WriteFormat::ZT10, &shape, given, USUAL));
         assert_eq!(code, Code::BadSparse);
         assert!(message.contains("70000") && message.contains(&format!("{at}")), "{message}");
     }
@@ -327,7 +327,7 @@ fn a_cell_that_stands_twice_is_found_among_more_than_are_held() {
                 far(DType::Uint32, u32s(coords.iter().copied())),
             ]
         };
-        let told = written("cells", Dialect::ZT2, &[cells], given(), USUAL).err();
+        let told = written("cells", WriteFormat::ZT2, &[cells], given(), USUAL).err();
         assert_eq!(told.map(|error| (error.code(), error.message().to_owned())), expected);
     }
     // Blocks in order, and a cell of the block before again, in two dimensions.
@@ -340,7 +340,7 @@ fn a_cell_that_stands_twice_is_found_among_more_than_are_held() {
         let coords = u32s(cells.iter().map(|cell| cell / 1000).chain(cells.iter().map(|cell| cell % 1000)));
         let given = vec![far(DType::Uint8, vec![1; cells.len()]), far(DType::Uint32, coords)];
         let told =
-            written("blocks", Dialect::ZT2, &[1000, 1000], given, USUAL).err().map(|error| error.code());
+            written("blocks", WriteFormat::ZT2, &[1000, 1000], given, USUAL).err().map(|error| error.code());
         assert_eq!(told, twice.then_some(Code::BadSparse), "{at}");
     }
 }
@@ -349,18 +349,18 @@ fn a_cell_that_stands_twice_is_found_among_more_than_are_held() {
 fn indices_have_the_types_that_a_format_allows() {
     use DType::{Int16, Int64, Uint32, Uint64};
     let (usual, kept) = (IndexTypes::Usual, IndexTypes::Kept);
-    for (dialect, narrow, wide, mixed, small) in [
-        (Dialect::ZT01, [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint64]),
-        (Dialect::ZT10, [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint64]),
-        (Dialect::ZT12, [Uint64, Uint32], [Uint64, Int64], [Uint64, Uint32], [Uint64, Int16]),
-        (Dialect::ZT2, [Uint32, Uint32], [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint32]),
-        (Dialect::BTF, [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint64]),
+    for (format, narrow, wide, mixed, small) in [
+        (WriteFormat::ZT01, [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint64]),
+        (WriteFormat::ZT10, [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint64]),
+        (WriteFormat::ZT12, [Uint64, Uint32], [Uint64, Int64], [Uint64, Uint32], [Uint64, Int16]),
+        (WriteFormat::ZT2, [Uint32, Uint32], [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint32]),
+        (WriteFormat::BTF, [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint64], [Uint64, Uint64]),
     ] {
-        let told = |all: &[DType], own| [usual, kept].map(|types| types.dtype(dialect, all, own));
-        assert_eq!(told(&[Uint32, Uint32], Uint32), narrow, "{dialect:?}");
-        assert_eq!(told(&[Int64, Int64], Int64), wide, "{dialect:?}");
-        assert_eq!(told(&[Uint32, Int64], Uint32), mixed, "{dialect:?}");
-        assert_eq!(told(&[Int16, Uint32], Int16), small, "{dialect:?}");
+        let told = |all: &[DType], own| [usual, kept].map(|types| types.dtype(format, all, own));
+        assert_eq!(told(&[Uint32, Uint32], Uint32), narrow, "{format:?}");
+        assert_eq!(told(&[Int64, Int64], Int64), wide, "{format:?}");
+        assert_eq!(told(&[Uint32, Int64], Uint32), mixed, "{format:?}");
+        assert_eq!(told(&[Int16, Uint32], Int16), small, "{format:?}");
     }
 }
 
@@ -377,7 +377,7 @@ fn values_of_half_a_byte_come_in_blocks_too_and_are_not_sorted() {
                 put(DType::Uint32, u32s(columns)),
                 put(DType::Uint32, u32s([0, nnz])),
             ];
-            let found = written("packed", Dialect::ZT2, &[1, nnz], given, USUAL);
+            let found = written("packed", WriteFormat::ZT2, &[1, nnz], given, USUAL);
             assert_eq!(found.as_ref().err().map(Error::code), refusal);
             if let Ok(found) = found {
                 assert!(array(&found, "values").1 == values);
@@ -396,7 +396,7 @@ fn a_row_of_each_column_of_a_stretch_has_no_place_for_one_more() {
             far(DType::Uint32, columns(last)),
             far(DType::Uint32, u32s([0, STRETCH + 1])),
         ];
-        let told = written("full", Dialect::ZT2, &[1, STRETCH + 1], given, USUAL);
+        let told = written("full", WriteFormat::ZT2, &[1, STRETCH + 1], given, USUAL);
         let told = told.err().map(|error| error.message().split_inclusive(';').next().unwrap().to_owned());
         assert_eq!(told, refusal);
     }
@@ -408,14 +408,14 @@ fn indices_of_other_integers_become_what_the_format_has() {
     let bytes: Vec<u8> = columns.iter().flat_map(|column| column.to_le_bytes()).collect();
     let expected = u32s(columns.iter().map(|&column| u64::from(column.unsigned_abs())));
     let wide = u64s(columns.iter().map(|&column| u64::from(column.unsigned_abs())));
-    for (dialect, expected) in [(Dialect::ZT2, &expected), (Dialect::ZT10, &wide)] {
+    for (format, expected) in [(WriteFormat::ZT2, &expected), (WriteFormat::ZT10, &wide)] {
         let given = vec![
             held(DType::Uint16, u16s(0..4)),
             held(DType::Int32, bytes.clone()),
             held(DType::Int32, [0_i32, 4].iter().flat_map(|end| end.to_le_bytes()).collect()),
         ];
-        let found = written("integers", dialect, &[1, 1 << 25], given, (None, IndexTypes::Kept)).unwrap();
-        assert!(array(&found, "indices").1 == expected, "{dialect:?}");
+        let found = written("integers", format, &[1, 1 << 25], given, (None, IndexTypes::Kept)).unwrap();
+        assert!(array(&found, "indices").1 == expected, "{format:?}");
     }
 }
 
@@ -453,7 +453,7 @@ fn cells_that_fall_are_compared_with_those_before() {
     for (again, refusal) in [(0, Some(Code::BadSparse)), (BLOCK - 1, Some(Code::BadSparse)), (BLOCK, None)] {
         let values = vec![1; usize::try_from(2 * BLOCK).unwrap()];
         let given = vec![far(DType::Uint8, values), far(DType::Uint32, cells(again))];
-        let told = written("falling", Dialect::ZT2, &[2 * BLOCK], given, USUAL).err();
+        let told = written("falling", WriteFormat::ZT2, &[2 * BLOCK], given, USUAL).err();
         assert_eq!(told.map(|error| error.code()), refusal, "{again}");
     }
 }
@@ -471,7 +471,7 @@ fn what_lies_in_memory_is_sorted_there() {
     let stop = Stop::default();
     for (put, refusal) in [(held as Put, None), (far, Some(Code::Io))] {
         let sparse = Sparse::checked(Layout::SparseCsr, &[1, 3], arrays(put), true, &stop).unwrap();
-        let sorted = sparse.strict(Dialect::ZT2, None, &none, &stop);
+        let sorted = sparse.strict(WriteFormat::ZT2, None, &none, &stop);
         assert_eq!(sorted.err().map(|error| error.code()), refusal);
     }
 }
@@ -487,7 +487,8 @@ fn more_rows_than_elements_of_a_stretch_are_sorted() {
         far(DType::Uint32, u32s(columns)),
         far(DType::Uint32, u32s(pointers(&lengths))),
     ];
-    let found = written("empty-rows", Dialect::ZT2, &[lengths.len() as u64, COLUMNS], given, USUAL).unwrap();
+    let found =
+        written("empty-rows", WriteFormat::ZT2, &[lengths.len() as u64, COLUMNS], given, USUAL).unwrap();
     assert!(array(&found, "values").1 == u16s(moved));
     assert!(array(&found, "indices").1 == u32s(rising));
 }
@@ -499,8 +500,8 @@ fn a_byte_is_enough_to_be_sorted_and_a_cell_twice_too_much() {
         held(DType::Uint32, u32s([2, 0, 1])),
         held(DType::Uint32, u32s([0, 3])),
     ];
-    let found = written("bytes", Dialect::ZT2, &[1, 3], given, USUAL).unwrap();
+    let found = written("bytes", WriteFormat::ZT2, &[1, 3], given, USUAL).unwrap();
     assert_eq!(array(&found, "values").1, [2, 3, 1]);
     let given = vec![held(DType::Uint8, vec![1, 2, 3]), held(DType::Uint32, u32s([7, 7, 7]))];
-    assert_eq!(refused(written("same", Dialect::ZT2, &[9], given, USUAL)).0, Code::BadSparse);
+    assert_eq!(refused(written("same", WriteFormat::ZT2, &[9], given, USUAL)).0, Code::BadSparse);
 }

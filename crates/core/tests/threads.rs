@@ -20,16 +20,16 @@ use ztensor_core::read::prefetch;
 use ztensor_core::read::{Reading, batch};
 use ztensor_core::verify;
 use ztensor_core::work::Watch;
-use ztensor_core::write::{Compression, Dialect, Settings, Spec, Writer};
+use ztensor_core::write::{Compression, Settings, Spec, WriteFormat, Writer};
 
 /// More than two pieces of what is read in pieces.
 const LARGE: usize = 9 << 20;
 const SMALL: usize = 200;
 
-fn settings(dialect: Dialect, compressed: bool) -> Settings {
+fn settings(format: &'static WriteFormat, compressed: bool) -> Settings {
     let compression =
         compressed.then_some(Compression { level: 1, min_savings: 0.0, threads: 2, frame: 1 << 20 });
-    Settings { digest: Some(Algorithm::Crc32c), compression, ..common::settings(dialect) }
+    Settings { digest: Some(Algorithm::Crc32c), compression, ..common::settings(format) }
 }
 
 /// The bytes of a tensor: float16 numbers of all kinds.
@@ -149,7 +149,7 @@ impl Given<'_> {
 
     fn converts(&self, name: &str, compressed: bool) {
         let path = self.folder.join(name);
-        let mut writer = Writer::create(&path, settings(Dialect::ZT10, compressed)).unwrap();
+        let mut writer = Writer::create(&path, settings(WriteFormat::ZT10, compressed)).unwrap();
         let casts = Casts::new(Vec::new()).unwrap();
         self.with(|reading| {
             for tensor in self.opened.catalog.iter() {
@@ -180,11 +180,11 @@ fn calls_at_the_same_time_give_what_they_give_alone() {
     let folder = Folder::new("together");
     let expected = tensors();
     let files = [
-        ("raw.zt", settings(Dialect::ZT12, false)),
-        ("packed.zt", settings(Dialect::ZT12, true)),
+        ("raw.zt", settings(WriteFormat::ZT12, false)),
+        ("packed.zt", settings(WriteFormat::ZT12, true)),
         (
             "frames.zt",
-            Settings { alignment: 4096, digest: Some(Algorithm::Xxh3), ..settings(Dialect::ZT2, true) },
+            Settings { alignment: 4096, digest: Some(Algorithm::Xxh3), ..settings(WriteFormat::ZT2, true) },
         ),
     ];
     let opened = files.map(|(name, settings)| {
@@ -211,7 +211,7 @@ fn calls_at_the_same_time_give_what_they_give_alone() {
 fn what_is_closed_or_stopped_in_the_middle_ends_right_or_says_so() {
     let folder = Folder::new("closed");
     let path = folder.0.join("closed.zt");
-    write(&path, settings(Dialect::ZT12, false));
+    write(&path, settings(WriteFormat::ZT12, false));
     for round in 0..4 {
         let opened = open::open(&path, &open::Request::default()).unwrap();
         let Opened { catalog, files } = &opened;

@@ -1,4 +1,4 @@
-//! What the writer writes, the reader reads: every dialect, encoding and digest, on small files.
+//! What the writer writes, the reader reads: every format, encoding and digest, on small files.
 #![allow(clippy::unwrap_used)] // a test that cannot set itself up has failed
 
 mod common;
@@ -17,9 +17,10 @@ use ztensor_core::sources::owned::Owned;
 use ztensor_core::verify;
 use ztensor_core::work::{Stop, Watch};
 use ztensor_core::write::sparse::{Array, Held, IndexTypes, Sparse};
-use ztensor_core::write::{Compression, Dialect, Settings, Spec, Writer};
+use ztensor_core::write::{Compression, Settings, Spec, WriteFormat, Writer};
 
-const ALL: [Dialect; 5] = [Dialect::ZT01, Dialect::ZT10, Dialect::ZT12, Dialect::SAFETENSORS, Dialect::BTF];
+const ALL: [&'static WriteFormat; 5] =
+    [WriteFormat::ZT01, WriteFormat::ZT10, WriteFormat::ZT12, WriteFormat::SAFETENSORS, WriteFormat::BTF];
 
 fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("ztensor-writer-{name}-{}", std::process::id()));
@@ -91,11 +92,11 @@ fn load(bytes: &[u8], catalog: &Catalog, name: &str, component: usize) -> Vec<u8
 fn dense_tensors_survive_every_dialect() {
     let folder = folder("dense");
     let ramp: Vec<u8> = (0..=255).cycle().take(4000).collect();
-    for dialect in ALL {
+    for format in ALL {
         for digest in [None, Some(Algorithm::Crc32c), Some(Algorithm::Sha256)] {
             for level in [None, Some(3)] {
                 if (digest.is_some() || level.is_some())
-                    && [Dialect::SAFETENSORS, Dialect::BTF].contains(&dialect)
+                    && [WriteFormat::SAFETENSORS, WriteFormat::BTF].contains(&format)
                 {
                     continue;
                 }
@@ -107,26 +108,26 @@ fn dense_tensors_survive_every_dialect() {
                     (dense("2", &[2, 0], DType::Float64, 0), vec![]),
                     (dense("3", &[3], DType::Int16, 6), vec![1, 0, 2, 0, 3, 0]),
                 ];
-                let bytes = written(&folder, Settings { digest, compression, ..settings(dialect) }, &tensors);
-                let again = written(&folder, Settings { digest, compression, ..settings(dialect) }, &tensors);
-                assert_eq!(bytes, again, "{dialect:?} is not reproducible");
+                let bytes = written(&folder, Settings { digest, compression, ..settings(format) }, &tensors);
+                let again = written(&folder, Settings { digest, compression, ..settings(format) }, &tensors);
+                assert_eq!(bytes, again, "{format:?} is not reproducible");
                 let catalog = read_back(&bytes);
                 for (spec, data) in &tensors {
                     let tensor = catalog.tensor(catalog.find(&spec.name).unwrap()).unwrap();
                     assert_eq!(
                         (tensor.shape(), tensor.dtype()),
                         (&spec.shape[..], Some(spec.dtype)),
-                        "{dialect:?}"
+                        "{format:?}"
                     );
-                    assert_eq!(load(&bytes, &catalog, &spec.name, 0), *data, "{dialect:?} {}", spec.name);
+                    assert_eq!(load(&bytes, &catalog, &spec.name, 0), *data, "{format:?} {}", spec.name);
                     let digested = tensor.components()[0].digest().is_some();
-                    assert_eq!(digested, digest.is_some(), "{dialect:?} {}", spec.name);
+                    assert_eq!(digested, digest.is_some(), "{format:?} {}", spec.name);
                 }
                 let packed = catalog.tensor(catalog.find("1").unwrap()).unwrap().components()[0].encoding();
                 assert_eq!(
                     packed,
                     if level.is_some() { Encoding::ZSTD } else { Encoding::RAW },
-                    "{dialect:?}"
+                    "{format:?}"
                 );
             }
         }
@@ -135,9 +136,14 @@ fn dense_tensors_survive_every_dialect() {
 }
 
 /// The bytes of a file with this one sparse tensor of float32.
-fn sparse(folder: &Path, dialect: Dialect, shape: &[u64], arrays: &[(DType, &[u8])]) -> Result<Vec<u8>> {
+fn sparse(
+    folder: &Path,
+    format: &'static WriteFormat,
+    shape: &[u64],
+    arrays: &[(DType, &[u8])],
+) -> Result<Vec<u8>> {
     let (path, stop) = (folder.join("sparse"), Stop::default());
-    let mut writer = Writer::create(&path, settings(dialect))?;
+    let mut writer = Writer::create(&path, settings(format))?;
     let given = arrays
         .iter()
         .map(|&(dtype, bytes)| Box::new(Held::new(dtype, Owned::from(bytes.to_vec()))) as Box<dyn Array>);
@@ -145,9 +151,9 @@ fn sparse(folder: &Path, dialect: Dialect, shape: &[u64], arrays: &[(DType, &[u8
         3 => (Layout::SparseCsr, "sparse_csr"),
         _ => (Layout::SparseCoo, "sparse_coo"),
     };
-    let tensor = Sparse::checked(layout, shape, given.collect(), dialect == Dialect::ZT2, &stop)?;
+    let tensor = Sparse::checked(layout, shape, given.collect(), format == WriteFormat::ZT2, &stop)?;
     let arranged =
-        tensor.strict(dialect, None, &|| writer.spool(), &stop)?.arranged(dialect, IndexTypes::Usual);
+        tensor.strict(format, None, &|| writer.spool(), &stop)?.arranged(format, IndexTypes::Usual);
     writer.begin(Spec {
         name: "0",
         shape,
@@ -187,25 +193,27 @@ fn sparse_tensors_survive_where_they_can_be_held() {
     let values = floats(&[1.5, -2.0, 3.25]);
     let (indices, indptr, coords) = (narrow(&[0, 2, 1]), narrow(&[0, 2, 3]), narrow(&[0, 0, 1, 0, 2, 1]));
     let (wide, wide_coords) = ([le(&[0, 2, 1]), le(&[0, 2, 3])], le(&[0, 0, 1, 0, 2, 1]));
-    for dialect in [Dialect::ZT01, Dialect::ZT10, Dialect::ZT12, Dialect::ZT2] {
+    for format in [WriteFormat::ZT01, WriteFormat::ZT10, WriteFormat::ZT12, WriteFormat::ZT2] {
         let arrays =
             [(DType::Float32, &values[..]), (DType::Uint32, &indices[..]), (DType::Uint32, &indptr[..])];
-        let bytes = sparse(&folder, dialect, &[2, 3], &arrays).unwrap();
+        let bytes = sparse(&folder, format, &[2, 3], &arrays).unwrap();
         let catalog = read_back(&bytes);
         // Version 2 has them as narrow as they came.
         let [columns, pointers] =
-            if dialect == Dialect::ZT2 { [&indices, &indptr] } else { [&wide[0], &wide[1]] };
+            if format == WriteFormat::ZT2 { [&indices, &indptr] } else { [&wide[0], &wide[1]] };
         for (role, expected) in [("values", &values), ("indices", columns), ("indptr", pointers)] {
-            assert_eq!(array(&bytes, &catalog, role), *expected, "{dialect:?} {role}");
+            assert_eq!(array(&bytes, &catalog, role), *expected, "{format:?} {role}");
         }
     }
-    for dialect in [Dialect::ZT01, Dialect::ZT10, Dialect::ZT12, Dialect::ZT2, Dialect::BTF] {
+    for format in
+        [WriteFormat::ZT01, WriteFormat::ZT10, WriteFormat::ZT12, WriteFormat::ZT2, WriteFormat::BTF]
+    {
         let arrays = [(DType::Float32, &values[..]), (DType::Uint32, &coords[..])];
-        let bytes = sparse(&folder, dialect, &[2, 3], &arrays).unwrap();
+        let bytes = sparse(&folder, format, &[2, 3], &arrays).unwrap();
         let catalog = read_back(&bytes);
-        let places = if dialect == Dialect::ZT2 { &coords } else { &wide_coords };
+        let places = if format == WriteFormat::ZT2 { &coords } else { &wide_coords };
         for (role, expected) in [("values", &values), ("coords", places)] {
-            assert_eq!(array(&bytes, &catalog, role), *expected, "{dialect:?} {role}");
+            assert_eq!(array(&bytes, &catalog, role), *expected, "{format:?} {role}");
         }
     }
     std::fs::remove_dir_all(folder).unwrap();
@@ -219,15 +227,15 @@ fn version_2_has_rows_sorted_and_each_cell_once() {
     let indptr = narrow(&[0, 2, 3]);
     let (falling, twice) = (narrow(&[2, 0, 1]), narrow(&[2, 2, 1]));
     let csr = |indices| [f32s, (DType::Uint32, indices), (DType::Uint32, &indptr[..])];
-    let bytes = sparse(&folder, Dialect::ZT2, &[2, 3], &csr(&falling)).unwrap();
+    let bytes = sparse(&folder, WriteFormat::ZT2, &[2, 3], &csr(&falling)).unwrap();
     let catalog = read_back(&bytes);
     assert_eq!(array(&bytes, &catalog, "indices"), narrow(&[0, 2, 1]));
     assert_eq!(array(&bytes, &catalog, "values"), floats(&[-2.0, 1.5, 3.25]));
     let same_cell = narrow(&[0, 0, 1, 1, 1, 2]);
     let coo = [f32s, (DType::Uint32, &same_cell[..])];
     for arrays in [&csr(&twice)[..], &coo] {
-        assert_eq!(sparse(&folder, Dialect::ZT2, &[2, 3], arrays).unwrap_err().code(), Code::BadSparse);
-        assert!(sparse(&folder, Dialect::ZT10, &[2, 3], arrays).is_ok());
+        assert_eq!(sparse(&folder, WriteFormat::ZT2, &[2, 3], arrays).unwrap_err().code(), Code::BadSparse);
+        assert!(sparse(&folder, WriteFormat::ZT10, &[2, 3], arrays).is_ok());
     }
     std::fs::remove_dir_all(folder).unwrap();
 }
@@ -266,9 +274,9 @@ fn what_is_no_sparse_tensor_is_refused() {
         (&[3], vec![f32s(&three), u32s(&outside)], Code::BadSparse),
     ];
     for (at, (shape, arrays, code)) in cases.iter().enumerate() {
-        for dialect in [Dialect::ZT10, Dialect::ZT2] {
-            let refused = sparse(&folder, dialect, shape, arrays).unwrap_err();
-            assert_eq!(refused.code(), *code, "{at} {dialect:?}: {refused}");
+        for format in [WriteFormat::ZT10, WriteFormat::ZT2] {
+            let refused = sparse(&folder, format, shape, arrays).unwrap_err();
+            assert_eq!(refused.code(), *code, "{at} {format:?}: {refused}");
         }
     }
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "something was left behind");
@@ -279,7 +287,7 @@ fn what_is_no_sparse_tensor_is_refused() {
 fn what_is_no_tensor_is_refused_before_it_is_written() {
     let folder = folder("refused");
     let path = folder.join("file");
-    let mut writer = Writer::create(&path, settings(Dialect::ZT10)).unwrap();
+    let mut writer = Writer::create(&path, settings(WriteFormat::ZT10)).unwrap();
     let code = |result: Result<()>| result.unwrap_err().code();
     assert_eq!(code(writer.begin(dense("a", &[2], DType::Float32, 7).spec())), Code::BadShape);
     assert_eq!(code(writer.begin(dense("a", &[1], DType::Complex64, 8).spec())), Code::BadDtype);
@@ -341,14 +349,14 @@ mod by_the_kernel {
         let bytes = vec![7; 20 << 20];
         let whole = (dense("t", &[bytes.len() as u64], DType::Int8, bytes.len()), bytes);
         let path = folder.join("source");
-        std::fs::write(&path, written(&folder, settings(Dialect::ZT10), &[whole])).unwrap();
+        std::fs::write(&path, written(&folder, settings(WriteFormat::ZT10), &[whole])).unwrap();
         for cut in [false, true] {
             let source = FileSource::open(&path).unwrap();
             let catalog = detect::parse(&source, Formats::default(), &Limits::default()).unwrap();
             let source = Cut { source, shorter: cut, looks: AtomicU32::new(0) };
             let (limits, watch) = (Limits::default(), Watch::default());
             let reading = Reading { sources: &source, catalog: &catalog, limits: &limits, watch: &watch };
-            let mut writer = Writer::create(&folder.join("target"), settings(Dialect::ZT10)).unwrap();
+            let mut writer = Writer::create(&folder.join("target"), settings(WriteFormat::ZT10)).unwrap();
             let tensor = catalog.tensor(0).unwrap();
             let casts = convert::Casts::new(Vec::new()).unwrap();
             let copied = convert::copy(reading, tensor, "t", &casts, &mut writer);

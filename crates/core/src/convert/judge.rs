@@ -15,8 +15,7 @@ use crate::write::sparse::Room;
 
 /// The rule that the elements of a component must keep to be read from where they are, or to be written where they go.
 fn rule(tensor: Tensor<'_>, part: &Component, wanted: Wanted<'_>) -> Option<DataRule> {
-    let bools =
-        wanted.dialect.writing().profiles && wanted.casts.component(tensor, part) == Some(DType::Bool);
+    let bools = wanted.format.profiles && wanted.casts.component(tensor, part) == Some(DType::Bool);
     let own = part.rule.filter(|rule| matches!(rule, DataRule::Bool | DataRule::LastNibble));
     own.or_else(|| bools.then_some(DataRule::Bool))
 }
@@ -37,7 +36,7 @@ pub fn unfit(
 ) -> Result<Vec<(usize, Error)>> {
     let ahead = Ahead::new(reading.sources, reading.catalog.shards.len());
     let reading = Reading { sources: &ahead, ..reading };
-    let wanted = Wanted { dialect: writer.dialect(), canonical: false, casts };
+    let wanted = Wanted { format: writer.format(), canonical: false, casts };
     let tensors = ordinals.iter().enumerate();
     let tensors = tensors.filter_map(|(at, &ordinal)| Some((at, reading.catalog.tensor(ordinal as usize)?)));
     let lengths = tensors.clone().map(|(_, tensor)| stored_bytes(tensor));
@@ -60,7 +59,7 @@ fn judge(reading: Reading<'_>, tensor: Tensor<'_>, wanted: Wanted<'_>, room: Roo
     match tensor.layout() {
         Layout::SparseCsr | Layout::SparseCoo => {
             let values = tensor.component(Label::VALUES).and_then(|values| rule(tensor, values, wanted));
-            sparse::judge(reading, tensor, values, wanted.dialect, room)
+            sparse::judge(reading, tensor, values, wanted.format, room)
         }
         _ => tensor.components().iter().try_for_each(|part| elements(reading, tensor, part, wanted)),
     }

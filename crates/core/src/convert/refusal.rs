@@ -12,12 +12,12 @@ use crate::limits::ATTRIBUTE_VALUES;
 use crate::model::{Attributes, Catalog, Component, DType, Label, Layout, NewTensor, Tensor};
 use crate::read::sparse_parts;
 use crate::write::sparse::IndexTypes;
-use crate::write::{Dialect, check};
+use crate::write::{WriteFormat, check};
 
 /// What is made of a file.
 #[derive(Clone, Copy)]
 pub struct Wanted<'a> {
-    pub dialect: Dialect,
+    pub format: &'static WriteFormat,
     /// zTensor 2: in canonical form.
     pub canonical: bool,
     pub casts: &'a Casts,
@@ -25,35 +25,35 @@ pub struct Wanted<'a> {
 
 /// Why a tensor cannot be held as it is, under a name.
 pub fn refusal(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted<'_>) -> Option<Error> {
-    let Wanted { dialect, casts, .. } = wanted;
-    let problem = if !dialect.holds_layout(tensor.layout()) {
+    let Wanted { format, casts, .. } = wanted;
+    let problem = if !(format.holds_layout)(tensor.layout()) {
         Some(Error::new(
             Code::BadLayout,
-            format!("{} cannot hold the layout {:?}", dialect.name(), tensor.layout_name()),
+            format!("{} cannot hold the layout {:?}", format.title, tensor.layout_name()),
         ))
-    } else if let Some(dtype) = dtypes(tensor, casts).find(|&dtype| !dialect.holds(dtype)) {
-        Some(Error::new(Code::BadDtype, format!("{} cannot hold {}", dialect.name(), dtype.name())))
-    } else if let Some(error) = other_components(catalog, tensor, dialect) {
+    } else if let Some(dtype) = dtypes(tensor, casts).find(|&dtype| !(format.holds)(dtype)) {
+        Some(Error::new(Code::BadDtype, format!("{} cannot hold {}", format.title, dtype.name())))
+    } else if let Some(error) = other_components(catalog, tensor, format) {
         Some(error)
-    } else if let Some(error) = lost_dtypes(catalog, tensor, dialect) {
+    } else if let Some(error) = lost_dtypes(catalog, tensor, format) {
         Some(error)
     } else if tensor.layout() == Layout::Dense && tensor.dtype().is_none() {
         Some(Error::new(Code::BadDtype, "the type of its elements is not known"))
     } else if tensor.components().iter().any(|part| !part.is_decodable()) {
         Some(Error::new(Code::UnsupportedEncoding, "its encoding cannot be decoded"))
-    } else if tensor.attributes().is_some() && !dialect.holds_tensor_attributes() {
-        Some(Error::new(Code::InvalidArg, format!("{} has no attributes of a tensor", dialect.name())))
+    } else if tensor.attributes().is_some() && !format.tensor_attributes {
+        Some(Error::new(Code::InvalidArg, format!("{} has no attributes of a tensor", format.title)))
     } else if let Err(error) = announced(catalog, tensor, name, wanted) {
         Some(error)
-    } else if matches!(dialect.writing().names, Names::Except(kept) if kept == name) {
-        Some(Error::new(Code::InvalidArg, format!("{} keeps this name for its metadata", dialect.name())))
+    } else if matches!(format.names, Names::Except(kept) if kept == name) {
+        Some(Error::new(Code::InvalidArg, format!("{} keeps this name for its metadata", format.title)))
     } else if let Some(dtype) = tensor.data().and_then(|data| casts.component(tensor, data))
-        && !dialect.writing().profiles
+        && !format.profiles
         && !fills_bytes(tensor, dtype)
     {
         let message = format!(
             "{} cannot hold a shape whose elements of {} do not fill whole bytes",
-            dialect.name(),
+            format.title,
             dtype.name()
         );
         Some(Error::new(Code::BadShape, message))
@@ -65,21 +65,21 @@ pub fn refusal(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted
 }
 
 /// Components beside those of the layout, where the target has no place for them.
-fn other_components(catalog: &Catalog, tensor: Tensor<'_>, dialect: Dialect) -> Option<Error> {
+fn other_components(catalog: &Catalog, tensor: Tensor<'_>, format: &'static WriteFormat) -> Option<Error> {
     let roles = tensor.other_components().map(|part| format!("{:?}", catalog.label(part.role)));
-    let roles: Vec<_> = roles.filter(|_| !dialect.holds_other_components()).take(NAMED).collect();
+    let roles: Vec<_> = roles.filter(|_| !format.other_components).take(NAMED).collect();
     let message = || {
         let (layout, roles) = (tensor.layout_name(), roles.join(", "));
-        format!("{} cannot hold components beside those of the layout {layout:?}: {roles}", dialect.name())
+        format!("{} cannot hold components beside those of the layout {layout:?}: {roles}", format.title)
     };
     (!roles.is_empty()).then(|| Error::new(Code::BadLayout, message()))
 }
 
 /// Dtypes without which the elements could not be decoded again, where the target does not keep those of components.
-fn lost_dtypes(catalog: &Catalog, tensor: Tensor<'_>, dialect: Dialect) -> Option<Error> {
-    let (name, layout) = (dialect.name(), tensor.layout_name());
+fn lost_dtypes(catalog: &Catalog, tensor: Tensor<'_>, format: &'static WriteFormat) -> Option<Error> {
+    let (name, layout) = (format.title, tensor.layout_name());
     let is_other = matches!(tensor.layout(), Layout::Other(_));
-    if dialect.writing().component_dtypes {
+    if format.component_dtypes {
         let dtype = tensor.dtype().filter(|_| is_other)?.name();
         let message =
             format!("{name} keeps no dtype of the layout {layout:?}, {dtype}; version 1.0 keeps it");
@@ -110,7 +110,7 @@ const NAMED: usize = 8;
 /// What the format alone asks of it.
 fn announced(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted<'_>) -> Result<()> {
     let roles: Vec<&str> = tensor.components().iter().map(|part| catalog.label(part.role)).collect();
-    (wanted.dialect.writing().check_announced)(&Announced {
+    (wanted.format.check_announced)(&Announced {
         name,
         layout: tensor.layout_name(),
         attributes: tensor.attributes(),
@@ -125,7 +125,7 @@ fn fills_bytes(tensor: Tensor<'_>, dtype: DType) -> bool {
 }
 
 /// What the writer would say of the entry, as far as lengths are known.
-fn entry(tensor: Tensor<'_>, Wanted { dialect, casts, .. }: Wanted<'_>) -> Result<()> {
+fn entry(tensor: Tensor<'_>, Wanted { format, casts, .. }: Wanted<'_>) -> Result<()> {
     let sparse = matches!(tensor.layout(), Layout::SparseCsr | Layout::SparseCoo);
     let parts = tensor.components();
     if tensor.layout() == Layout::Dense && parts.len() == 1 && tensor.attributes().is_none() {
@@ -139,7 +139,7 @@ fn entry(tensor: Tensor<'_>, Wanted { dialect, casts, .. }: Wanted<'_>) -> Resul
         let (dtype, length) = match part.dtype {
             Some(own) if sparse && part.role != Label::VALUES && tensor.is_own(part) => {
                 let (elements, index) =
-                    (length / own.element_bytes() as u64, IndexTypes::Kept.dtype(dialect, &all, own));
+                    (length / own.element_bytes() as u64, IndexTypes::Kept.dtype(format, &all, own));
                 (Some(index), bytes_of(elements, index.bits())?)
             }
             own => (dtype, cast_length(own, dtype, length).ok()?),
@@ -150,7 +150,7 @@ fn entry(tensor: Tensor<'_>, Wanted { dialect, casts, .. }: Wanted<'_>) -> Resul
     let (name, shape, layout) = (tensor.name(), tensor.shape(), tensor.layout());
     let dtype = casts.tensor(tensor);
     let mut written = NewTensor { name, shape, layout, dtype, components, attributes: None };
-    check::entry(dialect, tensor.layout_name(), tensor.attributes(), &mut written)
+    check::entry(format, tensor.layout_name(), tensor.attributes(), &mut written)
 }
 
 /// The types that the target must know: not those of index arrays, which become unsigned integers that every target knows.
@@ -161,21 +161,25 @@ fn dtypes<'a>(tensor: Tensor<'a>, casts: &'a Casts) -> impl Iterator<Item = DTyp
     parts.filter_map(move |part| casts.component(tensor, part))
 }
 
-/// What of a file's own attributes the dialect cannot hold.
-pub fn attribute_refusal(attributes: &Attributes, dialect: Dialect, canonical: bool) -> Option<Error> {
+/// What of a file's own attributes the format cannot hold.
+pub fn attribute_refusal(
+    attributes: &Attributes,
+    format: &'static WriteFormat,
+    canonical: bool,
+) -> Option<Error> {
     let values = match attributes.values() {
         Ok(values) => values,
         Err(error) => return Some(error),
     };
     let text_only = || values.iter().all(|(key, value)| key.is_text() && value.is_text());
     let held = values.is_empty()
-        || match dialect.writing().attributes {
-            FileAttributes::Any => (dialect.writing().check_attributes)(&values, canonical).is_ok(),
+        || match format.attributes {
+            FileAttributes::Any => (format.check_attributes)(&values, canonical).is_ok(),
             FileAttributes::Text => text_only(),
             FileAttributes::None => false,
         };
     let message =
-        || format!("{} cannot hold the file's attributes; attributes: {{}} leaves them out", dialect.name());
+        || format!("{} cannot hold the file's attributes; attributes: {{}} leaves them out", format.title);
     if held && count(&values) > u64::from(ATTRIBUTE_VALUES) {
         let message = format!(
             "the file's attributes have more than the {ATTRIBUTE_VALUES} values that readers take; attributes: {{}} leaves them out"

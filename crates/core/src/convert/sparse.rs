@@ -8,7 +8,7 @@ use crate::layouts::elements::RuleCheck;
 use crate::model::{Component, DataRule, Tensor};
 use crate::read::{Reading, sparse_parts};
 use crate::write::sparse::{Array, Held, IndexTypes, Room, Sparse, blocks};
-use crate::write::{Dialect, Spec, Writer};
+use crate::write::{Spec, WriteFormat, Writer};
 
 /// Sparse tensors up to this size are held whole while they are checked and arranged.
 const HELD: u64 = 8 << 20;
@@ -19,8 +19,13 @@ fn is_spooled(parts: &[&Component]) -> bool {
     length.is_none_or(|length| length > HELD)
 }
 
-/// The tensor as the dialect asks for it, its values not cast yet.
-fn read(reading: Reading<'_>, tensor: Tensor<'_>, dialect: Dialect, room: Room<'_>) -> Result<Sparse> {
+/// The tensor as the format asks for it, its values not cast yet.
+fn read(
+    reading: Reading<'_>,
+    tensor: Tensor<'_>,
+    format: &'static WriteFormat,
+    room: Room<'_>,
+) -> Result<Sparse> {
     let (parts, stop) = (sparse_parts(tensor)?, &reading.watch.stop);
     let held = |part: &&Component| {
         let dtype = part.dtype.ok_or_else(|| {
@@ -34,9 +39,9 @@ fn read(reading: Reading<'_>, tensor: Tensor<'_>, dialect: Dialect, room: Room<'
         parts.iter().map(held).collect::<Result<_>>()?
     };
     let promised = parts.get(1).and_then(|part| part.rule);
-    let strictly = dialect.writing().profiles || promised.is_some();
+    let strictly = format.profiles || promised.is_some();
     Sparse::checked(tensor.layout(), tensor.shape(), arrays, strictly, stop)
-        .and_then(|sparse| sparse.strict(dialect, promised, room, stop))
+        .and_then(|sparse| sparse.strict(format, promised, room, stop))
         .map_err(|error| error.tensor(tensor.name()))
 }
 
@@ -45,10 +50,10 @@ pub fn judge(
     reading: Reading<'_>,
     tensor: Tensor<'_>,
     rule: Option<DataRule>,
-    dialect: Dialect,
+    format: &'static WriteFormat,
     room: Room<'_>,
 ) -> Result<()> {
-    let sparse = read(reading, tensor, dialect, room)?;
+    let sparse = read(reading, tensor, format, room)?;
     let mut elements = RuleCheck::new(rule);
     if elements.is_any() {
         let values = sparse.values();
@@ -65,11 +70,11 @@ pub fn copy(
     writer: &mut Writer,
     spec: Spec<'_>,
 ) -> Result<()> {
-    let dialect = writer.dialect();
-    let sparse = read(reading, tensor, dialect, &|| writer.spool())?;
+    let format = writer.format();
+    let sparse = read(reading, tensor, format, &|| writer.spool())?;
     let target = casts.target(sparse.values().dtype());
     let arranged =
-        sparse.map_values(|values| CastArray::of(values, target)).arranged(dialect, IndexTypes::Kept);
+        sparse.map_values(|values| CastArray::of(values, target)).arranged(format, IndexTypes::Kept);
     let mut components = arranged.components();
     components.extend(spec.components);
     writer.begin(Spec { components: &components, ..spec })?;

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::btf_encode;
-use super::dialect::{Index, Names, SparseForm, Writing};
+use super::write_format::{Index, Names, SparseForm, WriteFormat};
 use super::{Format, Input, Told};
 use crate::checked::{self, MAX_EXACT, bytes_of, exact, product};
 use crate::error::{Code, Error, Result};
@@ -21,10 +21,10 @@ pub const FORMAT: Format = Format {
     // It has no magic: a file is one where header and records account for every byte.
     tell: |_| Ok(Told::Perhaps),
     parse,
-    writes: &[&WRITING],
+    writes: &[&WRITE_FORMAT],
 };
 
-pub static WRITING: Writing = Writing {
+pub static WRITE_FORMAT: WriteFormat = WriteFormat {
     format: NAME,
     title: "BTF",
     readers: &["readers of BTF", "this package"],
@@ -33,7 +33,7 @@ pub static WRITING: Writing = Writing {
     holds: |dtype| code_of(dtype).is_some(),
     holds_layout: |layout| matches!(layout, Layout::Dense | Layout::SparseCoo),
     names: Names::Numbers,
-    ..Writing::DENSE
+    ..WriteFormat::DENSE
 };
 
 const RULE: &str = "BTF";

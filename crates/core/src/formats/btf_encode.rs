@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::btf::code_of;
-use super::dialect::Assemble;
+use super::write_format::Assemble;
 use crate::error::Result;
 use crate::model::{Catalog, Layout};
 

@@ -3,8 +3,8 @@
 //! names and a header that does not begin with `{` are refused.
 #![forbid(unsafe_code)]
 
-use super::dialect::{FileAttributes, Index, Names, Sharding, Writing};
 use super::safetensors_encode;
+use super::write_format::{FileAttributes, Index, Names, Sharding, WriteFormat};
 use super::{Format, Input, Sample, Told};
 use crate::checked::{exact, u64_le};
 use crate::error::{Code, Error, Result};
@@ -30,10 +30,10 @@ pub const FORMAT: Format = Format {
     lacks: "no safetensors header",
     tell,
     parse,
-    writes: &[&WRITING],
+    writes: &[&WRITE_FORMAT],
 };
 
-pub static WRITING: Writing = Writing {
+pub static WRITE_FORMAT: WriteFormat = WriteFormat {
     format: NAME,
     title: NAME,
     readers: &["safetensors for Python", "every other reader of safetensors", "this package"],
@@ -42,7 +42,7 @@ pub static WRITING: Writing = Writing {
     names: Names::Except(METADATA),
     attributes: FileAttributes::Text,
     shards: Sharding::Checkpoint,
-    ..Writing::DENSE
+    ..WriteFormat::DENSE
 };
 
 const RULE: &str = "safetensors Format";

@@ -3,8 +3,8 @@
 
 use std::fmt::Write;
 
-use super::dialect::Assemble;
 use super::safetensors::name_of;
+use super::write_format::Assemble;
 use crate::error::Result;
 use crate::model::{Catalog, DType};
 

@@ -1,7 +1,7 @@
 //! zTensor: which version a file is, and what each can hold.
 #![forbid(unsafe_code)]
 
-use super::dialect::{Alignment, FileAttributes, Index, Method, Sharding, SparseForm, Writing};
+use super::write_format::{Alignment, FileAttributes, Index, Method, Sharding, SparseForm, WriteFormat};
 use super::{Format, Input, Sample, Told, bad_magic, zt01, zt01_encode, zt1_encode, zt2, zt10, zt12};
 use crate::codecs::digest::Algorithm;
 use crate::error::{Code, Error, Result};
@@ -24,7 +24,7 @@ pub const FORMAT: Format = Format {
     writes: &[&ZT01, &ZT10, &ZT12, &ZT2],
 };
 
-const UP_TO_12: Writing = Writing {
+const UP_TO_12: WriteFormat = WriteFormat {
     format: NAME,
     usual: false,
     readers: &[],
@@ -38,10 +38,10 @@ const UP_TO_12: Writing = Writing {
     digests: &[Algorithm::Crc32c, Algorithm::Sha256],
     alignment: Some(Alignment { least: 64, usual: 64, powers_of_two: true }),
     compression: Some(Method::Zstd),
-    ..Writing::DENSE
+    ..WriteFormat::DENSE
 };
 
-pub static ZT01: Writing = Writing {
+pub static ZT01: WriteFormat = WriteFormat {
     version: Some("0.1"),
     title: "zTensor 0.1",
     readers: &["ztensor for Python 0.1.x", "this package"],
@@ -55,7 +55,7 @@ pub static ZT01: Writing = Writing {
     ..UP_TO_12
 };
 
-pub static ZT10: Writing = Writing {
+pub static ZT10: WriteFormat = WriteFormat {
     version: Some("1.0"),
     usual: true,
     title: "zTensor 1.0",
@@ -66,7 +66,7 @@ pub static ZT10: Writing = Writing {
 };
 
 /// Not for new files, which are of 1.2.
-pub static ZT11: Writing = Writing {
+pub static ZT11: WriteFormat = WriteFormat {
     version: Some("1.1"),
     title: "zTensor 1.1",
     any_indices: true,
@@ -74,7 +74,7 @@ pub static ZT11: Writing = Writing {
     ..UP_TO_12
 };
 
-pub static ZT12: Writing = Writing {
+pub static ZT12: WriteFormat = WriteFormat {
     version: Some("1.2"),
     title: "zTensor 1.2",
     any_indices: true,
@@ -84,7 +84,7 @@ pub static ZT12: Writing = Writing {
     ..UP_TO_12
 };
 
-pub static ZT2: Writing = Writing {
+pub static ZT2: WriteFormat = WriteFormat {
     version: Some("2"),
     title: "zTensor 2",
     readers: &["ztensor for Python 2.x", "this package"],

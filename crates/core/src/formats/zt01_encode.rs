@@ -4,7 +4,7 @@
 
 use ciborium::Value;
 
-use super::dialect::Pass;
+use super::write_format::Pass;
 use super::zt_trailer;
 use crate::error::{Code, Error, Result};
 use crate::layouts;

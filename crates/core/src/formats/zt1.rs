@@ -32,7 +32,7 @@ const ALIGNMENT: u64 = 64;
 const ENTRY_BYTES: usize = 128;
 
 /// How one generation spells the manifest.
-pub struct Dialect {
+pub struct Generation {
     /// The root's key of the tensors.
     pub tensors: &'static str,
     /// A root key that tells that the file is of the other generation, cut short.
@@ -58,18 +58,30 @@ pub enum Dtypes {
 }
 
 /// The catalog of the manifest `bytes` at `offset`. `total` is the size of the file, against which components are placed.
-pub fn parse(bytes: &[u8], offset: u64, total: u64, dialect: &Dialect, limits: &Limits) -> Result<Catalog> {
-    parse_root(bytes, offset, total, dialect, limits).map_err(|error| {
+pub fn parse(
+    bytes: &[u8],
+    offset: u64,
+    total: u64,
+    generation: &Generation,
+    limits: &Limits,
+) -> Result<Catalog> {
+    parse_root(bytes, offset, total, generation, limits).map_err(|error| {
         // Another major version may spell everything differently, so its number outranks what broke.
         let version = find_version(bytes);
         version
-            .and_then(|text| negotiate(&text, dialect).err())
+            .and_then(|text| negotiate(&text, generation).err())
             .filter(|e| e.code() == Code::UnsupportedVersion)
             .unwrap_or(error)
     })
 }
 
-fn parse_root(bytes: &[u8], offset: u64, total: u64, dialect: &Dialect, limits: &Limits) -> Result<Catalog> {
+fn parse_root(
+    bytes: &[u8],
+    offset: u64,
+    total: u64,
+    generation: &Generation,
+    limits: &Limits,
+) -> Result<Catalog> {
     let mut builder = Builder::new(zt::CONTAINER, limits);
     builder.reserve(bytes.len() / ENTRY_BYTES);
     let mut reader = Reader::new(bytes, offset, limits.max_attribute_values);
@@ -78,7 +90,7 @@ fn parse_root(bytes: &[u8], offset: u64, total: u64, dialect: &Dialect, limits: 
     let mut place = Place {
         index: offset,
         total,
-        dialect,
+        generation,
         builder: &mut builder,
         shape: Vec::new(),
         fields: Vec::new(),
@@ -86,14 +98,14 @@ fn parse_root(bytes: &[u8], offset: u64, total: u64, dialect: &Dialect, limits: 
         known: Spellings::default(),
     };
     // The readers of 1.0.1 and 1.2.3 pass over tags anywhere. Of one that means something they miss the meaning.
-    reader.self_described().map_err(|error| error.rule(dialect.root_rule))?;
+    reader.self_described().map_err(|error| error.rule(generation.root_rule))?;
     reader
         .fields("the manifest", |reader, key| {
-            if key == dialect.tensors {
+            if key == generation.tensors {
                 has_tensors = true;
                 return reader.names("the map of tensors", |reader, name| place.tensor(reader, name));
             }
-            if Some(key) == dialect.foreign {
+            if Some(key) == generation.foreign {
                 let message = format!(
                     "the manifest holds {key:?}, which a footer magic must follow: the file is cut short"
                 );
@@ -109,18 +121,20 @@ fn parse_root(bytes: &[u8], offset: u64, total: u64, dialect: &Dialect, limits: 
             Ok(())
         })
         .and_then(|()| reader.end())
-        .map_err(|error| error.rule(dialect.root_rule))?;
+        .map_err(|error| error.rule(generation.root_rule))?;
     let missing = |key: &str| {
-        Error::new(Code::BadIndex, format!("the manifest has no {key:?}")).rule(dialect.root_rule)
+        Error::new(Code::BadIndex, format!("the manifest has no {key:?}")).rule(generation.root_rule)
     };
     let version = version.ok_or_else(|| missing("version"))?;
-    if negotiate(&version, dialect)? > dialect.newest_minor {
-        let message =
-            format!("the file is of version {version}, newer than the 1.{} known here", dialect.newest_minor);
+    if negotiate(&version, generation)? > generation.newest_minor {
+        let message = format!(
+            "the file is of version {version}, newer than the 1.{} known here",
+            generation.newest_minor
+        );
         builder.warn("ZT_WARN_NEWER_VERSION", message, None, None);
     }
     if !has_tensors {
-        return Err(missing(dialect.tensors));
+        return Err(missing(generation.tensors));
     }
     builder.version(version);
     overlap::warn(&mut builder);
@@ -128,24 +142,25 @@ fn parse_root(bytes: &[u8], offset: u64, total: u64, dialect: &Dialect, limits: 
 }
 
 /// The minor version of a file of major version 1.
-pub(super) fn negotiate(version: &str, dialect: &Dialect) -> Result<u64> {
+pub(super) fn negotiate(version: &str, generation: &Generation) -> Result<u64> {
     let mut numbers = version.split(['.', '-', '+']);
     let mut number = || numbers.next().map(str::parse::<u64>);
     let (Some(Ok(major)), minor) = (number(), number()) else {
         return Err(
-            Error::new(Code::BadIndex, format!("{version:?} is no version")).rule(dialect.version_rule)
+            Error::new(Code::BadIndex, format!("{version:?} is no version")).rule(generation.version_rule)
         );
     };
     if major != 1 {
         let message =
             format!("version {version} of the manifest is not supported; a file of this magic has version 1");
-        return Err(Error::new(Code::UnsupportedVersion, message).rule(dialect.version_rule));
+        return Err(Error::new(Code::UnsupportedVersion, message).rule(generation.version_rule));
     }
     match minor {
         None => Ok(0),
         Some(Ok(minor)) => Ok(minor),
         Some(Err(_)) => {
-            Err(Error::new(Code::BadIndex, format!("{version:?} is no version")).rule(dialect.version_rule))
+            Err(Error::new(Code::BadIndex, format!("{version:?} is no version"))
+                .rule(generation.version_rule))
         }
     }
 }
@@ -170,7 +185,7 @@ fn find_version(bytes: &[u8]) -> Option<String> {
 struct Place<'p, 'b> {
     index: u64,
     total: u64,
-    dialect: &'p Dialect,
+    generation: &'p Generation,
     builder: &'p mut Builder,
     /// The shape and the components of the tensor being read: memory that all tensors share.
     shape: Vec<u64>,
@@ -203,7 +218,7 @@ fn read_attributes(reader: &mut Reader<'_>) -> Result<Attributes> {
 
 impl<'b> Place<'_, 'b> {
     fn tensor(&mut self, reader: &mut Reader<'b>, name: &str) -> Result<()> {
-        self.entry(reader, name).map_err(|error| error.tensor(name).rule(self.dialect.tensor_rule))
+        self.entry(reader, name).map_err(|error| error.tensor(name).rule(self.generation.tensor_rule))
     }
 
     fn entry(&mut self, reader: &mut Reader<'b>, name: &str) -> Result<()> {
@@ -217,7 +232,7 @@ impl<'b> Place<'_, 'b> {
         let mut attributes: Option<Attributes> = None;
         reader.fields("the tensor", |reader, key| {
             match key {
-                "dtype" if self.dialect.dtypes == Dtypes::OfTensor => {
+                "dtype" if self.generation.dtypes == Dtypes::OfTensor => {
                     let text = reader.text("dtype")?;
                     dtype = Some(tensor_dtype(&text)?);
                 }
@@ -244,7 +259,7 @@ impl<'b> Place<'_, 'b> {
         if !has_shape {
             return Err(missing("shape"));
         }
-        if self.dialect.dtypes == Dtypes::OfTensor && dtype.is_none() {
+        if self.generation.dtypes == Dtypes::OfTensor && dtype.is_none() {
             return Err(missing("dtype"));
         }
         let known = if attributes.is_none() { self.known(reader, layout, dtype) } else { None };
@@ -297,14 +312,15 @@ impl<'b> Place<'_, 'b> {
                     || Error::new(Code::BadIndex, "the role stands twice in the tensor").rule("unique keys");
                 roles.insert(fields.role).then_some(fields).ok_or_else(twice)
             });
-            let fields = fields.map_err(|error| error.component(role).rule(self.dialect.component_rule))?;
+            let fields =
+                fields.map_err(|error| error.component(role).rule(self.generation.component_rule))?;
             self.fields.push(fields);
             Ok(())
         })
     }
 
     fn fields<'r>(&mut self, reader: &mut Reader<'r>, role: &str, name: &str) -> Result<Fields> {
-        let own_dtype = self.dialect.dtypes == Dtypes::OfComponents;
+        let own_dtype = self.generation.dtypes == Dtypes::OfComponents;
         let mut storage: Option<Cow<'r, str>> = None;
         let mut logical: Option<Cow<'r, str>> = None;
         let (mut offset, mut length, mut uncompressed) = (None, None, None);
@@ -333,7 +349,7 @@ impl<'b> Place<'_, 'b> {
         let missing = |key: &str| Error::new(Code::BadIndex, format!("the component has no {key:?}"));
         let offset = offset.ok_or_else(|| missing("offset"))?;
         let length = length.ok_or_else(|| missing("length"))?;
-        placed(offset, length, self.index, self.total, self.dialect.bounds_rule)?;
+        placed(offset, length, self.index, self.total, self.generation.bounds_rule)?;
         if !offset.is_multiple_of(ALIGNMENT) && length > 0 {
             let message = format!(
                 "offset {offset} is no multiple of {ALIGNMENT}; reading works, SIMD code may be slower"
@@ -385,7 +401,7 @@ impl<'b> Place<'_, 'b> {
             let role = self.builder.label(fields.role).to_owned();
             self.builder.warn("ZT_WARN_UNKNOWN_TYPE", message, Some(name), Some(&role));
         }
-        let dtype = match (self.dialect.dtypes, layout, fields.role) {
+        let dtype = match (self.generation.dtypes, layout, fields.role) {
             (Dtypes::OfComponents, ..) => fields.dtype,
             (_, Layout::Dense, Label::DATA) | (_, Layout::SparseCsr | Layout::SparseCoo, Label::VALUES) => {
                 dtype
@@ -404,7 +420,7 @@ impl<'b> Place<'_, 'b> {
         let Layout::Other(label) = layout else { return };
         let text = self.builder.label(label).to_owned();
         // 1.1 §III.4 and 1.2 §3 define this one; its parts are read as what they are.
-        if self.dialect.dtypes == Dtypes::OfComponents && text == "quantized_group" {
+        if self.generation.dtypes == Dtypes::OfComponents && text == "quantized_group" {
             return;
         }
         let message = format!("the layout {text:?} is not known here; its components are readable");

@@ -2,13 +2,13 @@
 #![forbid(unsafe_code)]
 
 use super::zt_trailer;
-use super::zt1::{self, Dialect, Dtypes};
+use super::zt1::{self, Dtypes, Generation};
 use crate::error::Result;
 use crate::formats::Input;
 use crate::limits::Limits;
 use crate::model::Catalog;
 
-pub(super) const DIALECT: Dialect = Dialect {
+pub(super) const GENERATION: Generation = Generation {
     tensors: "tensors",
     foreign: Some("objects"),
     newest_minor: 0,
@@ -27,11 +27,11 @@ pub(super) const DIALECT: Dialect = Dialect {
 /// files; the purpose of the rule, that magic and manifest do not overlap, holds with equality too, so
 /// equality is accepted.
 pub fn parse(input: &Input<'_>) -> Result<Catalog> {
-    let index = zt_trailer::read(input, 8, DIALECT.bounds_rule)?;
+    let index = zt_trailer::read(input, 8, GENERATION.bounds_rule)?;
     parse_index(&index.bytes, index.offset, input.length(), input.limits)
 }
 
 /// The catalog of the manifest `bytes`, which stands at `offset` in a file of `total` bytes.
 pub fn parse_index(bytes: &[u8], offset: u64, total: u64, limits: &Limits) -> Result<Catalog> {
-    zt1::parse(bytes, offset, total, &DIALECT, limits)
+    zt1::parse(bytes, offset, total, &GENERATION, limits)
 }

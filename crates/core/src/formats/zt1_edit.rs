@@ -6,7 +6,7 @@ use ciborium::Value;
 
 use super::zt::MAGIC_1;
 use super::zt_trailer::{self, Index};
-use super::zt1::{self, Dialect};
+use super::zt1::{self, Generation};
 use super::zt1_encode::Spelling;
 use super::{Input, zt10, zt12};
 use crate::error::{Code, Error, Result};
@@ -26,17 +26,17 @@ pub fn read(input: &Input<'_>) -> Result<Found> {
     let (total, limits) = (input.length(), input.limits);
     // As detection has it: the magic again at the end is 1.1 or 1.2.
     let footed = total >= 16 && input.read_vec(total - 8, 8)? == MAGIC_1;
-    let (dialect, behind) = if footed { (&zt12::DIALECT, 16) } else { (&zt10::DIALECT, 8) };
-    let index = zt_trailer::read(input, behind, dialect.bounds_rule)?;
-    let catalog = zt1::parse(&index.bytes, index.offset, total, dialect, limits)?;
+    let (generation, behind) = if footed { (&zt12::GENERATION, 16) } else { (&zt10::GENERATION, 8) };
+    let index = zt_trailer::read(input, behind, generation.bounds_rule)?;
+    let catalog = zt1::parse(&index.bytes, index.offset, total, generation, limits)?;
     let version = catalog.version.as_deref().unwrap_or_default();
-    let minor = zt1::negotiate(version, dialect)?;
-    if minor > dialect.newest_minor {
+    let minor = zt1::negotiate(version, generation)?;
+    if minor > generation.newest_minor {
         let message = format!(
             "the file is of version {version}: what an edit would have to keep true in it is not known here; convert \
              it to an older version first"
         );
-        return Err(Error::new(Code::UnsupportedVersion, message).rule(dialect.version_rule));
+        return Err(Error::new(Code::UnsupportedVersion, message).rule(generation.version_rule));
     }
     let spelling = match (footed, minor) {
         (false, _) => Spelling::V10,
@@ -46,10 +46,10 @@ pub fn read(input: &Input<'_>) -> Result<Found> {
     Ok(Found { catalog, index, spelling })
 }
 
-const fn dialect(spelling: Spelling) -> &'static Dialect {
+const fn generation(spelling: Spelling) -> &'static Generation {
     match spelling {
-        Spelling::V10 => &zt10::DIALECT,
-        Spelling::V11 | Spelling::V12 => &zt12::DIALECT,
+        Spelling::V10 => &zt10::GENERATION,
+        Spelling::V11 | Spelling::V12 => &zt12::GENERATION,
     }
 }
 
@@ -61,7 +61,7 @@ pub fn tail(index: &[u8], spelling: Spelling) -> Vec<u8> {
 /// Reads a manifest that is about to be written at `offset`, as whoever opens the file will.
 pub fn check(index: &[u8], offset: u64, spelling: Spelling, limits: &Limits) -> Result<()> {
     let total = offset.saturating_add(tail(index, spelling).len() as u64);
-    zt1::parse(index, offset, total, dialect(spelling), limits).map(drop)
+    zt1::parse(index, offset, total, generation(spelling), limits).map(drop)
 }
 
 /// A manifest taken apart.
@@ -77,7 +77,7 @@ pub struct Manifest<'a> {
 
 impl<'a> Manifest<'a> {
     pub fn read(index: &'a [u8], spelling: Spelling) -> Result<Self> {
-        let key = dialect(spelling).tensors;
+        let key = generation(spelling).tensors;
         let (tags, root) = cbor_splice::self_described(index)?;
         let root = cbor_splice::entries(root, "the manifest")?;
         let of_tensors = root.iter().find(|entry| entry.name().is_some_and(|name| name == key));

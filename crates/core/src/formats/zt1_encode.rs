@@ -1,7 +1,7 @@
 //! The manifests of zTensor 1.0 (§4) and 1.2 (§1), from a catalog.
 #![forbid(unsafe_code)]
 
-use super::dialect::Pass;
+use super::write_format::Pass;
 use super::zt::MAGIC_1;
 use crate::error::Result;
 use crate::model::{Catalog, Component, DType, Encoding, Tensor};

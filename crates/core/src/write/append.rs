@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::{Compression, Dialect, Out, Settings, Writer, zt2};
+use super::{Compression, Out, Settings, WriteFormat, Writer, zt2};
 use crate::codecs::digest::Algorithm;
 use crate::edit::{AttributeChanges, Edit};
 use crate::error::{Code, Error, Result};
@@ -29,13 +29,13 @@ pub enum Hashing {
 
 impl Hashing {
     /// The algorithm, where the version has it.
-    fn of(self, dialect: Dialect) -> Result<Option<Algorithm>> {
-        let digests = dialect.writing().digests;
+    fn of(self, format: &'static WriteFormat) -> Result<Option<Algorithm>> {
+        let digests = format.digests;
         match self {
             Self::Usual => Ok(digests.first().copied()),
             Self::Without => Ok(None),
             Self::With(algorithm) if !digests.contains(&algorithm) => {
-                let message = format!("{} has no such digest: ask for another, or for none", dialect.name());
+                let message = format!("{} has no such digest: ask for another, or for none", format.title);
                 Err(Error::new(Code::InvalidArg, message))
             }
             Self::With(algorithm) => Ok(Some(algorithm)),
@@ -61,10 +61,10 @@ pub struct Appending {
 }
 
 /// Only version 2 compresses in frames.
-fn framed(mut asked: Compression, dialect: Dialect) -> Result<Compression> {
+fn framed(mut asked: Compression, format: &'static WriteFormat) -> Result<Compression> {
     if asked.frame == 0 {
         asked.frame = USUAL_FRAME;
-    } else if dialect.writing().compression != Some(Method::ZstdSeekable) {
+    } else if format.compression != Some(Method::ZstdSeekable) {
         return Err(Error::new(Code::InvalidArg, "only zTensor 2 compresses in frames"));
     }
     Ok(asked)
@@ -77,10 +77,10 @@ impl Writer {
         let original = Original::open(path, request.in_place)?;
         let edit = Edit::open(original.source(), request.formats, &request.limits)?;
         let settings = Settings {
-            dialect: edit.dialect(),
+            format: edit.format(),
             alignment: request.alignment.unwrap_or_else(|| edit.alignment()),
-            digest: request.digest.of(edit.dialect())?,
-            compression: request.compression.map(|asked| framed(asked, edit.dialect())).transpose()?,
+            digest: request.digest.of(edit.format())?,
+            compression: request.compression.map(|asked| framed(asked, edit.format())).transpose()?,
             canonical: false,
             max_shard: None,
             overwrite: true,

@@ -61,7 +61,7 @@ impl Outgoing {
         compresses: bool,
     ) -> Self {
         let blob = Self::raw(length, offset, settings);
-        let rule = RuleCheck::new(rule.filter(|_| settings.dialect.writing().profiles));
+        let rule = RuleCheck::new(rule.filter(|_| settings.format.profiles));
         let state = if compresses && length > 0 { State::Sampling(Vec::new()) } else { State::Raw };
         Self { rule, state, ..blob }
     }
@@ -81,7 +81,7 @@ impl Outgoing {
             offset,
             algorithm,
             hasher,
-            digest_over: settings.dialect.writing().digests_over(),
+            digest_over: settings.format.digests_over(),
             rule: RuleCheck::new(None),
             state: State::Raw,
         }

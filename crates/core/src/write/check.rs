@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::tensor::Open;
-use super::{Dialect, Spec, Writer};
+use super::{Spec, WriteFormat, Writer};
 use crate::error::{Code, Error, Result};
 use crate::formats::{Announced, Names, SparseForm};
 use crate::model::{Attributes, Component, DType, DataRule, Label, Layout, NewTensor};
@@ -10,41 +10,41 @@ use crate::model::{Attributes, Component, DType, DataRule, Label, Layout, NewTen
 impl Writer {
     /// Notes in `open` what is to be stored.
     pub(super) fn check(&mut self, spec: &Spec<'_>, open: &mut Open) -> Result<()> {
-        let dialect = self.settings.dialect;
+        let format = self.settings.format;
         if self.has(spec.name) {
             return Err(Error::new(Code::BadIndex, "another tensor has this name already"));
         }
         let layout = Layout::from_label(self.builder.intern(spec.layout));
-        if !dialect.holds_layout(layout) {
-            let message = format!("{} cannot hold the layout {:?}", dialect.name(), spec.layout);
+        if !(format.holds_layout)(layout) {
+            let message = format!("{} cannot hold the layout {:?}", format.title, spec.layout);
             return Err(Error::new(Code::BadLayout, message));
         }
-        match dialect.writing().names {
+        match format.names {
             Names::Numbers if spec.name != self.builder.len().to_string() => {
-                let (title, number) = (dialect.name(), self.builder.len());
+                let (title, number) = (format.title, self.builder.len());
                 let message = format!("{title} has no names: this tensor must be called \"{number}\"");
                 return Err(Error::new(Code::InvalidArg, message));
             }
             Names::Except(kept) if spec.name == kept => {
-                let message = format!("{} keeps this name for its metadata", dialect.name());
+                let message = format!("{} keeps this name for its metadata", format.title);
                 return Err(Error::new(Code::InvalidArg, message));
             }
             _ => {}
         }
         // BTF's coordinates are uint64, a type that its tensors cannot have.
-        let coords = |role: &str| dialect.writing().sparse == SparseForm::Tuples && role == "coords";
+        let coords = |role: &str| format.sparse == SparseForm::Tuples && role == "coords";
         let parts =
             spec.components.iter().filter(|(role, ..)| !coords(role)).filter_map(|(_, dtype, _)| *dtype);
-        if let Some(dtype) = parts.chain(spec.dtype).find(|&dtype| !dialect.holds(dtype)) {
-            let message = format!("{} cannot hold {}", dialect.name(), dtype.name());
+        if let Some(dtype) = parts.chain(spec.dtype).find(|&dtype| !(format.holds)(dtype)) {
+            let message = format!("{} cannot hold {}", format.title, dtype.name());
             return Err(Error::new(Code::BadDtype, message));
         }
-        if spec.attributes.is_some_and(|list| !list.is_empty()) && !dialect.holds_tensor_attributes() {
-            let message = format!("{} has no attributes of a tensor", dialect.name());
+        if spec.attributes.is_some_and(|list| !list.is_empty()) && !format.tensor_attributes {
+            let message = format!("{} has no attributes of a tensor", format.title);
             return Err(Error::new(Code::InvalidArg, message));
         }
         let roles: Vec<&str> = spec.components.iter().map(|&(role, ..)| role).collect();
-        (dialect.writing().check_announced)(&Announced {
+        (format.check_announced)(&Announced {
             name: spec.name,
             layout: spec.layout,
             attributes: spec.attributes,
@@ -76,9 +76,9 @@ impl Writer {
         }
         let (name, shape, dtype) = (spec.name, spec.shape, spec.dtype);
         let mut tensor = NewTensor { name, shape, layout, dtype, components, attributes: None };
-        entry(dialect, spec.layout, spec.attributes, &mut tensor)?;
+        entry(format, spec.layout, spec.attributes, &mut tensor)?;
         self.builder.check_shape(shape)?;
-        let form = dialect.writing().sparse;
+        let form = format.sparse;
         if layout != Layout::Dense && form.packs() {
             let length = spec.components.iter().map(|(.., length)| length).sum::<u64>() + form.framing();
             open.stored.push((Label::DATA, dtype, None, length));
@@ -111,16 +111,16 @@ impl Writer {
     }
 }
 
-/// Checks what the index is to say of a tensor, as a reader of the dialect would. `layout`: its name.
+/// Checks what the index is to say of a tensor, as a reader of the format would. `layout`: its name.
 pub(crate) fn entry(
-    dialect: Dialect,
+    format: &'static WriteFormat,
     layout: &str,
     attributes: Option<&Attributes>,
     tensor: &mut NewTensor<'_>,
 ) -> Result<()> {
-    if tensor.layout == Layout::Dense && !dialect.holds_other_components() && tensor.components.len() > 1 {
-        let message = format!("{} stores one component of a dense tensor, \"data\"", dialect.name());
+    if tensor.layout == Layout::Dense && !format.other_components && tensor.components.len() > 1 {
+        let message = format!("{} stores one component of a dense tensor, \"data\"", format.title);
         return Err(Error::new(Code::BadLayout, message));
     }
-    (dialect.writing().check_entry)(tensor, layout, attributes)
+    (format.check_entry)(tensor, layout, attributes)
 }

@@ -41,21 +41,21 @@ impl Writer {
         if self.edit.as_ref().is_some_and(Edit::is_empty) && self.builder.is_empty() {
             return Ok(Finished::default());
         }
-        let dialect = self.settings.dialect;
-        if let (Index::Last(spell), None) = (&dialect.writing().index, &self.edit) {
+        let format = self.settings.format;
+        if let (Index::Last(spell), None) = (&format.index, &self.edit) {
             return self.finish_last(*spell);
         }
         if let Some(mut behind) = self.behind.take() {
             behind.drain()?;
         }
-        if matches!(dialect.writing().index, Index::Manifest) && self.edit.is_none() {
+        if matches!(format.index, Index::Manifest) && self.edit.is_none() {
             return self.finish_zt2();
         }
         let catalog = self.builder.finish();
         if let Out::Spool(mut spool, mut file) = self.out {
             spool.write(self.buffer.from(0))?;
             let whole = Whole::File(&mut file);
-            index_first::assemble(dialect, &catalog, &spool, whole, &self.settings.stop)?;
+            index_first::assemble(format, &catalog, &spool, whole, &self.settings.stop)?;
             self.settings.stop.check()?;
             let warnings = match self.parts {
                 Some(mut parts) if !parts.is_empty() => {
@@ -71,7 +71,7 @@ impl Writer {
         if let Out::SpoolUpload(mut spool, mut upload) = self.out {
             spool.write(self.buffer.from(0))?;
             let whole = Whole::Upload(&mut *upload);
-            index_first::assemble(dialect, &catalog, &spool, whole, &self.settings.stop)?;
+            index_first::assemble(format, &catalog, &spool, whole, &self.settings.stop)?;
             upload.complete()?;
             return Ok(Finished::default());
         }
@@ -86,7 +86,7 @@ impl Writer {
 
     /// The index is spelled while its beginning is written.
     fn finish_last(mut self, spell: Spell) -> Result<Finished> {
-        let empty = Builder::new(self.settings.dialect.container(), &Limits::default());
+        let empty = Builder::new(self.settings.format.container(), &Limits::default());
         let catalog = std::mem::replace(&mut self.builder, empty).finish();
         spell(&catalog, &mut |bytes| {
             self.buffer.extend(bytes)?;

@@ -1,7 +1,7 @@
 //! Files whose index comes before their data: the data was spooled, and is copied to its place.
 #![forbid(unsafe_code)]
 
-use super::Dialect;
+use super::WriteFormat;
 use crate::error::{Code, Error, Result};
 use crate::formats::{Assemble, Index};
 use crate::model::{Catalog, Component};
@@ -26,13 +26,13 @@ impl Whole<'_> {
 
 /// Writes index and data.
 pub fn assemble<'a>(
-    dialect: Dialect,
+    format: &'static WriteFormat,
     catalog: &Catalog,
     spool: &'a Spool,
     file: Whole<'a>,
     stop: &'a Stop,
 ) -> Result<()> {
-    let Index::First(put) = dialect.writing().index else {
+    let Index::First(put) = format.index else {
         return Err(Error::new(Code::Internal, "the data was spooled, and the index comes behind it"));
     };
     let mut data = Data { spool, file, waiting: Vec::new(), stop };

@@ -93,11 +93,11 @@ impl Plan<'_> {
     /// Gives the order, by the places in which they were announced, in which the tensors have to come now.
     pub fn lay_out(self) -> Result<Vec<usize>> {
         let Self { writer, stored } = self;
-        let dialect = writer.settings.dialect;
-        let Index::First(put) = dialect.writing().index else {
+        let format = writer.settings.format;
+        let Index::First(put) = format.index else {
             return Err(Error::new(Code::Internal, "the index comes behind the data"));
         };
-        let empty = Builder::new(dialect.container(), &Limits::default());
+        let empty = Builder::new(format.container(), &Limits::default());
         let mut builder = std::mem::replace(&mut writer.builder, empty);
         builder.attributes(std::mem::take(&mut writer.settings.attributes));
         let (catalog, mut framing) = (builder.finish(), Framing::default());

@@ -1,7 +1,7 @@
 //! Tensors whose bytes stay in another file.
 #![forbid(unsafe_code)]
 
-use super::{Dialect, Spec, Writer, shards};
+use super::{Spec, WriteFormat, Writer, shards};
 use crate::error::{Code, Error, Result};
 use crate::formats::Announced;
 use crate::model::{Catalog, Layout, NewTensor, Shard, Tensor};
@@ -12,7 +12,7 @@ impl Writer {
         if self.open.is_some() {
             return Err(Error::new(Code::InvalidArg, "another tensor is still being written"));
         }
-        if self.settings.dialect != Dialect::ZT2 || self.settings.canonical {
+        if self.settings.format != WriteFormat::ZT2 || self.settings.canonical {
             let message =
                 "only zTensor 2 links to other files, with canonical: false: a canonical file is one file";
             return Err(Error::new(Code::InvalidArg, message).tensor(name));
@@ -36,7 +36,7 @@ impl Writer {
             roles: &[],
             canonical: false,
         };
-        let linked = (self.settings.dialect.writing().check_announced)(&announced).and_then(|()| {
+        let linked = (self.settings.format.check_announced)(&announced).and_then(|()| {
             if self.has_added(name) {
                 return Err(Error::new(Code::BadIndex, "a tensor of this name was added already"));
             }

@@ -38,7 +38,7 @@ pub struct How {
 impl How {
     /// Nothing where nothing is compressed.
     pub fn of(settings: &Settings) -> Option<Self> {
-        let writing = settings.dialect.writing();
+        let writing = settings.format;
         Some(Self {
             compression: settings.compression?,
             method: writing.compression?,

@@ -1,4 +1,4 @@
-//! Sparse tensors on their way into a file: checked as their layout asks, put in the order that the dialect asks for, and
+//! Sparse tensors on their way into a file: checked as their layout asks, put in the order that the format asks for, and
 //! handed to the writer block by block. The arrays lie in memory or in nameless files; of what lies in files little more than a
 //! block stands in memory at once.
 #![forbid(unsafe_code)]
@@ -10,7 +10,7 @@ mod pack;
 mod rising;
 mod rows;
 
-use super::Dialect;
+use super::WriteFormat;
 use crate::checked;
 use crate::error::{Code, Error, Result};
 use crate::layouts::exact::{COO, CSR};
@@ -45,16 +45,16 @@ pub struct Sparse {
 pub enum IndexTypes {
     /// uint64, which every reader takes; in version 2 uint32 where all arrays are that.
     Usual,
-    /// No wider than they are, as far as the dialect allows: what a file has is not to grow on its way into another.
+    /// No wider than they are, as far as the format allows: what a file has is not to grow on its way into another.
     Kept,
 }
 
 impl IndexTypes {
     /// The type of an array, given those of all index arrays of the tensor and its own. 1.1 and 1.2 allow any integers (1.1 §III.2);
     /// version 2 has uint32 or uint64, the same for all (`zt.sparse_csr/1`); others have uint64.
-    pub fn dtype(self, dialect: Dialect, all: &[DType], own: DType) -> DType {
+    pub fn dtype(self, format: &'static WriteFormat, all: &[DType], own: DType) -> DType {
         let fit = |dtype: &DType| dtype.bits() <= 32;
-        let writing = dialect.writing();
+        let writing = format;
         match self {
             Self::Kept if writing.any_indices => own,
             Self::Kept if writing.profiles && all.iter().all(fit) => DType::Uint32,
@@ -135,17 +135,17 @@ impl Sparse {
         }
     }
 
-    /// Has the data keep the rules of version 2 where the dialect is that, or a source has promised one of them: columns that rise
+    /// Has the data keep the rules of version 2 where the format is that, or a source has promised one of them: columns that rise
     /// within their row, and cells that stand once. Rows are sorted, except those of a source that promised it; what stands twice
     /// is `BadSparse`.
     pub fn strict(
         mut self,
-        dialect: Dialect,
+        format: &'static WriteFormat,
         promised: Option<DataRule>,
         room: Room<'_>,
         stop: &Stop,
     ) -> Result<Self> {
-        let (wanted, nnz) = (dialect.writing().profiles, self.nnz());
+        let (wanted, nnz) = (format.profiles, self.nnz());
         match &mut self.places {
             Places::Csr { indices, indptr } if wanted || promised == Some(DataRule::RisingColumns) => {
                 if let Some(fall) = rising::first_fall(&**indices, &**indptr, stop)? {

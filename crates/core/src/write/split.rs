@@ -34,14 +34,14 @@ impl Writer {
     /// Ends the current file of a checkpoint and begins another one.
     pub(super) fn next_part(&mut self) -> Result<()> {
         self.settle()?;
-        let dialect = self.settings.dialect;
+        let format = self.settings.format;
         let (Out::Spool(spool, file), Some(parts)) = (&mut self.out, &mut self.parts) else { return Ok(()) };
         self.position = 0;
-        let empty = Builder::new(dialect.container(), &Limits::default());
+        let empty = Builder::new(format.container(), &Limits::default());
         let mut builder = std::mem::replace(&mut self.builder, empty);
         builder.attributes(self.settings.attributes.clone());
         let catalog = builder.finish();
-        index_first::assemble(dialect, &catalog, spool, Whole::File(file), &self.settings.stop)?;
+        index_first::assemble(format, &catalog, spool, Whole::File(file), &self.settings.stop)?;
         *spool = file.spool()?;
         let next = file.another()?;
         parts.keep(std::mem::replace(file, next), catalog);

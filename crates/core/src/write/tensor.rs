@@ -130,7 +130,7 @@ impl Writer {
 
     /// Goes on to where the next blob begins: empty ones too, since the peers refuse any offset that is not aligned.
     pub(super) fn align(&mut self) -> Result<()> {
-        if !self.settings.dialect.index_first() {
+        if !self.settings.format.index_first() {
             let aligned = self.position.next_multiple_of(self.settings.alignment);
             let padding = usize::try_from(aligned - self.position).unwrap_or(0);
             match self.out {

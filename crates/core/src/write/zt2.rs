@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fs::File;
 
 use super::once::same;
-use super::{Dialect, Settings};
+use super::{Settings, WriteFormat};
 use crate::codecs::digest::{Algorithm, Digest};
 use crate::error::{Code, Error, Result};
 use crate::formats::zt2::encode::{self, CANONICAL_ALIGNMENT, FILE_ATTRIBUTES, LEAST_ALIGNMENT};
@@ -18,7 +18,7 @@ use crate::work::Stop;
 /// Checks what is asked of a file.
 pub fn check_settings(settings: &Settings) -> Result<()> {
     let canonical = settings.canonical;
-    if settings.dialect != Dialect::ZT2 {
+    if settings.format != WriteFormat::ZT2 {
         return Ok(());
     }
     let refused = |message: &str| Err(Error::new(Code::InvalidArg, message).rule(rules::CANONICAL));

@@ -1,15 +1,15 @@
 //! What the tests of writing share.
 
-use ztensor_core::formats::Dialect;
+use ztensor_core::formats::WriteFormat;
 use ztensor_core::model::Attributes;
 use ztensor_core::work::Stop;
 use ztensor_core::write::Settings;
 
 /// A file without digests, compression or attributes, over one that may be there.
-pub fn settings(dialect: Dialect) -> Settings {
+pub fn settings(format: &'static WriteFormat) -> Settings {
     Settings {
-        dialect,
-        alignment: if dialect == Dialect::ZT2 { 4096 } else { 64 },
+        format,
+        alignment: if format == WriteFormat::ZT2 { 4096 } else { 64 },
         digest: None,
         compression: None,
         overwrite: true,

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use ztensor_core::error::Result;
-use ztensor_core::formats::{Format, Index, Input, Sample, Told, Writing};
+use ztensor_core::formats::{Format, Index, Input, Sample, Told, WriteFormat};
 use ztensor_core::model::{Blob, Builder, Catalog, Container};
 
 use super::header::{Header, MAGIC};
@@ -19,16 +19,16 @@ pub const FORMAT: Format = Format {
     lacks: "no NumPy magic",
     tell,
     parse,
-    writes: &[&WRITING],
+    writes: &[&WRITE_FORMAT],
 };
 
-pub static WRITING: Writing = Writing {
+pub static WRITE_FORMAT: WriteFormat = WriteFormat {
     format: NAME,
     title: "NumPy npy",
     readers: &["numpy.load", "this package"],
     index: Index::First(encode::put_npy),
     holds: |dtype| encode::name_of(dtype).is_some(),
-    ..Writing::DENSE
+    ..WriteFormat::DENSE
 };
 
 fn tell(sample: &Sample<'_>) -> Result<Told> {

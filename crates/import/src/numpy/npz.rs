@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use ztensor_core::codecs::digest::Algorithm;
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::formats::{self, Format, Index, Input, Sample, Told, Writing, bad_magic};
+use ztensor_core::formats::{self, Format, Index, Input, Sample, Told, WriteFormat, bad_magic};
 use ztensor_core::model::{Builder, Catalog, Container};
 
 use super::header::{Header, MAGIC};
@@ -27,10 +27,10 @@ pub const FORMAT: Format = Format {
     lacks: LACKS,
     tell,
     parse,
-    writes: &[&WRITING],
+    writes: &[&WRITE_FORMAT],
 };
 
-pub static WRITING: Writing = Writing {
+pub static WRITE_FORMAT: WriteFormat = WriteFormat {
     format: NAME,
     title: "NumPy npz",
     readers: &["numpy.load", "this package"],
@@ -39,7 +39,7 @@ pub static WRITING: Writing = Writing {
     compression: Some(formats::Method::Deflate),
     checksum: Some(Algorithm::Crc32),
     check_announced: encode::check_name,
-    ..Writing::DENSE
+    ..WriteFormat::DENSE
 };
 
 /// The first member tells, or another that the end of the directory names. Members of other names may be arrays, too, and an archive

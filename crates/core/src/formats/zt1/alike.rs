@@ -45,7 +45,7 @@ impl<'b> Place<'_, 'b> {
         let (offset, length) = (offset?, exact(length?, "length").ok()?);
         let uncompressed =
             uncompressed.map(|length| exact(length, "uncompressed_length")).transpose().ok()?;
-        placed(offset, length, self.index, self.total, self.dialect.bounds_rule).ok()?;
+        placed(offset, length, self.index, self.total, self.generation.bounds_rule).ok()?;
         let digest = match filling.text {
             Some(text) => Some(Digest::plain(text)?),
             None => None,

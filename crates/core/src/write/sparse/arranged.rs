@@ -1,4 +1,4 @@
-//! The blobs of a sparse tensor as a dialect has them, handed to the writer block by block.
+//! The blobs of a sparse tensor as a format has them, handed to the writer block by block.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::formats::SparseForm;
 use crate::model::DType;
 use crate::work::Stop;
-use crate::write::{Dialect, Writer};
+use crate::write::{WriteFormat, Writer};
 
 /// A stretch of what is written.
 enum Stretch {
@@ -27,7 +27,7 @@ enum Stretch {
 /// A sparse tensor in the order in which it is written.
 pub struct Arranged {
     tensor: Sparse,
-    dialect: Dialect,
+    format: &'static WriteFormat,
     /// The types of the index arrays in the file.
     index: Vec<DType>,
     stretches: Vec<Stretch>,
@@ -36,13 +36,13 @@ pub struct Arranged {
 }
 
 impl Sparse {
-    pub fn arranged(self, dialect: Dialect, widths: IndexTypes) -> Arranged {
+    pub fn arranged(self, format: &'static WriteFormat, widths: IndexTypes) -> Arranged {
         use Stretch::{Counts, Entries, Indices, Tuples, Values};
         let arrays = self.index_arrays();
         let own: Vec<DType> = arrays.iter().map(|(_, array)| array.dtype()).collect();
-        let index = own.iter().map(|dtype| widths.dtype(dialect, &own, *dtype)).collect();
+        let index = own.iter().map(|dtype| widths.dtype(format, &own, *dtype)).collect();
         let (nnz, rank) = (self.nnz().to_le_bytes(), (self.shape.len() as u64).to_le_bytes());
-        let stretches = match (arrays.len(), dialect.writing().sparse) {
+        let stretches = match (arrays.len(), format.sparse) {
             (1, SparseForm::Entries) => vec![Entries],
             (1, SparseForm::Tuples) => {
                 vec![Counts([nnz, rank].concat()), Tuples, Counts(nnz.to_vec()), Values]
@@ -51,7 +51,7 @@ impl Sparse {
             (count, SparseForm::ByName) => (0..count).map(Indices).chain([Values]).collect(),
             (count, _) => [Values].into_iter().chain((0..count).map(Indices)).collect(),
         };
-        Arranged { tensor: self, dialect, index, stretches, at: (0, 0) }
+        Arranged { tensor: self, format, index, stretches, at: (0, 0) }
     }
 }
 
@@ -64,7 +64,7 @@ impl Arranged {
         components.extend(indices.map(|((role, array), dtype)| {
             (role, Some(*dtype), array.elements().saturating_mul(dtype.element_bytes() as u64))
         }));
-        if self.dialect.writing().sparse == SparseForm::ByName {
+        if self.format.sparse == SparseForm::ByName {
             components.rotate_left(1);
         }
         components

@@ -5,20 +5,15 @@ use std::fmt;
 
 use ciborium::Value;
 
-use super::{btf, safetensors, zt};
 use crate::codecs::digest::{Algorithm, Over};
 use crate::error::Result;
 use crate::layouts;
 use crate::model::{Attributes, Catalog, Component, Container, DType, Encoding, Layout, NewTensor};
 
-/// A format and version that can be written: its row, which says what it can hold and how it is spelled.
-#[derive(Clone, Copy)]
-pub struct Dialect(&'static Writing);
-
-/// What a format, in one of its versions, can hold when it is written.
-#[derive(Debug)]
+/// A format, in one of its versions, as the writer needs it: what it can hold, and how it is spelled. Rows are statics, and are
+/// compared by identity.
 #[allow(clippy::struct_excessive_bools)] // a row of a table, each column of its own meaning
-pub struct Writing {
+pub struct WriteFormat {
     /// The name of the format.
     pub format: &'static str,
     /// As options name it; `None` where the format has no versions.
@@ -71,9 +66,9 @@ pub struct Writing {
     pub check_attributes: CheckAttributes,
 }
 
-impl Writing {
+impl WriteFormat {
     /// A format of dense tensors of any name and type, without versions, attributes, digests or compression, to be completed:
-    /// `Writing { format: "npy", title: "NumPy", index: Index::First(put), ..Writing::DENSE }`.
+    /// `WriteFormat { format: "npy", title: "NumPy", index: Index::First(put), ..WriteFormat::DENSE }`.
     pub const DENSE: Self = Self {
         format: "",
         version: None,
@@ -111,6 +106,10 @@ impl Writing {
 
     pub fn index_first(&self) -> bool {
         matches!(self.index, Index::First(_))
+    }
+
+    pub fn container(&self) -> Container {
+        Container::named(self.format)
     }
 
     /// What its digests are over.
@@ -267,65 +266,16 @@ impl Method {
     }
 }
 
-impl Dialect {
-    pub const ZT01: Self = Self(&zt::ZT01);
-    pub const ZT10: Self = Self(&zt::ZT10);
-    /// Only where a file of 1.1 is added to: a new one is of 1.2.
-    pub const ZT11: Self = Self(&zt::ZT11);
-    pub const ZT12: Self = Self(&zt::ZT12);
-    pub const ZT2: Self = Self(&zt::ZT2);
-    pub const SAFETENSORS: Self = Self(&safetensors::WRITING);
-    pub const BTF: Self = Self(&btf::WRITING);
-
-    /// The dialect of a row, which is a `static`.
-    pub const fn of(writing: &'static Writing) -> Self {
-        Self(writing)
-    }
-
-    /// What can be held.
-    pub fn writing(self) -> &'static Writing {
-        self.0
-    }
-
-    pub fn name(self) -> &'static str {
-        self.0.title
-    }
-
-    pub fn container(self) -> Container {
-        Container::named(self.0.format)
-    }
-
-    pub fn index_first(self) -> bool {
-        self.0.index_first()
-    }
-
-    pub fn holds(self, dtype: DType) -> bool {
-        (self.0.holds)(dtype)
-    }
-
-    pub fn holds_tensor_attributes(self) -> bool {
-        self.0.tensor_attributes
-    }
-
-    pub fn holds_other_components(self) -> bool {
-        self.0.other_components
-    }
-
-    pub fn holds_layout(self, layout: Layout) -> bool {
-        (self.0.holds_layout)(layout)
-    }
-}
-
-impl PartialEq for Dialect {
+impl PartialEq for WriteFormat {
     fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self.0, other.0)
+        std::ptr::eq(self, other)
     }
 }
 
-impl Eq for Dialect {}
+impl Eq for WriteFormat {}
 
-impl fmt::Debug for Dialect {
+impl fmt::Debug for WriteFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.id())
+        f.write_str(self.id())
     }
 }
